@@ -47,7 +47,7 @@ pub struct DemoRun {
     /// Throughput, interval by interval, without gaps.
     pub intervals: Vec<Interval>,
     /// What the hosts told, in order.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<HostEvent>,
     /// When ISP 1 died.
     pub cut_at: Duration,
     /// The transfer came to its end.
@@ -77,17 +77,6 @@ pub struct Interval {
     pub octets: u64,
 }
 
-/// Something that a host told.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Mark {
-    /// When.
-    pub at: Duration,
-    /// Number of the host: 0 is A, 1 is B.
-    pub host: usize,
-    /// What.
-    pub event: Event,
-}
-
 /// Two hosts with two ISPs each; B sends to A; ISP 1 dies silently on the way; once with Moorline and
 /// once without. The simulator's counterpart of the lab's demo, in virtual time.
 #[must_use]
@@ -103,7 +92,7 @@ fn play(config: &DemoConfig, moorline: bool) -> DemoRun {
     let end = if transfer.intact.is_some() { arrived } else { plan.duration };
     DemoRun {
         intervals: intervals(&outcome, end),
-        marks: outcome.events.iter().map(mark).collect(),
+        marks: outcome.events.clone(),
         cut_at: config.cut_at,
         survived: outcome.workloads[0].intact.is_some(),
         bytes_ok: outcome.violations.is_empty() && outcome.workloads[0].intact != Some(false),
@@ -151,10 +140,6 @@ fn plan(config: &DemoConfig, moorline: bool) -> Plan {
     plan
 }
 
-fn mark(told: &HostEvent) -> Mark {
-    Mark { at: told.at, host: told.host, event: told.event }
-}
-
 /// When both hosts had moved.
 fn moved(outcome: &Outcome, cut: Duration) -> Option<Duration> {
     let [a, b] = [0, 1].map(|host| moved_to(outcome, cut, host));
@@ -168,20 +153,8 @@ fn moved_to(outcome: &Outcome, cut: Duration, host: usize) -> Option<(Duration, 
 }
 
 fn moved_by(told: &HostEvent, cut: Duration) -> Option<(Duration, LocatorPair)> {
-    match told.event {
-        Event::Moved { to, .. } => Some((told.at - cut, to)),
-        Event::Initiated { .. }
-        | Event::Established { .. }
-        | Event::Renewed { .. }
-        | Event::Failed { .. }
-        | Event::StateChanged { .. }
-        | Event::Unanswered { .. }
-        | Event::Congested { .. }
-        | Event::Unreachable { .. }
-        | Event::Suspected { .. }
-        | Event::Cleared { .. }
-        | Event::Removed { .. } => None,
-    }
+    let Event::Moved { to, .. } = told.event else { return None };
+    Some((told.at - cut, to))
 }
 
 /// The first octet after the longest silence.

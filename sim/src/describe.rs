@@ -6,11 +6,11 @@ use moorline_wire::ilnp::{
 };
 use moorline_wire::{Message, PROTOCOL, Packet, ProbeReport, ProbeState};
 
-use crate::packet::{self, Header};
+use crate::packet;
 
 /// A control packet, from its IPv6 header on, in a few words.
 pub(crate) fn control(packet: &[u8], locators: LocatorPair) -> String {
-    match Header::read(packet).map(|header| header.next_header) {
+    match packet::header(packet).map(|(_, next)| next) {
         Some(PROTOCOL) => shim6(packet::payload(packet), locators),
         _ => ilnp(packet).unwrap_or_else(|| "unreadable control packet".into()),
     }
@@ -73,7 +73,7 @@ fn shim6(octets: &[u8], locators: LocatorPair) -> String {
 
 /// A packet of the sockets in a few words.
 pub(crate) fn payload(packet: &[u8]) -> String {
-    let kind = match Header::read(packet).map(|header| header.next_header) {
+    let kind = match packet::header(packet).map(|(_, next)| next) {
         Some(packet::TCP) => "TCP",
         Some(packet::UDP) => "UDP",
         Some(packet::ICMPV6) => "ICMPv6",

@@ -66,7 +66,7 @@ mod world;
 pub use batch::run_many;
 pub use bound::{Conditions, loss_bound, recovery_bound};
 pub use chart::Trace;
-pub use demo::{Demo, DemoConfig, DemoRun, Interval, Mark, demo_scenario};
+pub use demo::{Demo, DemoConfig, DemoRun, Interval, demo_scenario};
 pub use log::HostEvent;
 pub use outcome::{
     EXTENT_INTERVAL, Outcome, Pause, Rule, SAMPLE, Summary, Violation, WorkloadOutcome,

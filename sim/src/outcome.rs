@@ -40,7 +40,7 @@ pub struct Outcome {
 }
 
 /// How a workload went.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkloadOutcome {
     /// Octets of payload that arrived, each counted once: at the far side, and back.
     pub octets: [u64; 2],
@@ -150,35 +150,6 @@ pub enum Rule {
 }
 
 impl Rule {
-    /// All of them.
-    pub const ALL: [Self; 25] = [
-        Self::DeliveredAsSent,
-        Self::Untouched,
-        Self::StreamIntact,
-        Self::Recovery,
-        Self::Answered,
-        Self::VerifiedLocator,
-        Self::ProbedPair,
-        Self::OwnSource,
-        Self::OneOwner,
-        Self::RightUplink,
-        Self::KernelInStep,
-        Self::PlanesInStep,
-        Self::OwnAddresses,
-        Self::LifetimesInStep,
-        Self::ValidI2,
-        Self::WantedContext,
-        Self::ControlBound,
-        Self::UniqueTags,
-        Self::NoErrorLog,
-        Self::NoPanic,
-        Self::Bounded,
-        Self::TimersAdvance,
-        Self::HonestDrops,
-        Self::FalseAlarm,
-        Self::Restored,
-    ];
-
     /// Number of the invariant that it is about, 1 to 7; `None`: it is about the machines.
     #[must_use]
     pub const fn invariant(self) -> Option<u8> {

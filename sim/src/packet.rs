@@ -1,51 +1,34 @@
 //! Packets of the sockets: IPv6 with TCP, UDP and the one ICMPv6 error that matters here.
 
-use std::net::Ipv6Addr;
-
-use moorline_types::{Ulid, UlidPair};
+use moorline_types::{Locator, LocatorPair, UlidPair};
+use moorline_wire::ip6::{IP6_LEN, Ip6};
 use moorline_wire::upper_layer_checksum;
 
-pub(crate) const IP6_LEN: usize = 40;
 pub(crate) const TCP: u8 = 6;
 pub(crate) const UDP: u8 = 17;
 pub(crate) const ICMPV6: u8 = 58;
 
-/// The fields of an IPv6 header that are looked at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Header {
-    pub(crate) next_header: u8,
-    pub(crate) source: Ipv6Addr,
-    pub(crate) destination: Ipv6Addr,
+/// Source and destination of a packet, and what is behind its IPv6 header.
+pub(crate) fn header(packet: &[u8]) -> Option<(LocatorPair, u8)> {
+    let Ip6 { source, destination, next_header, .. } = Ip6::read(packet)?;
+    Some((LocatorPair::new(Locator(source), Locator(destination)), next_header))
 }
 
-impl Header {
-    pub(crate) fn of(next_header: u8, pair: UlidPair) -> Self {
-        Self { next_header, source: pair.local.0, destination: pair.peer.0 }
-    }
+/// The pair of a packet as its receiver has it.
+pub(crate) fn receiver_pair(locators: LocatorPair) -> UlidPair {
+    UlidPair::new(locators.peer.as_ulid(), locators.local.as_ulid())
+}
 
-    pub(crate) fn read(packet: &[u8]) -> Option<Self> {
-        let header = packet.first_chunk::<IP6_LEN>()?;
-        let address =
-            |at: usize| header.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets));
-        Some(Self { next_header: header[6], source: address(8)?, destination: address(24)? })
-    }
-
-    /// The ULID pair as the receiver has it.
-    pub(crate) fn receiver_pair(&self) -> UlidPair {
-        UlidPair::new(Ulid(self.destination), Ulid(self.source))
-    }
-
-    /// An IPv6 packet.
-    pub(crate) fn packet(&self, payload: &[u8]) -> Vec<u8> {
-        let mut packet = Vec::with_capacity(IP6_LEN + payload.len() + 8);
-        packet.extend([0x60, 0, 0, 0]);
-        packet.extend(u16_of(payload.len()).to_be_bytes());
-        packet.extend([self.next_header, HOP_LIMIT]);
-        packet.extend(self.source.octets());
-        packet.extend(self.destination.octets());
-        packet.extend(payload);
-        packet
-    }
+/// An IPv6 packet.
+pub(crate) fn ip6(locators: LocatorPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
+    let mut packet = Vec::with_capacity(IP6_LEN + payload.len() + 8);
+    packet.extend([0x60, 0, 0, 0]);
+    packet.extend(u16_of(payload.len()).to_be_bytes());
+    packet.extend([next_header, HOP_LIMIT]);
+    packet.extend(locators.local.0.octets());
+    packet.extend(locators.peer.0.octets());
+    packet.extend(payload);
+    packet
 }
 
 /// What follows the IPv6 header.
@@ -55,8 +38,8 @@ pub(crate) fn payload(packet: &[u8]) -> &[u8] {
 
 /// Destination port of a TCP or UDP packet.
 pub(crate) fn port(packet: &[u8]) -> Option<u16> {
-    let header = Header::read(packet)?;
-    let ports = matches!(header.next_header, TCP | UDP).then(|| payload(packet))?;
+    let (_, next_header) = header(packet)?;
+    let ports = matches!(next_header, TCP | UDP).then(|| payload(packet))?;
     ports.get(2..)?.first_chunk::<2>().map(|port| u16::from_be_bytes(*port))
 }
 
@@ -79,7 +62,7 @@ impl<'a> Segment<'a> {
         // Data offset 5; ACK; a window of 64 KB; no urgent data.
         tcp.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
         tcp.extend(self.data);
-        checksummed(Header::of(TCP, pair), tcp, 16)
+        checksummed(pair.as_locators(), TCP, tcp, 16)
     }
 
     /// `None` if it is none or its checksum is wrong.
@@ -111,7 +94,7 @@ impl<'a> Datagram<'a> {
         udp.extend(u16_of(UDP_LEN + self.data.len()).to_be_bytes());
         udp.extend([0, 0]);
         udp.extend(self.data);
-        checksummed(Header::of(UDP, pair), udp, 6)
+        checksummed(pair.as_locators(), UDP, udp, 6)
     }
 
     /// `None` if it is none or its checksum is wrong.
@@ -125,11 +108,11 @@ impl<'a> Datagram<'a> {
 /// ICMPv6 Parameter Problem, "unrecognized Next Header type encountered" (RFC 4443 s3.4), as a host
 /// without Shim6 sends it, with all of the packet in it.
 pub(crate) fn unrecognized_next_header(quoted: &[u8]) -> Option<Vec<u8>> {
-    let header = Header::read(quoted)?;
+    let (locators, _) = header(quoted)?;
     let mut icmp = vec![4, 1, 0, 0];
     icmp.extend(NEXT_HEADER_AT.to_be_bytes());
     icmp.extend(quoted);
-    Some(checksummed(Header::of(ICMPV6, header.receiver_pair()), icmp, 2))
+    Some(checksummed(receiver_pair(locators).as_locators(), ICMPV6, icmp, 2))
 }
 
 /// The packet that such an error quotes.
@@ -139,30 +122,28 @@ pub(crate) fn quoted_unrecognized(packet: &[u8]) -> Option<&[u8]> {
     ((kind, code) == (4, 1)).then_some(quoted)
 }
 
-fn checksummed(header: Header, mut payload: Vec<u8>, at: usize) -> Vec<u8> {
-    let sum = checksum(&header, &payload);
+fn checksummed(locators: LocatorPair, next_header: u8, mut payload: Vec<u8>, at: usize) -> Vec<u8> {
+    let sum = checksum(locators, next_header, &payload);
     if let Some(field) = payload.get_mut(at..at + 2) {
         field.copy_from_slice(&sum.to_be_bytes());
     }
-    header.packet(&payload)
+    ip6(locators, next_header, &payload)
 }
 
 /// Whether the checksum of a packet is right, as far as it has one that is known here.
 pub(crate) fn is_checksum_right(packet: &[u8]) -> bool {
-    let header = Header::read(packet);
-    let summed = header.filter(|header| matches!(header.next_header, TCP | UDP | ICMPV6));
-    summed.is_none_or(|header| checksum(&header, payload(packet)) == 0)
+    let summed = header(packet).filter(|(_, next)| matches!(*next, TCP | UDP | ICMPV6));
+    summed.is_none_or(|(locators, next)| checksum(locators, next, payload(packet)) == 0)
 }
 
 /// The payload, if it is of this kind and its checksum right.
-fn checked(packet: &[u8], next_header: u8) -> Option<&[u8]> {
-    let header = Header::read(packet).filter(|header| header.next_header == next_header)?;
-    let payload = payload(packet);
-    (checksum(&header, payload) == 0).then_some(payload)
+fn checked(packet: &[u8], kind: u8) -> Option<&[u8]> {
+    header(packet).filter(|(_, next)| *next == kind && is_checksum_right(packet))?;
+    Some(payload(packet))
 }
 
-fn checksum(header: &Header, payload: &[u8]) -> u16 {
-    upper_layer_checksum(header.source, header.destination, header.next_header, payload)
+fn checksum(locators: LocatorPair, next_header: u8, payload: &[u8]) -> u16 {
+    upper_layer_checksum(locators.local.0, locators.peer.0, next_header, payload)
 }
 
 /// Packets of this crate are small.
@@ -180,7 +161,7 @@ mod tests {
     use super::*;
 
     fn pair() -> UlidPair {
-        let ulid = |text: &str| Ulid(text.parse().expect("an address"));
+        let ulid = |text: &str| moorline_types::Ulid(text.parse().expect("an address"));
         UlidPair::new(ulid("2001:db8::1"), ulid("2001:db8::2"))
     }
 
@@ -208,10 +189,10 @@ mod tests {
 
     #[test]
     fn the_error_quotes_the_packet() {
-        let packet = Header::of(140, pair()).packet(&[1, 2, 3]);
+        let packet = ip6(pair().as_locators(), 140, &[1, 2, 3]);
         let error = unrecognized_next_header(&packet).expect("an error");
         assert_eq!(quoted_unrecognized(&error), Some(&packet[..]));
-        let back = Header::read(&error).expect("a header");
-        assert_eq!(back.destination, pair().local.0);
+        let (back, _) = header(&error).expect("a header");
+        assert_eq!(back.peer, pair().local.as_locator());
     }
 }

@@ -464,6 +464,16 @@ pub enum Kind {
     },
 }
 
+impl Kind {
+    /// What the first side sends, and how often; `None`: as fast as it goes.
+    pub(crate) const fn pace(self) -> Option<Pace> {
+        match self {
+            Self::Stream { pace, .. } => pace,
+            Self::Requests { pace } | Self::Datagrams { pace, .. } => Some(pace),
+        }
+    }
+}
+
 /// So many octets every interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {

@@ -15,7 +15,7 @@ use moorline_types::{
 
 use crate::log::since_start;
 use crate::outcome::{Rule, Violation};
-use crate::packet::Header;
+use crate::packet;
 use crate::plan::host_name;
 use control::Allowances;
 use protection::Answers;
@@ -202,11 +202,7 @@ impl Rules {
 
     /// A data plane has put a payload header in.
     pub(crate) fn on_moved(&mut self, host: usize, octets: &[u8], original: &[u8], now: Instant) {
-        let pair = |packet| {
-            let header = Header::read(packet)?;
-            Some(LocatorPair::new(Locator(header.source), Locator(header.destination)))
-        };
-        let (way, ulids) = (pair(octets), pair(original));
+        let [way, ulids] = [octets, original].map(|one| packet::header(one).map(|(pair, _)| pair));
         self.check(way != ulids, Rule::Untouched, now, || {
             format!("{}: payload header on the ULID pair", name(host))
         });
@@ -235,39 +231,22 @@ impl Rules {
 
 /// What packets that are lost, late, repeated or out of order lead to, and addresses that go.
 const fn is_explained(reason: DropReason) -> bool {
-    match reason {
+    matches!(
+        reason,
         DropReason::UnknownTag
-        | DropReason::WrongLocators
-        | DropReason::BadNonce
-        | DropReason::StaleNonce
-        | DropReason::Unasked
-        | DropReason::NotEstablished
-        | DropReason::Disbelieved
-        | DropReason::Crossed
-        | DropReason::Gone
-        | DropReason::Unwanted
-        | DropReason::Replayed
-        | DropReason::RateLimited
-        | DropReason::NoUplink => true,
-        DropReason::Truncated
-        | DropReason::BadLength
-        | DropReason::BadChecksum
-        | DropReason::BadFormat
-        | DropReason::UnknownType
-        | DropReason::UnknownCriticalOption
-        | DropReason::MissingOption
-        | DropReason::DuplicateOption
-        | DropReason::TooMany
-        | DropReason::BadValidator
-        | DropReason::Unverified
-        | DropReason::NotOurs
-        | DropReason::TableFull
-        | DropReason::Unsupported
-        | DropReason::BadAddress
-        | DropReason::HeaderChain
-        | DropReason::AdjustRoom
-        | DropReason::ReportLost => false,
-    }
+            | DropReason::WrongLocators
+            | DropReason::BadNonce
+            | DropReason::StaleNonce
+            | DropReason::Unasked
+            | DropReason::NotEstablished
+            | DropReason::Disbelieved
+            | DropReason::Crossed
+            | DropReason::Gone
+            | DropReason::Unwanted
+            | DropReason::Replayed
+            | DropReason::RateLimited
+            | DropReason::NoUplink
+    )
 }
 
 fn name(host: usize) -> char {

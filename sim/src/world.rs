@@ -52,7 +52,6 @@ struct World<'a> {
     nodes: Vec<Node>,
     /// Those that have begun.
     workloads: BTreeMap<usize, Running>,
-    outcomes: Vec<WorkloadOutcome>,
     watches: Vec<Watch>,
     /// Reports to cores of hosts that sleep.
     held: Vec<(usize, Report)>,
@@ -67,25 +66,14 @@ struct World<'a> {
     starts_left: usize,
     has_changed: bool,
     is_looking: bool,
-    extents: Vec<Vec<usize>>,
     attacker: Attacker,
     rules: Rules,
     log: Log,
     rng: Rng,
     kernel_rng: Rng,
     plane_rng: Rng,
-    outcome: Counts,
+    outcome: Outcome,
     mutant: Option<Mutant>,
-}
-
-/// What [`Outcome`] counts.
-#[derive(Debug, Default)]
-struct Counts {
-    recovered: u32,
-    regained: u32,
-    unrecoverable: u32,
-    unsettled: u32,
-    sessions: u32,
 }
 
 /// What is to happen.
@@ -185,7 +173,6 @@ impl<'a> World<'a> {
             now,
             end: instant(plan.duration),
             queue: Queue::new(),
-            outcomes: plan.workloads.iter().map(|_| WorkloadOutcome::new()).collect(),
             nodes,
             workloads: BTreeMap::new(),
             watches: Vec::new(),
@@ -197,13 +184,16 @@ impl<'a> World<'a> {
             starts_left: plan.workloads.len(),
             has_changed: false,
             is_looking: false,
-            extents: vec![Vec::new(); plan.hosts.len()],
             attacker: Attacker::new(plan.attack, Rng::new(seed, ATTACK_STREAM)),
             log: Log::new(is_tracing),
             rng,
             kernel_rng: Rng::new(seed, KERNEL_STREAM),
             plane_rng: Rng::new(seed, PLANE_STREAM),
-            outcome: Counts::default(),
+            outcome: Outcome {
+                workloads: vec![WorkloadOutcome::default(); plan.workloads.len()],
+                extents: vec![Vec::new(); plan.hosts.len()],
+                ..Outcome::default()
+            },
             mutant: None,
         };
         world.fill_queue(&schedule);
@@ -314,7 +304,7 @@ impl<'a> World<'a> {
 
     fn on_measure(&mut self) {
         let size = |node: &Node| node.core.as_ref().map_or(0, |core| core.extent(self.now));
-        for (sizes, node) in self.extents.iter_mut().zip(&self.nodes) {
+        for (sizes, node) in self.outcome.extents.iter_mut().zip(&self.nodes) {
             sizes.push(size(node));
         }
         self.queue.push(self.now + EXTENT_INTERVAL, Occurrence::Measure);
@@ -327,8 +317,8 @@ impl<'a> World<'a> {
             return;
         }
         workload.wake = None;
-        if workload.poll_timeout().is_some_and(|at| at <= self.now) {
-            workload.handle_timeout(self.now);
+        if workload.application.poll_timeout().is_some_and(|at| at <= self.now) {
+            workload.application.handle_timeout(self.now);
         }
         self.drain_workload(number);
     }
@@ -346,22 +336,22 @@ impl<'a> World<'a> {
     fn drain_workload(&mut self, number: usize) {
         loop {
             let Some(workload) = self.workloads.get_mut(&number) else { return };
-            let Some((side, packet)) = workload.poll_packet() else { break };
+            let Some((side, packet)) = workload.application.poll_packet() else { break };
             let host = workload.host(side);
             self.send_payload(host, packet);
         }
         let Some(workload) = self.workloads.get_mut(&number) else { return };
-        if let Some(at) = workload.poll_timeout()
+        if let Some(at) = workload.application.poll_timeout()
             && workload.wake.is_none_or(|wake| at < wake)
         {
             let at = at.max(self.now);
             workload.wake = Some(at);
             self.queue.push(at, Occurrence::Work(number));
         }
-        if workload.is_finished() && !workload.is_over {
+        if workload.application.is_finished() && !workload.is_over {
             workload.is_over = true;
-            let is_intact = workload.is_intact();
-            self.outcomes[number].intact = is_intact;
+            let is_intact = workload.application.is_intact();
+            self.outcome.workloads[number].intact = is_intact;
             self.check(is_intact != Some(false), Rule::StreamIntact, || {
                 format!("workload {number}")
             });
@@ -393,35 +383,19 @@ impl<'a> World<'a> {
             drops.push(of_host.into_iter().collect());
         }
         let outcome = Outcome {
-            recovered: self.outcome.recovered,
-            regained: self.outcome.regained,
-            unrecoverable: self.outcome.unrecoverable,
-            unsettled: self.outcome.unsettled,
-            sessions: self.outcome.sessions,
             violations: self.rules.violations,
-            events: self.log.events.clone(),
-            workloads: self.outcomes,
+            events: std::mem::take(&mut self.log.events),
             drops,
-            extents: self.extents,
             packets: self.log.packets,
             digest: self.log.digest(),
             duration: since_start(self.now),
+            ..self.outcome
         };
         (outcome, self.log)
     }
 }
 
 impl WorkloadOutcome {
-    const fn new() -> Self {
-        Self {
-            octets: [0; 2],
-            samples: Vec::new(),
-            longest_pause: None,
-            longest_gaps: [None; 2],
-            intact: None,
-        }
-    }
-
     /// Something arrived after a pause.
     fn add(&mut self, to: Side, octets: usize, pause: Pause) {
         let at = pause.to;

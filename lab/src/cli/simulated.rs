@@ -6,7 +6,7 @@ use crate::timeline::{LAG, Lane, MarkKind, Span, View};
 use crate::topology::Prefix;
 use moorline_api::Pair;
 use moorline_contexts::{Event, ReapState};
-use moorline_sim::{DemoConfig, DemoRun, Mark, demo_scenario};
+use moorline_sim::{DemoConfig, DemoRun, HostEvent, demo_scenario};
 use std::thread;
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ fn marks(run: &DemoRun) -> Vec<(Duration, MarkKind, String)> {
     marks
 }
 
-fn of_host(mark: &Mark) -> Option<(Duration, MarkKind, String)> {
+fn of_host(mark: &HostEvent) -> Option<(Duration, MarkKind, String)> {
     let host = if mark.host == 0 { "A" } else { "B" };
     let (kind, text) = match mark.event {
         Event::Established { .. } => (MarkKind::Protected, String::new()),

@@ -106,11 +106,7 @@ fn check_host(host: &HostPlan) -> Result<(), String> {
 }
 
 fn check_pace(kind: Kind) -> Result<(), String> {
-    let pace = match kind {
-        Kind::Stream { pace, .. } => pace,
-        Kind::Requests { pace } | Kind::Datagrams { pace, .. } => Some(pace),
-    };
-    let Some(Pace { octets, interval }) = pace else { return Ok(()) };
+    let Some(Pace { octets, interval }) = kind.pace() else { return Ok(()) };
     require(interval >= LEAST_INTERVAL, || format!("`interval` is below {LEAST_INTERVAL:?}"))?;
     let most = if matches!(kind, Kind::Stream { .. }) { usize::MAX } else { MAX_DATAGRAM };
     within(octets, 1..=most, "`octets`")

@@ -116,18 +116,7 @@ fn request_nonce(packet: &Packet<'_>, kind: MessageType) -> Option<u32> {
 
 fn probe(packet: &Packet<'_>) -> Option<Probe> {
     // Others would cost as much to decode, and there are many.
-    let is_probe = packet.kind() == MessageType::PROBE;
-    match is_probe.then(|| packet.message())?.ok()? {
-        Message::Probe(probe) => Some(probe),
-        Message::I1(_)
-        | Message::R1(_)
-        | Message::I2(_)
-        | Message::R2(_)
-        | Message::R1bis(_)
-        | Message::I2bis(_)
-        | Message::UpdateRequest(_)
-        | Message::UpdateAck(_)
-        | Message::Keepalive(_)
-        | Message::Error(_) => None,
-    }
+    let message = (packet.kind() == MessageType::PROBE).then(|| packet.message())?;
+    let Ok(Message::Probe(probe)) = message else { return None };
+    Some(probe)
 }

@@ -67,7 +67,7 @@ fn moved_payload_needs_a_report_of_a_probe_that_was_sent() {
     let now = instant(Duration::ZERO);
     let packet = |pair: LocatorPair| {
         let ulids = UlidPair::new(Ulid(pair.local.0), Ulid(pair.peer.0));
-        Header::of(UDP, ulids).packet(&[])
+        packet::ip6(ulids.as_locators(), UDP, &[])
     };
     let report = |nonce| ProbeReport { src: other.local, dst: other.peer, nonce, data: 0 };
     let probe = |sent: Vec<ProbeReport>, received: Vec<ProbeReport>| {

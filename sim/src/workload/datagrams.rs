@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use moorline_types::{Instant, UlidPair};
 
 use super::content::content;
-use super::{Delivery, Garbled, Side};
+use super::{Application, Delivery, Garbled, Side};
 use crate::packet::Datagram;
 use crate::plan::Pace;
 
@@ -51,10 +51,21 @@ impl Datagrams {
         Self { port, ulids, pace, back, until, ways, packets: VecDeque::new() }
     }
 
-    pub(super) fn handle_packet(
+    fn send(&mut self, side: Side) {
+        let way = &mut self.ways[side as usize];
+        let data = payload(self.port, way.sent, self.pace.octets);
+        way.sent += 1;
+        let datagram = Datagram { port: self.port, data: &data };
+        self.packets.push_back((side, datagram.packet(side.pair(self.ulids))));
+    }
+}
+
+impl Application for Datagrams {
+    fn handle_packet(
         &mut self,
         side: Side,
         packet: &[u8],
+        _now: Instant,
     ) -> Result<Option<Delivery>, Garbled> {
         let data = Datagram::read(packet).ok_or(Garbled)?.data;
         let number = u64::from_be_bytes(*data.first_chunk().ok_or(Garbled)?);
@@ -72,7 +83,7 @@ impl Datagrams {
         Ok(Some(Delivery { to: side, octets: data.len() }))
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
+    fn handle_timeout(&mut self, now: Instant) {
         for side in Side::BOTH {
             while let Some(next) = self.ways[side as usize].next.filter(|&next| next <= now) {
                 self.send(side);
@@ -83,30 +94,16 @@ impl Datagrams {
         }
     }
 
-    pub(super) fn poll_packet(&mut self) -> Option<(Side, Vec<u8>)> {
+    fn poll_packet(&mut self) -> Option<(Side, Vec<u8>)> {
         self.packets.pop_front()
     }
 
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         self.ways.iter().filter_map(|way| way.next).min()
     }
 
-    pub(super) fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.poll_timeout().is_none()
-    }
-}
-
-impl Datagrams {
-    fn send(&mut self, side: Side) {
-        let way = &mut self.ways[side as usize];
-        let data = payload(self.port, way.sent, self.pace.octets);
-        way.sent += 1;
-        let pair = match side {
-            Side::From => self.ulids,
-            Side::To => UlidPair::new(self.ulids.peer, self.ulids.local),
-        };
-        let datagram = Datagram { port: self.port, data: &data };
-        self.packets.push_back((side, datagram.packet(pair)));
     }
 }
 

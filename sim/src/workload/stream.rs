@@ -4,7 +4,7 @@ use std::time::Duration;
 use moorline_types::{Instant, UlidPair};
 
 use super::content::{Sum, content};
-use super::{Delivery, Garbled, Side};
+use super::{Application, Delivery, Garbled, Side};
 use crate::packet::Segment;
 use crate::plan::Pace;
 
@@ -82,8 +82,10 @@ impl Stream {
         let receiver = Receiver { next: 0, ahead: BTreeMap::new(), sum: Sum::new() };
         Self { port, ulids, bytes, pace, until, sender, receiver, packets: VecDeque::new() }
     }
+}
 
-    pub(super) fn handle_packet(
+impl Application for Stream {
+    fn handle_packet(
         &mut self,
         side: Side,
         packet: &[u8],
@@ -99,7 +101,7 @@ impl Stream {
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
+    fn handle_timeout(&mut self, now: Instant) {
         if self.sender.next_write.is_some_and(|at| at <= now) {
             self.write(now);
         }
@@ -111,39 +113,42 @@ impl Stream {
     }
 
     /// RFC 6069: the backoff is taken back, and what is due then is sent again at once.
-    pub(super) fn handle_path_restored(&mut self, now: Instant) {
-        if self.sender.una < self.sender.highest && self.sender.backoff > 0 {
-            self.sender.backoff = 0;
+    fn handle_path_restored(&mut self, side: Side, now: Instant) {
+        let sender = &mut self.sender;
+        if side == Side::From && sender.una < sender.highest && sender.backoff > 0 {
+            sender.backoff = 0;
             self.go_back(now);
             self.send(now);
         }
     }
 
-    pub(super) fn poll_packet(&mut self) -> Option<(Side, Vec<u8>)> {
+    fn poll_packet(&mut self) -> Option<(Side, Vec<u8>)> {
         self.packets.pop_front()
     }
 
-    pub(super) fn poll_timeout(&self) -> Option<Instant> {
+    fn poll_timeout(&self) -> Option<Instant> {
         [self.sender.next_write, self.sender.deadline].into_iter().flatten().min()
     }
 
-    /// Since when the sender has waited for an acknowledgement: its backoff is no longer than that.
-    pub(super) fn progress(&self) -> Instant {
-        self.sender.progress
+    fn progress(&self) -> Option<Instant> {
+        Some(self.sender.progress)
     }
 
-    pub(super) fn is_finished(&self) -> bool {
+    fn is_finished(&self) -> bool {
         self.sender.una == self.bytes
     }
 
-    pub(super) fn is_intact(&self) -> bool {
-        self.receiver.next == self.bytes && self.receiver.sum == self.sender.sum
+    fn is_intact(&self) -> Option<bool> {
+        let is_same = self.receiver.next == self.bytes && self.receiver.sum == self.sender.sum;
+        self.is_finished().then_some(is_same)
     }
 
-    pub(super) fn swallow_octet(&mut self) {
+    fn swallow_octet(&mut self) {
         self.receiver.sum.add(&[7]);
     }
+}
 
+impl Stream {
     fn write(&mut self, now: Instant) {
         let sender = &mut self.sender;
         if self.until.is_some_and(|until| now >= until) {
@@ -252,8 +257,7 @@ impl Stream {
         }
         self.receiver.accept(at, segment.data);
         let ack = Segment { port: self.port, seq: 0, ack: low32(self.receiver.next), data: &[] };
-        let back = UlidPair::new(self.ulids.peer, self.ulids.local);
-        self.packets.push_back((Side::To, ack.packet(back)));
+        self.packets.push_back((Side::To, ack.packet(Side::To.pair(self.ulids))));
         let octets = usize_of(self.receiver.next - before);
         Ok((octets > 0).then_some(Delivery { to: Side::To, octets }))
     }

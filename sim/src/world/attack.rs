@@ -2,11 +2,11 @@ use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-use moorline_types::{LocatorPair, UlidPair};
+use moorline_types::LocatorPair;
 use moorline_wire::{PROTOCOL, fill_checksum};
 
 use super::{Occurrence, Parcel, World};
-use crate::packet::{self, Header};
+use crate::packet;
 use crate::plan::Attack;
 use crate::rng::Rng;
 
@@ -87,8 +87,7 @@ impl World<'_> {
         self.queue.push(self.now + attack.interval, Occurrence::Attack);
         let Some((locators, octets)) = self.attacker.invent() else { return };
         let Some(to) = self.network.port_of(locators.peer.0) else { return };
-        let pair = UlidPair::new(locators.local.as_ulid(), locators.peer.as_ulid());
-        let octets = Header::of(PROTOCOL, pair).packet(&octets);
+        let octets = packet::ip6(locators, PROTOCOL, &octets);
         self.log.note(self.now, to.host, || format!("attack on {to} from {}", locators.local));
         self.on_arrival(to, &Rc::new(Parcel { octets, original: None }));
     }

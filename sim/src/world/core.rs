@@ -14,7 +14,7 @@ use super::{Occurrence, Parcel, World};
 use crate::network::port_at;
 use crate::node::{Core, HostSockets, Node};
 use crate::outcome::Rule;
-use crate::packet::Header;
+use crate::packet;
 use crate::plan::{Chance, What, host_name};
 use crate::workload::Side;
 
@@ -357,8 +357,7 @@ impl World<'_> {
         let pair = transmit.locators;
         self.rules.on_control_sent(host, &transmit.octets, pair, self.now);
         self.attacker.overhear(pair, &transmit.octets);
-        let ulids = UlidPair::new(pair.local.as_ulid(), pair.peer.as_ulid());
-        let mut octets = Header::of(PROTOCOL, ulids).packet(&transmit.octets);
+        let mut octets = packet::ip6(pair, PROTOCOL, &transmit.octets);
         if self.is(Mutant::DamagesControl) {
             flip_last(&mut octets);
         }
@@ -378,28 +377,18 @@ impl World<'_> {
     fn on_event(&mut self, host: usize, event: Event) {
         self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
         self.log.event(host, event, self.now);
-        match event {
-            Event::StateChanged { ulids, to: ReapState::Operational, .. }
-            | Event::Removed { ulids, .. } => {
-                self.troubles.remove(&(host, ulids));
-            }
-            Event::StateChanged { ulids, to, .. } => {
-                let is_alarm = to == ReapState::Exploring;
-                let is_calm = !self.has_changed && self.plan.attack.is_none();
-                let is_false = is_alarm && is_calm && !self.network.is_disorderly();
-                self.check(!is_false, Rule::FalseAlarm, || format!("{}", host_name(host)));
-                self.troubles.entry((host, ulids)).or_insert(self.now);
-            }
-            Event::Established { ulids, .. } => self.on_context(host, ulids),
-            Event::Moved { .. }
-            | Event::Initiated { .. }
-            | Event::Renewed { .. }
-            | Event::Failed { .. }
-            | Event::Suspected { .. }
-            | Event::Cleared { .. }
-            | Event::Unanswered { .. }
-            | Event::Congested { .. }
-            | Event::Unreachable { .. } => {}
+        if let Event::StateChanged { ulids, to: ReapState::Operational, .. }
+        | Event::Removed { ulids, .. } = event
+        {
+            self.troubles.remove(&(host, ulids));
+        } else if let Event::StateChanged { ulids, to, .. } = event {
+            let is_alarm = to == ReapState::Exploring;
+            let is_calm = !self.has_changed && self.plan.attack.is_none();
+            let is_false = is_alarm && is_calm && !self.network.is_disorderly();
+            self.check(!is_false, Rule::FalseAlarm, || format!("{}", host_name(host)));
+            self.troubles.entry((host, ulids)).or_insert(self.now);
+        } else if let Event::Established { ulids, .. } = event {
+            self.on_context(host, ulids);
         }
     }
 
@@ -410,7 +399,7 @@ impl World<'_> {
             let Some(workload) = self.workloads.get_mut(&number) else { continue };
             for side in Side::BOTH {
                 if workload.host(side) == host && workload.ulids_of(side) == ulids {
-                    workload.handle_path_restored(side, now);
+                    workload.application.handle_path_restored(side, now);
                 }
             }
             self.drain_workload(number);

@@ -1,14 +1,14 @@
 use std::time::Duration;
 
 use moorline_contexts::EstablishedView;
-use moorline_types::{Instant, Locator, LocatorPair, UlidPair};
+use moorline_types::{Instant, LocatorPair, UlidPair};
 
 use super::{LOOK, Occurrence, World};
 use crate::bound::{Conditions, backoff_bound, recovery_bound};
 use crate::log::since_start;
 use crate::node::Core;
 use crate::outcome::Rule;
-use crate::plan::{Kind, Pace};
+use crate::plan::Kind;
 use crate::recovery::{End, Expectation, Late, Watch};
 use crate::workload::{Running, Side};
 
@@ -141,12 +141,11 @@ impl World<'_> {
             }
             // One side alone: its traffic must not have moved, as the other would not know the tag.
             [sender, receiver] => {
-                let back = LocatorPair::new(ulids.peer, ulids.local);
                 let is_plain = sender.as_ref().is_none_or(|view| view.locators == ulids)
-                    && receiver.as_ref().is_none_or(|view| view.locators == back);
-                let works =
-                    self.works(ulids.local, ulids.peer) && self.works(ulids.peer, ulids.local);
-                let stays = is_plain && works && !self.notices_loss(workload, &views, to);
+                    && receiver.as_ref().is_none_or(|view| view.locators == back(ulids));
+                let stays = is_plain
+                    && self.works_both_ways(ulids)
+                    && !self.notices_loss(workload, &views, to);
                 let plain = stays.then(|| self.now + one_way * 2);
                 plain.or_else(|| {
                     let regained = self.regained_deadline(workload, to, &views);
@@ -156,7 +155,7 @@ impl World<'_> {
             }
         };
         let explores = Side::BOTH.into_iter().any(|side| self.explores(workload, side));
-        let works = |view: &EstablishedView| self.works(view.locators.local, view.locators.peer);
+        let works = |view: &EstablishedView| self.works(view.locators);
         let is_broken = is_mutual && !views.iter().flatten().all(works);
         // The next retransmission of a silent stream is the first payload that the failure can show by.
         let is_unnoticed = is_broken && !explores && self.now.since(last) > patience;
@@ -165,16 +164,14 @@ impl World<'_> {
         // A host that finds a path has its sockets revert the backoff. Where payload takes a path that works, no host finds another.
         let reverts = is_mutual && self.plan.reverts_backoff && (is_broken || explores);
         let backoff = self.backoff(workload, deadline.filter(|_| !reverts), last);
-        let is_headless = Side::BOTH.into_iter().any(|side| {
-            let node = &self.nodes[workload.host(side)];
-            node.is_suspended || node.core.as_ref().is_some_and(Core::is_dead)
-        });
         let overhears = self.plan.attack.is_some_and(|attack| attack.overhears);
         let is_at_mercy = views.iter().any(Option::is_some) && overhears;
         Expectation {
-            deadline: deadline.map(|at| at + backoff).filter(|_| !is_headless && !is_at_mercy),
+            deadline: deadline
+                .map(|at| at + backoff)
+                .filter(|_| !self.is_headless(workload) && !is_at_mercy),
             patience,
-            is_cut: is_lost || !self.works(in_use.local, in_use.peer),
+            is_cut: is_lost || !self.works(in_use),
             is_lost,
             is_hopeless: deadline.is_none(),
             settled: self.now + one_way,
@@ -188,16 +185,14 @@ impl World<'_> {
         silent_until: Option<Instant>,
         last: Instant,
     ) -> Duration {
-        match (workload.plan.kind, silent_until) {
-            (Kind::Stream { .. }, Some(until)) => {
-                let last = workload.progress().map_or(last, |progress| progress.min(last));
-                let silence = until.since(last) + Duration::from_secs(2);
-                backoff_bound(silence, if self.network.is_lossy() { BAD_LUCK } else { 0 })
-            }
-            (Kind::Stream { .. } | Kind::Requests { .. } | Kind::Datagrams { .. }, _) => {
-                Duration::ZERO
-            }
-        }
+        let Some(until) =
+            silent_until.filter(|_| matches!(workload.plan.kind, Kind::Stream { .. }))
+        else {
+            return Duration::ZERO;
+        };
+        let last = workload.application.progress().map_or(last, |progress| progress.min(last));
+        let silence = until.since(last) + Duration::from_secs(2);
+        backoff_bound(silence, if self.network.is_lossy() { BAD_LUCK } else { 0 })
     }
 
     /// Whether this side is exploring.
@@ -223,17 +218,12 @@ impl World<'_> {
             receiver.peer_locators.contains(&pair.local)
                 && receiver.local_locators.contains(&pair.peer)
         };
-        let ways: Vec<_> = pairs(sender)
-            .filter(|&pair| is_known(pair))
-            .map(|pair| (self.works(pair.local, pair.peer), self.works(pair.peer, pair.local)))
-            .collect();
-        let count = |f: fn(&(bool, bool)) -> bool| u32_of(ways.iter().filter(|way| f(way)).count());
-        let one_direction = count(|way| way.0).min(count(|way| way.1));
+        let known: Vec<_> = pairs(sender).filter(|&pair| is_known(pair)).collect();
+        let [both_ways, one_direction] = self.count_working(&known);
         if one_direction == 0 {
             return self.roamed_deadline(workload);
         }
         let pairs = pairs(sender).count().max(pairs(receiver).count());
-        let both_ways = count(|way| way.0 && way.1);
         let conditions = self.conditions(workload, u32_of(pairs), both_ways, one_direction);
         Some(self.now + recovery_bound(&conditions))
     }
@@ -254,7 +244,7 @@ impl World<'_> {
         Conditions {
             send_timeout: hosts.iter().map(|host| host.send_timeout).max().unwrap_or_default(),
             one_way: self.network.longest_delay(),
-            gap: self.gap(workload.plan.kind),
+            gap: gap(workload.plan.kind),
             report_delay: hosts.iter().map(|host| host.report_delay).max().unwrap_or_default(),
             has_mute_peer: hosts[0].profile.is_rfc() != hosts[1].profile.is_rfc(),
             pairs,
@@ -265,15 +255,6 @@ impl World<'_> {
         }
     }
 
-    fn gap(&self, kind: Kind) -> Duration {
-        match kind {
-            Kind::Stream { pace, .. } => {
-                pace.map_or(Duration::ZERO, |Pace { interval, .. }| interval)
-            }
-            Kind::Requests { pace } | Kind::Datagrams { pace, .. } => pace.interval,
-        }
-    }
-
     fn patience(&self, kind: Kind) -> Duration {
         let one_way = self.network.longest_delay();
         match (kind, self.network.is_lossy()) {
@@ -281,14 +262,45 @@ impl World<'_> {
                 pace.interval * if is_lossy { IN_A_ROW } else { 2 } + one_way * 4
             }
             // Retransmissions after 0.2 s, then twice as long each.
-            (Kind::Stream { .. }, false) => self.gap(kind) + one_way * 8 + Duration::from_secs(3),
-            (Kind::Stream { .. }, true) => self.gap(kind) + one_way * 8 + Duration::from_secs(30),
+            (Kind::Stream { .. }, false) => gap(kind) + one_way * 8 + Duration::from_secs(3),
+            (Kind::Stream { .. }, true) => gap(kind) + one_way * 8 + Duration::from_secs(30),
         }
     }
 
-    fn works(&self, from: Locator, to: Locator) -> bool {
-        self.network.works(from.0, to.0)
+    fn works(&self, pair: LocatorPair) -> bool {
+        self.network.works(pair.local.0, pair.peer.0)
     }
+
+    fn works_both_ways(&self, pair: LocatorPair) -> bool {
+        self.works(pair) && self.works(back(pair))
+    }
+
+    /// How many of these pairs work both ways, and how many from one host to the other, and back: the fewer.
+    fn count_working(&self, pairs: &[LocatorPair]) -> [u32; 2] {
+        let count = |works: &dyn Fn(LocatorPair) -> bool| {
+            u32_of(pairs.iter().filter(|&&pair| works(pair)).count())
+        };
+        let one_direction =
+            count(&|pair| self.works(pair)).min(count(&|pair| self.works(back(pair))));
+        [count(&|pair| self.works_both_ways(pair)), one_direction]
+    }
+
+    /// Whether a host of a workload sleeps, or has no core that is alive.
+    fn is_headless(&self, workload: &Running) -> bool {
+        Side::BOTH.into_iter().any(|side| {
+            let node = &self.nodes[workload.host(side)];
+            node.is_suspended || node.core.as_ref().is_some_and(Core::is_dead)
+        })
+    }
+}
+
+fn gap(kind: Kind) -> Duration {
+    kind.pace().map(|pace| pace.interval).unwrap_or_default()
+}
+
+/// A pair as the other end has it.
+const fn back(pair: LocatorPair) -> LocatorPair {
+    LocatorPair::new(pair.peer, pair.local)
 }
 
 /// What a host may explore.
@@ -305,11 +317,7 @@ fn u32_of(count: usize) -> u32 {
 
 /// Whether something is to arrive at either side.
 pub(super) const fn is_both_ways(kind: Kind) -> bool {
-    match kind {
-        Kind::Stream { .. } => false,
-        Kind::Requests { .. } => true,
-        Kind::Datagrams { both_ways, .. } => both_ways,
-    }
+    matches!(kind, Kind::Requests { .. } | Kind::Datagrams { both_ways: true, .. })
 }
 
 /// Traffic after the last deadline, to see that it goes on.

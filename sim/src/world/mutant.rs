@@ -83,9 +83,8 @@ impl World<'_> {
                 self.settle(0);
             }
             Some(Mutant::MakesUnwanted) => {
-                let newest = |host: usize| self.nodes.get(host)?.addresses.newest(1);
-                let (Some(a), Some(b)) = (newest(0), newest(1)) else { return };
-                let ulids = UlidPair::new(a.as_ulid(), b.as_ulid());
+                let Some(pair) = self.second_pair() else { return };
+                let ulids = UlidPair::new(pair.local.as_ulid(), pair.peer.as_ulid());
                 if let Some(core) = living_core(&mut self.nodes, 0) {
                     core.host.handle_shim6_report(Report::Trigger { ulids }, self.now);
                 }
@@ -93,15 +92,14 @@ impl World<'_> {
             }
             Some(Mutant::OwnsTwice) => {
                 let now = self.now;
-                let newest = |host: usize| self.nodes.get(host)?.addresses.newest(1);
-                let (Some(a), Some(b)) = (newest(0), newest(1)) else { return };
+                let Some(second) = self.second_pair() else { return };
                 let Some(core) = living_core(&mut self.nodes, 0) else { return };
                 let session = core.host.ilnp().and_then(|ilnp| ilnp.sessions(now).next());
                 let Some(pair) = session.map(|session| session.pair.ulids()) else { return };
                 let context = ContextSnapshot {
                     ulids: pair,
-                    peer_locators: vec![pair.peer.as_locator(), b],
-                    ..made_up(LocatorPair::new(a, b))
+                    peer_locators: vec![pair.peer.as_locator(), second.peer],
+                    ..made_up(second)
                 };
                 // Whether it was there before does not matter.
                 let _ = core.host.shim6_mut().restore(context, now);
@@ -110,6 +108,12 @@ impl World<'_> {
             }
             Some(_) | None => {}
         }
+    }
+
+    /// The newest addresses of the first two hosts at their second uplinks.
+    fn second_pair(&self) -> Option<LocatorPair> {
+        let newest = |host: usize| self.nodes.get(host)?.addresses.newest(1);
+        Some(LocatorPair::new(newest(0)?, newest(1)?))
     }
 
     /// What a core tells its data plane.

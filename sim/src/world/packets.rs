@@ -17,7 +17,7 @@ use crate::log::{Way, since_start};
 use crate::network::ifindex_of;
 use crate::node::{HostSockets, Node};
 use crate::outcome::{Pause, Rule};
-use crate::packet::{self, Header, ICMPV6};
+use crate::packet::{self, ICMPV6};
 use crate::plan::{Port, host_name};
 use crate::workload::{Running, Side, number_of};
 
@@ -25,8 +25,8 @@ impl World<'_> {
     /// A packet comes in from the network.
     pub(super) fn on_arrival(&mut self, port: Port, parcel: &Parcel) {
         let (host, now) = (port.host, self.now);
-        let to = Header::read(&parcel.octets).map(|header| header.destination);
-        if !to.is_some_and(|to| self.network.receives(to)) {
+        let Some((locators, _)) = packet::header(&parcel.octets) else { return };
+        if !self.network.receives(locators.peer.0) {
             return;
         }
         let awake = |node: &&mut Node| !node.is_suspended;
@@ -59,7 +59,7 @@ impl World<'_> {
 
     /// The same at a host without Moorline.
     fn on_plain_arrival(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
-        let is_unknown = Header::read(octets).is_some_and(|header| header.next_header == PROTOCOL);
+        let is_unknown = packet::header(octets).is_some_and(|(_, next)| next == PROTOCOL);
         if !is_unknown {
             return self.deliver_to_socket(host, octets, parcel);
         }
@@ -71,8 +71,8 @@ impl World<'_> {
 
     pub(super) fn deliver_to_core(&mut self, host: usize, octets: &[u8]) {
         let now = self.now;
-        let Some(header) = Header::read(octets) else { return };
-        let pair = header.receiver_pair().as_locators();
+        let Some((locators, _)) = packet::header(octets) else { return };
+        let pair = packet::receiver_pair(locators).as_locators();
         let Some(core) = living_core(&mut self.nodes, host) else { return };
         let message = packet::payload(octets);
         self.rules.on_control_received(host, message, pair, now);
@@ -103,12 +103,12 @@ impl World<'_> {
             format!("at {}: {octets:02x?}", host_name(host))
         });
         if let Some(quoted) = packet::quoted_unrecognized(octets) {
-            let source = Header::read(octets).map(|header| Locator(header.source));
+            let source = packet::header(octets).map(|(locators, _)| locators.local);
             return self.on_unrecognized(host, quoted, source);
         }
         let Some(number) = packet::port(octets).and_then(number_of) else { return };
         let Some(workload) = self.workloads.get_mut(&number) else { return };
-        let ulids = Header::read(octets).map(|header| header.receiver_pair());
+        let ulids = packet::header(octets).map(|(locators, _)| packet::receiver_pair(locators));
         let side = Side::BOTH.into_iter().find(|&side| Some(workload.ulids_of(side)) == ulids);
         let Some(side) = side.filter(|&side| workload.host(side) == host) else {
             self.check(false, Rule::DeliveredAsSent, || {
@@ -117,12 +117,12 @@ impl World<'_> {
             return;
         };
         let before = workload.note_packet(side, now);
-        if let Some((outcome, from)) = self.outcomes.get_mut(number).zip(before) {
+        if let Some((outcome, from)) = self.outcome.workloads.get_mut(number).zip(before) {
             outcome.note_packet(side, Pause { from: since_start(from), to: since_start(now) });
         }
-        let delivery = workload.handle_packet(side, octets, now);
+        let delivery = workload.application.handle_packet(side, octets, now);
         if self.mutant == Some(Mutant::SwallowsOctet) {
-            workload.swallow_octet();
+            workload.application.swallow_octet();
         }
         self.check(delivery.is_ok(), Rule::DeliveredAsSent, || {
             format!("garbled at {}", host_name(host))
@@ -136,27 +136,26 @@ impl World<'_> {
     /// Whether a host that does not know ILNP, or not the session of a packet, has no use for it: an ICMPv6 message of a type that nobody
     /// knows, a packet whose checksum is that of a session, or one between addresses that no socket is connected to.
     fn is_lost_on_ilnp(&self, host: usize, octets: &[u8], parcel: &Parcel) -> bool {
-        let Some(header) = Header::read(octets) else { return false };
-        let from = self.network.port_of(header.source).map(|port| port.host);
+        let Some((locators, next_header)) = packet::header(octets) else { return false };
+        let from = self.network.port_of(locators.local.0).map(|port| port.host);
         let knows_ilnp = |host: usize| self.plan.hosts.get(host).is_some_and(|host| host.ilnp);
         if !knows_ilnp(host) && !from.is_some_and(knows_ilnp) {
             return false;
         }
-        let is_message = header.next_header == ICMPV6 && parcel.original.is_none();
-        let pair = header.receiver_pair();
+        let is_message = next_header == ICMPV6 && parcel.original.is_none();
+        let pair = packet::receiver_pair(locators);
         let is_connected = |workload: &Running| {
             let here = Side::BOTH.into_iter().filter(|side| workload.host(*side) == host);
             here.map(|side| workload.ulids_of(side)).any(|ulids| ulids == pair)
         };
         is_message
             || !packet::is_checksum_right(octets)
-            || header.next_header != ICMPV6 && !self.workloads.values().any(is_connected)
+            || next_header != ICMPV6 && !self.workloads.values().any(is_connected)
     }
 
     fn on_unrecognized(&mut self, host: usize, quoted: &[u8], source: Option<Locator>) {
         let now = self.now;
-        let Some((header, source)) = Header::read(quoted).zip(source) else { return };
-        let locators = LocatorPair::new(Locator(header.source), Locator(header.destination));
+        let Some(((locators, _), source)) = packet::header(quoted).zip(source) else { return };
         if let Some(core) = living_core(&mut self.nodes, host) {
             core.host.shim6_mut().handle_unrecognized(
                 packet::payload(quoted),
@@ -172,7 +171,7 @@ impl World<'_> {
         // Nobody watches what was under way when the last application stopped.
         let last = last.map_or(self.now, |watch| watch.last());
         let last = since_start(last);
-        if let Some(outcome) = self.outcomes.get_mut(number) {
+        if let Some(outcome) = self.outcome.workloads.get_mut(number) {
             outcome.add(to, octets, Pause { from: last, to: since_start(self.now) });
         }
         let watch =
@@ -222,30 +221,27 @@ impl World<'_> {
     /// A packet leaves a host by the uplink of its source address, if that is up.
     pub(super) fn transmit(&mut self, host: usize, parcel: Parcel) {
         let now = self.now;
-        let Some(header) = Header::read(&parcel.octets) else { return };
-        let locators = LocatorPair::new(Locator(header.source), Locator(header.destination));
-        let chosen = parcel.original.as_deref().and_then(|original| Header::read(original));
-        let chosen = chosen
-            .map(|header| LocatorPair::new(Locator(header.source), Locator(header.destination)));
+        let Some((locators, _)) = packet::header(&parcel.octets) else { return };
+        let ends = [locators.local.0, locators.peer.0];
+        let chosen = parcel.original.as_deref().and_then(|original| packet::header(original));
+        let chosen = chosen.map(|(locators, _)| locators);
         let core = self.nodes.get(host).and_then(|node| node.core.as_ref());
-        let is_there = self.network.has_address(header.source)
+        let is_there = self.network.has_address(locators.local.0)
             || core.is_some_and(|core| core.is_left_to_plane(locators.local))
             // An address that the kernel did not take is tried again in a moment.
             || core.is_some_and(|core| core.host.awaits_retry());
         self.rules.on_wire(host, locators, chosen, is_there, now);
         if let Some(chosen) = chosen {
-            self.check_uplink(host, chosen, header.source);
+            self.check_uplink(host, chosen, locators.local.0);
         }
         self.log.packet(&parcel.octets, now);
-        let ports = [header.source, header.destination].map(|a| self.network.port_of(a));
-        let [Some(from), Some(to)] = ports else { return };
+        let [Some(from), Some(to)] = ends.map(|end| self.network.port_of(end)) else { return };
         let is_control = parcel.original.is_none();
-        let ends = [header.source, header.destination];
         let arrivals = self.network.carry(ends, parcel.octets.len(), is_control, now);
         if self.log.is_tracing() {
             let fate = match arrivals.is_empty() {
                 false => Fate::Arrives,
-                true if self.network.works(header.source, header.destination) => Fate::Lost,
+                true if self.network.works(ends[0], ends[1]) => Fate::Lost,
                 true => Fate::CutOff,
             };
             self.trace_packet(Way { from, to, fate }, locators, &parcel);

@@ -1,8 +1,8 @@
 use moorline_contexts::{EstablishedView, Readiness};
-use moorline_types::{Instant, LocatorPair};
+use moorline_types::Instant;
 
 use super::regain::sends_alone;
-use super::{World, pairs, u32_of};
+use super::{World, back, pairs, u32_of};
 use crate::bound::protected_bound;
 use crate::workload::{Running, Side};
 
@@ -31,15 +31,13 @@ impl World<'_> {
         workload: &Running,
         [sender, receiver]: [&EstablishedView; 2],
     ) -> Option<Instant> {
-        let back = receiver.locators;
-        if sender.locators != LocatorPair::new(back.peer, back.local) {
+        if sender.locators != back(receiver.locators) {
             return None;
         }
         let is_cut = |side: &Side| {
             self.cut.iter().any(|&(host, ulids, by)| {
                 (host, ulids) == (workload.host(*side), workload.ulids_of(*side))
-                    && self.works(by.local, by.peer)
-                    && self.works(by.peer, by.local)
+                    && self.works_both_ways(by)
             })
         };
         let kind = workload.plan.kind;

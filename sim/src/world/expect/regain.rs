@@ -1,7 +1,7 @@
 use moorline_contexts::EstablishedView;
-use moorline_types::{Instant, Locator, LocatorPair};
+use moorline_types::Instant;
 
-use super::{World, pairs, u32_of};
+use super::{World, back, pairs, u32_of};
 use crate::bound::loss_bound;
 use crate::plan::Kind;
 use crate::workload::{Running, Side};
@@ -44,27 +44,15 @@ impl World<'_> {
             return None;
         }
         let theirs = loser.addresses.proof().locators_for(ulids.peer);
-        let back_and_forth = |pair: LocatorPair| {
-            self.works(pair.local, pair.peer) && self.works(pair.peer, pair.local)
-        };
         let known: Vec<_> = pairs(view).filter(|pair| theirs.contains(&pair.peer)).collect();
-        let both_ways = known.iter().filter(|&&pair| back_and_forth(pair)).count();
+        let [both_ways, one_direction] = self.count_working(&known);
         let has_moved = view.locators != ulids.as_locators();
-        let is_answered = has_moved && back_and_forth(view.locators);
+        let is_answered = has_moved && self.works_both_ways(view.locators);
         if both_ways == 0 || !is_answered && self.hears(workload, holder, has_moved) {
             return None;
         }
-        let one_direction = |f: fn(LocatorPair) -> (Locator, Locator)| {
-            let works = |pair: &&LocatorPair| {
-                let (from, to) = f(**pair);
-                self.works(from, to)
-            };
-            known.iter().filter(works).count()
-        };
-        let fewer = one_direction(|pair| (pair.local, pair.peer))
-            .min(one_direction(|pair| (pair.peer, pair.local)));
         let pairs = pairs(view).count().max(view.local_locators.len() * theirs.len());
-        let conditions = self.conditions(workload, u32_of(pairs), u32_of(both_ways), u32_of(fewer));
+        let conditions = self.conditions(workload, u32_of(pairs), both_ways, one_direction);
         Some(self.now + loss_bound(&conditions, is_answered))
     }
 
@@ -79,24 +67,20 @@ impl World<'_> {
     ) -> bool {
         let kind = workload.plan.kind;
         let silence = self.patience(kind);
-        [to.other(), to].into_iter().zip(views).filter(|(_, view)| view.is_some()).any(
-            |(side, _)| {
-                let host = workload.host(side);
-                let is_exploring = self.troubles.contains_key(&(host, workload.ulids_of(side)));
-                let misses =
-                    self.network.is_lossy() && self.plan.hosts[host].send_timeout < silence;
-                is_exploring
-                    || misses
-                    || sends_alone(kind, side) && !self.hears(workload, side, false)
-            },
-        )
+        let notices = |side: Side| {
+            let send_timeout = self.plan.hosts[workload.host(side)].send_timeout;
+            self.explores(workload, side)
+                || self.network.is_lossy() && send_timeout < silence
+                || sends_alone(kind, side) && !self.hears(workload, side, false)
+        };
+        let mut sides = [to.other(), to].into_iter().zip(views);
+        sides.any(|(side, view)| view.is_some() && notices(side))
     }
 
     /// Whether untouched packets of the peer come in, of whatever workload between the two ULIDs.
     fn hears(&self, workload: &Running, holder: Side, has_moved: bool) -> bool {
         let ulids = workload.ulids_of(holder);
-        let [forth, back] = [(ulids.local, ulids.peer), (ulids.peer, ulids.local)]
-            .map(|(from, to)| self.works(from.as_locator(), to.as_locator()));
+        let forth = self.works(ulids.as_locators());
         let comes = |other: &Running| {
             Side::BOTH.into_iter().any(|side| {
                 let is_between = other.ulids_of(side) == ulids;
@@ -105,23 +89,16 @@ impl World<'_> {
                 is_between && (sends_alone(kind, side.other()) || answers)
             })
         };
-        back && self.workloads.values().any(comes)
+        self.works(back(ulids.as_locators())) && self.workloads.values().any(comes)
     }
 }
 
 /// Whether this side sends although nothing comes in.
-pub(super) const fn sends_alone(kind: Kind, side: Side) -> bool {
-    match (kind, side) {
-        (_, Side::From) => true,
-        (Kind::Datagrams { both_ways, .. }, Side::To) => both_ways,
-        (Kind::Stream { .. } | Kind::Requests { .. }, Side::To) => false,
-    }
+pub(super) fn sends_alone(kind: Kind, side: Side) -> bool {
+    side == Side::From || matches!(kind, Kind::Datagrams { both_ways: true, .. })
 }
 
 /// Whether the other side answers what comes: streams are acknowledged.
 const fn is_answered(kind: Kind) -> bool {
-    match kind {
-        Kind::Stream { .. } | Kind::Requests { .. } => true,
-        Kind::Datagrams { both_ways, .. } => both_ways,
-    }
+    !matches!(kind, Kind::Datagrams { both_ways: false, .. })
 }

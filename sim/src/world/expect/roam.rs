@@ -26,8 +26,7 @@ impl World<'_> {
     pub(super) fn roamed_deadline(&self, workload: &Running) -> Option<Instant> {
         let views = [Side::From, Side::To].map(|side| self.roamed_view(workload, side));
         let [Some(from), Some(to)] = views else { return None };
-        let both_ways =
-            |local: Locator, peer: Locator| self.works(local, peer) && self.works(peer, local);
+        let both_ways = |local, peer| self.works_both_ways(LocatorPair::new(local, peer));
         let tells = |view: &View, other: &View| {
             let known = || view.peer.intersection(&other.own);
             view.is_stranded
@@ -41,10 +40,10 @@ impl World<'_> {
             .iter()
             .flat_map(|&own| to.own.iter().map(move |&peer| LocatorPair::new(own, peer)))
             .collect();
-        let working = all.iter().filter(|pair| both_ways(pair.local, pair.peer)).count();
+        let [working, _] = self.count_working(&all);
         let known = |one: &View, other: &View| one.own.len() * (one.peer.len() + other.own.len());
         let pairs = u32_of(known(&from, &to).max(known(&to, &from)));
-        let conditions = self.conditions(workload, pairs, u32_of(working), u32_of(working));
+        let conditions = self.conditions(workload, pairs, working, working);
         let deadline = self.now + roaming_bound(&conditions);
         let stays = |side: Side| self.ends_idle(workload, side).is_none_or(|end| end > deadline);
         Side::BOTH.into_iter().all(stays).then_some(deadline)

@@ -2,7 +2,6 @@ use moorline_ilnp::{SessionView, State};
 use moorline_types::Instant;
 
 use super::World;
-use crate::node::Core;
 use crate::recovery::Expectation;
 use crate::workload::{Running, Side};
 
@@ -19,23 +18,15 @@ impl World<'_> {
         last: Instant,
     ) -> Expectation {
         let one_way = self.network.longest_delay();
-        let works = |session: &SessionView| {
-            let wire = session.wire.ulids();
-            let (local, peer) = (wire.local.as_locator(), wire.peer.as_locator());
-            self.works(local, peer) && self.works(peer, local)
-        };
+        let works =
+            |session: &SessionView| self.works_both_ways(session.wire.ulids().as_locators());
         let is_agreed = |session: &SessionView| {
             session.state == State::Established && !session.awaits_acknowledgement
         };
         let goes_on = sessions.iter().all(|session| {
             session.as_ref().is_some_and(|session| is_agreed(session) && works(session))
         });
-        let is_headless = Side::BOTH.into_iter().any(|side| {
-            let node = &self.nodes[workload.host(side)];
-            node.is_suspended || node.core.as_ref().is_some_and(Core::is_dead)
-        });
-        let is_attacked = self.plan.attack.is_some();
-        let promised = goes_on && !is_headless && !is_attacked;
+        let promised = goes_on && !self.is_headless(workload) && self.plan.attack.is_none();
         let deadline = promised.then(|| self.now + one_way * 2);
         let sender = &sessions[usize::from(to == Side::From)];
         Expectation {
