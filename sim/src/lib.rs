@@ -33,8 +33,8 @@
 //! itself: [`recovery_bound`] derives it from the timers of RFC 5534. From then on it must not pause for
 //! longer than loss explains. [`Outcome`] counts what recovered and what could not.
 //!
-//! [`ilnp`] is a world of its own, with two hosts that speak ILNPv6. [`run_addresses`] plays another: a host beside one without
-//! Moorline, on links whose routers, carriers and people are up to something.
+//! [`run_addresses`] plays a world of its own: a host beside one without Moorline, on links whose routers, carriers and people are
+//! up to something. `tests/ilnp.rs` has another, with two hosts that speak ILNPv6 alone.
 //!
 //! [`random_plan`] makes plans up, [`Plan::from_toml`] reads one, [`run_many`] plays many,
 //! [`demo_scenario`] is `moorline demo` for machines without root or BPF. `docs/simulator.md` is the
@@ -47,7 +47,6 @@ mod bound;
 mod chart;
 mod demo;
 mod describe;
-pub mod ilnp;
 mod log;
 mod network;
 mod node;

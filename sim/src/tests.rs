@@ -2,6 +2,7 @@ use std::time::Duration;
 
 mod adaptive;
 mod found;
+mod ilnp;
 mod mixed;
 mod plans;
 mod protected;

@@ -1,4 +1,4 @@
-//! Machines alone, message by message. Whole hosts are in the simulator (`sim/src/ilnp`).
+//! Machines alone, message by message. Whole hosts are in the simulator (`sim/src/tests/ilnp`).
 
 mod advertise;
 mod again;

@@ -1,7 +1,8 @@
-use moorline_datapath::ilnp::Socket;
-use moorline_datapath::ilnp::Sockets;
+use moorline_datapath::ilnp::{Socket, Sockets};
 use moorline_types::{Ilv, IlvPair};
 use moorline_wire::ilnp::{checksum_at, transport_checksum};
+
+use crate::packet::{TCP, UDP};
 
 /// The sockets of a host: one, and what it has sent and got.
 #[derive(Clone, Debug)]
@@ -84,23 +85,14 @@ pub(crate) fn packet(
 }
 
 pub(crate) fn ip6(pair: IlvPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
-    let mut packet = vec![0x60, 0, 0, 0];
-    packet.extend(u16::try_from(payload.len()).expect("small").to_be_bytes());
-    packet.extend([next_header, 64]);
-    packet.extend(pair.local.address().octets());
-    packet.extend(pair.remote.address().octets());
-    packet.extend(payload);
-    packet
+    crate::packet::ip6(pair.ulids().as_locators(), next_header, payload)
 }
 
 /// Source and destination, next header and what follows.
 pub(crate) fn read(packet: &[u8]) -> Option<(IlvPair, u8, &[u8])> {
-    let (header, rest) = packet.split_first_chunk::<40>()?;
-    let ilv = |at: usize| {
-        let octets: [u8; 16] = header[at..at + 16].try_into().expect("16 octets");
-        Ilv::of(octets.into())
-    };
-    Some((IlvPair::new(ilv(8), ilv(24)), header[6], rest))
+    let (locators, next_header) = crate::packet::header(packet)?;
+    let pair = IlvPair::new(Ilv::of(locators.local.0), Ilv::of(locators.peer.0));
+    Some((pair, next_header, crate::packet::payload(packet)))
 }
 
 /// The number in what a socket got, if it is whole; the pair is the receiver's.
@@ -113,6 +105,4 @@ pub(crate) fn number(packet: &[u8]) -> Option<(IlvPair, u8, (u16, u16), u64)> {
     is_right.then_some((pair.reversed(), protocol, (port(2)?, port(0)?), number))
 }
 
-pub(crate) const TCP: u8 = 6;
-pub(crate) const UDP: u8 = 17;
 const UDP_LEN: u16 = 16;

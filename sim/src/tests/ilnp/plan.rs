@@ -1,17 +1,3 @@
-//! Two ILNP hosts on a virtual clock: the real [`moorline_ilnp::Machine`] over the real
-//! [`moorline_plane::ilnp::Plane`], sockets whose checksums are looked at, a network that delays, loses and reorders,
-//! and somebody who wishes them ill.
-//!
-//! [`run`] plays an [`IlnpPlan`]; equal plans give equal runs. What it finds wrong is in
-//! [`IlnpOutcome::violations`]: a socket got what nobody sent it, or under other addresses than its own; a
-//! session went to a locator that its correspondent never named; a cache is above its bound;
-//! plane and machine disagree about the sessions; a timer does not advance.
-
-mod attack;
-mod host;
-mod sockets;
-mod world;
-
 use std::time::Duration;
 
 use moorline_datapath::ilnp::ChecksumMode;
@@ -19,50 +5,50 @@ use moorline_ilnp::{NonceLen, NonceMode};
 
 /// What is played.
 #[derive(Clone, Debug)]
-pub struct IlnpPlan {
+pub(super) struct IlnpPlan {
     /// Of everything random.
-    pub seed: u64,
+    pub(super) seed: u64,
     /// How long.
-    pub duration: Duration,
+    pub(super) duration: Duration,
     /// Settings of the two hosts.
-    pub hosts: [IlnpHost; 2],
+    pub(super) hosts: [IlnpHost; 2],
     /// One way.
-    pub delay: Duration,
+    pub(super) delay: Duration,
     /// Up to this much more, so that packets overtake each other.
-    pub jitter: Duration,
+    pub(super) jitter: Duration,
     /// Time from the arrival of a control message to its handling. The planes are never late.
-    pub core_delay: Duration,
+    pub(super) core_delay: Duration,
     /// Packets lost, of a thousand.
-    pub loss: u32,
+    pub(super) loss: u32,
     /// Whether packets with Destination Options get lost, all of them.
-    pub no_options: bool,
+    pub(super) no_options: bool,
     /// What happens when.
-    pub changes: Vec<(Duration, IlnpChange)>,
+    pub(super) changes: Vec<(Duration, IlnpChange)>,
     /// Made-up correspondents that send the second host a packet, in a second.
-    pub flood: u32,
+    pub(super) flood: u32,
     /// Locator Updates with a guessed nonce, or taken from the wire and sent again, in a second.
-    pub forgeries: u32,
+    pub(super) forgeries: u32,
     /// What the applications do.
-    pub traffic: IlnpTraffic,
+    pub(super) traffic: IlnpTraffic,
     /// Octets beside the number in each of their packets.
-    pub padding: usize,
+    pub(super) padding: usize,
 }
 
 /// A host.
 #[derive(Clone, Copy, Debug)]
-pub struct IlnpHost {
+pub(super) struct IlnpHost {
     /// Without ILNP it is a classic IPv6 host.
-    pub ilnp: bool,
+    pub(super) ilnp: bool,
     /// Everybody gets an entry, instead of those that were agreed on.
-    pub open: bool,
+    pub(super) open: bool,
     /// When packets carry the nonce.
-    pub nonce: NonceMode,
+    pub(super) nonce: NonceMode,
     /// Of 32 or 96 bits.
-    pub nonce_len: NonceLen,
+    pub(super) nonce_len: NonceLen,
     /// What it would like.
-    pub checksum: ChecksumMode,
+    pub(super) checksum: ChecksumMode,
     /// Bound of its cache.
-    pub max_sessions: usize,
+    pub(super) max_sessions: usize,
 }
 
 impl Default for IlnpHost {
@@ -80,7 +66,7 @@ impl Default for IlnpHost {
 
 /// Sockets of the first host, which begins, and of the second.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IlnpTraffic {
+pub(super) enum IlnpTraffic {
     /// Segments as of TCP, each way; both connected.
     Segments,
     /// Datagrams each way; both connected.
@@ -93,7 +79,7 @@ pub enum IlnpTraffic {
 
 /// What happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IlnpChange {
+pub(super) enum IlnpChange {
     /// The host has this locator too, and would rather use it: a soft hand-off begins.
     Gain {
         /// Which host.
@@ -137,7 +123,7 @@ pub enum IlnpChange {
 impl IlnpPlan {
     /// Two hosts with the defaults that exchange datagrams for a minute.
     #[must_use]
-    pub fn new(seed: u64) -> Self {
+    pub(super) fn new(seed: u64) -> Self {
         Self {
             seed,
             duration: Duration::from_secs(60),
@@ -158,36 +144,31 @@ impl IlnpPlan {
 
 /// What came of it.
 #[derive(Clone, Debug, Default)]
-pub struct IlnpOutcome {
+pub(super) struct IlnpOutcome {
     /// What must not be.
-    pub violations: Vec<String>,
+    pub(super) violations: Vec<String>,
     /// When packets reached a socket whose checksum for it was wrong, from the beginning on.
-    pub wrong_checksums: Vec<Duration>,
+    pub(super) wrong_checksums: Vec<Duration>,
     /// When both ends of the first session knew that the other has it, from the beginning on.
-    pub agreed: Option<Duration>,
+    pub(super) agreed: Option<Duration>,
     /// Of both directions.
-    pub sent: u64,
+    pub(super) sent: u64,
     /// Of both directions.
-    pub received: u64,
+    pub(super) received: u64,
     /// Longest time between two packets that a socket got, of both, while there was traffic.
-    pub longest_pause: Duration,
+    pub(super) longest_pause: Duration,
     /// Packets that left with a nonce, of those with data.
-    pub with_nonce: u64,
+    pub(super) with_nonce: u64,
     /// Entries in each machine at the end.
-    pub sessions: [usize; 2],
+    pub(super) sessions: [usize; 2],
     /// Most entries in each machine at any time.
-    pub most_sessions: [usize; 2],
+    pub(super) most_sessions: [usize; 2],
     /// Sessions that were established, of both.
-    pub established: u64,
+    pub(super) established: u64,
     /// Drops of planes and machines, of both: reason and count.
-    pub drops: Vec<(moorline_types::DropReason, u64)>,
+    pub(super) drops: Vec<(moorline_types::DropReason, u64)>,
     /// Packets with a Destination Options header that came to a host without ILNP.
-    pub options_to_classic: u64,
+    pub(super) options_to_classic: u64,
     /// Times that traffic was left to classic IPv6.
-    pub classic: u64,
+    pub(super) classic: u64,
 }
-
-pub use world::run;
-
-#[cfg(test)]
-mod tests;

@@ -1,7 +1,27 @@
-use super::*;
-use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, USED_INTERVAL};
+//! Two ILNP hosts on a virtual clock: the real [`moorline_ilnp::Machine`] over the real
+//! [`moorline_plane::ilnp::Plane`], sockets whose checksums are looked at, a network that delays, loses and reorders,
+//! and somebody who wishes them ill.
+//!
+//! [`run`] plays an [`IlnpPlan`]; equal plans give equal runs. What it finds wrong is in
+//! [`IlnpOutcome::violations`]: a socket got what nobody sent it, or under other addresses than its own; a
+//! session went to a locator that its correspondent never named; a cache is above its bound;
+//! plane and machine disagree about the sessions; a timer does not advance.
+
+mod attack;
+mod host;
+mod plan;
+mod sockets;
+mod world;
+
+use std::time::Duration;
+
+use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, ChecksumMode, USED_INTERVAL};
 use moorline_ilnp::consts::{CHECK_INTERVAL, REFUSAL_LIFETIME};
+use moorline_ilnp::{NonceLen, NonceMode};
 use moorline_types::DropReason;
+
+use plan::{IlnpChange, IlnpHost, IlnpOutcome, IlnpPlan, IlnpTraffic};
+use world::run;
 
 const RTT: Duration = Duration::from_millis(40);
 /// The Locator Update gets there and data comes back: a round trip, and what is between two packets before it

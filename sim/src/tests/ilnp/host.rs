@@ -5,8 +5,9 @@ use moorline_ilnp::{Admit, Config, Event, LocalLocator, LocalState, Machine, Ope
 use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{DropReason, Ilv, Instant, L64, Nid};
 
+use super::plan::{IlnpHost, IlnpOutcome};
 use super::sockets::{SimSocket, ip6, read, sockets_of};
-use super::{IlnpHost, IlnpOutcome};
+use crate::packet::ICMPV6;
 
 /// A host: its locators, its socket and, with ILNP, its machine and plane.
 pub(crate) struct SimHost {
@@ -245,4 +246,3 @@ fn note(event: Event, host: usize, outcome: &mut IlnpOutcome) {
 }
 
 pub(crate) const DESTINATION_OPTIONS: u8 = 60;
-pub(crate) const ICMPV6: u8 = 58;

@@ -3,8 +3,9 @@ use moorline_wire::ilnp::{
     ChecksumDelta, L64Entry, LocatorUpdate, NonceHeader, Operation, OptionsHeader,
 };
 
-use super::host::{DESTINATION_OPTIONS, ICMPV6};
-use super::sockets::{UDP, ip6, packet, read};
+use super::host::DESTINATION_OPTIONS;
+use super::sockets::{ip6, packet, read};
+use crate::packet::{ICMPV6, UDP};
 use crate::rng::Rng;
 
 /// Where an attacker would like the traffic.

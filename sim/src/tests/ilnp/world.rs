@@ -6,18 +6,17 @@ use moorline_types::{DropReason, IlvPair, Instant};
 
 use super::attack::{EVIL, guessed_update, is_locator_update, made_up};
 use super::host::{DESTINATION_OPTIONS, Received, SimHost, owner};
-use super::sockets::{SimSocket, TCP, UDP, number, packet, read, sockets_of};
-use super::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic};
+use super::plan::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic};
+use super::sockets::{SimSocket, number, packet, read, sockets_of};
+use crate::packet::{TCP, UDP};
+use crate::queue::Queue;
 use crate::rng::Rng;
 
 /// Plays a plan.
 #[must_use]
-pub fn run(plan: &IlnpPlan) -> IlnpOutcome {
+pub(super) fn run(plan: &IlnpPlan) -> IlnpOutcome {
     let mut world = World::new(plan);
-    while let Some(((at, _), what)) = world.queue.pop_first() {
-        if at > world.end {
-            break;
-        }
+    while let Some((at, what)) = world.queue.pop_until(world.end) {
         world.now = at;
         world.step(what);
     }
@@ -42,8 +41,7 @@ struct World<'a> {
     now: Instant,
     end: Instant,
     hosts: [SimHost; 2],
-    queue: BTreeMap<(Instant, u64), What>,
-    caused: u64,
+    queue: Queue<What>,
     rng: Rng,
     outcome: IlnpOutcome,
     /// Numbers that each socket got.
@@ -66,8 +64,7 @@ impl<'a> World<'a> {
             now,
             end: now + plan.duration,
             hosts,
-            queue: BTreeMap::new(),
-            caused: 0,
+            queue: Queue::new(),
             rng,
             outcome: IlnpOutcome::default(),
             seen: [BTreeSet::new(), BTreeSet::new()],
@@ -107,8 +104,7 @@ impl<'a> World<'a> {
     }
 
     fn later(&mut self, after: Duration, what: What) {
-        self.caused += 1;
-        self.queue.insert((self.now + after, self.caused), what);
+        self.queue.push(self.now + after, what);
     }
 
     fn step(&mut self, what: What) {
