@@ -26,7 +26,7 @@
 //! proved; a responder makes no context but by an I2 with a validator of its own; control packets that
 //! answer none come no faster than the timers allow; no two contexts with a peer share a tag; queues come
 //! to an end; timers advance; honest hosts drop nothing of each other's without a reason; nothing panics
-//! or logs an error. For each rule there is a fault that breaks it (`world/mutant.rs`).
+//! or logs an error. For each rule there is a fault that breaks it (`world/tests/mutant.rs`).
 //!
 //! **Recovery.** Between two changes of the network lies an episode. At its begin it is known which
 //! pairs will work all along, and so by when traffic has to flow, each direction of each application by

@@ -89,7 +89,8 @@ pub(crate) trait Application: std::fmt::Debug {
         None
     }
 
-    /// The receiver of a stream takes a wrong octet for right: for tests.
+    /// The receiver of a stream takes a wrong octet for right.
+    #[cfg(test)]
     fn swallow_octet(&mut self) {}
 }
 

@@ -18,7 +18,7 @@ use crate::rng::Rng;
 use crate::rules::{ControlPace, Rules};
 use attack::Attacker;
 use expect::is_both_ways;
-use mutant::Mutant;
+use faults::{Faults, NoFaults};
 
 use crate::workload::{Running, Side};
 
@@ -26,7 +26,7 @@ mod attack;
 mod core;
 mod errors;
 mod expect;
-mod mutant;
+mod faults;
 mod packets;
 
 /// Plays a plan. Equal seed and plan give equal packets and events, to the octet.
@@ -73,7 +73,7 @@ struct World<'a> {
     kernel_rng: Rng,
     plane_rng: Rng,
     outcome: Outcome,
-    mutant: Option<Mutant>,
+    faults: &'a dyn Faults,
 }
 
 /// What is to happen.
@@ -106,18 +106,18 @@ struct Parcel {
 
 impl<'a> World<'a> {
     fn play(seed: u64, plan: &'a Plan, is_tracing: bool) -> (Outcome, Log) {
-        Self::play_with(None, seed, plan, is_tracing)
+        Self::play_with(&NoFaults, seed, plan, is_tracing)
     }
 
     fn play_with(
-        mutant: Option<Mutant>,
+        faults: &'a dyn Faults,
         seed: u64,
         plan: &'a Plan,
         is_tracing: bool,
     ) -> (Outcome, Log) {
         errors::collecting(|| {
             let mut world = Self::new(seed, plan, is_tracing);
-            world.mutant = mutant;
+            world.faults = faults;
             world.go_on();
             world.finish()
         })
@@ -127,7 +127,7 @@ impl<'a> World<'a> {
         while let Some((at, occurrence)) = self.queue.pop_until(self.end) {
             self.now = at;
             let step = AssertUnwindSafe(|| {
-                self.mutate_step();
+                self.faults.begin_step(self);
                 self.on(occurrence);
             });
             if let Err(panic) = panic::catch_unwind(step) {
@@ -194,7 +194,7 @@ impl<'a> World<'a> {
                 extents: vec![Vec::new(); plan.hosts.len()],
                 ..Outcome::default()
             },
-            mutant: None,
+            faults: &NoFaults,
         };
         world.fill_queue(&schedule);
         world.tell_local();
@@ -440,3 +440,6 @@ pub(super) const LOOK: Duration = Duration::from_secs(5);
 const MAX_VIOLATIONS: usize = 1000;
 /// Packets and timers under way, at most.
 const MAX_WAITING: usize = 10_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,15 +1,12 @@
 use std::collections::BTreeSet;
 
-use moorline_addresses::RouteStep;
 use moorline_contexts::{ContextView, Event, ReapState, Transmit};
 use moorline_datapath::shim6::{ContextEntry, Update};
-use moorline_host::model::Kernel;
 use moorline_host::{Effect, SessionAddress};
 use moorline_plane::Report;
 use moorline_types::{IlvPair, Instant, Locator, UlidPair};
 use moorline_wire::PROTOCOL;
 
-use super::mutant::{Mutant, flip_last, spoil};
 use super::{Occurrence, Parcel, World};
 use crate::network::port_at;
 use crate::node::{Core, HostSockets, Node};
@@ -29,9 +26,7 @@ impl World<'_> {
                 return;
             }
             node.kill();
-            if self.mutant == Some(Mutant::SpoilsStore) {
-                node.with_stored(spoil);
-            }
+            node.with_stored(|stored| self.faults.on_stored(stored));
             return;
         }
         if matches!(what, What::Reboot { .. }) {
@@ -71,7 +66,7 @@ impl World<'_> {
             for context in core.host.shim6().contexts() {
                 let readiness = core.host.shim6().readiness(context.id, self.now);
                 let Some(readiness) = readiness else { continue };
-                let readiness = self.mutant_readiness(&context, readiness);
+                let readiness = self.faults.readiness(&context, readiness, self.now);
                 self.rules.on_readiness(host, &context, readiness, lifetime, self.now);
             }
         }
@@ -91,7 +86,7 @@ impl World<'_> {
     }
 
     pub(super) fn on_wake(&mut self, host: usize) {
-        let (now, sleeps_in) = (self.now, self.is(Mutant::SleepsIn));
+        let (now, serves) = (self.now, self.faults.serves_timers());
         let awake = self.nodes.get_mut(host).filter(|node| !node.is_suspended);
         let Some(core) = awake.and_then(|node| node.core.as_mut()) else { return };
         // Served already, or moved to an earlier time.
@@ -102,7 +97,7 @@ impl World<'_> {
         if core.planes.shim6.poll_timeout().is_some_and(|at| at <= now) {
             core.planes.shim6.handle_timeout(now);
         }
-        if !core.is_dead() && !sleeps_in && core.host.poll_timeout().is_some_and(|at| at <= now) {
+        if !core.is_dead() && serves && core.host.poll_timeout().is_some_and(|at| at <= now) {
             core.host.handle_timeout(now);
         }
         let next = core.next_timeout();
@@ -186,7 +181,7 @@ impl World<'_> {
                 }
             }
             Effect::SendShim6 { transmit, .. } => {
-                for _ in 0..self.copies_of(&transmit.octets, transmit.locators) {
+                for _ in 0..self.faults.copies(&transmit.octets, transmit.locators) {
                     self.send_control(host, &transmit);
                 }
             }
@@ -240,7 +235,7 @@ impl World<'_> {
 
     /// Whether a data plane refuses to forget something now.
     fn refuses_removal(&mut self, host: usize, effect: &Effect) -> bool {
-        if self.is(Mutant::LosesRemovals) {
+        if !self.faults.forgets() {
             return true;
         }
         let refuses = self.plane_rng.is(self.plan.kernel_failures);
@@ -262,15 +257,11 @@ impl World<'_> {
             core.host.handle_failed(effect, self.now);
             return;
         }
-        if matches!(effect, Effect::Route(RouteStep::Add(_)))
-            && self.mutant == Some(Mutant::LosesRoutes)
-        {
+        if !self.faults.obeys(effect) {
             return;
         }
         if core.kernel.execute(effect) {
-            if self.mutant == Some(Mutant::MisleadsRoutes) {
-                mislead(&mut core.kernel);
-            }
+            self.faults.on_routes(&mut core.kernel);
         } else if let Effect::AddSessionAddress(SessionAddress { ifindex, address }) = effect {
             self.network.add_guest(port_at(host, *ifindex), *address);
         } else if let Effect::RemoveSessionAddress(SessionAddress { address, .. }) = effect {
@@ -346,7 +337,7 @@ impl World<'_> {
     }
 
     fn update_plane(&mut self, host: usize, mut update: Update) {
-        self.mutate_update(&mut update);
+        self.faults.on_update(self, &mut update);
         if let Some(core) = living_core(&mut self.nodes, host) {
             core.planes.shim6.handle_update(&update, self.now);
         }
@@ -358,9 +349,7 @@ impl World<'_> {
         self.rules.on_control_sent(host, &transmit.octets, pair, self.now);
         self.attacker.overhear(pair, &transmit.octets);
         let mut octets = packet::ip6(pair, PROTOCOL, &transmit.octets);
-        if self.is(Mutant::DamagesControl) {
-            flip_last(&mut octets);
-        }
+        self.faults.on_control(&mut octets);
         self.transmit(host, Parcel { octets, original: None });
     }
 
@@ -404,13 +393,6 @@ impl World<'_> {
             }
             self.drain_workload(number);
         }
-    }
-}
-
-/// A fault on purpose: direct routes lead to another uplink.
-fn mislead(kernel: &mut Kernel) {
-    for hop in kernel.routes_mut().filter_map(|route| route.direct.as_mut()) {
-        hop.ifindex = 3 - hop.ifindex.min(2);
     }
 }
 

@@ -9,7 +9,6 @@ use moorline_types::{Locator, LocatorPair, UlidPair};
 use moorline_wire::PROTOCOL;
 
 use super::core::living_core;
-use super::mutant::{Mutant, flip_last};
 use super::{Occurrence, Parcel, World};
 use crate::chart::Fate;
 use crate::describe;
@@ -44,9 +43,7 @@ impl World<'_> {
                 }
             }
             (_, Inbound::Pass | Inbound::Deliver) => {
-                if self.is(Mutant::FlipsDelivered) {
-                    flip_last(&mut octets);
-                }
+                self.faults.on_delivered(&mut octets);
                 self.deliver_to_socket(host, &octets, parcel);
             }
             (By::Shim6, Inbound::Up) => self.deliver_to_core(host, &octets),
@@ -78,7 +75,7 @@ impl World<'_> {
         self.rules.on_control_received(host, message, pair, now);
         let before = core.host.shim6().contexts().count();
         core.host.handle_shim6(message, pair, now);
-        self.mutate_responder(host, message, pair);
+        self.faults.on_received(self, host, message, pair);
         let Some(core) = living_core(&mut self.nodes, host) else { return };
         let speaks_ilnp = core.host.ilnp().is_some();
         let contexts: Vec<_> = core.host.shim6().contexts().collect();
@@ -121,9 +118,7 @@ impl World<'_> {
             outcome.note_packet(side, Pause { from: since_start(from), to: since_start(now) });
         }
         let delivery = workload.application.handle_packet(side, octets, now);
-        if self.mutant == Some(Mutant::SwallowsOctet) {
-            workload.application.swallow_octet();
-        }
+        self.faults.on_read(&mut *workload.application);
         self.check(delivery.is_ok(), Rule::DeliveredAsSent, || {
             format!("garbled at {}", host_name(host))
         });
@@ -192,9 +187,7 @@ impl World<'_> {
         if let Some(core) = core {
             match core.planes.handle_outbound(&mut octets, &sockets, now) {
                 (_, Outbound::Pass) => {
-                    if self.is(Mutant::FlipsUnmoved) {
-                        flip_last(&mut octets);
-                    }
+                    self.faults.on_passed(&mut octets);
                     self.check(octets == *original, Rule::Untouched, || format!("{octets:02x?}"));
                 }
                 (By::Ilnp, Outbound::Send { source }) => {

@@ -1,8 +1,15 @@
+//! Each rule can be broken.
+
+mod mutant;
+
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::*;
+use super::World;
+use super::faults::{Faults, NoFaults};
 use crate::outcome::Rule;
+use mutant::Mutant;
+
 use crate::plan::{Change, Direction, Kind, Pace, Plan, Port, What, Workload};
 
 /// A network in which everything happens: contexts, a silent failure, a core that is killed.
@@ -43,11 +50,11 @@ fn recovery_is_due_after_a_reboot_too() {
     let at = Duration::from_secs(35);
     plan.changes.push(Change { at, what: What::Reboot { host: 1 } });
     plan.workloads.iter_mut().for_each(|workload| workload.until = Some(at * 3));
-    let play = |mutant| World::play_with(mutant, 1, &plan, false).0;
-    let outcome = play(None);
+    let play = |faults: &dyn Faults| World::play_with(faults, 1, &plan, false).0;
+    let outcome = play(&NoFaults);
     assert_eq!(outcome.violations, []);
     assert!(outcome.regained >= 3, "{outcome:?}");
-    let broken = play(Some(Mutant::LosesI2bis)).violations;
+    let broken = play(&Mutant::LosesI2bis).violations;
     assert!(broken.iter().any(|violation| violation.rule == Rule::Recovery), "{broken:?}");
 }
 
@@ -59,7 +66,11 @@ fn broken_by(mutant: Option<Mutant>) -> BTreeSet<Rule> {
         plan = Plan { is_full_length: true, duration: Duration::from_secs(3 * 3600), ..plan };
     }
     let plan = plan.with_ilnp(if has_sessions { u64::MAX } else { 0 });
-    let (outcome, _) = World::play_with(mutant, 1, &plan, false);
+    let faults: &dyn Faults = match &mutant {
+        Some(mutant) => mutant,
+        None => &NoFaults,
+    };
+    let (outcome, _) = World::play_with(faults, 1, &plan, false);
     outcome.violations.iter().map(|violation| violation.rule).collect()
 }
 
