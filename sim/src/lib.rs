@@ -67,9 +67,7 @@ pub use bound::{Conditions, loss_bound, recovery_bound};
 pub use chart::Trace;
 pub use demo::{Demo, DemoConfig, DemoRun, Interval, demo_scenario};
 pub use log::HostEvent;
-pub use outcome::{
-    EXTENT_INTERVAL, Outcome, Pause, Rule, SAMPLE, Summary, Violation, WorkloadOutcome,
-};
+pub use outcome::{Outcome, Pause, Rule, SAMPLE, Summary, Violation, WorkloadOutcome};
 pub use own::{run_addresses, trace_addresses};
 pub use plan::{
     Addresses, Attack, Chance, Change, Direction, Fault, Flap, HostPlan, Kind, Link, Pace, Plan,

@@ -29,7 +29,12 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn new(is_tracing: bool) -> Self {
-        Self { events: Vec::new(), packets: 0, sum: Sum::new(), moments: is_tracing.then(Vec::new) }
+        Self {
+            events: Vec::new(),
+            packets: 0,
+            sum: Sum::default(),
+            moments: is_tracing.then(Vec::new),
+        }
     }
 
     pub(crate) fn event(&mut self, host: usize, event: Event, now: Instant) {

@@ -6,7 +6,9 @@ use moorline_addresses::{AddressFlags, HostView, Lifetimes, Uplink, UplinkAddres
 use moorline_host::SessionAddress;
 use moorline_types::{Ilv, Instant, Locator};
 
-use crate::plan::{Direction, Link, Plan, Port, REORDER_DELAY, REPLAY_WITHIN, What, host_name};
+use crate::plan::{
+    self, Direction, Link, Plan, Port, REORDER_DELAY, REPLAY_WITHIN, What, host_name,
+};
 use crate::rng::Rng;
 
 /// Who can reach whom, and what happens to packets on the way.
@@ -25,9 +27,7 @@ pub(crate) struct Network {
 /// One uplink.
 #[derive(Clone, Copy, Debug)]
 struct PortState {
-    isp: usize,
-    out: Link,
-    inbound: Link,
+    plan: plan::Uplink,
     is_cut_out: bool,
     is_cut_in: bool,
     has_carrier: bool,
@@ -57,9 +57,7 @@ impl Network {
         for (host, of_host) in plan.hosts.iter().enumerate() {
             for (number, uplink) in of_host.uplinks.iter().enumerate() {
                 let state = PortState {
-                    isp: uplink.isp,
-                    out: uplink.out,
-                    inbound: uplink.inbound,
+                    plan: *uplink,
                     is_cut_out: false,
                     is_cut_in: false,
                     has_carrier: true,
@@ -88,13 +86,10 @@ impl Network {
     /// The prefix of an address is gone.
     pub(crate) fn withdraw_address(&mut self, address: Locator) {
         let prefix = Ilv::of(address.0).l64;
-        for (_, state) in self.addresses.iter_mut().filter(|(known, _)| **known == address.0) {
+        if let Some(state) = self.addresses.get_mut(&address.0) {
             state.has_prefix = false;
         }
-        for (_, state) in self.guests.iter_mut().filter(|(guest, _)| Ilv::of(**guest).l64 == prefix)
-        {
-            state.has_prefix = false;
-        }
+        self.remove_guests(|guest, _| Ilv::of(guest).l64 == prefix);
     }
 
     /// A host has an address for sessions on an uplink.
@@ -104,16 +99,17 @@ impl Network {
 
     /// A host has it no longer.
     pub(crate) fn remove_guest(&mut self, address: Ipv6Addr) {
-        if let Some(state) = self.guests.get_mut(&address) {
-            state.has_prefix = false;
-        }
+        self.remove_guests(|guest, _| guest == address);
     }
 
     /// A host has none of them any longer, as its kernel begins anew.
     pub(crate) fn remove_guests_of(&mut self, host: usize) {
-        for state in self.guests.values_mut().filter(|state| state.port.host == host) {
-            state.has_prefix = false;
-        }
+        self.remove_guests(|_, port| port.host == host);
+    }
+
+    fn remove_guests(&mut self, is_gone: impl Fn(Ipv6Addr, Port) -> bool) {
+        let gone = self.guests.iter_mut().filter(|(guest, state)| is_gone(**guest, state.port));
+        gone.for_each(|(_, state)| state.has_prefix = false);
     }
 
     /// Addresses that a host has for sessions, each with its uplink.
@@ -128,7 +124,7 @@ impl Network {
         let ports = self.ports.iter().filter(|(port, _)| port.host == host);
         let uplinks = ports.map(|(port, state)| {
             let ifindex = ifindex_of(*port);
-            let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, index(state.isp));
+            let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, index(state.plan.isp));
             let own = self.addresses.iter().filter(|(_, address)| address.port == *port);
             let own = own.filter(|(address, _)| self.is_usable(**address));
             let own = own.map(|(address, _)| *address);
@@ -181,14 +177,15 @@ impl Network {
             && !sender.is_cut_out
             && self.receives(to)
             && !self.cut_paths.contains(&(source, destination))
-            && !self.down_isps.contains(&sender.isp)
-            && !self.cut_transits.contains(&(sender.isp, receiver.isp))
+            && !self.down_isps.contains(&sender.plan.isp)
+            && !self.cut_transits.contains(&(sender.plan.isp, receiver.plan.isp))
     }
 
     /// Whether a packet on its way to this address gets in.
     pub(crate) fn receives(&self, to: Ipv6Addr) -> bool {
         let state = self.port_of(to).and_then(|port| self.ports.get(&port));
-        let lets_in = |state: &PortState| !state.is_cut_in && !self.down_isps.contains(&state.isp);
+        let lets_in =
+            |state: &PortState| !state.is_cut_in && !self.down_isps.contains(&state.plan.isp);
         self.is_usable(to) && state.is_some_and(lets_in)
     }
 
@@ -207,8 +204,8 @@ impl Network {
         let waited = self.wait(from, to, octets, now);
         let state = |end| self.ports.get(&self.port_of(end)?);
         let links = [
-            state(from).map(|sender| sender.out).unwrap_or_default(),
-            state(to).map(|receiver| receiver.inbound).unwrap_or_default(),
+            state(from).map(|sender| sender.plan.out).unwrap_or_default(),
+            state(to).map(|receiver| receiver.plan.inbound).unwrap_or_default(),
         ];
         let mut arrivals = Vec::with_capacity(1);
         if !self.any(&links, |link| link.loss) {
@@ -242,7 +239,7 @@ impl Network {
         let mut waited = Duration::ZERO;
         for (way, port) in ends.into_iter().enumerate() {
             let state = self.ports.get_mut(&port)?;
-            let link = if way == 0 { state.out } else { state.inbound };
+            let link = if way == 0 { state.plan.out } else { state.plan.inbound };
             if link.rate > 0 {
                 let begin = state.busy_until[way].max(enters);
                 if begin.since(enters) > link.queue {
@@ -328,7 +325,7 @@ impl Network {
         let longest = |links: fn(&PortState) -> Link| {
             self.ports.values().map(|state| of_link(&links(state))).max().unwrap_or_default()
         };
-        longest(|state| state.out) + longest(|state| state.inbound)
+        longest(|state| state.plan.out) + longest(|state| state.plan.inbound)
     }
 
     /// Whether packets are lost by chance, or in full queues.
@@ -344,7 +341,7 @@ impl Network {
     }
 
     fn links(&self) -> impl Iterator<Item = &Link> + '_ {
-        self.ports.values().flat_map(|state| [&state.out, &state.inbound])
+        self.ports.values().flat_map(|state| [&state.plan.out, &state.plan.inbound])
     }
 
     /// Whether a host can send from it, as far as the host knows.

@@ -239,19 +239,6 @@ impl Core {
         sessions.chain(self.planes.ilnp.iter().flat_map(|plane| plane.drops()))
     }
 
-    /// See [`crate::Outcome::extents`].
-    pub(crate) fn extent(&self, now: Instant) -> usize {
-        let size = |host: &Host, planes: &Planes| format!("{host:?} {planes:?}").len();
-        let has_ilnp = self.planes.ilnp.is_some();
-        let mut host = new_host(&self.config, has_ilnp, [0; 32], now);
-        host.handle_view(self.host.view().clone(), now);
-        make_ready(&mut host, &self.told, now);
-        while host.poll_effect(now).is_some() {}
-        let mut planes = new_planes(self.settings, has_ilnp);
-        self.told.usable.iter().for_each(|&locator| planes.shim6.set_local(locator));
-        size(&self.host, &self.planes).saturating_sub(size(&host, &planes))
-    }
-
     /// When its timers are to be looked at.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let host = self.host.poll_timeout().filter(|_| !self.is_dead());
@@ -307,3 +294,6 @@ fn new_planes(settings: Settings, has_ilnp: bool) -> Planes {
     });
     Planes { shim6: Plane::new(settings), ilnp }
 }
+
+#[cfg(test)]
+mod tests;

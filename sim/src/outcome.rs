@@ -27,10 +27,6 @@ pub struct Outcome {
     pub workloads: Vec<WorkloadOutcome>,
     /// What each host dropped, core and data plane together.
     pub drops: Vec<Vec<(DropReason, u64)>>,
-    /// Of a run of full length: how much each host kept, every [`EXTENT_INTERVAL`]. A number of
-    /// characters: by how many core and data plane, printed with all their tables, are longer than
-    /// those of a host with the same addresses that has just been started.
-    pub extents: Vec<Vec<usize>>,
     /// Packets that left a host.
     pub packets: u64,
     /// Checksum of all packets, their times, and all events: equal for equal seed and plan.
@@ -65,9 +61,6 @@ pub struct Pause {
 
 /// Time that a sample covers.
 pub const SAMPLE: Duration = Duration::from_millis(100);
-
-/// Time between two looks at [`Outcome::extents`].
-pub const EXTENT_INTERVAL: Duration = Duration::from_secs(600);
 
 /// A rule was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ use protection::Answers;
 pub(crate) use control::Pace as ControlPace;
 
 /// Collects violations, and what it takes to find them.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Rules {
     pub(crate) violations: Vec<Violation>,
     /// Whose address each one is or was.
@@ -57,19 +57,7 @@ struct Established {
 
 impl Rules {
     pub(crate) fn new(pace: ControlPace) -> Self {
-        Self {
-            violations: Vec::new(),
-            owners: BTreeMap::new(),
-            proofs: BTreeMap::new(),
-            wanted: BTreeSet::new(),
-            validators: BTreeSet::new(),
-            asked: BTreeSet::new(),
-            probes: BTreeMap::new(),
-            answers: Answers::default(),
-            probed: BTreeSet::new(),
-            established: BTreeMap::new(),
-            allowances: Allowances::new(pace),
-        }
+        Self { allowances: Allowances::new(pace), ..Self::default() }
     }
 
     /// A host has another address.

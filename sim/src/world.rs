@@ -10,7 +10,7 @@ use crate::chart::Trace;
 use crate::log::{Log, Way, instant, since_start};
 use crate::network::Network;
 use crate::node::Node;
-use crate::outcome::{EXTENT_INTERVAL, Outcome, Pause, Rule, SAMPLE, WorkloadOutcome};
+use crate::outcome::{Outcome, Pause, Rule, SAMPLE, WorkloadOutcome};
 use crate::plan::{Change, Plan, Port, What};
 use crate::queue::Queue;
 use crate::recovery::Watch;
@@ -93,8 +93,6 @@ enum Occurrence {
     Attack,
     /// It may be over.
     Look,
-    /// What the hosts keep is measured.
-    Measure,
 }
 
 /// A packet under way.
@@ -191,7 +189,6 @@ impl<'a> World<'a> {
             plane_rng: Rng::new(seed, PLANE_STREAM),
             outcome: Outcome {
                 workloads: vec![WorkloadOutcome::default(); plan.workloads.len()],
-                extents: vec![Vec::new(); plan.hosts.len()],
                 ..Outcome::default()
             },
             faults: &NoFaults,
@@ -208,9 +205,6 @@ impl<'a> World<'a> {
         for (number, workload) in self.plan.workloads.iter().enumerate() {
             self.queue.push(instant(workload.start), Occurrence::Start(number));
         }
-        if self.plan.is_full_length {
-            self.queue.push(self.now, Occurrence::Measure);
-        }
         if let Some(attack) = self.plan.attack {
             self.queue.push(instant(attack.interval), Occurrence::Attack);
         }
@@ -226,7 +220,6 @@ impl<'a> World<'a> {
             Occurrence::Start(number) => self.on_start(number),
             Occurrence::Attack => self.on_attack(),
             Occurrence::Look => self.on_look(),
-            Occurrence::Measure => self.on_measure(),
         }
     }
 
@@ -237,26 +230,17 @@ impl<'a> World<'a> {
         self.log.change(self.now, || format!("==== {what}"));
         self.network.apply(what);
         self.cut.clear();
-        match what {
-            What::PrefixAdded { uplink: port } => self.on_prefix_added(port),
-            What::PrefixWithdrawn { uplink: port } => self.on_prefix_withdrawn(port),
-            What::Kill { host } | What::Restart { host } | What::Reboot { host } => {
-                self.on_core_change(host, what);
-            }
-            What::Suspend { host } => self.on_sleep(host, true),
-            What::Resume { host } => self.on_sleep(host, false),
-            What::CutProtected { host } => self.cut_protected(host),
-            What::Cut { .. }
-            | What::CutPath { .. }
-            | What::CarrierDown { .. }
-            | What::CarrierUp { .. }
-            | What::AddressRemoved { .. }
-            | What::AddressAdded { .. }
-            | What::IspDown { .. }
-            | What::IspUp { .. }
-            | What::CutTransit { .. }
-            | What::Heal { .. }
-            | What::HealAll {} => {}
+        // All else is the network's.
+        if let What::PrefixAdded { uplink } = what {
+            self.on_prefix_added(uplink);
+        } else if let What::PrefixWithdrawn { uplink } = what {
+            self.on_prefix_withdrawn(uplink);
+        } else if let What::Kill { host } | What::Restart { host } | What::Reboot { host } = what {
+            self.on_core_change(host, what);
+        } else if let What::Suspend { host } | What::Resume { host } = what {
+            self.on_sleep(host, matches!(what, What::Suspend { .. }));
+        } else if let What::CutProtected { host } = what {
+            self.cut_protected(host);
         }
         self.tell_local();
         self.begin_episodes();
@@ -300,14 +284,6 @@ impl<'a> World<'a> {
             self.begin_episode(self.watches.len() - 1);
         }
         self.drain_workload(number);
-    }
-
-    fn on_measure(&mut self) {
-        let size = |node: &Node| node.core.as_ref().map_or(0, |core| core.extent(self.now));
-        for (sizes, node) in self.outcome.extents.iter_mut().zip(&self.nodes) {
-            sizes.push(size(node));
-        }
-        self.queue.push(self.now + EXTENT_INTERVAL, Occurrence::Measure);
     }
 
     fn on_work(&mut self, number: usize) {
@@ -442,4 +418,4 @@ const MAX_VIOLATIONS: usize = 1000;
 const MAX_WAITING: usize = 10_000;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

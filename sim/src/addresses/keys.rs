@@ -1,7 +1,7 @@
 //! Keys and signatures are made once, so that runs with many seeds stay cheap.
 
 use std::collections::BTreeMap;
-use std::sync::{LazyLock, Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use moorline_cga::{PublicKey, RsaKey, SignError, Signer};
 
@@ -34,17 +34,11 @@ impl Signer for CachedSigner {
 
 /// The signer of a host; beyond [`KEYS`] they begin again, which nobody notices.
 pub(crate) fn of_host(host: usize) -> &'static CachedSigner {
-    &SIGNERS[host % KEYS]
+    let number = host % KEYS;
+    SIGNERS[number].get_or_init(|| signer(u8::try_from(number).unwrap_or(0)))
 }
 
-static SIGNERS: [LazyLock<CachedSigner>; KEYS] = [
-    LazyLock::new(|| signer(0)),
-    LazyLock::new(|| signer(1)),
-    LazyLock::new(|| signer(2)),
-    LazyLock::new(|| signer(3)),
-    LazyLock::new(|| signer(4)),
-    LazyLock::new(|| signer(5)),
-];
+static SIGNERS: [OnceLock<CachedSigner>; KEYS] = [const { OnceLock::new() }; KEYS];
 
 fn signer(number: u8) -> CachedSigner {
     let key = RsaKey::generate(moorline_cga::MIN_SIGNING_BITS, &mut [number; 32])

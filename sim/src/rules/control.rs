@@ -11,7 +11,7 @@ use moorline_types::Instant;
 use crate::plan::Plan;
 
 /// What a context may send of its own accord.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Pace {
     per_second: f64,
     /// Packets of a context that may come together.
@@ -35,7 +35,7 @@ impl Pace {
 }
 
 /// Of all hosts.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Allowances {
     pace: Pace,
     hosts: BTreeMap<usize, Allowance>,

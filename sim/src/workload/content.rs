@@ -20,11 +20,13 @@ fn mixed(port: u16, word: u64) -> u64 {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum(u64);
 
-impl Sum {
-    pub(crate) const fn new() -> Self {
+impl Default for Sum {
+    fn default() -> Self {
         Self(0xcbf2_9ce4_8422_2325)
     }
+}
 
+impl Sum {
     pub(crate) fn add(&mut self, octets: &[u8]) {
         for &octet in octets {
             self.add_word(u64::from(octet));

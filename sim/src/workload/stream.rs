@@ -25,7 +25,7 @@ pub(super) struct Stream {
     packets: VecDeque<(Side, Vec<u8>)>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Sender {
     /// When the application writes again; `None`: it has written all.
     next_write: Option<Instant>,
@@ -48,7 +48,7 @@ struct Sender {
     sum: Sum,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Receiver {
     next: u64,
     /// What came before its time.
@@ -64,22 +64,10 @@ impl Stream {
         pace: Option<Pace>,
         [start, until]: [Option<Instant>; 2],
     ) -> Self {
-        let sender = Sender {
-            next_write: start,
-            written: 0,
-            una: 0,
-            nxt: 0,
-            highest: 0,
-            window: INITIAL_WINDOW,
-            duplicates: 0,
-            recover: 0,
-            rtt: Rtt::default(),
-            backoff: 0,
-            deadline: None,
-            progress: start.unwrap_or(Instant::ZERO),
-            sum: Sum::new(),
-        };
-        let receiver = Receiver { next: 0, ahead: BTreeMap::new(), sum: Sum::new() };
+        let progress = start.unwrap_or(Instant::ZERO);
+        let sender =
+            Sender { next_write: start, window: INITIAL_WINDOW, progress, ..Sender::default() };
+        let receiver = Receiver::default();
         Self { port, ulids, bytes, pace, until, sender, receiver, packets: VecDeque::new() }
     }
 }

@@ -5,9 +5,9 @@ mod mutant;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::World;
 use super::faults::{Faults, NoFaults};
-use crate::outcome::Rule;
+use super::{World, errors};
+use crate::outcome::{Outcome, Rule};
 use mutant::Mutant;
 
 use crate::plan::{Change, Direction, Kind, Pace, Plan, Port, What, Workload};
@@ -141,3 +141,25 @@ const ALL: [Rule; 25] = [
     Rule::FalseAlarm,
     Rule::Restored,
 ];
+
+/// Plays a plan to its end, and says how much each host kept every [`EXTENT_INTERVAL`].
+pub(crate) fn run_measured(seed: u64, plan: &Plan) -> (Outcome, Vec<Vec<usize>>) {
+    errors::collecting(|| {
+        let mut world = World::new(seed, plan, false);
+        let mut extents = vec![Vec::new(); plan.hosts.len()];
+        let end = std::mem::replace(&mut world.end, world.now);
+        loop {
+            world.go_on();
+            for (sizes, node) in extents.iter_mut().zip(&world.nodes) {
+                sizes.push(node.core.as_ref().map_or(0, |core| core.extent(world.now)));
+            }
+            if world.now >= end {
+                return (world.finish().0, extents);
+            }
+            world.end = end.min(world.now + EXTENT_INTERVAL);
+        }
+    })
+}
+
+/// Time between two looks at what the hosts keep.
+pub(crate) const EXTENT_INTERVAL: Duration = Duration::from_secs(600);
