@@ -38,10 +38,15 @@ pub(crate) struct Side {
 
 impl Side {
     pub(crate) fn new(number: usize, speaks_ilnp: bool) -> Self {
-        let now = Instant::from_nanos(1_000_000_000);
-        let mut side = Self {
+        let mut side = Self::begin(number, 0, speaks_ilnp, Instant::from_nanos(1_000_000_000));
+        side.tell_links();
+        side
+    }
+
+    fn begin(number: usize, lives: u8, speaks_ilnp: bool, now: Instant) -> Self {
+        Self {
             number,
-            host: new_host(number, 0, speaks_ilnp, now),
+            host: new_host(number, lives, speaks_ilnp, now),
             now,
             entries: BTreeMap::new(),
             sessions: BTreeMap::new(),
@@ -50,21 +55,16 @@ impl Side {
             has_lost_uplink: false,
             refuses: false,
             watch_seen: 0,
-            lives: 0,
+            lives,
             locators: local_state(number, 0).usable,
-        };
-        side.tell_links();
-        side
+        }
     }
 
     /// It begins anew, and knows nothing of what was before.
     pub(crate) fn forget(&mut self) {
-        self.lives += 1;
-        self.host = new_host(self.number, self.lives, self.speaks_ilnp, self.now);
-        self.entries.clear();
-        self.sessions.clear();
-        self.kernel = Kernel::default();
-        self.watch_seen = 0;
+        let Self { has_lost_uplink, refuses, .. } = *self;
+        let begun = Self::begin(self.number, self.lives + 1, self.speaks_ilnp, self.now);
+        *self = Self { has_lost_uplink, refuses, ..begun };
         self.tell_links();
     }
 

@@ -33,11 +33,19 @@ pub(crate) struct Moment {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum MomentKind {
     /// A packet left.
-    Message { from: Port, to: Port, fate: Fate },
+    Message(Way),
     /// A host did or saw something.
     Note { host: usize },
     /// The network changed.
     Change,
+}
+
+/// Where a packet goes, and whether it gets there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) from: Port,
+    pub(crate) to: Port,
+    pub(crate) fate: Fate,
 }
 
 /// What becomes of a packet.
@@ -69,7 +77,7 @@ impl Trace {
             let at = format!("{:.6} s", at.as_secs_f64());
             let text = plain(text);
             chart.push_str(&match kind {
-                MomentKind::Message { from, to, fate } => {
+                MomentKind::Message(Way { from, to, fate }) => {
                     let arrow = if *fate == Fate::Arrives { "->>" } else { "-x" };
                     let [a, b] = [from, to].map(|port| host_name(port.host));
                     format!("    {a}{arrow}{b}: {at} {from} to {to} {text}\n")
@@ -93,7 +101,7 @@ impl Trace {
         let mut row: Vec<char> =
             (0..width).map(|x| if x % COLUMN == 0 { '|' } else { fill }).collect();
         match kind {
-            MomentKind::Message { from, to, fate } => draw_arrow(&mut row, from, to, fate),
+            MomentKind::Message(way) => draw_arrow(&mut row, way),
             MomentKind::Note { host } => put(&mut row, host * COLUMN, '*'),
             MomentKind::Change => {}
         }
@@ -114,7 +122,7 @@ impl fmt::Display for Trace {
 }
 
 /// `|1-------1->|`, or up to half the way.
-fn draw_arrow(row: &mut [char], from: Port, to: Port, fate: Fate) {
+fn draw_arrow(row: &mut [char], Way { from, to, fate }: Way) {
     let [start, end] = [from, to].map(|port| port.host * COLUMN);
     let (left, right) = (start.min(end), start.max(end));
     let is_rightward = start < end;
@@ -177,7 +185,7 @@ mod tests {
             kind,
             text: text.into(),
         };
-        let message = |from, to, fate| MomentKind::Message { from, to, fate };
+        let message = |from, to, fate| MomentKind::Message(Way { from, to, fate });
         let moments = vec![
             moment(0, message(port(0, 0), port(1, 1), Fate::Arrives), "I1"),
             moment(1, message(port(2, 0), port(0, 1), Fate::Arrives), "R1"),

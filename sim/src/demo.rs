@@ -44,8 +44,8 @@ pub struct Demo {
 /// One transfer. Times are from the beginning of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DemoRun {
-    /// Throughput, interval by interval, without gaps.
-    pub intervals: Vec<Interval>,
+    /// Octets that the application got in each [`SAMPLE`] of time, without gaps.
+    pub samples: Vec<u64>,
     /// What the hosts told, in order.
     pub marks: Vec<HostEvent>,
     /// When ISP 1 died.
@@ -54,8 +54,6 @@ pub struct DemoRun {
     pub survived: bool,
     /// All of it arrived as it was sent, to the octet, and no rule was broken.
     pub bytes_ok: bool,
-    /// Octets that arrived.
-    pub octets: u64,
     /// From the cut until both hosts had moved.
     pub moved: Option<Duration>,
     /// Where host A, number 0, moved to.
@@ -64,17 +62,6 @@ pub struct DemoRun {
     pub recovery: Option<Duration>,
     /// How long it was watched after the cut.
     pub waited: Duration,
-}
-
-/// Throughput over one interval.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Interval {
-    /// Its begin.
-    pub from: Duration,
-    /// Its end.
-    pub to: Duration,
-    /// Octets that the application got in it.
-    pub octets: u64,
 }
 
 /// Two hosts with two ISPs each; B sends to A; ISP 1 dies silently on the way; once with Moorline and
@@ -91,12 +78,11 @@ fn play(config: &DemoConfig, moorline: bool) -> DemoRun {
     let arrived = SAMPLE * u32::try_from(transfer.samples.len()).unwrap_or(u32::MAX);
     let end = if transfer.intact.is_some() { arrived } else { plan.duration };
     DemoRun {
-        intervals: intervals(&outcome, end),
+        samples: samples(&transfer.samples, end),
         marks: outcome.events.clone(),
         cut_at: config.cut_at,
-        survived: outcome.workloads[0].intact.is_some(),
-        bytes_ok: outcome.violations.is_empty() && outcome.workloads[0].intact != Some(false),
-        octets: outcome.workloads[0].octets[0],
+        survived: transfer.intact.is_some(),
+        bytes_ok: outcome.violations.is_empty() && transfer.intact != Some(false),
         moved: moved(&outcome, config.cut_at),
         moved_to: moved_to(&outcome, config.cut_at, 0).map(|(_, to)| to),
         recovery: recovery(&outcome, config.cut_at),
@@ -163,14 +149,9 @@ fn recovery(outcome: &Outcome, cut: Duration) -> Option<Duration> {
     (pause.to > cut && pause.to - pause.from > SAMPLE).then(|| pause.to - cut)
 }
 
-fn intervals(outcome: &Outcome, end: Duration) -> Vec<Interval> {
-    let count = u32::try_from(end.as_nanos().div_ceil(SAMPLE.as_nanos())).unwrap_or(u32::MAX);
-    let samples = &outcome.workloads[0].samples;
-    let octets = samples.iter().copied().chain(std::iter::repeat(0));
-    (0..count)
-        .zip(octets)
-        .map(|(n, octets)| Interval { from: SAMPLE * n, to: SAMPLE * (n + 1), octets })
-        .collect()
+fn samples(arrived: &[u64], end: Duration) -> Vec<u64> {
+    let count = usize::try_from(end.as_nanos().div_ceil(SAMPLE.as_nanos())).unwrap_or(usize::MAX);
+    arrived.iter().copied().chain(std::iter::repeat(0)).take(count).collect()
 }
 
 /// The transfer is long enough to be seen going on after the recovery.
@@ -197,9 +178,9 @@ mod tests {
             assert!(moved < Duration::from_secs(1).min(send_timeout * 2), "{moved:?}");
             let to = with.moved_to.unwrap();
             assert_eq!((to.local.prefix()[5], to.peer.prefix()[5]), (0xa2, 0xb2));
-            let sum: u64 = with.intervals.iter().map(|interval| interval.octets).sum();
-            assert_eq!(sum, with.octets);
-            assert!(with.intervals.windows(2).all(|pair| pair[0].to == pair[1].from));
+            let running = config.cut_at + send_timeout + AFTER_RECOVERY;
+            let octets: u64 = with.samples.iter().sum();
+            assert_eq!(u128::from(octets) * 1000, u128::from(config.rate) * running.as_millis());
             assert_eq!(demo_scenario(&config), demo);
         }
     }

@@ -3,8 +3,7 @@ use std::time::Duration;
 use moorline_contexts::Event;
 use moorline_types::Instant;
 
-use crate::chart::{Fate, Moment, MomentKind};
-use crate::plan::Port;
+use crate::chart::{Moment, MomentKind, Way};
 use crate::workload::Sum;
 
 /// Something that a host's core said.
@@ -66,8 +65,7 @@ impl Log {
 
     /// A packet leaves.
     pub(crate) fn message(&mut self, now: Instant, way: Way, text: impl FnOnce() -> String) {
-        let Way { from, to, fate } = way;
-        self.moment(now, MomentKind::Message { from, to, fate }, text);
+        self.moment(now, MomentKind::Message(way), text);
     }
 
     fn moment(&mut self, now: Instant, kind: MomentKind, text: impl FnOnce() -> String) {
@@ -83,14 +81,6 @@ impl Log {
     pub(crate) fn into_moments(self) -> Vec<Moment> {
         self.moments.unwrap_or_default()
     }
-}
-
-/// Where a packet goes, and whether it gets there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Way {
-    pub(crate) from: Port,
-    pub(crate) to: Port,
-    pub(crate) fate: Fate,
 }
 
 /// A point in virtual time as a duration from the beginning of the run.

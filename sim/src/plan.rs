@@ -152,7 +152,7 @@ pub struct Uplink {
 impl Uplink {
     /// Nothing but this delay, either way.
     #[must_use]
-    pub const fn clean(isp: usize, delay: Duration) -> Self {
+    pub fn clean(isp: usize, delay: Duration) -> Self {
         Self::symmetric(isp, Link::clean(delay))
     }
 
@@ -206,17 +206,8 @@ pub struct Chance(pub u32);
 impl Link {
     /// Nothing but this delay.
     #[must_use]
-    pub const fn clean(delay: Duration) -> Self {
-        Self {
-            delay,
-            jitter: Duration::ZERO,
-            rate: 0,
-            queue: Duration::ZERO,
-            loss: Chance(0),
-            duplication: Chance(0),
-            reordering: Chance(0),
-            replay: Chance(0),
-        }
+    pub fn clean(delay: Duration) -> Self {
+        Self { delay, ..Self::default() }
     }
 
     /// How long a packet occupies it.

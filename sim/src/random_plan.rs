@@ -95,16 +95,15 @@ fn host(rng: &mut Rng, network: &NetworkKind) -> HostPlan {
     let first = rng.index(network.isps);
     HostPlan {
         moorline: !rng.is(Chance::percent(3)),
-        ilnp: false,
         initiates: !rng.is(Chance::percent(25)),
         addresses: network.addresses.unwrap_or(random),
         send_timeout: Duration::from_millis(
             rng.pick(&[500, 1000, 2000, 3000, 5000, 10_000, 15_000]).unwrap_or(15_000),
         ),
-        profile: Profile::default(),
         report_delay: Duration::from_millis(rng.pick(&[0, 0, 1, 5]).unwrap_or(0)),
         // One ISP after the other; whoever has more uplinks than there are ISPs has one twice.
         uplinks: (0..uplinks).map(|n| uplink(rng, (first + n) % network.isps, network)).collect(),
+        ..HostPlan::default()
     }
 }
 
@@ -140,21 +139,14 @@ fn workloads(rng: &mut Rng, hosts: &[HostPlan]) -> Vec<Workload> {
             let is_late = rng.is(Chance::percent(15));
             let latest = Duration::from_secs(if is_late { 60 } else { 1 });
             Workload {
-                from: ulid(rng, hosts, from),
-                to: ulid(rng, hosts, to),
+                from: uplink_of(rng, hosts, from, Chance::percent(30)),
+                to: uplink_of(rng, hosts, to, Chance::percent(30)),
                 start: rng.duration(latest),
                 until: None,
                 kind,
             }
         })
         .collect()
-}
-
-/// Mostly the first address of a host.
-fn ulid(rng: &mut Rng, hosts: &[HostPlan], host: usize) -> Port {
-    let uplinks = hosts.get(host).map_or(1, |host| host.uplinks.len());
-    let uplink = if rng.is(Chance::percent(30)) { rng.index(uplinks) } else { 0 };
-    Port { host, uplink }
 }
 
 fn kind(rng: &mut Rng) -> Kind {
@@ -306,12 +298,15 @@ fn direction(rng: &mut Rng) -> Direction {
     rng.pick(&directions).unwrap_or(Direction::Both)
 }
 
-/// Mostly the first uplink, as the traffic is there at first.
 fn port(rng: &mut Rng, hosts: &[HostPlan]) -> Port {
     let host = rng.index(hosts.len());
+    uplink_of(rng, hosts, host, Chance::percent(50))
+}
+
+/// The first uplink of a host, as most traffic is there, or by this chance any of them.
+fn uplink_of(rng: &mut Rng, hosts: &[HostPlan], host: usize, any: Chance) -> Port {
     let uplinks = hosts.get(host).map_or(1, |host| host.uplinks.len());
-    let uplink = if rng.is(Chance::percent(50)) { rng.index(uplinks) } else { 0 };
-    Port { host, uplink }
+    Port { host, uplink: if rng.is(any) { rng.index(uplinks) } else { 0 } }
 }
 
 /// One that somebody is at.

@@ -199,8 +199,13 @@ impl Rules {
     }
 
     /// Counters at the end of a run.
-    pub(crate) fn on_drops(&mut self, host: usize, drops: &[(DropReason, u64)], now: Instant) {
-        for &(reason, times) in drops {
+    pub(crate) fn on_drops(
+        &mut self,
+        host: usize,
+        drops: impl Iterator<Item = (DropReason, u64)>,
+        now: Instant,
+    ) {
+        for (reason, times) in drops {
             self.check(is_explained(reason), Rule::HonestDrops, now, || {
                 format!("{} dropped {times} for {reason}", name(host))
             });

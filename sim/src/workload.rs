@@ -58,13 +58,8 @@ pub(crate) struct Running {
 
 /// An application at both ends.
 pub(crate) trait Application: std::fmt::Debug {
-    /// A packet that came to `side`.
-    fn handle_packet(
-        &mut self,
-        side: Side,
-        packet: &[u8],
-        now: Instant,
-    ) -> Result<Option<Delivery>, Garbled>;
+    /// A packet that came to `side`: how many octets of payload in it are new. `None`: it is not what was sent.
+    fn handle_packet(&mut self, side: Side, packet: &[u8], now: Instant) -> Option<usize>;
 
     fn handle_timeout(&mut self, now: Instant);
 
@@ -93,19 +88,6 @@ pub(crate) trait Application: std::fmt::Debug {
     #[cfg(test)]
     fn swallow_octet(&mut self) {}
 }
-
-/// Something new arrived at an application.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Delivery {
-    /// At which side.
-    pub(crate) to: Side,
-    /// Octets of payload, all of them new.
-    pub(crate) octets: usize,
-}
-
-/// What arrived is not what was sent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Garbled;
 
 impl Running {
     pub(crate) fn new(number: usize, plan: Workload, ulids: UlidPair, start: Instant) -> Self {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use moorline_plane::Report;
 use moorline_types::{DropReason, Instant, LocatorPair, UlidPair};
 
-use crate::chart::Trace;
-use crate::log::{Log, Way, instant, since_start};
+use crate::chart::{Trace, Way};
+use crate::log::{Log, instant, since_start};
 use crate::network::Network;
 use crate::node::Node;
 use crate::outcome::{Outcome, Pause, Rule, SAMPLE, WorkloadOutcome};
@@ -341,27 +341,22 @@ impl<'a> World<'a> {
 
     fn finish(mut self) -> (Outcome, Log) {
         self.end_episodes();
-        let mut drops = Vec::new();
-        for (host, node) in self.nodes.iter().enumerate() {
-            let mut of_host = BTreeMap::new();
-            if let Some(core) = &node.core {
-                for (reason, times) in core.shim6_drops().chain(core.ilnp_drops()) {
-                    *of_host.entry(reason).or_insert(0) += times;
-                }
+        let mut drops = vec![BTreeMap::new(); self.nodes.len()];
+        let cores = self.nodes.iter().enumerate();
+        for (host, core) in cores.filter_map(|(host, node)| Some((host, node.core.as_ref()?))) {
+            for (reason, times) in core.shim6_drops().chain(core.ilnp_drops()) {
+                *drops[host].entry(reason).or_insert(0) += times;
             }
-            if let Some(core) = node.core.as_ref().filter(|_| self.plan.attack.is_none()) {
+            if self.plan.attack.is_none() {
                 // A Confirm that comes once more after another handshake was made for another session.
-                let is_old = |(reason, _): &(DropReason, u64)| *reason == DropReason::BadValidator;
-                let of_ilnp = core.ilnp_drops().filter(|drop| !is_old(drop));
-                let all: Vec<_> = core.shim6_drops().chain(of_ilnp).collect();
-                self.rules.on_drops(host, &all, self.now);
+                let of_ilnp = core.ilnp_drops().filter(|drop| drop.0 != DropReason::BadValidator);
+                self.rules.on_drops(host, core.shim6_drops().chain(of_ilnp), self.now);
             }
-            drops.push(of_host.into_iter().collect());
         }
         let outcome = Outcome {
             violations: self.rules.violations,
             events: std::mem::take(&mut self.log.events),
-            drops,
+            drops: drops.into_iter().map(|of_host| of_host.into_iter().collect()).collect(),
             packets: self.log.packets,
             digest: self.log.digest(),
             duration: since_start(self.now),
@@ -374,28 +369,28 @@ impl<'a> World<'a> {
 impl WorkloadOutcome {
     /// Something arrived after a pause.
     fn add(&mut self, to: Side, octets: usize, pause: Pause) {
-        let at = pause.to;
         let octets = octets as u64;
-        match to {
-            Side::From => self.octets[1] += octets,
-            Side::To => {
-                self.octets[0] += octets;
-                let sample = usize::try_from(at.as_millis() / SAMPLE.as_millis()).unwrap_or(0);
-                if self.samples.len() <= sample {
-                    self.samples.resize(sample + 1, 0);
-                }
-                self.samples[sample] += octets;
-                self.longest_pause = longer(self.longest_pause, pause);
+        self.octets[there_first(to)] += octets;
+        if to == Side::To {
+            let sample = usize::try_from(pause.to.as_millis() / SAMPLE.as_millis()).unwrap_or(0);
+            if self.samples.len() <= sample {
+                self.samples.resize(sample + 1, 0);
             }
+            self.samples[sample] += octets;
+            self.longest_pause = longer(self.longest_pause, pause);
         }
     }
 
     /// A packet arrived after a gap.
     fn note_packet(&mut self, to: Side, gap: Pause) {
-        let [there, back] = &mut self.longest_gaps;
-        let longest = if to == Side::To { there } else { back };
+        let longest = &mut self.longest_gaps[there_first(to)];
         *longest = longer(*longest, gap);
     }
+}
+
+/// The place of a side in what [`WorkloadOutcome`] has of both: the far side comes first.
+const fn there_first(to: Side) -> usize {
+    to.other() as usize
 }
 
 /// The first one, if they are equal.

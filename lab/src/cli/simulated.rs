@@ -6,7 +6,7 @@ use crate::timeline::{LAG, Lane, MarkKind, Span, View};
 use crate::topology::Prefix;
 use moorline_api::Pair;
 use moorline_contexts::{Event, ReapState};
-use moorline_sim::{DemoConfig, DemoRun, HostEvent, demo_scenario};
+use moorline_sim::{DemoConfig, DemoRun, HostEvent, SAMPLE, demo_scenario};
 use std::thread;
 use std::time::Duration;
 
@@ -39,13 +39,14 @@ fn replay(run: &DemoRun, step: Duration, view: &mut dyn View) -> anyhow::Result<
     let marks = marks(run);
     let mut marks = marks.iter().peekable();
     let mut end = Duration::ZERO;
-    for interval in &run.intervals {
+    for &octets in &run.samples {
         interrupt::check()?;
-        end = interval.to;
+        let from = end;
+        end += SAMPLE;
         while let Some((at, kind, text)) = marks.next_if(|mark| mark.0 < end) {
             view.mark(*at, *kind, text);
         }
-        view.bytes(0, Span { from: interval.from, to: interval.to }, interval.octets);
+        view.bytes(0, Span { from, to: end }, octets);
         view.advance(end);
         thread::sleep(step);
     }

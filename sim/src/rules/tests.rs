@@ -119,9 +119,9 @@ fn a_context_of_a_responder_needs_an_i2_with_its_validator() {
 fn drops_need_a_reason() {
     let (mut rules, _) = rules();
     let now = instant(Duration::ZERO);
-    rules.on_drops(0, &[(DropReason::Replayed, 3)], now);
+    rules.on_drops(0, [(DropReason::Replayed, 3)].into_iter(), now);
     assert_eq!(broken(&mut rules), []);
-    rules.on_drops(0, &[(DropReason::BadChecksum, 1)], now);
+    rules.on_drops(0, [(DropReason::BadChecksum, 1)].into_iter(), now);
     assert_eq!(broken(&mut rules), [Rule::HonestDrops]);
 }
 

@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 use moorline_types::{Instant, UlidPair};
 
 use super::content::content;
-use super::{Application, Delivery, Garbled, Side};
+use super::{Application, Side};
 use crate::packet::Datagram;
 use crate::plan::Pace;
 
@@ -61,26 +61,21 @@ impl Datagrams {
 }
 
 impl Application for Datagrams {
-    fn handle_packet(
-        &mut self,
-        side: Side,
-        packet: &[u8],
-        _now: Instant,
-    ) -> Result<Option<Delivery>, Garbled> {
-        let data = Datagram::read(packet).ok_or(Garbled)?.data;
-        let number = u64::from_be_bytes(*data.first_chunk().ok_or(Garbled)?);
+    fn handle_packet(&mut self, side: Side, packet: &[u8], _now: Instant) -> Option<usize> {
+        let data = Datagram::read(packet)?.data;
+        let number = u64::from_be_bytes(*data.first_chunk()?);
         let way = &mut self.ways[side.other() as usize];
         if number >= way.sent || data != payload(self.port, number, self.pace.octets) {
-            return Err(Garbled);
+            return None;
         }
         if number < way.received {
-            return Ok(None);
+            return Some(0);
         }
         way.received = number + 1;
         if self.back == Back::Answers && side == Side::To {
             self.send(side);
         }
-        Ok(Some(Delivery { to: side, octets: data.len() }))
+        Some(data.len())
     }
 
     fn handle_timeout(&mut self, now: Instant) {

@@ -4,7 +4,7 @@ use std::time::Duration;
 use moorline_types::{Instant, UlidPair};
 
 use super::content::{Sum, content};
-use super::{Application, Delivery, Garbled, Side};
+use super::{Application, Side};
 use crate::packet::Segment;
 use crate::plan::Pace;
 
@@ -73,20 +73,13 @@ impl Stream {
 }
 
 impl Application for Stream {
-    fn handle_packet(
-        &mut self,
-        side: Side,
-        packet: &[u8],
-        now: Instant,
-    ) -> Result<Option<Delivery>, Garbled> {
-        let segment = Segment::read(packet).ok_or(Garbled)?;
-        match side {
-            Side::To => self.on_data(&segment),
-            Side::From => {
-                self.on_ack(segment.ack, now);
-                Ok(None)
-            }
+    fn handle_packet(&mut self, side: Side, packet: &[u8], now: Instant) -> Option<usize> {
+        let segment = Segment::read(packet)?;
+        if side == Side::To {
+            return self.on_data(&segment);
         }
+        self.on_ack(segment.ack, now);
+        Some(0)
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -236,19 +229,18 @@ impl Stream {
         }
     }
 
-    fn on_data(&mut self, segment: &Segment<'_>) -> Result<Option<Delivery>, Garbled> {
+    fn on_data(&mut self, segment: &Segment<'_>) -> Option<usize> {
         let before = self.receiver.next;
         // Distance in serial arithmetic, as sequence numbers have 32 bits.
         let distance = i64::from(segment.seq.wrapping_sub(low32(before)).cast_signed());
-        let at = before.checked_add_signed(distance).ok_or(Garbled)?;
+        let at = before.checked_add_signed(distance)?;
         if segment.data != content(self.port, at, segment.data.len()) {
-            return Err(Garbled);
+            return None;
         }
         self.receiver.accept(at, segment.data);
         let ack = Segment { port: self.port, seq: 0, ack: low32(self.receiver.next), data: &[] };
         self.packets.push_back((Side::To, ack.packet(Side::To.pair(self.ulids))));
-        let octets = usize_of(self.receiver.next - before);
-        Ok((octets > 0).then_some(Delivery { to: Side::To, octets }))
+        Some(usize_of(self.receiver.next - before))
     }
 }
 

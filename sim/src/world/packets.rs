@@ -10,9 +10,9 @@ use moorline_wire::PROTOCOL;
 
 use super::core::living_core;
 use super::{Occurrence, Parcel, World};
-use crate::chart::Fate;
+use crate::chart::{Fate, Way};
 use crate::describe;
-use crate::log::{Way, since_start};
+use crate::log::since_start;
 use crate::network::ifindex_of;
 use crate::node::{HostSockets, Node};
 use crate::outcome::{Pause, Rule};
@@ -117,13 +117,13 @@ impl World<'_> {
         if let Some((outcome, from)) = self.outcome.workloads.get_mut(number).zip(before) {
             outcome.note_packet(side, Pause { from: since_start(from), to: since_start(now) });
         }
-        let delivery = workload.application.handle_packet(side, octets, now);
+        let octets_read = workload.application.handle_packet(side, octets, now);
         self.faults.on_read(&mut *workload.application);
-        self.check(delivery.is_ok(), Rule::DeliveredAsSent, || {
+        self.check(octets_read.is_some(), Rule::DeliveredAsSent, || {
             format!("garbled at {}", host_name(host))
         });
-        if let Ok(Some(delivery)) = delivery {
-            self.on_delivery(number, delivery.to, delivery.octets);
+        if let Some(new @ 1..) = octets_read {
+            self.on_delivery(number, side, new);
         }
         self.drain_workload(number);
     }
@@ -162,15 +162,13 @@ impl World<'_> {
     }
 
     pub(super) fn on_delivery(&mut self, number: usize, to: Side, octets: usize) {
-        let last = self.watches.iter().find(|w| w.workload == number && w.to == to);
+        let mut watches = self.watches.iter_mut();
+        let watch = watches.find(|watch| watch.workload == number && watch.to == to);
         // Nobody watches what was under way when the last application stopped.
-        let last = last.map_or(self.now, |watch| watch.last());
-        let last = since_start(last);
+        let last = watch.as_ref().map_or(self.now, |watch| watch.last());
         if let Some(outcome) = self.outcome.workloads.get_mut(number) {
-            outcome.add(to, octets, Pause { from: last, to: since_start(self.now) });
+            outcome.add(to, octets, Pause { from: since_start(last), to: since_start(self.now) });
         }
-        let watch =
-            self.watches.iter_mut().find(|watch| watch.workload == number && watch.to == to);
         let late = watch.and_then(|watch| watch.on_delivery(self.now));
         self.on_late(number, to, late);
     }
