@@ -68,31 +68,32 @@ pub(super) enum Mutant {
 
 impl Faults for Mutant {
     fn begin_step(&self, world: &mut World<'_>) {
-        match self {
-            Self::LogsError => tracing::error!("a fault on purpose"),
-            Self::Panics => panic!("a fault on purpose"),
-            Self::FloodsQueue if world.now < world.end => {
-                (0..100).for_each(|_| world.queue.push(world.end, Occurrence::Wake(usize::MAX)));
-            }
-            Self::CriesWolf => world.cry_wolf(),
-            Self::MakesUnwanted => world.make_unwanted(),
-            Self::OwnsTwice => world.own_twice(),
-            _ => {}
+        assert_ne!(*self, Self::Panics, "a fault on purpose");
+        if *self == Self::LogsError {
+            tracing::error!("a fault on purpose");
+        } else if *self == Self::FloodsQueue && world.now < world.end {
+            (0..100).for_each(|_| world.queue.push(world.end, Occurrence::Wake(usize::MAX)));
+        } else if *self == Self::CriesWolf {
+            world.cry_wolf();
+        } else if *self == Self::MakesUnwanted {
+            world.make_unwanted();
+        } else if *self == Self::OwnsTwice {
+            world.own_twice();
         }
     }
 
     fn on_update(&self, world: &World<'_>, update: &mut Update) {
         let Update::Upsert(entry) = update else { return };
         let ulids = entry.ulids.as_locators();
-        match self {
-            Self::BelievesStranger => {
-                let known = entry.peer_locators.iter().copied();
-                entry.peer_locators = known.chain([Locator(ELSEWHERE)]).collect();
-            }
-            Self::MovesUnprobed => entry.locators.peer = world.other_of(ulids.peer),
-            Self::StealsSource => entry.locators.local = ulids.peer,
-            Self::SharesTag => entry.peer_tag = ContextTag::from_bits(7),
-            _ => {}
+        if *self == Self::BelievesStranger {
+            let known = entry.peer_locators.iter().copied();
+            entry.peer_locators = known.chain([Locator(ELSEWHERE)]).collect();
+        } else if *self == Self::MovesUnprobed {
+            entry.locators.peer = world.other_of(ulids.peer);
+        } else if *self == Self::StealsSource {
+            entry.locators.local = ulids.peer;
+        } else if *self == Self::SharesTag {
+            entry.peer_tag = ContextTag::from_bits(7);
         }
     }
 
@@ -106,11 +107,12 @@ impl Faults for Mutant {
     }
 
     fn copies(&self, message: &[u8], pair: LocatorPair) -> usize {
-        match self {
-            Self::LosesProbes if is_kind(message, pair, MessageType::PROBE) => 0,
-            Self::LosesI2bis if is_kind(message, pair, MessageType::I2BIS) => 0,
-            Self::RepeatsControl => 20,
-            _ => 1,
+        let is_lost = *self == Self::LosesProbes && is_kind(message, pair, MessageType::PROBE)
+            || *self == Self::LosesI2bis && is_kind(message, pair, MessageType::I2BIS);
+        match (is_lost, *self == Self::RepeatsControl) {
+            (true, _) => 0,
+            (false, true) => 20,
+            (false, false) => 1,
         }
     }
 
