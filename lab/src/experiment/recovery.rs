@@ -10,7 +10,7 @@ use moorline_api::EventKind;
 use super::Needs;
 use super::pool::part;
 use crate::Failure;
-use crate::daemon::{Daemon, DaemonOptions, start_both, tail};
+use crate::daemon::{Daemon, DaemonOptions, start_both};
 use crate::lab::Lab;
 use crate::named::named;
 use crate::netns::Namespace;
