@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use moorline_bpf::Datapath;
 use moorline_host::Sessions;
-use moorline_netlink::{self as netlink, Journal, Netlink};
+use moorline_netlink::{Journal, Netlink};
 use tokio::time::Instant;
 
 use crate::args::Args;
@@ -88,7 +88,7 @@ impl Daemon {
 
     /// Leaves routes and rules that hold while no daemon follows the default routes of the host.
     pub(crate) async fn leave_routing(&mut self) {
-        if let Err(error) = self.netlink.remove_all_unbound().await {
+        if let Err(error) = self.netlink.remove_unbound(|_| true).await {
             tracing::warn!(%error, "unbound routes");
         }
         if let Err(error) = self.netlink.leave_rules(self.host.view()).await {
@@ -159,7 +159,7 @@ async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
 /// Netlink over the journal of the state directory.
 pub(crate) fn connect(store: &Store) -> anyhow::Result<Netlink> {
     let journal = Journal::open(store.journal())?;
-    Ok(Netlink::connect(netlink::Settings::default(), journal)?)
+    Ok(Netlink::connect(journal)?)
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ use moorline_datapath::ilnp::{Report, Sockets, Update};
 use moorline_host::{Host, Node, Sessions};
 use moorline_ilnp::{Question, Socket, Transmit};
 use moorline_link::{PacketSocket, Readiness};
-use moorline_netlink::connected_pairs_now;
+use moorline_netlink::connected_pairs;
 use moorline_types::{IlvPair, UlidPair};
 
 use crate::clock;
@@ -237,7 +237,7 @@ impl Sockets for HostSockets<'_> {
 
     fn any_between(&self, pair: IlvPair) -> bool {
         let all = self.connected.get_or_init(|| {
-            connected_pairs_now().unwrap_or_else(|error| {
+            connected_pairs().unwrap_or_else(|error| {
                 // Then quiet is all that counts.
                 tracing::debug!(%error, "asking for sockets");
                 BTreeSet::new()

@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_addresses::{AddressFlags, HostView, Uplink};
-use moorline_link::{Introduction, NeighborSocket};
+use moorline_link::{Icmp6Sender, Introduction};
 use moorline_types::Instant;
 
 use crate::clock;
@@ -16,7 +16,7 @@ use crate::clock;
 /// What the routers have been told.
 #[derive(Debug)]
 pub(crate) struct Introductions {
-    socket: NeighborSocket,
+    socket: Icmp6Sender,
     /// And the names of the links.
     told: BTreeMap<Introduction, String>,
     /// Addresses that were told of once more since then.
@@ -26,7 +26,7 @@ pub(crate) struct Introductions {
 impl Introductions {
     pub(crate) fn open() -> std::io::Result<Self> {
         let repeated = (clock::now(), BTreeSet::new());
-        Ok(Self { socket: NeighborSocket::open()?, told: BTreeMap::new(), repeated })
+        Ok(Self { socket: Icmp6Sender::open()?, told: BTreeMap::new(), repeated })
     }
 
     /// Tells of what is new: an address, a router, a link that works again.

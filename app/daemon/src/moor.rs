@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_netlink::MoorLinks;
+use moorline_netlink::{LINK_NAMES, MoorLinks};
 use tokio::time::Instant;
 
 use crate::shell::Daemon;
@@ -77,7 +77,7 @@ impl Daemon {
             ilnp.attach_moor_anew(new, self.host.view())?;
         }
         self.follow_offloads();
-        let [name, peer] = &self.netlink.settings().link_names;
+        let [name, peer] = LINK_NAMES;
         if self.moor.links != links {
             tracing::warn!("{name} and {peer} were removed, and are there again");
         }

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_bpf::{StalledSocket, StalledSockets};
-use moorline_link::{NoticeSocket, Segment};
+use moorline_link::{Icmp6Sender, Segment};
 use moorline_types::{Instant, UlidPair};
 
 use crate::clock;
@@ -34,7 +34,7 @@ struct Move {
 
 struct Means {
     sockets: StalledSockets,
-    sender: NoticeSocket,
+    sender: Icmp6Sender,
 }
 
 impl Notices {
@@ -43,7 +43,7 @@ impl Notices {
         if !wanted {
             return Ok(Self::default());
         }
-        let sender = NoticeSocket::open().context("raw socket for notices to TCP")?;
+        let sender = Icmp6Sender::open().context("raw socket for notices to TCP")?;
         let means = match StalledSockets::open() {
             Ok(sockets) => Some(Means { sockets, sender }),
             Err(error) => {
@@ -127,7 +127,7 @@ impl Notices {
 /// One notice takes back one doubling (RFC 6069 s4.1): all of them at once, for the timer may have been
 /// doubled often. Those that come after an acknowledgement do nothing. A timer that has not run out yet is
 /// not waited for where segments have become too long.
-fn notify(sender: &NoticeSocket, socket: &StalledSocket, mtu: Option<u32>) {
+fn notify(sender: &Icmp6Sender, socket: &StalledSocket, mtu: Option<u32>) {
     let segment = Segment {
         source: socket.ulids.local.0,
         destination: socket.ulids.peer.0,

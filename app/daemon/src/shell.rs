@@ -173,7 +173,7 @@ impl Daemon {
         let netlink = connect(&store)?;
         let mut routers = netlink.advertisements()?;
         let monitor = netlink.monitor().await?;
-        let mut view = monitor.initial_view().clone();
+        let mut view = monitor.initial_view.clone();
         view.leave_alone(|name| config.uses(name));
         // Of an earlier version, which kept the kernel from making addresses.
         if let Err(error) = netlink.restore_controls().await {
@@ -329,7 +329,7 @@ impl Daemon {
                 }
                 () = until(self.strangers_at), if self.strangers_at.is_some() => self.strangers_at = None,
                 received = sources.icmp6.receive() => self.on_icmp6(received)?,
-                notice = sources.monitor.next() => self.on_notice(notice, &mut sources.routers).await?,
+                notice = sources.monitor.notices.recv() => self.on_notice(notice, &mut sources.routers).await?,
                 said = sources.routers.next() => self.on_advertisement(said)?,
                 () = sleep_until(addresses_at), if addresses_at.is_some() => {
                     let followed = self.follow(&mut sources.routers).await;
@@ -348,7 +348,7 @@ impl Daemon {
                 () = until(save_at), if save_at.is_some() => self.save(),
                 () = until(moor_at), if moor_at.is_some() => self.make_moor_anew().await,
                 () = until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,
-                () = until(answer_at), if answer_at.is_some() => self.answer_questions().await,
+                () = until(answer_at), if answer_at.is_some() => self.answer_questions(),
                 () = until(reply_at), if reply_at.is_some() => self.answer_waiting(),
             }
             self.pump().await;

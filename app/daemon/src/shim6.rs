@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use moorline_addresses::Mover;
 use moorline_datapath::shim6::Report;
-use moorline_link::{Queue, RefusalSocket};
+use moorline_link::{Icmp6Sender, Queue};
 use tokio::time;
 
 use crate::clock;
@@ -70,7 +70,7 @@ impl Daemon {
     /// Tells the peers of contexts that have moved what the kernel of this host will tell them: that nobody here knows
     /// Shim6. What they send from now on is plain IPv6.
     pub(crate) fn refuse_payload(&self) {
-        let socket = match RefusalSocket::open() {
+        let socket = match Icmp6Sender::open() {
             Ok(socket) => socket,
             Err(error) => return tracing::warn!(%error, "peers are not told of the end"),
         };

@@ -229,7 +229,7 @@ impl Daemon {
 
     async fn remove_unbound(&self, peers: &BTreeSet<Ulid>) {
         if !peers.is_empty()
-            && let Err(error) = self.netlink.remove_unbound(peers).await
+            && let Err(error) = self.netlink.remove_unbound(|peer| peers.contains(peer)).await
         {
             // The routes expire.
             tracing::warn!(%error, "unbound routes");
@@ -263,7 +263,7 @@ impl Daemon {
         if self.unbound.ways.as_ref() == Some(&ways) {
             return;
         }
-        match self.netlink.remove_all_unbound().await {
+        match self.netlink.remove_unbound(|_| true).await {
             Ok(()) => {
                 self.unbound.peers.clear();
                 self.unbound.ways = Some(ways);

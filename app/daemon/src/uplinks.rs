@@ -4,7 +4,7 @@ use std::fmt;
 use anyhow::Context as _;
 use moorline_api::EventKind;
 use moorline_bpf::has_link_layer;
-use moorline_netlink::{Change, Netlink, Notice};
+use moorline_netlink::{ChangeKind, Netlink, Notice};
 
 use crate::shell::Daemon;
 
@@ -74,7 +74,8 @@ impl Daemon {
     /// Logs what happened to the uplinks and gives it to those who listen.
     pub(crate) fn tell_changes(&self, notice: &Notice) {
         for change in &notice.changes {
-            let Some((kind, ifindex, what)) = uplink_event(change) else { continue };
+            let Some((kind, what)) = uplink_event(change.kind) else { continue };
+            let ifindex = change.ifindex;
             let views = [&notice.view, self.host.view()];
             let uplink = views.iter().find_map(|view| view.uplink(ifindex));
             let name = uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone());
@@ -100,28 +101,17 @@ pub(crate) fn attach_each(
     done
 }
 
-/// Kind, interface and words for a change that people should hear of.
-fn uplink_event(change: &Change) -> Option<(EventKind, u32, &'static str)> {
-    Some(match *change {
-        Change::UplinkAdded { ifindex } => (EventKind::UplinkUp, ifindex, "is an uplink"),
-        Change::UplinkLost { ifindex } => (EventKind::UplinkDown, ifindex, "is no uplink any more"),
-        Change::CarrierLost { ifindex } => (EventKind::UplinkDown, ifindex, "carrier lost"),
-        Change::CarrierBack { ifindex } => (EventKind::UplinkUp, ifindex, "carrier back"),
-        Change::AddressRemoved { ifindex, .. } => {
-            (EventKind::LocatorsChanged, ifindex, "address removed")
-        }
-        Change::AddressAdded { ifindex, .. } => {
-            (EventKind::LocatorsChanged, ifindex, "address added")
-        }
-        Change::DefaultRouteLost { ifindex } => {
-            (EventKind::UplinkDown, ifindex, "default route lost")
-        }
-        Change::DefaultRouteBack { ifindex } => {
-            (EventKind::UplinkUp, ifindex, "default route back")
-        }
-        Change::AddressPreference { .. }
-        | Change::GatewayChanged { .. }
-        | Change::MtuChanged { .. }
-        | _ => return None,
+/// Kind and words for a change that people should hear of.
+fn uplink_event(change: ChangeKind) -> Option<(EventKind, &'static str)> {
+    Some(match change {
+        ChangeKind::UplinkAdded => (EventKind::UplinkUp, "is an uplink"),
+        ChangeKind::UplinkLost => (EventKind::UplinkDown, "is no uplink any more"),
+        ChangeKind::CarrierLost => (EventKind::UplinkDown, "carrier lost"),
+        ChangeKind::CarrierBack => (EventKind::UplinkUp, "carrier back"),
+        ChangeKind::AddressRemoved(_) => (EventKind::LocatorsChanged, "address removed"),
+        ChangeKind::AddressAdded(_) => (EventKind::LocatorsChanged, "address added"),
+        ChangeKind::DefaultRouteLost => (EventKind::UplinkDown, "default route lost"),
+        ChangeKind::DefaultRouteBack => (EventKind::UplinkUp, "default route back"),
+        _ => return None,
     })
 }

@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use moorline_contexts::Question;
+use moorline_netlink::connected_pairs;
 use tokio::time;
 
 use crate::clock;
@@ -30,9 +31,9 @@ impl Daemon {
     /// A context is in use if a socket is connected between its ULIDs, or if payload has come or gone
     /// since it was found to be quiet.
     //= rfc5533#9-1
-    pub(crate) async fn answer_questions(&mut self) {
+    pub(crate) fn answer_questions(&mut self) {
         self.quiet.answer_at = None;
-        let connected = self.netlink.connected_pairs().await.unwrap_or_else(|error| {
+        let connected = connected_pairs().unwrap_or_else(|error| {
             // Then quiet is all that counts.
             tracing::debug!(%error, "asking for sockets");
             std::collections::BTreeSet::new()

@@ -4,7 +4,6 @@ use std::process::Command;
 use anyhow::Context as _;
 use moorline_addresses::Uplink;
 use moorline_api::{Client, Error as ApiError};
-use moorline_netlink::Settings;
 
 use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
 
@@ -13,7 +12,7 @@ use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
 /// # Errors
 /// The kernel's tables cannot be read.
 pub async fn collect(version: &str, client: &Client) -> anyhow::Result<Facts> {
-    let look = moorline_netlink::look(Settings::default()).await.context("the kernel's tables")?;
+    let look = moorline_netlink::look().await.context("the kernel's tables")?;
     let view = look.view;
     let daemon = ask(client).await;
     // Those that it was told to use.

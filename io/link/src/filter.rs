@@ -4,12 +4,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use crate::shim6::Queue;
-use crate::socket::{RawSocket, set_option};
-
-/// By a program of the classic packet filter.
-pub(crate) fn pass_only(socket: &RawSocket, queue: Queue) -> io::Result<()> {
-    attach(socket.fd(), &mut program(queue))
-}
+use crate::socket::set_option;
 
 /// Lets a program of the classic packet filter decide what a socket gets.
 pub(crate) fn attach(fd: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
@@ -23,7 +18,7 @@ pub(crate) fn attach(fd: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Res
 
 /// Loads the octet with the P bit and the type; what is too short for one is dropped. A payload packet has the P
 /// bit set, so it counts as 128 and more.
-const fn program(queue: Queue) -> [libc::sock_filter; 5] {
+pub(crate) const fn program(queue: Queue) -> [libc::sock_filter; 5] {
     let (of_contexts, others) = match queue {
         Queue::Established => (ALL, NONE),
         Queue::Strangers => (NONE, ALL),

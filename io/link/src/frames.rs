@@ -1,15 +1,19 @@
 //! Frames of an interface, many with one call: for generators of load and for what stands under it.
 
-pub(crate) mod socket;
-
 use std::io::{self, IoSlice};
-use std::os::fd::AsRawFd as _;
+use std::num::NonZeroU64;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::sys::socket::{MsgFlags, MultiHeaders, sendmmsg};
+use nix::net::if_::if_nametoindex;
+use nix::sys::socket::{MsgFlags, MultiHeaders, getsockopt, recv, send, sendmmsg};
+use nix::{getsockopt_impl, sockopt_impl};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::net::{AddressFamily, SocketType, socket_with};
 
-use socket::{FrameSocket, wait};
+use crate::socket::{FLAGS, set_option};
+use crate::tap::PACKET_IGNORE_OUTGOING;
 
 /// Sends frames out of an interface, past its queueing discipline. Stays on the thread that opened it.
 #[derive(Debug)]
@@ -36,7 +40,7 @@ impl FrameSender {
     pub fn send<F: AsRef<[u8]>>(&mut self, frames: &[F]) -> io::Result<usize> {
         let parts: Vec<_> = frames.iter().map(|frame| [IoSlice::new(frame.as_ref())]).collect();
         let to = [None::<()>; Self::BATCH];
-        let fd = self.socket.fd().as_raw_fd();
+        let fd = self.socket.0.as_raw_fd();
         match sendmmsg(fd, &mut self.headers, &parts, to, [], MsgFlags::MSG_DONTWAIT) {
             Ok(sent) => Ok(sent.count()),
             // Its queue is full, or it is down just now.
@@ -49,19 +53,77 @@ impl FrameSender {
     pub const BATCH: usize = 64;
 }
 
-/// IPv6 frames that come in by an interface.
+/// Frames of an interface (AF_PACKET).
 #[derive(Debug)]
-pub struct FrameReceiver(FrameSocket);
+pub struct FrameSocket(OwnedFd);
 
-impl FrameReceiver {
-    /// Of an interface of this network namespace. About so many small frames wait to be received; others are
-    /// dropped and counted, as by a network adapter whose ring is full.
+/// Octets of the kernel's notes in front of a frame (`struct virtio_net_hdr`).
+pub(crate) const NOTES: usize = 10;
+
+impl FrameSocket {
+    /// The IPv6 frames that come in by an interface of this network namespace. About so many small frames wait to be
+    /// received; others are dropped and counted, as by a network adapter whose ring is full.
     ///
     /// # Errors
     /// There is no such interface, or no CAP_NET_RAW.
-    pub fn open(interface: &str, waiting: u16) -> io::Result<Self> {
+    pub fn receiver(interface: &str, waiting: u16) -> io::Result<Self> {
+        let socket = Self::unbound()?;
         let octets = i32::from(waiting) * SMALL_FRAME / 2;
-        Ok(Self(FrameSocket::receiver(interface, libc::ETH_P_IPV6, octets)?))
+        socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, octets)?;
+        socket.bind(interface, libc::ETH_P_IPV6)?;
+        Ok(socket)
+    }
+
+    /// All frames of an interface, with the kernel's notes in front.
+    pub(crate) fn with_notes(interface: &str) -> io::Result<Self> {
+        let socket = Self::unbound()?;
+        socket.set(libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
+        socket.set(libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, BUFFER)?;
+        socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, BUFFER)?;
+        socket.bind(interface, libc::ETH_P_ALL)?;
+        Ok(socket)
+    }
+
+    /// Hears nothing, and passes queueing by.
+    fn sender(interface: &str) -> io::Result<Self> {
+        let socket = Self::unbound()?;
+        socket.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
+        socket.set(libc::SOL_SOCKET, libc::SO_SNDBUFFORCE, BUFFER)?;
+        socket.bind(interface, 0)?;
+        Ok(socket)
+    }
+
+    fn unbound() -> io::Result<Self> {
+        // Protocol zero hears nothing before it is bound: no frame of another interface.
+        let socket = Self(socket_with(AddressFamily::PACKET, SocketType::RAW, FLAGS, None)?);
+        // What we send out of an interface is not to come back in.
+        socket.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
+        Ok(socket)
+    }
+
+    fn set(&self, level: libc::c_int, option: libc::c_int, value: libc::c_int) -> io::Result<()> {
+        set_option(&self.0, level, option, &value)
+    }
+
+    fn bind(&self, interface: &str, protocol: libc::c_int) -> io::Result<()> {
+        let index = if_nametoindex(interface)?;
+        let unsigned = |value: libc::c_int| u16::try_from(value).map_err(io::Error::other);
+        let address = libc::sockaddr_ll {
+            sll_family: unsigned(libc::AF_PACKET)?,
+            sll_protocol: unsigned(protocol)?.to_be(),
+            sll_ifindex: index.try_into().map_err(io::Error::other)?,
+            sll_hatype: 0,
+            sll_pkttype: 0,
+            sll_halen: 0,
+            sll_addr: [0; 8],
+        };
+        let length = libc::socklen_t::try_from(size_of_val(&address)).map_err(io::Error::other)?;
+        // SAFETY: `address` is a live sockaddr_ll of the length that is passed.
+        let outcome = unsafe {
+            let address: *const libc::sockaddr_ll = &address;
+            libc::bind(self.0.as_raw_fd(), address.cast(), length)
+        };
+        if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
     /// The next frame from its Ethernet header on, if one is there; what does not fit is cut off.
@@ -69,12 +131,15 @@ impl FrameReceiver {
     /// # Errors
     /// The interface is gone.
     pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
-        self.0.receive(buffer)
-    }
-
-    /// Sends one; what the interface does not take is lost.
-    pub fn send(&self, frame: &[u8]) {
-        self.0.send(frame);
+        loop {
+            match recv(self.0.as_raw_fd(), buffer, MsgFlags::empty()) {
+                Ok(length) => return Ok(Some(length)),
+                Err(Errno::EAGAIN) => return Ok(None),
+                // Told once when the interface goes down; it may come up again.
+                Err(Errno::ENETDOWN | Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Waits until a frame is there, or for so long.
@@ -82,18 +147,55 @@ impl FrameReceiver {
     /// # Errors
     /// The socket cannot be waited for.
     pub fn wait(&self, limit: Duration) -> io::Result<()> {
-        wait([&self.0], limit)
+        wait([self], limit)
     }
 
-    /// Frames that came, and those of them that were dropped, since this was last asked.
+    /// Frames that came, and those of them that found the queue full, since this was last asked.
     ///
     /// # Errors
     /// The kernel does not tell.
     pub fn statistics(&self) -> io::Result<(u64, u64)> {
-        self.0.statistics()
+        let counts = getsockopt(&self.0, PacketStatistics)?;
+        Ok((counts.tp_packets.into(), counts.tp_drops.into()))
+    }
+
+    /// Sends; a frame that the interface does not take, as when it is down, is lost as on any cable.
+    pub fn send(&self, frame: &[u8]) {
+        let _ = send(self.0.as_raw_fd(), frame, MsgFlags::empty());
     }
 }
 
+sockopt_impl!(
+    PacketStatistics,
+    GetOnly,
+    libc::SOL_PACKET,
+    libc::PACKET_STATISTICS,
+    libc::tpacket_stats
+);
+
+/// Waits until one of them has a frame, or for so long.
+pub(crate) fn wait<const N: usize>(sockets: [&FrameSocket; N], limit: Duration) -> io::Result<()> {
+    let mut waited = sockets.map(|socket| PollFd::new(&socket.0, PollFlags::IN));
+    let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
+    match poll(&mut waited, Some(&limit)) {
+        Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// Makes this thread wake in time: a cable does not wait for a processor. What fails here costs
+/// precision only.
+pub(crate) fn favour_this_thread() {
+    let _ = rustix::process::setpriority_process(None, FAVOURED);
+    let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
+}
+
+/// Of linux/if_packet.h.
+const PACKET_VNET_HDR: libc::c_int = 15;
+/// Octets that the kernel may keep for us.
+const BUFFER: libc::c_int = 32 << 20;
 /// What the kernel counts for a frame of less than 128 octets: its room and `struct sk_buff`. It doubles
 /// what it is told.
 const SMALL_FRAME: i32 = 768;
+/// Niceness.
+const FAVOURED: i32 = -15;

@@ -1,16 +1,15 @@
 use std::io;
 use std::net::Ipv6Addr;
-use std::os::fd::{AsRawFd as _, OwnedFd};
 
-use crate::icmp6::ICMP6_FILTER;
-use crate::socket::{RawSocket, raw_socket, send_by, set_option};
+use crate::socket::{ICMPV6, RawSocket, SHIM6};
 use crate::tap::Tap;
+use crate::whole::PacketSocket;
 
 /// Sends packets that are whole, IPv6 header included, and receives what may answer them: echo replies and errors
 /// of ICMPv6, and protocol 140.
 #[derive(Debug)]
 pub struct ProbeSocket {
-    whole: OwnedFd,
+    whole: PacketSocket,
     icmp6: RawSocket,
     shim6: RawSocket,
     /// With the type that it hears.
@@ -36,15 +35,9 @@ impl ProbeSocket {
     /// # Errors
     /// Without CAP_NET_RAW, or without IPv6.
     pub fn open() -> io::Result<Self> {
-        let icmp6 = RawSocket::open(libc::IPPROTO_ICMPV6)?;
-        // A set bit blocks a type: errors are 1 to 4, the echo reply is 129.
-        let mut filter = [u32::MAX; 8];
-        filter[0] &= !0b1_1110;
-        filter[4] &= !0b10;
-        set_option(icmp6.fd(), libc::IPPROTO_ICMPV6, ICMP6_FILTER, &filter)?;
-        // Of this protocol, the kernel takes what is sent for whole packets.
-        let whole = raw_socket(libc::IPPROTO_RAW)?;
-        Ok(Self { whole, icmp6, shim6: RawSocket::open(SHIM6.into())?, tap: None })
+        // Errors are 1 to 4, the echo reply is 129.
+        let icmp6 = RawSocket::icmp6(&[1, 2, 3, 4, 129])?;
+        Ok(Self { whole: PacketSocket::open()?, icmp6, shim6: RawSocket::open(SHIM6)?, tap: None })
     }
 
     /// Hears ICMPv6 of this type as well: of such that a data plane keeps from sockets.
@@ -60,14 +53,8 @@ impl ProbeSocket {
     ///
     /// # Errors
     /// Those of sendmsg(2): larger than the interface takes, a firewall of this host, no route.
-    pub fn send(
-        &self,
-        packet: &[u8],
-        source: Ipv6Addr,
-        destination: Ipv6Addr,
-        ifindex: u32,
-    ) -> io::Result<()> {
-        send_by(self.whole.as_raw_fd(), packet, source, destination, ifindex)
+    pub fn send(&self, packet: &[u8], ifindex: u32) -> io::Result<()> {
+        self.whole.send(packet, ifindex)
     }
 
     /// Waits for the next answer. Cancel safe.
@@ -85,9 +72,7 @@ impl ProbeSocket {
         let (source, destination) = (datagram.source, datagram.destination);
         Ok(Answer { protocol, source, destination, octets })
     }
-}
 
-impl ProbeSocket {
     async fn tapped(&self) -> io::Result<Answer> {
         let Some((kind, tap)) = &self.tap else { return std::future::pending().await };
         let (source, destination, octets) = tap.receive(*kind, &mut vec![0; MAX_ANSWER]).await?;
@@ -95,9 +80,5 @@ impl ProbeSocket {
     }
 }
 
-/// Next header value of ICMPv6.
-const ICMPV6: u8 = 58;
-/// Next header value of Shim6.
-const SHIM6: u8 = 140;
 /// The largest IPv6 packet.
 const MAX_ANSWER: usize = 65_535;

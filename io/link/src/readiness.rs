@@ -1,8 +1,9 @@
 use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
-use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+use crate::socket::readable;
 
 /// Waits until somebody else's file descriptor, such as a ring buffer, has something to read.
 #[derive(Debug)]
@@ -14,10 +15,7 @@ impl Readiness {
     /// # Errors
     /// No descriptors left, or it cannot be polled.
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
-        let fd = fd.try_clone_to_owned()?;
-        // SAFETY: an `OwnedFd` stays open and the same for as long as it lives, and lives in here.
-        let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
-        Ok(Self(registered?))
+        Ok(Self(readable(fd.try_clone_to_owned()?)?))
     }
 
     /// Waits; then everything there is must be read, or it will not wake again. Cancel safe.

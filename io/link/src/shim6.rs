@@ -2,11 +2,8 @@ use std::io;
 
 use moorline_types::{Locator, LocatorPair};
 
-use crate::filter;
-use crate::socket::{Datagram, RawSocket};
-
-/// Protocol number of Shim6 (RFC 5533 s17).
-const PROTOCOL: i32 = 140;
+use crate::filter::{attach, program};
+use crate::socket::{RawSocket, SHIM6, send};
 
 /// The sockets of protocol 140.
 ///
@@ -15,14 +12,9 @@ const PROTOCOL: i32 = 140;
 /// keeps established contexts alive.
 #[derive(Debug)]
 pub struct Shim6Socket {
-    sockets: Sockets,
+    /// By [`Queue`].
+    sockets: [RawSocket; 2],
     buffer: Vec<u8>,
-}
-
-#[derive(Debug)]
-struct Sockets {
-    established: RawSocket,
-    strangers: RawSocket,
 }
 
 /// Who may have sent a packet.
@@ -50,13 +42,12 @@ impl Shim6Socket {
     /// Without CAP_NET_RAW and CAP_NET_ADMIN, or without IPv6.
     pub fn open() -> io::Result<Self> {
         let open = |queue| {
-            let socket = RawSocket::open(PROTOCOL)?;
-            filter::pass_only(&socket, queue)?;
+            let socket = RawSocket::open(SHIM6)?;
+            attach(socket.fd(), &mut program(queue))?;
             socket.reserve(QUEUE_OCTETS)?;
             io::Result::Ok(socket)
         };
-        let sockets =
-            Sockets { established: open(Queue::Established)?, strangers: open(Queue::Strangers)? };
+        let sockets = [open(Queue::Established)?, open(Queue::Strangers)?];
         Ok(Self { sockets, buffer: vec![0; MAX_PACKET] })
     }
 
@@ -65,7 +56,7 @@ impl Shim6Socket {
     /// # Errors
     /// The runtime is shutting down.
     pub async fn ready(&self, queue: Queue) -> io::Result<()> {
-        self.sockets.of(queue).ready().await
+        self.sockets[queue as usize].ready().await
     }
 
     /// The next packet of a queue, or none if it is empty.
@@ -73,10 +64,10 @@ impl Shim6Socket {
     /// # Errors
     /// Those of recvmsg(2).
     pub fn try_receive(&mut self, queue: Queue) -> io::Result<Option<Received<'_>>> {
-        let received = self.sockets.of(queue).try_receive(&mut self.buffer)?;
-        Ok(received.map(|Datagram { len, source, destination }| Received {
-            octets: &self.buffer[..len],
-            locators: LocatorPair::new(Locator(destination), Locator(source)),
+        let received = self.sockets[queue as usize].try_receive(&mut self.buffer)?;
+        Ok(received.map(|datagram| Received {
+            octets: &self.buffer[..datagram.len],
+            locators: LocatorPair::new(Locator(datagram.destination), Locator(datagram.source)),
         }))
     }
 
@@ -85,16 +76,7 @@ impl Shim6Socket {
     /// # Errors
     /// Those of sendmsg(2): the source is not ours any more, no route, buffer full.
     pub fn send(&self, octets: &[u8], locators: LocatorPair, ifindex: u32) -> io::Result<()> {
-        self.sockets.established.send(octets, locators.local.0, locators.peer.0, ifindex)
-    }
-}
-
-impl Sockets {
-    const fn of(&self, queue: Queue) -> &RawSocket {
-        match queue {
-            Queue::Established => &self.established,
-            Queue::Strangers => &self.strangers,
-        }
+        send(self.sockets[0].fd(), octets, locators.local.0, locators.peer.0, ifindex)
     }
 }
 

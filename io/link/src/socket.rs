@@ -1,9 +1,13 @@
 use std::io;
-use std::net::Ipv6Addr;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::net::{Ipv6Addr, SocketAddrV6};
+use std::num::NonZeroU32;
+use std::os::fd::{AsRawFd, OwnedFd};
 
-use nix::sys::socket::sockopt::RcvBufForce;
-use nix::sys::socket::{AddressFamily, ControlMessageOwned, MsgFlags, SockFlag, SockaddrIn6};
+use nix::sys::socket::sockopt::{Ipv6RecvHopLimit, Ipv6RecvPacketInfo, RcvBufForce};
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, sendmsg, setsockopt,
+};
+use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
@@ -11,22 +15,35 @@ use tokio::io::unix::AsyncFd;
 #[derive(Debug)]
 pub(crate) struct RawSocket(AsyncFd<OwnedFd>);
 
-/// One datagram: octets behind the IPv6 header, and the addresses in it.
+/// One datagram: the length of what is behind its IPv6 header, and what the header says.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Datagram {
+pub struct Datagram {
+    /// Octets behind the IPv6 header.
     pub len: usize,
+    /// Source of its IPv6 header.
     pub source: Ipv6Addr,
+    /// Destination of its IPv6 header.
     pub destination: Ipv6Addr,
+    /// Index of the interface that it came in by.
+    pub ifindex: u32,
+    /// Hop limit of its IPv6 header.
+    pub hop_limit: u8,
 }
 
 impl RawSocket {
     /// Opens a socket of this protocol; needs CAP_NET_RAW.
-    pub(crate) fn open(protocol: i32) -> io::Result<Self> {
+    pub(crate) fn open(protocol: u8) -> io::Result<Self> {
         let fd = raw_socket(protocol)?;
-        nix::sys::socket::setsockopt(&fd, nix::sys::socket::sockopt::Ipv6RecvPacketInfo, &true)?;
-        // SAFETY: an `OwnedFd` stays open and the same for as long as it lives, and lives in here.
-        let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
-        Ok(Self(registered?))
+        setsockopt(&fd, Ipv6RecvPacketInfo, &true)?;
+        setsockopt(&fd, Ipv6RecvHopLimit, &true)?;
+        Ok(Self(readable(fd)?))
+    }
+
+    /// Opens a socket of ICMPv6 that hears these types alone.
+    pub(crate) fn icmp6(kinds: &[u8]) -> io::Result<Self> {
+        let socket = Self::open(ICMPV6)?;
+        pass_only(socket.fd(), kinds)?;
+        Ok(socket)
     }
 
     pub(crate) fn fd(&self) -> &OwnedFd {
@@ -35,7 +52,7 @@ impl RawSocket {
 
     /// Lets so many octets wait, as the kernel counts them: a multiple of what is in the packets.
     pub(crate) fn reserve(&self, octets: usize) -> io::Result<()> {
-        Ok(nix::sys::socket::setsockopt(self.fd(), RcvBufForce, &octets)?)
+        Ok(setsockopt(self.fd(), RcvBufForce, &octets)?)
     }
 
     /// Waits until there may be a datagram. Cancel safe.
@@ -64,52 +81,35 @@ impl RawSocket {
             }
         }
     }
-
-    /// Sends out of an interface, or whichever the route says for 0. Fails at once if the socket's buffer is full.
-    pub(crate) fn send(
-        &self,
-        octets: &[u8],
-        source: Ipv6Addr,
-        destination: Ipv6Addr,
-        ifindex: u32,
-    ) -> io::Result<()> {
-        send_by(self.fd().as_raw_fd(), octets, source, destination, ifindex)
-    }
 }
 
-/// Sends, or fails at once if the socket's buffer is full, or the source is none of our addresses.
+/// Sends out of an interface, or whichever the route says for 0. Fails at once if the socket's buffer is full, or the source
+/// is none of our addresses.
 pub(crate) fn send(
-    fd: RawFd,
-    octets: &[u8],
-    source: Ipv6Addr,
-    destination: Ipv6Addr,
-) -> io::Result<()> {
-    send_by(fd, octets, source, destination, 0)
-}
-
-/// The same out of an interface, or whichever the route says for 0.
-pub(crate) fn send_by(
-    fd: RawFd,
+    fd: &OwnedFd,
     octets: &[u8],
     source: Ipv6Addr,
     destination: Ipv6Addr,
     ifindex: u32,
 ) -> io::Result<()> {
-    let info = libc::in6_pktinfo {
-        ipi6_addr: libc::in6_addr { s6_addr: source.octets() },
-        ipi6_ifindex: ifindex,
-    };
-    let control = [nix::sys::socket::ControlMessage::Ipv6PacketInfo(&info)];
+    let source = libc::in6_addr { s6_addr: source.octets() };
+    let info = libc::in6_pktinfo { ipi6_addr: source, ipi6_ifindex: ifindex };
+    let control = [ControlMessage::Ipv6PacketInfo(&info)];
     // For a raw socket the port is the protocol; zero leaves it as opened (raw(7)).
-    let to = SockaddrIn6::from(std::net::SocketAddrV6::new(destination, 0, 0, 0));
-    nix::sys::socket::sendmsg(
-        fd,
-        &[io::IoSlice::new(octets)],
-        &control,
-        MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL,
-        Some(&to),
-    )?;
+    let to = SockaddrIn6::from(SocketAddrV6::new(destination, 0, 0, 0));
+    let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
+    sendmsg(fd.as_raw_fd(), &[io::IoSlice::new(octets)], &control, flags, Some(&to))?;
     Ok(())
+}
+
+/// Has the kernel drop all other types of ICMPv6 before they wake us (RFC 3542 s3.2).
+pub(crate) fn pass_only(fd: &OwnedFd, kinds: &[u8]) -> io::Result<()> {
+    // A set bit blocks a type: struct icmp6_filter of linux/icmpv6.h.
+    let mut filter = [u32::MAX; 8];
+    for kind in kinds {
+        filter[usize::from(kind >> 5)] &= !(1 << (kind & 31));
+    }
+    set_option(fd, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &filter)
 }
 
 /// Sets an option that `nix` has no name for.
@@ -127,41 +127,53 @@ pub(crate) fn set_option<T: Copy>(
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Registers a descriptor with the runtime, to wait until it has something to read.
+pub(crate) fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
+    // SAFETY: an `OwnedFd` stays open and the same for as long as it lives, and lives in the result.
+    Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
+}
+
 fn receive(fd: &OwnedFd, buffer: &mut [u8]) -> io::Result<Option<Datagram>> {
-    let mut space = nix::cmsg_space!(libc::in6_pktinfo);
+    let mut space = nix::cmsg_space!(libc::in6_pktinfo, libc::c_int);
     let mut parts = [io::IoSliceMut::new(buffer)];
-    let message = nix::sys::socket::recvmsg::<SockaddrIn6>(
-        fd.as_raw_fd(),
-        &mut parts,
-        Some(&mut space),
-        MsgFlags::MSG_DONTWAIT,
-    )?;
+    let flags = MsgFlags::MSG_DONTWAIT;
+    let message = recvmsg::<SockaddrIn6>(fd.as_raw_fd(), &mut parts, Some(&mut space), flags)?;
     if message.flags.contains(MsgFlags::MSG_TRUNC) {
         return Ok(None);
     }
-    let destination = message.cmsgs()?.find_map(|control| {
-        let ControlMessageOwned::Ipv6PacketInfo(info) = control else { return None };
-        Some(Ipv6Addr::from(info.ipi6_addr.s6_addr))
-    });
-    let source = message.address.map(|address| address.ip());
-    Ok(source.zip(destination).map(|(source, destination)| Datagram {
+    let (mut arrival, mut hop_limit) = (None, None);
+    for control in message.cmsgs()? {
+        if let ControlMessageOwned::Ipv6PacketInfo(info) = control {
+            arrival = Some(info);
+        } else if let ControlMessageOwned::Ipv6HopLimit(limit) = control {
+            hop_limit = u8::try_from(limit).ok();
+        }
+    }
+    let told = message.address.zip(arrival).zip(hop_limit);
+    Ok(told.map(|((source, arrival), hop_limit)| Datagram {
         len: message.bytes,
-        source,
-        destination,
+        source: source.ip(),
+        destination: Ipv6Addr::from(arrival.ipi6_addr.s6_addr),
+        ifindex: arrival.ipi6_ifindex,
+        hop_limit,
     }))
 }
 
-/// `nix` knows raw sockets but only named protocols; 140 has no name.
-pub(crate) fn raw_socket(protocol: i32) -> io::Result<OwnedFd> {
-    use std::os::fd::FromRawFd;
-    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-    // SAFETY: no pointers are involved; the result is checked before it is used.
-    let fd = unsafe {
-        libc::socket(AddressFamily::Inet6 as i32, libc::SOCK_RAW | flags.bits(), protocol)
-    };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: `fd` was just returned by socket(2), is open, and nobody else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+/// Opens a socket of any protocol; needs CAP_NET_RAW.
+pub(crate) fn raw_socket(protocol: u8) -> io::Result<OwnedFd> {
+    let protocol = NonZeroU32::new(protocol.into()).map(Protocol::from_raw);
+    Ok(socket_with(AddressFamily::INET6, SocketType::RAW, FLAGS, protocol)?)
 }
+
+/// Next header value of ICMPv6.
+pub(crate) const ICMPV6: u8 = 58;
+/// Next header value of Shim6 (RFC 5533 s17).
+pub(crate) const SHIM6: u8 = 140;
+/// Of this protocol, the kernel takes what is sent for whole packets, header included (ipv6(7), raw(7)).
+pub(crate) const WHOLE: u8 = 255;
+/// Octets of the fixed IPv6 header.
+pub(crate) const IPV6_HEADER: usize = 40;
+/// Flags of all our sockets.
+pub(crate) const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
+/// Socket option of linux/icmpv6.h; `libc` has it for other systems only.
+const ICMP6_FILTER: libc::c_int = 1;

@@ -7,7 +7,8 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::filter::{ALL, NONE, attach, instruction};
-use crate::socket::set_option;
+use crate::socket::{ICMPV6, IPV6_HEADER, readable, set_option};
+use crate::whole::addresses;
 
 /// Hears ICMPv6 messages of one type that come in, whole packets, before programs of a data plane may take them.
 #[derive(Debug)]
@@ -22,9 +23,7 @@ impl Tap {
         let fd = socket(AddressFamily::Packet, SockType::Datagram, flags, protocol)?;
         set_option(&fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
         attach(&fd, &mut program(kind))?;
-        // SAFETY: an `OwnedFd` stays open and the same for as long as it lives, and lives in here.
-        let registered = unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) };
-        Ok(Self(registered?))
+        Ok(Self(readable(fd)?))
     }
 
     /// Waits for the next: source, destination, the message. Cancel safe.
@@ -45,16 +44,13 @@ impl Tap {
 }
 
 fn read(kind: u8, packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, Vec<u8>)> {
-    let address = |at: usize| {
-        let octets = packet.get(at..)?.first_chunk::<16>()?;
-        Some(Ipv6Addr::from(*octets))
-    };
     let len = usize::from(u16::from_be_bytes([*packet.get(4)?, *packet.get(5)?]));
     let message = packet.get(IPV6_HEADER..IPV6_HEADER + len)?;
     let is_ip6 = packet.first().is_some_and(|first| first >> 4 == 6);
     let is_one = packet.get(NEXT_AT) == Some(&ICMPV6) && message.first() == Some(&kind);
     (is_ip6 && is_one).then_some(())?;
-    Some((address(8)?, address(24)?, message.to_vec()))
+    let (source, destination) = addresses(packet)?;
+    Some((source, destination, message.to_vec()))
 }
 
 /// ICMPv6 right behind an IPv6 header, of this type.
@@ -74,12 +70,10 @@ fn program(kind: u8) -> [libc::sock_filter; 9] {
     ]
 }
 
-const ICMPV6: u8 = 58;
-const IPV6_HEADER: usize = 40;
 /// Of the next header value in an IPv6 header.
 const NEXT_AT: usize = 6;
 /// `linux/if_packet.h`
-const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
+pub(crate) const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
 #[cfg(test)]
 mod tests {

@@ -5,7 +5,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::frames::socket::{FrameSocket, NOTES, favour_this_thread, wait};
+use crate::frames::{FrameSocket, NOTES, favour_this_thread, wait};
 use crate::impairment::{Channel, Impairment};
 
 /// Carries frames between two interfaces of the network namespace that it is opened in, each the near

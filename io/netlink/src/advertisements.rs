@@ -1,18 +1,16 @@
 //! Listening to routers: what the kernel says of them, and what they say themselves.
 
-use crate::attributes::Row;
-use crate::control;
+use crate::control::control_of;
 use crate::error::Error;
-use crate::exchange::messages;
+use crate::exchange::Bulletin;
 use crate::handle::Netlink;
-use crate::ndp::read_kernel_prefix;
-use crate::router_socket::RouterSocket;
-use moorline_addresses::{Advertisement, read_advertisement};
-use netlink_sys::protocols::NETLINK_ROUTE;
-use netlink_sys::{AsyncSocket, AsyncSocketExt, TokioSocket};
-use std::collections::{BTreeMap, VecDeque};
-use std::fmt;
-use std::io;
+use crate::row::{Row, read_u32};
+use moorline_addresses::{
+    AUTONOMOUS, Advertisement, Envelope, Lifetimes, ON_LINK, Origin, PREFIX_INFORMATION,
+    PrefixInformation, read_advertisement,
+};
+use moorline_link::{Datagram, Icmp6Sender, RouterSocket};
+use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
@@ -22,9 +20,9 @@ use tokio::time::{Instant, sleep_until};
 /// them or not. Who advertises them, and what it does not believe (`accept_ra=0`, a host that
 /// forwards), is heard on a raw socket.
 pub struct Advertisements {
-    kernel: TokioSocket,
+    kernel: Bulletin,
     routers: RouterSocket,
-    waiting: VecDeque<Advertisement>,
+    asking: Icmp6Sender,
     solicitations: Solicitations,
 }
 
@@ -69,15 +67,6 @@ impl Solicitations {
     }
 }
 
-impl fmt::Debug for Advertisements {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { waiting, solicitations, .. } = self;
-        let mut shown = f.debug_struct("Advertisements");
-        shown.field("waiting", waiting).field("solicitations", solicitations);
-        shown.finish_non_exhaustive()
-    }
-}
-
 impl Netlink {
     /// Starts listening to routers.
     ///
@@ -85,9 +74,9 @@ impl Netlink {
     /// No socket to be had: the raw one needs CAP_NET_RAW.
     pub fn advertisements(&self) -> Result<Advertisements, Error> {
         Ok(Advertisements {
-            kernel: subscribe().map_err(Error::Open)?,
+            kernel: Bulletin::of(&[libc::RTNLGRP_IPV6_PREFIX])?,
             routers: RouterSocket::open().map_err(Error::OpenRaw)?,
-            waiting: VecDeque::new(),
+            asking: Icmp6Sender::open().map_err(Error::OpenRaw)?,
             solicitations: Solicitations::default(),
         })
     }
@@ -106,51 +95,65 @@ impl Advertisements {
     /// A socket does not work any more.
     pub async fn next(&mut self) -> Result<Advertisement, Error> {
         loop {
-            if let Some(mut next) = self.waiting.pop_front() {
-                next.honors_zero = control::honors_zero(next.ifindex);
-                return Ok(next);
-            }
             let due = self.solicitations.due();
-            let (at, ifindex) = due.unwrap_or((Instant::now(), 0));
-            tokio::select! {
-                notice = self.kernel.recv_from_full() => self.take_notice(notice.map(|told| told.0)),
+            let (at, to_ask) = due.unwrap_or((Instant::now(), 0));
+            let said = tokio::select! {
+                told = self.kernel.next() => match told {
+                    Ok((_, row)) => read_kernel_prefix(&row),
+                    Err(error) => {
+                        // ENOBUFS. Routers repeat themselves, so nothing is lost for long.
+                        tracing::debug!(%error, "notices of prefixes were lost");
+                        None
+                    }
+                },
                 heard = self.routers.receive() => {
-                    let (envelope, message) = heard.map_err(Error::Routers)?;
-                    let read = read_advertisement(envelope, message);
-                    self.solicitations.on_answer(envelope.ifindex);
-                    self.waiting.extend(read);
+                    let (heard, message) = heard.map_err(Error::refused("listen to routers"))?;
+                    let Datagram { ifindex, source, hop_limit, .. } = heard;
+                    self.solicitations.on_answer(ifindex);
+                    read_advertisement(Envelope { ifindex, source, hop_limit }, message)
                 }
-                () = sleep_until(at), if due.is_some() => self.send_solicitation(ifindex),
+                () = sleep_until(at), if due.is_some() => {
+                    if let Err(error) = self.asking.solicit(to_ask) {
+                        // Before the link-local address is there, or without a carrier.
+                        tracing::debug!(%error, ifindex = to_ask, "cannot solicit routers");
+                    }
+                    self.solicitations.on_sent(to_ask, Instant::now());
+                    None
+                }
+            };
+            if let Some(mut said) = said {
+                // Whether addresses on the interface give up at once when a router says so.
+                let honors = control_of(said.ifindex, "ra_honor_pio_life");
+                said.honors_zero = honors.as_deref() == Some("1");
+                return Ok(said);
             }
         }
     }
-
-    fn take_notice(&mut self, notice: io::Result<Vec<u8>>) {
-        match notice {
-            Ok(octets) => self.waiting.extend(messages(&octets).filter_map(|message| {
-                let row = Row::parse(message.message_type(), message.payload())?;
-                read_kernel_prefix(&row)
-            })),
-            // ENOBUFS. Routers repeat themselves, so nothing is lost for long.
-            Err(error) => tracing::debug!(%error, "notices of prefixes were lost"),
-        }
-    }
-
-    fn send_solicitation(&mut self, ifindex: u32) {
-        if let Err(error) = self.routers.solicit(ifindex) {
-            // Before the link-local address is there, or without a carrier.
-            tracing::debug!(%error, ifindex, "cannot solicit routers");
-        }
-        self.solicitations.on_sent(ifindex, Instant::now());
-    }
 }
 
-fn subscribe() -> io::Result<TokioSocket> {
-    let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
-    socket.socket_mut().bind_auto()?;
-    socket.socket_mut().add_membership(libc::RTNLGRP_IPV6_PREFIX)?;
-    Ok(socket)
+/// Reads `RTM_NEWPREFIX`: a Prefix Information option that the kernel has believed.
+fn read_kernel_prefix(row: &Row) -> Option<Advertisement> {
+    let is_prefix = row.kind == libc::RTM_NEWPREFIX && row.is_ipv6();
+    let cache = row.attribute(PREFIX_CACHEINFO)?;
+    let information = PrefixInformation {
+        prefix: row.prefix(PREFIX_ADDRESS, 9)?,
+        on_link: row.byte(10) & (IF_PREFIX_ONLINK | ON_LINK) != 0,
+        autonomous: row.byte(10) & (IF_PREFIX_AUTOCONF | AUTONOMOUS) != 0,
+        lifetimes: Lifetimes { preferred: read_u32(cache)?, valid: read_u32(cache.get(4..)?)? },
+    };
+    (is_prefix && row.byte(8) == PREFIX_INFORMATION).then(|| Advertisement {
+        ifindex: row.header_u32(4),
+        origin: Origin::Kernel,
+        prefixes: vec![information],
+        honors_zero: false,
+    })
 }
+
+const PREFIX_ADDRESS: u16 = 1;
+const PREFIX_CACHEINFO: u16 = 2;
+/// Flags of the kernel's notice up to Linux 6.7; since then it has those of the option instead.
+const IF_PREFIX_ONLINK: u8 = 1;
+const IF_PREFIX_AUTOCONF: u8 = 2;
 
 /// RFC 4861 s10; not configurable.
 const MAX_SOLICITATIONS: u32 = 3;
@@ -160,6 +163,50 @@ const SOLICITATION_INTERVAL: Duration = Duration::from_secs(4);
 #[cfg(test)]
 mod tests {
     use super::*;
+    use moorline_types::Prefix;
+    use std::net::Ipv6Addr;
+
+    /// `struct prefixmsg` and its attributes.
+    fn notice(kind: u8, flags: u8) -> Row {
+        let mut octets = vec![10, 0, 0, 0];
+        octets.extend(7u32.to_ne_bytes());
+        octets.extend([kind, 64, flags, 0]);
+        octets.extend(20u16.to_ne_bytes());
+        octets.extend(1u16.to_ne_bytes());
+        octets.extend("2001:db8:1::".parse::<Ipv6Addr>().unwrap().octets());
+        octets.extend(12u16.to_ne_bytes());
+        octets.extend(2u16.to_ne_bytes());
+        octets.extend(50u32.to_ne_bytes());
+        octets.extend(100u32.to_ne_bytes());
+        Row::parse(libc::RTM_NEWPREFIX, &octets).unwrap()
+    }
+
+    #[test]
+    fn the_kernels_notice_says_the_same_of_one_prefix() {
+        let read = read_kernel_prefix(&notice(3, 1)).unwrap();
+        assert_eq!((read.ifindex, read.origin), (7, Origin::Kernel));
+        let expected = PrefixInformation {
+            prefix: Prefix::new("2001:db8:1::".parse().unwrap(), 64),
+            on_link: true,
+            autonomous: false,
+            lifetimes: Lifetimes { valid: 100, preferred: 50 },
+        };
+        assert_eq!(read.prefixes, [expected]);
+        // Linux up to 6.7 has flags of its own, newer ones have those of the option.
+        for (flags, on_link, autonomous) in [
+            (0, false, false),
+            (2, false, true),
+            (3, true, true),
+            (0x40, false, true),
+            (0x80, true, false),
+        ] {
+            let [only] = read_kernel_prefix(&notice(3, flags)).unwrap().prefixes[..] else {
+                panic!()
+            };
+            assert_eq!((only.on_link, only.autonomous), (on_link, autonomous), "{flags:#x}");
+        }
+        assert_eq!(read_kernel_prefix(&notice(5, 1)), None);
+    }
 
     /// Runs a link whose routers are asked each time that this says so; gives when solicitations left, in seconds.
     fn sent(asked_at: impl Fn(u64) -> bool, answered_at: Option<u64>) -> Vec<u64> {

@@ -1,4 +1,4 @@
-use crate::conflicts::Conflict;
+use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
 
@@ -6,29 +6,9 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No netlink socket.
-    #[error("cannot open a netlink socket: {0}")]
-    Open(#[source] io::Error),
-    /// No raw socket for router advertisements.
+    /// No raw socket of ICMPv6.
     #[error("cannot open a raw ICMPv6 socket: {0}. It needs CAP_NET_RAW: run as root")]
     OpenRaw(#[source] io::Error),
-    /// Routers cannot be listened to any more.
-    #[error("cannot listen to routers: {0}")]
-    Routers(#[source] io::Error),
-    /// A system control could not be read or set.
-    #[error("cannot set {path}: {source}{}", hint(source))]
-    Control {
-        /// The file.
-        path: PathBuf,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// The interface has gone.
-    #[error("there is no interface {ifindex} any more")]
-    NoInterface {
-        /// Its index.
-        ifindex: u32,
-    },
     /// The kernel could not be asked, or its answer not be read.
     #[error("cannot read the host's {what}: {source}")]
     Read {
@@ -45,35 +25,26 @@ pub enum Error {
         /// What the kernel said.
         source: io::Error,
     },
-    /// Something on the host has our number or name.
-    #[error("{0}")]
-    Conflict(Conflict),
+    /// A link that is not ours has the name of one of ours.
+    #[error("link {0} is in the way and is not Moorline's: rename or remove it")]
+    Conflict(String),
     /// [`crate::Netlink::ensure_moor`] has to come first.
     #[error("the link {0} does not exist: it has to be made first")]
-    NoMoorLink(String),
-    /// The change was not made as it could not be written down first.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-}
-
-/// Why the journal of changes cannot be used.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum JournalError {
-    /// Reading failed.
+    NoMoorLink(&'static str),
+    /// The journal cannot be read.
     #[error("cannot read the journal of changes {path}: {source}")]
-    Read {
+    JournalUnreadable {
         /// The file.
         path: PathBuf,
         /// Why.
         source: io::Error,
     },
-    /// Writing failed.
+    /// The change was not made as it could not be written down first.
     #[error(
         "cannot write the journal of changes {path}: {source}. Without it changes could not be \
          undone after a crash, so none is made"
     )]
-    Write {
+    JournalUnwritable {
         /// The file.
         path: PathBuf,
         /// Why.
@@ -84,12 +55,19 @@ pub enum JournalError {
         "{path} is no journal of changes of this version: {reason}. Move it away; `moorline down` \
          finds Moorline's changes by their marks"
     )]
-    Malformed {
+    JournalMalformed {
         /// The file.
         path: PathBuf,
         /// What is wrong with it.
         reason: String,
     },
+}
+
+impl Error {
+    /// For what the kernel says to this.
+    pub(crate) fn refused(action: impl Display) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Refused { action: action.to_string(), source }
+    }
 }
 
 fn hint(source: &io::Error) -> &'static str {

@@ -1,68 +1,21 @@
-//! Offloads of a link, by the ethtool ioctl.
+//! Offloads of a link, by ethtool's generic netlink.
 //!
 //! The kernel has one bit for each feature, with a name that is stable while its position is not.
 
-use std::ffi::c_char;
+use crate::exchange::Exchange;
+use crate::row::{NESTED, Row};
+use netlink_sys::protocols::NETLINK_GENERIC;
 use std::io;
-use std::mem::size_of;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// What one of our links leaves to others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Offloads {
-    /// The kernel puts together what comes in by NAPI (GRO).
-    pub(crate) gathers: bool,
-    /// Checksums of what is sent are left to whoever comes next.
-    pub(crate) leaves_checksums: bool,
-}
-
-/// Turns off all that lets packets larger than the MTU out of the link, and turns the rest on or off.
-pub(crate) fn set_offloads(name: &str, wanted: Offloads) -> io::Result<()> {
-    let decide = |feature: &str| match feature {
-        GRO => Some(wanted.gathers),
+/// What becomes of a feature of our links: all is turned off that lets packets larger than the MTU out. What leaves by `moor0` gets
+/// a header that not all hardware knows, so its checksum is not left to whoever comes next; what leaves by `moor1` has come in.
+pub(crate) fn decide(is_moor0: bool, feature: &str) -> Option<bool> {
+    match feature {
+        GRO => Some(is_moor0),
         feature if is_aggregating(feature) => Some(false),
-        feature if is_checksum(feature) => Some(wanted.leaves_checksums),
+        feature if is_checksum(feature) => Some(!is_moor0),
         _ => None,
-    };
-    change(name, decide)
-}
-
-/// Whether checksums of what is sent out of the link are left to whoever comes next.
-pub(crate) fn leave_checksums(name: &str, leave: bool) -> io::Result<()> {
-    change(name, |feature| is_checksum(feature).then_some(leave))
-}
-
-/// Whether packets that come in by NAPI are put together.
-pub(crate) fn gathers(name: &str) -> io::Result<bool> {
-    is_active(name, GRO)
-}
-
-/// Whether the link sums whatever it is told to, behind headers that it does not know too.
-pub(crate) fn sums_anything(name: &str) -> io::Result<bool> {
-    is_active(name, "tx-checksum-ip-generic")
-}
-
-fn change(name: &str, decide: impl Fn(&str) -> Option<bool>) -> io::Result<()> {
-    let control = Control::open(name)?;
-    let names = control.feature_names()?;
-    let mut change = Features::<Change>::new(ETHTOOL_SFEATURES, names.len());
-    for (index, name) in names.iter().enumerate() {
-        if let (Some(on), Some(block)) = (decide(name), change.blocks.get_mut(index / 32)) {
-            block.valid |= 1 << (index % 32);
-            block.requested |= u32::from(on) << (index % 32);
-        }
     }
-    control.call(&mut change)
-}
-
-fn is_active(name: &str, feature: &str) -> io::Result<bool> {
-    let control = Control::open(name)?;
-    let names = control.feature_names()?;
-    let mut state = Features::<State>::new(ETHTOOL_GFEATURES, names.len());
-    control.call(&mut state)?;
-    let index = names.iter().position(|name| name == feature);
-    let block = index.and_then(|index| state.blocks.get(index / 32));
-    Ok(index.zip(block).is_some_and(|(index, block)| block.active >> (index % 32) & 1 == 1))
 }
 
 /// Whether a feature makes or takes packets of more than one segment.
@@ -75,178 +28,87 @@ fn is_aggregating(feature: &str) -> bool {
 }
 
 /// Whether a feature leaves the checksum of what is sent to the hardware.
-fn is_checksum(feature: &str) -> bool {
+pub(crate) fn is_checksum(feature: &str) -> bool {
     feature.starts_with("tx-checksum-")
 }
 
-struct Control {
-    socket: OwnedFd,
-    name: [c_char; libc::IFNAMSIZ],
+/// Questions and changes about one link.
+pub(crate) struct Ethtool {
+    exchange: Exchange,
+    family: u16,
+    link: Row,
 }
 
-impl Control {
-    fn open(name: &str) -> io::Result<Self> {
-        if name.len() >= libc::IFNAMSIZ {
-            return Err(io::ErrorKind::InvalidInput.into());
-        }
-        let mut octets = [0; libc::IFNAMSIZ];
-        for (to, from) in octets.iter_mut().zip(name.bytes()) {
-            *to = c_char::from_ne_bytes([from]);
-        }
-        // SAFETY: no pointers are passed; the result is checked below.
-        let fd = unsafe { libc::socket(libc::AF_INET6, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) };
-        if fd < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        // SAFETY: the descriptor is fresh from a successful socket(), and nobody else has it.
-        let socket = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { socket, name: octets })
+impl Ethtool {
+    pub(crate) fn open(name: &str) -> io::Result<Self> {
+        let exchange = Exchange::open(NETLINK_GENERIC, |_| GENERIC_HEADER)?;
+        let question = Row::new(GENL_ID_CTRL, &[CTRL_CMD_GETFAMILY, 1, 0, 0])
+            .with(CTRL_ATTR_FAMILY_NAME, "ethtool\0");
+        let answer = exchange.ask(&question, 0)?;
+        let family = answer.first().and_then(|row| row.attribute(CTRL_ATTR_FAMILY_ID));
+        let family = family.and_then(|octets| octets.first_chunk());
+        let family = u16::from_ne_bytes(*family.ok_or(io::ErrorKind::Unsupported)?);
+        let link = Row::default().with(ETHTOOL_A_HEADER_DEV_NAME, format!("{name}\0"));
+        Ok(Self { exchange, family, link })
     }
 
-    fn feature_names(&self) -> io::Result<Vec<String>> {
-        let mut info = SetInfo {
-            command: ETHTOOL_GSSET_INFO,
-            mask: 1 << ETH_SS_FEATURES,
-            ..SetInfo::default()
-        };
-        self.call(&mut info)?;
-        let count = if info.mask == 0 { 0 } else { info.length };
-        let mut strings = Strings::default();
-        if count > MAX_FEATURES {
-            return Err(io::Error::other("more features than this version knows to name"));
-        }
-        strings.set = ETH_SS_FEATURES;
-        strings.count = count;
-        self.call(&mut strings)?;
-        let count = usize::try_from(strings.count.min(count)).unwrap_or_default();
-        Ok(strings
-            .names
-            .iter()
-            .take(count)
-            .map(|name| crate::attributes::read_text(name))
-            .collect())
+    fn request(&self, command: u8) -> Row {
+        let header = [command, ETHTOOL_VERSION, 0, 0];
+        Row::new(self.family, &header).with(ETHTOOL_A_FEATURES_HEADER | NESTED, &self.link)
     }
 
-    fn call<C: Command>(&self, command: &mut C) -> io::Result<()> {
-        let mut request = Request {
-            name: self.name,
-            data: std::ptr::from_mut(command).cast(),
-            padding: [0; PADDING],
-        };
-        // SAFETY: `request` is laid out as `struct ifreq`. Its data pointer leads to a `repr(C)`
-        // struct that outlives the call and is as large as the kernel reads and writes for the
-        // command in its first field: `Command` is only implemented for those below.
-        let done = unsafe {
-            libc::ioctl(self.socket.as_raw_fd(), SIOCETHTOOL, std::ptr::from_mut(&mut request))
-        };
-        // Set-features answers above zero when it did less, or more, than asked: fixed features.
-        if done < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
+    /// The bits in a set of features.
+    fn bits(&self, set: u16) -> io::Result<Vec<Row>> {
+        let answer = self.exchange.ask(&self.request(ETHTOOL_MSG_FEATURES_GET), 0)?;
+        let set = answer.first().and_then(|features| features.nested(set));
+        let bits = set.and_then(|set| set.nested(ETHTOOL_A_BITSET_BITS)).unwrap_or_default();
+        let bits = bits.attributes().filter_map(|(number, bit)| Row::split(number, 0, bit));
+        Ok(bits.collect())
+    }
+
+    pub(crate) fn is_active(&self, feature: &str) -> io::Result<bool> {
+        let active = self.bits(ETHTOOL_A_FEATURES_ACTIVE)?;
+        Ok(active.iter().any(|bit| bit.text(ETHTOOL_A_BITSET_BIT_NAME).as_deref() == Some(feature)))
+    }
+
+    /// Turns features on or off. The kernel leaves alone those that are fixed.
+    pub(crate) fn change(&self, decide: impl Fn(&str) -> Option<bool>) -> io::Result<()> {
+        let mut bits = Row::default();
+        // The set of those that can be changed names all.
+        for bit in self.bits(ETHTOOL_A_FEATURES_HW)? {
+            let name = bit.text(ETHTOOL_A_BITSET_BIT_NAME).unwrap_or_default();
+            let Some(is_on) = decide(&name) else { continue };
+            let bit = Row::default()
+                .with(ETHTOOL_A_BITSET_BIT_NAME, format!("{name}\0"))
+                .with_some(ETHTOOL_A_BITSET_BIT_VALUE, is_on.then_some([]));
+            bits = bits.with(ETHTOOL_A_BITSET_BITS_BIT | NESTED, bit);
+        }
+        let wanted = Row::default().with(ETHTOOL_A_BITSET_BITS | NESTED, bits);
+        let request = self.request(ETHTOOL_MSG_FEATURES_SET);
+        let request = request.with(ETHTOOL_A_FEATURES_WANTED | NESTED, wanted);
+        self.exchange.ask(&request, 0).map(drop)
     }
 }
 
-/// A `repr(C)` struct that starts with the number of an ethtool command and is whole for it.
-///
-/// # Safety
-/// The kernel must not read or write behind the struct for the command and counts in it.
-unsafe trait Command {}
-
-/// `struct ifreq` with a data pointer.
-#[repr(C)]
-struct Request {
-    name: [c_char; libc::IFNAMSIZ],
-    data: *mut u8,
-    padding: [u8; PADDING],
-}
-
-const PADDING: usize = size_of::<libc::ifreq>() - libc::IFNAMSIZ - size_of::<*mut u8>();
-const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
-
-/// `struct ethtool_sset_info` for one set.
-#[repr(C)]
-#[derive(Default)]
-struct SetInfo {
-    command: u32,
-    reserved: u32,
-    mask: u64,
-    length: u32,
-    padding: u32,
-}
-
-// SAFETY: one bit is set in the mask, so the kernel writes one length.
-unsafe impl Command for SetInfo {}
-
-/// `struct ethtool_gstrings` with room for the names.
-#[repr(C)]
-struct Strings {
-    command: u32,
-    set: u32,
-    count: u32,
-    names: [[u8; ETH_GSTRING_LEN]; MAX_FEATURES as usize],
-}
-
-impl Default for Strings {
-    fn default() -> Self {
-        Self {
-            command: ETHTOOL_GSTRINGS,
-            set: ETH_SS_FEATURES,
-            count: 0,
-            names: [[0; ETH_GSTRING_LEN]; MAX_FEATURES as usize],
-        }
-    }
-}
-
-// SAFETY: the kernel writes as many names as the set has. The number of network device features is
-// fixed when the kernel is built, was asked for just before, and is at most MAX_FEATURES.
-unsafe impl Command for Strings {}
-
-/// `struct ethtool_gfeatures` or `struct ethtool_sfeatures` with room for the blocks of 32 features.
-#[repr(C)]
-struct Features<Block> {
-    command: u32,
-    size: u32,
-    blocks: [Block; MAX_FEATURES as usize / 32],
-}
-
-impl<Block: Copy + Default> Features<Block> {
-    /// Of so many features, all that there is room for at most.
-    fn new(command: u32, count: usize) -> Self {
-        let blocks = [Block::default(); MAX_FEATURES as usize / 32];
-        let size = count.div_ceil(32).min(blocks.len());
-        Self { command, size: u32::try_from(size).unwrap_or_default(), blocks }
-    }
-}
-
-/// `struct ethtool_set_features_block`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct Change {
-    valid: u32,
-    requested: u32,
-}
-
-/// `struct ethtool_get_features_block`.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-struct State {
-    available: u32,
-    requested: u32,
-    active: u32,
-    never_changed: u32,
-}
-
-// SAFETY: the kernel reads `size` blocks, of which `new` makes no more than there is room for.
-unsafe impl Command for Features<Change> {}
-
-// SAFETY: the kernel writes at most `size` blocks, of which `new` makes no more than there is room for.
-unsafe impl Command for Features<State> {}
-
-const SIOCETHTOOL: libc::Ioctl = 0x8946;
-const ETHTOOL_GSTRINGS: u32 = 0x1b;
-const ETHTOOL_GSSET_INFO: u32 = 0x37;
-const ETHTOOL_GFEATURES: u32 = 0x3a;
-const ETHTOOL_SFEATURES: u32 = 0x3b;
-const ETH_SS_FEATURES: u32 = 4;
-const GRO: &str = "rx-gro";
-const ETH_GSTRING_LEN: usize = 32;
-/// Room for features: Linux 6.18 has 64, and could have 128 without a new interface.
-const MAX_FEATURES: u32 = 256;
+/// Feature: the kernel puts together what comes in by NAPI.
+pub(crate) const GRO: &str = "rx-gro";
+/// Octets of `struct genlmsghdr`.
+const GENERIC_HEADER: usize = 4;
+/// Of linux/genetlink.h.
+const GENL_ID_CTRL: u16 = 16;
+const CTRL_CMD_GETFAMILY: u8 = 3;
+const CTRL_ATTR_FAMILY_ID: u16 = 1;
+const CTRL_ATTR_FAMILY_NAME: u16 = 2;
+/// Of linux/ethtool_netlink.h.
+const ETHTOOL_VERSION: u8 = 1;
+const ETHTOOL_MSG_FEATURES_GET: u8 = 11;
+const ETHTOOL_MSG_FEATURES_SET: u8 = 12;
+const ETHTOOL_A_HEADER_DEV_NAME: u16 = 2;
+const ETHTOOL_A_FEATURES_HEADER: u16 = 1;
+const ETHTOOL_A_FEATURES_HW: u16 = 2;
+const ETHTOOL_A_FEATURES_WANTED: u16 = 3;
+const ETHTOOL_A_FEATURES_ACTIVE: u16 = 4;
+const ETHTOOL_A_BITSET_BITS: u16 = 3;
+const ETHTOOL_A_BITSET_BITS_BIT: u16 = 1;
+const ETHTOOL_A_BITSET_BIT_NAME: u16 = 2;
+const ETHTOOL_A_BITSET_BIT_VALUE: u16 = 3;

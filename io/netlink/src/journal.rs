@@ -1,7 +1,7 @@
-use crate::error::JournalError;
+use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
-use std::io::{ErrorKind, Write};
+use std::io::{self, ErrorKind, Write};
 use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
@@ -74,16 +74,11 @@ struct Document {
 }
 
 impl Journal {
-    /// For who changes nothing: what is recorded in it can be kept nowhere, and fails.
-    pub(crate) fn of_nothing() -> Self {
-        Self { path: PathBuf::from("/dev/null/journal"), document: Document::here() }
-    }
-
     /// Reads what an earlier process left, or starts an empty journal.
     ///
     /// # Errors
     /// The file is there but cannot be read, or is no journal of this version.
-    pub fn open(path: impl Into<PathBuf>) -> Result<Self, JournalError> {
+    pub fn open(path: impl Into<PathBuf>) -> Result<Self, Error> {
         let path = path.into();
         let here = Document::here();
         let octets = match fs::read(&path) {
@@ -91,9 +86,9 @@ impl Journal {
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Ok(Self { path, document: here });
             }
-            Err(source) => return Err(JournalError::Read { path, source }),
+            Err(source) => return Err(Error::JournalUnreadable { path, source }),
         };
-        let malformed = |reason| JournalError::Malformed { path: path.clone(), reason };
+        let malformed = |reason| Error::JournalMalformed { path: path.clone(), reason };
         let found: Document =
             serde_json::from_slice(&octets).map_err(|error| malformed(error.to_string()))?;
         if found.version != VERSION {
@@ -112,12 +107,6 @@ impl Journal {
         Ok(Self { path, document })
     }
 
-    /// Where it is kept.
-    #[must_use]
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
-
     /// The changes not undone, in the order they were made.
     #[must_use]
     pub fn changes(&self) -> &[Record] {
@@ -125,7 +114,7 @@ impl Journal {
     }
 
     /// Writes a change down; nothing happens if it is there already.
-    pub(crate) fn record(&mut self, change: Record) -> Result<(), JournalError> {
+    pub(crate) fn record(&mut self, change: Record) -> Result<(), Error> {
         if self.document.changes.contains(&change) {
             return Ok(());
         }
@@ -138,36 +127,26 @@ impl Journal {
     }
 
     /// Takes a change out after it was undone.
-    pub(crate) fn forget(&mut self, change: &Record) -> Result<(), JournalError> {
-        let Some(at) = self.document.changes.iter().position(|one| one == change) else {
-            return Ok(());
-        };
-        self.document.changes.remove(at);
-        self.write()
+    pub(crate) fn forget(&mut self, change: &Record) -> Result<(), Error> {
+        self.forget_all(|one| one == change)
     }
 
     /// Takes out all changes that this is true for.
-    pub(crate) fn forget_all(
-        &mut self,
-        undone: impl Fn(&Record) -> bool,
-    ) -> Result<(), JournalError> {
+    pub(crate) fn forget_all(&mut self, undone: impl Fn(&Record) -> bool) -> Result<(), Error> {
         let before = self.document.changes.len();
         self.document.changes.retain(|change| !undone(change));
         if self.document.changes.len() == before { Ok(()) } else { self.write() }
     }
 
-    fn write(&self) -> Result<(), JournalError> {
-        let failed = |source| JournalError::Write { path: self.path.clone(), source };
+    fn write(&self) -> Result<(), Error> {
+        let failed = |source| Error::JournalUnwritable { path: self.path.clone(), source };
         if self.document.changes.is_empty() {
             return match fs::remove_file(&self.path) {
                 Err(error) if error.kind() != ErrorKind::NotFound => Err(failed(error)),
                 _ => Ok(()),
             };
         }
-        let mut octets =
-            serde_json::to_vec_pretty(&self.document).map_err(|error| failed(error.into()))?;
-        octets.push(b'\n');
-        write_atomically(&self.path, &octets).map_err(failed)
+        replace(&self.path, &self.document).map_err(failed)
     }
 }
 
@@ -177,20 +156,19 @@ impl Document {
     }
 }
 
-/// A new file in the same folder, then renamed: readers see the old one or the new one.
-fn write_atomically(path: &Path, octets: &[u8]) -> std::io::Result<()> {
+/// Makes a new file in the same folder, then renames it: readers see the old one or the new one.
+fn replace(path: &Path, document: &Document) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    if let Some(folder) = folder {
-        fs::create_dir_all(folder)?;
-    }
-    let mut name = path.file_name().unwrap_or_default().to_owned();
-    name.push(".new");
-    let fresh = path.with_file_name(name);
+    let folder = folder.unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let mut fresh = path.as_os_str().to_owned();
+    fresh.push(".new");
     let mut file = File::create(&fresh)?;
-    file.write_all(octets)?;
+    serde_json::to_writer_pretty(&mut file, document)?;
+    file.write_all(b"\n")?;
     file.sync_all()?;
     fs::rename(&fresh, path)?;
-    File::open(folder.unwrap_or(Path::new(".")))?.sync_all()
+    File::open(folder)?.sync_all()
 }
 
 fn boot() -> String {

@@ -1,13 +1,11 @@
 //! Address labels (RFC 6724 s2.1): whose addresses new connections take.
 
-use crate::attributes::Row;
 use crate::error::Error;
-use crate::handle::{Netlink, settle};
+use crate::handle::Netlink;
+use crate::row::Row;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::addrlabel::{AddrLabelAttribute, AddrLabelMessage};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::collections::BTreeSet;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 impl Netlink {
     /// Gives our label to these addresses, each on its interface, and to no others. The label is that of no
@@ -19,61 +17,42 @@ impl Netlink {
     /// # Errors
     /// The kernel's table cannot be read, or the kernel refuses.
     pub async fn ensure_labels(&self, wanted: &BTreeSet<(u32, Ipv6Addr)>) -> Result<bool, Error> {
-        let present = self.labels().await?;
+        let present = self.labels()?;
         let mut is_changed = false;
-        for (ifindex, address) in wanted.difference(&present) {
-            let message = RouteNetlinkMessage::NewAddrLabel(message(*ifindex, Some(*address)));
-            let made = self.exchange.change(message, NLM_F_CREATE | NLM_F_EXCL).await;
-            let made = match made {
-                // The interface went.
-                Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(()),
-                made => made,
-            };
-            is_changed |=
-                settle(made, libc::EEXIST, || format!("label {address} on interface {ifindex}"))?;
+        for label @ (ifindex, address) in wanted.difference(&present) {
+            let action = format_args!("label {address} on interface {ifindex}");
+            // Somebody else has labelled it, or the interface went.
+            let nothing_to_do = [libc::EEXIST, libc::EINVAL];
+            let flags = NLM_F_CREATE | NLM_F_EXCL;
+            is_changed |= self.change(&label_row(*label), flags, &nothing_to_do, action)?;
         }
-        for (ifindex, address) in present.difference(wanted) {
-            is_changed |= self.delete_label(*ifindex, *address).await?;
+        for label in present.difference(wanted) {
+            is_changed |= self.remove(&label_row(*label), label_text(*label))?;
         }
         Ok(is_changed)
     }
 
     /// The addresses that have our label, those of an earlier process too.
-    pub(crate) async fn labels(&self) -> Result<BTreeSet<(u32, Ipv6Addr)>, Error> {
-        let message = RouteNetlinkMessage::GetAddrLabel(message(0, None));
-        let rows = self.dump("address labels", message).await?;
-        Ok(rows.iter().filter_map(read).collect())
-    }
-
-    /// True if it was there.
-    pub(crate) async fn delete_label(
-        &self,
-        ifindex: u32,
-        address: Ipv6Addr,
-    ) -> Result<bool, Error> {
-        let message = RouteNetlinkMessage::DelAddrLabel(message(ifindex, Some(address)));
-        let made = self.exchange.change(message, 0).await;
-        settle(made, libc::ESRCH, || format!("take the label of {address} on interface {ifindex}"))
+    pub(crate) fn labels(&self) -> Result<BTreeSet<(u32, Ipv6Addr)>, Error> {
+        let rows = self.rows("address labels", &Row::ipv6(libc::RTM_GETADDRLABEL))?;
+        let ours = rows.iter().filter(|row| {
+            row.byte(2) == 128 && row.header_u32(4) != 0 && row.u32(IFAL_LABEL) == Some(LABEL)
+        });
+        Ok(ours.filter_map(|row| Some((row.header_u32(4), row.address(IFAL_ADDRESS)?))).collect())
     }
 }
 
-/// None of the address for the question for all.
-fn message(ifindex: u32, address: Option<Ipv6Addr>) -> AddrLabelMessage {
-    let mut message = AddrLabelMessage::default();
-    message.header.family = AddressFamily::Inet6;
-    if let Some(address) = address {
-        message.header.index = ifindex;
-        message.header.prefix_len = 128;
-        message.attributes.push(AddrLabelAttribute::Address(IpAddr::V6(address)));
-        message.attributes.push(AddrLabelAttribute::Label(LABEL));
-    }
-    message
+/// The message that gives the label.
+pub(crate) fn label_row((ifindex, address): (u32, Ipv6Addr)) -> Row {
+    Row::ipv6(libc::RTM_NEWADDRLABEL)
+        .at(2, [128])
+        .at(4, ifindex.to_ne_bytes())
+        .with(IFAL_ADDRESS, address.octets())
+        .with_u32(IFAL_LABEL, LABEL)
 }
 
-fn read(row: &Row) -> Option<(u32, Ipv6Addr)> {
-    let is_ours =
-        row.byte(2) == 128 && row.header_u32(4) != 0 && row.u32(IFAL_LABEL) == Some(LABEL);
-    Some((row.header_u32(4), row.address(IFAL_ADDRESS)?)).filter(|_| is_ours)
+pub(crate) fn label_text((ifindex, address): (u32, Ipv6Addr)) -> String {
+    format!("label of {address} on interface {ifindex}")
 }
 
 /// The mark of our labels, and one that no destination has: RFC 6724 s2.1 uses 0 to 13.

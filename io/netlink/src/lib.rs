@@ -13,7 +13,7 @@
 //! [`Netlink::ensure_labels`] new connections prefer ours to them.
 //!
 //! [`Netlink::reachability`] hears which neighbours the kernel has given up, and
-//! [`Netlink::connected_pairs`] asks which addresses the sockets are connected between.
+//! [`connected_pairs`] asks which addresses the sockets are connected between.
 //!
 //! [`Netlink::give_up_neighbors`] drops what waits for a router behind a link without a carrier.
 //!
@@ -40,12 +40,11 @@
 //! looked up in another. After such changes an address is put on `moor0` for a moment: taking an
 //! IPv6 address away makes the kernel look up every cached route again.
 
+#![forbid(unsafe_code)]
+
 mod address;
 mod advertisements;
-mod attributes;
-mod conflicts;
 mod control;
-mod deaf;
 mod error;
 mod ethtool;
 mod event;
@@ -53,30 +52,25 @@ mod exchange;
 mod handle;
 mod journal;
 mod labels;
-mod link;
 mod look;
 mod message;
 mod monitor;
 mod moor;
 mod moved;
-mod ndp;
 mod reachability;
-mod router_socket;
+mod row;
 mod rules;
 mod settings;
 mod sockets;
 mod unbound;
 mod undo;
 mod view;
-mod waiting;
 
 pub use address::AddressSpec;
 pub use advertisements::Advertisements;
-pub use conflicts::Conflict;
-pub use control::is_interface;
-pub use deaf::is_deaf;
-pub use error::{Error, JournalError};
-pub use event::Change;
+pub use control::{is_deaf, is_interface};
+pub use error::Error;
+pub use event::{Change, ChangeKind};
 pub use handle::Netlink;
 pub use journal::{Journal, Record};
 pub use look::{HostRule, Look, Takes, look};
@@ -84,8 +78,7 @@ pub use monitor::{Monitor, Notice};
 pub use moor::MoorLinks;
 pub use reachability::{LostNeighbor, Reachability};
 pub use rules::SourceRules;
-pub use settings::{Settings, UNBOUND_PRIORITY};
-pub use sockets::connected_pairs_now;
+pub use settings::{LINK_NAMES, MAX_PREFIXES, UNBOUND_PRIORITY};
+pub use sockets::connected_pairs;
 pub use unbound::UnboundPeer;
-pub use undo::{Outcome, Undone};
-pub use view::MAX_SPECIFIC;
+pub use undo::Undone;

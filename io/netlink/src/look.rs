@@ -1,9 +1,10 @@
-use crate::deaf::is_deaf;
+use crate::control::is_deaf;
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Journal;
-use crate::message::Rule;
-use crate::settings::Settings;
+use crate::message::{Action, Rule};
+use crate::row::Row;
+use crate::settings::PROTOCOL;
 use moorline_addresses::{BareLink, HostView};
 use moorline_types::Prefix;
 
@@ -52,39 +53,36 @@ pub enum Takes {
 ///
 /// # Errors
 /// The kernel's tables cannot be read.
-pub async fn look(settings: Settings) -> Result<Look, Error> {
-    let protocol = settings.protocol;
-    let netlink = Netlink::connect(settings, Journal::of_nothing())?;
-    let view = netlink.view().await?;
+pub async fn look() -> Result<Look, Error> {
+    let netlink = Netlink::connect(Journal::open(NOWHERE)?)?;
+    let view = netlink.interfaces()?.view;
     let deaf = view.bare.iter().filter(|one| is_deaf(one)).cloned().collect();
-    let mut rules: Vec<_> = netlink
-        .rule_rows()
-        .await?
-        .iter()
-        .filter_map(|row| {
-            let rule = Rule::read(row)?;
-            Some(HostRule {
-                priority: rule.priority,
-                from: rule.from,
-                is_ours: rule.protocol == protocol,
-                takes: Rule::takes(row),
-                suppresses_default: matches!(
-                    rule.action,
-                    crate::message::Action::Lookup { suppress_default: true, .. }
-                ),
-                text: format!("rule {}: {} {}", rule.priority, Rule::selector(row), rule.action),
-            })
-        })
-        .collect();
+    let read = |row: &Row| {
+        let rule = Rule::read(row);
+        let suppresses_default =
+            matches!(rule.action, Action::Lookup { suppress_default: true, .. });
+        HostRule {
+            priority: rule.priority,
+            from: rule.from,
+            is_ours: rule.protocol == PROTOCOL,
+            takes: Rule::takes(row),
+            suppresses_default,
+            text: Rule::text(row),
+        }
+    };
+    let mut rules: Vec<_> = netlink.rule_rows()?.iter().map(read).collect();
     rules.sort_by_key(|rule| rule.priority);
     Ok(Look { view, deaf, rules })
 }
 
+/// There is no such file, and none can be made: nothing is recorded.
+const NOWHERE: &str = "/proc/self/moorline-journal";
+
 #[cfg(test)]
 mod tests {
     use super::Takes;
-    use crate::attributes::Row;
     use crate::message::Rule;
+    use crate::row::Row;
 
     /// A rule for IPv6 with these lengths of prefixes, flags and attributes.
     fn row([to, from]: [u8; 2], flags: u32, attributes: &[(u16, &[u8])]) -> Row {

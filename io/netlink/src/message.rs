@@ -1,19 +1,11 @@
 //! Rules and routes as we speak of them, and as the kernel does.
 
-use crate::attributes::{Row, align, attribute, read_address, read_u32};
 use crate::look::Takes;
-use crate::view::RTA_ENCAP;
+use crate::row::{Row, align, read_u32};
+use crate::settings::PROTOCOL;
 use moorline_types::Prefix;
-use netlink_packet_route::AddressFamily;
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteMessage, RouteMetric, RouteNextHop,
-    RouteNextHopFlags, RouteProtocol, RouteScope, RouteType,
-};
-use netlink_packet_route::rule::{
-    RuleAction, RuleAttribute, RuleFlags, RuleMessage, RulePortRange,
-};
 use std::fmt;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::Ipv6Addr;
 
 /// A routing rule.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -24,8 +16,10 @@ pub(crate) struct Rule {
     pub(crate) from: Option<Prefix>,
     /// Name of the interface that the packet has to leave by; any if none.
     pub(crate) output: Option<String>,
-    /// The protocols that it is for; all if none.
-    pub(crate) carries: Option<Carried>,
+    /// The protocol that it is for, by number; all if none.
+    pub(crate) carries: Option<u8>,
+    /// Whether it takes what the rest of it does not describe.
+    pub(crate) is_inverted: bool,
     /// The port that a packet has to have; the rule is for all packets if none.
     pub(crate) port: Option<Port>,
     /// What it does.
@@ -34,19 +28,13 @@ pub(crate) struct Rule {
     pub(crate) protocol: u8,
 }
 
-/// Protocols that a rule is for, by number.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Carried {
-    This(u8),
-    AllBut(u8),
-}
-
 /// A port from 1 to [`LAST_PORT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u16)]
 pub(crate) enum Port {
     /// The kernel keeps type and code of ICMPv6 in the same place.
-    Source,
-    Destination,
+    Source = FRA_SPORT_RANGE,
+    Destination = FRA_DPORT_RANGE,
 }
 
 /// What a rule does.
@@ -66,56 +54,70 @@ pub(crate) enum Action {
 }
 
 impl Rule {
-    pub(crate) fn message(&self) -> RuleMessage {
-        let mut message = RuleMessage::default();
-        message.header.family = AddressFamily::Inet6;
-        message.attributes.push(RuleAttribute::Priority(self.priority));
-        message.attributes.push(RuleAttribute::Protocol(RouteProtocol::from(self.protocol)));
-        if let Some(from) = self.from {
-            message.header.src_len = from.length();
-            message.attributes.push(RuleAttribute::Source(IpAddr::V6(from.address())));
+    /// A rule of ours for all packets.
+    pub(crate) const fn new(priority: u32, action: Action) -> Self {
+        Self {
+            priority,
+            from: None,
+            output: None,
+            carries: None,
+            is_inverted: false,
+            port: None,
+            action,
+            protocol: PROTOCOL,
         }
-        if let Some(name) = &self.output {
-            message.attributes.push(RuleAttribute::Oifname(name.clone()));
+    }
+
+    pub(crate) fn row(&self) -> Row {
+        let row = Row::ipv6(libc::RTM_NEWRULE);
+        let row = match self.action {
+            Action::Lookup { table, suppress_default } => row
+                .at(7, [FR_ACT_TO_TBL])
+                .with_u32(FRA_TABLE, table)
+                .with_some(FRA_SUPPRESS_PREFIXLEN, suppress_default.then_some([0; 4])),
+            Action::Goto(priority) => row.at(7, [FR_ACT_GOTO]).with_u32(FRA_GOTO, priority),
+            Action::Nop => row.at(7, [FR_ACT_NOP]),
+        };
+        let flags = if self.is_inverted { FIB_RULE_INVERT } else { 0 };
+        let row = row
+            .at(8, flags.to_ne_bytes())
+            .with_u32(FRA_PRIORITY, self.priority)
+            .with(FRA_PROTOCOL, [self.protocol])
+            .with_prefix(FRA_SRC, 2, self.from)
+            .with_some(FRA_OIFNAME, self.output.as_ref())
+            .with_some(FRA_IP_PROTO, self.carries.map(|protocol| [protocol]));
+        let ports = [1, LAST_PORT].map(u16::to_ne_bytes);
+        self.port.into_iter().fold(row, |row, port| row.with(port as u16, ports.as_flattened()))
+    }
+
+    pub(crate) fn read(row: &Row) -> Self {
+        let ports = [Port::Source, Port::Destination];
+        Self {
+            priority: row.u32(FRA_PRIORITY).unwrap_or_default(),
+            from: row.prefix(FRA_SRC, 2),
+            output: row.text(FRA_OIFNAME),
+            carries: row.u8(FRA_IP_PROTO),
+            is_inverted: row.header_u32(8) & FIB_RULE_INVERT != 0,
+            port: ports.into_iter().find(|port| row.attribute(*port as u16).is_some()),
+            action: match row.u32(FRA_GOTO) {
+                Some(priority) => Action::Goto(priority),
+                None if row.byte(7) == FR_ACT_NOP => Action::Nop,
+                None => Action::Lookup {
+                    table: row.u32(FRA_TABLE).unwrap_or_else(|| row.byte(4).into()),
+                    suppress_default: row.u32(FRA_SUPPRESS_PREFIXLEN) == Some(0),
+                },
+            },
+            protocol: row.u8(FRA_PROTOCOL).unwrap_or_default(),
         }
-        if let Some(Carried::This(protocol) | Carried::AllBut(protocol)) = self.carries {
-            message.attributes.push(RuleAttribute::IpProtocol(protocol.into()));
-        }
-        // It turns the whole rule around: such a rule looks at nothing else.
-        if let Some(Carried::AllBut(_)) = self.carries {
-            message.header.flags |= RuleFlags::Invert;
-        }
-        let range = RulePortRange { start: 1, end: LAST_PORT };
-        message.attributes.extend(self.port.map(|port| match port {
-            Port::Source => RuleAttribute::SourcePortRange(range),
-            Port::Destination => RuleAttribute::DestinationPortRange(range),
-        }));
-        match self.action {
-            Action::Lookup { table, suppress_default } => {
-                message.header.action = RuleAction::ToTable;
-                message.attributes.push(RuleAttribute::Table(table));
-                if suppress_default {
-                    message.attributes.push(RuleAttribute::SuppressPrefixLen(0));
-                }
-            }
-            Action::Goto(priority) => {
-                message.header.action = RuleAction::Goto;
-                message.attributes.push(RuleAttribute::Goto(priority));
-            }
-            Action::Nop => message.header.action = RuleAction::Nop,
-        }
-        message
     }
 
     /// The packets of its source that a rule takes.
     pub(crate) fn takes(row: &Row) -> Takes {
-        let input = row.text(FRA_IIFNAME);
         let (to_len, tos) = (row.byte(1), row.byte(3));
-        let is_selective = to_len > 0
-            || tos > 0
-            || FRA_SELECTORS.iter().any(|number| row.attribute(*number).is_some());
-        match input.as_deref() {
-            _ if is_inverted(row) => Takes::AllBut,
+        let is_selective =
+            to_len > 0 || tos > 0 || row.attributes().any(|(number, _)| is_selector(number));
+        match row.text(FRA_IIFNAME).as_deref() {
+            _ if row.header_u32(8) & FIB_RULE_INVERT != 0 => Takes::AllBut,
             // All packets that the host sends itself.
             None | Some(LOOPBACK) if is_selective => Takes::Some,
             None | Some(LOOPBACK) => Takes::All,
@@ -123,25 +125,24 @@ impl Rule {
         }
     }
 
-    /// The selector of a rule, in the words of `ip -6 rule`.
+    /// A rule in the words of `ip -6 rule`.
+    pub(crate) fn text(row: &Row) -> String {
+        let rule = Self::read(row);
+        format!("rule {}: {} {}", rule.priority, Self::selector(row), rule.action)
+    }
+
     pub(crate) fn selector(row: &Row) -> String {
         let mut words = Vec::new();
-        if is_inverted(row) {
-            words.push("not".to_owned());
-        }
-        let prefix = |number, length| row.address(number).map(|one| Prefix::new(one, length));
-        let from = prefix(FRA_SRC, row.byte(2));
+        words.extend((row.header_u32(8) & FIB_RULE_INVERT != 0).then(|| "not".to_owned()));
+        let from = row.prefix(FRA_SRC, 2);
         words.push(from.map_or_else(|| "from all".to_owned(), |from| format!("from {from}")));
-        words.extend(prefix(FRA_DST, row.byte(1)).map(|to| format!("to {to}")));
-        if row.byte(3) > 0 {
-            words.push(format!("tos {:#x}", row.byte(3)));
-        }
+        words.extend(row.prefix(FRA_DST, 1).map(|to| format!("to {to}")));
+        words.extend((row.byte(3) > 0).then(|| format!("tos {:#x}", row.byte(3))));
         let (mark, mask) = (row.u32(FRA_FWMARK), row.u32(FRA_FWMASK));
         if mark.is_some() || mask.is_some() {
-            let mark = mark.unwrap_or_default();
             let mask = mask.filter(|mask| *mask != u32::MAX);
             let mask = mask.map(|mask| format!("/{mask:#x}")).unwrap_or_default();
-            words.push(format!("fwmark {mark:#x}{mask}"));
+            words.push(format!("fwmark {:#x}{mask}", mark.unwrap_or_default()));
         }
         words.extend(row.text(FRA_IIFNAME).map(|name| format!("iif {name}")));
         words.extend(row.text(FRA_OIFNAME).map(|name| format!("oif {name}")));
@@ -157,59 +158,15 @@ impl Rule {
                 words.push(format!("{word} {}-{}", range[0], range[1]));
             }
         }
-        if FRA_WITHOUT_WORDS.iter().any(|number| row.attribute(*number).is_some()) {
-            words.push("(and more)".to_owned());
-        }
+        let is_more = row.attributes().any(|(number, _)| FRA_WITHOUT_WORDS.contains(&number));
+        words.extend(is_more.then(|| "(and more)".to_owned()));
         words.join(" ")
-    }
-
-    pub(crate) fn read(row: &Row) -> Option<Self> {
-        let is_rule = i32::from(row.byte(0)) == libc::AF_INET6 && row.kind == libc::RTM_NEWRULE;
-        is_rule.then(|| Self {
-            priority: row.u32(FRA_PRIORITY).unwrap_or_default(),
-            from: row.address(FRA_SRC).map(|from| Prefix::new(from, row.byte(2))),
-            output: row.text(FRA_OIFNAME),
-            carries: row.u8(FRA_IP_PROTO).map(match is_inverted(row) {
-                true => Carried::AllBut,
-                false => Carried::This,
-            }),
-            port: [(FRA_SPORT_RANGE, Port::Source), (FRA_DPORT_RANGE, Port::Destination)]
-                .into_iter()
-                .find_map(|(number, port)| row.attribute(number).map(|_| port)),
-            action: match row.u32(FRA_GOTO) {
-                Some(priority) => Action::Goto(priority),
-                None if row.byte(7) == FR_ACT_NOP => Action::Nop,
-                None => Action::Lookup {
-                    table: row.u32(FRA_TABLE).unwrap_or_else(|| row.byte(4).into()),
-                    suppress_default: row.u32(FRA_SUPPRESS_PREFIXLEN) == Some(0),
-                },
-            },
-            protocol: row.u8(FRA_PROTOCOL).unwrap_or_default(),
-        })
     }
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "rule {}: from ", self.priority)?;
-        match self.from {
-            Some(prefix) => write!(f, "{prefix}")?,
-            None => f.write_str("all")?,
-        }
-        if let Some(name) = &self.output {
-            write!(f, " oif {name}")?;
-        }
-        match self.carries {
-            Some(Carried::This(protocol)) => write!(f, " ipproto {protocol}")?,
-            Some(Carried::AllBut(protocol)) => write!(f, " not ipproto {protocol}")?,
-            None => {}
-        }
-        match self.port {
-            Some(Port::Source) => f.write_str(" sport 1-65534")?,
-            Some(Port::Destination) => f.write_str(" dport 1-65534")?,
-            None => {}
-        }
-        write!(f, " {}", self.action)
+        f.write_str(&Self::text(&self.row()))
     }
 }
 
@@ -269,43 +226,47 @@ pub(crate) struct Hop {
     pub(crate) is_tunnel: bool,
 }
 
+impl Target {
+    /// By these next hops, of which there is one at least.
+    pub(crate) fn by(hops: &[Hop]) -> Self {
+        match hops {
+            [Hop { ifindex, gateway, .. }] => Self::Device { ifindex: *ifindex, gateway: *gateway },
+            _ => Self::Multipath(hops.to_vec()),
+        }
+    }
+}
+
 impl Hop {
     /// The next hops of a route: none if it leads nowhere, more than one if it is a multipath route.
     pub(crate) fn read_all(row: &Row) -> Vec<Self> {
+        let hop = |row: &Row, ifindex, flags, weight| Self {
+            ifindex,
+            gateway: row.address(libc::RTA_GATEWAY),
+            weight,
+            is_dead: flags & RTNH_F_DEAD != 0,
+            is_tunnel: row.attribute(libc::RTA_ENCAP).is_some(),
+        };
         let mut found = Vec::new();
-        let is_tunnel = row.attribute(RTA_ENCAP).is_some();
-        if let Some(ifindex) = row.u32(libc::RTA_OIF) {
-            found.push(Self {
-                ifindex,
-                gateway: row.address(libc::RTA_GATEWAY),
-                weight: 0,
-                is_dead: false,
-                is_tunnel,
-            });
-        }
+        found.extend(row.u32(libc::RTA_OIF).map(|ifindex| hop(row, ifindex, 0, 0)));
         let mut hops = row.attribute(libc::RTA_MULTIPATH).unwrap_or_default();
-        while let [l0, l1, flags, weight, i0, i1, i2, i3, ..] = *hops {
+        while let [l0, l1, flags, weight, ..] = *hops {
             let length = usize::from(u16::from_ne_bytes([l0, l1]));
-            let Some(nested) = hops.get(8..length) else { break };
-            let ifindex = u32::from_ne_bytes([i0, i1, i2, i3]);
-            let gateway = attribute(nested, libc::RTA_GATEWAY).and_then(read_address);
-            let is_tunnel = attribute(nested, RTA_ENCAP).is_some();
-            let is_dead = flags & RTNH_F_DEAD != 0;
-            found.push(Self { ifindex, gateway, weight, is_dead, is_tunnel });
+            let one = hops.get(..length).and_then(|one| Row::split(0, HOP_HEADER, one));
+            let Some(one) = one else { break };
+            found.push(hop(&one, one.header_u32(4), flags, weight));
             hops = hops.get(align(length)..).unwrap_or_default();
         }
         found
     }
 
-    fn message(&self) -> RouteNextHop {
-        let mut message = RouteNextHop::default();
-        message.interface_index = self.ifindex;
-        message.hops = self.weight;
-        if let Some(gateway) = self.gateway {
-            message.flags = RouteNextHopFlags::Onlink;
-            message.attributes.push(RouteAttribute::Gateway(RouteAddress::Inet6(gateway)));
-        }
-        message
+    /// Of a multipath route.
+    fn row(&self) -> Row {
+        let gateway = self.gateway.map(|gateway| gateway.octets());
+        let (length, flags) = if gateway.is_some() { (28, RTNH_F_ONLINK) } else { (8, 0) };
+        let [l0, l1] = u16::to_ne_bytes(length);
+        let [i0, i1, i2, i3] = self.ifindex.to_ne_bytes();
+        Row::new(0, &[l0, l1, flags, self.weight, i0, i1, i2, i3])
+            .with_some(libc::RTA_GATEWAY, gateway)
     }
 }
 
@@ -315,81 +276,76 @@ impl Route {
     /// Everywhere.
     pub(crate) const DEFAULT: Prefix = Prefix::new(Ipv6Addr::UNSPECIFIED, 0);
 
+    /// A route of ours for all sources, for ever.
+    pub(crate) const fn new(table: u32, destination: Prefix, target: Target) -> Self {
+        Self {
+            table,
+            destination,
+            source: None,
+            metric: Self::METRIC,
+            target,
+            preferred_source: None,
+            mtu: None,
+            expires: None,
+            protocol: PROTOCOL,
+        }
+    }
+
     /// What the kernel tells routes by: setting one puts it in place of the one that has the same.
     pub(crate) const fn place(&self) -> (u32, Prefix, Option<Prefix>, u32) {
         (self.table, self.destination, self.source, self.metric)
     }
 
-    pub(crate) fn message(&self) -> RouteMessage {
-        let mut message = RouteMessage::default();
-        message.header.address_family = AddressFamily::Inet6;
-        message.header.protocol = RouteProtocol::from(self.protocol);
-        message.header.scope = RouteScope::Universe;
-        message.header.kind = RouteType::Unicast;
-        message.header.destination_prefix_length = self.destination.length();
-        message.attributes.push(RouteAttribute::Table(self.table));
-        message.attributes.push(RouteAttribute::Priority(self.metric));
-        if self.destination.length() > 0 {
-            let to = RouteAddress::Inet6(self.destination.address());
-            message.attributes.push(RouteAttribute::Destination(to));
-        }
-        if let Some(source) = self.source {
-            message.header.source_prefix_length = source.length();
-            let from = RouteAddress::Inet6(source.address());
-            message.attributes.push(RouteAttribute::Source(from));
-        }
+    pub(crate) fn row(&self) -> Row {
+        let kind = match self.target {
+            Target::Unreachable => libc::RTN_UNREACHABLE,
+            Target::Throw => libc::RTN_THROW,
+            Target::Device { .. } | Target::Multipath(_) => libc::RTN_UNICAST,
+        };
+        let row = Row::ipv6(libc::RTM_NEWROUTE)
+            .at(5, [self.protocol, libc::RT_SCOPE_UNIVERSE, kind])
+            .with_u32(libc::RTA_TABLE, self.table)
+            .with_u32(libc::RTA_PRIORITY, self.metric)
+            .with_prefix(libc::RTA_DST, 1, Some(self.destination))
+            .with_prefix(libc::RTA_SRC, 2, self.source)
+            .with_some(libc::RTA_PREFSRC, self.preferred_source.map(|source| source.octets()))
+            .with_some(libc::RTA_EXPIRES, self.expires.map(u32::to_ne_bytes))
+            .with_some(
+                libc::RTA_METRICS,
+                self.mtu.map(|mtu| Row::default().with_u32(RTAX_MTU, mtu)),
+            );
         match &self.target {
-            Target::Unreachable => message.header.kind = RouteType::Unreachable,
-            Target::Throw => message.header.kind = RouteType::Throw,
+            Target::Unreachable | Target::Throw => row,
             Target::Multipath(hops) => {
-                let hops = hops.iter().map(Hop::message).collect();
-                message.attributes.push(RouteAttribute::MultiPath(hops));
+                let hops: Vec<_> =
+                    hops.iter().flat_map(|hop| hop.row().as_ref().to_vec()).collect();
+                row.with(libc::RTA_MULTIPATH, hops)
             }
             Target::Device { ifindex, gateway } => {
-                message.attributes.push(RouteAttribute::Oif(*ifindex));
-                if let Some(gateway) = *gateway {
-                    // The connected route that leads to it is in another table.
-                    message.header.flags = RouteFlags::Onlink;
-                    let via = RouteAddress::Inet6(gateway);
-                    message.attributes.push(RouteAttribute::Gateway(via));
-                }
+                // The connected route that leads to it is in another table.
+                let flags = if gateway.is_some() { RTNH_F_ONLINK } else { 0 };
+                row.at(8, u32::from(flags).to_ne_bytes())
+                    .with_u32(libc::RTA_OIF, *ifindex)
+                    .with_some(libc::RTA_GATEWAY, gateway.map(|gateway| gateway.octets()))
             }
         }
-        if let Some(source) = self.preferred_source {
-            message.attributes.push(RouteAttribute::PrefSource(RouteAddress::Inet6(source)));
-        }
-        message.attributes.extend(self.expires.map(RouteAttribute::Expires));
-        if let Some(mtu) = self.mtu {
-            message.attributes.push(RouteAttribute::Metrics(vec![RouteMetric::Mtu(mtu)]));
-        }
-        message
     }
 
     pub(crate) fn read(row: &Row) -> Option<Self> {
-        let is_route = i32::from(row.byte(0)) == libc::AF_INET6 && row.kind == libc::RTM_NEWROUTE;
-        if !is_route || row.header_u32(8) & RTM_F_CLONED != 0 {
-            return None;
-        }
-        let to = row.address(libc::RTA_DST).unwrap_or(Ipv6Addr::UNSPECIFIED);
-        let metrics = row.attribute(libc::RTA_METRICS);
-        let mtu = metrics.and_then(|metrics| attribute(metrics, RTAX_MTU)).and_then(read_u32);
         let hops = Hop::read_all(row);
         let target = match (row.byte(7), &hops[..]) {
-            (libc::RTN_UNICAST, [Hop { ifindex, gateway, .. }]) => {
-                Target::Device { ifindex: *ifindex, gateway: *gateway }
-            }
-            (libc::RTN_UNICAST, [_, _, ..]) => Target::Multipath(hops),
+            (libc::RTN_UNICAST, [_, ..]) => Target::by(&hops),
             (libc::RTN_THROW, _) => Target::Throw,
             _ => Target::Unreachable,
         };
-        Some(Self {
-            table: row.u32(libc::RTA_TABLE).unwrap_or_else(|| row.byte(4).into()),
-            destination: Prefix::new(to, row.byte(1)),
-            source: row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2))),
+        (row.header_u32(8) & libc::RTM_F_CLONED == 0).then(|| Self {
+            table: table(row),
+            destination: row.prefix(libc::RTA_DST, 1).unwrap_or(Self::DEFAULT),
+            source: row.prefix(libc::RTA_SRC, 2),
             metric: row.u32(libc::RTA_PRIORITY).unwrap_or_default(),
             target,
             preferred_source: row.address(libc::RTA_PREFSRC),
-            mtu,
+            mtu: mtu(row),
             // The kernel gives the time that is left, which is another in each answer.
             expires: None,
             protocol: row.byte(5),
@@ -407,46 +363,48 @@ impl fmt::Display for Route {
     }
 }
 
-fn is_inverted(row: &Row) -> bool {
-    row.header_u32(8) & FIB_RULE_INVERT != 0
+/// Whether an attribute of a rule narrows it down: mark, user, VRF, interface to leave by, protocol, ports, and those without words.
+const fn is_selector(number: u16) -> bool {
+    matches!(number, FRA_FWMARK | FRA_OIFNAME..=FRA_UID_RANGE | FRA_IP_PROTO..=FRA_DPORT_RANGE | 12 | 25 | 26)
 }
 
-const FIB_RULE_INVERT: u32 = 2;
-/// Mark, user, VRF, interface to leave by, protocol, ports: linux/fib_rules.h.
-const FRA_SELECTORS: [u16; 10] = [
-    FRA_FWMARK,
-    FRA_UID_RANGE,
-    FRA_L3MDEV,
-    FRA_OIFNAME,
-    FRA_IP_PROTO,
-    FRA_SPORT_RANGE,
-    FRA_DPORT_RANGE,
-    FRA_WITHOUT_WORDS[0],
-    FRA_WITHOUT_WORDS[1],
-    FRA_WITHOUT_WORDS[2],
-];
-/// Tunnel, DSCP, flow label.
-const FRA_WITHOUT_WORDS: [u16; 3] = [12, 25, 26];
-const LOOPBACK: &str = "lo";
-const FRA_DST: u16 = 1;
-const FRA_IIFNAME: u16 = 3;
-const FRA_FWMARK: u16 = 10;
-const FRA_FWMASK: u16 = 16;
-const FRA_L3MDEV: u16 = 19;
-const FRA_UID_RANGE: u16 = 20;
-const FR_ACT_NOP: u8 = 3;
-const FRA_SRC: u16 = 2;
-const FRA_GOTO: u16 = 4;
-const FRA_PRIORITY: u16 = 6;
-const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
-const FRA_TABLE: u16 = 15;
-const FRA_OIFNAME: u16 = 17;
-const FRA_PROTOCOL: u16 = 21;
-const FRA_IP_PROTO: u16 = 22;
+/// The table of a route.
+pub(crate) fn table(route: &Row) -> u32 {
+    route.u32(libc::RTA_TABLE).unwrap_or_else(|| route.byte(4).into())
+}
+
+/// The MTU of a route, if it has one of its own.
+pub(crate) fn mtu(route: &Row) -> Option<u32> {
+    route.nested(libc::RTA_METRICS)?.u32(RTAX_MTU)
+}
+
 /// The kernel takes 65,535 for no end of a range.
 const LAST_PORT: u16 = u16::MAX - 1;
+const LOOPBACK: &str = "lo";
+const FIB_RULE_INVERT: u32 = 2;
+const FR_ACT_TO_TBL: u8 = 1;
+const FR_ACT_GOTO: u8 = 2;
+const FR_ACT_NOP: u8 = 3;
+/// Tunnel, DSCP, flow label.
+const FRA_WITHOUT_WORDS: [u16; 3] = [12, 25, 26];
+const FRA_DST: u16 = 1;
+const FRA_SRC: u16 = 2;
+const FRA_IIFNAME: u16 = 3;
+const FRA_GOTO: u16 = 4;
+const FRA_PRIORITY: u16 = 6;
+const FRA_FWMARK: u16 = 10;
+const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
+const FRA_TABLE: u16 = 15;
+const FRA_FWMASK: u16 = 16;
+const FRA_OIFNAME: u16 = 17;
+const FRA_L3MDEV: u16 = 19;
+const FRA_UID_RANGE: u16 = 20;
+const FRA_PROTOCOL: u16 = 21;
+const FRA_IP_PROTO: u16 = 22;
 const FRA_SPORT_RANGE: u16 = 23;
 const FRA_DPORT_RANGE: u16 = 24;
-pub(crate) const RTAX_MTU: u16 = 2;
+const RTAX_MTU: u16 = 2;
 const RTNH_F_DEAD: u8 = 1;
-const RTM_F_CLONED: u32 = 0x200;
+const RTNH_F_ONLINK: u8 = 4;
+/// Octets of `struct rtnexthop`.
+const HOP_HEADER: usize = 8;

@@ -1,20 +1,54 @@
 //! The veth pair in which moved traffic is cut into packets before its header goes in, and the other way put together
 //! after its header was taken out.
 
-use crate::conflicts::Conflict;
+use crate::control::path;
 use crate::error::Error;
-use crate::ethtool::{self, Offloads};
-use crate::handle::{Netlink, settle};
+use crate::ethtool::{Ethtool, GRO, decide, is_checksum};
+use crate::handle::Netlink;
 use crate::journal::Record;
-use crate::link::Link;
-use crate::settings::LINK_ALIAS;
+use crate::row::{INET6, Row};
+use crate::settings::{LINK_ALIAS, LINK_MTU, LINK_NAMES};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
-use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, In6AddrGenMode, InfoData, InfoKind, InfoVeth, LinkAttribute,
-    LinkFlags, LinkInfo, LinkMessage,
-};
 use std::fs;
+
+/// What we look at in a link.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Link {
+    pub(crate) ifindex: u32,
+    pub(crate) name: String,
+    pub(crate) alias: Option<String>,
+    pub(crate) kind: Option<String>,
+}
+
+impl Link {
+    pub(crate) fn read(row: &Row) -> Option<Self> {
+        Some(Self {
+            ifindex: row.header_u32(4),
+            name: row.text(libc::IFLA_IFNAME)?,
+            alias: row.text(libc::IFLA_IFALIAS),
+            kind: row.nested(libc::IFLA_LINKINFO).and_then(|info| info.text(libc::IFLA_INFO_KIND)),
+        })
+    }
+
+    /// The message about a link, without any change.
+    pub(crate) fn row(ifindex: u32) -> Row {
+        Row::new(libc::RTM_NEWLINK, &[0; 16]).at(4, ifindex.to_ne_bytes())
+    }
+
+    pub(crate) fn is_veth(&self) -> bool {
+        self.kind.as_deref() == Some("veth")
+    }
+
+    pub(crate) fn is_marked(&self) -> bool {
+        self.is_veth() && self.alias.as_deref() == Some(LINK_ALIAS)
+    }
+}
+
+/// The index of the first link of our pair.
+pub(crate) fn moor_ifindex() -> Result<u32, Error> {
+    let [name, _] = LINK_NAMES;
+    nix::net::if_::if_nametoindex(name).map_err(|_| Error::NoMoorLink(name))
+}
 
 /// The two ends of the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,33 +68,29 @@ impl Netlink {
     /// # Errors
     /// A link that is not ours has the name, or the kernel refuses.
     pub async fn ensure_moor(&self) -> Result<MoorLinks, Error> {
-        let [name, peer] = self.settings.link_names.clone();
-        let record = Record::Link { name: name.clone(), peer: peer.clone() };
-        let found = self.pair(&name, &peer).await?;
-        let recorded = self.is_recorded(&record);
-        for link in found.iter().flatten() {
-            if !(link.is_marked() || recorded && link.is_veth()) {
-                return Err(Error::Conflict(Conflict::link(&link.name)));
-            }
+        let [name, peer] = LINK_NAMES;
+        let record = Record::Link { name: name.to_owned(), peer: peer.to_owned() };
+        let found = self.pair()?;
+        let is_recorded = self.changes().contains(&record);
+        let is_ours = |link: &Link| link.is_marked() || is_recorded && link.is_veth();
+        if let Some(other) = found.iter().flatten().find(|link| !is_ours(link)) {
+            return Err(Error::Conflict(other.name.clone()));
         }
-        self.record(record)?;
+        self.journal().record(record)?;
         let [moor0, moor1] = match found {
             [Some(moor0), Some(moor1)] => [moor0.ifindex, moor1.ifindex],
-            [half, other] => {
+            halves => {
                 // One end was renamed or moved away: a fresh pair.
-                for link in [half, other].into_iter().flatten() {
-                    self.delete_link(&link).await?;
+                for link in halves.iter().flatten() {
+                    self.remove(&Link::row(link.ifindex), format_args!("link {}", link.name))?;
                 }
-                self.create_pair(&name, &peer).await?
+                self.create_pair()?
             }
         };
-        // What leaves by moor0 gets a header that not all hardware knows; what leaves by moor1 has come in.
-        let offloads = Offloads { gathers: true, leaves_checksums: false };
-        self.set_up(moor0, &name, offloads).await?;
-        let offloads = Offloads { gathers: false, leaves_checksums: true };
-        self.set_up(moor1, &peer, offloads).await?;
-        self.set_moor_ifindex(moor0);
-        let gathers = ethtool::gathers(&name).unwrap_or_default();
+        self.set_up(moor0, name)?;
+        self.set_up(moor1, peer)?;
+        let gathers = Ethtool::open(name).and_then(|ethtool| ethtool.is_active(GRO));
+        let gathers = gathers.unwrap_or_default();
         Ok(MoorLinks { moor0_ifindex: moor0, moor1_ifindex: moor1, gathers })
     }
 
@@ -70,89 +100,73 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses, or there is no pair yet.
     pub fn leave_checksums(&self, leave: bool) -> Result<(), Error> {
-        let [name, _] = &self.settings.link_names;
-        ethtool::leave_checksums(name, leave).map_err(|source| Error::Refused {
-            action: format!("leave the checksums of {name} to the uplinks"),
-            source,
-        })
+        let [name, _] = LINK_NAMES;
+        let change = |ethtool: Ethtool| ethtool.change(|one| is_checksum(one).then_some(leave));
+        let refused = format!("leave the checksums of {name} to the uplinks");
+        Ethtool::open(name).and_then(change).map_err(Error::refused(refused))
     }
 
     /// Whether an uplink sums whatever it is told to, behind headers that it does not know too.
     #[must_use]
     pub fn sums_anything(uplink: &str) -> bool {
-        ethtool::sums_anything(uplink).unwrap_or_default()
+        let is_active = |ethtool: Ethtool| ethtool.is_active("tx-checksum-ip-generic");
+        Ethtool::open(uplink).and_then(is_active).unwrap_or_default()
     }
 
-    async fn create_pair(&self, name: &str, peer: &str) -> Result<[u32; 2], Error> {
-        let mut other = LinkMessage::default();
-        other.attributes.push(LinkAttribute::IfName(peer.to_owned()));
-        let mut message = LinkMessage::default();
-        message.attributes.push(LinkAttribute::IfName(name.to_owned()));
-        message.attributes.push(LinkAttribute::LinkInfo(vec![
-            LinkInfo::Kind(InfoKind::Veth),
-            LinkInfo::Data(InfoData::Veth(InfoVeth::Peer(other))),
-        ]));
-        let message = RouteNetlinkMessage::NewLink(message);
-        let made = self.exchange.change(message, NLM_F_CREATE | NLM_F_EXCL).await;
-        made.map_err(|source| Error::Refused {
-            action: format!("make the veth pair {name}, {peer}"),
-            source,
-        })?;
-        match self.pair(name, peer).await? {
+    fn create_pair(&self) -> Result<[u32; 2], Error> {
+        let [name, peer] = LINK_NAMES;
+        let other = Link::row(0).with(libc::IFLA_IFNAME, peer);
+        let info = Row::default()
+            .with(libc::IFLA_INFO_KIND, "veth")
+            .with(libc::IFLA_INFO_DATA, Row::default().with(VETH_INFO_PEER, other));
+        let pair = Link::row(0).with(libc::IFLA_IFNAME, name).with(libc::IFLA_LINKINFO, info);
+        let action = format_args!("make the veth pair {name}, {peer}");
+        self.change(&pair, NLM_F_CREATE | NLM_F_EXCL, &[], action)?;
+        match self.pair()? {
             [Some(moor0), Some(moor1)] => Ok([moor0.ifindex, moor1.ifindex]),
-            _ => Err(Error::NoMoorLink(name.to_owned())),
+            _ => Err(Error::NoMoorLink(name)),
         }
     }
 
-    async fn set_up(&self, ifindex: u32, name: &str, offloads: Offloads) -> Result<(), Error> {
-        let mut message = LinkMessage::default();
-        message.header.index = ifindex;
-        message.attributes.push(LinkAttribute::IfAlias(LINK_ALIAS.to_owned()));
-        message.attributes.push(LinkAttribute::Mtu(self.settings.link_mtu));
-        message.attributes.push(LinkAttribute::AfSpecUnspec(vec![AfSpecUnspec::Inet6(vec![
-            AfSpecInet6::AddrGenMode(In6AddrGenMode::None),
-        ])]));
-        self.set_link(message, name).await?;
+    fn set_up(&self, ifindex: u32, name: &str) -> Result<(), Error> {
+        let set = |link: Row| {
+            let action = format_args!("set up link {name}");
+            self.change(&link.of_kind(libc::RTM_SETLINK), 0, &[], action)
+        };
+        let no_addresses = Row::default().with(IFLA_INET6_ADDR_GEN_MODE, [IN6_ADDR_GEN_MODE_NONE]);
+        let of_families = Row::default().with(u16::from(INET6), no_addresses);
+        let link = Link::row(ifindex)
+            .with(libc::IFLA_IFALIAS, LINK_ALIAS)
+            .with_u32(libc::IFLA_MTU, LINK_MTU)
+            .with(libc::IFLA_AF_SPEC, of_families);
+        set(link)?;
 
-        for (control, value) in SYSTEM_CONTROLS {
-            let path = format!("/proc/sys/net/ipv6/conf/{name}/{control}");
-            if let Err(error) = fs::write(&path, value) {
+        for control in OFF {
+            let path = path(name, control);
+            if let Err(error) = fs::write(&path, "0") {
                 // A sandbox with a read-only /proc: a nuisance, no more, as no router is on the link.
-                tracing::debug!(path, %error, "cannot set");
+                tracing::debug!(path = %path.display(), %error, "cannot set");
             }
         }
-        ethtool::set_offloads(name, offloads).map_err(|source| Error::Refused {
-            action: format!("set the offloads of {name}"),
-            source,
-        })?;
+        let change =
+            |ethtool: Ethtool| ethtool.change(|feature| decide(name == LINK_NAMES[0], feature));
+        let refused = format!("set the offloads of {name}");
+        Ethtool::open(name).and_then(change).map_err(Error::refused(refused))?;
 
-        let mut message = LinkMessage::default();
-        message.header.index = ifindex;
-        message.header.flags = LinkFlags::Up | LinkFlags::Noarp;
-        message.header.change_mask = LinkFlags::Up | LinkFlags::Noarp;
-        self.set_link(message, name).await
+        // The flags, and which of them are to be set.
+        let flags = (libc::IFF_UP | libc::IFF_NOARP).to_ne_bytes();
+        set(Link::row(ifindex).at(8, flags).at(12, flags)).map(drop)
     }
 
-    async fn set_link(&self, message: LinkMessage, name: &str) -> Result<(), Error> {
-        let made = self.exchange.change(RouteNetlinkMessage::SetLink(message), 0).await;
-        made.map_err(|source| Error::Refused { action: format!("set up link {name}"), source })
-    }
-
-    /// True if it was there. Its peer goes with it.
-    pub(crate) async fn delete_link(&self, link: &Link) -> Result<bool, Error> {
-        let mut message = LinkMessage::default();
-        message.header.index = link.ifindex;
-        let made = self.exchange.change(RouteNetlinkMessage::DelLink(message), 0).await;
-        self.set_moor_ifindex(0);
-        settle(made, libc::ENODEV, || format!("remove link {}", link.name))
-    }
-
-    pub(crate) async fn pair(&self, name: &str, peer: &str) -> Result<[Option<Link>; 2], Error> {
-        let links = self.links().await?;
-        Ok([name, peer].map(|name| links.iter().find(|link| link.name == name).cloned()))
+    fn pair(&self) -> Result<[Option<Link>; 2], Error> {
+        let links = self.links()?;
+        Ok(LINK_NAMES.map(|name| links.iter().find(|link| link.name == name).cloned()))
     }
 }
 
-/// Written for each end: router advertisements that reach it must not change the host's routes.
-const SYSTEM_CONTROLS: [(&str, &str); 3] =
-    [("accept_ra", "0"), ("autoconf", "0"), ("router_solicitations", "0")];
+/// System controls that are off at each end: router advertisements that reach it must not change the host's routes.
+const OFF: [&str; 3] = ["accept_ra", "autoconf", "router_solicitations"];
+/// Of linux/veth.h and linux/if_link.h.
+const VETH_INFO_PEER: u16 = 1;
+const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
+const IN6_ADDR_GEN_MODE_NONE: u8 = 1;

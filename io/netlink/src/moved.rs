@@ -4,45 +4,35 @@ use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
 use crate::message::{Route, Target};
+use crate::moor::moor_ifindex;
+use crate::settings::{MOVED_TABLE, MOVED_TCP_TABLE, PROTOCOL};
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
 
 use moorline_addresses::{FoundRoute, MovedRoute, NextHop};
 use moorline_types::{Prefix, Ulid, UlidPair};
 
 impl Netlink {
-    /// Sends the packets of a moved ULID pair to `moor0`, cut to fit a path of this MTU with the
-    /// payload header in. Calling it again with another MTU changes the route.
-    ///
-    /// # Errors
-    /// As [`Self::add_all_moved`].
-    pub async fn add_moved(&self, ulids: UlidPair, path_mtu: u32) -> Result<(), Error> {
-        let moved = MovedRoute { ulids, path_mtu, is_tcp_bare: false, direct: None, own: None };
-        self.add_all_moved(&[moved]).await
-    }
-
-    /// [`Self::add_moved`] for many pairs: cached routes are looked up again only once. Not the direct ones.
+    /// Sends the packets of moved ULID pairs to `moor0`, cut to fit a path of their MTU with the payload header in. Calling
+    /// it again with another MTU changes the route. Cached routes are looked up again only once. Not the direct ones.
     ///
     /// # Errors
     /// There is no `moor0` yet, or the kernel refuses a route; the others are set.
     pub async fn add_all_moved(&self, moved: &[MovedRoute]) -> Result<(), Error> {
-        let ifindex = self.require_moor().await?;
-        let (table, protocol) = (self.settings.moved_table, self.settings.protocol);
-        self.record(Record::Table { table, protocol })?;
-        if moved.iter().any(|one| one.is_tcp_bare) {
-            let table = self.settings.moved_tcp_table();
-            self.record(Record::Table { table, protocol })?;
+        let moor = (moor_ifindex()?, None);
+        let routes: Vec<_> =
+            moved.iter().flat_map(|one| routes(one, Route::METRIC, moor)).collect();
+        for table in routes.iter().map(|route| route.table).collect::<BTreeSet<_>>() {
+            self.journal().record(Record::Table { table, protocol: PROTOCOL })?;
         }
-        let routes = moved.iter().flat_map(|one| {
-            let tcp = one.is_tcp_bare.then(|| self.moved_tcp_route(ifindex, one));
-            tcp.into_iter().chain([self.moved_route(ifindex, one)])
-        });
-        self.replace_routes(&routes.collect::<Vec<_>>()).await?;
+        self.replace_routes(&routes).await?;
         self.lead_bound(moved).await;
         self.flush_cached_routes().await
     }
 
     async fn lead_bound(&self, moved: &[MovedRoute]) {
-        if let Err(error) = self.replace_routes(&self.all_own_routes(moved)).await {
+        if let Err(error) = self.replace_routes(&by_uplinks(moved, OWN_METRIC, |one| one.own)).await
+        {
             // The uplink has just gone: sockets that are bound to it have no way out, with or without this route.
             tracing::debug!(%error, "routes of bound sockets");
         }
@@ -55,7 +45,7 @@ impl Netlink {
     /// The kernel refuses a route; the others are set.
     pub async fn lead_directly(&self, moved: &[MovedRoute]) -> Result<(), Error> {
         self.lead_bound(moved).await;
-        self.replace_routes(&self.all_direct_routes(moved)).await
+        self.replace_routes(&by_uplinks(moved, DIRECT_METRIC, |one| one.direct)).await
     }
 
     /// Leads them to `moor0` again, whatever uplink and router their direct routes lead to. True if one of them had a direct route.
@@ -63,9 +53,8 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses.
     pub async fn lead_by_moor(&self, moved: &[MovedRoute]) -> Result<bool, Error> {
-        let tcp = self.settings.moved_tcp_table();
-        let of_tcp = self.remove_by_uplinks(&bare(moved), tcp, DIRECT_METRIC).await;
-        let others = self.remove_by_uplinks(moved, self.settings.moved_table, DIRECT_METRIC).await;
+        let of_tcp = self.remove_from(MOVED_TCP_TABLE, DIRECT_METRIC, moved).await;
+        let others = self.remove_from(MOVED_TABLE, DIRECT_METRIC, moved).await;
         Ok(of_tcp? + others? > 0)
     }
 
@@ -77,10 +66,8 @@ impl Netlink {
     pub async fn remove_moved(&self, moved: &[MovedRoute]) -> Result<bool, Error> {
         self.lead_by_moor(moved).await?;
         self.remove_moved_tcp(moved).await?;
-        let ifindex = self.require_moor().await?;
-        self.remove_by_uplinks(moved, self.settings.moved_table, OWN_METRIC).await?;
-        let routes = moved.iter().map(|one| Route { mtu: None, ..self.moved_route(ifindex, one) });
-        Ok(self.delete_routes(&routes.collect::<Vec<_>>()).await? > 0)
+        self.remove_from(MOVED_TABLE, OWN_METRIC, moved).await?;
+        Ok(self.remove_from(MOVED_TABLE, Route::METRIC, moved).await? > 0)
     }
 
     /// Their TCP takes the route of all else from now on. True if it had another.
@@ -88,13 +75,22 @@ impl Netlink {
     /// # Errors
     /// The kernel refuses.
     pub async fn remove_moved_tcp(&self, moved: &[MovedRoute]) -> Result<bool, Error> {
-        let ifindex = self.require_moor().await?;
-        let (bare, table) = (bare(moved), self.settings.moved_tcp_table());
-        self.remove_by_uplinks(&bare, table, DIRECT_METRIC).await?;
-        self.remove_by_uplinks(&bare, table, OWN_METRIC).await?;
-        let routes =
-            bare.iter().map(|one| Route { mtu: None, ..self.moved_tcp_route(ifindex, one) });
-        Ok(self.delete_routes(&routes.collect::<Vec<_>>()).await? > 0)
+        self.remove_from(MOVED_TCP_TABLE, DIRECT_METRIC, moved).await?;
+        self.remove_from(MOVED_TCP_TABLE, OWN_METRIC, moved).await?;
+        Ok(self.remove_from(MOVED_TCP_TABLE, Route::METRIC, moved).await? > 0)
+    }
+
+    /// Removes the routes of this metric from a table, whatever interface and router they lead to. Gives how many there were.
+    async fn remove_from(
+        &self,
+        table: u32,
+        metric: u32,
+        moved: &[MovedRoute],
+    ) -> Result<usize, Error> {
+        let any = |one| routes(one, metric, (ANY_INTERFACE, None));
+        let routes = moved.iter().flat_map(any).filter(|route| route.table == table);
+        let routes: Vec<_> = routes.map(|route| Route { mtu: None, ..route }).collect();
+        self.delete_routes(&routes).await
     }
 
     /// The pairs that have a route: after a restart, those that an earlier process moved. The MTU is 0 where a pair has no route by
@@ -103,8 +99,8 @@ impl Netlink {
     /// # Errors
     /// The kernel's table cannot be read.
     pub async fn moved(&self) -> Result<Vec<FoundRoute>, Error> {
-        let of_tcp = self.our_routes_in(self.settings.moved_tcp_table()).await?;
-        let routes = self.our_routes_in(self.settings.moved_table).await?;
+        let of_tcp = self.our_routes_in(MOVED_TCP_TABLE)?;
+        let routes = self.our_routes_in(MOVED_TABLE)?;
         let [by_moor, direct, own] =
             [Route::METRIC, DIRECT_METRIC, OWN_METRIC].map(|metric| by_pair(&routes, metric));
         let tcp_direct = by_pair(&of_tcp, DIRECT_METRIC);
@@ -133,62 +129,33 @@ impl Netlink {
         let pairs: BTreeSet<_> = routes.iter().chain(&of_tcp).filter_map(pair_of).collect();
         Ok(pairs.iter().map(read).collect())
     }
-
-    /// Removes routes that lead to uplinks, whatever uplink and router that is. Gives how many there were.
-    async fn remove_by_uplinks(
-        &self,
-        moved: &[MovedRoute],
-        table: u32,
-        metric: u32,
-    ) -> Result<usize, Error> {
-        let any = |one| Route { table, metric, mtu: None, ..self.moved_route(ANY_INTERFACE, one) };
-        self.delete_routes(&moved.iter().map(any).collect::<Vec<_>>()).await
-    }
-
-    fn moved_tcp_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {
-        Route {
-            table: self.settings.moved_tcp_table(),
-            mtu: Some(moved.tcp_mtu()),
-            ..self.moved_route(ifindex, moved)
-        }
-    }
-
-    fn all_direct_routes(&self, moved: &[MovedRoute]) -> Vec<Route> {
-        moved.iter().flat_map(|one| self.routes_by(one, one.direct, DIRECT_METRIC)).collect()
-    }
-
-    fn all_own_routes(&self, moved: &[MovedRoute]) -> Vec<Route> {
-        moved.iter().flat_map(|one| self.routes_by(one, one.own, OWN_METRIC)).collect()
-    }
-
-    /// The route of TCP, if it has one, is the second.
-    fn routes_by(&self, moved: &MovedRoute, hop: Option<NextHop>, metric: u32) -> Vec<Route> {
-        let Some(NextHop { ifindex, gateway }) = hop else { return Vec::new() };
-        let target = Target::Device { ifindex, gateway: Some(gateway) };
-        let tcp = moved.is_tcp_bare.then(|| self.moved_tcp_route(ifindex, moved));
-        let routes = [Some(self.moved_route(ifindex, moved)), tcp].into_iter().flatten();
-        routes.map(|route| Route { metric, target: target.clone(), ..route }).collect()
-    }
-
-    fn moved_route(&self, ifindex: u32, moved: &MovedRoute) -> Route {
-        Route {
-            table: self.settings.moved_table,
-            destination: Prefix::new(moved.ulids.peer.0, 128),
-            source: Some(Prefix::new(moved.ulids.local.0, 128)),
-            metric: Route::METRIC,
-            target: Target::Device { ifindex, gateway: None },
-            preferred_source: None,
-            expires: None,
-            // Not locked: what the path says later still counts.
-            mtu: Some(moved.mtu()),
-            protocol: self.settings.protocol,
-        }
-    }
 }
 
-/// Those whose TCP goes without a header.
-fn bare(moved: &[MovedRoute]) -> Vec<MovedRoute> {
-    moved.iter().filter(|one| one.is_tcp_bare).copied().collect()
+/// The routes of a pair with this metric by an interface and a router: that of TCP first, if it goes without a header.
+fn routes(
+    moved: &MovedRoute,
+    metric: u32,
+    (ifindex, gateway): (u32, Option<Ipv6Addr>),
+) -> impl Iterator<Item = Route> {
+    let tcp = moved.is_tcp_bare.then(|| (MOVED_TCP_TABLE, moved.tcp_mtu()));
+    let UlidPair { local, peer } = moved.ulids;
+    tcp.into_iter().chain([(MOVED_TABLE, moved.mtu())]).map(move |(table, mtu)| Route {
+        source: Some(Prefix::new(local.0, 128)),
+        metric,
+        // Not locked: what the path says later still counts.
+        mtu: Some(mtu),
+        ..Route::new(table, Prefix::new(peer.0, 128), Target::Device { ifindex, gateway })
+    })
+}
+
+/// The routes of the pairs that have such a way.
+fn by_uplinks(
+    moved: &[MovedRoute],
+    metric: u32,
+    way: fn(&MovedRoute) -> Option<NextHop>,
+) -> Vec<Route> {
+    let ways = moved.iter().filter_map(|one| Some((one, way(one)?)));
+    ways.flat_map(|(one, hop)| routes(one, metric, (hop.ifindex, Some(hop.gateway)))).collect()
 }
 
 fn pair_of(route: &Route) -> Option<UlidPair> {
@@ -203,10 +170,8 @@ fn by_pair(routes: &[Route], metric: u32) -> BTreeMap<UlidPair, &Route> {
 }
 
 const fn next_hop(route: &Route) -> Option<NextHop> {
-    match route.target {
-        Target::Device { ifindex, gateway: Some(gateway) } => Some(NextHop { ifindex, gateway }),
-        Target::Device { .. } | Target::Multipath(_) | Target::Unreachable | Target::Throw => None,
-    }
+    let Target::Device { ifindex, gateway: Some(gateway) } = route.target else { return None };
+    Some(NextHop { ifindex, gateway })
 }
 
 /// Before [`Route::METRIC`].

@@ -3,13 +3,17 @@
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use crate::message::{Action, Carried, Port, Route, Rule, Target};
-use crate::settings::{Settings, UNBOUND_PRIORITY};
+use crate::message::{Action, Port, Route, Rule, Target};
+use crate::settings::{
+    MAX_PREFIXES, MOVED_PRIORITY, MOVED_TABLE, MOVED_TCP_PRIORITY, MOVED_TCP_TABLE,
+    PREFIX_PRIORITY, PREFIX_TABLE, PROTOCOL, REDIRECTED_PRIORITY, RULE_BASE, SOCKET_PRIORITY,
+    SPECIFIC_PRIORITY, UNBOUND_PRIORITY, UNBOUND_TABLE, is_priority_from, slot_of_priority,
+};
 use crate::view::MAX_SPECIFIC;
 use moorline_addresses::{HostView, Uplink};
 use moorline_types::{Prefix, Ulid};
+use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use std::collections::{BTreeMap, BTreeSet};
-use std::io;
 use std::net::Ipv6Addr;
 
 /// Result of [`Netlink::ensure_rules`].
@@ -28,12 +32,12 @@ impl Netlink {
     /// nothing but an unreachable route in its table: better an error at once than packets that the
     /// other ISP drops as spoofed. Not so if it is the prefix of an interface that is left alone.
     ///
-    /// If there are more prefixes than [`Settings::PREFIXES`], the rest stays as the kernel has it: [`SourceRules::unserved`].
+    /// If there are more prefixes than [`MAX_PREFIXES`], the rest stays as the kernel has it: [`SourceRules::unserved`].
     ///
     /// # Errors
     /// The kernel refused a rule or route; those made before stay, and calling again goes on.
     pub async fn ensure_rules(&self, view: &HostView) -> Result<SourceRules, Error> {
-        self.bring_about(view, &Following::Daemon).await
+        self.bring_about(view, None).await
     }
 
     /// Rules and tables for the time in which no daemon follows the changes of the host. [`Netlink::ensure_rules`] takes this back.
@@ -45,26 +49,22 @@ impl Netlink {
     /// # Errors
     /// The kernel refused a rule or route, or its tables cannot be read.
     pub async fn leave_rules(&self, view: &HostView) -> Result<(), Error> {
-        let first = self.first_way(ANY_PEER).await?;
+        let first = self.first_way(ANY_PEER)?;
         let is_same = |(prefix, uplink): &(Prefix, &Uplink)| {
             let way = uplink.gateway_for(*prefix).map(|route| (uplink.ifindex, route.gateway));
             way.is_some() && way == first
         };
         let left = prefixes(view).into_iter().filter(is_same).map(|(prefix, _)| prefix).collect();
-        self.bring_about(view, &Following::Nobody { left }).await.map(drop)
+        self.bring_about(view, Some(&left)).await.map(drop)
     }
 
-    async fn bring_about(
-        &self,
-        view: &HostView,
-        following: &Following,
-    ) -> Result<SourceRules, Error> {
-        let rules = self.rules().await?;
-        let routes = self.routes_of_prefixes(view, &rules).await?;
-        let held = self.held_addresses().await?;
-        let plan = plan(&self.settings, view, following, &rules, &routes, &|prefix| {
-            held.iter().any(|address| prefix.contains(*address))
-        });
+    async fn bring_about(&self, view: &HostView, left: Left<'_>) -> Result<SourceRules, Error> {
+        let rules = self.rules()?;
+        let routes = self.routes_of_prefixes(view, &rules)?;
+        // All global addresses of the host, on our links too: those of ULIDs that are kept.
+        let rows = self.address_rows()?;
+        let held: Vec<_> = rows.iter().filter_map(|row| row.address(libc::IFA_ADDRESS)).collect();
+        let plan = plan(view, left, &rules, &routes, &held);
         let is_changed = !plan.is_empty();
         if is_changed {
             self.carry_out(&plan).await?;
@@ -73,10 +73,9 @@ impl Netlink {
     }
 
     async fn carry_out(&self, plan: &Plan) -> Result<(), Error> {
-        let Settings { rule_base: base, protocol, .. } = *self.settings;
-        self.record(Record::Rules { base, protocol })?;
+        self.journal().record(Record::Rules { base: RULE_BASE, protocol: PROTOCOL })?;
         for table in &plan.tables {
-            self.record(Record::Table { table: *table, protocol })?;
+            self.journal().record(Record::Table { table: *table, protocol: PROTOCOL })?;
         }
         // A throw has no interface that could be gone, and there may be many of them.
         let (throws, ways): (Vec<Route>, Vec<Route>) =
@@ -84,22 +83,19 @@ impl Netlink {
         self.replace_routes(&throws).await?;
         let mut replaced: BTreeSet<_> = throws.iter().map(Route::place).collect();
         for route in &ways {
-            match self.replace_route(route).await {
-                Ok(()) => {
-                    replaced.insert(route.place());
-                }
-                // The interface went down since the view was taken: the stop behind the route holds.
-                Err(Error::Refused { action, source }) if is_gone(&source) => {
-                    tracing::debug!(action, error = %source, "uplink is gone");
-                }
-                Err(error) => return Err(error),
+            // If the interface went down since the view was taken, the stop behind the route holds.
+            let is_gone = [libc::ENODEV, libc::ENETDOWN];
+            let action = format_args!("set {route}");
+            if self.change(&route.row(), NLM_F_CREATE | NLM_F_REPLACE, &is_gone, action)? {
+                replaced.insert(route.place());
             }
         }
         for rule in &plan.add_rules {
-            self.add_rule(rule).await?;
+            let (flags, action) = (NLM_F_CREATE | NLM_F_EXCL, format_args!("add {rule}"));
+            self.change(&rule.row(), flags, &[libc::EEXIST], action)?;
         }
         for rule in &plan.delete_rules {
-            self.delete_rule(rule).await?;
+            self.remove(&rule.row(), rule)?;
         }
         // What had the place of another is gone. To remove it would remove that one: the kernel looks at the
         // gateway only if one is named.
@@ -113,31 +109,20 @@ impl Netlink {
     }
 
     /// Our routes in the tables that prefixes have or may be given. The routes of moved pairs, which may be very many, are not read.
-    async fn routes_of_prefixes(
-        &self,
-        view: &HostView,
-        rules: &[Rule],
-    ) -> Result<Vec<Route>, Error> {
-        let used = rules.iter().filter_map(|rule| self.settings.slot_of_priority(rule.priority));
+    fn routes_of_prefixes(&self, view: &HostView, rules: &[Rule]) -> Result<Vec<Route>, Error> {
+        let used = rules.iter().filter_map(|rule| slot_of_priority(rule.priority));
         let new = u32::try_from(prefixes(view).len()).unwrap_or(u32::MAX);
         let slots = used.max().map_or(0, |slot| slot + 1).saturating_add(new);
         let mut routes = Vec::new();
-        for slot in 0..slots.min(Settings::PREFIXES) {
-            routes.extend(self.our_routes_in(self.settings.table_of(slot)).await?);
+        for slot in 0..slots.min(MAX_PREFIXES) {
+            routes.extend(self.our_routes_in(PREFIX_TABLE + slot)?);
         }
         Ok(routes)
     }
-
-    /// All global addresses of the host, on our links too: those of ULIDs that are kept.
-    async fn held_addresses(&self) -> Result<Vec<Ipv6Addr>, Error> {
-        let rows = self.address_rows().await?;
-        Ok(rows.iter().filter_map(|row| row.address(libc::IFA_ADDRESS)).collect())
-    }
 }
 
-fn is_gone(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENODEV | libc::ENETDOWN))
-}
+/// While no daemon follows the changes of the host: the prefixes that are left to the main table. The rules of the others stay.
+type Left<'a> = Option<&'a BTreeSet<Prefix>>;
 
 /// What has to change, in the order of its fields.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -169,60 +154,49 @@ impl Plan {
 }
 
 fn plan(
-    settings: &Settings,
     view: &HostView,
-    following: &Following,
+    left: Left<'_>,
     rules: &[Rule],
     routes: &[Route],
-    is_held: &dyn Fn(Prefix) -> bool,
+    held: &[Ipv6Addr],
 ) -> Plan {
-    let ours = |rule: &&Rule| {
-        let is_of_base = settings.is_our_priority(rule.priority);
-        rule.protocol == settings.protocol && (is_of_base || rule.priority == UNBOUND_PRIORITY)
-    };
+    let ours =
+        |rule: &&Rule| rule.protocol == PROTOCOL && is_priority_from(RULE_BASE, rule.priority);
     let present: BTreeSet<Rule> = rules.iter().filter(ours).cloned().collect();
-    let is_others = |prefix: Prefix| {
+    let is_left = |prefix: &Prefix| left.is_some_and(|left| left.contains(prefix));
+    let is_others = |prefix: &Prefix| {
         let mut others = view.left_alone.iter().flat_map(|one| &one.addresses);
         others.any(|own| prefix.contains(own.address))
     };
-    let is_held = |prefix| !following.leaves(prefix) && !is_others(prefix) && is_held(prefix);
+    let is_held = |prefix: &Prefix| {
+        let is_ours = !is_left(prefix) && !is_others(prefix);
+        is_ours && held.iter().any(|address| prefix.contains(*address))
+    };
     let mut wanted = prefixes(view);
-    wanted.retain(|prefix, _| !following.leaves(*prefix));
-    let (slots, unserved) = assign_slots(settings, view, &wanted, &present, &is_held);
+    wanted.retain(|prefix, _| !is_left(prefix));
+    let (slots, unserved) = assign_slots(view, &wanted, &present, &is_held);
 
-    let moved = rule(settings, settings.moved_priority(), None, settings.moved_table, false);
     let mut wanted_rules = BTreeSet::from([
-        Rule {
-            priority: settings.moved_tcp_priority(),
-            carries: Some(Carried::This(TCP)),
-            action: Action::Lookup { table: settings.moved_tcp_table(), suppress_default: false },
-            ..moved.clone()
-        },
-        Rule {
-            priority: UNBOUND_PRIORITY,
-            carries: Some(Carried::AllBut(TCP)),
-            action: Action::Lookup { table: settings.unbound_table(), suppress_default: false },
-            ..moved.clone()
-        },
-        moved,
-        specific_rule(settings, view),
+        Rule { carries: Some(TCP), ..look_up(MOVED_TCP_PRIORITY, MOVED_TCP_TABLE) },
+        look_up(MOVED_PRIORITY, MOVED_TABLE),
+        specific_rule(view),
+        Rule { carries: Some(TCP), is_inverted: true, ..look_up(UNBOUND_PRIORITY, UNBOUND_TABLE) },
     ]);
     for uplink in &view.uplinks {
-        wanted_rules.extend(socket_rules(settings, uplink));
-        wanted_rules.insert(redirected_rule(settings, uplink));
+        wanted_rules.extend(socket_rules(uplink));
+        wanted_rules.insert(redirected_rule(uplink));
     }
     let mut wanted_routes = BTreeSet::new();
     for (slot, (prefix, uplink)) in &slots {
-        let table = settings.table_of(*slot);
-        let priority = settings.prefix_priority(*slot);
-        wanted_rules.insert(rule(settings, priority, Some(*prefix), table, false));
-        wanted_routes.extend(table_routes(settings, table, *prefix, *uplink, following));
-        wanted_routes.extend(specific_routes(settings, table, view, *uplink));
+        let table = PREFIX_TABLE + *slot;
+        let rule = look_up(PREFIX_PRIORITY + *slot, table);
+        wanted_rules.insert(Rule { from: Some(*prefix), ..rule });
+        wanted_routes.extend(table_routes(table, *prefix, *uplink, left.is_none()));
+        wanted_routes.extend(specific_routes(table, view, *uplink));
     }
-    let current: BTreeSet<Route> =
-        routes.iter().filter(|route| !settings.is_moved_table(route.table)).cloned().collect();
+    let current: BTreeSet<Route> = routes.iter().cloned().collect();
     Plan {
-        tables: slots.keys().map(|slot| settings.table_of(*slot)).collect(),
+        tables: slots.keys().map(|slot| PREFIX_TABLE + slot).collect(),
         set_routes: wanted_routes.difference(&current).cloned().collect(),
         add_rules: wanted_rules.difference(&present).cloned().collect(),
         delete_rules: present.difference(&wanted_rules).cloned().collect(),
@@ -261,24 +235,23 @@ type Slots<'a> = BTreeMap<u32, (Prefix, Option<&'a Uplink>)>;
 /// Gives each prefix a slot, as long as there are some, and the prefixes that have none. A prefix keeps the slot that it
 /// has; a new one takes the lowest free one.
 fn assign_slots<'a>(
-    settings: &Settings,
     view: &HostView,
     wanted: &BTreeMap<Prefix, &'a Uplink>,
     present: &BTreeSet<Rule>,
-    is_held: &dyn Fn(Prefix) -> bool,
+    is_held: &dyn Fn(&Prefix) -> bool,
 ) -> (Slots<'a>, Vec<Prefix>) {
     let mut before = BTreeMap::new();
     for rule in present {
-        let slot = settings.slot_of_priority(rule.priority);
+        let slot = slot_of_priority(rule.priority);
         let Some((prefix, slot)) = rule.from.zip(slot) else { continue };
-        if wanted.contains_key(&prefix) || is_held(prefix) {
+        if wanted.contains_key(&prefix) || is_held(&prefix) {
             before.entry(prefix).or_insert(slot);
         }
     }
     let mut served = in_order(view, wanted, before.keys().copied());
     let unserved = served.split_off(served.len().min(SLOTS));
     before.retain(|prefix, _| !unserved.contains(prefix));
-    let mut free: BTreeSet<u32> = (0..Settings::PREFIXES).collect();
+    let mut free: BTreeSet<u32> = (0..MAX_PREFIXES).collect();
     free.retain(|slot| before.values().all(|taken| taken != slot));
     let mut slots = Slots::new();
     for prefix in served {
@@ -311,51 +284,21 @@ fn in_order(
     all.into_iter().map(|(_, prefix)| prefix).collect()
 }
 
-/// Who follows the changes of the host.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Following {
-    /// The daemon does.
-    Daemon,
-    /// The daemon has ended, and its rules stay, but for those of the prefixes that are left to the main table.
-    Nobody { left: BTreeSet<Prefix> },
-}
-
-impl Following {
-    fn leaves(&self, prefix: Prefix) -> bool {
-        match self {
-            Self::Daemon => false,
-            Self::Nobody { left } => left.contains(&prefix),
-        }
-    }
-}
-
 /// The default route of the uplink, and behind it a stop: should the kernel take the first away with
 /// the interface, the lookup must not go on to the other ISP.
 fn table_routes(
-    settings: &Settings,
     table: u32,
     prefix: Prefix,
     uplink: Option<&Uplink>,
-    following: &Following,
-) -> Vec<Route> {
-    let stop = Route {
-        table,
-        destination: Route::DEFAULT,
-        source: None,
-        metric: u32::MAX,
-        target: Target::Unreachable,
-        preferred_source: None,
-        expires: None,
-        mtu: None,
-        protocol: settings.protocol,
-    };
+    has_stop: bool,
+) -> impl Iterator<Item = Route> {
     let way = uplink.and_then(|uplink| {
         let gateway = uplink.gateway_for(prefix)?.gateway;
         let target = Target::Device { ifindex: uplink.ifindex, gateway };
-        Some(Route { metric: Route::METRIC, target, ..stop })
+        Some(Route::new(table, Route::DEFAULT, target))
     });
-    let has_stop = *following == Following::Daemon;
-    way.into_iter().chain(has_stop.then_some(stop)).collect()
+    let stop = Route::new(table, Route::DEFAULT, Target::Unreachable);
+    way.into_iter().chain(has_stop.then_some(Route { metric: u32::MAX, ..stop }))
 }
 
 /// Connected and specific routes of the main table come before the default route of a prefix: those by the uplink itself as copies,
@@ -365,7 +308,6 @@ fn table_routes(
 /// has noted the MTU of a path at a default route, such a rule takes this note for a specific route, and all prefixes leave by that
 /// uplink (decision 126).
 fn specific_routes(
-    settings: &Settings,
     table: u32,
     view: &HostView,
     uplink: Option<&Uplink>,
@@ -375,17 +317,13 @@ fn specific_routes(
     let mut routes = BTreeMap::new();
     for one in known.into_iter().flatten() {
         let own = one.way.filter(|(ifindex, _)| Some(*ifindex) == ours);
+        let target =
+            own.map_or(Target::Throw, |(ifindex, gateway)| Target::Device { ifindex, gateway });
         let route = Route {
-            table,
-            destination: one.destination,
             source: one.source,
             metric: one.metric,
-            target: own
-                .map_or(Target::Throw, |(ifindex, gateway)| Target::Device { ifindex, gateway }),
-            preferred_source: None,
-            expires: None,
             mtu: one.mtu.filter(|_| own.is_some()),
-            protocol: settings.protocol,
+            ..Route::new(table, one.destination, target)
         };
         let entry = routes.entry(route.place()).or_insert_with(|| route.clone());
         if own.is_some() {
@@ -397,66 +335,45 @@ fn specific_routes(
 
 /// The look-up goes on here for packets that are not to be looked up among moved pairs. On a router, which has too many routes to
 /// follow, the rule looks up specific routes.
-fn specific_rule(settings: &Settings, view: &HostView) -> Rule {
-    let priority = settings.specific_priority();
-    let look_up = rule(settings, priority, None, MAIN_TABLE, true);
-    if has_too_many(view) { look_up } else { Rule { action: Action::Nop, ..look_up } }
+fn specific_rule(view: &HostView) -> Rule {
+    let look_up = Action::Lookup { table: MAIN_TABLE, suppress_default: true };
+    Rule::new(SPECIFIC_PRIORITY, if has_too_many(view) { look_up } else { Action::Nop })
 }
 
 fn has_too_many(view: &HostView) -> bool {
     view.specific.len() > MAX_SPECIFIC
 }
 
-fn rule(
-    settings: &Settings,
-    priority: u32,
-    from: Option<Prefix>,
-    table: u32,
-    suppress_default: bool,
-) -> Rule {
-    let action = Action::Lookup { table, suppress_default };
-    Rule {
-        priority,
-        from,
-        output: None,
-        carries: None,
-        port: None,
-        action,
-        protocol: settings.protocol,
-    }
+/// A rule for all packets that looks into a table.
+const fn look_up(priority: u32, table: u32) -> Rule {
+    Rule::new(priority, Action::Lookup { table, suppress_default: false })
 }
 
 /// Send sockets that are bound to an uplink, or that name one for a packet (`IPV6_PKTINFO`), to the tables of moved pairs,
 /// as all other sockets: otherwise their packets leave no room for a header. The kernel names the uplink for echo replies,
 /// too. A look-up for a socket has a port or a type of ICMPv6; a look-up for our programs has neither.
-fn socket_rules(settings: &Settings, uplink: &Uplink) -> [Rule; 2] {
+fn socket_rules(uplink: &Uplink) -> [Rule; 2] {
     [Port::Source, Port::Destination].map(|port| Rule {
-        priority: settings.socket_priority(),
+        output: Some(uplink.name.clone()),
         port: Some(port),
-        action: Action::Goto(settings.moved_tcp_priority()),
-        ..redirected_rule(settings, uplink)
+        ..Rule::new(SOCKET_PRIORITY, Action::Goto(MOVED_TCP_PRIORITY))
     })
 }
 
 /// The programs send packets out of an uplink by way of another route lookup. Their addresses are those
 /// on the wire: if these are the ULIDs of another context that has moved, or of this one before it has,
 /// the lookup must not lead to `moor0` again.
-fn redirected_rule(settings: &Settings, uplink: &Uplink) -> Rule {
+fn redirected_rule(uplink: &Uplink) -> Rule {
     Rule {
-        priority: settings.redirected_priority(),
-        from: None,
         output: Some(uplink.name.clone()),
-        carries: None,
-        port: None,
-        action: Action::Goto(settings.specific_priority()),
-        protocol: settings.protocol,
+        ..Rule::new(REDIRECTED_PRIORITY, Action::Goto(SPECIFIC_PRIORITY))
     }
 }
 
 /// An address that no route but a default route is likely to lead to: the subnet-router anycast address of all global unicast
 /// addresses.
 const ANY_PEER: Ulid = Ulid(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0));
-const SLOTS: usize = Settings::PREFIXES as usize;
+const SLOTS: usize = MAX_PREFIXES as usize;
 /// Protocol number.
 const TCP: u8 = 6;
 const MAIN_TABLE: u32 = libc::RT_TABLE_MAIN as u32;

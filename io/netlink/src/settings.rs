@@ -1,111 +1,52 @@
-/// Numbers and names that Moorline takes for itself on the host.
-///
-/// Each can be changed in the `[netlink]` section of the configuration, in case something else on
-/// the host uses the same; [`crate::Conflict`] names the key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Settings {
-    /// `protocol`: mark on routes, rules and addresses (`rtm_protocol`, `FRA_PROTOCOL`, `IFA_PROTO`).
-    pub protocol: u8,
-    /// `rule-base`: priority of the first rule; the range up to base + 10 + [`Self::PREFIXES`] is ours. One more
-    /// rule has [`UNBOUND_PRIORITY`].
-    pub rule_base: u32,
-    /// `moved-table`: routing table of moved ULID pairs; the next one is for their TCP, where that has a route of its own, and
-    /// the one behind that for sockets without an address of their own.
-    pub moved_table: u32,
-    /// `prefix-table`: first of [`Self::PREFIXES`] routing tables, one for each prefix.
-    pub prefix_table: u32,
-    /// `link-names`: the two ends of the veth pair that segments moved traffic.
-    pub link_names: [String; 2],
-    /// `link-mtu`: MTU of the pair, at least that of any uplink; each moved route has its own.
-    pub link_mtu: u32,
-}
+//! Numbers and names that Moorline takes for itself on the host.
 
-impl Settings {
-    /// Prefixes that can have a rule of their own at the same time.
-    pub const PREFIXES: u32 = 64;
+/// Mark on routes, rules and addresses (`rtm_protocol`, `FRA_PROTOCOL`, `IFA_PROTO`).
+pub(crate) const PROTOCOL: u8 = 139;
+/// Priority of the first rule. The range up to `RULE_BASE` + 10 + [`MAX_PREFIXES`] is ours; one more rule has
+/// [`UNBOUND_PRIORITY`].
+pub(crate) const RULE_BASE: u32 = 5530;
+pub(crate) const SOCKET_PRIORITY: u32 = RULE_BASE;
+pub(crate) const REDIRECTED_PRIORITY: u32 = RULE_BASE + 1;
+pub(crate) const MOVED_TCP_PRIORITY: u32 = RULE_BASE + 2;
+pub(crate) const MOVED_PRIORITY: u32 = RULE_BASE + 3;
+pub(crate) const SPECIFIC_PRIORITY: u32 = RULE_BASE + 4;
+/// Of the first prefix.
+pub(crate) const PREFIX_PRIORITY: u32 = RULE_BASE + 10;
+/// Priority of the rule for sockets without an address, just before that of the main table: rules of others, such as those
+/// of a VPN, come first. Others may use this priority, too.
+pub const UNBOUND_PRIORITY: u32 = 32765;
 
-    pub(crate) const fn socket_priority(&self) -> u32 {
-        self.rule_base
-    }
+/// Routing table of moved ULID pairs.
+pub(crate) const MOVED_TABLE: u32 = 5530;
+/// For the TCP of moved pairs, where that has a route of its own.
+pub(crate) const MOVED_TCP_TABLE: u32 = 5531;
+/// For sockets without an address of their own.
+pub(crate) const UNBOUND_TABLE: u32 = 5532;
+/// First of [`MAX_PREFIXES`] routing tables, one for each prefix.
+pub(crate) const PREFIX_TABLE: u32 = 5540;
+/// Prefixes that can have a rule of their own at the same time.
+pub const MAX_PREFIXES: u32 = 64;
 
-    pub(crate) const fn redirected_priority(&self) -> u32 {
-        self.rule_base + 1
-    }
+/// The two ends of the veth pair that segments moved traffic.
+pub const LINK_NAMES: [&str; 2] = ["moor0", "moor1"];
+/// MTU of the pair, at least that of any uplink; each moved route has its own.
+pub(crate) const LINK_MTU: u32 = 9216;
+/// Alias of our links, by which they are known as ours (`ip link show` prints it).
+pub(crate) const LINK_ALIAS: &str = "moorline";
 
-    pub(crate) const fn moved_tcp_priority(&self) -> u32 {
-        self.rule_base + 2
-    }
-
-    pub(crate) const fn moved_priority(&self) -> u32 {
-        self.rule_base + 3
-    }
-
-    pub(crate) const fn specific_priority(&self) -> u32 {
-        self.rule_base + 4
-    }
-
-    pub(crate) const fn moved_tcp_table(&self) -> u32 {
-        self.moved_table + 1
-    }
-
-    pub(crate) const fn unbound_table(&self) -> u32 {
-        self.moved_table + 2
-    }
-
-    pub(crate) const fn is_moved_table(&self, table: u32) -> bool {
-        self.moved_table <= table && table <= self.unbound_table()
-    }
-
-    pub(crate) const fn prefix_priority(&self, slot: u32) -> u32 {
-        self.rule_base + 10 + slot
-    }
-
-    pub(crate) const fn table_of(&self, slot: u32) -> u32 {
-        self.prefix_table + slot
-    }
-
-    /// The slot whose priority this is.
-    pub(crate) fn slot_of_priority(&self, priority: u32) -> Option<u32> {
-        priority.checked_sub(self.prefix_priority(0)).filter(|slot| *slot < Self::PREFIXES)
-    }
-
-    pub(crate) fn is_our_priority(&self, priority: u32) -> bool {
-        is_priority_from(self.rule_base, priority)
-    }
-
-    pub(crate) fn is_our_table(&self, table: u32) -> bool {
-        self.is_moved_table(table)
-            || (self.prefix_table..self.prefix_table + Self::PREFIXES).contains(&table)
-    }
-
-    pub(crate) fn is_our_link(&self, name: &str) -> bool {
-        self.link_names.iter().any(|ours| ours == name)
-    }
-}
-
-impl Default for Settings {
-    /// Protocol 139, rules from 5530, tables 5530 to 5532 and from 5540, `moor0` and `moor1`.
-    fn default() -> Self {
-        Self {
-            protocol: 139,
-            rule_base: 5530,
-            moved_table: 5530,
-            prefix_table: 5540,
-            link_names: ["moor0".to_owned(), "moor1".to_owned()],
-            link_mtu: 9216,
-        }
-    }
+/// The slot of the prefix whose rule has this priority.
+pub(crate) fn slot_of_priority(priority: u32) -> Option<u32> {
+    priority.checked_sub(PREFIX_PRIORITY).filter(|slot| *slot < MAX_PREFIXES)
 }
 
 /// Whether this is a priority that we use when our range starts at this base.
 pub(crate) fn is_priority_from(base: u32, priority: u32) -> bool {
     let offset = priority.checked_sub(base);
-    offset.is_some_and(|offset| offset < 5 || (10..10 + Settings::PREFIXES).contains(&offset))
+    offset.is_some_and(|offset| offset < 5 || (10..10 + MAX_PREFIXES).contains(&offset))
+        || priority == UNBOUND_PRIORITY
 }
 
-/// Priority of the rule for sockets without an address, just before that of the main table: rules of others, such as those
-/// of a VPN, come first. Others may use this priority, too.
-pub const UNBOUND_PRIORITY: u32 = 32765;
-
-/// Alias of our links, by which they are known as ours (`ip link show` prints it).
-pub(crate) const LINK_ALIAS: &str = "moorline";
+pub(crate) fn is_our_table(table: u32) -> bool {
+    (MOVED_TABLE..=UNBOUND_TABLE).contains(&table)
+        || (PREFIX_TABLE..PREFIX_TABLE + MAX_PREFIXES).contains(&table)
+}

@@ -8,22 +8,17 @@
 
 use moorline_addresses::DefaultRoute;
 use moorline_types::{Prefix, Ulid, UlidPair};
-use netlink_packet_route::route::{
-    RouteAddress, RouteAttribute, RouteFlags, RouteHeader, RouteMessage,
-};
-use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
-use crate::attributes::Row;
-use crate::control::Control;
+use crate::control::control_of;
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use crate::message::{Hop, Route, Target};
-use crate::settings::Settings;
-use crate::view::{is_default_route, read_default_routes, read_mtu};
+use crate::message::{Hop, Route, Target, mtu, table};
+use crate::row::Row;
+use crate::settings::{PROTOCOL, UNBOUND_TABLE};
+use crate::view::{is_default_route, read_default_routes};
 
 /// A peer that is to have unbound routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,25 +42,21 @@ impl Netlink {
         if wanted.is_empty() {
             return Ok(Vec::new());
         }
-        let ways = self.plain_ways().await?;
-        let links = self.links().await?;
-        let names: BTreeMap<_, _> =
-            links.into_iter().map(|link| (link.ifindex, link.name)).collect();
+        let ways = self.plain_ways()?;
         let (mut routes, mut set, mut has_news) = (Vec::new(), Vec::new(), false);
         for UnboundPeer { peer, path_mtu, before } in wanted {
-            let Some(first) = self.choice(*peer, &ways).await? else { continue };
+            let Some(first) = self.choice(*peer, &ways)? else { continue };
             let of_route = first.route.mtu.unwrap_or(u32::MAX);
-            let of_links = first.hops.iter().map(|hop| interface_mtu(&names, hop.ifindex));
+            let of_links = first.hops.iter().map(|hop| interface_mtu(hop.ifindex));
             let mtu = of_links.fold((*path_mtu).min(of_route), u32::min);
-            routes.extend(self.copies(*peer, mtu, &first, &ways));
+            routes.extend(copies(*peer, mtu, &first, &ways));
             set.push((*peer, mtu));
             has_news |= *before != Some(mtu);
         }
         if routes.is_empty() {
             return Ok(set);
         }
-        let (table, protocol) = (self.settings.unbound_table(), self.settings.protocol);
-        self.record(Record::Table { table, protocol })?;
+        self.journal().record(Record::Table { table: UNBOUND_TABLE, protocol: PROTOCOL })?;
         self.replace_routes(&routes).await?;
         if has_news {
             // A connected socket has an address by now, and finds the route from that address.
@@ -74,35 +65,20 @@ impl Netlink {
         Ok(set)
     }
 
-    /// Removes the unbound routes to these peers.
+    /// Removes the unbound routes to the peers that this is true for.
     ///
     /// # Errors
     /// The kernel's table cannot be read, or the kernel refuses.
-    pub async fn remove_unbound(&self, peers: &BTreeSet<Ulid>) -> Result<(), Error> {
-        self.remove_unbound_if(|peer| peers.contains(&peer)).await
-    }
-
-    /// Removes all unbound routes.
-    ///
-    /// # Errors
-    /// The kernel's table cannot be read, or the kernel refuses.
-    pub async fn remove_all_unbound(&self) -> Result<(), Error> {
-        self.remove_unbound_if(|_| true).await
-    }
-
-    async fn remove_unbound_if(&self, is_gone: impl Fn(Ulid) -> bool) -> Result<(), Error> {
-        let mut routes = self.our_routes_in(self.settings.unbound_table()).await?;
-        routes.retain(|route| is_gone(Ulid(route.destination.address())));
+    pub async fn remove_unbound(&self, is_gone: impl Fn(&Ulid) -> bool) -> Result<(), Error> {
+        let mut routes = self.our_routes_in(UNBOUND_TABLE)?;
+        routes.retain(|route| is_gone(&Ulid(route.destination.address())));
         self.delete_routes(&routes).await.map(drop)
     }
 
     /// Interface and router of the default route of the main table that the kernel chooses for a socket without an address. None
     /// if the choice is another route, or a multipath route.
-    pub(crate) async fn first_way(
-        &self,
-        peer: Ulid,
-    ) -> Result<Option<(u32, Option<Ipv6Addr>)>, Error> {
-        let first = self.choice(peer, &self.plain_ways().await?).await?;
+    pub(crate) fn first_way(&self, peer: Ulid) -> Result<Option<(u32, Option<Ipv6Addr>)>, Error> {
+        let first = self.choice(peer, &self.plain_ways()?)?;
         Ok(first.and_then(|first| match first.hops[..] {
             [Hop { ifindex, gateway, .. }] => Some((ifindex, gateway)),
             _ => None,
@@ -110,21 +86,16 @@ impl Netlink {
     }
 
     /// The default routes of the main table that can be copied.
-    async fn plain_ways(&self) -> Result<Vec<Way>, Error> {
-        let rows = self.route_rows(Some(libc::RT_TABLE_MAIN)).await?;
-        Ok(rows.iter().filter_map(|row| read_way(row, &self.settings)).collect())
+    fn plain_ways(&self) -> Result<Vec<Way>, Error> {
+        Ok(self.route_rows(libc::RT_TABLE_MAIN)?.iter().filter_map(read_way).collect())
     }
 
     /// The default route that the kernel chooses for a socket without an address. None if the choice is another route.
-    async fn choice(&self, peer: Ulid, ways: &[Way]) -> Result<Option<Way>, Error> {
-        let look_up = self.look_up(None, peer, None, RouteFlags::FibMatch);
-        let Some(row) = look_up.await? else { return Ok(None) };
-        let is_ours = row.u32(libc::RTA_TABLE) == Some(self.settings.unbound_table());
-        if !is_ours && !is_default_route(&row, &self.settings) {
-            return Ok(None);
-        }
-        let hops = live_hops(&row);
-        Ok(ways.iter().find(|way| way.hops == hops).cloned())
+    fn choice(&self, peer: Ulid, ways: &[Way]) -> Result<Option<Way>, Error> {
+        let row = self.look_up(None, peer, None, libc::RTM_F_FIB_MATCH)?;
+        let row = row.filter(|row| table(row) == UNBOUND_TABLE || is_default_route(row));
+        let hops = row.as_ref().map(live_hops);
+        Ok(ways.iter().find(|way| Some(&way.hops) == hops.as_ref()).cloned())
     }
 
     /// The MTU that the kernel knows of the path between these addresses, for sockets that are bound to this interface or to
@@ -137,58 +108,49 @@ impl Netlink {
         pair: UlidPair,
         ifindex: Option<u32>,
     ) -> Result<Option<u32>, Error> {
-        let row = self.look_up(Some(pair.local), pair.peer, ifindex, RouteFlags::empty()).await?;
-        Ok(row.as_ref().and_then(read_mtu))
+        Ok(self.look_up(Some(pair.local), pair.peer, ifindex, 0)?.as_ref().and_then(mtu))
     }
 
     /// The route of a datagram; none if the host has none.
-    async fn look_up(
+    fn look_up(
         &self,
         from: Option<Ulid>,
         to: Ulid,
         ifindex: Option<u32>,
-        flags: RouteFlags,
+        flags: u32,
     ) -> Result<Option<Row>, Error> {
-        let mut message = RouteMessage::default();
-        message.header = RouteHeader {
-            address_family: AddressFamily::Inet6,
-            destination_prefix_length: 128,
-            source_prefix_length: if from.is_some() { 128 } else { 0 },
-            flags,
-            ..RouteHeader::default()
-        };
-        let from = from.map(|from| RouteAttribute::Source(RouteAddress::Inet6(from.0)));
-        message.attributes.extend(from);
-        message.attributes.extend(ifindex.map(RouteAttribute::Oif));
-        message.attributes.push(RouteAttribute::Destination(RouteAddress::Inet6(to.0)));
-        message.attributes.push(RouteAttribute::IpProto(UDP));
-        match self.exchange.get(RouteNetlinkMessage::GetRoute(message)).await {
+        let host = |ulid: Ulid| Prefix::new(ulid.0, 128);
+        let request = Row::ipv6(libc::RTM_GETROUTE)
+            .at(8, flags.to_ne_bytes())
+            .with_prefix(libc::RTA_SRC, 2, from.map(host))
+            .with_some(libc::RTA_OIF, ifindex.map(u32::to_ne_bytes))
+            .with_prefix(libc::RTA_DST, 1, Some(host(to)))
+            .with(RTA_IP_PROTO, [UDP]);
+        match self.exchange.ask(&request, 0) {
             Ok(rows) => Ok(rows.into_iter().next()),
-            Err(error) if is_unreachable(&error) => Ok(None),
-            Err(source) => Err(Error::Read { what: "route", source }),
+            Err(source) => match source.raw_os_error() {
+                Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES) => Ok(None),
+                _ => Err(Error::Read { what: "route", source }),
+            },
         }
     }
+}
 
-    /// One copy for each default route: the kernel passes over a router that does not answer.
-    fn copies(&self, peer: Ulid, mtu: u32, first: &Way, ways: &[Way]) -> Vec<Route> {
-        let mut ways: Vec<&Way> = ways.iter().collect();
-        ways.sort_by_key(|way| {
-            (Reverse(way.hops == first.hops), way.route.metric, way.route.preference, &way.hops)
-        });
-        let ways = (Route::METRIC..).zip(ways).take(MOST);
-        ways.map(|(metric, way)| Route {
-            table: self.settings.unbound_table(),
-            destination: Prefix::new(peer.0, 128),
-            source: Some(Prefix::new(Ipv6Addr::UNSPECIFIED, 128)),
-            metric,
-            target: way.target(),
-            preferred_source: way.route.preferred_source,
-            mtu: Some(mtu),
-            expires: Some(EXPIRES),
-            protocol: self.settings.protocol,
-        })
-        .collect()
-    }
+/// One copy for each default route: the kernel passes over a router that does not answer.
+fn copies(peer: Ulid, mtu: u32, first: &Way, ways: &[Way]) -> impl Iterator<Item = Route> {
+    let mut ways = ways.to_vec();
+    ways.sort_by_key(|way| {
+        let (route, hops) = (way.route, way.hops.clone());
+        (Reverse(hops == first.hops), route.metric, route.preference, hops)
+    });
+    (Route::METRIC..).zip(ways).take(MOST).map(move |(metric, way)| Route {
+        source: Some(Prefix::new(Ipv6Addr::UNSPECIFIED, 128)),
+        metric,
+        preferred_source: way.route.preferred_source,
+        mtu: Some(mtu),
+        expires: Some(EXPIRES),
+        ..Route::new(UNBOUND_TABLE, Prefix::new(peer.0, 128), Target::by(&way.hops))
+    })
 }
 
 /// A default route for all sources with its next hops: more than one if it is a multipath route.
@@ -199,18 +161,9 @@ struct Way {
     hops: Vec<Hop>,
 }
 
-impl Way {
-    fn target(&self) -> Target {
-        match self.hops[..] {
-            [Hop { ifindex, gateway, .. }] => Target::Device { ifindex, gateway },
-            _ => Target::Multipath(self.hops.clone()),
-        }
-    }
-}
-
 /// A default route for all sources. A tunnel cannot be copied.
-fn read_way(row: &Row, settings: &Settings) -> Option<Way> {
-    let (_, route) = read_default_routes(row, settings).into_iter().next()?;
+fn read_way(row: &Row) -> Option<Way> {
+    let (_, route) = read_default_routes(row).into_iter().next()?;
     let hops = live_hops(row);
     let is_plain = route.source.is_none() && !hops.iter().any(|hop| hop.is_tunnel);
     (is_plain && !hops.is_empty()).then_some(Way { route, hops })
@@ -230,13 +183,8 @@ fn live_hops(row: &Row) -> Vec<Hop> {
 }
 
 /// What routers say of the link (RFC 4861 s4.6.4) may be less than what the interface takes.
-fn interface_mtu(names: &BTreeMap<u32, String>, ifindex: u32) -> u32 {
-    let told = names.get(&ifindex).and_then(|name| Control::new(name, "mtu").read().ok());
-    told.and_then(|text| text.parse().ok()).unwrap_or(u32::MAX)
-}
-
-fn is_unreachable(error: &std::io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENETUNREACH | libc::EHOSTUNREACH | libc::EACCES))
+fn interface_mtu(ifindex: u32) -> u32 {
+    control_of(ifindex, "mtu").and_then(|text| text.parse().ok()).unwrap_or(u32::MAX)
 }
 
 /// Copies for one peer.
@@ -245,3 +193,4 @@ const MOST: usize = 8;
 const EXPIRES: u32 = 600;
 /// Protocol number.
 const UDP: u8 = 17;
+const RTA_IP_PROTO: u16 = 27;

@@ -1,13 +1,14 @@
 //! Undoing: what the journal has, then whatever else bears our marks.
 
-use crate::address::IFA_PROTO;
-use crate::control::OPTIMISTIC;
-use crate::control::solicit_for_kernel;
+use crate::address::{IFA_PROTO, address_row, address_text};
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use crate::settings::{UNBOUND_PRIORITY, is_priority_from};
-use std::collections::BTreeSet;
+use crate::labels::{label_row, label_text};
+use crate::moor::Link;
+use crate::row::Row;
+use crate::settings::{LINK_NAMES, PROTOCOL, RULE_BASE, is_our_table, is_priority_from};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 /// One thing that was undone, or should have been.
@@ -15,46 +16,25 @@ use std::fmt;
 pub struct Undone {
     /// The thing.
     pub what: String,
-    /// How it went.
-    pub outcome: Outcome,
-}
-
-/// How undoing one thing went.
-#[derive(Debug)]
-#[non_exhaustive]
-pub enum Outcome {
-    /// It is gone.
-    Removed,
-    /// It was gone before.
-    AlreadyGone,
-    /// It is still there, and still in the journal.
-    Failed(Error),
+    /// Whether it was there. After an error it still is, and is still in the journal.
+    pub removed: Result<bool, Error>,
 }
 
 impl Undone {
     /// Whether something is left behind.
     #[must_use]
-    pub fn is_failure(&self) -> bool {
-        matches!(self.outcome, Outcome::Failed(_))
-    }
-
-    fn new(what: impl fmt::Display, result: Result<bool, Error>) -> Self {
-        let outcome = match result {
-            Ok(true) => Outcome::Removed,
-            Ok(false) => Outcome::AlreadyGone,
-            Err(error) => Outcome::Failed(error),
-        };
-        Self { what: what.to_string(), outcome }
+    pub const fn is_failure(&self) -> bool {
+        self.removed.is_err()
     }
 }
 
 impl fmt::Display for Undone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = &self.what;
-        match &self.outcome {
-            Outcome::Removed => write!(f, "removed {what}"),
-            Outcome::AlreadyGone => write!(f, "{what} was gone already"),
-            Outcome::Failed(error) => write!(f, "left {what} behind: {error}"),
+        match &self.removed {
+            Ok(true) => write!(f, "removed {what}"),
+            Ok(false) => write!(f, "{what} was gone already"),
+            Err(error) => write!(f, "left {what} behind: {error}"),
         }
     }
 }
@@ -66,13 +46,20 @@ impl Netlink {
     /// Rules go first, so that no packet meets a rule whose table is half empty.
     pub async fn undo_all(&self) -> Vec<Undone> {
         let mut report = Vec::new();
-        let rules = settle(self.undo_rules().await, "rules", &mut report);
-        let routes = settle(self.undo_routes().await, "routes", &mut report);
-        let addresses = settle(self.undo_addresses().await, "addresses", &mut report);
-        settle(self.undo_labels().await, "address labels", &mut report);
-        let links = settle(self.undo_links().await, "links", &mut report);
-        let controls = settle(Ok(self.undo_controls().await), "system controls", &mut report);
-        let forgotten = self.forget_all(|change| match change {
+        let rules = self.undo("rules", self.made_rules(), &mut report);
+        let routes = self.undo("routes", self.made_routes(), &mut report);
+        let addresses = self.undo("addresses", self.made_addresses(), &mut report);
+        self.undo("address labels", self.made_labels(), &mut report);
+        let links = self.undo("links", self.made_links(), &mut report);
+        // Last: from here on the kernel makes addresses of its own again.
+        let mut controls = true;
+        for (change, restored) in self.put_back_controls() {
+            let Record::Control { ifindex, control, ours, .. } = change else { continue };
+            controls &= restored.is_ok();
+            let what = format!("{control} = {ours} of interface {ifindex}");
+            report.push(Undone { what, removed: restored });
+        }
+        let forgotten = self.journal().forget_all(|change| match change {
             Record::Rules { .. } => rules,
             Record::Table { .. } => routes,
             Record::Address { .. } => addresses,
@@ -81,131 +68,94 @@ impl Netlink {
         });
         if let Err(error) = forgotten {
             let what = "the journal of changes".to_owned();
-            report.push(Undone { what, outcome: Outcome::Failed(error.into()) });
+            report.push(Undone { what, removed: Err(error) });
         }
         report
     }
 
-    async fn undo_rules(&self) -> Result<Vec<Undone>, Error> {
-        let mut ranges = BTreeSet::from([(self.settings.rule_base, self.settings.protocol)]);
-        for change in self.changes() {
-            if let Record::Rules { base, protocol } = change {
-                ranges.insert((base, protocol));
-            }
+    /// Removes all that we have made of a kind, and reports each. True if nothing of the kind is left behind.
+    fn undo(&self, kind: &str, made: Result<Vec<Made>, Error>, report: &mut Vec<Undone>) -> bool {
+        let before = report.len();
+        match made {
+            Ok(made) => report.extend(made.into_iter().map(|(what, row)| {
+                let removed = self.remove(&row, &what);
+                // The second of a pair goes with the first.
+                let removed = removed.map(|is_gone| is_gone || row.kind == libc::RTM_NEWLINK);
+                Undone { what, removed }
+            })),
+            Err(error) => report.push(Undone { what: kind.to_owned(), removed: Err(error) }),
         }
-        let mut report = Vec::new();
-        for rule in self.rules().await? {
-            let ours = ranges.iter().any(|(base, protocol)| {
-                let is_of_base = is_priority_from(*base, rule.priority);
-                rule.protocol == *protocol && (is_of_base || rule.priority == UNBOUND_PRIORITY)
-            });
-            if ours {
-                let done = self.delete_rule(&rule).await;
-                report.push(Undone::new(rule, done));
-            }
-        }
-        Ok(report)
+        !report[before..].iter().any(Undone::is_failure)
     }
 
-    async fn undo_routes(&self) -> Result<Vec<Undone>, Error> {
-        let mut tables = BTreeSet::new();
-        let mut protocols = BTreeSet::from([self.settings.protocol]);
+    fn made_rules(&self) -> Result<Vec<Made>, Error> {
+        let mut ranges = BTreeSet::from([(RULE_BASE, PROTOCOL)]);
+        ranges.extend(self.changes().into_iter().filter_map(|change| {
+            let Record::Rules { base, protocol } = change else { return None };
+            Some((base, protocol))
+        }));
+        let mut rules = self.rules()?;
+        rules.retain(|rule| {
+            ranges.iter().any(|(base, protocol)| {
+                rule.protocol == *protocol && is_priority_from(*base, rule.priority)
+            })
+        });
+        Ok(rules.iter().map(|rule| (rule.to_string(), rule.row())).collect())
+    }
+
+    fn made_routes(&self) -> Result<Vec<Made>, Error> {
+        let mut tables: BTreeMap<u8, BTreeSet<u32>> = BTreeMap::from([(PROTOCOL, BTreeSet::new())]);
         for change in self.changes() {
             if let Record::Table { table, protocol } = change {
-                tables.insert((table, protocol));
-                protocols.insert(protocol);
+                tables.entry(protocol).or_default().insert(table);
             }
         }
-        let mut report = Vec::new();
-        for protocol in protocols {
-            for route in self.routes_of(protocol).await? {
-                let marked =
-                    protocol == self.settings.protocol && self.settings.is_our_table(route.table);
-                if marked || tables.contains(&(route.table, protocol)) {
-                    report.push(Undone::new(&route, self.delete_route(&route).await));
-                }
-            }
+        let mut made = Vec::new();
+        for (protocol, tables) in tables {
+            let mut routes = self.routes_of(protocol, None)?;
+            routes.retain(|route| {
+                tables.contains(&route.table) || protocol == PROTOCOL && is_our_table(route.table)
+            });
+            made.extend(routes.iter().map(|route| (route.to_string(), route.row())));
         }
-        Ok(report)
+        Ok(made)
     }
 
-    async fn undo_addresses(&self) -> Result<Vec<Undone>, Error> {
-        let mut report = Vec::new();
-        for change in self.changes() {
-            let Record::Address { ifindex, address, prefix_len } = change else { continue };
-            let what = format!("address {address} on interface {ifindex}");
-            let done = self.delete_address(ifindex, address, prefix_len).await;
-            report.push(Undone::new(what, done));
-        }
-        for row in self.address_rows().await? {
-            let ours = row.u8(IFA_PROTO) == Some(self.settings.protocol);
-            let Some(address) = row.address(libc::IFA_ADDRESS).filter(|_| ours) else { continue };
-            let ifindex = row.header_u32(4);
-            let what = format!("address {address} on interface {ifindex}");
-            let done = self.delete_address(ifindex, address, row.byte(1)).await;
-            report.push(Undone::new(what, done));
-        }
-        Ok(report)
+    fn made_addresses(&self) -> Result<Vec<Made>, Error> {
+        let mut made = BTreeSet::new();
+        made.extend(self.changes().into_iter().filter_map(|change| {
+            let Record::Address { ifindex, address, prefix_len } = change else { return None };
+            Some((ifindex, address, prefix_len))
+        }));
+        let rows = self.address_rows()?;
+        let marked = rows.iter().filter(|row| row.u8(IFA_PROTO) == Some(PROTOCOL));
+        made.extend(marked.filter_map(|row| {
+            Some((row.header_u32(4), row.address(libc::IFA_ADDRESS)?, row.byte(1)))
+        }));
+        Ok(made.into_iter().map(|one| (address_text(one), address_row(one))).collect())
     }
 
     /// They bear our mark, so the journal does not have them.
-    async fn undo_labels(&self) -> Result<Vec<Undone>, Error> {
-        let mut report = Vec::new();
-        for (ifindex, address) in self.labels().await? {
-            let what = format!("label of {address} on interface {ifindex}");
-            report.push(Undone::new(what, self.delete_label(ifindex, address).await));
-        }
-        Ok(report)
+    fn made_labels(&self) -> Result<Vec<Made>, Error> {
+        Ok(self.labels()?.into_iter().map(|one| (label_text(one), label_row(one))).collect())
     }
 
-    /// Last: from here on the kernel makes addresses of its own again.
-    async fn undo_controls(&self) -> Vec<Undone> {
-        let mut report = Vec::new();
-        let mut interfaces = BTreeSet::new();
-        for change in self.changes() {
-            let Record::Control { ifindex, ref control, ref ours, .. } = change else { continue };
-            let what = format!("{control} = {ours} of interface {ifindex}");
-            let done = self.restore_control(&change).await;
-            if matches!(done, Ok(true)) && control != OPTIMISTIC {
-                interfaces.insert(ifindex);
-            }
-            report.push(Undone::new(what, done));
-        }
-        interfaces.into_iter().for_each(solicit_for_kernel);
-        report
-    }
-
-    async fn undo_links(&self) -> Result<Vec<Undone>, Error> {
-        let mut report = Vec::new();
+    fn made_links(&self) -> Result<Vec<Made>, Error> {
         let changes = self.changes();
-        let recorded = |name: &str| {
+        let is_recorded = |name: &String| {
             changes.iter().any(|change| {
                 matches!(change, Record::Link { name: one, peer } if one == name || peer == name)
             })
         };
-        for link in self.links().await? {
-            let named = self.settings.is_our_link(&link.name) && link.is_marked();
-            if named || recorded(&link.name) && link.is_veth() {
-                // The second of the pair goes with the first.
-                let gone = self.delete_link(&link).await.map(|_| true);
-                report.push(Undone::new(format!("link {}", link.name), gone));
-            }
-        }
-        Ok(report)
+        let mut links = self.links()?;
+        links.retain(|link| {
+            LINK_NAMES.contains(&link.name.as_str()) && link.is_marked()
+                || is_recorded(&link.name) && link.is_veth()
+        });
+        let thing = |link: Link| (format!("link {}", link.name), Link::row(link.ifindex));
+        Ok(links.into_iter().map(thing).collect())
     }
 }
 
-/// Adds what a step did to the report; true if nothing of its kind is left behind.
-fn settle(step: Result<Vec<Undone>, Error>, kind: &'static str, report: &mut Vec<Undone>) -> bool {
-    match step {
-        Ok(done) => {
-            let complete = !done.iter().any(Undone::is_failure);
-            report.extend(done);
-            complete
-        }
-        Err(error) => {
-            report.push(Undone { what: kind.to_owned(), outcome: Outcome::Failed(error) });
-            false
-        }
-    }
-}
+/// Something that we have made: its name and the message that makes it.
+type Made = (String, Row);

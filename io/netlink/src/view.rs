@@ -1,42 +1,32 @@
-use crate::attributes::{Row, attribute, read_u32};
-use crate::deaf::bare_links;
-use crate::message::{Hop, RTAX_MTU};
-use crate::settings::Settings;
+use crate::message::{Hop, mtu, table};
+use crate::row::{Row, read_u32};
+use crate::settings::{LINK_NAMES, PROTOCOL};
 use moorline_addresses::{
     AddressFlags, BareLink, DefaultRoute, HostView, Lifetimes, SpecificRoute, Uplink, UplinkAddress,
 };
-use moorline_types::Prefix;
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
 
 /// All that was read of the interfaces that could be uplinks.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interfaces {
     /// By interface index.
     pub(crate) all: BTreeMap<u32, Uplink>,
-    pub(crate) bare: Vec<BareLink>,
-    pub(crate) specific: BTreeSet<SpecificRoute>,
-    /// See [`HostView::has_moor`].
-    pub(crate) has_moor: bool,
+    /// Those that are uplinks now.
+    pub(crate) view: HostView,
 }
 
 impl Interfaces {
     /// Puts together what the three dumps say.
-    pub(crate) fn read(
-        links: &[Row],
-        addresses: &[Row],
-        routes: &[Row],
-        settings: &Settings,
-    ) -> Self {
-        let mut all: BTreeMap<u32, Uplink> = BTreeMap::new();
-        for row in links {
-            all.extend(read_link(row, settings).map(|uplink| (uplink.ifindex, uplink)));
-        }
+    pub(crate) fn read(links: &[Row], addresses: &[Row], routes: &[Row]) -> Self {
+        let uplinks = links.iter().filter_map(read_link);
+        let mut all: BTreeMap<u32, _> = uplinks.map(|uplink| (uplink.ifindex, uplink)).collect();
         for row in addresses {
             let Some(uplink) = all.get_mut(&row.header_u32(4)) else { continue };
             uplink.addresses.extend(read_uplink_address(row));
         }
         for row in routes {
-            for (ifindex, route) in read_default_routes(row, settings) {
+            for (ifindex, route) in read_default_routes(row) {
                 let Some(uplink) = all.get_mut(&ifindex) else { continue };
                 uplink.default_routes.push(route);
             }
@@ -49,31 +39,20 @@ impl Interfaces {
                 general.or(uplink.default_routes.first()).and_then(|route| route.gateway);
         }
         let bare = bare_links(all.values(), links, addresses);
-        let mut specific = BTreeSet::new();
-        let found = routes.iter().filter_map(|row| read_specific(row, settings));
-        for one in found {
-            specific.insert(one);
-            if specific.len() > MAX_SPECIFIC {
+        let is_moor = |row: &&Row| row.header_u32(8) & IFF_UP != 0 && is_our_link(row);
+        let has_moor = links.iter().filter(is_moor).count() == 2;
+        let mut view = HostView { bare, has_moor, ..HostView::default() };
+        for one in routes.iter().filter_map(read_specific) {
+            view.specific.insert(one);
+            if view.specific.len() > MAX_SPECIFIC {
                 break;
             }
         }
-        let is_moor = |row: &&Row| {
-            let name = row.text(libc::IFLA_IFNAME);
-            row.header_u32(8) & IFF_UP != 0 && name.is_some_and(|name| settings.is_our_link(&name))
-        };
-        let has_moor = links.iter().filter(is_moor).count() == 2;
-        Self { all, bare, specific, has_moor }
-    }
-
-    /// Those that are uplinks now.
-    pub(crate) fn view(&self) -> HostView {
-        let (bare, specific) = (self.bare.clone(), self.specific.clone());
-        let mut view = HostView { bare, specific, has_moor: self.has_moor, ..HostView::default() };
-        for interface in self.all.values().filter(|one| !one.default_routes.is_empty()) {
+        for interface in all.values().filter(|one| !one.default_routes.is_empty()) {
             let kind = if is_uplink(interface) { &mut view.uplinks } else { &mut view.candidates };
             kind.push(interface.clone());
         }
-        view
+        Self { all, view }
     }
 }
 
@@ -83,12 +62,40 @@ pub(crate) fn is_uplink(interface: &Uplink) -> bool {
     !interface.default_routes.is_empty() && interface.addresses.iter().any(is_usable)
 }
 
+/// Picks the bare ones of all interfaces that are up.
+fn bare_links<'a>(
+    interfaces: impl Iterator<Item = &'a Uplink>,
+    links: &[Row],
+    addresses: &[Row],
+) -> Vec<BareLink> {
+    let ports: BTreeSet<u32> = links
+        .iter()
+        .filter(|row| row.attribute(libc::IFLA_MASTER).is_some())
+        .map(|row| row.header_u32(4))
+        .collect();
+    let bare = interfaces.filter(|one| {
+        one.default_routes.is_empty() && one.carrier && !ports.contains(&one.ifindex)
+    });
+    bare.map(|one| BareLink {
+        ifindex: one.ifindex,
+        addresses: one.addresses.clone(),
+        link_locals: addresses
+            .iter()
+            .filter(|row| row.header_u32(4) == one.ifindex)
+            .filter_map(|row| row.address(libc::IFA_ADDRESS))
+            .filter(Ipv6Addr::is_unicast_link_local)
+            .collect(),
+        name: one.name.clone(),
+    })
+    .collect()
+}
+
 /// An interface that is up and neither the loopback nor ours.
-fn read_link(row: &Row, settings: &Settings) -> Option<Uplink> {
+fn read_link(row: &Row) -> Option<Uplink> {
     let flags = row.header_u32(8);
     let name = row.text(libc::IFLA_IFNAME)?;
     let up = flags & IFF_UP != 0 && flags & IFF_LOOPBACK == 0;
-    (up && !settings.is_our_link(&name)).then(|| Uplink {
+    (up && !is_our_link(row)).then(|| Uplink {
         carrier: flags & IFF_LOWER_UP != 0,
         mtu: row.u32(libc::IFLA_MTU).unwrap_or_default(),
         ..Uplink::new(row.header_u32(4), name)
@@ -98,10 +105,7 @@ fn read_link(row: &Row, settings: &Settings) -> Option<Uplink> {
 /// An address of global scope. The kernel counts unique local ones (fc00::/7) among them; as an
 /// uplink has a default route they are taken for what the operator wants to use.
 fn read_uplink_address(row: &Row) -> Option<UplinkAddress> {
-    let (family, prefix_len, scope) = (row.byte(0), row.byte(1), row.byte(3));
-    if i32::from(family) != libc::AF_INET6 || scope != libc::RT_SCOPE_UNIVERSE {
-        return None;
-    }
+    (row.is_ipv6() && row.byte(3) == libc::RT_SCOPE_UNIVERSE).then_some(())?;
     let address = row.address(libc::IFA_LOCAL).or_else(|| row.address(libc::IFA_ADDRESS))?;
     let flags = AddressFlags(row.u32(libc::IFA_FLAGS).unwrap_or_else(|| row.byte(2).into()));
     let cache = row.attribute(libc::IFA_CACHEINFO).unwrap_or_default();
@@ -109,70 +113,65 @@ fn read_uplink_address(row: &Row) -> Option<UplinkAddress> {
         preferred: read_u32(cache).unwrap_or(u32::MAX),
         valid: cache.get(4..).and_then(read_u32).unwrap_or(u32::MAX),
     };
-    Some(UplinkAddress::new(address, prefix_len, flags, lifetimes))
+    Some(UplinkAddress::new(address, row.byte(1), flags, lifetimes))
 }
 
 /// Whether a row is a default route of the main table that is not ours.
-pub(crate) fn is_default_route(row: &Row, settings: &Settings) -> bool {
-    row.byte(1) == 0 && row.byte(7) == libc::RTN_UNICAST && is_in_main_table(row, settings)
+pub(crate) fn is_default_route(row: &Row) -> bool {
+    row.byte(1) == 0 && row.byte(7) == libc::RTN_UNICAST && is_in_main_table(row)
 }
 
 /// Whether a row is a route of the main table that is not ours.
-fn is_in_main_table(row: &Row, settings: &Settings) -> bool {
-    let table = row.u32(libc::RTA_TABLE).unwrap_or_else(|| row.byte(4).into());
-    i32::from(row.byte(0)) == libc::AF_INET6
-        && table == u32::from(libc::RT_TABLE_MAIN)
-        && row.byte(5) != settings.protocol
-        && row.header_u32(8) & RTM_F_CLONED == 0
+fn is_in_main_table(row: &Row) -> bool {
+    row.is_ipv6()
+        && table(row) == u32::from(libc::RT_TABLE_MAIN)
+        && row.byte(5) != PROTOCOL
+        && row.header_u32(8) & libc::RTM_F_CLONED == 0
 }
 
-fn read_specific(row: &Row, settings: &Settings) -> Option<SpecificRoute> {
-    (row.byte(1) > 0 && is_in_main_table(row, settings)).then_some(())?;
-    let is_plain = row.byte(7) == libc::RTN_UNICAST && row.attribute(RTA_ENCAP).is_none();
+fn read_specific(row: &Row) -> Option<SpecificRoute> {
+    (row.byte(1) > 0 && is_in_main_table(row)).then_some(())?;
+    let is_plain = row.byte(7) == libc::RTN_UNICAST && row.attribute(libc::RTA_ENCAP).is_none();
     let ifindex = row.u32(libc::RTA_OIF).filter(|_| is_plain);
     Some(SpecificRoute {
-        destination: Prefix::new(row.address(libc::RTA_DST)?, row.byte(1)),
-        source: row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2))),
+        destination: row.prefix(libc::RTA_DST, 1)?,
+        source: row.prefix(libc::RTA_SRC, 2),
         metric: row.u32(libc::RTA_PRIORITY).unwrap_or_default(),
         way: ifindex.map(|ifindex| (ifindex, row.address(libc::RTA_GATEWAY))),
-        mtu: read_mtu(row),
+        mtu: mtu(row),
     })
 }
 
 /// The default routes in a row of the main table, each with its interface: more than one if multipath.
-pub(crate) fn read_default_routes(row: &Row, settings: &Settings) -> Vec<(u32, DefaultRoute)> {
-    if !is_default_route(row, settings) {
+pub(crate) fn read_default_routes(row: &Row) -> Vec<(u32, DefaultRoute)> {
+    if !is_default_route(row) {
         return Vec::new();
     }
     let metric = row.u32(libc::RTA_PRIORITY).unwrap_or_default();
-    let source = row.address(libc::RTA_SRC).map(|from| Prefix::new(from, row.byte(2)));
     let route = |gateway| DefaultRoute {
-        source,
-        preference: match row.u8(RTA_PREF) {
+        source: row.prefix(libc::RTA_SRC, 2),
+        preference: match row.u8(libc::RTA_PREF) {
             Some(1) => 0,
             Some(3) => 2,
             _ => 1,
         },
         preferred_source: row.address(libc::RTA_PREFSRC),
-        mtu: read_mtu(row),
+        mtu: mtu(row),
         ..DefaultRoute::new(metric, gateway)
     };
     Hop::read_all(row).into_iter().map(|hop| (hop.ifindex, route(hop.gateway))).collect()
 }
 
-pub(crate) fn read_mtu(row: &Row) -> Option<u32> {
-    attribute(row.attribute(libc::RTA_METRICS)?, RTAX_MTU).and_then(read_u32)
+/// Whether a link has the name of one of ours.
+pub(crate) fn is_our_link(row: &Row) -> bool {
+    row.text(libc::IFLA_IFNAME).is_some_and(|name| LINK_NAMES.contains(&name.as_str()))
 }
 
 /// Routes of the main table that are known. A host with more is a router.
-pub const MAX_SPECIFIC: usize = 256;
-/// A route that puts its packets into others: a tunnel.
-pub(crate) const RTA_ENCAP: u16 = 22;
-const RTA_PREF: u16 = 20;
-const IFF_UP: u32 = libc::IFF_UP.cast_unsigned();
+pub(crate) const MAX_SPECIFIC: usize = 256;
+pub(crate) const IFF_UP: u32 = libc::IFF_UP.cast_unsigned();
 const IFF_LOOPBACK: u32 = libc::IFF_LOOPBACK.cast_unsigned();
-const IFF_LOWER_UP: u32 = 1 << 16;
-const RTM_F_CLONED: u32 = 0x200;
+const IFF_LOWER_UP: u32 = libc::IFF_LOWER_UP.cast_unsigned();
 
 #[cfg(test)]
 pub(crate) mod tests;

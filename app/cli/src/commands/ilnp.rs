@@ -93,7 +93,7 @@ async fn own_records(
     args: &IlnpRecordsArgs,
     told: Option<&[IlnpLocator]>,
 ) -> anyhow::Result<NodeRecords> {
-    let look = moorline_netlink::look(moorline_netlink::Settings::default()).await;
+    let look = moorline_netlink::look().await;
     let mut view = look.context("the kernel's tables")?.view;
     if let Some(told) = told {
         let is_told = |own: &UplinkAddress| preference_of(told, Ilv::of(own.address).l64).is_some();

@@ -5,7 +5,7 @@ use moorline_addresses::{self as host, AddressFlags, HostView, Kind, UplinkAddre
 use moorline_api::{
     AddressInfo, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK, Proof, Uplink,
 };
-use moorline_netlink::Settings;
+use moorline_netlink::MAX_PREFIXES;
 use moorline_types::{Instant, Locator, Ulid};
 
 use super::Addresses;
@@ -122,7 +122,7 @@ impl Addresses {
                  connections may not move there. Remove addresses that are no longer in use (`ip -6 addr`), or set \
                  uplinks = [...].",
                 named.join(", "),
-                Settings::PREFIXES
+                MAX_PREFIXES
             )
         })
     }

@@ -7,7 +7,7 @@ use moorline_addresses::{AddressFlags, BareLink, MovedRoute, Uplink, UplinkAddre
 use moorline_api::{
     Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState, TABLE_FULL, Uplink as ApiUplink,
 };
-use moorline_netlink::{HostRule, Settings, Takes, UNBOUND_PRIORITY};
+use moorline_netlink::{HostRule, MAX_PREFIXES, Takes, UNBOUND_PRIORITY};
 use moorline_types::Prefix;
 
 use crate::facts::{Facts, UplinkFacts};
@@ -253,7 +253,7 @@ fn no_uplink(link: &BareLink) -> Finding {
     ))
 }
 
-const MAX_RULES: usize = Settings::PREFIXES as usize;
+const MAX_RULES: usize = MAX_PREFIXES as usize;
 /// Octets that any IPv6 link takes (RFC 8200 s5).
 const LEAST_MTU: u32 = 1280;
 /// Octets of the payload header (RFC 5533 s5.1).

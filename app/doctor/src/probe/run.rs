@@ -119,7 +119,7 @@ impl Prober {
     fn send(&self, way: &Way, trial: &mut Trial) {
         trial.sent_at = Some(Instant::now());
         for packet in &trial.test.packets {
-            let sent = self.socket.send(packet, way.pair.local, way.pair.peer, way.ifindex);
+            let sent = self.socket.send(packet, way.ifindex);
             if let Err(error) = sent {
                 trial.verdict = Some(Verdict::NotSent { why: why_not_sent(&error) });
                 return;

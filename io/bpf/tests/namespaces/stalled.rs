@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use moorline_bpf::{StalledSocket, StalledSockets};
-use moorline_link::{NoticeSocket, Segment};
+use moorline_link::{Icmp6Sender, Segment};
 use moorline_types::{Ulid, UlidPair};
 
 use crate::net::{Net, address};
@@ -16,7 +16,7 @@ use crate::{can_run, connect};
 struct Host<'a> {
     net: &'a Net,
     sockets: StalledSockets,
-    notices: NoticeSocket,
+    notices: Icmp6Sender,
 }
 
 impl Host<'_> {
@@ -56,7 +56,7 @@ fn ulids() -> UlidPair {
 
 fn host(net: &Net) -> Host<'_> {
     let (sockets, notices) =
-        net.a.run(|| (StalledSockets::open().unwrap(), NoticeSocket::open().unwrap()));
+        net.a.run(|| (StalledSockets::open().unwrap(), Icmp6Sender::open().unwrap()));
     Host { net, sockets, notices }
 }
 

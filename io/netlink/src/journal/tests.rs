@@ -60,7 +60,7 @@ fn what_is_no_journal_is_refused_and_left_alone() {
     for text in ["", "{", "[]", r#"{"version":1}"#] {
         fs::write(&path, text).unwrap();
         let error = Journal::open(&path).unwrap_err();
-        assert!(matches!(error, JournalError::Malformed { .. }), "{text}: {error}");
+        assert!(matches!(error, Error::JournalMalformed { .. }), "{text}: {error}");
         assert_eq!(fs::read_to_string(&path).unwrap(), text);
     }
 }
@@ -72,7 +72,7 @@ fn another_version_is_refused() {
     let mut document = Document::here();
     document.version = VERSION + 1;
     fs::write(&path, serde_json::to_vec(&document).unwrap()).unwrap();
-    assert!(matches!(Journal::open(&path), Err(JournalError::Malformed { .. })));
+    assert!(matches!(Journal::open(&path), Err(Error::JournalMalformed { .. })));
 }
 
 #[test]
@@ -81,6 +81,6 @@ fn what_cannot_be_written_is_not_taken_for_recorded() {
     let blocker = folder.path().join("file");
     fs::write(&blocker, "").unwrap();
     let mut journal = Journal { path: blocker.join("journal.json"), document: Document::here() };
-    assert!(matches!(journal.record(table(5530)), Err(JournalError::Write { .. })));
+    assert!(matches!(journal.record(table(5530)), Err(Error::JournalUnwritable { .. })));
     assert!(journal.changes().is_empty());
 }

@@ -5,11 +5,10 @@ use moorline_addresses::SpecificRoute;
 /// The rules and tables of a host, changed as the kernel would by each plan.
 #[derive(Default)]
 struct Kernel {
-    settings: Settings,
     rules: BTreeSet<Rule>,
     routes: BTreeSet<Route>,
     held: Vec<Ipv6Addr>,
-    following: Option<Following>,
+    left: Option<BTreeSet<Prefix>>,
     specific: BTreeSet<SpecificRoute>,
     in_use: BTreeSet<Ipv6Addr>,
 }
@@ -22,9 +21,7 @@ impl Kernel {
         view.leave_alone(|name| name != OTHERS);
         let rules: Vec<Rule> = self.rules.iter().cloned().collect();
         let routes: Vec<Route> = self.routes.iter().cloned().collect();
-        let following = self.following.as_ref().unwrap_or(&Following::Daemon);
-        let is_held = |one: Prefix| self.held.iter().any(|address| one.contains(*address));
-        plan(&self.settings, &view, following, &rules, &routes, &is_held)
+        plan(&view, self.left.as_ref(), &rules, &routes, &self.held)
     }
 
     fn apply(&mut self, uplinks: &[Uplink]) -> Plan {
@@ -83,7 +80,7 @@ fn each_prefix_has_a_rule_after_those_for_all_and_a_table() {
             "rule 5534: from all nop",
             "rule 5540: from 2001:db8:1::/64 lookup 5540",
             "rule 5541: from 2001:db8:2::/64 lookup 5541",
-            "rule 32765: from all not ipproto 6 lookup 5532",
+            "rule 32765: not from all ipproto 6 lookup 5532",
         ]
     );
     assert_eq!(
@@ -156,13 +153,13 @@ fn while_nobody_follows_the_main_table_has_what_it_can_serve_and_no_table_has_a_
     kernel.apply(&both);
     let before = (kernel.rules.clone(), kernel.routes.clone());
     let gateway = both[1].default_routes[0].gateway;
-    kernel.following = Some(Following::Nobody { left: [prefix("2001:db8:1::/64")].into() });
+    kernel.left = Some([prefix("2001:db8:1::/64")].into());
     let plan = kernel.apply(&both);
     assert_eq!((plan.delete_rules.len(), plan.delete_routes.len()), (1, 3), "{plan:?}");
     assert_eq!(kernel.table_of("2001:db8:1::/64"), None);
     let targets: Vec<_> = kernel.routes.iter().map(|route| route.target.clone()).collect();
     assert_eq!(targets, [Target::Device { ifindex: 4, gateway }]);
-    kernel.following = None;
+    kernel.left = None;
     kernel.apply(&both);
     assert_eq!((kernel.rules, kernel.routes), before);
 }
@@ -217,6 +214,7 @@ fn rules_and_routes_of_others_are_not_in_the_plan() {
     let mut kernel = Kernel::default();
     let theirs = Rule {
         carries: None,
+        is_inverted: false,
         port: None,
         priority: 5541,
         from: Some(prefix("2001:db8:6::/64")),
@@ -227,25 +225,6 @@ fn rules_and_routes_of_others_are_not_in_the_plan() {
     kernel.rules.insert(theirs.clone());
     kernel.apply(&[uplink(3, &["2001:db8:1::1/64"])]);
     assert!(kernel.rules.contains(&theirs));
-}
-
-#[test]
-fn routes_of_moved_pairs_stay() {
-    let mut kernel = Kernel::default();
-    let moved = Route {
-        table: 5530,
-        destination: prefix("2001:db8:9::9/128"),
-        source: Some(prefix("2001:db8:1::1/128")),
-        metric: Route::METRIC,
-        target: Target::Device { ifindex: 9, gateway: None },
-        preferred_source: None,
-        expires: None,
-        mtu: Some(1492),
-        protocol: 139,
-    };
-    kernel.routes.insert(moved.clone());
-    kernel.apply(&[]);
-    assert!(kernel.routes.contains(&moved));
 }
 
 fn numbered(numbers: std::ops::Range<u16>) -> Vec<String> {

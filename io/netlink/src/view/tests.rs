@@ -1,4 +1,5 @@
 use super::*;
+use moorline_types::Prefix;
 
 pub(crate) fn prefix(text: &str) -> Prefix {
     let (address, length) = text.split_once('/').unwrap();

@@ -1,4 +1,4 @@
-use crate::harness::{Host, address, index, ip, on_host};
+use crate::harness::{Host, add_address, address, index, ip, on_host};
 use moorline_addresses::Lifetimes;
 use moorline_netlink::{AddressSpec, Error, Netlink};
 use moorline_types::Ulid;
@@ -76,7 +76,10 @@ fn a_link_of_someone_else_is_not_touched() {
         let before = ip("-d link show");
         let error = netlink.ensure_moor().await.unwrap_err();
         assert!(matches!(error, Error::Conflict(_)), "{error}");
-        assert!(error.to_string().contains("link-names"), "{error}");
+        assert!(
+            error.to_string().contains("link moor1") && error.to_string().contains("rename"),
+            "{error}"
+        );
         assert_eq!(ip("-d link show"), before);
         assert!(!host.has_journal());
     });
@@ -198,7 +201,7 @@ fn an_address_of_the_host_is_neither_changed_nor_removed() {
         let ifindex = index(&netlink.view().await.unwrap(), "up1");
         let before = ip("-6 addr");
         let theirs = address("2001:db8:1::1");
-        assert!(!netlink.add_address(ifindex, theirs, 64).await.unwrap());
+        assert!(!add_address(&netlink, ifindex, theirs, 64).await.unwrap());
         assert!(!netlink.remove_address(ifindex, theirs, 64).await.unwrap());
         assert_eq!(ip("-6 addr"), before);
     });
@@ -211,7 +214,7 @@ fn an_address_that_somebody_else_has_set_anew_is_no_longer_ours() {
         let netlink = host.netlink();
         let ifindex = index(&netlink.view().await.unwrap(), "up1");
         let theirs = address("2001:db8:1::77");
-        assert!(netlink.add_address(ifindex, theirs, 128).await.unwrap());
+        assert!(add_address(&netlink, ifindex, theirs, 128).await.unwrap());
         ip("-6 addr replace 2001:db8:1::77/128 dev up1 valid_lft 600 preferred_lft 300");
         assert!(!netlink.remove_address(ifindex, theirs, 128).await.unwrap());
         assert!(ip("-6 addr show dev up1").contains("2001:db8:1::77/128"));
@@ -223,7 +226,7 @@ fn an_address_that_somebody_else_has_set_anew_is_no_longer_ours() {
 fn an_address_that_could_not_be_set_is_not_recorded_as_ours() {
     on_host(async |host: Host| {
         let netlink = host.netlink();
-        netlink.add_address(4_000, address("2001:db8::1"), 128).await.unwrap_err();
+        add_address(&netlink, 4_000, address("2001:db8::1"), 128).await.unwrap_err();
         assert_eq!(netlink.made_hosts(), []);
         assert!(!host.has_journal());
     });
@@ -233,35 +236,9 @@ fn an_address_that_could_not_be_set_is_not_recorded_as_ours() {
 fn a_refused_change_says_what_and_why() {
     on_host(async |host: Host| {
         let netlink = host.netlink();
-        let error = netlink.add_address(4_000, address("2001:db8::1"), 64).await.unwrap_err();
+        let error = add_address(&netlink, 4_000, address("2001:db8::1"), 64).await.unwrap_err();
         assert!(error.to_string().contains("2001:db8::1 on interface 4000"), "{error}");
         let error = netlink.keep_ulid(Ulid(address("2001:db8::1"))).await.unwrap_err();
         assert!(matches!(error, Error::NoMoorLink(_)), "{error}");
-    });
-}
-
-#[test]
-fn rules_tables_and_links_of_others_are_conflicts() {
-    on_host(async |host: Host| {
-        let netlink = host.netlink();
-        assert_eq!(netlink.conflicts().await.unwrap(), []);
-        netlink.ensure_moor().await.unwrap();
-        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
-        assert_eq!(netlink.conflicts().await.unwrap(), [], "ours are none");
-
-        ip("-6 rule add pref 5541 from 2001:db8:6::/64 lookup 9");
-        ip("-6 route add 2001:db8:6::/64 dev up1 table 5530");
-        ip("-6 route add 2001:db8:6::/64 dev up1 table 5550");
-        let found = netlink.conflicts().await.unwrap();
-        let told: Vec<(&str, &str)> =
-            found.iter().map(|one| (one.what.as_str(), one.key)).collect();
-        assert_eq!(
-            told,
-            [
-                ("rule 5541: from 2001:db8:6::/64 lookup 9", "netlink.rule-base"),
-                ("route to 2001:db8:6::/64 in table 5530", "netlink.moved-table"),
-                ("route to 2001:db8:6::/64 in table 5550", "netlink.prefix-table"),
-            ]
-        );
     });
 }

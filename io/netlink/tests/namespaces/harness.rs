@@ -1,5 +1,6 @@
-use moorline_addresses::HostView;
-use moorline_netlink::{Journal, Monitor, Netlink, Notice, Settings};
+use moorline_addresses::{HostView, MovedRoute};
+use moorline_netlink::{AddressSpec, Error, Journal, Monitor, Netlink, Notice};
+use moorline_types::UlidPair;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::future::Future;
 use std::net::Ipv6Addr;
@@ -50,7 +51,7 @@ impl Host {
     /// A handle with the journal of this host, as a daemon that starts has it.
     pub(crate) fn netlink(&self) -> Netlink {
         let journal = Journal::open(self.folder.path().join("journal.json")).unwrap();
-        Netlink::connect(Settings::default(), journal).unwrap()
+        Netlink::connect(journal).unwrap()
     }
 
     /// A journal with these changes, as an earlier version left it.
@@ -83,6 +84,22 @@ fn settle() {
         thread::sleep(Duration::from_millis(10));
     }
     panic!("addresses stay tentative");
+}
+
+/// Sends the packets of a moved ULID pair to `moor0`.
+pub(crate) async fn add_moved(netlink: &Netlink, ulids: UlidPair, path_mtu: u32) {
+    let moved = MovedRoute { ulids, path_mtu, is_tcp_bare: false, direct: None, own: None };
+    netlink.add_all_moved(&[moved]).await.unwrap();
+}
+
+/// Puts an address on an interface, as [`AddressSpec::new`] has it.
+pub(crate) async fn add_address(
+    netlink: &Netlink,
+    ifindex: u32,
+    address: Ipv6Addr,
+    prefix_len: u8,
+) -> Result<bool, Error> {
+    netlink.add_address_with(ifindex, AddressSpec::new(address, prefix_len)).await
 }
 
 /// Runs `ip` in the namespace of this thread.
@@ -150,6 +167,6 @@ pub(crate) fn index(view: &HostView, name: &str) -> u32 {
 
 /// The next notice; a test that waits in vain fails instead of hanging.
 pub(crate) async fn next(monitor: &mut Monitor) -> Notice {
-    let next = tokio::time::timeout(Duration::from_secs(20), monitor.next());
+    let next = tokio::time::timeout(Duration::from_secs(20), monitor.notices.recv());
     next.await.expect("a notice in time").expect("a monitor that goes on")
 }

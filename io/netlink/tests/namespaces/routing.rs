@@ -1,8 +1,7 @@
-use crate::harness::{Host, address, ip, on_host, route_device, sent};
+use crate::harness::{Host, add_moved, address, ip, on_host, route_device, sent};
 use moorline_addresses::{FoundRoute, MovedRoute, NextHop};
 use moorline_netlink::{Netlink, UnboundPeer};
 use moorline_types::{Ulid, UlidPair};
-use std::collections::BTreeSet;
 use std::net::UdpSocket;
 
 const FAR: &str = "2001:db8:9::9";
@@ -217,6 +216,20 @@ fn ensuring_twice_changes_nothing() {
     });
 }
 
+#[test]
+fn routes_of_moved_pairs_stay_when_rules_change() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1400).await;
+        let moved = ip("-6 route show table 5530");
+        assert!(netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap().is_changed);
+        ip("-6 addr del 2001:db8:2::1/64 dev up2");
+        assert!(netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap().is_changed);
+        assert_eq!(ip("-6 route show table 5530"), moved);
+    });
+}
+
 /// The link that the packets of a connected socket take, by the links' counters: the kernel sends a
 /// few of its own (multicast listener reports), but not as many.
 fn device(socket: &UdpSocket) -> &'static str {
@@ -250,11 +263,11 @@ fn a_connected_socket_follows_its_pair_to_moor0_and_back_at_once() {
         assert_eq!((device(&socket), device(&other)), ("up1", "up1"));
         assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1500);
 
-        netlink.add_moved(pair("2001:db8:1::1", FAR), 1400).await.unwrap();
+        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1400).await;
         assert_eq!((device(&socket), device(&other)), ("moor0", "up1"));
         assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1392);
 
-        netlink.add_moved(pair("2001:db8:1::1", FAR), 1280).await.unwrap();
+        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1280).await;
         assert_eq!(device(&socket), "moor0");
         assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1272);
 
@@ -423,7 +436,7 @@ fn sockets_without_an_address_leave_room_for_one_peer_and_go_where_they_went() {
         ip("-6 rule del priority 20000");
         // The owner of unbound routes removes those to peers that another route leads to.
         ip("-6 route add 2001:db8:9::/48 via fe80::2 dev up2");
-        netlink.remove_unbound(&BTreeSet::from([ulids.peer])).await.unwrap();
+        netlink.remove_unbound(|peer| *peer == ulids.peer).await.unwrap();
         assert_eq!(set_unbound(&netlink, ulids).await, []);
         assert!(!route(&udp).contains("mtu"), "{}", route(&udp));
         ip("-6 route del 2001:db8:9::/48");
@@ -432,13 +445,13 @@ fn sockets_without_an_address_leave_room_for_one_peer_and_go_where_they_went() {
         ip("link set up1 down");
         assert!(route(&udp).contains("dev up2"), "{}", route(&udp));
 
-        netlink.remove_unbound(&BTreeSet::from([ulids.peer])).await.unwrap();
+        netlink.remove_unbound(|peer| *peer == ulids.peer).await.unwrap();
         let table = || ip("-6 route show table 5532");
         assert_eq!(table(), "");
         set_unbound(&netlink, ulids).await;
         assert_eq!(table().lines().count(), 1);
         assert!(table().contains("expires"), "{}", table());
-        netlink.remove_all_unbound().await.unwrap();
+        netlink.remove_unbound(|_| true).await.unwrap();
         assert_eq!(table(), "");
     });
 }
@@ -475,14 +488,14 @@ fn an_unbound_route_takes_no_more_than_the_host_says_of_the_way() {
         let ulids = pair("2001:db8:1::1", FAR);
         let set = async || set_unbound(&netlink, ulids).await;
         assert_eq!(set().await, [], "the kernel knows of no other MTU");
-        netlink.add_moved(ulids, 1400).await.unwrap();
+        add_moved(&netlink, ulids, 1400).await;
         ip("-6 route replace default via fe80::1 dev up1 metric 1021 mtu 1350");
         assert_eq!(set().await, [(ulids.peer, 1350)]);
         // What a router says of the link.
         std::fs::write("/proc/sys/net/ipv6/conf/up1/mtu", "1320").unwrap();
         assert_eq!(set().await, [(ulids.peer, 1320)]);
 
-        netlink.remove_all_unbound().await.unwrap();
+        netlink.remove_unbound(|_| true).await.unwrap();
         // Unbound routes copy default routes alone: neither another route nor a rule of others.
         ip("-6 route add 2001:db8:9::/48 via fe80::2 dev up2");
         assert_eq!(set().await, []);
@@ -516,7 +529,7 @@ fn an_unbound_route_spreads_flows_as_the_multipath_route_of_the_host_does() {
         let before = ways();
         let by = |device| before.iter().filter(|way| **way == (device, false)).count();
         assert!(by("up1") > by("up2") && by("up2") > 0, "{before:?}");
-        netlink.add_moved(ulids, 1400).await.unwrap();
+        add_moved(&netlink, ulids, 1400).await;
         // The second time the kernel's choice is the unbound route itself.
         for _ in 0..2 {
             assert_eq!(set().await, [(ulids.peer, 1392)]);
@@ -527,20 +540,20 @@ fn an_unbound_route_spreads_flows_as_the_multipath_route_of_the_host_does() {
         let peers: Vec<_> = (1..20).map(|n| format!("2001:db8:9::{n:x}")).collect();
         for peer in &peers {
             let ulids = pair("2001:db8:1::1", peer);
-            netlink.add_moved(ulids, 1400).await.unwrap();
+            add_moved(&netlink, ulids, 1400).await;
             assert_eq!(set_unbound(&netlink, ulids).await, [(ulids.peer, 1392)], "{peer}");
         }
         ip("link set up1 down");
         assert!(ways().iter().all(|way| *way == ("up2", true)), "{:?}", ways());
-        netlink.remove_all_unbound().await.unwrap();
+        netlink.remove_unbound(|_| true).await.unwrap();
         for _ in 0..2 {
             assert_eq!(set().await, [(ulids.peer, 1392)], "one next hop is dead");
         }
         assert!(ways().iter().all(|way| *way == ("up2", true)), "{:?}", ways());
-        netlink.remove_unbound(&BTreeSet::from([ulids.peer])).await.unwrap();
+        netlink.remove_unbound(|peer| *peer == ulids.peer).await.unwrap();
         assert_eq!(ip("-6 route show table 5532"), "");
         set().await;
-        netlink.remove_all_unbound().await.unwrap();
+        netlink.remove_unbound(|_| true).await.unwrap();
         assert_eq!(ip("-6 route show table 5532"), "");
     });
 }
@@ -583,7 +596,7 @@ fn a_specific_route_of_the_host_does_not_keep_a_moved_pair() {
         let socket = UdpSocket::bind("[2001:db8:1::1]:0").unwrap();
         socket.connect((FAR, 9)).unwrap();
         assert_eq!(device(&socket), "up2");
-        netlink.add_moved(pair("2001:db8:1::1", FAR), 1500).await.unwrap();
+        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1500).await;
         assert_eq!(device(&socket), "moor0");
     });
 }
@@ -594,7 +607,7 @@ fn what_has_to_leave_by_an_uplink_does_not_go_to_moor0_again() {
         let netlink = host.netlink();
         netlink.ensure_moor().await.unwrap();
         netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
-        netlink.add_moved(pair("2001:db8:1::1", FAR), 1400).await.unwrap();
+        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1400).await;
         assert_eq!(route_device(FAR, "2001:db8:1::1"), "moor0");
         // The lookup that `bpf_redirect_neigh` makes.
         let redirected = || ip(&format!("-6 route get {FAR} from 2001:db8:1::1 oif up1"));

@@ -1,6 +1,7 @@
-use crate::harness::{Host, address, assert_state, index, ip, on_host, state};
-use moorline_netlink::{AddressSpec, Journal, Netlink, Settings, Undone};
+use crate::harness::{Host, add_moved, address, assert_state, index, ip, on_host, state};
+use moorline_netlink::{AddressSpec, Netlink, Undone};
 use moorline_types::{Ulid, UlidPair};
+use serde_json::json;
 
 /// Every kind of change there is.
 async fn change_everything(netlink: &Netlink) {
@@ -9,7 +10,7 @@ async fn change_everything(netlink: &Netlink) {
     netlink.ensure_rules(&view).await.unwrap();
     let ulid = Ulid(address("2001:db8:1::1"));
     let pair = UlidPair::new(ulid, Ulid(address("2001:db8:9::9")));
-    netlink.add_moved(pair, 1500).await.unwrap();
+    add_moved(netlink, pair, 1500).await;
     netlink.keep_ulid(ulid).await.unwrap();
     for (name, own) in [("up1", "2001:db8:1::77"), ("up2", "2001:db8:2::77")] {
         let spec = AddressSpec { detect_duplicates: false, ..AddressSpec::new(address(own), 64) };
@@ -77,23 +78,26 @@ fn without_the_journal_the_marks_are_enough() {
 }
 
 #[test]
-fn with_other_numbers_configured_since_the_journal_still_finds_all() {
+fn what_a_version_with_other_numbers_has_made_the_journal_still_finds() {
     on_host(async |host: Host| {
         let before = state();
-        let netlink = host.netlink();
-        change_everything(&netlink).await;
-        drop(netlink);
-        let journal = Journal::open(host.folder.path().join("journal.json")).unwrap();
-        let settings = Settings {
-            protocol: 200,
-            rule_base: 100,
-            moved_table: 1000,
-            prefix_table: 2000,
-            link_names: ["a0".into(), "a1".into()],
-            ..Settings::default()
-        };
-        let netlink = Netlink::connect(settings, journal).unwrap();
-        assert_clean(&netlink.undo_all().await);
+        ip("link add a0 type veth peer name a1");
+        ip("-6 rule add priority 103 lookup 1000 protocol 200");
+        ip("-6 rule add priority 111 from 2001:db8:2::/64 lookup 2001 protocol 200");
+        ip("-6 route add default via fe80::2 dev up2 table 2001 proto 200");
+        ip("-6 route add unreachable 2001:db8:9::9 from 2001:db8:1::1 table 1000 proto 200");
+        ip("-6 addr add 2001:db8:2::77/128 dev up2 nodad");
+        let ifindex = index(&host.netlink().view().await.unwrap(), "up2");
+        host.write_journal(&[
+            json!({ "kind": "link", "name": "a0", "peer": "a1" }),
+            json!({ "kind": "rules", "base": 100, "protocol": 200 }),
+            json!({ "kind": "table", "table": 1000, "protocol": 200 }),
+            json!({ "kind": "table", "table": 2001, "protocol": 200 }),
+            json!({ "kind": "address", "ifindex": ifindex, "address": "2001:db8:2::77", "prefix_len": 128 }),
+        ]);
+        let report = host.netlink().undo_all().await;
+        assert_clean(&report);
+        assert!(report.len() >= 7, "{report:?}");
         assert_state(&before);
         assert!(!host.has_journal());
     });

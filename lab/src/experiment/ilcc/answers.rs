@@ -2,7 +2,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_link::FrameReceiver;
+use moorline_link::FrameSocket;
 
 use crate::hop::ETHERNET_LEN;
 use crate::load::ECHO_PORT;
@@ -11,7 +11,7 @@ use crate::netns::{Namespace, Worker};
 /// Counts what the echo service sends back, at the source.
 pub(super) fn count(source: &Namespace, interface: &str) -> anyhow::Result<Worker<u64>> {
     let receiver = source.enter(|| {
-        FrameReceiver::open(interface, u16::MAX)
+        FrameSocket::receiver(interface, u16::MAX)
             .with_context(|| format!("packet socket at {interface}"))
     })?;
     source.work("answers", move |stop| {

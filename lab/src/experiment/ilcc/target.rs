@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use moorline_link::FrameReceiver;
+use moorline_link::FrameSocket;
 use moorline_types::Ilv;
 use rustix::time::{ClockId, clock_gettime};
 
@@ -61,7 +61,7 @@ pub(super) fn start(
     room: usize,
 ) -> anyhow::Result<Worker<Seen>> {
     let receiver = namespace.enter(|| {
-        FrameReceiver::open(&hop.interface, RING)
+        FrameSocket::receiver(&hop.interface, RING)
             .with_context(|| format!("packet socket at {}", hop.interface))
     })?;
     namespace.work("target", move |stop| {
@@ -72,7 +72,7 @@ pub(super) fn start(
 
 struct Work {
     host: Host,
-    receiver: FrameReceiver,
+    receiver: FrameSocket,
     hop: Hop,
     seen: Seen,
     /// Packets of this second.

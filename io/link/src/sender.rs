@@ -1,0 +1,301 @@
+use std::io;
+use std::net::Ipv6Addr;
+use std::os::fd::{AsRawFd as _, OwnedFd};
+
+use moorline_types::LocatorPair;
+
+use crate::icmp6::{
+    NEXT_HEADER_AT, PACKET_TOO_BIG, PARAMETER_PROBLEM, QUOTE, TCP, UNRECOGNIZED_NEXT_HEADER,
+};
+use crate::socket::{ICMPV6, IPV6_HEADER, SHIM6, pass_only, raw_socket, send, set_option};
+
+/// Sends messages of ICMPv6: notices to TCP sockets of this host, refusals to peers, introductions and solicitations to
+/// routers. The kernel puts the checksums in.
+///
+/// A notice tells TCP sockets of this host that their segments got lost on the way, not in congestion (RFC 6069). It is a
+/// Destination Unreachable or Packet Too Big from an address of ours to itself. The kernel refuses the
+/// source if it is not ours, so that a notice is delivered here or nowhere; nothing from the network has a
+/// part in it.
+#[derive(Debug)]
+pub struct Icmp6Sender(OwnedFd);
+
+/// A TCP segment that was sent, as far as a notice quotes it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Segment {
+    /// Our address.
+    pub source: Ipv6Addr,
+    /// The peer's.
+    pub destination: Ipv6Addr,
+    /// Our port.
+    pub source_port: u16,
+    /// The peer's.
+    pub destination_port: u16,
+    /// Of its first octet.
+    pub sequence: u32,
+}
+
+/// What a router is to know.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Introduction {
+    /// The interface.
+    pub ifindex: u32,
+    /// The router.
+    pub router: Ipv6Addr,
+    /// Our address.
+    pub address: Ipv6Addr,
+    /// Whether duplicate address detection still runs for it (RFC 4429).
+    pub is_optimistic: bool,
+}
+
+impl Icmp6Sender {
+    /// Opens it.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW, or without IPv6.
+    pub fn open() -> io::Result<Self> {
+        let socket = raw_socket(ICMPV6)?;
+        // RFC 4861 s6.1.1 and s7.1: anything less may come from another link. TCP sockets with IPV6_MINHOPCOUNT take
+        // errors only from so near.
+        for option in [libc::IPV6_UNICAST_HOPS, libc::IPV6_MULTICAST_HOPS] {
+            set_option(&socket, libc::IPPROTO_IPV6, option, &libc::c_int::from(u8::MAX))?;
+        }
+        // It only sends; what comes in is not even queued.
+        pass_only(&socket, &[])?;
+        Ok(Self(socket))
+    }
+
+    /// Takes back one doubling of the segment's retransmission timer, if the socket has not been acknowledged
+    /// anything meanwhile; if the shorter timer has run out, it sends again before this returns.
+    ///
+    /// # Errors
+    /// Those of sendmsg(2): the source is not ours any more, a firewall, buffer full.
+    pub fn unreachable(&self, segment: &Segment) -> io::Result<()> {
+        let message = notice([DESTINATION_UNREACHABLE, NO_ROUTE], 0, segment);
+        send(&self.0, &message, segment.source, segment.source, 0)
+    }
+
+    /// Tells that nothing above `mtu` octets fits any more: the socket sends again, before this returns, all that
+    /// it has not been acknowledged in segments that are too long (RFC 8201 s5.4). Without effect if its
+    /// segments fit.
+    ///
+    /// # Errors
+    /// As [`Self::unreachable`].
+    pub fn too_big(&self, segment: &Segment, mtu: u32) -> io::Result<()> {
+        let message = notice([PACKET_TOO_BIG, 0], mtu, segment);
+        send(&self.0, &message, segment.source, segment.source, 0)
+    }
+
+    /// Says to a peer what the kernel of a host without Shim6 says, for a host that is about to be one. Answers a packet that
+    /// has this Shim6 header: it has come, or would come, from `locators.peer` to `locators.local`. Goes out of an
+    /// interface, or whichever the route says for 0.
+    ///
+    /// # Errors
+    /// Those of sendmsg(2): the source is none of our addresses, no route, buffer full.
+    pub fn refuse(
+        &self,
+        header: &[u8; SHIM6_HEADER],
+        locators: LocatorPair,
+        ifindex: u32,
+    ) -> io::Result<()> {
+        let message = refusal(header, locators);
+        send(&self.0, &message, locators.local.0, locators.peer.0, ifindex)
+    }
+
+    /// Makes an address of ours known to a router before it has packets for it: Neighbor Discovery the other way round
+    /// (RFC 9131). The router finds our link-layer address beside ours of IPv6, and keeps it; should we not know that of the
+    /// router, the kernel asks for it by the way. `link_name` is the name of the interface.
+    ///
+    /// A Neighbor Solicitation does so at every router (RFC 4861 s7.2.3). One from an optimistic address is forbidden, so
+    /// that is advertised instead, which routers have to be willing to learn from.
+    ///
+    /// # Errors
+    /// Those of sendmsg(2): the address is not ours, or tentative; the router is not on the link; buffer full.
+    pub fn introduce(&self, what: &Introduction, link_name: &str) -> io::Result<()> {
+        // Nobody asks for addresses on links that have none.
+        let Some(link) = link_address(&self.0, link_name)? else { return Ok(()) };
+        let (message, to) = introduction(what, link);
+        send(&self.0, &message, what.address, to, what.ifindex)
+    }
+
+    /// Asks the routers on a link to advertise, from its link-local address.
+    ///
+    /// # Errors
+    /// Those of sendmsg(2): there is no such address yet, no carrier.
+    pub fn solicit(&self, ifindex: u32) -> io::Result<()> {
+        // Without options: the answer goes to all nodes, or asks for our link address first (RFC 4861 s4.1).
+        let message = [ROUTER_SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
+        send(&self.0, &message, Ipv6Addr::UNSPECIFIED, ALL_ROUTERS, ifindex)
+    }
+}
+
+/// An ICMPv6 error (RFC 4443 s3) that quotes a packet: type and code, the word that goes with them, the header of the packet,
+/// and what follows it.
+fn error<const LEN: usize>(
+    kind: [u8; 2],
+    word: u32,
+    [source, destination]: [Ipv6Addr; 2],
+    next_header: u8,
+    quoted: &[u8],
+) -> [u8; LEN] {
+    let mut message = [0; LEN];
+    message[..2].copy_from_slice(&kind);
+    message[4..QUOTE].copy_from_slice(&word.to_be_bytes());
+    let (ip, behind) = message[QUOTE..].split_at_mut(IPV6_HEADER);
+    ip[0] = 6 << 4;
+    ip[5] = quoted.len().to_le_bytes()[0];
+    ip[6] = next_header;
+    ip[7] = HOPS;
+    ip[8..24].copy_from_slice(&source.octets());
+    ip[24..40].copy_from_slice(&destination.octets());
+    behind.copy_from_slice(quoted);
+    message
+}
+
+fn notice(kind: [u8; 2], word: u32, segment: &Segment) -> [u8; QUOTE + IPV6_HEADER + TCP_HEADER] {
+    let mut tcp = [0; TCP_HEADER];
+    tcp[0..2].copy_from_slice(&segment.source_port.to_be_bytes());
+    tcp[2..4].copy_from_slice(&segment.destination_port.to_be_bytes());
+    tcp[4..8].copy_from_slice(&segment.sequence.to_be_bytes());
+    // Connection tracking looks at a header that is whole: its length in units of four octets, and a flag.
+    tcp[12] = 5 << 4;
+    tcp[13] = ACK;
+    error(kind, word, [segment.source, segment.destination], TCP, &tcp)
+}
+
+fn refusal(
+    header: &[u8; SHIM6_HEADER],
+    locators: LocatorPair,
+) -> [u8; QUOTE + IPV6_HEADER + SHIM6_HEADER] {
+    let kind = [PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER];
+    error(kind, NEXT_HEADER_AT, [locators.peer.0, locators.local.0], SHIM6, header)
+}
+
+/// RFC 4861 s4.3 and s4.4, RFC 9131 s4.1.
+fn introduction(what: &Introduction, link: [u8; 6]) -> ([u8; 32], Ipv6Addr) {
+    let (kind, target, option, to) = if what.is_optimistic {
+        (NEIGHBOR_ADVERTISEMENT, what.address, TARGET_LINK_ADDRESS, ALL_ROUTERS)
+    } else {
+        (NEIGHBOR_SOLICITATION, what.router, SOURCE_LINK_ADDRESS, what.router)
+    };
+    let mut message = [0; 32];
+    message[0] = kind;
+    message[8..24].copy_from_slice(&target.octets());
+    // In units of 8 octets.
+    message[24..26].copy_from_slice(&[option, 1]);
+    message[26..].copy_from_slice(&link);
+    (message, to)
+}
+
+/// Of an interface with 48-bit addresses.
+fn link_address(socket: &OwnedFd, name: &str) -> io::Result<Option<[u8; 6]>> {
+    // SAFETY: all zeros is a value of this structure of integers and arrays.
+    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
+    if name.len() >= request.ifr_name.len() {
+        return Err(io::ErrorKind::InvalidInput.into());
+    }
+    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
+        *to = libc::c_char::from_ne_bytes([from]);
+    }
+    // SAFETY: the request is live and of the type that goes with this number.
+    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the kernel has filled in the address, which is of this type whatever the kind of link.
+    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
+    let octets = address.sa_data.first_chunk::<6>();
+    let is_ethernet = address.sa_family == libc::ARPHRD_ETHER;
+    Ok(octets.filter(|_| is_ethernet).map(|octets| octets.map(|octet| octet.to_ne_bytes()[0])))
+}
+
+/// Type of ICMPv6 (RFC 4443 s3.1).
+const DESTINATION_UNREACHABLE: u8 = 1;
+/// Code of Destination Unreachable for no route, one of the two that RFC 6069 s4.1 takes and the one that Linux does.
+const NO_ROUTE: u8 = 0;
+/// Octets of the TCP header without options.
+const TCP_HEADER: usize = 20;
+/// Flag of TCP (RFC 9293 s3.1).
+const ACK: u8 = 0x10;
+/// Octets of a payload header (RFC 5533 s5.2).
+const SHIM6_HEADER: usize = 8;
+/// Hop limit of a quoted packet: any will do.
+const HOPS: u8 = 64;
+/// Types of Neighbor Discovery (RFC 4861 s4).
+const ROUTER_SOLICITATION: u8 = 133;
+const NEIGHBOR_SOLICITATION: u8 = 135;
+const NEIGHBOR_ADVERTISEMENT: u8 = 136;
+const SOURCE_LINK_ADDRESS: u8 = 1;
+const TARGET_LINK_ADDRESS: u8 = 2;
+/// RFC 4291 s2.7.1, link-local scope.
+const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
+
+#[cfg(test)]
+mod tests {
+    use moorline_types::Locator;
+
+    use super::*;
+    use crate::icmp6::Unrecognized;
+
+    #[test]
+    fn the_notice_quotes_the_segment() {
+        let segment = Segment {
+            source: "2001:db8:a::1".parse().expect("address"),
+            destination: "2001:db8:b::2".parse().expect("address"),
+            source_port: 0x1234,
+            destination_port: 443,
+            sequence: 0xdead_beef,
+        };
+        let expected: [&[u8]; 6] = [
+            &[1, 0, 0, 0, 0, 0, 0, 0],
+            &[0x60, 0, 0, 0, 0, 20, 6, 64],
+            &[0x20, 1, 0xd, 0xb8, 0, 0xa, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1],
+            &[0x20, 1, 0xd, 0xb8, 0, 0xb, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2],
+            &[0x12, 0x34, 0x01, 0xbb, 0xde, 0xad, 0xbe, 0xef, 0, 0, 0, 0],
+            &[0x50, 0x10, 0, 0, 0, 0, 0, 0],
+        ];
+        let unreachable = notice([DESTINATION_UNREACHABLE, NO_ROUTE], 0, &segment);
+        assert_eq!(unreachable[..], expected.concat());
+        let too_big = notice([PACKET_TOO_BIG, 0], 1492, &segment);
+        assert_eq!(too_big[..8], [2, 0, 0, 0, 0, 0, 0x05, 0xd4]);
+        assert_eq!(too_big[8..], unreachable[8..]);
+    }
+
+    #[test]
+    fn a_refusal_is_what_a_peer_takes_for_one() {
+        let ours = Locator("2001:db8:b2::1".parse().expect("address"));
+        let theirs = Locator("2001:db8:a2::1".parse().expect("address"));
+        let header = [59, 0, 0xe0, 0xbd, 0x47, 0xf6, 0x09, 0x2d];
+        let message = refusal(&header, LocatorPair::new(ours, theirs));
+        assert_eq!(message[..16], [4, 1, 0, 0, 0, 0, 0, 6, 0x60, 0, 0, 0, 0, 8, 140, 64]);
+        let found = Unrecognized::parse(&message, ours).expect("ours");
+        assert_eq!(found.quoted, header);
+        assert_eq!(found.locators, LocatorPair::new(theirs, ours));
+    }
+
+    const LINK: [u8; 6] = [2, 0x42, 0, 0, 0, 9];
+
+    fn to_router(is_optimistic: bool) -> Introduction {
+        let address = "2001:db8:a2::a".parse().expect("an address");
+        let router = "fe80::1".parse().expect("an address");
+        Introduction { ifindex: 3, router, address, is_optimistic }
+    }
+
+    #[test]
+    fn a_router_is_solicited_from_an_address_that_is_ours_for_sure() {
+        let what = to_router(false);
+        let (message, to) = introduction(&what, LINK);
+        assert_eq!(to, what.router);
+        assert_eq!(message[..8], [135, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(message[8..24], what.router.octets());
+        assert_eq!(message[24..], [1, 1, 2, 0x42, 0, 0, 0, 9]);
+    }
+
+    #[test]
+    fn an_optimistic_address_is_advertised_to_all_routers_and_overrides_nothing() {
+        let what = to_router(true);
+        let (message, to) = introduction(&what, LINK);
+        assert_eq!(to, ALL_ROUTERS);
+        assert_eq!(message[..8], [136, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(message[8..24], what.address.octets());
+        assert_eq!(message[24..], [2, 1, 2, 0x42, 0, 0, 0, 9]);
+    }
+}
