@@ -25,7 +25,7 @@ mod record;
 
 use std::path::{Path, PathBuf};
 
-pub use list::{Level, Requirement, RequirementList};
+pub use list::{Requirement, RequirementList};
 pub use marker::{Marker, Place};
 pub use record::{Entry, Record, Rfc};
 

@@ -29,7 +29,7 @@ pub struct Requirement {
     /// Section and ordinal, as in `7.13-2`.
     pub id: String,
     /// The key word.
-    pub level: Level,
+    pub level: String,
     /// A paraphrase.
     pub says: String,
     /// Why nothing does it, where nothing does.
@@ -38,55 +38,21 @@ pub struct Requirement {
     pub note: Option<String>,
 }
 
-/// Key words of RFC 2119.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-pub enum Level {
-    /// MUST
-    Must,
-    /// MUST NOT
-    #[serde(rename = "MUST NOT")]
-    MustNot,
-    /// SHOULD
-    Should,
-    /// SHOULD NOT
-    #[serde(rename = "SHOULD NOT")]
-    ShouldNot,
-    /// RECOMMENDED
-    Recommended,
-    /// MAY
-    May,
-    /// OPTIONAL
-    Optional,
-}
-
-impl Level {
-    /// The key word as the RFC writes it.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Must => "MUST",
-            Self::MustNot => "MUST NOT",
-            Self::Should => "SHOULD",
-            Self::ShouldNot => "SHOULD NOT",
-            Self::Recommended => "RECOMMENDED",
-            Self::May => "MAY",
-            Self::Optional => "OPTIONAL",
-        }
-    }
-
-    /// Whether conformance hangs on it.
-    #[must_use]
-    pub fn is_must(self) -> bool {
-        matches!(self, Self::Must | Self::MustNot)
-    }
-}
+/// Key words of RFC 2119, as the RFCs write them.
+const LEVELS: [&str; 7] =
+    ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "RECOMMENDED", "MAY", "OPTIONAL"];
 
 impl Requirement {
     /// The section that it stands in.
     #[must_use]
     pub fn section(&self) -> &str {
         self.id.rsplit_once('-').map_or("", |(section, _)| section)
+    }
+
+    /// Whether conformance hangs on it.
+    #[must_use]
+    pub fn is_must(&self) -> bool {
+        self.level.starts_with("MUST")
     }
 }
 
@@ -117,6 +83,8 @@ impl RequirementList {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         for requirement in &self.requirements {
             let section = requirement.section();
+            let level = requirement.level.as_str();
+            ensure!(LEVELS.contains(&level), "{}: {level} is no key word", requirement.id);
             ensure!(self.sections.contains_key(section), "{}: no such section", requirement.id);
             let ordinal = seen.entry(section).or_default();
             *ordinal += 1;
@@ -159,7 +127,7 @@ mod tests {
     fn a_list_that_fits_its_counts_is_taken() {
         let list = RequirementList::parse(LIST).unwrap();
         assert_eq!(list.marker_name(), "rfc9999");
-        assert_eq!(list.requirements[1].level, Level::ShouldNot);
+        assert!(list.requirements[0].is_must() && !list.requirements[1].is_must());
         assert_eq!(list.requirements[1].section(), "1.2");
     }
 
@@ -173,6 +141,12 @@ mod tests {
     fn an_entry_that_nobody_counted_is_an_error() {
         let text = LIST.replace(r#""1.2" = 2"#, "");
         assert_eq!(error(&text), r#"no key words are counted in ["1.2"]"#);
+    }
+
+    #[test]
+    fn a_word_that_is_no_key_word_is_an_error() {
+        let text = LIST.replace("SHOULD NOT", "OUGHT");
+        assert_eq!(error(&text), "1.2-2: OUGHT is no key word");
     }
 
     #[test]

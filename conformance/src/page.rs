@@ -23,20 +23,15 @@ pub(crate) fn render(record: &Record) -> String {
         "\n| RFC | key words | done, with a test | done | reason why not | open |\n|---|--:|--:|--:|--:|--:|\n",
     );
     for rfc in record.rfcs() {
-        let count = Count::of(rfc);
         let list = &rfc.list;
+        let [tested, done, reasoned, open] = counts(rfc);
         line(
             &mut page,
             &format!(
-                "| [{} {}](#rfc-{}) | {} | {} | {} | {} | {} |",
+                "| [{0} {1}](#rfc-{0}) | {2} | {tested} | {done} | {reasoned} | {open} |",
                 list.rfc,
                 list.title,
-                list.rfc,
-                list.requirements.len(),
-                count.tested,
-                count.done,
-                count.reasoned,
-                count.open
+                list.requirements.len()
             ),
         );
     }
@@ -46,30 +41,20 @@ pub(crate) fn render(record: &Record) -> String {
     page
 }
 
-#[derive(Default)]
-struct Count {
-    tested: usize,
-    done: usize,
-    reasoned: usize,
-    open: usize,
-}
-
-impl Count {
-    fn of(rfc: &Rfc) -> Self {
-        let mut count = Self::default();
-        for requirement in &rfc.list.requirements {
-            let entry = rfc.entry(&requirement.id);
-            let column = match entry {
-                _ if requirement.not_done.is_some() => &mut count.reasoned,
-                Some(entry) if entry.code.is_empty() => &mut count.open,
-                Some(entry) if entry.tests.is_empty() => &mut count.done,
-                Some(_) => &mut count.tested,
-                None => &mut count.open,
-            };
-            *column += 1;
-        }
-        count
+/// How many requirements are done and tested, done, not done for a reason, and open.
+fn counts(rfc: &Rfc) -> [usize; 4] {
+    let mut counts = [0; 4];
+    for requirement in &rfc.list.requirements {
+        let column = match rfc.entry(&requirement.id) {
+            _ if requirement.not_done.is_some() => 2,
+            Some(entry) if entry.code.is_empty() => 3,
+            Some(entry) if entry.tests.is_empty() => 1,
+            Some(_) => 0,
+            None => 3,
+        };
+        counts[column] += 1;
     }
+    counts
 }
 
 fn render_rfc(page: &mut String, rfc: &Rfc) {
@@ -92,7 +77,7 @@ fn render_rfc(page: &mut String, rfc: &Rfc) {
         }
         for requirement in requirements {
             let Requirement { id, level, .. } = requirement;
-            line(page, &row(id, level.as_str(), &text(requirement), rfc.entry(id)));
+            line(page, &row(id, level, &text(requirement), rfc.entry(id)));
         }
     }
 }

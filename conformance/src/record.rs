@@ -130,18 +130,14 @@ impl Rfc {
                 _ if requirement.not_done.is_some() => None,
                 (false, false) => Some("code, test or reason"),
                 (false, true) => Some("code"),
-                (true, false) if requirement.level.is_must() => Some("test"),
+                (true, false) if requirement.is_must() => Some("test"),
                 (true, _) => None,
             }
         };
         self.list.requirements.iter().filter_map(move |requirement| {
             let what = missing(requirement)?;
             let Requirement { id, level, says, .. } = requirement;
-            Some(format!(
-                "{}#{id} ({}) has no {what}: {says}",
-                self.list.marker_name(),
-                level.as_str()
-            ))
+            Some(format!("{}#{id} ({level}) has no {what}: {says}", self.list.marker_name()))
         })
     }
 }
