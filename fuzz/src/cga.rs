@@ -6,7 +6,7 @@ use moorline_wire::{CgaParameters, LocatorEntry, LocatorList, VerificationMethod
 
 /// An address and a PDS: what verifies is what the owner of the PDS would have generated, and nothing
 /// else. The set is made from the PDS too, as a fuzzer cannot guess a hash.
-pub fn cga_verify(octets: &[u8]) -> bool {
+pub(crate) fn cga_verify(octets: &[u8]) -> bool {
     let Some((address, pds)) = octets.split_first_chunk::<16>() else { return false };
     let address = Locator::from(*address);
     let is_hba = verify_hba(address, pds).is_ok();

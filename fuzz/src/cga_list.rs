@@ -12,7 +12,7 @@ use std::sync::OnceLock;
 /// ULID (16), whether to sign (1), octets of the signature (2) and of the PDS (2), both, generation (4),
 /// then method and locator (17) as often as there are. As a fuzzer cannot sign, an odd second field has
 /// the signature made with the key below.
-pub fn cga_signed_list(octets: &[u8]) -> bool {
+pub(crate) fn cga_signed_list(octets: &[u8]) -> bool {
     let Some(input) = Input::parse(octets) else { return false };
     let signature = input.signature.as_deref();
     let claim =
@@ -59,7 +59,7 @@ fn check_accepted(claim: &LocatorClaim<'_>, verified: &LocatorsVerified) {
     if claim.needs_signature() {
         check_signed(claim, list);
     }
-    let mut memory = ParameterMemory::new(1, [7; 16]);
+    let mut memory = ParameterMemory::new(1);
     memory.remember(verified);
     assert_eq!(memory.recall(claim.ulid), Some(claim.pds));
 }
@@ -109,7 +109,7 @@ impl<'a> Input<'a> {
 
 /// A key file, as `moorline key import` takes it: what is read can be written, read again and, if it
 /// may sign, signs so that it verifies.
-pub fn cga_key_file(octets: &[u8]) -> bool {
+pub(crate) fn cga_key_file(octets: &[u8]) -> bool {
     let Ok(file) = KeyFile::parse(octets) else { return false };
     let public = file.public_key().clone();
     match &file {

@@ -9,7 +9,7 @@ use moorlined::{SavedState, read_state, write_state};
 
 /// The daemon's configuration: one that is taken keeps to the ranges that are documented, and an error
 /// has words.
-pub fn daemon_config(octets: &[u8]) -> bool {
+pub(crate) fn daemon_config(octets: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(octets) else { return false };
     match moorlined::Config::parse(text) {
         Ok(config) => {
@@ -29,7 +29,7 @@ pub fn daemon_config(octets: &[u8]) -> bool {
 
 /// The daemon's state files: contexts and sessions that can be read are written so that they read the same, and
 /// a host takes them over or refuses them; addresses are read or refused.
-pub fn daemon_state(octets: &[u8]) -> bool {
+pub(crate) fn daemon_state(octets: &[u8]) -> bool {
     let Ok(state) = read_state(octets, BOOT) else { return false };
     if !matches!(state, SavedState::Addresses(_)) {
         let written = write_state(&state, BOOT).expect("what was read is written");
@@ -79,7 +79,7 @@ fn take_over_contexts(contexts: Vec<moorline_contexts::ContextSnapshot>) {
 
 /// Traces of traffic: captures and flow records. What there is of packets comes in the order of their times
 /// if it is of records, and ends with the first error.
-pub fn trace(octets: &[u8]) -> bool {
+pub(crate) fn trace(octets: &[u8]) -> bool {
     let Ok(packets) = moorline_lab::trace::read(Cursor::new(octets.to_vec())) else { return false };
     let is_csv = octets.first().is_some_and(u8::is_ascii_alphabetic);
     let (mut last, mut count) = (Duration::ZERO, 0_usize);

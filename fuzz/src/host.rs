@@ -1,275 +1,324 @@
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::net::Ipv6Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use moorline_addresses::{HostView, Uplink};
 use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
-use moorline_contexts::{Config, Contexts, LocalState, Removal, Transmit};
-use moorline_datapath::shim6::{FailureHint, Report, Update};
-use moorline_types::{ContextId, Instant, Locator, LocatorPair, UlidPair};
-use moorline_wire::{LocatorPreference, PayloadHeader, fill_checksum};
+use moorline_contexts::{Contexts, LocalState, Removal};
+use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Socket};
+use moorline_datapath::shim6::{ContextEntry, FailureHint};
+use moorline_datapath::{ilnp, shim6};
+use moorline_host::{Carriers, Effect, Host, Sessions};
+use moorline_ilnp::{NonceLen, NonceMode, Open};
+use moorline_types::{
+    ContextId, Ilv, IlvPair, Instant, L64, Locator, LocatorPair, Nid, Nonce, SessionId, UlidPair,
+};
+use moorline_wire::ilnp::NonceHeader;
+use moorline_wire::{LocatorPreference, PayloadHeader, fill_checksum, fill_icmp_checksum, ip6};
 
 use crate::input::Input;
-use crate::shared::polled;
+use crate::shared::{OneSocket, polled};
 
-/// A host between an honest peer and an attacker who writes the rest of the input: steps that deliver,
-/// lose, replay, change and invent packets, make up reports of the data plane, and let time pass. Both
-/// hosts send payload, lose their contexts (so that R1bis and I2bis are drawn), fork, state preferences, change
-/// their Send Timeout and which addresses are usable, lose routers, restart, and answer what they are asked.
+/// Two hosts that speak Shim6 and ILNP, and an attacker on the path who writes the input. The first octet is the configuration. Each step
+/// delivers, loses, replays, changes or invents packets of both protocols, makes up traffic and reports of the data planes, or lets time
+/// pass. The hosts send payload, lose contexts (so that R1bis and I2bis are drawn), fork, state preferences, change their Send Timeout, their
+/// sockets and which addresses are usable, lose routers, restart, and have effects fail.
 ///
-/// Promises: no panic; no context but with the honest peer (by another of its addresses, if the attacker has taken the
-/// ULID-pair option out of its I1 and I2); no packet and no entry of the data plane with a locator that the peer has not
-/// proved; no two established contexts that share a tag; queues that come to an end.
-pub fn host(input: &[u8]) -> bool {
-    let mut world = World::new();
+/// Promises:
+/// - no panic; queues that come to an end; no timer in the past;
+/// - packets of a host leave from its addresses;
+/// - no context of the first host but with the second, by another of its addresses if the attacker has taken the ULID-pair option out of its I1
+///   and I2; no Shim6 packet and no entry of its data plane with a locator that the second host has not proved; no tag of two contexts;
+/// - never more sessions than are allowed, and the data plane knows each, with one pair of addresses each; none of a host with itself or with
+///   what is no node;
+/// - a pair of addresses that has a session has no context that has moved.
+///
+/// Well formed is an input that leaves a session or an established context on both sides.
+pub(crate) fn host(input: &[u8]) -> bool {
     let mut input = Input::new(input);
+    let mut world = World::new(input.octet());
     while let Some(step) = input.step() {
         world.step(step, &mut input);
         world.check();
     }
-    world.victim.drops().iter().count() == 0 && world.victim.contexts().count() == 1
+    world.sides.iter().all(|Side { host, .. }| {
+        let is_established = host.shim6().contexts().any(|context| context.established.is_some());
+        is_established || host.ilnp().is_some_and(|ilnp| ilnp.session_count() > 0)
+    })
+}
+
+/// A control packet under way, with the locators as its receiver has them.
+#[derive(Clone)]
+enum Packet {
+    Shim6(Vec<u8>, LocatorPair),
+    Ilnp(Vec<u8>),
 }
 
 struct World {
-    victim: Contexts,
-    peer: Contexts,
-    ulids: UlidPair,
-    /// Ls(local) and Ls(peer), as the victim may use them.
-    locators: [LocalState; 2],
-    to_victim: VecDeque<Transmit>,
-    to_peer: VecDeque<Transmit>,
-    seen: Vec<Transmit>,
+    flags: u8,
+    /// The one that is attacked, and the honest peer.
+    sides: [Side; 2],
+    /// Whether kernel and data planes refuse what they are told.
+    fails: bool,
     now: Instant,
 }
 
+struct Side {
+    host: Host,
+    local: LocalState,
+    socket: Socket,
+    /// Quiet contexts that the host has asked about.
+    quiet: Vec<ContextId>,
+    /// To be delivered, and what has been.
+    waiting: VecDeque<Packet>,
+    seen: Vec<Packet>,
+    /// What its data plane knows of sessions; nothing once it has refused one.
+    entries: Option<BTreeMap<SessionId, SessionEntry>>,
+}
+
 impl World {
-    fn new() -> Self {
-        let now = Instant::from_nanos(1);
-        let locators = [local(1), local(2)];
-        let [victim, peer] =
-            [1, 2].map(|seed| new_host(&locators[usize::from(seed) - 1], seed, now));
-        let ulid = |side: usize| locators[side].usable[0].as_ulid();
-        let ulids = UlidPair::new(ulid(0), ulid(1));
-        Self {
-            victim,
-            peer,
-            ulids,
-            locators,
-            to_victim: VecDeque::new(),
-            to_peer: VecDeque::new(),
-            seen: Vec::new(),
-            now,
-        }
+    fn new(flags: u8) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let sides = [1, 2].map(|number| {
+            let local = local(number);
+            let mut host = new_host(flags, number);
+            tell(&mut host, &local, now);
+            let (waiting, seen, quiet) = (VecDeque::new(), Vec::new(), Vec::new());
+            let entries = Some(BTreeMap::new());
+            Side { host, local, socket: Socket::Connected, quiet, waiting, seen, entries }
+        });
+        Self { flags, sides, fails: false, now }
     }
 
     fn step(&mut self, step: u8, input: &mut Input<'_>) {
-        match step % 16 {
-            0 => self.victim.handle_report(Report::Trigger { ulids: self.ulids }, self.now),
-            1 => self.deliver_to_peer(),
-            2 => self.deliver_to_victim(),
-            3 => drop(self.to_victim.pop_front()),
-            4 => self.replay_changed(input),
-            5 => self.invent(input),
-            6 => self.report(input),
-            7 => self.pass_time(input.octet()),
-            8 => self.peer.handle_report(Report::Trigger { ulids: self.turned_ulids() }, self.now),
-            9 => self.forget(input.octet()),
-            10 => self.payload(input.octet()),
-            11 => self.fork(input.octet()),
-            12 => self.prefer(input),
-            13 => self.settings(input),
-            14 => self.answer(input.octet()),
-            _ => self.restart(input),
+        let side = usize::from(step >> 7);
+        let now = self.now;
+        match step % 32 {
+            0 => self.traffic(side, input.octet()),
+            1 => {
+                if let Some(packet) = self.sides[side].waiting.pop_front() {
+                    self.sides[side].take(packet, now);
+                }
+            }
+            2 => drop(self.sides[side].waiting.pop_front()),
+            3 => self.replay_changed(side, input),
+            4 => self.invent_shim6(side, input),
+            5 => self.invent_ilnp(side, input),
+            6 => self.sides[side].report_of_shim6(input.octet(), now),
+            7 => self.sides[side].report_of_ilnp(input, now),
+            8 => self.now = now + Duration::from_millis(input.word().into()),
+            9 => self.sides[side].forget(input.octet()),
+            10 => self.payload(side, input.octet()),
+            11 => {
+                let ulids = self.pair(side, 0);
+                self.sides[side].host.shim6_mut().fork(ulids, now).ok();
+            }
+            12 => self.sides[side].prefer(input, now),
+            13 => self.sides[side].settings(input, now),
+            14 => self.sides[side].answer(input.octet(), now),
+            15 => self.restart(side, input),
+            16 => self.stranger(side, input),
+            17 => {
+                let kinds = [Socket::None, Socket::Unconnected, Socket::Connected];
+                self.sides[side].socket = input.pick(&kinds);
+            }
+            _ => self.fails = !self.fails,
         }
-        self.drain();
+        self.settle();
         // What is due at once is done at once, and then no more.
-        self.victim.handle_timeout(self.now);
-        self.drain();
+        self.sides.iter_mut().for_each(|side| side.host.handle_timeout(self.now));
+        self.settle();
     }
 
-    fn deliver_to_peer(&mut self) {
-        if let Some(transmit) = self.to_peer.pop_front() {
-            self.peer.handle_control(&transmit.octets, turned(transmit.locators), self.now);
+    fn pair(&self, side: usize, which: u8) -> UlidPair {
+        let ulid = |side: usize, bit: u8| self.sides[side].own(which >> bit).as_ulid();
+        UlidPair::new(ulid(side, 0), ulid(1 - side, 1))
+    }
+
+    /// Both planes of a host see traffic of a pair, or one does.
+    fn traffic(&mut self, side: usize, which: u8) {
+        let ulids = self.pair(side, which);
+        if which & 4 == 0 {
+            self.candidate(side, IlvPair::of(ulids), which & 16 != 0, None);
+        }
+        if which & 8 == 0 {
+            let report = shim6::Report::Trigger { ulids };
+            self.sides[side].host.handle_shim6_report(report, self.now);
         }
     }
 
-    fn deliver_to_victim(&mut self) {
-        if let Some(transmit) = self.to_victim.pop_front() {
-            self.victim.handle_control(&transmit.octets, turned(transmit.locators), self.now);
-        }
+    /// A packet between any addresses, perhaps with a nonce.
+    fn stranger(&mut self, side: usize, input: &mut Input<'_>) {
+        let flags = input.octet();
+        let remote = Ilv::new(L64(u64::from(input.word()) << 48), Nid(input.word().into()));
+        let nonce = Nonce::from_octets(input.take([0, 4, 12][usize::from(flags >> 1 & 3).min(2)]));
+        let pair = IlvPair::new(Ilv::of(self.sides[side].own(flags).0), remote);
+        self.candidate(side, pair, flags >> 3 & 1 == 1, nonce);
     }
 
-    /// A packet that the peer has sent before, with one octet changed and the checksum put right.
-    fn replay_changed(&mut self, input: &mut Input<'_>) {
+    fn candidate(&mut self, side: usize, pair: IlvPair, inbound: bool, nonce: Option<Nonce>) {
+        let side = &mut self.sides[side];
+        let (protocol, ports, socket) = (17, (40_000, 7), side.socket);
+        let report = ilnp::Report::Candidate { pair, protocol, ports, socket, inbound, nonce };
+        side.host.handle_ilnp_report(report, self.now);
+    }
+
+    /// A packet that the other host has sent before, with one octet changed and the checksum put right.
+    fn replay_changed(&mut self, side: usize, input: &mut Input<'_>) {
         let (which, at) = (usize::from(input.octet()), usize::from(input.octet()));
         let change = input.octet();
-        let Some(transmit) = self.seen.get(which % self.seen.len().max(1)) else { return };
-        let mut octets = transmit.octets.clone();
-        let at = at % octets.len();
-        octets[at] ^= change;
-        fill_checksum(&mut octets);
-        let locators = turned(transmit.locators);
-        self.victim.handle_control(&octets, locators, self.now);
-    }
-
-    fn invent(&mut self, input: &mut Input<'_>) {
-        let (addresses, len) = (input.octet(), input.octet());
-        let mut octets = input.take(usize::from(len)).to_vec();
-        fill_checksum(&mut octets);
-        let pick =
-            |side: usize, bit: u8| self.locators[side].usable[usize::from(addresses >> bit & 1)];
-        let locators = LocatorPair::new(pick(0, 0), pick(1, 1));
-        self.victim.handle_control(&octets, locators, self.now);
-        self.victim.handle_unrecognized(&octets, locators, locators.peer, self.now);
-    }
-
-    fn report(&mut self, input: &mut Input<'_>) {
-        let kind = input.octet();
-        let context = ContextId(u32::from(kind >> 4));
-        let report = match kind % 6 {
-            0 => Report::SendExpired { context, since: self.now },
-            1 => Report::KeepaliveDue { context },
-            2 => Report::Received { context, at: self.now },
-            3 => Report::Idle { context, since: self.now },
-            4 => {
-                let hint =
-                    [FailureHint::Retransmission, FailureHint::Silence][usize::from(kind >> 4 & 1)];
-                let usual = Duration::from_millis(u64::from(kind) * 4);
-                Report::Suspected { context, hint, since: self.now, usual }
-            }
-            _ => Report::Congested { context, at: self.now, ce: kind.into(), ece: 1 },
-        };
-        self.victim.handle_report(report, self.now);
-    }
-
-    fn pass_time(&mut self, quarters: u8) {
-        self.now = self.now + Duration::from_millis(u64::from(quarters) * 250);
-        self.victim.handle_timeout(self.now);
-        self.peer.handle_timeout(self.now);
-    }
-
-    /// One side has no context any more, and has told nobody.
-    fn forget(&mut self, flags: u8) {
-        let host = if flags & 1 == 0 { &mut self.peer } else { &mut self.victim };
-        let ids: Vec<_> = host.contexts().map(|context| context.id).collect();
-        if let Some(id) = ids.get(usize::from(flags >> 1) % ids.len().max(1)) {
-            host.remove(*id, Removal::Requested);
-        }
-    }
-
-    /// Payload of a context, from either side, that comes to the core of the other: of a tag that its data
-    /// plane does not know, or that it knows and the core has to look up.
-    fn payload(&mut self, flags: u8) {
-        let (from, to) = if flags & 1 == 0 {
-            (&self.victim, &mut self.peer)
-        } else {
-            (&self.peer, &mut self.victim)
-        };
-        let Some(context) = from.snapshot().nth(usize::from(flags >> 2)) else { return };
-        let header = PayloadHeader { next_header: 59, tag: context.peer_tag };
-        to.handle_control(&header.emit(), turned(context.locators), self.now);
-        let Some(context) = to.snapshot().find(|c| c.ulids == turned_ulids(context.ulids)) else {
+        let side = &mut self.sides[side];
+        let Some(mut packet) = side.seen.get(which % side.seen.len().max(1)).cloned() else {
             return;
         };
-        let received = Report::Received { context: context.id, at: self.now };
-        to.handle_report(received, self.now);
+        let (Packet::Shim6(octets, _) | Packet::Ilnp(octets)) = &mut packet;
+        let at = at % octets.len();
+        octets[at] ^= change;
+        side.attack(packet, self.now);
     }
 
-    fn fork(&mut self, flags: u8) {
-        let ulids = if flags & 1 == 0 { self.ulids } else { self.turned_ulids() };
-        let host = if flags & 1 == 0 { &mut self.victim } else { &mut self.peer };
-        host.fork(ulids, self.now).ok();
+    fn invent_shim6(&mut self, side: usize, input: &mut Input<'_>) {
+        let (addresses, len) = (input.octet(), input.octet());
+        let octets = input.take(usize::from(len)).to_vec();
+        let locators = self.pair(side, addresses).as_locators();
+        self.sides[side].attack(Packet::Shim6(octets.clone(), locators), self.now);
+        let contexts = self.sides[side].host.shim6_mut();
+        contexts.handle_unrecognized(&octets, locators, locators.peer, self.now);
     }
 
-    fn prefer(&mut self, input: &mut Input<'_>) {
-        let side = usize::from(input.octet() % 2);
-        let mut preference = |_| LocatorPreference {
-            flags: input.octet(),
-            priority: Some(input.octet()).filter(|octet| *octet > 0),
-            weight: None,
+    fn invent_ilnp(&mut self, side: usize, input: &mut Input<'_>) {
+        let (flags, kind) = (input.octet(), input.pick(&[156, 200, 201, 4, 128]));
+        let mut options = Vec::new();
+        if flags >> 2 & 1 == 1 {
+            let len = [4, 12][usize::from(flags >> 3 & 1)];
+            let mut octets = input.take(len).to_vec();
+            octets.resize(len, 0);
+            let nonce = Nonce::from_octets(&octets).expect("of one of the lengths");
+            let sequence = (flags >> 4 & 1 == 1).then(|| u32::from(input.octet()));
+            options = NonceHeader { next_header: ip6::ICMPV6, nonce, sequence }.emit();
+        }
+        let next_header = if options.is_empty() { ip6::ICMPV6 } else { ip6::DESTINATION_OPTIONS };
+        let len = input.octet();
+        let payload = [&options, &[kind, flags >> 5, 0, 0][..], input.take(len.into())].concat();
+        let UlidPair { local, peer } = self.pair(1 - side, flags);
+        let packet = ip6::packet(next_header, local.0, peer.0, &payload);
+        self.sides[side].attack(Packet::Ilnp(packet), self.now);
+    }
+
+    /// Payload of a context, from the other side, that comes to the core: of a tag that the data plane does not know, or that it knows and
+    /// the core has to look up.
+    fn payload(&mut self, side: usize, which: u8) {
+        let from = self.sides[1 - side].host.shim6().snapshot().nth(which.into());
+        let Some(context) = from else { return };
+        let header = PayloadHeader { next_header: 59, tag: context.peer_tag };
+        let to = &mut self.sides[side].host;
+        to.handle_shim6(&header.emit(), turned(context.locators), self.now);
+        let ulids = UlidPair::new(context.ulids.peer, context.ulids.local);
+        let Some(context) = to.shim6().contexts().find(|context| context.ulids == ulids) else {
+            return;
         };
-        let preferences: Vec<_> =
-            self.locators[side].usable.iter().map(|one| (*one, preference(one))).collect();
-        let host = if side == 0 { &mut self.victim } else { &mut self.peer };
-        host.set_preferences(&preferences, self.now);
+        let received = shim6::Report::Received { context: context.id, at: self.now };
+        to.handle_shim6_report(received, self.now);
     }
 
-    /// Send Timeout, usable addresses, routers.
-    fn settings(&mut self, input: &mut Input<'_>) {
-        let (flags, value) = (input.octet(), input.octet());
-        let side = usize::from(flags & 1);
-        let host = if side == 0 { &mut self.victim } else { &mut self.peer };
-        let all = &self.locators[side];
-        let chosen = all.usable.iter().enumerate().filter(|(at, _)| value >> at & 1 == 1);
-        let chosen: Vec<_> = chosen.map(|(_, locator)| *locator).collect();
-        match flags >> 1 & 3 {
-            0 => host.set_send_timeout(Duration::from_millis(10 * u64::from(value) + 1), self.now),
-            1 => host.handle_router_lost(&chosen, self.now),
-            _ => {
-                let local = LocalState { usable: chosen, ..all.clone() };
-                host.handle_local(&local, self.now);
-            }
-        }
-    }
-
-    fn answer(&mut self, flags: u8) {
-        for host in [&mut self.victim, &mut self.peer] {
-            for question in polled(MAX_POLLED, || host.poll_question()) {
-                host.handle_usage(question.context, flags & 1 == 1, self.now);
-            }
-        }
-    }
-
-    /// The victim goes on in another run with what it has kept; and one with what somebody has changed in
-    /// that must not stumble.
-    fn restart(&mut self, input: &mut Input<'_>) {
+    /// A host goes on in another run with what it has kept; and one with what somebody has changed in that must not stumble.
+    fn restart(&mut self, side: usize, input: &mut Input<'_>) {
         let seed = input.octet();
-        let kept: Vec<_> = self.victim.snapshot().collect();
-        let mut other = new_host(&self.locators[0], seed ^ 0x80, self.now);
-        for mut changed in kept.iter().cloned() {
+        let now = self.now;
+        let ulids = self.pair(1 - side, 0);
+        let Side { host, local, entries, .. } = &mut self.sides[side];
+        let contexts: Vec<_> = host.shim6().snapshot().collect();
+        let sessions = host.ilnp().into_iter().flat_map(Sessions::snapshot).collect();
+        let mut other = new_host(self.flags, seed ^ 0x80);
+        tell(&mut other, local, now);
+        for mut changed in contexts.iter().cloned() {
             match input.octet() % 5 {
-                0 => changed.ulids = self.turned_ulids(),
+                0 => changed.ulids = ulids,
                 1 => changed.locators = turned(changed.locators),
                 2 => changed.peer_locators = vec![changed.locators.local; 40],
                 3 => changed.local_tag = changed.peer_tag,
                 _ => changed.id = ContextId(u32::from(input.octet())),
             }
-            other.restore(changed.clone(), self.now).ok();
-            other.restore(changed, self.now).ok();
+            other.shim6_mut().restore(changed.clone(), now).ok();
+            other.shim6_mut().restore(changed, now).ok();
         }
-        self.victim = new_host(&self.locators[0], seed, self.now);
-        for context in kept {
-            let restored = self.victim.restore(context, self.now);
+        *host = new_host(self.flags, seed);
+        *entries = entries.take().map(|_| BTreeMap::new());
+        assert_eq!(host.restore_sessions(sessions, BTreeSet::new(), now), []);
+        tell(host, local, now);
+        for context in contexts {
+            let restored = host.shim6_mut().restore(context, now);
             assert!(restored.is_ok(), "{restored:?}");
         }
+        host.handle_restored(BTreeSet::new(), now);
     }
 
-    fn turned_ulids(&self) -> UlidPair {
-        turned_ulids(self.ulids)
+    fn settle(&mut self) {
+        for side in 0..2 {
+            loop {
+                let (host, now) = (&mut self.sides[side].host, self.now);
+                let effects = polled(MOST, || host.poll_effect(now));
+                if effects.is_empty() {
+                    break;
+                }
+                effects.into_iter().for_each(|effect| self.execute(side, effect));
+            }
+        }
     }
 
-    fn drain(&mut self) {
-        for transmit in polled(MAX_POLLED, || self.victim.poll_transmit()) {
-            let LocatorPair { local, peer } = transmit.locators;
-            assert!(self.locators[0].usable.contains(&local), "sends from {local}");
-            assert!(self.is_proved(peer), "sends to {peer}");
-            self.to_peer.push_back(transmit);
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the others are for kernel and people")]
+    fn execute(&mut self, side: usize, effect: Effect) {
+        let now = self.now;
+        if self.fails {
+            self.sides[side].host.handle_failed(&effect, now);
         }
-        for update in polled(MAX_POLLED, || self.victim.poll_datapath()) {
-            if let Update::Upsert(entry) = update {
-                assert!(self.locators[0].usable.contains(&entry.locators.local));
-                assert!(entry.peer_locators.contains(&entry.locators.peer));
-                let is_proved = entry.peer_locators.iter().all(|locator| self.is_proved(*locator));
-                assert!(is_proved, "{:?}", entry.peer_locators);
+        match effect {
+            Effect::SendShim6 { transmit, .. } => {
+                let LocatorPair { local, peer } = transmit.locators;
+                assert!(self.sides[side].local.usable.contains(&local), "sends from {local}");
+                assert!(side == 1 || self.is_proved(peer), "sends to {peer}");
+                self.send(side, Packet::Shim6(transmit.octets, turned(transmit.locators)));
             }
-        }
-        polled(MAX_POLLED, || self.victim.poll_event());
-        for transmit in polled(MAX_POLLED, || self.peer.poll_transmit()) {
-            if self.seen.len() < MAX_SEEN {
-                self.seen.push(transmit.clone());
+            Effect::SendIlnp { transmit, .. } => {
+                let source = transmit.source;
+                assert_eq!(transmit.packet[8..24], source.octets());
+                assert!(self.sides[side].is_own_ilv(Ilv::of(source)), "sends from {source}");
+                self.send(side, Packet::Ilnp(transmit.packet));
             }
-            self.to_victim.push_back(transmit);
+            Effect::UpdateContext(shim6::Update::Upsert(entry)) if side == 0 => {
+                self.check_context(&entry);
+            }
+            Effect::UpdateSession(update) => {
+                let entries = &mut self.sides[side].entries;
+                match (entries.take_if(|_| self.fails), update, entries) {
+                    (None, ilnp::Update::Upsert(entry), Some(known)) => {
+                        known.insert(entry.id, entry);
+                    }
+                    (None, ilnp::Update::Remove { session }, Some(known)) => {
+                        assert!(known.remove(&session).is_some(), "removes {session:?}");
+                    }
+                    _ => {}
+                }
+            }
+            Effect::AskSockets(questions) => {
+                let Side { host, socket, .. } = &mut self.sides[side];
+                let sockets = OneSocket(*socket);
+                questions.into_iter().for_each(|question| host.answer(question, &sockets, now));
+            }
+            Effect::AskUsage(question) => self.sides[side].quiet.push(question.context),
+            Effect::AskRoutes => self.sides[side].host.handle_routes(&[], now),
+            _ => {}
         }
-        polled(MAX_POLLED, || self.peer.poll_datapath());
-        polled(MAX_POLLED, || self.peer.poll_event());
+    }
+
+    fn send(&mut self, side: usize, packet: Packet) {
+        let Side { waiting, seen, .. } = &mut self.sides[1 - side];
+        if seen.len() < MAX_SEEN {
+            seen.push(packet.clone());
+        }
+        waiting.push_back(packet);
+        waiting.truncate(MAX_WAITING);
     }
 
     /// Whether the honest peer's parameters prove it: the bits for u, g and Sec are not compared with the hash
@@ -280,54 +329,240 @@ impl World {
             octets[8] &= 0b0001_1100;
             octets
         };
-        self.locators[1].usable.iter().any(|own| hashed(*own) == hashed(locator))
+        self.sides[1].local.usable.iter().any(|own| hashed(*own) == hashed(locator))
+    }
+
+    fn check_context(&self, entry: &ContextEntry) {
+        assert!(self.sides[0].local.usable.contains(&entry.locators.local));
+        assert!(entry.peer_locators.contains(&entry.locators.peer));
+        let is_proved = entry.peer_locators.iter().all(|locator| self.is_proved(*locator));
+        assert!(is_proved, "{:?}", entry.peer_locators);
     }
 
     fn check(&self) {
-        for context in self.victim.contexts() {
+        for context in self.sides[0].host.shim6().contexts() {
             let UlidPair { local, peer } = context.ulids;
-            let is_own = self.locators[0].usable.contains(&local.as_locator());
+            let is_own = self.sides[0].local.usable.contains(&local.as_locator());
             assert!(is_own && self.is_proved(peer.as_locator()), "a context with somebody else");
         }
         let mut tags = BTreeSet::new();
-        for context in self.victim.snapshot() {
+        for context in self.sides[0].host.shim6().snapshot() {
             assert!(tags.insert((true, context.local_tag)), "one of our tags twice");
             assert!(tags.insert((false, context.peer_tag)), "one of the peer's tags twice");
         }
-        if let Some((at, kind)) = self.victim.poll_timeout() {
-            assert!(at > self.now, "a timeout of {kind:?} in the past: {at:?} at {:?}", self.now);
+        for side in &self.sides {
+            side.check(self.now);
         }
     }
 }
 
-fn new_host(local: &LocalState, seed: u8, now: Instant) -> Contexts {
-    let mut config = Config { asks_before_removal: seed.is_multiple_of(2), ..Config::default() };
+impl Side {
+    /// One of the two addresses.
+    fn own(&self, which: u8) -> Locator {
+        self.local.usable[usize::from(which & 1)]
+    }
+
+    /// An identifier of the host at one of its locators.
+    fn is_own_ilv(&self, ilv: Ilv) -> bool {
+        let own = || self.local.usable.iter().map(|own| Ilv::of(own.0));
+        own().any(|own| own.l64 == ilv.l64) && own().any(|own| own.nid == ilv.nid)
+    }
+
+    fn take(&mut self, packet: Packet, now: Instant) {
+        match packet {
+            Packet::Shim6(octets, locators) => self.host.handle_shim6(&octets, locators, now),
+            Packet::Ilnp(packet) => self.host.handle_ilnp(&packet, now),
+        }
+    }
+
+    /// A packet of the attacker, whose checksum is put right.
+    fn attack(&mut self, mut packet: Packet, now: Instant) {
+        match &mut packet {
+            Packet::Shim6(octets, _) => fill_checksum(octets),
+            Packet::Ilnp(packet) => {
+                let at = match (packet.get(6), packet.get(41)) {
+                    (Some(&ip6::DESTINATION_OPTIONS), Some(units)) => 48 + 8 * usize::from(*units),
+                    _ => ip6::IP6_LEN,
+                };
+                if let Some(header) = ip6::Ip6::read(packet)
+                    && let Some(message) = packet.get_mut(at..)
+                {
+                    fill_icmp_checksum(message, header.source, header.destination);
+                }
+            }
+        }
+        self.take(packet, now);
+    }
+
+    fn report_of_shim6(&mut self, kind: u8, now: Instant) {
+        let context = ContextId(u32::from(kind >> 4));
+        let report = match kind % 6 {
+            0 => shim6::Report::SendExpired { context, since: now },
+            1 => shim6::Report::KeepaliveDue { context },
+            2 => shim6::Report::Received { context, at: now },
+            3 => shim6::Report::Idle { context, since: now },
+            4 => {
+                let hint =
+                    [FailureHint::Retransmission, FailureHint::Silence][usize::from(kind >> 4 & 1)];
+                let usual = Duration::from_millis(u64::from(kind) * 4);
+                shim6::Report::Suspected { context, hint, since: now, usual }
+            }
+            _ => shim6::Report::Congested { context, at: now, ce: kind.into(), ece: 1 },
+        };
+        self.host.handle_shim6_report(report, now);
+    }
+
+    fn report_of_ilnp(&mut self, input: &mut Input<'_>, now: Instant) {
+        let (kind, session) = (input.octet(), SessionId(u32::from(input.octet() % 8)));
+        let report = match kind % 3 {
+            0 => {
+                let Some(nonce) = Nonce::from_octets(input.take(4)) else { return };
+                ilnp::Report::Learned { session, nonce }
+            }
+            1 => ilnp::Report::Authenticated { session },
+            _ => ilnp::Report::Used { session, at: now },
+        };
+        self.host.handle_ilnp_report(report, now);
+    }
+
+    /// The host has a context no longer, and has told nobody.
+    fn forget(&mut self, which: u8) {
+        let ids: Vec<_> = self.host.shim6().contexts().map(|context| context.id).collect();
+        if let Some(id) = ids.get(usize::from(which) % ids.len().max(1)) {
+            self.host.shim6_mut().remove(*id, Removal::Requested);
+        }
+    }
+
+    fn prefer(&mut self, input: &mut Input<'_>, now: Instant) {
+        let mut preference = || LocatorPreference {
+            flags: input.octet(),
+            priority: Some(input.octet()).filter(|octet| *octet > 0),
+            weight: None,
+        };
+        let all: Vec<_> = self.local.usable.iter().map(|one| (*one, preference())).collect();
+        self.host.shim6_mut().set_preferences(&all, now);
+    }
+
+    /// Send Timeout, usable addresses, routers.
+    fn settings(&mut self, input: &mut Input<'_>, now: Instant) {
+        let (flags, value) = (input.octet(), input.octet());
+        let all = self.local.usable.iter().enumerate();
+        let usable = all.filter(|(at, _)| value >> at & 1 == 1).map(|(_, own)| *own).collect();
+        let chosen = LocalState { usable, ..self.local.clone() };
+        match flags & 3 {
+            0 => {
+                let timeout = Duration::from_millis(10 * u64::from(value) + 1);
+                self.host.shim6_mut().set_send_timeout(timeout, now);
+            }
+            1 => {
+                let lost = chosen.usable.into_iter().map(ifindex);
+                lost.for_each(|ifindex| self.host.handle_router_lost(ifindex, now));
+            }
+            _ => tell(&mut self.host, &chosen, now),
+        }
+    }
+
+    fn answer(&mut self, flags: u8, now: Instant) {
+        for context in std::mem::take(&mut self.quiet) {
+            self.host.shim6_mut().handle_usage(context, flags & 1 == 1, now);
+        }
+    }
+
+    fn check(&self, now: Instant) {
+        for context in self.host.shim6().contexts() {
+            let current = context.established.as_ref().map(|view| view.locators);
+            let has_moved = current.is_some_and(|now| now != context.ulids.as_locators());
+            let pair = IlvPair::of(context.ulids);
+            let has_session = self.host.ilnp().is_some_and(|ilnp| ilnp.has_session(pair));
+            assert!(!(has_moved && has_session), "{pair:?} has two owners");
+        }
+        if let (Some(ilnp), Some(entries)) = (self.host.ilnp(), &self.entries) {
+            assert!(ilnp.session_count() <= MAX_SESSIONS);
+            let sessions = ilnp.sessions(now).map(|session| session.id);
+            assert!(sessions.eq(entries.keys().copied()), "a plane that knows others");
+            let pairs: BTreeSet<_> = entries.values().map(|entry| entry.pair).collect();
+            assert_eq!(pairs.len(), entries.len(), "two sessions of one pair");
+            entries.values().for_each(|entry| self.check_session(entry));
+        }
+        let next = self.host.poll_timeout();
+        assert!(next.is_none_or(|at| at > now), "a timer in the past: {next:?} at {now:?}");
+    }
+
+    fn check_session(&self, entry: &SessionEntry) {
+        let IlvPair { local, remote } = entry.pair;
+        let is_own = |nid| self.local.usable.iter().any(|own| Ilv::of(own.0).nid == nid);
+        assert!(is_own(local.nid) && !is_own(remote.nid) && !remote.nid.is_group());
+        assert!(!entry.remote.is_empty());
+        assert!(entry.remote.iter().all(|l64| l64.is_global_unicast()));
+        assert!(entry.wire.1.is_global_unicast());
+        assert!(self.is_own_ilv(Ilv::new(entry.wire.0, local.nid)));
+    }
+}
+
+/// The first bit that counts is whether the host speaks ILNP at all, the others are settings of ILNP.
+fn new_host(flags: u8, seed: u8) -> Host {
+    let now = Instant::from_nanos(1_000_000_000);
+    let mut config = moorline_contexts::Config {
+        asks_before_removal: seed.is_multiple_of(2),
+        ..moorline_contexts::Config::default()
+    };
     config.shim6.max_contexts = 16;
-    let mut host = Contexts::new(config, [seed; 32], now);
-    host.handle_local(local, now);
-    host
+    let mut sessions =
+        moorline_ilnp::Config { max_sessions: MAX_SESSIONS, ..moorline_ilnp::Config::default() };
+    if flags & 1 == 1 {
+        sessions.policy = Arc::new(Open);
+    }
+    if flags >> 1 & 1 == 1 {
+        sessions.nonce = NonceMode::Always;
+    }
+    if flags >> 2 & 1 == 1 {
+        sessions.nonce_len = NonceLen::Long;
+    }
+    if flags >> 3 & 1 == 1 {
+        sessions.checksum = ChecksumMode::Full;
+    }
+    let sessions = (flags >> 4 & 1 == 0).then(|| Sessions::new(sessions, [seed; 32], now));
+    Host::new(Contexts::new(config, [seed; 32], now), sessions)
 }
 
 /// Two addresses of an HBA set, which differs from side to side.
-pub(crate) fn local(side: u8) -> LocalState {
+fn local(side: u8) -> LocalState {
     let prefixes = [1, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, side]);
     let key = HbaKey::extended_modifier([side; 48]);
-    let sec = Sec::new(0).expect("0 is a Sec");
-    let set = generate_hba(&prefixes, sec, &key, [side; 16], 1).expect("Sec 0 takes one try");
+    let set = generate_hba(&prefixes, Sec::ZERO, &key, [side; 16], 1).expect("one try will do");
     let usable = set.locators().to_vec();
     let addresses = LocalAddresses { present: usable.clone(), sets: vec![set], cgas: Vec::new() };
     LocalState { proof: LocalProof::new(1, addresses, &[], [0; 32]), usable }
+}
+
+/// The host has these addresses, each on an uplink of its own.
+fn tell(host: &mut Host, local: &LocalState, now: Instant) {
+    let uplinks = local.usable.iter().map(|own| {
+        let ifindex = ifindex(*own);
+        let router = Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(ifindex));
+        Uplink::new(ifindex, format!("isp{ifindex}")).reached(router, [own.0])
+    });
+    let view = HostView { uplinks: uplinks.collect(), ..HostView::default() };
+    let all: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
+    host.handle_view(view, now);
+    host.set_takes_moved(all.clone());
+    let carriers = Carriers { shim6: all.clone(), ilnp: all };
+    host.handle_ready(local.proof.clone(), carriers, now);
+    host.follow(now);
+}
+
+fn ifindex(own: Locator) -> u32 {
+    own.0.segments()[2].into()
 }
 
 const fn turned(locators: LocatorPair) -> LocatorPair {
     LocatorPair::new(locators.peer, locators.local)
 }
 
-const fn turned_ulids(ulids: UlidPair) -> UlidPair {
-    UlidPair::new(ulids.peer, ulids.local)
-}
-
-/// Packets of the peer kept for replay.
+/// Few, so that they are evicted.
+const MAX_SESSIONS: usize = 3;
+/// Packets kept for replay, and under way.
 const MAX_SEEN: usize = 64;
+const MAX_WAITING: usize = 256;
 /// More than any step brings.
-const MAX_POLLED: usize = 1000;
+const MOST: usize = 1000;

@@ -11,7 +11,7 @@ use crate::input::Input;
 ///
 /// Promises: no panic; prefixes that hold are on a link of which something was heard, and end in time.
 /// Well formed is an input with an advertisement that can be read.
-pub fn router_advertisement(input: &[u8]) -> bool {
+pub(crate) fn router_advertisement(input: &[u8]) -> bool {
     let mut input = Input::new(input);
     let mut table = AdvertisedPrefixes::new();
     let mut now = Instant::from_nanos(1_000_000_000);
@@ -41,7 +41,7 @@ pub fn router_advertisement(input: &[u8]) -> bool {
 }
 
 /// ICMPv6 from the raw socket: what is taken for a peer's "unrecognized next header".
-pub fn unrecognized(message: &[u8]) -> bool {
+pub(crate) fn unrecognized(message: &[u8]) -> bool {
     let source = Locator(Ipv6Addr::LOCALHOST);
     let Some(found) = Unrecognized::parse(message, source) else { return false };
     assert_eq!(found.quoted, &message[48..]);

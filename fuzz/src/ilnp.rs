@@ -1,13 +1,13 @@
-use moorline_types::Ilv;
+use moorline_wire::fill_icmp_checksum;
 use moorline_wire::ilnp::{
     Admission, AdmissionTypes, L32Record, L64Record, LocatorUpdate, LpRecord, NidRecord,
-    NonceHeader, OptionsHeader, transport_checksum,
+    NonceHeader, OptionsHeader,
 };
 use std::net::Ipv6Addr;
 
 /// A Destination Options header: it ends within the packet, and with its nonce blotted out it is the same
 /// header without a nonce. One with nothing but what we send is emitted octet by octet.
-pub fn ilnp_options(octets: &[u8]) -> bool {
+pub(crate) fn ilnp_options(octets: &[u8]) -> bool {
     let Ok(header) = OptionsHeader::parse(octets) else { return false };
     assert!(header.len <= octets.len());
     let mut voided = octets.to_vec();
@@ -30,11 +30,12 @@ pub fn ilnp_options(octets: &[u8]) -> bool {
 
 /// A Locator Update or a message of the admission handshake is emitted octet by octet, but for what is
 /// reserved. The checksum is made right first, which a fuzzer cannot guess.
-pub fn ilnp_control(octets: &[u8]) -> bool {
+pub(crate) fn ilnp_control(octets: &[u8]) -> bool {
     let _ = LocatorUpdate::parse(octets, SRC, DST);
     let types = AdmissionTypes::default();
     let _ = Admission::parse(octets, types, SRC, DST);
-    let octets = with_checksum(octets);
+    let mut octets = octets.to_vec();
+    fill_icmp_checksum(&mut octets, SRC, DST);
     if let Ok(update) = LocatorUpdate::parse(&octets, SRC, DST) {
         assert!(!update.locators.is_empty());
         let emitted = update.emit(SRC, DST);
@@ -54,7 +55,7 @@ pub fn ilnp_control(octets: &[u8]) -> bool {
 
 /// RDATA of a record of RFC 6742, the first octet says which: read, it is emitted octet by octet, and has no
 /// octet in a zone file that could mean something else there.
-pub fn dns_rdata(octets: &[u8]) -> bool {
+pub(crate) fn dns_rdata(octets: &[u8]) -> bool {
     let Some((kind, rdata)) = octets.split_first() else { return false };
     let read = match kind % 4 {
         0 => NidRecord::parse(rdata).map(|record| (record.emit().to_vec(), record.to_string())),
@@ -75,16 +76,6 @@ pub fn dns_rdata(octets: &[u8]) -> bool {
         assert!(is_plain || octet == b'\\' && octets.next().is_some(), "{text}");
     }
     true
-}
-
-fn with_checksum(octets: &[u8]) -> Vec<u8> {
-    let mut octets = octets.to_vec();
-    if octets.len() >= 4 {
-        octets[2..4].fill(0);
-        let sum = transport_checksum(Ilv::of(SRC), Ilv::of(DST), 58, &octets);
-        octets[2..4].copy_from_slice(&sum.to_be_bytes());
-    }
-    octets
 }
 
 const SRC: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0xa);

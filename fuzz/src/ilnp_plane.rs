@@ -7,9 +7,10 @@ use moorline_datapath::ilnp::{Socket, Wanted};
 use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{NonceHeader, transport_checksum};
+use moorline_wire::ip6;
 
 use crate::input::Input;
-use crate::shared::{OneSocket, ipv6, polled};
+use crate::shared::{OneSocket, polled};
 
 /// ILNP's data plane in user space between sockets that send anything and a network that brings anything.
 ///
@@ -17,7 +18,7 @@ use crate::shared::{OneSocket, ipv6, polled};
 /// its addresses name, and what is delivered the addresses of a session or those it came with; a length that
 /// is right stays so, and so does a checksum, which covers what the session says; queues that come to an end.
 /// Well formed is an input by which some packet was rewritten.
-pub fn ilnp_plane(input: &[u8]) -> bool {
+pub(crate) fn ilnp_plane(input: &[u8]) -> bool {
     let mut input = Input::new(input);
     let mut world = World::new(input.octet());
     while let Some(step) = input.step() {
@@ -204,7 +205,7 @@ fn packet(input: &mut Input<'_>, [from, to]: [Nid; 2], comes_in: bool) -> Vec<u8
         next_header = 60;
         payload.splice(0..0, header.emit());
     }
-    let mut packet = ipv6(next_header, from.address(), to.address(), &payload);
+    let mut packet = ip6::packet(next_header, from.address(), to.address(), &payload);
     let error = u16::from(flags >> 6 == 3);
     let len = u16::try_from(payload.len()).expect("short").wrapping_sub(error);
     packet[4..6].copy_from_slice(&len.to_be_bytes());

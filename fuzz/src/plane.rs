@@ -5,16 +5,17 @@ use std::time::Duration;
 use moorline_datapath::shim6::{ContextEntry, ReapTimers, Update};
 use moorline_plane::shim6::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_wire::ip6;
 
 use crate::input::Input;
-use crate::shared::{ipv6, polled};
+use crate::shared::polled;
 
 /// The user-space data plane between sockets that send anything and a network that brings anything.
 ///
 /// Promises: no panic; what leaves with a payload header has the tag and locators of the context that its
 /// addresses name; what is delivered out of one carries the ULIDs of a context; all else is untouched;
 /// queues that come to an end. Well formed is an input by which some packet was rewritten.
-pub fn plane(input: &[u8]) -> bool {
+pub(crate) fn plane(input: &[u8]) -> bool {
     let mut world = World::new();
     let mut input = Input::new(input);
     while let Some(step) = input.step() {
@@ -204,7 +205,7 @@ impl World {
         message.extend(info.to_be_bytes());
         message.extend(self.last.iter().take(quoted));
         change(&mut message, input);
-        let packet = ipv6(ICMPV6, ROUTER, to, &message);
+        let packet = ip6::packet(ip6::ICMPV6, ROUTER, to, &message);
         self.receive(packet);
     }
 }
@@ -212,7 +213,7 @@ impl World {
 fn packet(input: &mut Input<'_>, from: &[Ipv6Addr], to: &[Ipv6Addr]) -> Vec<u8> {
     let (source, destination) = (input.pick(from), input.pick(to));
     let (next_header, len) = (input.octet(), input.octet());
-    ipv6(next_header, source, destination, input.take(len.into()))
+    ip6::packet(next_header, source, destination, input.take(len.into()))
 }
 
 fn change(packet: &mut [u8], input: &mut Input<'_>) {
@@ -241,6 +242,5 @@ const PEER: &[Ipv6Addr] = &[
 ];
 const ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 const SHIM6: u8 = 140;
-const ICMPV6: u8 = 58;
 /// More than any step brings.
 const MAX_POLLED: usize = 10_000;

@@ -15,7 +15,7 @@ use crate::shared::polled;
 /// Promises: no panic; payload goes only by pairs that a true report of the peer has named, and that are
 /// candidates when the machine is at rest; nonces are drawn once; events tell the states as they were; a
 /// refused input changes nothing; no timer is lost. Well formed is an input after which payload has moved.
-pub fn reap(input: &[u8]) -> bool {
+pub(crate) fn reap(input: &[u8]) -> bool {
     let mut input = Input::new(input);
     let mut world = World::new(input.octet());
     while let Some(step) = input.step() {

@@ -5,7 +5,7 @@ use moorline_sim::Plan;
 ///
 /// Then the octets as JSON of each type that a client reads: what can be read is written and read again.
 /// Well formed is what holds an event or is one of these.
-pub fn api_stream(octets: &[u8]) -> bool {
+pub(crate) fn api_stream(octets: &[u8]) -> bool {
     let whole = decoded(octets, octets.len().max(1));
     let size = octets.first().map_or(1, |first| usize::from(*first % 7) + 1);
     assert_eq!(decoded(octets, size), whole);
@@ -18,7 +18,7 @@ pub fn api_stream(octets: &[u8]) -> bool {
 }
 
 /// A simulator's plan: one that can be read is written so that it reads the same.
-pub fn sim_plan(octets: &[u8]) -> bool {
+pub(crate) fn sim_plan(octets: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(octets) else { return false };
     let Ok(plan) = Plan::from_toml(text) else { return false };
     let written = plan.to_toml();

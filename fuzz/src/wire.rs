@@ -10,14 +10,14 @@ use std::net::Ipv6Addr;
 /// A control message, read in place: offsets lie within it, options within the cap.
 ///
 /// Run on the octets as they are, then with the checksum made right, which a fuzzer cannot guess.
-pub fn wire_packet(octets: &[u8]) -> bool {
+pub(crate) fn wire_packet(octets: &[u8]) -> bool {
     read_in_place(octets);
     let octets = with_checksum(octets);
     read_in_place(&octets)
 }
 
 /// A control message that decodes is emitted so that it decodes to the same.
-pub fn wire_message_roundtrip(octets: &[u8]) -> bool {
+pub(crate) fn wire_message_roundtrip(octets: &[u8]) -> bool {
     let octets = with_checksum(octets);
     let Some(message) = decode(&octets) else { return false };
     assert!(message.fits(), "what came in fits");
@@ -31,7 +31,7 @@ pub fn wire_message_roundtrip(octets: &[u8]) -> bool {
 }
 
 /// CGA Parameters are hashed as they came, so they must be emitted octet by octet.
-pub fn wire_cga_parameters(octets: &[u8]) -> bool {
+pub(crate) fn wire_cga_parameters(octets: &[u8]) -> bool {
     let Ok(parameters) = CgaParameters::parse(octets) else { return false };
     assert_eq!(parameters.emit(), octets);
     assert!(parameters.extensions.len() <= MAX_CGA_EXTENSIONS);
@@ -40,7 +40,7 @@ pub fn wire_cga_parameters(octets: &[u8]) -> bool {
 }
 
 /// A payload header is emitted octet by octet, and is never a control message too.
-pub fn payload_header(octets: &[u8]) -> bool {
+pub(crate) fn payload_header(octets: &[u8]) -> bool {
     let Ok(header) = PayloadHeader::parse(octets) else { return false };
     assert_eq!(header.emit().as_slice(), &octets[..PAYLOAD_HEADER_LEN]);
     assert!(PayloadHeader::is_payload(octets));

@@ -4,6 +4,7 @@ use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use moorline_wire::ip6;
 use serde_json::Value;
 
 use crate::interrupt;
@@ -73,12 +74,8 @@ impl Hop {
     /// The frame of an IPv6 packet that goes this way.
     #[must_use]
     pub fn frame(&self, ends: [Ipv6Addr; 2], next_header: u8, payload: &[u8]) -> Vec<u8> {
-        let length = u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes();
-        let mut frame = self.header().to_vec();
-        frame.extend([0x60, 0, 0, 0, length[0], length[1], next_header, HOP_LIMIT]);
-        frame.extend(ends.iter().flat_map(Ipv6Addr::octets));
-        frame.extend(payload);
-        frame
+        let packet = ip6::packet(next_header, ends[0], ends[1], payload);
+        [&self.header()[..], &packet].concat()
     }
 }
 
@@ -99,7 +96,6 @@ fn mac(text: &Value) -> Option<[u8; 6]> {
 
 /// Octets of an Ethernet header.
 pub(crate) const ETHERNET_LEN: usize = 14;
-const HOP_LIMIT: u8 = 64;
 const IPV6: [u8; 2] = [0x86, 0xdd];
 /// RFC 863.
 const DISCARD: u16 = 9;

@@ -1,12 +1,9 @@
 //! Packets of the sockets: IPv6 with TCP, UDP and the one ICMPv6 error that matters here.
 
 use moorline_types::{Locator, LocatorPair, UlidPair};
-use moorline_wire::ip6::{IP6_LEN, Ip6};
+use moorline_wire::ip6::{self, IP6_LEN, Ip6};
+pub(crate) use moorline_wire::ip6::{ICMPV6, TCP, UDP};
 use moorline_wire::upper_layer_checksum;
-
-pub(crate) const TCP: u8 = 6;
-pub(crate) const UDP: u8 = 17;
-pub(crate) const ICMPV6: u8 = 58;
 
 /// Source and destination of a packet, and what is behind its IPv6 header.
 pub(crate) fn header(packet: &[u8]) -> Option<(LocatorPair, u8)> {
@@ -21,14 +18,7 @@ pub(crate) fn receiver_pair(locators: LocatorPair) -> UlidPair {
 
 /// An IPv6 packet.
 pub(crate) fn ip6(locators: LocatorPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
-    let mut packet = Vec::with_capacity(IP6_LEN + payload.len() + 8);
-    packet.extend([0x60, 0, 0, 0]);
-    packet.extend(u16_of(payload.len()).to_be_bytes());
-    packet.extend([next_header, HOP_LIMIT]);
-    packet.extend(locators.local.0.octets());
-    packet.extend(locators.peer.0.octets());
-    packet.extend(payload);
-    packet
+    ip6::packet(next_header, locators.local.0, locators.peer.0, payload)
 }
 
 /// What follows the IPv6 header.
@@ -151,7 +141,6 @@ fn u16_of(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }
 
-const HOP_LIMIT: u8 = 64;
 const NEXT_HEADER_AT: u32 = 6;
 const TCP_LEN: usize = 20;
 const UDP_LEN: usize = 8;

@@ -1,9 +1,10 @@
 use std::io;
 
 use moorline_types::{Locator, LocatorPair};
+use moorline_wire::PROTOCOL as SHIM6;
+use moorline_wire::ip6::{IP6_LEN, Ip6, MIN_MTU, TCP};
 
-use crate::socket::{Datagram, IPV6_HEADER, RawSocket, SHIM6};
-use crate::whole::addresses;
+use crate::socket::{Datagram, RawSocket};
 
 /// Listens for ICMPv6 errors: Parameter Problem, Unrecognized Next Header, that quotes protocol 140, and Packet Too Big.
 #[derive(Debug)]
@@ -71,7 +72,7 @@ impl Icmp6Socket {
                 return Ok(Icmp6Error::TooBig(told));
             }
             if let Some(locators) = quoted(&self.buffer[..len]) {
-                let quoted = &self.buffer[QUOTE + IPV6_HEADER..len];
+                let quoted = &self.buffer[QUOTE + IP6_LEN..len];
                 return Ok(Icmp6Error::Unrecognized(Unrecognized { quoted, locators, source }));
             }
         }
@@ -103,34 +104,34 @@ impl<'a> Unrecognized<'a> {
     #[must_use]
     pub fn parse(message: &'a [u8], source: Locator) -> Option<Self> {
         let locators = quoted(message)?;
-        Some(Self { quoted: message.get(QUOTE + IPV6_HEADER..)?, locators, source })
+        Some(Self { quoted: message.get(QUOTE + IP6_LEN..)?, locators, source })
     }
 }
 
 /// The addresses in front of a quoted Shim6 header. The kernel has checked the checksum.
 fn quoted(message: &[u8]) -> Option<LocatorPair> {
-    let header: &[u8; QUOTE + IPV6_HEADER] = message.first_chunk()?;
-    let is_ours = header[0] == PARAMETER_PROBLEM
-        && header[1] == UNRECOGNIZED_NEXT_HEADER
+    let (error, packet) = message.split_first_chunk::<QUOTE>()?;
+    let ip6 = Ip6::read(packet)?;
+    let is_ours = error.starts_with(&[PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER])
         // Else it is about what is behind, as our stack would send it.
-        && header[4..QUOTE] == NEXT_HEADER_AT.to_be_bytes()
-        && header[QUOTE] >> 4 == 6
-        && header[QUOTE + 6] == SHIM6;
-    let (source, destination) = addresses(&header[QUOTE..])?;
-    is_ours.then(|| LocatorPair::new(Locator(source), Locator(destination)))
+        && error.ends_with(&NEXT_HEADER_AT.to_be_bytes())
+        && ip6.next_header == SHIM6;
+    is_ours.then(|| addresses(&ip6))
 }
 
 fn too_big(message: &[u8]) -> Option<TooBig> {
-    let header: &[u8; QUOTE + IPV6_HEADER] = message.first_chunk()?;
-    let is_one = header[0] == PACKET_TOO_BIG && header[QUOTE] >> 4 == 6;
-    let mtu = u32::from_be_bytes([header[4], header[5], header[6], header[7]]);
-    let is_ignored = mtu < LEAST_MTU;
+    let (&[kind, _, _, _, m0, m1, m2, m3], packet) = message.split_first_chunk::<QUOTE>()?;
+    let ip6 = Ip6::read(packet)?;
+    let is_ignored = u32::from_be_bytes([m0, m1, m2, m3]) < MIN_MTU.into();
     // TCP behind the nonce of a session passes for something else. The data plane of ILNP never tells of less than 1,280, so the
     // kernel alone would do, and to ask it once more does no harm.
-    let is_of_use = header[QUOTE + 6] != TCP || is_ignored;
-    let (source, destination) = addresses(&header[QUOTE..])?;
-    let addresses = LocatorPair::new(Locator(source), Locator(destination));
-    (is_one && is_of_use).then_some(TooBig { addresses, is_ignored })
+    let is_of_use = ip6.next_header != TCP || is_ignored;
+    let is_one = kind == PACKET_TOO_BIG && is_of_use;
+    is_one.then(|| TooBig { addresses: addresses(&ip6), is_ignored })
+}
+
+const fn addresses(ip6: &Ip6) -> LocatorPair {
+    LocatorPair::new(Locator(ip6.source), Locator(ip6.destination))
 }
 
 /// Type of a Router Advertisement (RFC 4861 s4.2).
@@ -146,11 +147,7 @@ pub(crate) const UNRECOGNIZED_NEXT_HEADER: u8 = 1;
 /// Where it points to then, in the quoted packet: the field that names Shim6.
 pub(crate) const NEXT_HEADER_AT: u32 = 6;
 /// Octets of ICMPv6 in front of the quoted packet.
-pub(crate) const QUOTE: usize = 8;
-/// Next header value of TCP.
-pub(crate) const TCP: u8 = 6;
-/// IPv6 asks for no less of any link (RFC 8200 s5).
-const LEAST_MTU: u32 = 1280;
+const QUOTE: usize = 8;
 /// An error message fits the minimum IPv6 MTU (RFC 4443 s2.4).
 const MAX_ERROR: usize = 2048;
 

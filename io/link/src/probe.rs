@@ -1,7 +1,10 @@
 use std::io;
 use std::net::Ipv6Addr;
 
-use crate::socket::{ICMPV6, RawSocket, SHIM6};
+use moorline_wire::PROTOCOL as SHIM6;
+use moorline_wire::ip6::ICMPV6;
+
+use crate::socket::RawSocket;
 use crate::tap::Tap;
 use crate::whole::PacketSocket;
 

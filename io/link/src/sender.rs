@@ -3,11 +3,13 @@ use std::net::Ipv6Addr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
 use moorline_types::LocatorPair;
+use moorline_wire::ip6::{self, ICMPV6, TCP};
+use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL as SHIM6};
 
 use crate::icmp6::{
-    NEXT_HEADER_AT, PACKET_TOO_BIG, PARAMETER_PROBLEM, QUOTE, TCP, UNRECOGNIZED_NEXT_HEADER,
+    NEXT_HEADER_AT, PACKET_TOO_BIG, PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER,
 };
-use crate::socket::{ICMPV6, IPV6_HEADER, SHIM6, pass_only, raw_socket, send, set_option};
+use crate::socket::{pass_only, raw_socket, send, set_option};
 
 /// Sends messages of ICMPv6: notices to TCP sockets of this host, refusals to peers, introductions and solicitations to
 /// routers. The kernel puts the checksums in.
@@ -93,7 +95,7 @@ impl Icmp6Sender {
     /// Those of sendmsg(2): the source is none of our addresses, no route, buffer full.
     pub fn refuse(
         &self,
-        header: &[u8; SHIM6_HEADER],
+        header: &[u8; PAYLOAD_HEADER_LEN],
         locators: LocatorPair,
         ifindex: u32,
     ) -> io::Result<()> {
@@ -130,28 +132,20 @@ impl Icmp6Sender {
 
 /// An ICMPv6 error (RFC 4443 s3) that quotes a packet: type and code, the word that goes with them, the header of the packet,
 /// and what follows it.
-fn error<const LEN: usize>(
+fn error(
     kind: [u8; 2],
     word: u32,
     [source, destination]: [Ipv6Addr; 2],
     next_header: u8,
     quoted: &[u8],
-) -> [u8; LEN] {
-    let mut message = [0; LEN];
-    message[..2].copy_from_slice(&kind);
-    message[4..QUOTE].copy_from_slice(&word.to_be_bytes());
-    let (ip, behind) = message[QUOTE..].split_at_mut(IPV6_HEADER);
-    ip[0] = 6 << 4;
-    ip[5] = quoted.len().to_le_bytes()[0];
-    ip[6] = next_header;
-    ip[7] = HOPS;
-    ip[8..24].copy_from_slice(&source.octets());
-    ip[24..40].copy_from_slice(&destination.octets());
-    behind.copy_from_slice(quoted);
+) -> Vec<u8> {
+    let mut message = vec![kind[0], kind[1], 0, 0];
+    message.extend(word.to_be_bytes());
+    message.extend(ip6::packet(next_header, source, destination, quoted));
     message
 }
 
-fn notice(kind: [u8; 2], word: u32, segment: &Segment) -> [u8; QUOTE + IPV6_HEADER + TCP_HEADER] {
+fn notice(kind: [u8; 2], word: u32, segment: &Segment) -> Vec<u8> {
     let mut tcp = [0; TCP_HEADER];
     tcp[0..2].copy_from_slice(&segment.source_port.to_be_bytes());
     tcp[2..4].copy_from_slice(&segment.destination_port.to_be_bytes());
@@ -162,10 +156,7 @@ fn notice(kind: [u8; 2], word: u32, segment: &Segment) -> [u8; QUOTE + IPV6_HEAD
     error(kind, word, [segment.source, segment.destination], TCP, &tcp)
 }
 
-fn refusal(
-    header: &[u8; SHIM6_HEADER],
-    locators: LocatorPair,
-) -> [u8; QUOTE + IPV6_HEADER + SHIM6_HEADER] {
+fn refusal(header: &[u8; PAYLOAD_HEADER_LEN], locators: LocatorPair) -> Vec<u8> {
     let kind = [PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER];
     error(kind, NEXT_HEADER_AT, [locators.peer.0, locators.local.0], SHIM6, header)
 }
@@ -215,10 +206,6 @@ const NO_ROUTE: u8 = 0;
 const TCP_HEADER: usize = 20;
 /// Flag of TCP (RFC 9293 s3.1).
 const ACK: u8 = 0x10;
-/// Octets of a payload header (RFC 5533 s5.2).
-const SHIM6_HEADER: usize = 8;
-/// Hop limit of a quoted packet: any will do.
-const HOPS: u8 = 64;
 /// Types of Neighbor Discovery (RFC 4861 s4).
 const ROUTER_SOLICITATION: u8 = 133;
 const NEIGHBOR_SOLICITATION: u8 = 135;

@@ -3,6 +3,7 @@ use std::net::{Ipv6Addr, SocketAddrV6};
 use std::num::NonZeroU32;
 use std::os::fd::{AsRawFd, OwnedFd};
 
+use moorline_wire::ip6::ICMPV6;
 use nix::sys::socket::sockopt::{Ipv6RecvHopLimit, Ipv6RecvPacketInfo, RcvBufForce};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn6, recvmsg, sendmsg, setsockopt,
@@ -165,14 +166,8 @@ pub(crate) fn raw_socket(protocol: u8) -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::INET6, SocketType::RAW, FLAGS, protocol)?)
 }
 
-/// Next header value of ICMPv6.
-pub(crate) const ICMPV6: u8 = 58;
-/// Next header value of Shim6 (RFC 5533 s17).
-pub(crate) const SHIM6: u8 = 140;
 /// Of this protocol, the kernel takes what is sent for whole packets, header included (ipv6(7), raw(7)).
 pub(crate) const WHOLE: u8 = 255;
-/// Octets of the fixed IPv6 header.
-pub(crate) const IPV6_HEADER: usize = 40;
 /// Flags of all our sockets.
 pub(crate) const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);
 /// Socket option of linux/icmpv6.h; `libc` has it for other systems only.

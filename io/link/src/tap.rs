@@ -2,13 +2,13 @@ use std::io;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsRawFd as _, OwnedFd};
 
+use moorline_wire::ip6::{ICMPV6, Ip6};
 use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, recv, socket};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::filter::{ALL, NONE, attach, instruction};
-use crate::socket::{ICMPV6, IPV6_HEADER, readable, set_option};
-use crate::whole::addresses;
+use crate::socket::{readable, set_option};
 
 /// Hears ICMPv6 messages of one type that come in, whole packets, before programs of a data plane may take them.
 #[derive(Debug)]
@@ -44,13 +44,11 @@ impl Tap {
 }
 
 fn read(kind: u8, packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, Vec<u8>)> {
-    let len = usize::from(u16::from_be_bytes([*packet.get(4)?, *packet.get(5)?]));
-    let message = packet.get(IPV6_HEADER..IPV6_HEADER + len)?;
-    let is_ip6 = packet.first().is_some_and(|first| first >> 4 == 6);
-    let is_one = packet.get(NEXT_AT) == Some(&ICMPV6) && message.first() == Some(&kind);
-    (is_ip6 && is_one).then_some(())?;
-    let (source, destination) = addresses(packet)?;
-    Some((source, destination, message.to_vec()))
+    let header = Ip6::read(packet)?;
+    let message = header.payload(packet);
+    let is_whole = message.len() == usize::from(header.payload_len);
+    let is_one = header.next_header == ICMPV6 && message.first() == Some(&kind);
+    (is_whole && is_one).then(|| (header.source, header.destination, message.to_vec()))
 }
 
 /// ICMPv6 right behind an IPv6 header, of this type.
@@ -70,8 +68,6 @@ fn program(kind: u8) -> [libc::sock_filter; 9] {
     ]
 }
 
-/// Of the next header value in an IPv6 header.
-const NEXT_AT: usize = 6;
 /// `linux/if_packet.h`
 pub(crate) const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
@@ -90,7 +86,7 @@ mod tests {
         assert_eq!(message, [201, 0, 7], "what follows is padding of the link");
         assert_eq!(read(200, &packet), None);
         assert_eq!(read(201, &packet[..42]), None);
-        packet[NEXT_AT] = 17;
+        packet[6] = 17;
         assert_eq!(read(201, &packet), None);
     }
 }

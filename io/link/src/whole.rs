@@ -1,6 +1,7 @@
 use std::io;
-use std::net::Ipv6Addr;
 use std::os::fd::OwnedFd;
+
+use moorline_wire::ip6::Ip6;
 
 use crate::socket::{WHOLE, raw_socket, send};
 
@@ -23,13 +24,7 @@ impl PacketSocket {
     /// Those of sendmsg(2): the source is none of our addresses, no route, larger than the MTU, buffer full. No
     /// IPv6 packet.
     pub fn send(&self, packet: &[u8], ifindex: u32) -> io::Result<()> {
-        let (source, destination) = addresses(packet).ok_or(io::ErrorKind::InvalidInput)?;
-        send(&self.0, packet, source, destination, ifindex)
+        let header = Ip6::read(packet).ok_or(io::ErrorKind::InvalidInput)?;
+        send(&self.0, packet, header.source, header.destination, ifindex)
     }
-}
-
-/// Source and destination in an IPv6 header.
-pub(crate) fn addresses(packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr)> {
-    let (source, rest) = packet.get(8..)?.split_first_chunk::<16>()?;
-    Some((Ipv6Addr::from(*source), Ipv6Addr::from(*rest.first_chunk::<16>()?)))
 }

@@ -2,6 +2,7 @@
 
 use moorline_types::{Ilv, Nid, Nonce};
 use moorline_wire::ilnp::{ChecksumDelta, NonceHeader, transport_checksum};
+use moorline_wire::ip6::{DESTINATION_OPTIONS, UDP};
 
 use super::Pattern;
 use super::generator::Template;
@@ -117,8 +118,6 @@ fn checksum_of(frame: &mut [u8]) -> &mut [u8; 2] {
 
 const GROUP: u64 = 1 << 56;
 const ECHO_REQUESTS_PER_SECOND: u64 = 1280;
-const DESTINATION_OPTIONS: u8 = 60;
-const UDP: u8 = 17;
 const NOWHERE: moorline_types::L64 = moorline_types::L64(0);
 /// UDP header and 20 octets.
 const UDP_LEN: usize = 28;

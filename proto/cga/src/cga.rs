@@ -1,8 +1,7 @@
 use crate::{
     GenerateError, PublicKey, Sec, VerifyError,
-    hash::{MODIFIER_LEN, hash1, hash2_zero_bits, interface_id},
-    parameters::Parameters,
-    set::{MAX_COLLISION_COUNT, join},
+    hash::{MODIFIER_LEN, hash1, interface_id},
+    parameters::{MAX_COLLISION_COUNT, Parameters},
 };
 use alloc::vec::Vec;
 use moorline_types::Locator;
@@ -27,17 +26,7 @@ impl Cga {
     ///
     /// `sec` is above 2, or the PDS is malformed or has a Hash2 too weak for `sec`.
     pub fn from_pds(pds: &[u8], sec: Sec) -> Result<Self, VerifyError> {
-        if !sec.is_sha1() {
-            return Err(VerifyError::HashFunction { sec });
-        }
-        let parameters = Parameters::parse(pds)?;
-        if parameters.fields.collision_count > MAX_COLLISION_COUNT {
-            return Err(VerifyError::CollisionCount);
-        }
-        if hash2_zero_bits(pds) < sec.hash2_zero_bits() {
-            return Err(VerifyError::Hash2);
-        }
-        let key = parameters.public_key();
+        let key = PublicKey::of_pds(&Parameters::for_sec(pds, sec)?.fields.public_key);
         Ok(Self::assemble(pds.to_vec(), key, sec))
     }
 
@@ -105,8 +94,10 @@ impl Cga {
     pub(crate) fn assemble(pds: Vec<u8>, key: PublicKey, sec: Sec) -> Self {
         let mut prefix = [0; 8];
         prefix.copy_from_slice(&pds[MODIFIER_LEN..COLLISION_COUNT_AT]);
-        let address = join(prefix, interface_id(hash1(&pds, prefix), sec));
-        Self { sec, address, key, pds }
+        let mut address = [0; 16];
+        address[..8].copy_from_slice(&prefix);
+        address[8..].copy_from_slice(&interface_id(hash1(&pds, prefix), sec));
+        Self { sec, address: address.into(), key, pds }
     }
 }
 

@@ -83,6 +83,6 @@ pub use public_key::{MAX_SIGNING_BITS, MIN_SIGNING_BITS, PublicKey};
 pub use rsa_key::RsaKey;
 pub use search::{Engine, Hash2Search};
 pub use sec::Sec;
-pub use set::{Hba, HbaSet, MAX_PREFIXES};
+pub use set::{HbaSet, MAX_PREFIXES};
 pub use signature::{MESSAGE_TYPE_TAG, Signer, signed_octets, verify_signature};
 pub use verify::{verify_cga, verify_hba};

@@ -1,9 +1,6 @@
 use crate::LocatorsVerified;
-use alloc::{boxed::Box, vec::Vec};
-use core::hash::Hasher;
-use moorline_index::Index;
+use alloc::{boxed::Box, collections::BTreeMap};
 use moorline_types::Ulid;
-use siphasher::sip::SipHasher13;
 
 /// The parameters that peers have proved their ULIDs with, for the messages that leave them out.
 ///
@@ -16,148 +13,57 @@ use siphasher::sip::SipHasher13;
 #[derive(Clone, Debug)]
 pub struct ParameterMemory {
     capacity: usize,
-    keyed: SipHasher13,
-    by_ulid: Index,
-    slots: Vec<Remembered>,
-    free: Vec<u32>,
-    /// Ends of the list by use.
-    newest: Option<u32>,
-    oldest: Option<u32>,
-}
-
-#[derive(Clone, Debug)]
-struct Remembered {
-    ulid: Ulid,
-    newer: Option<u32>,
-    older: Option<u32>,
-    pds: Box<[u8]>,
+    /// Number of the last use, and the parameters.
+    by_ulid: BTreeMap<Ulid, (u64, Box<[u8]>)>,
+    by_use: BTreeMap<u64, Ulid>,
+    uses: u64,
 }
 
 impl ParameterMemory {
-    /// For `capacity` ULIDs at most. Each takes some 80 octets and its parameters: 140 to 350 in
-    /// practice, 1024 at most. With a `key` that is secret nobody can choose ULIDs that take long to find.
+    /// For `capacity` ULIDs at most. Each takes some 100 octets and its parameters: 140 to 350 in practice, 1024 at most.
     #[must_use]
-    pub fn new(capacity: usize, key: [u8; 16]) -> Self {
-        Self {
-            capacity,
-            keyed: SipHasher13::new_with_key(&key),
-            by_ulid: Index::new(),
-            slots: Vec::new(),
-            free: Vec::new(),
-            newest: None,
-            oldest: None,
-        }
+    pub const fn new(capacity: usize) -> Self {
+        Self { capacity, by_ulid: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0 }
     }
 
     /// Remembers the parameters of a ULID, in place of older ones. Only verified ones come here.
     pub fn remember(&mut self, verified: &LocatorsVerified) {
-        let (ulid, pds) = (verified.ulid(), verified.pds());
-        let digest = self.digest(ulid);
-        if let Some(at) = self.find(digest, ulid) {
-            self.unlink(at);
-            self.set(at, ulid, pds);
-            return self.link(at);
-        }
+        self.forget(verified.ulid());
         if self.len() == self.capacity {
-            let Some(oldest) = self.oldest else { return };
-            self.unlink(oldest);
-            self.unindex(oldest);
-            self.free.push(oldest);
+            let Some((_, oldest)) = self.by_use.pop_first() else { return };
+            self.by_ulid.remove(&oldest);
         }
-        let at = self.free.pop().or_else(|| {
-            self.slots.push(Remembered { ulid, newer: None, older: None, pds: Box::default() });
-            u32::try_from(self.slots.len() - 1).ok()
-        });
-        let Some(at) = at else { return };
-        self.set(at, ulid, pds);
-        self.by_ulid.insert(digest, at);
-        self.link(at);
+        self.insert(verified.ulid(), verified.pds().into());
     }
 
     /// The parameters that go into a [`crate::LocatorClaim`] if the message has none.
     pub fn recall(&mut self, ulid: Ulid) -> Option<&[u8]> {
-        let at = self.find(self.digest(ulid), ulid)?;
-        self.unlink(at);
-        self.link(at);
-        self.slots.get(at as usize).map(|slot| &*slot.pds)
+        let pds = self.forget(ulid)?;
+        Some(self.insert(ulid, pds))
     }
 
     /// Forgets a ULID, and gives what was remembered of it.
     pub fn forget(&mut self, ulid: Ulid) -> Option<Box<[u8]>> {
-        let at = self.find(self.digest(ulid), ulid)?;
-        self.unlink(at);
-        self.unindex(at);
-        self.free.push(at);
-        self.slots.get_mut(at as usize).map(|slot| core::mem::take(&mut slot.pds))
+        let (used, pds) = self.by_ulid.remove(&ulid)?;
+        self.by_use.remove(&used);
+        Some(pds)
     }
 
     /// How many ULIDs are remembered.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.slots.len() - self.free.len()
+        self.by_ulid.len()
     }
 
     /// Whether none is.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.by_ulid.is_empty()
     }
 
-    fn find(&self, digest: u32, ulid: Ulid) -> Option<u32> {
-        let is_it = |at: u32| self.slots.get(at as usize).is_some_and(|slot| slot.ulid == ulid);
-        self.by_ulid.find(digest, is_it)
-    }
-
-    /// Takes no memory anew if those of before were as long, which most are.
-    fn set(&mut self, at: u32, ulid: Ulid, pds: &[u8]) {
-        let Some(slot) = self.slots.get_mut(at as usize) else { return };
-        slot.ulid = ulid;
-        if slot.pds.len() == pds.len() {
-            slot.pds.copy_from_slice(pds);
-        } else {
-            slot.pds = pds.into();
-        }
-    }
-
-    /// The newest from now on.
-    fn link(&mut self, at: u32) {
-        let second = self.newest.replace(at);
-        self.oldest.get_or_insert(at);
-        if let Some(slot) = self.slots.get_mut(at as usize) {
-            (slot.newer, slot.older) = (None, second);
-        }
-        self.change(second, |slot| slot.newer = Some(at));
-    }
-
-    fn unlink(&mut self, at: u32) {
-        let Some(&Remembered { newer, older, .. }) = self.slots.get(at as usize) else { return };
-        match newer {
-            Some(_) => self.change(newer, |slot| slot.older = older),
-            None => self.newest = older,
-        }
-        match older {
-            Some(_) => self.change(older, |slot| slot.newer = newer),
-            None => self.oldest = newer,
-        }
-    }
-
-    fn change(&mut self, at: Option<u32>, change: impl FnOnce(&mut Remembered)) {
-        if let Some(slot) = at.and_then(|at| self.slots.get_mut(at as usize)) {
-            change(slot);
-        }
-    }
-
-    fn unindex(&mut self, at: u32) {
-        if let Some(slot) = self.slots.get(at as usize) {
-            let digest = self.digest(slot.ulid);
-            self.by_ulid.remove(digest, at);
-        }
-    }
-
-    fn digest(&self, ulid: Ulid) -> u32 {
-        let mut hasher = self.keyed;
-        hasher.write(&ulid.octets());
-        let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
-        u32::from_le_bytes([a, b, c, d])
+    fn insert(&mut self, ulid: Ulid, pds: Box<[u8]>) -> &[u8] {
+        self.uses += 1;
+        self.by_use.insert(self.uses, ulid);
+        &self.by_ulid.entry(ulid).insert_entry((self.uses, pds)).into_mut().1
     }
 }

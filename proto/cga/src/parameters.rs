@@ -1,6 +1,6 @@
 //! The CGA Parameters data structure with the checks that verification adds to the codec's.
 
-use crate::{PublicKey, VerifyError};
+use crate::{Sec, VerifyError, hash::hash2_zero_bits};
 use der::Decode;
 use moorline_wire::{
     CgaExtension, CgaParameters, WireError,
@@ -43,9 +43,25 @@ impl<'a> Parameters<'a> {
         Ok(Self { pds, fields })
     }
 
-    /// What stands in the Public Key field, whether or not it is a real key.
-    pub(crate) fn public_key(&self) -> PublicKey {
-        PublicKey::of_pds(&self.fields.public_key)
+    /// The PDS of addresses with this Sec.
+    pub(crate) fn for_sec(pds: &'a [u8], sec: Sec) -> Result<Self, VerifyError> {
+        if !sec.is_sha1() {
+            return Err(VerifyError::HashFunction { sec });
+        }
+        let parameters = Self::parse(pds)?;
+        parameters.check_collision_count()?;
+        if hash2_zero_bits(pds) < sec.hash2_zero_bits() {
+            return Err(VerifyError::Hash2);
+        }
+        Ok(parameters)
+    }
+
+    //= rfc3972#3-1
+    pub(crate) const fn check_collision_count(&self) -> Result<(), VerifyError> {
+        if self.fields.collision_count > MAX_COLLISION_COUNT {
+            return Err(VerifyError::CollisionCount);
+        }
+        Ok(())
     }
 
     /// The prefixes of the set; `None` for a CGA that is no HBA.
@@ -53,6 +69,10 @@ impl<'a> Parameters<'a> {
         self.fields.multi_prefix().map(|multi_prefix| &multi_prefix.prefixes[..])
     }
 }
+
+/// RFC 3972 s3: "MUST be 0, 1, or 2".
+//= rfc3972#3-1
+pub(crate) const MAX_COLLISION_COUNT: u8 = 2;
 
 /// Whether these octets are one public key and nothing else.
 pub(crate) fn is_public_key(octets: &[u8]) -> bool {

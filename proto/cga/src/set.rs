@@ -1,7 +1,6 @@
 use crate::{
-    GenerateError, PublicKey, Sec, VerifyError,
-    hash::{hash1, hash2_zero_bits, interface_id},
-    parameters::Parameters,
+    Cga, GenerateError, PublicKey, Sec, VerifyError,
+    parameters::{MAX_COLLISION_COUNT, Parameters},
 };
 use alloc::vec::Vec;
 use moorline_types::Locator;
@@ -20,15 +19,8 @@ pub struct HbaSet {
     sec: Sec,
     /// Common to all members, but for the prefix field: that of the last.
     parameters: CgaParameters,
-    members: Vec<Hba>,
+    members: Vec<Cga>,
     locators: Vec<Locator>,
-}
-
-/// One address of a set.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hba {
-    address: Locator,
-    pds: Vec<u8>,
 }
 
 impl HbaSet {
@@ -38,17 +30,8 @@ impl HbaSet {
     ///
     /// `sec` is above 2, or the PDS is malformed, has no Multi-Prefix extension, or a Hash2 too weak for `sec`.
     pub fn from_pds(pds: &[u8], sec: Sec) -> Result<Self, VerifyError> {
-        if !sec.is_sha1() {
-            return Err(VerifyError::HashFunction { sec });
-        }
-        let parameters = Parameters::parse(pds)?;
+        let parameters = Parameters::for_sec(pds, sec)?;
         let prefixes = parameters.prefixes().ok_or(VerifyError::NoMultiPrefix)?.to_vec();
-        if parameters.fields.collision_count > MAX_COLLISION_COUNT {
-            return Err(VerifyError::CollisionCount);
-        }
-        if hash2_zero_bits(pds) < sec.hash2_zero_bits() {
-            return Err(VerifyError::Hash2);
-        }
         Ok(Self::assemble(parameters.fields, &prefixes, sec))
     }
 
@@ -74,23 +57,23 @@ impl HbaSet {
         &self.locators
     }
 
-    /// The addresses with their parameters, in the same order.
+    /// The addresses with their parameters, in the same order: those of the set with the address's own prefix in the prefix field.
     #[must_use]
-    pub fn members(&self) -> &[Hba] {
+    pub fn members(&self) -> &[Cga] {
         &self.members
     }
 
     /// The parameters of the first address. They verify every address of the set as an HBA.
     #[must_use]
     pub fn pds(&self) -> &[u8] {
-        &self.members[0].pds
+        self.members[0].pds()
     }
 
     /// The parameters of one address, which verify it as a CGA too; what goes to a peer that knows
     /// this address as our ULID. `None` if it is not of the set.
     #[must_use]
     pub fn pds_of(&self, address: Locator) -> Option<&[u8]> {
-        self.members.iter().find(|member| member.address == address).map(Hba::pds)
+        self.members.iter().find(|member| member.address() == address).map(Cga::pds)
     }
 
     /// The public key that the addresses are bound to too; `None` for a set without one (P flag).
@@ -114,40 +97,15 @@ impl HbaSet {
 
     /// `prefixes` are those of the Multi-Prefix extension, one at least.
     pub(crate) fn assemble(mut parameters: CgaParameters, prefixes: &[[u8; 8]], sec: Sec) -> Self {
-        let members: Vec<Hba> = prefixes
+        let key = PublicKey::of_pds(&parameters.public_key);
+        let members: Vec<Cga> = prefixes
             .iter()
             .map(|&prefix| {
                 parameters.subnet_prefix = prefix;
-                let pds = parameters.emit();
-                Hba { address: join(prefix, interface_id(hash1(&pds, prefix), sec)), pds }
+                Cga::assemble(parameters.emit(), key.clone(), sec)
             })
             .collect();
-        let locators = members.iter().map(Hba::address).collect();
+        let locators = members.iter().map(Cga::address).collect();
         Self { sec, parameters, members, locators }
     }
 }
-
-impl Hba {
-    /// The address.
-    #[must_use]
-    pub fn address(&self) -> Locator {
-        self.address
-    }
-
-    /// Its parameters: those of the set with its own prefix in the prefix field.
-    #[must_use]
-    pub fn pds(&self) -> &[u8] {
-        &self.pds
-    }
-}
-
-pub(crate) fn join(prefix: [u8; 8], interface_id: [u8; 8]) -> Locator {
-    let mut octets = [0; 16];
-    octets[..8].copy_from_slice(&prefix);
-    octets[8..].copy_from_slice(&interface_id);
-    Locator::from(octets)
-}
-
-/// RFC 3972 s3: "MUST be 0, 1, or 2".
-//= rfc3972#3-1
-pub(crate) const MAX_COLLISION_COUNT: u8 = 2;

@@ -2,7 +2,6 @@ use crate::{
     Sec, VerifyError,
     hash::{hash1, hash2_zero_bits, is_hash1},
     parameters::Parameters,
-    set::MAX_COLLISION_COUNT,
 };
 use alloc::vec::Vec;
 use moorline_types::Locator;
@@ -53,25 +52,17 @@ impl<'a> Verifier<'a> {
         if !prefixes.contains(&address.prefix()) {
             return Err(VerifyError::PrefixNotInSet);
         }
-        self.collision_count()?;
+        self.parameters.check_collision_count()?;
         self.hashes(address)
     }
 
     //= rfc3972#5-1 rfc5535#7.1
     pub(crate) fn cga(&mut self, address: Locator) -> Result<(), VerifyError> {
-        self.collision_count()?;
+        self.parameters.check_collision_count()?;
         if address.prefix() != self.parameters.fields.subnet_prefix {
             return Err(VerifyError::PrefixMismatch);
         }
         self.hashes(address)
-    }
-
-    //= rfc3972#3-1
-    fn collision_count(&self) -> Result<(), VerifyError> {
-        if self.parameters.fields.collision_count > MAX_COLLISION_COUNT {
-            return Err(VerifyError::CollisionCount);
-        }
-        Ok(())
     }
 
     /// RFC 3972 s5 steps 3 to 7, if the hash function is SHA-1 (RFC 4982 s4.1), with the prefix of the address in the PDS.

@@ -3,18 +3,17 @@
 use alloc::vec::Vec;
 
 use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
-use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6};
-use moorline_wire::ilnp::{NONCE_OPTION, NonceHeader};
-use moorline_wire::upper_layer_checksum;
+use moorline_wire::fill_icmp_checksum;
+use moorline_wire::ilnp::{
+    Control, ERROR_HEADER_LEN, NONCE_AT, NONCE_OPTION, NonceHeader, PARAMETER_PROBLEM,
+    UNRECOGNIZED_OPTION,
+};
+use moorline_wire::ip6::{self, DESTINATION_OPTIONS, IP6_LEN, MIN_MTU};
 
 use crate::consts::CHECK_INTERVAL;
 use crate::event::Cause;
-use crate::machine::{Machine, ip6_header};
+use crate::machine::Machine;
 use crate::session::{Opening, Session};
-use moorline_wire::ilnp::{
-    Control, ERROR_HEADER_LEN, NONCE_AT, PARAMETER_PROBLEM, UNRECOGNIZED_OPTION,
-};
-use moorline_wire::ip6::{IP6_LEN, MIN_MTU};
 
 impl Session {
     /// The correspondent has not shown for a while that it knows the session.
@@ -69,8 +68,7 @@ impl Machine {
         let room = usize::from(MIN_MTU) - IP6_LEN - ERROR_HEADER_LEN;
         message.extend(about.get(..room).unwrap_or(about));
         let (src, dst) = (pair.local.address(), pair.remote.address());
-        let sum = upper_layer_checksum(src, dst, ICMPV6, &message);
-        message[2..4].copy_from_slice(&sum.to_be_bytes());
+        fill_icmp_checksum(&mut message, src, dst);
         self.send(pair, &message, None);
     }
 }
@@ -78,9 +76,7 @@ impl Machine {
 /// A packet with nothing but this nonce, from `pair.local`.
 fn showing(pair: IlvPair, nonce: Nonce) -> Vec<u8> {
     let options = NonceHeader { next_header: NO_NEXT_HEADER, nonce, sequence: None }.emit();
-    let mut packet = ip6_header(pair, DESTINATION_OPTIONS, options.len());
-    packet.extend(options);
-    packet
+    ip6::packet(DESTINATION_OPTIONS, pair.local.address(), pair.remote.address(), &options)
 }
 
 const NO_NEXT_HEADER: u8 = 59;

@@ -21,7 +21,7 @@ use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{Report, Update};
 use moorline_index::{Class, Ilcc, Removed};
 use moorline_wire::ilnp::Control;
-use moorline_wire::ip6::IP6_LEN;
+use moorline_wire::ip6;
 
 /// All ILNP sessions of a host.
 ///
@@ -291,10 +291,9 @@ impl Machine {
             NonceHeader { next_header: ICMPV6, nonce, sequence }.emit()
         });
         let next_header = if options.is_empty() { ICMPV6 } else { DESTINATION_OPTIONS };
-        let mut packet = ip6_header(pair, next_header, options.len() + message.len());
-        packet.extend(options);
-        packet.extend(message);
-        self.transmits.push_back(Transmit { source: pair.local.address(), packet });
+        let (source, destination) = (pair.local.address(), pair.remote.address());
+        let packet = ip6::packet(next_header, source, destination, &[&options, message].concat());
+        self.transmits.push_back(Transmit { source, packet });
     }
 
     //= rfc6744#6-8 rfc6744#7-10
@@ -543,16 +542,3 @@ pub(crate) struct Traffic {
     pub(crate) inbound: bool,
     pub(crate) nonce: Option<Nonce>,
 }
-
-/// Of a packet from `pair.local` with so many octets behind it, for which there is room.
-pub(crate) fn ip6_header(pair: IlvPair, next_header: u8, payload_len: usize) -> Vec<u8> {
-    let mut packet = Vec::with_capacity(IP6_LEN + payload_len);
-    packet.extend([0x60, 0, 0, 0]);
-    packet.extend(u16::try_from(payload_len).unwrap_or(u16::MAX).to_be_bytes());
-    packet.extend([next_header, HOP_LIMIT]);
-    packet.extend(pair.local.address().octets());
-    packet.extend(pair.remote.address().octets());
-    packet
-}
-
-const HOP_LIMIT: u8 = 64;

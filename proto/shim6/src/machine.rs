@@ -62,7 +62,6 @@ impl Machine {
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
-        let parameters_key = derived_key(&seed, PARAMETERS_LABEL);
         let limit =
             |label, interval, burst| FloodLimit::new(derived_key(&seed, label), interval, burst);
         Self {
@@ -77,7 +76,7 @@ impl Machine {
             restored: 0,
             resumption: Resumption::default(),
             negatives: Negatives::default(),
-            parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS, parameters_key),
+            parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS),
             signatures: limit(SIGNATURE_LABEL, SIGNATURE_INTERVAL, SIGNATURE_BURST),
             answers: limit(ANSWER_LABEL, ANSWER_INTERVAL, ANSWER_BURST),
             welcomes: limit(FLOOD_LABEL, R1_INTERVAL, R1_BURST),
@@ -275,7 +274,6 @@ fn derived_key(secret: &[u8; 32], label: &[u8]) -> [u8; 16] {
     hasher.finish128().as_bytes()
 }
 
-const PARAMETERS_LABEL: &[u8] = b"moorline parameters";
 const FLOOD_LABEL: &[u8] = b"moorline flood";
 const SIGNATURE_LABEL: &[u8] = b"moorline signatures";
 const ANSWER_LABEL: &[u8] = b"moorline answers";

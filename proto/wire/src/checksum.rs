@@ -1,5 +1,7 @@
 use core::net::Ipv6Addr;
 
+use crate::ip6::ICMPV6;
+
 /// Internet checksum of `octets`: the one's complement of their one's complement sum.
 ///
 /// RFC 5533 s5.3: "there is no pseudo-header checksum part", so a message may move to other
@@ -31,12 +33,24 @@ pub fn upper_layer_checksum(
 
 /// Writes the checksum of a control message into it. Without room for one, leaves it as it is.
 pub fn fill_checksum(message: &mut [u8]) {
-    if message.len() < CHECKSUM_AT + 2 {
+    fill(message, CHECKSUM_AT, checksum);
+}
+
+/// Writes the checksum of an ICMPv6 message into it: that of classic IPv6, whatever the transports of a session do
+/// (RFC 6741 s4.3).
+pub fn fill_icmp_checksum(message: &mut [u8], source: Ipv6Addr, destination: Ipv6Addr) {
+    let sum = |octets: &[u8]| upper_layer_checksum(source, destination, ICMPV6, octets);
+    fill(message, ICMP_CHECKSUM_AT, sum);
+}
+
+fn fill(message: &mut [u8], at: usize, sum: impl FnOnce(&[u8]) -> u16) {
+    let field = at..at + 2;
+    if message.len() < field.end {
         return;
     }
-    message[CHECKSUM_AT..CHECKSUM_AT + 2].fill(0);
-    let sum = checksum(message);
-    message[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+    message[field.clone()].fill(0);
+    let sum = sum(message).to_be_bytes();
+    message[field].copy_from_slice(&sum);
 }
 
 pub(crate) fn fold(mut sum: u64) -> u16 {
@@ -49,6 +63,7 @@ pub(crate) fn fold(mut sum: u64) -> u16 {
 }
 
 const CHECKSUM_AT: usize = 4;
+const ICMP_CHECKSUM_AT: usize = 2;
 
 #[cfg(test)]
 mod tests {

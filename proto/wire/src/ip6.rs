@@ -3,6 +3,7 @@
 //! Walked by hand and not with a library: the walk has to stop exactly where that of the eBPF programs stops, which is after
 //! [`MAX_CHAIN`] headers.
 
+use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
 /// What a packet's IPv6 header says.
@@ -122,6 +123,19 @@ impl Upper {
     }
 }
 
+/// A packet with the payload right behind its header, and with a hop limit of 64. A payload above 65,535 octets has no right length.
+#[must_use]
+pub fn packet(next_header: u8, source: Ipv6Addr, destination: Ipv6Addr, payload: &[u8]) -> Vec<u8> {
+    let len = u16::try_from(payload.len()).unwrap_or(u16::MAX);
+    let mut packet = Vec::with_capacity(IP6_LEN + payload.len());
+    packet.extend([0x60, 0, 0, 0, 0, 0, 0, HOP_LIMIT]);
+    packet.extend(source.octets());
+    packet.extend(destination.octets());
+    write_lengths(&mut packet, len, next_header);
+    packet.extend(payload);
+    packet
+}
+
 /// Writes Payload Length and Next Header.
 pub fn write_lengths(packet: &mut [u8], payload_len: u16, next_header: u8) {
     let Some(header) = packet.first_chunk_mut::<IP6_LEN>() else { return };
@@ -169,6 +183,7 @@ const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;
 const FRAGMENT: u8 = 44;
 const EXTENSIONS: [u8; 4] = [HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION_OPTIONS];
+const HOP_LIMIT: u8 = 64;
 const TCP_FLAGS_AT: usize = 13;
 const TCP_SYN: u8 = 2;
 

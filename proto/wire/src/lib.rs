@@ -47,7 +47,7 @@ mod reader;
 mod writer;
 
 pub use cga::{CgaExtension, CgaParameters, MultiPrefix};
-pub use checksum::{checksum, fill_checksum, upper_layer_checksum};
+pub use checksum::{checksum, fill_checksum, fill_icmp_checksum, upper_layer_checksum};
 pub use consts::{NEXT_HEADER_NONE, PAYLOAD_HEADER_LEN, PROTOCOL};
 pub use error::WireError;
 pub use locators::{LocatorEntry, LocatorList, LocatorPreference, LocatorPreferences};

@@ -4,8 +4,8 @@ use moorline_api::Pair;
 use moorline_types::ContextTag;
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use moorline_wire::ilnp::{Admission, AdmissionFlags, AdmissionTypes, Flow, Propose};
-use moorline_wire::ip6::{DESTINATION_OPTIONS, ICMPV6, UDP};
-use moorline_wire::{I1, Message, Opt, Options, PROTOCOL as SHIM6, Packet, upper_layer_checksum};
+use moorline_wire::ip6::{self, DESTINATION_OPTIONS, ICMPV6, IP6_LEN, UDP};
+use moorline_wire::{I1, Message, Opt, Options, PROTOCOL as SHIM6, Packet, fill_icmp_checksum};
 
 use super::{Kind, Way};
 use crate::icmpv6::{ECHO_REPLY, ECHO_REQUEST};
@@ -68,7 +68,7 @@ pub(super) fn test(kind: Kind, way: &Way, token: Token, sequence: u16) -> Test {
 
 /// An echo request so long, IPv6 header included.
 pub(super) fn sized(octets: u32, pair: Pair, token: Token, sequence: u16) -> Test {
-    let octets = usize::try_from(octets).unwrap_or(IPV6_HEADER).saturating_sub(IPV6_HEADER);
+    let octets = usize::try_from(octets).unwrap_or(IP6_LEN).saturating_sub(IP6_LEN);
     let echo = icmpv6(pair, ECHO_REQUEST, token, sequence, octets);
     Test { packets: vec![whole(pair, ICMPV6, &echo)], sequence }
 }
@@ -116,7 +116,7 @@ impl<'a> Quote<'a> {
     /// Whether it quotes this packet. Routers change the hop limit and may change the first word.
     pub(super) fn is_of(&self, sent: &[u8]) -> bool {
         let length = self.packet.len().min(sent.len()).min(MAX_COMPARED);
-        length >= IPV6_HEADER + 16
+        length >= IP6_LEN + 16
             && self.packet[4..7] == sent[4..7]
             && self.packet[8..length] == sent[8..length]
     }
@@ -152,13 +152,7 @@ impl<'a> Quote<'a> {
 }
 
 fn whole(pair: Pair, next: u8, payload: &[u8]) -> Vec<u8> {
-    let mut packet = vec![6 << 4, 0, 0, 0];
-    packet.extend(u16::try_from(payload.len()).unwrap_or(u16::MAX).to_be_bytes());
-    packet.extend([next, HOPS]);
-    packet.extend(pair.local.octets());
-    packet.extend(pair.peer.octets());
-    packet.extend(payload);
-    packet
+    ip6::packet(next, pair.local, pair.peer, payload)
 }
 
 /// So many octets of ICMPv6.
@@ -168,8 +162,7 @@ fn icmpv6(pair: Pair, kind: u8, token: Token, sequence: u16, octets: usize) -> V
     message.extend(sequence.to_be_bytes());
     message.extend(token.0);
     message.resize(octets.max(message.len()), 0);
-    let checksum = upper_layer_checksum(pair.local, pair.peer, ICMPV6, &message);
-    message[2..4].copy_from_slice(&checksum.to_be_bytes());
+    fill_icmp_checksum(&mut message, pair.local, pair.peer);
     message
 }
 
@@ -252,8 +245,6 @@ const REFUSED_EXPERIMENT: u8 = 0x9e;
 const PADN: u8 = 1;
 /// Of the transaction, in a message of ILNP's handshake.
 const TRANSACTION_AT: usize = 16;
-const IPV6_HEADER: usize = 40;
-const HOPS: u8 = 64;
 /// Octets of a message that is sent in two fragments: each half a multiple of 8, and its reply fits any link.
 const FRAGMENTED: usize = 1216;
 /// Octets of a quoted packet that are looked at: behind these are zeros.

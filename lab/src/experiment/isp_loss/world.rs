@@ -2,12 +2,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::ensure;
-use etherparse::{Ipv6Header, Ipv6HeaderSlice};
 use moorline_contexts::{Config, Contexts, LocalState};
 use moorline_datapath::shim6::Report;
 use moorline_plane::shim6::{Inbound, Outbound, Plane, Settings};
 use moorline_sim::Queue;
 use moorline_types::{Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_wire::ip6::{self, IP6_LEN, Ip6};
 use moorline_wire::{MessageType, PROTOCOL, Packet};
 
 use super::{IspLoss, Outcome};
@@ -264,25 +264,16 @@ impl<'a> World<'a> {
 }
 
 fn ip6(pair: LocatorPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
-    let header = Ipv6Header {
-        payload_length: u16::try_from(payload.len()).unwrap_or(u16::MAX),
-        next_header: next_header.into(),
-        hop_limit: 64,
-        source: pair.local.octets(),
-        destination: pair.peer.octets(),
-        ..Ipv6Header::default()
-    };
-    [&header.to_bytes()[..], payload].concat()
+    ip6::packet(next_header, pair.local.0, pair.peer.0, payload)
 }
 
 /// Source and destination.
 fn addresses(packet: &[u8]) -> Option<LocatorPair> {
-    let header = Ipv6HeaderSlice::from_slice(packet).ok()?;
-    Some(LocatorPair::new(Locator(header.source_addr()), Locator(header.destination_addr())))
+    let header = Ip6::read(packet)?;
+    Some(LocatorPair::new(Locator(header.source), Locator(header.destination)))
 }
 
 const SITE: usize = 0;
-const IP6_LEN: usize = 40;
 const UDP: u8 = 17;
 /// UDP header and some octets: a context is triggered by us, not by the number of octets.
 const PAYLOAD_LEN: usize = 100;

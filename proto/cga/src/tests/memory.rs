@@ -24,7 +24,7 @@ fn ulid(set: &HbaSet) -> Ulid {
 #[test]
 fn list_without_parameters_is_verified_with_those_remembered() {
     let set = a_set(&[A, B, C], Sec::ZERO);
-    let mut memory = ParameterMemory::new(10, [7; 16]);
+    let mut memory = ParameterMemory::new(10);
     assert_eq!(memory.recall(ulid(&set)), None);
     memory.remember(&verified(&set, 0));
     let pds = memory.recall(ulid(&set)).unwrap();
@@ -41,7 +41,7 @@ fn signed_list_without_parameters_is_verified_with_the_key_remembered() {
     let key = rsa_key(&file(), "rsa1024");
     let cga = generate_cga(A, Sec::ZERO, key.public_key(), &[], [7; 16], 1).unwrap();
     let ulid = cga.address().as_ulid();
-    let mut memory = ParameterMemory::new(10, [7; 16]);
+    let mut memory = ParameterMemory::new(10);
     memory.remember(&verify_list(ulid, cga.pds(), &[]).unwrap());
     let new = Locator::from([0x20; 16]);
     let list = list(8, &[(cga.address(), VerificationMethod::CGA), (new, VerificationMethod::CGA)]);
@@ -61,7 +61,7 @@ fn signed_list_without_parameters_is_verified_with_the_key_remembered() {
 #[test]
 fn newer_parameters_take_the_place_of_older_ones() {
     let set = a_set(&[A, B], Sec::ZERO);
-    let mut memory = ParameterMemory::new(1, [7; 16]);
+    let mut memory = ParameterMemory::new(1);
     let address = set.locators()[0].as_ulid();
     for member in set.members() {
         memory.remember(&verify_list(address, member.pds(), &[]).unwrap());
@@ -76,7 +76,7 @@ fn newer_parameters_take_the_place_of_older_ones() {
 #[test]
 fn oldest_is_forgotten_at_the_cap() {
     let sets = peers(4);
-    let mut memory = ParameterMemory::new(3, [7; 16]);
+    let mut memory = ParameterMemory::new(3);
     for set in &sets[..3] {
         memory.remember(&verified(set, 0));
     }
@@ -85,7 +85,7 @@ fn oldest_is_forgotten_at_the_cap() {
     assert_eq!(memory.len(), 3);
     let is_there = sets.iter().map(|set| memory.recall(ulid(set)).is_some());
     assert_eq!(is_there.collect::<Vec<_>>(), [true, false, true, true]);
-    let mut none = ParameterMemory::new(0, [7; 16]);
+    let mut none = ParameterMemory::new(0);
     none.remember(&verified(&sets[0], 0));
     assert!(none.is_empty());
 }
@@ -95,7 +95,7 @@ proptest! {
     #[test]
     fn memory_is_what_was_used_last(ops in vec((0u8..3, 0usize..6), 0..60), capacity in 1usize..5) {
         let sets = peers(6);
-        let mut memory = ParameterMemory::new(capacity, [7; 16]);
+        let mut memory = ParameterMemory::new(capacity);
         let mut model: Vec<usize> = Vec::new();
         for (op, peer) in ops {
             let was_there = model.contains(&peer);

@@ -6,8 +6,8 @@ use moorline_types::Nonce;
 
 use super::consts::{ADMISSION_INITIATOR, ADMISSION_RESPONDER, ADMISSION_VALIDATOR_LEN};
 use super::icmp;
-use crate::WireError;
 use crate::reader::{Reader, exactly};
+use crate::{WireError, fill_icmp_checksum};
 
 /// The ICMPv6 types of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -246,7 +246,7 @@ impl Admission {
         }
         // A Propose is as long as its answer: who makes us answer somebody else gains no octet by it.
         octets.resize(kind.len(), 0);
-        icmp::fill(&mut octets, src, dst);
+        fill_icmp_checksum(&mut octets, src, dst);
         octets
     }
 

@@ -6,8 +6,8 @@ use moorline_types::L64;
 
 use super::consts::{LOCATOR_UPDATE, MAX_UPDATE_LOCATORS};
 use super::icmp;
-use crate::WireError;
 use crate::reader::Reader;
+use crate::{WireError, fill_icmp_checksum};
 
 /// What a Locator Update is (RFC 6743 s2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -97,7 +97,7 @@ impl LocatorUpdate {
             octets.extend(entry.preference.to_be_bytes());
             octets.extend(entry.lifetime.to_be_bytes());
         }
-        icmp::fill(&mut octets, src, dst);
+        fill_icmp_checksum(&mut octets, src, dst);
         octets
     }
 
