@@ -14,7 +14,8 @@ fn main() {
 
 #[divan::bench(args = threads(), sample_count = 5, sample_size = 1)]
 fn search(bencher: Bencher<'_, '_>, threads: NonZeroUsize) {
-    let search = Search::new(job(), Shard::WHOLE).with_threads(threads);
+    let mut search = Search::new(job(), Shard::WHOLE);
+    search.threads = threads;
     bencher.counter(ItemsCount::new(OFFSET)).bench(|| {
         let found = search.run(&AtomicBool::new(false), |_| ()).expect("found before");
         assert_eq!(found.offset, OFFSET);
@@ -23,7 +24,7 @@ fn search(bencher: Bencher<'_, '_>, threads: NonZeroUsize) {
 
 fn job() -> Job {
     let prefixes = vec![[0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 0], [0x20, 0x01, 0x0d, 0xb8, 0, 2, 0, 0]];
-    Job::hba(prefixes, Sec::TWO, SetKey::Random([SEED; 48]), [0; 16]).expect("made before")
+    Job::new(true, prefixes, SetKey::Random([SEED; 48]), Sec::TWO, [0; 16]).expect("made before")
 }
 
 fn threads() -> Vec<NonZeroUsize> {

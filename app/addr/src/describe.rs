@@ -176,14 +176,14 @@ mod tests {
 
     #[test]
     fn a_set_without_a_key_says_so() {
-        let job = Job::hba(vec![A, B], Sec::ZERO, SetKey::Random([1; 48]), [9; 16]).unwrap();
+        let job = Job::new(true, vec![A, B], SetKey::Random([1; 48]), Sec::ZERO, [9; 16]).unwrap();
         let made = job.finish(0).unwrap();
         let view = ParamsView::new(made.params()).unwrap();
         assert_eq!(view.modifier, "09".repeat(16));
         assert_eq!((view.prefix.as_str(), view.collision_count), ("2001:db8:1::/64", 0));
         assert_eq!((view.key.algorithm.as_str(), view.key.bits), ("RSA", Some(384)));
         assert!(!view.is_real_key);
-        let addresses: Vec<_> = made.members().iter().map(|(address, _)| *address).collect();
+        let addresses: Vec<_> = made.members().iter().map(|member| member.address().0).collect();
         assert_eq!(view.addresses, addresses);
         let [ExtensionView::MultiPrefix { has_public_key: false, prefixes }] = &view.extensions[..]
         else {
@@ -195,7 +195,9 @@ mod tests {
     #[test]
     fn a_cga_shows_its_key_and_unknown_extensions() {
         let key = crate::generate_key(1024).unwrap();
-        let job = Job::cga(A, Sec::ZERO, key.public_key().clone(), [0; 16]).unwrap();
+        let job =
+            Job::new(false, vec![A], SetKey::Public(key.public_key().clone()), Sec::ZERO, [0; 16])
+                .unwrap();
         let params = [job.finish(0).unwrap().params(), &[0x12, 0x34, 0, 2, 0xab, 0xcd]].concat();
         let view = ParamsView::new(&params).unwrap();
         assert_eq!((view.key.bits, view.key.cannot_sign.as_deref()), (Some(1024), None));

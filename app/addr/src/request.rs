@@ -48,10 +48,7 @@ impl Request {
             };
         }
         let search = Search::new(self.fresh_job()?, self.shard);
-        Ok(match state {
-            Some(path) => search.with_state(path),
-            None => search,
-        })
+        Ok(Search { state: state.map(Path::to_owned), ..search })
     }
 
     //= rfc3972#4-2 rfc3972#7.3-1
@@ -60,58 +57,43 @@ impl Request {
             return Err(Error::NoSeed);
         }
         let job = self.job()?;
-        Ok(match (self.start, self.seed) {
-            (Some(start), _) => job.with_start(start),
+        let start = match (self.start, self.seed) {
+            (Some(start), _) => start,
             // Who has the seed must come to the same start, and who has none must not.
-            (None, Some(_)) => job.with_start(self.seed_or_random(b"start")?),
-            (None, None) if self.shard.is_part() => {
-                let start = job.agreed_start();
-                job.with_start(start)
-            }
-            (None, None) => job.with_start(random()?),
-        })
+            (None, Some(_)) => self.seed_or_random(b"start")?,
+            (None, None) if self.shard.is_part() => job.agreed_start(),
+            (None, None) => random()?,
+        };
+        Ok(Job { start, ..job })
     }
 
     /// With a start that is yet to come.
     fn job(&self) -> Result<Job, Error> {
-        let start = [0; 16];
-        if self.hba {
-            let key = match &self.key {
-                Some(key) => SetKey::Public(key.clone()),
-                None => SetKey::Random(self.seed_or_random(b"key")?),
-            };
-            return Ok(Job::hba(self.prefixes.clone(), self.sec, key, start)?);
-        }
-        let key = self.key.clone().ok_or(Error::NoKey)?;
-        match self.prefixes[..] {
-            [prefix] => Ok(Job::cga(prefix, self.sec, key, start)?),
-            _ => Err(Error::OnePrefix),
-        }
+        let key = match &self.key {
+            Some(key) => SetKey::Public(key.clone()),
+            None => SetKey::Random(self.seed_or_random(b"key")?),
+        };
+        Job::new(self.hba, self.prefixes.clone(), key, self.sec, [0; 16])
     }
 
     /// What the request asks for and a search that has begun is not about.
     fn difference(&self, search: &Search) -> Result<Option<&'static str>, Error> {
-        let begun = search.job();
-        if self.shard != search.shard() {
-            return Ok(Some("shard"));
-        }
-        if self.sec != begun.sec() {
-            return Ok(Some("Sec"));
-        }
-        if self.start.is_some_and(|start| start != begun.start()) {
-            return Ok(Some("start"));
-        }
-        if self.hba != begun.is_hba() {
-            return Ok(Some("kind of address"));
-        }
-        if self.prefixes != begun.prefixes() {
-            return Ok(Some("list of prefixes"));
+        let begun = &search.job;
+        let differences = [
+            (self.shard != search.shard, "shard"),
+            (self.sec != begun.sec, "Sec"),
+            (self.start.is_some_and(|start| start != begun.start), "start"),
+            (self.hba != begun.hba, "kind of address"),
+            (self.prefixes != begun.prefixes, "list of prefixes"),
+        ];
+        if let Some((_, what)) = differences.into_iter().find(|(differs, _)| *differs) {
+            return Ok(Some(what));
         }
         let is_key = match (&self.key, self.seed) {
             (Some(key), _) => begun.public_key() == Some(key),
             // Any random one will do.
             (None, None) => begun.public_key().is_none(),
-            (None, Some(_)) => self.job()?.extended_modifier() == begun.extended_modifier(),
+            (None, Some(_)) => self.job()?.key == begun.key,
         };
         Ok((!is_key).then_some("key"))
     }

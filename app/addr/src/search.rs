@@ -7,7 +7,7 @@ use moorline_cga::{Engine, Hash2Search, Sec};
 use std::{
     io,
     num::NonZeroUsize,
-    path::{Path, PathBuf},
+    path::PathBuf,
     sync::{
         Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
@@ -19,13 +19,19 @@ use std::{
 /// A search that can start, or go on.
 #[derive(Clone, Debug)]
 pub struct Search {
-    job: Job,
-    shard: Shard,
-    threads: NonZeroUsize,
-    engine: Engine,
-    state: Option<PathBuf>,
-    chunks_done: u64,
-    offset: Option<u64>,
+    /// What is looked for.
+    pub job: Job,
+    /// Which part of the search.
+    pub shard: Shard,
+    /// Threads it runs on. The result does not depend on them.
+    pub threads: NonZeroUsize,
+    /// What makes the tries. The result does not depend on it.
+    pub engine: Engine,
+    /// A file that is kept up to date, and that [`crate::Request::resolve`] can go on from.
+    pub state: Option<PathBuf>,
+    /// Searched in vain by the runs before, and the result if they have it already.
+    pub(crate) chunks_done: u64,
+    pub(crate) offset: Option<u64>,
 }
 
 /// The end of a search.
@@ -49,48 +55,6 @@ impl Search {
         let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
         let engine = Engine::fastest();
         Self { job, shard, threads, engine, state: None, chunks_done: 0, offset: None }
-    }
-
-    /// On so many threads. The result does not depend on it.
-    #[must_use]
-    pub fn with_threads(self, threads: NonZeroUsize) -> Self {
-        Self { threads, ..self }
-    }
-
-    /// With another engine. The result does not depend on it.
-    #[must_use]
-    pub fn with_engine(self, engine: Engine) -> Self {
-        Self { engine, ..self }
-    }
-
-    /// Keeps a file up to date that [`crate::Request::resolve`] can go on from.
-    #[must_use]
-    pub fn with_state(self, path: &Path) -> Self {
-        Self { state: Some(path.to_owned()), ..self }
-    }
-
-    /// What is looked for.
-    #[must_use]
-    pub fn job(&self) -> &Job {
-        &self.job
-    }
-
-    /// Which part of the search.
-    #[must_use]
-    pub fn shard(&self) -> Shard {
-        self.shard
-    }
-
-    /// Threads it runs on.
-    #[must_use]
-    pub fn threads(&self) -> NonZeroUsize {
-        self.threads
-    }
-
-    /// What makes the tries.
-    #[must_use]
-    pub fn engine(&self) -> Engine {
-        self.engine
     }
 
     /// Tries of the runs before this one.
@@ -131,12 +95,7 @@ impl Search {
     /// average search, long enough for them to meet seldom. Part of what makes a shard's result, so it
     /// depends on nothing but Sec.
     pub(crate) fn chunk_tries(&self) -> u64 {
-        if self.job.sec() <= Sec::ONE { 1 << 12 } else { 1 << 20 }
-    }
-
-    /// After `chunks_done` in vain, and perhaps with the result already.
-    pub(crate) fn after(self, chunks_done: u64, offset: Option<u64>) -> Self {
-        Self { chunks_done, offset, ..self }
+        if self.job.sec <= Sec::ONE { 1 << 12 } else { 1 << 20 }
     }
 
     fn found(&self, offset: u64, tries: u64, began: Instant) -> Result<Found, Error> {
@@ -159,8 +118,8 @@ impl Search {
         on_progress: &mut dyn FnMut(&Progress),
     ) -> Result<Ledger, Error> {
         let shared = Shared {
-            hash2: Hash2Search::new(self.job.tail(), self.job.sec()).with_engine(self.engine),
-            start: u128::from_be_bytes(self.job.start()),
+            hash2: Hash2Search::new(&self.job.tail, self.job.sec).with_engine(self.engine),
+            start: u128::from_be_bytes(self.job.start),
             chunk_tries: self.chunk_tries(),
             cancel,
             desk: Mutex::new(Desk {
@@ -191,7 +150,7 @@ impl Search {
             let (tries, done) = (desk.ledger.tries(), desk.ledger.done());
             drop(desk);
             let tries_now = tries - self.tries_before();
-            on_progress(&Progress::new(self.job.sec(), tries, tries_now, began.elapsed()));
+            on_progress(&Progress::new(self.job.sec, tries, tries_now, began.elapsed()));
             if saved.elapsed() >= SAVE_EVERY {
                 // If this fails, the next may not: a full disk is no reason to throw hours away.
                 let _ = self.save(done, None);

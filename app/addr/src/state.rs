@@ -54,16 +54,20 @@ impl State {
     }
 
     pub(crate) fn of(search: &Search, chunks_done: u64, offset: Option<u64>) -> Self {
-        let job = search.job();
+        let job = &search.job;
+        let extended_modifier = match &job.key {
+            SetKey::Public(_) => None,
+            SetKey::Random(random) => Some(hex::encode(random)),
+        };
         Self {
             format: FORMAT.to_owned(),
-            hba: job.is_hba(),
-            prefixes: job.prefixes().iter().copied().map(prefix_text).collect(),
+            hba: job.hba,
+            prefixes: job.prefixes.iter().copied().map(prefix_text).collect(),
             public_key: job.public_key().map(|key| hex::encode(key.spki())),
-            extended_modifier: job.extended_modifier().map(hex::encode),
-            sec: job.sec().value(),
-            start: hex::encode(job.start()),
-            shard: search.shard().to_string(),
+            extended_modifier,
+            sec: job.sec.value(),
+            start: hex::encode(job.start),
+            shard: search.shard.to_string(),
             chunks_done,
             chunk_tries: search.chunk_tries(),
             offset,
@@ -84,7 +88,8 @@ impl State {
         if self.chunk_tries != search.chunk_tries() {
             return Err(wrong(path, "its chunks are of another length".to_owned()));
         }
-        Ok(search.with_state(path).after(self.chunks_done, self.offset))
+        let Self { chunks_done, offset, .. } = self;
+        Ok(Search { state: Some(path.to_owned()), chunks_done, offset, ..search })
     }
 
     fn job(&self) -> Result<Job, Error> {
@@ -97,12 +102,7 @@ impl State {
             (None, Some(random)) => SetKey::Random(octets(random)?),
             _ => return Err(Error::NoKey),
         };
-        Ok(match (self.hba, key, &prefixes[..]) {
-            (true, key, _) => Job::hba(prefixes, sec, key, start)?,
-            (false, SetKey::Public(key), &[prefix]) => Job::cga(prefix, sec, key, start)?,
-            (false, SetKey::Public(_), _) => return Err(Error::OnePrefix),
-            (false, SetKey::Random(_), _) => return Err(Error::NoKey),
-        })
+        Job::new(self.hba, prefixes, key, sec, start)
     }
 }
 

@@ -68,9 +68,9 @@ mod tests {
     const B: [u8; 8] = [0x20, 0x01, 0x0d, 0xb8, 0, 2, 0, 0];
 
     fn a_set() -> (Vec<Ipv6Addr>, Vec<u8>) {
-        let job = Job::hba(vec![A, B], Sec::ZERO, SetKey::Random([1; 48]), [9; 16]).unwrap();
+        let job = Job::new(true, vec![A, B], SetKey::Random([1; 48]), Sec::ZERO, [9; 16]).unwrap();
         let made = job.finish(0).unwrap();
-        let addresses = made.members().iter().map(|(address, _)| *address).collect();
+        let addresses = made.members().iter().map(|member| member.address().0).collect();
         (addresses, made.params().to_vec())
     }
 

@@ -6,9 +6,7 @@ use moorline_types::LocatorPair;
 use moorline_wire::ip6::{self, ICMPV6, TCP};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL as SHIM6};
 
-use crate::icmp6::{
-    NEXT_HEADER_AT, PACKET_TOO_BIG, PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER,
-};
+use crate::icmp6::{NEXT_HEADER_AT, PACKET_TOO_BIG, PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER};
 use crate::socket::{pass_only, raw_socket, send, set_option};
 
 /// Sends messages of ICMPv6: notices to TCP sockets of this host, refusals to peers, introductions and solicitations to

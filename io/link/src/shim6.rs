@@ -1,10 +1,9 @@
 use std::io;
 
 use moorline_types::{Locator, LocatorPair};
-
-use crate::filter::{attach, program};
 use moorline_wire::PROTOCOL as SHIM6;
 
+use crate::filter::{attach, program};
 use crate::socket::{RawSocket, send};
 
 /// The sockets of protocol 140.

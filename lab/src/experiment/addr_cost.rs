@@ -255,7 +255,8 @@ impl Bench<'_> {
                 seed: Some(self.options.draw(&kind.legend(0), &what)),
                 shard: Shard::WHOLE,
             };
-            let search = request.resolve(None)?.with_threads(threads);
+            let mut search = request.resolve(None)?;
+            search.threads = threads;
             let found = search.run(interrupt::flag(), |progress| {
                 // However long this search takes: it counts as the average.
                 let part = expected_tries(sec) * progress.probability;

@@ -15,7 +15,7 @@ fn threads(count: usize) -> NonZeroUsize {
 }
 
 fn set(sec: Sec) -> Job {
-    Job::hba(vec![A, B], sec, SetKey::Random([7; 48]), [9; 16]).unwrap()
+    Job::new(true, vec![A, B], SetKey::Random([7; 48]), sec, [9; 16]).unwrap()
 }
 
 fn request(seed: u8) -> Request {
@@ -33,7 +33,7 @@ fn request(seed: u8) -> Request {
 #[test]
 fn threads_and_engines_do_not_change_the_result() {
     let search = Search::new(set(Sec::ONE), Shard::WHOLE);
-    let first = run(&search.clone().with_threads(threads(1)));
+    let first = run(&Search { threads: threads(1), ..search.clone() });
     let Addresses::Hba(made) = &first.addresses else { panic!("not a set") };
     for member in made.members() {
         assert_eq!(verify_hba(member.address(), made.pds()), Ok(()));
@@ -41,7 +41,7 @@ fn threads_and_engines_do_not_change_the_result() {
     }
     assert!(first.tries > first.offset);
     for engine in Engine::available() {
-        let again = run(&search.clone().with_threads(threads(5)).with_engine(engine));
+        let again = run(&Search { threads: threads(5), engine, ..search.clone() });
         assert_eq!((again.offset, &again.addresses), (first.offset, &first.addresses));
     }
 }
@@ -83,7 +83,7 @@ fn an_interrupted_search_goes_on_and_finds_the_same() {
     fs::write(&path, later).unwrap();
     let search = request(3).resolve(Some(&path)).unwrap();
     assert_eq!(search.tries_before(), (chunks - 1) * search.chunk_tries());
-    let found = run(&search.with_threads(threads(1)));
+    let found = run(&Search { threads: threads(1), ..search });
     assert_eq!((found.offset, found.addresses), (expected.offset, expected.addresses.clone()));
     assert_eq!(found.tries, 2 * interrupted.chunk_tries());
     // And again: nothing is left to do.
@@ -94,7 +94,7 @@ fn an_interrupted_search_goes_on_and_finds_the_same() {
 
 #[test]
 fn a_cancelled_search_ends() {
-    let search = Search::new(set(Sec::TWO), Shard::WHOLE).with_threads(threads(2));
+    let search = Search { threads: threads(2), ..Search::new(set(Sec::TWO), Shard::WHOLE) };
     let cancel = AtomicBool::new(false);
     let mut seen = 0;
     let result = search.run(&cancel, |progress| {
@@ -113,7 +113,7 @@ fn a_cancelled_search_ends() {
 fn a_state_that_cannot_be_saved_is_told_before_the_search() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("none/state");
-    let search = Search::new(set(Sec::TWO), Shard::WHOLE).with_state(&path);
+    let search = Search { state: Some(path.clone()), ..Search::new(set(Sec::TWO), Shard::WHOLE) };
     let error = search.run(&AtomicBool::new(false), |_| ()).unwrap_err();
     assert!(matches!(error, Error::Write { .. }), "{error}");
 }

@@ -67,16 +67,13 @@ pub(crate) struct GeneratedAddress {
 
 fn generate(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let request = request(args)?;
-    let search = match request.resolve(args.state.as_deref()) {
+    let mut search = match request.resolve(args.state.as_deref()) {
         Err(error @ (Error::OnePrefix | Error::NoKey | Error::NoSeed | Error::Generate(_))) => {
             return Ok(wrong_question(&error));
         }
         other => other?,
     };
-    let search = match args.threads {
-        Some(threads) => search.with_threads(threads),
-        None => search,
-    };
+    search.threads = args.threads.unwrap_or(search.threads);
     // A place that takes no file is better known now than after an hour.
     args.out.as_deref().map(check_public).transpose()?;
     let found = match run(&search) {
@@ -123,8 +120,8 @@ fn run(search: &Search) -> Result<Found, Error> {
         // Without it the signal ends the program at once, which loses seconds of a state.
         ids.extend(signal_hook::flag::register(signal, Arc::clone(&cancel)));
     }
-    let bar = (search.job().sec() >= Sec::TWO).then(|| Bar::new("{bar:16} {msg}"));
-    bar.iter().for_each(|bar| bar.say(format!("searching on {} threads", search.threads())));
+    let bar = (search.job.sec >= Sec::TWO).then(|| Bar::new("{bar:16} {msg}"));
+    bar.iter().for_each(|bar| bar.say(format!("searching on {} threads", search.threads)));
     let result = search.run(&cancel, |progress| {
         if let Some(bar) = &bar {
             // A search has no memory: the bar shows how many of a thousand would have ended by now.
@@ -140,29 +137,29 @@ fn run(search: &Search) -> Result<Found, Error> {
 
 impl Generated {
     fn new(args: &GenerateArgs, search: &Search, found: &Found, made: &Addresses) -> Self {
-        let job = search.job();
-        let kind = match (job.is_hba(), job.public_key()) {
+        let job = &search.job;
+        let kind = match (job.hba, job.public_key()) {
             (false, _) => "cga",
             (true, Some(_)) => "hba-compatible",
             (true, None) => "hba",
         };
-        let addresses = made
-            .members()
-            .into_iter()
-            .map(|(address, params)| GeneratedAddress { address, params: hex::encode(params) });
+        let addresses = made.members().iter().map(|one| GeneratedAddress {
+            address: one.address().0,
+            params: hex::encode(one.pds()),
+        });
         Self {
             kind,
-            sec: job.sec().value(),
+            sec: job.sec.value(),
             collision_count: args.collision_count,
             addresses: addresses.collect(),
             cannot_sign: job.public_key().and_then(|key| KeyView::new(key).cannot_sign),
-            start: hex::encode(job.start()),
+            start: hex::encode(job.start),
             offset: found.offset,
-            shard: search.shard().to_string(),
+            shard: search.shard.to_string(),
             tries: found.tries,
             seconds: found.elapsed.as_secs_f64(),
-            threads: search.threads().get(),
-            engine: search.engine().name(),
+            threads: search.threads.get(),
+            engine: search.engine.name(),
         }
     }
 }
