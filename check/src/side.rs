@@ -7,7 +7,7 @@ use moorline_contexts::{Config, Contexts, LocalState};
 use moorline_datapath::ilnp::{self, SessionEntry, Socket};
 use moorline_datapath::shim6::{ContextEntry, Report, Update};
 use moorline_host::model::{Connected, Kernel};
-use moorline_host::{Carriers, Effect, Host, Sessions};
+use moorline_host::{Effect, Host, Sessions};
 use moorline_ilnp::consts::CHECK_INTERVAL;
 use moorline_types::{
     ContextId, IlvPair, Instant, Locator, LocatorPair, Nonce, SessionId, UlidPair,
@@ -68,7 +68,7 @@ impl Side {
         self.tell_links();
     }
 
-    /// The links are as they are now: first what is gone is left, then what is there can be used.
+    /// The links are as they are now.
     pub(crate) fn tell_links(&mut self) {
         let lost = usize::from(self.has_lost_uplink);
         let uplinks = self.locators.iter().enumerate().skip(lost).map(|(number, own)| {
@@ -78,13 +78,9 @@ impl Side {
         });
         let view = HostView { uplinks: uplinks.collect(), ..HostView::default() };
         self.kernel.follow(&view);
-        let all: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
+        self.host.set_proof(local_state(self.number, u32::from(self.lives)).proof);
+        self.host.doubt_routes();
         self.host.handle_view(view, self.now);
-        self.host.set_takes_moved(all.clone());
-        let proof = local_state(self.number, u32::from(self.lives)).proof;
-        self.host.handle_ready(proof, Carriers { shim6: all.clone(), ilnp: all }, self.now);
-        self.host.follow(self.now);
-        self.host.handle_routes(&self.kernel.routes(), self.now);
     }
 
     /// Whether the host can send from this locator, and receive there.
@@ -208,8 +204,13 @@ impl Side {
             let can_fail = is_of_kernel || effect.is_removal();
             if can_fail && std::mem::take(&mut self.refuses) {
                 self.host.handle_failed(&effect, self.now);
-            } else if effect == Effect::AskRoutes {
+                continue;
+            }
+            self.host.handle_done(&effect, self.now);
+            if effect == Effect::AskRoutes {
                 self.host.handle_routes(&self.kernel.routes(), self.now);
+            } else if effect == Effect::AskOffloads {
+                self.host.set_takes_moved(self.host.carriers().shim6.clone());
             } else if !self.kernel.execute(&effect) {
                 self.execute(effect, &mut sent);
             }

@@ -9,7 +9,7 @@ use moorline_contexts::{Contexts, LocalState, Removal};
 use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Socket};
 use moorline_datapath::shim6::{ContextEntry, FailureHint};
 use moorline_datapath::{ilnp, shim6};
-use moorline_host::{Carriers, Effect, Host, Sessions};
+use moorline_host::{Effect, Host, Sessions};
 use moorline_ilnp::{NonceLen, NonceMode, Open};
 use moorline_types::{
     ContextId, Ilv, IlvPair, Instant, L64, Locator, LocatorPair, Nid, Nonce, SessionId, UlidPair,
@@ -232,6 +232,9 @@ impl World {
         let sessions = host.ilnp().into_iter().flat_map(Sessions::snapshot).collect();
         let mut other = new_host(self.flags, seed ^ 0x80);
         tell(&mut other, local, now);
+        while let Some(effect) = other.poll_effect(now) {
+            other.handle_done(&effect, now);
+        }
         for mut changed in contexts.iter().cloned() {
             match input.octet() % 5 {
                 0 => changed.ulids = ulids,
@@ -247,6 +250,8 @@ impl World {
         *entries = entries.take().map(|_| BTreeMap::new());
         assert_eq!(host.restore_sessions(sessions, BTreeSet::new(), now), []);
         tell(host, local, now);
+        self.settle();
+        let host = &mut self.sides[side].host;
         for context in contexts {
             let restored = host.shim6_mut().restore(context, now);
             assert!(restored.is_ok(), "{restored:?}");
@@ -256,22 +261,21 @@ impl World {
 
     fn settle(&mut self) {
         for side in 0..2 {
-            loop {
-                let (host, now) = (&mut self.sides[side].host, self.now);
-                let effects = polled(MOST, || host.poll_effect(now));
-                if effects.is_empty() {
-                    break;
-                }
-                effects.into_iter().for_each(|effect| self.execute(side, effect));
-            }
+            let all = polled(MOST, || {
+                let effect = self.sides[side].host.poll_effect(self.now)?;
+                self.execute(side, effect);
+                Some(())
+            });
+            drop(all);
         }
     }
 
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others are for kernel and people")]
     fn execute(&mut self, side: usize, effect: Effect) {
         let now = self.now;
-        if self.fails {
-            self.sides[side].host.handle_failed(&effect, now);
+        match self.fails {
+            true => self.sides[side].host.handle_failed(&effect, now),
+            false => self.sides[side].host.handle_done(&effect, now),
         }
         match effect {
             Effect::SendShim6 { transmit, .. } => {
@@ -308,6 +312,10 @@ impl World {
             }
             Effect::AskUsage(question) => self.sides[side].quiet.push(question.context),
             Effect::AskRoutes => self.sides[side].host.handle_routes(&[], now),
+            Effect::AskOffloads => {
+                let host = &mut self.sides[side].host;
+                host.set_takes_moved(host.carriers().shim6.clone());
+            }
             _ => {}
         }
     }
@@ -543,12 +551,8 @@ fn tell(host: &mut Host, local: &LocalState, now: Instant) {
         Uplink::new(ifindex, format!("isp{ifindex}")).reached(router, [own.0])
     });
     let view = HostView { uplinks: uplinks.collect(), ..HostView::default() };
-    let all: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
+    host.set_proof(local.proof.clone());
     host.handle_view(view, now);
-    host.set_takes_moved(all.clone());
-    let carriers = Carriers { shim6: all.clone(), ilnp: all };
-    host.handle_ready(local.proof.clone(), carriers, now);
-    host.follow(now);
 }
 
 fn ifindex(own: Locator) -> u32 {

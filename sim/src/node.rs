@@ -3,10 +3,11 @@ mod sockets;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use moorline_cga::LocalProof;
 use moorline_contexts::{self as shim6, ContextSnapshot, Contexts, EstablishedView};
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_host::model::Kernel;
-use moorline_host::{Carriers, Host, SessionAddress, Sessions};
+use moorline_host::{Host, SessionAddress, Sessions};
 use moorline_ilnp::{self as ilnp, SessionSnapshot, SessionView};
 use moorline_plane::{Planes, shim6::Plane, shim6::Settings};
 use moorline_types::{DropReason, IlvPair, Instant, Locator, Ulid, UlidPair};
@@ -37,8 +38,12 @@ pub(crate) struct Core {
     settings: Settings,
     /// What a killed core had stored; `None`: it is alive.
     stored: Option<Stored>,
-    /// What both were told of the addresses.
-    told: shim6::LocalState,
+    /// Stored contexts that a core which has begun anew does not have yet.
+    to_restore: Option<Vec<ContextSnapshot>>,
+    /// Proves the addresses of the host.
+    proof: LocalProof,
+    /// The addresses that the data plane of Shim6 takes for the host's own.
+    locals: BTreeSet<Locator>,
     /// What its executor has made of the kernel.
     pub(crate) kernel: Kernel,
     /// The core is killed after so many effects more.
@@ -73,7 +78,9 @@ impl Node {
                 config,
                 settings,
                 stored: None,
-                told: shim6::LocalState::default(),
+                to_restore: None,
+                proof: LocalProof::default(),
+                locals: BTreeSet::new(),
                 kernel: Kernel::default(),
                 dies_after: None,
                 wake: None,
@@ -84,34 +91,16 @@ impl Node {
         node
     }
 
-    /// Tells core and data planes of the addresses as they are now.
+    /// Tells the core of the links and addresses as they are now.
     pub(crate) fn tell_local(&mut self, network: &Network, now: Instant) {
-        self.tell_view(network, now);
-        self.tell_ready(network, now);
-    }
-
-    /// Tells core and data planes of the links and addresses as they are now; what is new cannot be used yet.
-    pub(crate) fn tell_view(&mut self, network: &Network, now: Instant) {
         let number = self.number;
         let Some(core) = self.living_core() else { return };
-        let usable: Vec<_> = network.usable_of(number).collect();
-        for gone in core.told.usable.iter().filter(|locator| !usable.contains(locator)) {
-            core.planes.shim6.unset_local(*gone);
-        }
         let view = network.view_of(number);
         core.kernel.follow(&view);
-        core.host.handle_view(view, now);
-    }
-
-    /// New links carry the data planes, and what is new can be used.
-    pub(crate) fn tell_ready(&mut self, network: &Network, now: Instant) {
-        let number = self.number;
-        let Some(core) = self.living_core() else { return };
-        core.told.usable = network.usable_of(number).collect();
-        core.told.usable.iter().for_each(|&locator| core.planes.shim6.set_local(locator));
-        make_ready(&mut core.host, &core.told, now);
+        core.host.set_proof(core.proof.clone());
         // The kernel has taken away the routes by links that have gone.
-        core.host.handle_routes(&core.kernel.routes(), now);
+        core.host.doubt_routes();
+        core.host.handle_view(view, now);
     }
 
     fn living_core(&mut self) -> Option<&mut Core> {
@@ -137,7 +126,8 @@ impl Node {
     pub(crate) fn kill(&mut self) {
         if let Some(core) = &mut self.core {
             core.dies_after = None;
-            let stored = core.snapshot();
+            let mut stored = core.snapshot();
+            stored.contexts.extend(core.to_restore.take().into_iter().flatten());
             core.stored.get_or_insert(stored);
         }
     }
@@ -149,7 +139,8 @@ impl Node {
         }
     }
 
-    /// Another core goes on with what the one before had stored. False if it could not.
+    /// Another core goes on with the sessions that the one before had stored. False if it could not. Once it has followed the view,
+    /// [`Self::restore_contexts`] is next.
     pub(crate) fn restart(&mut self, network: &Network, rng: &mut Rng, now: Instant) -> bool {
         self.kill();
         let Some(core) = &mut self.core else { return true };
@@ -161,13 +152,20 @@ impl Node {
         });
         let refused = core.host.restore_sessions(stored.sessions, guests.collect(), now);
         core.host.handle_left(core.kernel.routes());
+        core.to_restore = Some(stored.contexts);
         self.tell_local(network, now);
-        let Some(core) = &mut self.core else { return true };
-        let mut contexts = stored.contexts.into_iter();
+        refused.is_empty()
+    }
+
+    /// A core that has begun anew goes on with stored contexts. False if it could not.
+    pub(crate) fn restore_contexts(&mut self, now: Instant) -> bool {
+        let Some(core) = self.living_core() else { return true };
+        let Some(stored) = core.to_restore.take() else { return true };
+        let mut contexts = stored.into_iter();
         let has_contexts = contexts.all(|one| core.host.shim6_mut().restore(one, now).is_ok());
         core.host.handle_left_contexts(core.planes.shim6.contexts().map(|entry| entry.id));
         core.host.handle_restored(core.kernel.kept().clone(), now);
-        has_contexts && refused.is_empty()
+        has_contexts
     }
 
     /// Core and data planes begin anew, and know nothing of what was before.
@@ -175,17 +173,17 @@ impl Node {
         self.addresses.forget_generation();
         self.tell_proof();
         let Some(core) = &mut self.core else { return };
-        core.stored = None;
+        (core.stored, core.to_restore) = (None, None);
         core.begin_anew(rng.seed(), now);
         core.planes.shim6 = Plane::new(core.settings);
         core.kernel = Kernel::default();
-        core.told.usable.clear();
+        core.locals.clear();
         self.tell_local(network, now);
     }
 
     fn tell_proof(&mut self) {
         if let Some(core) = &mut self.core {
-            core.told.proof = self.addresses.proof();
+            core.proof = self.addresses.proof();
         }
     }
 }
@@ -202,8 +200,16 @@ impl Core {
         let has_prefix = |own: &Locator| own.prefix() == address.prefix();
         let is_guest = self.host.is_session_address(address.0);
         self.is_dead()
-            && (self.told.usable.contains(&address)
-                || is_guest && self.told.usable.iter().any(has_prefix))
+            && (self.locals.contains(&address) || is_guest && self.locals.iter().any(has_prefix))
+    }
+
+    /// Tells the data plane of Shim6 the addresses of the host.
+    pub(crate) fn set_locals(&mut self, locals: BTreeSet<Locator>) {
+        for gone in self.locals.difference(&locals) {
+            self.planes.shim6.unset_local(*gone);
+        }
+        locals.iter().for_each(|&locator| self.planes.shim6.set_local(locator));
+        self.locals = locals;
     }
 
     fn snapshot(&self) -> Stored {
@@ -247,7 +253,7 @@ impl Core {
 
     /// Whether it has been told that this address is its own, or that it can prove it.
     pub(crate) fn knows_as_own(&self, ulid: Ulid) -> bool {
-        let proof = &self.told.proof;
+        let proof = &self.proof;
         proof.addresses().present.contains(&ulid.as_locator())
             || proof.announcement_for(ulid).is_some()
     }
@@ -271,15 +277,6 @@ impl Core {
     fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionView> + '_ {
         self.host.ilnp().into_iter().flat_map(move |ilnp| ilnp.sessions(now))
     }
-}
-
-/// All uplinks of the view carry the data planes.
-fn make_ready(host: &mut Host, told: &shim6::LocalState, now: Instant) {
-    let uplinks: BTreeSet<_> = host.view().uplinks.iter().map(|uplink| uplink.ifindex).collect();
-    host.set_takes_moved(uplinks.clone());
-    let carriers = Carriers { shim6: uplinks.clone(), ilnp: uplinks };
-    host.handle_ready(told.proof.clone(), carriers, now);
-    host.follow(now);
 }
 
 fn new_host(config: &shim6::Config, has_ilnp: bool, seed: [u8; 32], now: Instant) -> Host {

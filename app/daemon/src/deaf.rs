@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use moorline_addresses::{BareLink, HostView};
 use moorline_api::{DEAF, EventKind};
-use moorline_netlink::{Advertisements, is_deaf, is_interface};
+use moorline_netlink::{is_deaf, is_interface};
 use moorline_types::Instant;
 
+use crate::addresses::has_router;
 use crate::clock;
 use crate::shell::Daemon;
 
@@ -77,17 +78,20 @@ fn text(link: &BareLink) -> String {
 
 impl Daemon {
     /// Looks for interfaces whose routers the kernel does not hear, asks those routers, and tells of them.
-    pub(crate) fn follow_deaf(&mut self, routers: &mut Advertisements) {
+    pub(crate) fn follow_deaf(&mut self) {
         let now = clock::now();
         let links = self.host.view().bare.iter().filter(|one| is_deaf(one)).cloned().collect();
         for ifindex in self.addresses.deaf.handle_links(links, self.host.view(), is_interface, now)
         {
-            routers.solicit(ifindex);
+            self.routers.solicit(ifindex);
         }
-        let has_router = |one: &BareLink| self.addresses.plans.advertised().has_router(one);
+        let has_router = |one: &BareLink| has_router(&self.host, one);
         for news in self.addresses.deaf.take_news(has_router, now) {
             tracing::warn!("{news}");
             self.events.push(EventKind::Warning, |told| told.reason = Some(news));
+        }
+        if let Some(after) = self.addresses.deaf.again() {
+            self.host.follow_again(now + after);
         }
     }
 }

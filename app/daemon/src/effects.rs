@@ -13,13 +13,19 @@ impl Daemon {
     /// Executes all effects, until the host wants no more.
     pub(crate) async fn pump(&mut self) {
         while let Some(effect) = self.host.poll_effect(clock::now()) {
-            if let Err(error) = self.execute(&effect).await {
-                // The whole chain names addresses of peers.
-                tracing::debug!("{error:#}");
-                if !is_expected(&effect) {
-                    tracing::warn!("{error}: {}", error.root_cause());
+            match self.execute(&effect).await {
+                Ok(()) => {
+                    self.troubles.settle(&effect);
+                    self.host.handle_done(&effect, clock::now());
                 }
-                self.host.handle_failed(&effect, clock::now());
+                Err(error) => {
+                    // The whole chain names addresses of peers.
+                    tracing::debug!("{error:#}");
+                    if !is_expected(&effect) {
+                        self.troubles.note(&effect, &error);
+                    }
+                    self.host.handle_failed(&effect, clock::now());
+                }
             }
         }
     }
@@ -43,7 +49,36 @@ impl Daemon {
             Effect::ReleaseUlid(ulid) => {
                 self.netlink.release_ulid(*ulid).await.map(drop).context("releasing a ULID")
             }
-            Effect::FollowRules => self.ensure_rules().await.context("source-address rules"),
+            Effect::AskForwarding => {
+                self.follow_deaf();
+                Ok(())
+            }
+            Effect::FollowRules => self.follow_rules().await,
+            Effect::SaveAddresses => self.save_addresses(),
+            Effect::ChangeAddress(action) => self.change_address(action).await,
+            Effect::Outrank(addresses) => self.outrank(addresses).await,
+            Effect::Attach { protocol, ifindex } => self.attach(*protocol, *ifindex),
+            Effect::Detach { protocol, ifindex } => {
+                self.detach(*protocol, *ifindex);
+                Ok(())
+            }
+            Effect::AskOffloads => {
+                self.follow_offloads();
+                Ok(())
+            }
+            Effect::SetLocals(locals) => self.set_locals(locals),
+            Effect::Sign(addresses) => self.sign(addresses),
+            Effect::FollowPathRules => {
+                self.apply_rules();
+                Ok(())
+            }
+            Effect::FollowDefaultRoutes => {
+                self.follow_default_ways().await;
+                Ok(())
+            }
+            Effect::RemoveStale => {
+                self.datapath.remove_stale().context("programs of the run before")
+            }
             Effect::AddSessionAddress(address) => self.add_session_address(*address).await,
             Effect::RemoveSessionAddress(SessionAddress { ifindex, address }) => {
                 let length = SessionAddress::PREFIX_LEN;
@@ -61,6 +96,10 @@ impl Daemon {
             Effect::SendIlnp { transmit, ifindex } => self.send_ilnp(transmit, *ifindex),
             Effect::NotifyTcp { ulids, mtu } => {
                 self.notices.on_moved(*ulids, *mtu, clock::now());
+                Ok(())
+            }
+            Effect::TellAddress(note) => {
+                self.tell_note(note);
                 Ok(())
             }
             Effect::TellContext(event) => {

@@ -33,7 +33,6 @@ use crate::clock;
 use crate::config::IlnpConfig;
 use crate::shell::Daemon;
 use crate::unbound::Unbound;
-use crate::uplinks::attach_each;
 pub(crate) use peers::Peers;
 
 /// The sessions, and what the host holds for them.
@@ -41,8 +40,6 @@ pub(crate) struct Ilnp {
     datapath: IlnpDatapath,
     sender: PacketSocket,
     config: IlnpConfig,
-    /// Interfaces that carry the programs.
-    attached: BTreeSet<u32>,
     /// The segmentation path, until it carries them.
     moors: Option<[u32; 2]>,
     /// Sessions differ from those in the store.
@@ -66,7 +63,6 @@ impl Ilnp {
             datapath,
             sender: PacketSocket::open().context("raw socket for whole packets")?,
             config: config.clone(),
-            attached: BTreeSet::new(),
             moors: Some(moors),
             is_unsaved: false,
             node: Node::default(),
@@ -74,36 +70,35 @@ impl Ilnp {
         Ok((ilnp, reports))
     }
 
-    /// Puts the programs on interfaces that lead somewhere, and takes them off those that do no longer. One with
-    /// nothing but deprecated addresses is among them: correspondents may be sending there still.
-    pub(crate) fn attach(&mut self, view: &HostView) -> anyhow::Result<()> {
-        let present: BTreeSet<_> = Node::places(view).map(|place| place.ifindex).collect();
-        if let Some([moor0, moor1]) = self.moors {
-            // Of a run before: those that are here still get our programs in place of its own.
-            let left = self.datapath.attached_before().into_iter();
-            for gone in left.filter(|old| !present.contains(old) && ![moor0, moor1].contains(old)) {
-                self.datapath.detach_uplink(gone);
-            }
-            self.datapath.attach_moor(moor0, moor1).context("segmentation path of ILNP")?;
-            self.moors = None;
-        }
-        for gone in self.attached.extract_if(.., |ifindex| !present.contains(ifindex)) {
+    /// Takes the programs of a run before off interfaces that lead nowhere now. On the others our programs take their place.
+    fn detach_left(&mut self, view: &HostView) {
+        let here = Node::places(view).map(|place| place.ifindex);
+        let here: BTreeSet<_> = here.chain(self.moors.into_iter().flatten()).collect();
+        for gone in self.datapath.attached_before().into_iter().filter(|old| !here.contains(old)) {
             self.datapath.detach_uplink(gone);
         }
-        attach_each(&mut self.attached, &present, |ifindex| {
-            let attached = self.datapath.attach_uplink(ifindex);
-            attached.with_context(|| format!("programs of ILNP on interface {ifindex}"))
-        })
     }
 
-    /// Puts the programs on another pair of links of the segmentation path.
-    pub(crate) fn attach_moor_anew(
-        &mut self,
-        moors: [u32; 2],
-        view: &HostView,
-    ) -> anyhow::Result<()> {
+    /// Puts the programs on an interface, and on the segmentation path before the first one.
+    pub(crate) fn attach(&mut self, ifindex: u32) -> anyhow::Result<()> {
+        if let Some(moors) = self.moors {
+            self.attach_moor(moors)?;
+        }
+        Ok(self.datapath.attach_uplink(ifindex)?)
+    }
+
+    /// Takes the programs off an interface.
+    pub(crate) fn detach(&mut self, ifindex: u32) {
+        self.datapath.detach_uplink(ifindex);
+    }
+
+    /// Puts the programs on the links of the segmentation path.
+    pub(crate) fn attach_moor(&mut self, moors: [u32; 2]) -> anyhow::Result<()> {
         self.moors = Some(moors);
-        self.attach(view)
+        let attached = self.datapath.attach_moor(moors[0], moors[1]);
+        attached.context("segmentation path of ILNP")?;
+        self.moors = None;
+        Ok(())
     }
 
     /// What the programs have seen, and packets for the machine that they have kept from the stack: a batch of each, so
@@ -130,11 +125,6 @@ impl Ilnp {
     /// Takes the programs off; what is on the host besides is in the journal.
     pub(crate) fn close(self) -> anyhow::Result<()> {
         self.datapath.close().context("BPF objects of ILNP")
-    }
-
-    /// Interfaces that carry the programs.
-    pub(crate) const fn attached(&self) -> &BTreeSet<u32> {
-        &self.attached
     }
 }
 

@@ -53,6 +53,7 @@ mod signals;
 mod store;
 mod tell;
 mod triggers;
+mod troubles;
 mod unbound;
 mod uplinks;
 mod usage;

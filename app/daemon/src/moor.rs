@@ -74,7 +74,7 @@ impl Daemon {
         let [moor0, moor1] = new;
         self.datapath.attach_moor(moor0, moor1, links.gathers).context("segmentation path")?;
         if let Some(ilnp) = &mut self.ilnp {
-            ilnp.attach_moor_anew(new, self.host.view())?;
+            ilnp.attach_moor(new)?;
         }
         self.follow_offloads();
         let [name, peer] = LINK_NAMES;

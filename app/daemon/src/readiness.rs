@@ -22,7 +22,7 @@ impl Daemon {
         let mut told = told(readiness, now);
         // Both may be because somebody has removed an address of ours.
         if let host::Readiness::Cannot(Reason::AddressGone | Reason::OnePair) = readiness
-            && let Some(command) = self.addresses.way_back(context.ulids.local)
+            && let Some(command) = self.address_views().way_back(context.ulids.local)
         {
             told.remedy = format!("Somebody has removed an address of ours. {command}");
         }

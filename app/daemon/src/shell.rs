@@ -1,16 +1,16 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::future;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_addresses::{Advertisement, HostView};
+use moorline_addresses::HostView;
 use moorline_api::EventKind;
 use moorline_bpf::{Datapath, Settings};
 use moorline_contexts::Contexts;
 use moorline_datapath::shim6::Triggers;
-use moorline_host::{Effect, Host};
+use moorline_host::Host;
 use moorline_link::{Icmp6Error, Icmp6Socket, Queue, Readiness, Shim6Socket, Unrecognized};
 use moorline_netlink::{Advertisements, Monitor, Netlink, Notice, Reachability};
 use moorline_types::Instant;
@@ -37,8 +37,8 @@ use crate::server::{self, Ask};
 use crate::shim6::shim6_config;
 use crate::signals::{Signals, Wanted};
 use crate::store::Store;
+use crate::troubles::Troubles;
 use crate::unbound::Unbound;
-use crate::uplinks::Unattached;
 use crate::usage::Quiet;
 
 /// Everything the main loop owns.
@@ -52,6 +52,8 @@ pub(crate) struct Daemon {
     pub(crate) netlink: Netlink,
     pub(crate) shim6: Shim6Socket,
     pub(crate) addresses: Addresses,
+    pub(crate) routers: Advertisements,
+    pub(crate) troubles: Troubles,
     pub(crate) moor: Moor,
     pub(crate) notices: Notices,
     pub(crate) introductions: Introductions,
@@ -60,8 +62,6 @@ pub(crate) struct Daemon {
     /// Contexts differ from those in the store.
     pub(crate) contexts_changed: bool,
     pub(crate) store: Store,
-    /// Uplinks that carry the programs.
-    pub(crate) attached: BTreeSet<u32>,
     /// What the data plane takes for our addresses.
     pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
     pub(crate) save_at: Option<time::Instant>,
@@ -91,7 +91,6 @@ struct Sources {
     sessions: Option<Readiness>,
     peers: Peers,
     monitor: Monitor,
-    routers: Advertisements,
     reachability: Reachability,
     asked: mpsc::Receiver<Ask>,
 }
@@ -169,9 +168,9 @@ impl Daemon {
         goes_on: bool,
     ) -> anyhow::Result<(Self, Sources)> {
         // Before anything on the host is changed: what is wrong with keys is told here.
-        let addresses = Addresses::open(config.addresses.clone(), &store)?;
+        let (addresses, addressing, proof) = Addresses::open(config.addresses.clone(), &store)?;
         let netlink = connect(&store)?;
-        let mut routers = netlink.advertisements()?;
+        let routers = netlink.advertisements()?;
         let monitor = netlink.monitor().await?;
         let mut view = monitor.initial_view.clone();
         view.leave_alone(|name| config.uses(name));
@@ -207,11 +206,13 @@ impl Daemon {
             }
         }
         let mut daemon = Self {
-            host: Host::new(shim6, machine),
+            host: Host::new(shim6, machine).with_addressing(addressing, proof),
             datapath,
             netlink,
             shim6: Shim6Socket::open().context("raw socket of protocol 140")?,
             addresses,
+            routers,
+            troubles: Troubles::default(),
             moor: Moor::new(moor),
             notices: Notices::open(config.tcp_notice)?,
             introductions: Introductions::open().context("raw socket for routers")?,
@@ -219,7 +220,6 @@ impl Daemon {
             started_unix_ms: clock::unix_ms(),
             contexts_changed: false,
             store,
-            attached: BTreeSet::new(),
             locals,
             save_at: None,
             save_delay: save_delay(Duration::ZERO),
@@ -237,7 +237,7 @@ impl Daemon {
             lost_routers: LostRouters::default(),
             config,
         };
-        let (icmp6, reachability) = match daemon.begin(args, view, &mut routers, goes_on).await {
+        let (icmp6, reachability) = match daemon.begin(args, view, goes_on).await {
             Ok(begun) => begun,
             Err(error) => {
                 if goes_on {
@@ -251,13 +251,12 @@ impl Daemon {
             data_plane = daemon.datapath.mode(),
             "started"
         );
-        for warning in daemon.addresses.warnings(daemon.host.view(), &[]) {
+        for warning in daemon.address_views().warnings(&[]) {
             tracing::warn!("{warning}");
         }
         let ilnp = daemon.config.ilnp.as_ref();
         let peers = Peers::start(ilnp.map_or(&[], |ilnp| &ilnp.peers));
-        let sources =
-            Sources { icmp6, reports, sessions, peers, monitor, routers, reachability, asked };
+        let sources = Sources { icmp6, reports, sessions, peers, monitor, reachability, asked };
         Ok((daemon, sources))
     }
 
@@ -266,25 +265,21 @@ impl Daemon {
         &mut self,
         args: &Args,
         view: HostView,
-        routers: &mut Advertisements,
         goes_on: bool,
     ) -> anyhow::Result<(Icmp6Socket, Reachability)> {
         self.restore_sessions(args).await?;
         self.events.push(EventKind::DaemonStarted, |_| {});
         // Before anything is routed.
         self.host.handle_left(self.netlink.moved().await?);
-        self.attach_ilnp_first(&view).await;
-        let followed = self.on_view(view, routers).await;
+        self.begin_ilnp(&view);
+        self.on_view(view);
+        self.pump().await;
         // The uplinks that do carry the programs are of use.
-        let is_partial = !self.attached.is_empty()
-            && followed.as_ref().is_err_and(|error| error.is::<Unattached>());
-        if goes_on || is_partial {
-            self.note_followed(followed);
-        } else {
-            followed?;
+        let is_partial = !self.host.carriers().shim6.is_empty();
+        if !goes_on && let Some(trouble) = self.troubles.fatal(is_partial) {
+            anyhow::bail!("{trouble}");
         }
         self.restore().await?;
-        self.addresses.plans.handle_restored();
         let icmp6 = Icmp6Socket::open().context("raw socket of ICMPv6")?;
         let reachability = self.netlink.reachability()?;
         privileges::reduce()?;
@@ -307,7 +302,6 @@ impl Daemon {
             let moor_at = self.moor.poll_timeout();
             let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
-            let addresses_at = self.addresses.plans.poll_timeout(clock::now());
             tokio::select! {
                 wanted = signals.next() => match wanted {
                     Wanted::Keep => return Ok(Ending::Kept),
@@ -329,11 +323,9 @@ impl Daemon {
                 }
                 () = until(self.strangers_at), if self.strangers_at.is_some() => self.strangers_at = None,
                 received = sources.icmp6.receive() => self.on_icmp6(received)?,
-                notice = sources.monitor.notices.recv() => self.on_notice(notice, &mut sources.routers).await?,
-                said = sources.routers.next() => self.on_advertisement(said)?,
-                () = sleep_until(addresses_at), if addresses_at.is_some() => {
-                    let followed = self.follow(&mut sources.routers).await;
-                    self.on_followed(followed);
+                notice = sources.monitor.notices.recv() => self.on_notice(notice)?,
+                said = self.routers.next() => {
+                    self.host.handle_advertisement(&said.context("listening to routers")?, clock::now());
                 }
                 lost = sources.reachability.next() => self.on_lost_neighbor(lost).await,
                 () = sleep_until(notices_at), if notices_at.is_some() => self.notices.handle_timeout(clock::now()),
@@ -363,20 +355,6 @@ impl Daemon {
         }
     }
 
-    /// The host is in step with what is known, or not. Programs of the run before end as soon as ours are attached.
-    fn on_followed(&mut self, followed: anyhow::Result<()>) {
-        let followed =
-            followed.and_then(|()| self.remove_stale().context("programs of the run before"));
-        self.note_followed(followed);
-    }
-
-    /// Notes why the host could not be brought in step with what is known. An interface may be gone again by now, and the next
-    /// notice tells; else it is tried again.
-    fn note_followed(&mut self, followed: anyhow::Result<()>) {
-        let failure = followed.err().map(|error| format!("following the uplinks: {error:#}"));
-        self.addresses.handle_followed(failure, clock::now());
-    }
-
     fn on_icmp6(&mut self, received: std::io::Result<Icmp6Error<'_>>) -> anyhow::Result<()> {
         match received.context("raw socket of ICMPv6")? {
             Icmp6Error::Unrecognized(Unrecognized { quoted, locators, source }) => {
@@ -387,42 +365,19 @@ impl Daemon {
         Ok(())
     }
 
-    async fn on_notice(
-        &mut self,
-        notice: Option<Notice>,
-        routers: &mut Advertisements,
-    ) -> anyhow::Result<()> {
+    fn on_notice(&mut self, notice: Option<Notice>) -> anyhow::Result<()> {
         let notice = notice.context("watching the host's addresses")?;
         if notice.only_specific {
-            self.host.set_specific(notice.view.specific);
-            let ruled = self.ensure_rules().await.context("source-address rules");
-            // Of the rest nothing is known.
-            if ruled.is_err() {
-                self.note_followed(ruled);
-            }
-            self.follow_default_ways().await;
+            self.host.handle_specific(notice.view.specific);
             return Ok(());
         }
         self.follow_moor(notice.view.has_moor);
         self.tell_changes(&notice);
-        let may_lack_routes = !notice.routes_taken.is_empty() || notice.resynced;
-        self.addresses.plans.handle_interfaces_down(&notice.routes_taken);
-        let followed = self.on_view(notice.view, routers).await;
-        self.on_followed(followed);
-        if may_lack_routes && let Err(error) = self.look_at_routes().await {
-            tracing::warn!("{error:#}");
-            self.host.handle_failed(&Effect::AskRoutes, clock::now());
+        self.host.handle_interfaces_down(&notice.routes_taken);
+        if !notice.routes_taken.is_empty() || notice.resynced {
+            self.host.doubt_routes();
         }
-        Ok(())
-    }
-
-    fn on_advertisement(
-        &mut self,
-        said: Result<Advertisement, moorline_netlink::Error>,
-    ) -> anyhow::Result<()> {
-        self.addresses
-            .plans
-            .handle_advertisement(&said.context("listening to routers")?, clock::now());
+        self.on_view(notice.view);
         Ok(())
     }
 

@@ -32,23 +32,10 @@ impl Daemon {
         // A pair that the run before was told of, and has made no context for yet, is told again.
         self.datapath.forget_traffic()?;
         self.pump().await;
-        self.remove_stale()?;
         // Routes and ULIDs of contexts and sessions that are not taken over go.
         let kept = self.netlink.kept_ulids().await?.into_iter().collect();
         self.host.handle_restored(kept, now);
         self.pump().await;
-        self.follow_default_ways().await;
-        Ok(())
-    }
-
-    /// Ends the programs of the run before. Where ours could not be attached, those go on, and so do all of them as long as the host
-    /// has no uplink: one may come.
-    pub(crate) fn remove_stale(&mut self) -> anyhow::Result<()> {
-        let uplinks = &self.host.view().uplinks;
-        let is_attached = uplinks.iter().all(|uplink| self.attached.contains(&uplink.ifindex));
-        if is_attached && !uplinks.is_empty() {
-            self.datapath.remove_stale()?;
-        }
         Ok(())
     }
 

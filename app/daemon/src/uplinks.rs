@@ -1,59 +1,66 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
+use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 
 use anyhow::Context as _;
+use moorline_addresses::HostView;
 use moorline_api::EventKind;
 use moorline_bpf::has_link_layer;
+use moorline_host::{Node, Protocol};
 use moorline_netlink::{ChangeKind, Netlink, Notice};
 
+use crate::clock;
 use crate::shell::Daemon;
-
-/// Some interface does not carry the programs.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Unattached;
-
-impl fmt::Display for Unattached {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not every uplink is in use")
-    }
-}
 
 /// What comes of the uplinks.
 impl Daemon {
-    /// Programs on each uplink, and our addresses in the data plane's table.
-    pub(crate) fn attach(&mut self) -> anyhow::Result<()> {
-        let present: BTreeSet<_> =
-            self.host.view().uplinks.iter().map(|uplink| uplink.ifindex).collect();
-        let before = self.attached.clone();
-        for ifindex in self.attached.extract_if(.., |ifindex| !present.contains(ifindex)) {
-            self.datapath.detach_uplink(ifindex);
-        }
-        let uplinks = &self.host.view().uplinks;
-        let mut done = attach_each(&mut self.attached, &present, |ifindex| {
-            let named = |ifindex| uplinks.iter().find(|one| one.ifindex == ifindex);
-            let name = named(ifindex).map_or("", |uplink| &uplink.name);
-            self.datapath.attach_uplink(ifindex).with_context(|| format!("programs on {name}"))
-        });
-        if let Some(ilnp) = &mut self.ilnp {
-            done = done.and(ilnp.attach(self.host.view()));
-        }
-        if self.attached != before {
-            self.follow_offloads();
-        }
-        let addresses = self.host.view().uplinks.iter().flat_map(|uplink| {
-            uplink.addresses.iter().map(|address| (address.address, uplink.ifindex))
-        });
-        let locals: BTreeMap<_, _> = addresses.collect();
-        for address in self.locals.keys().filter(|address| !locals.contains_key(address)) {
-            self.datapath.unset_local(*address)?;
-        }
-        for (address, ifindex) in &locals {
-            if self.locals.get(address) != Some(ifindex) {
-                self.datapath.set_local(*address, *ifindex)?;
+    /// The host is different now.
+    pub(crate) fn on_view(&mut self, mut view: HostView) {
+        view.leave_alone(|name| self.config.uses(name));
+        self.introductions.follow(&view);
+        self.host.handle_view(view, clock::now());
+    }
+
+    /// Puts the programs of a data plane on an interface.
+    pub(crate) fn attach(&mut self, protocol: Protocol, ifindex: u32) -> anyhow::Result<()> {
+        let uplink = Node::places(self.host.view()).find(|one| one.ifindex == ifindex);
+        let name = uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone());
+        match (protocol, &mut self.ilnp) {
+            (Protocol::Shim6, _) => {
+                let attached = self.datapath.attach_uplink(ifindex);
+                attached.with_context(|| format!("programs on {name}"))
             }
+            (Protocol::Ilnp, Some(ilnp)) => {
+                ilnp.attach(ifindex).with_context(|| format!("programs of ILNP on {name}"))
+            }
+            (Protocol::Ilnp, None) => Ok(()),
         }
-        self.locals = locals;
-        done.context(Unattached)
+    }
+
+    /// Takes the programs of a data plane off an interface.
+    pub(crate) fn detach(&mut self, protocol: Protocol, ifindex: u32) {
+        match (protocol, &mut self.ilnp) {
+            (Protocol::Shim6, _) => self.datapath.detach_uplink(ifindex),
+            (Protocol::Ilnp, Some(ilnp)) => ilnp.detach(ifindex),
+            (Protocol::Ilnp, None) => {}
+        }
+    }
+
+    /// Tells the data plane of Shim6 our addresses.
+    pub(crate) fn set_locals(&mut self, locals: &BTreeMap<Ipv6Addr, u32>) -> anyhow::Result<()> {
+        let change = || {
+            for address in self.locals.keys().filter(|address| !locals.contains_key(address)) {
+                self.datapath.unset_local(*address)?;
+            }
+            for (address, ifindex) in locals {
+                if self.locals.get(address) != Some(ifindex) {
+                    self.datapath.set_local(*address, *ifindex)?;
+                }
+            }
+            Ok::<_, moorline_bpf::Error>(())
+        };
+        change().context("our addresses in the data plane")?;
+        self.locals.clone_from(locals);
+        Ok(())
     }
 
     /// Who sums what of moved traffic, and which uplinks it may be routed to.
@@ -83,22 +90,6 @@ impl Daemon {
             self.events.push(kind, |told| told.reason = Some(format!("{name}: {what}")));
         }
     }
-}
-
-/// Attaches programs to those of these interfaces that carry none. One that takes none keeps no other from its programs. Result: the last error.
-pub(crate) fn attach_each(
-    attached: &mut BTreeSet<u32>,
-    wanted: &BTreeSet<u32>,
-    mut attach: impl FnMut(u32) -> anyhow::Result<()>,
-) -> anyhow::Result<()> {
-    let mut done = Ok(());
-    for ifindex in wanted.difference(&attached.clone()).copied() {
-        match attach(ifindex) {
-            Ok(()) => drop(attached.insert(ifindex)),
-            Err(error) => done = Err(error),
-        }
-    }
-    done
 }
 
 /// Kind and words for a change that people should hear of.

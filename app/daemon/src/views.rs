@@ -9,6 +9,7 @@ use moorline_contexts::{ContextView, EstablishedView, Failure, NegativeView, Rea
 use moorline_datapath::shim6::ContextCounters;
 use moorline_types::{Instant, Locator, Ulid};
 
+use crate::addresses::AddressViews;
 use crate::clock;
 use crate::readiness;
 use crate::shell::Daemon;
@@ -27,7 +28,7 @@ impl Daemon {
             started_unix_ms: self.started_unix_ms,
             send_timeout_ms: clock::millis(self.config.send_timeout),
             data_plane: DataPlane::from(self.datapath.mode().to_owned()),
-            uplinks: self.addresses.uplinks(self.host.view()),
+            uplinks: self.address_views().uplinks(),
             contexts: self.counts(),
             survival: self.survival(),
             ilnp,
@@ -37,7 +38,8 @@ impl Daemon {
     }
 
     fn warnings(&self) -> Vec<String> {
-        let mut warnings = self.addresses.warnings(self.host.view(), &self.ulids_in_use());
+        let mut warnings = self.address_views().warnings(&self.ulids_in_use());
+        warnings.extend(self.troubles.texts());
         if !self.datapath.is_pinned() {
             warnings.push(PINS_REMOVED.to_owned());
         }
@@ -61,7 +63,11 @@ impl Daemon {
     }
 
     pub(crate) fn interface_addresses(&self) -> Vec<InterfaceAddresses> {
-        self.addresses.interfaces(self.host.view(), self.view_at(), clock::now())
+        self.address_views().interfaces(clock::now())
+    }
+
+    pub(crate) const fn address_views(&self) -> AddressViews<'_> {
+        AddressViews { addresses: &self.addresses, host: &self.host }
     }
 
     /// Of contexts that peers know us by.

@@ -10,19 +10,21 @@ use crate::prefixes;
 use crate::view::{HostView, Uplink};
 
 /// Which addresses a host should have, and when to look again: the [`Planner`] with what routers advertise.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Addressing {
     planner: Planner,
     advertised: AdvertisedPrefixes,
     /// When to look again, whatever happens.
     due: Option<Instant>,
+    /// When the prefixes were last looked at.
+    looked_at: Instant,
 }
 
 impl Addressing {
     /// No router has been heard yet.
     #[must_use]
     pub fn new(planner: Planner) -> Self {
-        Self { planner, advertised: AdvertisedPrefixes::new(), due: None }
+        Self { planner, advertised: AdvertisedPrefixes::new(), due: None, looked_at: Instant::ZERO }
     }
 
     /// The planner.
@@ -73,15 +75,15 @@ impl Addressing {
 
     /// When [`Self::plan`] is due, if nothing happens before.
     #[must_use]
-    pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let advertised = self.advertised.poll_timeout(now);
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let advertised = self.advertised.poll_timeout(self.looked_at);
         [self.due, self.planner.poll_timeout(), advertised].into_iter().flatten().min()
     }
 
     /// The actions that are due now, by the view of `at`. Prefixes are kept for all interfaces of the view: an interface may lack nothing
     /// but a default route.
     pub fn plan(&mut self, view: &HostView, at: Instant, now: Instant) -> Plan {
-        self.due = None;
+        (self.due, self.looked_at) = (None, now);
         self.advertised.handle_timeout(now);
         let uplinks = view.uplinks.iter().chain(&view.candidates);
         let uplinks = uplinks.map(|one| (one.ifindex, &one.addresses[..]));

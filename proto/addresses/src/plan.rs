@@ -18,7 +18,7 @@ use crate::view::{AddressFlags, BareLink, HostView, Lifetimes, Uplink, UplinkAdd
 
 /// Decides which addresses the host should have. Pure: views of the host and what routers say go in,
 /// wanted changes come out.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Planner {
     policy: AddressPolicy,
     /// By name.

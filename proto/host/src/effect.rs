@@ -1,7 +1,9 @@
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_addresses::RouteStep;
+use moorline_addresses::{Action, Note, RouteStep};
+use moorline_cga::LocalAddresses;
 use moorline_contexts as shim6;
 use moorline_datapath as datapath;
 use moorline_ilnp as ilnp;
@@ -9,8 +11,8 @@ use moorline_types::{Ulid, UlidPair};
 
 use crate::node::Node;
 
-/// An action that the executor of a host is to take next. If the executor cannot take it, the executor says so by
-/// [`Host::handle_failed`](crate::Host::handle_failed).
+/// An action that the executor of a host is to take next. The executor acknowledges each, by
+/// [`Host::handle_done`](crate::Host::handle_done) or [`Host::handle_failed`](crate::Host::handle_failed), before it asks for the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Tell the data plane of Shim6.
@@ -34,8 +36,42 @@ pub enum Effect {
     KeepUlid(Ulid),
     /// Keep it no longer.
     ReleaseUlid(Ulid),
+    /// Look for interfaces whose routers the kernel does not hear, as the host forwards.
+    AskForwarding,
     /// Bring the rules by source address in step with [`Host::view`](crate::Host::view).
     FollowRules,
+    /// Write the parameters of all addresses of [`Host::addressing`](crate::Host::addressing) to disk.
+    SaveAddresses,
+    /// Change an address of the host's own, or ask routers for prefixes.
+    ChangeAddress(Action),
+    /// Have new connections prefer the host's own addresses to these, by interface.
+    Outrank(BTreeSet<(u32, Ipv6Addr)>),
+    /// Put the programs of a data plane on an interface.
+    Attach {
+        /// Whose programs.
+        protocol: Protocol,
+        /// Index of the interface.
+        ifindex: u32,
+    },
+    /// Take the programs of a data plane off an interface, if the interface is still there.
+    Detach {
+        /// Whose programs.
+        protocol: Protocol,
+        /// Index of the interface.
+        ifindex: u32,
+    },
+    /// End the programs of the run before: ours are on all uplinks.
+    RemoveStale,
+    /// Find out which uplinks moved traffic may be routed to, and say so by [`Host::set_takes_moved`](crate::Host::set_takes_moved).
+    AskOffloads,
+    /// Tell the data plane of Shim6 the addresses of this host, each with its interface.
+    SetLocals(BTreeMap<Ipv6Addr, u32>),
+    /// Make a new proof of these addresses, and give it to [`Host::set_proof`](crate::Host::set_proof).
+    Sign(LocalAddresses),
+    /// Apply the rules about paths to the uplinks that there are now.
+    FollowPathRules,
+    /// The host may have other default routes or specific routes now: bring routes that are copies of them in step.
+    FollowDefaultRoutes,
     /// Add an address that sessions need to an uplink: a deprecated one with a prefix of 128 bits.
     AddSessionAddress(SessionAddress),
     /// Remove such an address.
@@ -68,6 +104,8 @@ pub enum Effect {
         /// MTU of the route that TCP takes now, octets; none if the pair has no route of its own.
         mtu: Option<u32>,
     },
+    /// Tell people of an address of the host's own.
+    TellAddress(Note),
     /// Tell people of a context.
     TellContext(shim6::Event),
     /// Tell people of a session.
@@ -89,6 +127,15 @@ impl Effect {
             ) | Self::UpdateSession(datapath::ilnp::Update::Remove { .. })
         )
     }
+}
+
+/// A protocol that has a data plane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Protocol {
+    /// Shim6.
+    Shim6,
+    /// ILNP.
+    Ilnp,
 }
 
 /// An address that is on an uplink for sessions alone.

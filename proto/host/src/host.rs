@@ -11,6 +11,7 @@ use moorline_wire::{MessageType, Packet};
 
 use crate::batch::Batch;
 use crate::effect::Effect;
+use crate::following::Following;
 use crate::moved::MovedPairs;
 use crate::refused::Refused;
 use crate::routing::Routing;
@@ -25,6 +26,7 @@ pub struct Host {
     pub(crate) ilnp: Option<Sessions>,
     pub(crate) moved: MovedPairs,
     pub(crate) routing: Routing,
+    pub(crate) following: Following,
     /// When addresses, rules and the node that could not be set are tried again.
     pub(crate) retry: Retry,
     pub(crate) refused: Refused,
@@ -49,6 +51,7 @@ impl Host {
             ilnp,
             moved: MovedPairs::new(),
             routing: Routing::default(),
+            following: Following::default(),
             retry: Retry::default(),
             refused: Refused::default(),
             last_effects: VecDeque::new(),
@@ -171,8 +174,11 @@ impl Host {
     /// The next effect; `None` until the next input.
     #[must_use]
     pub fn poll_effect(&mut self, now: Instant) -> Option<Effect> {
-        if self.effects.is_empty() {
+        while self.effects.is_empty() {
             self.plan_effects(now);
+            if !self.effects.is_empty() || !self.follow_on(now) {
+                break;
+            }
         }
         self.effects.pop_front().or_else(|| self.last_effects.pop_front())
     }

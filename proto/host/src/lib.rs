@@ -6,10 +6,10 @@
 //! says which of them failed: a daemon on Linux, the simulator, a test.
 //!
 //! ```text
-//!   links            --> handle_view, handle_ready, follow         --+
+//!   links, routers   --> handle_view, handle_advertisement         --+
 //!   control packets  --> handle_shim6, handle_ilnp                 --+
 //!   data planes      --> handle_shim6_report, handle_ilnp_report   --+--> Host --> poll_effect, poll_timeout
-//!   executor         --> answer, handle_failed, handle_routes      --+
+//!   executor         --> handle_done, handle_failed, answer, ...   --+
 //!   people, clock    --> shim6_mut, ilnp_mut, handle_timeout       --+
 //! ```
 //!
@@ -17,6 +17,7 @@
 //! |---|---|
 //! | `host` | inputs of the protocols, who has a pair |
 //! | `links` | inputs about links; what follows from them |
+//! | `following` | rules, addresses, programs and proofs in step with the view |
 //! | `batch` | outputs of the protocols in an order in which no packet goes astray |
 //! | `routing` | the view, and the route of each moved pair |
 //! | `path_mtus` | paths that are narrower than the uplinks |
@@ -37,6 +38,7 @@ extern crate std;
 
 mod batch;
 mod effect;
+mod following;
 mod host;
 mod known;
 mod links;
@@ -50,7 +52,7 @@ mod routing;
 #[cfg(test)]
 mod tests;
 
-pub use effect::{Effect, SessionAddress};
+pub use effect::{Effect, Protocol, SessionAddress};
 pub use host::Host;
 pub use known::KnownSession;
 pub use moorline_contexts::Contexts;

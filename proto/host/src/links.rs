@@ -5,11 +5,7 @@ use alloc::vec::Vec;
 use core::mem;
 use core::net::Ipv6Addr;
 
-use moorline_addresses::{
-    FoundRoute, HostView, MovedRoute, Mover, RouteStep, Routes, SpecificRoute, Uplink,
-};
-use moorline_cga::LocalProof;
-use moorline_contexts::LocalState;
+use moorline_addresses::{FoundRoute, HostView, MovedRoute, Mover, RouteStep, Routes, Uplink};
 use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::Update as ContextUpdate;
 use moorline_ilnp::SessionSnapshot;
@@ -21,7 +17,7 @@ use crate::effect::{Effect, SessionAddress};
 use crate::host::Host;
 use crate::known::KnownSession;
 use crate::node::{LocatorRule, Node, Seen, node};
-use crate::routing::{Carriers, Routing};
+use crate::routing::Routing;
 
 /// Inputs about links.
 impl Host {
@@ -40,26 +36,13 @@ impl Host {
         if !lost.is_empty() {
             self.shim6.handle_lost(&lost, now);
         }
-    }
-
-    /// Addresses that are new in the view can be used: rules and programs are in place, and this proves the addresses.
-    /// Addresses of interfaces without programs are not used. [`Self::follow`] comes next.
-    pub fn handle_ready(&mut self, proof: LocalProof, carriers: Carriers, now: Instant) {
-        self.routing.carriers = Some(carriers);
-        let usable = self.routing.usable();
-        if usable.iter().any(|own| !self.shim6.usable().contains(own)) {
-            self.routing.gained_at = Some(now);
+        if self.routing.carriers.is_none() {
+            // At the start, programs that know sessions and locators take the place of those of the run before, and then correspondents
+            // are told of the locators.
+            let attach = self.attach_ilnp();
+            self.effects.extend(attach);
         }
-        self.shim6.handle_local(&LocalState { proof, usable }, now);
-    }
-
-    /// Has sessions, routes and ULIDs follow the view: to new locators, to other routers, off addresses that are deprecated.
-    pub fn follow(&mut self, now: Instant) {
-        self.follow_node(now);
-        self.shim6.handle_deprecated(&self.routing.deprecated(), now);
-        self.plan_effects(now);
-        self.reroute(&self.routing.routes.movers(), now);
-        self.follow_ulids();
+        self.begin_following();
     }
 
     /// The view, without the addresses of sessions.
@@ -86,18 +69,8 @@ impl Host {
         self.routing.view.uplink(self.routing.ifindex_of(source)?)
     }
 
-    /// Notes the specific routes of the host, which are others than in the view.
-    pub fn set_specific(&mut self, specific: BTreeSet<SpecificRoute>) {
-        self.routing.view.specific = specific;
-    }
-
-    /// Notes which routers advertise the prefixes of each uplink.
-    pub fn set_advertisers(&mut self, tell: impl Fn(&mut Uplink)) {
-        self.routing.view.uplinks.iter_mut().for_each(tell);
-    }
-
     /// Notes in the view which addresses contexts and sessions use.
-    pub fn note_in_use(&mut self) {
+    pub(crate) fn note_in_use(&mut self) {
         self.routing.view.in_use = self.routing.in_use(&self.shim6);
     }
 
@@ -167,10 +140,14 @@ impl Host {
                 self.routing.is_node_refused = true;
                 self.retry_soon(now);
             }
-            Effect::FollowRules => {
-                self.routing.are_rules_behind = true;
-                self.retry_soon(now);
-            }
+            Effect::FollowRules
+            | Effect::SaveAddresses
+            | Effect::ChangeAddress(_)
+            | Effect::Outrank(_)
+            | Effect::Attach { .. }
+            | Effect::SetLocals(_)
+            | Effect::RemoveStale
+            | Effect::Sign(_) => self.handle_not_followed(effect, now),
             Effect::UpdateContext(_) | Effect::UpdateSession(_) => self.refused.note(effect, now),
             Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
@@ -178,6 +155,12 @@ impl Host {
             | Effect::SendShim6 { .. }
             | Effect::SendIlnp { .. }
             | Effect::NotifyTcp { .. }
+            | Effect::AskForwarding
+            | Effect::Detach { .. }
+            | Effect::AskOffloads
+            | Effect::FollowPathRules
+            | Effect::FollowDefaultRoutes
+            | Effect::TellAddress(_)
             | Effect::TellContext(_)
             | Effect::TellSession(_)
             | Effect::AskSockets(_)
@@ -277,6 +260,9 @@ impl Host {
 
     /// All contexts and sessions are there, and these ULIDs are kept: what else a run before has left goes.
     pub fn handle_restored(&mut self, kept: BTreeSet<Ulid>, now: Instant) {
+        if let Some(addressing) = &mut self.following.addressing {
+            addressing.handle_restored();
+        }
         self.plan_effects(now);
         let step = self.routing.routes.remove_left();
         self.push_routes(step);
@@ -284,6 +270,9 @@ impl Host {
         self.reroute(&self.routing.routes.movers(), now);
         self.routing.kept = kept;
         self.follow_ulids();
+        self.following.is_restored = true;
+        let last = self.last_of_following();
+        self.effects.extend(last);
     }
 
     /// The segmentation path was made anew, and has these ULIDs: routes by it are gone, direct ones are not.
@@ -348,7 +337,8 @@ impl Host {
     /// Whether something that has failed is still to be tried again.
     #[must_use]
     pub fn awaits_retry(&self) -> bool {
-        let retries = [self.retry.at(), self.refused.retry.at(), self.routing.routes.poll_look()];
+        let (routes, following) = (self.routing.routes.poll_look(), self.following.retry.at());
+        let retries = [self.retry.at(), self.refused.retry.at(), routes, following];
         retries.into_iter().any(|at| at.is_some())
     }
 
@@ -377,7 +367,7 @@ impl Host {
     pub(crate) fn poll_route_timeout(&self) -> Option<Instant> {
         let routes = &self.routing.routes;
         let path_mtus = self.routing.path_mtus.poll_timeout();
-        let retries = [self.retry.at(), self.refused.retry.at()];
+        let retries = [self.retry.at(), self.refused.retry.at(), self.following.poll_timeout()];
         let all = [routes.poll_lead(), routes.poll_look(), path_mtus].into_iter().chain(retries);
         all.flatten().min()
     }
@@ -394,12 +384,10 @@ impl Host {
         if is_due(self.refused.retry.at()) {
             self.retry_refused();
         }
+        self.handle_following_timeout(now);
         if is_due(self.retry.at()) {
             self.retry.begin();
             self.follow_node(now);
-            if mem::take(&mut self.routing.are_rules_behind) {
-                self.effects.push_back(Effect::FollowRules);
-            }
             self.follow_ulids();
         }
         if is_due(self.routing.path_mtus.poll_timeout()) {
@@ -418,7 +406,7 @@ impl Host {
     }
 
     /// Gives each of these movers the route that it should have, if it has another.
-    fn reroute(&mut self, movers: &[Mover], now: Instant) {
+    pub(crate) fn reroute(&mut self, movers: &[Mover], now: Instant) {
         self.follow_mtus(movers);
         let Self { routing, shim6, .. } = self;
         let other = |mover: &Mover| {

@@ -46,8 +46,6 @@ pub(crate) struct Routing {
     pub(crate) node: Node,
     /// The data plane of ILNP has not taken the node, and is told it again.
     pub(crate) is_node_refused: bool,
-    /// The rules by source address are not in step with the view, and are tried again.
-    pub(crate) are_rules_behind: bool,
     pub(crate) locator_rules: Vec<LocatorRule>,
     pub(crate) session_addresses: SessionAddresses,
 }

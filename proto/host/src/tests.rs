@@ -1,6 +1,6 @@
 //! Which protocol has a pair: two hosts that speak both, and a network that delivers all or nothing.
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::VecDeque;
 use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,7 +17,7 @@ use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, Ulid, UlidPair
 use moorline_wire::{MessageType, Packet};
 
 use crate::model::Connected;
-use crate::{Carriers, Effect, Host, Sessions};
+use crate::{Effect, Host, Protocol, Sessions};
 
 mod links;
 
@@ -39,7 +39,9 @@ impl Duo {
         let locals: Vec<_> = (0..2).map(local_state).collect();
         let hosts = (0..2).map(|side| host(side, &locals[usize::from(side)], now)).collect();
         let effects = [Vec::new(), Vec::new()];
-        Self { hosts, locals, now, carries_ilnp: true, carries_shim6: true, effects }
+        let mut duo = Self { hosts, locals, now, carries_ilnp: true, carries_shim6: true, effects };
+        duo.settle();
+        duo
     }
 
     fn pair(&self, side: usize) -> UlidPair {
@@ -71,11 +73,15 @@ impl Duo {
         loop {
             for side in 0..2 {
                 while let Some(effect) = self.hosts[side].poll_effect(self.now) {
+                    let host = &mut self.hosts[side];
+                    host.handle_done(&effect, self.now);
                     if let Effect::AskSockets(questions) = effect {
                         for question in questions {
-                            self.hosts[side].answer(question, &Connected, self.now);
+                            host.answer(question, &Connected, self.now);
                         }
                         continue;
+                    } else if effect == Effect::AskOffloads {
+                        host.set_takes_moved(host.carriers().shim6.clone());
                     }
                     under_way.push_back((side, effect.clone()));
                     self.effects[side].push(effect);
@@ -156,15 +162,10 @@ fn host(seed: u8, local: &LocalState, now: Instant) -> Host {
     host
 }
 
-/// Tells a host of its links. All of them carry the data planes.
+/// Tells a host of its links.
 pub(crate) fn tell(host: &mut Host, local: &LocalState, now: Instant) {
-    let view = view(&local.usable);
-    let ifindexes: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
-    host.handle_view(view, now);
-    host.set_takes_moved(ifindexes.clone());
-    let carriers = Carriers { shim6: ifindexes.clone(), ilnp: ifindexes };
-    host.handle_ready(local.proof.clone(), carriers, now);
-    host.follow(now);
+    host.set_proof(local.proof.clone());
+    host.handle_view(view(&local.usable), now);
 }
 
 /// An uplink for each of these addresses, numbered by the ISP in it.

@@ -2,7 +2,7 @@ use moorline_host::Host;
 use moorline_plane::Planes;
 use moorline_types::Instant;
 
-use super::{Core, make_ready, new_host, new_planes};
+use super::{Core, new_host, new_planes};
 
 impl Core {
     /// What it keeps, in characters: by how many core and data planes, printed with all their tables, are longer than those of a host with
@@ -11,11 +11,13 @@ impl Core {
         let size = |host: &Host, planes: &Planes| format!("{host:?} {planes:?}").len();
         let has_ilnp = self.planes.ilnp.is_some();
         let mut host = new_host(&self.config, has_ilnp, [0; 32], now);
+        host.set_proof(self.proof.clone());
         host.handle_view(self.host.view().clone(), now);
-        make_ready(&mut host, &self.told, now);
-        while host.poll_effect(now).is_some() {}
+        while let Some(effect) = host.poll_effect(now) {
+            host.handle_done(&effect, now);
+        }
         let mut planes = new_planes(self.settings, has_ilnp);
-        self.told.usable.iter().for_each(|&locator| planes.shim6.set_local(locator));
+        self.locals.iter().for_each(|&locator| planes.shim6.set_local(locator));
         size(&self.host, &self.planes).saturating_sub(size(&host, &planes))
     }
 }

@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_addresses::{AddressFlags, AddressMode};
+use moorline_addresses::{AddressFlags, AddressMode, Addressing, Planner};
+use moorline_host::Host;
 use moorline_types::{Instant, Locator};
 
 use super::kernel::{Ends, Held};
-use super::world::{Daemon, WITH, WITHOUT, World, links};
+use super::world::{WITH, WITHOUT, World, links};
 use crate::outcome::Rule;
 
 /// A prefix on a link.
@@ -41,8 +42,10 @@ impl World {
     pub(super) fn look(&mut self) {
         let known = self.known();
         self.ends.extend(&known);
-        let Some(daemon) = &self.daemon else { return };
-        let wrong = self.out_of_step(daemon, &known).or_else(|| self.lacking(daemon, &known));
+        let Some(host) = &self.daemon else { return };
+        let Some(planner) = host.addressing().map(Addressing::planner) else { return };
+        let wrong =
+            self.out_of_step(planner, &known).or_else(|| self.lacking(host, planner, &known));
         if let Some(detail) = wrong {
             self.violate(Rule::LifetimesInStep, detail);
         }
@@ -68,12 +71,12 @@ impl World {
     }
 
     /// An address of Moorline that does not end with its prefix.
-    fn out_of_step(&self, daemon: &Daemon, known: &BTreeMap<Place, Ends>) -> Option<String> {
+    fn out_of_step(&self, planner: &Planner, known: &BTreeMap<Place, Ends>) -> Option<String> {
         let is_usable = |held: &Held| !held.flags.contains(AddressFlags::DAD_FAILED);
         let judged =
             self.ours().filter(|(at, held)| is_usable(held) && !self.hidden.contains(&place(*at)));
         let is_in_step = |(at, held): &((u32, Ipv6Addr), Held)| {
-            let member = daemon.addressing.planner().member(at.1);
+            let member = planner.member(at.1);
             // Another address has taken the place of a former one, which lasts no longer than it was to.
             let is_former = member.is_some_and(|member| member.is_former);
             // The daemon sets the valid lifetime once the address is known to be no duplicate; a daemon that is killed before leaves the address as
@@ -96,13 +99,18 @@ impl World {
     }
 
     /// A prefix in which Moorline has no address.
-    fn lacking(&self, daemon: &Daemon, known: &BTreeMap<Place, Ends>) -> Option<String> {
+    fn lacking(
+        &self,
+        host: &Host,
+        planner: &Planner,
+        known: &BTreeMap<Place, Ends>,
+    ) -> Option<String> {
         // A set has the prefixes of its making, and no others.
         if self.mode == AddressMode::Hba {
             return None;
         }
-        let groups = daemon.addressing.planner().groups();
-        let in_view = links(&daemon.view);
+        let groups = planner.groups();
+        let in_view = links(host.view());
         let is_wanted = |(at, ends): &(&Place, &Ends)| {
             let lasts = ends.valid.is_none_or(|until| until > self.now + Duration::from_secs(10));
             let is_given_up = groups.iter().any(|group| group.is_given_up(at.1));

@@ -4,9 +4,11 @@ use std::time::Duration;
 
 use moorline_addresses::{
     Action, AddressFlags, AddressMode, AddressPolicy, Addressing, Advertisement, Group, HostView,
-    Lifetimes, Origin, Planner, RETRY, Rule as AddressRule,
+    Lifetimes, Origin, Planner, Rule as AddressRule,
 };
-use moorline_cga::{Sec, Signer as _};
+use moorline_cga::{LocalProof, Sec, Signer as _};
+use moorline_contexts::{self as shim6, Contexts};
+use moorline_host::{Effect, Host};
 use moorline_types::{Instant, Locator, Prefix};
 
 use super::kernel::{Ends, Held, Kernel, PUBLIC, address_in};
@@ -72,7 +74,10 @@ pub(super) struct World {
     routers: BTreeMap<u32, Router>,
     /// Of Moorline, as far as they are there.
     pub(super) ours: BTreeSet<(u32, Ipv6Addr)>,
-    pub(super) daemon: Option<Daemon>,
+    /// The daemon's core, if the daemon runs.
+    pub(super) daemon: Option<Host>,
+    /// The daemon is killed after so many effects more.
+    dies_after: Option<u64>,
     /// On disk.
     saved: Vec<Group>,
     /// Links that were down since the last notice.
@@ -95,12 +100,6 @@ pub(super) struct World {
     advertisements: u64,
 }
 
-pub(super) struct Daemon {
-    pub(super) addressing: Addressing,
-    pub(super) view: HostView,
-    view_at: Instant,
-}
-
 impl World {
     pub(super) fn new(seed: u64, fault: Option<Fault>) -> Self {
         let mut rng = Rng::new(seed, STREAM);
@@ -114,6 +113,7 @@ impl World {
             routers: BTreeMap::new(),
             ours: BTreeSet::new(),
             daemon: None,
+            dies_after: None,
             saved: Vec::new(),
             lowered: BTreeSet::new(),
             is_notice_due: false,
@@ -147,7 +147,7 @@ impl World {
         while self.violations.is_empty() {
             let kernels = self.kernels.iter().filter_map(|kernel| kernel.poll_timeout(self.now));
             let daemon = self.daemon.as_ref();
-            let daemon = daemon.and_then(|daemon| daemon.addressing.poll_timeout(self.now));
+            let daemon = daemon.and_then(Host::poll_timeout);
             let timer = kernels.chain(daemon).min().unwrap_or(end).max(self.now).min(end);
             let before = self.now;
             match self.queue.pop_until(timer) {
@@ -160,8 +160,11 @@ impl World {
                 None => {
                     self.now = timer;
                     self.expire();
-                    if daemon.is_some_and(|due| due <= timer) {
-                        self.follow();
+                    if let Some(host) =
+                        self.daemon.as_mut().filter(|_| daemon.is_some_and(|due| due <= timer))
+                    {
+                        host.handle_timeout(timer);
+                        self.execute_all();
                     }
                     self.notice();
                 }
@@ -204,15 +207,15 @@ impl World {
                 self.is_notice_due = false;
                 let lowered = std::mem::take(&mut self.lowered);
                 let (view, now) = (self.kernels[WITH].view(self.now), self.now);
-                if let Some(daemon) = &mut self.daemon {
-                    let before = links(&daemon.view);
+                if let Some(host) = &mut self.daemon {
+                    let before = links(host.view());
                     let is_new = |ifindex: &u32| !before.contains(ifindex);
                     let came: BTreeSet<_> = links(&view).into_iter().filter(is_new).collect();
                     let found = self.ours.iter().filter(|(ifindex, _)| came.contains(ifindex));
                     self.found.extend(found);
-                    daemon.addressing.handle_interfaces_down(&lowered);
-                    (daemon.view, daemon.view_at) = (view, now);
-                    self.follow();
+                    host.handle_interfaces_down(&lowered);
+                    host.handle_view(view, now);
+                    self.execute_all();
                     if !came.is_empty() {
                         self.unsettle(Duration::from_secs(20));
                     }
@@ -277,13 +280,13 @@ impl World {
             let prefixes = &router.prefixes;
             believed = kernel.handle_advertisement(ifindex, router.lifetime, prefixes, self.now);
         }
-        if let Some(daemon) = &mut self.daemon {
+        if let Some(host) = &mut self.daemon {
             let address = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
             let from = Origin::Router { address, lifetime: router.lifetime };
             let all = [(Origin::Kernel, believed), (from, router.prefixes)];
             for (origin, prefixes) in all {
                 let said = Advertisement { ifindex, origin, prefixes, honors_zero };
-                daemon.addressing.handle_advertisement(&said, self.now);
+                host.handle_advertisement(&said, self.now);
             }
         }
         self.notice();
@@ -316,13 +319,22 @@ impl World {
             8 => self.unset_by_hand(ifindex),
             9 => self.take_ours(ifindex),
             _ => {
-                if self.daemon.take().is_some() {
-                    self.note(|| "the daemon is killed".to_owned());
-                    let pause = self.rng.pick(&PAUSES).unwrap_or(0);
-                    let pause = self.rng.duration(Duration::from_secs(pause));
-                    self.queue.push(self.now + pause, Event::Start);
+                if self.rng.is(Chance::percent(50)) {
+                    self.dies_after = Some(self.rng.below(KILLED_WITHIN));
+                } else {
+                    self.kill();
                 }
             }
+        }
+    }
+
+    fn kill(&mut self) {
+        self.dies_after = None;
+        if self.daemon.take().is_some() {
+            self.note(|| "the daemon is killed".to_owned());
+            let pause = self.rng.pick(&PAUSES).unwrap_or(0);
+            let pause = self.rng.duration(Duration::from_secs(pause));
+            self.queue.push(self.now + pause, Event::Start);
         }
     }
 
@@ -414,36 +426,67 @@ impl World {
         });
         let groups = groups.collect();
         let planner = Planner::new(policy, keys, groups, self.rng.seed());
-        let mut addressing = Addressing::new(planner);
-        addressing.handle_restored();
-        let view = self.kernels[WITH].view(self.now);
-        self.daemon = Some(Daemon { addressing, view, view_at: self.now });
+        let contexts = Contexts::new(shim6::Config::default(), self.rng.seed(), self.now);
+        let addressing = Addressing::new(planner);
+        let mut host = Host::new(contexts, None).with_addressing(addressing, LocalProof::default());
+        host.handle_restored(BTreeSet::new(), self.now);
+        host.handle_view(self.kernels[WITH].view(self.now), self.now);
+        self.daemon = Some(host);
         self.taken.clear();
         self.found.clone_from(&self.ours);
         self.unsettle(Duration::from_secs(20));
-        self.follow();
+        self.execute_all();
     }
 
-    fn follow(&mut self) {
-        let Some(daemon) = &mut self.daemon else { return };
-        let plan = daemon.addressing.plan(&daemon.view, daemon.view_at, self.now);
-        if plan.is_changed {
-            self.saved = daemon.addressing.planner().groups().to_vec();
-        }
-        for action in plan.actions {
-            let is_done = !self.rng.is(Chance::percent(2)) && self.execute(action);
-            let Some(daemon) = &mut self.daemon else { return };
+    fn execute_all(&mut self) {
+        while let Some(effect) = self.daemon.as_mut().and_then(|host| host.poll_effect(self.now)) {
+            let is_done = !self.is_refused(&effect) && self.execute(&effect);
+            let Some(host) = &mut self.daemon else { return };
             if is_done {
-                daemon.addressing.handle_done(&action, self.now);
+                host.handle_done(&effect, self.now);
             } else {
-                daemon.addressing.handle_failed(self.now);
-                self.unsettle(RETRY + Duration::from_secs(20));
+                host.handle_failed(&effect, self.now);
+                self.unsettle(Duration::from_secs(90));
+            }
+            self.dies_after = self.dies_after.map(|left| left.saturating_sub(1));
+            if self.dies_after == Some(0) {
+                self.kill();
             }
         }
     }
 
+    /// Now and then the disk is full, or the kernel refuses.
+    fn is_refused(&mut self, effect: &Effect) -> bool {
+        let can_be = matches!(
+            effect,
+            Effect::FollowRules
+                | Effect::SaveAddresses
+                | Effect::ChangeAddress(_)
+                | Effect::Attach { .. }
+        );
+        can_be && self.rng.is(Chance::percent(2))
+    }
+
     /// False: the kernel refuses.
-    fn execute(&mut self, action: Action) -> bool {
+    fn execute(&mut self, effect: &Effect) -> bool {
+        let Some(host) = &mut self.daemon else { return false };
+        match effect {
+            Effect::ChangeAddress(action) => return self.change_address(*action),
+            Effect::SaveAddresses => {
+                let groups = host.addressing().map(|one| one.planner().groups());
+                self.saved = groups.unwrap_or_default().to_vec();
+            }
+            Effect::Sign(addresses) => {
+                let generation = host.proof().generation() + 1;
+                host.set_proof(LocalProof::new(generation, addresses.clone(), &[], [0; 32]));
+            }
+            _ => {}
+        }
+        true
+    }
+
+    /// False: the kernel refuses.
+    fn change_address(&mut self, action: Action) -> bool {
         if !matches!(action, Action::Solicit { .. }) {
             self.note(|| format!("Moorline: {action:?}"));
         }
@@ -516,6 +559,8 @@ const LENGTH: Duration = Duration::from_secs(8 * 60 * 60);
 /// Seconds, at most, between two changes.
 const PAUSES: [u64; 5] = [1, 10, 60, 600, 10_000];
 const AT_ONCE: u32 = 1000;
+/// A daemon that is killed amid effects is killed before it has executed more than these.
+const KILLED_WITHIN: u64 = 12;
 /// Identifiers of addresses that a person sets, or a DHCPv6 server gives.
 const BY_HAND: u64 = 5;
 const LEASED: u64 = 0xd;

@@ -35,7 +35,11 @@ impl World<'_> {
             self.rules.on_proof(host, &node.addresses.proof());
             self.rules.on_reboot(host);
         } else {
-            let has_restored = node.restart(&self.network, &mut self.rng, self.now);
+            let has_sessions = node.restart(&self.network, &mut self.rng, self.now);
+            self.execute_all(host);
+            let has_contexts =
+                self.nodes.get_mut(host).is_none_or(|node| node.restore_contexts(self.now));
+            let has_restored = has_sessions && has_contexts;
             self.check(has_restored, Rule::Restored, || format!("{}", host_name(host)));
         }
         self.troubles.retain(|&(of, _), _| of != host);
@@ -77,11 +81,9 @@ impl World<'_> {
             if self.nodes[host].is_suspended {
                 continue;
             }
-            self.nodes[host].tell_view(&self.network, self.now);
-            let told = self.execute_all(host);
-            self.nodes[host].tell_ready(&self.network, self.now);
+            self.nodes[host].tell_local(&self.network, self.now);
             self.rules.on_local_change(host);
-            self.settle_after(host, told);
+            self.settle(host);
         }
     }
 
@@ -121,12 +123,7 @@ impl World<'_> {
 
     /// Executes what core and data planes of a host want, until they want no more, and looks at what came of it.
     pub(super) fn settle(&mut self, host: usize) {
-        self.settle_after(host, Vec::new());
-    }
-
-    /// The sockets of these ULIDs were told to send again, in a step that had not come to its end.
-    fn settle_after(&mut self, host: usize, mut told: Vec<UlidPair>) {
-        told.extend(self.execute_all(host));
+        let told = self.execute_all(host);
         self.check_owners(host);
         self.check_kernel(host);
         self.schedule_wake(host);
@@ -154,7 +151,16 @@ impl World<'_> {
             } else if core.is_dead() {
                 break;
             } else if let Some(effect) = core.host.poll_effect(now) {
-                told.extend(self.execute(host, effect));
+                if self.is_refused(host, &effect) {
+                    if let Some(core) = living_core(&mut self.nodes, host) {
+                        core.host.handle_failed(&effect, now);
+                    }
+                } else {
+                    told.extend(self.execute(host, &effect));
+                    if let Some(core) = living_core(&mut self.nodes, host) {
+                        core.host.handle_done(&effect, now);
+                    }
+                }
                 self.count_down(host);
             } else {
                 break;
@@ -167,26 +173,38 @@ impl World<'_> {
         told
     }
 
+    /// Now and then a kernel or a data plane refuses an effect, if the plan says so.
+    fn is_refused(&mut self, host: usize, effect: &Effect) -> bool {
+        if let Effect::AddSessionAddress(SessionAddress { address, .. }) = effect {
+            self.rules.on_address(host, Locator(*address));
+        }
+        let rng = if effect.is_removal() { &mut self.plane_rng } else { &mut self.kernel_rng };
+        let is_refused = can_be_refused(effect) && rng.is(self.plan.kernel_failures);
+        // An address without programs is as if it had gone.
+        self.has_changed |= is_refused && matches!(effect, Effect::Attach { .. });
+        is_refused
+    }
+
     /// Executes an effect; the ULIDs of sockets that are told to send again.
-    fn execute(&mut self, host: usize, effect: Effect) -> Option<UlidPair> {
-        if effect.is_removal() && self.refuses_removal(host, &effect) {
+    fn execute(&mut self, host: usize, effect: &Effect) -> Option<UlidPair> {
+        if effect.is_removal() && !self.faults.forgets() {
             return None;
         }
         match effect {
-            Effect::UpdateContext(update) => self.update_plane(host, update),
+            Effect::UpdateContext(update) => self.update_plane(host, update.clone()),
             Effect::UpdateSession(update) => {
                 let core = living_core(&mut self.nodes, host);
                 if let Some(plane) = core.and_then(|core| core.planes.ilnp.as_mut()) {
-                    plane.handle_update(&update);
+                    plane.handle_update(update);
                 }
             }
             Effect::SendShim6 { transmit, .. } => {
                 for _ in 0..self.faults.copies(&transmit.octets, transmit.locators) {
-                    self.send_control(host, &transmit);
+                    self.send_control(host, transmit);
                 }
             }
             Effect::SendIlnp { transmit, .. } => {
-                let mut octets = transmit.packet;
+                let mut octets = transmit.packet.clone();
                 let Self { nodes, workloads, .. } = self;
                 let sockets = HostSockets { host, workloads };
                 if let Some(core) = living_core(nodes, host) {
@@ -194,7 +212,7 @@ impl World<'_> {
                 }
                 self.transmit(host, Parcel { octets, original: None });
             }
-            Effect::TellContext(event) => self.on_event(host, event),
+            Effect::TellContext(event) => self.on_event(host, *event),
             Effect::TellSession(event) => {
                 let is_new = matches!(event, moorline_ilnp::Event::Established { .. });
                 self.outcome.sessions += u32::from(is_new);
@@ -205,58 +223,58 @@ impl World<'_> {
                 let sockets = HostSockets { host, workloads };
                 if let Some(core) = living_core(nodes, host) {
                     for question in questions {
-                        core.host.answer(question, &sockets, self.now);
+                        core.host.answer(*question, &sockets, self.now);
                     }
                 }
             }
-            of_kernel @ (Effect::Route(_)
+            Effect::Route(_)
             | Effect::AskRoutes
             | Effect::KeepUlid(_)
             | Effect::ReleaseUlid(_)
             | Effect::AddSessionAddress(_)
-            | Effect::RemoveSessionAddress(_)) => self.change_kernel(host, &of_kernel),
+            | Effect::RemoveSessionAddress(_) => self.change_kernel(host, effect),
             Effect::SetNode(node) => {
                 let core = living_core(&mut self.nodes, host);
                 if let Some(plane) = core.and_then(|core| core.planes.ilnp.as_mut()) {
-                    plane.set_nids(node.nids);
+                    plane.set_nids(node.nids.clone());
                 }
             }
-            Effect::NotifyTcp { ulids, .. } => return Some(ulids),
-            // The hosts of the simulator have no neighbours, no rules by source and no sockets that wait for a route; none of
-            // their cores asks about quiet contexts, as `Config::asks_before_removal` is off.
+            Effect::SetLocals(locals) => {
+                if let Some(core) = living_core(&mut self.nodes, host) {
+                    core.set_locals(locals.keys().copied().map(Locator).collect());
+                }
+            }
+            Effect::AskOffloads => {
+                if let Some(core) = living_core(&mut self.nodes, host) {
+                    core.host.set_takes_moved(core.host.carriers().shim6.clone());
+                }
+            }
+            Effect::NotifyTcp { ulids, .. } => return Some(*ulids),
+            // The hosts of the simulator have no neighbours, no rules by source, no sockets that wait for a route, and addresses that others
+            // make; none of their cores asks about quiet contexts, as `Config::asks_before_removal` is off.
             Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
+            | Effect::AskForwarding
             | Effect::FollowRules
+            | Effect::SaveAddresses
+            | Effect::ChangeAddress(_)
+            | Effect::Outrank(_)
+            | Effect::Attach { .. }
+            | Effect::Detach { .. }
+            | Effect::Sign(_)
+            | Effect::RemoveStale
+            | Effect::FollowPathRules
+            | Effect::FollowDefaultRoutes
             | Effect::Introduce { .. }
+            | Effect::TellAddress(_)
             | Effect::AskUsage(_) => {}
         }
         None
     }
 
-    /// Whether a data plane refuses to forget something now.
-    fn refuses_removal(&mut self, host: usize, effect: &Effect) -> bool {
-        if !self.faults.forgets() {
-            return true;
-        }
-        let refuses = self.plane_rng.is(self.plan.kernel_failures);
-        let Some(core) = living_core(&mut self.nodes, host).filter(|_| refuses) else {
-            return false;
-        };
-        core.host.handle_failed(effect, self.now);
-        true
-    }
-
-    /// Executes an effect on the kernel of a host. Now and then the kernel refuses, if the plan says so.
+    /// Executes an effect on the kernel of a host.
     fn change_kernel(&mut self, host: usize, effect: &Effect) {
-        let fails = self.kernel_rng.is(self.plan.kernel_failures);
-        if let Effect::AddSessionAddress(SessionAddress { address, .. }) = effect {
-            self.rules.on_address(host, Locator(*address));
-        }
         let Some(core) = living_core(&mut self.nodes, host) else { return };
-        if fails {
-            core.host.handle_failed(effect, self.now);
-            return;
-        }
         if !self.faults.obeys(effect) {
             return;
         }
@@ -394,6 +412,23 @@ impl World<'_> {
             self.drain_workload(number);
         }
     }
+}
+
+/// Whether an effect is one that a kernel or a data plane may refuse.
+fn can_be_refused(effect: &Effect) -> bool {
+    let is_of_kernel = matches!(
+        effect,
+        Effect::Route(_)
+            | Effect::AskRoutes
+            | Effect::KeepUlid(_)
+            | Effect::ReleaseUlid(_)
+            | Effect::AddSessionAddress(_)
+            | Effect::RemoveSessionAddress(_)
+            | Effect::FollowRules
+            | Effect::Attach { .. }
+            | Effect::SetLocals(_)
+    );
+    is_of_kernel || effect.is_removal()
 }
 
 fn handle_report(core: &mut Core, report: Report, now: Instant) {

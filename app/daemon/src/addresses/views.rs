@@ -1,18 +1,36 @@
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-use moorline_addresses::{self as host, AddressFlags, HostView, Kind, UplinkAddress};
-use moorline_api::{
-    AddressInfo, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK, Proof, Uplink,
+use moorline_addresses::{
+    self as host, AddressFlags, Addressing, BareLink, Kind, Member, Planner, UplinkAddress,
 };
+use moorline_api::{
+    AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK,
+    Proof, Uplink,
+};
+use moorline_host::Host;
 use moorline_netlink::MAX_PREFIXES;
 use moorline_types::{Instant, Locator, Ulid};
 
 use super::Addresses;
 
-impl Addresses {
-    /// The uplinks as the control API tells them.
-    pub(crate) fn uplinks(&self, view: &HostView) -> Vec<Uplink> {
+/// Our addresses as the control API tells them.
+pub(crate) struct AddressViews<'a> {
+    pub(crate) addresses: &'a Addresses,
+    pub(crate) host: &'a Host,
+}
+
+impl AddressViews<'_> {
+    fn planner(&self) -> Option<&Planner> {
+        self.host.addressing().map(Addressing::planner)
+    }
+
+    fn member(&self, address: Ipv6Addr) -> Option<Member<'_>> {
+        self.planner()?.member(address)
+    }
+
+    /// The uplinks.
+    pub(crate) fn uplinks(&self) -> Vec<Uplink> {
         let info = |own: &UplinkAddress| LocatorInfo {
             address: own.address,
             prefix_len: own.prefix_len,
@@ -27,20 +45,22 @@ impl Addresses {
             gateway: uplink.gateway,
             locators: uplink.addresses.iter().map(info).collect(),
         };
-        view.uplinks.iter().map(uplink).collect()
+        self.host.view().uplinks.iter().map(uplink).collect()
+    }
+
+    fn is_announced(&self, address: Ipv6Addr) -> bool {
+        self.host.proof().addresses().present.contains(&Locator(address))
     }
 
     /// All interfaces with a default route, and all that is known of their addresses.
-    pub(crate) fn interfaces(
-        &self,
-        view: &HostView,
-        at: Instant,
-        now: Instant,
-    ) -> Vec<InterfaceAddresses> {
+    pub(crate) fn interfaces(&self, now: Instant) -> Vec<InterfaceAddresses> {
+        let (view, at) = (self.host.view(), self.host.view_at().unwrap_or(now));
         let interface = |one: &host::Uplink| InterfaceAddresses {
             interface: one.name.clone(),
             ifindex: one.ifindex,
-            mode: self.plans.planner().policy().rule_of(&one.name).mode.to_string().into(),
+            mode: self.planner().map_or(AddressMode::Off, |planner| {
+                planner.policy().rule_of(&one.name).mode.to_string().into()
+            }),
             addresses: one.addresses.iter().map(|own| self.address(one, own, at, now)).collect(),
         };
         let mut all: Vec<_> = view.uplinks.iter().chain(&view.candidates).map(interface).collect();
@@ -55,9 +75,10 @@ impl Addresses {
         at: Instant,
         now: Instant,
     ) -> AddressInfo {
-        let member = self.plans.planner().member(own.address);
+        let member = self.member(own.address);
         let member = member.as_ref();
-        let left = self.plans.planner().left(on.ifindex, own, at, now);
+        let planner = self.planner();
+        let left = planner.map_or(own.lifetimes, |planner| planner.left(on.ifindex, own, at, now));
         let finite = |seconds: u32| (seconds != u32::MAX).then_some(seconds);
         AddressInfo {
             address: own.address,
@@ -76,7 +97,7 @@ impl Addresses {
     }
 
     fn proof_of(&self, address: Ipv6Addr) -> Proof {
-        match self.plans.planner().member(address).map(|member| member.kind) {
+        match self.member(address).map(|member| member.kind) {
             None => Proof::None,
             Some(Kind::Cga) => Proof::Cga,
             Some(Kind::Hba) => Proof::Hba,
@@ -85,8 +106,8 @@ impl Addresses {
     }
 
     /// What someone should look at. `in_use`: addresses that contexts have as ULIDs.
-    pub(crate) fn warnings(&self, view: &HostView, in_use: &[Ulid]) -> Vec<String> {
-        let mut warnings = Vec::new();
+    pub(crate) fn warnings(&self, in_use: &[Ulid]) -> Vec<String> {
+        let (view, mut warnings) = (self.host.view(), Vec::new());
         if view.uplinks.len() < 2 {
             warnings.push(format!(
                 "{} uplink: {ONE_UPLINK}. An uplink is an interface with a \
@@ -94,8 +115,10 @@ impl Addresses {
                 if view.uplinks.is_empty() { "no" } else { "only one" }
             ));
         }
-        warnings.extend(self.deaf.warnings(|one| self.plans.advertised().has_router(one)));
-        let is_off = |one: &host::Uplink| !self.plans.planner().policy().is_managed(&one.name);
+        warnings.extend(self.addresses.deaf.warnings(|one| has_router(self.host, one)));
+        let is_managed =
+            |planner: &Planner, one: &host::Uplink| planner.policy().is_managed(&one.name);
+        let is_off = |one: &host::Uplink| !self.planner().is_some_and(|all| is_managed(all, one));
         if !view.uplinks.is_empty() && view.uplinks.iter().all(is_off) {
             warnings.push(
                 "addresses = \"off\": peers cannot verify our locators, so our end of a connection \
@@ -103,28 +126,12 @@ impl Addresses {
                     .to_owned(),
             );
         }
-        warnings.extend(self.plans.planner().warnings().iter().cloned());
-        warnings.extend(self.keys.warnings());
-        warnings.extend(self.trouble.iter().chain(&self.not_followed).cloned());
-        warnings.extend(self.too_many_prefixes());
+        warnings.extend(self.planner().into_iter().flat_map(Planner::warnings).cloned());
+        warnings.extend(self.addresses.keys.warnings());
+        warnings.extend(self.addresses.too_many_prefixes());
         warnings.extend(self.taken_away(in_use));
-        warnings.extend(self.unprovable(view, in_use));
+        warnings.extend(self.unprovable(in_use));
         warnings
-    }
-
-    pub(super) fn too_many_prefixes(&self) -> Option<String> {
-        let named: Vec<_> = self.unserved.iter().take(NAMED).map(ToString::to_string).collect();
-        let rest = self.unserved.len().saturating_sub(NAMED);
-        let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-        (!self.unserved.is_empty()).then(|| {
-            format!(
-                "{}{more} {NO_RULE}: moorlined keeps {} of them. Packets from there leave as without Moorline, so \
-                 connections may not move there. Remove addresses that are no longer in use (`ip -6 addr`), or set \
-                 uplinks = [...].",
-                named.join(", "),
-                MAX_PREFIXES
-            )
-        })
     }
 
     /// Addresses of ours that somebody has removed: they stay away (decision 009).
@@ -141,14 +148,17 @@ impl Addresses {
                 way_back(name, *address)
             )
         };
-        self.plans.planner().taken_away().iter().map(text).collect()
+        self.all_taken_away().iter().map(text).collect()
+    }
+
+    fn all_taken_away(&self) -> &[(String, Ipv6Addr)] {
+        self.planner().map(Planner::taken_away).unwrap_or_default()
     }
 
     /// The command that brings back an address of ours that somebody has removed: this one, or one that has the same proof.
     pub(crate) fn way_back(&self, ulid: Ulid) -> Option<String> {
-        let all = self.plans.planner().taken_away();
-        let set_of =
-            |address| self.plans.planner().member(address).map(|member| member.rule.set.clone());
+        let all = self.all_taken_away();
+        let set_of = |address| self.member(address).map(|member| member.rule.set.clone());
         let own = set_of(ulid.0);
         let same = all.iter().find(|(_, address)| *address == ulid.0);
         let beside = || all.iter().find(|(_, address)| own.is_some() && set_of(*address) == own);
@@ -156,37 +166,35 @@ impl Addresses {
     }
 
     /// Contexts whose peers are told of no other address, why, and what to do.
-    fn unprovable(&self, view: &HostView, in_use: &[Ulid]) -> Vec<String> {
+    fn unprovable(&self, in_use: &[Ulid]) -> Vec<String> {
         let mut count: BTreeMap<Ulid, usize> = BTreeMap::new();
-        for ulid in in_use.iter().filter(|ulid| self.proof.announcement_for(**ulid).is_none()) {
+        let proof = self.host.proof();
+        for ulid in in_use.iter().filter(|ulid| proof.announcement_for(**ulid).is_none()) {
             *count.entry(*ulid).or_default() += 1;
         }
-        count
-            .into_iter()
-            .map(|(ulid, contexts)| self.why_unprovable(view, ulid, contexts))
-            .collect()
+        count.into_iter().map(|(ulid, contexts)| self.why_unprovable(ulid, contexts)).collect()
     }
 
-    fn why_unprovable(&self, view: &HostView, ulid: Ulid, contexts: usize) -> String {
-        let left_out = self.proof.left_out_for(ulid);
+    fn why_unprovable(&self, ulid: Ulid, contexts: usize) -> String {
+        let left_out = self.host.proof().left_out_for(ulid);
         let why = left_out
             .first()
             .map_or_else(|| "there is no other".to_owned(), |(_, why)| why.to_string());
         format!(
             "{} {ulid}, and peers are told of no other address, so our end cannot move: {why}. {}",
             contexts_use(contexts),
-            self.remedy(view, ulid)
+            self.remedy(ulid)
         )
     }
 
     /// One line to type or to publish.
-    fn remedy(&self, view: &HostView, ulid: Ulid) -> String {
-        let Some(uplink) = view.uplink_of(ulid.0) else {
+    fn remedy(&self, ulid: Ulid) -> String {
+        let Some(uplink) = self.host.view().uplink_of(ulid.0) else {
             return "New connections take another address.".to_owned();
         };
         let is_better = |own: &&UplinkAddress| {
             let ulid = Locator(own.address).as_ulid();
-            own.preferred && self.proof.announcement_for(ulid).is_some()
+            own.preferred && self.host.proof().announcement_for(ulid).is_some()
         };
         match uplink.addresses.iter().find(is_better) {
             Some(better) => {
@@ -195,6 +203,28 @@ impl Addresses {
             None => "Set addresses = \"hba-compatible\".".to_owned(),
         }
     }
+}
+
+impl Addresses {
+    pub(super) fn too_many_prefixes(&self) -> Option<String> {
+        let named: Vec<_> = self.unserved.iter().take(NAMED).map(ToString::to_string).collect();
+        let rest = self.unserved.len().saturating_sub(NAMED);
+        let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        (!self.unserved.is_empty()).then(|| {
+            format!(
+                "{}{more} {NO_RULE}: moorlined keeps {} of them. Packets from there leave as without Moorline, so \
+                 connections may not move there. Remove addresses that are no longer in use (`ip -6 addr`), or set \
+                 uplinks = [...].",
+                named.join(", "),
+                MAX_PREFIXES
+            )
+        })
+    }
+}
+
+/// Whether a router has been heard on a link that is no uplink.
+pub(crate) fn has_router(host: &Host, link: &BareLink) -> bool {
+    host.addressing().is_some_and(|addressing| addressing.advertised().has_router(link))
 }
 
 fn contexts_use(count: usize) -> String {

@@ -39,17 +39,12 @@ impl Daemon {
         Ok(())
     }
 
-    /// Puts our programs of ILNP in place of those of the run before. They know sessions and locators by then: no packet goes by an
-    /// uplink that they do not know.
-    pub(crate) async fn attach_ilnp_first(&mut self, view: &HostView) {
-        if self.ilnp.is_some() {
-            // Correspondents are told of the locators, with the preferences that the rules of this host give these.
+    /// Before the first view. Our programs take the place of those of the run before as soon as they know sessions and locators, and
+    /// correspondents are told of the locators after that, with the preferences that the rules of this host give these.
+    pub(crate) fn begin_ilnp(&mut self, view: &HostView) {
+        if let Some(ilnp) = &mut self.ilnp {
+            ilnp.detach_left(view);
             self.apply_rules();
-            self.host.handle_view(view.clone(), clock::now());
-            self.pump().await;
-        }
-        if let Some(Err(error)) = self.ilnp.as_mut().map(|ilnp| ilnp.attach(view)) {
-            tracing::debug!("tried again with the other programs: {error:#}");
         }
     }
 

@@ -139,7 +139,7 @@ impl Daemon {
         if telling.is_empty() {
             return Vec::new();
         }
-        let uplinks = self.addresses.uplinks(self.host.view());
+        let uplinks = self.address_views().uplinks();
         let locators = uplinks.iter().flat_map(|uplink| &uplink.locators);
         let announced = locators.filter(|locator| locator.announced);
         let preference = |address| {

@@ -76,13 +76,11 @@ fn the_route_comes_before_the_move_and_the_direct_route_after_it() {
 fn a_ulid_that_has_left_its_uplink_is_kept_until_it_is_back_or_nothing_needs_it() {
     let mut duo = with_moved_context();
     let (now, ulid) = (duo.now, duo.pair(0).local);
-    duo.hosts[0].follow(now);
-    duo.settle();
     assert!(duo.effects[0].contains(&Effect::KeepUlid(ulid)) && duo.hosts[0].is_kept(ulid));
     duo.effects[0].clear();
     // It could not be kept: the next change has it tried again.
     duo.hosts[0].handle_failed(&Effect::KeepUlid(ulid), now);
-    duo.hosts[0].follow(now);
+    duo.hosts[0].begin_following();
     duo.settle();
     assert!(duo.effects[0].contains(&Effect::KeepUlid(ulid)));
     duo.effects[0].clear();
@@ -105,11 +103,15 @@ fn the_host_knows_since_when_it_has_no_other_addresses_than_before() {
     let local = duo.locals[0].clone();
     let began = duo.hosts[0].gained_at();
     assert!(began.is_some_and(|at| at < first));
-    tell(&mut duo.hosts[0], &local, first);
     let rest = LocalState { usable: local.usable[1..].to_vec(), ..local.clone() };
-    tell(&mut duo.hosts[0], &rest, first);
+    for told in [&local, &rest] {
+        tell(&mut duo.hosts[0], told, first);
+        duo.settle();
+    }
     assert_eq!(duo.hosts[0].gained_at(), began, "none has come");
+    duo.now = second;
     tell(&mut duo.hosts[0], &local, second);
+    duo.settle();
     assert_eq!(duo.hosts[0].gained_at(), Some(second));
 }
 
@@ -266,15 +268,47 @@ fn what_fails_each_time_is_tried_ever_more_rarely() {
 }
 
 #[test]
-fn addresses_of_uplinks_without_programs_are_not_used() {
-    let mut duo = with_context();
-    let (now, local) = (duo.now, duo.locals[0].clone());
-    duo.hosts[0].handle_view(view(&local.usable), now);
-    let carriers = Carriers { shim6: [2].into(), ilnp: [2].into() };
-    duo.hosts[0].handle_ready(local.proof.clone(), carriers, now);
-    assert_eq!(duo.hosts[0].shim6().usable(), &local.usable[1..]);
-    tell(&mut duo.hosts[0], &local, now);
-    assert_eq!(duo.hosts[0].shim6().usable(), &local.usable[..]);
+fn addresses_of_uplinks_without_programs_are_not_used_until_the_uplinks_have_some() {
+    let local = local_state(0);
+    let now = Instant::from_nanos(1_000_000_000);
+    let mut host = host(0, &local, now);
+    let mut execute = |now, has_room: bool| {
+        while let Some(effect) = host.poll_effect(now) {
+            match effect {
+                Effect::Attach { ifindex: 1, .. } if !has_room => host.handle_failed(&effect, now),
+                _ => host.handle_done(&effect, now),
+            }
+        }
+        let used = host.shim6().usable().to_vec();
+        let due = host.poll_timeout();
+        due.into_iter().for_each(|at| host.handle_timeout(at));
+        (used, due)
+    };
+    let (used, due) = execute(now, false);
+    assert_eq!(used, &local.usable[1..]);
+    let (used, due) = execute(due.expect("it is tried again"), true);
+    assert_eq!((used, due), (local.usable, None));
+}
+
+#[test]
+fn a_stage_waits_for_the_one_before() {
+    let mut duo = Duo::new();
+    let (now, left) = (duo.now, view(&duo.locals[0].usable[1..]));
+    duo.effects[0].clear();
+    duo.hosts[0].handle_view(left, now);
+    duo.settle();
+    let all = duo.locals[0].clone();
+    tell(&mut duo.hosts[0], &all, now);
+    duo.settle();
+    let effects = &duo.effects[0];
+    let gone = Effect::Detach { protocol: Protocol::Shim6, ifindex: 1 };
+    let gone = place(effects, |one| *one == gone);
+    let attached = Effect::Attach { protocol: Protocol::Ilnp, ifindex: 1 };
+    let attached = place(effects, |one| *one == attached);
+    let node = |one: &Effect| matches!(one, Effect::SetNode(node) if node.uplinks.len() == 2);
+    let rules = place(&effects[gone..], |one| *one == Effect::FollowRules) + gone;
+    let node = place(&effects[gone..], node) + gone;
+    assert!(gone < rules && rules < attached && attached < node, "{effects:#?}");
 }
 
 /// Whether a packet has a Locator Update (RFC 6743 s2) behind its Destination Options header.

@@ -1,0 +1,319 @@
+//! Brings the host in step with its view, one stage after the other: rules by source address, addresses, programs of the data planes, the
+//! proof of the addresses, and then contexts and sessions.
+//!
+//! A stage begins when the effects of the one before are executed, so it knows which of them failed. What has failed is tried again by
+//! following the view once more, in a moment and then ever more rarely.
+
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::mem;
+use core::net::Ipv6Addr;
+
+use moorline_addresses::{Action, Addressing, Advertisement, SpecificRoute};
+use moorline_cga::LocalProof;
+use moorline_contexts::LocalState;
+use moorline_types::{Instant, Retry};
+
+use crate::effect::{Effect, Protocol};
+use crate::host::Host;
+use crate::node::Node;
+use crate::routing::Carriers;
+
+/// What is due next of following the view.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    #[default]
+    Done,
+    Rules,
+    Addresses,
+    Programs,
+    Proof,
+    Locators,
+    Protocols,
+}
+
+/// How far the host is in step with its view.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Following {
+    stage: Stage,
+    /// Addresses of the host's own; none: others decide which addresses there are.
+    pub(crate) addressing: Option<Addressing>,
+    /// Proves the addresses.
+    pub(crate) proof: LocalProof,
+    /// Interfaces that carry programs.
+    attached: Carriers,
+    /// Changes to addresses, as soon as each prefix has a rule.
+    actions: Vec<Action>,
+    outranked: BTreeSet<(u32, Ipv6Addr)>,
+    /// What the data plane of Shim6 takes for our addresses. None: it may have others.
+    locals: Option<BTreeMap<Ipv6Addr, u32>>,
+    /// Parameters of addresses are not on disk.
+    is_unsaved: bool,
+    /// The rules by source address are not in step with the view.
+    are_rules_behind: bool,
+    /// The kernel may have taken routes of moved pairs away.
+    may_lack_routes: bool,
+    /// Contexts and sessions of a run before have been taken over.
+    pub(crate) is_restored: bool,
+    /// When what has failed is tried again.
+    pub(crate) retry: Retry,
+    /// When the view is followed once more, whatever happens.
+    due: Option<Instant>,
+}
+
+impl Following {
+    /// When the view is followed once more. None while it is being followed.
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        if self.stage != Stage::Done {
+            return None;
+        }
+        let addressing = self.addressing.as_ref().and_then(Addressing::poll_timeout);
+        [self.due, self.retry.at(), addressing].into_iter().flatten().min()
+    }
+}
+
+/// Inputs about addresses.
+impl Host {
+    /// Has the host make addresses of its own.
+    #[must_use]
+    pub fn with_addressing(mut self, addressing: Addressing, proof: LocalProof) -> Self {
+        self.following.addressing = Some(addressing);
+        self.following.proof = proof;
+        self
+    }
+
+    /// Which addresses the host should have, if it makes some.
+    #[must_use]
+    pub const fn addressing(&self) -> Option<&Addressing> {
+        self.following.addressing.as_ref()
+    }
+
+    /// What proves the addresses of the host.
+    #[must_use]
+    pub const fn proof(&self) -> &LocalProof {
+        &self.following.proof
+    }
+
+    /// The answer to [`Effect::Sign`]; or the addresses of the host have changed, and others make them.
+    pub fn set_proof(&mut self, proof: LocalProof) {
+        self.following.proof = proof;
+    }
+
+    /// A router has said something, or the kernel on its behalf.
+    pub fn handle_advertisement(&mut self, said: &Advertisement, now: Instant) {
+        if let Some(addressing) = &mut self.following.addressing {
+            addressing.handle_advertisement(said, now);
+        }
+    }
+
+    /// Interfaces were down, if only for a moment, and the kernel has taken their addresses and routes away. The view comes next.
+    pub fn handle_interfaces_down(&mut self, down: &BTreeSet<u32>) {
+        if let Some(addressing) = &mut self.following.addressing {
+            addressing.handle_interfaces_down(down);
+        }
+    }
+
+    /// The kernel may have taken routes of moved pairs away: they are looked at once the view is followed.
+    pub const fn doubt_routes(&mut self) {
+        self.following.may_lack_routes = true;
+    }
+
+    /// The host has other specific routes than in the view. Of the rest nothing is known.
+    pub fn handle_specific(&mut self, specific: BTreeSet<SpecificRoute>) {
+        self.routing.view.specific = specific;
+        self.effects.extend([Effect::FollowRules, Effect::FollowDefaultRoutes]);
+    }
+
+    /// The view is to be followed once more at this time, if not before.
+    pub fn follow_again(&mut self, at: Instant) {
+        let due = &mut self.following.due;
+        *due = Some(due.map_or(at, |due| due.min(at)));
+    }
+
+    /// Interfaces that carry the programs of the data planes.
+    #[must_use]
+    pub const fn carriers(&self) -> &Carriers {
+        &self.following.attached
+    }
+}
+
+/// The stages.
+impl Host {
+    /// Begins with the first stage as soon as there is nothing else to execute.
+    pub(crate) const fn begin_following(&mut self) {
+        self.following.stage = Stage::Rules;
+    }
+
+    pub(crate) fn handle_following_timeout(&mut self, now: Instant) {
+        if self.following.poll_timeout().is_some_and(|at| at <= now) {
+            self.begin_following();
+        }
+    }
+
+    /// Plans the effects of the next stage. False: all of it is done.
+    pub(crate) fn follow_on(&mut self, now: Instant) -> bool {
+        let (effects, next) = match self.following.stage {
+            Stage::Done => return false,
+            Stage::Rules => (self.follow_rules(now), Stage::Addresses),
+            Stage::Addresses => (self.follow_addresses(), Stage::Programs),
+            Stage::Programs => (self.follow_programs(), Stage::Proof),
+            Stage::Proof => (self.ask_for_proof(), Stage::Locators),
+            Stage::Locators => (self.follow_locators(now), Stage::Protocols),
+            Stage::Protocols => (self.follow_protocols(now), Stage::Done),
+        };
+        self.effects.extend(effects);
+        self.following.stage = next;
+        true
+    }
+
+    fn follow_rules(&mut self, now: Instant) -> Vec<Effect> {
+        self.following.retry.begin();
+        self.following.due = None;
+        self.note_in_use();
+        let mut effects = Vec::from([Effect::AskForwarding]);
+        let Self { following, routing, .. } = self;
+        if let Some(addressing) = &mut following.addressing {
+            let plan = addressing.plan(&routing.view, routing.view_at.unwrap_or(now), now);
+            let uplinks = routing.view.uplinks.iter_mut();
+            uplinks.for_each(|uplink| addressing.tell_advertisers(uplink));
+            following.is_unsaved |= plan.is_changed;
+            effects.extend(plan.notes.into_iter().map(Effect::TellAddress));
+            effects.extend(following.is_unsaved.then_some(Effect::SaveAddresses));
+            (following.actions, following.outranked) = (plan.actions, plan.outranked);
+        }
+        effects.push(Effect::FollowRules);
+        effects
+    }
+
+    /// No packet leaves from an address whose prefix has no rule, and no address is there whose parameters could be lost.
+    fn follow_addresses(&mut self) -> Vec<Effect> {
+        let following = &mut self.following;
+        let mut actions = mem::take(&mut following.actions);
+        if following.are_rules_behind {
+            actions.clear();
+        } else if following.is_unsaved {
+            actions.retain(|action| !matches!(action, Action::Add { .. }));
+        }
+        let outranked = mem::take(&mut following.outranked);
+        let has_addressing = following.addressing.is_some();
+        let labels = has_addressing.then_some(Effect::Outrank(outranked));
+        actions.into_iter().map(Effect::ChangeAddress).chain(labels).collect()
+    }
+
+    fn follow_programs(&mut self) -> Vec<Effect> {
+        let view = &self.routing.view;
+        let uplinks: BTreeSet<_> = view.uplinks.iter().map(|uplink| uplink.ifindex).collect();
+        let mut effects = self.following.attached.follow(Protocol::Shim6, &uplinks);
+        if !effects.is_empty() {
+            effects.push(Effect::AskOffloads);
+        }
+        effects.extend(self.attach_ilnp());
+        let own =
+            self.routing.view.uplinks.iter().flat_map(|uplink| {
+                uplink.addresses.iter().map(|own| (own.address, uplink.ifindex))
+            });
+        let locals: BTreeMap<_, _> = own.collect();
+        if self.following.locals.as_ref() != Some(&locals) {
+            effects.push(Effect::SetLocals(locals));
+        }
+        effects
+    }
+
+    /// Programs of ILNP on all interfaces that lead somewhere.
+    pub(crate) fn attach_ilnp(&mut self) -> Vec<Effect> {
+        let places = Node::places(&self.routing.view).map(|place| place.ifindex);
+        let places = self.ilnp.is_some().then(|| places.collect::<BTreeSet<_>>());
+        let attached = &mut self.following.attached;
+        places.map(|places| attached.follow(Protocol::Ilnp, &places)).unwrap_or_default()
+    }
+
+    /// Packets to the addresses of an uplink without programs would be lost: peers are not told of these.
+    fn ask_for_proof(&self) -> Vec<Effect> {
+        let Some(addressing) = &self.following.addressing else { return Vec::new() };
+        let carried = self.routing.view.only_on(&self.following.attached.shim6);
+        let announced = addressing.planner().announced(&carried);
+        let is_new = announced != *self.following.proof.addresses();
+        is_new.then(|| Effect::Sign(announced)).into_iter().collect()
+    }
+
+    /// Addresses that are new in the view can be used: rules and programs are in place, and there is a proof of them. Addresses of
+    /// interfaces without programs are not used.
+    fn follow_locators(&mut self, now: Instant) -> Vec<Effect> {
+        self.routing.carriers = Some(self.following.attached.clone());
+        let usable = self.routing.usable();
+        if usable.iter().any(|own| !self.shim6.usable().contains(own)) {
+            self.routing.gained_at = Some(now);
+        }
+        let proof = self.following.proof.clone();
+        self.shim6.handle_local(&LocalState { proof, usable }, now);
+        Vec::from([Effect::FollowPathRules])
+    }
+
+    /// Has sessions, routes and ULIDs follow the view: to new locators, to other routers, off addresses that are deprecated.
+    fn follow_protocols(&mut self, now: Instant) -> Vec<Effect> {
+        self.follow_node(now);
+        self.shim6.handle_deprecated(&self.routing.deprecated(), now);
+        self.plan_effects(now);
+        self.reroute(&self.routing.routes.movers(), now);
+        self.follow_ulids();
+        let routes = mem::take(&mut self.following.may_lack_routes).then_some(Effect::AskRoutes);
+        routes.into_iter().chain(self.last_of_following()).collect()
+    }
+
+    /// Programs of the run before end once contexts and sessions of that run are with ours. Where ours could not be attached, those go on,
+    /// and so do all of them as long as the host has no uplink: one may come.
+    pub(crate) fn last_of_following(&self) -> Vec<Effect> {
+        let Following { is_restored, attached, .. } = &self.following;
+        let mut uplinks = self.routing.view.uplinks.iter().map(|uplink| uplink.ifindex).peekable();
+        let ends = *is_restored
+            && uplinks.peek().is_some()
+            && uplinks.all(|uplink| attached.shim6.contains(&uplink));
+        let stale = ends.then_some(Effect::RemoveStale);
+        stale.into_iter().chain([Effect::FollowDefaultRoutes]).collect()
+    }
+
+    /// An effect was executed.
+    pub fn handle_done(&mut self, effect: &Effect, now: Instant) {
+        let following = &mut self.following;
+        if let Effect::FollowRules = effect {
+            following.are_rules_behind = false;
+        } else if let Effect::SaveAddresses = effect {
+            following.is_unsaved = false;
+        } else if let Effect::Attach { protocol, ifindex } = effect {
+            following.attached.of(*protocol).insert(*ifindex);
+        } else if let Effect::SetLocals(locals) = effect {
+            following.locals = Some(locals.clone());
+        } else if let (Effect::ChangeAddress(action), Some(addressing)) =
+            (effect, &mut following.addressing)
+        {
+            addressing.handle_done(action, now);
+        }
+    }
+
+    /// An effect of following failed.
+    pub(crate) fn handle_not_followed(&mut self, effect: &Effect, now: Instant) {
+        self.following.are_rules_behind |= *effect == Effect::FollowRules;
+        self.following.is_unsaved |= matches!(effect, Effect::Sign(_));
+        self.following.retry.handle_failed(now);
+    }
+}
+
+impl Carriers {
+    const fn of(&mut self, protocol: Protocol) -> &mut BTreeSet<u32> {
+        match protocol {
+            Protocol::Shim6 => &mut self.shim6,
+            Protocol::Ilnp => &mut self.ilnp,
+        }
+    }
+
+    /// Takes the programs of a protocol off the interfaces that have gone, and puts them on those that lack them.
+    fn follow(&mut self, protocol: Protocol, present: &BTreeSet<u32>) -> Vec<Effect> {
+        let attached = self.of(protocol);
+        let gone = attached.extract_if(.., |ifindex| !present.contains(ifindex));
+        let mut effects: Vec<_> =
+            gone.map(|ifindex| Effect::Detach { protocol, ifindex }).collect();
+        let new = present.difference(attached).copied();
+        effects.extend(new.map(|ifindex| Effect::Attach { protocol, ifindex }));
+        effects
+    }
+}
