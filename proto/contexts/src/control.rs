@@ -2,6 +2,7 @@ use alloc::vec::Vec;
 
 use moorline_datapath::shim6::Update;
 use moorline_reap as reap;
+use moorline_shim6::Incoming;
 use moorline_types::{ContextTag, DropReason, Instant, Locator, LocatorPair};
 use moorline_wire::{
     Keepalive, Message, MessageType, Options, Packet, PayloadHeader, Probe, ProbeReport, ProbeState,
@@ -34,7 +35,9 @@ impl Contexts {
         } else {
             Packet::parse(quoted, locators.local.0, locators.peer.0)
                 .map_err(DropReason::from)
-                .and_then(|packet| self.shim6.handle_no_support(&packet, locators, now))
+                .and_then(|packet| {
+                    self.shim6.handle_no_support(&Incoming { packet: &packet, locators, now })
+                })
         };
         self.count(outcome);
         self.drain_shim6(now);
@@ -51,34 +54,31 @@ impl Contexts {
             return self.shim6.handle_payload(header.tag, locators, now);
         }
         let packet = Packet::parse(octets, locators.peer.0, locators.local.0)?;
-        self.shim6.check(&packet, locators, now)?;
+        let came = Incoming { packet: &packet, locators, now };
+        self.shim6.check(&came)?;
         match packet.kind() {
-            MessageType::KEEPALIVE | MessageType::PROBE => self.on_reap(&packet, locators, now),
+            MessageType::KEEPALIVE | MessageType::PROBE => self.on_reap(&came),
             MessageType::UPDATE_REQUEST | MessageType::UPDATE_ACK => {
-                self.shim6.handle_message(&packet, locators, now)?;
+                self.shim6.handle_message(&came)?;
                 // There may be other locators to probe from now on.
                 self.drain_shim6(now);
-                self.on_control_heard(&packet, locators, now)
+                self.on_control_heard(&came)
             }
-            MessageType::R1BIS => self.on_r1bis(&packet, locators, now),
+            MessageType::R1BIS => self.on_r1bis(&came),
             MessageType::I2 | MessageType::I2BIS => {
-                if let Some(id) = self.shim6.contested(&packet, locators, now)? {
+                if let Some(id) = self.shim6.contested(&came)? {
                     self.contest(id, locators, now)?;
                 }
-                self.shim6.handle_message(&packet, locators, now)
+                self.shim6.handle_message(&came)
             }
-            _ => self.shim6.handle_message(&packet, locators, now),
+            _ => self.shim6.handle_message(&came),
         }
     }
 
     /// Keepalive and Probe: the tag finds the context, the locators must be its own (RFC 5533 s12.4).
-    fn on_reap(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
-        let id = self.shim6.addressed(packet, locators, now)?;
+    fn on_reap(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
+        let &Incoming { packet, locators, now } = came;
+        let id = self.shim6.addressed(came)?;
         // That it came here may be the first sign that the peer knows this locator.
         self.drain_shim6(now);
         self.hint(id, now);
@@ -107,12 +107,8 @@ impl Contexts {
 
     //= rfc5534#6.1
     // "Shim6 control messages other than the Keepalive and Probe messages are treated the same".
-    fn on_control_heard(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    fn on_control_heard(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
+        let &Incoming { packet, locators, now } = came;
         let tag = packet.receiver_tag().ok_or(DropReason::Truncated)?;
         let Some(id) = self.shim6.by_tag(tag).map(|context| context.id) else { return Ok(()) };
         let Some(active) = self.active.get_mut(&id) else { return Ok(()) };
@@ -131,12 +127,8 @@ impl Contexts {
 
     /// R1bis is believed only where we have sent something that it can be the answer to: someone who
     /// knows the tags must not make us give up a context that nobody has used.
-    fn on_r1bis(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    fn on_r1bis(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
+        let &Incoming { packet, locators, now } = came;
         let tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
         let context = self.shim6.by_peer_tag(tag, locators).ok_or(DropReason::UnknownTag)?;
         let active = self.active.get(&context.id).ok_or(DropReason::NotEstablished)?;
@@ -145,7 +137,7 @@ impl Contexts {
         }
         let id = context.id;
         self.contest(id, locators, now)?;
-        self.shim6.handle_message(packet, locators, now)?;
+        self.shim6.handle_message(came)?;
         self.on_peer_lost(id, now);
         Ok(())
     }

@@ -250,7 +250,7 @@ impl Contexts {
             }));
         };
         let current = active.reap.current_pair();
-        let is_renewing = matches!(context.state, shim6::State::I2bisSent(_));
+        let is_renewing = context.state() == shim6::State::I2bisSent;
         Some(match active.reap.standby_state(now) {
             Standby::None if !self.usable.contains(&current.local) => {
                 Readiness::Cannot(Reason::AddressGone)

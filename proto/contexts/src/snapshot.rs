@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_shim6::{Context, Established, Key, PeerSet, Preferences, Role, State};
+use moorline_shim6::{Established, Key, PeerSet, Preferences, Role};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
 use moorline_wire::LocatorPreference;
 
@@ -104,12 +104,8 @@ impl Contexts {
             },
             snapshot.role,
         );
-        self.shim6.restore(Context {
-            id: snapshot.id,
-            key: Key { ulids, forked_instance: snapshot.forked_instance },
-            local_tag: snapshot.local_tag,
-            state: State::Established(established),
-        })?;
+        let key = Key { ulids, forked_instance: snapshot.forked_instance };
+        self.shim6.restore(snapshot.id, key, snapshot.local_tag, established)?;
         self.note_gone([ulids.local.as_locator(), local]);
         self.activate(snapshot.id, snapshot.locators, now);
         self.shim6.tell_restored(snapshot.id, now);

@@ -93,7 +93,7 @@ impl Contexts {
             id: context.id,
             ulids: context.key.ulids,
             forked_instance: context.key.forked_instance,
-            state: context.state.name(),
+            state: context.state().as_str(),
             established,
         }
     }

@@ -9,17 +9,16 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use crate::config::{Config, LocalLocator, LocalState, NonceLen, NonceMode};
-use crate::consts::{NEGATIVE_LIFETIME, NONCE_AFTER_AGREEMENT};
+use crate::consts::{NEGATIVE_LIFETIME, NONCE_AFTER_AGREEMENT, VALIDATOR_MIN_LIFETIME};
 use crate::event::{Cause, Classic, Event, Transmit};
 use crate::negative::{Answers, Hints, Negatives};
 use crate::policy::{Candidate, Stage};
 use crate::proposal::Proposal;
 use crate::question::Questions;
 use crate::session::{Opening, Session, SessionView};
-use crate::validator::Validators;
 use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{Report, Update};
-use moorline_index::{Class, Ilcc, Removed};
+use moorline_index::{Class, Ilcc, Removed, Secrets, Validators};
 use moorline_wire::ilnp::Control;
 use moorline_wire::ip6;
 
@@ -73,7 +72,8 @@ impl Machine {
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
         let ilcc = Ilcc::new(config.max_sessions, key);
-        let validators = Validators::new(&mut rng, now);
+        let secrets = Secrets::new(VALIDATOR_MIN_LIFETIME, &mut rng, now);
+        let validators = Validators::new(secrets, rng.next_u32());
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
         Self {

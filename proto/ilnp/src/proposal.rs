@@ -267,7 +267,7 @@ impl Machine {
             validator: [0; 16],
             responder_nonce: self.draw_nonce(),
         };
-        let accept = self.validators.seal(accept, pair, &mut self.rng, now);
+        let accept = self.seal(accept, pair, now);
         self.send_admission(&Admission::Accept(accept), pair);
         Ok(())
     }
@@ -428,9 +428,10 @@ impl Machine {
         pair: IlvPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        self.validators.check(&confirm.accept, pair, &mut self.rng, now)?;
-        let is_later =
-            |session: &Session| self.validators.is_later(&confirm.accept, session.accepted_at);
+        self.check_seal(&confirm.accept, pair, now)?;
+        let is_later = |session: &Session| {
+            self.validators.is_newer(confirm.accept.number, session.accepted_at)
+        };
         if !self.agreed_session(pair).is_none_or(is_later) {
             return Err(DropReason::StaleNonce);
         }

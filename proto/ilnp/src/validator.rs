@@ -1,74 +1,37 @@
-use core::hash::Hasher;
+use core::hash::Hasher as _;
 
-use moorline_index::{Numbered, Secrets, equal_in_constant_time};
 use moorline_types::{DropReason, IlvPair, Instant};
 use moorline_wire::ilnp::Accept;
-use moorline_wire::ilnp::consts::ADMISSION_VALIDATOR_LEN;
-use rand_chacha::ChaCha20Rng;
-use rand_core::RngCore;
-use siphasher::sip128::{Hasher128, SipHasher24};
+use siphasher::sip128::SipHasher24;
 
-use crate::consts::VALIDATOR_MIN_LIFETIME;
+use crate::machine::Machine;
 
-/// Makes and checks what keeps a responder without state: a keyed hash over an Accept and its addresses.
+/// A keyed hash over an Accept and its addresses is all that a responder has of a session before the Confirm.
 ///
-/// As for Shim6 (decision 004), secrets change, and those of the current epoch and of the one before are good. Accepts are counted: the
-/// number names the secret, and says whether an Accept is later than the one by which a session came about. A correspondent proposes a
+/// Accepts are counted: the number says whether an Accept is later than the one by which a session came about. A correspondent proposes a
 /// session only while it has no later one, so a Confirm by an earlier Accept is of an earlier handshake (decision 070).
-#[derive(Clone, Debug)]
-pub(crate) struct Validators {
-    numbers: Numbered,
-}
-
-impl Validators {
-    pub(crate) fn new(rng: &mut ChaCha20Rng, now: Instant) -> Self {
-        let secrets = Secrets::new(VALIDATOR_MIN_LIFETIME, |octets| rng.fill_bytes(octets), now);
-        Self { numbers: Numbered::new(secrets, rng.next_u32()) }
-    }
-
+impl Machine {
     /// Fills in number and validator. The pair is the responder's.
-    pub(crate) fn seal(
-        &mut self,
-        accept: Accept,
-        pair: IlvPair,
-        rng: &mut ChaCha20Rng,
-        now: Instant,
-    ) -> Accept {
-        let (number, secret) = self.numbers.give(|octets| rng.fill_bytes(octets), now);
-        let numbered = Accept { number, ..accept };
-        Accept { validator: hash(secret, &numbered, pair), ..numbered }
+    pub(crate) fn seal(&mut self, accept: Accept, pair: IlvPair, now: Instant) -> Accept {
+        let hash = |number, hasher: &mut _| hash(&Accept { number, ..accept }, pair, hasher);
+        let (number, validator) = self.validators.make(&mut self.rng, now, hash);
+        Accept { number, validator, ..accept }
     }
 
     /// Whether this came from us, of late, for this pair.
-    pub(crate) fn check(
+    pub(crate) fn check_seal(
         &mut self,
         accept: &Accept,
         pair: IlvPair,
-        rng: &mut ChaCha20Rng,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let secret = self.numbers.secret_of(accept.number, |octets| rng.fill_bytes(octets), now);
-        let ours = hash(secret.ok_or(DropReason::StaleNonce)?, accept, pair);
-        if equal_in_constant_time(&ours, &accept.validator) {
-            Ok(())
-        } else {
-            Err(DropReason::BadValidator)
-        }
-    }
-
-    /// The number of the last Accept.
-    pub(crate) const fn latest(&self) -> u32 {
-        self.numbers.latest()
-    }
-
-    /// Whether an Accept that is good still is later than the Accept with the other number.
-    pub(crate) fn is_later(&self, accept: &Accept, other: u32) -> bool {
-        self.numbers.is_newer(accept.number, other)
+        let theirs = (accept.number, &accept.validator[..]);
+        let hash = |_, hasher: &mut _| hash(accept, pair, hasher);
+        self.validators.check(theirs, &mut self.rng, now, hash)
     }
 }
 
-fn hash(secret: &[u8; 16], accept: &Accept, pair: IlvPair) -> [u8; ADMISSION_VALIDATOR_LEN] {
-    let mut hasher = SipHasher24::new_with_key(secret);
+fn hash(accept: &Accept, pair: IlvPair, hasher: &mut SipHasher24) {
     hasher.write(&pair.local.address().octets());
     hasher.write(&pair.remote.address().octets());
     let flow = &accept.flow;
@@ -78,5 +41,4 @@ fn hash(secret: &[u8; 16], accept: &Accept, pair: IlvPair) -> [u8; ADMISSION_VAL
     hasher.write_u32(flow.transaction);
     hasher.write_u32(accept.number);
     hasher.write(accept.responder_nonce.octets());
-    hasher.finish128().as_bytes()
 }

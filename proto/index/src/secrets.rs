@@ -1,7 +1,9 @@
 use core::fmt;
 use core::time::Duration;
 
-use moorline_types::Instant;
+use moorline_types::{DropReason, Instant};
+use rand_core::RngCore;
+use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
 /// The secrets of keyed hashes that a responder gives out and keeps nothing of (RFC 5533 s7.10.1): the secret of the current epoch
 /// and the secret of the epoch before. A hash is good for one to two epochs.
@@ -15,15 +17,15 @@ pub struct Secrets {
 
 impl Secrets {
     /// Draws the first secrets; `lifetime` is the length of an epoch.
-    pub fn new(lifetime: Duration, mut draw: impl FnMut(&mut [u8]), now: Instant) -> Self {
+    pub fn new(lifetime: Duration, rng: &mut impl RngCore, now: Instant) -> Self {
         let mut secrets = Self { lifetime, start: now, current: [0; 16], previous: [0; 16] };
-        draw(&mut secrets.current);
-        draw(&mut secrets.previous);
+        rng.fill_bytes(&mut secrets.current);
+        rng.fill_bytes(&mut secrets.previous);
         secrets
     }
 
     /// Begins a new epoch if one is due. Result: epochs that have begun, at most 2: after that many no hash of before is good.
-    pub fn rotate(&mut self, mut draw: impl FnMut(&mut [u8]), now: Instant) -> u32 {
+    fn rotate(&mut self, rng: &mut impl RngCore, now: Instant) -> u32 {
         let age = now.since(self.start);
         if age < self.lifetime {
             return 0;
@@ -31,30 +33,20 @@ impl Secrets {
         let was_asleep = age >= self.lifetime * 2;
         self.previous = self.current;
         if was_asleep {
-            draw(&mut self.previous);
+            rng.fill_bytes(&mut self.previous);
         }
-        draw(&mut self.current);
+        rng.fill_bytes(&mut self.current);
         self.start = now;
         if was_asleep { 2 } else { 1 }
     }
-
-    /// The secret of the current epoch.
-    #[must_use]
-    pub const fn current(&self) -> &[u8; 16] {
-        &self.current
-    }
-
-    /// The secret of the epoch before.
-    #[must_use]
-    pub const fn previous(&self) -> &[u8; 16] {
-        &self.previous
-    }
 }
 
-/// Numbers for what a responder gives out and keeps nothing of, each with the secret of its epoch (RFC 5533 s7.10.1). Their order is the
-/// order in which they were given out. They begin at random, so that they do not tell the uptime.
+/// Makes and checks what keeps a responder without state (RFC 5533 s7.10.1): a keyed hash over what it said, which comes back.
+///
+/// Each has a number, and their order is the order in which they were given out. They begin at random, so that they do not tell the
+/// uptime. The number names the secret of its epoch; those of the current epoch and of the one before are good (decision 004).
 #[derive(Clone, Debug)]
-pub struct Numbered {
+pub struct Validators {
     secrets: Secrets,
     /// The next number, and the first ones of the current epoch and of the one before.
     next: u32,
@@ -62,31 +54,44 @@ pub struct Numbered {
     previous_first: u32,
 }
 
-impl Numbered {
+impl Validators {
     /// The first number of all is `first`.
     #[must_use]
     pub const fn new(secrets: Secrets, first: u32) -> Self {
         Self { secrets, next: first, current_first: first, previous_first: first }
     }
 
-    /// The next number, and the secret for it.
-    pub fn give(&mut self, draw: impl FnMut(&mut [u8]), now: Instant) -> (u32, &[u8; 16]) {
-        self.rotate(draw, now);
+    /// The next number, and the validator of what `hash` adds for it.
+    pub fn make(
+        &mut self,
+        rng: &mut impl RngCore,
+        now: Instant,
+        hash: impl FnOnce(u32, &mut SipHasher24),
+    ) -> (u32, [u8; 16]) {
+        self.rotate(rng, now);
         let number = self.next;
         self.next = number.wrapping_add(1);
-        (number, self.secrets.current())
+        (number, validator(&self.secrets.current, number, hash))
     }
 
-    /// The secret that a number was given out with; `None` if it was not given out in the current epoch or the one before.
-    pub fn secret_of(
+    /// Checks a validator that comes back with its number.
+    ///
+    /// # Errors
+    /// [`StaleNonce`](DropReason::StaleNonce): the number was not given out in the current epoch or the one before.
+    /// [`BadValidator`](DropReason::BadValidator).
+    pub fn check(
         &mut self,
-        number: u32,
-        draw: impl FnMut(&mut [u8]),
+        (number, theirs): (u32, &[u8]),
+        rng: &mut impl RngCore,
         now: Instant,
-    ) -> Option<&[u8; 16]> {
-        self.rotate(draw, now);
-        let is_current = self.age(number)? <= self.next.wrapping_sub(self.current_first);
-        Some(if is_current { self.secrets.current() } else { self.secrets.previous() })
+        hash: impl FnOnce(u32, &mut SipHasher24),
+    ) -> Result<(), DropReason> {
+        self.rotate(rng, now);
+        let age = self.age(number).ok_or(DropReason::StaleNonce)?;
+        let is_current = age <= self.next.wrapping_sub(self.current_first);
+        let secret = if is_current { &self.secrets.current } else { &self.secrets.previous };
+        let is_ours = equal_in_constant_time(&validator(secret, number, hash), theirs);
+        if is_ours { Ok(()) } else { Err(DropReason::BadValidator) }
     }
 
     /// The number that was given out last.
@@ -95,7 +100,7 @@ impl Numbered {
         self.next.wrapping_sub(1)
     }
 
-    /// Whether of two numbers the first was given out later. The first is one that has a secret; what has none any more is older than it.
+    /// Whether of two numbers the first was given out later. The first is one that is good; what is good no more is older than it.
     #[must_use]
     pub fn is_newer(&self, number: u32, other: u32) -> bool {
         self.age(other).is_none_or(|age| self.age(number).is_some_and(|newer| newer < age))
@@ -107,14 +112,20 @@ impl Numbered {
         (age > 0 && age <= self.next.wrapping_sub(self.previous_first)).then_some(age)
     }
 
-    fn rotate(&mut self, draw: impl FnMut(&mut [u8]), now: Instant) {
-        let begun = self.secrets.rotate(draw, now);
+    fn rotate(&mut self, rng: &mut impl RngCore, now: Instant) {
+        let begun = self.secrets.rotate(rng, now);
         if begun > 0 {
             // Of the epochs slept through there is nothing, and what was given out before is too old.
             self.previous_first = if begun > 1 { self.next } else { self.current_first };
             self.current_first = self.next;
         }
     }
+}
+
+fn validator(secret: &[u8; 16], number: u32, hash: impl FnOnce(u32, &mut SipHasher24)) -> [u8; 16] {
+    let mut hasher = SipHasher24::new_with_key(secret);
+    hash(number, &mut hasher);
+    hasher.finish128().as_bytes()
 }
 
 impl fmt::Debug for Secrets {
@@ -124,8 +135,7 @@ impl fmt::Debug for Secrets {
 }
 
 /// Whether two hashes are equal, in a time that says nothing of where they differ.
-#[must_use]
-pub fn equal_in_constant_time(ours: &[u8], theirs: &[u8]) -> bool {
+fn equal_in_constant_time(ours: &[u8], theirs: &[u8]) -> bool {
     let difference = ours.iter().zip(theirs).fold(0, |difference, (a, b)| difference | (a ^ b));
     ours.len() == theirs.len() && difference == 0
 }
@@ -133,54 +143,70 @@ pub fn equal_in_constant_time(ours: &[u8], theirs: &[u8]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use core::hash::Hasher as _;
 
     const LIFETIME: Duration = Duration::from_secs(30);
 
-    #[test]
-    fn a_secret_is_good_for_its_epoch_and_the_next() {
-        let mut drawn = 0;
-        let mut draw = |octets: &mut [u8]| {
-            drawn += 1;
-            octets.fill(drawn);
-        };
-        let begin = Instant::from_nanos(1);
-        let mut secrets = Secrets::new(LIFETIME, &mut draw, begin);
-        let first = *secrets.current();
-        let at = |seconds| begin + Duration::from_secs(seconds);
-        assert_eq!(secrets.rotate(&mut draw, at(29)), 0);
-        assert_eq!(secrets.current(), &first);
-        assert_eq!(secrets.rotate(&mut draw, at(30)), 1);
-        assert_eq!((secrets.previous(), secrets.current() != &first), (&first, true));
-        let second = *secrets.current();
-        assert_eq!(secrets.rotate(&mut draw, at(90)), 2);
-        assert!(![first, second].contains(secrets.previous()));
-        assert!(![first, second].contains(secrets.current()));
+    /// Draws another octet each time.
+    struct Drawn(u8);
+
+    impl RngCore for Drawn {
+        fn next_u32(&mut self) -> u32 {
+            0
+        }
+
+        fn next_u64(&mut self) -> u64 {
+            0
+        }
+
+        fn fill_bytes(&mut self, octets: &mut [u8]) {
+            self.0 += 1;
+            octets.fill(self.0);
+        }
     }
 
     #[test]
-    fn a_number_has_the_secret_of_its_epoch_for_that_and_the_next() {
-        let mut drawn = 0;
-        let mut draw = |octets: &mut [u8]| {
-            drawn += 1;
-            octets.fill(drawn);
-        };
+    fn a_secret_is_good_for_its_epoch_and_the_next() {
+        let mut draw = Drawn(0);
+        let begin = Instant::from_nanos(1);
+        let mut secrets = Secrets::new(LIFETIME, &mut draw, begin);
+        let first = secrets.current;
+        let at = |seconds| begin + Duration::from_secs(seconds);
+        assert_eq!(secrets.rotate(&mut draw, at(29)), 0);
+        assert_eq!(secrets.current, first);
+        assert_eq!(secrets.rotate(&mut draw, at(30)), 1);
+        assert_eq!((secrets.previous, secrets.current != first), (first, true));
+        let second = secrets.current;
+        assert_eq!(secrets.rotate(&mut draw, at(90)), 2);
+        assert!(![first, second].contains(&secrets.previous));
+        assert!(![first, second].contains(&secrets.current));
+    }
+
+    #[test]
+    fn a_validator_is_good_for_the_epoch_of_its_number_and_the_next() {
+        let mut draw = Drawn(0);
         let begin = Instant::from_nanos(1);
         let at = |seconds| begin + Duration::from_secs(seconds);
-        let mut numbers = Numbered::new(Secrets::new(LIFETIME, &mut draw, begin), u32::MAX);
+        let mut numbers = Validators::new(Secrets::new(LIFETIME, &mut draw, begin), u32::MAX);
         let before = numbers.latest();
-        let (first, secret) = numbers.give(&mut draw, at(29));
-        let secret = *secret;
-        let (second, other) = numbers.give(&mut draw, at(30));
-        assert_eq!((first, second, *other != secret), (u32::MAX, 0, true));
-        assert_eq!(numbers.secret_of(first, &mut draw, at(30)), Some(&secret));
-        assert_eq!(numbers.secret_of(second.wrapping_add(1), &mut draw, at(30)), None);
-        assert_eq!(numbers.secret_of(before, &mut draw, at(30)), None);
+        let hash = |number: u32, hasher: &mut SipHasher24| hasher.write_u32(number);
+        let (first, validator) = numbers.make(&mut draw, at(29), hash);
+        let (second, other) = numbers.make(&mut draw, at(30), hash);
+        assert_eq!((first, second, other != validator), (u32::MAX, 0, true));
+        let mut check = |numbers: &mut Validators, number, seconds| {
+            numbers.check((number, &validator), &mut draw, at(seconds), hash)
+        };
+        assert_eq!(check(&mut numbers, first, 30), Ok(()));
+        assert_eq!(check(&mut numbers, second, 30), Err(DropReason::BadValidator));
+        for never in [second.wrapping_add(1), before] {
+            assert_eq!(check(&mut numbers, never, 30), Err(DropReason::StaleNonce));
+        }
         let newer =
             [(second, first), (first, before)].map(|(one, other)| numbers.is_newer(one, other));
         let older =
             [(first, second), (first, first)].map(|(one, other)| numbers.is_newer(one, other));
         assert_eq!((newer, older, numbers.latest()), ([true; 2], [false; 2], second));
-        assert_eq!(numbers.secret_of(first, &mut draw, at(60)), None);
+        assert_eq!(check(&mut numbers, first, 60), Err(DropReason::StaleNonce));
         assert!(numbers.is_newer(second, first), "what has no secret is older");
     }
 

@@ -1,8 +1,8 @@
-use moorline_types::{DropReason, Instant, LocatorPair};
-use moorline_wire::{ErrorCode, ErrorMessage, Message, MessageType, Packet};
+use moorline_types::{ContextTag, DropReason};
+use moorline_wire::{ErrorCode, ErrorMessage, Message, MessageType};
 
-use crate::context::{Context, State};
-use crate::event::{Failure, Via};
+use crate::context::{Context, Established, State};
+use crate::event::{Failure, Incoming, Via};
 use crate::machine::Machine;
 
 /// Error messages (RFC 5533 s5.14): sent to who sends what we do not know, and taken from peers who do
@@ -13,22 +13,17 @@ impl Machine {
     /// # Errors
     /// [`UnknownType`](DropReason::UnknownType) and
     /// [`UnknownCriticalOption`](DropReason::UnknownCriticalOption).
-    pub fn check(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    pub fn check(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#12.3
         //= rfc5533#5.15-6 rfc5533#5.15-7 rfc5533#12.3-1
-        if !packet.kind().is_known() {
-            self.complain(packet, locators, ErrorCode::UNKNOWN_MESSAGE_TYPE, TYPE_AT, now);
+        if !came.packet.kind().is_known() {
+            self.complain(came, ErrorCode::UNKNOWN_MESSAGE_TYPE, TYPE_AT);
             return Err(DropReason::UnknownType);
         }
-        match packet.unknown_critical() {
+        match came.packet.unknown_critical() {
             None => Ok(()),
             Some(pointer) => {
-                self.complain(packet, locators, ErrorCode::CRITICAL_OPTION, pointer, now);
+                self.complain(came, ErrorCode::CRITICAL_OPTION, pointer);
                 Err(DropReason::UnknownCriticalOption)
             }
         }
@@ -37,14 +32,8 @@ impl Machine {
     /// Sends an Error if the limit for its receiver lets it through. As much of the message goes back
     /// as leaves the answer no longer than the question, so that nobody can have more sent to an address
     /// than they sent themselves.
-    pub(crate) fn complain(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        code: ErrorCode,
-        pointer: u16,
-        now: Instant,
-    ) {
+    pub(crate) fn complain(&mut self, came: &Incoming<'_>, code: ErrorCode, pointer: u16) {
+        let &Incoming { packet, locators, now } = came;
         let context = packet.receiver_tag().and_then(|tag| self.table.by_tag(tag));
         let established = context.and_then(Context::established);
         //= rfc5533#10.4-3
@@ -63,12 +52,8 @@ impl Machine {
 
     /// An Error is believed if it quotes a message of ours that waits for its answer, tag and nonce
     /// included. Then there is no point in sending that again.
-    pub(crate) fn on_error(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    pub(crate) fn on_error(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
+        let &Incoming { packet, locators, now } = came;
         let Message::Error(error) = packet.message()? else { return Err(DropReason::UnknownType) };
         let quoted = Quoted::read(&error.packet).ok_or(DropReason::Truncated)?;
         let context = match quoted.kind {
@@ -80,23 +65,22 @@ impl Machine {
             _ => None,
         };
         let context = context.ok_or(DropReason::Unasked)?;
-        let Context { id, state, .. } = context;
-        let id = *id;
-        match (quoted.kind, state) {
-            (MessageType::I1, State::I1Sent(_)) | (MessageType::I2, State::I2Sent(_)) => {
+        let id = context.id;
+        let awaits_ack = |settled: &Established| {
+            settled.update.as_ref().is_some_and(|update| update.nonce == quoted.nonce)
+        };
+        match (quoted.kind, context.state()) {
+            (MessageType::I1, State::I1Sent) | (MessageType::I2, State::I2Sent) => {
                 self.fail(id, Failure::NoSupport, now);
             }
-            (MessageType::I2BIS, State::I2bisSent(state)) => {
-                let via = state.via;
-                let is_retold = state.is_retold;
-                self.start_anew(id, via, is_retold, now);
+            (MessageType::I2BIS, State::I2bisSent) => {
+                let asked = context.handshake().cloned();
+                self.start_anew(id, &asked.ok_or(DropReason::BadNonce)?, now);
             }
-            (MessageType::UPDATE_REQUEST, State::Established(established))
-                if established.update.as_ref().is_some_and(|u| u.nonce == quoted.nonce) =>
+            (MessageType::UPDATE_REQUEST, State::Established)
+                if context.established().is_some_and(awaits_ack) =>
             {
-                let mut established = established.clone();
-                established.update = None;
-                self.table.set_state(id, State::Established(established));
+                self.table.change_established(id, |established| established.update = None);
             }
             _ => return Err(DropReason::BadNonce),
         }
@@ -108,7 +92,7 @@ impl Machine {
 /// Request have tag and nonce in the same place.
 struct Quoted {
     kind: MessageType,
-    tag: moorline_types::ContextTag,
+    tag: ContextTag,
     nonce: u32,
 }
 
@@ -118,7 +102,7 @@ impl Quoted {
             octets.first_chunk::<16>()?;
         Some(Self {
             kind: MessageType::new(kind),
-            tag: moorline_types::ContextTag::from_octets([t0, t1, t2, t3, t4, t5]),
+            tag: ContextTag::from_octets([t0, t1, t2, t3, t4, t5]),
             nonce: u32::from_be_bytes([n0, n1, n2, n3]),
         })
     }

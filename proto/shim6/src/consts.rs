@@ -2,16 +2,12 @@ use core::time::Duration;
 
 /// I1 retransmissions before E-FAILED (RFC 5533 s14). Not configurable.
 pub const I1_RETRIES_MAX: u8 = 4;
-/// Nominal time before an I1 is sent again, doubled each time (RFC 5533 s14). Configurable.
+/// Nominal time before an I1 is sent again, doubled each time (RFC 5533 s14). Not configurable.
 pub const I1_TIMEOUT: Duration = Duration::from_secs(4);
-/// I2 retransmissions before falling back to I1 (RFC 5533 s14). Not configurable.
+/// I2 or I2bis retransmissions before falling back to I1 (RFC 5533 s14). Not configurable.
 pub const I2_RETRIES_MAX: u8 = 2;
-/// Nominal time before an I2 is sent again, doubled each time (RFC 5533 s14). Configurable.
+/// Nominal time before an I2 or I2bis is sent again, doubled each time (RFC 5533 s14). Not configurable.
 pub const I2_TIMEOUT: Duration = Duration::from_secs(4);
-/// I2bis retransmissions before falling back to I1 (RFC 5533 s14). Not configurable.
-pub const I2BIS_RETRIES_MAX: u8 = 2;
-/// Nominal time before an I2bis is sent again, doubled each time (RFC 5533 s14). Configurable.
-pub const I2BIS_TIMEOUT: Duration = Duration::from_secs(4);
 /// How long the answer to an I1 or I2 may take before a message of the peer that has the context draws R1bis: the Initial Probe
 /// Timeout (RFC 5534 s7), after which a prober tries another pair. Not configurable.
 pub const EARLY_USE: Duration = Duration::from_millis(500);
@@ -22,11 +18,11 @@ pub const STRANDED_TIMEOUT: Duration = Duration::from_millis(500);
 pub const STRANDED_INITIAL: u32 = 4;
 /// Where that backoff ends, as the Max Probe Timeout (RFC 5534 s7). Not configurable.
 pub const MAX_STRANDED_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long "no answer to I1" is remembered (RFC 5533 s14). Configurable downwards.
+/// How long "no answer to I1" is remembered (RFC 5533 s14). Not configurable.
 pub const NO_R1_HOLDDOWN_TIME: Duration = Duration::from_secs(60);
-/// How long "peer has no Shim6" is remembered (RFC 5533 s14). Configurable downwards.
+/// How long "peer has no Shim6" is remembered (RFC 5533 s14). Not configurable.
 pub const ICMP_HOLDDOWN_TIME: Duration = Duration::from_secs(600);
-/// Nominal time before an Update Request is sent again, doubled each time (RFC 5533 s14). Configurable.
+/// Nominal time before an Update Request is sent again, doubled each time (RFC 5533 s14). Not configurable.
 pub const UPDATE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Where that backoff ends (RFC 5533 s14). Not configurable.
 pub const MAX_UPDATE_TIMEOUT: Duration = Duration::from_secs(120);
@@ -35,8 +31,6 @@ pub const VALIDATOR_MIN_LIFETIME: Duration = Duration::from_secs(30);
 /// Keepalive Timeout of a peer that told none (RFC 5534 s7).
 pub const DEFAULT_SEND_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Octets of our Responder Validator: one SipHash-2-4-128.
-pub const VALIDATOR_LEN: usize = 16;
 /// Octets of a peer's validator that we are ready to echo.
 pub const MAX_PEER_VALIDATOR_LEN: usize = 64;
 /// Locators of a peer, the ULID included.

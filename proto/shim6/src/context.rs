@@ -1,8 +1,12 @@
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Locators, Ulid};
+use moorline_types::{
+    ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, Locators, Ulid, named_enum,
+};
+use moorline_wire::Options;
 
+use crate::consts::MAX_PEER_VALIDATOR_LEN;
 use crate::key::Key;
 use crate::peer::PeerSet;
 
@@ -16,63 +20,121 @@ pub struct Context {
     /// CT(local): the tag in what we receive.
     pub local_tag: ContextTag,
     /// Where it stands and what belongs to that.
-    pub state: State,
+    pub(crate) stand: Stand,
 }
 
-/// Context states (RFC 5533 s6.2). IDLE is no entry; E-FAILED and NO-SUPPORT are remembered apart.
+/// What there is of a context in its state.
 #[derive(Clone, Debug)]
-pub enum State {
-    /// I1 sent, R1 awaited.
-    I1Sent(Box<I1Sent>),
-    /// I2 sent, R2 awaited.
-    I2Sent(Box<I2Sent>),
-    /// The peer has lost the context: I2bis sent, R2 awaited. Payload goes on as before.
-    I2bisSent(Box<I2bisSent>),
-    /// In use.
+pub(crate) enum Stand {
+    /// In all states but ESTABLISHED.
+    Handshake(Box<Handshake>),
     Established(Established),
 }
 
-impl State {
-    /// RFC 5533's name.
-    #[must_use]
-    pub const fn name(&self) -> &'static str {
-        match self {
-            Self::I1Sent(_) => "i1-sent",
-            Self::I2Sent(_) => "i2-sent",
-            Self::I2bisSent(_) => "i2bis-sent",
-            Self::Established(_) => "established",
-        }
+named_enum! {
+    /// Context states (RFC 5533 s6.2). IDLE is no entry; E-FAILED and NO-SUPPORT are remembered apart.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum State {
+        /// I1 sent, R1 awaited.
+        I1Sent => "i1-sent",
+        /// I2 sent, R2 awaited.
+        I2Sent => "i2-sent",
+        /// The peer has lost the context: I2bis sent, R2 awaited. Payload goes on as before.
+        I2bisSent => "i2bis-sent",
+        /// In use.
+        Established => "established",
     }
 }
 
-impl State {
-    /// The same after the peer has named a tag in an I1. In I2BIS-SENT that says nothing: there is more to
-    /// lose by an I1 that somebody made up than by an R2 that is late.
-    pub(crate) fn crossed_by(&self, named: Named) -> Option<Self> {
-        let mut state = self.clone();
-        let crossing = match &mut state {
-            Self::I1Sent(state) => &mut state.crossing,
-            Self::I2Sent(state) => &mut state.crossing,
-            Self::I2bisSent(_) | Self::Established(_) => return None,
-        };
-        *crossing = match crossing {
+/// A message of ours that waits for its answer: I1, and after an R1 or R1bis I2 or I2bis. Enough to send it again.
+#[derive(Clone, Debug)]
+pub(crate) struct Handshake {
+    /// In I2BIS-SENT: the context as before, with the CT(peer) that the peer has lost.
+    pub established: Option<Established>,
+    pub nonce: u32,
+    /// The last Responder Nonce that we had given out when it left.
+    pub asked_at: u32,
+    /// The pair it went by: for I1 the ULIDs, if they can be used; for others that of the R1 or R1bis.
+    pub via: LocatorPair,
+    /// The pair of an R1bis before, if it was another: its I2bis had the same nonce, and the R2 for it may be on its way.
+    pub former_via: Option<LocatorPair>,
+    /// What I2 and I2bis echo; none in I1-SENT.
+    pub echo: Option<Echo>,
+    /// Since this establishment began there was something else to tell of us.
+    pub is_retold: bool,
+    /// I1s sent after the first, in this establishment as a whole.
+    pub i1_retries: u8,
+    /// I2s or I2bis' sent after the first.
+    pub retries: u8,
+    /// In this establishment, an I2 was sent again in vain before the last I1.
+    pub is_late: bool,
+    pub crossing: Crossing,
+    /// I2 or I2bis was sent once more because the peer used the context: not again before its time.
+    pub is_hastened: bool,
+    /// The same because of another R1bis.
+    pub is_referred: bool,
+    pub sent: Instant,
+    pub deadline: Instant,
+}
+
+/// What an R1 or R1bis wants back.
+#[derive(Clone, Debug)]
+pub(crate) struct Echo {
+    pub responder_nonce: u32,
+    pub validator: Vec<u8>,
+}
+
+impl Echo {
+    pub(crate) fn of(responder_nonce: u32, options: &Options) -> Result<Self, DropReason> {
+        let validator = options.validator().ok_or(DropReason::MissingOption)?;
+        if validator.len() > MAX_PEER_VALIDATOR_LEN {
+            return Err(DropReason::TooMany);
+        }
+        Ok(Self { responder_nonce, validator: validator.to_vec() })
+    }
+}
+
+impl Handshake {
+    /// One that begins by this pair.
+    pub(crate) const fn new(via: LocatorPair, now: Instant) -> Self {
+        Self {
+            established: None,
+            nonce: 0,
+            asked_at: 0,
+            via,
+            former_via: None,
+            echo: None,
+            is_retold: false,
+            i1_retries: 0,
+            retries: 0,
+            is_late: false,
+            crossing: Crossing::No,
+            is_hastened: false,
+            is_referred: false,
+            sent: now,
+            deadline: now,
+        }
+    }
+
+    /// The peer has named a tag in an I1.
+    pub(crate) fn cross(&mut self, named: Named) {
+        self.crossing = match self.crossing {
             Crossing::No | Crossing::Named(_) => Crossing::Named(named),
             Crossing::AskedAgain(_) => Crossing::AskedAgain(named),
         };
-        Some(state)
     }
 
     /// The tag that the peer has named in an I1.
     pub(crate) const fn named(&self) -> Option<Named> {
-        let crossing = match self {
-            Self::I1Sent(state) => state.crossing,
-            Self::I2Sent(state) => state.crossing,
-            Self::I2bisSent(_) | Self::Established(_) => return None,
-        };
-        match crossing {
+        match self.crossing {
             Crossing::No => None,
             Crossing::Named(named) | Crossing::AskedAgain(named) => Some(named),
         }
+    }
+
+    /// Whether the peer has answered I1, and not I2, which was sent again: it may have the context already.
+    pub(crate) const fn is_half_open(&self) -> bool {
+        self.established.is_none() && (self.is_late || self.echo.is_some() && self.retries > 0)
     }
 }
 
@@ -93,70 +155,6 @@ pub(crate) struct Named {
     pub tag: ContextTag,
     /// The last Responder Nonce that we had given out when it came.
     pub at: u32,
-}
-
-/// What I1-SENT keeps.
-#[derive(Clone, Debug)]
-pub struct I1Sent {
-    pub(crate) nonce: u32,
-    /// The last Responder Nonce that we had given out when it left.
-    pub(crate) asked_at: u32,
-    /// The pair it went by: the ULIDs, if they can be used.
-    pub(crate) via: LocatorPair,
-    /// Since this establishment began there was something else to tell of us.
-    pub(crate) is_retold: bool,
-    /// I1s sent after the first, in this establishment as a whole.
-    pub(crate) retries: u8,
-    /// In this establishment, an I2 was sent again in vain.
-    pub(crate) is_late: bool,
-    pub(crate) crossing: Crossing,
-    pub(crate) sent: Instant,
-    pub(crate) deadline: Instant,
-}
-
-/// What I2-SENT keeps: enough to send the I2 again.
-#[derive(Clone, Debug)]
-pub struct I2Sent {
-    pub(crate) nonce: u32,
-    /// As in [`I1Sent`].
-    pub(crate) asked_at: u32,
-    pub(crate) via: LocatorPair,
-    pub(crate) responder_nonce: u32,
-    pub(crate) validator: Vec<u8>,
-    pub(crate) is_retold: bool,
-    pub(crate) retries: u8,
-    pub(crate) i1_retries: u8,
-    /// As in [`I1Sent`].
-    pub(crate) is_late: bool,
-    pub(crate) crossing: Crossing,
-    /// It was sent once more because the peer used the context: not again before its time.
-    pub(crate) is_hastened: bool,
-    pub(crate) sent: Instant,
-    pub(crate) deadline: Instant,
-}
-
-/// What I2BIS-SENT keeps: enough to send the I2bis again, and the context as it was.
-#[derive(Clone, Debug)]
-pub struct I2bisSent {
-    /// As before, with the CT(peer) that the peer has lost.
-    pub established: Established,
-    pub(crate) nonce: u32,
-    /// As in [`I1Sent`].
-    pub(crate) asked_at: u32,
-    /// The pair of the R1bis.
-    pub(crate) via: LocatorPair,
-    /// The pair of an R1bis before, if it was another: its I2bis had the same nonce, and the R2 for it may be on its way.
-    pub(crate) former_via: Option<LocatorPair>,
-    pub(crate) responder_nonce: u32,
-    pub(crate) validator: Vec<u8>,
-    pub(crate) is_retold: bool,
-    pub(crate) retries: u8,
-    /// It was sent once more because the peer used the context: not again before its time.
-    pub(crate) is_hastened: bool,
-    /// The same because of another R1bis.
-    pub(crate) is_referred: bool,
-    pub(crate) sent: Instant,
-    pub(crate) deadline: Instant,
 }
 
 /// What ESTABLISHED keeps.
@@ -289,37 +287,64 @@ pub enum Role {
 }
 
 impl Context {
+    /// Where it stands.
+    #[must_use]
+    pub fn state(&self) -> State {
+        match &self.stand {
+            Stand::Established(_) => State::Established,
+            Stand::Handshake(asked) if asked.established.is_some() => State::I2bisSent,
+            Stand::Handshake(asked) if asked.echo.is_some() => State::I2Sent,
+            Stand::Handshake(_) => State::I1Sent,
+        }
+    }
+
     /// What there is of the peer, in the two states where payload may use it: ESTABLISHED and
     /// I2BIS-SENT (RFC 5533 s11).
     #[must_use]
     pub fn established(&self) -> Option<&Established> {
-        match &self.state {
-            State::Established(established) => Some(established),
-            State::I2bisSent(state) => Some(&state.established),
-            State::I1Sent(_) | State::I2Sent(_) => None,
+        match &self.stand {
+            Stand::Established(established) => Some(established),
+            Stand::Handshake(asked) => asked.established.as_ref(),
+        }
+    }
+
+    pub(crate) fn established_mut(&mut self) -> Option<&mut Established> {
+        match &mut self.stand {
+            Stand::Established(established) => Some(established),
+            Stand::Handshake(asked) => asked.established.as_mut(),
+        }
+    }
+
+    /// The same in ESTABLISHED alone.
+    pub(crate) fn settled(&self) -> Option<&Established> {
+        self.established().filter(|_| self.handshake().is_none())
+    }
+
+    /// The message that waits for its answer.
+    pub(crate) fn handshake(&self) -> Option<&Handshake> {
+        match &self.stand {
+            Stand::Handshake(asked) => Some(asked),
+            Stand::Established(_) => None,
         }
     }
 
     /// Whether the peer has answered I1, and not I2, which was sent again: it may have the context already.
     #[must_use]
     pub fn is_half_open(&self) -> bool {
-        match &self.state {
-            State::I1Sent(state) => state.is_late,
-            State::I2Sent(state) => state.is_late || state.retries > 0,
-            State::I2bisSent(_) | State::Established(_) => false,
-        }
+        self.handshake().is_some_and(Handshake::is_half_open)
     }
 
     /// Whether the peer has not answered I1, which was sent again, twice or more.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
-        matches!(&self.state, State::I1Sent(state) if !state.is_late && state.retries > 1)
+        let is_late = |handshake: &Handshake| !handshake.is_late && handshake.i1_retries > 1;
+        self.state() == State::I1Sent && self.handshake().is_some_and(is_late)
     }
 
     /// Whether the peer has answered with R1bis, and not I2bis, which was sent again.
     #[must_use]
     pub fn is_renewal_late(&self) -> bool {
-        matches!(&self.state, State::I2bisSent(state) if state.retries > 0)
+        self.handshake().is_some_and(|h| h.established.is_some() && h.retries > 0)
     }
 
     /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).
@@ -329,31 +354,15 @@ impl Context {
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {
-        match &self.state {
-            State::I1Sent(state) => Some(state.deadline),
-            State::I2Sent(state) => Some(state.deadline),
-            State::I2bisSent(state) => Some(state.deadline),
-            State::Established(state) => state.update.as_ref().map(|update| update.deadline),
-        }
-    }
-
-    /// The nonce and the pair by which R1 and R2 find it.
-    pub(crate) fn awaits(&self) -> Option<(u32, LocatorPair)> {
-        match &self.state {
-            State::I1Sent(state) => Some((state.nonce, state.via)),
-            State::I2Sent(state) => Some((state.nonce, state.via)),
-            State::I2bisSent(state) => Some((state.nonce, state.via)),
-            State::Established(_) => None,
+        match &self.stand {
+            Stand::Handshake(asked) => Some(asked.deadline),
+            Stand::Established(known) => known.update.as_ref().map(|update| update.deadline),
         }
     }
 
     /// Whether an R1 or R2 with this nonce, by this pair, may be the answer to what it has sent.
     pub(crate) fn may_be_answered(&self, nonce: u32, by: LocatorPair) -> bool {
-        let former = match &self.state {
-            State::I2bisSent(state) => state.former_via,
-            State::I1Sent(_) | State::I2Sent(_) | State::Established(_) => None,
-        };
-        let is_by = |via| via == by || former == Some(by);
-        self.awaits().is_some_and(|(own, via)| own == nonce && is_by(via))
+        let is_by = |h: &Handshake| h.nonce == nonce && (h.via == by || h.former_via == Some(by));
+        self.handshake().is_some_and(is_by)
     }
 }

@@ -1,7 +1,18 @@
-use moorline_types::{ContextId, LocatorPair, UlidPair};
-use moorline_wire::Message;
+use moorline_types::{ContextId, Instant, LocatorPair, UlidPair};
+use moorline_wire::{Message, Packet};
 
 use crate::context::Role;
+
+/// A control message that came in, its header checked.
+#[derive(Clone, Copy, Debug)]
+pub struct Incoming<'a> {
+    /// The message.
+    pub packet: &'a Packet<'a>,
+    /// The pair that it came by, as this host sees it.
+    pub locators: LocatorPair,
+    /// When it came.
+    pub now: Instant,
+}
 
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -1,5 +1,7 @@
 use moorline_types::{DropReason, LocatorPair, Ulid, UlidPair};
-use moorline_wire::{Opt, OptionType, Packet};
+use moorline_wire::{Opt, OptionType};
+
+use crate::event::Incoming;
 
 /// What identifies a context besides its tags (RFC 5533 s12.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -18,8 +20,9 @@ impl Key {
     }
 
     /// Of the context that an I1, I2 or I2bis is about, without decoding the message (s7.9, s7.13).
-    pub(crate) fn read(packet: &Packet<'_>, locators: LocatorPair) -> Result<Self, DropReason> {
+    pub(crate) fn read(came: &Incoming<'_>) -> Result<Self, DropReason> {
         //= rfc5533#7.9
+        let &Incoming { packet, locators, .. } = came;
         let ulids = match packet.raw_option(OptionType::ULID_PAIR) {
             None => as_ulids(locators),
             Some(contents) => {

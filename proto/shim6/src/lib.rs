@@ -15,7 +15,7 @@
 //! ```
 //!
 //! No state is kept for a peer before its I2 shows a validator that only we can have made
-//! ([`Validators`]), and nothing of an I2 but fixed fields and the validator is looked at before.
+//! ([`moorline_index::Validators`]), and nothing of an I2 but fixed fields and the validator is looked at before.
 //! An initiator that gets no answer remembers so (E-FAILED for a minute, NO-SUPPORT for ten after
 //! an ICMPv6 "unrecognized next header"), and the traffic goes on as plain IPv6.
 //!
@@ -52,8 +52,7 @@ mod tests;
 pub use config::Config;
 pub use consts::*;
 pub use context::{Context, Established, Role, State};
-pub use event::{Event, Failure, Transmit, Via};
+pub use event::{Event, Failure, Incoming, Transmit, Via};
 pub use key::Key;
 pub use machine::Machine;
 pub use peer::{Millis, PeerSet, Preferences};
-pub use validator::Validators;

@@ -3,9 +3,9 @@ use alloc::vec::Vec;
 use core::hash::Hasher as _;
 
 use moorline_cga::{LocalProof, ParameterMemory};
-use moorline_index::FloodLimit;
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
-use moorline_wire::{LocatorPreference, Message, MessageType, Packet};
+use moorline_index::{FloodLimit, Secrets, Validators};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, UlidPair};
+use moorline_wire::{LocatorPreference, Message, MessageType};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
@@ -13,15 +13,14 @@ use siphasher::sip128::{Hasher128 as _, SipHasher24};
 use crate::config::Config;
 use crate::consts::{
     ANSWER_BURST, ANSWER_INTERVAL, MAX_QUEUED, MAX_REMEMBERED_PARAMETERS, R1_BURST, R1_INTERVAL,
-    SIGNATURE_BURST, SIGNATURE_INTERVAL,
+    SIGNATURE_BURST, SIGNATURE_INTERVAL, VALIDATOR_MIN_LIFETIME,
 };
-use crate::context::{Context, State};
-use crate::event::{Event, Failure, Transmit, Via};
+use crate::context::{Context, Established, Stand, State};
+use crate::event::{Event, Failure, Incoming, Transmit, Via};
 use crate::key::Key;
 use crate::negative::Negatives;
 use crate::resume::Resumption;
 use crate::table::Table;
-use crate::validator::Validators;
 
 /// All Shim6 contexts of a host.
 ///
@@ -31,6 +30,7 @@ use crate::validator::Validators;
 pub struct Machine {
     pub(crate) config: Config,
     pub(crate) rng: ChaCha20Rng,
+    /// Responder Nonces and what goes with them: a nonce is good for 30 to 60 s.
     pub(crate) validators: Validators,
     /// What peers are told; `None` before the first [`set_local`](Self::set_local).
     pub(crate) local: Option<LocalProof>,
@@ -67,7 +67,10 @@ impl Machine {
         Self {
             table: Table::new(config.max_contexts, &mut rng),
             config,
-            validators: Validators::new(&mut rng, now),
+            validators: {
+                let first = rng.next_u32();
+                Validators::new(Secrets::new(VALIDATOR_MIN_LIFETIME, &mut rng, now), first)
+            },
             rng,
             local: None,
             usable: Vec::new(),
@@ -114,52 +117,40 @@ impl Machine {
 
     /// A control message whose header has been checked. Messages of contexts (Keepalive, Probe) are
     /// not for this machine: the caller finds their context by [`by_tag`](Self::by_tag).
-    pub fn handle_message(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    pub fn handle_message(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
+        let locators = came.locators;
         if !is_global_unicast(locators.peer.0) || !is_global_unicast(locators.local.0) {
             return Err(DropReason::BadAddress);
         }
-        match packet.kind() {
-            MessageType::I2 => self.on_i2(packet, locators, now),
-            MessageType::I1 => self.on_i1(packet, locators, now),
-            MessageType::R1 => self.on_r1(packet, locators, now),
-            MessageType::R2 => self.on_r2(packet, locators, now),
-            MessageType::UPDATE_REQUEST => self.on_update_request(packet, locators, now),
-            MessageType::UPDATE_ACK => self.on_update_ack(packet, locators, now),
-            MessageType::R1BIS => self.on_r1bis(packet, locators, now),
-            MessageType::I2BIS => self.on_i2bis(packet, locators, now),
-            MessageType::ERROR => self.on_error(packet, locators, now),
+        match came.packet.kind() {
+            MessageType::I2 => self.on_i2(came),
+            MessageType::I1 => self.on_i1(came),
+            MessageType::R1 => self.on_r1(came),
+            MessageType::R2 => self.on_r2(came),
+            MessageType::UPDATE_REQUEST => self.on_update_request(came),
+            MessageType::UPDATE_ACK => self.on_update_ack(came),
+            MessageType::R1BIS => self.on_r1bis(came),
+            MessageType::I2BIS => self.on_i2bis(came),
+            MessageType::ERROR => self.on_error(came),
             _ => Err(DropReason::UnknownType),
         }
     }
 
     /// ICMPv6 "unrecognized next header" that quotes an I1 (RFC 5533 s7.8): believed if the I1 is
     /// one of ours to the letter, tag and nonce included.
-    pub fn handle_no_support(
-        &mut self,
-        quoted: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
-        let Message::I1(i1) = quoted.message()? else { return Err(DropReason::UnknownType) };
+    pub fn handle_no_support(&mut self, quoted: &Incoming<'_>) -> Result<(), DropReason> {
+        let Message::I1(i1) = quoted.packet.message()? else { return Err(DropReason::UnknownType) };
         //= rfc5533#7.8
-        let context = self.table.by_nonce(i1.initiator_nonce, locators);
+        let context = self.table.by_nonce(i1.initiator_nonce, quoted.locators);
         let context = context.ok_or(DropReason::BadNonce)?;
-        match &context.state {
-            State::I1Sent(_) if context.local_tag == i1.initiator_tag => {
-                let id = context.id;
-                self.fail(id, Failure::NoSupport, now);
-                Ok(())
-            }
-            State::I1Sent(_) => Err(DropReason::BadNonce),
-            State::I2Sent(_) | State::I2bisSent(_) | State::Established(_) => {
-                Err(DropReason::Unasked)
-            }
+        if context.state() != State::I1Sent {
+            return Err(DropReason::Unasked);
         }
+        if context.local_tag != i1.initiator_tag {
+            return Err(DropReason::BadNonce);
+        }
+        self.fail(context.id, Failure::NoSupport, quoted.now);
+        Ok(())
     }
 
     /// Sends again what is due, gives up what had its retries.
@@ -167,11 +158,9 @@ impl Machine {
         self.on_resumption_due(now);
         while let Some(context) = self.table.due(now) {
             let id = context.id;
-            match context.state {
-                State::I1Sent(_) => self.on_i1_timeout(id, now),
-                State::I2Sent(_) => self.on_i2_timeout(id, now),
-                State::I2bisSent(_) => self.on_i2bis_timeout(id, now),
-                State::Established(_) => self.on_update_timeout(id, now),
+            match context.stand {
+                Stand::Handshake(_) => self.on_handshake_timeout(id, now),
+                Stand::Established(_) => self.on_update_timeout(id, now),
             }
         }
         while let Some(ulids) = self.negatives.pop_over(now) {
@@ -205,15 +194,19 @@ impl Machine {
 
     /// Takes a context over that an earlier run of this host had established.
     /// [`tell_restored`](Self::tell_restored) tells its peer what is new since.
-    pub fn restore(&mut self, mut context: Context) -> Result<(), DropReason> {
+    pub fn restore(
+        &mut self,
+        id: ContextId,
+        key: Key,
+        local_tag: ContextTag,
+        established: Established,
+    ) -> Result<(), DropReason> {
         // That run may have told another Send Timeout than the default, which goes without saying before the
         // first edition.
         self.edition = self.edition.max(1);
-        if let State::Established(established) = &mut context.state {
-            established.told_at = self.validators.latest();
-            established.edition = self.edition.wrapping_sub(1);
-        }
-        self.table.restore(context)
+        let (told_at, edition) = (self.validators.latest(), self.edition.wrapping_sub(1));
+        let stand = Stand::Established(Established { told_at, edition, ..established });
+        self.table.restore(Context { id, key, local_tag, stand })
     }
 
     /// The context in this slot.

@@ -3,12 +3,11 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_cga::LocatorClaim;
-use moorline_types::{DropReason, Instant, Locator, LocatorPair, Locators, Ulid};
-use moorline_wire::{
-    ErrorCode, LocatorList, LocatorPreference, LocatorPreferences, Options, Packet,
-};
+use moorline_types::{DropReason, Locator, Locators, Ulid};
+use moorline_wire::{ErrorCode, LocatorList, LocatorPreference, LocatorPreferences, Options};
 
 use crate::consts::{DEFAULT_SEND_TIMEOUT, MAX_LOCATORS};
+use crate::event::Incoming;
 use crate::machine::{Machine, is_global_unicast};
 
 /// What a peer told of itself, verified.
@@ -154,10 +153,8 @@ impl Machine {
     pub(crate) fn verify_peer(
         &mut self,
         ulid: Ulid,
-        packet: &Packet<'_>,
         options: &Options,
-        source: LocatorPair,
-        now: Instant,
+        came: &Incoming<'_>,
     ) -> Result<PeerSet, DropReason> {
         let mut peer = PeerSet::of_ulid(ulid);
         peer.send_timeout = peer_send_timeout(options).unwrap_or(peer.send_timeout);
@@ -186,23 +183,22 @@ impl Machine {
                 //= rfc5533#7.2
                 //= rfc5533#7.2-5
                 if let Some(index) = claim.inconsistent_method(error)
-                    && let Some(pointer) = packet.verification_method_offset(index)
+                    && let Some(pointer) = came.packet.verification_method_offset(index)
                 {
-                    let code = ErrorCode::VERIFICATION_METHOD;
-                    self.complain(packet, source, code, pointer, now);
+                    self.complain(came, ErrorCode::VERIFICATION_METHOD, pointer);
                 }
                 return Err(error.into());
             }
         };
         if hashes.needs_signature() {
-            self.signatures.take(source.peer.prefix(), now)?;
+            self.signatures.take(came.locators.peer.prefix(), came.now)?;
         }
         let verified = hashes.verify_signature()?;
         self.parameters.remember(&verified);
         if let Some(list) = list {
             peer.take_list(list.generation, verified.locators(), ulid);
             let is_named = list.entries.iter().any(|entry| entry.locator == ulid.as_locator());
-            peer.has_lost_ulid = !is_named && source.peer != ulid.as_locator();
+            peer.has_lost_ulid = !is_named && came.locators.peer != ulid.as_locator();
         }
         Ok(peer)
     }

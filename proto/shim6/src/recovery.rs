@@ -1,12 +1,10 @@
-use alloc::boxed::Box;
-
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
-use moorline_wire::{I2bis, Message, Opt, Options, Packet, R1bis};
+use moorline_wire::{Message, Opt, Options, R1bis};
 use rand_core::RngCore;
 
-use crate::consts::{EARLY_USE, I2BIS_RETRIES_MAX, MAX_PEER_VALIDATOR_LEN};
-use crate::context::{Context, Crossing, Established, I2bisSent, State};
-use crate::event::{Event, Via};
+use crate::consts::EARLY_USE;
+use crate::context::{Context, Echo, Established, Handshake};
+use crate::event::{Incoming, Via};
 use crate::key::Key;
 use crate::machine::Machine;
 use crate::responder::Offer;
@@ -47,12 +45,19 @@ impl Machine {
         if self.answers.take(locators.peer.prefix(), now).is_err() {
             return DropReason::RateLimited;
         }
-        let bound = Bound::R1bis { locators, packet_tag };
-        let (responder_nonce, validator) = self.validators.make(&bound, &mut self.rng, now);
-        let options = Options::from(alloc::vec![Opt::Validator(validator.to_vec())]);
+        let (responder_nonce, validator) =
+            self.make_validator(&Bound::R1bis { locators, packet_tag }, now);
+        let options = Options::from(alloc::vec![validator]);
         let r1bis = R1bis { packet_tag, responder_nonce, options };
         self.push_transmit(Via::Pair(locators), Message::R1bis(r1bis));
         DropReason::UnknownTag
+    }
+
+    /// Nonce and validator of an R1 or R1bis.
+    pub(crate) fn make_validator(&mut self, bound: &Bound, now: Instant) -> (u32, Opt) {
+        let hash = |nonce, hasher: &mut _| bound.hash(nonce, hasher);
+        let (nonce, validator) = self.validators.make(&mut self.rng, now, hash);
+        (nonce, Opt::Validator(validator.to_vec()))
     }
 
     /// The established context that an R1bis is about: CT(peer) and locators are its own (s7.18).
@@ -68,137 +73,57 @@ impl Machine {
     /// life of the peer that is over. After [`EARLY_USE`] one I2bis answers it before the retransmission is due, by the pair that works, and
     /// whether or not use of the context has hastened one by the pair of the first R1bis. The R2 for the I2bis of before may be on
     /// its way all the same, by the pair of before, and counts.
-    pub(crate) fn on_r1bis(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    pub(crate) fn on_r1bis(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#7.18
+        let &Incoming { packet, locators, now } = came;
         let tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
         let context = self.by_peer_tag(tag, locators).ok_or(DropReason::UnknownTag)?;
         let id = context.id;
-        let (established, is_retold, again) = match &context.state {
-            // An I2bis of before, given up meanwhile, may still be on its way with what it said.
-            State::Established(state) => (state, state.update.is_some(), None),
-            State::I2bisSent(state) if !state.is_referred && now.since(state.sent) >= EARLY_USE => {
-                (&state.established, state.is_retold, Some(state))
-            }
-            State::I1Sent(_) | State::I2Sent(_) | State::I2bisSent(_) => {
-                return Err(DropReason::Replayed);
-            }
-        };
-        let established = Established { is_confirmed: false, ..established.clone() };
-        let former_via =
-            again.and_then(
-                |state| {
-                    if state.via == locators { state.former_via } else { Some(state.via) }
-                },
-            );
-        let again = again.map(|state| (state.nonce, state.retries, state.is_hastened));
+        let established = context.established().cloned();
+        let established = established.map(|known| Established { is_confirmed: false, ..known });
+        let again = context.handshake().cloned();
+        if again.as_ref().is_some_and(|h| h.is_referred || now.since(h.sent) < EARLY_USE) {
+            return Err(DropReason::Replayed);
+        }
         let Message::R1bis(r1bis) = packet.message()? else { return Err(DropReason::UnknownType) };
-        let validator = r1bis.options.validator().ok_or(DropReason::MissingOption)?;
-        if validator.len() > MAX_PEER_VALIDATOR_LEN {
-            return Err(DropReason::TooMany);
-        }
-        let (nonce, retries, is_hastened) =
-            again.unwrap_or_else(|| (self.rng.next_u32(), 0, false));
-        let state = I2bisSent {
-            established,
-            nonce,
-            asked_at: 0,
-            via: locators,
-            former_via,
-            responder_nonce: r1bis.responder_nonce,
-            validator: validator.to_vec(),
-            is_retold,
-            retries,
-            is_hastened,
-            is_referred: again.is_some(),
-            sent: now,
-            deadline: now,
+        let echo = Some(Echo::of(r1bis.responder_nonce, &r1bis.options)?);
+        let asked = match again {
+            None => {
+                let nonce = self.rng.next_u32();
+                // An I2bis of before, given up meanwhile, may still be on its way with what it said.
+                let is_retold = established.as_ref().is_some_and(|known| known.update.is_some());
+                Handshake { nonce, echo, established, is_retold, ..Handshake::new(locators, now) }
+            }
+            Some(again) => {
+                let is_other = again.via != locators;
+                let former_via = if is_other { Some(again.via) } else { again.former_via };
+                let again = Handshake { echo, established, former_via, ..again };
+                Handshake { via: locators, is_referred: true, ..again }
+            }
         };
-        self.send_i2bis(id, state, now);
+        self.send_i2(id, asked, now);
         Ok(())
-    }
-
-    pub(crate) fn on_i2bis_timeout(&mut self, id: ContextId, now: Instant) {
-        let Some(State::I2bisSent(state)) = self.table.get(id).map(|context| &context.state) else {
-            return;
-        };
-        let mut state = I2bisSent::clone(state);
-        //= rfc5533#7.19-1
-        if state.retries < I2BIS_RETRIES_MAX {
-            state.retries += 1;
-            (state.is_hastened, state.is_referred) = (false, false);
-            self.send_i2bis(id, state, now);
-        } else {
-            //= rfc5533#7.19
-            //= rfc5533#7.19-2
-            self.start_anew(id, state.via, state.is_retold, now);
-        }
-    }
-
-    pub(crate) fn hasten_i2bis(&mut self, id: ContextId, now: Instant) {
-        if let Some(State::I2bisSent(state)) = self.table.get(id).map(|context| &context.state)
-            && !state.is_hastened
-        {
-            let state = I2bisSent { is_hastened: true, ..I2bisSent::clone(state) };
-            self.send_i2bis(id, state, now);
-        }
     }
 
     /// An update came in I2BIS-SENT: an R2 that was on its way says less, so it must answer another I2bis.
     pub(crate) fn renonce_i2bis(&mut self, id: ContextId, now: Instant) {
-        if let Some(State::I2bisSent(state)) = self.table.get(id).map(|context| &context.state) {
+        let asked = self.table.get(id).and_then(|context| context.handshake().cloned());
+        if let Some(asked) = asked {
             let nonce = self.rng.next_u32();
-            let state = I2bisSent { nonce, former_via: None, ..I2bisSent::clone(state) };
-            self.send_i2bis(id, state, now);
+            self.send_i2(id, Handshake { nonce, former_via: None, ..asked }, now);
         }
     }
 
-    /// Back to I1-SENT, where there is no CT(peer) and payload goes untouched.
-    pub(crate) fn start_anew(
-        &mut self,
-        id: ContextId,
-        via: LocatorPair,
-        is_retold: bool,
-        now: Instant,
-    ) {
-        self.push_event(Event::Lapsed { context: id });
-        self.send_i1(id, (via, Crossing::No), is_retold, 0, now);
-    }
-
-    fn send_i2bis(&mut self, id: ContextId, mut state: I2bisSent, now: Instant) {
-        (state.sent, state.deadline) =
-            (now, now + self.backed_off(self.config.i2bis_timeout, state.retries));
-        let Some(context) = self.table.get(id) else { return };
-        let (key, initiator_tag, via) = (context.key, context.local_tag, state.via);
-        state.asked_at = self.validators.latest();
-        let i2bis = I2bis {
-            initiator_tag,
-            initiator_nonce: state.nonce,
-            responder_nonce: state.responder_nonce,
-            packet_tag: state.established.peer_tag,
-            options: self.options_with(&state.validator, key, via, state.retries),
-        };
-        self.table.set_state(id, State::I2bisSent(Box::new(state)));
-        self.push_transmit(Via::Pair(via), Message::I2bis(i2bis));
-    }
-
     /// I2bis: as I2, with a validator that is bound to the packet we had no context for (s7.20).
-    pub(crate) fn on_i2bis(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    pub(crate) fn on_i2bis(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#7.20
-        let packet_tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
-        let bound = Bound::R1bis { locators, packet_tag };
-        let responder_nonce = self.check_validator(&bound, packet, now)?;
-        let key = Key::read(packet, locators)?;
-        let Message::I2bis(i2bis) = packet.message()? else { return Err(DropReason::UnknownType) };
+        let packet_tag = came.packet.packet_tag().ok_or(DropReason::Truncated)?;
+        let bound = Bound::R1bis { locators: came.locators, packet_tag };
+        let responder_nonce = self.check_validator(&bound, came)?;
+        let key = Key::read(came)?;
+        let Message::I2bis(i2bis) = came.packet.message()? else {
+            return Err(DropReason::UnknownType);
+        };
         let offer = Offer {
             key,
             initiator_tag: i2bis.initiator_tag,
@@ -206,6 +131,6 @@ impl Machine {
             responder_nonce,
             options: &i2bis.options,
         };
-        self.admit(packet, &offer, locators, now)
+        self.admit(&offer, came)
     }
 }

@@ -1,8 +1,8 @@
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Ulid};
-use moorline_wire::{Message, MessageType, Opt, OptionType, Options, Packet, R1, R2};
+use moorline_types::{ContextId, ContextTag, DropReason, LocatorPair, Ulid};
+use moorline_wire::{Message, MessageType, Opt, OptionType, Options, R1, R2};
 
-use crate::context::{Context, Established, Named, Role, State};
-use crate::event::{Event, Via};
+use crate::context::{Context, Established, Named, Role, Stand};
+use crate::event::{Event, Incoming, Via};
 use crate::key::{Key, as_ulids};
 use crate::machine::{Machine, is_global_unicast};
 use crate::peer::PeerSet;
@@ -22,74 +22,63 @@ pub(crate) struct Offer<'a> {
 /// The responder's half: stateless answers to I1, state only by a valid I2 or I2bis.
 impl Machine {
     /// I1: R1 without state, or R2 where we have the context or want it too (RFC 5533 s7.9).
-    pub(crate) fn on_i1(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    pub(crate) fn on_i1(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#7.9
-        let key = Key::read(packet, locators)?;
+        let &Incoming { packet, locators, now } = came;
+        let key = Key::read(came)?;
         let initiator_tag = packet.sender_tag().ok_or(DropReason::Truncated)?;
         let initiator_nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
         self.check_ulids(key, locators)?;
-        let answer_with = match self.table.by_key(key) {
-            None => None,
-            Some(context) => match &context.state {
-                // Crossing I1s (s7.4): each side answers with its tag. To a source that is not the ULID and not
-                // proved goes R1 (decision 120).
-                State::I1Sent(_) | State::I2Sent(_) => {
-                    (locators.peer == key.ulids.peer.as_locator()).then_some(context.id)
-                }
-                State::I2bisSent(state) => {
-                    let is_known = state.established.peer.locators.contains(&locators.peer);
-                    is_known.then_some(context.id)
-                }
-                // The R2 was lost.
-                State::Established(state)
-                    if state.peer_tag == initiator_tag
-                        && state.peer.locators.contains(&locators.peer) =>
-                {
-                    Some(context.id)
-                }
-                // The peer has lost the context and makes it anew.
-                State::Established(_) => None,
-            },
+        let has_answer = |context: &&Context| match context.established() {
+            // Crossing I1s (s7.4): each side answers with its tag. To a source that is not the ULID and not
+            // proved goes R1 (decision 120).
+            None => locators.peer == key.ulids.peer.as_locator(),
+            // The R2 was lost. With another tag, the peer has lost the context and makes it anew.
+            Some(known) => {
+                known.peer.locators.contains(&locators.peer)
+                    && (context.handshake().is_some() || known.peer_tag == initiator_tag)
+            }
         };
+        let answer_with = self.table.by_key(key).filter(has_answer).map(|context| context.id);
         match answer_with {
             Some(id) => {
                 // Several times as long as the I1, which anybody can have made up.
                 self.answers.take(locators.peer.prefix(), now)?;
                 self.send_r2(id, initiator_nonce, locators);
-                let context = self.table.get(id);
                 let named = Named { tag: initiator_tag, at: self.validators.latest() };
-                if let Some(state) = context.and_then(|c| c.state.crossed_by(named)) {
-                    self.table.set_state(id, state);
+                // In I2BIS-SENT it says nothing: there is more to lose by an I1 that somebody made up than by an R2 that is late.
+                let asked = self.table.get(id).and_then(Context::handshake).cloned();
+                if let Some(mut asked) = asked.filter(|asked| asked.established.is_none()) {
+                    asked.cross(named);
+                    self.table.ask(id, asked);
                 }
             }
             None => {
                 self.welcomes.take(locators.peer.prefix(), now)?;
                 let says_source =
                     packet.raw_option(OptionType::SOURCE).is_some_and(|told| told.len() == 16);
-                self.send_r1(key, locators, (initiator_tag, initiator_nonce), says_source, now);
+                //= rfc5533#7.10
+                //= rfc5533#5.5-3
+                let bound = Bound::R1 { key, locators, initiator_tag };
+                let (responder_nonce, validator) = self.make_validator(&bound, now);
+                // No longer than the question: it has the option as well.
+                let source = says_source.then_some(Opt::Source(locators.peer));
+                let options: Options = [validator].into_iter().chain(source).collect();
+                let r1 = R1 { initiator_nonce, responder_nonce, options };
+                self.push_transmit(Via::Pair(locators), Message::R1(r1));
             }
         }
         Ok(())
     }
 
     /// I2: nonce and validator before anything else, then the locators (RFC 5533 s7.13).
-    pub(crate) fn on_i2(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    pub(crate) fn on_i2(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#7.13
-        let key = Key::read(packet, locators)?;
-        let initiator_tag = packet.sender_tag().ok_or(DropReason::Truncated)?;
-        let bound = Bound::R1 { key, locators, initiator_tag };
-        let responder_nonce = self.check_validator(&bound, packet, now)?;
-        let Message::I2(i2) = packet.message()? else { return Err(DropReason::UnknownType) };
+        let key = Key::read(came)?;
+        let initiator_tag = came.packet.sender_tag().ok_or(DropReason::Truncated)?;
+        let bound = Bound::R1 { key, locators: came.locators, initiator_tag };
+        let responder_nonce = self.check_validator(&bound, came)?;
+        let Message::I2(i2) = came.packet.message()? else { return Err(DropReason::UnknownType) };
         let offer = Offer {
             key,
             initiator_tag,
@@ -97,7 +86,7 @@ impl Machine {
             responder_nonce,
             options: &i2.options,
         };
-        self.admit(packet, &offer, locators, now)
+        self.admit(&offer, came)
     }
 
     /// The established context that an I2 or I2bis would give to who does not know its tags: the peer after it has
@@ -105,13 +94,9 @@ impl Machine {
     ///
     /// # Errors
     /// It is not good, or the message has none.
-    pub fn contested(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<Option<ContextId>, DropReason> {
-        let key = Key::read(packet, locators)?;
+    pub fn contested(&mut self, came: &Incoming<'_>) -> Result<Option<ContextId>, DropReason> {
+        let &Incoming { packet, locators, .. } = came;
+        let key = Key::read(came)?;
         let Some(context) = self.table.by_key(key) else { return Ok(None) };
         let Some(peer_tag) = context.established().map(|established| established.peer_tag) else {
             return Ok(None);
@@ -128,22 +113,23 @@ impl Machine {
         if initiator_tag == peer_tag {
             return Ok(None);
         }
-        self.check_validator(&bound, packet, now)?;
+        self.check_validator(&bound, came)?;
         Ok(Some(id))
     }
 
     /// The nonce and validator of an R1 or R1bis of ours. Gives the nonce.
+    //= rfc5533#7.13-2 rfc5533#7.20-2
     pub(crate) fn check_validator(
         &mut self,
         bound: &Bound,
-        packet: &Packet<'_>,
-        now: Instant,
+        came: &Incoming<'_>,
     ) -> Result<u32, DropReason> {
-        let responder_nonce = packet.responder_nonce().ok_or(DropReason::Truncated)?;
-        let validator =
-            packet.raw_option(OptionType::RESPONDER_VALIDATOR).ok_or(DropReason::MissingOption)?;
-        self.validators.check(bound, responder_nonce, validator, &mut self.rng, now)?;
-        Ok(responder_nonce)
+        let nonce = came.packet.responder_nonce().ok_or(DropReason::Truncated)?;
+        let validator = came.packet.raw_option(OptionType::RESPONDER_VALIDATOR);
+        let validator = validator.ok_or(DropReason::MissingOption)?;
+        let hash = |nonce, hasher: &mut _| bound.hash(nonce, hasher);
+        self.validators.check((nonce, validator), &mut self.rng, came.now, hash)?;
+        Ok(nonce)
     }
 
     /// The ULIDs must be addresses that a context can be between, ours one of ours. Those in the IPv6
@@ -166,7 +152,7 @@ impl Machine {
         let known = self.table.by_ways(offer.key, ways);
         let known = known.and_then(|context| match context.established() {
             Some(known) => Some(Named { tag: known.peer_tag, at: known.told_at }),
-            None => context.state.named(),
+            None => context.handshake()?.named(),
         });
         let is_over = known.is_some_and(|known| {
             known.tag != offer.initiator_tag
@@ -178,12 +164,10 @@ impl Machine {
     /// Verifies what an I2 or I2bis says, makes or renews the context, and answers with R2.
     pub(crate) fn admit(
         &mut self,
-        packet: &Packet<'_>,
         offer: &Offer<'_>,
-        locators: LocatorPair,
-        now: Instant,
+        came: &Incoming<'_>,
     ) -> Result<(), DropReason> {
-        let key = offer.key;
+        let (key, locators) = (offer.key, came.locators);
         self.check_ulids(key, locators)?;
         let ways = self.table.ways(key, Some(offer.initiator_tag), &mut self.rng);
         self.check_life(offer, ways)?;
@@ -191,7 +175,7 @@ impl Machine {
             return Err(DropReason::TableFull);
         }
         self.check_confusion(offer, locators.peer)?;
-        let peer = self.offered(key.ulids.peer, packet, offer.options, locators, now)?;
+        let peer = self.offered(key.ulids.peer, offer.options, came)?;
         //= rfc5533#7.13
         // The source is the ULID, in the list, or known from before.
         let known = self.table.by_ways(key, ways);
@@ -213,7 +197,7 @@ impl Machine {
         //= rfc5533#7.13-5 rfc5533#7.13-7 rfc5533#7.14-1 rfc5533#7.20-6 rfc5533#7.20-8
         self.resolve_confusion(id, locators.peer);
         self.send_r2(id, offer.initiator_nonce, locators);
-        self.update_if_outdated(id, now);
+        self.update_if_outdated(id, came.now);
         Ok(())
     }
 
@@ -221,12 +205,10 @@ impl Machine {
     pub(crate) fn offered(
         &mut self,
         ulid: Ulid,
-        packet: &Packet<'_>,
         options: &Options,
-        locators: LocatorPair,
-        now: Instant,
+        came: &Incoming<'_>,
     ) -> Result<PeerSet, DropReason> {
-        let mut peer = self.verify_peer(ulid, packet, options, locators, now)?;
+        let mut peer = self.verify_peer(ulid, options, came)?;
         if let Some(preferences) = options.locator_preferences() {
             peer.prefer(preferences).ok();
         }
@@ -244,8 +226,7 @@ impl Machine {
         let told = self.telling(offer.key.ulids.local);
         let tag = (offer.initiator_tag, offer.responder_nonce);
         let established = Established::with(tag, told, peer, Role::Responder);
-        let state = State::Established(established);
-        let context = self.table.insert(offer.key, ways, state)?;
+        let context = self.table.insert(offer.key, ways, Stand::Established(established))?;
         self.push_event(Event::Established { context, role: Role::Responder, locators });
         Ok(context)
     }
@@ -253,11 +234,9 @@ impl Machine {
     /// An I2 for a context that is there: crossed with ours, sent again, or the peer starts anew.
     fn renew(&mut self, id: ContextId, offer: &Offer<'_>, peer: PeerSet, locators: LocatorPair) {
         let Some(context) = self.table.get(id) else { return };
-        let (role, old) = match (&context.state, context.established()) {
-            (_, Some(established)) => (established.role, Some(established.clone())),
-            (_, None) => (Role::Responder, None),
-        };
-        let is_recovering = matches!(context.state, State::I2bisSent(_));
+        let old = context.established().cloned();
+        let role = old.as_ref().map_or(Role::Responder, |old| old.role);
+        let is_recovering = context.handshake().is_some();
         let told = self.told_to(context, locators);
         let tag = (offer.initiator_tag, offer.responder_nonce);
         let mut new = Established::with(tag, told, peer, role);
@@ -281,32 +260,12 @@ impl Machine {
             }
             new.is_confirmed = old.is_confirmed && old.peer_tag == new.peer_tag;
         }
-        self.table.set_state(id, State::Established(new));
+        self.table.establish(id, new);
         self.push_event(if old.is_some() {
             Event::Renewed { context: id }
         } else {
             Event::Established { context: id, role, locators }
         });
-    }
-
-    fn send_r1(
-        &mut self,
-        key: Key,
-        locators: LocatorPair,
-        (initiator_tag, initiator_nonce): (ContextTag, u32),
-        says_source: bool,
-        now: Instant,
-    ) {
-        //= rfc5533#7.10
-        //= rfc5533#5.5-3
-        let bound = Bound::R1 { key, locators, initiator_tag };
-        let (responder_nonce, validator) = self.validators.make(&bound, &mut self.rng, now);
-        let validator = Opt::Validator(validator.to_vec());
-        // No longer than the question: it has the option as well.
-        let source = says_source.then_some(Opt::Source(locators.peer));
-        let options: Options = [validator].into_iter().chain(source).collect();
-        let r1 = R1 { initiator_nonce, responder_nonce, options };
-        self.push_transmit(Via::Pair(locators), Message::R1(r1));
     }
 
     /// By the pair that the question came by.

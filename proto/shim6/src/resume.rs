@@ -3,7 +3,7 @@ use alloc::collections::VecDeque;
 use moorline_types::{ContextId, Instant};
 
 use crate::consts::{I1_RETRIES_MAX, UPDATE_BURST, UPDATE_INTERVAL};
-use crate::context::{Context, I1Sent, State};
+use crate::context::{Context, Handshake};
 use crate::machine::Machine;
 
 /// Handshakes that began at a locator which has gone.
@@ -45,34 +45,26 @@ impl Machine {
         let context = id.and_then(|id| self.table.get(id));
         let Some(context) = context.filter(|context| self.is_to_resume(context)) else { return };
         let id = context.id;
-        match &context.state {
-            // With the deadline that it has: a locator that comes and goes makes no handshake last longer.
-            State::I1Sent(state) => self.send_i1_until(id, I1Sent::clone(state)),
-            State::I2Sent(state) => {
-                let via = (state.via, state.crossing);
-                self.send_i1(id, via, state.is_retold, state.i1_retries + 1, now);
-            }
+        let Some(mut asked) = context.handshake().cloned() else { return };
+        if let Some(established) = asked.established.take() {
             // The peer says once more that it has lost the context, when it hears from us.
-            State::I2bisSent(state) => {
-                let established = state.established.clone();
-                self.table.set_state(id, State::Established(established));
-                self.update_if_outdated(id, now);
-            }
-            State::Established(_) => {}
+            self.table.establish(id, established);
+            self.update_if_outdated(id, now);
+        } else if asked.echo.is_some() {
+            self.send_i1(id, Handshake { i1_retries: asked.i1_retries + 1, ..asked }, now);
+        } else {
+            // With the deadline that it has: a locator that comes and goes makes no handshake last longer.
+            self.send_i1_until(id, asked);
         }
     }
 
     /// Whether the locator has gone where R1 or R2 would come, and there is another to go on from. A handshake
     /// without an I1 to spare ends with its last I2.
     fn is_to_resume(&self, context: &Context) -> bool {
-        let is_gone = context.awaits().is_some_and(|(_, via)| !self.usable.contains(&via.local));
+        let Some(asked) = context.handshake() else { return false };
         let has_other = || self.usable.contains(&self.first_pair(context.key.ulids).local);
-        is_gone
-            && match &context.state {
-                State::I1Sent(_) => has_other(),
-                State::I2Sent(state) => state.i1_retries < I1_RETRIES_MAX && has_other(),
-                State::I2bisSent(_) => true,
-                State::Established(_) => false,
-            }
+        let has_spare = asked.echo.is_none() || asked.i1_retries < I1_RETRIES_MAX;
+        let is_gone = !self.usable.contains(&asked.via.local);
+        is_gone && (asked.established.is_some() || has_spare && has_other())
     }
 }

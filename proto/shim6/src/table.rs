@@ -1,3 +1,4 @@
+use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
@@ -7,7 +8,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 
 use crate::consts::MAX_WITH_PEER_TAG;
-use crate::context::{Context, State};
+use crate::context::{Context, Established, Handshake, Stand};
 use crate::index::{Digest, Index};
 use crate::key::Key;
 
@@ -130,14 +131,14 @@ impl Table {
         &mut self,
         key: Key,
         ways: Ways,
-        state: State,
+        stand: Stand,
     ) -> Result<ContextId, DropReason> {
         let id = match self.free.pop() {
             Some(id) => id,
             None if self.slots.len() >= self.max => return Err(DropReason::TableFull),
             None => ContextId(self.slots.push(None).ok_or(DropReason::TableFull)?),
         };
-        self.add(Context { id, key, local_tag: ways.local_tag, state }, ways);
+        self.add(Context { id, key, local_tag: ways.local_tag, stand }, ways);
         Ok(id)
     }
 
@@ -169,10 +170,28 @@ impl Table {
         Ok(())
     }
 
-    pub(crate) fn set_state(&mut self, id: ContextId, state: State) {
+    fn change(&mut self, id: ContextId, change: impl FnOnce(&mut Context)) {
         let Some(mut context) = self.take(id) else { return };
-        context.state = state;
+        change(&mut context);
         self.put(context, None);
+    }
+
+    /// The handshake of a context has come to its end.
+    pub(crate) fn establish(&mut self, id: ContextId, established: Established) {
+        self.change(id, |context| context.stand = Stand::Established(established));
+    }
+
+    /// A message goes out that waits for its answer.
+    pub(crate) fn ask(&mut self, id: ContextId, asked: Handshake) {
+        self.change(id, |context| context.stand = Stand::Handshake(Box::new(asked)));
+    }
+
+    pub(crate) fn change_established(
+        &mut self,
+        id: ContextId,
+        change: impl FnOnce(&mut Established),
+    ) {
+        self.change(id, |context| context.established_mut().map_or((), change));
     }
 
     pub(crate) fn remove(&mut self, id: ContextId) -> Option<Context> {
@@ -199,8 +218,8 @@ impl Table {
         if let Some(deadline) = context.deadline() {
             self.deadlines.remove(&(deadline, id));
         }
-        if let Some((nonce, _)) = context.awaits() {
-            self.by_nonce.remove(&(nonce, id));
+        if let Some(handshake) = context.handshake() {
+            self.by_nonce.remove(&(handshake.nonce, id));
         }
         if let Some(established) = context.established() {
             self.by_peer_tag.remove(self.by_peer_tag.digest(&established.peer_tag), id);
@@ -221,8 +240,8 @@ impl Table {
         if let Some(deadline) = context.deadline() {
             self.deadlines.insert((deadline, id));
         }
-        if let Some((nonce, _)) = context.awaits() {
-            self.by_nonce.insert((nonce, id));
+        if let Some(handshake) = context.handshake() {
+            self.by_nonce.insert((handshake.nonce, id));
         }
         if let Some(established) = context.established() {
             let digest = || self.by_peer_tag.digest(&established.peer_tag);

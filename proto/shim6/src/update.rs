@@ -4,15 +4,15 @@ use core::time::Duration;
 
 use moorline_cga::LocatorClaim;
 use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, Ulid};
-use moorline_wire::{ErrorCode, Message, OptionType, Options, Packet, UpdateAck, UpdateRequest};
+use moorline_wire::{ErrorCode, Message, OptionType, Options, UpdateAck, UpdateRequest};
 use rand_core::RngCore;
 
 use crate::consts::{
     MAX_STRANDED_TIMEOUT, MAX_UPDATE_TIMEOUT, PREFERENCES_RETRIES_MAX, STRANDED_INITIAL,
-    STRANDED_TIMEOUT, UPDATE_BURST, UPDATE_INTERVAL,
+    STRANDED_TIMEOUT, UPDATE_BURST, UPDATE_INTERVAL, UPDATE_TIMEOUT,
 };
-use crate::context::{Context, Established, State, Update};
-use crate::event::{Event, Via};
+use crate::context::{Context, Established, Handshake, Update};
+use crate::event::{Event, Incoming, Via};
 use crate::initiator::backoff;
 use crate::machine::Machine;
 use crate::peer::{PeerSet, peer_send_timeout};
@@ -64,19 +64,12 @@ impl Machine {
 
     /// The peers of contexts that are being made will have been told one thing or another.
     pub(crate) fn mark_retold(&mut self) {
-        let is_unsettled = |context: &&Context| !matches!(context.state, State::Established(_));
-        let ids: Vec<_> =
-            self.table.iter().filter(is_unsettled).map(|context| context.id).collect();
-        for id in ids {
-            let Some(context) = self.table.get(id) else { continue };
-            let mut state = context.state.clone();
-            match &mut state {
-                State::I1Sent(state) => state.is_retold = true,
-                State::I2Sent(state) => state.is_retold = true,
-                State::I2bisSent(state) => state.is_retold = true,
-                State::Established(_) => {}
-            }
-            self.table.set_state(id, state);
+        let unsettled = self.table.iter().filter_map(|context| {
+            Some((context.id, Handshake { is_retold: true, ..context.handshake()?.clone() }))
+        });
+        let unsettled: Vec<_> = unsettled.collect();
+        for (id, asked) in unsettled {
+            self.table.ask(id, asked);
         }
     }
 
@@ -90,18 +83,15 @@ impl Machine {
 
     /// Tells the peer again, though it knows: who has the context acknowledges.
     pub fn ask(&mut self, id: ContextId, now: Instant) {
-        let has_asked = |established: &Established| {
-            established.update.as_ref().is_some_and(|update| update.sent > 0)
-        };
-        let context = self.table.get(id).and_then(|context| context.established());
-        if context.is_some_and(|established| !has_asked(established)) {
+        let established = self.table.get(id).and_then(Context::established);
+        if established.is_some_and(|established| established.update_tries() == 0) {
             let nonce = self.rng.next_u32();
             self.send_update(id, nonce, 0, now);
         }
     }
 
     fn is_outdated(&self, context: &Context) -> bool {
-        let State::Established(established) = &context.state else { return false };
+        let Some(established) = context.settled() else { return false };
         let (locators, edition) = match &established.update {
             Some(update) => (&update.told.locators, update.told.edition),
             None => (&established.local_locators, established.edition),
@@ -111,12 +101,10 @@ impl Machine {
     }
 
     pub(crate) fn on_update_timeout(&mut self, id: ContextId, now: Instant) {
-        let Some(State::Established(established)) = self.table.get(id).map(|c| &c.state) else {
-            return;
-        };
+        let settled = self.table.get(id).and_then(Context::settled);
         //= rfc5533#10.2
         // For ever: what ends it is that the context is torn down.
-        if let Some(update) = &established.update {
+        if let Some(update) = settled.and_then(|settled| settled.update.as_ref()) {
             self.send_update(id, update.nonce, update.sent, now);
         }
     }
@@ -129,7 +117,7 @@ impl Machine {
         let nominal = if self.is_stranded(context) {
             stranded_timeout(sent)
         } else {
-            backoff(self.config.update_timeout, sent).min(MAX_UPDATE_TIMEOUT)
+            backoff(UPDATE_TIMEOUT, sent).min(MAX_UPDATE_TIMEOUT)
         };
         let deadline = now + self.randomized(nominal);
         let Some(context) = self.table.get(id) else { return };
@@ -156,88 +144,70 @@ impl Machine {
 
     /// Whether the last of our locators has gone that the peer knows, and the peer was told of others.
     fn is_stranded_by(&self, context: &Context, lost: &[Locator]) -> bool {
-        let State::Established(established) = &context.state else { return false };
-        established.update_tries() > 0
-            && established.local_locators.iter().any(|own| lost.contains(own))
-            && self.is_stranded(context)
+        context.settled().is_some_and(|established| {
+            established.update_tries() > 0
+                && established.local_locators.iter().any(|own| lost.contains(own))
+                && self.is_stranded(context)
+        })
     }
 
     fn set_update(&mut self, id: ContextId, nonce: u32, sent: u32, deadline: Instant) {
-        let Some(context) = self.table.get(id) else { return };
-        let State::Established(established) = &context.state else { return };
+        let settled = self.table.get(id).filter(|context| context.settled().is_some());
+        let Some(context) = settled else { return };
         //= rfc5533#10.3
         let told = self.telling(context.key.ulids.local);
         let update = Some(Box::new(Update { nonce, told, sent, deadline }));
-        let established = Established { update, ..established.clone() };
-        self.table.set_state(id, State::Established(established));
+        self.table.change_established(id, |established| established.update = update);
     }
 
     /// Update Request: verify, take over, acknowledge (s10.4).
-    pub(crate) fn on_update_request(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    pub(crate) fn on_update_request(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
+        let &Incoming { packet, locators, now } = came;
         let Message::UpdateRequest(request) = packet.message()? else {
             return Err(DropReason::UnknownType);
         };
         let comes_from = |established: &Established| {
             established.has_locators(locators) || announces(&request.options, established, locators)
         };
-        let id = self.addressed_if(packet, locators, comes_from, now)?;
+        let id = self.addressed_if(came, comes_from)?;
         let ulid = self.table.get(id).ok_or(DropReason::UnknownTag)?.key.ulids.peer;
-        let mut established = self.established_of(id)?.clone();
+        let established = self.established_of(id)?;
+        let (receiver_tag, known) = (established.peer_tag, established.peer.clone());
         let is_strange = !established.has_locators(locators);
-        let peer = self
-            .updated(packet, &request.options, &established.peer, ulid, locators, now)
-            .inspect_err(|reason| {
-            self.ask_for_proof(*reason, is_strange, packet, locators, now)
+        let peer = self.updated(&request.options, &known, ulid, came).inspect_err(|reason| {
+            self.ask_for_proof(*reason, is_strange, came);
         })?;
-        let ack = UpdateAck {
-            receiver_tag: established.peer_tag,
-            request_nonce: request.request_nonce,
-            options: Options::default(),
-        };
-        if peer != established.peer {
-            established.peer = peer;
-            self.set_established(id, established);
+        if peer != known {
+            self.table.change_established(id, |established| established.peer = peer);
             self.renonce_i2bis(id, now);
             self.push_event(Event::Renewed { context: id });
         }
         self.confirm(id);
+        let (request_nonce, options) = (request.request_nonce, Options::default());
+        let ack = UpdateAck { receiver_tag, request_nonce, options };
         self.push_transmit(Via::Reply(id, locators), Message::UpdateAck(ack));
         Ok(())
     }
 
     /// What the peer says of itself cannot be held against what is known of it: somebody else may have told us of
     /// the list that is, or the parameters have been forgotten. By I2bis it proves everything anew.
-    fn ask_for_proof(
-        &mut self,
-        reason: DropReason,
-        is_strange: bool,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) {
+    fn ask_for_proof(&mut self, reason: DropReason, is_strange: bool, came: &Incoming<'_>) {
         let is_to_prove =
             is_strange || matches!(reason, DropReason::Replayed | DropReason::MissingOption);
-        if let (true, Some(tag)) = (is_to_prove, packet.receiver_tag()) {
-            let _ = self.refer_to_r1bis(tag, locators, now);
+        if let (true, Some(tag)) = (is_to_prove, came.packet.receiver_tag()) {
+            let _ = self.refer_to_r1bis(tag, came.locators, came.now);
         }
     }
 
     /// What is known of the peer after an Update Request.
     fn updated(
         &mut self,
-        packet: &Packet<'_>,
         options: &Options,
         known: &PeerSet,
         ulid: Ulid,
-        locators: LocatorPair,
-        now: Instant,
+        came: &Incoming<'_>,
     ) -> Result<PeerSet, DropReason> {
-        let is_strange = !known.locators.contains(&locators.peer);
+        let is_strange = !known.locators.contains(&came.locators.peer);
         let mut peer = known.clone();
         match (options.locator_list(), known.generation) {
             (Some(list), Some(generation)) if list.generation == generation => {
@@ -252,14 +222,14 @@ impl Machine {
                 //= rfc5533#10.4
                 if is_strange {
                     // Sources that nobody has verified cost nothing: they share the allowance of the ULID's prefix.
-                    self.signatures.take(Locator(ulid.0).prefix(), now)?;
+                    self.signatures.take(Locator(ulid.0).prefix(), came.now)?;
                 }
-                let verified = self.verify_peer(ulid, packet, options, locators, now)?;
+                let verified = self.verify_peer(ulid, options, came)?;
                 peer = PeerSet { send_timeout: peer.send_timeout, ..verified };
             }
             // Parameters by themselves serve messages that leave them out.
             (None, _) => {
-                self.verify_peer(ulid, packet, options, locators, now)?;
+                self.verify_peer(ulid, options, came)?;
             }
         }
         //= rfc5534#5.3
@@ -268,39 +238,33 @@ impl Machine {
         if let Some(preferences) = options.locator_preferences()
             && let Err(code) = peer.prefer(preferences)
         {
-            let option = packet.options().map_while(Result::ok);
+            let option = came.packet.options().map_while(Result::ok);
             let mut option = option.filter(|raw| raw.kind == OptionType::LOCATOR_PREFERENCES);
             let at = if code == ErrorCode::GENERATION { CONTENTS_AT } else { LENGTH_AT };
             let pointer = option.next().map_or(0, |raw| raw.offset.saturating_add(at));
-            self.complain(packet, locators, code, pointer, now);
+            self.complain(came, code, pointer);
             return Err(DropReason::BadFormat);
         }
         Ok(peer)
     }
 
     /// Update Acknowledgement: the peer can verify what it was told (s10.5).
-    pub(crate) fn on_update_ack(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
-        let has_locators = |own: &Established| own.has_locators(locators);
-        let id = self.addressed_if(packet, locators, has_locators, now)?;
-        let nonce = packet.request_nonce().ok_or(DropReason::Truncated)?;
-        let mut established = self.established_of(id)?.clone();
+    pub(crate) fn on_update_ack(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
+        let id = self.addressed_if(came, |own| own.has_locators(came.locators))?;
+        let nonce = came.packet.request_nonce().ok_or(DropReason::Truncated)?;
         //= rfc5533#10.5
-        let is_for = |update: &mut Box<Update>| update.nonce == nonce && update.sent > 0;
-        let update = established.update.take_if(is_for).ok_or(DropReason::BadNonce)?;
-        let told = if update.sent > u32::from(PREFERENCES_RETRIES_MAX) + 1 {
+        let is_for = |update: &&Box<Update>| update.nonce == nonce && update.sent > 0;
+        let update = self.established_of(id)?.update.as_ref().filter(is_for);
+        let update = update.ok_or(DropReason::BadNonce)?;
+        let mut told = update.told.clone();
+        if update.sent > u32::from(PREFERENCES_RETRIES_MAX) + 1 {
             let context = self.table.get(id).ok_or(DropReason::UnknownTag)?;
-            self.without_preferences(update.told, context.key.ulids.local)
-        } else {
-            update.told
-        };
-        established.local_locators = told.locators;
-        established.edition = told.edition;
-        self.set_established(id, established);
+            told = self.without_preferences(told, context.key.ulids.local);
+        }
+        self.table.change_established(id, |established| {
+            (established.local_locators, established.edition) = (told.locators, told.edition);
+            established.update = None;
+        });
         self.confirm(id);
         self.push_event(Event::Announced { context: id });
         Ok(())
@@ -314,14 +278,9 @@ impl Machine {
     /// R1bis, [`RateLimited`](DropReason::RateLimited) without. In I1-SENT and I2-SENT
     /// [`NotEstablished`](DropReason::NotEstablished).
     //= rfc5533#10.4-2 rfc5533#10.4-3 rfc5533#10.5-2 rfc5533#10.5-3
-    pub fn addressed(
-        &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
-        now: Instant,
-    ) -> Result<ContextId, DropReason> {
-        let id = self.addressed_if(packet, locators, |own| own.has_locators(locators), now)?;
-        self.on_sent_to(id, locators.local);
+    pub fn addressed(&mut self, came: &Incoming<'_>) -> Result<ContextId, DropReason> {
+        let id = self.addressed_if(came, |own| own.has_locators(came.locators))?;
+        self.on_sent_to(id, came.locators.local);
         self.confirm(id);
         Ok(id)
     }
@@ -331,10 +290,8 @@ impl Machine {
     fn on_sent_to(&mut self, id: ContextId, local: Locator) {
         let Ok(established) = self.established_of(id) else { return };
         if !established.local_locators.contains(&local) {
-            let known = established.local_locators.iter().copied();
-            let local_locators = known.chain([local]).collect();
-            let established = Established { local_locators, ..established.clone() };
-            self.set_established(id, established);
+            let locators = established.local_locators.iter().copied().chain([local]).collect();
+            self.table.change_established(id, |known| known.local_locators = locators);
             self.push_event(Event::Announced { context: id });
         }
     }
@@ -343,58 +300,35 @@ impl Machine {
         if let Ok(established) = self.established_of(id)
             && !established.is_confirmed
         {
-            let established = Established { is_confirmed: true, ..established.clone() };
-            self.set_established(id, established);
+            self.table.change_established(id, |established| established.is_confirmed = true);
             self.push_event(Event::Confirmed { context: id });
         }
     }
 
     fn addressed_if(
         &mut self,
-        packet: &Packet<'_>,
-        locators: LocatorPair,
+        came: &Incoming<'_>,
         has_locators: impl FnOnce(&Established) -> bool,
-        now: Instant,
     ) -> Result<ContextId, DropReason> {
         //= rfc5533#12.4
+        let &Incoming { packet, locators, now } = came;
         let tag = packet.receiver_tag().ok_or(DropReason::Truncated)?;
         let Some(context) = self.table.by_tag(tag) else {
             return Err(self.refer_to_r1bis(tag, locators, now));
         };
         let id = context.id;
-        let has_locators = context.established().is_some_and(has_locators);
-        match &context.state {
-            State::I1Sent(_) | State::I2Sent(_) => {
-                self.on_used_early(id, (tag, locators), now);
-                return Err(DropReason::NotEstablished);
-            }
-            State::I2bisSent(_) if has_locators => self.hasten_i2bis(id, now),
-            State::I2bisSent(_) | State::Established(_) => {}
+        let has_locators = context.established().map(has_locators);
+        if has_locators == Some(false) {
+            let _ = self.refer_to_r1bis(tag, locators, now);
+            return Err(DropReason::WrongLocators);
         }
-        if has_locators {
-            return Ok(id);
-        }
-        let _ = self.refer_to_r1bis(tag, locators, now);
-        Err(DropReason::WrongLocators)
+        self.on_used_early(id, (tag, locators), now);
+        if has_locators.is_some() { Ok(id) } else { Err(DropReason::NotEstablished) }
     }
 
     fn established_of(&self, id: ContextId) -> Result<&Established, DropReason> {
         let established = self.table.get(id).and_then(Context::established);
         established.ok_or(DropReason::NotEstablished)
-    }
-
-    /// In the state that the context is in.
-    fn set_established(&mut self, id: ContextId, established: Established) {
-        let state = match self.table.get(id).map(|context| &context.state) {
-            Some(State::I2bisSent(state)) => {
-                let mut state = state.clone();
-                state.established = established;
-                State::I2bisSent(state)
-            }
-            Some(State::Established(_)) => State::Established(established),
-            Some(State::I1Sent(_) | State::I2Sent(_)) | None => return,
-        };
-        self.table.set_state(id, state);
     }
 }
 
@@ -411,8 +345,8 @@ fn announces(options: &Options, known: &Established, locators: LocatorPair) -> b
 
 /// Whether the peer was told of a locator, and has not said that it knows.
 fn is_waiting_for(context: &Context, gained: &[Locator]) -> bool {
-    let State::Established(established) = &context.state else { return false };
-    established.update_tries() > 0 && gained.iter().any(|own| established.told().contains(own))
+    let is_told = |known: &Established| gained.iter().any(|locator| known.told().contains(locator));
+    context.settled().is_some_and(|known| known.update_tries() > 0 && is_told(known))
 }
 
 /// Nominal time until an Update Request goes out again that does what probes cannot: the interval between probes

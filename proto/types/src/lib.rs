@@ -8,6 +8,7 @@ mod drop_reason;
 mod drops;
 mod ilnp;
 mod locators;
+mod named;
 mod prefix;
 mod retry;
 mod rtt;

@@ -1,6 +1,6 @@
 //! Contexts that one side has lost, and control messages as signs of life.
 
-use moorline_shim6::{ANSWER_BURST, I2BIS_RETRIES_MAX};
+use moorline_shim6::{ANSWER_BURST, I2_RETRIES_MAX};
 use moorline_types::{DropReason, Prefix};
 use moorline_wire::{Message, Opt, Options, PayloadHeader, R1bis};
 
@@ -139,7 +139,7 @@ fn a_context_that_cannot_be_recovered_leaves_the_data_plane_and_comes_back() {
         pair.now = at;
         pair.hosts[0].handle_timeout(at);
     }
-    assert_eq!(i2bis, 1 + I2BIS_RETRIES_MAX);
+    assert_eq!(i2bis, 1 + I2_RETRIES_MAX);
     pair.drain(0);
     assert!(pair.entries[0].is_empty(), "no CT(peer) in I1-SENT");
     pair.settle();

@@ -4,10 +4,10 @@
 
 use super::duo::{Duo, Flight};
 use super::*;
-use crate::{ANSWER_BURST, VALIDATOR_LEN};
+use crate::ANSWER_BURST;
 
-/// Option header, validator, padding.
-const VALIDATOR_OPTION: usize = (4 + VALIDATOR_LEN).next_multiple_of(8);
+/// Option header, validator of 16 octets, padding.
+const VALIDATOR_OPTION: usize = (4_usize + 16).next_multiple_of(8);
 
 fn i1_of(n: u32) -> Flight {
     let initiator_tag = ContextTag::from_bits(u64::from(n));

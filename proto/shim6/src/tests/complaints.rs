@@ -45,13 +45,13 @@ fn an_unknown_type_is_complained_of_and_an_error_never_is() {
     let mut octets = [59, 1, 99, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8];
     fill_checksum(&mut octets);
     let packet = Packet::parse(&octets, pair.peer.0, pair.local.0).expect("well formed");
-    assert_eq!(b.check(&packet, pair, NOW), Err(DropReason::UnknownType));
+    assert_eq!(b.check(&came(&packet, pair, NOW)), Err(DropReason::UnknownType));
     let Message::Error(error) = only(&mut b).message else { panic!("an Error") };
     assert_eq!((error.code, error.pointer), (ErrorCode::UNKNOWN_MESSAGE_TYPE, 2));
     let octets = Message::Error(error).octets();
     let packet = Packet::parse(&octets, pair.peer.0, pair.local.0).expect("well formed");
-    b.check(&packet, pair, NOW).expect("a known type");
-    assert_eq!(b.handle_message(&packet, pair, NOW), Err(DropReason::Truncated));
+    b.check(&came(&packet, pair, NOW)).expect("a known type");
+    assert_eq!(b.handle_message(&came(&packet, pair, NOW)), Err(DropReason::Truncated));
     assert!(sent(&mut b).is_empty());
 }
 
@@ -144,7 +144,7 @@ fn an_error_about_our_update_ends_its_retransmission() {
     assert!(duo.machines[0].poll_timeout().is_some());
     duo.hand(&about(&Message::UpdateRequest(real), pair)).expect("believed");
     assert_eq!(duo.machines[0].poll_timeout(), None);
-    assert_eq!(duo.context(0).state.name(), "established");
+    assert_eq!(duo.context(0).state().as_str(), "established");
 }
 
 #[test]
@@ -155,7 +155,7 @@ fn an_error_about_our_i2bis_starts_over() {
     duo.step();
     let Flight { pair, message, .. } = duo.under_way.pop_front().expect("I2bis");
     duo.hand(&about(&message, pair)).expect("believed");
-    assert_eq!(duo.context(0).state.name(), "i1-sent");
+    assert_eq!(duo.context(0).state().as_str(), "i1-sent");
     duo.settle();
     duo.check_established();
 }

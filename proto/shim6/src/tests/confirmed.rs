@@ -15,7 +15,7 @@ fn keepalive(duo: &mut Duo, from: usize) {
     let pair = turned(duo.ulids_of(from).as_locators());
     let packet = Packet::parse(&octets, pair.peer.0, pair.local.0).expect("a message");
     let now = duo.now;
-    duo.machines[1 - from].addressed(&packet, pair, now).expect("the context");
+    duo.machines[1 - from].addressed(&came(&packet, pair, now)).expect("the context");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn an_r2_for_an_i1_that_crossed_another_shows_nothing() {
     assert_eq!(kinds, [MessageType::R2; 2]);
     let to_0 = duo.under_way.iter().find(|flight| flight.from == 1).expect("an R2").clone();
     duo.hand(&to_0).expect("taken");
-    assert_eq!(duo.context(1).state.name(), "i1-sent");
+    assert_eq!(duo.context(1).state().as_str(), "i1-sent");
     assert!(!duo.of_side(0).is_confirmed());
 }
 
@@ -61,7 +61,7 @@ fn an_r1bis_takes_it_back_and_the_r2_for_i2bis_shows_it() {
     let pair = duo.ulids.as_locators();
     duo.stray_payload(0, pair);
     duo.step();
-    assert_eq!(duo.context(0).state.name(), "i2bis-sent");
+    assert_eq!(duo.context(0).state().as_str(), "i2bis-sent");
     assert!(!duo.of_side(0).is_confirmed());
     duo.settle();
     assert_eq!(are_confirmed(&duo), [true, false]);

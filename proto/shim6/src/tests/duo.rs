@@ -78,8 +78,8 @@ impl Duo {
         let to = &mut self.machines[1 - flight.from];
         let packet = Packet::parse(&octets, pair.peer.0, pair.local.0)?;
         let outcome = to
-            .check(&packet, pair, self.now)
-            .and_then(|()| to.handle_message(&packet, pair, self.now));
+            .check(&came(&packet, pair, self.now))
+            .and_then(|()| to.handle_message(&came(&packet, pair, self.now)));
         self.collect();
         outcome
     }
@@ -139,9 +139,8 @@ impl Duo {
     /// Both have it, and agree on tags and locators.
     pub(super) fn check_established(&self) {
         for side in 0..2 {
-            let State::Established(ours) = &self.context(side).state else {
-                panic!("{:?}", self.context(side).state)
-            };
+            let ours = self.of_side(side);
+            assert_eq!(self.context(side).state(), State::Established);
             assert_eq!(ours.peer_tag, self.context(1 - side).local_tag);
             assert_eq!(ours.peer.locators, self.of_side(1 - side).local_locators);
         }

@@ -263,8 +263,7 @@ fn a_change_with_many_contexts_is_told_at_a_bounded_pace() {
         );
         let key = crate::Key::of(UlidPair::new(ulids().local, peer.into()));
         let local_tag = ContextTag::from_bits(u64::from(n) + 1000);
-        let (id, state) = (ContextId(n), State::Established(state));
-        a.restore(Context { id, key, local_tag, state }).expect("room");
+        a.restore(ContextId(n), key, local_tag, state).expect("room");
     }
     a.set_send_timeout(Duration::from_secs(20), NOW);
     assert_eq!(sent(&mut a).len(), UPDATE_BURST as usize);

@@ -108,7 +108,7 @@ impl Duo {
                     assert!(transmit.message.fits());
                     let packet = Packet::parse(&octets, out.local.0, out.peer.0).expect("ours");
                     let peer = &mut self.machines[1 - side];
-                    peer.handle_message(&packet, turned(out), NOW).expect("taken");
+                    peer.handle_message(&came(&packet, turned(out), NOW)).expect("taken");
                     delivered += 1;
                 }
             }

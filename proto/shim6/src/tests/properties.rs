@@ -170,9 +170,8 @@ proptest! {
         }
         for side in 0..2 {
             for context in duo.machines[side].contexts() {
-                let State::Established(ours) = &context.state else {
-                    panic!("side {side}: {:?}", context.state)
-                };
+                prop_assert_eq!(context.state(), State::Established, "side {}", side);
+                let ours = context.established().expect("established");
                 let other = duo.machines[1 - side].by_tag(ours.peer_tag).expect("the same context");
                 let theirs = other.established().expect("established");
                 prop_assert_eq!(theirs.peer_tag, context.local_tag);

@@ -3,7 +3,7 @@
 use super::duo::{Duo, Flight};
 use super::*;
 use crate::consts::EARLY_USE;
-use crate::{ANSWER_BURST, I2BIS_RETRIES_MAX};
+use crate::{ANSWER_BURST, I2_RETRIES_MAX};
 
 /// Another pair than the ULIDs, as side 0 sees it.
 fn other_pair() -> LocatorPair {
@@ -107,7 +107,7 @@ fn payload_goes_on_while_an_i2bis_waits_for_its_answer() {
     let mut duo = until_r1bis(other_pair());
     let before = duo.of_side(0).clone();
     duo.step();
-    assert_eq!(duo.context(0).state.name(), "i2bis-sent");
+    assert_eq!(duo.context(0).state().as_str(), "i2bis-sent");
     assert_eq!(*duo.of_side(0), crate::Established { is_confirmed: false, ..before });
 }
 
@@ -127,7 +127,7 @@ fn an_r1bis_must_match_tag_and_locators() {
     bare.options = Options::default();
     let wrong = Flight { from, pair, message: Message::R1bis(bare) };
     assert_eq!(duo.hand(&wrong), Err(DropReason::MissingOption));
-    assert_eq!(duo.context(0).state.name(), "established");
+    assert_eq!(duo.context(0).state().as_str(), "established");
     let again = Flight { from, pair, message: Message::R1bis(real) };
     duo.hand(&again).expect("the real one");
     assert_eq!(duo.hand(&again), Err(DropReason::Replayed), "repeated");
@@ -244,7 +244,7 @@ fn i2bis_falls_back_to_i1_on_the_pair_that_works() {
     let mut duo = until_r1bis(other_pair());
     duo.step();
     events(&mut duo.machines[0]);
-    for _ in 0..I2BIS_RETRIES_MAX {
+    for _ in 0..I2_RETRIES_MAX {
         duo.under_way.clear();
         duo.wake();
         assert_eq!(duo.under_way[0].message.kind(), MessageType::I2BIS);
@@ -253,7 +253,7 @@ fn i2bis_falls_back_to_i1_on_the_pair_that_works() {
     duo.log.clear();
     duo.wake();
     assert_eq!(events(&mut duo.machines[0]), [Event::Lapsed { context: ContextId(0) }]);
-    assert_eq!(duo.context(0).state.name(), "i1-sent");
+    assert_eq!(duo.context(0).state().as_str(), "i1-sent");
     duo.settle();
     let expected = [MessageType::I1, MessageType::R1, MessageType::I2, MessageType::R2];
     assert_eq!(duo.kinds(), expected);
@@ -269,7 +269,7 @@ fn a_made_up_r1bis_costs_a_round_trip_and_nothing_else() {
     let forged = Message::R1bis(moorline_wire::R1bis { packet_tag, responder_nonce: 0, options });
     let pair = turned(ulids().as_locators());
     duo.hand(&Flight { from: 1, pair, message: forged }).expect("looks like one");
-    for _ in 0..=I2BIS_RETRIES_MAX {
+    for _ in 0..=I2_RETRIES_MAX {
         duo.settle();
         duo.wake();
     }

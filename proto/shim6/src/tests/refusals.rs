@@ -100,7 +100,8 @@ fn i2_and_r2_with_the_parameters_of_somebody_else_are_dropped() {
         }
         let real = duo.under_way.pop_front().expect("I2 or R2");
         let states = |duo: &Duo| {
-            let of = |side: usize| duo.machines[side].contexts().map(|c| c.state.name()).collect();
+            let of =
+                |side: usize| duo.machines[side].contexts().map(|c| c.state().as_str()).collect();
             [of(0), of(1)].map(|names: Vec<_>| names)
         };
         let before = states(&duo);
@@ -168,7 +169,7 @@ fn locators_that_are_not_proved_are_taken_in_no_state() {
                 _ => {}
             }
             duo.under_way.clear();
-            let name = |duo: &Duo| duo.machines[1].contexts().map(|c| c.state.name()).next();
+            let name = |duo: &Duo| duo.machines[1].contexts().map(|c| c.state().as_str()).next();
             assert_eq!(name(&duo).unwrap_or("idle"), state);
             let lie = Flight { message: with_foreign_locator(&real.message), ..real.clone() };
             assert_eq!(duo.hand(&lie), Err(DropReason::Unverified), "{kind} in {state}");

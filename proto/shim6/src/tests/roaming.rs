@@ -128,7 +128,7 @@ fn what_comes_where_the_peer_was_told_that_we_are_stands_for_a_lost_acknowledgem
     let octets = probe.octets();
     let packet = Packet::parse(&octets, back.peer.0, back.local.0).expect("a message");
     let now = duo.now;
-    assert!(duo.machines[0].addressed(&packet, back, now).is_ok());
+    assert!(duo.machines[0].addressed(&came(&packet, back, now)).is_ok());
     assert!(duo.of_side(0).local_locators.contains(&locators(1)[1]), "it knows");
     assert!(duo.of_side(0).update_tries() > 0, "and is told until it says so");
 }

@@ -84,7 +84,7 @@ impl Stage {
     }
 
     fn state(&self) -> &'static str {
-        self.duo.machines[0].contexts().next().map_or("idle", |context| context.state.name())
+        self.duo.machines[0].contexts().next().map_or("idle", |context| context.state().as_str())
     }
 
     /// What the message is made of: our tag, the nonce we wait for, the peer's tag.
@@ -92,7 +92,7 @@ impl Stage {
         match self.duo.machines[0].contexts().next() {
             None => (ContextTag::from_bits(1), 0, ContextTag::from_bits(2)),
             Some(context) => {
-                let nonce = context.awaits().map_or(0, |(nonce, _)| nonce);
+                let nonce = context.handshake().map_or(0, |asked| asked.nonce);
                 let peer = context.established().map(|established| established.peer_tag);
                 (context.local_tag, nonce, peer.unwrap_or(ContextTag::from_bits(2)))
             }
@@ -189,8 +189,8 @@ impl Stage {
 fn given(machine: &mut Machine) -> (R1, R1bis) {
     let locators = ulids().as_locators();
     let mut give = |bound| {
-        let (nonce, validator) = machine.validators.make(&bound, &mut machine.rng, NOW);
-        (nonce, Options::from(alloc::vec![Opt::Validator(validator.to_vec())]))
+        let (nonce, validator) = machine.make_validator(&bound, NOW);
+        (nonce, Options::from(alloc::vec![validator]))
     };
     let key = crate::Key::of(ulids());
     let (responder_nonce, options) = give(Bound::R1 { key, locators, initiator_tag: NEW_TAG });

@@ -1,0 +1,35 @@
+/// Makes an enum whose values have names, for metrics, JSON and logs: each is followed by its own, and by `= number` before if
+/// it has one.
+#[macro_export]
+macro_rules! named_enum {
+    (
+        $(#[$attribute:meta])*
+        pub enum $Enum:ident {
+            $($(#[$doc:meta])* $name:ident $(= $number:literal)? => $text:literal,)*
+        }
+    ) => {
+        $(#[$attribute])*
+        pub enum $Enum {
+            $($(#[$doc])* $name $(= $number)?,)*
+        }
+
+        impl $Enum {
+            /// All of them, in their order.
+            pub const ALL: &'static [Self] = &[$(Self::$name,)*];
+
+            /// The name.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$name => $text,)*
+                }
+            }
+        }
+
+        impl core::fmt::Display for $Enum {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.write_str(self.as_str())
+            }
+        }
+    };
+}
