@@ -13,7 +13,7 @@ use crate::machine::Machine;
 impl Machine {
     /// Fills in number and validator. The pair is the responder's.
     pub(crate) fn seal(&mut self, accept: Accept, pair: IlvPair, now: Instant) -> Accept {
-        let hash = |number, hasher: &mut _| hash(&Accept { number, ..accept }, pair, hasher);
+        let hash = |number, hasher: &mut _| hash(&accept, number, pair, hasher);
         let (number, validator) = self.validators.make(&mut self.rng, now, hash);
         Accept { number, validator, ..accept }
     }
@@ -26,12 +26,12 @@ impl Machine {
         now: Instant,
     ) -> Result<(), DropReason> {
         let theirs = (accept.number, &accept.validator[..]);
-        let hash = |_, hasher: &mut _| hash(accept, pair, hasher);
+        let hash = |number, hasher: &mut _| hash(accept, number, pair, hasher);
         self.validators.check(theirs, &mut self.rng, now, hash)
     }
 }
 
-fn hash(accept: &Accept, pair: IlvPair, hasher: &mut SipHasher24) {
+fn hash(accept: &Accept, number: u32, pair: IlvPair, hasher: &mut SipHasher24) {
     hasher.write(&pair.local.address().octets());
     hasher.write(&pair.remote.address().octets());
     let flow = &accept.flow;
@@ -39,6 +39,6 @@ fn hash(accept: &Accept, pair: IlvPair, hasher: &mut SipHasher24) {
     hasher.write_u16(flow.initiator_port);
     hasher.write_u16(flow.responder_port);
     hasher.write_u32(flow.transaction);
-    hasher.write_u32(accept.number);
+    hasher.write_u32(number);
     hasher.write(accept.responder_nonce.octets());
 }
