@@ -3,7 +3,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_reap::{
-    Config, Event, FailureHint, Machine, Message, ProbeIn, Rank, Report, State, Timer, Transmit,
+    Config, Event, FailureHint, Machine, Message, Probe, Rank, Report, State, Timer, Transmit,
 };
 use moorline_types::{Instant, Locator, LocatorPair};
 
@@ -45,7 +45,7 @@ impl World {
         let [local, peer] = [1, 2].map(|host| (1..=ISPS).map(|isp| locator(host, isp)).collect());
         let first = LocatorPair::new(locator(1, 1), locator(2, 1));
         let mut machine = Machine::new(Config::default(), first, [seed; 16], now);
-        machine.handle_candidates(&local, &peer, now);
+        machine.handle_candidates(&local, &peer, &[], now);
         Self {
             machine,
             local,
@@ -133,7 +133,7 @@ impl World {
         let ranks: Vec<_> = (0..self.peer.len()).map(rank).collect();
         let ranks = if sets >> 7 == 1 { &ranks[..] } else { &[] };
         let (local, peer) = (&self.local, &self.peer);
-        self.machine.handle_ranked_candidates(local, peer, ranks, self.now);
+        self.machine.handle_candidates(local, peer, ranks, self.now);
     }
 
     /// A probe with reports that are true, or nearly.
@@ -146,13 +146,13 @@ impl World {
         let state =
             [State::Operational, State::Exploring, State::InboundOk][usize::from(flags % 3)];
         let nonce = u32::from(nonce);
-        let own = Report { source: pair.peer, destination: pair.local, nonce, data: 0 };
+        let own = Report { src: pair.peer, dst: pair.local, nonce, data: 0 };
         let mut received = Vec::new();
         for _ in 0..flags / 3 % 4 {
             received.extend(self.claim(input));
         }
-        let sent = if flags >> 7 == 0 { &[own][..] } else { &[] };
-        let probe = ProbeIn { state, sent, received: &received };
+        let sent = if flags >> 7 == 0 { vec![own] } else { Vec::new() };
+        let probe = Probe { state, sent, received };
         self.machine.handle_probe(pair, &probe, self.now).is_err()
     }
 
@@ -162,9 +162,9 @@ impl World {
         let claim = match kind % 4 {
             0 | 1 => true_one,
             2 => Report { nonce: true_one.nonce ^ u32::from(kind), ..true_one },
-            _ => Report { destination: locator(2, u16::from(kind / 4 % 4) + 1), ..true_one },
+            _ => Report { dst: locator(2, u16::from(kind / 4 % 4) + 1), ..true_one },
         };
-        let pair = LocatorPair::new(claim.source, claim.destination);
+        let pair = LocatorPair::new(claim.src, claim.dst);
         if self.nonces.get(&claim.nonce) == Some(&pair) {
             self.proven.push(pair);
         }
@@ -199,7 +199,7 @@ impl World {
             return assert_eq!(pair, self.machine.current_pair());
         };
         let own = probe.sent[0];
-        assert_eq!((own.source, own.destination), (pair.local, pair.peer));
+        assert_eq!((own.src, own.dst), (pair.local, pair.peer));
         let is_again = self.nonces.insert(own.nonce, pair).is_some();
         assert!(!(self.is_again && is_again), "nonces are drawn twice");
         self.is_again = is_again;

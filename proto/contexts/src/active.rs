@@ -3,7 +3,7 @@ use core::hash::{Hash, Hasher};
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use moorline_datapath::shim6::{ContextEntry, Paths, ReapTimers};
+use moorline_datapath::shim6::{ContextEntry, Paths};
 use moorline_reap as reap;
 use moorline_shim6::{Context, Established};
 use moorline_types::{Instant, LocatorPair, UlidPair};
@@ -88,11 +88,7 @@ pub(crate) fn entry(
         // The data planes send by the first context alone, and receive for all of them.
         locators: if is_fork { context.key.ulids.as_locators() } else { current },
         peer_locators: established.peer.locators.clone(),
-        timers: reap.timers().map(|timers| ReapTimers {
-            send: timers.send,
-            keepalive_interval: timers.keepalive_interval,
-            keepalive_timeout: timers.keepalive_timeout,
-        }),
+        timers: reap.timers(),
         watch: reap.watch(),
         idle: config.idle_of(context.key.ulids, current),
         suspects: reap.suspects() && !is_fork,

@@ -1,12 +1,8 @@
-use alloc::vec::Vec;
-
 use moorline_datapath::shim6::Update;
 use moorline_reap as reap;
 use moorline_shim6::Incoming;
 use moorline_types::{ContextTag, DropReason, Instant, Locator, LocatorPair};
-use moorline_wire::{
-    Keepalive, Message, MessageType, Options, Packet, PayloadHeader, Probe, ProbeReport, ProbeState,
-};
+use moorline_wire::{Keepalive, Message, MessageType, Options, Packet, PayloadHeader, Probe};
 
 use crate::drain::Pace;
 use crate::event::Transmit;
@@ -84,11 +80,10 @@ impl Contexts {
         self.hint(id, now);
         let active = self.active.get_mut(&id).ok_or(DropReason::Gone)?;
         if let Message::Probe(probe) = packet.message()? {
-            let (sent, received) = (reports(&probe.sent), reports(&probe.received));
-            let probe =
-                reap::ProbeIn { state: reap_state(probe.state), sent: &sent, received: &received };
+            let Probe { state, sent, received, .. } = probe;
             let asked = self.contests.asked_at(id);
             let is_answer = asked.is_some_and(|asked| active.reap.reports_since(&received, asked));
+            let probe = reap::Probe { state, sent, received };
             active.reap.handle_probe(locators, &probe, now)?;
             if is_answer {
                 self.contests.forget(id);
@@ -148,48 +143,11 @@ pub(crate) fn emit(locators: LocatorPair, message: &Message) -> Transmit {
 }
 
 pub(crate) fn reap_message(receiver_tag: ContextTag, message: reap::Message) -> Message {
-    let report = |report: &reap::Report| ProbeReport {
-        src: report.source,
-        dst: report.destination,
-        nonce: report.nonce,
-        data: report.data,
-    };
+    let options = Options::default();
     match message {
-        reap::Message::Keepalive => {
-            Message::Keepalive(Keepalive { receiver_tag, options: Options::default() })
+        reap::Message::Keepalive => Message::Keepalive(Keepalive { receiver_tag, options }),
+        reap::Message::Probe(reap::Probe { state, sent, received }) => {
+            Message::Probe(Probe { receiver_tag, state, sent, received, options })
         }
-        reap::Message::Probe(probe) => Message::Probe(Probe {
-            receiver_tag,
-            state: wire_state(probe.state),
-            sent: probe.sent.iter().map(report).collect(),
-            received: probe.received.iter().map(report).collect(),
-            options: Options::default(),
-        }),
-    }
-}
-
-fn reports(reports: &[ProbeReport]) -> Vec<reap::Report> {
-    let report = |report: &ProbeReport| reap::Report {
-        source: report.src,
-        destination: report.dst,
-        nonce: report.nonce,
-        data: report.data,
-    };
-    reports.iter().map(report).collect()
-}
-
-const fn wire_state(state: reap::State) -> ProbeState {
-    match state {
-        reap::State::Operational => ProbeState::Operational,
-        reap::State::Exploring => ProbeState::Exploring,
-        reap::State::InboundOk => ProbeState::InboundOk,
-    }
-}
-
-const fn reap_state(state: ProbeState) -> reap::State {
-    match state {
-        ProbeState::Operational => reap::State::Operational,
-        ProbeState::Exploring => reap::State::Exploring,
-        ProbeState::InboundOk => reap::State::InboundOk,
     }
 }

@@ -179,7 +179,7 @@ impl Contexts {
         };
         let had_ranks = active.reap.has_ranks();
         active.reap.handle_keepalive_timeout(peer.send_timeout.into());
-        active.reap.handle_ranked_candidates(&*local, &peer.locators, &ranks, now);
+        active.reap.handle_candidates(&*local, &peer.locators, &ranks, now);
         if had_ranks || !ranks.is_empty() {
             self.go_home(id, now);
         }

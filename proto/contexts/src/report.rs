@@ -1,5 +1,4 @@
-use moorline_datapath::shim6::{FailureHint, Report};
-use moorline_reap as reap;
+use moorline_datapath::shim6::Report;
 use moorline_types::{DropReason, Instant};
 
 use crate::machine::Contexts;
@@ -33,7 +32,7 @@ impl Contexts {
             Report::KeepaliveDue { .. } => active.reap.handle_keepalive_due(now),
             Report::Received { at, .. } => active.reap.handle_payload(at, now),
             Report::Suspected { hint, since, usual, .. } => {
-                active.reap.handle_suspicion(hint_of(hint), since, usual, now);
+                active.reap.handle_suspicion(hint, since, usual, now);
             }
             Report::Trigger { .. }
             | Report::Idle { .. }
@@ -42,13 +41,5 @@ impl Contexts {
         }
         self.drain_reap(context, now);
         Ok(())
-    }
-}
-
-const fn hint_of(hint: FailureHint) -> reap::FailureHint {
-    match hint {
-        FailureHint::Retransmission => reap::FailureHint::Retransmission,
-        FailureHint::Silence => reap::FailureHint::Silence,
-        FailureHint::Unreachable => reap::FailureHint::Unreachable,
     }
 }

@@ -40,7 +40,7 @@ mod paths;
 mod trigger;
 
 use core::time::Duration;
-use moorline_types::{ContextId, ContextTag, Instant, LocatorPair, Locators, UlidPair};
+use moorline_types::{ContextId, ContextTag, Instant, LocatorPair, Locators, UlidPair, named_enum};
 
 pub use paths::{PathCounters, PathMark, Paths};
 pub use trigger::{
@@ -115,16 +115,18 @@ pub enum Report {
     },
 }
 
-/// Why a data plane suspects a pair.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum FailureHint {
-    /// TCP has sent the same again, with nothing received since.
-    Retransmission,
-    /// A flow with answers has had none for several times as long as usual.
-    Silence,
-    /// An ICMPv6 Destination Unreachable that quotes a packet of ours, other than Port Unreachable. At most one a
-    /// second.
-    Unreachable,
+named_enum! {
+    /// Why a data plane suspects a pair.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+    pub enum FailureHint {
+        /// TCP has sent the same again, with nothing received since.
+        Retransmission => "retransmission",
+        /// A flow with answers has had none for several times as long as usual.
+        Silence => "silence",
+        /// An ICMPv6 Destination Unreachable that quotes a packet of ours, other than Port Unreachable, which anybody on the way may have
+        /// made up. At most one a second.
+        Unreachable => "unreachable",
+    }
 }
 
 /// What the core tells a data plane.

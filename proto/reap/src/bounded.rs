@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use moorline_types::Instant;
 
-use crate::config::MAX_QUEUED;
+use crate::config::{ANSWERS_PER_SECOND, MAX_QUEUED};
 
 /// Counts the answers of a second. Answers are as many as the probes that ask for them and little
 /// larger; the cap is for a peer, or someone who knows our tag, who sends without end.
@@ -16,13 +16,13 @@ pub(crate) struct Answers {
 
 impl Answers {
     /// Whether one more may go out.
-    pub(crate) fn take(&mut self, limit: u32, now: Instant) -> bool {
+    pub(crate) fn take(&mut self, now: Instant) -> bool {
         let now = millis(now);
         if now.wrapping_sub(self.since) >= 1000 {
             *self = Self { since: now, count: 0 };
         }
         self.count = self.count.saturating_add(1);
-        u32::from(self.count) <= limit
+        u32::from(self.count) <= ANSWERS_PER_SECOND
     }
 }
 

@@ -1,6 +1,6 @@
-use core::fmt;
 use core::time::Duration;
-use moorline_types::{Instant, LocatorPair};
+pub use moorline_datapath::shim6::FailureHint;
+use moorline_types::{Instant, LocatorPair, named_enum};
 
 use crate::State;
 
@@ -68,99 +68,41 @@ pub enum Event {
     },
 }
 
-/// What makes the data plane suspect that the current pair does not work.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum FailureHint {
-    /// TCP has sent the same octets again and nothing has come in since.
-    Retransmission,
-    /// A flow with traffic both ways hears nothing for several times its usual gap.
-    Silence,
-    /// An ICMPv6 error, which anybody on the way may have made up.
-    Unreachable,
-}
-
-impl FailureHint {
-    /// The name in logs and JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Retransmission => "retransmission",
-            Self::Silence => "silence",
-            Self::Unreachable => "unreachable",
-        }
-    }
-}
-
-impl fmt::Display for FailureHint {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Why a state or the current pair changed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Cause {
-    /// Nothing came back for a Send Timeout.
-    SendTimeout,
-    /// Payload came in.
-    PayloadReceived,
-    /// A Shim6 control message came in.
-    ControlReceived,
-    /// A keepalive came in.
-    KeepaliveReceived,
-    /// The peer's probe said Exploring.
-    ProbeExploring,
-    /// The peer's probe said InboundOk.
-    ProbeInboundOk,
-    /// The peer's probe said Operational.
-    ProbeOperational,
-    /// An address of the current pair is none of ours, or none of the peer's, any more.
-    LocatorGone,
-    /// The peer says that its locator of the current pair is broken.
-    LocatorBroken,
-    /// The host knows that the current pair does not work: carrier, route, address state.
-    LocalFailure,
-    /// A suspicion was put to the test: the standby path answered and the current pair did not.
-    Suspicion,
-    /// The local address is deprecated, and the standby path has another one.
-    Deprecated,
-    /// The preferred pair has worked again for a while.
-    FailBack,
-    /// Someone on this host asked for the pair.
-    Switch,
-    /// A rule of this host prefers the pair.
-    Preferred,
-    /// The pair before was congested.
-    Congested,
-}
-
-impl Cause {
-    /// The name in logs and JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::SendTimeout => "send_timeout",
-            Self::PayloadReceived => "payload_received",
-            Self::ControlReceived => "control_received",
-            Self::KeepaliveReceived => "keepalive_received",
-            Self::ProbeExploring => "probe_exploring",
-            Self::ProbeInboundOk => "probe_inbound_ok",
-            Self::ProbeOperational => "probe_operational",
-            Self::LocatorGone => "locator_gone",
-            Self::LocatorBroken => "locator_broken",
-            Self::LocalFailure => "local_failure",
-            Self::Suspicion => "suspicion",
-            Self::Deprecated => "deprecated",
-            Self::FailBack => "fail_back",
-            Self::Switch => "switch",
-            Self::Preferred => "preferred",
-            Self::Congested => "congested",
-        }
-    }
-}
-
-impl fmt::Display for Cause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
+named_enum! {
+    /// Why a state or the current pair changed.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+    pub enum Cause {
+        /// Nothing came back for a Send Timeout.
+        SendTimeout => "send_timeout",
+        /// Payload came in.
+        PayloadReceived => "payload_received",
+        /// A Shim6 control message came in.
+        ControlReceived => "control_received",
+        /// A keepalive came in.
+        KeepaliveReceived => "keepalive_received",
+        /// The peer's probe said Exploring.
+        ProbeExploring => "probe_exploring",
+        /// The peer's probe said InboundOk.
+        ProbeInboundOk => "probe_inbound_ok",
+        /// The peer's probe said Operational.
+        ProbeOperational => "probe_operational",
+        /// An address of the current pair is none of ours, or none of the peer's, any more.
+        LocatorGone => "locator_gone",
+        /// The peer says that its locator of the current pair is broken.
+        LocatorBroken => "locator_broken",
+        /// The host knows that the current pair does not work: carrier, route, address state.
+        LocalFailure => "local_failure",
+        /// A suspicion was put to the test: the standby path answered and the current pair did not.
+        Suspicion => "suspicion",
+        /// The local address is deprecated, and the standby path has another one.
+        Deprecated => "deprecated",
+        /// The preferred pair has worked again for a while.
+        FailBack => "fail_back",
+        /// Someone on this host asked for the pair.
+        Switch => "switch",
+        /// A rule of this host prefers the pair.
+        Preferred => "preferred",
+        /// The pair before was congested.
+        Congested => "congested",
     }
 }

@@ -4,9 +4,9 @@ use alloc::collections::VecDeque;
 use moorline_types::{Instant, LocatorPair};
 
 use crate::bounded::{Answers, push};
-use crate::config::{Config, MAX_REPORTS};
+use crate::config::{Config, INITIAL_PROBES, MAX_PROBE_TIMEOUT, RECEIVED_REPORTS, SENT_REPORTS};
 use crate::event::Event;
-use crate::message::{Message, ProbeOut, Transmit};
+use crate::message::{Message, Probe, Transmit};
 use crate::order::{Order, Sets};
 use crate::random::Random;
 use crate::records::Records;
@@ -85,8 +85,8 @@ impl Exploration {
 
     /// The pace is fast again, once and then no more often than every Max Probe Timeout: a path that
     /// comes and goes must not defeat the backoff.
-    pub(crate) fn hasten(&mut self, config: &Config, now: Instant) {
-        if self.hastened.is_none_or(|at| now.since(at) >= config.max_probe_timeout) {
+    pub(crate) fn hasten(&mut self, now: Instant) {
+        if self.hastened.is_none_or(|at| now.since(at) >= MAX_PROBE_TIMEOUT) {
             self.hastened = Some(now);
             self.paced = 0;
         }
@@ -120,37 +120,25 @@ impl Exploration {
     }
 
     /// Sends a probe, and keeps its nonce.
-    pub(crate) fn send_probe(
-        &mut self,
-        config: &Config,
-        state: State,
-        pair: LocatorPair,
-        now: Instant,
-    ) {
-        let transmit = self.make_probe(config, state, pair, now);
+    pub(crate) fn send_probe(&mut self, state: State, pair: LocatorPair, now: Instant) {
+        let transmit = self.make_probe(state, pair, now);
         push(&mut self.transmits, transmit);
     }
 
     /// Makes a probe to be sent now, and keeps its nonce.
     //= rfc5534#6.1-1 rfc5534#5.2-9
-    pub(crate) fn make_probe(
-        &mut self,
-        config: &Config,
-        state: State,
-        pair: LocatorPair,
-        now: Instant,
-    ) -> Transmit {
+    pub(crate) fn make_probe(&mut self, state: State, pair: LocatorPair, now: Instant) -> Transmit {
         let mut nonce = self.random.nonce();
         while !self.records.is_nonce_free(nonce) {
             nonce = self.random.nonce();
         }
         self.records.note_sent(pair, nonce, state, now);
         self.probes = self.probes.saturating_add(1);
-        let probe = ProbeOut {
+        let probe = Probe {
             state,
-            sent: self.records.sent_reports(config.sent_reports.clamp(1, MAX_REPORTS)),
+            sent: self.records.sent_reports(SENT_REPORTS),
             //= rfc5534#5.2-5 rfc5534#5.2-6
-            received: self.records.received_reports(config.received_reports.clamp(1, MAX_REPORTS)),
+            received: self.records.received_reports(RECEIVED_REPORTS),
         };
         Transmit { pair, message: Message::Probe(probe) }
     }
@@ -164,10 +152,10 @@ impl Exploration {
             self.last_probe = now;
         }
         let timeout = config.probe_timeout(self.paced);
-        let is_initial = self.paced < config.initial_probes.max(1);
+        let is_initial = self.paced < INITIAL_PROBES;
         let wait = if is_initial { timeout } else { self.random.jitter(timeout) };
         self.deadlines.retransmission = Some(now + wait);
-        if timeout >= config.max_probe_timeout && !is_initial && !self.is_unreachable {
+        if timeout >= MAX_PROBE_TIMEOUT && !is_initial && !self.is_unreachable {
             self.is_unreachable = true;
             self.tell(Event::Unreachable { probes: self.probes });
         }
@@ -184,8 +172,8 @@ impl Exploration {
     }
 
     /// Whether one more probe may be answered now.
-    pub(crate) fn may_answer(&mut self, config: &Config, now: Instant) -> bool {
-        self.answers.take(config.answers_per_second, now)
+    pub(crate) fn may_answer(&mut self, now: Instant) -> bool {
+        self.answers.take(now)
     }
 
     pub(crate) fn tell(&mut self, event: Event) {

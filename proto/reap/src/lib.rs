@@ -136,7 +136,7 @@ pub use machine::{
     CHECK, CHECK_CURRENT, Known, Machine, NotCandidate, PATH_INTERVAL, PATH_MISSES, SWITCH_PROBES,
     Standby,
 };
-pub use message::{Message, ProbeIn, ProbeOut, Report, Transmit};
+pub use message::{Message, Probe, Report, Transmit};
 pub use order::Rank;
 pub use profile::{FAIL_BACK, Profile, STANDBY_INTERVAL};
 pub use state::State;

@@ -5,7 +5,7 @@ use alloc::sync::Arc;
 use core::time::Duration;
 use moorline_types::{DropReason, Instant, Locator, LocatorPair, Locators};
 
-use crate::config::{Config, MAX_EXPLORING_KEEPALIVES, MAX_LOCATORS};
+use crate::config::{Config, MAX_EXPLORING_KEEPALIVES, MAX_LOCATORS, keepalive_interval};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
 use crate::message::{Message, Transmit};
@@ -213,24 +213,13 @@ impl Machine {
         }
     }
 
-    /// The locators of either side, all of them: ours that work, the peer's that are verified.
+    /// The locators of either side, all of them: ours that work, the peer's that are verified, and what the peer says of its own, in
+    /// their order; empty: nothing.
     ///
-    /// If the current pair is not among them any more, exploration begins at once. If new ones turn
-    /// up during an exploration, they are tried first. Only the first [`MAX_LOCATORS`] of a side count.
+    /// If the current pair is not among them any more, or the peer says that its locator is broken (RFC 5533 s10.4), exploration begins
+    /// at once. If new ones turn up during an exploration, they are tried first. Only the first [`MAX_LOCATORS`] of a side count.
     //= rfc5534#3.1-1 rfc5534#4.1-1
     pub fn handle_candidates(
-        &mut self,
-        local: impl Into<Locators>,
-        peer: impl Into<Locators>,
-        now: Instant,
-    ) {
-        self.handle_ranked_candidates(local, peer, &[], now);
-    }
-
-    /// [`handle_candidates`](Self::handle_candidates) with what the peer says of its locators, in their
-    /// order; empty: nothing. If it says that the one in use is broken, exploration begins (RFC 5533
-    /// s10.4).
-    pub fn handle_ranked_candidates(
         &mut self,
         local: impl Into<Locators>,
         peer: impl Into<Locators>,
@@ -390,7 +379,7 @@ impl Machine {
         };
         Some(Timers {
             send: self.send_period(self.state) - self.send_lead(),
-            keepalive_interval: self.config.keepalive_interval(self.keepalive_timeout()),
+            keepalive_interval: keepalive_interval(self.keepalive_timeout()),
             keepalive_timeout,
         })
     }

@@ -1,49 +1,18 @@
 use alloc::vec::Vec;
-use moorline_types::{Locator, LocatorPair};
+use moorline_types::LocatorPair;
+pub use moorline_wire::ProbeReport as Report;
 
 use crate::State;
 
-/// What a probe says of a probe, sent or received (RFC 5534 s5.2).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Report {
-    /// Probe Source: whoever sent that probe.
-    pub source: Locator,
-    /// Probe Destination.
-    pub destination: Locator,
-    /// Probe Nonce.
-    pub nonce: u32,
-    /// Probe Data: copied back unchanged.
-    pub data: u32,
-}
-
-/// A probe to send.
+/// A probe, without what is for its way: context tag and checksum (RFC 5534 s5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ProbeOut {
+pub struct Probe {
     /// Sta.
     pub state: State,
-    /// Sent probes: this one first, then earlier ones the peer has not reported, newest first.
+    /// Sent probes: this one first, then earlier ones that have not been reported, newest first.
     pub sent: Vec<Report>,
-    /// The peer's probes that came in since we last began to explore, newest first.
+    /// Probes of the other end that came in since its sender last began to explore, newest first.
     pub received: Vec<Report>,
-}
-
-/// A probe that came in, its context tag and checksum already found right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ProbeIn<'a> {
-    /// Sta.
-    pub state: State,
-    /// Sent probes, the first of which is this one.
-    pub sent: &'a [Report],
-    /// Our probes that the peer has received.
-    pub received: &'a [Report],
-}
-
-impl ProbeOut {
-    /// The same probe as its receiver sees it.
-    #[must_use]
-    pub fn as_received(&self) -> ProbeIn<'_> {
-        ProbeIn { state: self.state, sent: &self.sent, received: &self.received }
-    }
 }
 
 /// A REAP message.
@@ -52,7 +21,7 @@ pub enum Message {
     /// Keepalive (RFC 5534 s5.1).
     Keepalive,
     /// Probe (RFC 5534 s5.2).
-    Probe(ProbeOut),
+    Probe(Probe),
 }
 
 /// A message and the addresses to send it from and to.

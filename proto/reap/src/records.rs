@@ -2,10 +2,9 @@
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
-use crate::config::MAX_RECORDS;
+use crate::config::{MAX_RECORDS, REPORT_LIFETIME};
 use crate::message::Report;
 use crate::state::State;
 
@@ -71,23 +70,18 @@ impl Records {
         self.received.iter().any(|r| r.report == *report)
     }
 
-    /// Marks the probe of ours that `report` is about, if it is one and not older than `lifetime`.
     /// Nonces of the probes that have left, and when.
     pub(crate) fn sent(&self) -> impl Iterator<Item = (u32, Instant)> + '_ {
         self.sent.iter().map(|sent| (sent.nonce, sent.at))
     }
 
-    pub(crate) fn confirm(
-        &mut self,
-        report: &Report,
-        lifetime: Duration,
-        now: Instant,
-    ) -> Option<Sent> {
+    /// Marks the probe of ours that `report` is about, if it is one and not older than [`REPORT_LIFETIME`].
+    pub(crate) fn confirm(&mut self, report: &Report, now: Instant) -> Option<Sent> {
         let sent = self.sent.iter_mut().find(|s| {
             s.nonce == report.nonce
-                && s.pair.local == report.source
-                && s.pair.peer == report.destination
-                && now.since(s.at) <= lifetime
+                && s.pair.local == report.src
+                && s.pair.peer == report.dst
+                && now.since(s.at) <= REPORT_LIFETIME
         })?;
         sent.is_reported = true;
         Some(*sent)
@@ -122,6 +116,6 @@ impl Records {
 
 impl Sent {
     fn report(&self) -> Report {
-        Report { source: self.pair.local, destination: self.pair.peer, nonce: self.nonce, data: 0 }
+        Report { src: self.pair.local, dst: self.pair.peer, nonce: self.nonce, data: 0 }
     }
 }

@@ -1,49 +1,5 @@
 /// What a host knows of a context's paths (RFC 5534 s6); the Sta field of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum State {
-    /// Both sides have no problem communicating, as far as we know.
-    Operational,
-    /// Nothing was heard from the peer for a Send Timeout, though something was due.
-    Exploring,
-    /// The peer is heard; whether it hears us is not known.
-    InboundOk,
-}
-
-impl State {
-    /// All states, in the order of the RFC's tables.
-    pub const ALL: [Self; 3] = [Self::Operational, Self::Exploring, Self::InboundOk];
-
-    /// The value of the Sta field (RFC 5534 s5.2).
-    #[must_use]
-    pub const fn number(self) -> u8 {
-        match self {
-            Self::Operational => 0,
-            Self::Exploring => 1,
-            Self::InboundOk => 2,
-        }
-    }
-
-    /// The state with this value of the Sta field; 3 is illegal.
-    #[must_use]
-    pub const fn from_number(number: u8) -> Option<Self> {
-        match number {
-            0 => Some(Self::Operational),
-            1 => Some(Self::Exploring),
-            2 => Some(Self::InboundOk),
-            _ => None,
-        }
-    }
-
-    /// The name in logs and JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Operational => "operational",
-            Self::Exploring => "exploring",
-            Self::InboundOk => "inbound_ok",
-        }
-    }
-}
+pub use moorline_wire::ProbeState as State;
 
 /// What makes the machine move: one for each table of RFC 5534 s6.1 to 6.9, and one of our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@
 //!
 //! Payload's own Send and Keepalive Timers run in the data plane, see [`Timers`].
 
-use core::time::Duration;
+pub use moorline_datapath::shim6::ReapTimers as Timers;
 use moorline_types::Instant;
 
 /// Timers of a machine.
@@ -36,17 +36,6 @@ pub enum Timer {
     Paths,
     /// Records of an exploration are of no use any more.
     Forget,
-}
-
-/// Durations of the timers that the data plane runs for payload.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Timers {
-    /// Send Timeout, less the time for a last trial.
-    pub send: Duration,
-    /// Time between keepalives.
-    pub keepalive_interval: Duration,
-    /// How long keepalives go on after payload received; zero: none are due.
-    pub keepalive_timeout: Duration,
 }
 
 /// When the timers of a machine run out.

@@ -3,7 +3,7 @@ use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{MessageType, Options, Packet, WireError};
 use alloc::vec::Vec;
-use moorline_types::{ContextTag, Locator};
+use moorline_types::{ContextTag, Locator, named_enum};
 
 /// Probe message (RFC 5534 s5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -20,16 +20,18 @@ pub struct Probe {
     pub options: Options,
 }
 
-/// State of a REAP machine as its peer sees it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(u8)]
-pub enum ProbeState {
-    /// No problem either way.
-    Operational = 0,
-    /// Hears nothing from the peer.
-    Exploring = 1,
-    /// Hears the peer, but does not know that the peer hears it.
-    InboundOk = 2,
+named_enum! {
+    /// State of a REAP machine (RFC 5534 s6), and as its peer sees it: the Sta field.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    #[repr(u8)]
+    pub enum ProbeState {
+        /// No problem either way, as far as is known.
+        Operational = 0 => "operational",
+        /// Hears nothing from the peer, though something was due.
+        Exploring = 1 => "exploring",
+        /// Hears the peer, but does not know that the peer hears it.
+        InboundOk = 2 => "inbound_ok",
+    }
 }
 
 /// One probe, sent or received.

@@ -117,8 +117,8 @@ fn payload_between_the_ulids_does_not_answer_for_a_peer_that_has_lost_the_contex
 #[test]
 fn what_was_sent_before_does_not_answer_for_a_peer_that_is_gone() {
     let report = |pair: LocatorPair, nonce| moorline_reap::Report {
-        source: pair.local,
-        destination: pair.peer,
+        src: pair.local,
+        dst: pair.peer,
         nonce,
         data: 0,
     };
@@ -127,7 +127,7 @@ fn what_was_sent_before_does_not_answer_for_a_peer_that_is_gone() {
         let before = pair.entries[0][0].clone();
         let way = LocatorPair::new(before.locators.peer, before.locators.local);
         let message = match is_probe {
-            true => moorline_reap::Message::Probe(moorline_reap::ProbeOut {
+            true => moorline_reap::Message::Probe(moorline_reap::Probe {
                 state: moorline_reap::State::Exploring,
                 sent: [report(way, 7)].into(),
                 received: [report(before.locators, 8)].into(),

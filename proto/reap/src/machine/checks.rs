@@ -12,7 +12,7 @@ use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::Machine;
 use crate::event::Event;
-use crate::message::{Message, ProbeIn, ProbeOut, Report, Transmit};
+use crate::message::{Message, Probe, Report, Transmit};
 use crate::monitor::{Check, Flight, PathMonitor, Round};
 use crate::random::Random;
 use crate::state::State;
@@ -30,11 +30,10 @@ impl Machine {
         check: Report,
         now: Instant,
     ) -> Result<(), DropReason> {
-        if check.source != pair.peer || check.destination != pair.local {
+        if check.src != pair.peer || check.dst != pair.local {
             return Err(DropReason::WrongLocators);
         }
-        let limit = self.config.answers_per_second;
-        if !self.monitor_mut().answers.take(limit, now) {
+        if !self.monitor_mut().answers.take(now) {
             return Err(DropReason::RateLimited);
         }
         self.monitor_mut().knows_checks = true;
@@ -54,19 +53,19 @@ impl Machine {
     fn queue_answer(&mut self, via: LocatorPair, check: Report, data: u32) {
         let flight = self.flight();
         let nonce = flight.random.nonce();
-        let own = Report { source: via.local, destination: via.peer, nonce, data };
-        let probe = ProbeOut { state: State::Operational, sent: vec![own], received: vec![check] };
+        let own = Report { src: via.local, dst: via.peer, nonce, data };
+        let probe = Probe { state: State::Operational, sent: vec![own], received: vec![check] };
         flight.queue_answer(Transmit { pair: via, message: Message::Probe(probe) });
     }
 
     /// Whether this probe asks for an answer to a check.
-    pub(super) fn is_check(&self, probe: &ProbeIn<'_>) -> bool {
+    pub(super) fn is_check(&self, probe: &Probe) -> bool {
         self.state == State::Operational
             && [CHECK, CHECK_CURRENT].iter().any(|data| self.is_worded_as_check(probe, *data))
     }
 
     /// Whether this probe is a check with this Probe Data, whatever state this host is in.
-    pub(super) fn is_worded_as_check(&self, probe: &ProbeIn<'_>, data: u32) -> bool {
+    pub(super) fn is_worded_as_check(&self, probe: &Probe, data: u32) -> bool {
         self.config.profile.answers_checks
             && probe.state == State::Operational
             && probe.received.is_empty()
@@ -74,15 +73,15 @@ impl Machine {
     }
 
     /// The newest check of ours that is reported here. One by the way back may not be the only answer.
-    pub(super) fn confirm_check(&mut self, probe: &ProbeIn<'_>, now: Instant) -> Option<Check> {
+    pub(super) fn confirm_check(&mut self, probe: &Probe, now: Instant) -> Option<Check> {
         let flight = self.monitor.as_mut()?.flight.as_mut()?;
         if is_way_back(probe) {
             let report = probe.received.first()?;
-            return flight.find(LocatorPair::new(report.source, report.destination), report, now);
+            return flight.find(LocatorPair::new(report.src, report.dst), report, now);
         }
         let confirmed = probe.received.iter().filter(|report| is_of_check(report.data));
         let confirmed = confirmed.filter_map(|report| {
-            let pair = LocatorPair::new(report.source, report.destination);
+            let pair = LocatorPair::new(report.src, report.dst);
             flight.confirm(pair, report, now)
         });
         let confirmed: Vec<_> = confirmed.collect();
@@ -93,7 +92,7 @@ impl Machine {
     ///
     /// A report in a probe of an exploration proves the pair and no more: that probe left when its own timer ran out, and
     /// peers that know no checks send such reports too.
-    pub(super) fn on_check_answered(&mut self, check: Check, probe: &ProbeIn<'_>, now: Instant) {
+    pub(super) fn on_check_answered(&mut self, check: Check, probe: &Probe, now: Instant) {
         if is_way_back(probe) {
             return self.on_way_back(check);
         }
@@ -141,8 +140,8 @@ impl Machine {
         let data = if pair == self.current() { CHECK_CURRENT } else { CHECK };
         let flight = self.flight();
         let nonce = flight.note_check(pair, data, now);
-        let own = Report { source: pair.local, destination: pair.peer, nonce, data };
-        let probe = ProbeOut { state: State::Operational, sent: vec![own], received: Vec::new() };
+        let own = Report { src: pair.local, dst: pair.peer, nonce, data };
+        let probe = Probe { state: State::Operational, sent: vec![own], received: Vec::new() };
         flight.queue_check(Transmit { pair, message: Message::Probe(probe) });
     }
 
@@ -202,13 +201,13 @@ impl Machine {
 }
 
 /// Whether the peer's payload takes another pair than this answer to a check of our current one.
-pub(super) fn is_way_back(probe: &ProbeIn<'_>) -> bool {
+pub(super) fn is_way_back(probe: &Probe) -> bool {
     !probe.received.is_empty() && probe.sent.first().is_some_and(|report| report.data == CHECK)
 }
 
 /// Whether this probe has the form of an answer to a check: an RFC peer reports probes of an exploration beside it, if it reports
 /// a check at all.
-pub(super) fn is_answer(probe: &ProbeIn<'_>) -> bool {
+pub(super) fn is_answer(probe: &Probe) -> bool {
     probe.state == State::Operational && probe.received.len() == 1
 }
 

@@ -6,7 +6,7 @@ use super::checks::{is_answer, is_of_check, is_way_back};
 use super::{CHECK, Machine};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
-use crate::message::{ProbeIn, Report};
+use crate::message::{Probe, Report};
 use crate::monitor::Check;
 use crate::state::{Input, State};
 
@@ -36,7 +36,7 @@ impl Machine {
     pub fn handle_probe(
         &mut self,
         pair: LocatorPair,
-        probe: &ProbeIn<'_>,
+        probe: &Probe,
         now: Instant,
     ) -> Result<(), DropReason> {
         if let Some(report) = probe.sent.first().filter(|_| self.is_check(probe)) {
@@ -183,8 +183,7 @@ impl Machine {
     /// A check of another pair than the peer's payload takes: the peer does not know that its payload is lost, and learns of it by a
     /// Probe Exploring only. InboundOk would say that the payload arrives (RFC 5534 s6.8).
     fn explore_by(&mut self, pair: LocatorPair, now: Instant) {
-        let config = alloc::sync::Arc::clone(&self.config);
-        if self.is_candidate(pair) && self.explore().may_answer(&config, now) {
+        if self.is_candidate(pair) && self.explore().may_answer(now) {
             self.probe(Some(pair), now);
         }
     }
@@ -207,19 +206,18 @@ impl Machine {
     fn check(
         &mut self,
         pair: LocatorPair,
-        probe: &ProbeIn<'_>,
+        probe: &Probe,
         now: Instant,
     ) -> Result<Report, DropReason> {
         let report = probe.sent.first().ok_or(DropReason::BadFormat)?;
-        if report.source != pair.peer || report.destination != pair.local {
+        if report.src != pair.peer || report.dst != pair.local {
             return Err(DropReason::WrongLocators);
         }
-        let config = alloc::sync::Arc::clone(&self.config);
         let Some(exploration) = self.exploration.as_mut() else { return Ok(*report) };
         if exploration.records.is_known(report) {
             return Err(DropReason::Replayed);
         }
-        if probe.state != State::Operational && !exploration.may_answer(&config, now) {
+        if probe.state != State::Operational && !exploration.may_answer(now) {
             return Err(DropReason::RateLimited);
         }
         Ok(*report)
@@ -236,16 +234,15 @@ impl Machine {
     ///
     /// Of several the probe that left last counts, not the one listed first. In Operational the
     /// current pair stays if it is proven: the peer merely has not had our answer yet.
-    fn judge(&mut self, probe: &ProbeIn<'_>, now: Instant) -> Verdict {
+    fn judge(&mut self, probe: &Probe, now: Instant) -> Verdict {
         if probe.received.is_empty() {
             return Verdict::Silent;
         }
-        let lifetime = self.config.report_lifetime;
         let mut verdict = Verdict::Unknown;
         let mut newest = None;
-        for report in probe.received {
+        for report in &probe.received {
             let records = self.exploration.as_mut().map(|e| &mut e.records);
-            let Some(sent) = records.and_then(|r| r.confirm(report, lifetime, now)) else {
+            let Some(sent) = records.and_then(|r| r.confirm(report, now)) else {
                 continue;
             };
             let after = now.since(sent.at);

@@ -92,9 +92,7 @@ impl Machine {
         let (exploration, sets) = self.explore_with_sets();
         let transmit = match state {
             // Said of this pair: the peer is to answer by it.
-            State::Operational => {
-                Some(exploration.make_probe(&config, State::Exploring, pair, now))
-            }
+            State::Operational => Some(exploration.make_probe(State::Exploring, pair, now)),
             State::Exploring | State::InboundOk => {
                 exploration.prefer(sets, pair);
                 exploration.probe_soon(&config, now);

@@ -3,7 +3,7 @@ use core::time::Duration;
 
 use super::*;
 use crate::config::*;
-use crate::message::{ProbeIn, ProbeOut, Report};
+use crate::message::{Probe, Report};
 use moorline_types::DropReason;
 use moorline_types::Locator;
 
@@ -51,14 +51,21 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
+impl Machine {
+    fn set_candidates(
+        &mut self,
+        local: impl Into<Locators>,
+        peer: impl Into<Locators>,
+        now: Instant,
+    ) {
+        self.handle_candidates(local, peer, &[], now);
+    }
+}
+
 /// Host A with two ISPs, whose peer B has two as well, on the first of both.
 fn machine() -> Machine {
     let mut machine = Machine::new(Config::default(), ab(1, 1), [1; 16], at(0));
-    machine.handle_candidates(
-        &[locator(A, 1), locator(A, 2)],
-        &[locator(B, 1), locator(B, 2)],
-        at(0),
-    );
+    machine.set_candidates(&[locator(A, 1), locator(A, 2)], &[locator(B, 1), locator(B, 2)], at(0));
     machine
 }
 
@@ -86,8 +93,12 @@ fn deliver(
     received: &[Report],
     now: Instant,
 ) -> Result<(), DropReason> {
-    let own = Report { source: sent_by.local, destination: sent_by.peer, nonce, data: 0 };
-    machine.handle_probe(turn(sent_by), &ProbeIn { state, sent: &[own], received }, now)
+    let own = Report { src: sent_by.local, dst: sent_by.peer, nonce, data: 0 };
+    machine.handle_probe(
+        turn(sent_by),
+        &Probe { state, sent: [own].into(), received: received.into() },
+        now,
+    )
 }
 
 fn drain(machine: &mut Machine) -> (Vec<Transmit>, Vec<Event>) {
@@ -97,7 +108,7 @@ fn drain(machine: &mut Machine) -> (Vec<Transmit>, Vec<Event>) {
 }
 
 /// The only message that waits, a probe.
-fn only_probe(machine: &mut Machine) -> (LocatorPair, ProbeOut) {
+fn only_probe(machine: &mut Machine) -> (LocatorPair, Probe) {
     let (mut transmits, _) = drain(machine);
     assert_eq!(transmits.len(), 1, "{transmits:?}");
     match transmits.remove(0) {

@@ -6,6 +6,7 @@ use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use super::{Extra, Machine};
+use crate::config::{LINGER, keepalive_interval};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
 use crate::order::{self, Rank, Sets};
@@ -46,7 +47,7 @@ impl Machine {
     }
 
     pub(super) fn on_keepalive_interval(&mut self, now: Instant) {
-        let interval = self.config.keepalive_interval(self.keepalive_timeout());
+        let interval = keepalive_interval(self.keepalive_timeout());
         let deadlines = &mut self.explore().deadlines;
         let next = now + interval;
         deadlines.keepalive = Some(next).filter(|&at| deadlines.keepalive_end >= Some(at));
@@ -57,12 +58,11 @@ impl Machine {
     }
 
     pub(super) fn on_forget(&mut self, now: Instant) {
-        let linger = self.config.linger;
         let exploration = self.explore();
         if exploration.is_drained() {
             self.exploration = None;
         } else {
-            exploration.deadlines.forget = Some(now + linger);
+            exploration.deadlines.forget = Some(now + LINGER);
         }
     }
 
@@ -116,7 +116,6 @@ impl Machine {
 
     pub(super) fn on_entry(&mut self, from: State, cause: Cause, now: Instant) {
         let to = self.state;
-        let config = Arc::clone(&self.config);
         let exploration = self.explore();
         exploration.tell(Event::StateChanged { from, to, cause });
         match to {
@@ -127,7 +126,7 @@ impl Machine {
                 exploration.records.retire_received();
                 exploration.watch_since = now;
             }
-            State::InboundOk if from == State::Exploring => exploration.hasten(&config, now),
+            State::InboundOk if from == State::Exploring => exploration.hasten(now),
             State::InboundOk => {}
         }
     }
@@ -147,7 +146,7 @@ impl Machine {
             return;
         }
         let send = now + self.send_period(cell.next);
-        let interval = now + self.config.keepalive_interval(self.keepalive_timeout());
+        let interval = now + keepalive_interval(self.keepalive_timeout());
         let end = now + self.keepalive_timeout();
         let exploration = self.explore();
         let deadlines = &mut exploration.deadlines;
@@ -187,7 +186,7 @@ impl Machine {
             (_, None) => exploration.next_pair(&config, sets, now),
         };
         if let Some(pair) = pair {
-            exploration.send_probe(&config, state, pair, now);
+            exploration.send_probe(state, pair, now);
         }
         pair.is_some()
     }
@@ -223,7 +222,7 @@ impl Machine {
 
     /// Records are kept for a while after the last transition to Operational.
     pub(super) fn refresh_forget(&mut self, now: Instant) {
-        let forget = now + self.config.linger;
+        let forget = now + LINGER;
         if let Some(exploration) = &mut self.exploration {
             let deadline = &mut exploration.deadlines.forget;
             let is_over = self.state == State::Operational;

@@ -110,11 +110,11 @@ fn an_uplink_that_is_back_is_asked_in_a_tenth_of_a_round() {
     net.run_for(ms(30_000));
     let [ours, theirs] = [A, B].map(|end| [1, 2].map(|number| locator(end, number)));
     let now = net.now;
-    net.hosts[0].machine.handle_candidates(&ours[..1], &theirs, now);
+    net.hosts[0].machine.set_candidates(&ours[..1], &theirs, now);
     net.run_for(ms(30_000));
     assert_eq!(net.hosts[0].machine.fresh_standby(net.now), Some(ab(1, 2)));
     let now = net.now;
-    net.hosts[0].machine.handle_candidates(&ours, &theirs, now);
+    net.hosts[0].machine.set_candidates(&ours, &theirs, now);
     net.run_for(ms(7_000));
     assert_eq!(net.hosts[0].machine.fresh_standby(net.now), Some(ab(2, 2)));
 }
@@ -126,14 +126,14 @@ fn both_the_preferred_pair_and_a_better_standby_path_are_asked_when_an_uplink_is
     net.run_for(ms(30_000));
     let [ours, theirs] = [A, B].map(|end| [1, 2].map(|number| locator(end, number)));
     let now = net.now;
-    net.hosts[0].machine.handle_candidates(&ours[1..], &theirs, now);
+    net.hosts[0].machine.set_candidates(&ours[1..], &theirs, now);
     net.run_for(ms(30_000));
     let current = net.hosts[0].machine.current_pair();
     assert_eq!((current.local, net.hosts[0].machine.current_pair() == ab(1, 1)), (ours[1], false));
     let shares = |pair: LocatorPair| pair.local == current.local;
     assert!(net.hosts[0].machine.fresh_standby(net.now).is_some_and(shares), "one uplink");
     let now = net.now;
-    net.hosts[0].machine.handle_candidates(&ours, &theirs, now);
+    net.hosts[0].machine.set_candidates(&ours, &theirs, now);
     net.run_for(ms(7_000));
     assert_eq!(net.hosts[0].machine.current_pair(), current, "it is too early to go back");
     let standby = net.hosts[0].machine.fresh_standby(net.now).expect("one that answers");
@@ -207,11 +207,7 @@ fn a_local_event_moves_at_once_and_the_peer_as_soon_as_it_hears_of_it() {
     net.run_for(ms(5_000));
     net.route = only(&[(2, 1), (2, 2)]);
     let event = net.now;
-    net.hosts[0].machine.handle_candidates(
-        &[locator(A, 2)],
-        &[locator(B, 1), locator(B, 2)],
-        event,
-    );
+    net.hosts[0].machine.set_candidates(&[locator(A, 2)], &[locator(B, 1), locator(B, 2)], event);
     assert_eq!(net.hosts[0].machine.current_pair(), ab(2, 2), "no probe has answered yet");
     net.flush(0);
     assert_eq!(causes(&net, 0), [Cause::LocatorGone]);
@@ -230,7 +226,7 @@ fn a_lost_router_moves_to_a_standby_path_with_another_local_address_only() {
     assert_eq!(net.hosts[0].machine.current_pair(), ab(2, 2));
     // One local address: the standby path shares it.
     let mut alone = Machine::new(config(), ab(1, 1), [1; 16], at(0));
-    alone.handle_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 2)], at(0));
+    alone.set_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 2)], at(0));
     let verified = Known::Verified { at: at(1), rtt: ms(5) };
     alone.handle_payload(at(1), at(1));
     assert_eq!(alone.question(), Some(ab(1, 2)));
@@ -269,7 +265,7 @@ fn a_stale_standby_path_is_probed_before_it_is_used() {
     net.hosts.iter_mut().for_each(|host| host.payload = None);
     net.run_for(ms(200_000));
     let now = net.now;
-    net.hosts[0].machine.handle_candidates(&[locator(A, 2)], &[locator(B, 1), locator(B, 2)], now);
+    net.hosts[0].machine.set_candidates(&[locator(A, 2)], &[locator(B, 1), locator(B, 2)], now);
     assert_eq!(net.hosts[0].machine.current_pair(), ab(1, 1));
     assert_eq!(net.hosts[0].machine.state(), State::Exploring);
 }
@@ -598,11 +594,7 @@ fn traffic_does_not_go_back_gently_in_a_trial() {
 #[test]
 fn what_others_know_counts_for_one_interval_of_this_context() {
     let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
-    machine.handle_candidates(
-        &[locator(A, 1), locator(A, 2)],
-        &[locator(B, 1), locator(B, 2)],
-        at(0),
-    );
+    machine.set_candidates(&[locator(A, 1), locator(A, 2)], &[locator(B, 1), locator(B, 2)], at(0));
     machine.handle_preferred(Some(ab(1, 2)), at(0));
     let interval = machine.round_interval();
     assert_eq!(interval, Duration::from_secs(10), "away from home");
@@ -670,16 +662,11 @@ fn the_rfcs_machine_suspects_nothing_and_keeps_no_standby() {
 #[test]
 fn checks_are_answered_with_their_own_words_within_a_limit() {
     let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
-    machine.handle_candidates(
-        &[locator(A, 1), locator(A, 2)],
-        &[locator(B, 1), locator(B, 2)],
-        at(0),
-    );
-    let check =
-        |nonce| Report { source: locator(B, 2), destination: locator(A, 2), nonce, data: CHECK };
+    machine.set_candidates(&[locator(A, 1), locator(A, 2)], &[locator(B, 1), locator(B, 2)], at(0));
+    let check = |nonce| Report { src: locator(B, 2), dst: locator(A, 2), nonce, data: CHECK };
     let mut deliver = |nonce, pair| {
         let sent = [check(nonce)];
-        let probe = ProbeIn { state: State::Operational, sent: &sent, received: &[] };
+        let probe = Probe { state: State::Operational, sent: sent.into(), received: Vec::new() };
         machine.handle_probe(pair, &probe, at(1)).map(|()| only_probe(&mut machine))
     };
     let (pair, answer) = deliver(7, ab(2, 2)).expect("answered");
@@ -694,26 +681,23 @@ fn checks_are_answered_with_their_own_words_within_a_limit() {
 #[test]
 fn answers_to_checks_that_were_not_sent_prove_nothing() {
     let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
-    machine.handle_candidates(
-        &[locator(A, 1), locator(A, 2)],
-        &[locator(B, 1), locator(B, 2)],
-        at(0),
-    );
+    machine.set_candidates(&[locator(A, 1), locator(A, 2)], &[locator(B, 1), locator(B, 2)], at(0));
     machine.handle_payload(at(1), at(1));
     machine.handle_known(Known::Nothing, at(1));
     let sent: Vec<_> = drain(&mut machine).0;
     let Message::Probe(check) = &sent[0].message else { panic!("{sent:?}") };
     let right = check.sent[0];
-    let own = Report { source: locator(B, 2), destination: locator(A, 2), nonce: 5, data: 0 };
+    let own = Report { src: locator(B, 2), dst: locator(A, 2), nonce: 5, data: 0 };
     let mut answer = |report: Report, now| {
         let (sent, received) = ([own], [report]);
-        let probe = ProbeIn { state: State::Operational, sent: &sent, received: &received };
+        let probe =
+            Probe { state: State::Operational, sent: sent.into(), received: received.into() };
         let outcome = machine.handle_probe(ab(2, 2), &probe, now);
         (outcome, machine.fresh_standby(now), machine.current_pair())
     };
     let made_up = Report { nonce: right.nonce ^ 1, ..right };
     assert_eq!(answer(made_up, at(2)), (Err(DropReason::BadNonce), None, ab(1, 1)));
-    let other_pair = Report { source: locator(A, 1), ..right };
+    let other_pair = Report { src: locator(A, 1), ..right };
     assert_eq!(answer(other_pair, at(2)), (Err(DropReason::BadNonce), None, ab(1, 1)));
     assert_eq!(answer(right, at(3)), (Ok(()), Some(ab(2, 2)), ab(1, 1)), "proven, not moved to");
     assert_eq!(answer(right, at(4)).0, Err(DropReason::BadNonce), "once");
@@ -722,11 +706,7 @@ fn answers_to_checks_that_were_not_sent_prove_nothing() {
 #[test]
 fn a_report_of_a_check_in_an_exploration_is_no_answer_to_checks() {
     let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
-    machine.handle_candidates(
-        &[locator(A, 1), locator(A, 2)],
-        &[locator(B, 1), locator(B, 2)],
-        at(0),
-    );
+    machine.set_candidates(&[locator(A, 1), locator(A, 2)], &[locator(B, 1), locator(B, 2)], at(0));
     machine.handle_payload(at(1), at(1));
     machine.handle_known(Known::Nothing, at(1));
     let checks = drain(&mut machine).0;
@@ -753,9 +733,9 @@ fn a_late_report_of_a_check_in_a_probe_inbound_ok_ends_the_exploration() {
     }
     machine.handle_local_failure(now);
     assert_eq!(machine.state(), State::Exploring);
-    let own = Report { source: locator(B, 2), destination: locator(A, 2), nonce: 7, data: 0 };
+    let own = Report { src: locator(B, 2), dst: locator(A, 2), nonce: 7, data: 0 };
     let received = [check.expect("a check of the standby path")];
-    let probe = ProbeIn { state: State::InboundOk, sent: &[own], received: &received };
+    let probe = Probe { state: State::InboundOk, sent: [own].into(), received: received.into() };
     machine.handle_probe(ab(2, 2), &probe, now + ms(10)).expect("taken");
     assert_eq!((machine.state(), machine.current_pair()), (State::Operational, ab(2, 2)));
 }
@@ -770,8 +750,8 @@ fn a_check_of_another_pair_does_not_keep_an_exploration_from_the_peer() {
     machine.handle_local_failure(now);
     assert_eq!(machine.state(), State::Exploring);
     drain(machine);
-    let own = Report { source: locator(B, 2), destination: locator(A, 2), nonce: 7, data: CHECK };
-    let check = ProbeIn { state: State::Operational, sent: &[own], received: &[] };
+    let own = Report { src: locator(B, 2), dst: locator(A, 2), nonce: 7, data: CHECK };
+    let check = Probe { state: State::Operational, sent: [own].into(), received: Vec::new() };
     machine.handle_probe(ab(2, 2), &check, now + ms(10)).expect("taken");
     assert_eq!(machine.state(), State::Exploring);
     let (transmits, _) = drain(machine);

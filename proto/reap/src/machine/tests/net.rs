@@ -58,7 +58,7 @@ impl Net {
         let host = |pair, index: u8| {
             let mut machine = Machine::new(config.clone(), pair, [seed ^ (index << 7); 16], at(0));
             let (own, other) = (usize::from(index), usize::from(1 - index));
-            machine.handle_candidates(&sets[own], &sets[other], at(0));
+            machine.set_candidates(&sets[own], &sets[other], at(0));
             Host {
                 machine,
                 plane: Plane::default(),
@@ -228,7 +228,7 @@ impl Host {
                 Err(reason) => self.drops.push(reason),
             },
             Packet::Reap(Message::Probe(probe)) => {
-                match self.machine.handle_probe(pair, &probe.as_received(), now) {
+                match self.machine.handle_probe(pair, probe, now) {
                     Ok(()) if self.machine.heard() == now => self.plane.first_sent = None,
                     Ok(()) => {}
                     Err(reason) => self.drops.push(reason),

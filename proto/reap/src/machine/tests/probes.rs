@@ -23,10 +23,10 @@ fn fabricated_reports_do_not_move_the_context() {
     let (mut machine, real) = exploring();
     let forged = [
         Report { nonce: real.nonce ^ 1, ..real },
-        Report { source: locator(A, 1), ..real },
-        Report { destination: locator(B, 1), ..real },
-        Report { destination: locator(0xbad, 1), ..real },
-        Report { source: real.destination, destination: real.source, ..real },
+        Report { src: locator(A, 1), ..real },
+        Report { dst: locator(B, 1), ..real },
+        Report { dst: locator(0xbad, 1), ..real },
+        Report { src: real.dst, dst: real.src, ..real },
     ];
     for state in [State::InboundOk, State::Operational] {
         for (nonce, report) in (10..).zip(forged) {
@@ -46,7 +46,7 @@ fn fabricated_reports_do_not_move_the_context() {
 #[test]
 fn a_true_report_among_forged_ones_counts_alone() {
     let (mut machine, real) = exploring();
-    let forged = Report { destination: locator(B, 1), ..real };
+    let forged = Report { dst: locator(B, 1), ..real };
     deliver(&mut machine, ba(2, 2), State::InboundOk, 10, &[forged, real], at(15_010)).unwrap();
     assert_eq!(machine.current_pair(), ab(2, 2));
 }
@@ -54,7 +54,7 @@ fn a_true_report_among_forged_ones_counts_alone() {
 #[test]
 fn in_operational_a_forged_report_gets_an_answer_and_no_more() {
     let mut machine = machine();
-    let forged = Report { source: locator(A, 2), destination: locator(B, 2), nonce: 5, data: 0 };
+    let forged = Report { src: locator(A, 2), dst: locator(B, 2), nonce: 5, data: 0 };
     deliver(&mut machine, ba(1, 1), State::InboundOk, 10, &[forged], at(100)).unwrap();
     let (pair, probe) = only_probe(&mut machine);
     assert_eq!((pair, probe.state), (ab(1, 1), State::Operational));
@@ -71,13 +71,12 @@ fn in_operational_a_forged_report_gets_an_answer_and_no_more() {
 fn an_unknown_report_in_operational_is_answered_by_the_way_it_came() {
     for (came_by, answered_by) in [(ba(2, 2), ab(2, 2)), (ba(2, 3), ab(1, 1))] {
         let mut machine = machine();
-        let unknown =
-            Report { source: locator(A, 2), destination: locator(B, 2), nonce: 5, data: 0 };
+        let unknown = Report { src: locator(A, 2), dst: locator(B, 2), nonce: 5, data: 0 };
         deliver(&mut machine, came_by, State::InboundOk, 10, &[unknown], at(100)).unwrap();
         let (pair, probe) = only_probe(&mut machine);
         assert_eq!((pair, probe.state), (answered_by, State::Operational));
         let received = probe.received.first().expect("what it answers");
-        assert_eq!((received.source, received.nonce), (came_by.local, 10));
+        assert_eq!((received.src, received.nonce), (came_by.local, 10));
         assert_eq!(machine.current_pair(), ab(1, 1), "nothing else comes of it");
     }
 }
@@ -170,7 +169,7 @@ fn further_reports_do_not_move_it_again() {
 #[test]
 fn a_proven_pair_that_is_no_candidate_any_more_is_not_taken() {
     let (mut machine, real) = exploring();
-    machine.handle_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 2)], at(15_005));
+    machine.set_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 2)], at(15_005));
     deliver(&mut machine, ba(2, 2), State::InboundOk, 10, &[real], at(15_010)).unwrap();
     assert_eq!(machine.current_pair(), ab(1, 1));
 }
@@ -178,10 +177,10 @@ fn a_proven_pair_that_is_no_candidate_any_more_is_not_taken() {
 #[test]
 fn a_proven_pair_that_is_gone_does_not_end_the_search_when_the_current_one_is_too() {
     let mut machine = machine();
-    machine.handle_candidates(&[locator(A, 2), locator(A, 3)], &[locator(B, 2)], at(100));
+    machine.set_candidates(&[locator(A, 2), locator(A, 3)], &[locator(B, 2)], at(100));
     let (pair, probe) = only_probe(&mut machine);
     let other = if pair.local == locator(A, 2) { locator(A, 3) } else { locator(A, 2) };
-    machine.handle_candidates(&[other], &[locator(B, 2)], at(110));
+    machine.set_candidates(&[other], &[locator(B, 2)], at(110));
     deliver(&mut machine, turn(pair), State::InboundOk, 10, &probe.sent, at(120)).unwrap();
     assert_eq!((machine.state(), machine.current_pair()), (State::InboundOk, ab(1, 1)));
     let (answer, _) = only_probe(&mut machine);
@@ -191,10 +190,10 @@ fn a_proven_pair_that_is_gone_does_not_end_the_search_when_the_current_one_is_to
 #[test]
 fn a_probe_must_describe_itself() {
     let mut machine = machine();
-    let none = ProbeIn { state: State::Exploring, sent: &[], received: &[] };
+    let none = Probe { state: State::Exploring, sent: Vec::new(), received: Vec::new() };
     assert_eq!(machine.handle_probe(ab(1, 1), &none, at(1)), Err(DropReason::BadFormat));
-    let own = Report { source: locator(B, 1), destination: locator(A, 1), nonce: 1, data: 0 };
-    let probe = ProbeIn { state: State::Exploring, sent: &[own], received: &[] };
+    let own = Report { src: locator(B, 1), dst: locator(A, 1), nonce: 1, data: 0 };
+    let probe = Probe { state: State::Exploring, sent: [own].into(), received: Vec::new() };
     for pair in [ab(1, 2), ab(2, 1), ba(1, 1)] {
         assert_eq!(machine.handle_probe(pair, &probe, at(1)), Err(DropReason::WrongLocators));
     }
@@ -204,7 +203,7 @@ fn a_probe_must_describe_itself() {
 
 #[test]
 fn the_same_probe_twice_is_answered_once() {
-    for state in State::ALL {
+    for state in State::ALL.iter().copied() {
         let mut machine = machine();
         deliver(&mut machine, ba(2, 2), state, 7, &[], at(100)).unwrap();
         let answers = drain(&mut machine).0.len();

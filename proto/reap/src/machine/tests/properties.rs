@@ -89,7 +89,7 @@ impl Model {
         let local: Vec<_> = (1..=3).map(|isp| locator(A, isp)).collect();
         let peer: Vec<_> = (1..=3).map(|isp| locator(B, isp)).collect();
         let mut machine = Machine::new(Config::default(), ab(1, 1), [seed; 16], at(0));
-        machine.handle_candidates(&local, &peer, at(0));
+        machine.set_candidates(&local, &peer, at(0));
         Self {
             machine,
             now: at(0),
@@ -109,12 +109,12 @@ impl Model {
         for claim in claims {
             reports.extend(match *claim {
                 Claim::True(n) => last(n).inspect(|r| {
-                    self.claimed.insert(LocatorPair::new(r.source, r.destination));
+                    self.claimed.insert(LocatorPair::new(r.src, r.dst));
                 }),
                 Claim::WrongNonce(n) => last(n).map(|r| Report { nonce: r.nonce ^ 0x100, ..r }),
                 Claim::WrongPair(n, isp) => last(n)
-                    .filter(|r| r.destination != locator(B, isp))
-                    .map(|r| Report { destination: locator(B, isp), ..r }),
+                    .filter(|r| r.dst != locator(B, isp))
+                    .map(|r| Report { dst: locator(B, isp), ..r }),
             });
         }
         reports
@@ -142,14 +142,16 @@ impl Model {
                         .collect()
                 };
                 (self.local, self.peer) = (set(A, 0), set(B, 3));
-                machine.handle_candidates(&self.local, &self.peer, now);
+                machine.set_candidates(&self.local, &self.peer, now);
             }
             Op::Probe { state, isps, nonce, reports } => {
                 let reports = self.reports(reports);
                 let sent_by = ba(isps.0, isps.1);
                 let (source, destination) = (sent_by.local, sent_by.peer);
-                self.delivered
-                    .insert(*nonce, Report { source, destination, nonce: *nonce, data: 0 });
+                self.delivered.insert(
+                    *nonce,
+                    Report { src: source, dst: destination, nonce: *nonce, data: 0 },
+                );
                 deliver(&mut self.machine, sent_by, *state, *nonce, &reports, now)?;
             }
             Op::Advance(millis) => self.now = now + ms(*millis),
@@ -212,7 +214,7 @@ impl Model {
             return;
         };
         let own = probe.sent[0];
-        assert_eq!((own.source, own.destination), (pair.local, pair.peer));
+        assert_eq!((own.src, own.dst), (pair.local, pair.peer));
         assert!(self.nonces.insert(own.nonce), "a nonce is used once");
         self.sent.push(own);
         if probe.state == State::Operational {

@@ -88,10 +88,10 @@ fn a_made_up_answer_to_a_switch_moves_nothing() {
     let own = probe.sent[0];
     for wrong in [
         Report { nonce: own.nonce ^ 1, ..own },
-        Report { source: locator(A, 1), ..own },
-        Report { destination: locator(B, 1), ..own },
+        Report { src: locator(A, 1), ..own },
+        Report { dst: locator(B, 1), ..own },
     ] {
-        let nonce = wrong.nonce ^ wrong.source.octets()[5] as u32;
+        let nonce = wrong.nonce ^ wrong.src.octets()[5] as u32;
         let _ = deliver(&mut machine, ba(2, 2), State::InboundOk, nonce, &[wrong], at(10));
         assert_eq!(machine.current_pair(), ab(1, 1));
     }
@@ -107,7 +107,7 @@ fn a_switch_is_for_candidates_alone_and_ends_when_its_pair_goes() {
     assert_eq!(drain(&mut machine), (vec![], vec![]));
     machine.handle_switch(ab(2, 2), Cause::Switch, at(0)).unwrap();
     drain(&mut machine);
-    machine.handle_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 2)], at(10));
+    machine.set_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 2)], at(10));
     assert!(run(&mut machine, at(600)).is_empty());
     assert_eq!(machine.pending_switch(), None);
 }

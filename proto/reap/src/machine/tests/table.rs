@@ -59,7 +59,7 @@ fn deadlines(machine: &Machine) -> (Option<Instant>, Option<Instant>) {
 //= rfc5534#6-1 rfc5534#6.1-1 (test)
 #[test]
 fn inputs_do_what_the_tables_say() {
-    for state in State::ALL {
+    for state in State::ALL.iter().copied() {
         for input in INPUTS {
             check(machine_in(state), input);
         }
