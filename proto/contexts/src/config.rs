@@ -10,9 +10,6 @@ pub struct Config {
     pub shim6: moorline_shim6::Config,
     /// A context without payload for this long is forgotten, if its traffic takes the ULIDs.
     pub idle: Duration,
-    /// The same for a context whose traffic has moved: forgetting it would cut connections that are
-    /// silent but alive, so it is longer than TCP's keepalive.
-    pub moved_idle: Duration,
     /// Whether the caller answers [`Question`](crate::Question)s before a quiet context is forgotten.
     pub asks_before_removal: bool,
     /// What reachability detection does beyond RFC 5534.
@@ -29,7 +26,8 @@ pub struct Config {
 
 /// Quiet time after which a context is torn down (RFC 5533 s11 leaves it open).
 pub const IDLE: Duration = Duration::from_secs(5 * 60);
-/// The same once moved: two hours is TCP's default keepalive time, and then some.
+/// The same for a context whose traffic has moved: forgetting it would cut connections that are
+/// silent but alive. Two hours is TCP's default keepalive time, and then some. Not configurable.
 pub const MOVED_IDLE: Duration = Duration::from_secs(2 * 3600 + 300);
 
 /// Probes that the contexts of a host send of their own accord, in a second, besides those that answers
@@ -44,7 +42,6 @@ impl Default for Config {
         Self {
             shim6: moorline_shim6::Config::default(),
             idle: IDLE,
-            moved_idle: MOVED_IDLE,
             asks_before_removal: false,
             profile: Profile::RFC,
             probes_per_second: PROBES_PER_SECOND,
@@ -58,6 +55,6 @@ impl Default for Config {
 impl Config {
     /// For a context whose traffic takes this pair.
     pub(crate) fn idle_of(&self, ulids: UlidPair, current: LocatorPair) -> Duration {
-        if current != ulids.as_locators() { self.moved_idle } else { self.idle }
+        if current != ulids.as_locators() { MOVED_IDLE } else { self.idle }
     }
 }

@@ -94,8 +94,8 @@ impl Contexts {
                 if let Some(ulids) = self.ulids(context) {
                     self.push_event(Event::Renewed { context, ulids });
                 }
-                let established = self.shim6.context(context).and_then(|c| c.established());
-                if established.is_some_and(|established| !established.is_confirmed()) {
+                if self.established(context).is_some_and(|established| !established.is_confirmed())
+                {
                     self.on_peer_lost(context, now);
                 }
                 self.refresh_candidates(context, now);

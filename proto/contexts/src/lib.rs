@@ -35,7 +35,6 @@ mod drain;
 mod ending;
 mod event;
 mod machine;
-mod neighbor;
 mod pacer;
 mod question;
 mod readiness;

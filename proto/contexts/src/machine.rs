@@ -146,10 +146,23 @@ impl Contexts {
             return;
         }
         self.deprecated = deprecated.to_vec();
+        self.for_all(now, |reap| reap.handle_deprecated(deprecated, now));
+    }
+
+    /// Packets from these addresses of ours cannot leave the link, as far as the host can tell: its
+    /// Neighbor Unreachability Detection has given their router up. Contexts whose current pair begins
+    /// at one explore at once.
+    ///
+    /// The addresses stay usable, to be tried last: nobody says when the router answers again, but a
+    /// probe that comes through does.
+    //= rfc5534#3.2-1
+    pub fn handle_router_lost(&mut self, local: &[Locator], now: Instant) {
         let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
-            if let Some(active) = self.active.get_mut(&id) {
-                active.reap.handle_deprecated(deprecated, now);
+            if let Some(active) = self.active.get_mut(&id)
+                && local.contains(&active.reap.current_pair().local)
+            {
+                active.reap.handle_local_failure(now);
                 self.drain_reap(id, now);
             }
         }
@@ -240,13 +253,8 @@ impl Contexts {
         self.reap_config = Arc::new(config);
         self.config.shim6.send_timeout = send_timeout;
         self.shim6.set_send_timeout(send_timeout, now);
-        let ids: Vec<_> = self.active.ids().collect();
-        for id in ids {
-            if let Some(active) = self.active.get_mut(&id) {
-                active.reap.handle_config(Arc::clone(&self.reap_config));
-                self.drain_reap(id, now);
-            }
-        }
+        let config = Arc::clone(&self.reap_config);
+        self.for_all(now, |reap| reap.handle_config(Arc::clone(&config)));
         self.drain_shim6(now);
     }
 
@@ -285,6 +293,22 @@ impl Contexts {
         &self.drops
     }
 
+    /// Has all REAP machines take something in.
+    pub(crate) fn for_all(&mut self, now: Instant, change: impl Fn(&mut reap::Machine)) {
+        let ids: Vec<_> = self.active.ids().collect();
+        for id in ids {
+            if let Some(active) = self.active.get_mut(&id) {
+                change(&mut active.reap);
+                self.drain_reap(id, now);
+            }
+        }
+    }
+
+    /// What there is of the peer of an established context.
+    pub(crate) fn established(&self, id: ContextId) -> Option<&shim6::Established> {
+        self.shim6.context(id)?.established()
+    }
+
     pub(crate) fn ulids(&self, id: ContextId) -> Option<UlidPair> {
         self.shim6.context(id).map(|context| context.key.ulids)
     }
@@ -316,7 +340,7 @@ pub(crate) fn is_ours_now(
     shim6: &shim6::Machine,
     local: Locator,
 ) -> bool {
-    usable.contains(&local) || !gone.contains(&local) && !shim6.proves(local.as_ulid())
+    usable.contains(&local) || !gone.contains(&local) && !shim6.is_provable(local.as_ulid())
 }
 
 /// Addresses that have gone and are remembered: a laptop that roams gets another one now and then.

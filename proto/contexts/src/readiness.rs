@@ -1,9 +1,7 @@
-use core::fmt;
-
 use moorline_reap::{Standby, State};
 use moorline_shim6 as shim6;
 use moorline_shim6::Failure;
-use moorline_types::{ContextId, Instant, LocatorPair};
+use moorline_types::{ContextId, Instant, LocatorPair, named_enum};
 
 use crate::machine::Contexts;
 
@@ -25,85 +23,58 @@ pub enum Readiness {
     Cannot(Reason),
 }
 
-/// Why a connection is not protected.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Reason {
-    /// I1 or I2 has not been answered yet.
-    Establishing,
-    /// R1 has come and R2 has not, though I2 was sent again. The reason stays while I1 is sent anew.
-    HalfOpen,
-    /// The context is established here, and the peer has not shown yet that it has it.
-    Unconfirmed,
-    /// The peer says that it does not have the context, and has not answered I2bis yet.
-    Renewing,
-    /// The same, though I2bis was sent again.
-    Unrenewed,
-    /// REAP is probing: the current pair is in doubt.
-    Exploring,
-    /// REAP is probing, and several probes have found no pair that works.
-    Unreachable,
-    /// No check of another pair has left yet.
-    Untried,
-    /// Some pairs have not answered; others have not been tried.
-    Trying,
-    /// The last answer is too old.
-    Stale,
-    /// This host checks no pairs (profile `rfc`).
-    ChecksOff,
-    /// The peer answers no check, on the current pair neither.
-    PeerMute,
-    /// Every other pair was checked, and none has answered.
-    Unanswered,
-    /// Each end has one address only.
-    OnePair,
-    /// The peer cannot verify another address of ours, and has told none of its own.
-    OwnUnproven,
-    /// The peer has told no address that can be verified, and we have one.
-    PeerUnproven,
-    /// The address of ours that the connection uses is not there any more.
-    AddressGone,
-    /// The peer did not answer I1, which was sent again.
-    NoAnswer,
-    /// The peer has no Shim6.
-    NoSupport,
-    /// The data plane has no room.
-    NotTaken,
-    /// ILNP: the correspondent has not acknowledged our locators.
-    Unacknowledged,
-    /// ILNP: other locators are known, and nothing tries them beforehand.
-    Untested,
+named_enum! {
+    /// Why a connection is not protected.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Reason {
+        /// I1 or I2 has not been answered yet.
+        Establishing => "establishing",
+        /// R1 has come and R2 has not, though I2 was sent again. The reason stays while I1 is sent anew.
+        HalfOpen => "half-open",
+        /// The context is established here, and the peer has not shown yet that it has it.
+        Unconfirmed => "unconfirmed",
+        /// The peer says that it does not have the context, and has not answered I2bis yet.
+        Renewing => "renewing",
+        /// The same, though I2bis was sent again.
+        Unrenewed => "unrenewed",
+        /// REAP is probing: the current pair is in doubt.
+        Exploring => "exploring",
+        /// REAP is probing, and several probes have found no pair that works.
+        Unreachable => "unreachable",
+        /// No check of another pair has left yet.
+        Untried => "untried",
+        /// Some pairs have not answered; others have not been tried.
+        Trying => "trying",
+        /// The last answer is too old.
+        Stale => "stale",
+        /// This host checks no pairs (profile `rfc`).
+        ChecksOff => "checks-off",
+        /// The peer answers no check, on the current pair neither.
+        PeerMute => "peer-mute",
+        /// Every other pair was checked, and none has answered.
+        Unanswered => "unanswered",
+        /// Each end has one address only.
+        OnePair => "one-pair",
+        /// The peer cannot verify another address of ours, and has told none of its own.
+        OwnUnproven => "own-unproven",
+        /// The peer has told no address that can be verified, and we have one.
+        PeerUnproven => "peer-unproven",
+        /// The address of ours that the connection uses is not there any more.
+        AddressGone => "address-gone",
+        /// The peer did not answer I1, which was sent again.
+        NoAnswer => "no-answer",
+        /// The peer has no Shim6.
+        NoSupport => "no-support",
+        /// The data plane has no room.
+        NotTaken => "not-taken",
+        /// ILNP: the correspondent has not acknowledged our locators.
+        Unacknowledged => "unacknowledged",
+        /// ILNP: other locators are known, and nothing tries them beforehand.
+        Untested => "untested",
+    }
 }
 
 impl Reason {
-    /// The name in JSON.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Establishing => "establishing",
-            Self::HalfOpen => "half-open",
-            Self::Unconfirmed => "unconfirmed",
-            Self::Renewing => "renewing",
-            Self::Unrenewed => "unrenewed",
-            Self::Exploring => "exploring",
-            Self::Unreachable => "unreachable",
-            Self::Untried => "untried",
-            Self::Trying => "trying",
-            Self::Stale => "stale",
-            Self::ChecksOff => "checks-off",
-            Self::PeerMute => "peer-mute",
-            Self::Unanswered => "unanswered",
-            Self::OnePair => "one-pair",
-            Self::OwnUnproven => "own-unproven",
-            Self::PeerUnproven => "peer-unproven",
-            Self::AddressGone => "address-gone",
-            Self::NoAnswer => "no-answer",
-            Self::NoSupport => "no-support",
-            Self::NotTaken => "not-taken",
-            Self::Unacknowledged => "unacknowledged",
-            Self::Untested => "untested",
-        }
-    }
-
     /// One sentence for people on the state of the context.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
@@ -207,12 +178,6 @@ impl Reason {
             }
             Self::Untested => "`moorline doctor PEER` as root tries each pair of locators.",
         }
-    }
-}
-
-impl fmt::Display for Reason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
     }
 }
 

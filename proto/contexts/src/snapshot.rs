@@ -76,7 +76,7 @@ impl Contexts {
         // another one is found, even if its local locator has gone or the peer has withdrawn its own: REAP looks for another at once.
         let is_ours = snapshot.local_locators.contains(&local)
             || self.usable.contains(&local)
-            || self.shim6.proves(local.as_ulid());
+            || self.shim6.is_provable(local.as_ulid());
         if !is_ours || !snapshot.peer_locators.contains(&ulids.peer.as_locator()) {
             return Err(DropReason::WrongLocators);
         }

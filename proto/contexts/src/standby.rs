@@ -119,9 +119,8 @@ impl Contexts {
         now: Instant,
     ) {
         self.steering.note_answer(pair, answered.1, now);
-        let context = self.shim6.context(id);
-        if let Some(established) = context.and_then(|context| context.established()) {
-            self.standby.note(pair, &established.peer.locators, answered, now);
+        if let Some(peer) = self.peer_locators(id) {
+            self.standby.note(pair, &peer, answered, now);
         }
     }
 
@@ -173,7 +172,7 @@ impl Contexts {
 
     /// All locators of the peer of an established context, as verified.
     fn peer_locators(&self, id: ContextId) -> Option<Locators> {
-        Some(self.shim6.context(id)?.established()?.peer.locators.clone())
+        Some(self.established(id)?.peer.locators.clone())
     }
 }
 

@@ -407,10 +407,7 @@ impl Contexts {
         }
         self.refresh_order(id);
         self.refresh_paths(id, now);
-        if self.steering.pins.contains_key(&id) {
-            return;
-        }
-        if self.steering.homes.contains_key(&id) {
+        if self.steering.pins.contains_key(&id) || self.steering.homes.contains_key(&id) {
             return;
         }
         let Some(better) = self.better(id) else { return };
@@ -434,8 +431,7 @@ impl Contexts {
     /// # Errors
     /// The pair is not for this context, or not now.
     pub fn check_pair(&self, id: ContextId, pair: LocatorPair) -> Result<(), Refusal> {
-        let context = self.shim6.context(id).and_then(|context| context.established());
-        let established = context.ok_or(Refusal::NoContext(id))?;
+        let established = self.established(id).ok_or(Refusal::NoContext(id))?;
         if !is_global(pair) {
             return Err(Refusal::WrongScope(pair));
         }
@@ -453,8 +449,7 @@ impl Contexts {
 
     /// All pairs of a context that could be tried if our ends were up.
     fn pairs_of(&self, id: ContextId) -> Vec<LocatorPair> {
-        let context = self.shim6.context(id).and_then(|context| context.established());
-        let Some(established) = context else { return Vec::new() };
+        let Some(established) = self.established(id) else { return Vec::new() };
         let peers = &established.peer.locators;
         let ours = established.local_locators.iter();
         let pairs = ours.flat_map(|local| peers.iter().map(|peer| LocatorPair::new(*local, *peer)));
@@ -494,14 +489,7 @@ impl PathRule {
 
 /// Whether packets could go from the one to the other at all.
 fn is_global(pair: LocatorPair) -> bool {
-    let is_host = |locator: Locator| {
-        let address = locator.0;
-        !(address.is_multicast()
-            || address.is_unspecified()
-            || address.is_loopback()
-            || address.is_unicast_link_local())
-    };
-    pair.local != pair.peer && is_host(pair.local) && is_host(pair.peer)
+    pair.local != pair.peer && pair.is_global_unicast()
 }
 
 fn changed_ends(pair: LocatorPair, current: LocatorPair) -> u8 {

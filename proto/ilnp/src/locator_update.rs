@@ -48,47 +48,43 @@ impl Machine {
     //= rfc6740#3.2.2-1 rfc6740#3.4-2
     fn on_our_locators(&mut self, id: SessionId, told: &BTreeSet<L64>, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
-        let Some(current) = self.ilcc.get(id).map(|session| session.wire.0) else { return };
-        let best = self.best_local(current);
+        let Some(session) = self.ilcc.get(id) else { return };
+        let current = session.wire.0;
         let is_gone = self.locators.iter().all(|local| local.l64 != current);
-        let Some(session) = self.ilcc.get_mut(id) else { return };
         // Soft: a correspondent that has not read of a locator turns away what comes from there without a nonce.
         let is_known = |best: L64| {
             !session.agreed
                 || best == pair.local.l64
                 || !session.owes_update && told.contains(&best)
         };
-        let best = best.filter(|best| *best != current && (is_gone || is_known(*best)));
-        let mut wire = None;
-        if let Some(best) = best {
-            session.wire.0 = best;
+        let best = self.best_local(current).filter(|best| *best != current);
+        let is_confirming = matches!(session.opening, Opening::Confirming(_));
+        if let Some(best) = best.filter(|best| is_gone || is_known(*best)) {
             // RFC 6744 s4: in all packets, for three round trips at least.
-            session.nonce_until = Some(now + NONCE_AFTER_CHANGE);
-            wire = Some(session.wire_pair(pair));
-        }
-        if let Some(wire) = wire {
-            self.emit(Event::Moved { session: id, wire });
+            self.send_from(id, best, now + NONCE_AFTER_CHANGE);
         }
         // One that has not been confirmed yet tells its locators when it is.
-        if self
-            .ilcc
-            .get(id)
-            .is_some_and(|session| !matches!(session.opening, Opening::Confirming(_)))
-        {
-            self.advertise(id, now);
-        } else {
+        if is_confirming {
             self.tell(id, now);
             self.schedule(id);
+        } else {
+            self.advertise(id, now);
         }
     }
 
     /// The correspondent has read all our locators: one that is better than the one in use can take its place.
     fn settle_on_best(&mut self, id: SessionId, nonce_until: Instant) {
-        let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(current) = self.ilcc.get(id).map(|session| session.wire.0) else { return };
-        let Some(best) = self.best_local(current).filter(|best| *best != current) else { return };
+        if let Some(best) = self.best_local(current).filter(|best| *best != current) {
+            self.send_from(id, best, nonce_until);
+        }
+    }
+
+    /// What we send leaves from another locator, and has the nonce until then.
+    fn send_from(&mut self, id: SessionId, local: L64, nonce_until: Instant) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get_mut(id) else { return };
-        session.wire.0 = best;
+        session.wire.0 = local;
         session.nonce_until = Some(nonce_until);
         let wire = session.wire_pair(pair);
         self.emit(Event::Moved { session: id, wire });

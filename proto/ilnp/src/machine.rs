@@ -2,7 +2,7 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use moorline_index::Deadlines;
-use moorline_types::{DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
+use moorline_types::{DropCounters, DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6};
 use moorline_wire::ilnp::{NonceHeader, Refusal};
 use rand_chacha::ChaCha20Rng;
@@ -49,7 +49,7 @@ pub struct Machine {
     updates: VecDeque<Update>,
     transmits: VecDeque<Transmit>,
     events: VecDeque<Event>,
-    drops: BTreeMap<DropReason, u64>,
+    drops: DropCounters,
     refused: BTreeMap<Refusal, u64>,
     classic: BTreeMap<Classic, u64>,
 }
@@ -93,7 +93,7 @@ impl Machine {
             updates: VecDeque::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
-            drops: BTreeMap::new(),
+            drops: DropCounters::new(),
             refused: BTreeMap::new(),
             classic: BTreeMap::new(),
         }
@@ -194,7 +194,7 @@ impl Machine {
 
     /// What was dropped, by reason.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
-        self.drops.iter().map(|(reason, count)| (*reason, *count))
+        self.drops.iter()
     }
 
     /// Proposals of correspondents that were refused, by reason.
@@ -265,7 +265,7 @@ impl Machine {
     //= rfc6744#2-2 rfc6744#7-4
     //= rfc6741#11.1-19 rfc6741#11.2-2
     pub(crate) fn drop_counted(&mut self, reason: DropReason) {
-        *self.drops.entry(reason).or_default() += 1;
+        self.drops.count(reason);
     }
 
     pub(crate) fn refusal_counted(&mut self, reason: Refusal) {

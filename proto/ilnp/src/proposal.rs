@@ -1,7 +1,6 @@
 use alloc::boxed::Box;
-use alloc::vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, Nonce, Rtt, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::{
     Accept, Admission, AdmissionFlags, Confirm, Flow, Propose, Refusal, Refuse,
 };
@@ -13,7 +12,7 @@ use crate::event::{Cause, Classic};
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage, Why};
 use crate::question::{InitiatorMessage, Waiting};
-use crate::session::{Confirming, Opening, RemoteLocator, Retry, Session};
+use crate::session::{Confirming, Opening, Retry, Session};
 use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, ChecksumMode, Socket};
 use moorline_index::Class;
 
@@ -92,28 +91,9 @@ impl Machine {
 
     //= rfc6744#6-9
     fn new_session(&mut self, pair: IlvPair, why: Why, now: Instant) -> Session {
-        Session {
-            why,
-            opening: Opening::Done,
-            proves: true,
-            send_nonce: self.draw_nonce(),
-            checksum: self.config.checksum,
-            peer: AdmissionFlags::default(),
-            agreed: false,
-            settled: true,
-            accepted_at: self.validators.latest(),
-            remote: vec![RemoteLocator { l64: pair.remote.l64, preference: 0, expires: None }],
-            wire: (pair.local.l64, pair.remote.l64),
-            taken: None,
-            sent: 0,
-            advertisement: None,
-            owes_update: false,
-            rtt: Rtt::default(),
-            nonce_until: None,
-            last_used: now,
-            shown_at: now,
-            asked_at: None,
-        }
+        let accepted_at = self.validators.latest();
+        let nonce = self.draw_nonce();
+        Session::new(pair, why, (nonce, accepted_at), self.config.checksum, now)
     }
 
     fn propose(&mut self, traffic: &Traffic, now: Instant) {
@@ -299,8 +279,7 @@ impl Machine {
 
     /// The traffic that a session was proposed for whose Confirm had to be sent again.
     fn confirmed_in_vain(&self, pair: IlvPair) -> Option<Traffic> {
-        let id = self.ilcc.find_pair(pair)?;
-        let Opening::Confirming(confirming) = &self.ilcc.get(id)?.opening else { return None };
+        let Opening::Confirming(confirming) = &self.session_of(pair)?.opening else { return None };
         let Flow { protocol, initiator_port, responder_port, flags, .. } =
             confirming.message.accept.flow;
         let socket = match flags.has(AdmissionFlags::CONNECTED) {
@@ -312,20 +291,22 @@ impl Machine {
         (confirming.retry.tries > 1).then_some(traffic)
     }
 
+    fn session_of(&self, pair: IlvPair) -> Option<&Session> {
+        self.ilcc.get(self.ilcc.find_pair(pair)?)
+    }
+
     /// The session of a pair, once the handshake is over.
     pub(crate) fn agreed_session(&self, pair: IlvPair) -> Option<&Session> {
-        let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
-        session.filter(|session| matches!(session.opening, Opening::Done))
+        self.session_of(pair).filter(|session| matches!(session.opening, Opening::Done))
     }
 
     fn is_confirming(&self, pair: IlvPair) -> bool {
-        let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
-        session.is_some_and(|session| matches!(session.opening, Opening::Confirming(_)))
+        let is_it = |session: &Session| matches!(session.opening, Opening::Confirming(_));
+        self.session_of(pair).is_some_and(is_it)
     }
 
     fn has_moved(&self, pair: IlvPair) -> bool {
-        let session = self.ilcc.find_pair(pair).and_then(|id| self.ilcc.get(id));
-        session.is_some_and(|session| session.is_moved(pair))
+        self.session_of(pair).is_some_and(|session| session.is_moved(pair))
     }
 
     /// Asks the correspondent of a session that has moved whether it knows the session: somebody has proposed another session for the same

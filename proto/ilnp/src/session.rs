@@ -1,5 +1,6 @@
 use alloc::boxed::Box;
 use alloc::sync::Arc;
+use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -158,6 +159,38 @@ impl Retry {
 }
 
 impl Session {
+    /// One that both ends know of, with our nonce and the number of the last Accept, by the addresses of its sockets.
+    pub(crate) fn new(
+        pair: IlvPair,
+        why: Why,
+        (send_nonce, accepted_at): (Nonce, u32),
+        checksum: ChecksumMode,
+        now: Instant,
+    ) -> Self {
+        Self {
+            why,
+            opening: Opening::Done,
+            proves: true,
+            send_nonce,
+            checksum,
+            peer: AdmissionFlags::default(),
+            agreed: false,
+            settled: true,
+            accepted_at,
+            remote: vec![RemoteLocator { l64: pair.remote.l64, preference: 0, expires: None }],
+            wire: (pair.local.l64, pair.remote.l64),
+            taken: None,
+            sent: 0,
+            advertisement: None,
+            owes_update: false,
+            rtt: Rtt::default(),
+            nonce_until: None,
+            last_used: now,
+            shown_at: now,
+            asked_at: None,
+        }
+    }
+
     /// Something was just sent for the first time.
     pub(crate) fn retry(&self, now: Instant) -> Retry {
         let measured = self.rtt.timeout();

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 
 use moorline_datapath::ilnp::ChecksumMode;
-use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, Rtt, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, L64, Nonce, SessionId};
 use moorline_wire::ilnp::AdmissionFlags;
 
 use crate::consts::MAX_REMOTE_LOCATORS;
@@ -75,32 +75,23 @@ impl Machine {
         now: Instant,
     ) -> Result<SessionId, DropReason> {
         self.check(&snapshot)?;
+        let SessionSnapshot { pair, wire, why, checksum, peer, agreed, settled, .. } = snapshot;
         let (send_nonce, received) = snapshot.nonces;
+        let accepted = (send_nonce, self.validators.latest());
         let session = Session {
-            why: snapshot.why,
-            opening: Opening::Done,
-            proves: true,
-            send_nonce,
-            checksum: snapshot.checksum,
-            peer: snapshot.peer,
-            agreed: snapshot.agreed,
-            settled: snapshot.settled,
-            accepted_at: self.validators.latest(),
+            peer,
+            agreed,
+            settled,
             remote: snapshot.remote,
-            wire: snapshot.wire,
+            wire,
             taken: snapshot.taken,
             // The last ones may not have been written, and a number that was used would not be read again.
             sent: snapshot.sent.wrapping_add(UNWRITTEN),
-            advertisement: None,
             owes_update: true,
-            rtt: Rtt::default(),
-            nonce_until: None,
-            last_used: now,
-            shown_at: now,
-            asked_at: None,
+            ..Session::new(pair, why, accepted, checksum, now)
         };
         let class = if snapshot.is_guest { Class::Guest } else { Class::Proven };
-        Ok(self.admit(snapshot.pair, Some(received), class, session, now))
+        Ok(self.admit(pair, Some(received), class, session, now))
     }
 
     fn check(&self, snapshot: &SessionSnapshot) -> Result<(), DropReason> {

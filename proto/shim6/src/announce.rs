@@ -11,15 +11,10 @@ use crate::machine::Machine;
 
 /// What peers are told of us.
 impl Machine {
-    /// What to tell peers about ourselves from now on, and those of our contexts at once. A proof of
+    /// What to tell peers about ourselves from now on, and those of our contexts at once: a proof of
     /// the present generation is taken for the one that is there.
-    pub fn set_local(&mut self, proof: &LocalProof, now: Instant) {
-        let usable = self.usable.clone();
-        self.set_addresses(proof, &usable, now);
-    }
-
-    /// The addresses that can be sent from, besides what [`set_local`](Self::set_local) takes: where the ULID
-    /// is not one of them, a context is established by another that the ULID proves. What could not be sent
+    ///
+    /// And the addresses that can be sent from: where the ULID is not one of them, a context is established by another that the ULID proves. What could not be sent
     /// while there was no address to send it from is sent now.
     pub fn set_addresses(&mut self, proof: &LocalProof, usable: &[Locator], now: Instant) {
         let is_new = |locator: &&Locator| !self.usable.contains(locator);
@@ -121,19 +116,11 @@ impl Machine {
         if self.options_for(ulid, true).iter().any(is_some) { told.outdated() } else { told }
     }
 
-    /// Whether there is anything that a peer could verify.
-    #[must_use]
-    pub fn proves(&self, ulid: Ulid) -> bool {
-        self.local.as_ref().is_some_and(|proof| proof.announcement_for(ulid).is_some())
-    }
-
     /// Whether the ULID is an address of this host.
     pub(crate) fn is_ours(&self, ulid: Ulid) -> bool {
-        let is_present = |proof: &LocalProof| {
-            proof.addresses().present.contains(&ulid.as_locator())
-                || proof.announcement_for(ulid).is_some()
-        };
-        self.local.as_ref().is_some_and(is_present)
+        let is_present =
+            |proof: &LocalProof| proof.addresses().present.contains(&ulid.as_locator());
+        self.local.as_ref().is_some_and(is_present) || self.is_provable(ulid)
     }
 
     /// The pair that the first message between two ULIDs takes: they themselves, or if ours cannot be

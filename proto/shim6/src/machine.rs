@@ -32,7 +32,7 @@ pub struct Machine {
     pub(crate) rng: ChaCha20Rng,
     /// Responder Nonces and what goes with them: a nonce is good for 30 to 60 s.
     pub(crate) validators: Validators,
-    /// What peers are told; `None` before the first [`set_local`](Self::set_local).
+    /// What peers are told; `None` before the first [`set_addresses`](Self::set_addresses).
     pub(crate) local: Option<LocalProof>,
     /// Addresses that can be sent from; empty: nobody has said.
     pub(crate) usable: Vec<Locator>,
@@ -91,7 +91,7 @@ impl Machine {
     /// Traffic between these addresses deserves a context: sends I1 unless there is one, or the
     /// peer was found not to answer.
     pub fn handle_trigger(&mut self, ulids: UlidPair, now: Instant) -> Result<(), DropReason> {
-        if !is_global_unicast(ulids.local.0) || !is_global_unicast(ulids.peer.0) {
+        if !ulids.is_global_unicast() {
             return Err(DropReason::BadAddress);
         }
         let key = Key::of(ulids);
@@ -104,7 +104,7 @@ impl Machine {
     /// Makes one more context between two ULIDs, which takes its own paths (RFC 5533 s4.2). Its
     /// Forked Instance Identifier is chosen at random.
     pub fn fork(&mut self, ulids: UlidPair, now: Instant) -> Result<ContextId, DropReason> {
-        if !is_global_unicast(ulids.local.0) || !is_global_unicast(ulids.peer.0) {
+        if !ulids.is_global_unicast() {
             return Err(DropReason::BadAddress);
         }
         loop {
@@ -118,8 +118,7 @@ impl Machine {
     /// A control message whose header has been checked. Messages of contexts (Keepalive, Probe) are
     /// not for this machine: the caller finds their context by [`by_tag`](Self::by_tag).
     pub fn handle_message(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
-        let locators = came.locators;
-        if !is_global_unicast(locators.peer.0) || !is_global_unicast(locators.local.0) {
+        if !came.locators.is_global_unicast() {
             return Err(DropReason::BadAddress);
         }
         match came.packet.kind() {
@@ -246,14 +245,6 @@ impl Machine {
     pub(crate) fn push_event(&mut self, event: Event) {
         self.events.push_back(event);
     }
-}
-
-/// RFC 5533 s12.3 and more: link-local and loopback addresses are no locators either.
-pub(crate) fn is_global_unicast(address: core::net::Ipv6Addr) -> bool {
-    !(address.is_multicast()
-        || address.is_unspecified()
-        || address.is_loopback()
-        || address.is_unicast_link_local())
 }
 
 /// A key for a keyed hash: the label keeps apart what is made from the same secret.

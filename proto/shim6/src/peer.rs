@@ -8,7 +8,7 @@ use moorline_wire::{ErrorCode, LocatorList, LocatorPreference, LocatorPreference
 
 use crate::consts::{DEFAULT_SEND_TIMEOUT, MAX_LOCATORS};
 use crate::event::Incoming;
-use crate::machine::{Machine, is_global_unicast};
+use crate::machine::Machine;
 
 /// What a peer told of itself, verified.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,12 +29,7 @@ pub struct PeerSet {
 
 /// What a peer says of its locators: few say anything, and for the others it is one word.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Preferences(Option<Box<Said>>);
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Said {
-    all: Box<[LocatorPreference]>,
-}
+pub struct Preferences(Option<Box<Box<[LocatorPreference]>>>);
 
 impl Preferences {
     /// Whether it says nothing.
@@ -46,16 +41,16 @@ impl Preferences {
     /// As they were told, or as [`iter`](Self::iter) gave them.
     #[must_use]
     pub fn new(all: &[LocatorPreference]) -> Self {
-        Self((!all.is_empty()).then(|| Box::new(Said { all: all.into() })))
+        Self((!all.is_empty()).then(|| Box::new(all.into())))
     }
 
     /// In the order of the locators.
     pub fn iter(&self) -> impl Iterator<Item = LocatorPreference> + '_ {
-        self.0.iter().flat_map(|said| said.all.iter().copied())
+        self.0.iter().flat_map(|said| said.iter().copied())
     }
 
     fn get(&self, index: usize) -> Option<LocatorPreference> {
-        self.0.as_ref()?.all.get(index).copied()
+        self.0.as_ref()?.get(index).copied()
     }
 }
 
@@ -168,7 +163,7 @@ impl Machine {
         };
         // An HBA can be made under any prefix; what is no global unicast address is no locator.
         let entries = list.map_or(&[][..], |list| &list.entries);
-        if !entries.iter().all(|entry| is_global_unicast(entry.locator.0)) {
+        if !entries.iter().all(|entry| entry.locator.is_global_unicast()) {
             return Err(DropReason::BadAddress);
         }
         //= rfc5533#7.13

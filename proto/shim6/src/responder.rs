@@ -4,7 +4,7 @@ use moorline_wire::{Message, MessageType, Opt, OptionType, Options, R1, R2};
 use crate::context::{Context, Established, Named, Role, Stand};
 use crate::event::{Event, Incoming, Via};
 use crate::key::{Key, as_ulids};
-use crate::machine::{Machine, is_global_unicast};
+use crate::machine::Machine;
 use crate::peer::PeerSet;
 use crate::table::Ways;
 use crate::update::is_newer;
@@ -138,7 +138,7 @@ impl Machine {
         if key.ulids == as_ulids(locators) {
             return Ok(());
         }
-        if !is_global_unicast(key.ulids.local.0) || !is_global_unicast(key.ulids.peer.0) {
+        if !key.ulids.is_global_unicast() {
             return Err(DropReason::BadAddress);
         }
         if self.is_ours(key.ulids.local) { Ok(()) } else { Err(DropReason::NotOurs) }

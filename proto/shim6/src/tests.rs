@@ -30,6 +30,14 @@ mod tags;
 
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
+impl Machine {
+    /// With the addresses of before.
+    fn set_local(&mut self, proof: &LocalProof, now: Instant) {
+        let usable = self.usable.clone();
+        self.set_addresses(proof, &usable, now);
+    }
+}
+
 fn machine(side: u8) -> Machine {
     let mut machine = Machine::new(Config::default(), [side; 32], NOW);
     machine.set_local(&local(side), NOW);

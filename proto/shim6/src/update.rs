@@ -97,7 +97,7 @@ impl Machine {
             None => (&established.local_locators, established.edition),
         };
         let ulid = context.key.ulids.local;
-        edition != self.edition || self.proves(ulid) && self.locators_for(ulid) != *locators
+        edition != self.edition || self.is_provable(ulid) && self.locators_for(ulid) != *locators
     }
 
     pub(crate) fn on_update_timeout(&mut self, id: ContextId, now: Instant) {

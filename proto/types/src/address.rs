@@ -28,6 +28,16 @@ macro_rules! address_newtype {
                 let [.., a, b, c, d, e, f, g, h] = self.0.octets();
                 [a, b, c, d, e, f, g, h]
             }
+
+            /// Whether packets may have it beyond a link: RFC 5533 s12.3 and more, as link-local and loopback addresses are no
+            /// locators either.
+            #[must_use]
+            pub const fn is_global_unicast(self) -> bool {
+                !(self.0.is_multicast()
+                    || self.0.is_unspecified()
+                    || self.0.is_loopback()
+                    || self.0.is_unicast_link_local())
+            }
         }
 
         impl From<[u8; 16]> for $name {
@@ -98,6 +108,12 @@ macro_rules! pair_newtype {
             pub const fn new(local: $end, peer: $end) -> Self {
                 Self { local, peer }
             }
+
+            /// Whether both are global unicast addresses.
+            #[must_use]
+            pub const fn is_global_unicast(self) -> bool {
+                self.local.is_global_unicast() && self.peer.is_global_unicast()
+            }
         }
 
         impl fmt::Display for $name {
@@ -128,13 +144,5 @@ impl UlidPair {
     #[must_use]
     pub const fn as_locators(self) -> LocatorPair {
         LocatorPair { local: self.local.as_locator(), peer: self.peer.as_locator() }
-    }
-}
-
-impl LocatorPair {
-    /// Whether the two pairs share neither end.
-    #[must_use]
-    pub fn is_disjoint(self, other: Self) -> bool {
-        self.local != other.local && self.peer != other.peer
     }
 }
