@@ -253,8 +253,8 @@ impl Machine {
         let id = self.addressed_if(came, |own| own.has_locators(came.locators))?;
         let nonce = came.packet.request_nonce().ok_or(DropReason::Truncated)?;
         //= rfc5533#10.5
-        let is_for = |update: &&Box<Update>| update.nonce == nonce && update.sent > 0;
-        let update = self.established_of(id)?.update.as_ref().filter(is_for);
+        let is_for = |update: &&Update| update.nonce == nonce && update.sent > 0;
+        let update = self.established_of(id)?.update.as_deref().filter(is_for);
         let update = update.ok_or(DropReason::BadNonce)?;
         let mut told = update.told.clone();
         if update.sent > u32::from(PREFERENCES_RETRIES_MAX) + 1 {

@@ -74,7 +74,7 @@ const TABLES: &[(Input, [&str; 3])] = &[
 #[test]
 fn every_cell_is_as_in_the_rfc() {
     for (input, cells) in TABLES {
-        for (state, expected) in State::ALL.into_iter().zip(cells) {
+        for (state, expected) in State::ALL.iter().zip(cells) {
             assert_eq!(&render(*state, *input), expected, "{input:?} in {state:?}");
         }
     }
