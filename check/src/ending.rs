@@ -46,7 +46,7 @@ impl World {
         for n in 0..2 {
             let is_deaf = self.sides[n]
                 .entry()
-                .is_some_and(|entry| entry.timers.is_some() && self.is_dead(entry.locators));
+                .is_some_and(|entry| entry.timers.is_some() && self.is_dead(entry.current.pair));
             if is_deaf {
                 self.alarm(n);
             } else {
@@ -87,7 +87,7 @@ impl World {
         match (a.entry(), b.entry()) {
             (Some(at_a), Some(at_b)) => {
                 (at_a.local_tag, at_a.peer_tag) == (at_b.peer_tag, at_b.local_tag)
-                    && [at_a, at_b].iter().all(|entry| !self.is_dead(entry.locators))
+                    && [at_a, at_b].iter().all(|entry| !self.is_dead(entry.current.pair))
             }
             (None, None) => is_ulid_pair_dead || !a.has_context() && !b.has_context(),
             (Some(_), None) | (None, Some(_)) => false,

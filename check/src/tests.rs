@@ -1,5 +1,5 @@
 use moorline_datapath::shim6::{ContextEntry, Report as FromPlane};
-use moorline_types::{ContextTag, LocatorPair, UlidPair};
+use moorline_types::{ContextTag, LocatorPair, Path, UlidPair};
 
 use super::*;
 
@@ -111,7 +111,9 @@ fn each_property_can_fail() {
     assert!(established.ends_well() && wrong(&established).is_empty());
     let second = [0, 1].map(|n| established.sides[n].locators[1]);
     let pair = LocatorPair::new(second[0], second[1]);
-    established.sides[0].entries.values_mut().for_each(|entry| entry.locators = pair);
+    established.sides[0].entries.values_mut().for_each(|entry| {
+        entry.current = Path::of(entry.ulids, pair);
+    });
     established.settle();
     assert_eq!(wrong(&established), [reached, in_step], "nor is there a route");
 
@@ -131,7 +133,9 @@ fn each_property_can_fail() {
     both.take(Action::Trigger(0));
     deliver(&mut both, 4);
     assert!(both.sides[0].session().is_some() && wrong(&both).is_empty());
-    both.sides[0].entries.insert(context.id, ContextEntry { locators: pair, ..context });
+    both.sides[0]
+        .entries
+        .insert(context.id, ContextEntry { current: Path::of(context.ulids, pair), ..context });
     both.settle();
     assert!(wrong(&both).contains(&owner));
 

@@ -240,7 +240,7 @@ impl World {
             return self.send(Parcel { from: n, pair, what });
         }
         let (pair, tag) = match self.sides[n].entry() {
-            Some(entry) if entry.is_moved() => (entry.locators, Some(entry.peer_tag)),
+            Some(entry) if entry.is_moved() => (entry.current.pair, Some(entry.peer_tag)),
             Some(_) | None => (ulids, None),
         };
         self.send(Parcel { from: n, pair, what: What::Payload(tag) });
@@ -346,7 +346,7 @@ impl World {
             entries.values().all(|entry| entry.peer_locators.iter().all(|l| peers.contains(l)));
         let is_reached = entries
             .values()
-            .all(|entry| !entry.is_moved() || self.reached.contains(&(n, entry.locators)));
+            .all(|entry| !entry.is_moved() || self.reached.contains(&(n, entry.current.pair)));
         let is_one = self.sides[n].host.shim6().contexts().count() <= 1 && entries.len() <= 1;
         self.hold(is_proved, Self::PROPERTIES[1]);
         self.hold(is_reached, Self::PROPERTIES[2]);

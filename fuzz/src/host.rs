@@ -341,8 +341,8 @@ impl World {
     }
 
     fn check_context(&self, entry: &ContextEntry) {
-        assert!(self.sides[0].local.usable.contains(&entry.locators.local));
-        assert!(entry.peer_locators.contains(&entry.locators.peer));
+        assert!(self.sides[0].local.usable.contains(&entry.current.pair.local));
+        assert!(entry.peer_locators.contains(&entry.current.pair.peer));
         let is_proved = entry.peer_locators.iter().all(|locator| self.is_proved(*locator));
         assert!(is_proved, "{:?}", entry.peer_locators);
     }

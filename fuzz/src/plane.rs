@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use moorline_datapath::shim6::{ContextEntry, ReapTimers, Update};
 use moorline_plane::shim6::{Inbound, Outbound, Plane, Settings};
-use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{
+    ContextId, ContextTag, Encapsulation, Instant, Locator, LocatorPair, Path, Ulid, UlidPair,
+};
 use moorline_wire::ip6;
 
 use crate::input::Input;
@@ -78,17 +80,19 @@ impl World {
             keepalive_timeout: Duration::from_millis(u64::from(input.octet()) * 30),
         };
         let more = input.octet();
+        let ulids = UlidPair::new(Ulid(ulids.0), Ulid(ulids.1));
+        let path = |pair| Path::of(ulids, pair);
         let pairs = |count: u8| {
-            let pair = |bits| (Locator(pair(bits).0), Locator(pair(bits).1));
-            (0..count).map(|bits| pair(bits + 1)).map(|(l, p)| LocatorPair::new(l, p)).collect()
+            let pairs = (0..count).map(|bits| pair(bits + 1));
+            pairs.map(|(l, p)| path(LocatorPair::new(Locator(l), Locator(p)))).collect()
         };
         let peers = if flags >> 4 & 1 == 0 { PEER } else { &PEER[..1] };
         let entry = ContextEntry {
             id,
-            ulids: UlidPair::new(Ulid(ulids.0), Ulid(ulids.1)),
+            ulids,
             local_tag: ContextTag::from_bits(tags % 8),
             peer_tag: ContextTag::from_bits(tags),
-            locators: LocatorPair::new(Locator(locators.0), Locator(locators.1)),
+            current: path(LocatorPair::new(Locator(locators.0), Locator(locators.1))),
             peer_locators: peers.iter().copied().map(Locator).collect(),
             timers: (flags >> 5 & 1 == 0).then_some(timers),
             watch: u32::from(flags >> 6),
@@ -126,14 +130,14 @@ impl World {
             Outbound::Pass => assert_eq!(after, packet),
             Outbound::Drop(_) => {}
             Outbound::Send { source } => {
-                assert_eq!(after.len(), packet.len() + 8);
+                assert_eq!(after.len(), packet.len() + overhead());
                 assert_eq!((after[6], address(&after, 8)), (SHIM6, source));
                 let entry = self.entries.values().find(|entry| {
                     let ulids = (entry.ulids.local.0, entry.ulids.peer.0);
                     let to =
                         LocatorPair::new(address(&after, 8).into(), address(&after, 24).into());
                     ulids == (address(&packet, 8), address(&packet, 24))
-                        && (entry.locators == to || entry.paths.contains(&to))
+                        && entry.all_paths().any(|path| path.pair == to)
                         && tag(&after) == entry.peer_tag.bits()
                 });
                 assert!(entry.is_some(), "no context sends this: {after:02x?}");
@@ -150,7 +154,7 @@ impl World {
             Inbound::Pass | Inbound::Up => assert_eq!(after, packet),
             Inbound::Drop(_) => {}
             Inbound::Deliver => {
-                assert_eq!(after.len() + 8, packet.len());
+                assert_eq!(after.len() + overhead(), packet.len());
                 let to = address(&after, 24);
                 assert!(self.entries.values().any(|entry| entry.ulids.local.0 == to));
                 if packet[6] == SHIM6 {
@@ -224,6 +228,10 @@ fn change(packet: &mut [u8], input: &mut Input<'_>) {
 fn address(packet: &[u8], at: usize) -> Ipv6Addr {
     let octets: [u8; 16] = std::array::from_fn(|i| packet[at + i]);
     octets.into()
+}
+
+fn overhead() -> usize {
+    Encapsulation::PayloadHeader.overhead().into()
 }
 
 /// Of a payload header behind the IPv6 header.

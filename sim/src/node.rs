@@ -242,7 +242,7 @@ impl Core {
     /// What the sessions and the data plane of ILNP have dropped.
     pub(crate) fn ilnp_drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         let sessions = self.host.ilnp().into_iter().flat_map(Sessions::drops);
-        sessions.chain(self.planes.ilnp.iter().flat_map(|plane| plane.drops()))
+        sessions.chain(self.planes.ilnp.iter().flat_map(|plane| plane.drops().iter()))
     }
 
     /// When its timers are to be looked at.

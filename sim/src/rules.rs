@@ -151,7 +151,8 @@ impl Rules {
             }
             Update::Heard { .. } | Update::Rearm { .. } => return,
         };
-        let ContextEntry { ulids, locators, peer_locators, .. } = entry;
+        let ContextEntry { ulids, current, peer_locators, .. } = entry;
+        let locators = current.pair;
         let is_wanted = self.wanted.contains(&(host, *ulids));
         self.check(is_wanted, Rule::WantedContext, now, || format!("{}: {ulids}", name(host)));
         let proved = self.proofs.get(&ulids.peer.as_locator());
@@ -163,7 +164,7 @@ impl Rules {
             format!("{}: entry with {peer_locators:?}", name(host))
         });
         // A pair stays current until another is found, even if the peer has withdrawn its locator.
-        let is_probed = !entry.is_moved() || self.probed.contains(&(host, *locators));
+        let is_probed = !entry.is_moved() || self.probed.contains(&(host, locators));
         self.check(is_probed, Rule::ProbedPair, now, || {
             format!("{}: entry with {locators}", name(host))
         });

@@ -4,21 +4,32 @@
 pub mod ilnp;
 pub mod shim6;
 
+use std::collections::BTreeMap;
 use std::fmt::{Debug, Display};
 use std::net::Ipv6Addr;
 
-use moorline_plane::Inbound;
+use moorline_datapath::Plane;
+use moorline_plane::{Inbound, Outbound};
+use moorline_types::Instant;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 /// A case of either contract.
 pub trait Vector: DeserializeOwned {
+    /// What comes in.
+    type Input;
+    /// What must be so.
+    type Check;
     /// Folder of the files, in `tests/vectors`.
     const FOLDER: &'static str;
     /// The behaviour that the case shows.
     fn name(&self) -> &str;
     /// The planes that the case is for: `kernel`, `user`.
     fn planes(&self) -> &[String];
+    /// What happens, and what must be so then.
+    fn steps(&self) -> &[Step<Self::Input, Self::Check>];
+    /// The packet, if the input is one.
+    fn packet(input: &Self::Input) -> Option<&Packet>;
 }
 
 /// One object in `steps`.
@@ -112,6 +123,18 @@ impl Fate {
         }
     }
 
+    /// What a user-space plane says of a packet that a socket sends.
+    #[must_use]
+    pub fn outbound(verdict: Outbound, octets: Vec<u8>) -> Self {
+        match verdict {
+            Outbound::Pass => Self::new("pass", octets),
+            Outbound::Send { source } => {
+                Self { via: Some(source), ..Self::new("redirect", octets) }
+            }
+            Outbound::Drop(reason) => Self::dropped(reason),
+        }
+    }
+
     fn is(&self, verdict: &str, octets: &[u8]) -> bool {
         self.verdicts.iter().any(|one| one == verdict)
             && self.octets.as_deref().is_none_or(|seen| seen == octets)
@@ -164,41 +187,66 @@ impl Packet {
     }
 }
 
-/// A data plane that goes through the steps of a case.
-pub trait Player {
-    /// What comes in.
-    type Input;
-    /// What must be so.
-    type Check;
+/// A data plane, and what a case does with it besides what the contract has.
+pub trait Bench {
+    /// The plane.
+    type Plane: Plane;
 
-    /// The packet, if the input is one.
-    fn packet(input: &Self::Input) -> Option<&Packet>;
-
-    /// Takes an input that is no packet.
-    ///
-    /// # Errors
-    /// A contradiction of the case.
-    fn update(&mut self, input: &Self::Input, now: u64) -> Result<(), String>;
+    /// The plane.
+    fn plane(&mut self) -> &mut Self::Plane;
 
     /// Takes a packet.
     ///
     /// # Errors
     /// A contradiction of the plane or of the case.
-    fn run(&mut self, packet: &Packet, now: u64) -> Result<Fate, String>;
+    fn run(&mut self, packet: &Packet, now: Instant) -> Result<Fate, String>;
+
+    /// It is this late: for planes that have a clock of their own.
+    fn set_now(&mut self, _now: Instant) {}
+
+    /// Looks at the timers of every context.
+    fn tick(&mut self, _now: Instant) {}
+}
+
+/// A bench whose plane has the contract of a case.
+pub trait Player<V: Vector>: Bench {
+    /// Takes an input that is no packet.
+    ///
+    /// # Errors
+    /// A contradiction of the case.
+    fn update(&mut self, input: &V::Input, now: Instant) -> Result<(), String>;
 
     /// Compares the plane with a check of the case.
     ///
     /// # Errors
     /// The difference.
-    fn check(&mut self, check: &Self::Check) -> Result<(), String>;
+    fn check(&mut self, check: &V::Check) -> Result<(), String>;
+}
+
+/// What a plane has dropped, by the names of the reasons.
+///
+/// # Errors
+/// The plane cannot say.
+pub fn drops(plane: &impl Plane) -> Result<BTreeMap<String, u64>, String> {
+    let drops = plane.drops().map_err(|error| error.to_string())?;
+    Ok(drops.into_iter().map(|(reason, count)| (reason.to_string(), count)).collect())
+}
+
+/// Compares the reports since the last check.
+fn check_reports<P: Plane<Report: PartialEq + Debug>>(
+    plane: &mut P,
+    expected: impl Iterator<Item = P::Report>,
+) -> Result<(), String> {
+    let seen = plane.take_reports().map_err(|error| error.to_string())?;
+    compare("reports", &seen, &expected.collect())
 }
 
 /// Takes a plane through the steps of a case.
 ///
 /// # Errors
 /// What came out otherwise than the case says, and at which step.
-pub fn play<P: Player>(player: &mut P, steps: &[Step<P::Input, P::Check>]) -> Result<(), String> {
-    each_packet(player, steps, |packet, fate| packet.check(fate))
+pub fn play<V: Vector>(player: &mut impl Player<V>, case: &V) -> Result<usize, String> {
+    each_packet(player, case, |packet, fate| packet.check(fate).map(|()| 0))
 }
 
 /// Does what [`play`] does, and expects in vain another verdict and another value of each octet. Gives the number of these
@@ -206,35 +254,34 @@ pub fn play<P: Player>(player: &mut P, steps: &[Step<P::Input, P::Check>]) -> Re
 ///
 /// # Errors
 /// As [`play`], or a change that made no difference.
-pub fn play_changed<P: Player>(
-    player: &mut P,
-    steps: &[Step<P::Input, P::Check>],
-) -> Result<usize, String> {
-    let mut changes = 0;
-    each_packet(player, steps, |packet, fate| {
+pub fn play_changed<V: Vector>(player: &mut impl Player<V>, case: &V) -> Result<usize, String> {
+    each_packet(player, case, |packet, fate| {
         packet.check(fate)?;
-        changes += packet.check_changed(fate)?;
-        Ok(())
-    })?;
-    Ok(changes)
+        packet.check_changed(fate)
+    })
 }
 
-fn each_packet<P: Player>(
-    player: &mut P,
-    steps: &[Step<P::Input, P::Check>],
-    mut look: impl FnMut(&Packet, &Fate) -> Result<(), String>,
-) -> Result<(), String> {
-    for (index, step) in steps.iter().enumerate() {
+fn each_packet<V: Vector>(
+    player: &mut impl Player<V>,
+    case: &V,
+    look: impl Fn(&Packet, &Fate) -> Result<usize, String>,
+) -> Result<usize, String> {
+    let mut sum = 0;
+    for (index, step) in case.steps().iter().enumerate() {
         let outcome = match step {
-            Step::Input { at, input } => match P::packet(input) {
-                Some(packet) => player.run(packet, *at).and_then(|fate| look(packet, &fate)),
-                None => player.update(input, *at),
-            },
-            Step::Check(check) => player.check(check),
+            Step::Input { at, input } => {
+                let now = Instant::from_nanos(*at);
+                player.set_now(now);
+                match V::packet(input) {
+                    Some(packet) => player.run(packet, now).and_then(|fate| look(packet, &fate)),
+                    None => player.update(input, now).map(|()| 0),
+                }
+            }
+            Step::Check(check) => player.check(check).map(|()| 0),
         };
-        outcome.map_err(|difference| format!("step {index}: {difference}"))?;
+        sum += outcome.map_err(|difference| format!("step {index}: {difference}"))?;
     }
-    Ok(())
+    Ok(sum)
 }
 
 /// Plays each case that is for this plane, and gives the number of cases with the sum of what `play` gives.

@@ -6,18 +6,16 @@ use moorline_tests::plane::{ilnp, play, play_all, play_changed, shim6};
 //= rfc5534#6.4 (test)
 #[test]
 fn every_case_comes_out_as_it_says() {
-    let (played, _) = play_all("user", |case: &shim6::Case| {
-        play(&mut shim6::UserPlane::new(case), &case.steps).map(|()| 0)
-    });
+    let (played, _) =
+        play_all("user", |case: &shim6::Case| play(&mut shim6::UserPlane::new(case), case));
     assert!(played >= 40, "only {played} cases");
 }
 
 /// Each packet of each case, with another verdict than it has, and with another value of each octet that comes out.
 #[test]
 fn a_case_that_says_otherwise_of_any_packet_fails() {
-    let (_, changes) = play_all("user", |case: &shim6::Case| {
-        play_changed(&mut shim6::UserPlane::new(case), &case.steps)
-    });
+    let (_, changes) =
+        play_all("user", |case: &shim6::Case| play_changed(&mut shim6::UserPlane::new(case), case));
     assert!(changes >= 10_000, "only {changes} changes");
 }
 
@@ -26,17 +24,15 @@ fn a_case_that_says_otherwise_of_any_packet_fails() {
 //= rfc6741#5.4-1 rfc6741#5.4-2 (test)
 #[test]
 fn every_case_of_ilnp_comes_out_as_it_says() {
-    let (played, _) = play_all("user", |case: &ilnp::Case| {
-        play(&mut ilnp::UserPlane::new(case), &case.steps).map(|()| 0)
-    });
+    let (played, _) =
+        play_all("user", |case: &ilnp::Case| play(&mut ilnp::UserPlane::new(case), case));
     assert!(played >= 80, "only {played} cases");
 }
 
 /// Each packet of each case, with another verdict than it has, and with another value of each octet that comes out.
 #[test]
 fn a_case_of_ilnp_that_says_otherwise_of_any_packet_fails() {
-    let (_, changes) = play_all("user", |case: &ilnp::Case| {
-        play_changed(&mut ilnp::UserPlane::new(case), &case.steps)
-    });
+    let (_, changes) =
+        play_all("user", |case: &ilnp::Case| play_changed(&mut ilnp::UserPlane::new(case), case));
     assert!(changes >= 30_000, "only {changes} changes");
 }

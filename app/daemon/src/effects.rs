@@ -3,6 +3,7 @@
 use anyhow::Context as _;
 use moorline_addresses::{Lifetimes, RouteStep};
 use moorline_bpf::Error;
+use moorline_datapath::Plane as _;
 use moorline_host::{Effect, SessionAddress};
 use moorline_netlink::AddressSpec;
 
@@ -32,7 +33,7 @@ impl Daemon {
 
     async fn execute(&mut self, effect: &Effect) -> anyhow::Result<()> {
         match effect {
-            Effect::UpdateContext(update) => match self.datapath.apply(update) {
+            Effect::UpdateContext(update) => match self.datapath.apply(update, clock::now()) {
                 // There is nothing to remove: the data plane did not take it, or forgot it with an error before.
                 Err(Error::UnknownContext(_)) => Ok(()),
                 done => done.context("data plane"),

@@ -22,6 +22,7 @@ use std::collections::BTreeSet;
 use anyhow::Context as _;
 use moorline_addresses::{HostView, Mover};
 use moorline_bpf::ilnp::IlnpDatapath;
+use moorline_datapath::Plane as _;
 use moorline_datapath::ilnp::{Report, Sockets, Update};
 use moorline_host::{Host, Node, Sessions};
 use moorline_ilnp::{Question, Socket, Transmit};
@@ -104,16 +105,21 @@ impl Ilnp {
     /// What the programs have seen, and packets for the machine that they have kept from the stack: a batch of each, so
     /// that nothing else waits for long. Whether there may be more.
     pub(crate) fn take_reports(
-        &self,
+        &mut self,
         host: &mut Host,
         unbound: &mut Unbound,
     ) -> anyhow::Result<bool> {
-        let has_reports = self.datapath.drain_reports(&mut |report| {
+        let mut left = REPORTS_AT_ONCE;
+        while left > 0
+            && let Some(report) = self.datapath.poll_report()?
+        {
+            left -= 1;
             if let Report::NoRoom { session } = report {
                 unbound.on_no_room(Mover::Session(session));
             }
             host.handle_ilnp_report(report, clock::now());
-        })?;
+        }
+        let has_reports = left == 0;
         let sockets = HostSockets::new(&self.datapath);
         let has_packets = self.datapath.drain_control(&mut |packet| {
             host.handle_ilnp(packet, clock::now());
@@ -169,7 +175,7 @@ impl Daemon {
     pub(crate) fn update_session(&mut self, update: &Update) -> anyhow::Result<()> {
         let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
         ilnp.is_unsaved = true;
-        ilnp.datapath.apply(update).context("data plane of ILNP")
+        ilnp.datapath.apply(update, clock::now()).context("data plane of ILNP")
     }
 
     /// Tells the programs of our identifiers and locators. Identifiers come first, so that nothing that is for us is passed on.
@@ -244,5 +250,7 @@ pub(crate) fn machine(config: &IlnpConfig) -> anyhow::Result<Sessions> {
     Ok(Sessions::new(config.machine(), seed, clock::now()))
 }
 
+/// Reports that are taken at once.
+const REPORTS_AT_ONCE: u32 = 1024;
 /// More than a ring holds at a time.
 const BATCHES_OF_A_RING: u32 = 16;

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::iter;
 use std::time::Duration;
 
-use moorline_addresses::{MovedRoute, Mover};
+use moorline_addresses::Mover;
 use moorline_link::TooBig;
 use moorline_types::{LocatorPair, UlidPair};
 use tokio::time::Instant;
@@ -78,9 +78,9 @@ impl Daemon {
     /// The MTU of the path, with the header in. None if the kernel knows of none that is less than that of the route.
     async fn ask_path_mtu(&self, mover: Mover, path: LocatorPair) -> Option<u32> {
         let route = *self.host.routes().get(mover)?;
-        let header = MovedRoute::HEADER + self.host.room_of(mover)?;
+        let overhead = self.host.overhead_of(mover)?;
         if self.path_mtus.least.contains(&route.ulids) {
-            return (route.mtu() > MIN_MTU - header).then_some(MIN_MTU);
+            return (route.mtu > MIN_MTU - overhead).then_some(MIN_MTU);
         }
         let uplinks =
             [route.ulids.local.0, path.local.0].map(|source| self.host.ifindex_of(source));
@@ -92,9 +92,9 @@ impl Daemon {
                 Err(error) => tracing::debug!(%error, "path MTU"),
             }
         }
-        let mtu = mtu.filter(|mtu| *mtu < route.mtu())?;
+        let mtu = mtu.filter(|mtu| *mtu < route.mtu)?;
         // The kernel takes 1,280 for anything less, so the path may take no more than this with the header in.
-        Some(if mtu <= MIN_MTU { MIN_MTU } else { mtu + header })
+        Some(if mtu <= MIN_MTU { MIN_MTU } else { mtu + overhead })
     }
 }
 

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_addresses::Mover;
+use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::Report;
 use moorline_link::{Icmp6Sender, Queue};
 use tokio::time;
@@ -73,9 +74,7 @@ impl Daemon {
     /// Those of ILNP first, which asks first (decision 071).
     pub(crate) fn take_reports(&mut self) -> anyhow::Result<()> {
         self.take_ilnp_reports()?;
-        let mut reports = Vec::new();
-        self.datapath.drain_reports(&mut |report| reports.push(report))?;
-        for report in reports {
+        for report in self.datapath.take_reports()? {
             if let Report::NoRoom { context } = report {
                 self.unbound.on_no_room(Mover::Context(context));
             }

@@ -1,3 +1,5 @@
+use moorline_datapath::shim6::ContextPlane as _;
+
 use crate::config::Config;
 use crate::shell::Daemon;
 

@@ -118,7 +118,7 @@ impl Unbound {
     ) -> Vec<(Due, Option<Known>)> {
         let mut due = BTreeMap::new();
         for route in std::mem::take(&mut self.reported).into_iter().filter_map(route) {
-            let one = Due { pair: route.ulids, why: Why::NoRoom(route.mtu()) };
+            let one = Due { pair: route.ulids, why: Why::NoRoom(route.mtu) };
             let known = self.fresh(one.pair.peer, now).filter(|known| known.why == one.why);
             if known.is_none_or(|known| now - known.since >= known.pause) {
                 due.insert(one.pair.peer, one);

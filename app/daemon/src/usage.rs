@@ -1,6 +1,7 @@
 use std::time::Duration;
 
 use moorline_contexts::Question;
+use moorline_datapath::shim6::ContextPlane as _;
 use moorline_netlink::connected_pairs;
 use tokio::time;
 

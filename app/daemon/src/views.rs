@@ -6,7 +6,8 @@ use moorline_api::{
     TABLE_FULL,
 };
 use moorline_contexts::{ContextView, EstablishedView, Failure, NegativeView, Readiness};
-use moorline_datapath::shim6::ContextCounters;
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::{ContextCounters, ContextPlane as _};
 use moorline_types::{Instant, Locator, Ulid};
 
 use crate::addresses::AddressViews;

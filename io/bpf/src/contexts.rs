@@ -2,10 +2,11 @@
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use libbpf_rs::Object;
-use moorline_datapath::shim6::{ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS, Paths};
-use moorline_types::{ContextId, Locator, LocatorPair};
+use moorline_datapath::shim6::{ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS};
+use moorline_types::{ContextId, Locator, LocatorPair, Path};
 
 use crate::control;
 use crate::convert;
@@ -136,7 +137,7 @@ impl Contexts {
         old_quotes: &[(LocatorPair, u64)],
     ) -> Result<()> {
         let slot = entry.id.0;
-        let is_other_pair = convert::locators(old) != entry.locators;
+        let is_other_pair = convert::current(old) != entry.current;
         let before: BTreeSet<Locator> = self.more(slot, old)?.into_iter().collect();
         let after = convert::peers_beyond(entry);
         let mut both = after.clone();
@@ -185,8 +186,8 @@ impl Contexts {
     ) {
         let mut after = convert::context(entry, 0);
         after.path_count = u8::try_from(entry.paths.len()).unwrap_or(u8::MAX);
-        let pairs = entry.pairs().filter(|&pair| pair != entry.ulids.as_locators());
-        let quotes = pairs.map(|pair| (pair, after.peer_tag)).collect();
+        let moved = entry.all_paths().filter(|path| path.is_moved());
+        let quotes = moved.map(|path| (path.pair, after.peer_tag)).collect();
         for (context, quotes) in before.into_iter().chain([(after, quotes)]) {
             if let Err(error) = self.clear(object, entry.id.0, &context, &quotes) {
                 tracing::debug!(%error, context = %entry.id, "left of an update that failed");
@@ -241,10 +242,9 @@ impl Contexts {
 
     /// Locators and tag that packets of the context show, those of all paths: only what has moved shows its tag.
     fn quotes(&self, slot: u32, context: &types::context) -> Result<Vec<(LocatorPair, u64)>> {
-        let ulids = convert::ulids_back(context.ulids).as_locators();
         let paths = self.paths_of(slot, context)?;
-        let pairs = core::iter::once(convert::locators(context)).chain(paths.iter().copied());
-        Ok(pairs.filter(|&pair| pair != ulids).map(|pair| (pair, context.peer_tag)).collect())
+        let all = core::iter::once(convert::current(context)).chain(paths.iter().copied());
+        Ok(all.filter(|path| path.is_moved()).map(|path| (path.pair, context.peer_tag)).collect())
     }
 
     fn index_quotes(&self, slot: u32, context: &types::context) -> Result<()> {
@@ -252,7 +252,7 @@ impl Contexts {
             let hash = self.hashing.quote(locators, peer_tag);
             let inserted = self.by_quote.insert(&self.hashing, hash, slot, |other| {
                 Ok(self.find(other)?.is_some_and(|other| {
-                    other.peer_tag == peer_tag && convert::locators(&other) == locators
+                    other.peer_tag == peer_tag && convert::current(&other).pair == locators
                 }))
             });
             match inserted {
@@ -283,17 +283,17 @@ impl Contexts {
         }
     }
 
-    fn paths_of(&self, slot: u32, context: &types::context) -> Result<Paths> {
-        let mut paths = Vec::new();
+    fn paths_of(&self, slot: u32, context: &types::context) -> Result<Arc<[Path]>> {
+        let (mut paths, ulids) = (Vec::new(), convert::ulids_back(context.ulids));
         for number in 0..context.path_count.into() {
             let path = self.paths.lookup(&types::path_key { slot, number })?;
-            paths.push(convert::path_back(&path.unwrap_or_default()));
+            paths.push(convert::path_back(ulids, &path.unwrap_or_default()));
         }
         Ok(paths.into())
     }
 
     /// How many there was room for: the others are not taken, and the context is none the worse protected.
-    fn write_paths(&self, slot: u32, paths: &Paths) -> u8 {
+    fn write_paths(&self, slot: u32, paths: &[Path]) -> u8 {
         for (number, &path) in (0u8..).zip(paths.iter()) {
             let key = types::path_key { slot, number: number.into() };
             if let Err(error) = self.paths.insert(&key, &convert::path(path)) {

@@ -3,12 +3,15 @@
 use core::net::Ipv6Addr;
 use core::ops::RangeInclusive;
 use core::time::Duration;
+use std::sync::Arc;
 
 use moorline_datapath::shim6::{
-    ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS, MAX_TRIGGER_RULES, PathCounters, PathMark, Paths,
+    ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS, MAX_TRIGGER_RULES, PathCounters, PathMark,
     ReapTimers, TriggerPolicy, TriggerRule, Triggers,
 };
-use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{
+    ContextId, ContextTag, Encapsulation, Locator, LocatorPair, Path, Ulid, UlidPair,
+};
 
 use crate::skel::types;
 
@@ -84,7 +87,7 @@ fn has(context: &types::context, flag: types::context_flags) -> bool {
 /// The peer's locators but its ULID, the current one first.
 fn other_peers(entry: &ContextEntry) -> Vec<Locator> {
     let ulid = entry.ulids.peer.as_locator();
-    let current = entry.locators.peer;
+    let current = entry.current.pair.peer;
     let mut peers = Vec::with_capacity(entry.peer_locators.len() + 1);
     if current != ulid {
         peers.push(current);
@@ -115,7 +118,7 @@ pub(crate) fn context(entry: &ContextEntry, generation: u32) -> types::context {
         lock: types::bpf_spin_lock::default(),
         generation,
         ulids: ulids(entry.ulids),
-        local_locator: address(entry.locators.local.octets()),
+        local_locator: address(entry.current.pair.local.octets()),
         peers,
         local_tag: entry.local_tag.bits(),
         peer_tag: entry.peer_tag.bits(),
@@ -132,11 +135,11 @@ pub(crate) fn context(entry: &ContextEntry, generation: u32) -> types::context {
 
 fn flags(entry: &ContextEntry) -> u16 {
     let ulid = entry.ulids.peer.as_locator();
-    let current = entry.locators.peer;
+    let current = entry.current.pair.peer;
     let is_accepted = |locator| entry.peer_locators.contains(&locator);
     let all = [
         (types::context_flags::CONTEXT_LIVE, true),
-        (types::context_flags::CONTEXT_MOVED, entry.locators != entry.ulids.as_locators()),
+        (types::context_flags::CONTEXT_MOVED, is_moved(entry.current)),
         (types::context_flags::CONTEXT_TIMERS, entry.timers.is_some()),
         (types::context_flags::CONTEXT_AT_ULID, current == ulid),
         (types::context_flags::CONTEXT_FROM_ULID, is_accepted(ulid)),
@@ -155,14 +158,23 @@ pub(crate) fn has_congestion(context: &types::context) -> bool {
     has(context, types::context_flags::CONTEXT_CONGESTION)
 }
 
-pub(crate) fn path(locators: LocatorPair) -> types::path {
-    let [local, peer] = [locators.local, locators.peer].map(|locator| address(locator.octets()));
+pub(crate) fn path(path: Path) -> types::path {
+    let LocatorPair { local, peer } = path.pair;
+    let [local, peer] = [local, peer].map(|locator| address(locator.octets()));
     types::path { locators: types::pair { local, peer } }
 }
 
-pub(crate) fn path_back(path: &types::path) -> LocatorPair {
+pub(crate) fn path_back(ulids: UlidPair, path: &types::path) -> Path {
     let types::pair { local, peer } = path.locators;
-    LocatorPair::new(locator_back(local), locator_back(peer))
+    Path::of(ulids, LocatorPair::new(locator_back(local), locator_back(peer)))
+}
+
+/// What the programs do with packets of a path: they know addresses only, and put a payload header in where these are not the ULIDs.
+fn is_moved(path: Path) -> bool {
+    match path.encapsulation {
+        Encapsulation::None => false,
+        Encapsulation::PayloadHeader => true,
+    }
 }
 
 /// Zero octets stand for no time.
@@ -178,11 +190,12 @@ pub(crate) fn path_counters(congestion: &types::congestion) -> PathCounters {
     }
 }
 
-/// The current locators.
-pub(crate) fn locators(context: &types::context) -> LocatorPair {
+/// The current path.
+pub(crate) fn current(context: &types::context) -> Path {
     let at_ulid = has(context, types::context_flags::CONTEXT_AT_ULID);
     let peer = if at_ulid { context.ulids.peer } else { context.peers[0] };
-    LocatorPair::new(locator_back(context.local_locator), locator_back(peer))
+    let pair = LocatorPair::new(locator_back(context.local_locator), locator_back(peer));
+    Path::of(ulids_back(context.ulids), pair)
 }
 
 /// What [`context`] was made from, with the peer locators that found no room in it, which come back in order, and the
@@ -191,15 +204,11 @@ pub(crate) fn entry(
     slot: u32,
     context: &types::context,
     more: Vec<Locator>,
-    paths: Paths,
+    paths: Arc<[Path]>,
 ) -> ContextEntry {
     let ulids = ulids_back(context.ulids);
     let inline = context.peers.map(locator_back).into_iter().take(context.peer_count.into());
     let mut peers: Vec<Locator> = inline.chain(more).collect();
-    let peer = match peers.first() {
-        Some(first) if !has(context, types::context_flags::CONTEXT_AT_ULID) => *first,
-        Some(_) | None => ulids.peer.as_locator(),
-    };
     if has(context, types::context_flags::CONTEXT_NOT_FROM_FIRST) {
         peers.remove(0);
     }
@@ -214,7 +223,7 @@ pub(crate) fn entry(
         ulids,
         local_tag: ContextTag::from_bits(context.local_tag),
         peer_tag: ContextTag::from_bits(context.peer_tag),
-        locators: LocatorPair::new(locator_back(context.local_locator), peer),
+        current: current(context),
         peer_locators: peers.into(),
         timers: has_timers.then(|| ReapTimers {
             send: micros(context.send),

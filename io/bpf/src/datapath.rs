@@ -3,8 +3,9 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::Object;
+use moorline_datapath::Plane;
 use moorline_datapath::shim6::{
-    ContextCounters, ContextEntry, PathCounters, PathMark, Report, Triggers, Update,
+    ContextCounters, ContextEntry, ContextPlane, PathCounters, PathMark, Report, Triggers, Update,
 };
 use moorline_types::{ContextId, DropReason, Instant};
 
@@ -13,15 +14,16 @@ use crate::contexts::Contexts;
 use crate::control;
 use crate::convert;
 use crate::device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::index;
 use crate::load;
 use crate::pins;
 use crate::qdisc;
-use crate::reports::{self, Reports};
+use crate::reports;
+use crate::rings::Rings;
 use crate::settings::{AttachMode, Settings};
 use crate::skel::types;
-use crate::tables::Tables;
+use crate::tables::{self, Tables};
 
 /// The loaded programs and their tables.
 ///
@@ -30,7 +32,7 @@ use crate::tables::Tables;
 pub struct Datapath {
     pub(crate) object: Object,
     pub(crate) tables: Tables,
-    reports: Reports,
+    reports: Rings,
     pub(crate) contexts: Contexts,
     attachments: Attachments,
     pin_dir: Option<PathBuf>,
@@ -65,7 +67,7 @@ impl Datapath {
         };
         let tables = Tables::of(&object)?;
         let datapath = Self {
-            reports: Reports::new(&tables.reports)?,
+            reports: Rings::new(&object, &["reports"])?,
             contexts: Contexts::found_in(&object, index::buckets(load::contexts(settings)))?,
             attachments: Attachments::new(settings.attach, Place::Last, pins),
             pin_dir: settings.pin_dir.clone(),
@@ -73,20 +75,15 @@ impl Datapath {
             object,
             tables,
         };
-        datapath.set_triggers(&settings.triggers)?;
+        datapath.write_triggers(&settings.triggers)?;
         datapath.set_path_mark(settings.path_mark)?;
         // The table was pinned, the word that tells of its entries was not.
         datapath.forget_bound()?;
         Ok(datapath)
     }
 
-    /// Changes when traffic deserves a context: from the next packet on, for all of the rules at once. What was
-    /// counted so far, and what was reported, stays so.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Table`].
-    pub fn set_triggers(&self, triggers: &Triggers) -> Result<()> {
+    /// For all of the rules at once.
+    fn write_triggers(&self, triggers: &Triggers) -> Result<()> {
         let settings = &self.tables.settings;
         let old = settings.lookup(&0)?.unwrap_or_default();
         // Into the half that is not in force.
@@ -197,22 +194,6 @@ impl Datapath {
         Ok(locals)
     }
 
-    /// Does what the core decided.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Table`] when a table is full, and the errors about the context that is named.
-    pub fn apply(&mut self, update: &Update) -> Result<()> {
-        match update {
-            Update::Upsert(entry) => self.contexts.upsert(&self.tables, &self.object, entry),
-            Update::Heard { context, at } => control::heard(&self.object, context.0, *at),
-            Update::Remove { context } => {
-                self.contexts.remove(&self.tables, &self.object, *context)
-            }
-            Update::Rearm { ulids } => self.tables.flows.remove(&convert::ulids(*ulids)),
-        }
-    }
-
     /// Takes off the programs of another version or size that an earlier process left, and removes their tables: once the
     /// tables here have the contexts.
     ///
@@ -251,64 +232,17 @@ impl Datapath {
         self.reports.fd()
     }
 
-    /// Hands over the reports there are. Those about contexts that are gone are left out.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Table`].
-    pub fn drain_reports(&self, sink: &mut dyn FnMut(Report)) -> Result<()> {
-        for raw in self.reports.take()? {
+    /// The next report. Those about contexts that are gone are left out.
+    pub(crate) fn next_report(&self) -> Result<Option<Report>> {
+        while let Some(raw) = self.reports.next::<types::report>(0)? {
             let Some(report) = reports::report(&raw) else { continue };
             if matches!(report, Report::Trigger { .. })
                 || self.contexts.is_current(raw.slot, raw.generation)?
             {
-                sink(report);
+                return Ok(Some(report));
             }
         }
-        Ok(())
-    }
-
-    /// Counters of a context; zero if there is none.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Table`].
-    pub fn counters(&self, context: ContextId) -> Result<ContextCounters> {
-        let live = self.tables.lives.lookup(&context.0)?.unwrap_or_default();
-        Ok(ContextCounters {
-            tx_packets: live.tx_packets,
-            tx_bytes: live.tx_bytes,
-            rx_packets: live.rx_packets,
-            rx_bytes: live.rx_bytes,
-            last_tx: Instant::from_nanos(live.last_tx),
-            last_rx: Instant::from_nanos(live.last_rx),
-        })
-    }
-
-    /// Congestion and round trip time of a context's current pair; `None` if it was not asked for, or too many were.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Table`].
-    pub fn path_counters(&self, context: ContextId) -> Result<Option<PathCounters>> {
-        let congestion = self.contexts.congestions.lookup(&context.0)?;
-        Ok(congestion.as_ref().map(convert::path_counters))
-    }
-
-    /// What the programs dropped, all reasons that are not zero.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Table`].
-    pub fn drops(&self) -> Result<Vec<(DropReason, u64)>> {
-        let mut drops = Vec::new();
-        for reason in DropReason::ALL {
-            let count = self.tables.drop_count(*reason as u32)?;
-            if count != 0 {
-                drops.push((*reason, count));
-            }
-        }
-        Ok(drops)
+        Ok(None)
     }
 
     /// Kind of hook in use: `tcx`, `tc`, or `auto` before the first is attached.
@@ -381,6 +315,54 @@ impl Datapath {
         }
         qdisc::forget_marked(pin_dir);
         pins::remove_root(pin_dir)
+    }
+}
+
+impl Plane for Datapath {
+    type Update = Update;
+    type Report = Report;
+    type Error = Error;
+
+    fn apply(&mut self, update: &Update, _now: Instant) -> Result<()> {
+        match update {
+            Update::Upsert(entry) => self.contexts.upsert(&self.tables, &self.object, entry),
+            Update::Heard { context, at } => control::heard(&self.object, context.0, *at),
+            Update::Remove { context } => {
+                self.contexts.remove(&self.tables, &self.object, *context)
+            }
+            Update::Rearm { ulids } => self.tables.flows.remove(&convert::ulids(*ulids)),
+        }
+    }
+
+    fn poll_report(&mut self) -> Result<Option<Report>> {
+        self.next_report()
+    }
+
+    fn drops(&self) -> Result<Vec<(DropReason, u64)>> {
+        tables::drops(&self.tables.drops)
+    }
+}
+
+impl ContextPlane for Datapath {
+    fn set_triggers(&mut self, triggers: &Triggers) -> Result<()> {
+        self.write_triggers(triggers)
+    }
+
+    fn counters(&self, context: ContextId) -> Result<ContextCounters> {
+        let live = self.tables.lives.lookup(&context.0)?.unwrap_or_default();
+        Ok(ContextCounters {
+            tx_packets: live.tx_packets,
+            tx_bytes: live.tx_bytes,
+            rx_packets: live.rx_packets,
+            rx_bytes: live.rx_bytes,
+            last_tx: Instant::from_nanos(live.last_tx),
+            last_rx: Instant::from_nanos(live.last_rx),
+        })
+    }
+
+    fn path_counters(&self, context: ContextId) -> Result<Option<PathCounters>> {
+        let congestion = self.contexts.congestions.lookup(&context.0)?;
+        Ok(congestion.as_ref().map(convert::path_counters))
     }
 }
 

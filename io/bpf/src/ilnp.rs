@@ -27,7 +27,6 @@
 mod convert;
 pub(crate) mod load;
 mod plane;
-mod rings;
 mod sessions;
 mod settings;
 

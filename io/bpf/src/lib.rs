@@ -54,6 +54,7 @@ mod pins;
 mod plain;
 mod qdisc;
 mod reports;
+mod rings;
 mod settings;
 mod skel;
 mod stalled;

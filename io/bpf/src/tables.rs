@@ -4,6 +4,8 @@ use core::marker::PhantomData;
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle, Object};
 
+use moorline_types::DropReason;
+
 use crate::bound::Bound;
 use crate::error::{Error, Result};
 use crate::plain::Plain;
@@ -25,7 +27,6 @@ pub(crate) struct Tables {
     pub(crate) rules: Table<u32, types::rule>,
     pub(crate) settings: Table<u32, types::settings>,
     pub(crate) drops: MapHandle,
-    pub(crate) reports: MapHandle,
 }
 
 impl Tables {
@@ -40,39 +41,22 @@ impl Tables {
             rules: Table::of(object, "rules")?,
             settings: Table::of(object, "settings")?,
             drops: handle(object, "drops")?,
-            reports: handle(object, "reports")?,
         })
     }
-
-    /// One counter for each reason, summed over the processors.
-    pub(crate) fn drop_count(&self, reason: u32) -> Result<u64> {
-        drop_count(&self.drops, reason)
-    }
-
-    #[cfg(test)]
-    pub(crate) fn clear_drops(&self) -> Result<()> {
-        clear_drops(&self.drops)
-    }
 }
 
-/// The counter of a reason, summed over the processors.
-pub(crate) fn drop_count(drops: &MapHandle, reason: u32) -> Result<u64> {
-    let values = drops
-        .lookup_percpu(&reason.to_ne_bytes(), MapFlags::ANY)
-        .map_err(|source| Error::Table { action: "read", table: "drops", source })?;
-    let counts = values.into_iter().flatten();
-    Ok(counts.filter_map(|value| u64::from_octets(&value)).sum())
-}
-
-#[cfg(test)]
-pub(crate) fn clear_drops(drops: &MapHandle) -> Result<()> {
-    let failed = |source| Error::Table { action: "clear", table: "drops", source };
-    let processors = libbpf_rs::num_possible_cpus().map_err(failed)?;
-    for reason in 0..drops.max_entries() {
-        let zeros = vec![vec![0; 8]; processors];
-        drops.update_percpu(&reason.to_ne_bytes(), &zeros, MapFlags::ANY).map_err(failed)?;
+/// The counters of reasons that are not zero, each summed over the processors.
+pub(crate) fn drops(table: &MapHandle) -> Result<Vec<(DropReason, u64)>> {
+    let mut drops = Vec::new();
+    for reason in DropReason::ALL {
+        let values = table
+            .lookup_percpu(&(*reason as u32).to_ne_bytes(), MapFlags::ANY)
+            .map_err(|source| Error::Table { action: "read", table: "drops", source })?;
+        let counts = values.iter().flatten().filter_map(|value| u64::from_octets(value));
+        drops.push((*reason, counts.sum()));
     }
-    Ok(())
+    drops.retain(|(_, count)| *count != 0);
+    Ok(drops)
 }
 
 pub(crate) fn handle(object: &Object, name: &'static str) -> Result<MapHandle> {

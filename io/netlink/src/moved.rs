@@ -13,7 +13,7 @@ use moorline_addresses::{FoundRoute, MovedRoute, NextHop};
 use moorline_types::{Prefix, Ulid, UlidPair};
 
 impl Netlink {
-    /// Sends the packets of moved ULID pairs to `moor0`, cut to fit a path of their MTU with the payload header in. Calling
+    /// Sends the packets of moved ULID pairs to `moor0`, cut to their MTU. Calling
     /// it again with another MTU changes the route. Cached routes are looked up again only once. Not the direct ones.
     ///
     /// # Errors
@@ -103,24 +103,25 @@ impl Netlink {
         let routes = self.our_routes_in(MOVED_TABLE)?;
         let [by_moor, direct, own] =
             [Route::METRIC, DIRECT_METRIC, OWN_METRIC].map(|metric| by_pair(&routes, metric));
-        let tcp_direct = by_pair(&of_tcp, DIRECT_METRIC);
+        let [tcp_by_moor, tcp_direct] =
+            [Route::METRIC, DIRECT_METRIC].map(|metric| by_pair(&of_tcp, metric));
         let bare: BTreeSet<_> = of_tcp.iter().filter_map(pair_of).collect();
         let read = |ulids: &UlidPair| {
             let mtu = by_moor.get(ulids).and_then(|route| route.mtu);
-            let is_tcp_bare = bare.contains(ulids);
-            let path_mtu = mtu.map_or(0, |mtu| mtu.saturating_add(MovedRoute::HEADER));
+            let tcp_mtu = tcp_by_moor.get(ulids).and_then(|route| route.mtu);
+            let bare_tcp_mtu = bare.contains(ulids).then_some(tcp_mtu.unwrap_or(0));
             // The kernel changes the MTU of a route to that of its uplink: such a route has to be set again.
             let hop_of = |route: &&Route| next_hop(route).filter(|_| route.mtu == mtu);
             let of_tcp = tcp_direct.get(ulids);
             let is_led_alike = |hop: &NextHop| {
                 let is_right =
-                    |tcp: &&Route| next_hop(tcp).as_ref() == Some(hop) && tcp.mtu == Some(path_mtu);
-                !is_tcp_bare || of_tcp.is_some_and(is_right)
+                    |tcp: &&Route| next_hop(tcp).as_ref() == Some(hop) && tcp.mtu == bare_tcp_mtu;
+                bare_tcp_mtu.is_none() || of_tcp.is_some_and(is_right)
             };
             let route = MovedRoute {
                 ulids: *ulids,
-                path_mtu,
-                is_tcp_bare,
+                mtu: mtu.unwrap_or(0),
+                bare_tcp_mtu,
                 direct: direct.get(ulids).and_then(hop_of).filter(is_led_alike),
                 own: own.get(ulids).and_then(hop_of),
             };
@@ -137,9 +138,9 @@ fn routes(
     metric: u32,
     (ifindex, gateway): (u32, Option<Ipv6Addr>),
 ) -> impl Iterator<Item = Route> {
-    let tcp = moved.is_tcp_bare.then(|| (MOVED_TCP_TABLE, moved.tcp_mtu()));
+    let tcp = moved.bare_tcp_mtu.map(|mtu| (MOVED_TCP_TABLE, mtu));
     let UlidPair { local, peer } = moved.ulids;
-    tcp.into_iter().chain([(MOVED_TABLE, moved.mtu())]).map(move |(table, mtu)| Route {
+    tcp.into_iter().chain([(MOVED_TABLE, moved.mtu)]).map(move |(table, mtu)| Route {
         source: Some(Prefix::new(local.0, 128)),
         metric,
         // Not locked: what the path says later still counts.

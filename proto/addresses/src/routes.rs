@@ -12,12 +12,12 @@ use crate::NextHop;
 pub struct MovedRoute {
     /// The pair.
     pub ulids: UlidPair,
-    /// MTU of the path it takes now, octets; the route's own is [`Self::HEADER`] less.
-    pub path_mtu: u32,
-    /// Whether its TCP goes without a header: it has a route of its own then, with all of the MTU.
+    /// MTU of the route, octets: that of the path it takes now, less what packets are longer by on the wire.
+    pub mtu: u32,
+    /// MTU of the path, octets, if its TCP goes without a header: TCP has a route of its own then, with all of that.
     ///
     /// A smaller one would have the kernel send again all segments that are under way.
-    pub is_tcp_bare: bool,
+    pub bare_tcp_mtu: Option<u32>,
     /// Where all else leaves the host to. Then it need not come by our link: a second route, which is preferred, leads
     /// there. If that goes with the uplink, the first is left.
     pub direct: Option<NextHop>,
@@ -27,19 +27,16 @@ pub struct MovedRoute {
 }
 
 impl MovedRoute {
-    /// Octets of the Shim6 payload header (RFC 5533 s5.1).
-    pub const HEADER: u32 = 8;
-
-    /// MTU of the route, octets.
-    #[must_use]
-    pub const fn mtu(&self) -> u32 {
-        self.path_mtu.saturating_sub(Self::HEADER)
-    }
-
     /// MTU of the route that TCP takes, octets.
     #[must_use]
-    pub const fn tcp_mtu(&self) -> u32 {
-        if self.is_tcp_bare { self.path_mtu } else { self.mtu() }
+    pub fn tcp_mtu(&self) -> u32 {
+        self.bare_tcp_mtu.unwrap_or(self.mtu)
+    }
+
+    /// Whether TCP has a route of its own.
+    #[must_use]
+    pub const fn is_tcp_bare(&self) -> bool {
+        self.bare_tcp_mtu.is_some()
     }
 }
 
@@ -167,9 +164,9 @@ impl Routes {
         steps.extend(self.remove(self.of_others(&moved), |_| true));
         moved.iter_mut().for_each(|(_, route)| route.direct = None);
         steps.extend(self.lead_by_moor(moved.iter().map(|(mover, _)| *mover)));
-        let no_longer_bare = moved.iter().filter(|(_, route)| !route.is_tcp_bare);
+        let no_longer_bare = moved.iter().filter(|(_, route)| !route.is_tcp_bare());
         let before = no_longer_bare.filter_map(|(mover, _)| self.get(*mover).copied());
-        let bare: Vec<_> = before.filter(|route| route.is_tcp_bare).collect();
+        let bare: Vec<_> = before.filter(|route| route.is_tcp_bare()).collect();
         steps.extend((!bare.is_empty()).then_some(RouteStep::RemoveTcp(bare)));
         moved.retain(|(mover, route)| self.get(*mover) != Some(route));
         if !moved.is_empty() {
@@ -280,13 +277,14 @@ impl Routes {
                 route.direct.filter(|_| found.is_some_and(|one| one.direct == route.direct));
             route.own = route.own.filter(|_| found.is_some_and(|one| one.own == route.own));
             let lacks = |found: &MovedRoute| {
-                found.path_mtu != route.path_mtu || route.is_tcp_bare && !found.is_tcp_bare
+                let is_bare = route.is_tcp_bare();
+                found.mtu != route.mtu || is_bare && found.bare_tcp_mtu != route.bare_tcp_mtu
             };
             if found.is_none_or(lacks) {
                 missing.push(*route);
             }
             let (is_bare, is_direct) = needed.entry(route.ulids).or_default();
-            *is_bare |= route.is_tcp_bare;
+            *is_bare |= route.is_tcp_bare();
             *is_direct |= route.direct.is_some();
         }
         self.direct =
@@ -297,7 +295,7 @@ impl Routes {
                 too_many.extend((!self.left.contains_key(&ulids)).then_some(route));
                 continue;
             };
-            bare.extend((route.is_tcp_bare && !is_bare).then_some(route));
+            bare.extend((route.is_tcp_bare() && !is_bare).then_some(route));
             astray.extend((has_direct && !is_direct).then_some(route));
         }
         let steps = [

@@ -3,10 +3,10 @@ use core::hash::{Hash, Hasher};
 use core::num::NonZeroU32;
 use core::time::Duration;
 
-use moorline_datapath::shim6::{ContextEntry, Paths};
+use moorline_datapath::shim6::ContextEntry;
 use moorline_reap as reap;
 use moorline_shim6::{Context, Established};
-use moorline_types::{Instant, LocatorPair, UlidPair};
+use moorline_types::{Instant, LocatorPair, Path, UlidPair};
 use siphasher::sip::SipHasher13;
 
 use crate::config::Config;
@@ -79,21 +79,23 @@ pub(crate) fn entry(
     config: &Config,
 ) -> ContextEntry {
     let current = reap.current_pair();
+    let ulids = context.key.ulids;
+    let path = |pair| Path::of(ulids, pair);
     let is_fork = context.key.forked_instance != 0;
     ContextEntry {
         id: context.id,
-        ulids: context.key.ulids,
+        ulids,
         local_tag: context.local_tag,
         peer_tag: established.peer_tag,
         // The data planes send by the first context alone, and receive for all of them.
-        locators: if is_fork { context.key.ulids.as_locators() } else { current },
+        current: path(if is_fork { ulids.as_locators() } else { current }),
         peer_locators: established.peer.locators.clone(),
         timers: reap.timers(),
         watch: reap.watch(),
-        idle: config.idle_of(context.key.ulids, current),
+        idle: config.idle_of(ulids, current),
         suspects: reap.suspects() && !is_fork,
         congestion: config.counts_congestion && !is_fork,
-        paths: if is_fork { Paths::default() } else { reap.paths().into() },
+        paths: reap.paths().iter().filter(|_| !is_fork).map(|pair| path(*pair)).collect(),
         spread: config.spreads_flows,
     }
 }

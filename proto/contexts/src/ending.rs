@@ -48,7 +48,7 @@ impl Contexts {
 
 /// The pairs that payload with a tag takes.
 fn tagged(entry: &ContextEntry) -> BTreeSet<LocatorPair> {
-    entry.pairs().filter(|pair| *pair != entry.ulids.as_locators()).collect()
+    entry.all_paths().filter(|path| path.is_moved()).map(|path| path.pair).collect()
 }
 
 /// RFC 8200 s4.7.

@@ -212,7 +212,7 @@ fn a_silent_cut_moves_both_directions_to_the_disjoint_pair() {
     pair.run(Duration::from_secs(2));
     for side in 0..2 {
         let expected = LocatorPair::new(pair.locators[side][1], pair.locators[1 - side][1]);
-        assert_eq!(pair.entries[side][0].locators, expected, "side {side}");
+        assert_eq!(pair.entries[side][0].current.pair, expected, "side {side}");
         assert!(pair.entries[side][0].timers.is_some(), "operational again");
         assert!(pair.events[side].iter().any(|e| matches!(e, Event::Moved { .. })));
     }
@@ -228,7 +228,7 @@ fn a_context_whose_local_locator_goes_explores_at_once() {
     pair.hosts[0].handle_local(&local, pair.now);
     pair.settle();
     pair.run(Duration::from_secs(3));
-    assert_eq!(pair.entries[0][0].locators.local, pair.locators[0][1]);
+    assert_eq!(pair.entries[0][0].current.pair.local, pair.locators[0][1]);
 }
 
 #[test]
@@ -323,7 +323,7 @@ fn a_snapshot_may_send_from_an_address_that_has_gone_and_that_the_peer_does_not_
     pair.hosts[0] = host;
     pair.settle();
     pair.run(Duration::from_secs(3));
-    assert_eq!(pair.entries[0][0].locators.local, ulid);
+    assert_eq!(pair.entries[0][0].current.pair.local, ulid);
 }
 
 #[test]

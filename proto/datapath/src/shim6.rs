@@ -6,8 +6,8 @@
 //!   together. At one of the limits that [`Triggers`] set for the packet, one [`Report::Trigger`] goes
 //!   up; the pair is not reported again before [`Update::Rearm`] or before it was idle for
 //!   [`TriggerPolicy::idle`].
-//! * **Context, outbound**: the transmit time is noted. If the context's locators differ from its
-//!   ULIDs, the addresses are replaced and the 8-octet payload header goes in behind the IPv6 header.
+//! * **Context, outbound**: the transmit time is noted. On a path that has moved, the addresses are replaced and
+//!   what the path's [`Encapsulation`](moorline_types::Encapsulation) says goes in behind the IPv6 header.
 //! * **Context, inbound**: the receive time is noted. A payload header with a tag of ours is taken
 //!   out and the ULIDs are put back, if the source is a peer locator of the context. An unknown tag
 //!   goes up as a control packet.
@@ -15,7 +15,7 @@
 //!   ([`PathMark`]) says which one a packet takes, so that flows of one ULID pair go several ways at once.
 //! * **ICMPv6 errors** that quote a packet sent by a context since it moved to its current locators, with
 //!   those and the peer's tag: the ULIDs are put back into the quote, the payload header is taken out,
-//!   Packet Too Big reports 8 octets less (RFC 5533 s8), and the error goes to the sockets.
+//!   Packet Too Big reports so many octets less (RFC 5533 s8), and the error goes to the sockets.
 //!
 //! Timers ([`ReapTimers`]), per context; a plane may round durations up, to microseconds, and `idle` to
 //! milliseconds, of which it keeps 32 bits:
@@ -39,13 +39,38 @@
 mod paths;
 mod trigger;
 
+use alloc::sync::Arc;
 use core::time::Duration;
-use moorline_types::{ContextId, ContextTag, Instant, LocatorPair, Locators, UlidPair, named_enum};
+use moorline_types::{ContextId, ContextTag, Instant, Locators, Path, UlidPair, named_enum};
 
-pub use paths::{PathCounters, PathMark, Paths};
+use crate::Plane;
+
+pub use paths::{PathCounters, PathMark};
 pub use trigger::{
     MAX_TRIGGER_RULES, TooManyRules, Traffic, TriggerPolicy, TriggerRule, Triggers, is_eui64,
 };
+
+/// A data plane of Shim6, which counts and has a policy besides.
+pub trait ContextPlane: Plane<Update = Update, Report = Report> {
+    /// Changes when traffic deserves a context: from the next packet on. What was counted so far, and what was reported,
+    /// stays so.
+    ///
+    /// # Errors
+    /// What the plane works with fails.
+    fn set_triggers(&mut self, triggers: &Triggers) -> Result<(), Self::Error>;
+
+    /// Counters of a context; zero if there is none.
+    ///
+    /// # Errors
+    /// What the plane works with fails.
+    fn counters(&self, context: ContextId) -> Result<ContextCounters, Self::Error>;
+
+    /// Congestion and round trip time of a context's current pair; `None` if it was not asked for, or there is no room.
+    ///
+    /// # Errors
+    /// What the plane works with fails.
+    fn path_counters(&self, context: ContextId) -> Result<Option<PathCounters>, Self::Error>;
+}
 
 /// What a data plane tells the core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -165,8 +190,8 @@ pub struct ContextEntry {
     pub local_tag: ContextTag,
     /// The tag in payload that we send.
     pub peer_tag: ContextTag,
-    /// The current locator pair: addresses of what we send.
-    pub locators: LocatorPair,
+    /// The current path: addresses of what we send, and what it carries.
+    pub current: Path,
     /// Locators that the peer may send from, at most [`MAX_PEER_LOCATORS`].
     pub peer_locators: Locators,
     /// Timers to run; `None` while the core explores.
@@ -179,10 +204,10 @@ pub struct ContextEntry {
     pub suspects: bool,
     /// Count congestion and report [`Congested`](Report::Congested).
     pub congestion: bool,
-    /// Path `i` of the packet mark is `paths[i - 1]`; path 0, and one that is not there, is `locators`. At most
+    /// Path `i` of the packet mark is `paths[i - 1]`; path 0, and one that is not there, is `current`. At most
     /// [`MAX_PATHS`].
-    pub paths: Paths,
-    /// Flows without a path in their mark are spread over `locators` and `paths`, each flow on one of them.
+    pub paths: Arc<[Path]>,
+    /// Flows without a path in their mark are spread over `current` and `paths`, each flow on one of them.
     pub spread: bool,
 }
 
@@ -190,12 +215,18 @@ impl ContextEntry {
     /// Whether traffic may take other addresses than the ULIDs, by whichever path, and so carry the payload header.
     #[must_use]
     pub fn is_moved(&self) -> bool {
-        self.pairs().any(|pair| pair != self.ulids.as_locators())
+        self.all_paths().any(Path::is_moved)
     }
 
-    /// The current pair and those of all paths.
-    pub fn pairs(&self) -> impl Iterator<Item = LocatorPair> {
-        core::iter::once(self.locators).chain(self.paths.iter().copied())
+    /// The current path and the others.
+    pub fn all_paths(&self) -> impl Iterator<Item = Path> {
+        core::iter::once(self.current).chain(self.paths.iter().copied())
+    }
+
+    /// The most octets by which a packet is longer on the wire than the socket has sent it.
+    #[must_use]
+    pub fn overhead(&self) -> u16 {
+        self.all_paths().map(Path::overhead).max().unwrap_or(0)
     }
 }
 

@@ -207,7 +207,7 @@ impl Host {
             let route = self.routing.routes.get(Mover::Context(*context));
             let established = self.shim6.context(*context).and_then(|one| one.established);
             let is_away = established.is_some_and(|one| one.locators != ulids.as_locators());
-            let mtu = route.filter(|_| is_away).map(MovedRoute::mtu);
+            let mtu = route.filter(|_| is_away).map(|route| route.mtu);
             self.effects.push_back(Effect::NotifyTcp { ulids: *ulids, mtu });
         }
         self.effects.push_back(Effect::TellContext(event));

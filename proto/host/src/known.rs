@@ -1,6 +1,5 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
-use moorline_addresses::MovedRoute;
 use moorline_datapath::ilnp::{ROOM_IN_TCP, SessionEntry};
 use moorline_types::{IlvPair, Nid, Nonce, SessionId};
 
@@ -11,16 +10,16 @@ pub struct KnownSession {
     pub pair: IlvPair,
     /// Those of what we send.
     pub wire: IlvPair,
-    /// Octets that its packets may need beyond the header of Shim6.
-    pub(crate) room: u32,
+    /// Octets by which its packets may be longer on the wire.
+    pub(crate) overhead: u32,
     /// Whether its packets are to have a route of their own.
     pub(crate) is_routed: bool,
 }
 
 impl KnownSession {
     fn of(entry: &SessionEntry) -> Self {
-        let (room, is_routed) = (room_of(entry), needs_route(entry));
-        Self { pair: entry.pair, wire: entry.wire_pair(), room, is_routed }
+        let (overhead, is_routed) = (overhead_of(entry), needs_route(entry));
+        Self { pair: entry.pair, wire: entry.wire_pair(), overhead, is_routed }
     }
 }
 
@@ -76,21 +75,21 @@ impl KnownSessions {
     }
 }
 
-/// Octets that packets of a session may need beyond the header of Shim6.
-pub(crate) fn room_of(entry: &SessionEntry) -> u32 {
-    let room = match entry.send_nonce {
+/// Octets by which packets of a session may be longer on the wire.
+pub(crate) fn overhead_of(entry: &SessionEntry) -> u32 {
+    match entry.send_nonce {
         _ if entry.always || !entry.maps_tcp => ROOM_IN_TCP,
-        Nonce::Short(_) => MovedRoute::HEADER,
+        Nonce::Short(_) => SHORT_HEADER,
         Nonce::Long(_) => LONG_HEADER,
-    };
-    room - MovedRoute::HEADER
+    }
 }
 
 pub(crate) fn needs_route(entry: &SessionEntry) -> bool {
     entry.always || entry.wire_pair() != entry.pair
 }
 
-/// Octets of the header with a nonce of 96 bits; [`MovedRoute::HEADER`] is what one of 32 bits takes.
+/// Octets of the header with a nonce of 32 bits, and of 96 bits.
+const SHORT_HEADER: u32 = 8;
 const LONG_HEADER: u32 = 16;
 
 #[cfg(test)]

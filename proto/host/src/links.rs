@@ -298,10 +298,10 @@ impl Host {
         self.routing.path_of(&self.shim6, mover)
     }
 
-    /// Octets that the packets of `mover` may need beyond the header of Shim6.
+    /// Octets by which the packets of `mover` may be longer on the wire.
     #[must_use]
-    pub fn room_of(&self, mover: Mover) -> Option<u32> {
-        self.routing.room_of(mover)
+    pub fn overhead_of(&self, mover: Mover) -> Option<u32> {
+        self.routing.overhead_of(&self.shim6, mover)
     }
 
     /// The interface that packets with this source leave by.
@@ -425,13 +425,10 @@ impl Host {
     fn follow_mtus(&mut self, movers: &[Mover]) {
         let (mut others, mut smaller) = (Vec::new(), Vec::new());
         for mover in movers.iter().copied() {
-            let path_mtu = self.routing.path_mtu(&self.shim6, mover);
-            let Some((now, path_mtu)) = self.routing.routes.get(mover).zip(path_mtu) else {
-                continue;
-            };
-            if path_mtu != now.path_mtu {
-                let route = MovedRoute { path_mtu, ..*now };
-                smaller.extend((path_mtu < now.path_mtu).then_some(route));
+            let wide = self.routing.route_as_wide(&self.shim6, mover);
+            let Some((now, route)) = self.routing.routes.get(mover).zip(wide) else { continue };
+            if route != *now {
+                smaller.extend((route.mtu < now.mtu).then_some(route));
                 others.push((mover, route));
             }
         }

@@ -62,7 +62,7 @@ impl Kernel {
                     (there.direct, there.own) = (route.direct, route.own);
                 }),
                 RouteStep::LeadByMoor(_) => self.change(route, |there| there.direct = None),
-                RouteStep::RemoveTcp(_) => self.change(route, |there| there.is_tcp_bare = false),
+                RouteStep::RemoveTcp(_) => self.change(route, |there| there.bare_tcp_mtu = None),
             }
         }
     }

@@ -10,7 +10,7 @@ use moorline_datapath::ilnp::SessionEntry;
 use moorline_datapath::shim6::ContextEntry;
 use moorline_types::{Ilv, Instant, Locator, LocatorPair, Ulid, UlidPair};
 
-use crate::known::{KnownSession, KnownSessions, room_of};
+use crate::known::{KnownSession, KnownSessions, overhead_of};
 use crate::node::{LocatorRule, Node, SessionAddresses};
 use crate::path_mtus::{MIN_MTU, PathMtus};
 
@@ -156,13 +156,15 @@ impl Routing {
 
     /// The route of a context that has moved.
     pub(crate) fn route_of_context(&self, entry: &ContextEntry) -> MovedRoute {
-        let told = self.path_mtus.of(Mover::Context(entry.id), entry.locators);
-        let uplinks = entry.pairs().map(|pair| self.uplink_mtu(pair.local.0).unwrap_or(MIN_MTU));
+        let told = self.path_mtus.of(Mover::Context(entry.id), entry.current.pair);
+        let paths = entry.all_paths();
+        let uplinks = paths.map(|path| self.uplink_mtu(path.pair.local.0).unwrap_or(MIN_MTU));
+        let path_mtu = uplinks.chain(told).min().unwrap_or(MIN_MTU);
         MovedRoute {
             ulids: entry.ulids,
-            path_mtu: uplinks.chain(told).min().unwrap_or(MIN_MTU),
-            is_tcp_bare: false,
-            direct: self.next_hop(entry.locators.local.0),
+            mtu: path_mtu.saturating_sub(entry.overhead().into()),
+            bare_tcp_mtu: None,
+            direct: self.next_hop(entry.current.pair.local.0),
             own: self.own_hop(entry.ulids.local),
         }
     }
@@ -172,11 +174,13 @@ impl Routing {
         let wire = entry.wire_pair();
         let told = self.path_mtus.of(Mover::Session(entry.id), wire.ulids().as_locators());
         let mtu = self.uplink_mtu(wire.local.address()).unwrap_or(MIN_MTU);
+        let path_mtu = mtu.min(told.unwrap_or(u32::MAX));
+        let is_tcp_bare = entry.maps_tcp && !entry.always && self.is_tcp_whole(entry);
         let ulids = entry.pair.ulids();
         MovedRoute {
             ulids,
-            path_mtu: mtu.min(told.unwrap_or(u32::MAX)).saturating_sub(room_of(entry)),
-            is_tcp_bare: entry.maps_tcp && !entry.always && self.is_tcp_whole(entry),
+            mtu: path_mtu.saturating_sub(overhead_of(entry)),
+            bare_tcp_mtu: is_tcp_bare.then_some(path_mtu),
             direct: self.next_hop(wire.local.address()),
             own: self.own_hop(ulids.local),
         }
@@ -189,7 +193,7 @@ impl Routing {
         match self.sessions.get(entry.id) {
             Some(known) if known.wire == entry.wire_pair() => {
                 let route = self.routes.get(Mover::Session(entry.id));
-                route.is_none_or(|route| route.is_tcp_bare)
+                route.is_none_or(|route| route.is_tcp_bare())
             }
             _ => !self.leaves_what_is_lost(entry),
         }
@@ -208,11 +212,11 @@ impl Routing {
         self.sessions.get(entry.id).is_none_or(|known| known.wire != entry.wire_pair())
     }
 
-    /// Octets that the packets of `mover` may need beyond the header of Shim6.
-    pub(crate) fn room_of(&self, mover: Mover) -> Option<u32> {
+    /// Octets by which the packets of `mover` may be longer on the wire.
+    pub(crate) fn overhead_of(&self, shim6: &Contexts, mover: Mover) -> Option<u32> {
         match mover {
-            Mover::Context(_) => Some(0),
-            Mover::Session(id) => self.sessions.get(id).map(|known| known.room),
+            Mover::Context(id) => shim6.entry_of(id).map(|entry| entry.overhead().into()),
+            Mover::Session(id) => self.sessions.get(id).map(|known| known.overhead),
         }
     }
 
@@ -239,17 +243,21 @@ impl Routing {
         (route != *now).then_some(route)
     }
 
-    /// The MTU of the path that the packets of `mover` take now, as long as there are uplinks for it.
-    pub(crate) fn path_mtu(&self, shim6: &Contexts, mover: Mover) -> Option<u32> {
+    /// The route of `mover` with the MTU of the path that its packets take now, as long as there are uplinks for it.
+    pub(crate) fn route_as_wide(&self, shim6: &Contexts, mover: Mover) -> Option<MovedRoute> {
+        let route = *self.routes.get(mover)?;
         let path = self.path_of(shim6, mover)?;
         let uplink_mtu = match mover {
             Mover::Context(id) => {
                 let entry = shim6.entry_of(id)?;
-                entry.pairs().map(|pair| self.uplink_mtu(pair.local.0)).min().flatten()?
+                entry.all_paths().map(|path| self.uplink_mtu(path.pair.local.0)).min().flatten()?
             }
             Mover::Session(_) => self.uplink_mtu(path.local.0)?,
         };
         let told = self.path_mtus.of(mover, path);
-        Some(uplink_mtu.min(told.unwrap_or(u32::MAX)).saturating_sub(self.room_of(mover)?))
+        let path_mtu = uplink_mtu.min(told.unwrap_or(u32::MAX));
+        let mtu = path_mtu.saturating_sub(self.overhead_of(shim6, mover)?);
+        let bare_tcp_mtu = route.bare_tcp_mtu.map(|_| path_mtu);
+        Some(MovedRoute { mtu, bare_tcp_mtu, ..route })
     }
 }

@@ -1,12 +1,14 @@
 //! Numbers of the RFCs and the caps on what a peer may send. None can be configured.
 
+use moorline_types::Encapsulation;
+
 /// IPv6 Next Header value of Shim6 (RFC 5533 s17).
 pub const PROTOCOL: u8 = 140;
 /// Next Header value of a control message: nothing follows (RFC 5533 s5.3).
 pub const NEXT_HEADER_NONE: u8 = 59;
 
 /// Octets of the payload extension header (RFC 5533 s5.2).
-pub const PAYLOAD_HEADER_LEN: usize = 8;
+pub const PAYLOAD_HEADER_LEN: usize = Encapsulation::PayloadHeader.overhead() as usize;
 /// Octets common to all control messages, up to and with the checksum and 2 of each type's own.
 pub const CONTROL_HEADER_LEN: usize = 8;
 /// Octets of a probe report (RFC 5534 s5.2): two addresses, nonce, data.

@@ -1,8 +1,8 @@
+use std::sync::Arc;
 use std::time::Duration;
 
 use moorline_contexts::Profile;
-use moorline_datapath::shim6::Paths;
-use moorline_types::{ContextTag, Ulid};
+use moorline_types::{ContextTag, Path, Ulid};
 use moorline_wire::{I1, I2, Message, Opt, Options, Probe, ProbeReport, ProbeState, R1};
 
 use super::*;
@@ -159,14 +159,14 @@ fn tags_are_told_apart_for_each_peer() {
             ulids,
             local_tag,
             peer_tag,
-            locators: pair,
+            current: Path::of(ulids, pair),
             peer_locators: (&[pair.peer]).into(),
             timers: None,
             watch: 0,
             idle: Duration::ZERO,
             suspects: false,
             congestion: false,
-            paths: Paths::default(),
+            paths: Arc::default(),
             spread: false,
         })
     };

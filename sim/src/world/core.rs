@@ -322,7 +322,7 @@ impl World<'_> {
     fn check_planes(&mut self, host: usize) {
         let Some(core) = living_core(&mut self.nodes, host) else { return };
         let essence = |entry: &ContextEntry| {
-            (entry.id, entry.ulids, entry.locators, entry.local_tag, entry.peer_tag)
+            (entry.id, entry.ulids, entry.current, entry.local_tag, entry.peer_tag)
         };
         let known: BTreeSet<_> = core.host.shim6().entries().map(|entry| essence(&entry)).collect();
         let plane: BTreeSet<_> = core.planes.shim6.contexts().map(essence).collect();

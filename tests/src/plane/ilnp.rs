@@ -6,13 +6,14 @@ mod play;
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
+use moorline_datapath::Plane;
 use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Socket, Update, Wanted};
 use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use serde::Deserialize;
 
 pub use play::UserPlane;
 
-use super::{Packet, Vector, both};
+use super::{Bench, Packet, Player, Vector, both, check_reports, compare, drops};
 
 /// A case: it starts from empty tables.
 #[derive(Debug, Deserialize)]
@@ -30,8 +31,7 @@ pub struct Case {
     /// The sockets of the host.
     #[serde(default)]
     pub sockets: Vec<SocketText>,
-    /// What happens, and what must be so then.
-    pub steps: Vec<Step>,
+    steps: Vec<Step>,
 }
 
 /// One object in `steps`.
@@ -163,6 +163,8 @@ pub enum ReportText {
 }
 
 impl Vector for Case {
+    type Input = Input;
+    type Check = Check;
     const FOLDER: &'static str = "plane/ilnp";
 
     fn name(&self) -> &str {
@@ -171,6 +173,30 @@ impl Vector for Case {
 
     fn planes(&self) -> &[String] {
         &self.planes
+    }
+
+    fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    fn packet(input: &Input) -> Option<&Packet> {
+        if let Input::Packet(packet) = input { Some(packet) } else { None }
+    }
+}
+
+impl<B: Bench<Plane: Plane<Update = Update, Report = Report>>> Player<Case> for B {
+    fn update(&mut self, input: &Input, now: Instant) -> Result<(), String> {
+        let update = input.update().ok_or("no update")?;
+        self.plane().apply(&update, now).map_err(|error| error.to_string())
+    }
+
+    fn check(&mut self, check: &Check) -> Result<(), String> {
+        match check {
+            Check::Reports(expected) => {
+                check_reports(self.plane(), expected.iter().map(Report::from))
+            }
+            Check::Drops(expected) => compare("drops", &drops(self.plane())?, expected),
+        }
     }
 }
 
@@ -197,18 +223,8 @@ impl Case {
 }
 
 impl Input {
-    /// The packet, if the input is one.
-    #[must_use]
-    pub const fn packet(&self) -> Option<&Packet> {
-        match self {
-            Self::Packet(packet) => Some(packet),
-            Self::Upsert { .. } | Self::Remove { .. } => None,
-        }
-    }
-
     /// The update of the contract, if the input is one.
-    #[must_use]
-    pub fn update(&self) -> Option<Update> {
+    fn update(&self) -> Option<Update> {
         match self {
             Self::Upsert { upsert } => Some(Update::Upsert(upsert.into())),
             Self::Remove { remove } => Some(Update::Remove { session: SessionId(remove.session) }),

@@ -7,18 +7,17 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
+use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::{
-    ContextCounters, ContextEntry, FailureHint, PathCounters, ReapTimers, Report, TriggerPolicy,
-    TriggerRule, Triggers, Update,
+    ContextCounters, ContextEntry, ContextPlane, FailureHint, PathCounters, ReapTimers, Report,
+    TriggerPolicy, TriggerRule, Triggers, Update,
 };
-use moorline_types::{
-    ContextId, ContextTag, Instant, Locator, LocatorPair, Prefix, Ulid, UlidPair,
-};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, Path, Prefix, Ulid, UlidPair};
 use serde::Deserialize;
 
 pub use play::UserPlane;
 
-use super::{Packet, Vector, both};
+use super::{Bench, Packet, Player, Vector, both, check_reports, compare, drops};
 
 /// A case: it starts from empty tables.
 #[derive(Debug, Deserialize)]
@@ -33,8 +32,7 @@ pub struct Case {
     rules: Vec<Rule>,
     /// Our addresses, each on an uplink of its own.
     pub locals: Vec<Ipv6Addr>,
-    /// What happens, and what must be so then.
-    pub steps: Vec<Step>,
+    steps: Vec<Step>,
 }
 
 /// One object in `steps`.
@@ -230,8 +228,7 @@ pub struct PathCountersText {
 
 impl PathCountersText {
     /// What a plane counted, as the vectors write it.
-    #[must_use]
-    pub fn new(context: u32, counters: PathCounters) -> Self {
+    fn new(context: u32, counters: PathCounters) -> Self {
         let PathCounters { received, ce, ece, cwr, segments, retransmissions, rtt } = counters;
         let rtt = rtt.map(|rtt| u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
         Self { context, received, ce, ece, cwr, segments, retransmissions, rtt }
@@ -239,6 +236,8 @@ impl PathCountersText {
 }
 
 impl Vector for Case {
+    type Input = Input;
+    type Check = Check;
     const FOLDER: &'static str = "plane";
 
     fn name(&self) -> &str {
@@ -248,26 +247,55 @@ impl Vector for Case {
     fn planes(&self) -> &[String] {
         &self.planes
     }
+
+    fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    fn packet(input: &Input) -> Option<&Packet> {
+        if let Input::Packet(packet) = input { Some(packet) } else { None }
+    }
+}
+
+impl<B: Bench<Plane: ContextPlane>> Player<Case> for B {
+    fn update(&mut self, input: &Input, now: Instant) -> Result<(), String> {
+        if let Input::Tick { .. } = input {
+            self.tick(now);
+            return Ok(());
+        }
+        let done = match input {
+            Input::Policy { policy } => self.plane().set_triggers(&policy.into()),
+            _ => self.plane().apply(&input.update().ok_or("no update")?, now),
+        };
+        done.map_err(|error| error.to_string())
+    }
+
+    fn check(&mut self, check: &Check) -> Result<(), String> {
+        let plane = self.plane();
+        match check {
+            Check::Reports(expected) => {
+                check_reports(plane, expected.iter().map(|&report| report.into()))
+            }
+            Check::Counters(expected) => {
+                let context = expected.context;
+                let seen = plane.counters(ContextId(context)).map_err(|error| error.to_string())?;
+                compare("counters", &CountersText::new(context, &seen), expected)
+            }
+            Check::PathCounters(expected) => {
+                let context = expected.context;
+                let seen = plane.path_counters(ContextId(context));
+                let seen = seen.map_err(|error| error.to_string())?;
+                let seen = seen.map(|seen| PathCountersText::new(context, seen));
+                compare("path counters", &seen, &Some(*expected))
+            }
+            Check::Drops(expected) => compare("drops", &drops(plane)?, expected),
+        }
+    }
 }
 
 impl Input {
-    /// The packet, if the input is one.
-    #[must_use]
-    pub const fn packet(&self) -> Option<&Packet> {
-        match self {
-            Self::Packet(packet) => Some(packet),
-            Self::Upsert { .. }
-            | Self::Heard { .. }
-            | Self::Remove { .. }
-            | Self::Rearm { .. }
-            | Self::Policy { .. }
-            | Self::Tick { .. } => None,
-        }
-    }
-
     /// The update of the contract, if the input is one.
-    #[must_use]
-    pub fn update(&self) -> Option<Update> {
+    fn update(&self) -> Option<Update> {
         match self {
             Self::Upsert { upsert } => Some(Update::Upsert(upsert.into())),
             Self::Heard { heard } => Some(Update::Heard {
@@ -283,8 +311,7 @@ impl Input {
 
 impl CountersText {
     /// The counters of a plane, as the vectors write them.
-    #[must_use]
-    pub const fn new(context: u32, counters: &ContextCounters) -> Self {
+    const fn new(context: u32, counters: &ContextCounters) -> Self {
         Self {
             context,
             tx_packets: counters.tx_packets,
@@ -352,12 +379,14 @@ impl From<&Rule> for TriggerRule {
 
 impl From<&Entry> for ContextEntry {
     fn from(entry: &Entry) -> Self {
+        let addresses = ulids(entry.ulids);
+        let path = |&pair: &[Ipv6Addr; 2]| Path::of(addresses, ulids(pair).as_locators());
         Self {
             id: ContextId(entry.context),
-            ulids: ulids(entry.ulids),
+            ulids: addresses,
             local_tag: tag(&entry.local_tag),
             peer_tag: tag(&entry.peer_tag),
-            locators: LocatorPair::new(Locator(entry.locators[0]), Locator(entry.locators[1])),
+            current: path(&entry.locators),
             peer_locators: entry.peer_locators.iter().copied().map(Locator).collect(),
             timers: entry.timers.map(|timers| ReapTimers {
                 send: Duration::from_nanos(timers.send),
@@ -368,7 +397,7 @@ impl From<&Entry> for ContextEntry {
             idle: Duration::from_nanos(entry.idle),
             suspects: entry.suspects,
             congestion: entry.congestion,
-            paths: entry.paths.iter().map(|&pair| ulids(pair).as_locators()).collect(),
+            paths: entry.paths.iter().map(path).collect(),
             spread: entry.spread,
         }
     }

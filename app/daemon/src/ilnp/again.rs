@@ -62,6 +62,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use moorline_contexts::Contexts;
+    use moorline_datapath::Plane as _;
     use moorline_datapath::ilnp::ChecksumMode;
     use moorline_host::{Effect, Host};
     use moorline_ilnp::{Cause, Config, Event, RemoteLocator, SessionSnapshot, Why};
@@ -111,7 +112,7 @@ mod tests {
         let mut told = Vec::new();
         while let Some(effect) = host.poll_effect(now) {
             if let Effect::UpdateSession(update) = &effect
-                && ilnp.datapath.apply(update).is_err()
+                && ilnp.datapath.apply(update, clock::now()).is_err()
             {
                 host.handle_failed(&effect, now);
             } else if let Effect::TellSession(event) = effect {

@@ -7,6 +7,7 @@ use moorline_api::{
     Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus, LocatorValidity,
     RemoteLocator, SessionCounts, SessionState,
 };
+use moorline_datapath::Plane as _;
 use moorline_host::Sessions;
 use moorline_ilnp::{SessionView, State, Validity};
 use moorline_types::{Instant, Nonce};

@@ -2,6 +2,7 @@ use std::time::Duration;
 
 use moorline_api::{ContextPaths, PathCounters, PathInfo, PathState};
 use moorline_contexts::{ContextView, PathView};
+use moorline_datapath::shim6::ContextPlane as _;
 use moorline_types::{ContextId, LocatorPair};
 
 use super::rules;

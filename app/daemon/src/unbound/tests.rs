@@ -14,8 +14,8 @@ fn pair(peer: Ulid) -> UlidPair {
 
 const ROUTE: MovedRoute = MovedRoute {
     ulids: UlidPair::new(Ulid(Ipv6Addr::UNSPECIFIED), Ulid(Ipv6Addr::UNSPECIFIED)),
-    path_mtu: 1500,
-    is_tcp_bare: false,
+    mtu: 1492,
+    bare_tcp_mtu: None,
     direct: None,
     own: None,
 };
@@ -92,7 +92,7 @@ fn another_mtu_is_news_whoever_told_of_the_last() {
 
     // The pair moves to another path.
     unbound.on_no_room(context(0));
-    let narrow = |mover| moved(mover).map(|route| MovedRoute { path_mtu: 1300, ..route });
+    let narrow = |mover| moved(mover).map(|route| MovedRoute { mtu: 1292, ..route });
     let due = unbound.take_due(start, narrow);
     assert_eq!(due.len(), 1, "no pause: {due:?}");
 }

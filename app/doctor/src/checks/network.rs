@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
-use moorline_addresses::{AddressFlags, BareLink, MovedRoute, Uplink, UplinkAddress};
+use moorline_addresses::{AddressFlags, BareLink, Uplink, UplinkAddress};
 use moorline_api::{
     Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState, TABLE_FULL, Uplink as ApiUplink,
 };
 use moorline_netlink::{HostRule, MAX_PREFIXES, Takes, UNBOUND_PRIORITY};
-use moorline_types::Prefix;
+use moorline_types::{Encapsulation, Prefix};
 
 use crate::facts::{Facts, UplinkFacts};
 use crate::finding::{Finding, Severity};
@@ -257,4 +257,4 @@ const MAX_RULES: usize = MAX_PREFIXES as usize;
 /// Octets that any IPv6 link takes (RFC 8200 s5).
 const LEAST_MTU: u32 = 1280;
 /// Octets of the payload header (RFC 5533 s5.1).
-const HEADER: u32 = MovedRoute::HEADER;
+const HEADER: u32 = Encapsulation::PayloadHeader.overhead() as u32;

@@ -3,20 +3,21 @@ use std::os::fd::{AsFd, BorrowedFd};
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapHandle, Object, ProgramInput};
-use moorline_datapath::ilnp::Socket;
-use moorline_datapath::ilnp::{Report, Update};
-use moorline_types::{DropReason, IlvPair, L64, Nid};
+use moorline_datapath::Plane;
+use moorline_datapath::ilnp::{Report, Socket, Update};
+use moorline_types::{DropReason, IlvPair, Instant, L64, Nid};
 
 use crate::attach::{self, Attachments, Hook, Place};
 use crate::bound::Bound;
 use crate::datapath::quiet_libbpf;
 use crate::device;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::ilnp::convert;
-use crate::ilnp::rings::Rings;
 use crate::ilnp::sessions::Sessions;
 use crate::ilnp::settings::IlnpSettings;
 use crate::pins;
+use crate::rings::Rings;
+use crate::skel::ilnp::types;
 use crate::tables::{self, Table};
 
 /// The loaded programs and their tables.
@@ -49,7 +50,6 @@ impl IlnpDatapath {
     pub(crate) fn open_with(settings: &IlnpSettings, virtual_clock: bool) -> Result<Self> {
         quiet_libbpf();
         let object = super::load::load(settings, virtual_clock)?;
-        let handle = |name| tables::handle(&object, name);
         let pins = settings.pin_dir.as_deref().map(pins::of_ilnp);
         if let Some(pins) = &pins {
             pins::create(pins)?;
@@ -62,8 +62,8 @@ impl IlnpDatapath {
             uplinks,
             own_nids: Table::of(&object, "own_nids")?,
             nids: BTreeSet::new(),
-            drops: handle("drops")?,
-            rings: Rings::new(&handle("reports")?, &handle("controls")?)?,
+            drops: tables::handle(&object, "drops")?,
+            rings: Rings::new(&object, &["reports", "controls"])?,
             attachments: Attachments::new(settings.attach, Place::First, pins.clone()),
             pins,
             object,
@@ -164,18 +164,6 @@ impl IlnpDatapath {
         self.sessions.note_change()
     }
 
-    /// Does what the sessions decided.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Table`] when a table is full; [`crate::Error::TooManySessions`] and [`crate::Error::TooManyWithNode`].
-    pub fn apply(&mut self, update: &Update) -> Result<()> {
-        match update {
-            Update::Upsert(entry) => self.sessions.upsert(entry),
-            Update::Remove { session } => self.sessions.remove(*session),
-        }
-    }
-
     /// Sessions in the tables.
     #[must_use]
     pub fn session_count(&self) -> usize {
@@ -188,23 +176,17 @@ impl IlnpDatapath {
         self.rings.fd()
     }
 
-    /// Hands over a batch of the reports there are. Those about sessions that are gone are left out. Whether there may
-    /// be more, of which [`Self::poll_fd`] says nothing again.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Table`].
-    pub fn drain_reports(&self, sink: &mut dyn FnMut(Report)) -> Result<bool> {
-        let (reports, is_full) = self.rings.take_reports()?;
-        for raw in reports {
+    /// The next report. Those about sessions that are gone are left out.
+    pub(crate) fn next_report(&self) -> Result<Option<Report>> {
+        while let Some(raw) = self.rings.next::<types::ilnp_report>(REPORTS)? {
             let Some(report) = convert::report(&raw) else { continue };
             if matches!(report, Report::Candidate { .. })
                 || self.sessions.is_current(raw.slot, raw.generation)
             {
-                sink(report);
+                return Ok(Some(report));
             }
         }
-        Ok(is_full)
+        Ok(None)
     }
 
     /// Hands over a batch of the packets there are for the machine of the sessions, whole, from the IPv6
@@ -214,9 +196,12 @@ impl IlnpDatapath {
     ///
     /// [`crate::Error::Table`].
     pub fn drain_control(&self, sink: &mut dyn FnMut(&[u8])) -> Result<bool> {
-        let (controls, is_full) = self.rings.take_controls()?;
-        controls.iter().for_each(|packet| sink(packet));
-        Ok(is_full)
+        for _ in 0..CONTROLS_AT_ONCE {
+            let next = self.rings.next::<types::ilnp_control>(CONTROLS)?;
+            let Some(control) = next else { return Ok(false) };
+            control.octet.get(..control.len as usize).into_iter().for_each(&mut *sink);
+        }
+        Ok(true)
     }
 
     /// The best socket of this network namespace for a packet of this protocol between these addresses and ports,
@@ -237,22 +222,6 @@ impl IlnpDatapath {
         Ok(output.return_value)
     }
 
-    /// What the programs dropped, all reasons that are not zero.
-    ///
-    /// # Errors
-    ///
-    /// [`crate::Error::Table`].
-    pub fn drops(&self) -> Result<Vec<(DropReason, u64)>> {
-        let mut drops = Vec::new();
-        for reason in DropReason::ALL {
-            let count = tables::drop_count(&self.drops, *reason as u32)?;
-            if count != 0 {
-                drops.push((*reason, count));
-            }
-        }
-        Ok(drops)
-    }
-
     /// Ends it: no programs, no marks.
     ///
     /// # Errors
@@ -261,6 +230,27 @@ impl IlnpDatapath {
     pub fn close(mut self) -> Result<()> {
         self.attachments.detach_all();
         self.pins.take().map_or(Ok(()), |pins| pins::remove_tree(&pins))
+    }
+}
+
+impl Plane for IlnpDatapath {
+    type Update = Update;
+    type Report = Report;
+    type Error = Error;
+
+    fn apply(&mut self, update: &Update, _now: Instant) -> Result<()> {
+        match update {
+            Update::Upsert(entry) => self.sessions.upsert(entry),
+            Update::Remove { session } => self.sessions.remove(*session),
+        }
+    }
+
+    fn poll_report(&mut self) -> Result<Option<Report>> {
+        self.next_report()
+    }
+
+    fn drops(&self) -> Result<Vec<(DropReason, u64)>> {
+        tables::drops(&self.drops)
     }
 }
 
@@ -292,5 +282,10 @@ fn arriving(pair: IlvPair, protocol: u8, (local, remote): (u16, u16)) -> Vec<u8>
     frame
 }
 
+/// Rings, in the order in which they are opened.
+const REPORTS: u32 = 0;
+const CONTROLS: u32 = 1;
+/// Packets that are handed over at once: each may take a look for a socket and a packet to send.
+pub(super) const CONTROLS_AT_ONCE: u32 = 64;
 const ETHERNET_LEN: usize = 14;
 const UPPER_LEN: u8 = 20;

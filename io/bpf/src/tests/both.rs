@@ -2,15 +2,19 @@
 //! counter.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Debug;
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
+use moorline_datapath as datapath;
 use moorline_datapath::shim6::{
-    ContextEntry, Paths, ReapTimers, Report, TriggerPolicy, TriggerRule, Triggers, Update,
+    ContextCounters, ContextEntry, ContextPlane, PathCounters, ReapTimers, Report, TriggerPolicy,
+    TriggerRule, Triggers, Update,
 };
 use moorline_plane::shim6::{Inbound, Outbound, Plane, Sender};
 use moorline_types::{
-    ContextId, ContextTag, Instant, Locator, LocatorPair, Prefix, Ulid, UlidPair,
+    ContextId, ContextTag, Instant, Locator, LocatorPair, Path, Prefix, Ulid, UlidPair,
 };
 
 use super::can_run;
@@ -194,7 +198,7 @@ impl Both {
                 0x5a5a_0000_0000 + u64::from(id.0) + random.below(2) * 16,
             ),
             peer_tag: ContextTag::from_bits(random.next()),
-            locators,
+            current: Path::of(ulids, locators),
             peer_locators: peer_locators(random).into(),
             timers: (!random.one_in(6)).then(|| ReapTimers {
                 send: Duration::from_secs(1 + random.below(10)),
@@ -205,7 +209,7 @@ impl Both {
             idle: Duration::from_secs(random.below(2) * 20),
             suspects: !random.one_in(4),
             congestion: random.one_in(2),
-            paths: random_paths(random),
+            paths: random_paths(random, ulids),
             spread: random.one_in(3),
         };
         let is_first =
@@ -219,10 +223,10 @@ impl Both {
         };
         // As the core has it: the first one comes last, and forks send nothing.
         let fork = ContextEntry {
-            locators: ulids.as_locators(),
+            current: Path::of(ulids, ulids.as_locators()),
             suspects: false,
             congestion: false,
-            paths: Paths::default(),
+            paths: Arc::default(),
             ..entry
         };
         self.forks.insert(id);
@@ -258,7 +262,7 @@ impl Both {
         let rules = (0..count).map(|_| random_rule(random)).collect();
         let triggers = Triggers::new(random_policy(random), rules).unwrap();
         self.kernel.plane.set_triggers(&triggers).unwrap();
-        self.user.set_triggers(triggers);
+        let Ok(()) = self.user.set_triggers(&triggers);
     }
 
     fn rearm(&mut self, random: &mut Random) {
@@ -377,21 +381,37 @@ impl Both {
 
     /// Reports, drops and counters.
     fn compare(&mut self, at: &str) -> Vec<Report> {
-        let user: Vec<Report> = std::iter::from_fn(|| self.user.poll_report()).collect();
-        let mut reports = self.kernel.reports();
         // The sockets of the other plane are none of the kernel's.
-        reports.retain(|report| !matches!(report, Report::NoRoom { .. }));
-        assert_eq!(reports, user, "{at}");
-        let drops: Vec<_> = self.user.drops().iter().filter(|(_, count)| *count != 0).collect();
-        assert_eq!(self.kernel.plane.drops().unwrap(), drops, "{at}");
-        for entry in &self.live {
-            let kernel = self.kernel.plane.counters(entry.id).unwrap();
-            assert_eq!(Some(kernel), self.user.counters(entry.id), "{at}: context {}", entry.id);
-            let kernel = self.kernel.plane.path_counters(entry.id).unwrap();
-            assert_eq!(kernel, self.user.path_counters(entry.id), "{at}: context {}", entry.id);
+        let is_shared = |report: &Report| !matches!(report, Report::NoRoom { .. });
+        let reports = compare(&mut self.kernel.plane, &mut self.user, is_shared, at);
+        for ContextEntry { id, .. } in &self.live {
+            let (kernel, user) = (counted(&self.kernel.plane, *id), counted(&self.user, *id));
+            assert_eq!(kernel, user, "{at}: context {id}");
         }
-        user
+        reports
     }
+}
+
+/// Reports and drops are the same in both planes, but for reports that only the kernel makes. The reports.
+pub(crate) fn compare<K, U>(
+    kernel: &mut K,
+    user: &mut U,
+    is_shared: impl Fn(&K::Report) -> bool,
+    at: &str,
+) -> Vec<K::Report>
+where
+    K: datapath::Plane<Report: PartialEq + Debug>,
+    U: datapath::Plane<Report = K::Report>,
+{
+    let mut reports = kernel.take_reports().unwrap();
+    reports.retain(is_shared);
+    assert_eq!(reports, user.take_reports().unwrap(), "{at}");
+    assert_eq!(kernel.drops().unwrap(), user.drops().unwrap(), "{at}");
+    reports
+}
+
+fn counted<P: ContextPlane>(plane: &P, id: ContextId) -> (ContextCounters, Option<PathCounters>) {
+    (plane.counters(id).unwrap(), plane.path_counters(id).unwrap())
 }
 
 /// Of what is dropped, nobody sees the octets.
@@ -446,11 +466,12 @@ fn peer_locators(random: &mut Random) -> Vec<Locator> {
 }
 
 /// Mostly none.
-fn random_paths(random: &mut Random) -> Paths {
+fn random_paths(random: &mut Random, ulids: UlidPair) -> Arc<[Path]> {
     let count = random.of(&[0, 0, 0, 1, 3]);
     let pair = |_| {
         let [local, peer] = [random.of(&LOCALS), random.of(&SENDERS)];
-        LocatorPair::new(Locator(local.parse().unwrap()), Locator(peer.parse().unwrap()))
+        let [local, peer] = [local, peer].map(|text| Locator(text.parse().unwrap()));
+        Path::of(ulids, LocatorPair::new(local, peer))
     };
     (0..count).map(pair).collect()
 }
@@ -465,8 +486,8 @@ fn error_about(random: &mut Random, entry: &ContextEntry) -> Vec<u8> {
     let locators = match random.below(8) {
         _ if is_plain => ulids,
         0 => ulids,
-        1 => entry.pairs().last().unwrap(),
-        _ => entry.locators,
+        1 => entry.all_paths().last().unwrap().pair,
+        _ => entry.current.pair,
     };
     let length = random.of(&[0, 1, 8, 20, 100, 101, 1000]);
     let mut quote = vec![0x60 | random.octet() >> 4, random.octet(), 0, 0];
@@ -483,7 +504,8 @@ fn error_about(random: &mut Random, entry: &ContextEntry) -> Vec<u8> {
     message.extend(info.to_be_bytes());
     message.extend(quote);
     message.truncate(if random.one_in(12) { 50 } else { message.len() });
-    let to = if random.one_in(12) { entry.ulids.local.as_locator() } else { entry.locators.local };
+    let to =
+        if random.one_in(12) { entry.ulids.local.as_locator() } else { entry.current.pair.local };
     let from = random.address(&["2001:db8:ffff::1", SENDERS[0], SENDERS[4]]);
     let mut packet = vec![0x60, 0, 0, 0];
     packet.extend(u16::try_from(message.len()).unwrap().to_be_bytes());

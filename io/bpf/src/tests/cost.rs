@@ -1,10 +1,12 @@
 //! Time of the programs, told and not asserted: `cargo test -p moorline-bpf -- --ignored --nocapture cost`.
 
 use libbpf_rs::ProgramInput;
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::ContextPlane as _;
 use moorline_datapath::shim6::{
     ContextEntry, MAX_TRIGGER_RULES, TriggerPolicy, TriggerRule, Triggers, Update,
 };
-use moorline_types::LocatorPair;
+use moorline_types::{Instant, Path};
 
 use super::can_run;
 use super::harness::ETHERNET;
@@ -22,9 +24,8 @@ fn cost() {
     let settings = Settings { max_contexts: 64, max_flows: 64, ..Settings::default() };
     let mut plane = Datapath::open(&settings).unwrap();
     let unmoved = entry(1, PEER);
-    let locators =
-        LocatorPair::new(unmoved.ulids.local.as_locator(), unmoved.ulids.peer.as_locator());
-    plane.apply(&Update::Upsert(ContextEntry { locators, ..unmoved })).unwrap();
+    let current = Path::of(unmoved.ulids, unmoved.ulids.as_locators());
+    plane.apply(&Update::Upsert(ContextEntry { current, ..unmoved }), Instant::ZERO).unwrap();
     let stranger = "2001:db8:ffff::1";
     for (what, program, packet) in [
         // What the measurement itself costs, to be taken off all others.
@@ -45,7 +46,9 @@ fn cost() {
     }
     for suspects in [false, true] {
         let unmoved = entry(1, PEER);
-        plane.apply(&Update::Upsert(ContextEntry { locators, suspects, ..unmoved })).unwrap();
+        plane
+            .apply(&Update::Upsert(ContextEntry { current, suspects, ..unmoved }), Instant::ZERO)
+            .unwrap();
         let what = if suspects { "TCP, suspecting" } else { "TCP" };
         for (program, packet) in ["uplink_egress", "uplink_ingress"].into_iter().zip(&packets) {
             tell(&plane, what, program, packet);

@@ -1,5 +1,7 @@
 //! Packets that the host forwards, as for containers whose addresses it translates to its own.
 
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::ContextPlane as _;
 use moorline_datapath::shim6::{Triggers, Update};
 use moorline_types::{ContextId, DropReason};
 

@@ -1,7 +1,9 @@
 //! Which packets go to be put together once their header is out, and which to be cut before it goes in.
 
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::ContextPlane as _;
 use moorline_datapath::shim6::{ContextEntry, Report, Triggers, Update};
-use moorline_types::{ContextId, DropReason};
+use moorline_types::{ContextId, DropReason, Path};
 
 use super::can_run;
 use super::harness::{Harness, IFINDEX, Origin};
@@ -117,8 +119,8 @@ fn super_packets_that_have_moved_go_to_be_cut() {
         table.insert(&0, &types::settings { segment, ..settings }).unwrap();
     };
     let moved = entry(4, PEER);
-    let locators = moved.ulids.as_locators();
-    harness.apply(&Update::Upsert(ContextEntry { locators, ..entry(4, PEER) }));
+    let current = Path::of(moved.ulids, moved.ulids.as_locators());
+    harness.apply(&Update::Upsert(ContextEntry { current, ..entry(4, PEER) }));
     let sent = |harness: &Harness| harness.plane.counters(ContextId(4)).unwrap().tx_packets;
     segment_at(&harness, IFINDEX);
     let outcome = harness.run_of("uplink_egress", &super_packet, origin);

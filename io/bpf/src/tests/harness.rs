@@ -1,11 +1,14 @@
 //! A data plane on a virtual clock, in a network namespace with an interface of 1,500 octets.
 
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::ContextPlane as _;
+use moorline_types::Instant;
 use std::fs::File;
 use std::net::Ipv6Addr;
 use std::os::fd::AsFd;
 use std::process::{Child, Command};
 
-use libbpf_rs::ProgramInput;
+use libbpf_rs::{MapCore as _, MapFlags, MapHandle, ProgramInput};
 use moorline_datapath::shim6::{Report, Triggers, Update};
 use rustix::thread::{
     CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_getcpu, sched_setaffinity,
@@ -103,7 +106,7 @@ impl Harness {
                 self.plane.tables.segments.insert(&place, &types::segment::default()).unwrap();
             }
         }
-        self.plane.tables.clear_drops().unwrap();
+        clear_drops(&self.plane.tables.drops);
         self.reports();
         self.plane.set_triggers(triggers).unwrap();
     }
@@ -120,7 +123,7 @@ impl Harness {
     }
 
     pub(crate) fn apply(&mut self, update: &Update) {
-        self.plane.apply(update).unwrap();
+        self.plane.apply(update, Instant::ZERO).unwrap();
     }
 
     /// Looks at the timers of all contexts, in order of their ids.
@@ -131,9 +134,7 @@ impl Harness {
     }
 
     pub(crate) fn reports(&self) -> Vec<Report> {
-        let mut reports = Vec::new();
-        self.plane.drain_reports(&mut |report| reports.push(report)).unwrap();
-        reports
+        std::iter::from_fn(|| self.plane.next_report().unwrap()).collect()
     }
 
     /// Runs a program on an IPv6 packet, of so many segments.
@@ -165,6 +166,14 @@ impl Harness {
         let frame = output.data.unwrap();
         assert_eq!(frame[..14], ETHERNET, "link layer header changed");
         Outcome { action: output.return_value.cast_signed(), packet: frame[14..].to_vec() }
+    }
+}
+
+/// Sets all counters of drops to zero.
+pub(crate) fn clear_drops(drops: &MapHandle) {
+    let zeros = vec![vec![0; 8]; libbpf_rs::num_possible_cpus().unwrap()];
+    for reason in 0..drops.max_entries() {
+        drops.update_percpu(&reason.to_ne_bytes(), &zeros, MapFlags::ANY).unwrap();
     }
 }
 

@@ -1,11 +1,12 @@
 //! Next hops: learned from the kernel's routes, used for a moment, learned again.
 
+use moorline_datapath::Plane as _;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::process::Command;
 
 use libbpf_rs::{MapCore as _, MapFlags, Object};
 use moorline_datapath::shim6::{ContextEntry, Triggers, Update};
-use moorline_types::{Locator, LocatorPair};
+use moorline_types::{Locator, LocatorPair, Path};
 
 use super::can_run;
 use super::harness::Harness;
@@ -76,7 +77,9 @@ fn the_next_hop_is_learned_and_forgotten() {
     harness.plane.attach_moor(ifindex("moor0"), ifindex("moor1"), false).unwrap();
     let locators = LocatorPair::new(locator(LOCATOR), locator(PEER_LOCATOR));
     let peer_locators = vec![locator(PEER), locator(PEER_LOCATOR)].into();
-    let moved = ContextEntry { locators, peer_locators, timers: None, ..entry(4, PEER) };
+    let entry = entry(4, PEER);
+    let current = Path::of(entry.ulids, locators);
+    let moved = ContextEntry { current, peer_locators, timers: None, ..entry };
     harness.apply(&Update::Upsert(moved));
     let socket = UdpSocket::bind((LOCAL.parse::<Ipv6Addr>().unwrap(), 0)).unwrap();
     let send_at = |now: u64| {

@@ -1,12 +1,13 @@
 //! Memory of the tables, as the kernel says.
 
+use moorline_datapath::Plane as _;
 use std::fs;
 use std::net::Ipv6Addr;
 use std::os::fd::{AsFd, AsRawFd};
 
 use libbpf_rs::MapCore;
 use moorline_datapath::shim6::{ContextEntry, Update};
-use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Path, Ulid, UlidPair};
 
 use super::can_run;
 use super::tables::{LOCAL, entry};
@@ -33,7 +34,7 @@ fn a_context_takes_few_octets_moved_or_not() {
         let settings = Settings { max_contexts: CONTEXTS, ..Settings::default() };
         let mut plane = Datapath::open(&settings).unwrap();
         for id in 0..CONTEXTS {
-            plane.apply(&Update::Upsert(context(id, is_moved))).unwrap();
+            plane.apply(&Update::Upsert(context(id, is_moved)), Instant::ZERO).unwrap();
         }
         let maps = plane.object.maps();
         let tables = maps.filter(|map| TABLES.contains(&&*map.name().to_string_lossy()));
@@ -75,7 +76,7 @@ fn context(id: u32, is_moved: bool) -> ContextEntry {
         id: ContextId(id),
         ulids,
         local_tag: ContextTag::from_bits(u64::from(id).wrapping_mul(0x9e37_79b9_7f4a_7c15)),
-        locators: LocatorPair::new(Locator(local), current),
+        current: Path::of(ulids, LocatorPair::new(Locator(local), current)),
         peer_locators: (0..2).map(|locator| Locator(peer(id, locator))).collect(),
         ..entry(id, &peer(id, 0).to_string())
     }

@@ -1,12 +1,15 @@
 //! What user space does to the tables, and what it must not do.
 
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::ContextPlane as _;
 use std::net::Ipv6Addr;
+use std::sync::Arc;
 use std::time::Duration;
 
 use libbpf_rs::ProgramInput;
-use moorline_datapath::shim6::{ContextEntry, Paths, ReapTimers, Report, Triggers, Update};
+use moorline_datapath::shim6::{ContextEntry, ReapTimers, Report, Triggers, Update};
 use moorline_types::{
-    ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, Ulid, UlidPair,
+    ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, Path, Ulid, UlidPair,
 };
 
 use super::can_run;
@@ -23,6 +26,11 @@ fn address(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
+/// From this address of ours to this locator of the peer.
+fn by(ulids: UlidPair, local: &str, peer: Locator) -> Path {
+    Path::of(ulids, LocatorPair::new(Locator(address(local)), peer))
+}
+
 pub(crate) fn entry(id: u32, peer: &str) -> ContextEntry {
     let ulids = UlidPair::new(Ulid(address(LOCAL)), Ulid(address(peer)));
     ContextEntry {
@@ -30,7 +38,7 @@ pub(crate) fn entry(id: u32, peer: &str) -> ContextEntry {
         ulids,
         local_tag: ContextTag::from_bits(0x1000 + u64::from(id)),
         peer_tag: ContextTag::from_bits(0x2000 + u64::from(id)),
-        locators: LocatorPair::new(Locator(address("2001:db8:b::1")), Locator(address(peer))),
+        current: by(ulids, "2001:db8:b::1", ulids.peer.as_locator()),
         peer_locators: vec![Locator(address(peer))].into(),
         timers: Some(ReapTimers {
             send: Duration::from_secs(10),
@@ -41,7 +49,7 @@ pub(crate) fn entry(id: u32, peer: &str) -> ContextEntry {
         idle: Duration::from_secs(300),
         suspects: false,
         congestion: false,
-        paths: Paths::default(),
+        paths: Arc::default(),
         spread: false,
     }
 }
@@ -148,10 +156,11 @@ fn all_peer_locators_are_known_wherever_they_found_room() {
     for (first, current) in [(0, 0), (0, 20), (1, 1), (1, 32), (2, 39)] {
         for len in [1, 2, 3, 4, 7, 8, 32] {
             let all: Vec<_> = (first..first + len).collect();
+            let entry = entry(4, PEER);
             let entry = ContextEntry {
-                locators: LocatorPair::new(Locator(address(LOCAL)), locator(current)),
+                current: by(entry.ulids, LOCAL, locator(current)),
                 peer_locators: all.iter().copied().map(locator).collect(),
-                ..entry(4, PEER)
+                ..entry
             };
             harness.apply(&Update::Upsert(entry.clone()));
             assert_eq!(harness.plane.contexts().unwrap(), [entry], "{first} {current} {len}");
@@ -165,10 +174,10 @@ fn all_peer_locators_are_known_wherever_they_found_room() {
 /// With as many locators as a peer may have, and a path besides its ULIDs.
 fn large(id: u32) -> ContextEntry {
     let entry = entry(id, &peer(id));
-    let locators = entry.ulids.as_locators();
-    let paths = vec![LocatorPair::new(Locator(address("2001:db8:b::1")), locators.peer)].into();
+    let current = by(entry.ulids, LOCAL, entry.ulids.peer.as_locator());
+    let paths = vec![by(entry.ulids, "2001:db8:b::1", current.pair.peer)].into();
     let peer_locators = (0..32).map(locator).collect::<Vec<_>>().into();
-    ContextEntry { locators, peer_locators, paths, congestion: true, ..entry }
+    ContextEntry { current, peer_locators, paths, congestion: true, ..entry }
 }
 
 fn peer(id: u32) -> String {
@@ -201,11 +210,11 @@ fn all_contexts_may_have_all_locators_and_leave_nothing() {
     }
     let mut plane = plane(256);
     for id in 0..256 {
-        plane.apply(&Update::Upsert(large(id))).unwrap();
+        plane.apply(&Update::Upsert(large(id)), Instant::ZERO).unwrap();
     }
     assert_eq!(left(&plane), [256; 6]);
     for id in 0..256 {
-        plane.apply(&Update::Remove { context: ContextId(id) }).unwrap();
+        plane.apply(&Update::Remove { context: ContextId(id) }, Instant::ZERO).unwrap();
     }
     assert_eq!(left(&plane), [0; 6]);
 }
@@ -234,12 +243,12 @@ fn of_a_context_that_there_is_no_room_for_nothing_is_left() {
     for table in ["more_peers", "by_tag", "by_ulids"] {
         let mut plane = plane(1);
         fill(&plane, table, true);
-        let refused = plane.apply(&Update::Upsert(large(0)));
+        let refused = plane.apply(&Update::Upsert(large(0)), Instant::ZERO);
         assert!(refused.is_err(), "{table}");
         assert_eq!(plane.contexts().unwrap(), [], "{table}");
         fill(&plane, table, false);
         assert_eq!(left(&plane), [0; 6], "{table}");
-        plane.apply(&Update::Upsert(large(0))).unwrap();
+        plane.apply(&Update::Upsert(large(0)), Instant::ZERO).unwrap();
         assert_eq!(plane.contexts().unwrap(), [large(0)], "{table}");
     }
 }
@@ -252,15 +261,15 @@ fn a_context_that_cannot_change_goes() {
     }
     for table in ["more_peers", "by_tag"] {
         let mut plane = plane(1);
-        plane.apply(&Update::Upsert(entry(0, PEER))).unwrap();
+        plane.apply(&Update::Upsert(entry(0, PEER)), Instant::ZERO).unwrap();
         fill(&plane, table, true);
         let changed = ContextEntry { local_tag: ContextTag::from_bits(77), ..large(0) };
-        let refused = plane.apply(&Update::Upsert(changed.clone()));
+        let refused = plane.apply(&Update::Upsert(changed.clone()), Instant::ZERO);
         assert!(refused.is_err(), "{table}");
         assert_eq!(plane.contexts().unwrap(), [], "{table}");
         fill(&plane, table, false);
         assert_eq!(left(&plane), [0; 6], "{table}");
-        plane.apply(&Update::Upsert(changed.clone())).unwrap();
+        plane.apply(&Update::Upsert(changed.clone()), Instant::ZERO).unwrap();
         assert_eq!(plane.contexts().unwrap(), [changed], "{table}");
     }
 }
@@ -271,7 +280,7 @@ fn a_context_is_taken_with_fewer_paths_where_there_is_no_room_for_all() {
         return;
     }
     let mut plane = plane(4);
-    plane.apply(&Update::Upsert(large(0))).unwrap();
+    plane.apply(&Update::Upsert(large(0)), Instant::ZERO).unwrap();
     // But for one.
     let filled = types::sizes::MAX_ALL_PATHS.0 - 2;
     let key = |number| types::path_key { slot: 9, number };
@@ -279,11 +288,13 @@ fn a_context_is_taken_with_fewer_paths_where_there_is_no_room_for_all() {
         plane.contexts.paths.insert(&key(number), &types::path::default()).unwrap();
     }
     let mut paths = large(1).paths.to_vec();
-    paths.push(LocatorPair::new(paths[0].local, locator(2)));
-    plane.apply(&Update::Upsert(ContextEntry { paths: paths.into(), ..large(1) })).unwrap();
+    paths.push(by(large(1).ulids, "2001:db8:b::1", locator(2)));
+    plane
+        .apply(&Update::Upsert(ContextEntry { paths: paths.into(), ..large(1) }), Instant::ZERO)
+        .unwrap();
     assert_eq!(plane.contexts().unwrap(), [large(0), large(1)]);
     for id in [0, 1] {
-        plane.apply(&Update::Remove { context: ContextId(id) }).unwrap();
+        plane.apply(&Update::Remove { context: ContextId(id) }, Instant::ZERO).unwrap();
     }
     (0..filled).for_each(|number| plane.contexts.paths.remove(&key(number)).unwrap());
     assert_eq!(left(&plane), [0; 6]);
@@ -296,12 +307,12 @@ fn a_full_table_finds_every_context() {
     }
     let mut plane = plane(5000);
     for id in 0..5000 {
-        plane.apply(&Update::Upsert(entry(id, &peer(id)))).unwrap();
+        plane.apply(&Update::Upsert(entry(id, &peer(id))), Instant::ZERO).unwrap();
     }
     // Every third makes way for another.
     for id in (0..5000).step_by(3) {
-        plane.apply(&Update::Remove { context: ContextId(id) }).unwrap();
-        plane.apply(&Update::Upsert(entry(id, &peer(id + 10_000)))).unwrap();
+        plane.apply(&Update::Remove { context: ContextId(id) }, Instant::ZERO).unwrap();
+        plane.apply(&Update::Upsert(entry(id, &peer(id + 10_000))), Instant::ZERO).unwrap();
     }
     let indices = [&plane.contexts.by_ulids, &plane.contexts.by_tag, &plane.contexts.by_quote];
     assert_eq!(indices.map(Index::len), [5000; 3]);
@@ -313,7 +324,7 @@ fn a_full_table_finds_every_context() {
         assert_eq!(plane.counters(ContextId(id)).unwrap().rx_packets, 1, "context {id}");
     }
     for id in 0..5000 {
-        plane.apply(&Update::Remove { context: ContextId(id) }).unwrap();
+        plane.apply(&Update::Remove { context: ContextId(id) }, Instant::ZERO).unwrap();
     }
     let indices = [&plane.contexts.by_ulids, &plane.contexts.by_tag, &plane.contexts.by_quote];
     assert_eq!(indices.map(Index::len), [0; 3]);
@@ -325,13 +336,13 @@ fn what_the_tables_cannot_hold_is_refused() {
         return;
     }
     let mut harness = harness();
-    let beyond = harness.plane.apply(&Update::Upsert(entry(64, PEER)));
+    let beyond = harness.plane.apply(&Update::Upsert(entry(64, PEER)), Instant::ZERO);
     assert!(matches!(beyond, Err(Error::TooManyContexts(ContextId(64)))), "{beyond:?}");
     let locators = (0..33).map(|index| Locator(Ipv6Addr::from(index))).collect();
     let many = ContextEntry { peer_locators: locators, ..entry(1, PEER) };
-    let many = harness.plane.apply(&Update::Upsert(many));
+    let many = harness.plane.apply(&Update::Upsert(many), Instant::ZERO);
     assert!(matches!(many, Err(Error::TooManyLocators(ContextId(1)))), "{many:?}");
-    let unknown = harness.plane.apply(&Update::Remove { context: ContextId(3) });
+    let unknown = harness.plane.apply(&Update::Remove { context: ContextId(3) }, Instant::ZERO);
     assert!(matches!(unknown, Err(Error::UnknownContext(ContextId(3)))), "{unknown:?}");
     assert_eq!(harness.plane.contexts().unwrap(), []);
 }

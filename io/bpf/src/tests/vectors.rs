@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use moorline_datapath::shim6::{Report, Triggers};
-use moorline_tests::plane::shim6::{Case, Check, CountersText, Input, PathCountersText};
-use moorline_tests::plane::{Fate, Hook, Packet, Player, compare, play, play_all, play_changed};
-use moorline_types::ContextId;
+use moorline_datapath::shim6::Triggers;
+use moorline_tests::plane::shim6::Case;
+use moorline_tests::plane::{Bench, Fate, Hook, Packet, drops, play, play_all, play_changed};
+use moorline_types::Instant;
 
 use super::can_run;
 use super::harness::{Harness, Origin, Outcome};
+use crate::Datapath;
 
 /// Actions of `linux/pkt_cls.h`.
 const TC_ACT_UNSPEC: i32 = -1;
@@ -22,10 +23,10 @@ fn every_case_comes_out_as_it_says() {
     if !can_run("every_case_comes_out_as_it_says") {
         return;
     }
-    let mut kernel = Kernel(Harness::new(&Triggers::default()));
+    let mut kernel = Harness::new(&Triggers::default());
     let (played, _) = play_all("kernel", |case: &Case| {
-        kernel.clear(case);
-        play(&mut kernel, &case.steps).map(|()| 0)
+        clear(&mut kernel, case);
+        play(&mut kernel, case)
     });
     assert!(played >= 40, "only {played} cases");
 }
@@ -36,55 +37,34 @@ fn a_case_that_says_otherwise_of_any_packet_fails() {
     if !can_run("a_case_that_says_otherwise_of_any_packet_fails") {
         return;
     }
-    let mut kernel = Kernel(Harness::new(&Triggers::default()));
+    let mut kernel = Harness::new(&Triggers::default());
     let (_, changes) = play_all("kernel", |case: &Case| {
-        kernel.clear(case);
-        play_changed(&mut kernel, &case.steps)
+        clear(&mut kernel, case);
+        play_changed(&mut kernel, case)
     });
     assert!(changes >= 10_000, "only {changes} changes");
 }
 
-struct Kernel(Harness);
-
-impl Kernel {
-    /// As the case finds it.
-    fn clear(&mut self, case: &Case) {
-        self.0.clear(&case.triggers());
-        for &local in &case.locals {
-            self.0.set_local(local);
-        }
-    }
-
-    fn drops(&self) -> BTreeMap<String, u64> {
-        let drops = self.0.plane.drops().unwrap();
-        drops.into_iter().map(|(reason, count)| (reason.to_string(), count)).collect()
+/// As the case finds it.
+fn clear(kernel: &mut Harness, case: &Case) {
+    kernel.clear(&case.triggers());
+    for &local in &case.locals {
+        kernel.set_local(local);
     }
 }
 
-impl Player for Kernel {
-    type Input = Input;
-    type Check = Check;
+impl Bench for Harness {
+    type Plane = Datapath;
 
-    fn packet(input: &Input) -> Option<&Packet> {
-        input.packet()
+    fn plane(&mut self) -> &mut Datapath {
+        &mut self.plane
     }
 
-    fn update(&mut self, input: &Input, now: u64) -> Result<(), String> {
-        self.0.set_now(now);
-        match input {
-            Input::Policy { policy } => self.0.plane.set_triggers(&policy.into()).unwrap(),
-            Input::Tick { .. } => self.0.tick(),
-            Input::Upsert { .. }
-            | Input::Heard { .. }
-            | Input::Remove { .. }
-            | Input::Rearm { .. }
-            | Input::Packet(_) => self.0.apply(&input.update().ok_or("no update")?),
-        }
-        Ok(())
+    fn set_now(&mut self, now: Instant) {
+        Self::set_now(self, now.as_nanos());
     }
 
-    fn run(&mut self, packet: &Packet, now: u64) -> Result<Fate, String> {
-        self.0.set_now(now);
+    fn run(&mut self, packet: &Packet, _now: Instant) -> Result<Fate, String> {
         let program = match packet.hook {
             Hook::UplinkEgress => "uplink_egress",
             Hook::MoorIngress => "moor_ingress",
@@ -96,32 +76,14 @@ impl Player for Kernel {
             mark: packet.mark.unwrap_or(0),
             ..Origin::default()
         };
-        let before = self.drops();
-        let outcome = self.0.run_of(program, &packet.octets(), origin);
-        let reasons = counted(&before, &self.drops());
+        let before = drops(&self.plane)?;
+        let outcome = self.run_of(program, &packet.octets(), origin);
+        let reasons = counted(&before, &drops(&self.plane)?);
         fate(packet.hook, outcome, &reasons, &["pass", "up", "deliver"])
     }
 
-    fn check(&mut self, check: &Check) -> Result<(), String> {
-        match check {
-            Check::Reports(expected) => {
-                let expected: Vec<_> =
-                    expected.iter().map(|&report| Report::from(report)).collect();
-                compare("reports", &self.0.reports(), &expected)
-            }
-            Check::Counters(expected) => {
-                let context = expected.context;
-                let counters = self.0.plane.counters(ContextId(context)).unwrap();
-                compare("counters", &CountersText::new(context, &counters), expected)
-            }
-            Check::PathCounters(expected) => {
-                let context = expected.context;
-                let seen = self.0.plane.path_counters(ContextId(context)).unwrap();
-                let seen = seen.map(|seen| PathCountersText::new(context, seen));
-                compare("path counters", &seen, &Some(*expected))
-            }
-            Check::Drops(expected) => compare("drops", &self.drops(), expected),
-        }
+    fn tick(&mut self, _now: Instant) {
+        Self::tick(self);
     }
 }
 

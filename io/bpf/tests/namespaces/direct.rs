@@ -1,5 +1,6 @@
 //! Moved traffic whose routes lead to the uplink that it leaves by.
 
+use moorline_datapath::Plane as _;
 use std::net::{SocketAddrV6, UdpSocket};
 use std::time::Duration;
 

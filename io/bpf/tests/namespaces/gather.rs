@@ -1,6 +1,8 @@
 //! Segments of a moved connection are put together before the stack sees them.
 
 use moorline_bpf::AttachMode;
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::ContextPlane as _;
 
 use super::net::{Namespace, Net, address};
 use super::{Host, ID, can_run, connect, settings, transfer};

@@ -1,5 +1,7 @@
 //! Failure hints, from what real TCP and UDP do when the path fails; congestion; paths.
 
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::ContextPlane as _;
 use std::net::{SocketAddrV6, TcpStream, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -7,7 +9,7 @@ use std::time::Duration;
 use moorline_bpf::AttachMode;
 use moorline_datapath::shim6::{ContextEntry, FailureHint, ReapTimers, Report, Update};
 use moorline_plane::shim6::{Outbound, Plane};
-use moorline_types::{Locator, LocatorPair};
+use moorline_types::Locator;
 
 use super::capture::Capture;
 use super::net::{Net, address};
@@ -109,7 +111,7 @@ fn datagrams_both_ways_are_missed_and_an_unreachable_is_told() {
         |report: &Report| matches!(report, Report::Suspected { hint: FailureHint::Silence, .. });
     assert!(reports.len() == 1 && is_silence(&reports[0]), "{reports:?}");
 
-    a.plane.apply(&Update::Heard { context: ID, at: now() }).unwrap();
+    a.plane.apply(&Update::Heard { context: ID, at: now() }, now()).unwrap();
     net.r.sh(MEND);
     net.r.sh("ip -6 route add prohibit 2001:db8:b1::1/128");
     ours.send_to(&[1; 20], there).unwrap();
@@ -139,7 +141,7 @@ fn congestion_that_a_router_marks_is_counted_at_both_ends() {
     let every = "ip6 ecn != not-ect numgen inc mod 20 == 0 ip6 ecn set ce";
     net.r.sh(&format!("nft add rule ip6 t f oifname b1 {every}"));
     transfer(&mut client, &mut server, 3_000_000);
-    let [a, b] = hosts.map(|host| {
+    let [a, b] = hosts.map(|mut host| {
         let reports = host.reports();
         assert!(reports.iter().any(|report| matches!(report, Report::Congested { .. })));
         host.plane.path_counters(ID).unwrap().unwrap()
@@ -166,7 +168,7 @@ fn flows_of_one_pair_take_the_paths_that_marks_or_ports_say() {
     }
     let net = Net::new("dp");
     let mut a = Host::new(&net, "a", &settings(AttachMode::Auto));
-    let isp2 = LocatorPair::new(Locator(address("a", 2)), Locator(address("b", 2)));
+    let isp2 = a.path(Locator(address("a", 2)), Locator(address("b", 2)));
     let entry = ContextEntry { paths: vec![isp2].into(), ..a.entry(1) };
     a.upsert(entry.clone());
     Net::route_over_moor(&net.a, address("a", 1), address("b", 1));
@@ -197,7 +199,7 @@ fn flows_of_one_pair_take_the_paths_that_marks_or_ports_say() {
 /// Whether the flow from this port is sent by another path than the current one.
 fn takes_a_path(entry: &ContextEntry, port: u16) -> bool {
     let mut plane = Plane::new(moorline_plane::shim6::Settings::default());
-    entry.pairs().for_each(|pair| plane.set_local(pair.local));
+    entry.all_paths().for_each(|path| plane.set_local(path.pair.local));
     plane.handle_update(&Update::Upsert(entry.clone()), now());
     let mut packet = vec![0x60, 0, 0, 0, 0, 8, 17, 64];
     packet.extend(entry.ulids.local.octets());

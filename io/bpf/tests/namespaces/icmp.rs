@@ -1,5 +1,7 @@
 //! ICMPv6 errors about moved packets, from a router and from the peer, and what the sockets make of them.
 
+use moorline_datapath::Plane as _;
+use moorline_types::Path;
 use std::io::ErrorKind;
 use std::net::{SocketAddrV6, UdpSocket};
 use std::time::Duration;
@@ -108,7 +110,9 @@ fn sockets_are_told_what_is_unreachable_by_router_and_peer() {
     assert_eq!(told(), ErrorKind::PermissionDenied);
     // `b` alone has moved back: its error comes as it is, and is understood.
     net.r.sh("ip -6 route del prohibit 2001:db8:b2::1/128");
-    let entry = ContextEntry { locators: hosts[1].ulids().as_locators(), ..hosts[1].entry(1) };
+    let ulids = hosts[1].ulids();
+    let current = Path::of(ulids, ulids.as_locators());
+    let entry = ContextEntry { current, ..hosts[1].entry(1) };
     hosts[1].upsert(entry);
     assert_eq!(told(), ErrorKind::ConnectionRefused);
 }

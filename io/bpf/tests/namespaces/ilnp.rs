@@ -6,6 +6,7 @@ mod merged;
 mod stacked;
 mod strangers;
 
+use moorline_datapath::Plane as _;
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::os::fd::AsRawFd;
 use std::time::Duration;
@@ -19,7 +20,7 @@ use moorline_wire::ilnp::transport_checksum;
 
 use super::capture::{Capture, next_header};
 use super::net::{Namespace, Net, address};
-use super::{can_run, connect, open, settings, transfer};
+use super::{can_run, connect, now, open, settings, transfer};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -74,7 +75,7 @@ impl Node {
     }
 
     pub(crate) fn upsert(&mut self, entry: SessionEntry) {
-        self.plane.apply(&Update::Upsert(entry)).unwrap();
+        self.plane.apply(&Update::Upsert(entry), now()).unwrap();
     }
 
     pub(crate) fn route_over_moor(&self) {
@@ -152,11 +153,9 @@ fn connection_survives_a_hand_off(attach: AttachMode, tag: &str, offloads: bool)
         assert!(node.shim6.contexts().unwrap().is_empty());
     }
     // Sessions start no context of Shim6.
-    let mut triggers = Vec::new();
-    a.shim6.drain_reports(&mut |report| triggers.push(report)).unwrap();
+    let triggers = a.shim6.take_reports().unwrap();
     assert_eq!(triggers, [], "Shim6 counted packets of a session");
-    let mut reports = Vec::new();
-    a.plane.drain_reports(&mut |report| reports.push(report)).unwrap();
+    let reports = a.plane.take_reports().unwrap();
     let is_used = |report: &Report| matches!(report, Report::Used { session: ID, .. });
     assert!(reports.iter().any(is_used), "{reports:?}");
 }

@@ -14,14 +14,17 @@ mod stalled;
 mod triggers;
 mod tun;
 
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::ContextPlane as _;
 use std::io::{Read, Write};
 use std::net::{SocketAddrV6, TcpListener, TcpStream, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
 use capture::{Capture, next_header};
 use moorline_bpf::{AttachMode, Datapath, Settings};
-use moorline_datapath::shim6::{ContextEntry, Paths, ReapTimers, Report, Update};
-use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_datapath::shim6::{ContextEntry, ReapTimers, Report, Update};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Path, Ulid, UlidPair};
 use net::{Namespace, Net, address};
 use rustix::event::{PollFd, PollFlags, poll};
 
@@ -60,16 +63,17 @@ impl Host {
         UlidPair::new(Ulid(address(self.end, 1)), Ulid(address(self.peer, 1)))
     }
 
+    fn path(&self, local: Locator, peer: Locator) -> Path {
+        Path::of(self.ulids(), LocatorPair::new(local, peer))
+    }
+
     fn entry(&self, isp: u8) -> ContextEntry {
         ContextEntry {
             id: ID,
             ulids: self.ulids(),
             local_tag: tag_of(self.end),
             peer_tag: tag_of(self.peer),
-            locators: LocatorPair::new(
-                Locator(address(self.end, isp)),
-                Locator(address(self.peer, isp)),
-            ),
+            current: self.path(Locator(address(self.end, isp)), Locator(address(self.peer, isp))),
             peer_locators: vec![Locator(address(self.peer, 1)), Locator(address(self.peer, 2))]
                 .into(),
             timers: None,
@@ -77,17 +81,17 @@ impl Host {
             idle: Duration::ZERO,
             suspects: false,
             congestion: false,
-            paths: Paths::default(),
+            paths: Arc::default(),
             spread: false,
         }
     }
 
     fn upsert(&mut self, entry: ContextEntry) {
-        self.plane.apply(&Update::Upsert(entry)).unwrap();
+        self.plane.apply(&Update::Upsert(entry), now()).unwrap();
     }
 
     /// Reports there are, after waiting for one.
-    fn wait_for_reports(&self) -> Vec<Report> {
+    fn wait_for_reports(&mut self) -> Vec<Report> {
         let fd = self.plane.poll_fd();
         let limit = rustix::time::Timespec { tv_sec: 20, tv_nsec: 0 };
         let ready = poll(&mut [PollFd::new(&fd, PollFlags::IN)], Some(&limit)).unwrap();
@@ -95,10 +99,8 @@ impl Host {
         self.reports()
     }
 
-    fn reports(&self) -> Vec<Report> {
-        let mut reports = Vec::new();
-        self.plane.drain_reports(&mut |report| reports.push(report)).unwrap();
-        reports
+    fn reports(&mut self) -> Vec<Report> {
+        self.plane.take_reports().unwrap()
     }
 
     /// One datagram from a port of ours, ISP 1 to ISP 1 as sockets see it.
@@ -256,7 +258,7 @@ fn send_timer_tells_of_the_first_unanswered_packet_once() {
 
     // A new period, ended by a control message, and then another that runs out.
     a.send_datagram(10);
-    a.plane.apply(&Update::Heard { context: ID, at: now() }).unwrap();
+    a.plane.apply(&Update::Heard { context: ID, at: now() }, now()).unwrap();
     a.send_datagram(10);
     let since = a.plane.counters(ID).unwrap().last_tx;
     assert_eq!(a.wait_for_reports(), [Report::SendExpired { context: ID, since }]);
@@ -316,7 +318,7 @@ fn traffic_triggers_once() {
     a.send_datagram(1000);
     a.send_datagram(1000);
     assert_eq!(a.reports(), []);
-    a.plane.apply(&Update::Rearm { ulids }).unwrap();
+    a.plane.apply(&Update::Rearm { ulids }, now()).unwrap();
     a.send_datagram(1000);
     a.send_datagram(1000);
     a.send_datagram(1000);

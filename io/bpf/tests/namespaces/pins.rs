@@ -1,5 +1,7 @@
 //! What outlives the process: the tables and programs that are pinned.
 
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::ContextPlane as _;
 use std::net::{SocketAddrV6, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,7 +10,7 @@ use moorline_bpf::{AttachMode, Datapath, Settings};
 use moorline_datapath::shim6::{ContextEntry, Report, TriggerPolicy, Update};
 
 use super::net::{Net, address};
-use super::{Host, ID, can_run, connect, open, settings, transfer};
+use super::{Host, ID, can_run, connect, now, open, settings, transfer};
 
 /// A pin folder that goes away with the test.
 pub(super) struct Pins(pub(super) PathBuf);
@@ -55,12 +57,12 @@ fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
 
     // The tables are in use, not just there.
     let mut plane = plane;
-    plane.apply(&Update::Remove { context: ID }).unwrap();
+    plane.apply(&Update::Remove { context: ID }, now()).unwrap();
     assert_eq!(plane.contexts().unwrap(), []);
     // Another context in its slot, as packets find it too.
-    plane.apply(&Update::Upsert(entry)).unwrap();
+    plane.apply(&Update::Upsert(entry), now()).unwrap();
     transfer(&mut client, &mut server, 100_000);
-    plane.apply(&Update::Remove { context: ID }).unwrap();
+    plane.apply(&Update::Remove { context: ID }, now()).unwrap();
     net.a.run(|| plane.close().unwrap());
     assert!(!pins_a.0.exists());
     assert!(!net.a.sh("bpftool net; tc filter show dev up1 ingress").contains("uplink"));
@@ -93,7 +95,7 @@ fn moved_traffic_outlives_the_version(attach: AttachMode, tag: &str) {
         // The programs of before go on beside those that have no context yet.
         transfer(&mut client, &mut server, 100_000);
     }
-    plane.apply(&Update::Upsert(entry)).unwrap();
+    plane.apply(&Update::Upsert(entry), now()).unwrap();
     transfer(&mut client, &mut server, 100_000);
     net.a.run(|| plane.remove_stale().unwrap());
     assert!(!older.exists() && ours.exists());
@@ -206,7 +208,7 @@ fn what_one_process_was_told_the_next_is_told_again() {
     // No answer from a, not even an ICMPv6 error, which would be payload.
     let sink = SocketAddrV6::new(address("a", 1), 9, 0, 0);
     let _sink = net.a.run(|| UdpSocket::bind(sink).unwrap());
-    let until_idle = |a: &Host| {
+    let until_idle = |a: &mut Host| {
         let mut reports = a.wait_for_reports();
         while !matches!(reports.last(), Some(Report::Idle { .. })) {
             reports.extend(a.wait_for_reports());
@@ -224,13 +226,13 @@ fn what_one_process_was_told_the_next_is_told_again() {
     b.send_datagram(10);
     let at = a.plane.counters(ID).unwrap().last_rx;
     let idle = Report::Idle { context: ID, since: at };
-    assert_eq!(until_idle(&a), [Report::Received { context: ID, at }, idle]);
+    assert_eq!(until_idle(&mut a), [Report::Received { context: ID, at }, idle]);
     a.upsert(entry);
     assert_eq!(a.reports(), []);
     drop(a);
 
-    let (a, _) = start();
-    assert_eq!(until_idle(&a), [idle]);
+    let (mut a, _) = start();
+    assert_eq!(until_idle(&mut a), [idle]);
     b.send_datagram(10);
     let at = a.plane.counters(ID).unwrap().last_rx;
     assert_eq!(a.wait_for_reports(), [Report::Received { context: ID, at }]);
@@ -250,11 +252,11 @@ fn programs_of_a_process_before_go_by_the_policy_of_the_new_one_at_once() {
         let plane = net.a.run(|| Datapath::open(&settings).unwrap());
         Host { end: "a", peer: "b", namespace: net.a.clone(), plane }
     };
-    let a = open(TriggerPolicy::NEVER);
+    let mut a = open(TriggerPolicy::NEVER);
     (0..3).for_each(|_| a.send_datagram(1000));
     assert_eq!(a.reports(), []);
     drop(a);
-    let a = open(TriggerPolicy { packets: 1, ..TriggerPolicy::NEVER });
+    let mut a = open(TriggerPolicy { packets: 1, ..TriggerPolicy::NEVER });
     a.send_datagram(10);
     assert_eq!(a.wait_for_reports(), [Report::Trigger { ulids: a.ulids() }]);
 }

@@ -1,5 +1,7 @@
 //! Trigger rules that only real sockets show.
 
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::ContextPlane as _;
 use std::fs;
 use std::net::{SocketAddrV6, UdpSocket};
 use std::os::unix::fs::MetadataExt;
@@ -9,7 +11,7 @@ use moorline_bpf::AttachMode;
 use moorline_datapath::shim6::{Report, TriggerPolicy, TriggerRule, Triggers, Update};
 
 use super::net::{Namespace, Net, address};
-use super::{Host, can_run, settings};
+use super::{Host, can_run, now, settings};
 
 /// A cgroup in a cgroup; sockets can be made in the inner one.
 struct Cgroup {
@@ -87,7 +89,7 @@ fn a_rule_for_a_cgroup_is_for_the_sockets_in_it_both_ways() {
     let ulids = a.ulids();
     let is_told = |a: &mut Host| {
         let told = a.reports();
-        a.plane.apply(&Update::Rearm { ulids }).unwrap();
+        a.plane.apply(&Update::Rearm { ulids }, now()).unwrap();
         assert!(told.is_empty() || told == [Report::Trigger { ulids }], "{told:?}");
         !told.is_empty()
     };

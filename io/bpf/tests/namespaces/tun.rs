@@ -1,5 +1,7 @@
 //! An uplink without a link layer: what goes out and comes in is IPv6 and nothing before it.
 
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::ContextPlane as _;
 use std::ffi::CStr;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -9,7 +11,7 @@ use std::time::Duration;
 
 use moorline_bpf::AttachMode;
 use moorline_datapath::shim6::ContextEntry;
-use moorline_types::{DropReason, Ilv, Locator, LocatorPair};
+use moorline_types::{DropReason, Ilv, Locator};
 use rustix::event::{PollFd, PollFlags, poll};
 
 use super::ilnp::Node;
@@ -121,7 +123,7 @@ fn moved_traffic_takes_an_uplink_without_a_link_layer() {
     let (local, peer) = (address("a", 1), address("b", 1));
     Net::route_over_moor(&net.a, local, peer);
     let entry = ContextEntry {
-        locators: LocatorPair::new(Locator(here), Locator(there)),
+        current: a.path(Locator(here), Locator(there)),
         peer_locators: vec![Locator(there)].into(),
         ..a.entry(1)
     };
@@ -168,7 +170,7 @@ fn what_is_moved_to_the_uplink_that_it_has_come_to_leaves_there_without_a_link_l
     let mut a = Host::new(&net, "a", &settings(AttachMode::Auto));
     attach(&net, &mut a);
     let entry = |a: &Host, from| ContextEntry {
-        locators: LocatorPair::new(Locator(from), Locator(there)),
+        current: a.path(Locator(from), Locator(there)),
         peer_locators: vec![Locator(there)].into(),
         ..a.entry(1)
     };

@@ -87,8 +87,8 @@ fn settle() {
 }
 
 /// Sends the packets of a moved ULID pair to `moor0`.
-pub(crate) async fn add_moved(netlink: &Netlink, ulids: UlidPair, path_mtu: u32) {
-    let moved = MovedRoute { ulids, path_mtu, is_tcp_bare: false, direct: None, own: None };
+pub(crate) async fn add_moved(netlink: &Netlink, ulids: UlidPair, mtu: u32) {
+    let moved = MovedRoute { ulids, mtu, bare_tcp_mtu: None, direct: None, own: None };
     netlink.add_all_moved(&[moved]).await.unwrap();
 }
 

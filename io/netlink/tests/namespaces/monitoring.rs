@@ -160,10 +160,9 @@ fn our_own_routes_and_links_are_not_told_but_our_addresses_are() {
         let pair = UlidPair::new(Ulid(address("2001:db8:1::1")), Ulid(address("2001:db8:9::9")));
         netlink.ensure_moor().await.unwrap();
         netlink.ensure_rules(&view).await.unwrap();
-        add_moved(&netlink, pair, 1500).await;
+        add_moved(&netlink, pair, 1492).await;
         let direct = view.uplinks[0].next_hop(address("2001:db8:1::1"));
-        let moved =
-            MovedRoute { ulids: pair, path_mtu: 1500, is_tcp_bare: false, direct, own: None };
+        let moved = MovedRoute { ulids: pair, mtu: 1492, bare_tcp_mtu: None, direct, own: None };
         netlink.lead_directly(&[moved]).await.unwrap();
         assert!(netlink.lead_by_moor(&[moved]).await.unwrap());
         netlink.keep_ulid(Ulid(address("2001:db8:5::1"))).await.unwrap();

@@ -263,17 +263,16 @@ fn a_connected_socket_follows_its_pair_to_moor0_and_back_at_once() {
         assert_eq!((device(&socket), device(&other)), ("up1", "up1"));
         assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1500);
 
-        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1400).await;
+        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1392).await;
         assert_eq!((device(&socket), device(&other)), ("moor0", "up1"));
         assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1392);
 
-        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1280).await;
+        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1272).await;
         assert_eq!(device(&socket), "moor0");
         assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1272);
 
         let ulids = pair("2001:db8:1::1", FAR);
-        let moved =
-            MovedRoute { ulids, path_mtu: 1280, is_tcp_bare: false, direct: None, own: None };
+        let moved = MovedRoute { ulids, mtu: 1272, bare_tcp_mtu: None, direct: None, own: None };
         assert!(netlink.remove_moved(&[moved]).await.unwrap());
         assert_eq!(device(&socket), "up1");
         assert!(!netlink.remove_moved(&[moved]).await.unwrap());
@@ -293,7 +292,7 @@ fn a_direct_route_is_preferred_and_goes_with_its_uplink() {
         let hop = view.uplink_of(address("2001:db8:2::1")).unwrap();
         let direct = hop.next_hop(address("2001:db8:2::1"));
         assert_eq!(direct.unwrap().gateway, address("fe80::2"));
-        let moved = MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct, own: None };
+        let moved = MovedRoute { ulids, mtu: 1392, bare_tcp_mtu: None, direct, own: None };
         netlink.add_all_moved(&[moved]).await.unwrap();
         assert_eq!(device(&socket), "moor0");
         netlink.lead_directly(&[moved]).await.unwrap();
@@ -334,7 +333,7 @@ fn tcp_that_goes_without_a_header_keeps_the_whole_mtu() {
         netlink.ensure_rules(&view).await.unwrap();
         let ulids = pair("2001:db8:1::1", FAR);
         let moved =
-            MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: true, direct: None, own: None };
+            MovedRoute { ulids, mtu: 1392, bare_tcp_mtu: Some(1400), direct: None, own: None };
         netlink.add_all_moved(&[moved]).await.unwrap();
         let route = |protocol: &str| {
             ip(&format!("-6 route get {FAR} from 2001:db8:1::1 ipproto {protocol}"))
@@ -367,7 +366,7 @@ fn direct_routes_whose_mtu_the_kernel_has_changed_are_found_and_removed() {
         let ulids = pair("2001:db8:1::1", FAR);
         let direct = view.uplinks[1].next_hop(address("2001:db8:2::1"));
         let own = view.uplinks[0].next_hop(address("2001:db8:1::1"));
-        let moved = MovedRoute { ulids, path_mtu: 1500, is_tcp_bare: true, direct, own };
+        let moved = MovedRoute { ulids, mtu: 1492, bare_tcp_mtu: Some(1500), direct, own };
         netlink.add_all_moved(&[moved]).await.unwrap();
         netlink.lead_directly(&[moved]).await.unwrap();
         let found = netlink.moved().await.unwrap();
@@ -401,8 +400,7 @@ fn sockets_without_an_address_leave_room_for_one_peer_and_go_where_they_went() {
         let view = netlink.view().await.unwrap();
         netlink.ensure_rules(&view).await.unwrap();
         let ulids = pair("2001:db8:1::1", FAR);
-        let moved =
-            MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct: None, own: None };
+        let moved = MovedRoute { ulids, mtu: 1392, bare_tcp_mtu: None, direct: None, own: None };
         netlink.add_all_moved(&[moved]).await.unwrap();
         let route = |to: &str| ip(&format!("-6 route get {to}"));
         let before = route(FAR);
@@ -467,8 +465,7 @@ fn a_default_route_that_names_the_source_names_it_to_sockets_that_leave_room() {
         let view = netlink.view().await.unwrap();
         netlink.ensure_rules(&view).await.unwrap();
         let ulids = pair("2001:db8:1::1", FAR);
-        let moved =
-            MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct: None, own: None };
+        let moved = MovedRoute { ulids, mtu: 1392, bare_tcp_mtu: None, direct: None, own: None };
         netlink.add_all_moved(&[moved]).await.unwrap();
         set_unbound(&netlink, ulids).await;
         let route = ip(&format!("-6 route get {FAR}"));
@@ -488,7 +485,7 @@ fn an_unbound_route_takes_no_more_than_the_host_says_of_the_way() {
         let ulids = pair("2001:db8:1::1", FAR);
         let set = async || set_unbound(&netlink, ulids).await;
         assert_eq!(set().await, [], "the kernel knows of no other MTU");
-        add_moved(&netlink, ulids, 1400).await;
+        add_moved(&netlink, ulids, 1392).await;
         ip("-6 route replace default via fe80::1 dev up1 metric 1021 mtu 1350");
         assert_eq!(set().await, [(ulids.peer, 1350)]);
         // What a router says of the link.
@@ -529,7 +526,7 @@ fn an_unbound_route_spreads_flows_as_the_multipath_route_of_the_host_does() {
         let before = ways();
         let by = |device| before.iter().filter(|way| **way == (device, false)).count();
         assert!(by("up1") > by("up2") && by("up2") > 0, "{before:?}");
-        add_moved(&netlink, ulids, 1400).await;
+        add_moved(&netlink, ulids, 1392).await;
         // The second time the kernel's choice is the unbound route itself.
         for _ in 0..2 {
             assert_eq!(set().await, [(ulids.peer, 1392)]);
@@ -540,7 +537,7 @@ fn an_unbound_route_spreads_flows_as_the_multipath_route_of_the_host_does() {
         let peers: Vec<_> = (1..20).map(|n| format!("2001:db8:9::{n:x}")).collect();
         for peer in &peers {
             let ulids = pair("2001:db8:1::1", peer);
-            add_moved(&netlink, ulids, 1400).await;
+            add_moved(&netlink, ulids, 1392).await;
             assert_eq!(set_unbound(&netlink, ulids).await, [(ulids.peer, 1392)], "{peer}");
         }
         ip("link set up1 down");
@@ -569,7 +566,7 @@ fn routes_of_many_pairs_are_set_and_removed_whatever_becomes_of_some() {
             let nowhere = NextHop { ifindex: 999, ..hop };
             let direct = Some(if i % 50 == 7 { nowhere } else { hop });
             let ulids = pair("2001:db8:1::1", &format!("2001:db8:9:{i:x}::1"));
-            MovedRoute { ulids, path_mtu: 1400, is_tcp_bare: false, direct, own: None }
+            MovedRoute { ulids, mtu: 1392, bare_tcp_mtu: None, direct, own: None }
         };
         let moved: Vec<_> = (0..200).map(route).collect();
         let count =
@@ -596,7 +593,7 @@ fn a_specific_route_of_the_host_does_not_keep_a_moved_pair() {
         let socket = UdpSocket::bind("[2001:db8:1::1]:0").unwrap();
         socket.connect((FAR, 9)).unwrap();
         assert_eq!(device(&socket), "up2");
-        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1500).await;
+        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1492).await;
         assert_eq!(device(&socket), "moor0");
     });
 }
@@ -607,7 +604,7 @@ fn what_has_to_leave_by_an_uplink_does_not_go_to_moor0_again() {
         let netlink = host.netlink();
         netlink.ensure_moor().await.unwrap();
         netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
-        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1400).await;
+        add_moved(&netlink, pair("2001:db8:1::1", FAR), 1392).await;
         assert_eq!(route_device(FAR, "2001:db8:1::1"), "moor0");
         // The lookup that `bpf_redirect_neigh` makes.
         let redirected = || ip(&format!("-6 route get {FAR} from 2001:db8:1::1 oif up1"));
@@ -631,8 +628,9 @@ fn moved_pairs_are_found_again_after_a_restart() {
                 let peer = Ulid(std::net::Ipv6Addr::new(0x2001, 0xdb8, 9, i, 0, 0, 0, 1));
                 let ulids = UlidPair::new(Ulid(address("2001:db8:1::1")), peer);
                 let direct = (i % 4 == 0).then_some(hop);
-                let (path_mtu, is_tcp_bare) = (1300 + u32::from(i), i % 2 == 0);
-                MovedRoute { ulids, path_mtu, is_tcp_bare, direct, own: None }
+                let path_mtu = 1300 + u32::from(i);
+                let bare_tcp_mtu = (i % 2 == 0).then_some(path_mtu);
+                MovedRoute { ulids, mtu: path_mtu - 8, bare_tcp_mtu, direct, own: None }
             })
             .collect();
         let netlink = host.netlink();

@@ -10,7 +10,7 @@ async fn change_everything(netlink: &Netlink) {
     netlink.ensure_rules(&view).await.unwrap();
     let ulid = Ulid(address("2001:db8:1::1"));
     let pair = UlidPair::new(ulid, Ulid(address("2001:db8:9::9")));
-    add_moved(netlink, pair, 1500).await;
+    add_moved(netlink, pair, 1492).await;
     netlink.keep_ulid(ulid).await.unwrap();
     for (name, own) in [("up1", "2001:db8:1::77"), ("up2", "2001:db8:2::77")] {
         let spec = AddressSpec { detect_duplicates: false, ..AddressSpec::new(address(own), 64) };

@@ -16,9 +16,11 @@ fn hop(ifindex: u32) -> NextHop {
     NextHop { ifindex, gateway: Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1) }
 }
 
+const PATH_MTU: u32 = 1500;
+
 fn route(number: u16, ifindex: u32) -> MovedRoute {
     let (direct, own) = (Some(hop(ifindex)), Some(hop(ifindex % 2 + 1)));
-    MovedRoute { ulids: pair(number), path_mtu: 1500, is_tcp_bare: false, direct, own }
+    MovedRoute { ulids: pair(number), mtu: 1492, bare_tcp_mtu: None, direct, own }
 }
 
 const fn context(number: u32) -> Mover {
@@ -53,14 +55,14 @@ impl Kernel {
                 RouteStep::RemoveTcp(_) => self.remove_tcp(route),
                 RouteStep::Add(_) => {
                     self.moor.insert(ulids, *route);
-                    if route.is_tcp_bare {
+                    if route.is_tcp_bare() {
                         self.tcp.insert(ulids);
                     }
                     self.own.extend(led(route.own));
                 }
                 RouteStep::LeadDirectly(_) => {
                     self.direct.extend(led(route.direct));
-                    self.tcp_direct.extend(led(route.direct).filter(|_| route.is_tcp_bare));
+                    self.tcp_direct.extend(led(route.direct).filter(|_| route.is_tcp_bare()));
                     self.own.extend(led(route.own));
                 }
                 RouteStep::LeadByMoor(_) => self.lead_by_moor(route),
@@ -76,14 +78,14 @@ impl Kernel {
 
     fn lead_by_moor(&mut self, route: &MovedRoute) {
         self.direct.remove(&route.ulids);
-        if route.is_tcp_bare {
+        if route.is_tcp_bare() {
             self.tcp_direct.remove(&route.ulids);
         }
     }
 
     /// The routes of TCP go if the step says that there are some.
     fn remove_tcp(&mut self, route: &MovedRoute) {
-        if route.is_tcp_bare {
+        if route.is_tcp_bare() {
             self.tcp.remove(&route.ulids);
             self.tcp_direct.remove(&route.ulids);
         }
@@ -114,11 +116,12 @@ impl Kernel {
             };
             let tcp_direct = self.tcp_direct.get(&ulids);
             let is_tcp_bare = self.tcp.contains(&ulids) || tcp_direct.is_some();
+            let tcp_mtu = if self.tcp.contains(&ulids) { PATH_MTU } else { 0 };
             let direct = hop_of(self.direct.get(&ulids));
             let route = MovedRoute {
                 ulids,
-                path_mtu: self.moor.get(&ulids).map_or(0, |route| route.path_mtu),
-                is_tcp_bare,
+                mtu: self.moor.get(&ulids).map_or(0, |route| route.mtu),
+                bare_tcp_mtu: is_tcp_bare.then_some(tcp_mtu),
                 direct: direct.filter(|_| !is_tcp_bare || hop_of(tcp_direct) == direct),
                 own: hop_of(self.own.get(&ulids)),
             };
@@ -240,7 +243,8 @@ impl Host {
     fn do_op(&mut self, op: &Op) {
         match *op {
             Op::Move(mover, number, ifindex, is_tcp_bare) => {
-                self.go(context(mover), MovedRoute { is_tcp_bare, ..route(number, ifindex) });
+                let bare_tcp_mtu = is_tcp_bare.then_some(PATH_MTU);
+                self.go(context(mover), MovedRoute { bare_tcp_mtu, ..route(number, ifindex) });
             }
             Op::Back(mover) => self.back(context(mover)),
             Op::LoseUplink(ifindex) => {
@@ -309,7 +313,7 @@ fn a_slot_that_has_gone_to_another_context_does_not_keep_the_route_of_the_one_be
     let mut routes = Routes::default();
     let (one, other) = (route(1, 1), route(2, 1));
     drop(routes.route(vec![(context(1), one), (context(2), other)]));
-    let smaller = MovedRoute { path_mtu: 1400, ..one };
+    let smaller = MovedRoute { mtu: 1392, ..one };
     let steps = routes.route(vec![(context(1), smaller), (context(2), route(3, 1))]);
     let by_moor = |route: MovedRoute| MovedRoute { direct: None, ..route };
     assert_eq!(

@@ -49,7 +49,7 @@ fn told(pair: &Pair) -> Vec<(u32, u32)> {
 #[test]
 fn congestion_is_told_once_a_second_with_all_that_was_seen_and_moves_nothing_by_itself() {
     let mut pair = established(None);
-    let before = pair.entries[0][0].locators;
+    let before = pair.entries[0][0].current.pair;
     for _ in 0..10 {
         pair.congest(3, 1);
         pair.run(Duration::from_millis(100));
@@ -57,7 +57,7 @@ fn congestion_is_told_once_a_second_with_all_that_was_seen_and_moves_nothing_by_
     pair.congest(0, 1);
     assert_eq!(told(&pair), [(3, 1), (27, 10)]);
     pair.congest_for(Duration::from_secs(60));
-    assert_eq!(pair.entries[0][0].locators, before);
+    assert_eq!(pair.entries[0][0].current.pair, before);
     assert_eq!(pair.left_it(), 0);
 }
 
@@ -71,7 +71,7 @@ fn the_policy_leaves_a_congested_pair_for_one_that_shares_nothing_with_it() {
     pair.congest(1, 0);
     assert_eq!(pair.left_it(), 1);
     let disjoint = LocatorPair::new(pair.locators[0][1], pair.locators[1][1]);
-    assert_eq!(pair.entries[0][0].locators, disjoint);
+    assert_eq!(pair.entries[0][0].current.pair, disjoint);
 }
 
 #[test]

@@ -78,7 +78,7 @@ fn a_context_that_has_moved_is_not_for_who_has_the_ulid_of_its_peer_now() {
     let mut newcomer = Newcomer::new(&mut pair);
     newcomer.run(&mut pair, Duration::from_secs(120));
     let after = &pair.entries[0][0];
-    assert_eq!((after.peer_tag, after.locators), (before.peer_tag, before.locators));
+    assert_eq!((after.peer_tag, after.current.pair), (before.peer_tag, before.current.pair));
     assert!(pair.hosts[0].drops().of(DropReason::Disbelieved) > 0, "it has tried");
     assert!(!pair.events[0].iter().any(|event| matches!(event, Event::Renewed { .. })));
 }
@@ -100,7 +100,7 @@ fn when_the_peer_is_gone_it_is() {
 fn payload_between_the_ulids_does_not_answer_for_a_peer_that_has_lost_the_context() {
     let mut pair = Pair::moved();
     pair.lose(1);
-    let peer = pair.entries[0][0].locators.peer;
+    let peer = pair.entries[0][0].current.pair.peer;
     let locals = pair.locators[0].iter();
     pair.dead = locals.flat_map(|&local| [(local, peer), (peer, local)]).collect();
     pair.send_expired(0);
@@ -125,12 +125,12 @@ fn what_was_sent_before_does_not_answer_for_a_peer_that_is_gone() {
     for is_probe in [false, true] {
         let mut pair = Pair::moved();
         let before = pair.entries[0][0].clone();
-        let way = LocatorPair::new(before.locators.peer, before.locators.local);
+        let way = LocatorPair::new(before.current.pair.peer, before.current.pair.local);
         let message = match is_probe {
             true => moorline_reap::Message::Probe(moorline_reap::Probe {
                 state: moorline_reap::State::Exploring,
                 sent: [report(way, 7)].into(),
-                received: [report(before.locators, 8)].into(),
+                received: [report(before.current.pair, 8)].into(),
             }),
             false => moorline_reap::Message::Keepalive,
         };
@@ -140,7 +140,7 @@ fn what_was_sent_before_does_not_answer_for_a_peer_that_is_gone() {
         for _ in 0..120 {
             newcomer.run(&mut pair, Duration::from_secs(1));
             let now = pair.now;
-            pair.hosts[0].handle_control(&old.octets, before.locators, now);
+            pair.hosts[0].handle_control(&old.octets, before.current.pair, now);
         }
         assert_ne!(pair.entries[0][0].peer_tag, before.peer_tag, "a probe: {is_probe}");
     }

@@ -22,7 +22,8 @@ impl Pair {
 #[test]
 fn refused_payload_ends_a_context_that_has_moved() {
     let mut pair = Pair::moved();
-    let ContextEntry { id, ulids, peer_tag, locators, .. } = pair.entries[0][0].clone();
+    let ContextEntry { id, ulids, peer_tag, current, .. } = pair.entries[0][0].clone();
+    let locators = current.pair;
     pair.refuse(peer_tag, locators, locators.peer);
     assert!(pair.entries[0].is_empty());
     assert_eq!(pair.hosts[0].contexts().count(), 0);
@@ -45,8 +46,8 @@ fn refused_payload_ends_a_context_that_has_moved() {
 fn any_locator_of_the_peer_may_refuse() {
     let mut pair = Pair::moved();
     let (entry, other) = (pair.entries[0][0].clone(), pair.locators[1][0]);
-    assert_ne!(entry.locators.peer, other);
-    pair.refuse(entry.peer_tag, entry.locators, other);
+    assert_ne!(entry.current.pair.peer, other);
+    pair.refuse(entry.peer_tag, entry.current.pair, other);
     assert!(pair.entries[0].is_empty());
 }
 
@@ -54,7 +55,7 @@ fn any_locator_of_the_peer_may_refuse() {
 fn payload_that_was_not_sent_is_not_refused() {
     let mut pair = Pair::moved();
     let entry = pair.entries[0][0].clone();
-    let (ulids, locators) = (entry.ulids.as_locators(), entry.locators);
+    let (ulids, locators) = (entry.ulids.as_locators(), entry.current.pair);
     let other_tag = ContextTag::from_bits(entry.peer_tag.bits() ^ 1);
     pair.refuse(other_tag, locators, locators.peer);
     pair.refuse(entry.local_tag, locators, locators.peer);
@@ -75,7 +76,7 @@ fn a_context_on_its_first_addresses_sends_nothing_to_refuse() {
     let mut pair = Pair::new();
     pair.trigger(0);
     let entry = pair.entries[0][0].clone();
-    pair.refuse(entry.peer_tag, entry.locators, entry.locators.peer);
+    pair.refuse(entry.peer_tag, entry.current.pair, entry.current.pair.peer);
     assert!(pair.has_context());
     assert_eq!(pair.hosts[0].payload_to_refuse().count(), 0);
 }
@@ -84,7 +85,8 @@ fn a_context_on_its_first_addresses_sends_nothing_to_refuse() {
 #[test]
 fn refused_control_messages_of_a_context_change_nothing() {
     let mut pair = Pair::moved();
-    let ContextEntry { peer_tag, locators, .. } = pair.entries[0][0].clone();
+    let ContextEntry { peer_tag, current, .. } = pair.entries[0][0].clone();
+    let locators = current.pair;
     let request =
         UpdateRequest { receiver_tag: peer_tag, request_nonce: 7, options: Options::default() };
     let quoted = Message::UpdateRequest(request).octets();

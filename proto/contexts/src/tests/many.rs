@@ -159,7 +159,7 @@ fn who_leaves_a_pair_tries_first_what_worked_for_others() {
     expire(&mut pair, first);
     let expected = LocatorPair::new(working.0, working.1);
     let current = |pair: &Pair| {
-        pair.entries[0].iter().find(|entry| entry.id == first).map(|entry| entry.locators)
+        pair.entries[0].iter().find(|entry| entry.id == first).map(|entry| entry.current.pair)
     };
     for _ in 0..300 {
         pair.run(Duration::from_secs(1));

@@ -22,7 +22,7 @@ fn contexts_leave_a_lost_router_without_waiting_for_the_send_timeout() {
     pair.hosts[0].handle_router_lost(&[lost], pair.now);
     pair.settle();
     assert_eq!(pair.now, start, "no timer has run out");
-    assert_eq!(pair.entries[0][0].locators.local, pair.locators[0][1]);
+    assert_eq!(pair.entries[0][0].current.pair.local, pair.locators[0][1]);
     let moved = |event: &&Event| matches!(event, Event::Moved { .. });
     assert_eq!(pair.events[0].iter().filter(moved).count(), 1);
     assert!(
@@ -56,6 +56,6 @@ fn a_router_that_was_lost_in_error_is_found_to_work() {
     pair.hosts[0].handle_router_lost(&[lost], pair.now);
     pair.settle();
     pair.run(Duration::from_secs(5));
-    assert_eq!(pair.entries[0][0].locators.local, lost);
+    assert_eq!(pair.entries[0][0].current.pair.local, lost);
     assert!(pair.entries[0][0].timers.is_some(), "operational again");
 }

@@ -50,8 +50,8 @@ fn a_later_locator_carries_the_traffic_when_the_first_path_dies() {
     }
     pair.send_expired(0);
     pair.run(Duration::from_secs(4));
-    assert_eq!(pair.entries[0][0].locators.local, later);
-    assert_eq!(pair.entries[1][0].locators.peer, later);
+    assert_eq!(pair.entries[0][0].current.pair.local, later);
+    assert_eq!(pair.entries[1][0].current.pair.peer, later);
 }
 
 #[test]
@@ -67,6 +67,6 @@ fn a_locator_is_not_sent_from_before_the_peer_can_verify_it() {
     pair.settle();
     pair.send_expired(0);
     pair.run(Duration::from_secs(4));
-    assert_eq!(pair.entries[0][0].locators.local, ulid, "nothing else is known to the peer");
+    assert_eq!(pair.entries[0][0].current.pair.local, ulid, "nothing else is known to the peer");
     assert!(!pair.entries[1][0].peer_locators.contains(&later));
 }

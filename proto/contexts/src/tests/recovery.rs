@@ -1,7 +1,7 @@
 //! Contexts that one side has lost, and control messages as signs of life.
 
 use moorline_shim6::{ANSWER_BURST, I2_RETRIES_MAX};
-use moorline_types::{DropReason, Prefix};
+use moorline_types::{DropReason, Path, Prefix};
 use moorline_wire::{Message, Opt, Options, PayloadHeader, R1bis};
 
 use super::*;
@@ -37,7 +37,7 @@ impl Pair {
     fn payload(&mut self, side: usize) {
         let entry = &self.entries[side][0];
         let header = PayloadHeader { next_header: 6, tag: entry.peer_tag };
-        let seen = LocatorPair::new(entry.locators.peer, entry.locators.local);
+        let seen = LocatorPair::new(entry.current.pair.peer, entry.current.pair.local);
         self.hosts[1 - side].handle_control(&header.emit(), seen, self.now);
         self.settle();
     }
@@ -55,8 +55,11 @@ fn moved_payload_brings_a_lost_context_back_on_the_pair_it_uses() {
     assert_ne!(here.peer_tag, before.peer_tag, "a new tag");
     assert_eq!(here.local_tag, before.local_tag);
     assert_eq!(there.peer_tag, here.local_tag);
-    assert_eq!((here.locators, there.ulids), (before.locators, pair.ulids(1)));
-    assert_eq!(there.locators, LocatorPair::new(here.locators.peer, here.locators.local));
+    assert_eq!((here.current.pair, there.ulids), (before.current.pair, pair.ulids(1)));
+    assert_eq!(
+        there.current.pair,
+        LocatorPair::new(here.current.pair.peer, here.current.pair.local)
+    );
     assert!(pair.events[1].iter().any(|event| matches!(event, Event::Established { .. })));
 }
 
@@ -116,7 +119,7 @@ fn moved_payload_is_answered_by_the_pair_it_takes_and_no_other() {
     let ulids = pair.ulids(0).as_locators();
     pair.hosts[0].handle_control(&octets, ulids, pair.now);
     assert_eq!(pair.hosts[0].drops().of(DropReason::Disbelieved), 1);
-    let current = pair.entries[0][0].locators;
+    let current = pair.entries[0][0].current.pair;
     pair.hosts[0].handle_control(&octets, current, pair.now);
     assert_eq!(pair.hosts[0].contexts().next().expect("there").state, "i2bis-sent");
 }
@@ -125,7 +128,7 @@ fn moved_payload_is_answered_by_the_pair_it_takes_and_no_other() {
 fn a_context_that_cannot_be_recovered_leaves_the_data_plane_and_comes_back() {
     let mut pair = Pair::moved();
     pair.now = pair.now + Duration::from_secs(60);
-    let (octets, current) = (forged(&pair), pair.entries[0][0].locators);
+    let (octets, current) = (forged(&pair), pair.entries[0][0].current.pair);
     pair.hosts[0].handle_control(&octets, current, pair.now);
     // The peer has the context and refuses the I2bis: it has not sent that R1bis.
     let mut i2bis = 0;
@@ -144,13 +147,13 @@ fn a_context_that_cannot_be_recovered_leaves_the_data_plane_and_comes_back() {
     assert!(pair.entries[0].is_empty(), "no CT(peer) in I1-SENT");
     pair.settle();
     assert_eq!(pair.entries[0][0].peer_tag, pair.entries[1][0].local_tag, "by I1 and R2");
-    assert_eq!(pair.entries[0][0].locators, current, "on the pair that works");
+    assert_eq!(pair.entries[0][0].current.pair, current, "on the pair that works");
 }
 
 #[test]
 fn a_rule_for_a_context_ends_with_it_where_it_does_not_come_back() {
     let mut pair = Pair::moved();
-    let ContextEntry { id, locators: current, .. } = pair.entries[0][0].clone();
+    let ContextEntry { id, current: Path { pair: current, .. }, .. } = pair.entries[0][0].clone();
     let rule = PathRule {
         scope: Scope::Context(id),
         local: Prefix::ALL,
@@ -226,7 +229,7 @@ fn a_peer_that_calls_the_locator_in_use_broken_is_sent_to_another() {
     pair.hosts[1].set_preferences(&preferences, pair.now);
     pair.settle();
     pair.run(Duration::from_secs(1));
-    assert_eq!(pair.entries[0][0].locators.peer, pair.locators[1][1]);
+    assert_eq!(pair.entries[0][0].current.pair.peer, pair.locators[1][1]);
     assert_eq!(pair.entries[0][0].peer_locators.len(), 2, "it may still be sent from");
 }
 
@@ -258,9 +261,9 @@ fn a_ulid_that_cannot_be_sent_from_gets_its_context_by_another_locator() {
     pair.hosts[0].handle_report(Report::Trigger { ulids }, pair.now);
     pair.settle();
     let expected = LocatorPair::new(pair.locators[0][1], pair.locators[1][0]);
-    assert_eq!((pair.entries[0][0].ulids, pair.entries[0][0].locators), (ulids, expected));
+    assert_eq!((pair.entries[0][0].ulids, pair.entries[0][0].current.pair), (ulids, expected));
     let turned = LocatorPair::new(expected.peer, expected.local);
-    assert_eq!(pair.entries[1][0].locators, turned);
+    assert_eq!(pair.entries[1][0].current.pair, turned);
     assert_eq!(pair.entries[1][0].ulids, pair.ulids(1));
 }
 

@@ -45,7 +45,7 @@ fn preferences_told_after_the_peer_has_started_again_are_taken() {
     pair.settle();
     pair.call_broken(0, pair.locators[0][0]);
     assert_eq!(pair.hosts[1].drops().iter().count(), 0);
-    assert_eq!(pair.entries[1][0].locators.peer, pair.locators[0][1]);
+    assert_eq!(pair.entries[1][0].current.pair.peer, pair.locators[0][1]);
 }
 
 #[test]
@@ -62,7 +62,7 @@ fn a_list_that_was_counted_by_no_earlier_version_is_counted_when_it_comes_again(
     pair.call_broken(0, pair.locators[0][0]);
     let after = pair.hosts[1].snapshot().next().expect("a context");
     assert_eq!(after.peer_listed, before.peer_listed);
-    assert_eq!(pair.entries[1][0].locators.peer, pair.locators[0][1]);
+    assert_eq!(pair.entries[1][0].current.pair.peer, pair.locators[0][1]);
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn withdrawn(gone: &[usize]) -> Pair {
     }
     pair.send_expired(0);
     pair.run(Duration::from_secs(5));
-    assert_eq!(pair.entries[1][0].locators, LocatorPair::new(peers[1], own[1]));
+    assert_eq!(pair.entries[1][0].current.pair, LocatorPair::new(peers[1], own[1]));
     pair.dead = peers.iter().flat_map(|&peer| own.iter().map(move |&own| (peer, own))).collect();
     let mut local = local_state(0);
     let is_left = |at: &usize| !gone.contains(at);
@@ -176,16 +176,16 @@ fn withdrawn(gone: &[usize]) -> Pair {
 fn a_context_goes_on_by_a_pair_whose_peer_locator_has_been_withdrawn() {
     let mut pair = withdrawn(&[1]);
     let before = pair.entries[1][0].clone();
-    assert!(!before.peer_locators.contains(&before.locators.peer), "there was no other way");
+    assert!(!before.peer_locators.contains(&before.current.pair.peer), "there was no other way");
     pair.restart(1, config(Duration::from_secs(2)));
     pair.settle();
-    assert_eq!(pair.entries[1][0].locators, before.locators);
+    assert_eq!(pair.entries[1][0].current.pair, before.current.pair);
     assert!(pair.entries[1][0].timers.is_none(), "it looks for another pair");
     pair.dead.clear();
     pair.run(Duration::from_secs(10));
     for side in 0..2 {
         let entry = &pair.entries[side][0];
         assert!(entry.timers.is_some(), "side {side}");
-        assert!(entry.peer_locators.contains(&entry.locators.peer), "side {side}");
+        assert!(entry.peer_locators.contains(&entry.current.pair.peer), "side {side}");
     }
 }

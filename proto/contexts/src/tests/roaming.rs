@@ -80,7 +80,7 @@ fn acknowledged(requests: usize) -> [LocatorPair; 2] {
     assert_eq!(answer.locators, back);
     pair.hosts[0].handle_control(&answer.octets, way, pair.now);
     pair.drain(0);
-    [pair.entries[0][0].locators, way]
+    [pair.entries[0][0].current.pair, way]
 }
 
 /// The next message of this kind that a side sends.
@@ -155,12 +155,12 @@ fn a_ulid_that_is_listed_again_is_gone_back_to() {
         LocalState { proof, usable: present.to_vec() }
     };
     let ulids = pair.ulids(1).as_locators();
-    assert_eq!(pair.entries[1][0].locators.peer, own[1]);
+    assert_eq!(pair.entries[1][0].current.pair.peer, own[1]);
     pair.tell(0, &told(2, &own[1..]));
     pair.settle();
     pair.dead.clear();
     pair.tell(0, &told(3, &own));
     pair.settle();
     pair.talk(120);
-    assert_eq!(pair.entries[1][0].locators, ulids);
+    assert_eq!(pair.entries[1][0].current.pair, ulids);
 }

@@ -52,14 +52,14 @@ fn a_local_event_moves_all_contexts_before_a_packet_is_sent() {
     left.usable.remove(0);
     pair.hosts[0].handle_local(&left, pair.now);
     pair.drain(0);
-    assert_eq!(pair.entries[0][0].locators, pair.disjoint(0));
+    assert_eq!(pair.entries[0][0].current.pair, pair.disjoint(0));
     assert_eq!(pair.moves(0), [Cause::LocatorGone; 2], "the fork as well");
     let gone = pair.locators[0][0];
     for other in pair.locators[1].clone() {
         pair.dead.extend([(gone, other), (other, gone)]);
     }
     pair.settle();
-    assert_eq!(pair.entries[1][0].locators, pair.disjoint(1), "the peer has heard of it");
+    assert_eq!(pair.entries[1][0].current.pair, pair.disjoint(1), "the peer has heard of it");
     assert_eq!(pair.moves(1), [Cause::ProbeExploring; 2]);
     assert!((0..2).all(|side| pair.entries[side].iter().all(|entry| entry.timers.is_some())));
 }
@@ -69,7 +69,7 @@ fn what_is_lost_is_left_before_anything_else_is_known() {
     let mut pair = Pair::adaptive();
     pair.hosts[0].handle_lost(&[pair.locators[0][0]], pair.now);
     pair.drain(0);
-    assert_eq!(pair.entries[0][0].locators, pair.disjoint(0));
+    assert_eq!(pair.entries[0][0].current.pair, pair.disjoint(0));
     pair.hosts[0].handle_local(&local_state(0), pair.now);
     pair.settle();
     assert!(pair.entries[0][0].timers.is_some());
@@ -81,7 +81,7 @@ fn deprecated_addresses_are_left_gently() {
     pair.hosts[0].handle_deprecated(&[pair.locators[0][0]], pair.now);
     pair.settle();
     assert_eq!(pair.moves(0), [Cause::Deprecated]);
-    assert_eq!(pair.entries[1][0].locators, pair.ulids(1).as_locators(), "still valid");
+    assert_eq!(pair.entries[1][0].current.pair, pair.ulids(1).as_locators(), "still valid");
 }
 
 #[test]
@@ -89,7 +89,7 @@ fn a_router_that_is_lost_is_left_in_one_batch_too() {
     let mut pair = Pair::adaptive();
     pair.hosts[0].handle_router_lost(&[pair.locators[0][0]], pair.now);
     pair.drain(0);
-    assert_eq!(pair.entries[0][0].locators, pair.disjoint(0));
+    assert_eq!(pair.entries[0][0].current.pair, pair.disjoint(0));
     assert_eq!(pair.moves(0), [Cause::LocalFailure]);
 }
 
@@ -127,10 +127,10 @@ fn a_suspicion_moves_both_ends_to_the_standby() {
     let suspected = suspected(entry.id, FailureHint::Retransmission, pair.now);
     pair.hosts[0].handle_report(suspected, pair.now);
     pair.settle();
-    assert_eq!(pair.entries[0][0].locators, entry.locators, "its answer is not due yet");
+    assert_eq!(pair.entries[0][0].current.pair, entry.current.pair, "its answer is not due yet");
     pair.run(Duration::from_millis(30));
     for side in 0..2 {
-        assert_eq!(pair.entries[side][0].locators, pair.disjoint(side));
+        assert_eq!(pair.entries[side][0].current.pair, pair.disjoint(side));
     }
     assert_eq!(pair.moves(0), [Cause::Suspicion]);
     assert!(pair.events[0].iter().any(|event| matches!(event, Event::Suspected { .. })));

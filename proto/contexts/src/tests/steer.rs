@@ -31,7 +31,7 @@ impl Pair {
     }
 
     fn current(&self) -> LocatorPair {
-        self.entries[0][0].locators
+        self.entries[0][0].current.pair
     }
 
     /// Of a host's locator, the prefix.
@@ -58,7 +58,7 @@ fn a_switch_moves_the_payload_of_both_ends_and_the_data_plane_hears_of_nothing_e
     let to = pair.way(1, 1);
     assert_eq!(pair.switch(to), Ok(Placed::Probing));
     assert_eq!(pair.current(), to);
-    assert_eq!(pair.entries[1][0].locators, LocatorPair::new(to.peer, to.local));
+    assert_eq!(pair.entries[1][0].current.pair, LocatorPair::new(to.peer, to.local));
     assert_eq!(causes(&pair), [Cause::Switch]);
     assert_eq!(pair.switch(to), Ok(Placed::Already));
     let view = pair.hosts[0].paths(ID)[0];
@@ -240,11 +240,12 @@ fn a_spread_context_takes_every_pair_that_answers_and_no_other() {
     pair.cut_both(pair.way(1, 0));
     pair.hosts[0].set_spread(ID, true, pair.now).expect("established");
     pair.drain(0);
-    assert!(pair.entries[0][0].paths.iter().all(|path| *path == pair.way(0, 0)), "not yet");
+    assert!(pair.entries[0][0].paths.iter().all(|path| path.pair == pair.way(0, 0)), "not yet");
     pair.settle();
     pair.run(Duration::from_secs(5));
     let entry = &pair.entries[0][0];
-    let (stand_in, mut paths) = (pair.way(0, 0), entry.paths.to_vec());
+    let (stand_in, paths) = (pair.way(0, 0), entry.paths.iter().map(|path| path.pair));
+    let mut paths: Vec<_> = paths.collect();
     assert_eq!(paths[0], pair.way(1, 1), "what shares no end first");
     paths.retain(|path| *path != stand_in);
     assert_eq!(paths, [pair.way(1, 1), pair.way(0, 1)], "the dead one is not used");
@@ -288,12 +289,12 @@ fn a_peer_goes_home_after_a_switch_unless_it_was_told_of_something_better() {
         }
         assert_eq!(pair.switch(away), Ok(Placed::Probing));
         let back = LocatorPair::new(away.peer, away.local);
-        assert_eq!(pair.entries[1][0].locators, back, "taken along");
+        assert_eq!(pair.entries[1][0].current.pair, back, "taken along");
         for _ in 0..80 {
             pair.traffic();
             pair.run(Duration::from_secs(1));
         }
         assert_eq!(pair.current(), away, "where it was put");
-        assert_eq!(pair.entries[1][0].locators == back, is_told, "{is_told}");
+        assert_eq!(pair.entries[1][0].current.pair == back, is_told, "{is_told}");
     }
 }

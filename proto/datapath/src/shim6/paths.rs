@@ -1,40 +1,4 @@
-use alloc::sync::Arc;
-use alloc::vec::Vec;
-use core::fmt;
-use core::ops::Deref;
 use core::time::Duration;
-
-use moorline_types::LocatorPair;
-
-/// Further locator pairs of a context, in order; no room is taken where there are none, and a copy takes none.
-#[derive(Clone, Default, PartialEq, Eq, Hash)]
-pub struct Paths(Option<Arc<[LocatorPair]>>);
-
-impl Deref for Paths {
-    type Target = [LocatorPair];
-
-    fn deref(&self) -> &[LocatorPair] {
-        self.0.as_deref().unwrap_or(&[])
-    }
-}
-
-impl From<Vec<LocatorPair>> for Paths {
-    fn from(pairs: Vec<LocatorPair>) -> Self {
-        Self((!pairs.is_empty()).then(|| pairs.into()))
-    }
-}
-
-impl FromIterator<LocatorPair> for Paths {
-    fn from_iter<I: IntoIterator<Item = LocatorPair>>(pairs: I) -> Self {
-        Self::from(pairs.into_iter().collect::<Vec<_>>())
-    }
-}
-
-impl fmt::Debug for Paths {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.deref().fmt(f)
-    }
-}
 
 /// Where the packet mark (`SO_MARK`) has the path index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

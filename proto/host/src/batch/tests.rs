@@ -1,9 +1,9 @@
+use alloc::sync::Arc;
 use alloc::vec;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_datapath::shim6::Paths;
-use moorline_types::{ContextTag, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{ContextTag, Locator, LocatorPair, Path, Ulid, UlidPair};
 
 use super::*;
 
@@ -15,19 +15,20 @@ fn address(text: &str) -> Ipv6Addr {
 fn entry(id: u32, is_moved: bool) -> ContextEntry {
     let (local, peer) = (address("2001:db8:a::1"), address("2001:db8:b::1"));
     let other = if is_moved { address("2001:db8:c::1") } else { local };
+    let ulids = UlidPair::new(Ulid(local), Ulid(peer));
     ContextEntry {
         id: ContextId(id),
-        ulids: UlidPair::new(Ulid(local), Ulid(peer)),
+        ulids,
         local_tag: ContextTag::from_bits(u64::from(id)),
         peer_tag: ContextTag::from_bits(u64::from(id)),
-        locators: LocatorPair::new(Locator(other), Locator(peer)),
+        current: Path::of(ulids, LocatorPair::new(Locator(other), Locator(peer))),
         peer_locators: vec![Locator(peer)].into(),
         timers: None,
         watch: 0,
         idle: Duration::from_secs(1),
         suspects: false,
         congestion: false,
-        paths: Paths::default(),
+        paths: Arc::default(),
         spread: false,
     }
 }

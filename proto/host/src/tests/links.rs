@@ -60,7 +60,7 @@ fn the_route_comes_before_the_move_and_the_direct_route_after_it() {
     assert!(by_moor < moved && moved < notified && notified < told, "{effects:#?}");
     // The first uplink's address has gone, so the ULID is no address of the host: routes for it come with the uplink's.
     let route = *duo.hosts[0].routes().get(Mover::Context(context(&duo))).expect("a route");
-    assert_eq!((route.mtu(), route.own), (1492, None));
+    assert_eq!((route.mtu, route.own), (1492, None));
     let is_direct = |one: &Effect| matches!(one, Effect::Route(RouteStep::LeadDirectly(_)));
     let direct = place(effects, is_direct);
     assert!(moved < direct);
@@ -196,12 +196,12 @@ fn a_path_that_is_narrower_than_its_uplink_has_a_route_for_that_and_tcp_is_told(
     let (now, ulids) = (duo.now, duo.pair(0));
     duo.hosts[0].handle_path_mtus(&[(mover, path, 1400)], now);
     duo.settle();
-    assert_eq!(duo.hosts[0].routes().get(mover).expect("a route").mtu(), 1392);
+    assert_eq!(duo.hosts[0].routes().get(mover).expect("a route").mtu, 1392);
     let told = Effect::NotifyTcp { ulids, mtu: Some(1392) };
     assert!(duo.effects[0].contains(&told), "{:#?}", duo.effects[0]);
     // It does not count for ever.
     duo.run(Duration::from_secs(601));
-    let route = duo.hosts[0].routes().get(mover).map(|route| route.mtu());
+    let route = duo.hosts[0].routes().get(mover).map(|route| route.mtu);
     assert_eq!(route, Some(1492));
 }
 

@@ -1,8 +1,10 @@
 use crate::{Inbound, Outbound};
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::convert::Infallible;
 
-use moorline_types::{DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
+use moorline_datapath as datapath;
+use moorline_types::{DropCounters, DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{
     AdmissionTypes, ChecksumDelta, NONCE_OPTION, NonceHeader, OptionsHeader,
 };
@@ -73,7 +75,7 @@ pub struct Plane {
     /// When a socket was last looked for on behalf of a stranger.
     looked: Option<Instant>,
     reports: VecDeque<Report>,
-    drops: BTreeMap<DropReason, u64>,
+    drops: DropCounters,
 }
 
 #[derive(Debug)]
@@ -102,7 +104,7 @@ impl Plane {
             reported: BTreeMap::new(),
             looked: None,
             reports: VecDeque::new(),
-            drops: BTreeMap::new(),
+            drops: DropCounters::new(),
         }
     }
 
@@ -132,7 +134,7 @@ impl Plane {
         now: Instant,
     ) -> Outbound {
         self.on_outbound(packet, sockets, now).unwrap_or_else(|reason| {
-            *self.drops.entry(reason).or_default() += 1;
+            self.drops.count(reason);
             Outbound::Drop(reason)
         })
     }
@@ -145,7 +147,7 @@ impl Plane {
         now: Instant,
     ) -> Inbound {
         self.on_inbound(packet, sockets, now).unwrap_or_else(|reason| {
-            *self.drops.entry(reason).or_default() += 1;
+            self.drops.count(reason);
             Inbound::Drop(reason)
         })
     }
@@ -157,8 +159,9 @@ impl Plane {
     }
 
     /// What was dropped, by reason.
-    pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
-        self.drops.iter().map(|(reason, count)| (*reason, *count))
+    #[must_use]
+    pub const fn drops(&self) -> &DropCounters {
+        &self.drops
     }
 
     /// The sessions that the machine has told of.
@@ -548,6 +551,25 @@ impl Plane {
             flow.used = Some(now);
             self.reports.push_back(Report::Used { session: flow.entry.id, at: now });
         }
+    }
+}
+
+impl datapath::Plane for Plane {
+    type Update = Update;
+    type Report = Report;
+    type Error = Infallible;
+
+    fn apply(&mut self, update: &Update, _now: Instant) -> Result<(), Infallible> {
+        self.handle_update(update);
+        Ok(())
+    }
+
+    fn poll_report(&mut self) -> Result<Option<Report>, Infallible> {
+        Ok(self.reports.pop_front())
+    }
+
+    fn drops(&self) -> Result<Vec<(DropReason, u64)>, Infallible> {
+        Ok(self.drops.iter().collect())
     }
 }
 

@@ -118,7 +118,7 @@ impl Contexts {
         }
         let is_exploring = entry.timers.is_none();
         let old = self.slots.remove(&id);
-        let is_other_pair = old.as_ref().is_some_and(|slot| slot.entry.locators != entry.locators);
+        let is_other_pair = old.as_ref().is_some_and(|slot| slot.entry.current != entry.current);
         let counted = old.as_ref().and_then(|slot| slot.congestion).filter(|_| !is_other_pair);
         let congestion = entry.congestion.then(|| counted.unwrap_or_default());
         let slot = match old {
@@ -256,6 +256,6 @@ impl Contexts {
 
 /// What packets of ours with a payload header show.
 fn quotes(entry: &ContextEntry) -> impl Iterator<Item = (ContextTag, LocatorPair)> {
-    let is_moved = |pair: &LocatorPair| *pair != entry.ulids.as_locators();
-    entry.pairs().filter(is_moved).map(|pair| (entry.peer_tag, pair))
+    let moved = entry.all_paths().filter(|path| path.is_moved());
+    moved.map(|path| (entry.peer_tag, path.pair))
 }

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use moorline_types::{ContextTag, Locator, LocatorPair, UlidPair};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, checksum, upper_layer_checksum};
 
-use crate::shim6::packet::{PAYLOAD_HEADER_OCTETS, outbound, write_header};
+use crate::shim6::packet::{OVERHEAD, outbound, write_header};
 use moorline_wire::ip6::{ICMPV6, IP6_LEN, Ip6};
 
 /// An error about a packet of ours that has moved.
@@ -57,7 +57,7 @@ impl Quote {
         packet[INFO_AT..INFO_AT + 4].copy_from_slice(&self.info);
         let inner = IP6_LEN + ICMP_LEN;
         packet.drain(inner + IP6_LEN..inner + IP6_LEN + PAYLOAD_HEADER_LEN);
-        let shorter = |len: u16| len.saturating_sub(PAYLOAD_HEADER_OCTETS);
+        let shorter = |len: u16| len.saturating_sub(OVERHEAD);
         let len = shorter(self.quoted.payload_len);
         write_header(&mut packet[inner..], len, self.header.next_header, ulids.as_locators());
         let to_us = LocatorPair::new(Locator(ip6.source), ulids.local.as_locator());
@@ -92,8 +92,8 @@ fn info(icmp: &[u8; ICMP_LEN]) -> Option<[u8; 4]> {
     let info = u32::from_be_bytes([a, b, c, d]);
     let translated = match kind {
         UNREACHABLE | TIME_EXCEEDED => return Some([a.saturating_sub(1), b, c, d]),
-        PACKET_TOO_BIG => info.saturating_sub(8),
-        PARAMETER_PROBLEM if info >= POINTER_BEHIND_SHIM6 => info - 8,
+        PACKET_TOO_BIG => info.saturating_sub(OVERHEAD.into()),
+        PARAMETER_PROBLEM if info >= POINTER_BEHIND_SHIM6 => info - u32::from(OVERHEAD),
         PARAMETER_PROBLEM if info < POINTER_SHIM6 && info != POINTER_NEXT_HEADER => info,
         _ => return None,
     };
@@ -122,7 +122,7 @@ const PARAMETER_PROBLEM: u8 = 4;
 const POINTER_NEXT_HEADER: u32 = 6;
 /// And what points into the payload header.
 const POINTER_SHIM6: u32 = 40;
-const POINTER_BEHIND_SHIM6: u32 = 48;
+const POINTER_BEHIND_SHIM6: u32 = POINTER_SHIM6 + OVERHEAD as u32;
 
 #[cfg(test)]
 mod tests;

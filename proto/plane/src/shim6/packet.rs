@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_types::{ContextTag, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{ContextTag, Encapsulation, Locator, LocatorPair, Path, Ulid, UlidPair};
 use moorline_wire::ip6::{ICMPV6, IP6_LEN, Ip6, TCP, UDP, Upper, write_addresses, write_lengths};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader};
 
@@ -43,18 +43,13 @@ pub(crate) fn is_neighbour_discovery(ip6: &Ip6, packet: &[u8]) -> bool {
     ip6.next_header == ICMPV6 && packet.get(IP6_LEN).is_some_and(|kind| ND.contains(kind))
 }
 
-/// Puts in the payload header and the locators. `None`, and the packet untouched, if the length field cannot hold 8 more.
+/// Puts in the payload header and the locators. `None`, and the packet untouched, if the length field cannot hold so many octets more.
 //= rfc5533#11.1-1
-pub(crate) fn insert(
-    ip6: &Ip6,
-    packet: &mut Vec<u8>,
-    tag: ContextTag,
-    locators: LocatorPair,
-) -> Option<()> {
-    let len = ip6.payload_len.checked_add(PAYLOAD_HEADER_OCTETS)?;
+pub(crate) fn insert(ip6: &Ip6, packet: &mut Vec<u8>, tag: ContextTag, path: Path) -> Option<()> {
+    let len = ip6.payload_len.checked_add(path.overhead())?;
     let header = PayloadHeader { next_header: ip6.next_header, tag };
     packet.splice(IP6_LEN..IP6_LEN, header.emit());
-    write_header(packet, len, PROTOCOL, locators);
+    write_header(packet, len, PROTOCOL, path.pair);
     Some(())
 }
 
@@ -62,7 +57,7 @@ pub(crate) fn insert(
 //= rfc5533#11.1-1 rfc5533#12.2
 pub(crate) fn strip(ip6: &Ip6, packet: &mut Vec<u8>, header: PayloadHeader, ulids: UlidPair) {
     packet.drain(IP6_LEN..IP6_LEN + PAYLOAD_HEADER_LEN);
-    let len = ip6.payload_len.saturating_sub(PAYLOAD_HEADER_OCTETS);
+    let len = ip6.payload_len.saturating_sub(OVERHEAD);
     let from_peer = LocatorPair::new(ulids.peer.as_locator(), ulids.local.as_locator());
     write_header(packet, len, header.next_header, from_peer);
 }
@@ -78,7 +73,7 @@ pub(crate) fn write_header(
     write_addresses(packet, source, destination);
 }
 
-pub(crate) const PAYLOAD_HEADER_OCTETS: u16 = 8;
+pub(crate) const OVERHEAD: u16 = Encapsulation::PayloadHeader.overhead();
 /// Router Solicitation to Redirect.
 const ND: core::ops::RangeInclusive<u8> = 133..=137;
 

@@ -1,26 +1,26 @@
 //! Several locator pairs of one context at once.
 
 use moorline_datapath::shim6::{ContextEntry, PathMark};
-use moorline_types::LocatorPair;
+use moorline_types::Path;
 
 use crate::shim6::tcp::SPREAD;
 use moorline_wire::ip6::{IP6_LEN, Ip6, TCP, UDP};
 
-/// The locators that a packet with this mark takes.
-pub(crate) fn locators(
+/// The path that a packet with this mark takes.
+pub(crate) fn choose(
     entry: &ContextEntry,
     ip6: &Ip6,
     packet: &[u8],
     mark: u32,
     path_mark: PathMark,
-) -> LocatorPair {
-    let path = |index: u32| {
+) -> Path {
+    let other = |index: u32| {
         let index = usize::try_from(index).ok()?.checked_sub(1)?;
         entry.paths.get(index).copied()
     };
-    path(path_mark.index(mark))
-        .or_else(|| path(entry.spread.then(|| spread(entry, ip6, packet))?))
-        .unwrap_or(entry.locators)
+    other(path_mark.index(mark))
+        .or_else(|| other(entry.spread.then(|| spread(entry, ip6, packet))?))
+        .unwrap_or(entry.current)
 }
 
 /// The same path for all packets of a flow; for fragments, for all of a context.

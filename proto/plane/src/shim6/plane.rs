@@ -1,12 +1,15 @@
 use crate::{Inbound, Outbound};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::convert::Infallible;
 
+use moorline_datapath as datapath;
 use moorline_datapath::shim6::{
-    ContextCounters, ContextEntry, PathCounters, PathMark, Report, Traffic, Triggers, Update,
+    ContextCounters, ContextEntry, ContextPlane, PathCounters, PathMark, Report, Traffic, Triggers,
+    Update,
 };
 use moorline_types::DropCounters;
-use moorline_types::{ContextId, DropReason, Instant, Locator};
+use moorline_types::{ContextId, DropReason, Encapsulation, Instant, Locator};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, WireError};
 
 use crate::shim6::contexts::{Contexts, Seen};
@@ -56,12 +59,6 @@ impl Plane {
             reports: Reports::default(),
             drops: DropCounters::new(),
         }
-    }
-
-    /// Changes when traffic deserves a context: from the next packet on. What was counted so far, and what was
-    /// reported, stays so.
-    pub fn set_triggers(&mut self, triggers: Triggers) {
-        self.triggers = triggers;
     }
 
     /// An address of ours, on an uplink with [`DEFAULT_MTU`].
@@ -166,12 +163,6 @@ impl Plane {
         self.contexts.get(context).map(|slot| slot.live.counters)
     }
 
-    /// Congestion and round trip time of a context's current pair; `None` if it was not asked for.
-    #[must_use]
-    pub fn path_counters(&self, context: ContextId) -> Option<PathCounters> {
-        self.contexts.get(context)?.congestion.map(|congestion| congestion.counters)
-    }
-
     /// What was dropped, by reason, and reports that got lost.
     #[must_use]
     pub fn drops(&self) -> &DropCounters {
@@ -205,20 +196,22 @@ impl Plane {
         let entry = &slot.entry;
         let id = entry.id;
         let seen = Seen { octets, payload: Payload::of(&ip6, packet), has_ce: false };
-        let mut verdict = Outbound::Pass;
-        let locators = paths::locators(entry, &ip6, packet, sender.mark, self.path_mark);
-        if locators != ulids.as_locators() {
-            if ip6.is_behind_others() {
-                return Err(DropReason::HeaderChain);
+        let path = paths::choose(entry, &ip6, packet, sender.mark, self.path_mark);
+        let verdict = match path.encapsulation {
+            Encapsulation::None => Outbound::Pass,
+            Encapsulation::PayloadHeader => {
+                if ip6.is_behind_others() {
+                    return Err(DropReason::HeaderChain);
+                }
+                let source = path.pair.local;
+                let mtu = *self.locals.get(&source).ok_or(DropReason::NoUplink)?;
+                if packet.len() + usize::from(path.overhead()) > mtu {
+                    return Err(DropReason::AdjustRoom);
+                }
+                insert(&ip6, packet, entry.peer_tag, path).ok_or(DropReason::AdjustRoom)?;
+                Outbound::Send { source: source.0 }
             }
-            let source = locators.local;
-            let mtu = *self.locals.get(&source).ok_or(DropReason::NoUplink)?;
-            if packet.len() + PAYLOAD_HEADER_LEN > mtu {
-                return Err(DropReason::AdjustRoom);
-            }
-            insert(&ip6, packet, entry.peer_tag, locators).ok_or(DropReason::AdjustRoom)?;
-            verdict = Outbound::Send { source: source.0 };
-        }
+        };
         self.contexts.on_sent(id, seen, &mut self.reports, now);
         Ok(verdict)
     }
@@ -263,7 +256,7 @@ impl Plane {
         let Some(quote) = Quote::of(ip6, packet) else {
             if let Some(ulids) = icmp::unreachable(ip6, packet)
                 && let Some(slot) = self.contexts.by_ulids(ulids)
-                && slot.entry.locators == ulids.as_locators()
+                && !slot.entry.current.is_moved()
             {
                 let id = slot.entry.id;
                 self.contexts.on_unreachable(id, &mut self.reports, now);
@@ -275,7 +268,7 @@ impl Plane {
         };
         let (id, ulids) = (slot.entry.id, slot.entry.ulids);
         // Not by another path: the core asks about the current pair.
-        if quote.is_unreachable(ip6, packet) && slot.entry.locators == quote.locators {
+        if quote.is_unreachable(ip6, packet) && slot.entry.current.pair == quote.locators {
             self.contexts.on_unreachable(id, &mut self.reports, now);
         }
         quote.translate(ip6, packet, ulids);
@@ -334,6 +327,40 @@ impl Plane {
         for _ in 0..self.reports.take_lost() {
             self.drops.count(DropReason::ReportLost);
         }
+    }
+}
+
+impl datapath::Plane for Plane {
+    type Update = Update;
+    type Report = Report;
+    type Error = Infallible;
+
+    fn apply(&mut self, update: &Update, now: Instant) -> Result<(), Infallible> {
+        self.handle_update(update, now);
+        Ok(())
+    }
+
+    fn poll_report(&mut self) -> Result<Option<Report>, Infallible> {
+        Ok(self.reports.pop())
+    }
+
+    fn drops(&self) -> Result<Vec<(DropReason, u64)>, Infallible> {
+        Ok(self.drops.iter().collect())
+    }
+}
+
+impl ContextPlane for Plane {
+    fn set_triggers(&mut self, triggers: &Triggers) -> Result<(), Infallible> {
+        self.triggers = triggers.clone();
+        Ok(())
+    }
+
+    fn counters(&self, context: ContextId) -> Result<ContextCounters, Infallible> {
+        Ok(self.counters(context).unwrap_or_default())
+    }
+
+    fn path_counters(&self, context: ContextId) -> Result<Option<PathCounters>, Infallible> {
+        Ok(self.contexts.get(context).and_then(|slot| slot.congestion).map(|one| one.counters))
     }
 }
 

@@ -224,7 +224,7 @@ impl SimHost {
     pub(crate) fn drops(&self) -> BTreeMap<DropReason, u64> {
         let mut all = BTreeMap::new();
         if let Some(core) = &self.core {
-            for (reason, count) in core.machine.drops().chain(core.plane.drops()) {
+            for (reason, count) in core.machine.drops().chain(core.plane.drops().iter()) {
                 *all.entry(reason).or_default() += count;
             }
         }

@@ -5,7 +5,7 @@ use moorline_contexts::{ContextSnapshot, ContextView, Readiness, Role};
 use moorline_datapath::shim6::{Report, Update};
 use moorline_host::Effect;
 use moorline_host::model::Kernel;
-use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
+use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, Path, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
 use crate::workload::Application;
@@ -89,9 +89,11 @@ impl Faults for Mutant {
             let known = entry.peer_locators.iter().copied();
             entry.peer_locators = known.chain([Locator(ELSEWHERE)]).collect();
         } else if *self == Self::MovesUnprobed {
-            entry.locators.peer = world.other_of(ulids.peer);
+            let pair = LocatorPair { peer: world.other_of(ulids.peer), ..entry.current.pair };
+            entry.current = Path::of(entry.ulids, pair);
         } else if *self == Self::StealsSource {
-            entry.locators.local = ulids.peer;
+            let pair = LocatorPair { local: ulids.peer, ..entry.current.pair };
+            entry.current = Path::of(entry.ulids, pair);
         } else if *self == Self::SharesTag {
             entry.peer_tag = ContextTag::from_bits(7);
         }

@@ -1,12 +1,11 @@
-use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-use moorline_datapath::ilnp::{Report, Socket, Sockets};
+use moorline_datapath::ilnp::{Socket, Sockets};
 use moorline_plane::ilnp::{Outbound, Plane, Settings};
 use moorline_types::{IlvPair, Instant};
 
-use super::{Case, Check, Input, SocketText};
-use crate::plane::{Fate, Hook, Packet, Player, compare};
+use super::{Case, SocketText};
+use crate::plane::{Bench, Fate, Hook, Packet};
 
 /// The user-space plane of ILNP, with the sockets of a case.
 #[derive(Debug)]
@@ -27,59 +26,28 @@ impl UserPlane {
     }
 }
 
-impl Player for UserPlane {
-    type Input = Input;
-    type Check = Check;
+impl Bench for UserPlane {
+    type Plane = Plane;
 
-    fn packet(input: &Input) -> Option<&Packet> {
-        input.packet()
+    fn plane(&mut self) -> &mut Plane {
+        &mut self.plane
     }
 
-    fn update(&mut self, input: &Input, _now: u64) -> Result<(), String> {
-        self.plane.handle_update(&input.update().ok_or("no update")?);
-        Ok(())
-    }
-
-    fn run(&mut self, packet: &Packet, now: u64) -> Result<Fate, String> {
+    fn run(&mut self, packet: &Packet, now: Instant) -> Result<Fate, String> {
         if packet.segment.is_some() {
             return Err("super-packets are for the kernel alone".into());
         }
-        let mut octets = packet.octets();
-        let now = Instant::from_nanos(now);
-        Ok(match packet.hook {
-            Hook::UplinkEgress | Hook::MoorIngress => {
-                let verdict = self.plane.handle_outbound(&mut octets, &self.sockets, now);
-                fate_out(verdict, &packet.octets(), octets)
-            }
-            Hook::UplinkIngress => {
-                let verdict = self.plane.handle_inbound(&mut octets, &self.sockets, now);
-                Fate::inbound(verdict, octets)
-            }
-        })
-    }
-
-    fn check(&mut self, check: &Check) -> Result<(), String> {
-        match check {
-            Check::Reports(expected) => {
-                let seen: Vec<_> = std::iter::from_fn(|| self.plane.poll_report()).collect();
-                let expected: Vec<_> = expected.iter().map(Report::from).collect();
-                compare("reports", &seen, &expected)
-            }
-            Check::Drops(expected) => {
-                let seen: BTreeMap<_, _> =
-                    self.plane.drops().map(|(reason, n)| (reason.to_string(), n)).collect();
-                compare("drops", &seen, expected)
-            }
+        let (before, mut octets) = (packet.octets(), packet.octets());
+        if packet.hook == Hook::UplinkIngress {
+            let verdict = self.plane.handle_inbound(&mut octets, &self.sockets, now);
+            return Ok(Fate::inbound(verdict, octets));
         }
-    }
-}
-
-fn fate_out(verdict: Outbound, before: &[u8], after: Vec<u8>) -> Fate {
-    match verdict {
-        Outbound::Pass => Fate::new("pass", after),
-        Outbound::Send { .. } if after[ADDRESSES] == before[ADDRESSES] => Fate::new("send", after),
-        Outbound::Send { source } => Fate { via: Some(source), ..Fate::new("redirect", after) },
-        Outbound::Drop(reason) => Fate::dropped(reason),
+        Ok(match self.plane.handle_outbound(&mut octets, &self.sockets, now) {
+            Outbound::Send { .. } if octets[ADDRESSES] == before[ADDRESSES] => {
+                Fate::new("send", octets)
+            }
+            verdict => Fate::outbound(verdict, octets),
+        })
     }
 }
 

@@ -2,7 +2,7 @@ use moorline_types::DropReason;
 
 use super::harness::{Harness, PAIRS};
 use crate::ilnp::IlnpSettings;
-use crate::ilnp::rings::CONTROLS_AT_ONCE;
+use crate::ilnp::plane::CONTROLS_AT_ONCE;
 use crate::tests::can_run;
 
 const PROPOSE: u8 = 200;

@@ -1,6 +1,7 @@
 //! Random traffic and updates through the eBPF programs and through [`moorline_plane::ilnp::Plane`]: equal in every octet,
 //! verdict and report.
 
+use moorline_datapath::Plane as _;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use super::harness::{
     our_port,
 };
 use crate::ilnp::IlnpSettings;
-use crate::tests::both::Random;
+use crate::tests::both::{Random, compare};
 use crate::tests::can_run;
 use moorline_datapath::ilnp::Wanted;
 
@@ -121,7 +122,7 @@ impl Both {
 
     fn clear(&mut self, seed: u64) {
         for session in std::mem::take(&mut self.live).into_keys() {
-            self.kernel.plane.apply(&Update::Remove { session }).unwrap();
+            self.kernel.plane.apply(&Update::Remove { session }, Instant::ZERO).unwrap();
         }
         self.kernel.clear();
         self.user = Plane::new(self.settings.clone(), [seed.to_be_bytes()[7]; 16]);
@@ -129,7 +130,7 @@ impl Both {
     }
 
     fn update(&mut self, update: &Update) {
-        self.kernel.plane.apply(update).unwrap();
+        self.kernel.plane.apply(update, Instant::ZERO).unwrap();
         self.user.handle_update(update);
     }
 
@@ -328,11 +329,9 @@ impl Both {
     }
 
     fn compare_reports(&mut self, at: &str) -> Vec<&'static str> {
-        let expected: Vec<Report> = std::iter::from_fn(|| self.user.poll_report()).collect();
-        let mut reports = self.kernel.reports();
         // The sockets of the other plane are none of the kernel's.
-        reports.retain(|report| !matches!(report, Report::NoRoom { .. }));
-        assert_eq!(reports, expected, "{at}: reports");
+        let is_shared = |report: &Report| !matches!(report, Report::NoRoom { .. });
+        let reports = compare(&mut self.kernel.plane, &mut self.user, is_shared, at);
         let name = |report: &Report| match report {
             Report::Candidate { .. } => "candidate",
             Report::Learned { .. } => "learned",
@@ -340,7 +339,7 @@ impl Both {
             Report::Used { .. } => "used",
             Report::NoRoom { .. } => "no room",
         };
-        expected.iter().map(name).collect()
+        reports.iter().map(name).collect()
     }
 }
 

@@ -1,10 +1,11 @@
 //! Time of the programs, told and not asserted: `cargo test -p moorline-bpf --lib -- --ignored --nocapture ilnp_cost`.
 
+use moorline_datapath::Plane as _;
 use std::time::Duration;
 
 use libbpf_rs::ProgramInput;
 use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Update};
-use moorline_types::{IlvPair, L64, Nid, Nonce, SessionId};
+use moorline_types::{IlvPair, Instant, L64, Nid, Nonce, SessionId};
 
 use super::harness::{AWAY, ELSEWHERE, HOME, Harness, PAIRS, THEIR_PORT, UNCONNECTED, our_port};
 use crate::ilnp::IlnpSettings;
@@ -34,7 +35,7 @@ fn ilnp_cost() {
     tell(&harness, "nothing", "ilnp_egress", &other);
     strangers(&harness, "no session at all");
     for (unmoved, what) in [(true, "session"), (false, "session that has moved")] {
-        harness.plane.apply(&Update::Upsert(session(unmoved))).unwrap();
+        harness.plane.apply(&Update::Upsert(session(unmoved)), Instant::ZERO).unwrap();
         let wire = wire(unmoved);
         let nonce = (!unmoved).then_some(NONCE);
         tell(&harness, &format!("{what}, TCP"), "ilnp_egress", &packet(PAIRS[0], TCP, None));

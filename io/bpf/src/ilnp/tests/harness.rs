@@ -1,5 +1,6 @@
 //! A data plane of ILNP on a virtual clock, in a network namespace with sockets.
 
+use moorline_datapath::Plane as _;
 use std::collections::BTreeMap;
 use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::OwnedFd;
@@ -16,7 +17,7 @@ use crate::ilnp::{IlnpDatapath, IlnpSettings};
 use crate::skel::ilnp::types;
 use crate::skel::types::__sk_buff;
 use crate::tables::{self, Table};
-use crate::tests::harness::{ETHERNET, IFINDEX, Namespace, Outcome};
+use crate::tests::harness::{ETHERNET, IFINDEX, Namespace, Outcome, clear_drops};
 
 pub(crate) const HOME: L64 = L64(0x2001_0db8_000a_0000);
 pub(crate) const AWAY: L64 = L64(0x2001_0db8_000b_0000);
@@ -154,15 +155,13 @@ impl Harness {
         looked.insert(&0, &0).unwrap();
         let table = Table::<types::pair, u64>::of(&self.plane.object, "candidates").unwrap();
         table.keys().iter().for_each(|pair| table.remove(pair).unwrap());
-        tables::clear_drops(&tables::handle(&self.plane.object, "drops").unwrap()).unwrap();
+        clear_drops(&tables::handle(&self.plane.object, "drops").unwrap());
         self.reports();
         self.controls();
     }
 
     pub(crate) fn reports(&self) -> Vec<Report> {
-        let mut reports = Vec::new();
-        self.plane.drain_reports(&mut |report| reports.push(report)).unwrap();
-        reports
+        std::iter::from_fn(|| self.plane.next_report().unwrap()).collect()
     }
 
     pub(crate) fn controls(&self) -> Vec<Vec<u8>> {

@@ -1,11 +1,12 @@
 //! Next hops of sessions that have moved: learned, used and learned again as those of contexts.
 
+use moorline_datapath::Plane as _;
 use std::collections::BTreeSet;
 use std::net::{Ipv6Addr, UdpSocket};
 
 use libbpf_rs::ProgramInput;
 use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Update};
-use moorline_types::{DropReason, Ilv, IlvPair, Nonce, SessionId};
+use moorline_types::{DropReason, Ilv, IlvPair, Instant, Nonce, SessionId};
 
 use crate::ilnp::{IlnpDatapath, IlnpSettings};
 use crate::load;
@@ -97,7 +98,7 @@ fn plane() -> IlnpDatapath {
     for local in [LOCAL, LOCATOR] {
         plane.set_locator(ilv(local).l64, ifindex("up0")).unwrap();
     }
-    plane.apply(&Update::Upsert(moved())).unwrap();
+    plane.apply(&Update::Upsert(moved()), Instant::ZERO).unwrap();
     plane
 }
 
@@ -156,8 +157,7 @@ fn super_packets_of_datagrams_are_segmented_wherever_they_come() {
     assert_eq!(at(&plane, "ilnp_moor_egress", "moor0"), (TC_ACT_UNSPEC, datagram()));
     assert_eq!(at(&plane, "ilnp_moor_ingress", "moor1").0, LOST);
     assert_eq!(plane.drops().unwrap(), [(DropReason::AdjustRoom, 2)]);
-    let mut reports = Vec::new();
-    plane.drain_reports(&mut |report| reports.push(report)).unwrap();
+    let reports = plane.take_reports().unwrap();
     let told = reports.iter().filter(|report| matches!(report, Report::NoRoom { .. }));
     // The report is about the segment. A super-packet on its way to the segmentation path brings no report.
     assert_eq!(told.collect::<Vec<_>>(), [&Report::NoRoom { session: SessionId(1) }]);
@@ -177,7 +177,7 @@ fn forwarded_datagrams_without_room_for_a_nonce_leave_as_they_are() {
     let fits = 1500 - 40 - 8;
     let came_by = ifindex("moor0");
     for checksum in [ChecksumMode::Full, ChecksumMode::NidOnly] {
-        plane.apply(&Update::Upsert(SessionEntry { checksum, ..moved() })).unwrap();
+        plane.apply(&Update::Upsert(SessionEntry { checksum, ..moved() }), Instant::ZERO).unwrap();
         let sum_at = 14 + 40 + 6;
         let run = |length, segment, came_by| {
             let mut datagram = datagram_of(length);
@@ -208,7 +208,7 @@ fn forwarded_packets_that_cannot_move_leave_as_they_are() {
     plane.set_now(1_000_000_000);
     let came_by = ifindex("moor0");
     let entry = SessionEntry { checksum: ChecksumMode::Full, ..moved() };
-    plane.apply(&Update::Upsert(entry)).unwrap();
+    plane.apply(&Update::Upsert(entry), Instant::ZERO).unwrap();
     let run = |plane: &IlnpDatapath, frame: &[u8], came_by| {
         let (action, after) = forward(plane, "ilnp_egress", (frame, 0), "up0", came_by);
         (action, after == frame)

@@ -1,8 +1,9 @@
 //! What is in the tables, of all sessions that there is room for and of those that there is none for.
 
+use moorline_datapath::Plane as _;
 use moorline_datapath::ilnp::MAX_REMOTE_LOCATORS;
 use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Update};
-use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce, SessionId};
+use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 
 use super::harness::HOME;
 use crate::Error;
@@ -87,18 +88,23 @@ fn all_sessions_may_have_all_locators_and_leave_nothing() {
     let mut plane = plane(SESSIONS);
     let all = usize::try_from(SESSIONS).unwrap();
     for id in 0..SESSIONS {
-        plane.apply(&Update::Upsert(entry(id))).unwrap();
+        plane.apply(&Update::Upsert(entry(id)), Instant::ZERO).unwrap();
     }
     assert_eq!(left(&plane), [all, all, all, all * MAX_REMOTE_LOCATORS]);
     // Other nonces and fewer locators, in place of what they had.
     for id in 0..SESSIONS {
         let receive_nonce = Some(nonce(id + SESSIONS));
         let remote = [theirs(id, 0), theirs(id, 40)].into();
-        plane.apply(&Update::Upsert(SessionEntry { receive_nonce, remote, ..entry(id) })).unwrap();
+        plane
+            .apply(
+                &Update::Upsert(SessionEntry { receive_nonce, remote, ..entry(id) }),
+                Instant::ZERO,
+            )
+            .unwrap();
     }
     assert_eq!(left(&plane), [all, all, all, 2 * all]);
     for id in 0..SESSIONS {
-        plane.apply(&Update::Remove { session: SessionId(id) }).unwrap();
+        plane.apply(&Update::Remove { session: SessionId(id) }, Instant::ZERO).unwrap();
     }
     assert_eq!(left(&plane), [0; 4]);
 }
@@ -112,12 +118,12 @@ fn of_a_session_that_there_is_no_room_for_nothing_is_left() {
     let mut plane = plane(1);
     let other = convert::pair(pair(1));
     table(&plane, "by_pair").insert(&other, &9).unwrap();
-    let error = plane.apply(&Update::Upsert(entry(0))).unwrap_err();
+    let error = plane.apply(&Update::Upsert(entry(0)), Instant::ZERO).unwrap_err();
     assert!(matches!(error, Error::Table { table: "by_pair", .. }), "{error:?}");
     assert_eq!((left(&plane), plane.session_count()), ([1, 0, 0, 0], 0));
     assert!(!is_live(&plane, 0));
     table(&plane, "by_pair").remove(&other).unwrap();
-    plane.apply(&Update::Upsert(entry(0))).unwrap();
+    plane.apply(&Update::Upsert(entry(0)), Instant::ZERO).unwrap();
     assert_eq!((left(&plane), is_live(&plane, 0)), ([1, 1, 1, MAX_REMOTE_LOCATORS], true));
 }
 
@@ -127,13 +133,13 @@ fn a_session_that_cannot_change_stays_what_it_was() {
         return;
     }
     let mut plane = plane(1);
-    plane.apply(&Update::Upsert(entry(0))).unwrap();
+    plane.apply(&Update::Upsert(entry(0)), Instant::ZERO).unwrap();
     let other = convert::nonce_key(pair(1), nonce(1));
     table(&plane, "by_nonce").insert(&other, &9).unwrap();
     let changed = SessionEntry { receive_nonce: Some(nonce(2)), remote: [].into(), ..entry(0) };
-    let error = plane.apply(&Update::Upsert(changed)).unwrap_err();
+    let error = plane.apply(&Update::Upsert(changed), Instant::ZERO).unwrap_err();
     assert!(matches!(error, Error::Table { table: "by_nonce", .. }), "{error:?}");
     assert_eq!((left(&plane), is_live(&plane, 0)), ([1, 2, 1, MAX_REMOTE_LOCATORS], true));
-    plane.apply(&Update::Remove { session: SessionId(0) }).unwrap();
+    plane.apply(&Update::Remove { session: SessionId(0) }, Instant::ZERO).unwrap();
     assert_eq!((left(&plane), is_live(&plane, 0)), ([0, 1, 0, 0], false));
 }

@@ -1,15 +1,16 @@
 //! `tests/vectors/plane/ilnp`, which `proto/plane` goes through too.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
-use moorline_datapath::ilnp::{ChecksumMode, Report, Update, Wanted};
-use moorline_tests::plane::ilnp::{Case, Check, Input};
-use moorline_tests::plane::{Fate, Hook, Packet, Player, compare, play, play_all, play_changed};
-use moorline_types::{L64, SessionId};
+use moorline_datapath::Plane as _;
+use moorline_datapath::ilnp::{ChecksumMode, Update, Wanted};
+use moorline_tests::plane::ilnp::Case;
+use moorline_tests::plane::{Bench, Fate, Hook, Packet, drops, play, play_all, play_changed};
+use moorline_types::{Instant, L64, SessionId};
 
 use super::harness::{Harness, at};
-use crate::ilnp::IlnpSettings;
+use crate::ilnp::{IlnpDatapath, IlnpSettings};
 use crate::tests::can_run;
 use crate::tests::harness::IFINDEX;
 use crate::tests::vectors::{TC_ACT_SHOT, counted, fate};
@@ -25,7 +26,7 @@ fn every_case_of_ilnp_comes_out_as_it_says() {
     let mut kernel = Kernel::default();
     let (played, _) = play_all("kernel", |case: &Case| {
         kernel.clear(case);
-        play(&mut kernel, &case.steps).map(|()| 0)
+        play(&mut kernel, case)
     });
     assert!(played >= 80, "only {played} cases");
 }
@@ -39,7 +40,7 @@ fn a_case_of_ilnp_that_says_otherwise_of_any_packet_fails() {
     let mut kernel = Kernel::default();
     let (_, changes) = play_all("kernel", |case: &Case| {
         kernel.clear(case);
-        play_changed(&mut kernel, &case.steps)
+        play_changed(&mut kernel, case)
     });
     assert!(changes >= 30_000, "only {changes} changes");
 }
@@ -75,7 +76,7 @@ impl Kernel {
         let new = self.locators.clone();
         let harness = self.harness();
         for session in (0..MAX_SESSIONS).map(SessionId) {
-            harness.plane.apply(&Update::Remove { session }).unwrap();
+            harness.plane.apply(&Update::Remove { session }, Instant::ZERO).unwrap();
         }
         harness.clear();
         old.into_iter().for_each(|l64| harness.plane.unset_locator(l64).unwrap());
@@ -107,55 +108,35 @@ impl Kernel {
             }
         }
     }
-
-    fn drops(&mut self) -> BTreeMap<String, u64> {
-        let drops = self.harness().drops();
-        drops.into_iter().map(|(reason, count)| (reason.to_string(), count)).collect()
-    }
 }
 
-impl Player for Kernel {
-    type Input = Input;
-    type Check = Check;
+impl Bench for Kernel {
+    type Plane = IlnpDatapath;
 
-    fn packet(input: &Input) -> Option<&Packet> {
-        input.packet()
+    fn plane(&mut self) -> &mut IlnpDatapath {
+        &mut self.harness().plane
     }
 
-    fn update(&mut self, input: &Input, now: u64) -> Result<(), String> {
-        let harness = self.harness();
-        harness.set_now(now);
-        let update = input.update().ok_or("no update")?;
-        harness.plane.apply(&update).map_err(|error| error.to_string())
+    fn set_now(&mut self, now: Instant) {
+        self.harness().set_now(now.as_nanos());
     }
 
-    fn run(&mut self, packet: &Packet, now: u64) -> Result<Fate, String> {
-        let before = self.drops();
+    fn run(&mut self, packet: &Packet, _now: Instant) -> Result<Fate, String> {
         let (program, passed) = match packet.hook {
             Hook::UplinkEgress => ("ilnp_egress", ["pass", "send"]),
             Hook::MoorIngress => ("ilnp_moor_ingress", ["pass", "send"]),
             Hook::UplinkIngress => ("ilnp_ingress", ["pass", "deliver"]),
         };
         let harness = self.harness();
-        harness.set_now(now);
+        let before = drops(&harness.plane)?;
         let segment = packet.segment.unwrap_or(0);
         let outcome = harness.run_segments(program, &packet.octets(), segment);
         let mut controls = harness.controls();
-        let reasons = counted(&before, &self.drops());
+        let reasons = counted(&before, &drops(&harness.plane)?);
         match (controls.pop(), outcome.action) {
             (None, _) => fate(packet.hook, outcome, &reasons, &passed),
             (Some(octets), TC_ACT_SHOT) if reasons.is_empty() => Ok(Fate::new("up", octets)),
             (Some(_), action) => Err(format!("up with action {action} and drops {reasons:?}")),
-        }
-    }
-
-    fn check(&mut self, check: &Check) -> Result<(), String> {
-        match check {
-            Check::Reports(expected) => {
-                let expected: Vec<_> = expected.iter().map(Report::from).collect();
-                compare("reports", &self.harness().reports(), &expected)
-            }
-            Check::Drops(expected) => compare("drops", &self.drops(), expected),
         }
     }
 }

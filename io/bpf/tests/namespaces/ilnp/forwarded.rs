@@ -1,5 +1,6 @@
 //! A router with ILNP of its own, between hosts that speak it.
 
+use moorline_datapath::Plane as _;
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 

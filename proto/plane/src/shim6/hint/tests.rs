@@ -1,7 +1,7 @@
 use std::vec::Vec;
 
-use moorline_datapath::shim6::Paths;
-use moorline_types::{ContextId, ContextTag, Locator, LocatorPair};
+use alloc::sync::Arc;
+use moorline_types::{ContextId, ContextTag, Locator, Path, UlidPair};
 
 use super::*;
 
@@ -13,12 +13,13 @@ fn at(millis: u64) -> Instant {
 
 fn entry() -> ContextEntry {
     let [a, b] = ["2001:db8::1", "2001:db8::2"].map(|a| Locator(a.parse().unwrap()));
+    let ulids = UlidPair::new(a.as_ulid(), b.as_ulid());
     ContextEntry {
         id: ContextId(7),
-        ulids: moorline_types::UlidPair::new(a.as_ulid(), b.as_ulid()),
+        ulids,
         local_tag: ContextTag::from_bits(1),
         peer_tag: ContextTag::from_bits(2),
-        locators: LocatorPair::new(a, b),
+        current: Path::of(ulids, ulids.as_locators()),
         peer_locators: (&[b]).into(),
         timers: Some(moorline_datapath::shim6::ReapTimers {
             send: Duration::from_secs(10),
@@ -29,7 +30,7 @@ fn entry() -> ContextEntry {
         idle: Duration::ZERO,
         suspects: true,
         congestion: false,
-        paths: Paths::default(),
+        paths: Arc::default(),
         spread: false,
     }
 }

@@ -1,8 +1,9 @@
 use super::*;
+use alloc::sync::Arc;
 use alloc::vec;
 use core::time::Duration;
-use moorline_datapath::shim6::{ContextEntry, Paths, Update};
-use moorline_types::{ContextId, Instant, Ulid};
+use moorline_datapath::shim6::{ContextEntry, Update};
+use moorline_types::{ContextId, Instant, Path, Ulid};
 use proptest::prelude::*;
 
 use crate::shim6::{Inbound, Outbound, Plane, Settings};
@@ -20,19 +21,20 @@ fn plane(tag: ContextTag) -> Plane {
     let mut plane = Plane::new(Settings::default());
     plane.set_local(locator(OURS[0]));
     plane.set_local(locator(OURS[1]));
+    let ulids = UlidPair::new(Ulid(locator(OURS[0]).0), Ulid(locator(PEERS[0]).0));
     let entry = ContextEntry {
         id: ContextId(0),
-        ulids: UlidPair::new(Ulid(locator(OURS[0]).0), Ulid(locator(PEERS[0]).0)),
+        ulids,
         local_tag: ContextTag::from_bits(1),
         peer_tag: tag,
-        locators: LocatorPair::new(locator(OURS[1]), locator(PEERS[1])),
+        current: Path::of(ulids, LocatorPair::new(locator(OURS[1]), locator(PEERS[1]))),
         peer_locators: (&PEERS.map(locator)).into(),
         timers: None,
         watch: 0,
         idle: Duration::ZERO,
         suspects: false,
         congestion: false,
-        paths: Paths::default(),
+        paths: Arc::default(),
         spread: false,
     };
     plane.handle_update(&Update::Upsert(entry), Instant::ZERO);

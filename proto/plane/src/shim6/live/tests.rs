@@ -1,9 +1,8 @@
-use moorline_datapath::shim6::Paths;
-
 use super::*;
+use alloc::sync::Arc;
 use alloc::vec;
 use alloc::vec::Vec;
-use moorline_types::{ContextId, ContextTag, Locator, LocatorPair};
+use moorline_types::{ContextId, ContextTag, Locator, Path, UlidPair};
 
 /// What happens to a context in a row of a table below.
 #[derive(Clone, Copy)]
@@ -26,20 +25,20 @@ fn at(seconds: u64) -> Instant {
 
 fn entry() -> ContextEntry {
     let [a, b] = ["2001:db8::1", "2001:db8::2"].map(|a| Locator(a.parse().unwrap()));
-    let locators = LocatorPair::new(a, b);
+    let ulids = UlidPair::new(a.as_ulid(), b.as_ulid());
     ContextEntry {
         id: ID,
-        ulids: moorline_types::UlidPair::new(a.as_ulid(), b.as_ulid()),
+        ulids,
         local_tag: ContextTag::from_bits(1),
         peer_tag: ContextTag::from_bits(2),
-        locators,
+        current: Path::of(ulids, ulids.as_locators()),
         peer_locators: vec![b].into(),
         timers: Some(TIMERS),
         watch: 0,
         idle: Duration::ZERO,
         suspects: false,
         congestion: false,
-        paths: Paths::default(),
+        paths: Arc::default(),
         spread: false,
     }
 }

@@ -1,8 +1,9 @@
 use super::*;
+use alloc::sync::Arc;
 use alloc::vec;
 use core::time::Duration;
-use moorline_datapath::shim6::{ContextEntry, Paths, ReapTimers};
-use moorline_types::{ContextTag, LocatorPair, Ulid, UlidPair};
+use moorline_datapath::shim6::{ContextEntry, ReapTimers};
+use moorline_types::{ContextTag, LocatorPair, Path, Ulid, UlidPair};
 use proptest::prelude::*;
 
 const OURS: [&str; 2] = ["2001:db8:a::1", "2001:db8:b::1"];
@@ -28,12 +29,13 @@ fn packet(next_header: u8, source: &str, destination: &str, len: u16) -> Vec<u8>
 fn entry(id: u32) -> ContextEntry {
     let [a, _] = OURS.map(locator);
     let [c, d] = PEERS.map(locator);
+    let ulids = UlidPair::new(a.as_ulid(), c.as_ulid());
     ContextEntry {
         id: ContextId(id),
-        ulids: UlidPair::new(a.as_ulid(), c.as_ulid()),
+        ulids,
         local_tag: ContextTag::from_bits(0x0123_4567_89ab),
         peer_tag: ContextTag::from_bits(0x7edc_ba98_7654),
-        locators: LocatorPair::new(a, c),
+        current: Path::of(ulids, ulids.as_locators()),
         peer_locators: vec![d, c].into(),
         timers: Some(ReapTimers {
             send: Duration::from_secs(10),
@@ -44,13 +46,15 @@ fn entry(id: u32) -> ContextEntry {
         idle: Duration::ZERO,
         suspects: false,
         congestion: false,
-        paths: Paths::default(),
+        paths: Arc::default(),
         spread: false,
     }
 }
 
 fn moved(id: u32) -> ContextEntry {
-    ContextEntry { locators: LocatorPair::new(locator(OURS[1]), locator(PEERS[1])), ..entry(id) }
+    let entry = entry(id);
+    let pair = LocatorPair::new(locator(OURS[1]), locator(PEERS[1]));
+    ContextEntry { current: Path::of(entry.ulids, pair), ..entry }
 }
 
 fn plane(entry: Option<ContextEntry>) -> Plane {
@@ -258,7 +262,8 @@ fn a_slot_with_other_ulids_is_another_context() {
     let mut plane = plane(Some(entry(3)));
     plane.handle_outbound(&mut packet(6, OURS[0], PEERS[0], 100), at(2));
     let ulids = UlidPair::new(locator(OURS[1]).as_ulid(), locator(PEERS[1]).as_ulid());
-    let other = ContextEntry { ulids, locators: ulids.as_locators(), ..entry(3) };
+    let current = Path::of(ulids, ulids.as_locators());
+    let other = ContextEntry { ulids, current, ..entry(3) };
     plane.handle_update(&Update::Upsert(other), at(3));
     assert_eq!(plane.counters(ContextId(3)), Some(ContextCounters::default()));
     plane.handle_timeout(at(20_000));
@@ -295,12 +300,12 @@ fn deadlines_are_one_for_each_context_and_come_in_order_of_slots() {
         let ulids = UlidPair::new(locator(OURS[0]).as_ulid(), peer.as_ulid());
         let context = ContextEntry {
             ulids,
-            locators: ulids.as_locators(),
+            current: Path::of(ulids, ulids.as_locators()),
             local_tag: ContextTag::from_bits(u64::from(id)),
             idle: Duration::from_secs(300),
             suspects: false,
             congestion: false,
-            paths: Paths::default(),
+            paths: Arc::default(),
             spread: false,
             ..entry(id)
         };
