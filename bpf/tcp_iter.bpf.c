@@ -104,13 +104,7 @@ _Static_assert(sizeof(struct stalled) == 48, "stalled");
 const volatile struct stalled stalled_type;
 
 /* Whose sockets are listed. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 65536);
-	__type(key, struct pair);
-	__type(value, __u8);
-} wanted SEC(".maps");
+SPARSE_TABLE(wanted, 65536, struct pair, __u8);
 
 /* To a socket that is not connected yet, the notice would be an error: only these may get one, and they have
  * something to send again.

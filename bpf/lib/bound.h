@@ -18,12 +18,7 @@
 /* Local addresses whose sockets are bound to the uplink of this index. User space removes addresses that the host
  * has no more.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, struct address);
-	__type(value, __u32);
-} bound SEC(".maps");
+TABLE(bound, LRU_HASH, 1024, struct address, __u32);
 
 /* Whether the table has entries; a section of its own, which user space writes as a whole. */
 volatile __u32 bound_known SEC(".data.bound") = 0;
@@ -87,7 +82,7 @@ static __always_inline void bound_receive(struct __sk_buff *skb)
 		return;
 	bpf_skb_change_type(skb, PACKET_HOST);
 	if (is_done)
-		set_handled_in(skb);
+		set_words(skb, HANDLED_IN);
 	else
 		clear_words(skb);
 }

@@ -36,24 +36,4 @@ static __always_inline void clear_words(struct __sk_buff *skb)
 	skb->cb[3] = 0;
 }
 
-static __always_inline bool is_handled_out(const struct __sk_buff *skb)
-{
-	return has_words(skb, HANDLED_OUT);
-}
-
-static __always_inline void set_handled_out(struct __sk_buff *skb)
-{
-	set_words(skb, HANDLED_OUT);
-}
-
-static __always_inline bool is_handled_in(const struct __sk_buff *skb)
-{
-	return has_words(skb, HANDLED_IN);
-}
-
-static __always_inline void set_handled_in(struct __sk_buff *skb)
-{
-	set_words(skb, HANDLED_IN);
-}
-
 #endif

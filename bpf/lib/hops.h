@@ -16,12 +16,7 @@
 #define HOP_FRESH 100000000ULL
 
 /* By a hash of locators; pairs that meet push each other out. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, HOPS);
-	__type(key, __u32);
-	__type(value, struct hop);
-} hops SEC(".maps");
+TABLE(hops, PERCPU_ARRAY, HOPS, __u32, struct hop);
 
 /* Whether there may be a hop to be learned. A second one is asked for again by its next packet. */
 volatile __u32 hops_wanted;

@@ -9,11 +9,7 @@
 
 #include "context.h"
 
-#define ICMP_UNREACHABLE 1
 #define ICMP_UNREACHABLE_PORT 4
-#define ICMP_PACKET_TOO_BIG 2
-#define ICMP_TIME_EXCEEDED 3
-#define ICMP_PARAMETER_PROBLEM 4
 
 /* Where a Parameter Problem points to, in the quote. */
 #define POINTER_NEXT_HEADER 6

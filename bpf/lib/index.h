@@ -47,47 +47,6 @@ static __always_inline __u32 bucket_of(const struct hashing *hashing, __u32 hash
 	return (__u64)hash * hashing->buckets >> 32;
 }
 
-/* The context in a cell, if the hash does not rule it out. */
-static __always_inline struct context *cell_context(const struct bucket *bucket, int i, __u32 hash, __u32 *slot)
-{
-	__u32 cell = bucket->cell[i];
-	struct context *context;
-
-	if (cell >> 24 != (hash & 0xff) || !cell)
-		return NULL;
-	*slot = (cell & 0xffffff) - 1;
-	context = bpf_map_lookup_elem(&contexts, slot);
-	return context && context->flags & CONTEXT_LIVE ? context : NULL;
-}
-
-static __always_inline int find_ulids_in(__u32 number, __u32 hash, const struct pair *ulids)
-{
-	const struct bucket *bucket = bpf_map_lookup_elem(&by_ulids, &number);
-	__u32 slot;
-
-	for (int i = 0; bucket && i < BUCKET_CELLS; i++) {
-		const struct context *context = cell_context(bucket, i, hash, &slot);
-
-		if (context && pair_eq(&context->ulids, ulids))
-			return slot;
-	}
-	return -1;
-}
-
-static __always_inline int find_tag_in(__u32 number, __u32 hash, __u64 tag)
-{
-	const struct bucket *bucket = bpf_map_lookup_elem(&by_tag, &number);
-	__u32 slot;
-
-	for (int i = 0; bucket && i < BUCKET_CELLS; i++) {
-		const struct context *context = cell_context(bucket, i, hash, &slot);
-
-		if (context && context->local_tag == tag)
-			return slot;
-	}
-	return -1;
-}
-
 static __always_inline bool is_quote_of(const struct quote *quote, const struct context *context)
 {
 	bool at_ulid = context->flags & CONTEXT_AT_ULID;
@@ -121,65 +80,91 @@ static __always_inline bool is_quote_by_path(const struct quote *quote, const st
 	       is_among_paths(slot, context->path_count, &quote->locators);
 }
 
-static __always_inline int find_quote_in(__u32 number, __u32 hash, const struct quote *quote)
+/* Whether a context is the one that has the key. */
+typedef bool is_it(const struct context *context, __u32 slot, const void *key);
+
+static __always_inline bool has_ulids(const struct context *context, __u32 slot, const void *key)
 {
-	const struct bucket *bucket = bpf_map_lookup_elem(&by_quote, &number);
-	__u32 slot;
+	(void)slot;
+	return pair_eq(&context->ulids, key);
+}
+
+static __always_inline bool has_tag(const struct context *context, __u32 slot, const void *key)
+{
+	(void)slot;
+	return context->local_tag == *(const __u64 *)key;
+}
+
+static __always_inline bool has_quote(const struct context *context, __u32 slot, const void *key)
+{
+	return is_quote_of(key, context) || is_quote_by_path(key, context, slot);
+}
+
+/* The slot in a bucket, or a negative number. The hash rules most cells out. */
+static __always_inline int find_in(void *index, __u32 number, __u32 hash, is_it *is_it, const void *key)
+{
+	const struct bucket *bucket = bpf_map_lookup_elem(index, &number);
 
 	for (int i = 0; bucket && i < BUCKET_CELLS; i++) {
-		const struct context *context = cell_context(bucket, i, hash, &slot);
+		__u32 cell = bucket->cell[i];
+		__u32 slot = (cell & 0xffffff) - 1;
+		const struct context *context;
 
-		if (context && (is_quote_of(quote, context) || is_quote_by_path(quote, context, slot)))
+		if (cell >> 24 != (hash & 0xff) || !cell)
+			continue;
+		context = bpf_map_lookup_elem(&contexts, &slot);
+		if (context && context->flags & CONTEXT_LIVE && is_it(context, slot, key))
 			return slot;
 	}
 	return -1;
+}
+
+/* The slot in an index by the sum of a key, or a negative number. */
+static __always_inline int find(void *index, const struct hashing *hashing, __u64 sum, is_it *is_it,
+				const void *key)
+{
+	__u32 hash = hash_end(hashing, sum);
+	int slot = find_in(index, bucket_of(hashing, hash), hash, is_it, key);
+
+	return slot >= 0 ? slot : find_in(index, bucket_of(hashing, hash * SECOND_PLACE), hash, is_it, key);
+}
+
+static __always_inline const struct hashing *hashing_now(void)
+{
+	__u32 zero = 0;
+
+	return bpf_map_lookup_elem(&hash_keys, &zero);
 }
 
 /* The slot, or a negative number. Not static, so that the verifier looks at it once and not for each program.
  */
 __noinline int slot_of_ulids(const struct pair *ulids)
 {
-	__u32 zero = 0;
-	const struct hashing *hashing = bpf_map_lookup_elem(&hash_keys, &zero);
-	__u32 hash;
-	int slot;
+	const struct hashing *hashing = hashing_now();
 
 	if (!hashing || !ulids)
 		return -1;
-	hash = hash_end(hashing, hash_pair(hashing, 0, ulids));
-	slot = find_ulids_in(bucket_of(hashing, hash), hash, ulids);
-	return slot >= 0 ? slot : find_ulids_in(bucket_of(hashing, hash * SECOND_PLACE), hash, ulids);
+	return find(&by_ulids, hashing, hash_pair(hashing, 0, ulids), has_ulids, ulids);
 }
 
 /* The same for the tag in payload that we receive. */
 __noinline int slot_of_tag(__u64 tag)
 {
-	__u32 zero = 0;
-	const struct hashing *hashing = bpf_map_lookup_elem(&hash_keys, &zero);
-	__u32 hash;
-	int slot;
+	const struct hashing *hashing = hashing_now();
 
-	if (!hashing)
-		return -1;
-	hash = hash_end(hashing, hash_word(hashing, 0, tag));
-	slot = find_tag_in(bucket_of(hashing, hash), hash, tag);
-	return slot >= 0 ? slot : find_tag_in(bucket_of(hashing, hash * SECOND_PLACE), hash, tag);
+	return hashing ? find(&by_tag, hashing, hash_word(hashing, 0, tag), has_tag, &tag) : -1;
 }
 
 /* The same for what an ICMPv6 error quotes. */
 __noinline int slot_of_quote(const struct quote *quote)
 {
-	__u32 zero = 0;
-	const struct hashing *hashing = bpf_map_lookup_elem(&hash_keys, &zero);
-	__u32 hash;
-	int slot;
+	const struct hashing *hashing = hashing_now();
+	__u64 sum;
 
 	if (!hashing || !quote)
 		return -1;
-	hash =
-	    hash_end(hashing, hash_pair(hashing, 0, &quote->locators) + hash_word(hashing, 8, quote->peer_tag));
-	slot = find_quote_in(bucket_of(hashing, hash), hash, quote);
-	return slot >= 0 ? slot : find_quote_in(bucket_of(hashing, hash * SECOND_PLACE), hash, quote);
+	sum = hash_pair(hashing, 0, &quote->locators) + hash_word(hashing, 8, quote->peer_tag);
+	return find(&by_quote, hashing, sum, has_quote, quote);
 }
 
 #endif

@@ -3,177 +3,69 @@
 #ifndef MOORLINE_MAPS_H
 #define MOORLINE_MAPS_H
 
-#include <bpf/bpf_helpers.h>
-
 #include "types.h"
 
 /* By slot. An array, so that the lock can guard a replacement, and so that the indices hold only four octets: a
  * replaced element of a hash map may be reused while a program still reads it.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct context);
-} contexts SEC(".maps");
+TABLE(contexts, ARRAY, 1, __u32, struct context);
 
 /* By slot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct live);
-} lives SEC(".maps");
+TABLE(lives, ARRAY, 1, __u32, struct live);
 
 /* By slot / GROUP_SLOTS. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct group);
-} groups SEC(".maps");
+TABLE(groups, ARRAY, 1, __u32, struct group);
 
 /* ULID pair to slot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bucket);
-} by_ulids SEC(".maps");
+TABLE(by_ulids, ARRAY, 1, __u32, struct bucket);
 
 /* Contexts that were found last by ULIDs: a slot, and above it 40 bits of the hash that leads here. A hint,
  * which the context itself confirms: most packets are spared the look into by_ulids.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, RECENT);
-	__type(key, __u32);
-	__type(value, __u64);
-} recent SEC(".maps");
+TABLE(recent, ARRAY, RECENT, __u32, __u64);
 
 /* Tag in payload that we receive, to slot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bucket);
-} by_tag SEC(".maps");
+TABLE(by_tag, ARRAY, 1, __u32, struct bucket);
 
 /* Current locators and tag in payload that we send, to slot: contexts that have moved. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct bucket);
-} by_quote SEC(".maps");
+TABLE(by_quote, ARRAY, 1, __u32, struct bucket);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct hashing);
-} hash_keys SEC(".maps");
+TABLE(hash_keys, ARRAY, 1, __u32, struct hashing);
 
 /* By slot. Few peers have so many locators that they do not fit the context, and all may have them. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct more_peers);
-} more_peers SEC(".maps");
+SPARSE_TABLE(more_peers, 1, __u32, struct more_peers);
 
 /* Few contexts have paths besides the current pair. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, MAX_ALL_PATHS);
-	__type(key, struct path_key);
-	__type(value, struct path);
-} paths SEC(".maps");
+SPARSE_TABLE(paths, MAX_ALL_PATHS, struct path_key, struct path);
 
 /* By a hash of context and ports; flows that meet push each other out. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, SEGMENTS);
-	__type(key, __u32);
-	__type(value, struct segment);
-} segments SEC(".maps");
+TABLE(segments, ARRAY, SEGMENTS, __u32, struct segment);
 
 /* By slot; user space adds and removes, programs count. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, MAX_CONGESTIONS);
-	__type(key, __u32);
-	__type(value, struct congestion);
-} congestions SEC(".maps");
+SPARSE_TABLE(congestions, MAX_CONGESTIONS, __u32, struct congestion);
 
 /* Our addresses, to the index of the uplink that each belongs to. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, struct address);
-	__type(value, __u32);
-} locals SEC(".maps");
+TABLE(locals, HASH, 1024, struct address, __u32);
 
 /* By slot; contexts that meet push each other out. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, WAYS);
-	__type(key, __u32);
-	__type(value, struct way);
-} ways SEC(".maps");
+TABLE(ways, PERCPU_ARRAY, WAYS, __u32, struct way);
 
 /* By a hash of the tag, in the same way. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ORIGINS);
-	__type(key, __u32);
-	__type(value, struct origin);
-} origins SEC(".maps");
+TABLE(origins, PERCPU_ARRAY, ORIGINS, __u32, struct origin);
 
 /* LRU: a scan can push out entries, never fill it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1);
-	__type(key, struct pair);
-	__type(value, struct flow);
-} flows SEC(".maps");
+TABLE(flows, LRU_HASH, 1, struct pair, struct flow);
 
 /* Two sets of trigger rules: the one in force, and the one being written. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 2 * MAX_RULES);
-	__type(key, __u32);
-	__type(value, struct rule);
-} rules SEC(".maps");
+TABLE(rules, ARRAY, 2 * MAX_RULES, __u32, struct rule);
 
 /* Whose socket sent last from a port, where rules name cgroups. LRU: what is lost is learned again. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 4096);
-	__type(key, struct port);
-	__type(value, struct cgroups);
-} senders SEC(".maps");
+TABLE(senders, LRU_HASH, 4096, struct port, struct cgroups);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 262144);
-} reports SEC(".maps");
+RING(reports, 262144);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 64);
-	__type(key, __u32);
-	__type(value, __u64);
-} drops SEC(".maps");
+TABLE(drops, PERCPU_ARRAY, 64, __u32, __u64);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct settings);
-} settings SEC(".maps");
+TABLE(settings, ARRAY, 1, __u32, struct settings);
 
 #endif

@@ -24,6 +24,12 @@
 #define ND_FIRST 133
 #define ND_LAST 137
 
+/* RFC 4443 s3. */
+#define ICMP_UNREACHABLE 1
+#define ICMP_PACKET_TOO_BIG 2
+#define ICMP_TIME_EXCEEDED 3
+#define ICMP_PARAMETER_PROBLEM 4
+
 /* Headers walked through in search of the upper layer. */
 #define MAX_CHAIN 4
 
@@ -172,28 +178,40 @@ static __always_inline void load_ports(struct __sk_buff *skb, __u32 offset, stru
 	upper->has_ports = true;
 }
 
+static __always_inline bool is_extension(__u8 next)
+{
+	return next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING || next == NEXT_FRAGMENT ||
+	       next == NEXT_DESTINATION;
+}
+
+/* Where what is behind up to MAX_CHAIN extension headers begins, the first of which is `next` and begins at this offset.
+ * The number of the upper layer is in `next` then. 0: a later fragment, which has no header of it.
+ */
+static __always_inline __u32 skip_extensions(struct __sk_buff *skb, __u32 offset, __u8 *next)
+{
+	__u8 header[4];
+
+	for (int i = 0; i < MAX_CHAIN; i++) {
+		__u8 kind = *next;
+
+		if (!is_extension(kind) || bpf_skb_load_bytes(skb, offset, header, sizeof(header)))
+			break;
+		*next = header[0];
+		if (kind == NEXT_FRAGMENT && (header[2] || header[3] >> 3))
+			return 0;
+		offset += kind == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
+	}
+	return offset;
+}
+
 static __always_inline void load_upper(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, bool wants_ports,
 				       struct upper *upper)
 {
-	__u32 offset = l2 + sizeof(*ip6);
-	__u8 header[4];
+	__u32 offset;
 
 	*upper = (struct upper){ .protocol = ip6->next };
-	for (int i = 0; i < MAX_CHAIN; i++) {
-		__u8 next = upper->protocol;
-
-		if (next != NEXT_HOP_BY_HOP && next != NEXT_ROUTING && next != NEXT_FRAGMENT &&
-		    next != NEXT_DESTINATION)
-			break;
-		if (bpf_skb_load_bytes(skb, offset, header, sizeof(header)))
-			return;
-		upper->protocol = header[0];
-		/* A later fragment has no header of the upper layer. */
-		if (next == NEXT_FRAGMENT && (header[2] || header[3] >> 3))
-			return;
-		offset += next == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
-	}
-	if (wants_ports)
+	offset = skip_extensions(skb, l2 + sizeof(*ip6), &upper->protocol);
+	if (offset && wants_ports)
 		load_ports(skb, offset, upper);
 }
 

@@ -105,7 +105,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	struct found found;
 	struct way *way;
 
-	if (is_handled_out(skb) || !load_ip6(skb, l2, &ip6))
+	if (has_words(skb, HANDLED_OUT) || !load_ip6(skb, l2, &ip6))
 		return TC_ACT_UNSPEC;
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
@@ -247,7 +247,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 	struct found found;
 
 	bound_receive(skb);
-	if (is_handled_in(skb) || !load_ip6(skb, l2, &ip6))
+	if (has_words(skb, HANDLED_IN) || !load_ip6(skb, l2, &ip6))
 		return TC_ACT_UNSPEC;
 	/* May come from a router that has a link-local address only. */
 	if (unlikely(ip6.next == NEXT_ICMPV6)) {

@@ -3,8 +3,11 @@
 #ifndef MOORLINE_TYPES_H
 #define MOORLINE_TYPES_H
 
-#include <linux/bpf.h>
-#include <linux/types.h>
+#include "table.h"
+
+/* Nothing that is shared has padding: user space reads and writes each octet, and compares keys as they are. */
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
 
 /* IPv6 address, network order. Words, so that stack copies and map keys are aligned. */
 struct address {
@@ -96,13 +99,6 @@ struct context {
 	__u8 path_count;
 };
 
-_Static_assert(sizeof(struct address) == 16, "address");
-_Static_assert(sizeof(struct pair) == 32, "pair");
-_Static_assert(sizeof(struct context) == 128, "context");
-_Static_assert(__builtin_offsetof(struct context, ulids) == 8, "context.ulids");
-_Static_assert(__builtin_offsetof(struct context, local_tag) == 88, "context.local_tag");
-_Static_assert(__builtin_offsetof(struct context, watch) == 120, "context.watch");
-
 /* What the programs noted about a context. Written by programs only. Times are CLOCK_MONOTONIC, 0 is never. */
 struct live {
 	__u64 last_tx;
@@ -130,9 +126,6 @@ struct live {
 	__u8 hints;
 };
 
-_Static_assert(sizeof(struct live) == 88, "live");
-_Static_assert(__builtin_offsetof(struct live, idle_seen) == 72, "live.idle_seen");
-
 /* The timer of GROUP_SLOTS contexts. In its own map: user space may then read live in batches. */
 struct group {
 	struct bpf_timer timer;
@@ -140,14 +133,10 @@ struct group {
 	__u64 deadline;
 };
 
-_Static_assert(sizeof(struct group) == 24, "group");
-
 /* Unspecified where there is no address. */
 struct more_peers {
 	struct address locator[MORE_PEERS];
 };
-
-_Static_assert(sizeof(struct more_peers) == 512, "more_peers");
 
 /* One of a context's paths. */
 struct path_key {
@@ -159,8 +148,6 @@ struct path_key {
 struct path {
 	struct pair locators;
 };
-
-_Static_assert(sizeof(struct path) == 32, "path");
 
 /* An Ethernet header behind LINK_PAD octets: what follows it is aligned. */
 struct link {
@@ -179,8 +166,6 @@ struct hop {
 	__u32 zero;
 };
 
-_Static_assert(sizeof(struct hop) == 64, "hop");
-
 /* Where packets between two locators leave the host; see hops.h. */
 struct exit {
 	struct pair locators;
@@ -195,8 +180,6 @@ struct exit {
 	struct link link;
 };
 
-_Static_assert(sizeof(struct exit) == 72, "exit");
-
 /* How packets of a context that has moved leave, as it was when the context was last looked at under its lock.
  */
 struct way {
@@ -204,8 +187,6 @@ struct way {
 	struct exit exit;
 	__u64 peer_tag;
 };
-
-_Static_assert(sizeof(struct way) == 112, "way");
 
 /* What packets with a tag come with: the same of those that we receive. */
 struct origin {
@@ -222,8 +203,6 @@ struct origin {
 	__u32 zero_too;
 };
 
-_Static_assert(sizeof(struct origin) == 120, "origin");
-
 /* What is known of what a flow of TCP sent. */
 struct segment {
 	/* Tells flows apart that meet in one place; 0: none. */
@@ -231,8 +210,6 @@ struct segment {
 	/* The sequence number behind all that was sent. */
 	__u32 end;
 };
-
-_Static_assert(sizeof(struct segment) == 8, "segment");
 
 /* Counted on a context since it took its current pair. */
 struct congestion {
@@ -256,8 +233,6 @@ struct congestion {
 	__u32 reported_ece;
 };
 
-_Static_assert(sizeof(struct congestion) == 88, "congestion");
-
 /* Part of an index: see index.h. */
 struct bucket {
 	/* 0: empty. Upper 8 bits: of the hash, so that most other contexts are told apart unseen. Lower: slot
@@ -266,15 +241,11 @@ struct bucket {
 	__u32 cell[BUCKET_CELLS];
 };
 
-_Static_assert(sizeof(struct bucket) == 32, "bucket");
-
 /* What a packet of ours shows to those on its way, once the context has moved. */
 struct quote {
 	struct pair locators;
 	__u64 peer_tag;
 };
-
-_Static_assert(sizeof(struct quote) == 40, "quote");
 
 struct hashing {
 	/* Secret, so that nobody can choose addresses that meet in one bucket. */
@@ -284,8 +255,6 @@ struct hashing {
 	__u32 zero;
 };
 
-_Static_assert(sizeof(struct hashing) == 96, "hashing");
-
 /* Traffic of an address pair without a context. */
 struct flow {
 	__u64 first;
@@ -294,8 +263,6 @@ struct flow {
 	__u32 packets;
 	__u32 reported;
 };
-
-_Static_assert(sizeof(struct flow) == 32, "flow");
 
 enum policy_flags {
 	/* Nothing triggers. */
@@ -312,8 +279,6 @@ struct policy {
 	__u32 packets;
 	__u32 flags;
 };
-
-_Static_assert(sizeof(struct policy) == 32, "policy");
 
 enum rule_flags {
 	/* About ports: packets without are not meant. */
@@ -336,9 +301,6 @@ struct rule {
 	__u16 flags;
 	__u32 zero;
 };
-
-_Static_assert(sizeof(struct rule) == 120, "rule");
-_Static_assert(__builtin_offsetof(struct rule, policy) == 80, "rule.policy");
 
 enum report_kind {
 	REPORT_TRIGGER = 1,
@@ -372,8 +334,6 @@ struct report {
 	__u32 ce;
 	__u32 ece;
 };
-
-_Static_assert(sizeof(struct report) == 64, "report");
 
 /* Of TCP or UDP, on this host. */
 struct port {
@@ -414,8 +374,6 @@ struct settings {
 	__u32 zero;
 };
 
-_Static_assert(sizeof(struct settings) == 72, "settings");
-
 /* cb[0] of the control program; cb[1] is the slot, cb[2] and cb[3] a time (upper, lower half). */
 enum control_op {
 	/* A new context begins in the slot. */
@@ -431,5 +389,7 @@ enum control_op {
 	/* Another process goes on with the context: it was told of nothing yet. */
 	CONTROL_ADOPTED = 6,
 };
+
+#pragma clang diagnostic pop
 
 #endif

@@ -21,7 +21,7 @@ fn main() {
         fs::write(out.join(types_file), types(&skeleton)).expect("OUT_DIR can be written to");
     }
     // The last two say where in the tables a context is.
-    let deciding = ["types.h", "maps.h", "index.h", "packet.h"];
+    let deciding = ["table.h", "types.h", "maps.h", "index.h", "packet.h"];
     let layout = layout(&deciding.map(|name| sources.join("lib").join(name)));
     println!("cargo:rustc-env=MOORLINE_BPF_LAYOUT={layout:016x}");
 }

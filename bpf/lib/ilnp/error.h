@@ -12,9 +12,6 @@
 #include "checksum.h"
 #include "session.h"
 
-#define ICMP_UNREACHABLE 1
-#define ICMP_PACKET_TOO_BIG 2
-
 /* Begin of an error; the quote is behind it. */
 struct icmp_error {
 	__u8 type;

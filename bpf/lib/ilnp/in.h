@@ -97,7 +97,7 @@ __noinline int deliver_bound(struct __sk_buff *skb, __u32 l2, const struct addre
 	}
 	if (elsewhere)
 		return bound_redirect(skb, elsewhere, true);
-	set_handled_in(skb);
+	set_words(skb, HANDLED_IN);
 	return TC_ACT_UNSPEC;
 }
 
@@ -136,7 +136,7 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 		return drop(DROP_ADJUST_ROOM);
 	if (unlikely(bound_known) && !pair_eq(&arrival->pair, &facts->pair))
 		return deliver_bound(skb, l2, &facts->pair.local);
-	set_handled_in(skb);
+	set_words(skb, HANDLED_IN);
 	return TC_ACT_UNSPEC;
 }
 
@@ -147,7 +147,7 @@ static __always_inline int deliver_as_it_is(struct __sk_buff *skb, __u32 l2, con
 	note_heard(live, slot, ilnp_now());
 	if (!(facts->flags & ILNP_FULL))
 		fix_checksum(skb, l2, upper, facts->in_transport, 0);
-	set_handled_in(skb);
+	set_words(skb, HANDLED_IN);
 	return TC_ACT_UNSPEC;
 }
 
@@ -457,7 +457,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	if (slot >= 0)
 		return deliver(skb, l2, arrival, slot);
 	if (is_exact) {
-		set_handled_in(skb);
+		set_words(skb, HANDLED_IN);
 		return TC_ACT_UNSPEC;
 	}
 	fill_traffic(arrival, &traffic);
@@ -473,7 +473,7 @@ static __always_inline int receive_translated(struct __sk_buff *skb, __u32 l2)
 
 	if (unlikely(bound_known) && load_ip6(skb, l2, &ip6))
 		return deliver_bound(skb, l2, &ip6.destination);
-	set_handled_in(skb);
+	set_words(skb, HANDLED_IN);
 	return TC_ACT_UNSPEC;
 }
 
@@ -514,7 +514,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	int slot;
 
 	bound_receive(skb);
-	if (is_handled_in(skb) || !load_ip6(skb, l2, &arrival.ip6))
+	if (has_words(skb, HANDLED_IN) || !load_ip6(skb, l2, &arrival.ip6))
 		return TC_ACT_UNSPEC;
 	arrival.pair.local = arrival.ip6.destination;
 	arrival.pair.peer = arrival.ip6.source;

@@ -3,168 +3,67 @@
 #ifndef MOORLINE_ILNP_MAPS_H
 #define MOORLINE_ILNP_MAPS_H
 
-#include <bpf/bpf_helpers.h>
-
 #include "../tick.h"
 #include "types.h"
 
 /* By slot. An array, so that the lock can guard a replacement. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct ilnp_session);
-} sessions SEC(".maps");
+TABLE(sessions, ARRAY, 1, __u32, struct ilnp_session);
 
 /* By slot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct ilnp_live);
-} lives SEC(".maps");
+TABLE(lives, ARRAY, 1, __u32, struct ilnp_live);
 
 /* The addresses that sockets have, to slot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, struct pair);
-	__type(value, __u32);
-} by_pair SEC(".maps");
+SPARSE_TABLE(by_pair, 1, struct pair, __u32);
 
 /* What a packet with a nonce shows, to slot. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, struct nonce_key);
-	__type(value, __u32);
-} by_nonce SEC(".maps");
+SPARSE_TABLE(by_nonce, 1, struct nonce_key, __u32);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__uint(max_entries, 1);
-	__type(key, struct nids);
-	__type(value, struct node);
-} by_nids SEC(".maps");
+SPARSE_TABLE(by_nids, 1, struct nids, struct node);
 
 /* By enum ilnp_count. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, ILNP_COUNTS);
-	__type(key, __u32);
-	__type(value, __u32);
-} counts SEC(".maps");
+TABLE(counts, ARRAY, ILNP_COUNTS, __u32, __u32);
 
 /* Sessions that were found last by pair: a slot, counted from 1. A hint, which the session itself confirms:
  * most packets are spared the look into by_pair.
  */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, ILNP_RECENT);
-	__type(key, __u32);
-	__type(value, __u32);
-} recent SEC(".maps");
+TABLE(recent, ARRAY, ILNP_RECENT, __u32, __u32);
 
 /* Copies of sessions that packets on this processor had of late, so that most are spared the lock. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ILNP_KEPT);
-	__type(key, __u32);
-	__type(value, struct kept);
-} kept SEC(".maps");
+TABLE(kept, PERCPU_ARRAY, ILNP_KEPT, __u32, struct kept);
 
 /* The same of nonces, which most packets are spared two looks by. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ILNP_SHOWN_LAST);
-	__type(key, __u32);
-	__type(value, struct shown);
-} shown_last SEC(".maps");
+TABLE(shown_last, PERCPU_ARRAY, ILNP_SHOWN_LAST, __u32, struct shown);
 
 /* And of connections, whose sockets are not looked for each time. */
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, ILNP_FLOWS_LAST);
-	__type(key, __u32);
-	__type(value, struct moved_flow);
-} flows_last SEC(".maps");
+TABLE(flows_last, PERCPU_ARRAY, ILNP_FLOWS_LAST, __u32, struct moved_flow);
 
 /* By slot. An array, so that what a session may have it can have (decision 093). */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct named);
-} remotes SEC(".maps");
+TABLE(remotes, ARRAY, 1, __u32, struct named);
 
 /* Our identifiers, network order, those that only sessions still have among them. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, __u64);
-	__type(value, __u8);
-} own_nids SEC(".maps");
+TABLE(own_nids, HASH, 1024, __u64, __u8);
 
 /* The one of them that was found last. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, struct own_nid);
-} recent_nid SEC(".maps");
+TABLE(recent_nid, ARRAY, 1, __u32, struct own_nid);
 
 /* Our locators, network order, to the index of the uplink that each belongs to. */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 256);
-	__type(key, __u64);
-	__type(value, __u32);
-} uplinks SEC(".maps");
+TABLE(uplinks, HASH, 256, __u64, __u32);
 
 /* When a pair without a session was reported. LRU: a scan can push out entries, never fill it. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, ILNP_CANDIDATES);
-	__type(key, struct pair);
-	__type(value, __u64);
-} candidates SEC(".maps");
+TABLE(candidates, LRU_HASH, ILNP_CANDIDATES, struct pair, __u64);
 
 /* When a socket was last looked for on behalf of a stranger; 0: never. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} looked SEC(".maps");
+TABLE(looked, ARRAY, 1, __u32, __u64);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 262144);
-} reports SEC(".maps");
+RING(reports, 262144);
 
 /* Packets for the core. Apart from reports, so that a flood of one leaves the other alone. */
-struct {
-	__uint(type, BPF_MAP_TYPE_RINGBUF);
-	__uint(max_entries, 524288);
-} controls SEC(".maps");
+RING(controls, 524288);
 
-struct {
-	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
-	__uint(max_entries, 64);
-	__type(key, __u32);
-	__type(value, __u64);
-} drops SEC(".maps");
+TABLE(drops, PERCPU_ARRAY, 64, __u32, __u64);
 
 /* The time, for tests. */
-struct {
-	__uint(type, BPF_MAP_TYPE_ARRAY);
-	__uint(max_entries, 1);
-	__type(key, __u32);
-	__type(value, __u64);
-} virtual_now SEC(".maps");
+TABLE(virtual_now, ARRAY, 1, __u32, __u64);
 
 const volatile __u8 virtual_clock = 0;
 /* The least that a socket must be for its packets to be reported: enum ilnp_socket. */

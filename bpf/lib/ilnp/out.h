@@ -288,7 +288,7 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 		return lose(DROP_ADJUST_ROOM);
 	if (need)
 		note_nonce_sent(live);
-	set_handled_out(skb);
+	set_words(skb, HANDLED_OUT);
 	if (!leaves || !l2)
 		return TC_ACT_UNSPEC;
 	if (unlikely(!is_known))
@@ -301,7 +301,7 @@ stay:
 	 */
 	if (!(facts->flags & ILNP_FULL) && live->has_sent)
 		fix_checksum(skb, l2, upper, facts->out_transport, 0);
-	set_handled_out(skb);
+	set_words(skb, HANDLED_OUT);
 	return TC_ACT_UNSPEC;
 }
 
@@ -333,7 +333,7 @@ static __always_inline int send_as_it_is(struct __sk_buff *skb, __u32 l2, const 
 		note_used(live, slot, ilnp_now());
 	if (live && live->has_sent)
 		fix_checksum(skb, l2, upper, facts->out_transport, 0);
-	set_handled_out(skb);
+	set_words(skb, HANDLED_OUT);
 	return TC_ACT_UNSPEC;
 }
 
@@ -371,7 +371,7 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 	__u32 known;
 	int slot;
 
-	if (is_handled_out(skb)) {
+	if (has_words(skb, HANDLED_OUT)) {
 		learn_hop(skb, l2, &departure);
 		return TC_ACT_UNSPEC;
 	}

@@ -25,7 +25,6 @@
 #define ICMP_ECHO_REQUEST 128
 #define ICMP_ECHO_REPLY 129
 #define ICMP_LOCATOR_UPDATE 156
-#define ICMP_PARAMETER_PROBLEM 4
 #define ICMP_UNRECOGNIZED_OPTION 2
 #define ICMP_ERROR_LEN 8
 /* Where our Nonce option is: behind the IPv6 header and two octets. */
@@ -99,12 +98,6 @@ static __always_inline bool load_ilnp(struct __sk_buff *skb, __u32 l2, struct ip
 	return load_ip6(skb, l2, ip6) && is_ilnp(ip6);
 }
 
-static __always_inline bool is_extension(__u8 next)
-{
-	return next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING || next == NEXT_FRAGMENT ||
-	       next == NEXT_DESTINATION;
-}
-
 /* What nearly all packets have right behind the IPv6 header. */
 static __always_inline bool is_common(__u8 next)
 {
@@ -159,23 +152,16 @@ static __always_inline void look_into_upper(struct __sk_buff *skb, __u32 begin, 
  */
 __noinline int find_upper(struct __sk_buff *skb, __u32 l2, __u32 next, __u32 at, struct ilnp_upper *upper)
 {
-	__u8 header[4];
+	__u32 offset;
 
 	if (!upper)
 		return 0;
 	*upper = (struct ilnp_upper){ .protocol = next };
-	for (int i = 0; i < MAX_CHAIN; i++) {
-		__u8 kind = upper->protocol;
-
-		if (!is_extension(kind) || bpf_skb_load_bytes(skb, l2 + at, header, sizeof(header)))
-			break;
-		upper->protocol = header[0];
-		if (kind == NEXT_FRAGMENT && (header[2] || header[3] >> 3))
-			return 0;
-		at += kind == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
-	}
-	upper->at = at;
-	look_into_upper(skb, l2 + at, upper);
+	offset = skip_extensions(skb, l2 + at, &upper->protocol);
+	if (!offset)
+		return 0;
+	upper->at = offset - l2;
+	look_into_upper(skb, offset, upper);
 	return 0;
 }
 

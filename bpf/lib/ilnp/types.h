@@ -5,6 +5,10 @@
 
 #include "../types.h"
 
+/* As there. */
+#pragma clang diagnostic push
+#pragma clang diagnostic error "-Wpadded"
+
 enum ilnp_sizes {
 	/* Sessions between two nodes: MAX_WITH_NODE of the contract. */
 	ILNP_WITH_NODE = 16,
@@ -43,8 +47,6 @@ struct nonce {
 	__u32 len;
 	__u8 octet[12];
 };
-
-_Static_assert(sizeof(struct nonce) == 16, "nonce");
 
 enum ilnp_flags {
 	ILNP_LIVE = 1,
@@ -90,10 +92,6 @@ struct ilnp_session {
 	__u32 zero;
 };
 
-_Static_assert(sizeof(struct ilnp_session) == 120, "ilnp_session");
-_Static_assert(__builtin_offsetof(struct ilnp_session, send) == 72, "ilnp_session.send");
-_Static_assert(__builtin_offsetof(struct ilnp_session, out_transport) == 104, "ilnp_session.out_transport");
-
 /* What goes into packets, copied under the lock. */
 struct facts {
 	struct pair pair;
@@ -106,16 +104,12 @@ struct facts {
 	__u16 flags;
 };
 
-_Static_assert(sizeof(struct facts) == 128, "facts");
-
 /* A copy, and of what: the slot, and the count of changes then. */
 struct kept {
 	struct facts facts;
 	__u32 slot;
 	__u32 changes;
 };
-
-_Static_assert(sizeof(struct kept) == 136, "kept");
 
 /* What the programs noted about a session. Times are CLOCK_MONOTONIC, 0 is never. */
 struct ilnp_live {
@@ -137,8 +131,6 @@ struct ilnp_live {
 	__u32 has_come;
 };
 
-_Static_assert(sizeof(struct ilnp_live) == 48, "ilnp_live");
-
 /* Segments without nonce that have other addresses than their socket, which was found then. */
 struct moved_flow {
 	struct pair pair;
@@ -151,22 +143,16 @@ struct moved_flow {
 	__u32 zero;
 };
 
-_Static_assert(sizeof(struct moved_flow) == 56, "moved_flow");
-
 /* Identifiers, network order. */
 struct nids {
 	__u64 local;
 	__u64 remote;
 };
 
-_Static_assert(sizeof(struct nids) == 16, "nids");
-
 struct nonce_key {
 	struct nids nids;
 	struct nonce nonce;
 };
-
-_Static_assert(sizeof(struct nonce_key) == 32, "nonce_key");
 
 /* What packets showed of late, and which session that is of, at that count of changes. */
 struct shown {
@@ -175,15 +161,11 @@ struct shown {
 	__u32 changes;
 };
 
-_Static_assert(sizeof(struct shown) == 40, "shown");
-
 /* Sessions between two nodes. */
 struct node {
 	__u32 count;
 	__u32 slot[ILNP_WITH_NODE];
 };
-
-_Static_assert(sizeof(struct node) == 68, "node");
 
 /* The locators that the correspondent of a session named, network order. Written by user space only, as a whole
  * and under the lock.
@@ -197,16 +179,12 @@ struct named {
 	__u64 l64[ILNP_REMOTES];
 };
 
-_Static_assert(sizeof(struct named) == 272, "named");
-
 /* Good as long as nothing has changed since. */
 struct own_nid {
 	__u64 nid;
 	__u32 changes;
 	__u32 is_set;
 };
-
-_Static_assert(sizeof(struct own_nid) == 16, "own_nid");
 
 enum ilnp_report_kind {
 	ILNP_CANDIDATE = 1,
@@ -242,8 +220,6 @@ struct ilnp_report {
 	__u32 zero2;
 };
 
-_Static_assert(sizeof(struct ilnp_report) == 80, "ilnp_report");
-
 /* A packet for the core, from its IPv6 header on. */
 struct ilnp_control {
 	__u32 len;
@@ -251,6 +227,6 @@ struct ilnp_control {
 	__u8 octet[ILNP_MAX_CONTROL];
 };
 
-_Static_assert(sizeof(struct ilnp_control) == 1536, "ilnp_control");
+#pragma clang diagnostic pop
 
 #endif

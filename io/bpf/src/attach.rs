@@ -10,6 +10,7 @@ use libbpf_rs::{
     AsRawLibbpf, ErrorKind, Link, Object, Program, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder,
 };
 
+use crate::device;
 use crate::error::{Error, Result};
 use crate::load::program;
 use crate::pins;
@@ -110,6 +111,20 @@ impl Attachments {
         self.take_off_other(ifindex, hook, &held);
         self.held.push((ifindex, hook, held));
         Ok(())
+    }
+
+    /// Puts programs on an uplink, each for its direction: the `ethernet` ones, or where packets have no link layer header the `bare`
+    /// ones.
+    pub(crate) fn attach_uplink(
+        &mut self,
+        object: &Object,
+        ifindex: u32,
+        ethernet: [&'static str; 2],
+        bare: [&'static str; 2],
+    ) -> Result<()> {
+        let [ingress, egress] = if device::has_link_layer(ifindex)? { ethernet } else { bare };
+        self.attach(object, ingress, ifindex, Hook::Ingress)?;
+        self.attach(object, egress, ifindex, Hook::Egress)
     }
 
     /// Takes off the program that an earlier process attached there by the other kind of hook.
@@ -214,11 +229,6 @@ impl Attachments {
         self.pins.as_deref()
     }
 
-    /// Whether what is attached ends with this process.
-    pub(crate) fn is_pinned(&self) -> bool {
-        self.pins.is_some()
-    }
-
     /// Interfaces that an earlier process attached to.
     pub(crate) fn pinned(&self) -> Vec<u32> {
         let marks = self.pins.as_deref().map(marks).unwrap_or_default();
@@ -226,6 +236,15 @@ impl Attachments {
         all.sort_unstable();
         all.dedup();
         all
+    }
+}
+
+impl Drop for Attachments {
+    fn drop(&mut self) {
+        // Links end by themselves, filters of classic tc do not.
+        if self.pins.is_none() {
+            self.detach_all();
+        }
     }
 }
 

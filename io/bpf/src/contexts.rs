@@ -6,15 +6,19 @@ use std::sync::Arc;
 
 use libbpf_rs::Object;
 use moorline_datapath::shim6::{ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS};
-use moorline_types::{ContextId, Locator, LocatorPair, Path};
+use moorline_types::{ContextId, Instant, Locator, LocatorPair, Path};
 
-use crate::control;
+use crate::control::{self, Op};
 use crate::convert;
 use crate::error::{Error, Result};
 use crate::index::{Hashing, Index};
 use crate::plain::Plain as _;
 use crate::skel::types;
 use crate::tables::{Table, Tables};
+
+fn control(object: &Object, op: Op, slot: u32) -> Result<()> {
+    control::run(object, op, slot, Instant::ZERO)
+}
 
 /// The tables that hold contexts.
 pub(crate) struct Contexts {
@@ -89,8 +93,8 @@ impl Contexts {
             None => self.add(object, entry),
             Some((old, quotes)) => self.change(object, entry, old, quotes),
         };
-        let look = if is_inherited { control::adopted } else { control::look };
-        let done = done.and_then(|()| look(object, slot));
+        let look = if is_inherited { Op::CONTROL_ADOPTED } else { Op::CONTROL_LOOK };
+        let done = done.and_then(|()| control(object, look, slot));
         if done.is_err() {
             self.take_back(object, entry, before);
         }
@@ -101,7 +105,7 @@ impl Contexts {
     fn add(&mut self, object: &Object, entry: &ContextEntry) -> Result<()> {
         let slot = entry.id.0;
         self.generation = self.generation.checked_add(1).unwrap_or(1);
-        control::reset(object, slot)?;
+        control(object, Op::CONTROL_RESET, slot)?;
         self.write_more(slot, &convert::peers_beyond(entry))?;
         if entry.congestion {
             self.count_congestion(slot);
@@ -157,7 +161,7 @@ impl Contexts {
             self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
         }
         if is_other_pair {
-            control::moved(object, slot)?;
+            control(object, Op::CONTROL_MOVED, slot)?;
         }
         let quotes = self.quotes(slot, &context)?;
         if old_quotes != quotes {
@@ -216,7 +220,7 @@ impl Contexts {
         self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
         self.unindex_quotes(slot, quotes)?;
         self.contexts.insert_locked(&slot, &types::context::default())?;
-        control::cancel(object, slot)?;
+        control(object, Op::CONTROL_CANCEL, slot)?;
         if usize::from(old.peer_count) > convert::INLINE_PEERS {
             self.more_peers.remove(&slot)?;
         }

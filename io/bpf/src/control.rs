@@ -9,41 +9,14 @@ use crate::error::Result;
 use crate::load;
 use crate::skel::types;
 
-/// A new context begins in the slot.
-pub(crate) fn reset(object: &Object, slot: u32) -> Result<()> {
-    run(object, types::control_op::CONTROL_RESET, slot, 0)
-}
+pub(crate) use types::control_op as Op;
 
-/// The context changed: what is due is reported, the timer set.
-pub(crate) fn look(object: &Object, slot: u32) -> Result<()> {
-    run(object, types::control_op::CONTROL_LOOK, slot, 0)
-}
-
-/// The current locators changed.
-pub(crate) fn moved(object: &Object, slot: u32) -> Result<()> {
-    run(object, types::control_op::CONTROL_MOVED, slot, 0)
-}
-
-/// Another process goes on with the context, which may have changed.
-pub(crate) fn adopted(object: &Object, slot: u32) -> Result<()> {
-    run(object, types::control_op::CONTROL_ADOPTED, slot, 0)
-}
-
-/// The peer was heard from.
-pub(crate) fn heard(object: &Object, slot: u32, at: Instant) -> Result<()> {
-    run(object, types::control_op::CONTROL_HEARD, slot, at.as_nanos())
-}
-
-/// The context is gone.
-pub(crate) fn cancel(object: &Object, slot: u32) -> Result<()> {
-    run(object, types::control_op::CONTROL_CANCEL, slot, 0)
-}
-
-fn run(object: &Object, op: types::control_op, slot: u32, at: u64) -> Result<()> {
+/// Runs an operation on a slot; `at` is the time that [`Op::CONTROL_HEARD`] is about.
+pub(crate) fn run(object: &Object, op: Op, slot: u32, at: Instant) -> Result<()> {
     // The program looks at no packet, but the kernel wants to see one.
     let packet = [0; 64];
     let mut context = [0; size_of::<types::__sk_buff>()];
-    let [a, b, c, d, e, f, g, h] = at.to_be_bytes();
+    let [a, b, c, d, e, f, g, h] = at.as_nanos().to_be_bytes();
     let upper = u32::from_be_bytes([a, b, c, d]);
     let lower = u32::from_be_bytes([e, f, g, h]);
     for (index, word) in [op.0, slot, upper, lower].into_iter().enumerate() {

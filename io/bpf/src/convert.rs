@@ -13,6 +13,7 @@ use moorline_types::{
     ContextId, ContextTag, Encapsulation, Locator, LocatorPair, Path, Ulid, UlidPair,
 };
 
+use crate::plain::Plain as _;
 use crate::skel::types;
 
 /// Rules in one of the two sets.
@@ -33,21 +34,11 @@ const _: () = assert!(types::sizes::MAX_PATHS.0 as usize == MAX_PATHS);
 const _: () = assert!(INLINE_PEERS + MORE_PEERS > MAX_PEER_LOCATORS);
 
 pub(crate) fn address(octets: [u8; 16]) -> types::address {
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = octets;
-    types::address {
-        word: [
-            u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-            u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
-        ],
-    }
+    types::address::from_octets(&octets).unwrap_or_default()
 }
 
 pub(crate) fn octets(address: types::address) -> [u8; 16] {
-    let mut octets = [0; 16];
-    let (upper, lower) = octets.split_at_mut(8);
-    upper.copy_from_slice(&address.word[0].to_ne_bytes());
-    lower.copy_from_slice(&address.word[1].to_ne_bytes());
-    octets
+    address.as_octets().first_chunk().copied().unwrap_or_default()
 }
 
 pub(crate) fn ulids(pair: UlidPair) -> types::pair {

@@ -1,19 +1,18 @@
 use std::net::Ipv6Addr;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::Object;
 use moorline_datapath::Plane;
 use moorline_datapath::shim6::{
-    ContextCounters, ContextEntry, ContextPlane, PathCounters, PathMark, Report, Triggers, Update,
+    ContextCounters, ContextEntry, ContextPlane, PathCounters, Report, Triggers, Update,
 };
 use moorline_types::{ContextId, DropReason, Instant};
 
 use crate::attach::{self, Attachments, Hook, Place};
 use crate::contexts::Contexts;
-use crate::control;
+use crate::control::{self, Op};
 use crate::convert;
-use crate::device;
 use crate::error::{Error, Result};
 use crate::index;
 use crate::load;
@@ -59,7 +58,7 @@ impl Datapath {
     pub(crate) fn open_with(settings: &Settings, virtual_clock: bool) -> Result<Self> {
         quiet_libbpf();
         let (object, pins, stale) = match settings.pin_dir.as_deref() {
-            None => (load::load(settings, None, virtual_clock)?, None, Vec::new()),
+            None => (load::shim6(settings, None, virtual_clock)?, None, Vec::new()),
             Some(dir) => {
                 let (pins, mut stale) = pins::prepare(dir)?;
                 (load_over(settings, &pins, &mut stale, virtual_clock)?, Some(pins), stale)
@@ -76,7 +75,7 @@ impl Datapath {
             tables,
         };
         datapath.write_triggers(&settings.triggers)?;
-        datapath.set_path_mark(settings.path_mark)?;
+        datapath.change_settings(|old| convert::with_path_mark(&old, settings.path_mark))?;
         // The table was pinned, the word that tells of its entries was not.
         datapath.forget_bound()?;
         Ok(datapath)
@@ -84,21 +83,24 @@ impl Datapath {
 
     /// For all of the rules at once.
     fn write_triggers(&self, triggers: &Triggers) -> Result<()> {
-        let settings = &self.tables.settings;
-        let old = settings.lookup(&0)?.unwrap_or_default();
         // Into the half that is not in force.
         let half = convert::MAX_RULES;
-        let first = if old.first_rule == 0 { half } else { 0 };
+        let first = if self.settings()?.first_rule == 0 { half } else { 0 };
         for (index, rule) in (u32::from(first)..).zip(triggers.rules()) {
             self.tables.rules.insert(&index, &convert::rule(rule))?;
         }
-        settings.insert(&0, &convert::settings(triggers, first, &old))
+        self.change_settings(|old| convert::settings(triggers, first, &old))
     }
 
-    fn set_path_mark(&self, mark: PathMark) -> Result<()> {
-        let settings = &self.tables.settings;
-        let old = settings.lookup(&0)?.unwrap_or_default();
-        settings.insert(&0, &convert::with_path_mark(&old, mark))
+    fn settings(&self) -> Result<types::settings> {
+        Ok(self.tables.settings.lookup(&0)?.unwrap_or_default())
+    }
+
+    fn change_settings(
+        &self,
+        change: impl FnOnce(types::settings) -> types::settings,
+    ) -> Result<()> {
+        self.tables.settings.insert(&0, &change(self.settings()?))
     }
 
     /// Puts the programs on an uplink.
@@ -107,13 +109,9 @@ impl Datapath {
     ///
     /// [`crate::Error::Attach`].
     pub fn attach_uplink(&mut self, ifindex: u32) -> Result<()> {
-        let (ingress, egress) = if device::has_link_layer(ifindex)? {
-            ("uplink_ingress", "uplink_egress")
-        } else {
-            ("uplink_ingress_l3", "uplink_egress_l3")
-        };
-        self.attachments.attach(&self.object, ingress, ifindex, Hook::Ingress)?;
-        self.attachments.attach(&self.object, egress, ifindex, Hook::Egress)
+        let ethernet = ["uplink_ingress", "uplink_egress"];
+        let bare = ["uplink_ingress_l3", "uplink_egress_l3"];
+        self.attachments.attach_uplink(&self.object, ifindex, ethernet, bare)
     }
 
     /// Takes the programs off an uplink; none there is no error.
@@ -132,10 +130,8 @@ impl Datapath {
         self.attachments.attach(&self.object, "moor_ingress", moor1, Hook::Ingress)?;
         self.attachments.attach(&self.object, "moor_egress", moor0, Hook::Egress)?;
         self.attachments.attach(&self.object, "moor_gathered", moor0, Hook::Ingress)?;
-        let settings = &self.tables.settings;
-        let old = settings.lookup(&0)?.unwrap_or_default();
         let gather = if gathers { moor1 } else { 0 };
-        settings.insert(&0, &types::settings { gather, segment: moor0, ..old })
+        self.change_settings(|old| types::settings { gather, segment: moor0, ..old })
     }
 
     /// Interfaces that programs are on by an earlier process: attach to them again or detach them.
@@ -172,10 +168,8 @@ impl Datapath {
 
     /// Makes the programs look up again what they remember of the addresses.
     fn forget_locals(&self) -> Result<()> {
-        let settings = &self.tables.settings;
-        let old = settings.lookup(&0)?.unwrap_or_default();
-        let locals = old.locals.checked_add(1).unwrap_or(1);
-        settings.insert(&0, &types::settings { locals, ..old })
+        let next = |locals: u32| locals.checked_add(1).unwrap_or(1);
+        self.change_settings(|old| types::settings { locals: next(old.locals), ..old })
     }
 
     /// All addresses that were set, with those that an earlier process set.
@@ -326,7 +320,9 @@ impl Plane for Datapath {
     fn apply(&mut self, update: &Update, _now: Instant) -> Result<()> {
         match update {
             Update::Upsert(entry) => self.contexts.upsert(&self.tables, &self.object, entry),
-            Update::Heard { context, at } => control::heard(&self.object, context.0, *at),
+            Update::Heard { context, at } => {
+                control::run(&self.object, Op::CONTROL_HEARD, context.0, *at)
+            }
             Update::Remove { context } => {
                 self.contexts.remove(&self.tables, &self.object, *context)
             }
@@ -366,21 +362,6 @@ impl ContextPlane for Datapath {
     }
 }
 
-impl Drop for Datapath {
-    fn drop(&mut self) {
-        // Links end by themselves, filters of classic tc do not.
-        if !self.attachments.is_pinned() {
-            self.attachments.detach_all();
-        }
-    }
-}
-
-impl AsFd for Datapath {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.poll_fd()
-    }
-}
-
 /// Loads over pinned tables; if they do not fit, sets them aside and makes others.
 fn load_over(
     settings: &Settings,
@@ -388,12 +369,12 @@ fn load_over(
     stale: &mut Vec<PathBuf>,
     virtual_clock: bool,
 ) -> Result<Object> {
-    load::load(settings, Some(pins), virtual_clock).or_else(|error| {
+    load::shim6(settings, Some(pins), virtual_clock).or_else(|error| {
         tracing::info!(%error, "pinned tables do not fit: making others");
         let aside = pins::set_aside(pins)?;
         stale.retain(|folder| *folder != aside);
         stale.push(aside);
-        load::load(settings, Some(pins), virtual_clock)
+        load::shim6(settings, Some(pins), virtual_clock)
     })
 }
 

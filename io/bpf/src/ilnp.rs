@@ -25,7 +25,6 @@
 //! datagrams are segmented behind `moor0`, wherever they come.
 
 mod convert;
-pub(crate) mod load;
 mod plane;
 mod sessions;
 mod settings;

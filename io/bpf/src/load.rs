@@ -1,14 +1,16 @@
-//! From the object to loaded programs and tables.
+//! From the objects to loaded programs and tables.
 
 use core::mem::offset_of;
 use std::path::Path;
 
-use libbpf_rs::{Object, ObjectBuilder, OpenObject, Program, ProgramInput, ProgramOutput};
+use libbpf_rs::{Object, ObjectBuilder, Program, ProgramInput, ProgramOutput};
+use moorline_datapath::ilnp::{ChecksumMode, Wanted};
 
 use crate::error::{Error, Result};
+use crate::ilnp::IlnpSettings;
 use crate::index;
 use crate::settings::Settings;
-use crate::skel::{self, types};
+use crate::skel::{self, ilnp, types};
 
 /// A slot and one more fit 24 bits of a cell.
 const MAX_CONTEXTS: u32 = (1 << 24) - 1;
@@ -18,66 +20,87 @@ pub(crate) fn contexts(settings: &Settings) -> u32 {
     settings.max_contexts.clamp(1, MAX_CONTEXTS)
 }
 
-/// Loads the object; tables pinned in `pins` are taken over.
+/// Loads the programs of Shim6; tables pinned in `pins` are taken over.
 ///
 /// # Errors
 ///
 /// [`Error::Load`] also if a pinned table has another shape.
-pub(crate) fn load(
+pub(crate) fn shim6(
     settings: &Settings,
     pins: Option<&Path>,
     virtual_clock: bool,
 ) -> Result<Object> {
-    let mut open = ObjectBuilder::default()
-        .name("moorline")
-        .and_then(|builder| builder.open_memory(skel::object()))
-        .map_err(Error::Load)?;
-    size_tables(&mut open, settings)?;
-    if let Some(pins) = pins {
-        pin_tables(&mut open, pins)?;
-    }
-    set_flag(&mut open, offset_of!(types::rodata, virtual_clock), virtual_clock)?;
-    open.load().map_err(Error::Load)
-}
-
-fn size_tables(open: &mut OpenObject, settings: &Settings) -> Result<()> {
     let contexts = contexts(settings);
-    for mut map in open.maps_mut() {
-        let size = match map.name().to_str() {
-            Some("contexts" | "lives" | "more_peers") => contexts,
-            Some("groups") => contexts.div_ceil(types::sizes::GROUP_SLOTS.0),
-            Some("by_ulids" | "by_tag" | "by_quote") => index::buckets(contexts),
-            Some("flows") => settings.max_flows.max(1),
-            _ => continue,
-        };
-        map.set_max_entries(size).map_err(Error::Load)?;
-    }
-    Ok(())
+    let size = |table: &str| match table {
+        "contexts" | "lives" | "more_peers" => Some(contexts),
+        "groups" => Some(contexts.div_ceil(types::sizes::GROUP_SLOTS.0)),
+        "by_ulids" | "by_tag" | "by_quote" => Some(index::buckets(contexts)),
+        "flows" => Some(settings.max_flows.max(1)),
+        _ => None,
+    };
+    let constants = [(offset_of!(types::rodata, virtual_clock), virtual_clock.into())];
+    load("moorline", skel::object(), size, &constants, pins)
 }
 
-fn pin_tables(open: &mut OpenObject, pins: &Path) -> Result<()> {
+/// Loads the programs of ILNP.
+///
+/// # Errors
+///
+/// [`Error::Load`].
+pub(crate) fn ilnp(settings: &IlnpSettings, virtual_clock: bool) -> Result<Object> {
+    let sessions = settings.max_sessions.max(1);
+    let size = |table: &str| match table {
+        "sessions" | "lives" | "remotes" | "by_pair" | "by_nids" => Some(sessions),
+        // One that was learned, and one that took its place.
+        "by_nonce" => Some(sessions.saturating_mul(2)),
+        _ => None,
+    };
+    let wanted = match settings.wanted {
+        Wanted::Connected => ilnp::types::ilnp_socket::SOCKET_CONNECTED,
+        Wanted::All => ilnp::types::ilnp_socket::SOCKET_NONE,
+    };
+    let is_full = settings.checksum == ChecksumMode::Full;
+    let constants = [
+        (offset_of!(ilnp::types::rodata, virtual_clock), virtual_clock.into()),
+        (offset_of!(ilnp::types::rodata, wanted), u8::try_from(wanted.0).unwrap_or(0)),
+        (offset_of!(ilnp::types::rodata, full_checksum), is_full.into()),
+        (offset_of!(ilnp::types::rodata, initiator_type), settings.types.initiator),
+        (offset_of!(ilnp::types::rodata, responder_type), settings.types.responder),
+    ];
+    load("ilnp", skel::ilnp_object(), size, &constants, None)
+}
+
+/// Loads an object, with tables of these sizes and these octets of its read-only data.
+///
+/// # Errors
+///
+/// [`Error::Load`].
+pub(crate) fn load(
+    name: &str,
+    object: &'static [u8],
+    size: impl Fn(&str) -> Option<u32>,
+    constants: &[(usize, u8)],
+    pins: Option<&Path>,
+) -> Result<Object> {
+    let builder = ObjectBuilder::default().name(name).map_err(Error::Load)?.open_memory(object);
+    let mut open = builder.map_err(Error::Load)?;
     for mut map in open.maps_mut() {
         let Some(name) = map.name().to_str().map(str::to_owned) else { continue };
+        if let Some(size) = size(&name) {
+            map.set_max_entries(size).map_err(Error::Load)?;
+        }
         // Read-only data belongs to one load of the programs.
-        if !name.contains('.') {
-            map.set_pin_path(pins.join(name)).map_err(Error::Load)?;
+        if let Some(pins) = pins.filter(|_| !name.contains('.')) {
+            map.set_pin_path(pins.join(&name)).map_err(Error::Load)?;
+        }
+        if name.ends_with(".rodata") && !constants.is_empty() {
+            let data = map.initial_value_mut().ok_or(Error::Missing(".rodata"))?;
+            for (at, value) in constants {
+                *data.get_mut(*at).ok_or(Error::Missing("a constant"))? = *value;
+            }
         }
     }
-    Ok(())
-}
-
-/// Sets a flag among the read-only data.
-fn set_flag(open: &mut OpenObject, offset: usize, value: bool) -> Result<()> {
-    for mut map in open.maps_mut() {
-        if map.name().to_str().is_some_and(|name| name.ends_with(".rodata")) {
-            let flag = map
-                .initial_value_mut()
-                .and_then(|value| value.get_mut(offset))
-                .ok_or(Error::Missing("read-only data"))?;
-            *flag = value.into();
-        }
-    }
-    Ok(())
+    open.load().map_err(Error::Load)
 }
 
 /// A program by the name of its function.

@@ -6,7 +6,7 @@ use crate::skel::{ilnp, tcp_iter, types};
 ///
 /// # Safety
 ///
-/// The implementor has these properties; `bpf/lib/types.h` asserts the sizes that show it.
+/// The implementor has these properties: `bpf/lib/types.h` has the compiler refuse padding.
 pub(crate) unsafe trait Plain: Copy + Default {
     /// The struct as the kernel reads it.
     fn as_octets(&self) -> &[u8] {
@@ -55,6 +55,7 @@ plain! {
     types::rule: 120,
     types::settings: 72,
     tcp_iter::types::stalled: 48,
+    ilnp::types::address: 16,
     ilnp::types::pair: 32,
     ilnp::types::nids: 16,
     ilnp::types::node: 68,

@@ -1,11 +1,12 @@
 use std::io::Read as _;
 
-use libbpf_rs::{Iter, Link, ObjectBuilder};
+use libbpf_rs::{Iter, Link};
 use moorline_types::UlidPair;
 
 use crate::convert;
 use crate::datapath::quiet_libbpf;
 use crate::error::{Error, Result};
+use crate::load;
 use crate::plain::Plain as _;
 use crate::skel::{self, tcp_iter, types};
 use crate::tables::Table;
@@ -47,11 +48,7 @@ impl StalledSockets {
     /// [`Error::Load`] also where the kernel has no iterator over TCP sockets or no BTF.
     pub fn open() -> Result<Self> {
         quiet_libbpf();
-        let object = ObjectBuilder::default()
-            .name("tcp_iter")
-            .and_then(|builder| builder.open_memory(skel::tcp_iter_object()))
-            .and_then(libbpf_rs::OpenObject::load)
-            .map_err(Error::Load)?;
+        let object = load::load("tcp_iter", skel::tcp_iter_object(), |_| None, &[], None)?;
         let wanted = Table::of(&object, "wanted")?;
         let program = object.progs_mut().find(|program| program.name() == PROGRAM);
         let link = program.ok_or(Error::Missing(PROGRAM))?.attach().map_err(Error::Load)?;

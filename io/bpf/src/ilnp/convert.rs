@@ -7,16 +7,11 @@ use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry};
 use moorline_types::{Ilv, IlvPair, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::ChecksumDelta;
 
+use crate::plain::Plain as _;
 use crate::skel::ilnp::types;
 
 pub(crate) fn address(address: Ipv6Addr) -> types::address {
-    let [a, b, c, d, e, f, g, h, i, j, k, l, m, n, o, p] = address.octets();
-    types::address {
-        word: [
-            u64::from_ne_bytes([a, b, c, d, e, f, g, h]),
-            u64::from_ne_bytes([i, j, k, l, m, n, o, p]),
-        ],
-    }
+    types::address::from_octets(&address.octets()).unwrap_or_default()
 }
 
 fn address_back(address: types::address) -> Ilv {

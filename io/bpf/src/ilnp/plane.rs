@@ -1,5 +1,5 @@
 use std::collections::BTreeSet;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::BorrowedFd;
 use std::path::{Path, PathBuf};
 
 use libbpf_rs::{MapHandle, Object, ProgramInput};
@@ -10,11 +10,11 @@ use moorline_types::{DropReason, IlvPair, Instant, L64, Nid};
 use crate::attach::{self, Attachments, Hook, Place};
 use crate::bound::Bound;
 use crate::datapath::quiet_libbpf;
-use crate::device;
 use crate::error::{Error, Result};
 use crate::ilnp::convert;
 use crate::ilnp::sessions::Sessions;
 use crate::ilnp::settings::IlnpSettings;
+use crate::load;
 use crate::pins;
 use crate::rings::Rings;
 use crate::skel::ilnp::types;
@@ -49,7 +49,7 @@ impl IlnpDatapath {
 
     pub(crate) fn open_with(settings: &IlnpSettings, virtual_clock: bool) -> Result<Self> {
         quiet_libbpf();
-        let object = super::load::load(settings, virtual_clock)?;
+        let object = load::ilnp(settings, virtual_clock)?;
         let pins = settings.pin_dir.as_deref().map(pins::of_ilnp);
         if let Some(pins) = &pins {
             pins::create(pins)?;
@@ -76,13 +76,9 @@ impl IlnpDatapath {
     ///
     /// [`crate::Error::Attach`].
     pub fn attach_uplink(&mut self, ifindex: u32) -> Result<()> {
-        let (ingress, egress) = if device::has_link_layer(ifindex)? {
-            ("ilnp_ingress", "ilnp_egress")
-        } else {
-            ("ilnp_ingress_l3", "ilnp_egress_l3")
-        };
-        self.attachments.attach(&self.object, ingress, ifindex, Hook::Ingress)?;
-        self.attachments.attach(&self.object, egress, ifindex, Hook::Egress)
+        let ethernet = ["ilnp_ingress", "ilnp_egress"];
+        let bare = ["ilnp_ingress_l3", "ilnp_egress_l3"];
+        self.attachments.attach_uplink(&self.object, ifindex, ethernet, bare)
     }
 
     /// Takes the programs off an uplink; none there is no error.
@@ -218,7 +214,7 @@ impl IlnpDatapath {
     pub(crate) fn socket_of(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Result<u32> {
         let packet = arriving(pair, protocol, ports);
         let input = ProgramInput { data_in: Some(&packet), ..ProgramInput::default() };
-        let output = crate::load::run(&self.object, "ilnp_socket", input)?;
+        let output = load::run(&self.object, "ilnp_socket", input)?;
         Ok(output.return_value)
     }
 
@@ -251,21 +247,6 @@ impl Plane for IlnpDatapath {
 
     fn drops(&self) -> Result<Vec<(DropReason, u64)>> {
         tables::drops(&self.drops)
-    }
-}
-
-impl Drop for IlnpDatapath {
-    fn drop(&mut self) {
-        // Links end by themselves, filters of classic tc do not.
-        if !self.attachments.is_pinned() {
-            self.attachments.detach_all();
-        }
-    }
-}
-
-impl AsFd for IlnpDatapath {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.poll_fd()
     }
 }
 

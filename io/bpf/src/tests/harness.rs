@@ -14,8 +14,9 @@ use rustix::thread::{
     CpuSet, LinkNameSpaceType, move_into_link_name_space, sched_getcpu, sched_setaffinity,
 };
 
+use crate::control::{self, Op};
 use crate::skel::types;
-use crate::{Datapath, Settings, control, load};
+use crate::{Datapath, Settings, load};
 
 pub(crate) const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
 /// The loopback, which is the first interface of any namespace.
@@ -129,7 +130,7 @@ impl Harness {
     /// Looks at the timers of all contexts, in order of their ids.
     pub(crate) fn tick(&self) {
         for entry in self.plane.contexts().unwrap() {
-            control::look(&self.plane.object, entry.id.0).unwrap();
+            control::run(&self.plane.object, Op::CONTROL_LOOK, entry.id.0, Instant::ZERO).unwrap();
         }
     }
 

@@ -6,7 +6,7 @@ use libbpf_rs::libbpf_sys::bpf_insn;
 
 use super::can_run;
 use crate::ilnp::IlnpSettings;
-use crate::{Settings, ilnp, load};
+use crate::{Settings, load};
 
 /// `MAX_BPF_STACK`, octets.
 const MOST: u32 = 512;
@@ -23,8 +23,8 @@ fn stacks_of_all_that_is_called_in_a_row_fit_linux_6_1() {
     if !can_run("stacks_of_all_that_is_called_in_a_row_fit_linux_6_1") {
         return;
     }
-    let shim6 = load::load(&Settings { max_contexts: 64, ..Settings::default() }, None, false);
-    let ilnp = ilnp::load::load(&IlnpSettings::default(), false);
+    let shim6 = load::shim6(&Settings { max_contexts: 64, ..Settings::default() }, None, false);
+    let ilnp = load::ilnp(&IlnpSettings::default(), false);
     for object in [shim6.unwrap(), ilnp.unwrap()] {
         for program in object.progs() {
             let (functions, roots) = functions(program.insns());

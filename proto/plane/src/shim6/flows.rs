@@ -1,5 +1,4 @@
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_types::{Instant, UlidPair};
@@ -12,23 +11,25 @@ use moorline_types::{Instant, UlidPair};
 /// from being counted.
 #[derive(Debug)]
 pub struct Flows {
-    index: BTreeMap<UlidPair, usize>,
-    nodes: Vec<Node>,
-    free: Vec<usize>,
+    nodes: BTreeMap<UlidPair, Node>,
     newcomers: List,
     in_use: List,
+    /// Packets counted.
+    counted: u64,
     capacity: usize,
 }
 
-#[derive(Debug)]
+/// Pairs by the number of their last packet.
+type List = BTreeMap<u64, UlidPair>;
+
+#[derive(Clone, Copy, Debug)]
 struct Node {
-    pair: UlidPair,
     flow: Flow,
     /// Packets since it became a newcomer.
     uses: u8,
     is_in_use: bool,
-    newer: Option<usize>,
-    older: Option<usize>,
+    /// Number of the last packet: the place in the list.
+    last: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -40,24 +41,15 @@ struct Flow {
     is_reported: bool,
 }
 
-/// Ends of a list through the nodes.
-#[derive(Debug, Default)]
-struct List {
-    newest: Option<usize>,
-    oldest: Option<usize>,
-    len: usize,
-}
-
 impl Flows {
     /// For at most this many pairs, and at least four.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self {
-            index: BTreeMap::new(),
-            nodes: Vec::new(),
-            free: Vec::new(),
-            newcomers: List::default(),
-            in_use: List::default(),
+            nodes: BTreeMap::new(),
+            newcomers: List::new(),
+            in_use: List::new(),
+            counted: 0,
             capacity: capacity.max(LEAST_CAPACITY),
         }
     }
@@ -71,111 +63,81 @@ impl Flows {
         policy: &TriggerPolicy,
         now: Instant,
     ) -> bool {
-        let at = match self.index.get(&pair) {
-            Some(&at) => {
-                self.unlink(at);
-                at
+        let mut node = match self.unlink(pair) {
+            Some(node) => node,
+            None => {
+                self.make_room();
+                let flow =
+                    Flow { first: now, last: now, octets: 0, packets: 0, is_reported: false };
+                Node { flow, uses: 0, is_in_use: false, last: 0 }
             }
-            None => self.insert(pair, now),
         };
-        let Some(node) = self.nodes.get_mut(at) else { return false };
         let deserves = node.flow.count(octets, policy, now);
         node.uses = node.uses.saturating_add(1);
         node.is_in_use |= node.uses >= PACKETS_IN_USE;
-        self.link_as_newest(at);
+        self.link_as_newest(pair, node);
         self.demote_beyond_share();
         deserves
     }
 
     /// The report got lost: the next packet may try again.
     pub(crate) fn unreport(&mut self, pair: UlidPair) {
-        if let Some(node) = self.index.get(&pair).and_then(|&at| self.nodes.get_mut(at)) {
+        if let Some(node) = self.nodes.get_mut(&pair) {
             node.flow.is_reported = false;
         }
     }
 
     /// The pair starts from zero.
     pub fn forget(&mut self, pair: UlidPair) {
-        if let Some(at) = self.index.remove(&pair) {
-            self.unlink(at);
-            self.free.push(at);
+        if self.unlink(pair).is_some() {
+            self.nodes.remove(&pair);
         }
     }
 
     #[cfg(test)]
     pub(crate) fn contains(&self, pair: UlidPair) -> bool {
-        self.index.contains_key(&pair)
+        self.nodes.contains_key(&pair)
     }
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.index.len()
+        self.nodes.len()
     }
 
-    /// A node for a new pair, in no list yet; the least useful pair makes room.
-    fn insert(&mut self, pair: UlidPair, now: Instant) -> usize {
-        if self.index.len() >= self.capacity {
-            let victim = self.newcomers.oldest.or(self.in_use.oldest);
-            if let Some(victim) = victim.and_then(|at| self.nodes.get(at)).map(|node| node.pair) {
-                self.forget(victim);
-            }
+    /// The least useful pair makes room for another.
+    fn make_room(&mut self) {
+        let victim = self.newcomers.values().next().or_else(|| self.in_use.values().next());
+        if self.nodes.len() >= self.capacity
+            && let Some(&victim) = victim
+        {
+            self.forget(victim);
         }
-        let flow = Flow { first: now, last: now, octets: 0, packets: 0, is_reported: false };
-        let node = Node { pair, flow, uses: 0, is_in_use: false, newer: None, older: None };
-        let at = match self.free.pop() {
-            Some(at) => {
-                if let Some(slot) = self.nodes.get_mut(at) {
-                    *slot = node;
-                }
-                at
-            }
-            None => {
-                self.nodes.push(node);
-                self.nodes.len() - 1
-            }
-        };
-        self.index.insert(pair, at);
-        at
     }
 
     fn demote_beyond_share(&mut self) {
-        if self.in_use.len <= self.capacity / 4 * 3 {
-            return;
-        }
-        let Some(at) = self.in_use.oldest else { return };
-        self.unlink(at);
-        if let Some(node) = self.nodes.get_mut(at) {
-            node.is_in_use = false;
-            node.uses = 0;
-        }
-        self.link_as_newest(at);
-    }
-
-    fn link_as_newest(&mut self, at: usize) {
-        let Some(node) = self.nodes.get_mut(at) else { return };
-        let list = if node.is_in_use { &mut self.in_use } else { &mut self.newcomers };
-        node.newer = None;
-        node.older = list.newest.replace(at);
-        list.oldest.get_or_insert(at);
-        list.len += 1;
-        if let Some(older) = node.older.and_then(|older| self.nodes.get_mut(older)) {
-            older.newer = Some(at);
+        if self.in_use.len() > self.capacity / 4 * 3
+            && let Some(&pair) = self.in_use.values().next()
+            && let Some(node) = self.unlink(pair)
+        {
+            self.link_as_newest(pair, Node { is_in_use: false, uses: 0, ..node });
         }
     }
 
-    fn unlink(&mut self, at: usize) {
-        let Some(node) = self.nodes.get(at) else { return };
-        let (newer, older) = (node.newer, node.older);
-        let list = if node.is_in_use { &mut self.in_use } else { &mut self.newcomers };
-        list.len = list.len.saturating_sub(1);
-        match newer.and_then(|newer| self.nodes.get_mut(newer)) {
-            Some(newer) => newer.older = older,
-            None => list.newest = older,
-        }
-        match older.and_then(|older| self.nodes.get_mut(older)) {
-            Some(older) => older.newer = newer,
-            None => list.oldest = newer,
-        }
+    fn link_as_newest(&mut self, pair: UlidPair, node: Node) {
+        self.counted += 1;
+        let last = self.counted;
+        self.list(node).insert(last, pair);
+        self.nodes.insert(pair, Node { last, ..node });
+    }
+
+    fn unlink(&mut self, pair: UlidPair) -> Option<Node> {
+        let node = *self.nodes.get(&pair)?;
+        self.list(node).remove(&node.last);
+        Some(node)
+    }
+
+    fn list(&mut self, node: Node) -> &mut List {
+        if node.is_in_use { &mut self.in_use } else { &mut self.newcomers }
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Sockets, Update};
-use moorline_types::{IlvPair, Instant, Nonce, SessionId};
+use moorline_types::{IlvPair, Nonce, SessionId};
 
 use super::harness::{
     AWAY, ELSEWHERE, Harness, PAIRS, THEIR_PORT, UNCONNECTED, at, connected, our_port,
@@ -54,11 +54,14 @@ fn a_handshake_that_is_not_over_asks_for_no_session_and_is_found_all_the_same() 
     harness.run("ilnp_egress", &segment(pair, [ours, theirs], SYN_ACK));
     assert_eq!(harness.reports(), [], "anybody can have begun it");
     // The end of it may come from another locator.
-    harness.plane.apply(&Update::Upsert(session(pair)), Instant::ZERO).unwrap();
+    harness.plane.apply(&Update::Upsert(session(pair)), moorline_types::Instant::ZERO).unwrap();
     let elsewhere = IlvPair::new(pair.remote.at(ELSEWHERE), pair.local);
     let outcome = harness.run("ilnp_ingress", &segment(elsewhere, [theirs, ours], ACK));
     assert_eq!(outcome.packet[8..24], pair.remote.address().octets());
-    harness.plane.apply(&Update::Remove { session: SessionId(1) }, Instant::ZERO).unwrap();
+    harness
+        .plane
+        .apply(&Update::Remove { session: SessionId(1) }, moorline_types::Instant::ZERO)
+        .unwrap();
     harness.reports();
     client.write_all(b"here I am").unwrap();
     let (mut server, _) = listener.accept().unwrap();
