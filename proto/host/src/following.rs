@@ -233,7 +233,7 @@ impl Host {
         let carried = self.routing.view.only_on(&self.following.attached.shim6);
         let announced = addressing.planner().announced(&carried);
         let is_new = announced != *self.following.proof.addresses();
-        is_new.then(|| Effect::Sign(announced)).into_iter().collect()
+        is_new.then_some(Effect::Sign(announced)).into_iter().collect()
     }
 
     /// Addresses that are new in the view can be used: rules and programs are in place, and there is a proof of them. Addresses of

@@ -470,17 +470,14 @@ impl World {
     /// False: the kernel refuses.
     fn execute(&mut self, effect: &Effect) -> bool {
         let Some(host) = &mut self.daemon else { return false };
-        match effect {
-            Effect::ChangeAddress(action) => return self.change_address(*action),
-            Effect::SaveAddresses => {
-                let groups = host.addressing().map(|one| one.planner().groups());
-                self.saved = groups.unwrap_or_default().to_vec();
-            }
-            Effect::Sign(addresses) => {
-                let generation = host.proof().generation() + 1;
-                host.set_proof(LocalProof::new(generation, addresses.clone(), &[], [0; 32]));
-            }
-            _ => {}
+        if let Effect::ChangeAddress(action) = effect {
+            return self.change_address(*action);
+        } else if *effect == Effect::SaveAddresses {
+            let groups = host.addressing().map(|one| one.planner().groups());
+            self.saved = groups.unwrap_or_default().to_vec();
+        } else if let Effect::Sign(addresses) = effect {
+            let generation = host.proof().generation() + 1;
+            host.set_proof(LocalProof::new(generation, addresses.clone(), &[], [0; 32]));
         }
         true
     }

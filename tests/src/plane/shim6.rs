@@ -263,9 +263,10 @@ impl<B: Bench<Plane: ContextPlane>> Player<Case> for B {
             self.tick(now);
             return Ok(());
         }
-        let done = match input {
-            Input::Policy { policy } => self.plane().set_triggers(&policy.into()),
-            _ => self.plane().apply(&input.update().ok_or("no update")?, now),
+        let done = if let Input::Policy { policy } = input {
+            self.plane().set_triggers(&policy.into())
+        } else {
+            self.plane().apply(&input.update().ok_or("no update")?, now)
         };
         done.map_err(|error| error.to_string())
     }

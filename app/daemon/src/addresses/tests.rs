@@ -52,19 +52,18 @@ impl Bench {
         while let Some(effect) = self.host.poll_effect(now) {
             let addressing = self.host.addressing().unwrap();
             let generation = self.host.proof().generation();
-            let done = match &effect {
-                Effect::SaveAddresses => save(&self.store, addressing, generation),
-                Effect::Sign(local) => {
-                    let signed = self.addresses.sign(local.clone(), generation).unwrap();
-                    self.host.set_proof(signed);
-                    save(&self.store, self.host.addressing().unwrap(), generation + 1)
-                }
-                Effect::ChangeAddress(Action::Add { address, .. }) => {
-                    added.push(*address);
-                    Ok(())
-                }
-                _ => Ok(()),
+            let done = if effect == Effect::SaveAddresses {
+                save(&self.store, addressing, generation)
+            } else if let Effect::Sign(local) = &effect {
+                let signed = self.addresses.sign(local.clone(), generation).unwrap();
+                self.host.set_proof(signed);
+                save(&self.store, self.host.addressing().unwrap(), generation + 1)
+            } else {
+                Ok(())
             };
+            if let Effect::ChangeAddress(Action::Add { address, .. }) = effect {
+                added.push(address);
+            }
             match done {
                 Ok(()) => self.host.handle_done(&effect, now),
                 Err(_) => self.host.handle_failed(&effect, now),

@@ -274,9 +274,10 @@ fn addresses_of_uplinks_without_programs_are_not_used_until_the_uplinks_have_som
     let mut host = host(0, &local, now);
     let mut execute = |now, has_room: bool| {
         while let Some(effect) = host.poll_effect(now) {
-            match effect {
-                Effect::Attach { ifindex: 1, .. } if !has_room => host.handle_failed(&effect, now),
-                _ => host.handle_done(&effect, now),
+            if matches!(effect, Effect::Attach { ifindex: 1, .. }) && !has_room {
+                host.handle_failed(&effect, now);
+            } else {
+                host.handle_done(&effect, now);
             }
         }
         let used = host.shim6().usable().to_vec();

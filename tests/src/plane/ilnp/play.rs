@@ -42,11 +42,12 @@ impl Bench for UserPlane {
             let verdict = self.plane.handle_inbound(&mut octets, &self.sockets, now);
             return Ok(Fate::inbound(verdict, octets));
         }
-        Ok(match self.plane.handle_outbound(&mut octets, &self.sockets, now) {
-            Outbound::Send { .. } if octets[ADDRESSES] == before[ADDRESSES] => {
-                Fate::new("send", octets)
-            }
-            verdict => Fate::outbound(verdict, octets),
+        let verdict = self.plane.handle_outbound(&mut octets, &self.sockets, now);
+        let is_sent = matches!(verdict, Outbound::Send { .. });
+        Ok(if is_sent && octets[ADDRESSES] == before[ADDRESSES] {
+            Fate::new("send", octets)
+        } else {
+            Fate::outbound(verdict, octets)
         })
     }
 }
