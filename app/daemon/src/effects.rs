@@ -56,7 +56,10 @@ impl Daemon {
             }
             Effect::FollowRules => self.follow_rules().await,
             Effect::SaveAddresses => self.save_addresses(),
-            Effect::ChangeAddress(action) => self.change_address(action).await,
+            Effect::ChangeAddress(action) => {
+                let done = self.change_address(action).await;
+                done.context("an address of an uplink could not be changed")
+            }
             Effect::Outrank(addresses) => self.outrank(addresses).await,
             Effect::Attach { protocol, ifindex } => self.attach(*protocol, *ifindex),
             Effect::Detach { protocol, ifindex } => {

@@ -1,7 +1,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use moorline_contexts::{Contexts, Removal};
+use moorline_contexts::{Contexts, Incoming, Key, Removal};
 use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{Socket, Sockets};
 use moorline_ilnp::consts::{MAX_PROPOSALS, MAX_SESSIONS};
@@ -92,18 +92,20 @@ impl Host {
 
     /// A control packet of protocol 140, from its Next Header octet on.
     ///
-    /// An I1 gets no answer if its pair has a session, or if it is for an address that the host has for sessions alone. An I1 for a
-    /// pair for which ILNP asks the peer waits for the answer.
+    /// An I1 gets no answer if its ULIDs have a session, or if it is for an address that the host has for sessions alone. An I1 for
+    /// ULIDs for which ILNP asks the peer waits for the answer.
     pub fn handle_shim6(&mut self, octets: &[u8], locators: LocatorPair, now: Instant) {
-        let pair = UlidPair::new(locators.local.as_ulid(), locators.peer.as_ulid());
-        let is_i1 = is_i1(octets);
-        if is_i1 && self.is_for_sessions(locators.local) {
-            return;
-        }
-        if !is_i1 || !self.is_taken(pair) {
-            self.shim6.handle_control(octets, locators, now);
-        } else if !self.has_agreed_session(pair) {
-            self.keep_i1(pair, octets, locators);
+        let ulids = self.ilnp.as_ref().and_then(|_| ulids_of_i1(octets, locators, now));
+        match ulids {
+            Some(_) if self.is_for_sessions(locators.local) => {}
+            Some(pair) if self.has_agreed_session(pair) => {
+                // The peer may have lost the session, and may not have reached this host with a proposal.
+                if let Some(ilnp) = &mut self.ilnp {
+                    ilnp.handle_rival(IlvPair::of(pair), now);
+                }
+            }
+            Some(pair) if self.is_taken(pair) => self.keep_i1(pair, octets, locators),
+            Some(_) | None => self.shim6.handle_control(octets, locators, now),
         }
     }
 
@@ -307,14 +309,13 @@ impl Host {
         let has = |ilnp: &Sessions| {
             ilnp.nids().contains(&nid) && ilnp.locators().iter().any(|local| local.l64 == l64)
         };
-        self.ilnp.as_ref().is_some_and(has) && !self.shim6.usable().contains(&address)
+        let is_made = self.is_session_address(address.0);
+        (is_made || self.ilnp.as_ref().is_some_and(has)) && !self.shim6.usable().contains(&address)
     }
 
     /// Keeps an I1, if it is one, in place of an older one.
     fn keep_i1(&mut self, pair: UlidPair, octets: &[u8], locators: LocatorPair) {
-        let LocatorPair { local, peer } = locators;
-        let is_sound = octets.len() <= MAX_I1 && Packet::parse(octets, peer.0, local.0).is_ok();
-        if is_sound && (self.i1s.len() < MAX_I1S || self.i1s.contains_key(&pair)) {
+        if octets.len() <= MAX_I1 && (self.i1s.len() < MAX_I1S || self.i1s.contains_key(&pair)) {
             self.i1s.insert(pair, (octets.to_vec(), locators));
         }
     }
@@ -342,8 +343,12 @@ impl Host {
     }
 }
 
-fn is_i1(octets: &[u8]) -> bool {
-    octets.get(TYPE_AT).is_some_and(|kind| MessageType::new(*kind) == MessageType::I1)
+/// The ULIDs that an I1 is about, which may come from another locator. None: it is no I1 that can be read.
+fn ulids_of_i1(octets: &[u8], locators: LocatorPair, now: Instant) -> Option<UlidPair> {
+    let is_i1 = MessageType::new(*octets.get(TYPE_AT)?) == MessageType::I1;
+    let LocatorPair { local, peer } = locators;
+    let packet = is_i1.then(|| Packet::parse(octets, peer.0, local.0))?.ok()?;
+    Some(Key::read(&Incoming { packet: &packet, locators, now }).ok()?.ulids)
 }
 
 /// Place of the type in a Shim6 control message (RFC 5533 s5.3).

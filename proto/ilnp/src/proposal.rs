@@ -230,7 +230,7 @@ impl Machine {
             Decision::Refuse(reason) => Some(reason),
             // A session that has moved may not be displaced by who has its old address now.
             _ if self.has_moved(pair) => {
-                self.ask_because_of_proposal(pair, now);
+                self.handle_rival(pair, now);
                 Some(Refusal::POLICY)
             }
             Decision::Admit(_) | Decision::Propose => None,
@@ -309,9 +309,9 @@ impl Machine {
         self.session_of(pair).is_some_and(|session| session.is_moved(pair))
     }
 
-    /// Asks the correspondent of a session that has moved whether it knows the session: somebody has proposed another session for the same
-    /// addresses, and that somebody may be the correspondent, without its state.
-    fn ask_because_of_proposal(&mut self, pair: IlvPair, now: Instant) {
+    /// Asks the correspondent of a session whether it knows the session: somebody has proposed another session for the same addresses, or
+    /// wants a context of Shim6 for them, and that somebody may be the correspondent, without its state.
+    pub fn handle_rival(&mut self, pair: IlvPair, now: Instant) {
         let Some(id) = self.ilcc.find_pair(pair) else { return };
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let is_agreed = matches!(session.opening, Opening::Done) && !session.owes_update;

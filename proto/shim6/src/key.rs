@@ -20,7 +20,10 @@ impl Key {
     }
 
     /// Of the context that an I1, I2 or I2bis is about, without decoding the message (s7.9, s7.13).
-    pub(crate) fn read(came: &Incoming<'_>) -> Result<Self, DropReason> {
+    ///
+    /// # Errors
+    /// An option that names the context is damaged.
+    pub fn read(came: &Incoming<'_>) -> Result<Self, DropReason> {
         //= rfc5533#7.9
         let &Incoming { packet, locators, .. } = came;
         let ulids = match packet.raw_option(OptionType::ULID_PAIR) {

@@ -42,9 +42,9 @@ impl Daemon {
         outranked: &BTreeSet<(u32, Ipv6Addr)>,
     ) -> anyhow::Result<()> {
         // Most of the time there is none: each control is back as soon as its address is there.
-        self.netlink.restore_controls().await.context("system controls")?;
+        let controls = self.netlink.restore_controls().await.context("system controls");
         let labels = self.netlink.ensure_labels(outranked).await;
-        labels.map(drop).context("new connections may take an address that cannot move")
+        labels.context("new connections may take an address that cannot move").and(controls)
     }
 
     pub(crate) async fn change_address(&mut self, action: &Action) -> anyhow::Result<()> {

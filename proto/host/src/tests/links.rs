@@ -2,7 +2,8 @@
 
 use moorline_addresses::{MovedRoute, Mover, RouteStep};
 use moorline_datapath::shim6::ContextEntry;
-use moorline_types::{ContextId, SessionId};
+use moorline_types::{ContextId, ContextTag, SessionId};
+use moorline_wire::{I1, Message, Opt, Options};
 
 use super::*;
 
@@ -397,4 +398,59 @@ fn tcp_of_a_session_is_told_when_its_locator_is_back() {
     tell(&mut duo.hosts[0], &all, now);
     duo.settle();
     assert!(!duo.effects[0].iter().any(is_notice), "it was there all along");
+}
+
+/// An I1 for the first addresses of both hosts, as the second host sends it from its second address if `is_elsewhere`.
+fn i1(duo: &Duo, receiver: Ulid, is_elsewhere: bool) -> (Vec<u8>, LocatorPair) {
+    let peer = &duo.locals[1].usable;
+    let named = Opt::UlidPair { sender: peer[0].as_ulid(), receiver };
+    let i1 = Message::I1(I1 {
+        initiator_tag: ContextTag::from_bits(77),
+        initiator_nonce: 5,
+        options: Options::from(Vec::from([named])),
+    });
+    let from = peer[usize::from(is_elsewhere)];
+    (i1.octets(), LocatorPair::new(receiver.as_locator(), from))
+}
+
+#[test]
+fn an_i1_for_ulids_with_a_session_gets_no_answer_from_wherever_it_comes_and_the_correspondent_is_asked()
+ {
+    for is_elsewhere in [false, true] {
+        let mut duo = with_session();
+        duo.run(Duration::from_secs(2));
+        duo.effects[0].clear();
+        let (octets, locators) = i1(&duo, duo.pair(0).local, is_elsewhere);
+        let now = duo.now;
+        duo.hosts[0].handle_shim6(&octets, locators, now);
+        duo.settle();
+        assert_eq!(duo.sent(0), [], "no R1");
+        assert!(duo.effects[0].iter().any(
+            |one| matches!(one, Effect::SendIlnp { transmit, .. } if is_update(&transmit.packet))
+        ));
+        assert!(duo.has_session(0));
+    }
+}
+
+#[test]
+fn an_i1_for_an_address_of_sessions_that_is_still_there_gets_no_answer() {
+    let mut duo = with_session();
+    let address = |one: &Effect| {
+        let Effect::AddSessionAddress(made) = one else { return None };
+        Some(*made)
+    };
+    let made = duo.effects[0].iter().find_map(address);
+    let made = made.expect("an address for sessions");
+    let (now, pair) = (duo.now, IlvPair::of(duo.pair(0)));
+    // The session ends, and the kernel refuses to remove the address.
+    let sessions = duo.hosts[0].ilnp_mut().expect("it speaks ILNP");
+    sessions.handle_end();
+    duo.settle();
+    assert!(!duo.has_session(0), "{pair:?}");
+    duo.hosts[0].handle_failed(&Effect::RemoveSessionAddress(made), now);
+    duo.effects[0].clear();
+    let (octets, locators) = i1(&duo, made.address.into(), true);
+    duo.hosts[0].handle_shim6(&octets, locators, now);
+    duo.settle();
+    assert_eq!(duo.sent(0), []);
 }
