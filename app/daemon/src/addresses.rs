@@ -83,7 +83,7 @@ impl Addresses {
 
 /// Writes the parameters of all addresses, with the generation that peers know.
 fn save(store: &Store, addressing: &Addressing, generation: u32) -> anyhow::Result<()> {
-    let saved = SavedAddresses::new(generation, addressing.planner().groups().iter());
+    let saved = SavedAddresses::new(generation, addressing.planner.groups().iter());
     store.save_addresses(&saved)
 }
 

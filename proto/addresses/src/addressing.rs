@@ -5,15 +5,17 @@ use core::time::Duration;
 use moorline_types::{Instant, Locator};
 
 use crate::advertised::{AdvertisedPrefixes, Advertisement};
-use crate::plan::{Action, Plan, Planner, RETRY, Seen};
+use crate::plan::{Plan, Planner, RETRY, Seen};
 use crate::prefixes;
 use crate::view::{HostView, Uplink};
 
 /// Which addresses a host should have, and when to look again: the [`Planner`] with what routers advertise.
 #[derive(Clone, Debug)]
 pub struct Addressing {
-    planner: Planner,
-    advertised: AdvertisedPrefixes,
+    /// The planner.
+    pub planner: Planner,
+    /// The prefixes and routers that are known.
+    pub advertised: AdvertisedPrefixes,
     /// When to look again, whatever happens.
     due: Option<Instant>,
     /// When the prefixes were last looked at.
@@ -25,18 +27,6 @@ impl Addressing {
     #[must_use]
     pub fn new(planner: Planner) -> Self {
         Self { planner, advertised: AdvertisedPrefixes::new(), due: None, looked_at: Instant::ZERO }
-    }
-
-    /// The planner.
-    #[must_use]
-    pub const fn planner(&self) -> &Planner {
-        &self.planner
-    }
-
-    /// The prefixes and routers that are known.
-    #[must_use]
-    pub const fn advertised(&self) -> &AdvertisedPrefixes {
-        &self.advertised
     }
 
     /// A router, or the kernel on its behalf, has said something. One Router Advertisement comes in several parts, from the kernel and
@@ -51,16 +41,6 @@ impl Addressing {
     pub fn handle_interfaces_down(&mut self, down: &BTreeSet<u32>) {
         self.advertised.retain_interfaces(|ifindex| !down.contains(&ifindex));
         self.planner.on_interfaces_down(down);
-    }
-
-    /// The contexts of the run before are back, or given up: from now on [`HostView::in_use`] has all ULIDs.
-    pub fn handle_restored(&mut self) {
-        self.planner.on_restored();
-    }
-
-    /// An action was carried out.
-    pub fn handle_done(&mut self, action: &Action, now: Instant) {
-        self.planner.on_done(action, now);
     }
 
     /// Something could not be brought in step with the plan: the same is planned again.

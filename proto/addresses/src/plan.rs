@@ -246,7 +246,7 @@ impl Planner {
         &self.taken_away
     }
 
-    /// From now on views have the addresses of all contexts.
+    /// The contexts of the run before are back, or given up: from now on [`HostView::in_use`] has all ULIDs.
     pub fn on_restored(&mut self) {
         self.is_restored = true;
     }

@@ -1,3 +1,4 @@
+use alloc::vec::Vec;
 use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::num::NonZeroU32;
@@ -9,7 +10,9 @@ use moorline_shim6::{Context, Established};
 use moorline_types::{Instant, LocatorPair, Path, UlidPair};
 use siphasher::sip::SipHasher13;
 
+use crate::asked::Request;
 use crate::config::Config;
+use crate::congestion::Congested;
 use crate::event::Cause;
 
 /// An established context's other half: reachability, and what the data plane was last told.
@@ -26,6 +29,26 @@ pub(crate) struct Active {
     /// When the current pair was chosen, and why; `None`: it is the first.
     pub since: Instant,
     pub cause: Option<Cause>,
+}
+
+/// What few established contexts have, apart from what all of them do.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Notes {
+    /// It stays on this pair while that works.
+    pub pin: Option<LocatorPair>,
+    /// Where it was switched to, to be gone back to after a failure.
+    pub home: Option<LocatorPair>,
+    /// Where rules would have it go, and when that was tried last.
+    pub tried: Option<(LocatorPair, Instant)>,
+    /// Its payload takes several pairs at once.
+    pub is_spread: bool,
+    /// An order from outside.
+    pub ranking: Vec<LocatorPair>,
+    pub congested: Option<Congested>,
+    /// The Update Request that waits for its acknowledgement.
+    pub request: Option<Request>,
+    /// When its peer was asked whether it still has it: see [`Contexts::contest`](crate::Contexts::contest).
+    pub contested: Option<Instant>,
 }
 
 impl Active {

@@ -1,40 +1,25 @@
 //! Update Acknowledgements prove the pair that the Update Request went by.
 
-use alloc::collections::BTreeMap;
+use moorline_types::LocatorPair;
 
-use moorline_types::{ContextId, LocatorPair};
-
-/// Update Requests that wait for their acknowledgement.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Asked(BTreeMap<ContextId, Request>);
-
-#[derive(Clone, Debug)]
-struct Request {
+/// An Update Request that waits for its acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Request {
     nonce: u32,
     /// None once it has gone by more than one: nobody knows which of them arrived.
     pair: Option<LocatorPair>,
 }
 
-impl Asked {
-    /// Notes that a request with this nonce goes out by this pair.
-    pub(crate) fn note(&mut self, id: ContextId, nonce: u32, pair: LocatorPair) {
-        let new = Request { nonce, pair: Some(pair) };
-        let request = self.0.entry(id).or_insert(new);
-        if request.nonce != nonce {
-            *request = Request { nonce, pair: Some(pair) };
-        } else if request.pair != Some(pair) {
-            request.pair = None;
-        }
+impl Request {
+    /// One with this nonce goes out by this pair, after what was asked before.
+    pub(crate) fn after(before: Option<Self>, nonce: u32, pair: LocatorPair) -> Self {
+        let same = before.filter(|before| before.nonce == nonce);
+        let is_elsewhere = same.is_some_and(|same| same.pair != Some(pair));
+        Self { nonce, pair: Some(pair).filter(|_| !is_elsewhere) }
     }
 
-    /// Whether the acknowledgement with this nonce, which has come by this pair, proves that it works both ways. The request is
-    /// done.
-    pub(crate) fn is_proof(&mut self, id: ContextId, nonce: u32, pair: LocatorPair) -> bool {
-        let request = self.0.remove(&id);
-        request.is_some_and(|request| request.nonce == nonce && request.pair == Some(pair))
-    }
-
-    pub(crate) fn forget(&mut self, id: ContextId) {
-        self.0.remove(&id);
+    /// Whether the acknowledgement with this nonce, which has come by this pair, proves that it works both ways.
+    pub(crate) fn is_proven_by(self, nonce: u32, pair: LocatorPair) -> bool {
+        self.nonce == nonce && self.pair == Some(pair)
     }
 }

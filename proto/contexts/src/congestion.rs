@@ -34,17 +34,17 @@ impl Default for CongestionPolicy {
     }
 }
 
-/// What is known of congested contexts.
+/// What is made of congestion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Congestion {
     policy: Option<CongestionPolicy>,
-    contexts: BTreeMap<ContextId, Congested>,
     /// Pairs that were left, and until when nobody is moved there for this reason.
     left: BTreeMap<LocatorPair, Instant>,
 }
 
+/// What is known of a congested context.
 #[derive(Clone, Debug)]
-struct Congested {
+pub(crate) struct Congested {
     /// Not told yet.
     ce: u32,
     ece: u32,
@@ -54,12 +54,6 @@ struct Congested {
     since: Instant,
     /// When it was moved last for this reason, and how long it is held from then on.
     moved: Option<(Instant, Duration)>,
-}
-
-impl Congestion {
-    pub(crate) fn forget(&mut self, id: ContextId) {
-        self.contexts.remove(&id);
-    }
 }
 
 impl Contexts {
@@ -80,7 +74,7 @@ impl Contexts {
         let ulids = self.ulids(id).ok_or(DropReason::Gone)?;
         let window = self.congestion.policy.map_or(Duration::ZERO, |policy| policy.window);
         let fresh = Congested { ce: 0, ece: 0, told: None, signals: 0, since: now, moved: None };
-        let context = self.congestion.contexts.entry(id).or_insert(fresh);
+        let context = self.notes.entry(id).or_default().congested.get_or_insert(fresh);
         context.ce = context.ce.saturating_add(ce);
         context.ece = context.ece.saturating_add(ece);
         if now.since(context.since) > window {
@@ -90,7 +84,7 @@ impl Contexts {
         if context.told.is_none_or(|told| now.since(told) >= CONGESTED_EVERY) {
             context.told = Some(now);
             let (ce, ece) = (core::mem::take(&mut context.ce), core::mem::take(&mut context.ece));
-            self.push_event(Event::Congested { context: id, ulids, locators, ce, ece });
+            self.events.push_back(Event::Congested { context: id, ulids, locators, ce, ece });
         }
         self.leave_congestion(id, locators, now);
         Ok(())
@@ -99,7 +93,9 @@ impl Contexts {
     /// Puts a context elsewhere if the policy says so.
     fn leave_congestion(&mut self, id: ContextId, from: LocatorPair, now: Instant) {
         let Some(policy) = self.congestion.policy else { return };
-        let Some(context) = self.congestion.contexts.get_mut(&id) else { return };
+        let Some(context) = self.notes.get(&id).and_then(|notes| notes.congested.as_ref()) else {
+            return;
+        };
         let is_held = context.moved.is_some_and(|(at, hold)| now.since(at) < hold);
         if context.signals < policy.threshold || is_held || self.pinned(id).is_some() {
             return;
@@ -109,7 +105,8 @@ impl Contexts {
         if active.reap.state() != State::Operational || active.reap.pending_switch().is_some() {
             return;
         }
-        let Some(context) = self.congestion.contexts.get_mut(&id) else { return };
+        let notes = self.notes.get_mut(&id);
+        let Some(context) = notes.and_then(|notes| notes.congested.as_mut()) else { return };
         let hold = match context.moved {
             Some((at, hold)) if now.since(at) < hold * 4 => (hold * 2).min(MAX_HOLD),
             _ => policy.hold,

@@ -1,30 +1,15 @@
 //! Contexts that somebody else claims (decision 095).
 
-use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 
 use crate::machine::Contexts;
 
-/// Contexts whose peer has been asked whether it still has them, and has acknowledged no update since then, nor reported a probe that
-/// left since then. Any other message may be an old one that the network or somebody on the path has repeated. Payload does
+/// A contested context is one whose peer has been asked whether it still has it, and has acknowledged no update since then, nor reported
+/// a probe that left since then. Any other message may be an old one that the network or somebody on the path has repeated. Payload does
 /// not count: between the ULIDs it has no tag, and comes from whoever has the address. Payload of a moved peer has the tag, but the
 /// data plane alone sees it, and reports it only when a timer of REAP asks.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Contests(BTreeMap<ContextId, Instant>);
-
-impl Contests {
-    /// When the peer of a context was asked.
-    pub(crate) fn asked_at(&self, id: ContextId) -> Option<Instant> {
-        self.0.get(&id).copied()
-    }
-
-    pub(crate) fn forget(&mut self, id: ContextId) {
-        self.0.remove(&id);
-    }
-}
-
 impl Contexts {
     /// A context that the peer has moved away from its ULID with is not for who has that address now. So one who does not
     /// know its tags, elsewhere than where the peer is, has to wait until the peer does not answer there.
@@ -38,11 +23,12 @@ impl Contexts {
         if active.reap.current_pair().peer == locators.peer {
             return Ok(());
         }
-        match self.contests.0.get(&id).map(|asked| now.since(*asked)) {
+        let contested = &mut self.notes.entry(id).or_default().contested;
+        match contested.map(|asked| now.since(asked)) {
             Some(waited) if waited < CONTEST_TIMEOUT => Err(DropReason::Disbelieved),
             Some(waited) if waited < CONTEST_LIFETIME => Ok(()),
             Some(_) | None => {
-                self.contests.0.insert(id, now);
+                *contested = Some(now);
                 self.shim6.ask(id, now);
                 Err(DropReason::Disbelieved)
             }

@@ -81,19 +81,19 @@ impl Contexts {
         let active = self.active.get_mut(&id).ok_or(DropReason::Gone)?;
         if let Message::Probe(probe) = packet.message()? {
             let Probe { state, sent, received, .. } = probe;
-            let asked = self.contests.asked_at(id);
+            let asked = self.notes.get(&id).and_then(|notes| notes.contested);
             let is_answer = asked.is_some_and(|asked| active.reap.reports_since(&received, asked));
             let probe = reap::Probe { state, sent, received };
             active.reap.handle_probe(locators, &probe, now)?;
             if is_answer {
-                self.contests.forget(id);
+                self.notes.entry(id).or_default().contested = None;
             }
         } else {
             active.reap.handle_keepalive(now)?;
         }
         // Checks of other pairs say nothing of the one that payload takes.
         if active.reap.heard() == now {
-            self.push_update(Update::Heard { context: id, at: now });
+            self.updates.push_back(Update::Heard { context: id, at: now });
         }
         self.drain_reap_by(id, Pace::Answer, now);
         self.send_waiting(now);
@@ -108,14 +108,17 @@ impl Contexts {
         let Some(id) = self.shim6.by_tag(tag).map(|context| context.id) else { return Ok(()) };
         let Some(active) = self.active.get_mut(&id) else { return Ok(()) };
         active.reap.handle_control(now);
-        if packet.kind() == MessageType::UPDATE_ACK {
-            self.contests.forget(id);
+        if packet.kind() == MessageType::UPDATE_ACK
+            && let Some(notes) = self.notes.get_mut(&id)
+        {
+            notes.contested = None;
+            let asked =
+                packet.request_nonce().and_then(|nonce| Some((notes.request.take()?, nonce)));
+            if asked.is_some_and(|(request, nonce)| request.is_proven_by(nonce, locators)) {
+                active.reap.handle_answered(locators, now);
+            }
         }
-        let nonce = packet.request_nonce().filter(|_| packet.kind() == MessageType::UPDATE_ACK);
-        if nonce.is_some_and(|nonce| self.asked.is_proof(id, nonce, locators)) {
-            active.reap.handle_answered(locators, now);
-        }
-        self.push_update(Update::Heard { context: id, at: now });
+        self.updates.push_back(Update::Heard { context: id, at: now });
         self.drain_reap(id, now);
         Ok(())
     }

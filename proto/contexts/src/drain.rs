@@ -10,6 +10,7 @@ use moorline_wire::{LocatorPreference, Message};
 use rand_core::RngCore;
 
 use crate::active::{self, Active};
+use crate::asked::Request;
 use crate::control;
 use crate::event::{Cause, Event, Removal};
 use crate::machine::{Contexts, is_ours_now};
@@ -41,9 +42,10 @@ impl Contexts {
             return;
         }
         if let (Some(id), Message::UpdateRequest(request)) = (context, message) {
-            self.asked.note(id, request.request_nonce, locators);
+            let before = &mut self.notes.entry(id).or_default().request;
+            *before = Some(Request::after(*before, request.request_nonce, locators));
         }
-        self.push_transmit(control::emit(locators, message));
+        self.transmits.push_back(control::emit(locators, message));
         //= rfc5534#6.2
         if let Some(id) = context
             && let Some(active) = self.active.get_mut(&id)
@@ -81,18 +83,20 @@ impl Contexts {
     fn on_shim6_event(&mut self, event: shim6::Event, now: Instant) {
         match event {
             shim6::Event::Initiated { context, ulids } => {
-                self.push_event(Event::Initiated { context, ulids });
+                self.events.push_back(Event::Initiated { context, ulids });
             }
             shim6::Event::Established { context, role, locators } => {
                 if let Some(ulids) = self.ulids(context) {
                     self.activate(context, locators, now);
-                    self.push_event(Event::Established { context, ulids, role });
+                    self.events.push_back(Event::Established { context, ulids, role });
                 }
             }
             shim6::Event::Renewed { context } => {
-                self.contests.forget(context);
+                if let Some(notes) = self.notes.get_mut(&context) {
+                    notes.contested = None;
+                }
                 if let Some(ulids) = self.ulids(context) {
-                    self.push_event(Event::Renewed { context, ulids });
+                    self.events.push_back(Event::Renewed { context, ulids });
                 }
                 if self.established(context).is_some_and(|established| !established.is_confirmed())
                 {
@@ -108,9 +112,9 @@ impl Contexts {
             }
             shim6::Event::Failed { context, ulids, failure } => {
                 self.steering.forget_rules(context);
-                self.push_event(Event::Failed { context, ulids, failure });
+                self.events.push_back(Event::Failed { context, ulids, failure });
             }
-            shim6::Event::HolddownOver { ulids } => self.push_update(Update::Rearm { ulids }),
+            shim6::Event::HolddownOver { ulids } => self.updates.push_back(Update::Rearm { ulids }),
         }
     }
 
@@ -132,7 +136,9 @@ impl Contexts {
         let told = active::digest(self.digest, &entry);
         let key = context.key;
         self.active.insert(id, Active::new(reap, told, now));
-        self.steering.note_new(id);
+        if self.steering.spreads_new {
+            self.notes.entry(id).or_default().is_spread = true;
+        }
         self.add_to_plane(entry, key);
         self.refresh_candidates(id, now);
     }
@@ -142,11 +148,8 @@ impl Contexts {
         if self.active.remove(&id).is_some() {
             self.deadlines.set(id.0, None);
             self.questions.forget(id);
-            self.steering.forget(id);
-            self.congestion.forget(id);
-            self.contests.forget(id);
-            self.asked.forget(id);
-            self.push_update(Update::Remove { context: id });
+            self.notes.remove(&id);
+            self.updates.push_back(Update::Remove { context: id });
         }
     }
 
@@ -154,8 +157,8 @@ impl Contexts {
     pub(crate) fn on_removed(&mut self, id: ContextId, ulids: UlidPair, removal: Removal) {
         self.deactivate(id);
         self.steering.forget_rules(id);
-        self.push_update(Update::Rearm { ulids });
-        self.push_event(Event::Removed { context: id, ulids, removal });
+        self.updates.push_back(Update::Rearm { ulids });
+        self.events.push_back(Event::Removed { context: id, ulids, removal });
     }
 
     pub(crate) fn refresh_candidates(&mut self, id: ContextId, now: Instant) {
@@ -203,10 +206,10 @@ impl Contexts {
         let first = self.shim6.by_key(shim6::Key::of(key.ulids));
         let first = first.filter(|first| first.id != entry.id).and_then(|first| self.entry(first));
         if let Some(first) = &first {
-            self.push_update(Update::Remove { context: first.id });
+            self.updates.push_back(Update::Remove { context: first.id });
         }
         for entry in [Some(entry), first].into_iter().flatten() {
-            self.push_update(Update::Upsert(entry));
+            self.updates.push_back(Update::Upsert(entry));
         }
     }
 
@@ -323,7 +326,7 @@ impl Contexts {
                 return self.on_standby_checked(context, pair, (at, rtt), now);
             }
         };
-        self.push_event(told);
+        self.events.push_back(told);
     }
 }
 

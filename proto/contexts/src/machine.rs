@@ -1,4 +1,4 @@
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::sync::Arc;
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -13,10 +13,9 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip::SipHasher13;
 
-use crate::asked::Asked;
+use crate::active::Notes;
 use crate::config::Config;
 use crate::congestion::Congestion;
-use crate::contest::Contests;
 use crate::event::{Event, Removal, TimerKind, Transmit};
 use crate::pacer::{Learned, Pacer};
 use crate::question::Questions;
@@ -37,6 +36,7 @@ pub struct Contexts {
     pub(crate) rng: ChaCha20Rng,
     pub(crate) shim6: shim6::Machine,
     pub(crate) active: Slots,
+    pub(crate) notes: BTreeMap<ContextId, Notes>,
     /// Keyed, for [`Active::told`].
     pub(crate) digest: SipHasher13,
     pub(crate) usable: Vec<Locator>,
@@ -55,8 +55,6 @@ pub struct Contexts {
     pub(crate) questions: Questions,
     pub(crate) steering: Steering,
     pub(crate) congestion: Congestion,
-    pub(crate) contests: Contests,
-    pub(crate) asked: Asked,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) updates: VecDeque<Update>,
     pub(crate) events: VecDeque<Event>,
@@ -94,6 +92,7 @@ impl Contexts {
             config,
             rng,
             active: Slots::default(),
+            notes: BTreeMap::new(),
             digest,
             usable: Vec::new(),
             gone: VecDeque::new(),
@@ -106,8 +105,6 @@ impl Contexts {
             questions: Questions::default(),
             steering: Steering::default(),
             congestion: Congestion::default(),
-            contests: Contests::default(),
-            asked: Asked::default(),
             transmits: VecDeque::new(),
             updates: VecDeque::new(),
             events: VecDeque::new(),
@@ -159,11 +156,9 @@ impl Contexts {
     pub fn handle_router_lost(&mut self, local: &[Locator], now: Instant) {
         let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
-            if let Some(active) = self.active.get_mut(&id)
-                && local.contains(&active.reap.current_pair().local)
-            {
-                active.reap.handle_local_failure(now);
-                self.drain_reap(id, now);
+            let current = self.active.get(&id).map(|active| active.reap.current_pair());
+            if current.is_some_and(|current| local.contains(&current.local)) {
+                self.change(id, now, |reap| reap.handle_local_failure(now));
             }
         }
     }
@@ -207,10 +202,7 @@ impl Contexts {
         self.shim6.handle_timeout(now);
         self.drain_shim6(now);
         while let Some(id) = self.deadlines.pop(now).map(ContextId) {
-            if let Some(active) = self.active.get_mut(&id) {
-                active.reap.handle_timeout(now);
-                self.drain_reap(id, now);
-            }
+            self.change(id, now, |reap| reap.handle_timeout(now));
         }
         self.send_waiting(now);
         self.ask_again(now);
@@ -297,10 +289,20 @@ impl Contexts {
     pub(crate) fn for_all(&mut self, now: Instant, change: impl Fn(&mut reap::Machine)) {
         let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
-            if let Some(active) = self.active.get_mut(&id) {
-                change(&mut active.reap);
-                self.drain_reap(id, now);
-            }
+            self.change(id, now, &change);
+        }
+    }
+
+    /// Has the REAP machine of a context, if there is one, take something in.
+    pub(crate) fn change(
+        &mut self,
+        id: ContextId,
+        now: Instant,
+        change: impl FnOnce(&mut reap::Machine),
+    ) {
+        if let Some(active) = self.active.get_mut(&id) {
+            change(&mut active.reap);
+            self.drain_reap(id, now);
         }
     }
 
@@ -317,18 +319,6 @@ impl Contexts {
         if let Err(reason) = outcome {
             self.drops.count(reason);
         }
-    }
-
-    pub(crate) fn push_transmit(&mut self, transmit: Transmit) {
-        self.transmits.push_back(transmit);
-    }
-
-    pub(crate) fn push_update(&mut self, update: Update) {
-        self.updates.push_back(update);
-    }
-
-    pub(crate) fn push_event(&mut self, event: Event) {
-        self.events.push_back(event);
     }
 }
 

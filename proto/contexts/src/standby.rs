@@ -134,10 +134,7 @@ impl Contexts {
     }
 
     pub(crate) fn on_confirmed(&mut self, id: ContextId, now: Instant) {
-        if let Some(active) = self.active.get_mut(&id) {
-            active.reap.handle_confirmed(now);
-            self.drain_reap(id, now);
-        }
+        self.change(id, now, |reap| reap.handle_confirmed(now));
     }
 
     /// A context has left a pair because this host has found that the pair fails. An ISP of either end may have failed with it: what other
@@ -162,10 +159,7 @@ impl Contexts {
             let standby = self.active.get(&id).and_then(|active| active.reap.standby());
             let is_beside = standby.is_some_and(|standby| shares_end(standby, pair));
             if is_beside && self.peer_locators(id).is_some_and(|of_other| of_other == peer) {
-                if let Some(active) = self.active.get_mut(&id) {
-                    active.reap.handle_standby_suspected(now);
-                }
-                self.drain_reap(id, now);
+                self.change(id, now, |reap| _ = reap.handle_standby_suspected(now));
             }
         }
     }

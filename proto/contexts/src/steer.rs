@@ -1,6 +1,6 @@
 //! What people, rules and policies of this host want of its contexts' paths.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -107,40 +107,16 @@ pub enum Refusal {
 pub(crate) struct Steering {
     /// The most specific first.
     rules: Vec<PathRule>,
-    /// Contexts that stay where they are while that works.
-    pins: BTreeMap<ContextId, LocatorPair>,
-    /// Where contexts were switched to, to be gone back to after a failure.
-    homes: BTreeMap<ContextId, LocatorPair>,
-    /// Where rules would have contexts go, and when that was tried last.
-    tried: BTreeMap<ContextId, (LocatorPair, Instant)>,
-    /// Contexts whose payload takes several pairs at once.
-    spread: BTreeSet<ContextId>,
-    /// Whether new ones are among them.
+    /// Whether the payload of new contexts takes several pairs at once.
     pub(crate) spreads_new: bool,
-    /// Orders from outside.
-    rankings: BTreeMap<ContextId, Vec<LocatorPair>>,
     /// Of each pair the last answer.
     answered: BTreeMap<LocatorPair, (Instant, Duration)>,
 }
 
 impl Steering {
-    pub(crate) fn forget(&mut self, id: ContextId) {
-        self.pins.remove(&id);
-        self.homes.remove(&id);
-        self.spread.remove(&id);
-        self.rankings.remove(&id);
-        self.tried.remove(&id);
-    }
-
     /// What is for a context alone that is there no more: its number may be the next one's.
     pub(crate) fn forget_rules(&mut self, id: ContextId) {
         self.rules.retain(|rule| rule.scope != Scope::Context(id));
-    }
-
-    pub(crate) fn note_new(&mut self, id: ContextId) {
-        if self.spreads_new {
-            self.spread.insert(id);
-        }
     }
 
     pub(crate) fn note_answer(&mut self, pair: LocatorPair, after: Duration, now: Instant) {
@@ -190,15 +166,17 @@ impl Contexts {
     pub fn pin(&mut self, id: ContextId, now: Instant) -> Result<LocatorPair, Refusal> {
         let active = self.active.get(&id).ok_or(Refusal::NoContext(id))?;
         let pair = active.reap.pending_switch().unwrap_or(active.reap.current_pair());
-        self.steering.pins.insert(id, pair);
+        self.notes.entry(id).or_default().pin = Some(pair);
         self.go_home(id, now);
         Ok(pair)
     }
 
     /// Takes [`pin`](Self::pin) and [`switch`](Self::switch) back. False if there was neither.
     pub fn unpin(&mut self, id: ContextId, now: Instant) -> bool {
-        let was_switch = self.steering.homes.remove(&id).is_some();
-        let was_pinned = self.steering.pins.remove(&id).is_some() || was_switch;
+        let was_pinned = self.wanted_home(id).is_some();
+        if let Some(notes) = self.notes.get_mut(&id) {
+            (notes.pin, notes.home) = (None, None);
+        }
         self.go_home(id, now);
         self.consider(id, now);
         self.drain_reap(id, now);
@@ -208,7 +186,13 @@ impl Contexts {
     /// The pair that a context is pinned to.
     #[must_use]
     pub fn pinned(&self, id: ContextId) -> Option<LocatorPair> {
-        self.steering.pins.get(&id).copied()
+        self.notes.get(&id)?.pin
+    }
+
+    /// The pair that a context is pinned to or was switched to.
+    fn wanted_home(&self, id: ContextId) -> Option<LocatorPair> {
+        let notes = self.notes.get(&id)?;
+        notes.pin.or(notes.home)
     }
 
     /// Rules in place of those before. Contexts that a rule would have elsewhere go there once the
@@ -219,7 +203,7 @@ impl Contexts {
             return;
         }
         self.steering.rules = rules;
-        self.steering.tried.clear();
+        self.notes.values_mut().for_each(|notes| notes.tried = None);
         let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
             self.refresh_candidates(id, now);
@@ -284,7 +268,7 @@ impl Contexts {
     ) {
         self.refresh_paths(id, now);
         if matches!(cause, Cause::Switch | Cause::Congested) {
-            self.steering.homes.insert(id, to);
+            self.notes.entry(id).or_default().home = Some(to);
             self.go_home(id, now);
         }
     }
@@ -303,11 +287,7 @@ impl Contexts {
         if self.active.get(&id).is_none() {
             return Err(Refusal::NoContext(id));
         }
-        if spreads {
-            self.steering.spread.insert(id);
-        } else {
-            self.steering.spread.remove(&id);
-        }
+        self.notes.entry(id).or_default().is_spread = spreads;
         self.refresh_paths(id, now);
         self.drain_reap(id, now);
         Ok(())
@@ -321,14 +301,17 @@ impl Contexts {
     /// The pairs that a context takes besides the current one; the packet mark counts them from 1.
     #[must_use]
     pub fn spread(&self, id: ContextId) -> Option<Vec<LocatorPair>> {
-        let active = self.active.get(&id).filter(|_| self.steering.spread.contains(&id))?;
+        let active = self.active.get(&id).filter(|_| self.is_spread(id))?;
         Some(active.reap.paths())
+    }
+
+    fn is_spread(&self, id: ContextId) -> bool {
+        self.notes.get(&id).is_some_and(|notes| notes.is_spread)
     }
 
     /// Which pairs are to be taken besides the current one.
     pub(crate) fn refresh_paths(&mut self, id: ContextId, now: Instant) {
-        let is_spread = self.steering.spread.contains(&id);
-        let views = if is_spread { self.paths(id) } else { Vec::new() };
+        let views = if self.is_spread(id) { self.paths(id) } else { Vec::new() };
         let Some(active) = self.active.get_mut(&id) else { return };
         let current = active.reap.current_pair();
         let others = views.iter().filter(|view| {
@@ -353,14 +336,14 @@ impl Contexts {
                 order.push(*pair);
             }
         }
-        self.steering.rankings.insert(id, order);
+        self.notes.entry(id).or_default().ranking = order;
         self.refresh_order(id);
         self.drain_reap(id, now);
     }
 
     /// Tells REAP in which order pairs are tried.
     fn refresh_order(&mut self, id: ContextId) {
-        let ranked = self.steering.rankings.get(&id).cloned().unwrap_or_default();
+        let ranked = self.notes.get(&id).map(|notes| notes.ranking.clone()).unwrap_or_default();
         let (mut order, mut avoided) = (Vec::new(), Vec::new());
         if self.steering.has_rules() {
             let place = |pair: &LocatorPair| ranked.iter().position(|one| one == pair);
@@ -383,8 +366,8 @@ impl Contexts {
 
     /// Tells REAP which pair to go back to, if any.
     pub(crate) fn go_home(&mut self, id: ContextId, now: Instant) {
-        let wanted = self.steering.pins.get(&id).or_else(|| self.steering.homes.get(&id)).copied();
-        let home = wanted.or_else(|| self.best(id)).or_else(|| self.first_home(id));
+        let home = self.wanted_home(id);
+        let home = home.or_else(|| self.best(id)).or_else(|| self.first_home(id));
         if let Some(active) = self.active.get_mut(&id) {
             active.reap.handle_preferred(home, now);
         }
@@ -407,21 +390,20 @@ impl Contexts {
         }
         self.refresh_order(id);
         self.refresh_paths(id, now);
-        if self.steering.pins.contains_key(&id) || self.steering.homes.contains_key(&id) {
+        if self.wanted_home(id).is_some() {
             return;
         }
         let Some(better) = self.better(id) else { return };
         let Some(active) = self.active.get_mut(&id) else { return };
-        let tried = self.steering.tried.get(&id);
-        let is_recent =
-            |&(pair, at): &(LocatorPair, Instant)| pair == better && now.since(at) < TRY_AGAIN;
+        let tried = self.notes.get(&id).and_then(|notes| notes.tried);
+        let is_recent = |(pair, at)| pair == better && now.since(at) < TRY_AGAIN;
         if active.reap.state() != moorline_reap::State::Operational
             || active.reap.pending_switch().is_some()
             || tried.is_some_and(is_recent)
         {
             return;
         }
-        self.steering.tried.insert(id, (better, now));
+        self.notes.entry(id).or_default().tried = Some((better, now));
         // It is a candidate.
         let _ = active.reap.handle_switch(better, Cause::Preferred, now);
     }

@@ -144,12 +144,6 @@ impl Host {
         self.following.stage = Stage::Rules;
     }
 
-    pub(crate) fn handle_following_timeout(&mut self, now: Instant) {
-        if self.following.poll_timeout().is_some_and(|at| at <= now) {
-            self.begin_following();
-        }
-    }
-
     /// Plans the effects of the next stage. False: all of it is done.
     pub(crate) fn follow_on(&mut self, now: Instant) -> bool {
         let (effects, next) = match self.following.stage {
@@ -231,7 +225,7 @@ impl Host {
     fn ask_for_proof(&self) -> Vec<Effect> {
         let Some(addressing) = &self.following.addressing else { return Vec::new() };
         let carried = self.routing.view.only_on(&self.following.attached.shim6);
-        let announced = addressing.planner().announced(&carried);
+        let announced = addressing.planner.announced(&carried);
         let is_new = announced != *self.following.proof.addresses();
         is_new.then_some(Effect::Sign(announced)).into_iter().collect()
     }
@@ -286,7 +280,7 @@ impl Host {
         } else if let (Effect::ChangeAddress(action), Some(addressing)) =
             (effect, &mut following.addressing)
         {
-            addressing.handle_done(action, now);
+            addressing.planner.on_done(action, now);
         }
     }
 

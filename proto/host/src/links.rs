@@ -122,23 +122,23 @@ impl Host {
             Effect::Route(_) | Effect::AskRoutes => self.routing.routes.handle_failed(now),
             Effect::KeepUlid(ulid) => {
                 self.routing.kept.remove(ulid);
-                self.retry_soon(now);
+                self.retry.handle_failed(now);
             }
             Effect::ReleaseUlid(ulid) => {
                 self.routing.kept.insert(*ulid);
-                self.retry_soon(now);
+                self.retry.handle_failed(now);
             }
             Effect::AddSessionAddress(address) => {
                 self.routing.session_addresses.on_not_added(*address);
-                self.retry_soon(now);
+                self.retry.handle_failed(now);
             }
             Effect::RemoveSessionAddress(address) => {
                 self.routing.session_addresses.on_not_removed(*address);
-                self.retry_soon(now);
+                self.retry.handle_failed(now);
             }
             Effect::SetNode(_) => {
                 self.routing.is_node_refused = true;
-                self.retry_soon(now);
+                self.retry.handle_failed(now);
             }
             Effect::FollowRules
             | Effect::SaveAddresses
@@ -171,10 +171,6 @@ impl Host {
     /// An address that sessions need is there, and somebody else has set it.
     pub fn handle_address_of_others(&mut self, address: SessionAddress) {
         self.routing.session_addresses.on_of_others(address);
-    }
-
-    fn retry_soon(&mut self, now: Instant) {
-        self.retry.handle_failed(now);
     }
 
     /// Tells the sessions where this node is now. Addresses that sessions need are on the uplinks before anything is
@@ -261,7 +257,7 @@ impl Host {
     /// All contexts and sessions are there, and these ULIDs are kept: what else a run before has left goes.
     pub fn handle_restored(&mut self, kept: BTreeSet<Ulid>, now: Instant) {
         if let Some(addressing) = &mut self.following.addressing {
-            addressing.handle_restored();
+            addressing.planner.on_restored();
         }
         self.plan_effects(now);
         let step = self.routing.routes.remove_left();
@@ -384,7 +380,9 @@ impl Host {
         if is_due(self.refused.retry.at()) {
             self.retry_refused();
         }
-        self.handle_following_timeout(now);
+        if is_due(self.following.poll_timeout()) {
+            self.begin_following();
+        }
         if is_due(self.retry.at()) {
             self.retry.begin();
             self.follow_node(now);

@@ -1,7 +1,7 @@
 use core::net::Ipv6Addr;
 
 use moorline_types::{DropReason, Ilv, Instant, SessionId};
-use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, LOCATOR_UPDATE};
+use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use moorline_wire::ilnp::{
     Admission, Control, ERROR_HEADER_LEN, NONCE_AT, NONCE_OPTION, PARAMETER_PROBLEM,
     UNRECOGNIZED_OPTION,
@@ -10,7 +10,7 @@ use moorline_wire::ilnp::{
 use crate::event::{Cause, Classic};
 use crate::machine::Machine;
 use crate::session::Opening;
-use moorline_wire::ip6::IP6_LEN;
+use moorline_wire::ip6::{DESTINATION_OPTIONS, IP6_LEN};
 
 impl Machine {
     //= rfc6743#5-1

@@ -17,7 +17,8 @@ use moorline_index::Class;
 use moorline_wire::ilnp::Control;
 
 impl Machine {
-    pub(crate) fn on_local(&mut self, state: &LocalState, now: Instant) {
+    /// The identifiers and locators of this node, as they are now. Correspondents are told of a change.
+    pub fn handle_local(&mut self, state: &LocalState, now: Instant) {
         self.nids = state.nids.iter().copied().filter(|nid| !nid.is_group()).collect();
         let mut locators: Vec<LocalLocator> = Vec::new();
         for locator in state.locators.iter().filter(|locator| locator.l64.is_global_unicast()) {
@@ -87,7 +88,7 @@ impl Machine {
         session.wire.0 = local;
         session.nonce_until = Some(nonce_until);
         let wire = session.wire_pair(pair);
-        self.emit(Event::Moved { session: id, wire });
+        self.events.push_back(Event::Moved { session: id, wire });
     }
 
     /// After the handshake, if there is more to say than it has said.
@@ -173,7 +174,7 @@ impl Machine {
         if advertisement.retry.is_over(UPDATE_LIFETIME, now) {
             session.advertisement = None;
             session.rtt = Rtt::default();
-            self.emit(Event::UpdateUnanswered { session: id });
+            self.events.push_back(Event::UpdateUnanswered { session: id });
             self.tell(id, now);
             return;
         }
@@ -250,7 +251,7 @@ impl Machine {
         let nonce = (session.send_nonce, control.sequence);
         session.last_used = session.last_used.max(now);
         if is_moved {
-            self.emit(Event::Moved { session: id, wire });
+            self.events.push_back(Event::Moved { session: id, wire });
         }
         // A locator that is no longer ours, or never was, is no source.
         let local = if is_here { came_to } else { wire.local };
@@ -298,7 +299,7 @@ impl Machine {
         }
         session.last_used = session.last_used.max(now);
         self.ilcc.promote(id, Class::Unproven);
-        self.emit(Event::UpdateAcknowledged { session: id });
+        self.events.push_back(Event::UpdateAcknowledged { session: id });
         self.settle_on_best(id, now + round_trips);
         self.on_shown(id, now);
         self.tell(id, now);

@@ -3,12 +3,11 @@ use alloc::vec::Vec;
 
 use moorline_index::Deadlines;
 use moorline_types::{DropCounters, DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
-use moorline_wire::ilnp::consts::{DESTINATION_OPTIONS, ICMPV6};
 use moorline_wire::ilnp::{NonceHeader, Refusal};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
-use crate::config::{Config, LocalLocator, LocalState, NonceLen, NonceMode};
+use crate::config::{Config, LocalLocator, NonceLen, NonceMode};
 use crate::consts::{NEGATIVE_LIFETIME, NONCE_AFTER_AGREEMENT, VALIDATOR_MIN_LIFETIME};
 use crate::event::{Cause, Classic, Event, Transmit};
 use crate::negative::{Answers, Hints, Negatives};
@@ -20,7 +19,7 @@ use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{Report, Update};
 use moorline_index::{Class, Ilcc, Removed, Secrets, Validators};
 use moorline_wire::ilnp::Control;
-use moorline_wire::ip6;
+use moorline_wire::ip6::{self, DESTINATION_OPTIONS, ICMPV6};
 
 /// All ILNP sessions of a host.
 ///
@@ -48,7 +47,7 @@ pub struct Machine {
     pub(crate) proposal_timers: BTreeSet<(Instant, IlvPair)>,
     updates: VecDeque<Update>,
     transmits: VecDeque<Transmit>,
-    events: VecDeque<Event>,
+    pub(crate) events: VecDeque<Event>,
     drops: DropCounters,
     refused: BTreeMap<Refusal, u64>,
     classic: BTreeMap<Classic, u64>,
@@ -97,11 +96,6 @@ impl Machine {
             refused: BTreeMap::new(),
             classic: BTreeMap::new(),
         }
-    }
-
-    /// The identifiers and locators of this node, as they are now. Correspondents are told of a change.
-    pub fn handle_local(&mut self, state: &LocalState, now: Instant) {
-        self.on_local(state, now);
     }
 
     /// Somebody says that a node speaks ILNP, and that this is good until then: the DNS (RFC 6742 s2.1).
@@ -272,10 +266,6 @@ impl Machine {
         *self.refused.entry(reason).or_default() += 1;
     }
 
-    pub(crate) fn emit(&mut self, event: Event) {
-        self.events.push_back(event);
-    }
-
     /// Sends an ICMPv6 message between these addresses, with a nonce if it is of a session. A node that has lost the locator sends
     /// nothing from it.
     pub(crate) fn send(
@@ -386,7 +376,7 @@ impl Machine {
         self.session_timers.set(removed.id.0, None);
         self.questions.forget_session(removed.id);
         self.updates.push_back(Update::Remove { session: removed.id });
-        self.emit(Event::Forgotten { session: removed.id, pair: removed.pair, cause });
+        self.events.push_back(Event::Forgotten { session: removed.id, pair: removed.pair, cause });
     }
 
     /// Tells the data plane what the session is now.
@@ -420,13 +410,13 @@ impl Machine {
         let is_silence = matches!(cause, Classic::Silent | Classic::Unread);
         if is_silence && !self.has_locator(pair.local.l64) {
             // Where we were, no answer can come.
-            self.emit(Event::GivenUp { pair });
+            self.events.push_back(Event::GivenUp { pair });
             return;
         }
         let is_hinted = self.hints.has(pair.remote.nid, now);
         self.negatives.remember(pair.remote, cause, is_hinted, now);
         *self.classic.entry(cause).or_default() += 1;
-        self.emit(Event::Classic { pair, cause });
+        self.events.push_back(Event::Classic { pair, cause });
     }
 
     /// The correspondent has just shown that it speaks ILNP: should it be silent next, that may be the time it takes to be
@@ -463,7 +453,7 @@ impl Machine {
         if proves {
             self.ilcc.promote(id, Class::Unproven);
         }
-        self.emit(Event::Established { session: id, pair, why });
+        self.events.push_back(Event::Established { session: id, pair, why });
         self.advertise_if_of_use(id, now);
         self.tell(id, now);
         self.schedule(id);

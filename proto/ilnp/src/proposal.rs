@@ -455,7 +455,7 @@ impl Machine {
         session.accepted_at = accept.number;
         session.agree(accept.flow.flags, accept.flags, accept.flow.flags);
         let id = self.admit(pair, Some(*initiator_nonce), class, session, now);
-        self.emit(crate::Event::Established { session: id, pair, why });
+        self.events.push_back(crate::Event::Established { session: id, pair, why });
         self.advertise(id, now);
         Ok(())
     }

@@ -307,14 +307,6 @@ impl Flight {
         push(&mut self.events, event);
     }
 
-    pub(crate) fn queue_check(&mut self, transmit: Transmit) {
-        push(&mut self.transmits, transmit);
-    }
-
-    pub(crate) fn queue_answer(&mut self, transmit: Transmit) {
-        push(&mut self.answers, transmit);
-    }
-
     fn is_over(&self) -> bool {
         self.checks.is_empty()
             && self.trial.is_none()

@@ -25,7 +25,7 @@ impl Machine {
         let confused: Vec<_> = confused.map(|other| other.id).collect();
         for id in confused {
             if let Some(context) = self.table.remove(id) {
-                self.push_event(Event::Confused { context: id, ulids: context.key.ulids });
+                self.events.push_back(Event::Confused { context: id, ulids: context.key.ulids });
             }
         }
     }

@@ -22,7 +22,7 @@ impl Machine {
         let asked = Handshake::new(self.first_pair(key.ulids), now);
         let stand = Stand::Handshake(Box::new(asked.clone()));
         let id = self.table.insert(key, ways, stand)?;
-        self.push_event(Event::Initiated { context: id, ulids: key.ulids });
+        self.events.push_back(Event::Initiated { context: id, ulids: key.ulids });
         self.send_i1(id, asked, now);
         Ok(id)
     }
@@ -76,7 +76,7 @@ impl Machine {
         let established = Established { is_confirmed, ..Established::with(tag, told, peer, role) };
         self.table.establish(id, established);
         self.negatives.remove(key.ulids);
-        self.push_event(if former_role.is_some() {
+        self.events.push_back(if former_role.is_some() {
             Event::Renewed { context: id }
         } else {
             Event::Established { context: id, role, locators }
@@ -131,7 +131,7 @@ impl Machine {
     pub(crate) fn fail(&mut self, id: ContextId, failure: Failure, now: Instant) {
         if let Some(context) = self.give_up(id, failure, now) {
             let ulids = context.key.ulids;
-            self.push_event(Event::Failed { context: id, ulids, failure });
+            self.events.push_back(Event::Failed { context: id, ulids, failure });
         }
     }
 
@@ -169,7 +169,7 @@ impl Machine {
 
     /// Back to I1-SENT, where there is no CT(peer) and payload goes untouched.
     pub(crate) fn start_anew(&mut self, id: ContextId, asked: &Handshake, now: Instant) {
-        self.push_event(Event::Lapsed { context: id });
+        self.events.push_back(Event::Lapsed { context: id });
         let anew = Handshake { is_retold: asked.is_retold, ..Handshake::new(asked.via, now) };
         self.send_i1(id, anew, now);
     }

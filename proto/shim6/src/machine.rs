@@ -54,7 +54,7 @@ pub struct Machine {
     /// R1.
     pub(crate) welcomes: FloodLimit,
     transmits: VecDeque<Transmit>,
-    events: VecDeque<Event>,
+    pub(crate) events: VecDeque<Event>,
 }
 
 impl Machine {
@@ -163,7 +163,7 @@ impl Machine {
             }
         }
         while let Some(ulids) = self.negatives.pop_over(now) {
-            self.push_event(Event::HolddownOver { ulids });
+            self.events.push_back(Event::HolddownOver { ulids });
         }
     }
 
@@ -240,10 +240,6 @@ impl Machine {
         if self.transmits.len() < MAX_QUEUED {
             self.transmits.push_back(Transmit { via, message });
         }
-    }
-
-    pub(crate) fn push_event(&mut self, event: Event) {
-        self.events.push_back(event);
     }
 }
 

@@ -227,7 +227,7 @@ impl Machine {
         let tag = (offer.initiator_tag, offer.responder_nonce);
         let established = Established::with(tag, told, peer, Role::Responder);
         let context = self.table.insert(offer.key, ways, Stand::Established(established))?;
-        self.push_event(Event::Established { context, role: Role::Responder, locators });
+        self.events.push_back(Event::Established { context, role: Role::Responder, locators });
         Ok(context)
     }
 
@@ -261,7 +261,7 @@ impl Machine {
             new.is_confirmed = old.is_confirmed && old.peer_tag == new.peer_tag;
         }
         self.table.establish(id, new);
-        self.push_event(if old.is_some() {
+        self.events.push_back(if old.is_some() {
             Event::Renewed { context: id }
         } else {
             Event::Established { context: id, role, locators }

@@ -180,7 +180,7 @@ impl Machine {
         if peer != known {
             self.table.change_established(id, |established| established.peer = peer);
             self.renonce_i2bis(id, now);
-            self.push_event(Event::Renewed { context: id });
+            self.events.push_back(Event::Renewed { context: id });
         }
         self.confirm(id);
         let (request_nonce, options) = (request.request_nonce, Options::default());
@@ -266,7 +266,7 @@ impl Machine {
             established.update = None;
         });
         self.confirm(id);
-        self.push_event(Event::Announced { context: id });
+        self.events.push_back(Event::Announced { context: id });
         Ok(())
     }
 
@@ -292,7 +292,7 @@ impl Machine {
         if !established.local_locators.contains(&local) {
             let locators = established.local_locators.iter().copied().chain([local]).collect();
             self.table.change_established(id, |known| known.local_locators = locators);
-            self.push_event(Event::Announced { context: id });
+            self.events.push_back(Event::Announced { context: id });
         }
     }
 
@@ -301,7 +301,7 @@ impl Machine {
             && !established.is_confirmed
         {
             self.table.change_established(id, |established| established.is_confirmed = true);
-            self.push_event(Event::Confirmed { context: id });
+            self.events.push_back(Event::Confirmed { context: id });
         }
     }
 

@@ -43,7 +43,7 @@ impl World {
         let known = self.known();
         self.ends.extend(&known);
         let Some(host) = &self.daemon else { return };
-        let Some(planner) = host.addressing().map(Addressing::planner) else { return };
+        let Some(planner) = host.addressing().map(|addressing| &addressing.planner) else { return };
         let wrong =
             self.out_of_step(planner, &known).or_else(|| self.lacking(host, planner, &known));
         if let Some(detail) = wrong {

@@ -473,7 +473,7 @@ impl World {
         if let Effect::ChangeAddress(action) = effect {
             return self.change_address(*action);
         } else if *effect == Effect::SaveAddresses {
-            let groups = host.addressing().map(|one| one.planner().groups());
+            let groups = host.addressing().map(|one| one.planner.groups());
             self.saved = groups.unwrap_or_default().to_vec();
         } else if let Effect::Sign(addresses) = effect {
             let generation = host.proof().generation() + 1;

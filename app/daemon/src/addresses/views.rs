@@ -22,7 +22,7 @@ pub(crate) struct AddressViews<'a> {
 
 impl AddressViews<'_> {
     fn planner(&self) -> Option<&Planner> {
-        self.host.addressing().map(Addressing::planner)
+        self.host.addressing().map(|addressing| &addressing.planner)
     }
 
     fn member(&self, address: Ipv6Addr) -> Option<Member<'_>> {
@@ -224,7 +224,7 @@ impl Addresses {
 
 /// Whether a router has been heard on a link that is no uplink.
 pub(crate) fn has_router(host: &Host, link: &BareLink) -> bool {
-    host.addressing().is_some_and(|addressing| addressing.advertised().has_router(link))
+    host.addressing().is_some_and(|addressing| addressing.advertised.has_router(link))
 }
 
 fn contexts_use(count: usize) -> String {

@@ -6,6 +6,7 @@ use libbpf_rs::{MapHandle, Object, ProgramInput};
 use moorline_datapath::Plane;
 use moorline_datapath::ilnp::{Report, Socket, Update};
 use moorline_types::{DropReason, IlvPair, Instant, L64, Nid};
+use moorline_wire::ip6::packet;
 
 use crate::attach::{self, Attachments, Hook, Place};
 use crate::bound::Bound;
@@ -212,8 +213,8 @@ impl IlnpDatapath {
 
     /// As the programs have it: `enum ilnp_socket`.
     pub(crate) fn socket_of(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Result<u32> {
-        let packet = arriving(pair, protocol, ports);
-        let input = ProgramInput { data_in: Some(&packet), ..ProgramInput::default() };
+        let frame = arriving(pair, protocol, ports);
+        let input = ProgramInput { data_in: Some(&frame), ..ProgramInput::default() };
         let output = load::run(&self.object, "ilnp_socket", input)?;
         Ok(output.return_value)
     }
@@ -252,15 +253,10 @@ impl Plane for IlnpDatapath {
 
 /// An Ethernet frame that comes in, as far as a look for its socket reads it.
 fn arriving(pair: IlvPair, protocol: u8, (local, remote): (u16, u16)) -> Vec<u8> {
-    let mut frame = vec![0; ETHERNET_LEN];
-    frame[12..].copy_from_slice(&0x86dd_u16.to_be_bytes());
-    frame.extend([0x60, 0, 0, 0, 0, UPPER_LEN, protocol, 64]);
-    frame.extend(pair.remote.address().octets());
-    frame.extend(pair.local.address().octets());
-    frame.extend(remote.to_be_bytes());
-    frame.extend(local.to_be_bytes());
-    frame.resize(ETHERNET_LEN + 40 + usize::from(UPPER_LEN), 0);
-    frame
+    let ports = u32::from(remote) << 16 | u32::from(local);
+    let upper = [&ports.to_be_bytes()[..], &[0; 16]].concat();
+    let packet = packet(protocol, pair.remote.address(), pair.local.address(), &upper);
+    [&[0; 12], &0x86dd_u16.to_be_bytes()[..], &packet].concat()
 }
 
 /// Rings, in the order in which they are opened.
@@ -268,5 +264,3 @@ const REPORTS: u32 = 0;
 const CONTROLS: u32 = 1;
 /// Packets that are handed over at once: each may take a look for a socket and a packet to send.
 pub(super) const CONTROLS_AT_ONCE: u32 = 64;
-const ETHERNET_LEN: usize = 14;
-const UPPER_LEN: u8 = 20;

@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::Machine;
+use crate::bounded::push;
 use crate::event::Event;
 use crate::message::{Message, Probe, Report, Transmit};
 use crate::monitor::{Check, Flight, PathMonitor, Round};
@@ -55,7 +56,8 @@ impl Machine {
         let nonce = flight.random.nonce();
         let own = Report { src: via.local, dst: via.peer, nonce, data };
         let probe = Probe { state: State::Operational, sent: vec![own], received: vec![check] };
-        flight.queue_answer(Transmit { pair: via, message: Message::Probe(probe) });
+        let transmit = Transmit { pair: via, message: Message::Probe(probe) };
+        push(&mut flight.answers, transmit);
     }
 
     /// Whether this probe asks for an answer to a check.
@@ -142,7 +144,7 @@ impl Machine {
         let nonce = flight.note_check(pair, data, now);
         let own = Report { src: pair.local, dst: pair.peer, nonce, data };
         let probe = Probe { state: State::Operational, sent: vec![own], received: Vec::new() };
-        flight.queue_check(Transmit { pair, message: Message::Probe(probe) });
+        push(&mut flight.transmits, Transmit { pair, message: Message::Probe(probe) });
     }
 
     /// The next answer to a check of the peer's.

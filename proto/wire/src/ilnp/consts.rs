@@ -1,9 +1,5 @@
 //! Numbers of the ILNP RFCs and of the admission handshake.
 
-/// Next Header value of a Destination Options header (RFC 8200 s4.6).
-pub const DESTINATION_OPTIONS: u8 = 60;
-/// Next Header value of ICMPv6 (RFC 4443 s1).
-pub const ICMPV6: u8 = 58;
 /// ICMPv6 type of a Locator Update (RFC 6743 s2).
 pub const LOCATOR_UPDATE: u8 = 156;
 /// ICMPv6 type of Propose and Confirm: private experimentation (RFC 4443 s2.1). Configurable.

@@ -1,8 +1,8 @@
 use moorline_types::{DropReason, Ilv, IlvPair, Nonce};
 
-use crate::ip6::{IP6_LEN, Ip6};
+use crate::ip6::{DESTINATION_OPTIONS, ICMPV6, IP6_LEN, Ip6};
 
-use super::consts::{DESTINATION_OPTIONS, ICMPV6, LOCATOR_UPDATE};
+use super::consts::LOCATOR_UPDATE;
 use super::{AdmissionTypes, OptionsHeader};
 
 /// An ICMPv6 packet from the network, taken apart.
