@@ -237,9 +237,9 @@ impl World {
         }
         for mut changed in contexts.iter().cloned() {
             match input.octet() % 5 {
-                0 => changed.ulids = ulids,
+                0 => changed.key.ulids = ulids,
                 1 => changed.locators = turned(changed.locators),
-                2 => changed.peer_locators = vec![changed.locators.local; 40],
+                2 => changed.peer.locators = (&[changed.locators.local; 40]).into(),
                 3 => changed.local_tag = changed.peer_tag,
                 _ => changed.id = ContextId(u32::from(input.octet())),
             }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_contexts::{ContextSnapshot, Role};
+use moorline_contexts::{ContextSnapshot, Key, PeerSet, Preferences, Role};
 use moorline_ilnp::SessionSnapshot;
 use moorline_types::{ContextId, ContextTag, LocatorPair, Ulid, UlidPair};
 use moorline_wire::LocatorPreference;
@@ -275,43 +275,47 @@ impl SavedContext {
     fn from_snapshot(context: ContextSnapshot) -> Self {
         Self {
             id: context.id.0,
-            ulids: (context.ulids.local.0, context.ulids.peer.0),
+            ulids: (context.key.ulids.local.0, context.key.ulids.peer.0),
             tags: (context.local_tag.bits(), context.peer_tag.bits()),
             locators: (context.locators.local.0, context.locators.peer.0),
             local_locators: context.local_locators.iter().map(|locator| locator.0).collect(),
-            peer_locators: context.peer_locators.iter().map(|locator| locator.0).collect(),
-            peer_generation: context.peer_generation,
-            peer_listed: context.peer_listed,
+            peer_locators: context.peer.locators.iter().map(|locator| locator.0).collect(),
+            peer_generation: context.peer.generation,
+            peer_listed: context.peer.listed,
             peer_preferences: context
-                .peer_preferences
+                .peer
+                .preferences
                 .iter()
                 .map(|told| (told.flags, told.priority, told.weight))
                 .collect(),
-            peer_send_timeout_ms: crate::clock::millis(context.peer_send_timeout),
+            peer_send_timeout_ms: crate::clock::millis(context.peer.send_timeout.into()),
             told_preferences: context.told_preferences,
             initiator: context.role == Role::Initiator,
-            forked_instance: context.forked_instance,
+            forked_instance: context.key.forked_instance,
         }
     }
 
     fn into_snapshot(self) -> ContextSnapshot {
+        let preferences = self.peer_preferences.into_iter();
+        let preferences: Vec<_> = preferences
+            .map(|(flags, priority, weight)| LocatorPreference { flags, priority, weight })
+            .collect();
+        let ulids = UlidPair::new(Ulid(self.ulids.0), Ulid(self.ulids.1));
         ContextSnapshot {
             id: ContextId(self.id),
-            ulids: UlidPair::new(Ulid(self.ulids.0), Ulid(self.ulids.1)),
-            forked_instance: self.forked_instance,
+            key: Key { ulids, forked_instance: self.forked_instance },
             local_tag: ContextTag::from_bits(self.tags.0),
             peer_tag: ContextTag::from_bits(self.tags.1),
             locators: LocatorPair::new(self.locators.0.into(), self.locators.1.into()),
             local_locators: self.local_locators.into_iter().map(Into::into).collect(),
-            peer_locators: self.peer_locators.into_iter().map(Into::into).collect(),
-            peer_generation: self.peer_generation,
-            peer_listed: self.peer_listed,
-            peer_preferences: self
-                .peer_preferences
-                .into_iter()
-                .map(|(flags, priority, weight)| LocatorPreference { flags, priority, weight })
-                .collect(),
-            peer_send_timeout: Duration::from_millis(self.peer_send_timeout_ms),
+            peer: PeerSet {
+                locators: self.peer_locators.into_iter().map(Into::into).collect(),
+                listed: self.peer_listed,
+                generation: self.peer_generation,
+                send_timeout: Duration::from_millis(self.peer_send_timeout_ms).into(),
+                preferences: Preferences::new(&preferences),
+                has_lost_ulid: false,
+            },
             told_preferences: self.told_preferences,
             role: if self.initiator { Role::Initiator } else { Role::Responder },
         }

@@ -1,9 +1,5 @@
-use alloc::vec::Vec;
-use core::time::Duration;
-
-use moorline_shim6::{Established, Key, PeerSet, Preferences, Role};
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, LocatorPair, UlidPair};
-use moorline_wire::LocatorPreference;
+use moorline_shim6::{Established, Key, PeerSet, Role};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Locators};
 
 use crate::machine::Contexts;
 
@@ -13,10 +9,8 @@ use crate::machine::Contexts;
 pub struct ContextSnapshot {
     /// Slot in the data plane.
     pub id: ContextId,
-    /// The addresses sockets see.
-    pub ulids: UlidPair,
-    /// Forked Instance Identifier; zero: no fork.
-    pub forked_instance: u32,
+    /// The addresses sockets see, and which of several contexts between them it is.
+    pub key: Key,
     /// The tag in what we receive.
     pub local_tag: ContextTag,
     /// The tag in what we send.
@@ -24,17 +18,9 @@ pub struct ContextSnapshot {
     /// The current locator pair.
     pub locators: LocatorPair,
     /// Our locators that the peer can verify.
-    pub local_locators: Vec<Locator>,
-    /// The peer's, verified.
-    pub peer_locators: Vec<Locator>,
-    /// Generation of the peer's list.
-    pub peer_generation: Option<u32>,
-    /// How many of the peer's locators are in its list.
-    pub peer_listed: u8,
-    /// What the peer says of its locators, in their order; empty: nothing.
-    pub peer_preferences: Vec<LocatorPreference>,
-    /// The peer's Send Timeout.
-    pub peer_send_timeout: Duration,
+    pub local_locators: Locators,
+    /// What the peer told of itself, verified.
+    pub peer: PeerSet,
     /// The peer may have been told preferences of our locators.
     pub told_preferences: bool,
     /// Which side we were.
@@ -49,17 +35,12 @@ impl Contexts {
             let active = self.active.get(&context.id)?;
             Some(ContextSnapshot {
                 id: context.id,
-                ulids: context.key.ulids,
-                forked_instance: context.key.forked_instance,
+                key: context.key,
                 local_tag: context.local_tag,
                 peer_tag: established.peer_tag,
                 locators: active.reap.current_pair(),
-                local_locators: established.local_locators.to_vec(),
-                peer_locators: established.peer.locators.to_vec(),
-                peer_generation: established.peer.generation,
-                peer_listed: established.peer.listed,
-                peer_preferences: established.peer.preferences.iter().collect(),
-                peer_send_timeout: established.peer.send_timeout.into(),
+                local_locators: established.local_locators.clone(),
+                peer: established.peer.clone(),
                 told_preferences: self.shim6.has_told_preferences(),
                 role: established.role,
             })
@@ -70,14 +51,14 @@ impl Contexts {
     /// [`handle_local`](Self::handle_local) before; the data plane gets an upsert, which leaves the
     /// traffic of a plane that outlived that run as it is. The peer is told again what we tell peers.
     pub fn restore(&mut self, snapshot: ContextSnapshot, now: Instant) -> Result<(), DropReason> {
-        let ulids = snapshot.ulids;
+        let ulids = snapshot.key.ulids;
         let local = snapshot.locators.local;
         // While what the peer was told is not certain, payload may leave from another locator of ours. A pair stays current until
         // another one is found, even if its local locator has gone or the peer has withdrawn its own: REAP looks for another at once.
         let is_ours = snapshot.local_locators.contains(&local)
             || self.usable.contains(&local)
             || self.shim6.is_provable(local.as_ulid());
-        if !is_ours || !snapshot.peer_locators.contains(&ulids.peer.as_locator()) {
+        if !is_ours || !snapshot.peer.locators.contains(&ulids.peer.as_locator()) {
             return Err(DropReason::WrongLocators);
         }
         if snapshot.told_preferences {
@@ -85,27 +66,16 @@ impl Contexts {
         }
         // Contexts with the same locators go on sharing them.
         let (known, _) = &self.usable_of;
-        let local_locators = if *known == snapshot.local_locators {
-            known.clone()
-        } else {
-            snapshot.local_locators.into()
-        };
+        let local_locators =
+            if *known == snapshot.local_locators { known.clone() } else { snapshot.local_locators };
         let established = Established::new(
             snapshot.peer_tag,
             local_locators,
-            PeerSet {
-                locators: snapshot.peer_locators.into(),
-                listed: snapshot.peer_listed,
-                generation: snapshot.peer_generation,
-                send_timeout: snapshot.peer_send_timeout.into(),
-                preferences: Preferences::new(&snapshot.peer_preferences),
-                // The next list of the peer says so again.
-                has_lost_ulid: false,
-            },
+            // The next list of the peer says so again.
+            PeerSet { has_lost_ulid: false, ..snapshot.peer },
             snapshot.role,
         );
-        let key = Key { ulids, forked_instance: snapshot.forked_instance };
-        self.shim6.restore(snapshot.id, key, snapshot.local_tag, established)?;
+        self.shim6.restore(snapshot.id, snapshot.key, snapshot.local_tag, established)?;
         self.note_gone([ulids.local.as_locator(), local]);
         self.activate(snapshot.id, snapshot.locators, now);
         self.shim6.tell_restored(snapshot.id, now);

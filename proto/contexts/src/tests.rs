@@ -294,8 +294,8 @@ fn a_snapshot_may_send_from_an_address_that_the_peer_is_perhaps_not_told_of() {
     let mut pair = Pair::new();
     pair.trigger(0);
     let mut snapshot = pair.hosts[0].snapshot().next().expect("a context");
-    let ulid = snapshot.ulids.local.as_locator();
-    snapshot.local_locators = Vec::from([ulid]);
+    let ulid = snapshot.key.ulids.local.as_locator();
+    snapshot.local_locators = (&[ulid]).into();
     snapshot.locators.local = pair.locators[0][1];
     let mut stranger = snapshot.clone();
     stranger.locators.local = pair.locators[1][0];
@@ -310,8 +310,8 @@ fn a_snapshot_may_send_from_an_address_that_has_gone_and_that_the_peer_does_not_
     let mut pair = Pair::new();
     pair.trigger(0);
     let mut snapshot = pair.hosts[0].snapshot().next().expect("a context");
-    let ulid = snapshot.ulids.local.as_locator();
-    snapshot.local_locators = Vec::from([ulid]);
+    let ulid = snapshot.key.ulids.local.as_locator();
+    snapshot.local_locators = (&[ulid]).into();
     snapshot.locators.local = pair.locators[0][1];
     let mut host = Contexts::new(Config::default(), [9; 32], pair.now);
     let mut local = local_state(0);

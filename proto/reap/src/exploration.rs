@@ -29,13 +29,14 @@ pub(crate) struct Exploration {
     /// When the last probe left of our own accord.
     last_probe: Instant,
     is_unreachable: bool,
-    answers: Answers,
+    /// Probes that are answered.
+    pub(crate) answers: Answers,
     /// Keepalives since the last probe of the peer's, or since the exploration began.
     pub(crate) keepalives: u32,
     /// The watched payload counts only from here on.
     pub(crate) watch_since: Instant,
-    transmits: VecDeque<Transmit>,
-    events: VecDeque<Event>,
+    pub(crate) transmits: VecDeque<Transmit>,
+    pub(crate) events: VecDeque<Event>,
 }
 
 impl Exploration {
@@ -171,11 +172,6 @@ impl Exploration {
         self.order.prefer(sets, |candidate| candidate == pair);
     }
 
-    /// Whether one more probe may be answered now.
-    pub(crate) fn may_answer(&mut self, now: Instant) -> bool {
-        self.answers.take(now)
-    }
-
     pub(crate) fn tell(&mut self, event: Event) {
         push(&mut self.events, event);
     }
@@ -186,14 +182,6 @@ impl Exploration {
         // The Sta field "MUST be set to a value that matches the conceptual state of the sender".
         self.transmits.retain(|t| !matches!(&t.message, Message::Probe(p) if p.state != state));
         !self.transmits.is_empty()
-    }
-
-    pub(crate) fn pop_transmit(&mut self) -> Option<Transmit> {
-        self.transmits.pop_front()
-    }
-
-    pub(crate) fn pop_event(&mut self) -> Option<Event> {
-        self.events.pop_front()
     }
 
     pub(crate) fn is_drained(&self) -> bool {

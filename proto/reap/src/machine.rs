@@ -302,7 +302,7 @@ impl Machine {
         if switch.is_some() {
             return switch;
         }
-        let probe = self.exploration.as_mut().and_then(|e| e.pop_transmit());
+        let probe = self.exploration.as_mut().and_then(|e| e.transmits.pop_front());
         if probe.is_some() {
             return probe;
         }
@@ -336,7 +336,7 @@ impl Machine {
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.pop_event();
-        event.or_else(|| self.exploration.as_mut().and_then(|e| e.pop_event()))
+        event.or_else(|| self.exploration.as_mut()?.events.pop_front())
     }
 
     /// When to call [`handle_timeout`](Self::handle_timeout), at the latest; changes with each input.

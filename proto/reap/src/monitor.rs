@@ -205,6 +205,13 @@ impl PathMonitor {
         (self.round, self.due) = (Round::Resting, until);
     }
 
+    /// The next round is due with the next traffic.
+    pub(crate) fn end_rest(&mut self) {
+        if self.round == Round::Resting {
+            self.round = Round::Awaiting;
+        }
+    }
+
     pub(crate) fn past(&self) -> Option<&Past> {
         self.past.as_deref()
     }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_addresses::{AddressFlags, AddressMode, Addressing, Planner};
+use moorline_addresses::{AddressFlags, AddressMode, Planner};
 use moorline_host::Host;
 use moorline_types::{Instant, Locator};
 

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 use moorline_addresses::{
-    self as host, AddressFlags, Addressing, BareLink, Kind, Member, Planner, UplinkAddress,
+    self as host, AddressFlags, BareLink, Kind, Member, Planner, UplinkAddress,
 };
 use moorline_api::{
     AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK,

@@ -15,17 +15,17 @@ fn contexts(octets: &[u8]) -> Vec<ContextSnapshot> {
 #[test]
 fn contexts_of_the_version_before_are_read() {
     let [context] = &contexts(BEFORE.as_bytes())[..] else { panic!("one context") };
-    assert_eq!((context.id, context.peer_generation), (ContextId(3), Some(7)));
-    assert_eq!((context.peer_listed, context.told_preferences), (0, false));
-    assert!(context.peer_preferences.is_empty());
+    assert_eq!((context.id, context.peer.generation), (ContextId(3), Some(7)));
+    assert_eq!((context.peer.listed, context.told_preferences), (0, false));
+    assert!(context.peer.preferences.is_empty());
 }
 
 #[test]
 fn what_is_kept_of_a_context_is_read_as_it_was_written() {
     let told = LocatorPreference { flags: 1, priority: Some(2), weight: None };
     let [mut context] = <[_; 1]>::try_from(contexts(BEFORE.as_bytes())).expect("one context");
-    context.peer_listed = 2;
-    context.peer_preferences = vec![told, LocatorPreference::default()];
+    context.peer.listed = 2;
+    context.peer.preferences = Preferences::new(&[told, LocatorPreference::default()]);
     context.told_preferences = true;
     let written = write_state(&SavedState::Contexts(vec![context.clone()]), "this").expect("JSON");
     assert_eq!(contexts(&written), [context]);

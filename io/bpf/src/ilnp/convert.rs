@@ -72,8 +72,8 @@ pub(crate) fn session(
     receive: Option<Nonce>,
 ) -> types::ilnp_session {
     let wire = entry.wire_pair();
-    let full = ChecksumDelta::new(l64s(entry.pair), l64s(wire));
-    let to_nids = ChecksumDelta::to_nid_only(l64s(entry.pair));
+    let full = ChecksumDelta::new(entry.pair.l64s(), wire.l64s());
+    let to_nids = ChecksumDelta::to_nid_only(entry.pair.l64s());
     let is_full = entry.checksum == ChecksumMode::Full;
     let bits = |delta: ChecksumDelta| delta.bits().to_be();
     let flags = [
@@ -145,8 +145,4 @@ pub(crate) fn socket(kind: u32) -> Socket {
         }
         _ => Socket::None,
     }
-}
-
-fn l64s(pair: IlvPair) -> [L64; 2] {
-    [pair.local.l64, pair.remote.l64]
 }

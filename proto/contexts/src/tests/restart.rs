@@ -5,7 +5,7 @@ use moorline_types::ContextTag;
 use moorline_wire::{LocatorPreference, Message};
 
 use super::*;
-use crate::ContextSnapshot;
+use crate::{ContextSnapshot, Key, PeerSet};
 
 const BROKEN: LocatorPreference =
     LocatorPreference { flags: LocatorPreference::BROKEN, priority: None, weight: None };
@@ -53,15 +53,16 @@ fn a_list_that_was_counted_by_no_earlier_version_is_counted_when_it_comes_again(
     let mut pair = Pair::new();
     pair.trigger(0);
     let before = pair.hosts[1].snapshot().next().expect("a context");
-    assert_eq!(before.peer_listed, 2);
+    assert_eq!(before.peer.listed, 2);
     let mut host = Contexts::new(config(Duration::from_secs(2)), [9; 32], pair.now);
     host.handle_local(&local_state(1), pair.now);
-    host.restore(ContextSnapshot { peer_listed: 0, ..before.clone() }, pair.now).expect("restored");
+    let peer = PeerSet { listed: 0, ..before.peer.clone() };
+    host.restore(ContextSnapshot { peer, ..before.clone() }, pair.now).expect("restored");
     pair.hosts[1] = host;
     pair.settle();
     pair.call_broken(0, pair.locators[0][0]);
     let after = pair.hosts[1].snapshot().next().expect("a context");
-    assert_eq!(after.peer_listed, before.peer_listed);
+    assert_eq!(after.peer.listed, before.peer.listed);
     assert_eq!(pair.entries[1][0].current.pair.peer, pair.locators[0][1]);
 }
 
@@ -70,7 +71,6 @@ fn what_a_peer_says_of_its_locators_is_known_after_a_restart() {
     let mut pair = Pair::new();
     pair.trigger(0);
     pair.call_broken(0, pair.locators[0][0]);
-    let said = |pair: &Pair| pair.hosts[1].snapshot().next().expect("a context").peer_preferences;
     let before = said(&pair);
     assert_eq!(before, [BROKEN, LocatorPreference::default()]);
     pair.restart(1, config(Duration::from_secs(2)));
@@ -82,7 +82,6 @@ fn preferences_that_are_not_named_after_a_restart_are_taken_back() {
     let mut pair = Pair::new();
     pair.trigger(0);
     pair.call_broken(0, pair.locators[0][0]);
-    let said = |pair: &Pair| pair.hosts[1].snapshot().next().expect("a context").peer_preferences;
     pair.restart(0, config(Duration::from_secs(2)));
     pair.settle();
     assert_eq!(said(&pair), [LocatorPreference::default(); 2]);
@@ -129,10 +128,10 @@ fn restored_contexts_are_told_of_at_a_bounded_pace() {
         let peer = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, u16::try_from(n).expect("fits"));
         let snapshot = ContextSnapshot {
             id: ContextId(n),
-            ulids: UlidPair::new(one.ulids.local, peer.into()),
+            key: Key::of(UlidPair::new(one.key.ulids.local, peer.into())),
             local_tag: ContextTag::from_bits(u64::from(n)),
             locators: LocatorPair::new(one.locators.local, peer.into()),
-            peer_locators: Vec::from([peer.into()]),
+            peer: PeerSet { locators: (&[peer.into()]).into(), ..one.peer.clone() },
             ..one.clone()
         };
         host.restore(snapshot, pair.now).expect("room");
@@ -143,6 +142,12 @@ fn restored_contexts_are_told_of_at_a_bounded_pace() {
     assert_eq!(sent(&mut host), 10);
     host.handle_timeout(pair.now + UPDATE_INTERVAL * 50);
     assert_eq!(sent(&mut host), 40);
+}
+
+/// What side 1 knows of the preferences of side 0.
+fn said(pair: &Pair) -> Vec<LocatorPreference> {
+    let snapshot = pair.hosts[1].snapshot().next().expect("a context");
+    snapshot.peer.preferences.iter().collect()
 }
 
 /// A pair that has moved to the second locators of both, of which those of side 0 in `gone` go then. Side 1 hears of that, and

@@ -236,10 +236,10 @@ impl Plane {
         let Some(flow) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
         let Flow { entry, has_sent, has_come, .. } = flow;
         let wire = entry.wire_pair();
-        let full = ChecksumDelta::new(l64s(pair), l64s(wire));
+        let full = ChecksumDelta::new(pair.l64s(), wire.l64s());
         let delta = match entry.checksum {
             ChecksumMode::Full => full,
-            ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(l64s(pair)),
+            ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(pair.l64s()),
         };
         let is_unclear = wire != pair && !(entry.maps_tcp && upper.is_within_tcp(packet));
         // By its session's own addresses a packet is known without it, but for what routers and hosts report.
@@ -398,7 +398,7 @@ impl Plane {
         self.consider(pair, &upper.reversed(), (Origin::Stranger, Some(nonce)), sockets, now);
         ip6.strip(packet, &options, &mut upper);
         if self.settings.checksum == ChecksumMode::NidOnly {
-            let delta = ChecksumDelta::to_nid_only(l64s(pair)).inverse();
+            let delta = ChecksumDelta::to_nid_only(pair.l64s()).inverse();
             fix(&upper, packet, delta, ChecksumDelta::default());
         }
         Ok(Inbound::Deliver)
@@ -484,10 +484,10 @@ impl Plane {
         // The nonce of one that is told ours by a Confirm alone answers that.
         let has_sent = flow.has_sent || entry.confirming;
         let to = entry.pair.reversed();
-        let full = ChecksumDelta::new([ip6.source.l64, ip6.destination.l64], l64s(to));
+        let full = ChecksumDelta::new([ip6.source.l64, ip6.destination.l64], to.l64s());
         let delta = match entry.checksum {
             ChecksumMode::Full => full,
-            ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(l64s(to)).inverse(),
+            ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(to.l64s()).inverse(),
         };
         if authenticated && entry.watch && has_sent {
             entry.watch = false;
@@ -582,10 +582,6 @@ enum Origin {
     Lost,
     /// Anybody.
     Stranger,
-}
-
-fn l64s(pair: IlvPair) -> [L64; 2] {
-    [pair.local.l64, pair.remote.l64]
 }
 
 /// Router Solicitation to Redirect (RFC 4861 s4): of the link, whatever the addresses.

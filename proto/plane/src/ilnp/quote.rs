@@ -65,10 +65,9 @@ impl Quote {
     /// Puts the addresses of the sockets into the quote, and ours of these into the packet. The nonce stays: stacks pass over
     /// options of a packet that is quoted.
     pub(crate) fn translate(&self, packet: &mut [u8], pair: IlvPair) {
-        let l64s = |pair: IlvPair| [pair.local.l64, pair.remote.l64];
         let word = |value: u32| [L64(value.into()), L64(0)];
         let deltas = [
-            ChecksumDelta::new(l64s(self.pair), l64s(pair)),
+            ChecksumDelta::new(self.pair.l64s(), pair.l64s()),
             ChecksumDelta::new(word(self.info.0), word(self.info.1)),
             // Of the pseudo-header.
             ChecksumDelta::new([self.pair.local.l64, L64(0)], [pair.local.l64, L64(0)]),

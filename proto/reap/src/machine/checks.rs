@@ -76,7 +76,7 @@ impl Machine {
 
     /// The newest check of ours that is reported here. One by the way back may not be the only answer.
     pub(super) fn confirm_check(&mut self, probe: &Probe, now: Instant) -> Option<Check> {
-        let flight = self.monitor.as_mut()?.flight.as_mut()?;
+        let flight = self.flight_mut()?;
         if is_way_back(probe) {
             let report = probe.received.first()?;
             return flight.find(LocatorPair::new(report.src, report.dst), report, now);
@@ -149,13 +149,14 @@ impl Machine {
 
     /// The next answer to a check of the peer's.
     pub(super) fn pop_answer(&mut self) -> Option<Transmit> {
-        self.monitor.as_mut()?.flight.as_mut()?.answers.pop_front()
+        self.flight_mut()?.answers.pop_front()
     }
 
     /// The next check, unless the state is another one by now.
     pub(super) fn pop_check(&mut self) -> Option<Transmit> {
-        let flight = self.monitor.as_mut()?.flight.as_mut()?;
-        if self.state != State::Operational {
+        let is_operational = self.state == State::Operational;
+        let flight = self.flight_mut()?;
+        if !is_operational {
             //= rfc5534#6.1
             // The Sta field "MUST be set to a value that matches the conceptual state of the sender".
             flight.transmits.clear();
@@ -164,17 +165,17 @@ impl Machine {
     }
 
     pub(super) fn has_check_queued(&self) -> bool {
-        let flight = self.monitor.as_ref().and_then(|monitor| monitor.flight.as_ref());
+        let flight = self.monitor.as_ref().and_then(|monitor| monitor.flight.as_deref());
         self.state == State::Operational
             && flight.is_some_and(|flight| !flight.transmits.is_empty())
     }
 
     pub(super) fn pop_event(&mut self) -> Option<Event> {
-        self.monitor.as_mut()?.flight.as_mut()?.events.pop_front()
+        self.flight_mut()?.events.pop_front()
     }
 
     pub(super) fn has_answer(&self) -> bool {
-        let flight = self.monitor.as_ref().and_then(|monitor| monitor.flight.as_ref());
+        let flight = self.monitor.as_ref().and_then(|monitor| monitor.flight.as_deref());
         flight.is_some_and(|flight| !flight.answers.is_empty())
     }
 
@@ -182,6 +183,12 @@ impl Machine {
         self.monitor.get_or_insert_with(|| alloc::boxed::Box::new(PathMonitor::new()))
     }
 
+    /// What is under way, if anything is.
+    pub(super) fn flight_mut(&mut self) -> Option<&mut Flight> {
+        self.monitor.as_mut()?.flight.as_deref_mut()
+    }
+
+    /// The same, begun if nothing is.
     pub(super) fn flight(&mut self) -> &mut Flight {
         let (seed, stream) = (self.seed.expanded(), self.explorations.wrapping_add(1));
         let monitor =

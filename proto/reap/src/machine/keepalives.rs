@@ -36,9 +36,7 @@ impl Machine {
 
     /// The answer to a check of the current pair is due.
     pub(super) fn on_answer_timeout(&mut self, now: Instant) {
-        let Some(flight) = self.monitor.as_mut().and_then(|monitor| monitor.flight.as_mut()) else {
-            return;
-        };
+        let Some(flight) = self.flight_mut() else { return };
         let Some(Asked { tries, .. }) = flight.asked.take() else { return };
         if tries < TRIES {
             return self.send_question(tries + 1, now);

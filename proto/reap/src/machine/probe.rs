@@ -183,7 +183,7 @@ impl Machine {
     /// A check of another pair than the peer's payload takes: the peer does not know that its payload is lost, and learns of it by a
     /// Probe Exploring only. InboundOk would say that the payload arrives (RFC 5534 s6.8).
     fn explore_by(&mut self, pair: LocatorPair, now: Instant) {
-        if self.is_candidate(pair) && self.explore().may_answer(now) {
+        if self.is_candidate(pair) && self.explore().answers.take(now) {
             self.probe(Some(pair), now);
         }
     }
@@ -217,7 +217,7 @@ impl Machine {
         if exploration.records.is_known(report) {
             return Err(DropReason::Replayed);
         }
-        if probe.state != State::Operational && !exploration.may_answer(now) {
+        if probe.state != State::Operational && !exploration.answers.take(now) {
             return Err(DropReason::RateLimited);
         }
         Ok(*report)

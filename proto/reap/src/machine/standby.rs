@@ -125,9 +125,7 @@ impl Machine {
     pub fn handle_standby_suspected(&mut self, now: Instant) -> Option<LocatorPair> {
         let monitor = self.monitor.as_mut()?;
         monitor.verified = None;
-        if monitor.round == Round::Resting {
-            monitor.round = Round::Awaiting;
-        }
+        monitor.end_rest();
         self.tidy_monitor(now);
         self.refresh_watch();
         self.standby()
@@ -178,9 +176,8 @@ impl Machine {
         self.leave_deprecated(now);
         if self.is_deprecated(self.current())
             && let Some(monitor) = &mut self.monitor
-            && monitor.round == Round::Resting
         {
-            monitor.round = Round::Awaiting;
+            monitor.end_rest();
         }
         self.refresh_watch();
     }
@@ -277,7 +274,7 @@ impl Machine {
         let (current, suspects) = (self.current(), self.config.profile.suspects);
         let Some(monitor) = &mut self.monitor else { return };
         match monitor.round {
-            Round::Resting => monitor.round = Round::Awaiting,
+            Round::Resting => monitor.end_rest(),
             Round::Checking if monitor.tries < TRIES && self.state == State::Operational => {
                 monitor.tries += 1;
                 let wait = monitor.standby_rtt.due().unwrap_or(RETRY).max(RETRY);

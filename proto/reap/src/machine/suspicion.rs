@@ -232,14 +232,12 @@ impl Machine {
         let Some(monitor) = &mut self.monitor else { return };
         (monitor.current_rtt, monitor.standby_rtt) = Default::default();
         monitor.knows_checks = false;
-        if monitor.round == Round::Resting {
-            monitor.round = Round::Awaiting;
-        }
+        monitor.end_rest();
     }
 
     /// The current pair has answered a check, or something else was heard.
     pub(super) fn on_current_answered(&mut self, now: Instant) {
-        if let Some(flight) = self.monitor.as_mut().and_then(|monitor| monitor.flight.as_mut()) {
+        if let Some(flight) = self.flight_mut() {
             (flight.deferred, flight.asked) = (None, None);
         }
         let Some(trial) = self.trial_mut() else { return };
@@ -292,7 +290,7 @@ impl Machine {
 
     /// Exploration finds out what the trial was to find out.
     pub(super) fn drop_trial(&mut self) {
-        if let Some(flight) = self.monitor.as_mut().and_then(|monitor| monitor.flight.as_mut()) {
+        if let Some(flight) = self.flight_mut() {
             (flight.trial, flight.deferred, flight.asked) = (None, None, None);
         }
     }
@@ -316,7 +314,7 @@ impl Machine {
     }
 
     pub(super) fn trial_mut(&mut self) -> Option<&mut Trial> {
-        self.monitor.as_mut()?.flight.as_mut()?.trial.as_mut()
+        self.flight_mut()?.trial.as_mut()
     }
 
     /// The standby path; without one that is known to work the best candidates.

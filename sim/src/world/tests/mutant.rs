@@ -1,7 +1,7 @@
 //! Faults that a run can be given on purpose: what shows that each rule can fail.
 
 use moorline_addresses::RouteStep;
-use moorline_contexts::{ContextSnapshot, ContextView, Readiness, Role};
+use moorline_contexts::{ContextSnapshot, ContextView, Key, PeerSet, Readiness, Role};
 use moorline_datapath::shim6::{Report, Update};
 use moorline_host::Effect;
 use moorline_host::model::Kernel;
@@ -200,8 +200,11 @@ impl World<'_> {
         let session = core.host.ilnp().and_then(|ilnp| ilnp.sessions(now).next());
         let Some(pair) = session.map(|session| session.pair.ulids()) else { return };
         let context = ContextSnapshot {
-            ulids: pair,
-            peer_locators: vec![pair.peer.as_locator(), second.peer],
+            key: Key::of(pair),
+            peer: PeerSet {
+                locators: (&[pair.peer.as_locator(), second.peer]).into(),
+                ..PeerSet::of_ulid(pair.peer)
+            },
             ..made_up(second)
         };
         // Whether it was there before does not matter.
@@ -235,17 +238,12 @@ fn flip_last_if(flips: bool, octets: &mut [u8]) {
 fn made_up(pair: LocatorPair) -> ContextSnapshot {
     ContextSnapshot {
         id: ContextId(0),
-        ulids: UlidPair::new(pair.local.as_ulid(), pair.peer.as_ulid()),
+        key: Key::of(UlidPair::new(pair.local.as_ulid(), pair.peer.as_ulid())),
         local_tag: ContextTag::from_bits(1),
         peer_tag: ContextTag::from_bits(2),
         locators: pair,
-        local_locators: vec![pair.local],
-        peer_locators: vec![pair.peer],
-        peer_generation: None,
-        peer_listed: 0,
-        peer_preferences: Vec::new(),
-        forked_instance: 0,
-        peer_send_timeout: std::time::Duration::from_secs(15),
+        local_locators: (&[pair.local]).into(),
+        peer: PeerSet::of_ulid(pair.peer.as_ulid()),
         told_preferences: false,
         role: Role::Responder,
     }
