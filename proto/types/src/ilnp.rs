@@ -183,6 +183,12 @@ impl IlvPair {
         (self.local.nid, self.remote.nid)
     }
 
+    /// The two locators, ours first.
+    #[must_use]
+    pub const fn l64s(self) -> [L64; 2] {
+        [self.local.l64, self.remote.l64]
+    }
+
     /// As the other end has it.
     #[must_use]
     pub const fn reversed(self) -> Self {

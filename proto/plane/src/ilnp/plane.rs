@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use core::convert::Infallible;
 
 use moorline_datapath as datapath;
-use moorline_types::{DropCounters, DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
+use moorline_types::{DropCounters, DropReason, IlvPair, Instant, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{
     AdmissionTypes, ChecksumDelta, NONCE_OPTION, NonceHeader, OptionsHeader,
 };
