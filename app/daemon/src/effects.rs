@@ -35,94 +35,65 @@ impl Daemon {
         match effect {
             Effect::UpdateContext(update) => match self.datapath.apply(update, clock::now()) {
                 // There is nothing to remove: the data plane did not take it, or forgot it with an error before.
-                Err(Error::UnknownContext(_)) => Ok(()),
-                done => done.context("data plane"),
+                Err(Error::UnknownContext(_)) => {}
+                done => done.context("data plane")?,
             },
-            Effect::UpdateSession(update) => self.update_session(update),
-            Effect::SetNode(node) => self.set_node(node),
-            Effect::Route(step) => self.change_routes(step).await,
-            Effect::AskRoutes => self.look_at_routes().await,
-            Effect::GiveUpNeighbors { ifindex } => self.give_up_neighbors(*ifindex).await,
+            Effect::UpdateSession(update) => self.update_session(update)?,
+            Effect::SetNode(node) => self.set_node(node)?,
+            Effect::Route(step) => self.change_routes(step).await?,
+            Effect::AskRoutes => self.look_at_routes().await?,
+            Effect::GiveUpNeighbors { ifindex } => self.give_up_neighbors(*ifindex).await?,
             Effect::FlushCachedRoutes => {
-                self.netlink.flush_cached_routes().await.context("cached routes")
+                self.netlink.flush_cached_routes().await.context("cached routes")?;
             }
-            Effect::KeepUlid(ulid) => self.netlink.keep_ulid(*ulid).await.context("keeping a ULID"),
+            Effect::KeepUlid(ulid) => {
+                self.netlink.keep_ulid(*ulid).await.context("keeping a ULID")?;
+            }
             Effect::ReleaseUlid(ulid) => {
-                self.netlink.release_ulid(*ulid).await.map(drop).context("releasing a ULID")
+                self.netlink.release_ulid(*ulid).await.context("releasing a ULID")?;
             }
-            Effect::AskForwarding => {
-                self.follow_deaf();
-                Ok(())
-            }
-            Effect::FollowRules => self.follow_rules().await,
-            Effect::SaveAddresses => self.save_addresses(),
+            Effect::AskForwarding => self.follow_deaf(),
+            Effect::FollowRules => self.follow_rules().await?,
+            Effect::SaveAddresses => self.save_addresses()?,
             Effect::ChangeAddress(action) => {
                 let done = self.change_address(action).await;
-                done.context("an address of an uplink could not be changed")
+                done.context("an address of an uplink could not be changed")?;
             }
-            Effect::Outrank(addresses) => self.outrank(addresses).await,
-            Effect::Attach { protocol, ifindex } => self.attach(*protocol, *ifindex),
-            Effect::Detach { protocol, ifindex } => {
-                self.detach(*protocol, *ifindex);
-                Ok(())
-            }
-            Effect::AskOffloads => {
-                self.follow_offloads();
-                Ok(())
-            }
-            Effect::SetLocals(locals) => self.set_locals(locals),
-            Effect::Sign(addresses) => self.sign(addresses),
-            Effect::FollowPathRules => {
-                self.apply_rules();
-                Ok(())
-            }
-            Effect::FollowDefaultRoutes => {
-                self.follow_default_ways().await;
-                Ok(())
-            }
+            Effect::Outrank(addresses) => self.outrank(addresses).await?,
+            Effect::Attach { protocol, ifindex } => self.attach(*protocol, *ifindex)?,
+            Effect::Detach { protocol, ifindex } => self.detach(*protocol, *ifindex),
+            Effect::AskOffloads => self.follow_offloads(),
+            Effect::SetLocals(locals) => self.set_locals(locals)?,
+            Effect::Sign(addresses) => self.sign(addresses)?,
+            Effect::FollowPathRules => self.apply_rules(),
+            Effect::FollowDefaultRoutes => self.follow_default_ways().await,
             Effect::RemoveStale => {
-                self.datapath.remove_stale().context("programs of the run before")
+                self.datapath.remove_stale().context("programs of the run before")?;
             }
-            Effect::AddSessionAddress(address) => self.add_session_address(*address).await,
+            Effect::AddSessionAddress(address) => self.add_session_address(*address).await?,
             Effect::RemoveSessionAddress(SessionAddress { ifindex, address }) => {
                 let length = SessionAddress::PREFIX_LEN;
                 let done = self.netlink.remove_address(*ifindex, *address, length).await;
-                done.map(drop).context("an address for sessions")
+                done.context("an address for sessions")?;
             }
             Effect::Introduce { ifindex, address } => {
                 self.introductions.repeat(*address, *ifindex, clock::now());
-                Ok(())
             }
             Effect::SendShim6 { transmit, ifindex } => {
                 let sent = self.shim6.send(&transmit.octets, transmit.locators, *ifindex);
-                sent.with_context(|| format!("control packet not sent: {}", transmit.locators))
+                sent.with_context(|| format!("control packet not sent: {}", transmit.locators))?;
             }
-            Effect::SendIlnp { transmit, ifindex } => self.send_ilnp(transmit, *ifindex),
+            Effect::SendIlnp { transmit, ifindex } => self.send_ilnp(transmit, *ifindex)?,
             Effect::NotifyTcp { ulids, mtu } => {
                 self.notices.on_moved(*ulids, *mtu, clock::now());
-                Ok(())
             }
-            Effect::TellAddress(note) => {
-                self.tell_note(note);
-                Ok(())
-            }
-            Effect::TellContext(event) => {
-                self.tell(event);
-                Ok(())
-            }
-            Effect::TellSession(event) => {
-                self.tell_ilnp(event);
-                Ok(())
-            }
-            Effect::AskSockets(questions) => {
-                self.answer_ilnp(questions);
-                Ok(())
-            }
-            Effect::AskUsage(question) => {
-                self.quiet.ask(*question);
-                Ok(())
-            }
+            Effect::TellAddress(note) => self.tell_note(note),
+            Effect::TellContext(event) => self.tell(event),
+            Effect::TellSession(event) => self.tell_ilnp(event),
+            Effect::AskSockets(questions) => self.answer_ilnp(questions),
+            Effect::AskUsage(question) => self.quiet.ask(*question),
         }
+        Ok(())
     }
 
     async fn change_routes(&mut self, step: &RouteStep) -> anyhow::Result<()> {

@@ -4,12 +4,12 @@ mod rules;
 mod views;
 mod who;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use moorline_api::{
-    EventKind, Pair, PathAnswer, PathOutcome, PathResult, PathRule, Paths, Scope, SpreadRequest,
-    SwitchRequest, UnpinRequest,
+    ErrorBody, EventKind, Pair, PathAnswer, PathOutcome, PathResult, PathRule, Paths, Scope,
+    SpreadRequest, SwitchRequest, UnpinRequest,
 };
 use moorline_contexts::{Cause, Event, Placed, Refusal};
 use moorline_types::{ContextId, LocatorPair, Prefix};
@@ -22,25 +22,19 @@ use crate::clock;
 use crate::events::{locator_pair, ulid_pair};
 use crate::shell::Daemon;
 
-/// A request from the control socket.
-#[derive(Clone, Debug)]
-pub(crate) enum PathRequest {
-    Switch(SwitchRequest),
-    Pin(SwitchRequest),
-    Unpin(UnpinRequest),
-    Spread(SpreadRequest),
-    Rule(Box<PathRule>),
-}
+/// What came of a request so far, or why nothing came of it at all.
+pub(crate) type Granted = Result<Draft, ErrorBody>;
 
-/// Why nothing came of a request at all.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Denied {
-    pub error: String,
-    pub help: Option<String>,
-}
+/// Who waits for the answer to a request.
+pub(crate) type Reply = oneshot::Sender<Result<PathAnswer, ErrorBody>>;
 
-/// The answer to a request.
-pub(crate) type Granted = Result<PathAnswer, Denied>;
+/// What came of a request so far.
+#[derive(Debug, Default)]
+pub(crate) struct Draft {
+    outcomes: Vec<PathOutcome>,
+    /// Contexts that move once this pair has answered.
+    left: BTreeMap<ContextId, LocatorPair>,
+}
 
 /// What is remembered of requests.
 #[derive(Debug, Default)]
@@ -57,10 +51,8 @@ pub(crate) struct Steer {
 /// Somebody waits for pairs to answer.
 #[derive(Debug)]
 struct Waiting {
-    reply: oneshot::Sender<Granted>,
-    pair: LocatorPair,
-    left: BTreeSet<ContextId>,
-    outcomes: Vec<PathOutcome>,
+    reply: Reply,
+    draft: Draft,
     until: time::Instant,
 }
 
@@ -88,32 +80,20 @@ impl Steer {
 }
 
 impl Daemon {
-    /// Grants a request, or says why not; the answer may have to wait for a probe.
-    pub(crate) fn grant(
-        &mut self,
-        request: &PathRequest,
-        who: Who,
-        reply: oneshot::Sender<Granted>,
-    ) {
-        let granted = match request {
-            PathRequest::Switch(request) => match self.switch(request, who, false) {
-                Ok(waiting) => return self.wait(waiting, reply),
-                Err(denied) => Err(denied),
-            },
-            PathRequest::Pin(SwitchRequest { scope, pair: None }) => self.pin_here(*scope, who),
-            PathRequest::Pin(request) => match self.switch(request, who, true) {
-                Ok(waiting) => return self.wait(waiting, reply),
-                Err(denied) => Err(denied),
-            },
-            PathRequest::Unpin(request) => self.unpin(request.scope, who),
-            PathRequest::Spread(request) => self.spread(*request, who),
-            PathRequest::Rule(rule) => self.change_rule(rule, who),
-        };
-        if let Err(denied) = &granted {
-            tracing::info!(uid = who.uid, reason = denied.error, "path request refused");
+    /// Answers a request, if need be once probes are over.
+    pub(crate) fn reply(&mut self, granted: Granted, who: Who, reply: Reply) {
+        match granted {
+            Ok(draft) => {
+                let until = time::Instant::now() + PATIENCE;
+                self.steer.waiting.push(Waiting { reply, draft, until });
+                self.answer_waiting();
+            }
+            Err(denied) => {
+                tracing::info!(uid = who.uid, reason = denied.error, "path request refused");
+                // Who asked may be gone by now.
+                drop(reply.send(Err(denied)));
+            }
         }
-        // Who asked may be gone by now.
-        drop(reply.send(granted));
     }
 
     pub(crate) fn paths(&self) -> Paths {
@@ -121,16 +101,66 @@ impl Daemon {
         Paths { contexts: ids.map(|view| self.paths_of(&view)).collect(), rules: self.rules() }
     }
 
-    fn switch(&mut self, request: &SwitchRequest, who: Who, pins: bool) -> Result<Draft, Denied> {
-        let pair = request.pair.ok_or_else(|| Denied {
-            error: "no pair is named".to_owned(),
-            help: Some("give our locator and the peer's, as in `moorline path list`".to_owned()),
+    pub(crate) fn switch(&mut self, request: SwitchRequest, who: Who) -> Granted {
+        self.switch_to(request, who, false)
+    }
+
+    pub(crate) fn pin(&mut self, request: SwitchRequest, who: Who) -> Granted {
+        if request.pair.is_some() {
+            return self.switch_to(request, who, true);
+        }
+        self.for_each(request.scope, who, "pinned where it is", |daemon, id| {
+            let pair = daemon.host.shim6_mut().pin(id, clock::now()).map_err(refused)?;
+            Ok(format!("stays on {pair} while that works, until unpinned"))
+        })
+    }
+
+    pub(crate) fn unpin(&mut self, request: UnpinRequest, who: Who) -> Granted {
+        self.for_each(request.scope, who, "unpinned", |daemon, id| {
+            let was = daemon.host.shim6_mut().unpin(id, clock::now());
+            Ok(if was { "free to move again" } else { "was not pinned" }.to_owned())
+        })
+    }
+
+    pub(crate) fn spread(
+        &mut self,
+        SpreadRequest { scope, on }: SpreadRequest,
+        who: Who,
+    ) -> Granted {
+        let word = if on { "spread over all pairs" } else { "one pair at a time" };
+        self.for_each(scope, who, word, |daemon, id| {
+            daemon.host.shim6_mut().set_spread(id, on, clock::now()).map_err(refused)?;
+            Ok(if on { "takes each pair that answers" } else { "takes one pair" }.to_owned())
+        })
+    }
+
+    /// Does to each context in a scope what moves nothing. Gives its text.
+    fn for_each(
+        &mut self,
+        scope: Scope,
+        who: Who,
+        what: &str,
+        change: impl Fn(&mut Self, ContextId) -> Result<String, ErrorBody>,
+    ) -> Granted {
+        self.note(scope, who, what);
+        let mut draft = Draft::default();
+        for id in self.in_scope(scope)? {
+            let text = change(self, id)?;
+            draft.outcomes.push(self.outcome(id, PathResult::Unchanged, text));
+        }
+        Ok(draft)
+    }
+
+    fn switch_to(&mut self, request: SwitchRequest, who: Who, pins: bool) -> Granted {
+        let pair = request.pair.ok_or_else(|| {
+            let help = "give our locator and the peer's, as in `moorline path list`";
+            denied("no pair is named", help)
         })?;
         let pair = LocatorPair::new(pair.local.into(), pair.peer.into());
         let word = if pins { "pinned" } else { "switched" };
         self.note(request.scope, who, &format!("{word} to {pair}"));
-        let mut draft = Draft { pair, left: BTreeSet::new(), outcomes: Vec::new() };
-        let mut refused = None;
+        let mut draft = Draft::default();
+        let mut first_refusal = None;
         for id in self.in_scope(request.scope)? {
             // Who is refused keeps the pin that there was.
             if pins && self.host.shim6().check_pair(id, pair).is_ok() {
@@ -148,67 +178,26 @@ impl Daemon {
                             let text = format!("{pair} is in use already");
                             draft.outcomes.push(self.outcome(id, PathResult::Unchanged, text));
                         }
-                        Placed::Probing => drop(draft.left.insert(id)),
+                        Placed::Probing => drop(draft.left.insert(id, pair)),
                     }
                 }
                 // Not one of those that were meant.
                 Err(refusal @ (Refusal::NotOurs(_) | Refusal::NotThePeers(_)))
                     if !matches!(request.scope, Scope::Context(_)) =>
                 {
-                    refused = refused.or(Some(refusal));
+                    first_refusal = first_refusal.or(Some(refusal));
                 }
                 Err(refusal) => {
-                    refused = refused.or(Some(refusal));
+                    first_refusal = first_refusal.or(Some(refusal));
                     draft.outcomes.push(self.outcome(id, PathResult::Refused, refusal.to_string()));
                 }
             }
         }
         let all_refused = draft.outcomes.iter().all(|one| one.result == PathResult::Refused);
-        match refused {
-            Some(refusal) if draft.left.is_empty() && all_refused => Err(refusal.into()),
+        match first_refusal {
+            Some(refusal) if draft.left.is_empty() && all_refused => Err(refused(refusal)),
             _ => Ok(draft),
         }
-    }
-
-    fn pin_here(&mut self, scope: Scope, who: Who) -> Granted {
-        self.note(scope, who, "pinned where it is");
-        let mut outcomes = Vec::new();
-        for id in self.in_scope(scope)? {
-            let pair = self.host.shim6_mut().pin(id, clock::now())?;
-            let text = format!("stays on {pair} while that works, until unpinned");
-            outcomes.push(self.outcome(id, PathResult::Unchanged, text));
-        }
-        Ok(PathAnswer { outcomes })
-    }
-
-    fn unpin(&mut self, scope: Scope, who: Who) -> Granted {
-        self.note(scope, who, "unpinned");
-        let mut outcomes = Vec::new();
-        for id in self.in_scope(scope)? {
-            let was = self.host.shim6_mut().unpin(id, clock::now());
-            let text = if was { "free to move again" } else { "was not pinned" };
-            outcomes.push(self.outcome(id, PathResult::Unchanged, text.to_owned()));
-        }
-        Ok(PathAnswer { outcomes })
-    }
-
-    fn spread(&mut self, request: SpreadRequest, who: Who) -> Granted {
-        let word = if request.on { "spread over all pairs" } else { "one pair at a time" };
-        self.note(request.scope, who, word);
-        let mut outcomes = Vec::new();
-        for id in self.in_scope(request.scope)? {
-            self.host.shim6_mut().set_spread(id, request.on, clock::now())?;
-            let text = if request.on { "takes each pair that answers" } else { "takes one pair" };
-            outcomes.push(self.outcome(id, PathResult::Unchanged, text.to_owned()));
-        }
-        Ok(PathAnswer { outcomes })
-    }
-
-    fn wait(&mut self, draft: Draft, reply: oneshot::Sender<Granted>) {
-        let Draft { pair, left, outcomes } = draft;
-        let until = time::Instant::now() + PATIENCE;
-        self.steer.waiting.push(Waiting { reply, pair, left, outcomes, until });
-        self.answer_waiting();
     }
 
     /// Answers those whose contexts are all settled, or who have waited for long enough.
@@ -216,16 +205,17 @@ impl Daemon {
         let now = time::Instant::now();
         let waiting = std::mem::take(&mut self.steer.waiting);
         for mut one in waiting {
-            if !one.left.is_empty() && one.until > now {
+            let Draft { outcomes, left } = &mut one.draft;
+            if !left.is_empty() && one.until > now {
                 self.steer.waiting.push(one);
                 continue;
             }
-            for id in std::mem::take(&mut one.left) {
-                let text = format!("{} is being probed: moves once it has answered", one.pair);
-                one.outcomes.push(self.outcome(id, PathResult::Waiting, text));
+            for (id, pair) in std::mem::take(left) {
+                let text = format!("{pair} is being probed: moves once it has answered");
+                outcomes.push(self.outcome(id, PathResult::Waiting, text));
             }
-            one.outcomes.sort_by_key(|outcome| outcome.context);
-            drop(one.reply.send(Ok(PathAnswer { outcomes: one.outcomes })));
+            outcomes.sort_by_key(|outcome| outcome.context);
+            drop(one.reply.send(Ok(PathAnswer { outcomes: one.draft.outcomes })));
         }
     }
 
@@ -255,9 +245,11 @@ impl Daemon {
             | Event::Unreachable { .. } => return,
         };
         let mut waiting = std::mem::take(&mut self.steer.waiting);
-        for one in &mut waiting {
-            if about.is_none_or(|pair| pair == one.pair) && one.left.remove(&context) {
-                one.outcomes.push(self.outcome(context, result.clone(), text.clone()));
+        for Draft { outcomes, left } in waiting.iter_mut().map(|one| &mut one.draft) {
+            let meant = left.get(&context).copied();
+            if meant.is_some_and(|meant| about.is_none_or(|pair| pair == meant)) {
+                left.remove(&context);
+                outcomes.push(self.outcome(context, result.clone(), text.clone()));
             }
         }
         self.steer.waiting = waiting;
@@ -281,14 +273,14 @@ impl Daemon {
     }
 
     /// The established contexts that a request is about.
-    fn in_scope(&self, scope: Scope) -> Result<Vec<ContextId>, Denied> {
+    fn in_scope(&self, scope: Scope) -> Result<Vec<ContextId>, ErrorBody> {
         let prefix = match scope {
             Scope::Context(id) => {
                 let id = ContextId(id);
                 let view = self.host.shim6().context(id).filter(|view| view.established.is_some());
-                return view.map(|_| vec![id]).ok_or_else(|| Refusal::NoContext(id).into());
+                return view.map(|_| vec![id]).ok_or_else(|| refused(Refusal::NoContext(id)));
             }
-            Scope::Peer(net) => rules::prefix(net),
+            Scope::Peer(net) => net.0,
             Scope::All => Prefix::ALL,
         };
         let established = self.host.shim6().contexts().filter(|view| view.established.is_some());
@@ -296,15 +288,11 @@ impl Daemon {
             established.map(|view| view.id).filter(|id| self.host.shim6().is_with(*id, prefix));
         let ids: Vec<_> = ids.collect();
         if ids.is_empty() {
-            return Err(Denied {
-                error: match scope {
-                    Scope::Peer(net) => format!("there is no established context with {net}"),
-                    Scope::All | Scope::Context(_) => {
-                        "there are no established contexts".to_owned()
-                    }
-                },
-                help: Some("`moorline contexts` shows those that there are".to_owned()),
-            });
+            let error = match scope {
+                Scope::Peer(net) => format!("there is no established context with {net}"),
+                Scope::All | Scope::Context(_) => "there are no established contexts".to_owned(),
+            };
+            return Err(denied(error, "`moorline contexts` shows those that there are"));
         }
         Ok(ids)
     }
@@ -322,18 +310,12 @@ impl Daemon {
     }
 }
 
-/// A request that waits for probes.
-#[derive(Debug)]
-struct Draft {
-    pair: LocatorPair,
-    left: BTreeSet<ContextId>,
-    outcomes: Vec<PathOutcome>,
+fn denied(error: impl Into<String>, help: &str) -> ErrorBody {
+    ErrorBody { error: error.into(), help: Some(help.to_owned()) }
 }
 
-impl From<Refusal> for Denied {
-    fn from(refusal: Refusal) -> Self {
-        Self { error: refusal.to_string(), help: None }
-    }
+fn refused(refusal: Refusal) -> ErrorBody {
+    ErrorBody { error: refusal.to_string(), help: None }
 }
 
 /// Longer than the probes of a switch take, shorter than clients wait.

@@ -12,10 +12,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use futures_util::stream::{self, Stream, StreamExt as _};
-use moorline_api::{
-    Context, Down, ErrorBody, Event, EventKind, EventsQuery, Ilcc, InterfaceAddresses, Paths,
-    SOCKET_GROUP, Status, paths,
-};
+use moorline_api::{Down, ErrorBody, Event, EventKind, EventsQuery, SOCKET_GROUP, paths};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixListener;
@@ -23,58 +20,50 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::BroadcastStream;
 use tokio_stream::wrappers::errors::BroadcastStreamRecvError;
 
+use crate::args::Args;
+use crate::ending::Ending;
 use crate::events::Events;
-use crate::paths::{Granted, PathRequest, Who};
+use crate::paths::{Granted, Who};
+use crate::shell::Daemon;
 
-/// A question to the main loop.
-#[derive(Debug)]
-pub(crate) enum Ask {
-    Status(oneshot::Sender<Status>),
-    Contexts(oneshot::Sender<Vec<Context>>),
-    /// The correspondent cache of ILNP, with or without its nonces.
-    Ilcc {
-        with_nonces: bool,
-        reply: oneshot::Sender<Ilcc>,
-    },
-    Addresses(oneshot::Sender<Vec<InterfaceAddresses>>),
-    Paths(oneshot::Sender<Paths>),
-    PathRequest(PathRequest, Who, oneshot::Sender<Granted>),
-    /// To restore the host and end.
-    Down(oneshot::Sender<Down>),
-}
+/// What somebody at the control socket wants of the main loop. Its answer is on its way when this returns, with how the run
+/// ends if that was asked for.
+pub(crate) type Task = Box<dyn FnOnce(&mut Daemon) -> Option<Ending> + Send>;
 
 #[derive(Clone)]
 struct Shared {
-    ask: mpsc::Sender<Ask>,
+    tasks: mpsc::Sender<Task>,
     events: Events,
+    folders: Down,
 }
 
 /// Opens the control socket, for root and the group `moorline` if there is one, and serves it.
-pub(crate) fn start(path: &Path, events: Events) -> anyhow::Result<mpsc::Receiver<Ask>> {
+pub(crate) fn start(args: &Args, events: Events) -> anyhow::Result<mpsc::Receiver<Task>> {
+    let path = &args.socket;
     let listener = listen(path).with_context(|| format!("control socket {}", path.display()))?;
-    let (ask, asked) = mpsc::channel(WAITING);
+    let (tasks, waiting) = mpsc::channel(WAITING);
     let router = Router::new()
-        .route(paths::STATUS, view(Ask::Status))
-        .route(paths::CONTEXTS, view(Ask::Contexts))
+        .route(paths::STATUS, view(Daemon::status))
+        .route(paths::CONTEXTS, view(Daemon::contexts))
         .route(paths::ILCC, get(ilcc))
-        .route(paths::ADDRESSES, view(Ask::Addresses))
-        .route(paths::PATHS, view(Ask::Paths))
-        .route(paths::SWITCH, change(PathRequest::Switch))
-        .route(paths::PIN, change(PathRequest::Pin))
-        .route(paths::UNPIN, change(PathRequest::Unpin))
-        .route(paths::SPREAD, change(PathRequest::Spread))
-        .route(paths::RULES, change(|rule| PathRequest::Rule(Box::new(rule))))
+        .route(paths::ADDRESSES, view(Daemon::interface_addresses))
+        .route(paths::PATHS, view(Daemon::paths))
+        .route(paths::SWITCH, change(Daemon::switch))
+        .route(paths::PIN, change(Daemon::pin))
+        .route(paths::UNPIN, change(Daemon::unpin))
+        .route(paths::SPREAD, change(Daemon::spread))
+        .route(paths::RULES, change(Daemon::change_rule))
         .route(paths::DOWN, post(down))
         .route(paths::EVENTS, get(follow))
         .fallback(unknown)
-        .with_state(Shared { ask, events });
+        .with_state(Shared { tasks, events, folders: args.folders() });
     let service = router.into_make_service_with_connect_info::<Who>();
     tokio::spawn(async move {
         if let Err(error) = axum::serve(listener, service).await {
             tracing::error!(%error, "control socket");
         }
     });
-    Ok(asked)
+    Ok(waiting)
 }
 
 fn listen(path: &Path) -> anyhow::Result<UnixListener> {
@@ -98,21 +87,45 @@ fn listen(path: &Path) -> anyhow::Result<UnixListener> {
 }
 
 /// What anybody with access to the socket may know.
-fn view<T: Serialize + Send + 'static>(ask: fn(oneshot::Sender<T>) -> Ask) -> MethodRouter<Shared> {
-    get(async move |State(shared): State<Shared>| answer(&shared, ask).await)
+fn view<T: Serialize + Send + 'static>(of: fn(&Daemon) -> T) -> MethodRouter<Shared> {
+    get(async move |State(shared): State<Shared>| answer(&shared, of).await)
 }
 
-/// Something is to change.
-fn change<T: DeserializeOwned + 'static>(request: fn(T) -> PathRequest) -> MethodRouter<Shared> {
+/// Something is to change. Who asks for it must be allowed to, whatever the mode of the socket.
+fn change<T: DeserializeOwned + Send + 'static>(
+    request: fn(&mut Daemon, T, Who) -> Granted,
+) -> MethodRouter<Shared> {
     post(async move |State(shared): State<Shared>, ConnectInfo(who): Asker, body: Bytes| {
-        grant(&shared, who, &body, request).await
+        if !who.may_change().await {
+            tracing::warn!(
+                uid = who.uid,
+                pid = who.pid,
+                "change refused: not root, not in the group"
+            );
+            let text = format!("uid {} is neither root nor in the group {SOCKET_GROUP}", who.uid);
+            return error(StatusCode::FORBIDDEN, &text);
+        }
+        let body = match serde_json::from_slice(&body) {
+            Ok(body) => body,
+            Err(wrong) => return error(StatusCode::BAD_REQUEST, &format!("request body: {wrong}")),
+        };
+        let granted = ask(&shared, move |daemon, reply| {
+            let granted = request(daemon, body, who);
+            daemon.reply(granted, who, reply);
+            None
+        });
+        match granted.await {
+            Some(Ok(answer)) => Json(answer).into_response(),
+            Some(Err(denied)) => (StatusCode::CONFLICT, Json(denied)).into_response(),
+            None => stopping(),
+        }
     })
 }
 
 /// Who may read nonces may send as a correspondent, so members of the group do not see them.
 async fn ilcc(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response {
     let with_nonces = who.uid == 0;
-    answer(&shared, |reply| Ask::Ilcc { with_nonces, reply }).await
+    answer(&shared, move |daemon| daemon.ilcc(with_nonces)).await
 }
 
 type Asker = ConnectInfo<Who>;
@@ -124,46 +137,32 @@ async fn down(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response
         return error(StatusCode::FORBIDDEN, &format!("uid {} is not root", who.uid));
     }
     tracing::info!(pid = who.pid, "`down` was asked for");
-    answer(&shared, Ask::Down).await
+    let ended = ask(&shared, |_, reply| {
+        let _ = reply.send(());
+        Some(Ending::Restored)
+    });
+    ended.await.map_or_else(stopping, |()| Json(shared.folders).into_response())
 }
 
-/// Who asks for a change must be allowed to, whatever the mode of the socket.
-async fn grant<T: DeserializeOwned>(
+async fn answer<T: Serialize + Send + 'static>(
     shared: &Shared,
-    who: Who,
-    body: &[u8],
-    request: fn(T) -> PathRequest,
+    of: impl FnOnce(&Daemon) -> T + Send + 'static,
 ) -> Response {
-    if !who.may_change().await {
-        tracing::warn!(uid = who.uid, pid = who.pid, "change refused: not root, not in the group");
-        let text = format!("uid {} is neither root nor in the group {SOCKET_GROUP}", who.uid);
-        return error(StatusCode::FORBIDDEN, &text);
-    }
-    let request = match serde_json::from_slice(body) {
-        Ok(body) => request(body),
-        Err(wrong) => return error(StatusCode::BAD_REQUEST, &format!("request body: {wrong}")),
-    };
-    match ask(shared, |reply| Ask::PathRequest(request, who, reply)).await {
-        Some(Ok(answer)) => Json(answer).into_response(),
-        Some(Err(denied)) => {
-            let body = ErrorBody { error: denied.error, help: denied.help };
-            (StatusCode::CONFLICT, Json(body)).into_response()
-        }
-        None => stopping(),
-    }
-}
-
-async fn answer<T: Serialize>(
-    shared: &Shared,
-    question: impl FnOnce(oneshot::Sender<T>) -> Ask,
-) -> Response {
-    ask(shared, question).await.map_or_else(stopping, |value| Json(value).into_response())
+    let answered = ask(shared, |daemon, reply| {
+        // Who asked may be gone by now.
+        drop(reply.send(of(daemon)));
+        None
+    });
+    answered.await.map_or_else(stopping, |value| Json(value).into_response())
 }
 
 /// What the main loop answers; none if it has ended.
-async fn ask<T>(shared: &Shared, question: impl FnOnce(oneshot::Sender<T>) -> Ask) -> Option<T> {
+async fn ask<T: Send + 'static>(
+    shared: &Shared,
+    task: impl FnOnce(&mut Daemon, oneshot::Sender<T>) -> Option<Ending> + Send + 'static,
+) -> Option<T> {
     let (sender, receiver) = oneshot::channel();
-    shared.ask.send(question(sender)).await.ok()?;
+    shared.tasks.send(Box::new(move |daemon| task(daemon, sender))).await.ok()?;
     receiver.await.ok()
 }
 

@@ -33,7 +33,7 @@ use crate::path_mtu::PathMtus;
 use crate::paths::Steer;
 use crate::privileges;
 use crate::ranker::Ranker;
-use crate::server::{self, Ask};
+use crate::server::{self, Task};
 use crate::shim6::shim6_config;
 use crate::signals::{Signals, Wanted};
 use crate::store::Store;
@@ -92,7 +92,7 @@ struct Sources {
     peers: Peers,
     monitor: Monitor,
     reachability: Reachability,
-    asked: mpsc::Receiver<Ask>,
+    tasks: mpsc::Receiver<Task>,
 }
 
 /// Runs the daemon until SIGTERM, then leaves everything in place for the next run; until SIGINT or a request at the control
@@ -107,9 +107,9 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     // First of all: what another daemon uses may not be changed.
     let _claims = claim(&store, args)?;
     let events = Events::new();
-    let asked = server::start(&args.socket, events.clone())?;
+    let tasks = server::start(args, events.clone())?;
     let goes_on = Datapath::has_pins(&args.pin_dir);
-    let started = Daemon::start(args, config, store, events, asked, goes_on).await;
+    let started = Daemon::start(args, config, store, events, tasks, goes_on).await;
     let (mut daemon, mut sources) = match started {
         Ok(started) => started,
         Err(error) if goes_on => {
@@ -127,7 +127,7 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     };
     // Tells systemd; fails where there is none.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    let served = daemon.serve(args, &mut sources, &mut signals).await;
+    let served = daemon.serve(&mut sources, &mut signals).await;
     daemon.events.push(EventKind::DaemonStopping, |_| {});
     match served {
         Ok(Ending::Kept) => daemon.keep(args).await,
@@ -164,7 +164,7 @@ impl Daemon {
         config: Config,
         store: Store,
         events: Events,
-        asked: mpsc::Receiver<Ask>,
+        tasks: mpsc::Receiver<Task>,
         goes_on: bool,
     ) -> anyhow::Result<(Self, Sources)> {
         // Before anything on the host is changed: what is wrong with keys is told here.
@@ -191,7 +191,8 @@ impl Daemon {
         let moors = [moor.moor0_ifindex, moor.moor1_ifindex];
         datapath.attach_moor(moors[0], moors[1], moor.gathers).context("segmentation path")?;
         let reports = Readiness::of(datapath.poll_fd()).context("ring buffer")?;
-        let (ilnp, sessions) = open_ilnp(&config, &settings, moors)?.unzip();
+        let ilnp = config.ilnp.as_ref().map(|ilnp| Ilnp::open(ilnp, &settings, moors));
+        let (ilnp, sessions) = ilnp.transpose()?.unzip();
         let machine = config.ilnp.as_ref().map(ilnp::machine).transpose()?;
         let mut seed = [0; 32];
         getrandom::fill(&mut seed).context("randomness of the kernel")?;
@@ -256,7 +257,7 @@ impl Daemon {
         }
         let ilnp = daemon.config.ilnp.as_ref();
         let peers = Peers::start(ilnp.map_or(&[], |ilnp| &ilnp.peers));
-        let sources = Sources { icmp6, reports, sessions, peers, monitor, reachability, asked };
+        let sources = Sources { icmp6, reports, sessions, peers, monitor, reachability, tasks };
         Ok((daemon, sources))
     }
 
@@ -288,7 +289,6 @@ impl Daemon {
 
     async fn serve(
         &mut self,
-        args: &Args,
         sources: &mut Sources,
         signals: &mut Signals,
     ) -> anyhow::Result<Ending> {
@@ -331,7 +331,7 @@ impl Daemon {
                 () = sleep_until(notices_at), if notices_at.is_some() => self.notices.handle_timeout(clock::now()),
                 ranked = self.ranker.next() => self.on_ranked(ranked),
                 _ = rankings.tick(), if self.config.ranker.is_some() => self.rank_all(),
-                Some(ask) = sources.asked.recv() => if let Some(ending) = self.answer(args, ask) {
+                Some(task) = sources.tasks.recv() => if let Some(ending) = task(self) {
                     // The answer leaves first: what follows may never wait for anything.
                     tokio::task::yield_now().await;
                     return Ok(ending);
@@ -380,33 +380,6 @@ impl Daemon {
         self.on_view(notice.view);
         Ok(())
     }
-
-    /// `Some` if somebody asks for the end.
-    fn answer(&mut self, args: &Args, ask: Ask) -> Option<Ending> {
-        // Who asked may be gone by now.
-        match ask {
-            Ask::Status(reply) => drop(reply.send(self.status())),
-            Ask::Contexts(reply) => drop(reply.send(self.contexts())),
-            Ask::Ilcc { with_nonces, reply } => drop(reply.send(self.ilcc(with_nonces))),
-            Ask::Addresses(reply) => drop(reply.send(self.interface_addresses())),
-            Ask::Paths(reply) => drop(reply.send(self.paths())),
-            Ask::PathRequest(request, who, reply) => self.grant(&request, who, reply),
-            Ask::Down(reply) => {
-                drop(reply.send(args.folders()));
-                return Some(Ending::Restored);
-            }
-        }
-        None
-    }
-}
-
-/// ILNP, if it is wanted, and what tells that its programs have something to say.
-fn open_ilnp(
-    config: &Config,
-    shared: &Settings,
-    moors: [u32; 2],
-) -> anyhow::Result<Option<(Ilnp, Readiness)>> {
-    config.ilnp.as_ref().map(|ilnp| Ilnp::open(ilnp, shared, moors)).transpose()
 }
 
 /// Waits for a source that may not be there.

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 
 use moorline_api::{Event as Told, EventKind};
-use moorline_contexts::{Event, Failure, Removal};
+use moorline_contexts::{Event, Failure};
 use moorline_types::{ContextId, LocatorPair, UlidPair};
 use tracing::Level;
 
@@ -49,8 +49,7 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
             (Level::DEBUG, "initiated", Told { reason: None, ..told })
         }
         Event::Established { context, ulids, role } => {
-            let role = views::role(*role);
-            let told = told(EventKind::ContextEstablished, context, ulids, &role);
+            let told = told(EventKind::ContextEstablished, context, ulids, role);
             (Level::INFO, "context established", told)
         }
         Event::Renewed { context, ulids } => {
@@ -97,8 +96,7 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
             (Level::WARN, "no locator pair answers", told)
         }
         Event::Removed { context, ulids, removal } => {
-            let reason = removal_text(*removal);
-            let told = told(EventKind::ContextRemoved, context, ulids, &reason);
+            let told = told(EventKind::ContextRemoved, context, ulids, removal);
             (Level::INFO, "context removed", told)
         }
     }
@@ -109,15 +107,5 @@ const fn describe_failure(failure: Failure) -> (EventKind, Option<&'static str>)
         Failure::NoAnswer => (EventKind::ContextFailed, Some("no answer to I1")),
         Failure::NoSupport => (EventKind::PeerNoSupport, None),
         Failure::NotTaken => (EventKind::ContextFailed, Some(views::NOT_TAKEN)),
-    }
-}
-
-const fn removal_text(removal: Removal) -> &'static str {
-    match removal {
-        Removal::Idle => "idle",
-        Removal::Requested => "requested",
-        Removal::Confused => "confused",
-        Removal::NoSupport => "the peer has no Shim6 any more",
-        Removal::NotTaken => views::NOT_TAKEN,
     }
 }

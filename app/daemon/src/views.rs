@@ -113,7 +113,8 @@ fn live(context: &ContextView, counters: &ContextCounters) -> Context {
         id: context.id.0,
         ulid_local: context.ulids.local.0,
         ulid_peer: context.ulids.peer.0,
-        role: established.map_or(Role::Initiator, |established| role(established.role)),
+        role: established
+            .map_or(Role::Initiator, |established| established.role.to_string().into()),
         state: ContextState::from(context.state.to_owned()),
         reap: established.map_or(ReapState::Operational, |established| reap(established.reap)),
         locator_local: locators.local.0,
@@ -180,13 +181,6 @@ fn why(context: &ContextView) -> String {
             "moved before moorlined was started anew".to_owned()
         }
         Some(_) => "the pair it began with".to_owned(),
-    }
-}
-
-pub(crate) fn role(role: moorline_contexts::Role) -> Role {
-    match role {
-        moorline_contexts::Role::Initiator => Role::Initiator,
-        moorline_contexts::Role::Responder => Role::Responder,
     }
 }
 

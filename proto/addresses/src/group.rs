@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 use moorline_cga::{
     Cga, GenerateError, HbaKey, HbaSet, PublicKey, Sec, generate_cga, generate_hba,
 };
-use moorline_types::Locator;
+use moorline_types::{Locator, named_enum};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore as _;
 
@@ -29,15 +29,17 @@ pub struct Group {
     pub(crate) given_up: Vec<[u8; 8]>,
 }
 
-/// How a peer can verify an address of ours.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// As a CGA (RFC 3972).
-    Cga,
-    /// As one of an HBA set without a key (RFC 5535).
-    Hba,
-    /// As one of an HBA set that has a key, too.
-    HbaCompatible,
+named_enum! {
+    /// How a peer can verify an address of ours.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Kind {
+        /// As a CGA (RFC 3972).
+        Cga => "cga",
+        /// As one of an HBA set without a key (RFC 5535).
+        Hba => "hba",
+        /// As one of an HBA set that has a key, too.
+        HbaCompatible => "hba-compatible",
+    }
 }
 
 /// An address of a group, and what is known of it.

@@ -3,7 +3,7 @@ use core::time::Duration;
 
 use moorline_reap::State;
 use moorline_shim6::{Failure, Role};
-use moorline_types::{ContextId, LocatorPair, UlidPair};
+use moorline_types::{ContextId, LocatorPair, UlidPair, named_enum};
 
 pub use moorline_reap::{Cause, FailureHint};
 
@@ -143,19 +143,21 @@ pub enum Event {
     },
 }
 
-/// Why a context was forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Removal {
-    /// No payload for the idle time.
-    Idle,
-    /// The caller wanted it.
-    Requested,
-    /// The peer has lost it and given its tag to another context (RFC 5533 s7.15).
-    Confused,
-    /// The peer's host has said of moved payload that it knows no Shim6 (decision 094).
-    NoSupport,
-    /// The data plane did not take it.
-    NotTaken,
+named_enum! {
+    /// Why a context was forgotten.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Removal {
+        /// No payload for the idle time.
+        Idle => "idle",
+        /// The caller wanted it.
+        Requested => "requested",
+        /// The peer has lost it and given its tag to another context (RFC 5533 s7.15).
+        Confused => "confused",
+        /// The peer's host has said of moved payload that it knows no Shim6 (decision 094).
+        NoSupport => "the peer has no Shim6 any more",
+        /// The data plane did not take it.
+        NotTaken => "the data plane did not take it",
+    }
 }
 
 /// Which timer a timeout is of.

@@ -6,21 +6,23 @@ use core::time::Duration;
 
 use moorline_datapath::shim6::MAX_PATHS;
 use moorline_reap::Cause;
-use moorline_types::{ContextId, Instant, Locator, LocatorPair, Prefix};
+use moorline_types::{ContextId, Instant, Locator, LocatorPair, Prefix, named_enum};
 
 use crate::drain::rank;
 use crate::machine::Contexts;
 
-/// What a rule says of the pairs that it is about; the greater is the better.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Preference {
-    /// Only when no other works.
-    Avoid,
-    /// Nothing.
-    #[default]
-    Neutral,
-    /// Rather than others.
-    Prefer,
+named_enum! {
+    /// What a rule says of the pairs that it is about; the greater is the better.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+    pub enum Preference {
+        /// Only when no other works.
+        Avoid => "avoid",
+        /// Nothing.
+        #[default]
+        Neutral => "neutral",
+        /// Rather than others.
+        Prefer => "prefer",
+    }
 }
 
 /// The contexts that a rule applies to.

@@ -1,7 +1,7 @@
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_types::{IlvPair, SessionId};
+use moorline_types::{IlvPair, SessionId, named_enum};
 use moorline_wire::ilnp::Refusal;
 
 use crate::policy::Why;
@@ -58,23 +58,25 @@ pub enum Event {
     },
 }
 
-/// Why a session is forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Cause {
-    /// Quiet, and no socket is left.
-    Idle,
-    /// Room for another.
-    Evicted,
-    /// The correspondent began anew.
-    Replaced,
-    /// The correspondent never showed that it knows of it.
-    Unanswered,
-    /// The correspondent says that it does not know it any more.
-    Denied,
-    /// This host speaks no ILNP any more.
-    Ended,
-    /// The data plane did not take it.
-    NotTaken,
+named_enum! {
+    /// Why a session is forgotten.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Cause {
+        /// Quiet, and no socket is left.
+        Idle => "idle",
+        /// Room for another.
+        Evicted => "room for another",
+        /// The correspondent began anew.
+        Replaced => "the correspondent began anew",
+        /// The correspondent never showed that it knows of it.
+        Unanswered => "the correspondent did not answer",
+        /// The correspondent says that it does not know it any more.
+        Denied => "the correspondent does not know it",
+        /// This host speaks no ILNP any more.
+        Ended => "this host ends",
+        /// The data plane did not take it.
+        NotTaken => "the data plane did not take it",
+    }
 }
 
 /// Why traffic goes on without ILNP.

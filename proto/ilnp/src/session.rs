@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_datapath::ilnp::{ChecksumMode, SessionEntry};
-use moorline_types::{IlvPair, Instant, L64, Nonce, Rtt, SessionId};
+use moorline_types::{IlvPair, Instant, L64, Nonce, Rtt, SessionId, named_enum};
 use moorline_wire::ilnp::{AdmissionFlags, Confirm, L64Entry};
 
 use crate::consts::{
@@ -14,28 +14,32 @@ use crate::consts::{
 };
 use crate::policy::Why;
 
-/// How far a session has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
-    /// We have confirmed what the correspondent has accepted; it has not shown yet that it knows.
-    Confirming,
-    /// Our packets have a nonce; the correspondent has not shown yet that it knows what that is.
-    Offered,
-    /// Both know.
-    Established,
+named_enum! {
+    /// How far a session has come.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum State {
+        /// We have confirmed what the correspondent has accepted; it has not shown yet that it knows.
+        Confirming => "confirming",
+        /// Our packets have a nonce; the correspondent has not shown yet that it knows what that is.
+        Offered => "offered",
+        /// Both know.
+        Established => "established",
+    }
 }
 
-/// How good a locator of a correspondent is (RFC 6741 s5.1).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Validity {
-    /// In use, and not beyond its lifetime.
-    Active,
-    /// Could be used.
-    Valid,
-    /// In use beyond its lifetime: nothing has taken its place.
-    Expired,
-    /// Beyond its lifetime, kept until the next Locator Update (RFC 6741 s5.2).
-    Aged,
+named_enum! {
+    /// How good a locator of a correspondent is (RFC 6741 s5.1).
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Validity {
+        /// In use, and not beyond its lifetime.
+        Active => "active",
+        /// Could be used.
+        Valid => "valid",
+        /// In use beyond its lifetime: nothing has taken its place.
+        Expired => "expired",
+        /// Beyond its lifetime, kept until the next Locator Update (RFC 6741 s5.2).
+        Aged => "aged",
+    }
 }
 
 /// A locator of a correspondent.

@@ -277,13 +277,15 @@ pub(crate) struct Update {
     pub deadline: Instant,
 }
 
-/// Side in the establishment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Role {
-    /// Sent the I1.
-    Initiator,
-    /// Answered it.
-    Responder,
+named_enum! {
+    /// Side in the establishment.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum Role {
+        /// Sent the I1.
+        Initiator => "initiator",
+        /// Answered it.
+        Responder => "responder",
+    }
 }
 
 impl Context {

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
 use moorline_addresses::{
-    self as host, AddressFlags, BareLink, Kind, Member, Planner, UplinkAddress,
+    self as host, AddressFlags, BareLink, Member, Planner, UplinkAddress,
 };
 use moorline_api::{
     AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK,
@@ -97,12 +97,8 @@ impl AddressViews<'_> {
     }
 
     fn proof_of(&self, address: Ipv6Addr) -> Proof {
-        match self.member(address).map(|member| member.kind) {
-            None => Proof::None,
-            Some(Kind::Cga) => Proof::Cga,
-            Some(Kind::Hba) => Proof::Hba,
-            Some(Kind::HbaCompatible) => Proof::HbaCompatible,
-        }
+        let member = self.member(address);
+        member.map_or(Proof::None, |member| member.kind.to_string().into())
     }
 
     /// What someone should look at. `in_use`: addresses that contexts have as ULIDs.

@@ -1,7 +1,7 @@
 //! Events of sessions, and what people want to know of them in the log: no addresses above DEBUG, no nonces at all.
 
 use moorline_api::{Event as Told, EventKind, Pair};
-use moorline_ilnp::{Cause, Classic, Event};
+use moorline_ilnp::{Classic, Event};
 use moorline_types::{IlvPair, SessionId};
 use moorline_wire::ilnp::Refusal;
 use tracing::Level;
@@ -47,7 +47,7 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
             (Level::INFO, "session established", told)
         }
         Event::Forgotten { cause, .. } => {
-            (Level::INFO, "session forgotten", told(EventKind::SessionForgotten, forgotten(*cause)))
+            (Level::INFO, "session forgotten", told(EventKind::SessionForgotten, cause.as_str()))
         }
         Event::Classic { cause, .. } => {
             (Level::DEBUG, "classic IPv6", told(EventKind::NoSession, classic(*cause)))
@@ -68,18 +68,6 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
             let reason = "the correspondent has not acknowledged our locators";
             (Level::INFO, "locators not acknowledged", told(EventKind::Warning, reason))
         }
-    }
-}
-
-const fn forgotten(cause: Cause) -> &'static str {
-    match cause {
-        Cause::Idle => "idle",
-        Cause::Evicted => "room for another",
-        Cause::Replaced => "the correspondent began anew",
-        Cause::Unanswered => "the correspondent did not answer",
-        Cause::Denied => "the correspondent does not know it",
-        Cause::Ended => "this host ends",
-        Cause::NotTaken => "the data plane did not take it",
     }
 }
 

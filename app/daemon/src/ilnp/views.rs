@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use moorline_api::{
-    Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus, LocatorValidity,
-    RemoteLocator, SessionCounts, SessionState,
+    Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus, RemoteLocator,
+    SessionCounts,
 };
 use moorline_datapath::Plane as _;
 use moorline_host::Sessions;
-use moorline_ilnp::{SessionView, State, Validity};
+use moorline_ilnp::{SessionView, State};
 use moorline_types::{Instant, Nonce};
 
 use super::Ilnp;
@@ -118,12 +118,7 @@ fn correspondent(session: &SessionView, with_nonces: bool, now: Instant) -> Corr
         l64: remote.l64.to_string(),
         preference: remote.preference,
         lifetime_s: remote.expires.map(|expires| expires.since(now).as_secs()),
-        validity: match validity {
-            Validity::Active => LocatorValidity::Active,
-            Validity::Valid => LocatorValidity::Valid,
-            Validity::Expired => LocatorValidity::Expired,
-            Validity::Aged => LocatorValidity::Aged,
-        },
+        validity: validity.to_string().into(),
     });
     let (sent, received) = session.nonces;
     Correspondent {
@@ -133,11 +128,7 @@ fn correspondent(session: &SessionView, with_nonces: bool, now: Instant) -> Corr
         remote_nid: session.pair.remote.nid.to_string(),
         via: pair_of(session.wire),
         moved: session.wire != session.pair,
-        state: match session.state {
-            State::Confirming => SessionState::Confirming,
-            State::Offered => SessionState::Offered,
-            State::Established => SessionState::Established,
-        },
+        state: session.state.to_string().into(),
         why: session.why.to_string(),
         locators: remote.collect(),
         nonces: with_nonces

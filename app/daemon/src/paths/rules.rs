@@ -1,13 +1,13 @@
 use std::cmp::Reverse;
 
 use moorline_addresses::UplinkAddress;
-use moorline_api::{Net, PathAnswer, PathRule, Preference, Scope};
+use moorline_api::{ErrorBody, Net, PathRule, Preference, Scope};
 use moorline_contexts as host;
 use moorline_host::{LocatorRule, Place};
 use moorline_types::{ContextId, Locator, Prefix};
 use moorline_wire::LocatorPreference;
 
-use super::{Denied, Granted, Who};
+use super::{Draft, Granted, Who, denied};
 use crate::clock;
 use crate::shell::Daemon;
 
@@ -25,8 +25,8 @@ impl Daemon {
         self.steer.asked.iter().chain(&self.config.paths).cloned().collect()
     }
 
-    pub(super) fn change_rule(&mut self, rule: &PathRule, who: Who) -> Granted {
-        self.check_rule(rule)?;
+    pub(crate) fn change_rule(&mut self, rule: PathRule, who: Who) -> Granted {
+        self.check_rule(&rule)?;
         let what = (rule.scope, &rule.local, rule.peer);
         let asked = &mut self.steer.asked;
         let before = asked.len();
@@ -36,16 +36,12 @@ impl Daemon {
             self.config.paths.iter().any(|old| (old.scope, &old.local, old.peer) == what);
         if rule.preference == Preference::Neutral && !is_lasting {
             if !was_there {
-                return Err(Denied {
-                    error: "there is no such rule".to_owned(),
-                    help: Some("`moorline path list` shows those that there are".to_owned()),
-                });
+                let help = "`moorline path list` shows those that there are";
+                return Err(denied("there is no such rule", help));
             }
         } else if asked.len() >= MAX_RULES {
-            return Err(Denied {
-                error: format!("there are {MAX_RULES} rules already"),
-                help: Some("take some back with `moorline path neutral`".to_owned()),
-            });
+            let error = format!("there are {MAX_RULES} rules already");
+            return Err(denied(error, "take some back with `moorline path neutral`"));
         } else {
             asked.push(PathRule { origin: format!("uid {}", who.uid), ..rule.clone() });
         }
@@ -53,23 +49,20 @@ impl Daemon {
         let [local, peer] = ends.map(|end| end.unwrap_or_else(|| "any".to_owned()));
         self.note(rule.scope, who, &format!("{} {local} -> {peer}", rule.preference));
         self.apply_rules();
-        Ok(PathAnswer::default())
+        Ok(Draft::default())
     }
 
-    fn check_rule(&self, rule: &PathRule) -> Result<(), Denied> {
-        let wrong = |error: String, help: &str| Denied { error, help: Some(help.to_owned()) };
+    fn check_rule(&self, rule: &PathRule) -> Result<(), ErrorBody> {
         if let Preference::Other(text) = &rule.preference {
-            return Err(wrong(
-                format!("\"{text}\" is no preference"),
-                "say prefer, avoid or neutral",
-            ));
+            let error = format!("\"{text}\" is no preference");
+            return Err(denied(error, "say prefer, avoid or neutral"));
         }
         if let Scope::Context(_) = rule.scope {
             self.in_scope(rule.scope)?;
         }
         if rule.local.is_none() && rule.peer.is_none() {
-            return Err(wrong(
-                "a rule for all pairs changes nothing".to_owned(),
+            return Err(denied(
+                "a rule for all pairs changes nothing",
                 "name an uplink, an address or a prefix of ours, or one of the peer's",
             ));
         }
@@ -77,14 +70,12 @@ impl Daemon {
             && local.parse::<Net>().is_err()
             && !self.host.view().uplinks.iter().any(|uplink| uplink.name == *local)
         {
-            return Err(wrong(
-                format!("{local} is no uplink, no address and no prefix"),
-                "`moorline status` shows the uplinks",
-            ));
+            let error = format!("{local} is no uplink, no address and no prefix");
+            return Err(denied(error, "`moorline status` shows the uplinks"));
         }
         if rule.tell_peer && (rule.scope != Scope::All || rule.peer.is_some()) {
-            return Err(wrong(
-                "peers are told the same of our locators, whoever they are".to_owned(),
+            return Err(denied(
+                "peers are told the same of our locators, whoever they are",
                 "leave the scope and the peer's end out, or do not tell peers",
             ));
         }
@@ -112,10 +103,10 @@ impl Daemon {
         let scope = match rule.scope {
             Scope::All => host::Scope::Peer(Prefix::ALL),
             Scope::Context(id) => host::Scope::Context(ContextId(id)),
-            Scope::Peer(net) => host::Scope::Peer(prefix(net)),
+            Scope::Peer(net) => host::Scope::Peer(net.0),
         };
         let preference = machine_preference(&rule.preference);
-        let peer = rule.peer.map_or(Prefix::ALL, prefix);
+        let peer = rule.peer.map_or(Prefix::ALL, |net| net.0);
         let locals = self.locals(rule.local.as_deref());
         locals.into_iter().map(|local| host::PathRule { scope, local, peer, preference }).collect()
     }
@@ -123,8 +114,8 @@ impl Daemon {
     /// The prefixes of an uplink, or the one that is named.
     fn locals(&self, local: Option<&str>) -> Vec<Prefix> {
         let Some(local) = local else { return vec![Prefix::ALL] };
-        if let Ok(net) = local.parse::<Net>() {
-            return vec![prefix(net)];
+        if let Ok(Net(prefix)) = local.parse() {
+            return vec![prefix];
         }
         let uplinks = self.host.view().uplinks.iter().filter(|uplink| uplink.name == local);
         let addresses = uplinks.flat_map(|uplink| &uplink.addresses);
@@ -169,7 +160,7 @@ fn narrowest<'a>(about: impl Iterator<Item = (u8, &'a PathRule)>) -> Option<&'a 
 fn locator_rule(rule: &PathRule) -> Option<LocatorRule> {
     let local = rule.local.as_ref().filter(|_| rule.scope == Scope::All && rule.peer.is_none())?;
     let place = match local.parse::<Net>() {
-        Ok(net) => Place::Prefix(prefix(net)),
+        Ok(net) => Place::Prefix(net.0),
         Err(_) => Place::Uplink(local.clone()),
     };
     Some(LocatorRule { place, preference: machine_preference(&rule.preference) })
@@ -180,17 +171,5 @@ const fn machine_preference(preference: &Preference) -> host::Preference {
         Preference::Prefer => host::Preference::Prefer,
         Preference::Avoid => host::Preference::Avoid,
         Preference::Neutral | Preference::Other(_) => host::Preference::Neutral,
-    }
-}
-
-pub(super) fn prefix(net: Net) -> Prefix {
-    net.0
-}
-
-pub(super) const fn preference(preference: host::Preference) -> Preference {
-    match preference {
-        host::Preference::Avoid => Preference::Avoid,
-        host::Preference::Neutral => Preference::Neutral,
-        host::Preference::Prefer => Preference::Prefer,
     }
 }

@@ -5,7 +5,6 @@ use moorline_contexts::{ContextView, PathView};
 use moorline_datapath::shim6::ContextPlane as _;
 use moorline_types::{ContextId, LocatorPair};
 
-use super::rules;
 use crate::clock;
 use crate::events::{locator_pair, ulid_pair};
 use crate::shell::Daemon;
@@ -58,7 +57,7 @@ impl Daemon {
             peer: view.pair.peer.0,
             uplink: uplink.map(|uplink| uplink.name.clone()),
             state,
-            preference: rules::preference(view.preference),
+            preference: view.preference.to_string().into(),
             answered_ms_ago: view.answered.map(|(at, _)| clock::millis(now.since(at))),
             probe_rtt_us: view.answered.map(|(_, rtt)| micros(rtt)),
         }
