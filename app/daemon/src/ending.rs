@@ -41,8 +41,7 @@ pub(crate) async fn undo_all(args: &Args) -> anyhow::Result<()> {
     let netlink = connect(&store)?;
     let undone = undo(&netlink).await;
     Datapath::remove_pins(&args.pin_dir).context("BPF objects")?;
-    store.remove_contexts()?;
-    store.remove_sessions()?;
+    store.remove_kept()?;
     undone
 }
 
@@ -106,8 +105,7 @@ impl Daemon {
         self.datapath.detach_all();
         let ilnp = self.ilnp.map(Ilnp::close).transpose();
         let closed = self.datapath.close();
-        self.store.remove_contexts()?;
-        self.store.remove_sessions()?;
+        self.store.remove_kept()?;
         // Gone already if somebody tidied up.
         let _ = std::fs::remove_file(&args.socket);
         undone?;

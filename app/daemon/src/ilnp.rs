@@ -27,13 +27,13 @@ use moorline_datapath::ilnp::{Report, Sockets, Update};
 use moorline_host::{Host, Node, Sessions};
 use moorline_ilnp::{Question, Socket, Transmit};
 use moorline_link::{PacketSocket, Readiness};
-use moorline_netlink::connected_pairs;
 use moorline_types::{IlvPair, UlidPair};
 
 use crate::clock;
 use crate::config::IlnpConfig;
 use crate::shell::Daemon;
 use crate::unbound::Unbound;
+use crate::usage::connected;
 pub(crate) use peers::Peers;
 
 /// The sessions, and what the host holds for them.
@@ -232,14 +232,7 @@ impl Sockets for HostSockets<'_> {
     }
 
     fn any_between(&self, pair: IlvPair) -> bool {
-        let all = self.connected.get_or_init(|| {
-            connected_pairs().unwrap_or_else(|error| {
-                // Then quiet is all that counts.
-                tracing::debug!(%error, "asking for sockets");
-                BTreeSet::new()
-            })
-        });
-        all.contains(&pair.ulids())
+        self.connected.get_or_init(connected).contains(&pair.ulids())
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use moorline_addresses::BareLink;
-use moorline_api::{Pair, Readiness, ReadinessState, SAME_UPLINK, Survival};
+use moorline_api::{Readiness, ReadinessState, SAME_UPLINK, Survival};
 use moorline_contexts as host;
 use moorline_contexts::{ContextView, Reason};
 use moorline_ilnp::{SessionView, State};
@@ -167,15 +167,13 @@ fn shared(uplink: &str, is_untried: bool) -> Readiness {
 /// The address that the connection uses is there, and its interface has no default route.
 fn no_default_route(name: &str) -> Readiness {
     Readiness {
-        state: ReadinessState::Cannot,
         reason: Some(NO_ROUTE.to_owned()),
         why: format!("{name} has the address that the connection uses, and no default route"),
         remedy: format!(
             "`ip -6 route show default dev {name}` shows none. If this host forwards, the kernel ignores routers \
              unless net.ipv6.conf.{name}.accept_ra = 2."
         ),
-        standby: None,
-        answered_ms_ago: None,
+        ..not_protected(ReadinessState::Cannot, Reason::AddressGone)
     }
 }
 
@@ -186,13 +184,12 @@ const ASKED_WITHIN: Duration = Duration::from_secs(20);
 const NO_ROUTE: &str = "no-default-route";
 
 fn protected(by: LocatorPair, at: Instant, now: Instant) -> Readiness {
-    let standby: Pair = locator_pair(by);
     Readiness {
         state: ReadinessState::Protected,
         reason: None,
         why: "another pair has answered".to_owned(),
         remedy: String::new(),
-        standby: Some(standby),
+        standby: Some(locator_pair(by)),
         answered_ms_ago: Some(clock::millis(now.since(at))),
     }
 }

@@ -77,8 +77,10 @@ impl Store {
         self.save(CONTEXTS, &Kept::of_contexts(contexts, boot_id()), Outlives::Process)
     }
 
-    pub(crate) fn remove_contexts(&self) -> anyhow::Result<()> {
-        self.remove(CONTEXTS)
+    /// Of no use once the host is restored.
+    pub(crate) fn remove_kept(&self) -> anyhow::Result<()> {
+        self.remove(CONTEXTS)?;
+        self.remove_sessions()
     }
 
     /// The ILNP sessions of the last run, if it was since this boot.

@@ -1,8 +1,10 @@
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use moorline_contexts::Question;
 use moorline_datapath::shim6::ContextPlane as _;
 use moorline_netlink::connected_pairs;
+use moorline_types::UlidPair;
 use tokio::time;
 
 use crate::clock;
@@ -34,11 +36,7 @@ impl Daemon {
     //= rfc5533#9-1
     pub(crate) fn answer_questions(&mut self) {
         self.quiet.answer_at = None;
-        let connected = connected_pairs().unwrap_or_else(|error| {
-            // Then quiet is all that counts.
-            tracing::debug!(%error, "asking for sockets");
-            std::collections::BTreeSet::new()
-        });
+        let connected = connected();
         for Question { context, ulids, since } in std::mem::take(&mut self.quiet.questions) {
             let is_busy = self
                 .datapath
@@ -48,6 +46,15 @@ impl Daemon {
             self.host.shim6_mut().handle_usage(context, is_used, clock::now());
         }
     }
+}
+
+/// Pairs that a socket is connected between.
+pub(crate) fn connected() -> BTreeSet<UlidPair> {
+    connected_pairs().unwrap_or_else(|error| {
+        // Then quiet is all that counts.
+        tracing::debug!(%error, "asking for sockets");
+        BTreeSet::new()
+    })
 }
 
 /// All sockets of the host are read at once: not more often than this, however many contexts there are.

@@ -2,7 +2,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use crate::Fqdn;
+use moorline_wire::ilnp::DomainName;
 
 /// What is no domain name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -53,15 +53,15 @@ pub enum UpdateError {
     #[error("{name} is not in the zone {zone}")]
     OutsideZone {
         /// The name.
-        name: Fqdn,
+        name: DomainName,
         /// The zone.
-        zone: Fqdn,
+        zone: DomainName,
     },
     /// An LP record would point to the name that has it (RFC 6742 s2.4.1.2).
     #[error(
         "the LP record of {0} would point to itself: name the subnetwork that has the L64 records"
     )]
-    PointsToItself(Fqdn),
+    PointsToItself(DomainName),
     /// The server is not there.
     #[error("no connection to the name server {server}: {error}; it has to take updates by TCP")]
     Connect {
@@ -92,7 +92,7 @@ pub enum UpdateError {
     )]
     BadKey {
         /// Name of the key.
-        key: Fqdn,
+        key: DomainName,
     },
     /// The server has another secret under this name (BADSIG).
     #[error(
@@ -100,7 +100,7 @@ pub enum UpdateError {
     )]
     BadSig {
         /// Name of the key.
-        key: Fqdn,
+        key: DomainName,
     },
     /// The two clocks differ (BADTIME).
     #[error("BADTIME: the clock of the name server {}; set both by NTP, then try again", ahead(*.server_ahead_s))]

@@ -7,14 +7,16 @@ use std::path::Path;
 use base64ct::{Base64, Encoding as _};
 use hickory_proto::rr::TSigner;
 use hickory_proto::rr::rdata::tsig::TsigAlgorithm;
+use moorline_wire::ilnp::DomainName;
 use zeroize::Zeroizing;
 
-use crate::{Fqdn, KeyError};
+use crate::KeyError;
+use crate::name::{parse_name, to_name};
 
 /// A secret that a name server and we share, and its name (RFC 8945).
 #[derive(Clone)]
 pub struct Key {
-    name: Fqdn,
+    name: DomainName,
     signer: TSigner,
 }
 
@@ -41,7 +43,7 @@ impl Key {
 
     /// Its name, which the server goes by.
     #[must_use]
-    pub const fn name(&self) -> &Fqdn {
+    pub const fn name(&self) -> &DomainName {
         &self.name
     }
 
@@ -52,7 +54,7 @@ impl Key {
     fn parse(text: &str, path: &Path) -> Result<Self, KeyError> {
         let wrong = |what: String| KeyError::Format { path: path.to_owned(), what };
         let statement = Statement::parse(text).map_err(|what| wrong(what.to_owned()))?;
-        let name: Fqdn = statement.name.parse().map_err(|error| wrong(format!("{error}")))?;
+        let name = parse_name(statement.name).map_err(|error| wrong(error.to_string()))?;
         let algorithm =
             match statement.algorithm.trim_end_matches('.').to_ascii_lowercase().as_str() {
                 "hmac-sha256" => TsigAlgorithm::HmacSha256,
@@ -68,7 +70,7 @@ impl Key {
         if secret.is_empty() {
             return Err(wrong("the secret is empty".to_owned()));
         }
-        let signer = TSigner::new(secret, algorithm, name.as_name().clone(), FUDGE_S);
+        let signer = TSigner::new(secret, algorithm, to_name(&name), FUDGE_S);
         let signer = signer.map_err(|error| wrong(error.to_string()))?;
         Ok(Self { name, signer })
     }

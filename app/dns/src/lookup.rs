@@ -136,13 +136,12 @@ impl Resolver {
         let mut pointers = lps.records;
         pointers.sort_unstable();
         for (at, lp) in pointers.into_iter().enumerate() {
-            let target = to_name(&lp.name).filter(|_| at < MAX_POINTERS);
             // RFC 6742 s2.4.1.2: it "MUST NOT have the same value as the owner name".
-            let Some(target) = target.filter(|_| !lp.name.is_same(&found.name)) else {
+            if at >= MAX_POINTERS || lp.name.is_same(&found.name) {
                 found.left_out += 1;
                 continue;
-            };
-            let l64s = self.records(target, DNS_L64, L64Record::parse).await;
+            }
+            let l64s = self.records(to_name(&lp.name), DNS_L64, L64Record::parse).await;
             match l64s {
                 Ok(l64s) => found.take(l64s, Some(lp)),
                 // Another may have some.

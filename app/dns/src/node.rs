@@ -1,12 +1,12 @@
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::time::Duration;
 
 use hickory_proto::rr::rdata::NULL;
 use hickory_proto::rr::{RData, Record};
 use moorline_wire::ilnp::consts::{DNS_L64, DNS_LP, DNS_NID};
-use moorline_wire::ilnp::{L64Record, LpRecord, NidRecord};
+use moorline_wire::ilnp::{DomainName, L64Record, LpRecord, NidRecord};
 
-use crate::Fqdn;
+use crate::name::to_name;
 
 /// What a name says of the host that owns it.
 ///
@@ -14,7 +14,7 @@ use crate::Fqdn;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRecords {
     /// The name.
-    pub owner: Fqdn,
+    pub owner: DomainName,
     /// Identifiers.
     pub nids: Vec<NidRecord>,
     /// Locators.
@@ -62,9 +62,10 @@ impl NodeRecords {
         let lines = || self.lines();
         let width = lines().map(|line| line.ttl.to_string().len()).max().unwrap_or(0);
         let mut text = String::new();
-        for Line { ttl, kind, rdata } in lines() {
+        for Line { ttl, kind, preference, value } in lines() {
+            let owner = &self.owner;
             // Into a string: cannot fail.
-            let _ = writeln!(text, "{} {ttl:<width$} IN {kind:<3} {rdata}", self.owner);
+            let _ = writeln!(text, "{owner} {ttl:<width$} IN {kind:<3} {preference} {value}");
         }
         text
     }
@@ -74,7 +75,7 @@ impl NodeRecords {
     pub(crate) fn records(&self) -> Vec<Record> {
         let record = |code: u16, ttl: Duration, rdata: Vec<u8>| {
             let data = RData::Unknown { code: code.into(), rdata: NULL::with(rdata) };
-            Record::from_rdata(self.owner.as_name().clone(), seconds(ttl), data)
+            Record::from_rdata(to_name(&self.owner), seconds(ttl), data)
         };
         let Ttls { locators, identifiers } = self.ttls;
         let nids = self.nids.iter().map(|nid| record(DNS_NID, identifiers, nid.emit().to_vec()));
@@ -83,20 +84,36 @@ impl NodeRecords {
         nids.chain(l64s).chain(lps).collect()
     }
 
-    fn lines(&self) -> impl Iterator<Item = Line> {
-        let line = |ttl, kind, rdata| Line { ttl: seconds(ttl), kind, rdata };
+    /// Each record, as people read it.
+    pub fn lines(&self) -> impl Iterator<Item = Line> {
+        let line = |kind, ttl, preference, value: &dyn Display| Line {
+            kind,
+            ttl: seconds(ttl),
+            preference,
+            value: value.to_string(),
+        };
         let Ttls { locators, identifiers } = self.ttls;
-        let nids = self.nids.iter().map(move |nid| line(identifiers, "NID", nid.to_string()));
-        let l64s = self.l64s.iter().map(move |l64| line(locators, "L64", l64.to_string()));
-        let lps = self.lps.iter().map(move |lp| line(identifiers, "LP", lp.to_string()));
+        let nids = self.nids.iter();
+        let nids = nids.map(move |one| line("NID", identifiers, one.preference, &one.nid));
+        let l64s = self.l64s.iter();
+        let l64s = l64s.map(move |one| line("L64", locators, one.preference, &one.l64));
+        let lps = self.lps.iter();
+        let lps = lps.map(move |one| line("LP", identifiers, one.preference, &one.name));
         nids.chain(l64s).chain(lps)
     }
 }
 
-struct Line {
-    ttl: u32,
-    kind: &'static str,
-    rdata: String,
+/// A record, as people read it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Its type.
+    pub kind: &'static str,
+    /// Time to live, seconds.
+    pub ttl: u32,
+    /// Lower is better.
+    pub preference: u16,
+    /// As in a zone file.
+    pub value: String,
 }
 
 /// RFC 2181 s8: a TTL has 31 bits.
@@ -109,12 +126,13 @@ mod tests {
     use moorline_types::{L64, Nid};
 
     use super::*;
+    use crate::parse_name;
 
     /// The example of RFC 6742 s3.
     #[test]
     fn a_zone_file_as_in_the_rfc() {
         let mut records = NodeRecords {
-            owner: "host1.example.com".parse().expect("a name"),
+            owner: parse_name("host1.example.com").expect("a name"),
             nids: vec![NidRecord { preference: 10, nid: Nid(0x0014_4fff_ff20_ee64) }],
             l64s: vec![
                 L64Record { preference: 10, l64: L64(0x2001_0db8_1140_1000) },
@@ -130,8 +148,8 @@ host1.example.com. 60   IN L64 20 2001:0db8:2140:2000
 ";
         assert_eq!(records.zone_file(), golden);
         records.l64s.clear();
-        let name: Fqdn = "mobile-net1.example.com".parse().expect("a name");
-        records.lps = vec![LpRecord { preference: 10, name: name.domain_name() }];
+        let name = parse_name("mobile-net1.example.com").expect("a name");
+        records.lps = vec![LpRecord { preference: 10, name: name }];
         let golden = "\
 host1.example.com. 3600 IN NID 10 0014:4fff:ff20:ee64
 host1.example.com. 3600 IN LP  10 mobile-net1.example.com.

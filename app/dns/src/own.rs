@@ -2,9 +2,9 @@ use std::collections::BTreeSet;
 
 use moorline_addresses::{AddressFlags, HostView, Uplink, UplinkAddress};
 use moorline_types::Ilv;
-use moorline_wire::ilnp::{L64Record, NidRecord};
+use moorline_wire::ilnp::{DomainName, L64Record, NidRecord};
 
-use crate::{Fqdn, NodeRecords, Ttls};
+use crate::{NodeRecords, Ttls};
 
 impl NodeRecords {
     /// Those of a host with these uplinks: every prefix of one that works is a locator, every interface
@@ -13,7 +13,7 @@ impl NodeRecords {
     /// Locators have the order of the default routes: the one with the lowest metric first.
     //= rfc6742#2.1.1.2-1 rfc6742#2.3-1 rfc6741#8.4-1 rfc6744#6-5
     #[must_use]
-    pub fn of_host(owner: Fqdn, view: &HostView, ttls: Ttls) -> Self {
+    pub fn of_host(owner: DomainName, view: &HostView, ttls: Ttls) -> Self {
         let metric =
             |uplink: &Uplink| uplink.default_routes.first().map_or(0, |route| route.metric);
         let mut uplinks: Vec<_> = view.uplinks.iter().filter(|uplink| uplink.carrier).collect();
@@ -83,7 +83,7 @@ mod tests {
         let dead = Uplink { carrier: false, ..uplink(4, 1, &[address("2001:db8:4::9", plain)]) };
         let uplinks = vec![second, first, dead];
         let view = HostView { uplinks, ..HostView::default() };
-        let owner = "host1.example.com".parse().expect("a name");
+        let owner = crate::parse_name("host1.example.com").expect("a name");
         let records = NodeRecords::of_host(owner, &view, Ttls::DEFAULT);
         let golden = "\
 host1.example.com. 3600 IN NID 10 0014:4fff:ff20:ee64

@@ -4,13 +4,15 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use hickory_proto::op::{Message, OpCode, Query, ResponseCode, UpdateMessage as _};
 use hickory_proto::rr::{DNSClass, Record, RecordType};
+use moorline_wire::ilnp::DomainName;
 use moorline_wire::ilnp::consts::{DNS_L64, DNS_LP, DNS_NID};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
+use crate::name::{is_in_zone, to_name};
 use crate::tsig::{Answer, Signed};
-use crate::{Fqdn, Key, NodeRecords, UpdateError};
+use crate::{Key, NodeRecords, UpdateError};
 
 /// Puts records of a host into its zone, by a dynamic update (RFC 2136) that is signed (RFC 8945).
 ///
@@ -21,7 +23,7 @@ pub struct Update {
     /// The primary name server of the zone.
     pub server: SocketAddr,
     /// The zone.
-    pub zone: Fqdn,
+    pub zone: DomainName,
     /// What to do.
     pub change: Change,
 }
@@ -32,11 +34,11 @@ pub enum Change {
     /// These, and no others.
     Put(NodeRecords),
     /// None: the host speaks ILNP no longer, or is nowhere (RFC 6742 s3.1).
-    Remove(Fqdn),
+    Remove(DomainName),
 }
 
 impl Change {
-    const fn owner(&self) -> &Fqdn {
+    const fn owner(&self) -> &DomainName {
         match self {
             Self::Put(records) => &records.owner,
             Self::Remove(owner) => owner,
@@ -68,12 +70,12 @@ impl Update {
     //= rfc6742#2.4.1.2-1
     fn check(&self) -> Result<(), UpdateError> {
         let owner = self.change.owner();
-        if !self.zone.is_zone_of(owner) {
+        if !is_in_zone(owner, &self.zone) {
             let (name, zone) = (owner.clone(), self.zone.clone());
             return Err(UpdateError::OutsideZone { name, zone });
         }
         if let Change::Put(records) = &self.change
-            && records.lps.iter().any(|lp| lp.name.is_same(&owner.domain_name()))
+            && records.lps.iter().any(|lp| lp.name.is_same(owner))
         {
             return Err(UpdateError::PointsToItself(owner.clone()));
         }
@@ -83,7 +85,7 @@ impl Update {
     //= rfc6741#8.4-2
     fn message(&self) -> Message {
         let mut zone = Query::new();
-        zone.set_name(self.zone.as_name().clone())
+        zone.set_name(to_name(&self.zone))
             .set_query_class(DNSClass::IN)
             .set_query_type(RecordType::SOA);
         let mut message = Message::query();
@@ -92,7 +94,7 @@ impl Update {
         message.add_zone(zone);
         // RFC 2136 s2.5.2: class ANY, no TTL and no RDATA delete all of a type.
         for code in [DNS_NID, DNS_L64, DNS_LP] {
-            let name = self.change.owner().as_name().clone();
+            let name = to_name(self.change.owner());
             let mut all = Record::update0(name, 0, RecordType::from(code));
             all.dns_class = DNSClass::ANY;
             message.add_update(all.into_record_of_rdata());

@@ -1,8 +1,8 @@
 use crate::consts::{CONTROL_HEADER_LEN, MAX_MESSAGE_LEN};
+use crate::reader::Reader;
 use crate::writer::Writer;
 use crate::{ErrorCode, MessageType, Options, Packet, Probe, WireError};
 use alloc::vec::Vec;
-use core::net::Ipv6Addr;
 use moorline_types::ContextTag;
 
 /// A control message, decoded.
@@ -70,16 +70,10 @@ impl Message {
         }
     }
 
-    /// The message for one address pair, from the Next Header octet on, with its checksum.
+    /// The message from the Next Header octet on, with its checksum.
     ///
     /// RFC 5533 s5.3: the checksum has no pseudo-header, so neither the addresses nor the protocol
     /// number change a single octet; a message emitted once may go out on any pair.
-    #[must_use]
-    pub fn emit(&self, _src: Ipv6Addr, _dst: Ipv6Addr) -> Vec<u8> {
-        self.octets()
-    }
-
-    /// [`Message::emit`], which depends on no address.
     ///
     /// At most [`MAX_MESSAGE_LEN`] octets: what does not fit is left out, see [`Message::fits`].
     #[must_use]
@@ -97,55 +91,59 @@ impl Message {
 
     //= rfc5533#5.5-2 rfc5533#5.6-3 rfc5533#5.9-3 rfc5534#5.1-4 rfc5534#5.1-5
     pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, WireError> {
-        let fields = Fields(packet);
+        // The length check of the type has made sure of the fixed fields.
+        let mut fields = Reader::new(packet.octets_from(FIELDS_AT));
+        let options = || Options::decode(packet);
         Ok(match packet.kind() {
             MessageType::I1 => Self::I1(I1 {
-                initiator_tag: fields.sender_tag()?,
-                initiator_nonce: fields.initiator_nonce()?,
-                options: fields.options()?,
+                initiator_tag: fields.tag()?,
+                initiator_nonce: fields.u32()?,
+                options: options()?,
             }),
-            MessageType::R1 => Self::R1(R1 {
-                initiator_nonce: fields.initiator_nonce()?,
-                responder_nonce: fields.responder_nonce()?,
-                options: fields.options()?,
-            }),
+            MessageType::R1 => {
+                fields.octets(2)?;
+                Self::R1(R1 {
+                    initiator_nonce: fields.u32()?,
+                    responder_nonce: fields.u32()?,
+                    options: options()?,
+                })
+            }
             MessageType::I2 => Self::I2(I2 {
-                initiator_tag: fields.sender_tag()?,
-                initiator_nonce: fields.initiator_nonce()?,
-                responder_nonce: fields.responder_nonce()?,
-                options: fields.options()?,
+                initiator_tag: fields.tag()?,
+                initiator_nonce: fields.u32()?,
+                responder_nonce: fields.u32()?,
+                options: options()?,
             }),
             MessageType::R2 => Self::R2(R2 {
-                responder_tag: fields.sender_tag()?,
-                initiator_nonce: fields.initiator_nonce()?,
-                options: fields.options()?,
+                responder_tag: fields.tag()?,
+                initiator_nonce: fields.u32()?,
+                options: options()?,
             }),
             MessageType::R1BIS => Self::R1bis(R1bis {
-                packet_tag: fields.packet_tag()?,
-                responder_nonce: fields.responder_nonce()?,
-                options: fields.options()?,
+                packet_tag: fields.tag()?,
+                responder_nonce: fields.u32()?,
+                options: options()?,
             }),
             MessageType::I2BIS => Self::I2bis(I2bis {
-                initiator_tag: fields.sender_tag()?,
-                initiator_nonce: fields.initiator_nonce()?,
-                responder_nonce: fields.responder_nonce()?,
-                packet_tag: fields.packet_tag()?,
-                options: fields.options()?,
+                initiator_tag: fields.tag()?,
+                initiator_nonce: fields.u32()?,
+                responder_nonce: fields.u32()?,
+                packet_tag: fields.octets(6).and_then(|_reserved| fields.tag())?,
+                options: options()?,
             }),
             MessageType::UPDATE_REQUEST => Self::UpdateRequest(UpdateRequest {
-                receiver_tag: fields.receiver_tag()?,
-                request_nonce: fields.request_nonce()?,
-                options: fields.options()?,
+                receiver_tag: fields.tag()?,
+                request_nonce: fields.u32()?,
+                options: options()?,
             }),
             MessageType::UPDATE_ACK => Self::UpdateAck(UpdateAck {
-                receiver_tag: fields.receiver_tag()?,
-                request_nonce: fields.request_nonce()?,
-                options: fields.options()?,
+                receiver_tag: fields.tag()?,
+                request_nonce: fields.u32()?,
+                options: options()?,
             }),
-            MessageType::KEEPALIVE => Self::Keepalive(Keepalive {
-                receiver_tag: fields.receiver_tag()?,
-                options: fields.options()?,
-            }),
+            MessageType::KEEPALIVE => {
+                Self::Keepalive(Keepalive { receiver_tag: fields.tag()?, options: options()? })
+            }
             MessageType::PROBE => Self::Probe(Probe::decode(packet)?),
             MessageType::ERROR => Self::Error(ErrorMessage::decode(packet)?),
             _ => return Err(WireError::UnknownType),
@@ -338,35 +336,5 @@ impl ErrorMessage {
     }
 }
 
-/// Fixed fields that the length check of the type has made sure of.
-struct Fields<'p, 'a>(&'p Packet<'a>);
-
-impl Fields<'_, '_> {
-    fn sender_tag(&self) -> Result<ContextTag, WireError> {
-        self.0.sender_tag().ok_or(WireError::BadLength)
-    }
-
-    fn receiver_tag(&self) -> Result<ContextTag, WireError> {
-        self.0.receiver_tag().ok_or(WireError::BadLength)
-    }
-
-    fn packet_tag(&self) -> Result<ContextTag, WireError> {
-        self.0.packet_tag().ok_or(WireError::BadLength)
-    }
-
-    fn initiator_nonce(&self) -> Result<u32, WireError> {
-        self.0.initiator_nonce().ok_or(WireError::BadLength)
-    }
-
-    fn responder_nonce(&self) -> Result<u32, WireError> {
-        self.0.responder_nonce().ok_or(WireError::BadLength)
-    }
-
-    fn request_nonce(&self) -> Result<u32, WireError> {
-        self.0.request_nonce().ok_or(WireError::BadLength)
-    }
-
-    fn options(&self) -> Result<Options, WireError> {
-        Options::decode(self.0)
-    }
-}
+/// Of the first field behind the checksum.
+const FIELDS_AT: usize = 6;

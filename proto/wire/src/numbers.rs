@@ -80,12 +80,6 @@ number_space! {
 }
 
 impl MessageType {
-    /// Whether one for an unknown context is answered with R1bis (RFC 5533 s5.3: codes 64-127).
-    #[must_use]
-    pub const fn triggers_r1bis(self) -> bool {
-        self.0 >= 64
-    }
-
     /// Octets before reports and options; `None` if the type is unknown.
     pub(crate) const fn fixed_len(self) -> Option<usize> {
         match self {

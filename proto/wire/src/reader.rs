@@ -1,4 +1,5 @@
 use crate::WireError;
+use moorline_types::ContextTag;
 
 /// Takes fields off the front of a slice.
 #[derive(Clone, Copy)]
@@ -31,6 +32,10 @@ impl<'a> Reader<'a> {
 
     pub(crate) fn u32(&mut self) -> Result<u32, WireError> {
         self.array().map(u32::from_be_bytes)
+    }
+
+    pub(crate) fn tag(&mut self) -> Result<ContextTag, WireError> {
+        self.array().map(ContextTag::from_octets)
     }
 
     pub(crate) const fn rest(self) -> &'a [u8] {

@@ -20,7 +20,7 @@ proptest! {
     #[test]
     fn message_comes_back(message in message()) {
         prop_assume!(message.fits());
-        let octets = message.emit(SRC, DST);
+        let octets = message.octets();
         prop_assert!(octets.len() <= MAX_MESSAGE_LEN && octets.len() % 8 == 0);
         let packet = Packet::parse(&octets, SRC, DST).expect("emitted");
         prop_assert_eq!(packet.message(), Ok(message));

@@ -2,14 +2,15 @@ use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
-use moorline_dns::Fqdn;
+use moorline_dns::parse_name;
+use moorline_wire::ilnp::DomainName;
 
 /// Names the host whose records are shown, and the form.
 #[derive(Clone, Debug, Args)]
 pub struct DnsRecordsArgs {
     /// Name of this host in the DNS; without it, the name that the host calls itself, if that is a full one.
-    #[arg(long, value_name = "FQDN")]
-    pub name: Option<Fqdn>,
+    #[arg(long, value_name = "FQDN", value_parser = parse_name)]
+    pub name: Option<DomainName>,
     /// How long resolvers may keep the records, seconds.
     #[arg(long, value_name = "S", default_value_t = 300, value_parser = clap::value_parser!(u32).range(..=MAX_TTL))]
     pub ttl: u32,
@@ -36,8 +37,8 @@ pub enum IlnpCommand {
 #[derive(Clone, Debug, Args)]
 pub struct IlnpRecordsArgs {
     /// Name of this host in the DNS.
-    #[arg(long, value_name = "FQDN")]
-    pub name: Option<Fqdn>,
+    #[arg(long, value_name = "FQDN", value_parser = parse_name)]
+    pub name: Option<DomainName>,
     /// How long resolvers may keep the L64 records, seconds.
     #[arg(long, value_name = "S", default_value_t = 60, value_parser = clap::value_parser!(u32).range(..=MAX_TTL))]
     pub ttl: u32,
@@ -45,8 +46,8 @@ pub struct IlnpRecordsArgs {
     #[arg(long, value_name = "S", default_value_t = 3600, value_parser = clap::value_parser!(u32).range(..=MAX_TTL))]
     pub nid_ttl: u32,
     /// In place of L64 records, an LP record: this name has them. May be given several times, the preferred one first.
-    #[arg(long, value_name = "FQDN")]
-    pub lp: Vec<Fqdn>,
+    #[arg(long, value_name = "FQDN", value_parser = parse_name)]
+    pub lp: Vec<DomainName>,
     /// Put the records into the zone.
     #[arg(long, requires_all = ["server", "zone", "key"])]
     pub send: bool,
@@ -60,8 +61,8 @@ pub struct IlnpRecordsArgs {
     #[arg(long, value_name = "ADDR", value_parser = server)]
     pub server: Option<SocketAddr>,
     /// The zone that the name is in.
-    #[arg(long, value_name = "ZONE")]
-    pub zone: Option<Fqdn>,
+    #[arg(long, value_name = "ZONE", value_parser = parse_name)]
+    pub zone: Option<DomainName>,
     /// File with the key that the name server knows as well, as `tsig-keygen` writes it; mode 0600.
     #[arg(long, value_name = "FILE")]
     pub key: Option<PathBuf>,

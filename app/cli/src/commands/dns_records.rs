@@ -1,7 +1,8 @@
 use super::{client, show};
 use crate::args::{Args, DnsRecordsArgs};
 use moorline_api::{AddressInfo, AddressMode, AddressState, InterfaceAddresses, Proof};
-use moorline_dns::Fqdn;
+use moorline_dns::parse_name;
+use moorline_wire::ilnp::DomainName;
 use serde::Serialize;
 use std::fmt::Write as _;
 use std::io::Write;
@@ -21,7 +22,7 @@ pub(crate) fn dns_records(
 }
 
 /// The name given, or the one that this host calls itself.
-pub(super) fn owner(name: Option<&Fqdn>) -> anyhow::Result<Fqdn> {
+pub(super) fn owner(name: Option<&DomainName>) -> anyhow::Result<DomainName> {
     if let Some(name) = name {
         return Ok(name.clone());
     }
@@ -31,7 +32,7 @@ pub(super) fn owner(name: Option<&Fqdn>) -> anyhow::Result<Fqdn> {
         host.contains('.'),
         "{host}, the name of this host, is no fully qualified one: give --name, such as {host}.example.com"
     );
-    Ok(host.parse()?)
+    Ok(parse_name(&host)?)
 }
 
 /// JSON of `dns-records`.
@@ -61,7 +62,7 @@ struct LeftOut {
 }
 
 impl Records {
-    fn new(owner: &Fqdn, ttl_s: u32, interfaces: &[InterfaceAddresses]) -> Self {
+    fn new(owner: &DomainName, ttl_s: u32, interfaces: &[InterfaceAddresses]) -> Self {
         let (mut records, mut left_out) = (Vec::new(), Vec::new());
         for one in interfaces {
             for info in &one.addresses {
@@ -155,7 +156,7 @@ mod tests {
                 info("2001:db8:3::a", Proof::Cga, AddressState::Deprecated),
             ],
         );
-        let owner = "server.example.com".parse().unwrap();
+        let owner = parse_name("server.example.com").unwrap();
         let records = Records::new(&owner, 300, &[eth0, wwan0]);
         insta::assert_snapshot!(records.zone_file(), @r"
         server.example.com. 300 IN AAAA 2001:db8:1::a
@@ -172,7 +173,7 @@ mod tests {
     fn a_host_that_makes_no_addresses_is_told_so() {
         let addresses = vec![info("2001:db8:1::5", Proof::None, AddressState::Preferred)];
         let off = InterfaceAddresses { mode: AddressMode::Off, ..interface("eth0", addresses) };
-        let owner = "server.example.com".parse().unwrap();
+        let owner = parse_name("server.example.com").unwrap();
         let records = Records::new(&owner, 300, &[off]);
         assert!(records.records.is_empty());
         insta::assert_snapshot!(records.zone_file(), @r#"

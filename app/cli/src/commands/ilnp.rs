@@ -5,9 +5,9 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use moorline_addresses::UplinkAddress;
 use moorline_api::{Client, Error, Ilcc, IlnpLocator};
-use moorline_dns::{Change, Found, Fqdn, Key, NodeRecords, Resolver, Ttls, Update};
+use moorline_dns::{Change, Found, Key, Line, NodeRecords, Resolver, Ttls, Update};
 use moorline_types::{Ilv, L64};
-use moorline_wire::ilnp::LpRecord;
+use moorline_wire::ilnp::{DomainName, LpRecord};
 use serde::Serialize;
 
 use super::dns_records::owner;
@@ -89,7 +89,7 @@ fn preference_of(told: &[IlnpLocator], l64: L64) -> Option<u16> {
 
 /// Of the uplinks that a daemon tells correspondents of; of all of them without one.
 async fn own_records(
-    owner: Fqdn,
+    owner: DomainName,
     args: &IlnpRecordsArgs,
     told: Option<&[IlnpLocator]>,
 ) -> anyhow::Result<NodeRecords> {
@@ -115,7 +115,7 @@ async fn own_records(
         records.l64s.clear();
         let preferences = (1..).map(|rank: u16| rank.saturating_mul(10));
         let lp =
-            |(preference, name): (u16, &Fqdn)| LpRecord { preference, name: name.domain_name() };
+            |(preference, name): (u16, &DomainName)| LpRecord { preference, name: name.clone() };
         records.lps = preferences.zip(&args.lp).map(lp).collect();
     }
     Ok(records)
@@ -153,32 +153,25 @@ struct RecordsView {
 struct RecordView {
     #[serde(rename = "type")]
     kind: &'static str,
-    ttl_s: u64,
+    ttl_s: u32,
     preference: u16,
     /// As in a zone file.
     value: String,
 }
 
 impl RecordsView {
-    fn new(owner: &Fqdn) -> Self {
+    fn new(owner: &DomainName) -> Self {
         Self { name: owner.to_string(), records: Vec::new(), sent: false, removed: false }
     }
 
     fn of(records: &NodeRecords) -> Self {
-        let view = |kind, ttl: Duration, preference, value| RecordView {
+        let view = |Line { kind, ttl, preference, value }| RecordView {
             kind,
-            ttl_s: ttl.as_secs(),
+            ttl_s: ttl,
             preference,
             value,
         };
-        let Ttls { locators, identifiers } = records.ttls;
-        let nids = records.nids.iter();
-        let nids = nids.map(|one| view("NID", identifiers, one.preference, one.nid.to_string()));
-        let l64s = records.l64s.iter();
-        let l64s = l64s.map(|one| view("L64", locators, one.preference, one.l64.to_string()));
-        let lps = records.lps.iter();
-        let lps = lps.map(|one| view("LP", identifiers, one.preference, one.name.to_string()));
-        Self { records: nids.chain(l64s).chain(lps).collect(), ..Self::new(&records.owner) }
+        Self { records: records.lines().map(view).collect(), ..Self::new(&records.owner) }
     }
 }
 
@@ -253,7 +246,7 @@ mod tests {
         let record = |l64, preference| L64Record { preference, l64 };
         let ttl = Duration::from_secs(60);
         let mut records = NodeRecords {
-            owner: "h.example.com".parse().unwrap(),
+            owner: moorline_dns::parse_name("h.example.com").unwrap(),
             nids: Vec::new(),
             l64s: vec![record(unused, 10), record(avoided, 20), record(used, 30)],
             lps: Vec::new(),

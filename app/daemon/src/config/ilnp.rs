@@ -116,9 +116,7 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
 #[cfg(feature = "dns")]
 fn check_names(names: &[String]) -> anyhow::Result<()> {
     use anyhow::Context as _;
-    names
-        .iter()
-        .try_for_each(|name| name.parse::<moorline_dns::Fqdn>().map(drop).context("ilnp-peers"))
+    names.iter().try_for_each(|name| moorline_dns::parse_name(name).map(drop).context("ilnp-peers"))
 }
 
 #[cfg(not(feature = "dns"))]

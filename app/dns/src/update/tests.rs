@@ -8,7 +8,7 @@ use moorline_wire::ilnp::{L64Record, LpRecord, NidRecord};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::Ttls;
+use crate::{Ttls, parse_name};
 
 /// `moorline`, HMAC-SHA256.
 fn key(secret: &str) -> Key {
@@ -23,8 +23,8 @@ fn key(secret: &str) -> Key {
 const OURS: &str = "b3Vycw==";
 const ANOTHER: &str = "YW5vdGhlcg==";
 
-fn fqdn(text: &str) -> Fqdn {
-    text.parse().expect("a name")
+fn fqdn(text: &str) -> DomainName {
+    parse_name(text).expect("a name")
 }
 
 fn update(server: SocketAddr) -> Update {
@@ -47,7 +47,7 @@ fn nowhere() -> SocketAddr {
 fn an_update_replaces_what_a_name_has_and_leaves_the_rest() {
     let message = update(nowhere()).message();
     assert_eq!(message.metadata.op_code, OpCode::Update);
-    assert_eq!(message.zones()[0].name(), fqdn("example.com").as_name());
+    assert_eq!(*message.zones()[0].name(), to_name(&fqdn("example.com")));
     let updates: Vec<_> = message
         .updates()
         .iter()
@@ -79,7 +79,7 @@ async fn mistakes_are_told_before_anything_is_sent() {
     assert!(matches!(error, UpdateError::OutsideZone { .. }), "{error}");
     let mut circle = update(nowhere());
     let Change::Put(records) = &mut circle.change else { panic!("puts") };
-    records.lps = vec![LpRecord { preference: 1, name: fqdn("HOST1.example.com").domain_name() }];
+    records.lps = vec![LpRecord { preference: 1, name: fqdn("HOST1.example.com") }];
     let error = circle.send(&key).await.expect_err("a circle");
     assert!(matches!(error, UpdateError::PointsToItself(_)), "{error}");
 }
@@ -129,7 +129,7 @@ fn signed(request: &Message, mut answer: Message, secret: &str, time: u64) -> Ve
 
 fn complaint(request: &Message, error: TsigError, other: Vec<u8>, time: u64) -> Vec<u8> {
     let mut answer = answer_to(request, ResponseCode::NotAuth);
-    let name = key(OURS).name().as_name().clone();
+    let name = to_name(key(OURS).name());
     let algorithm = key(OURS).signer().algorithm().clone();
     let tsig = TSIG::new(algorithm, time, 300, Vec::new(), request.metadata.id, Some(error), other);
     answer.set_signature(Box::new(make_tsig_record(name, tsig)));

@@ -51,7 +51,7 @@ pub(super) fn test(kind: Kind, way: &Way, token: Token, sequence: u16) -> Test {
         Kind::Plain => vec![whole(pair, ICMPV6, &echo(64))],
         // The second one for peers that ignore messages with options that they do not know.
         Kind::Shim6 => [Options::from_iter([Opt::Source(pair.local.into())]), Options::default()]
-            .map(|options| whole(pair, SHIM6, &i1(pair, token, sequence, options)))
+            .map(|options| whole(pair, SHIM6, &i1(token, sequence, options)))
             .to_vec(),
         Kind::Options8 => vec![whole(pair, DESTINATION_OPTIONS, &behind_options(8, &echo(64)))],
         Kind::Options16 => vec![whole(pair, DESTINATION_OPTIONS, &behind_options(16, &echo(64)))],
@@ -176,7 +176,7 @@ pub(super) fn seen_source(protocol: u8, octets: &[u8], pair: Pair) -> Option<Ipv
     r1.options.source().map(|locator| locator.0)
 }
 
-fn i1(pair: Pair, token: Token, sequence: u16, options: Options) -> Vec<u8> {
+fn i1(token: Token, sequence: u16, options: Options) -> Vec<u8> {
     let mut tag = [0; 8];
     tag[2..].copy_from_slice(&token.0[4..10]);
     let message = Message::I1(I1 {
@@ -184,7 +184,7 @@ fn i1(pair: Pair, token: Token, sequence: u16, options: Options) -> Vec<u8> {
         initiator_nonce: token.nonce(sequence),
         options,
     });
-    message.emit(pair.local, pair.peer)
+    message.octets()
 }
 
 /// Of a connection that there is not, so that the peer refuses it.

@@ -9,17 +9,7 @@ use core::arch::x86_64::{
 };
 use core::mem::transmute;
 
-cpufeatures::new!(detected, "avx2");
-
-/// The processor and the operating system have AVX2.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::search) struct Proof(());
-
-impl Proof {
-    pub(in crate::search) fn find() -> Option<Self> {
-        detected::get().then_some(Self(()))
-    }
-}
+proof!("avx2");
 
 pub(in crate::search) fn first_hit(
     proof: Proof,

@@ -8,17 +8,7 @@ use core::arch::x86_64::{
 };
 use core::mem::transmute;
 
-cpufeatures::new!(detected, "avx512f");
-
-/// The processor and the operating system have AVX-512F.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::search) struct Proof(());
-
-impl Proof {
-    pub(in crate::search) fn find() -> Option<Self> {
-        detected::get().then_some(Self(()))
-    }
-}
+proof!("avx512f");
 
 pub(in crate::search) fn first_hit(
     proof: Proof,

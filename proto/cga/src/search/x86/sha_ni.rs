@@ -8,17 +8,7 @@ use core::arch::x86_64::{
 };
 use core::mem::transmute;
 
-cpufeatures::new!(detected, "sha", "sse2", "sse4.1");
-
-/// The processor has the SHA extensions and SSE4.1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::search) struct Proof(());
-
-impl Proof {
-    pub(in crate::search) fn find() -> Option<Self> {
-        detected::get().then_some(Self(()))
-    }
-}
+proof!("sha", "sse2", "sse4.1");
 
 pub(in crate::search) fn first_hit(
     _: Proof,
