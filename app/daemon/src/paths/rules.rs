@@ -27,7 +27,10 @@ impl Daemon {
 
     pub(crate) fn change_rule(&mut self, rule: PathRule, who: Who) -> Granted {
         self.check_rule(&rule)?;
-        let what = (rule.scope, &rule.local, rule.peer);
+        let ends = [rule.local.clone(), rule.peer.map(|net| net.to_string())];
+        let [local, peer] = ends.map(|end| end.unwrap_or_else(|| "any".to_owned()));
+        let (scope, text) = (rule.scope, format!("{} {local} -> {peer}", rule.preference));
+        let what = (scope, &rule.local, rule.peer);
         let asked = &mut self.steer.asked;
         let before = asked.len();
         asked.retain(|old| (old.scope, &old.local, old.peer) != what);
@@ -43,11 +46,9 @@ impl Daemon {
             let error = format!("there are {MAX_RULES} rules already");
             return Err(denied(error, "take some back with `moorline path neutral`"));
         } else {
-            asked.push(PathRule { origin: format!("uid {}", who.uid), ..rule.clone() });
+            asked.push(PathRule { origin: format!("uid {}", who.uid), ..rule });
         }
-        let ends = [rule.local.clone(), rule.peer.map(|net| net.to_string())];
-        let [local, peer] = ends.map(|end| end.unwrap_or_else(|| "any".to_owned()));
-        self.note(rule.scope, who, &format!("{} {local} -> {peer}", rule.preference));
+        self.note(scope, who, &text);
         self.apply_rules();
         Ok(Draft::default())
     }
