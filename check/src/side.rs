@@ -12,6 +12,7 @@ use moorline_ilnp::consts::CHECK_INTERVAL;
 use moorline_types::{
     ContextId, IlvPair, Instant, Locator, LocatorPair, Nonce, SessionId, UlidPair,
 };
+use moorline_wire::ip6::Ip6;
 
 use crate::world::What;
 
@@ -242,11 +243,8 @@ impl Side {
 
 /// Source and destination of an IPv6 packet of a host.
 fn addresses_of(packet: &[u8]) -> LocatorPair {
-    let address = |at: usize| {
-        let octets = packet.get(at..).and_then(<[u8]>::first_chunk::<16>);
-        Locator(Ipv6Addr::from(*octets.expect("a host sends whole packets")))
-    };
-    LocatorPair::new(address(8), address(24))
+    let header = Ip6::read(packet).expect("a host sends whole packets");
+    LocatorPair::new(Locator(header.source), Locator(header.destination))
 }
 
 fn new_host(number: usize, life: u8, speaks_ilnp: bool, now: Instant) -> Host {
@@ -266,8 +264,7 @@ fn local_state(number: usize, generation: u32) -> LocalState {
     let host = u8::try_from(number).unwrap_or(u8::MAX);
     let prefixes = [1, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, 0xa + host]);
     let key = HbaKey::extended_modifier([host; 48]);
-    let sec = Sec::new(0).expect("0 is a Sec");
-    let set = generate_hba(&prefixes, sec, &key, [host; 16], 1).expect("Sec 0 takes one try");
+    let set = generate_hba(&prefixes, Sec::ZERO, &key, [host; 16], 1).expect("Sec 0 takes one try");
     let present = set.locators().to_vec();
     let addresses = LocalAddresses { present: present.clone(), sets: vec![set], cgas: Vec::new() };
     LocalState { proof: LocalProof::new(generation, addresses, &[], [0; 32]), usable: present }

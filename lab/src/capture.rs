@@ -7,8 +7,11 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
+use moorline_wire::PROTOCOL;
+use moorline_wire::ip6::{IP6_LEN, Ip6, TCP, UDP};
 use pcap_parser::{LegacyPcapBlock, parse_pcap};
 
+use crate::hop::ETHERNET_LEN;
 use crate::interrupt;
 use crate::netns::Namespace;
 use crate::process::Process;
@@ -71,30 +74,31 @@ impl Frame {
     /// The IPv6 packet inside; none if it is not one.
     #[must_use]
     pub fn ipv6(&self) -> Option<&[u8]> {
-        let (ethernet, packet) = self.octets.split_at_checked(ETHERNET_HEADER)?;
-        (ethernet[12..14] == [0x86, 0xdd] && packet.len() >= IPV6_HEADER).then_some(packet)
+        self.octets.get(ETHERNET_LEN..).filter(|packet| Ip6::read(packet).is_some())
+    }
+
+    fn header(&self) -> Option<Ip6> {
+        Ip6::read(self.ipv6()?)
     }
 
     /// Whether it is payload that has moved: a Shim6 payload header (RFC 5533 s5.2).
     #[must_use]
     pub fn is_moved_payload(&self) -> bool {
-        let is_payload = |packet: &[u8]| {
-            packet[6] == SHIM6 && packet.get(IPV6_HEADER + 2).is_some_and(|kind| kind & 0x80 != 0)
-        };
-        self.ipv6().is_some_and(is_payload)
+        let kind = self.octets.get(ETHERNET_LEN + IP6_LEN + 2);
+        self.header().is_some_and(|header| header.next_header == PROTOCOL)
+            && kind.is_some_and(|kind| kind & 0x80 != 0)
     }
 
     /// Whether it is TCP or UDP as a socket has made it.
     #[must_use]
     pub fn is_plain_payload(&self) -> bool {
-        self.ipv6().is_some_and(|packet| [TCP, UDP].contains(&packet[6]))
+        self.header().is_some_and(|header| [TCP, UDP].contains(&header.next_header))
     }
 
     /// Where it goes; none if it is no IPv6 packet.
     #[must_use]
     pub fn destination(&self) -> Option<Ipv6Addr> {
-        let destination: [u8; 16] = self.ipv6()?.get(24..40)?.try_into().ok()?;
-        Some(destination.into())
+        Some(self.header()?.destination)
     }
 }
 
@@ -114,12 +118,6 @@ fn read_pcap(octets: &[u8]) -> anyhow::Result<Vec<Frame>> {
 /// Octets kept of a frame: all of one that fits a wire; segments that the kernel has not cut yet are
 /// longer.
 const SNAPSHOT: &str = "2000";
-const ETHERNET_HEADER: usize = 14;
-const IPV6_HEADER: usize = 40;
-/// Next headers.
-const SHIM6: u8 = 140;
-const TCP: u8 = 6;
-const UDP: u8 = 17;
 
 #[cfg(test)]
 mod tests {
@@ -140,7 +138,7 @@ mod tests {
     #[test]
     fn frames_come_out_as_they_went_in() {
         let mut frame = [0; 60];
-        frame[12..14].copy_from_slice(&[0x86, 0xdd]);
+        frame[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
         let frames = read_pcap(&pcap(&[&frame, &[1, 2, 3]])).unwrap();
         assert_eq!(frames[0].octets, frame);
         assert_eq!(frames[0].at, Duration::from_millis(1_800_000_000_250));
@@ -152,7 +150,7 @@ mod tests {
     fn payload_that_has_moved_is_told_from_control_messages_and_others() {
         let frame = |next_header: u8, kind: u8| {
             let mut octets = vec![0; 14 + 48];
-            octets[12..14].copy_from_slice(&[0x86, 0xdd]);
+            octets[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
             octets[14 + 6] = next_header;
             octets[14 + 39] = 7;
             octets[14 + 42] = kind;

@@ -1,6 +1,7 @@
 //! A real `moorlined` in a host.
 
 use std::net::Ipv6Addr;
+use std::ops::Deref;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{self, Receiver};
@@ -9,8 +10,7 @@ use std::{fs, thread};
 
 use anyhow::{Context as _, bail, ensure};
 use moorline_api::{
-    BlockingClient, Client, Context, Event, EventKind, EventsQuery, Ilcc, InterfaceAddresses,
-    Paths, Proof, ReadinessState, Status,
+    BlockingClient, Client, Context, Event, EventKind, EventsQuery, Proof, ReadinessState,
 };
 use rustix::mount::{MountFlags, mount};
 use rustix::process::Signal;
@@ -21,13 +21,21 @@ use crate::netns::{Worker, join, output};
 use crate::process::Process;
 use crate::topology::HOSTS;
 
-/// A running daemon; stopped in order when dropped.
+/// A running daemon, with what a client can ask it; stopped in order when dropped.
 #[derive(Debug)]
 pub struct Daemon {
     process: Process,
     client: BlockingClient,
     incoming: Receiver<Event>,
     events: Vec<Event>,
+}
+
+impl Deref for Daemon {
+    type Target = BlockingClient;
+
+    fn deref(&self) -> &BlockingClient {
+        &self.client
+    }
 }
 
 /// How to start daemons.
@@ -39,22 +47,18 @@ pub struct DaemonOptions {
     pub send_timeout: Duration,
     /// More lines of the configuration file.
     pub settings: String,
+    /// A log filter other than the daemon's own: `debug`.
+    pub log: Option<&'static str>,
 }
 
 impl DaemonOptions {
-    /// With nothing else in the configuration.
-    #[must_use]
-    pub fn new(binary: PathBuf, send_timeout: Duration) -> Self {
-        Self::with(binary, send_timeout, "")
-    }
-
     /// With these lines in the configuration.
     pub fn with(
         binary: impl Into<PathBuf>,
         send_timeout: Duration,
         settings: impl Into<String>,
     ) -> Self {
-        Self { binary: binary.into(), send_timeout, settings: settings.into() }
+        Self { binary: binary.into(), send_timeout, settings: settings.into(), log: None }
     }
 }
 
@@ -76,19 +80,6 @@ impl Daemon {
     /// # Errors
     /// It ended or did not answer: its log is in the message.
     pub fn start(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<Self> {
-        Self::start_logging(lab, host, options, None)
-    }
-
-    /// The same with another log filter (`debug`) than the daemon's own.
-    ///
-    /// # Errors
-    /// As [`Daemon::start`].
-    pub fn start_logging(
-        lab: &Lab,
-        host: &str,
-        options: &DaemonOptions,
-        filter: Option<&str>,
-    ) -> anyhow::Result<Self> {
         let directory = lab.directory(host)?;
         let socket = directory.join("moorlined.sock");
         let config = configuration(lab, host)?;
@@ -97,7 +88,7 @@ impl Daemon {
         fs::write(&config, text).context("configuration")?;
         let mut command = command(lab, host, options)?;
         command.arg("--config").arg(&config).stdout(Stdio::null());
-        command.envs(filter.map(|filter| ("MOORLINE_LOG", filter)));
+        command.envs(options.log.map(|filter| ("MOORLINE_LOG", filter)));
         let mut process = Process::start(&mut command, &directory.join("moorlined.log"))?;
         let client =
             BlockingClient::new(Client::new(&socket)).context("client of the control socket")?;
@@ -120,46 +111,6 @@ impl Daemon {
         let mut command = command(lab, host, options)?;
         command.arg("--reset").arg("--config").arg(configuration(lab, host)?);
         output(&mut command).map(drop).with_context(|| format!("reset of {host}"))
-    }
-
-    /// The daemon at a glance.
-    ///
-    /// # Errors
-    /// It does not answer.
-    pub fn status(&self) -> anyhow::Result<Status> {
-        self.client.status().context("status of moorlined")
-    }
-
-    /// Its contexts.
-    ///
-    /// # Errors
-    /// It does not answer.
-    pub fn contexts(&self) -> anyhow::Result<Vec<Context>> {
-        self.client.contexts().context("contexts of moorlined")
-    }
-
-    /// Its correspondents of ILNP.
-    ///
-    /// # Errors
-    /// It does not answer.
-    pub fn ilcc(&self) -> anyhow::Result<Ilcc> {
-        self.client.ilcc().context("correspondents of moorlined")
-    }
-
-    /// The pairs of each established context.
-    ///
-    /// # Errors
-    /// It does not answer.
-    pub fn paths(&self) -> anyhow::Result<Paths> {
-        self.client.paths().context("paths of moorlined")
-    }
-
-    /// The interfaces of the host and their addresses.
-    ///
-    /// # Errors
-    /// It does not answer.
-    pub fn addresses(&self) -> anyhow::Result<Vec<InterfaceAddresses>> {
-        self.client.addresses().context("addresses of moorlined")
     }
 
     /// Events since its start, as far as they have come in.

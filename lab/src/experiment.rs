@@ -89,8 +89,9 @@ pub struct Card {
     pub about: &'static str,
     /// What it needs of the machine.
     pub needs: Needs,
-    /// Names of the fields of the totals, or else of the points, that a person wants to see, in this order.
-    pub columns: &'static [&'static str],
+    /// Names of the fields of the totals, or else of the points, that a person wants to see, in this order, with spaces between
+    /// them.
+    pub columns: &'static str,
 }
 
 /// What an experiment needs of the machine.
@@ -129,7 +130,7 @@ pub struct Results {
     pub summary: Map<String, Value>,
     /// Those of the [`Card`].
     #[serde(skip)]
-    pub columns: &'static [&'static str],
+    pub columns: &'static str,
     /// What the plot shows.
     #[serde(skip)]
     pub charts: Vec<Chart>,

@@ -1,4 +1,4 @@
-//! Routers that advertise prefixes, and hosts that listen to them.
+//! Routers that advertise prefixes.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -23,12 +23,6 @@ pub struct Advertised {
 }
 
 impl Advertised {
-    /// With the lifetimes of an ISP that plans to stay.
-    #[must_use]
-    pub fn for_long(prefix: Prefix) -> Self {
-        Self { prefix, preferred: 1800, valid: 3600 }
-    }
-
     /// Taken back.
     #[must_use]
     pub fn withdrawn(prefix: Prefix) -> Self {
@@ -52,24 +46,11 @@ pub struct Advertiser {
 }
 
 impl Advertiser {
-    /// Starts to advertise these prefixes.
+    /// The same in a manner that is not the usual one.
     ///
     /// # Errors
     /// There is no such router, or no `radvd`.
     pub fn start(
-        lab: &Lab,
-        router: &str,
-        interface: &str,
-        prefixes: &[Advertised],
-    ) -> anyhow::Result<Self> {
-        Self::start_as(lab, (router, interface), prefixes, Manner::default())
-    }
-
-    /// The same in a manner that is not the usual one.
-    ///
-    /// # Errors
-    /// As [`Advertiser::start`].
-    pub fn start_as(
         lab: &Lab,
         (router, interface): (&str, &str),
         prefixes: &[Advertised],
@@ -109,23 +90,5 @@ impl Advertiser {
     /// It could not be signalled.
     pub fn kill(mut self) -> anyhow::Result<()> {
         self.process.kill()
-    }
-}
-
-impl Lab {
-    /// Makes a host listen to routers on an interface, as hosts do, instead of having static addresses
-    /// and routes there.
-    ///
-    /// # Errors
-    /// There is no such host or interface.
-    pub fn listen_to_routers(&self, host: &str, interface: &str) -> anyhow::Result<()> {
-        let namespace = self.namespace(host)?;
-        namespace.ip(&["-6", "addr", "flush", "dev", interface, "scope", "global"])?;
-        namespace.ip(&["-6", "route", "flush", "default", "dev", interface])?;
-        let settings = [("accept_dad", "1"), ("dad_transmits", "1"), ("accept_ra", "1")];
-        for (key, value) in settings {
-            namespace.sysctl(&format!("ipv6/conf/{interface}/{key}"), value)?;
-        }
-        Ok(())
     }
 }

@@ -10,7 +10,10 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use common::{await_standby, eventually, protected_with, story, two_by_two_open};
+use common::{
+    advertise, await_standby, eventually, for_long, listen_to_routers, protected_with, story,
+    two_by_two_open,
+};
 use moorline_api::{AddressInfo, AddressState, EventKind, Proof};
 use moorline_lab::daemon::{Daemon, DaemonOptions, configuration, state_directory};
 use moorline_lab::router::{Advertised, Advertiser};
@@ -39,9 +42,9 @@ impl Site {
         let lab = two_by_two_open(test, &["radvd"])?;
         let mut routers = Vec::new();
         for (isp, number) in [("isp1", 1), ("isp2", 2)] {
-            lab.listen_to_routers("a", isp).unwrap();
-            let prefixes = [Advertised::for_long(prefix(number))];
-            routers.push(Advertiser::start(&lab, isp, "a", &prefixes).unwrap());
+            listen_to_routers(&lab, "a", isp);
+            let prefixes = [for_long(prefix(number))];
+            routers.push(advertise(&lab, isp, "a", &prefixes));
         }
         Some(Self { routers, lab })
     }
@@ -50,7 +53,7 @@ impl Site {
     fn change(&mut self, isp: usize, prefixes: &[Advertised]) {
         self.routers.remove(isp).kill().unwrap();
         let name = ["isp1", "isp2"][isp];
-        self.routers.insert(isp, Advertiser::start(&self.lab, name, "a", prefixes).unwrap());
+        self.routers.insert(isp, advertise(&self.lab, name, "a", prefixes));
     }
 
     /// Our addresses on an uplink of A once there is one that can be used.
@@ -221,7 +224,7 @@ fn a_prefix_announced_in_mid_connection_is_used_for_the_next_move() {
     };
     run("isp2", "-6 addr add 2001:db8:a3::1/64 dev a nodad");
     run("isp1", "-6 route add 2001:db8:a3::/64 via 2001:db8:ff::2 dev core");
-    site.change(1, &[Advertised::withdrawn(prefix(2)), Advertised::for_long(prefix(3))]);
+    site.change(1, &[Advertised::withdrawn(prefix(2)), for_long(prefix(3))]);
     let mut known = Vec::new();
     eventually("the peer to hear of the new prefix", || {
         known = b.contexts().unwrap().into_iter().flat_map(|one| one.peer_locators).collect();

@@ -10,7 +10,7 @@ use common::{daemon_options, eventually, protected, two_by_two};
 use moorline_api::EventKind;
 use moorline_lab::Failure;
 use moorline_lab::capture::{Capture, Frame};
-use moorline_lab::daemon::Daemon;
+use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::topology::HOSTS;
 use moorline_lab::workload::{Endpoint, I1Flood, Sender, TcpOptions, TcpTransfer};
 use moorline_types::ContextTag;
@@ -98,8 +98,8 @@ fn secrets(frames: &[Frame]) -> (BTreeSet<ContextTag>, BTreeSet<u32>) {
 #[test]
 fn logs_at_debug_level_hold_no_tag_and_no_nonce() {
     let Some(lab) = two_by_two("logs", &["tcpdump"]) else { return };
-    let start =
-        |host: &str| Daemon::start_logging(&lab, host, &daemon_options(), Some("debug")).unwrap();
+    let options = DaemonOptions { log: Some("debug"), ..daemon_options() };
+    let start = |host: &str| Daemon::start(&lab, host, &options).unwrap();
     let mut daemons = HOSTS.map(start);
     let captures = ["isp1", "isp2"].map(|isp| {
         let directory = lab.directory(isp).unwrap();

@@ -184,7 +184,8 @@ fn a_silent_peer_that_the_dns_names_is_asked_again_soon() {
         DaemonOptions { settings, ..daemon_options() }
     };
     let named = options("ilnp-peers = [\"b.example.\"]\n");
-    hosts.daemons.push(Daemon::start_logging(&hosts.lab, "a", &named, Some("debug")).unwrap());
+    let named = DaemonOptions { log: Some("debug"), ..named };
+    hosts.daemons.push(Daemon::start(&hosts.lab, "a", &named).unwrap());
     eventually("an answer of the DNS", || hosts.daemons[0].log().contains("in the DNS"));
     let stop = Arc::new(AtomicBool::new(false));
     let tasks = trickle(&hosts, Arc::clone(&stop));

@@ -164,7 +164,7 @@ fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
         return;
     }
     let settings = "addresses = \"off\"\n".to_owned();
-    let options = DaemonOptions { settings, ..DaemonOptions::new(daemon_options().binary, MINUTE) };
+    let options = DaemonOptions::with(daemon_options().binary, MINUTE, settings);
     Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
     let file = state_directory(&lab, "a").unwrap().join("contexts.json");
     // Of the second run, the tables have more than the file.
@@ -187,7 +187,7 @@ fn of_what_has_moved_a_restart_changes_no_route() {
     }
     let count = 1024;
     let settings = "addresses = \"off\"\n".to_owned();
-    let options = DaemonOptions { settings, ..DaemonOptions::new(daemon_options().binary, MINUTE) };
+    let options = DaemonOptions::with(daemon_options().binary, MINUTE, settings);
     Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
     let file = state_directory(&lab, "a").unwrap().join("contexts.json");
     fs::write(&file, contexts_file(count, 2)).unwrap();
@@ -244,7 +244,7 @@ fn a_daemon_goes_on_with_a_full_disk() {
         return;
     }
     let disk = SmallDisk::mount(state_directory(&lab, "a").unwrap());
-    let options = DaemonOptions::new(daemon_options().binary, MINUTE);
+    let options = DaemonOptions::with(daemon_options().binary, MINUTE, "");
     let daemon = Daemon::start(&lab, "a", &options).unwrap();
     let host = lab.namespace("a").unwrap();
     let addresses = || {

@@ -8,12 +8,14 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use common::script::Script;
-use common::{daemon_options, eventually, story, two_by_two};
+use common::{
+    advertise, daemon_options, eventually, for_long, listen_to_routers, story, two_by_two,
+};
 use moorline_api::EventKind;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::interrupt::wait_for;
 use moorline_lab::netns::output;
-use moorline_lab::router::{Advertised, Advertiser};
+use moorline_lab::router::Advertiser;
 use moorline_lab::topology::{Prefix, host_address};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Lab, preflight};
@@ -46,9 +48,9 @@ impl Roaming {
         }
         let mut routers = Vec::new();
         for (isp, number) in [("isp1", 1), ("isp2", 2)] {
-            lab.listen_to_routers("a", isp).unwrap();
-            let prefixes = [Advertised::for_long(Prefix::of(host_address("a", number)))];
-            routers.push(Advertiser::start(&lab, isp, "a", &prefixes).unwrap());
+            listen_to_routers(&lab, "a", isp);
+            let prefixes = [for_long(Prefix::of(host_address("a", number)))];
+            routers.push(advertise(&lab, isp, "a", &prefixes));
         }
         set_link(&lab, "a", "isp2", "down");
         let settings = match protocol {

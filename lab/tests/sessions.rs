@@ -423,8 +423,8 @@ fn with_ilnp_the_programs_survive_the_loss_of_their_locator() {
 fn logs_at_debug_level_hold_no_nonce() {
     let Some(mut hosts) = with_ilnp("logs of ILNP", &[], [None, Some("")]) else { return };
     let settings = "addresses = \"off\"\nilnp = \"on\"\nilnp-nonce-bits = 96\n".to_owned();
-    let options = DaemonOptions { settings, ..daemon_options() };
-    hosts.daemons.push(Daemon::start_logging(&hosts.lab, "a", &options, Some("debug")).unwrap());
+    let options = DaemonOptions { settings, log: Some("debug"), ..daemon_options() };
+    hosts.daemons.push(Daemon::start(&hosts.lab, "a", &options).unwrap());
     let transfer = transfer(&hosts, Sender::Client);
     hosts.await_session();
     let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };

@@ -170,7 +170,9 @@ impl AddressBook {
             }
         };
         let modifier = self.modifier();
-        let Ok(set) = generate_hba(prefixes, sec(), &key, modifier, 1) else { return Vec::new() };
+        let Ok(set) = generate_hba(prefixes, Sec::ZERO, &key, modifier, 1) else {
+            return Vec::new();
+        };
         let locators = set.locators().to_vec();
         self.sets.push(set);
         locators.into_iter().filter_map(|locator| self.note(locator)).collect()
@@ -179,7 +181,7 @@ impl AddressBook {
     fn add_cga(&mut self, prefix: [u8; 8]) -> Changed {
         let Some(signer) = self.signer() else { return Vec::new() };
         let modifier = self.modifier();
-        let Ok(cga) = generate_cga(prefix, sec(), signer.public_key(), &[], modifier, 1) else {
+        let Ok(cga) = generate_cga(prefix, Sec::ZERO, signer.public_key(), &[], modifier, 1) else {
             return Vec::new();
         };
         let locator = cga.address();
@@ -217,10 +219,6 @@ impl AddressBook {
 fn one_less(left: &mut usize) -> bool {
     *left -= 1;
     *left < GONE
-}
-
-fn sec() -> Sec {
-    Sec::new(0).expect("0 is a Sec")
 }
 
 /// Sets, and CGAs, that are kept although no prefix of theirs is left.

@@ -8,39 +8,6 @@ use crate::outcome::{Outcome, SAMPLE};
 use crate::plan::{Change, Direction, Kind, Pace, Plan, Port, What, Workload};
 use crate::world::run;
 
-/// The demo's parameters.
-#[derive(Clone, Copy, Debug)]
-pub struct DemoConfig {
-    /// Everything random comes from it.
-    pub seed: u64,
-    /// Send Timeout of both hosts.
-    pub send_timeout: Duration,
-    /// When ISP 1 dies.
-    pub cut_at: Duration,
-    /// Octets a second that the transfer is limited to.
-    pub rate: u64,
-}
-
-impl Default for DemoConfig {
-    fn default() -> Self {
-        Self {
-            seed: 1,
-            send_timeout: Duration::from_secs(2),
-            cut_at: Duration::from_secs(2),
-            rate: 2_000_000,
-        }
-    }
-}
-
-/// The same transfer and the same failure, with Moorline and without.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Demo {
-    /// Both hosts have Moorline.
-    pub with: DemoRun,
-    /// Neither has.
-    pub without: DemoRun,
-}
-
 /// One transfer. Times are from the beginning of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DemoRun {
@@ -65,41 +32,40 @@ pub struct DemoRun {
 }
 
 /// Two hosts with two ISPs each; B sends to A; ISP 1 dies silently on the way; once with Moorline and
-/// once without. The simulator's counterpart of the lab's demo, in virtual time.
+/// once without. `rate`: octets a second that the transfer is limited to. The simulator's counterpart of the lab's demo, in
+/// virtual time.
 #[must_use]
-pub fn demo_scenario(config: &DemoConfig) -> Demo {
-    Demo { with: play(config, true), without: play(config, false) }
+pub fn demo_scenario(send_timeout: Duration, rate: u64) -> [DemoRun; 2] {
+    [true, false].map(|moorline| play(&plan(send_timeout, rate, moorline)))
 }
 
-fn play(config: &DemoConfig, moorline: bool) -> DemoRun {
-    let plan = plan(config, moorline);
-    let outcome = run(config.seed, &plan);
+fn play(plan: &Plan) -> DemoRun {
+    let outcome = run(SEED, plan);
     let transfer = &outcome.workloads[0];
     let arrived = SAMPLE * u32::try_from(transfer.samples.len()).unwrap_or(u32::MAX);
     let end = if transfer.intact.is_some() { arrived } else { plan.duration };
     DemoRun {
         samples: samples(&transfer.samples, end),
         marks: outcome.events.clone(),
-        cut_at: config.cut_at,
+        cut_at: CUT_AT,
         survived: transfer.intact.is_some(),
         bytes_ok: outcome.violations.is_empty() && transfer.intact != Some(false),
-        moved: moved(&outcome, config.cut_at),
-        moved_to: moved_to(&outcome, config.cut_at, 0).map(|(_, to)| to),
-        recovery: recovery(&outcome, config.cut_at),
-        waited: end.saturating_sub(config.cut_at),
+        moved: moved(&outcome, CUT_AT),
+        moved_to: moved_to(&outcome, CUT_AT, 0).map(|(_, to)| to),
+        recovery: recovery(&outcome, CUT_AT),
+        waited: end.saturating_sub(CUT_AT),
     }
 }
 
-fn plan(config: &DemoConfig, moorline: bool) -> Plan {
+fn plan(send_timeout: Duration, rate: u64, moorline: bool) -> Plan {
     let port = |host| Port { host, uplink: 0 };
-    let running = config.cut_at + config.send_timeout + AFTER_RECOVERY;
+    let running = CUT_AT + send_timeout + AFTER_RECOVERY;
     let milliseconds = u64::try_from(running.as_millis()).unwrap_or(u64::MAX);
     let interval = Duration::from_millis(10);
-    let pace = Pace { octets: usize::try_from(config.rate / 100).unwrap_or(1).max(1), interval };
-    let kind =
-        Kind::Stream { bytes: config.rate.saturating_mul(milliseconds) / 1000, pace: Some(pace) };
+    let pace = Pace { octets: usize::try_from(rate / 100).unwrap_or(1).max(1), interval };
+    let kind = Kind::Stream { bytes: rate.saturating_mul(milliseconds) / 1000, pace: Some(pace) };
     let silent = |host| Change {
-        at: config.cut_at,
+        at: CUT_AT,
         what: What::Cut { uplink: port(host), direction: Direction::Both },
     };
     let mut plan = Plan {
@@ -112,7 +78,7 @@ fn plan(config: &DemoConfig, moorline: bool) -> Plan {
         }],
         // ISP 1 is the same for both hosts.
         changes: vec![silent(0), silent(1)],
-        ..Plan::pair(config.send_timeout)
+        ..Plan::pair(send_timeout)
     };
     for host in &mut plan.hosts {
         host.moorline = moorline;
@@ -121,7 +87,7 @@ fn plan(config: &DemoConfig, moorline: bool) -> Plan {
     plan.duration = if moorline {
         running * 2 + LONGEST_END
     } else {
-        config.cut_at + config.send_timeout * 2 + Duration::from_secs(2)
+        CUT_AT + send_timeout * 2 + Duration::from_secs(2)
     };
     plan
 }
@@ -154,6 +120,10 @@ fn samples(arrived: &[u64], end: Duration) -> Vec<u64> {
     arrived.iter().copied().chain(std::iter::repeat(0)).take(count).collect()
 }
 
+/// Everything random comes from it.
+const SEED: u64 = 1;
+/// When ISP 1 dies.
+const CUT_AT: Duration = Duration::from_secs(2);
 /// The transfer is long enough to be seen going on after the recovery.
 const AFTER_RECOVERY: Duration = Duration::from_secs(4);
 /// What it gets to end after it has recovered.
@@ -163,13 +133,14 @@ const LONGEST_END: Duration = Duration::from_secs(30);
 mod tests {
     use super::*;
 
+    const RATE: u64 = 500_000;
+
     #[test]
     fn the_transfer_survives_with_moorline_and_stalls_without() {
         for millis in [250, 2000, 15_000] {
             let send_timeout = Duration::from_millis(millis);
-            let config = DemoConfig { send_timeout, rate: 500_000, ..DemoConfig::default() };
-            let demo = demo_scenario(&config);
-            let (with, without) = (&demo.with, &demo.without);
+            let demo = demo_scenario(send_timeout, RATE);
+            let [with, without] = &demo;
             assert!(with.survived && with.bytes_ok);
             assert!(!without.survived && without.bytes_ok && without.recovery.is_none());
             let (moved, recovery) = (with.moved.unwrap(), with.recovery.unwrap());
@@ -178,10 +149,10 @@ mod tests {
             assert!(moved < Duration::from_secs(1).min(send_timeout * 2), "{moved:?}");
             let to = with.moved_to.unwrap();
             assert_eq!((to.local.prefix()[5], to.peer.prefix()[5]), (0xa2, 0xb2));
-            let running = config.cut_at + send_timeout + AFTER_RECOVERY;
+            let running = CUT_AT + send_timeout + AFTER_RECOVERY;
             let octets: u64 = with.samples.iter().sum();
-            assert_eq!(u128::from(octets) * 1000, u128::from(config.rate) * running.as_millis());
-            assert_eq!(demo_scenario(&config), demo);
+            assert_eq!(u128::from(octets) * 1000, u128::from(RATE) * running.as_millis());
+            assert_eq!(demo_scenario(send_timeout, RATE), demo);
         }
     }
 }

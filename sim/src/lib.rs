@@ -65,7 +65,7 @@ mod world;
 pub use batch::run_many;
 pub use bound::{Conditions, loss_bound, recovery_bound};
 pub use chart::Trace;
-pub use demo::{Demo, DemoConfig, DemoRun, demo_scenario};
+pub use demo::{DemoRun, demo_scenario};
 pub use log::HostEvent;
 pub use outcome::{Outcome, Pause, Rule, SAMPLE, Summary, Violation, WorkloadOutcome};
 pub use own::{run_addresses, trace_addresses};

@@ -16,7 +16,7 @@ use moorline_types::{
 use crate::log::since_start;
 use crate::outcome::{Rule, Violation};
 use crate::packet;
-use crate::plan::host_name;
+use crate::plan::host_name as name;
 use control::Allowances;
 use protection::Answers;
 
@@ -241,10 +241,6 @@ const fn is_explained(reason: DropReason) -> bool {
             | DropReason::RateLimited
             | DropReason::NoUplink
     )
-}
-
-fn name(host: usize) -> char {
-    host_name(host)
 }
 
 #[cfg(test)]

@@ -21,7 +21,7 @@ pub(crate) fn experiments(experiments: &[Listed]) -> String {
 
 /// The points as a table, and where they are.
 pub(crate) fn results(results: &Results, files: Option<&[PathBuf; 2]>) -> String {
-    let names = results.columns;
+    let names: Vec<_> = results.columns.split_whitespace().collect();
     let is_number = |name: &&str| results.rows().iter().any(|point| field(point, name).is_number());
     let right: Vec<_> = (0..names.len()).filter(|&index| is_number(&names[index])).collect();
     let row = |point| names.iter().map(|name| cell(field(point, name))).collect();
@@ -114,7 +114,7 @@ mod tests {
             ],
             totals: Vec::new(),
             summary: serde_json::Map::new(),
-            columns: &["kind", "sec", "mean_s", "tries"],
+            columns: "kind sec mean_s tries",
             charts: Vec::new(),
             faults: Vec::new(),
         };

@@ -6,7 +6,7 @@ use crate::timeline::{LAG, Lane, MarkKind, Span, View};
 use crate::topology::Prefix;
 use moorline_api::Pair;
 use moorline_contexts::{Event, ReapState};
-use moorline_sim::{DemoConfig, DemoRun, HostEvent, SAMPLE, demo_scenario};
+use moorline_sim::{DemoRun, HostEvent, SAMPLE, demo_scenario};
 use std::thread;
 use std::time::Duration;
 
@@ -18,20 +18,18 @@ pub(crate) fn demo(
     view: &mut dyn View,
 ) -> anyhow::Result<Report> {
     interrupt::install()?;
-    let config = DemoConfig { send_timeout, ..DemoConfig::default() };
-    let demo = demo_scenario(&config);
+    let runs = demo_scenario(send_timeout, RATE);
     view.say(
         "Hosts A and B, each with an uplink to ISP 1 and one to ISP 2. B sends a stream to A.",
     );
     view.say("Then ISP 1 dies: it drops every packet and says nothing.");
-    let runs =
-        [("With Moorline on both hosts", &demo.with), ("The same without Moorline", &demo.without)];
-    for (title, run) in runs {
-        view.begin(title, &[Lane { name: "stream".into(), usual_rate: config.rate }]);
+    let titles = ["With Moorline on both hosts", "The same without Moorline"];
+    for (title, run) in titles.into_iter().zip(&runs) {
+        view.begin(title, &[Lane { name: "stream".into(), usual_rate: RATE }]);
         replay(run, step, view)?;
         view.end();
     }
-    let [with, without] = [&demo.with, &demo.without].map(outcome);
+    let [with, without] = runs.each_ref().map(outcome);
     Ok(Report::of(&with, &without, Mode::Simulator, Protocol::Shim6, send_timeout))
 }
 
@@ -121,6 +119,9 @@ fn outcome(run: &DemoRun) -> Outcome {
     let moved_to = run.moved_to.map(|pair| Pair::new(pair.local.0, pair.peer.0));
     Outcome { survived, bytes_ok, moved, moved_to, recovery, waited }
 }
+
+/// Octets a second that the transfer is limited to.
+const RATE: u64 = 2_000_000;
 
 #[cfg(test)]
 mod tests;

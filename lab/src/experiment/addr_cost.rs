@@ -97,17 +97,7 @@ impl Experiment for AddrCost {
             name: "addr-cost",
             about: "time to make two addresses, CGA and HBA, and how it grows with their number",
             needs: Needs::Nothing,
-            columns: &[
-                "part",
-                "kind",
-                "sec",
-                "threads",
-                "addresses",
-                "trials",
-                "mean_s",
-                "stddev_s",
-                "mean_tries",
-            ],
+            columns: "part kind sec threads addresses trials mean_s stddev_s mean_tries",
         }
     }
 

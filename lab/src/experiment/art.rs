@@ -118,15 +118,8 @@ impl Experiment for Art {
             name: "art",
             about: "time until TCP and UDP go on after a silent failure, by the Send Timeout",
             needs: if self.simulated { Needs::Nothing } else { Needs::Daemons(&["tcpdump"]) },
-            columns: &[
-                "flow",
-                "send_timeout_ms",
-                "recovered",
-                "art_ms.p5",
-                "art_ms.median",
-                "art_ms.p95",
-                "application_ms.median",
-            ],
+            columns: "flow send_timeout_ms recovered art_ms.p5 art_ms.median art_ms.p95 \
+                      application_ms.median",
         }
     }
 

@@ -75,16 +75,8 @@ impl Experiment for HandOff {
             name: "handoff",
             about: "silence and loss when a host under ILNP changes its locator",
             needs: Needs::Daemons(&[]),
-            columns: &[
-                "hand_off",
-                "flow",
-                "rtt_ms",
-                "gap_ms.median",
-                "gap_ms.p95",
-                "in_time_ratio",
-                "packets_lost.median",
-                "needless.median",
-            ],
+            columns: "hand_off flow rtt_ms gap_ms.median gap_ms.p95 in_time_ratio \
+                      packets_lost.median needless.median",
         }
     }
 

@@ -53,7 +53,7 @@ impl Experiment for FloodCost {
             name: "i1-flood",
             about: "goodput of a context while its host is flooded with I1s from sources made up",
             needs: Needs::Daemons(&["nft"]),
-            columns: &["quiet_mb_per_s", "flooded_mb_per_s", "ratio", "i1_per_s", "r1_per_s"],
+            columns: "quiet_mb_per_s flooded_mb_per_s ratio i1_per_s r1_per_s",
         }
     }
 
@@ -61,7 +61,7 @@ impl Experiment for FloodCost {
         ensure!(self.pairs > 0 && !self.length.is_zero() && self.rate > 0, "nothing to measure");
         ensure!(self.length <= LONGEST_FLOOD / 2, "a flood lasts {:?} at most", LONGEST_FLOOD / 2);
         let moorlined = recovery::daemon()?;
-        let options = DaemonOptions::new(moorlined, SEND_TIMEOUT);
+        let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, "");
         watch.stage("two hosts with a context");
         let mut scene = Scene::protected(Impairment::default(), &options)?;
         let [client, server] = scene.ends.clone();

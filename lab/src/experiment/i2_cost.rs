@@ -55,7 +55,7 @@ impl Experiment for I2Cost {
             name: "i2-cost",
             about: "time to process an I2 against the number of contexts that are there",
             needs: Needs::Nothing,
-            columns: &["security", "contexts", "samples", "median_us", "p99_us"],
+            columns: "security contexts samples median_us p99_us",
         }
     }
 

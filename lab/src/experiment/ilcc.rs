@@ -131,18 +131,8 @@ impl Experiment for IlccStudy {
                 true => Needs::Daemons(&["nft", "bpftool"]),
                 false => Needs::Network,
             },
-            columns: &[
-                "plane",
-                "layer",
-                "rank",
-                "policy",
-                "entries",
-                "latency_us",
-                "latency_median_us",
-                "latency_p99_us",
-                "served_ratio",
-                "dropped_ratio",
-            ],
+            columns: "plane layer rank policy entries latency_us latency_median_us \
+                      latency_p99_us served_ratio dropped_ratio",
         }
     }
 

@@ -84,16 +84,8 @@ impl Experiment for IlnpFlood {
             name: "ilnp-flood",
             about: "round trips and losses of an ILNP session while its host is flooded by made-up correspondents",
             needs: Needs::Daemons(&["nft"]),
-            columns: &[
-                "protocol",
-                "quiet_median_us",
-                "quiet_p99_us",
-                "flooded_median_us",
-                "flooded_p99_us",
-                "sent",
-                "lost",
-                "flood_per_s",
-            ],
+            columns: "protocol quiet_median_us quiet_p99_us flooded_median_us flooded_p99_us \
+                      sent lost flood_per_s",
         }
     }
 

@@ -59,14 +59,7 @@ impl Experiment for IspLoss {
             name: "isp-loss",
             about: "time until the contexts of a site have left an ISP that failed, and the probes it took",
             needs: Needs::Nothing,
-            columns: &[
-                "is_noticed",
-                "half_moved_s",
-                "p99_moved_s",
-                "all_moved_s",
-                "site_probes",
-                "peer_probes",
-            ],
+            columns: "is_noticed half_moved_s p99_moved_s all_moved_s site_probes peer_probes",
         }
     }
 

@@ -74,16 +74,9 @@ impl Experiment for LocalEvent {
             name: "local-event",
             about: "time from the loss of a carrier to the first packet by the other uplink",
             needs: Needs::Daemons(&["tcpdump"]),
-            columns: &[
-                "flow",
-                "rtt_ms",
-                "first_packet_ms.median",
-                "first_packet_ms.p95",
-                "goodput_gap_ms.median",
-                "goodput_gap_ms.p95",
-                "packets_lost.median",
-                "packets_lost.p95",
-            ],
+            columns: "flow rtt_ms first_packet_ms.median first_packet_ms.p95 \
+                      goodput_gap_ms.median goodput_gap_ms.p95 packets_lost.median \
+                      packets_lost.p95",
         }
     }
 

@@ -89,16 +89,7 @@ impl Experiment for Negotiation {
             name: "negotiation",
             about: "time from I1 to R2 by the security of the addresses and by their number",
             needs: Needs::Daemons(&["tcpdump"]),
-            columns: &[
-                "security",
-                "addresses",
-                "runs",
-                "median_s",
-                "stddev_s",
-                "median_i2_r2_s",
-                "i2_octets",
-                "refused",
-            ],
+            columns: "security addresses runs median_s stddev_s median_i2_r2_s i2_octets refused",
         }
     }
 

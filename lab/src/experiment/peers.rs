@@ -113,18 +113,8 @@ impl Experiment for Peers {
             name: "peers",
             about: "time until Moorline, the kernel's MPTCP and plain TCP go on after the same silent failure",
             needs: if self.has_moorline() { Needs::Daemons(&[]) } else { Needs::Network },
-            columns: &[
-                "flow",
-                "rtt_ms",
-                "system",
-                "recovered",
-                "recovery_ms.p5",
-                "recovery_ms.median",
-                "recovery_ms.p95",
-                "bytes_lost",
-                "packets_lost",
-                "configuration_lines",
-            ],
+            columns: "flow rtt_ms system recovered recovery_ms.p5 recovery_ms.median \
+                      recovery_ms.p95 bytes_lost packets_lost configuration_lines",
         }
     }
 

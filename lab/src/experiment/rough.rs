@@ -89,15 +89,7 @@ impl Experiment for Rough {
             name: "rough",
             about: "gaps that a program sees on networks that nobody tuned, with and without Moorline",
             needs: Needs::Daemons(&["radvd", "python3"]),
-            columns: &[
-                "scenario",
-                "without.gap",
-                "with.gap",
-                "without.new",
-                "with.new",
-                "protected",
-                "verdict",
-            ],
+            columns: "scenario without.gap with.gap without.new with.new protected verdict",
         }
     }
 

@@ -92,15 +92,7 @@ impl Experiment for StateCost {
             name: "state-cost",
             about: "contexts at a time over a day of traffic, and the memory they take",
             needs: Needs::Nothing,
-            columns: &[
-                "host",
-                "policy",
-                "peak",
-                "mean",
-                "made",
-                "daemon_octets_at_peak",
-                "table_octets_at_peak",
-            ],
+            columns: "host policy peak mean made daemon_octets_at_peak table_octets_at_peak",
         }
     }
 

@@ -182,7 +182,7 @@ impl Network {
         }
         let manner = Manner { is_preferred: access.uplink == UPLINKS[0], is_managed };
         let place = (access.router, "cust");
-        let advertiser = Advertiser::start_as(&self.lab, place, prefixes, manner)?;
+        let advertiser = Advertiser::start(&self.lab, place, prefixes, manner)?;
         self.advertisers.insert(access.router, advertiser);
         Ok(())
     }

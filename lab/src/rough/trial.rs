@@ -45,14 +45,6 @@ pub struct Outcome {
     pub story: String,
 }
 
-impl Outcome {
-    /// Whether every program got right answers in the end.
-    #[must_use]
-    pub fn recovered(&self) -> bool {
-        self.seen.iter().all(|(_, seen)| seen.is_alive && seen.damaged == 0)
-    }
-}
-
 /// Carries out a scenario, with the daemon at this place or without any. `patience`: how long programs that are silent are
 /// waited for, if that is longer than the window of the scenario.
 ///

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_types::ContextTag;
-use moorline_wire::{I1, Message, Options};
+use moorline_wire::{I1, Message, Options, PROTOCOL};
 
 use super::generator::{Generator, Stream, Template};
 use crate::hop::{ETHERNET_LEN, Hop};
@@ -93,13 +93,12 @@ fn frame(hop: &Hop, victim: Ipv6Addr) -> Vec<u8> {
         options: Options::default(),
     });
     let source = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 0);
-    hop.frame([source, victim], SHIM6, &message.octets())
+    hop.frame([source, victim], PROTOCOL, &message.octets())
 }
 
 /// Where the sources are from.
 const SOURCES: &str = "2001:db8:f000::/36";
 const TABLE: &str = "flood";
-const SHIM6: u8 = 140;
 const SOURCE_AT: usize = ETHERNET_LEN + 8;
 /// Whatever becomes of who started it.
 pub(crate) const LONGEST: Duration = Duration::from_secs(600);

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use moorline_api::{BlockingClient, Client, EventKind, Pair};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
+use moorline_lab::router::{Advertised, Advertiser, Manner};
 use moorline_lab::topology::{Impairment, Prefix, host_address};
 use moorline_lab::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
 use moorline_lab::{Lab, preflight, topology};
@@ -46,6 +47,31 @@ pub(crate) fn is_skipped(test: &str, reasons: &[String]) -> bool {
 /// A host with its static address at an ISP.
 pub(crate) fn endpoint(lab: &Lab, host: &str, isp: u16) -> Endpoint {
     Endpoint { namespace: lab.namespace(host).unwrap().clone(), address: host_address(host, isp) }
+}
+
+/// Makes a host listen to routers on an interface, as hosts do, instead of having static addresses and routes there.
+pub(crate) fn listen_to_routers(lab: &Lab, host: &str, interface: &str) {
+    let namespace = lab.namespace(host).unwrap();
+    namespace.ip(&["-6", "addr", "flush", "dev", interface, "scope", "global"]).unwrap();
+    namespace.ip(&["-6", "route", "flush", "default", "dev", interface]).unwrap();
+    for (key, value) in [("accept_dad", "1"), ("dad_transmits", "1"), ("accept_ra", "1")] {
+        namespace.sysctl(&format!("ipv6/conf/{interface}/{key}"), value).unwrap();
+    }
+}
+
+/// Starts to advertise these prefixes from an interface of a router.
+pub(crate) fn advertise(
+    lab: &Lab,
+    router: &str,
+    interface: &str,
+    prefixes: &[Advertised],
+) -> Advertiser {
+    Advertiser::start(lab, (router, interface), prefixes, Manner::default()).unwrap()
+}
+
+/// A prefix with the lifetimes of an ISP that plans to stay.
+pub(crate) fn for_long(prefix: Prefix) -> Advertised {
+    Advertised { prefix, preferred: 1800, valid: 3600 }
 }
 
 /// Waits for a condition, generously: the machine may be busy.
@@ -85,7 +111,7 @@ pub(crate) const SEND_TIMEOUT: Duration = Duration::from_millis(800);
 pub(crate) fn daemon_options() -> DaemonOptions {
     let binary = preflight::find_daemon()
         .expect("moorlined must be built first: cargo build -p moorlined, or set MOORLINED");
-    DaemonOptions::new(binary, SEND_TIMEOUT)
+    DaemonOptions::with(binary, SEND_TIMEOUT, "")
 }
 
 /// The network of the demo with daemons in these hosts; none where a lab cannot run.

@@ -10,6 +10,8 @@ use moorline_lab::router::{Advertised, Advertiser};
 use moorline_lab::topology::{End, Link, Node, Prefix, Role, Topology};
 use moorline_lab::{Lab, interrupt, preflight};
 
+use super::{advertise, listen_to_routers};
+
 /// The hosts.
 pub(crate) const TWINS: [&str; 2] = ["m", "t"];
 /// Their interface.
@@ -66,7 +68,7 @@ impl Twins {
             router.ip(&line.split(' ').collect::<Vec<_>>()).unwrap();
         }
         for host in TWINS {
-            lab.listen_to_routers(host, WAN).unwrap();
+            listen_to_routers(&lab, host, WAN);
             for scope in ["all", WAN] {
                 let control = format!("ipv6/conf/{scope}/keep_addr_on_down");
                 lab.namespace(host).unwrap().sysctl(&control, "0").unwrap();
@@ -109,7 +111,7 @@ impl Twins {
                 valid: *valid,
             })
             .collect();
-        self.advertiser = Some(Advertiser::start(&self.lab, "r", "br0", &said).unwrap());
+        self.advertiser = Some(advertise(&self.lab, "r", "br0", &said));
     }
 
     /// Global addresses on the link of a host, but for those that Moorline made.

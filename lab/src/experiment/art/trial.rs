@@ -1,6 +1,5 @@
 //! One failure under a flow between two real hosts.
 
-use std::net::Ipv6Addr;
 use std::path::Path;
 use std::time::Duration;
 
@@ -11,7 +10,7 @@ use crate::capture::{Capture, Frame};
 use crate::daemon::DaemonOptions;
 use crate::experiment::pool::{Trial, part};
 use crate::experiment::recovery::{Flow, Scene, Silence, await_recovery, pause};
-use crate::topology::{HOSTS, ISPS, Impairment, host_address};
+use crate::topology::{HOSTS, ISPS, Impairment, Prefix, host_address};
 use crate::workload::{Carriage, Direction, Gap};
 
 /// The recovery times, none for what did not recover.
@@ -65,7 +64,7 @@ fn attempt(moorlined: &Path, job: &Trial<Case>) -> anyhow::Result<Option<Times>>
 
 /// One way of a flow, as packets come in at its end by either ISP.
 struct Way {
-    prefixes: [[u16; 4]; 2],
+    prefixes: [Prefix; 2],
     old: Capture,
     new: Capture,
 }
@@ -74,14 +73,14 @@ impl Way {
     fn start(scene: &Scene, host: &str) -> anyhow::Result<Self> {
         let (namespace, directory) = (scene.lab.namespace(host)?, scene.lab.directory(host)?);
         let [old, new] = ISPS.map(|isp| Capture::start(namespace, isp, &directory));
-        let prefixes = [1, 2].map(|isp| prefix(host_address(host, isp)));
+        let prefixes = [1, 2].map(|isp| Prefix::of(host_address(host, isp)));
         Ok(Self { prefixes, old: old?, new: new? })
     }
 
     /// From the last packet by the old path to the first one by the new path.
     fn finish(self) -> anyhow::Result<Option<Duration>> {
         let comes_in = |frame: &&Frame| {
-            let to = frame.destination().map(prefix);
+            let to = frame.destination().map(Prefix::of);
             let is_payload = frame.is_plain_payload() || frame.is_moved_payload();
             is_payload && to.is_some_and(|to| self.prefixes.contains(&to))
         };
@@ -97,11 +96,6 @@ impl Way {
 fn captures(scene: &Scene, flow: ArtFlow) -> anyhow::Result<Vec<Way>> {
     let ends = if flow == ArtFlow::UdpBothWays { &HOSTS[..] } else { &HOSTS[1..] };
     ends.iter().map(|host| Way::start(scene, host)).collect()
-}
-
-fn prefix(address: Ipv6Addr) -> [u16; 4] {
-    let [a, b, c, d, ..] = address.segments();
-    [a, b, c, d]
 }
 
 fn start(scene: &Scene, flow: ArtFlow) -> anyhow::Result<Flow> {

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use moorline_link::FrameSocket;
+use moorline_wire::ip6::{Ip6, UDP};
 
 use crate::hop::ETHERNET_LEN;
 use crate::load::ECHO_PORT;
@@ -30,14 +31,13 @@ pub(super) fn count(source: &Namespace, interface: &str) -> anyhow::Result<Worke
 
 /// Whether it is from the echo port, with a nonce or without.
 fn is_answer(frame: &[u8]) -> bool {
-    let next_header = frame.get(ETHERNET_LEN + 6).copied();
-    let at = ETHERNET_LEN + if next_header == Some(DESTINATION_OPTIONS) { 48 } else { 40 };
-    let port = frame.get(at..at + 2);
-    matches!(next_header, Some(UDP | DESTINATION_OPTIONS)) && port == Some(&ECHO_PORT.to_be_bytes())
+    let packet = frame.get(ETHERNET_LEN..).unwrap_or_default();
+    let upper = Ip6::read(packet).map(|header| header.upper(packet));
+    upper.is_some_and(|upper| {
+        upper.protocol == UDP && upper.ports.is_some_and(|(source, _)| source == ECHO_PORT)
+    })
 }
 
-const UDP: u8 = 17;
-const DESTINATION_OPTIONS: u8 = 60;
 const LOOK_AROUND: Duration = Duration::from_millis(20);
 
 #[cfg(test)]
@@ -47,6 +47,7 @@ mod tests {
     /// Ethernet and IPv6 headers, and what follows.
     fn frame(next_header: u8, rest: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; ETHERNET_LEN + 40];
+        frame[ETHERNET_LEN] = 0x60;
         frame[ETHERNET_LEN + 6] = next_header;
         frame.extend(rest);
         frame

@@ -52,14 +52,14 @@ fn of_size(entries: usize) -> anyhow::Result<Growth> {
     let me = Ilv::of(shared_address(HOSTS[1], 0));
     let before = resident()?;
     let mut host = Host::new(PolicyName::Open, entries, me, None);
-    let mut source = Packets::new(me, 1);
+    let mut next = packets(me);
     let step = entries.div_ceil(BATCHES * BATCH);
     let mut known = Vec::new();
     for number in 0..entries {
         if number % LOOK_AROUND == 0 {
             interrupt::check()?;
         }
-        let packet = source.next();
+        let packet = next();
         if number % step == 0 {
             known.push(packet.clone());
         }
@@ -73,10 +73,10 @@ fn of_size(entries: usize) -> anyhow::Result<Growth> {
         at = (at + KNOWN_STRIDE) % known.len();
         known[at].clone()
     })?;
-    let new_us = time(&mut host, || source.next())?;
+    let new_us = time(&mut host, &mut next)?;
     anyhow::ensure!(host.entries() == room, "the cache grew beyond its bound");
     let mut admitting = Host::new(PolicyName::Admit, entries, me, None);
-    let admit_us = time(&mut admitting, || source.next())?;
+    let admit_us = time(&mut admitting, &mut next)?;
     let is_told = entries >= ENOUGH_TO_TELL;
     let octets_per_entry = is_told.then(|| octets as f64 / entries as f64);
     Ok(Growth { entries, known_us, new_us, admit_us, octets_per_entry })
@@ -98,25 +98,15 @@ fn time(host: &mut Host, mut next: impl FnMut() -> Vec<u8>) -> anyhow::Result<f6
 }
 
 /// Packets of made-up correspondents, from the IPv6 header on.
-struct Packets {
-    template: MadeUp,
-    frame: Vec<u8>,
-}
-
-impl Packets {
-    fn new(to: Ilv, seed: u64) -> Self {
-        let hop = Hop { interface: SHARED_LINK.into(), own: [0; 6], next: [0; 6] };
-        let source = Ilv::of(shared_address(HOSTS[0], 0));
-        let ports = (40_000, ECHO_PORT);
-        let nonce = Some(Nonce::Short([0; 4]));
-        let template = MadeUp::new(Datagram { hop, source, destination: to, ports, nonce }, seed);
-        let frame = template.frame();
-        Self { template, frame }
-    }
-
-    fn next(&mut self) -> Vec<u8> {
-        self.template.vary(&mut self.frame);
-        self.frame[ETHERNET_LEN..].to_vec()
+fn packets(to: Ilv) -> impl FnMut() -> Vec<u8> {
+    let hop = Hop { interface: SHARED_LINK.into(), own: [0; 6], next: [0; 6] };
+    let source = Ilv::of(shared_address(HOSTS[0], 0));
+    let (ports, nonce) = ((40_000, ECHO_PORT), Some(Nonce::Short([0; 4])));
+    let mut template = MadeUp::new(Datagram { hop, source, destination: to, ports, nonce }, 1);
+    let mut frame = template.frame();
+    move || {
+        template.vary(&mut frame);
+        frame[ETHERNET_LEN..].to_vec()
     }
 }
 

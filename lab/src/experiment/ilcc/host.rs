@@ -9,6 +9,7 @@ use moorline_ilnp::{Admit, Config, LocalLocator, LocalState, Machine, Open, Poli
 use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{Ilv, IlvPair, Instant};
 use moorline_wire::ilnp::transport_checksum;
+use moorline_wire::ip6::{IP6_LEN, Ip6, UDP};
 
 use super::PolicyName;
 
@@ -103,18 +104,19 @@ impl Host {
 
     /// What the service answers to what it gets, if its checksum is right.
     pub(super) fn answer(&self, packet: &[u8]) -> Option<Vec<u8>> {
-        let (header, udp) = packet.split_first_chunk::<IP6_LEN>()?;
-        let address = |at: usize| <[u8; 16]>::try_from(&header[at..at + 16]).ok();
-        let (source, destination) = (address(8)?, address(24)?);
-        let [from, to] = [source, destination].map(|octets| Ilv::of(octets.into()));
-        let ports = udp.first_chunk::<4>().filter(|_| header[6] == UDP)?;
-        let is_ours = Some(u16::from_be_bytes([ports[2], ports[3]])) == self.sockets.port;
+        let header = Ip6::read(packet)?;
+        let udp = packet.get(IP6_LEN..)?;
+        let (source, destination) = header.upper(packet).ports?;
+        let is_ours = header.next_header == UDP && Some(destination) == self.sockets.port;
+        let ends = [header.source, header.destination];
+        let [from, to] = ends.map(Ilv::of);
         (is_ours && transport_checksum(from, to, UDP, udp) == 0).then_some(())?;
         let mut answer = packet.to_vec();
-        answer[8..24].copy_from_slice(&destination);
-        answer[24..40].copy_from_slice(&source);
         // A sum does not mind which of the two comes first.
-        answer[IP6_LEN..IP6_LEN + 4].copy_from_slice(&[ports[2], ports[3], ports[0], ports[1]]);
+        let [from, to] = ends.map(|end| end.octets());
+        answer[8..IP6_LEN].copy_from_slice(&[to, from].concat());
+        let ports = [destination, source].map(u16::to_be_bytes);
+        answer[IP6_LEN..IP6_LEN + 4].copy_from_slice(&ports.concat());
         Some(answer)
     }
 
@@ -145,8 +147,6 @@ impl Host {
 const SEED: [u8; 32] = [7; 32];
 const KEY: [u8; 16] = [1; 16];
 const START: Instant = Instant::from_nanos(1_000_000_000);
-const UDP: u8 = 17;
-const IP6_LEN: usize = 40;
 
 #[cfg(test)]
 mod tests {

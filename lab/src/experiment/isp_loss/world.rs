@@ -7,7 +7,7 @@ use moorline_datapath::shim6::Report;
 use moorline_plane::shim6::{Inbound, Outbound, Plane, Settings};
 use moorline_sim::Queue;
 use moorline_types::{Instant, Locator, LocatorPair, Ulid, UlidPair};
-use moorline_wire::ip6::{self, IP6_LEN, Ip6};
+use moorline_wire::ip6::{self, IP6_LEN, Ip6, UDP};
 use moorline_wire::{MessageType, PROTOCOL, Packet};
 
 use super::{IspLoss, Outcome};
@@ -274,6 +274,5 @@ fn addresses(packet: &[u8]) -> Option<LocatorPair> {
 }
 
 const SITE: usize = 0;
-const UDP: u8 = 17;
 /// UDP header and some octets: a context is triggered by us, not by the number of octets.
 const PAYLOAD_LEN: usize = 100;

@@ -1,5 +1,9 @@
 use std::collections::BTreeMap;
+use std::net::Ipv6Addr;
 use std::time::Duration;
+
+use moorline_wire::ip6::{IP6_LEN, Ip6};
+use moorline_wire::{MessageType, PROTOCOL};
 
 use crate::capture::Frame;
 
@@ -26,20 +30,20 @@ impl Exchange {
 
 /// The exchanges that came to their end, in the order of their ends.
 pub(super) fn exchanges(frames: &[Frame]) -> Vec<Exchange> {
-    let mut begun: BTreeMap<Pair, (Duration, Option<(Duration, usize)>)> = BTreeMap::new();
+    let mut begun: BTreeMap<[Ipv6Addr; 2], (Duration, Option<(Duration, usize)>)> = BTreeMap::new();
     let mut ended = Vec::new();
     for frame in frames {
         let Some(message) = frame.ipv6().and_then(Message::of) else { continue };
         match message.kind {
-            I1 => {
+            MessageType::I1 => {
                 begun.entry(message.pair).or_insert((frame.at, None));
             }
-            I2 => {
+            MessageType::I2 => {
                 if let Some((_, i2)) = begun.get_mut(&message.pair) {
                     *i2 = Some((frame.at, message.octets));
                 }
             }
-            R2 => {
+            MessageType::R2 => {
                 let [source, destination] = message.pair;
                 if let Some((i1, Some((i2, i2_octets)))) = begun.remove(&[destination, source]) {
                     ended.push(Exchange { i1, i2, r2: frame.at, i2_octets });
@@ -51,42 +55,37 @@ pub(super) fn exchanges(frames: &[Frame]) -> Vec<Exchange> {
     ended
 }
 
-/// Source and destination.
-type Pair = [[u8; 16]; 2];
-
 /// A Shim6 control message, as far as it matters here.
 struct Message {
-    pair: Pair,
-    kind: u8,
+    /// Source and destination.
+    pair: [Ipv6Addr; 2],
+    kind: MessageType,
     octets: usize,
 }
 
 impl Message {
     fn of(packet: &[u8]) -> Option<Self> {
-        let pair = [packet.get(8..24)?.try_into().ok()?, packet.get(24..40)?.try_into().ok()?];
-        let is_shim6 = packet[6] == SHIM6;
-        let kind = *packet.get(IPV6_HEADER + 2)?;
+        let header = Ip6::read(packet)?;
+        let kind = *packet.get(IP6_LEN + 2)?;
+        let pair = [header.source, header.destination];
         // The leftmost bit is that of payload headers.
-        (is_shim6 && kind & 0x80 == 0).then_some(Self { pair, kind, octets: packet.len() })
+        let is_control = header.next_header == PROTOCOL && kind & 0x80 == 0;
+        is_control.then_some(Self { pair, kind: MessageType::new(kind), octets: packet.len() })
     }
 }
-
-const IPV6_HEADER: usize = 40;
-/// Next header.
-const SHIM6: u8 = 140;
-// Types (RFC 5533 s5.3 table 1).
-const I1: u8 = 1;
-const I2: u8 = 3;
-const R2: u8 = 4;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    const I1: u8 = MessageType::I1.value();
+    const I2: u8 = MessageType::I2.value();
+    const R2: u8 = MessageType::R2.value();
+
     fn frame(at: u64, from: u8, to: u8, kind: u8, length: usize) -> Frame {
         let mut octets = vec![0; 14 + 40 + length.max(3)];
-        octets[12..14].copy_from_slice(&[0x86, 0xdd]);
-        octets[14 + 6] = SHIM6;
+        octets[12..15].copy_from_slice(&[0x86, 0xdd, 0x60]);
+        octets[14 + 6] = PROTOCOL;
         octets[14 + 23] = from;
         octets[14 + 39] = to;
         octets[14 + 42] = kind;
