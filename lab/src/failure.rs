@@ -1,12 +1,13 @@
 //! Ways to break a network, and to mend it.
 
+use std::net::Ipv6Addr;
 use std::time::Instant;
 
 use anyhow::Context as _;
 
 use crate::lab::{Lab, Place};
 use crate::netns::{Namespace, Waiting};
-use crate::topology::{End, Prefix};
+use crate::topology::End;
 
 /// Something that breaks.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,7 +38,7 @@ pub enum Failure {
         /// Its interface.
         interface: String,
         /// The address and its prefix length.
-        address: Prefix,
+        address: Ipv6Addr,
     },
 }
 
@@ -125,8 +126,8 @@ impl Lab {
             }
             Failure::AddressRemoved { node, interface, address } => {
                 let namespace = self.namespace(node)?.clone();
-                let breaks = format!("addr del {address} dev {interface}\n");
-                let mends = format!("addr add {address} dev {interface} nodad\n");
+                let breaks = format!("addr del {address}/64 dev {interface}\n");
+                let mends = format!("addr add {address}/64 dev {interface} nodad\n");
                 Ok(vec![Step { namespace, tool, breaks, mends }])
             }
         }

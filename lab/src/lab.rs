@@ -177,7 +177,7 @@ impl Lab {
         let ends = |link: &Link| link.ends.clone().into_iter().filter(|end| end.node == node.name);
         for End { interface, addresses, .. } in self.topology.links.iter().flat_map(ends) {
             for address in addresses {
-                writeln!(lines, "addr add {address} dev {interface} nodad")?;
+                writeln!(lines, "addr add {address}/64 dev {interface} nodad")?;
             }
             writeln!(lines, "link set dev {interface} up")?;
         }

@@ -1,9 +1,9 @@
 //! Networks as data.
 
-use std::fmt;
 use std::net::Ipv6Addr;
 
 pub use moorline_link::Impairment;
+pub use moorline_types::Prefix;
 
 /// A network to be built: nodes and the links between them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -72,7 +72,7 @@ pub struct Link {
 impl Link {
     /// A cable that does nothing to packets, between interfaces of nodes with static addresses.
     #[must_use]
-    pub fn direct(ends: [(&str, &str, Vec<Prefix>); 2]) -> Self {
+    pub fn direct(ends: [(&str, &str, Vec<Ipv6Addr>); 2]) -> Self {
         let end = |(node, interface, addresses): (&str, &str, _)| End {
             node: node.into(),
             interface: interface.into(),
@@ -114,8 +114,8 @@ pub struct End {
     pub node: String,
     /// Interface name there, at most 15 characters.
     pub interface: String,
-    /// Static addresses.
-    pub addresses: Vec<Prefix>,
+    /// Static addresses, each on its /64.
+    pub addresses: Vec<Ipv6Addr>,
 }
 
 /// A static route.
@@ -148,37 +148,10 @@ pub struct IngressFilter {
     pub sources: Vec<Prefix>,
 }
 
-/// An address with a prefix length.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefix {
-    /// Address; host bits may be set when it is an interface's address.
-    pub address: Ipv6Addr,
-    /// Prefix length in bits.
-    pub length: u8,
-}
-
-impl Prefix {
-    /// `::/0`
-    pub const DEFAULT: Self = Self { address: Ipv6Addr::UNSPECIFIED, length: 0 };
-
-    /// The /64 of this address.
-    #[must_use]
-    pub fn of(address: Ipv6Addr) -> Self {
-        let [a, b, c, d, ..] = address.segments();
-        Self { address: Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0), length: 64 }
-    }
-
-    /// An interface's address on its /64.
-    #[must_use]
-    pub fn host(address: Ipv6Addr) -> Self {
-        Self { address, length: 64 }
-    }
-}
-
-impl fmt::Display for Prefix {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.address, self.length)
-    }
+/// The /64 of an address.
+#[must_use]
+pub const fn prefix_of(address: Ipv6Addr) -> Prefix {
+    Prefix::new(address, 64)
 }
 
 /// The hosts of [`two_by_two`].
@@ -212,7 +185,7 @@ pub fn host_address(host: &str, isp: u16) -> Ipv6Addr {
 pub fn two_by_two(ingress_filtering: bool) -> Topology {
     let mut topology = Topology::default();
     for host in HOSTS {
-        let route = |isp| Route::by(Prefix::DEFAULT, gateway_address(host, isp), &isp_name(isp));
+        let route = |isp| Route::by(Prefix::ALL, gateway_address(host, isp), &isp_name(isp));
         let routes = vec![route(1), Route { metric: 2048, ..route(2) }];
         topology.nodes.push(Node::host(host, routes));
     }
@@ -222,7 +195,7 @@ pub fn two_by_two(ingress_filtering: bool) -> Topology {
             topology.links.push(uplink(host, isp));
         }
     }
-    let interconnect = [1, 2].map(|isp| vec![Prefix::host(interconnect_address(isp))]);
+    let interconnect = [1, 2].map(|isp| vec![interconnect_address(isp)]);
     let [one, two] = interconnect;
     topology.links.push(Link::direct([(ISPS[0], INTERCONNECT, one), (ISPS[1], INTERCONNECT, two)]));
     topology
@@ -233,11 +206,11 @@ pub fn two_by_two(ingress_filtering: bool) -> Topology {
 pub fn shared_link(prefixes: usize) -> Topology {
     let [a, b] = HOSTS;
     let node = |host: &str, other: &str| {
-        let route = Route::by(Prefix::DEFAULT, shared_address(other, 0), SHARED_LINK);
+        let route = Route::by(Prefix::ALL, shared_address(other, 0), SHARED_LINK);
         Node::host(host, vec![route])
     };
     let end = |host| {
-        let address = |prefix| Prefix::host(shared_address(host, prefix));
+        let address = |prefix| shared_address(host, prefix);
         (host, SHARED_LINK, (0..prefixes).map(address).collect())
     };
     Topology { nodes: vec![node(a, b), node(b, a)], links: vec![Link::direct([end(a), end(b)])] }
@@ -254,12 +227,12 @@ pub fn shared_address(host: &str, prefix: usize) -> Ipv6Addr {
 
 fn isp_router(isp: u16, other: u16, ingress_filtering: bool) -> Node {
     let to_other_customers = |host: &&str| {
-        let destination = Prefix::of(host_address(host, other));
+        let destination = prefix_of(host_address(host, other));
         Route::by(destination, interconnect_address(other), INTERCONNECT)
     };
     let own_customer = |host: &&str| IngressFilter {
         interface: (*host).into(),
-        sources: vec![Prefix::of(host_address(host, isp))],
+        sources: vec![prefix_of(host_address(host, isp))],
     };
     let routes = HOSTS.iter().map(to_other_customers).collect();
     let filters = HOSTS.iter().filter(|_| ingress_filtering).map(own_customer);
@@ -268,8 +241,8 @@ fn isp_router(isp: u16, other: u16, ingress_filtering: bool) -> Node {
 
 fn uplink(host: &str, isp: u16) -> Link {
     let name = isp_name(isp);
-    let [near, far] = [host_address(host, isp), gateway_address(host, isp)]
-        .map(|address| vec![Prefix::host(address)]);
+    let [near, far] =
+        [host_address(host, isp), gateway_address(host, isp)].map(|address| vec![address]);
     Link::direct([(host, &name, near), (&name, host, far)])
 }
 
@@ -341,7 +314,7 @@ mod tests {
                     .find(|link| link.ends.iter().any(|end| is_at(end, node, route)))
                     .unwrap();
                 let other = link.ends.iter().find(|end| end.node != node.name).unwrap();
-                assert!(other.addresses.contains(&Prefix::host(route.via.unwrap())), "{route:?}");
+                assert!(other.addresses.contains(&route.via.unwrap()), "{route:?}");
             }
         }
     }

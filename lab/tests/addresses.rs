@@ -17,18 +17,18 @@ use common::{
 use moorline_api::{AddressInfo, AddressState, EventKind, Proof};
 use moorline_lab::daemon::{Daemon, DaemonOptions, configuration, state_directory};
 use moorline_lab::router::{Advertised, Advertiser};
-use moorline_lab::topology::{Prefix, host_address};
+use moorline_lab::topology::{Prefix, host_address, prefix_of};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Failure, Lab};
 use rustix::mount::MountFlags;
 
 /// The prefixes of host A: of ISP 1, of ISP 2, and one more of ISP 2.
 fn prefix(number: u16) -> Prefix {
-    Prefix::of(host_address("a", number))
+    prefix_of(host_address("a", number))
 }
 
 fn is_in(address: Ipv6Addr, number: u16) -> bool {
-    Prefix::of(address) == prefix(number)
+    prefix_of(address) == prefix(number)
 }
 
 /// Host A gets its addresses from the routers of its ISPs.

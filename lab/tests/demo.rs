@@ -11,7 +11,7 @@ use moorline_lab::demo::{self, DemoOptions, Protocol};
 use moorline_lab::interrupt::Interrupted;
 use moorline_lab::netns;
 use moorline_lab::timeline::{MarkKind, Style, Timeline, View};
-use moorline_lab::topology::{Prefix, host_address};
+use moorline_lab::topology::{host_address, prefix_of};
 use rustix::process::{Pid, Signal, kill_process};
 
 #[test]
@@ -52,8 +52,8 @@ fn with_moorline_the_programs_survive_with_every_byte() {
     assert!(report.is_success(), "{report}\n{shown}");
     assert!(!report.without_moorline_survived, "{report}");
     let to = report.moved_to.unwrap();
-    assert_eq!(Prefix::of(to.local), Prefix::of(host_address("a", 2)));
-    assert_eq!(Prefix::of(to.peer), Prefix::of(host_address("b", 2)));
+    assert_eq!(prefix_of(to.local), prefix_of(host_address("a", 2)));
+    assert_eq!(prefix_of(to.peer), prefix_of(host_address("b", 2)));
     assert!(report.moved_ms.is_some() && report.recovery_ms.is_some(), "{report}");
     assert!(shown.contains("curl's next byte"), "{shown}");
 }

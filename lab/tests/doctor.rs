@@ -11,7 +11,7 @@ use moorline_api::Pair;
 use moorline_doctor::Report;
 use moorline_doctor::probe::{Kind, Verdict};
 use moorline_lab::netns::Namespace;
-use moorline_lab::topology::{Prefix, host_address};
+use moorline_lab::topology::{host_address, prefix_of};
 
 fn both_of_b() -> [Ipv6Addr; 2] {
     [host_address("b", 1), host_address("b", 2)]
@@ -140,7 +140,7 @@ fn an_uplink_that_moorlined_may_not_use_is_none() {
     let said = "isp2 could be one, and `uplinks` in moorlined.toml lacks it";
     assert_eq!(finding.evidence, [said], "{report:#?}");
     let ours = &report.peer.as_ref().unwrap().pairs;
-    assert!(ours.iter().all(|row| Prefix::of(row.pair.local) == Prefix::of(host_address("a", 1))));
+    assert!(ours.iter().all(|row| prefix_of(row.pair.local) == prefix_of(host_address("a", 1))));
 }
 
 #[test]

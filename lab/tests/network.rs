@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::{directory_of, endpoint, eventually, hold, is_running, namespaces_of, two_by_two};
 use moorline_lab::interrupt::{self, Interrupted};
 use moorline_lab::process::Process;
-use moorline_lab::topology::{Prefix, host_address};
+use moorline_lab::topology::host_address;
 use moorline_lab::workload::{
     Curl, Direction, HttpServer, Iperf, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
 };
@@ -106,7 +106,7 @@ fn carrier_and_address_go_and_come_back_with_their_routes() {
     eventually("A1 -> B1", || reaches(&lab, 1, 1));
     eventually("A1 -> B2", || reaches(&lab, 1, 2));
 
-    let address = Prefix::host(host_address("a", 1));
+    let address = host_address("a", 1);
     let (node, interface) = ("a".into(), "isp1".into());
     let fault = lab.fail(Failure::AddressRemoved { node, interface, address }).unwrap();
     let addresses = || a.ip(&["-6", "addr", "show", "dev", "isp1", "scope", "global"]).unwrap();

@@ -16,7 +16,7 @@ use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::interrupt::wait_for;
 use moorline_lab::netns::output;
 use moorline_lab::router::Advertiser;
-use moorline_lab::topology::{Prefix, host_address};
+use moorline_lab::topology::{host_address, prefix_of};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Lab, preflight};
 use rustix::process::{Pid, Signal, kill_process};
@@ -49,7 +49,7 @@ impl Roaming {
         let mut routers = Vec::new();
         for (isp, number) in [("isp1", 1), ("isp2", 2)] {
             listen_to_routers(&lab, "a", isp);
-            let prefixes = [for_long(Prefix::of(host_address("a", number)))];
+            let prefixes = [for_long(prefix_of(host_address("a", number)))];
             routers.push(advertise(&lab, isp, "a", &prefixes));
         }
         set_link(&lab, "a", "isp2", "down");

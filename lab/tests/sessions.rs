@@ -16,7 +16,7 @@ use moorline_lab::capture::{Capture, Frame};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::demo::{self, DemoOptions, Protocol};
 use moorline_lab::timeline::{Style, Timeline};
-use moorline_lab::topology::{HOSTS, Prefix, host_address};
+use moorline_lab::topology::{HOSTS, host_address, prefix_of};
 use moorline_lab::workload::{
     Direction, Endpoint, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions,
 };
@@ -52,7 +52,7 @@ fn awaits_more(flow: &UdpFlow, datagrams: u64) {
 /// Whether the one session of a host sends by this ISP.
 fn is_via(daemon: &Daemon, host: &str, isp: u16) -> bool {
     let sessions = daemon.ilcc().unwrap().correspondents;
-    sessions.iter().any(|one| Prefix::of(one.via.local) == Prefix::of(host_address(host, isp)))
+    sessions.iter().any(|one| prefix_of(one.via.local) == prefix_of(host_address(host, isp)))
 }
 
 /// A transfer brings every byte, though the host that fetches or serves it loses a locator in its middle.
@@ -172,7 +172,7 @@ fn a_rule_moves_sessions_when_it_comes() {
 }
 
 fn deprecate(hosts: &Protected) {
-    let old = Prefix::host(host_address("a", 1)).to_string();
+    let old = format!("{}/64", host_address("a", 1));
     let host = hosts.lab.namespace("a").unwrap();
     host.ip(&["-6", "addr", "change", &old, "dev", "isp1", "preferred_lft", "0"]).unwrap();
 }
@@ -415,8 +415,8 @@ fn with_ilnp_the_programs_survive_the_loss_of_their_locator() {
     let reported = report.recovery_ms.unwrap() as f64 / 1e3;
     assert!((said - reported).abs() < 0.002, "{report}\n{shown}");
     let to = report.moved_to.unwrap();
-    assert_eq!(Prefix::of(to.local), Prefix::of(host_address("a", 2)));
-    assert_eq!(Prefix::of(to.peer), Prefix::of(host_address("b", 1)), "B is where it was");
+    assert_eq!(prefix_of(to.local), prefix_of(host_address("a", 2)));
+    assert_eq!(prefix_of(to.peer), prefix_of(host_address("b", 1)), "B is where it was");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use moorline_api::{Correspondent, EventKind};
 use moorline_lab::Failure;
 use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
 use moorline_lab::interrupt::wait_for;
-use moorline_lab::topology::{HOSTS, Prefix, host_address};
+use moorline_lab::topology::{HOSTS, host_address, prefix_of};
 use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions};
 
 /// How a daemon goes.
@@ -98,7 +98,7 @@ fn loses_isp1(hosts: &mut Protected, traffic: &Traffic, host: usize) {
     drop(hosts.lab.fail(failure).unwrap());
     traffic.goes_on(&format!("after the cut at {node}"));
     let via = session(hosts, host).via.local;
-    assert_eq!(Prefix::of(via), Prefix::of(host_address(node, 2)), "{}", hosts.story());
+    assert_eq!(prefix_of(via), prefix_of(host_address(node, 2)), "{}", hosts.story());
 }
 
 /// Both ends have moved. The first that is back finds a correspondent that does not answer yet.

@@ -5,7 +5,6 @@ mod common;
 
 use common::{Protected, eventually, protected};
 use moorline_lab::Failure;
-use moorline_lab::topology::Prefix;
 use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer};
 
 fn silent() -> Failure {
@@ -108,7 +107,7 @@ fn tcp_survives_losing_the_carrier_on_either_side_whoever_sends() {
 fn tcp_survives_losing_its_address() {
     let Some(mut hosts) = protected("address removed", &["a", "b"], &[]) else { return };
     let [client, server] = hosts.ends.clone();
-    let address = Prefix::host(client.address);
+    let address = client.address;
     let options =
         TcpOptions { client, server, sender: Sender::Server, bytes: 12_000_000, rate: 4_000_000 };
     let transfer = TcpTransfer::start(&options).unwrap();

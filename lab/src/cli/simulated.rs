@@ -3,7 +3,7 @@
 use crate::demo::{Mode, Outcome, Protocol, Report};
 use crate::interrupt;
 use crate::timeline::{LAG, Lane, MarkKind, Span, View};
-use crate::topology::Prefix;
+use crate::topology::prefix_of;
 use moorline_api::Pair;
 use moorline_contexts::{Event, ReapState};
 use moorline_sim::{DemoRun, HostEvent, SAMPLE, demo_scenario};
@@ -94,7 +94,7 @@ fn of_host(mark: &HostEvent) -> Option<(Duration, MarkKind, String)> {
             (MarkKind::Detected, format!("{host} suspects the path: {hint}"))
         }
         Event::Moved { to, .. } => {
-            let [from, to] = [to.local.0, to.peer.0].map(Prefix::of);
+            let [from, to] = [to.local.0, to.peer.0].map(prefix_of);
             (MarkKind::Moved, format!("{host} sends {from} -> {to}"))
         }
         Event::Failed { failure, .. } => {

@@ -14,7 +14,7 @@ use crate::failure::Fault;
 use crate::interrupt;
 use crate::lab::Lab;
 use crate::timeline::{Lane, MarkKind, Span, View};
-use crate::topology::{HOSTS, Prefix};
+use crate::topology::{HOSTS, prefix_of};
 use crate::workload::{Arrivals, Curl, Endpoint, HttpServer, Iperf};
 
 /// How a run went.
@@ -242,7 +242,7 @@ fn describe(host: &str, event: &Event) -> Option<(MarkKind, String)> {
 
 /// A locator pair by its prefixes: they tell the ISPs.
 fn way(pair: Pair) -> String {
-    format!("{} -> {}", Prefix::of(pair.local), Prefix::of(pair.peer))
+    format!("{} -> {}", prefix_of(pair.local), prefix_of(pair.peer))
 }
 
 fn stalled(recovered: bool, waited: Duration) -> String {

@@ -16,7 +16,7 @@ use super::statistics::ms;
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::named::named;
-use crate::topology::{HOSTS, ISPS, Impairment, Prefix};
+use crate::topology::{HOSTS, ISPS, Impairment};
 
 /// Silence and loss when a host under ILNP changes its locator, by hard and soft hand-offs (as root).
 #[derive(Clone, Debug, Args, Serialize)]
@@ -137,7 +137,7 @@ impl Point {
 
 /// A soft hand-off: new traffic of host A is not to use its address at ISP 1.
 pub(super) fn deprecate(scene: &Scene) -> anyhow::Result<()> {
-    let address = Prefix::host(scene.ends[0].address).to_string();
+    let address = format!("{}/64", scene.ends[0].address);
     let change = ["-6", "addr", "change", &address, "dev", ISPS[0], "preferred_lft", "0"];
     scene.lab.namespace(HOSTS[0])?.ip(&change)?;
     Ok(())

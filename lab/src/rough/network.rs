@@ -62,18 +62,18 @@ impl Access {
     #[must_use]
     pub fn prefix(self, subnet: u16) -> Prefix {
         let address = Ipv6Addr::new(0x2001, 0xdb8, self.number, subnet, 0, 0, 0, 0);
-        Prefix { address, length: 64 }
+        Prefix::new(address, 64)
     }
 
     /// All that the ISP owns.
     fn block(self) -> Prefix {
-        Prefix { address: self.prefix(0).address, length: 48 }
+        Prefix::new(self.prefix(0).address(), 48)
     }
 
     /// A unique local prefix, for a router that translates.
     #[must_use]
     pub fn unique_local(self) -> Prefix {
-        Prefix { address: Ipv6Addr::new(0xfd00, 0, self.number, 1, 0, 0, 0, 0), length: 64 }
+        Prefix::new(Ipv6Addr::new(0xfd00, 0, self.number, 1, 0, 0, 0, 0), 64)
     }
 
     /// A prefix of an ISP that plans to stay.
@@ -90,7 +90,7 @@ impl Access {
             interface: "cust".into(),
             metric: 1024,
         };
-        let core = Route::by(Prefix::DEFAULT, self.of_core(), "core");
+        let core = Route::by(Prefix::ALL, self.of_core(), "core");
         let filter = IngressFilter {
             interface: "cust".into(),
             sources: vec![self.block(), self.unique_local()],
@@ -101,7 +101,7 @@ impl Access {
 
     /// From the host to the router, and from there to the core.
     fn cables(self) -> [Link; 2] {
-        let at = |address| vec![Prefix::host(address)];
+        let at = |address| vec![address];
         [
             Link::direct([(self.host, self.uplink, vec![]), (self.router, "cust", at(ROUTER))]),
             Link::direct([
@@ -194,9 +194,7 @@ impl Network {
     pub fn own_address(&self, access: Access, within: Prefix) -> anyhow::Result<Ipv6Addr> {
         let host = self.lab.namespace(access.host)?;
         wait_for(&format!("address of {} in {within}", access.host), ADDRESS_LIMIT, || {
-            Ok(usable(host, access.uplink)?
-                .into_iter()
-                .find(|address| Prefix::of(*address).address == within.address))
+            Ok(usable(host, access.uplink)?.into_iter().find(|address| within.contains(*address)))
         })
     }
 

@@ -265,7 +265,7 @@ impl Scenario {
         };
         network.advertise(access, &[prefix], is_managed)?;
         if is_managed {
-            let address = Ipv6Addr::from_bits(own.address.to_bits() | 0x1d8);
+            let address = Ipv6Addr::from_bits(own.address().to_bits() | 0x1d8);
             network.lab.namespace(access.host)?.ip_batch(&format!(
                 "addr add {address}/128 dev {} valid_lft 3600 preferred_lft 3600\n",
                 access.uplink

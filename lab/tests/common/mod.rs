@@ -16,7 +16,7 @@ use std::time::Duration;
 use moorline_api::{BlockingClient, Client, EventKind, Pair};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::router::{Advertised, Advertiser, Manner};
-use moorline_lab::topology::{Impairment, Prefix, host_address};
+use moorline_lab::topology::{Impairment, Prefix, host_address, prefix_of};
 use moorline_lab::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
 use moorline_lab::{Lab, preflight, topology};
 
@@ -231,8 +231,8 @@ impl Protected {
     /// Whether a daemon has moved payload to ISP 2.
     pub(crate) fn has_moved_to_isp2(&mut self) -> bool {
         let is_isp2 = |pair: Pair| {
-            Prefix::of(pair.local) == Prefix::of(host_address("a", 2))
-                || Prefix::of(pair.local) == Prefix::of(host_address("b", 2))
+            prefix_of(pair.local) == prefix_of(host_address("a", 2))
+                || prefix_of(pair.local) == prefix_of(host_address("b", 2))
         };
         self.daemons.iter_mut().any(|daemon| {
             daemon.events().iter().any(|e| e.kind == EventKind::Moved && e.to.is_some_and(is_isp2))

@@ -12,7 +12,7 @@ use moorline_api::{ContextState, Proof};
 use moorline_lab::Lab;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::netns::Worker;
-use moorline_lab::topology::{self, HOSTS, Prefix, Topology, host_address};
+use moorline_lab::topology::{self, HOSTS, Prefix, Topology, host_address, prefix_of};
 
 use super::{daemon_options, eventually};
 
@@ -39,17 +39,17 @@ impl Sites {
         for end in topology.links.iter_mut().flat_map(|link| &mut link.ends) {
             let isp = (1..=2).find(|isp| end.interface == format!("isp{isp}"));
             if let (Some(isp), Some(host)) = (isp, HOSTS.iter().find(|host| end.node == **host)) {
-                let more = (1..self.0).map(|site| Prefix::host(site_address(host, isp, site)));
+                let more = (1..self.0).map(|site| site_address(host, isp, site));
                 end.addresses.extend(more);
             }
         }
         for (isp, router) in [(1, "isp1"), (2, "isp2")] {
             let node = topology.nodes.iter_mut().find(|node| node.name == router).unwrap();
             for route in &mut node.routes {
-                route.destination.length = 48;
+                route.destination = Prefix::new(route.destination.address(), 48);
             }
             node.routes.extend(HOSTS.map(|host| topology::Route {
-                destination: Prefix { length: 48, ..Prefix::of(host_address(host, isp)) },
+                destination: Prefix::new(host_address(host, isp), 48),
                 via: Some(host_address(host, isp)),
                 interface: host.into(),
                 metric: 1024,
@@ -63,7 +63,7 @@ impl Sites {
         let trigger = if host == "a" { "trigger-packets = 1" } else { "trigger-never = true" };
         let mut settings = format!("addresses = \"hba\"\nsec = 0\n{trigger}\n");
         for (site, isp) in (0..self.0).flat_map(|site| [(site, 1), (site, 2)]) {
-            let prefix = Prefix::of(site_address(host, isp, site));
+            let prefix = prefix_of(site_address(host, isp, site));
             write!(settings, "[prefixes.\"{prefix}\"]\nset = \"s{site}\"\n").unwrap();
         }
         DaemonOptions { settings, send_timeout: Duration::from_secs(2), ..daemon_options() }

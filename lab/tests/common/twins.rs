@@ -7,7 +7,7 @@ use moorline_api::Proof;
 use moorline_lab::daemon::Daemon;
 use moorline_lab::netns::Namespace;
 use moorline_lab::router::{Advertised, Advertiser};
-use moorline_lab::topology::{End, Link, Node, Prefix, Role, Topology};
+use moorline_lab::topology::{End, Link, Node, Role, Topology, prefix_of};
 use moorline_lab::{Lab, interrupt, preflight};
 
 use super::{advertise, listen_to_routers};
@@ -106,7 +106,7 @@ impl Twins {
         let said: Vec<_> = prefixes
             .iter()
             .map(|(number, preferred, valid)| Advertised {
-                prefix: Prefix { address: prefix(*number), length: 64 },
+                prefix: prefix_of(prefix(*number)),
                 preferred: *preferred,
                 valid: *valid,
             })
@@ -175,7 +175,7 @@ impl Twins {
             let mut all = all.iter().flat_map(|one| &one.addresses);
             let own = all.find(|own| {
                 own.proof != Proof::None
-                    && Prefix::of(own.address).address == prefix(number)
+                    && prefix_of(own.address).address() == prefix(number)
                     && own.state == moorline_api::AddressState::Preferred
             });
             Ok(own.map(|own| own.address))
@@ -233,7 +233,7 @@ fn read(one: &serde_json::Value) -> Own {
     let number = |name: &str| one[name].as_u64().unwrap();
     let flags = FLAGS.into_iter().filter(|flag| one[flag] == true).collect();
     Own {
-        prefix: Prefix::of(address).address,
+        prefix: prefix_of(address).address(),
         length: number("prefixlen"),
         flags,
         preferred: number("preferred_life_time"),

@@ -10,7 +10,7 @@ use crate::capture::{Capture, Frame};
 use crate::daemon::DaemonOptions;
 use crate::experiment::pool::{Trial, part};
 use crate::experiment::recovery::{Flow, Scene, Silence, await_recovery, pause};
-use crate::topology::{HOSTS, ISPS, Impairment, Prefix, host_address};
+use crate::topology::{HOSTS, ISPS, Impairment, Prefix, host_address, prefix_of};
 use crate::workload::{Carriage, Direction, Gap};
 
 /// The recovery times, none for what did not recover.
@@ -73,14 +73,14 @@ impl Way {
     fn start(scene: &Scene, host: &str) -> anyhow::Result<Self> {
         let (namespace, directory) = (scene.lab.namespace(host)?, scene.lab.directory(host)?);
         let [old, new] = ISPS.map(|isp| Capture::start(namespace, isp, &directory));
-        let prefixes = [1, 2].map(|isp| Prefix::of(host_address(host, isp)));
+        let prefixes = [1, 2].map(|isp| prefix_of(host_address(host, isp)));
         Ok(Self { prefixes, old: old?, new: new? })
     }
 
     /// From the last packet by the old path to the first one by the new path.
     fn finish(self) -> anyhow::Result<Option<Duration>> {
         let comes_in = |frame: &&Frame| {
-            let to = frame.destination().map(Prefix::of);
+            let to = frame.destination().map(prefix_of);
             let is_payload = frame.is_plain_payload() || frame.is_moved_payload();
             is_payload && to.is_some_and(|to| self.prefixes.contains(&to))
         };

@@ -22,7 +22,7 @@ use crate::lab::Lab;
 use crate::load::{ECHO_PORT, Load};
 use crate::netns::{Namespace, Worker};
 use crate::processors::{self, on_processor};
-use crate::topology::{HOSTS, ISPS, Prefix, host_address, two_by_two};
+use crate::topology::{HOSTS, ISPS, host_address, prefix_of, two_by_two};
 use crate::workload::Generator;
 
 /// One test: from the router of the second ISP into a host with a daemon.
@@ -44,7 +44,7 @@ pub(super) fn once(
     let nobody = host_address(HOSTS[1], 2);
     router.nft(&format!(
         "table inet ilcc {{ chain received {{ type filter hook prerouting priority -300; ip6 daddr {} drop; }}; }}",
-        Prefix::of(nobody)
+        prefix_of(nobody)
     ))?;
     let service = match test.layer {
         Layer::Transport => Some(on_processor(own, || echo(lab.namespace(host)?, victim))?),

@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 use crate::daemon::DaemonOptions;
 use crate::experiment::recovery::Scene;
 use crate::named::named;
-use crate::topology::{HOSTS, ISPS, Impairment, Prefix, host_address};
+use crate::topology::{HOSTS, ISPS, Impairment, host_address, prefix_of};
 use crate::workload::Protocol;
 
 named! {
@@ -101,7 +101,7 @@ fn mesh(scene: Scene, subflow: &str) -> anyhow::Result<(Scene, usize)> {
         for (isp, (name, route)) in (1..).zip(ISPS.into_iter().zip(&node.routes)) {
             let address = host_address(host, isp);
             lines.push(format!("mptcp endpoint add {address} dev {name} {kind}"));
-            lines.push(format!("-6 rule add from {} lookup {isp}00", Prefix::of(address)));
+            lines.push(format!("-6 rule add from {} lookup {isp}00", prefix_of(address)));
             let (via, dev) = (route.via.context("next hop")?, &route.interface);
             lines.push(format!("-6 route add default via {via} dev {dev} table {isp}00"));
         }
