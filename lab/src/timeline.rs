@@ -57,14 +57,6 @@ pub struct Span {
     pub to: Duration,
 }
 
-impl Span {
-    /// A single moment.
-    #[must_use]
-    pub const fn moment(at: Duration) -> Self {
-        Self { from: at, to: at }
-    }
-}
-
 named! {
     /// What kind of thing happened.
     pub enum MarkKind {
@@ -159,11 +151,6 @@ impl<W: Write> Timeline<W> {
     #[must_use]
     pub fn new(out: W, style: Style) -> Self {
         Self { out, style, chart: Chart::default(), progress: Progress::default() }
-    }
-
-    /// The output, as far as it got.
-    pub fn into_inner(self) -> W {
-        self.out
     }
 
     fn redraw(&mut self) {

@@ -19,7 +19,8 @@ fn without_moorline_the_programs_stall() {
     if common::two_by_two("control run", &demo::PROGRAMS).is_none() {
         return;
     }
-    let mut view = Timeline::new(Vec::new(), Style::PLAIN);
+    let mut shown = Vec::new();
+    let mut view = Timeline::new(&mut shown, Style::PLAIN);
     let options = DemoOptions {
         moorlined: PathBuf::new(),
         protocol: Protocol::Shim6,
@@ -27,7 +28,7 @@ fn without_moorline_the_programs_stall() {
         rate: DemoOptions::RATE,
     };
     let outcome = demo::without_moorline(&options, &mut view).unwrap();
-    let shown = String::from_utf8(view.into_inner()).unwrap();
+    let shown = String::from_utf8(shown).unwrap();
     println!("{shown}");
     assert!(!outcome.survived && !outcome.bytes_ok);
     assert_eq!((outcome.recovery, outcome.moved), (None, None));
@@ -45,9 +46,10 @@ fn with_moorline_the_programs_survive_with_every_byte() {
         send_timeout: Duration::from_secs(1),
         rate: DemoOptions::RATE,
     };
-    let mut view = Timeline::new(Vec::new(), Style::PLAIN);
+    let mut shown = Vec::new();
+    let mut view = Timeline::new(&mut shown, Style::PLAIN);
     let report = demo::run(&options, &mut view).unwrap();
-    let shown = String::from_utf8(view.into_inner()).unwrap();
+    let shown = String::from_utf8(shown).unwrap();
     println!("{shown}\n{report}");
     assert!(report.is_success(), "{report}\n{shown}");
     assert!(!report.without_moorline_survived, "{report}");

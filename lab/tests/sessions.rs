@@ -403,9 +403,10 @@ fn with_ilnp_the_programs_survive_the_loss_of_their_locator() {
         send_timeout: Duration::from_secs(1),
         rate: DemoOptions::RATE,
     };
-    let mut view = Timeline::new(Vec::new(), Style::PLAIN);
+    let mut shown = Vec::new();
+    let mut view = Timeline::new(&mut shown, Style::PLAIN);
     let report = demo::run(&options, &mut view).unwrap();
-    let shown = String::from_utf8(view.into_inner()).unwrap();
+    let shown = String::from_utf8(shown).unwrap();
     assert!(report.is_success(), "{report}\n{shown}");
     assert!(!report.without_moorline_survived, "{report}");
     assert!(shown.contains("A and B have a session"), "{shown}");

@@ -12,8 +12,10 @@ use std::time::Duration;
 #[derive(Debug)]
 pub struct Responder {
     pub(super) host: Contexts,
-    ulid: Ulid,
-    now: Instant,
+    /// The address that peers know.
+    pub ulid: Ulid,
+    /// The time now; it goes on as its owner says.
+    pub now: Instant,
 }
 
 /// What came of a packet.
@@ -41,23 +43,6 @@ impl Responder {
         let proof = LocalProof::new(1, addresses, &[], [4; 32]);
         host.handle_local(&LocalState { proof, usable: present }, now);
         Ok(Self { host, ulid, now })
-    }
-
-    /// The address that peers know.
-    #[must_use]
-    pub fn ulid(&self) -> Ulid {
-        self.ulid
-    }
-
-    /// The time now.
-    #[must_use]
-    pub fn now(&self) -> Instant {
-        self.now
-    }
-
-    /// Lets time pass in which nothing happens.
-    pub fn pass(&mut self, time: Duration) {
-        self.now = self.now + time;
     }
 
     /// Our and the peer's address in a packet from its ULID to ours.

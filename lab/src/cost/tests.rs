@@ -28,14 +28,14 @@ fn answer(check: &Transmit, tag: ContextTag) -> Option<Vec<u8>> {
 
 /// Payload comes in, the standby path is due, and the peer answers: how many checks?
 fn check_standby(responder: &mut Responder, context: ContextId, tag: ContextTag) -> usize {
-    responder.pass(Duration::from_millis(50));
-    let now = responder.now();
+    responder.now = responder.now + Duration::from_millis(50);
+    let now = responder.now;
     responder.host.handle_report(Report::Received { context, at: now }, now);
     let mut checks = Vec::new();
     while let Some(check) = responder.host.poll_transmit() {
         checks.push(check);
     }
-    responder.pass(Duration::from_millis(20));
+    responder.now = responder.now + Duration::from_millis(20);
     let answers = checks
         .iter()
         .filter_map(|check| Some(responder.handle(&answer(check, tag)?, check.locators)));

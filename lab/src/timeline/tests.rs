@@ -9,7 +9,7 @@ fn play<W: Write>(timeline: &mut Timeline<W>) {
     timeline.begin("a run", &[Lane { name: "curl".into(), usual_rate: 10_000_000 }]);
     for at in (0..4000).step_by(10) {
         if !(1000..3000).contains(&at) {
-            timeline.bytes(0, Span::moment(ms(at)), 100_000);
+            timeline.bytes(0, Span { from: ms(at), to: ms(at) }, 100_000);
         }
         match at {
             1000 => timeline.mark(ms(1000), MarkKind::Cut, "ISP 1 is gone"),
@@ -24,9 +24,9 @@ fn play<W: Write>(timeline: &mut Timeline<W>) {
 }
 
 fn output(style: Style) -> String {
-    let mut timeline = Timeline::new(Vec::new(), style);
-    play(&mut timeline);
-    String::from_utf8(timeline.into_inner()).unwrap()
+    let mut shown = Vec::new();
+    play(&mut Timeline::new(&mut shown, style));
+    String::from_utf8(shown).unwrap()
 }
 
 #[test]
@@ -67,7 +67,8 @@ fn a_terminal_is_drawn_over_and_ends_with_the_same_chart() {
 #[test]
 fn no_row_is_wider_than_the_terminal() {
     let style = Style { live: true, colour: false, width: 60 };
-    let mut timeline = Timeline::new(Vec::new(), style);
+    let mut shown = Vec::new();
+    let mut timeline = Timeline::new(&mut shown, style);
     timeline.begin("long", &[Lane { name: "curl".into(), usual_rate: 1000 }]);
     for second in 0..100 {
         timeline.bytes(0, Span { from: ms(second * 1000), to: ms(second * 1000 + 999) }, 1000);
@@ -75,7 +76,7 @@ fn no_row_is_wider_than_the_terminal() {
         timeline.advance(ms(second * 1000));
     }
     timeline.end();
-    let text = String::from_utf8(timeline.into_inner()).unwrap();
+    let text = String::from_utf8(shown).unwrap();
     for line in text.lines() {
         let shown = line.rsplit("\x1b[J").next().unwrap();
         assert!(shown.chars().count() <= 60, "{shown}");

@@ -2,9 +2,10 @@ use super::*;
 use crate::timeline::{Silent, Style, Timeline};
 
 fn timeline() -> (Report, String) {
-    let mut view = Timeline::new(Vec::new(), Style::PLAIN);
+    let mut shown = Vec::new();
+    let mut view = Timeline::new(&mut shown, Style::PLAIN);
     let report = demo(Duration::from_secs(2), Duration::ZERO, &mut view).unwrap();
-    (report, String::from_utf8(view.into_inner()).unwrap())
+    (report, String::from_utf8(shown).unwrap())
 }
 
 #[test]

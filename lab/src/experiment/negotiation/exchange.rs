@@ -30,7 +30,7 @@ impl Exchange {
 
 /// The exchanges that came to their end, in the order of their ends.
 pub(super) fn exchanges(frames: &[Frame]) -> Vec<Exchange> {
-    let mut begun: BTreeMap<[Ipv6Addr; 2], (Duration, Option<(Duration, usize)>)> = BTreeMap::new();
+    let mut begun: BTreeMap<Pair, (Duration, Option<(Duration, usize)>)> = BTreeMap::new();
     let mut ended = Vec::new();
     for frame in frames {
         let Some(message) = frame.ipv6().and_then(Message::of) else { continue };
@@ -55,10 +55,12 @@ pub(super) fn exchanges(frames: &[Frame]) -> Vec<Exchange> {
     ended
 }
 
+/// Source and destination.
+type Pair = [Ipv6Addr; 2];
+
 /// A Shim6 control message, as far as it matters here.
 struct Message {
-    /// Source and destination.
-    pair: [Ipv6Addr; 2],
+    pair: Pair,
     kind: MessageType,
     octets: usize,
 }
