@@ -39,56 +39,41 @@ pub struct Manner {
     pub is_managed: bool,
 }
 
-/// `radvd` on one interface of a router. Dropped, it stops in order and is no default router any more.
-#[derive(Debug)]
-pub struct Advertiser {
-    process: Process,
-}
-
-impl Advertiser {
-    /// The same in a manner that is not the usual one.
-    ///
-    /// # Errors
-    /// There is no such router, or no `radvd`.
-    pub fn start(
-        lab: &Lab,
-        (router, interface): (&str, &str),
-        prefixes: &[Advertised],
-        Manner { is_preferred, is_managed }: Manner,
-    ) -> anyhow::Result<Self> {
-        static STARTED: AtomicU32 = AtomicU32::new(0);
-        let number = STARTED.fetch_add(1, Ordering::Relaxed);
-        let directory = lab.directory(router)?;
-        // A part of the one before may still have its lock.
-        let own = directory.join(format!("radvd{number}"));
-        let config = own.with_extension("conf");
-        let preference = if is_preferred { "high" } else { "medium" };
-        let [managed, autonomous] = if is_managed { ["on", "off"] } else { ["off", "on"] };
-        // As often as it may, so that nobody waits.
-        let mut text = format!(
-            "interface {interface} {{\n AdvSendAdvert on;\n MinRtrAdvInterval 3;\n MaxRtrAdvInterval 4;\n \
-             AdvDefaultLifetime 1800;\n AdvDefaultPreference {preference};\n AdvManagedFlag {managed};\n"
-        );
-        for Advertised { prefix, preferred, valid } in prefixes {
-            writeln!(
-                text,
-                " prefix {prefix} {{ AdvAutonomous {autonomous}; AdvPreferredLifetime {preferred}; \
-                 AdvValidLifetime {valid}; DeprecatePrefix off; }};"
-            )?;
-        }
-        text.push_str("};\n");
-        fs::write(&config, text).context("configuration of radvd")?;
-        let mut command = lab.namespace(router)?.command("radvd");
-        command.args(["-n", "-m", "stderr", "-C"]).arg(&config);
-        command.arg("-p").arg(own.with_extension("pid")).stdout(Stdio::null());
-        Ok(Self { process: Process::start(&mut command, &own.with_extension("log"))? })
+/// Starts `radvd` on an interface of a router. Stopped, it is no default router any more; killed, it ends without a word, as for a
+/// change of its configuration.
+///
+/// # Errors
+/// There is no such router, or no `radvd`.
+pub fn advertise(
+    lab: &Lab,
+    (router, interface): (&str, &str),
+    prefixes: &[Advertised],
+    Manner { is_preferred, is_managed }: Manner,
+) -> anyhow::Result<Process> {
+    static STARTED: AtomicU32 = AtomicU32::new(0);
+    let number = STARTED.fetch_add(1, Ordering::Relaxed);
+    let directory = lab.directory(router)?;
+    // A part of the one before may still have its lock.
+    let own = directory.join(format!("radvd{number}"));
+    let config = own.with_extension("conf");
+    let preference = if is_preferred { "high" } else { "medium" };
+    let [managed, autonomous] = if is_managed { ["on", "off"] } else { ["off", "on"] };
+    // As often as it may, so that nobody waits.
+    let mut text = format!(
+        "interface {interface} {{\n AdvSendAdvert on;\n MinRtrAdvInterval 3;\n MaxRtrAdvInterval 4;\n \
+         AdvDefaultLifetime 1800;\n AdvDefaultPreference {preference};\n AdvManagedFlag {managed};\n"
+    );
+    for Advertised { prefix, preferred, valid } in prefixes {
+        writeln!(
+            text,
+            " prefix {prefix} {{ AdvAutonomous {autonomous}; AdvPreferredLifetime {preferred}; \
+             AdvValidLifetime {valid}; DeprecatePrefix off; }};"
+        )?;
     }
-
-    /// Ends without a word, as for a change of its configuration.
-    ///
-    /// # Errors
-    /// It could not be signalled.
-    pub fn kill(mut self) -> anyhow::Result<()> {
-        self.process.kill()
-    }
+    text.push_str("};\n");
+    fs::write(&config, text).context("configuration of radvd")?;
+    let mut command = lab.namespace(router)?.command("radvd");
+    command.args(["-n", "-m", "stderr", "-C"]).arg(&config);
+    command.arg("-p").arg(own.with_extension("pid")).stdout(Stdio::null());
+    Process::start(&mut command, &own.with_extension("log"))
 }

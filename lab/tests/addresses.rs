@@ -16,7 +16,8 @@ use common::{
 };
 use moorline_api::{AddressInfo, AddressState, EventKind, Proof};
 use moorline_lab::daemon::{Daemon, DaemonOptions, configuration, state_directory};
-use moorline_lab::router::{Advertised, Advertiser};
+use moorline_lab::process::Process;
+use moorline_lab::router::Advertised;
 use moorline_lab::topology::{Prefix, host_address, prefix_of};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Failure, Lab};
@@ -33,7 +34,7 @@ fn is_in(address: Ipv6Addr, number: u16) -> bool {
 
 /// Host A gets its addresses from the routers of its ISPs.
 struct Site {
-    routers: Vec<Advertiser>,
+    routers: Vec<Process>,
     lab: Lab,
 }
 

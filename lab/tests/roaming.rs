@@ -15,7 +15,7 @@ use moorline_api::EventKind;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::interrupt::wait_for;
 use moorline_lab::netns::output;
-use moorline_lab::router::Advertiser;
+use moorline_lab::process::Process;
 use moorline_lab::topology::{host_address, prefix_of};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Lab, preflight};
@@ -35,7 +35,7 @@ const BOTH: [Protocol; 2] = [Protocol::Shim6, Protocol::Ilnp];
 struct Roaming {
     transfer: Option<TcpTransfer>,
     daemons: Vec<Daemon>,
-    _routers: Vec<Advertiser>,
+    _routers: Vec<Process>,
     lab: Lab,
 }
 

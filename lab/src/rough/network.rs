@@ -11,7 +11,8 @@ use crate::hop::Hop;
 use crate::interrupt::wait_for;
 use crate::lab::Lab;
 use crate::netns::Namespace;
-use crate::router::{Advertised, Advertiser, Manner};
+use crate::process::Process;
+use crate::router::{Advertised, Manner, advertise};
 use crate::topology::{Impairment, IngressFilter, Link, Node, Prefix, Route, Topology};
 
 /// A host's uplink and the router at its other end.
@@ -124,7 +125,7 @@ impl Access {
 #[derive(Debug)]
 pub struct Network {
     /// Before the lab, so that they end before it goes.
-    advertisers: BTreeMap<&'static str, Advertiser>,
+    advertisers: BTreeMap<&'static str, Process>,
     /// The lab that holds the namespaces.
     pub lab: Lab,
 }
@@ -177,12 +178,12 @@ impl Network {
         prefixes: &[Advertised],
         is_managed: bool,
     ) -> anyhow::Result<()> {
-        if let Some(before) = self.advertisers.remove(access.router) {
+        if let Some(mut before) = self.advertisers.remove(access.router) {
             before.kill()?;
         }
         let manner = Manner { is_preferred: access.uplink == UPLINKS[0], is_managed };
         let place = (access.router, "cust");
-        let advertiser = Advertiser::start(&self.lab, place, prefixes, manner)?;
+        let advertiser = advertise(&self.lab, place, prefixes, manner)?;
         self.advertisers.insert(access.router, advertiser);
         Ok(())
     }

@@ -15,7 +15,8 @@ use std::time::Duration;
 
 use moorline_api::{BlockingClient, Client, EventKind, Pair};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
-use moorline_lab::router::{Advertised, Advertiser, Manner};
+use moorline_lab::process::Process;
+use moorline_lab::router::{self, Advertised, Manner};
 use moorline_lab::topology::{Impairment, Prefix, host_address, prefix_of};
 use moorline_lab::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
 use moorline_lab::{Lab, preflight, topology};
@@ -60,13 +61,8 @@ pub(crate) fn listen_to_routers(lab: &Lab, host: &str, interface: &str) {
 }
 
 /// Starts to advertise these prefixes from an interface of a router.
-pub(crate) fn advertise(
-    lab: &Lab,
-    router: &str,
-    interface: &str,
-    prefixes: &[Advertised],
-) -> Advertiser {
-    Advertiser::start(lab, (router, interface), prefixes, Manner::default()).unwrap()
+pub(crate) fn advertise(lab: &Lab, at: &str, interface: &str, prefixes: &[Advertised]) -> Process {
+    router::advertise(lab, (at, interface), prefixes, Manner::default()).unwrap()
 }
 
 /// A prefix with the lifetimes of an ISP that plans to stay.

@@ -6,7 +6,8 @@ use std::time::Duration;
 use moorline_api::Proof;
 use moorline_lab::daemon::Daemon;
 use moorline_lab::netns::Namespace;
-use moorline_lab::router::{Advertised, Advertiser};
+use moorline_lab::process::Process;
+use moorline_lab::router::Advertised;
 use moorline_lab::topology::{End, Link, Node, Role, Topology, prefix_of};
 use moorline_lab::{Lab, interrupt, preflight};
 
@@ -19,7 +20,7 @@ pub(crate) const WAN: &str = "wan0";
 
 /// Both hear every advertisement of the router at the same time.
 pub(crate) struct Twins {
-    pub(crate) advertiser: Option<Advertiser>,
+    pub(crate) advertiser: Option<Process>,
     pub(crate) lab: Lab,
 }
 
@@ -100,7 +101,7 @@ impl Twins {
 
     /// From now on the router says this: numbers of prefixes, with preferred and valid lifetimes in seconds.
     pub(crate) fn advertise(&mut self, prefixes: &[(u16, u32, u32)]) {
-        if let Some(before) = self.advertiser.take() {
+        if let Some(mut before) = self.advertiser.take() {
             before.kill().unwrap();
         }
         let said: Vec<_> = prefixes
