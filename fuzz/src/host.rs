@@ -214,7 +214,7 @@ impl World {
         let header = PayloadHeader { next_header: 59, tag: context.peer_tag };
         let to = &mut self.sides[side].host;
         to.handle_shim6(&header.emit(), turned(context.locators), self.now);
-        let ulids = UlidPair::new(context.ulids.peer, context.ulids.local);
+        let ulids = UlidPair::new(context.key.ulids.peer, context.key.ulids.local);
         let Some(context) = to.shim6().contexts().find(|context| context.ulids == ulids) else {
             return;
         };

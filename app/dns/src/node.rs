@@ -149,7 +149,7 @@ host1.example.com. 60   IN L64 20 2001:0db8:2140:2000
         assert_eq!(records.zone_file(), golden);
         records.l64s.clear();
         let name = parse_name("mobile-net1.example.com").expect("a name");
-        records.lps = vec![LpRecord { preference: 10, name: name }];
+        records.lps = vec![LpRecord { preference: 10, name }];
         let golden = "\
 host1.example.com. 3600 IN NID 10 0014:4fff:ff20:ee64
 host1.example.com. 3600 IN LP  10 mobile-net1.example.com.

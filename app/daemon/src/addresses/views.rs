@@ -1,9 +1,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-use moorline_addresses::{
-    self as host, AddressFlags, BareLink, Member, Planner, UplinkAddress,
-};
+use moorline_addresses::{self as host, AddressFlags, BareLink, Member, Planner, UplinkAddress};
 use moorline_api::{
     AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK,
     Proof, Uplink,

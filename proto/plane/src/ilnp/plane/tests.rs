@@ -1,5 +1,5 @@
 use super::*;
-use moorline_types::{Ilv, Nid};
+use moorline_types::{Ilv, L64, Nid};
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use moorline_wire::ilnp::{checksum_at, transport_checksum};
 use std::vec;
