@@ -11,7 +11,7 @@
 //!    fields and one raw option, such as the Responder Validator, can then be read in place.
 //! 2. [`Packet::message`] decodes all options into a [`Message`], which owns its contents.
 //!
-//! [`Message::emit`] is the way back. Nothing it writes is above a cap: what does not fit into a message
+//! [`Message::octets`] is the way back. Nothing it writes is above a cap: what does not fit into a message
 //! is left out, whole options from the end ([`Message::fits`] tells).
 //!
 //! Options are TLVs padded to 8 octets. One that is unknown, or not listed for the type of message it
