@@ -117,21 +117,6 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// Whether it is tried again by following the view once more.
-    pub(crate) const fn is_of_following(&self) -> bool {
-        matches!(
-            self,
-            Self::FollowRules
-                | Self::SaveAddresses
-                | Self::ChangeAddress(_)
-                | Self::Outrank(_)
-                | Self::Attach { .. }
-                | Self::SetLocals(_)
-                | Self::RemoveStale
-                | Self::Sign(_)
-        )
-    }
-
     /// Whether a data plane is to forget something: it may refuse that, and is told again.
     #[must_use]
     pub const fn is_removal(&self) -> bool {

@@ -107,38 +107,56 @@ impl Host {
     /// are looked at again in a moment, as an uplink may just have gone; addresses and removals are tried again in a moment.
     pub fn handle_failed(&mut self, effect: &Effect, now: Instant) {
         let routing = &mut self.routing;
-        if let Effect::UpdateContext(ContextUpdate::Upsert(entry)) = effect {
-            // The number may be another context's by now.
-            let context = self.shim6.context(entry.id);
-            if context.is_some_and(|context| context.ulids == entry.ulids) {
-                self.shim6.handle_not_taken(entry.id, now);
+        match effect {
+            Effect::UpdateContext(ContextUpdate::Upsert(entry)) => {
+                // The number may be another context's by now.
+                let context = self.shim6.context(entry.id);
+                if context.is_some_and(|context| context.ulids == entry.ulids) {
+                    self.shim6.handle_not_taken(entry.id, now);
+                }
+                return;
             }
-        } else if let Effect::UpdateSession(SessionUpdate::Upsert(entry)) = effect {
-            if let Some(ilnp) = &mut self.ilnp {
-                ilnp.handle_not_taken(entry.id);
+            Effect::UpdateSession(SessionUpdate::Upsert(entry)) => {
+                if let Some(ilnp) = &mut self.ilnp {
+                    ilnp.handle_not_taken(entry.id);
+                }
+                return;
             }
-        } else if matches!(effect, Effect::Route(_) | Effect::AskRoutes) {
-            routing.routes.handle_failed(now);
-        } else if let Effect::KeepUlid(ulid) = effect {
-            routing.kept.remove(ulid);
-            self.retry.handle_failed(now);
-        } else if let Effect::ReleaseUlid(ulid) = effect {
-            routing.kept.insert(*ulid);
-            self.retry.handle_failed(now);
-        } else if let Effect::AddSessionAddress(address) = effect {
-            routing.session_addresses.on_not_added(*address);
-            self.retry.handle_failed(now);
-        } else if let Effect::RemoveSessionAddress(address) = effect {
-            routing.session_addresses.on_not_removed(*address);
-            self.retry.handle_failed(now);
-        } else if let Effect::SetNode(_) = effect {
-            routing.is_node_refused = true;
-            self.retry.handle_failed(now);
-        } else if effect.is_of_following() {
-            self.handle_not_followed(effect, now);
-        } else {
-            self.refused.note(effect, now);
+            Effect::Route(_) | Effect::AskRoutes => return routing.routes.handle_failed(now),
+            Effect::UpdateContext(_) | Effect::UpdateSession(_) => {
+                return self.refused.note(effect, now);
+            }
+            Effect::FollowRules
+            | Effect::SaveAddresses
+            | Effect::ChangeAddress(_)
+            | Effect::Outrank(_)
+            | Effect::Attach { .. }
+            | Effect::SetLocals(_)
+            | Effect::RemoveStale
+            | Effect::Sign(_) => return self.handle_not_followed(effect, now),
+            Effect::KeepUlid(ulid) => drop(routing.kept.remove(ulid)),
+            Effect::ReleaseUlid(ulid) => drop(routing.kept.insert(*ulid)),
+            Effect::AddSessionAddress(one) => routing.session_addresses.on_not_added(*one),
+            Effect::RemoveSessionAddress(one) => routing.session_addresses.on_not_removed(*one),
+            Effect::SetNode(_) => routing.is_node_refused = true,
+            Effect::GiveUpNeighbors { .. }
+            | Effect::FlushCachedRoutes
+            | Effect::AskForwarding
+            | Effect::Detach { .. }
+            | Effect::AskOffloads
+            | Effect::FollowPathRules
+            | Effect::FollowDefaultRoutes
+            | Effect::Introduce { .. }
+            | Effect::SendShim6 { .. }
+            | Effect::SendIlnp { .. }
+            | Effect::NotifyTcp { .. }
+            | Effect::TellAddress(_)
+            | Effect::TellContext(_)
+            | Effect::TellSession(_)
+            | Effect::AskSockets(_)
+            | Effect::AskUsage(_) => return,
         }
+        self.retry.handle_failed(now);
     }
 
     /// An address that sessions need is there, and somebody else has set it.
