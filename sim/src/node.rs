@@ -194,6 +194,11 @@ impl Core {
         self.stored.is_some()
     }
 
+    /// Whether it is dead, or dies amid the effects that come next.
+    pub(crate) fn is_doomed(&self) -> bool {
+        self.is_dead() || self.dies_after.is_some()
+    }
+
     /// Whether its data plane is left with this address of ours: the core told it so, and has been killed before it could say that the
     /// address has gone. Such a data plane goes on as it was told (decision 110).
     pub(crate) fn is_left_to_plane(&self, address: Locator) -> bool {

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use moorline_host::{Effect, Protocol};
+use moorline_addresses::HostView;
+use moorline_host::{Effect, Node, Protocol};
 
 /// What is wrong now.
 #[derive(Debug, Default)]
@@ -45,25 +46,35 @@ impl Concern {
 }
 
 impl Troubles {
-    /// An effect failed. What people know already is not logged again.
-    pub(crate) fn note(&mut self, effect: &Effect, error: &anyhow::Error) {
+    /// An effect failed. What people know already is not logged again. Result: whether it was logged.
+    pub(crate) fn note(&mut self, effect: &Effect, error: &anyhow::Error) -> bool {
         let Some(concern) = Concern::of(effect) else {
-            return tracing::warn!("{error}: {}", error.root_cause());
+            tracing::warn!("{error}: {}", error.root_cause());
+            return true;
         };
         let text = format!("{}: {error:#}", concern.title());
-        if self.0.get(&concern) != Some(&text) {
+        let is_news = self.0.get(&concern) != Some(&text);
+        if is_news {
             tracing::warn!("{text}");
             self.0.insert(concern, text);
         }
+        is_news
     }
 
-    /// An effect was executed. Programs that are wanted no more are no trouble, and are asked for anew if they are.
+    /// An effect was executed.
     pub(crate) fn settle(&mut self, effect: &Effect) {
-        if *effect == Effect::AskForwarding {
-            self.0.retain(|concern, _| !matches!(concern, Concern::Programs(..)));
-        } else if let Some(concern) = Concern::of(effect) {
+        if let Some(concern) = Concern::of(effect) {
             self.0.remove(&concern);
         }
+    }
+
+    /// Programs are no trouble on interfaces that lead nowhere now.
+    pub(crate) fn follow(&mut self, view: &HostView) {
+        let is_here = |ifindex: u32| Node::places(view).any(|place| place.ifindex == ifindex);
+        self.0.retain(|concern, _| match *concern {
+            Concern::Programs(_, ifindex) => is_here(ifindex),
+            Concern::Disk | Concern::Rules | Concern::Locals | Concern::Stale => true,
+        });
     }
 
     /// What keeps a daemon from starting where nothing is left of a run before. Uplinks without programs do so if no uplink has some.
@@ -79,5 +90,30 @@ impl Troubles {
     /// All of them.
     pub(crate) fn texts(&self) -> impl Iterator<Item = String> + '_ {
         self.0.values().cloned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use moorline_addresses::Uplink;
+
+    use super::*;
+
+    #[test]
+    fn a_trouble_is_known_until_its_effect_is_done_or_its_interface_leads_nowhere() {
+        let mut troubles = Troubles::default();
+        let attach = |ifindex| Effect::Attach { protocol: Protocol::Shim6, ifindex };
+        let view = HostView { uplinks: vec![Uplink::new(1, "wan1")], ..HostView::default() };
+        let error = anyhow::anyhow!("no room").context("programs on wan1");
+        let count = |troubles: &Troubles| troubles.texts().count();
+        assert!(troubles.note(&attach(1), &error), "it is news");
+        troubles.follow(&view);
+        troubles.settle(&Effect::AskForwarding);
+        assert!(!troubles.note(&attach(1), &error), "people know");
+        troubles.settle(&attach(1));
+        assert_eq!(count(&troubles), 0);
+        assert!(troubles.note(&attach(2), &error));
+        troubles.follow(&view);
+        assert_eq!(count(&troubles), 0, "the second interface is not here");
     }
 }

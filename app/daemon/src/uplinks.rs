@@ -17,6 +17,7 @@ impl Daemon {
     pub(crate) fn on_view(&mut self, mut view: HostView) {
         view.leave_alone(|name| self.config.uses(name));
         self.introductions.follow(&view);
+        self.troubles.follow(&view);
         self.host.handle_view(view, clock::now());
     }
 

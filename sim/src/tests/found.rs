@@ -83,3 +83,9 @@ fn an_i2bis_leaves_a_pair_that_has_failed() {
 fn a_host_that_goes_back_tells_its_peer_that_the_pair_has_failed() {
     sound(&[43_000_038_092]);
 }
+
+/// A core that was killed amid effects died after the deadline of the traffic had been set.
+#[test]
+fn no_recovery_is_due_from_a_core_that_is_about_to_die() {
+    sound(&[321_045_568_506]);
+}

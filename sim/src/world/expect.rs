@@ -285,11 +285,11 @@ impl World<'_> {
         [count(&|pair| self.works_both_ways(pair)), one_direction]
     }
 
-    /// Whether a host of a workload sleeps, or has no core that is alive.
+    /// Whether a host of a workload sleeps, or has no core that is alive and stays so.
     fn is_headless(&self, workload: &Running) -> bool {
         Side::BOTH.into_iter().any(|side| {
             let node = &self.nodes[workload.host(side)];
-            node.is_suspended || node.core.as_ref().is_some_and(Core::is_dead)
+            node.is_suspended || node.core.as_ref().is_some_and(Core::is_doomed)
         })
     }
 }
