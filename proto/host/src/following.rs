@@ -2,14 +2,14 @@
 //! proof of the addresses, and then contexts and sessions.
 //!
 //! A stage begins when the effects of the one before are executed, so it knows which of them failed. What has failed is tried again by
-//! following the view once more, in a moment and then ever more rarely.
+//! following the view once more, in a moment and then ever more rarely, but after [`RETRY`] at the latest.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::mem;
 use core::net::Ipv6Addr;
 
-use moorline_addresses::{Action, Addressing, Advertisement, SpecificRoute};
+use moorline_addresses::{Action, Addressing, Advertisement, RETRY, SpecificRoute};
 use moorline_cga::LocalProof;
 use moorline_contexts::LocalState;
 use moorline_types::{Instant, Retry};
@@ -289,6 +289,8 @@ impl Host {
         self.following.are_rules_behind |= *effect == Effect::FollowRules;
         self.following.is_unsaved |= matches!(effect, Effect::Sign(_));
         self.following.retry.handle_failed(now);
+        // An uplink whose programs find room again is of use soon.
+        self.follow_again(now + RETRY);
     }
 }
 

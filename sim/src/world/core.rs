@@ -181,7 +181,10 @@ impl World<'_> {
         let rng = if effect.is_removal() { &mut self.plane_rng } else { &mut self.kernel_rng };
         let is_refused = can_be_refused(effect) && rng.is(self.plan.kernel_failures);
         // An address without programs is as if it had gone.
-        self.has_changed |= is_refused && matches!(effect, Effect::Attach { .. });
+        if is_refused && matches!(effect, Effect::Attach { .. }) {
+            self.has_changed = true;
+            self.without_programs.insert(host);
+        }
         is_refused
     }
 
