@@ -1,4 +1,4 @@
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::panic::{self, AssertUnwindSafe};
 use std::rc::Rc;
 use std::time::Duration;
@@ -65,8 +65,6 @@ struct World<'a> {
     /// Workloads that have not begun.
     starts_left: usize,
     has_changed: bool,
-    /// Hosts with interfaces that took no programs at some time: what came there for their addresses was for nobody.
-    without_programs: BTreeSet<usize>,
     is_looking: bool,
     attacker: Attacker,
     rules: Rules,
@@ -183,7 +181,6 @@ impl<'a> World<'a> {
             changes_left: schedule.len(),
             starts_left: plan.workloads.len(),
             has_changed: false,
-            without_programs: BTreeSet::new(),
             is_looking: false,
             attacker: Attacker::new(plan.attack, Rng::new(seed, ATTACK_STREAM)),
             log: Log::new(is_tracing),
@@ -353,10 +350,7 @@ impl<'a> World<'a> {
             if self.plan.attack.is_none() {
                 // A Confirm that comes once more after another handshake was made for another session.
                 let of_ilnp = core.ilnp_drops().filter(|drop| drop.0 != DropReason::BadValidator);
-                let has_programs = !self.without_programs.contains(&host);
-                let drops = core.shim6_drops().chain(of_ilnp);
-                let drops = drops.filter(|drop| drop.0 != DropReason::NotOurs || has_programs);
-                self.rules.on_drops(host, drops, self.now);
+                self.rules.on_drops(host, core.shim6_drops().chain(of_ilnp), self.now);
             }
         }
         let outcome = Outcome {

@@ -116,9 +116,3 @@ fn a_session_in_use_outlives_a_daemon_that_is_killed_after_its_confirm() {
 }
 
 const SEEDS: u64 = 1000;
-
-/// A kernel refused the programs of an interface for a second, and what came there for sessions was for nobody.
-#[test]
-fn an_interface_without_programs_has_no_addresses_for_sessions() {
-    sound(&[230_920_301_658]);
-}

@@ -179,13 +179,7 @@ impl World<'_> {
             self.rules.on_address(host, Locator(*address));
         }
         let rng = if effect.is_removal() { &mut self.plane_rng } else { &mut self.kernel_rng };
-        let is_refused = can_be_refused(effect) && rng.is(self.plan.kernel_failures);
-        // An address without programs is as if it had gone.
-        if is_refused && matches!(effect, Effect::Attach { .. }) {
-            self.has_changed = true;
-            self.without_programs.insert(host);
-        }
-        is_refused
+        can_be_refused(effect) && rng.is(self.plan.kernel_failures)
     }
 
     /// Executes an effect; the ULIDs of sockets that are told to send again.
@@ -428,8 +422,6 @@ fn can_be_refused(effect: &Effect) -> bool {
             | Effect::AddSessionAddress(_)
             | Effect::RemoveSessionAddress(_)
             | Effect::FollowRules
-            | Effect::Attach { .. }
-            | Effect::SetLocals(_)
     );
     is_of_kernel || effect.is_removal()
 }
