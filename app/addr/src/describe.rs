@@ -21,7 +21,7 @@ pub struct ParamsView {
     pub prefix: String,
     /// 0 to 2.
     pub collision_count: u8,
-    /// What stands in the public key field.
+    /// The contents of the public key field.
     pub key: KeyView,
     /// Whether that is a key: not in an HBA set without, where random octets stand in.
     pub is_real_key: bool,

@@ -11,7 +11,7 @@ pub struct Job {
     pub hba: bool,
     /// One for each address.
     pub prefixes: Vec<[u8; 8]>,
-    /// What the addresses are bound to besides.
+    /// The key that binds the addresses, or the random octets in its place.
     pub key: SetKey,
     /// How hard the search is.
     pub sec: Sec,
@@ -21,7 +21,7 @@ pub struct Job {
     pub(crate) tail: Vec<u8>,
 }
 
-/// What stands in the public key field.
+/// The contents of the public key field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SetKey {
     /// A key, so that the addresses of an HBA set are CGAs too.

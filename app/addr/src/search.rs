@@ -19,13 +19,13 @@ use std::{
 /// A search that can start, or go on.
 #[derive(Clone, Debug)]
 pub struct Search {
-    /// What is looked for.
+    /// The addresses that the search is for.
     pub job: Job,
     /// Which part of the search.
     pub shard: Shard,
     /// Threads it runs on. The result does not depend on them.
     pub threads: NonZeroUsize,
-    /// What makes the tries. The result does not depend on it.
+    /// The instructions that compute the tries. The result does not depend on the engine.
     pub engine: Engine,
     /// A file that is kept up to date, and that [`crate::Request::resolve`] can go on from.
     pub state: Option<PathBuf>,

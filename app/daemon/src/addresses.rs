@@ -24,7 +24,7 @@ use keys::Keys;
 pub(crate) use saved::SavedAddresses;
 pub(crate) use views::{AddressViews, has_router};
 
-/// What is known of our addresses beside the host's plans.
+/// The keys of our addresses, and prefixes and links that people should know of. The host has the plans.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     keys: Keys,

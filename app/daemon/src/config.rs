@@ -68,7 +68,7 @@ pub struct Config {
     pub tcp_notice: bool,
 }
 
-/// The file as it is written. What it does not say has its default where it is read.
+/// The file as it is written. A key that the file leaves out has its default where the key is read.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 struct File {

@@ -22,13 +22,13 @@ use crate::clock;
 use crate::events::{locator_pair, ulid_pair};
 use crate::shell::Daemon;
 
-/// What came of a request so far, or why nothing came of it at all.
+/// The outcomes of a request so far, or the reason for its refusal.
 pub(crate) type Granted = Result<Draft, ErrorBody>;
 
-/// Who waits for the answer to a request.
+/// The way back to the client that waits for the answer to a request.
 pub(crate) type Reply = oneshot::Sender<Result<PathAnswer, ErrorBody>>;
 
-/// What came of a request so far.
+/// The outcomes of a request so far.
 #[derive(Debug, Default)]
 pub(crate) struct Draft {
     outcomes: Vec<PathOutcome>,

@@ -1,15 +1,15 @@
-//! What could not be executed and is tried again, for people.
+//! Effects that have failed and are tried again, for people.
 
 use std::collections::BTreeMap;
 
 use moorline_addresses::HostView;
 use moorline_host::{Effect, Node, Protocol};
 
-/// What is wrong now.
+/// The failures that last.
 #[derive(Debug, Default)]
 pub(crate) struct Troubles(BTreeMap<Concern, String>);
 
-/// What an effect is about, if people should know for as long as it fails.
+/// The subject of an effect, if people should know for as long as the effect fails.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Concern {
     Disk,
@@ -115,5 +115,28 @@ mod tests {
         assert!(troubles.note(&attach(2), &error));
         troubles.follow(&view);
         assert_eq!(count(&troubles), 0, "the second interface is not here");
+    }
+
+    #[test]
+    fn people_are_told_what_waits_and_only_a_host_without_rules_or_programs_does_not_start() {
+        let mut troubles = Troubles::default();
+        let error = anyhow::anyhow!("No such file or directory").context("state/addresses.json");
+        troubles.note(&Effect::SaveAddresses, &error);
+        let disk = "new addresses wait until they can be kept: state/addresses.json: No such file or directory";
+        assert_eq!(troubles.texts().collect::<Vec<_>>(), [disk]);
+        assert_eq!(troubles.fatal(false), None);
+        let attach = Effect::Attach { protocol: Protocol::Shim6, ifindex: 1 };
+        troubles.note(&attach, &anyhow::anyhow!("no room").context("programs on wan1"));
+        let programs =
+            "following the uplinks: not every uplink is in use: programs on wan1: no room";
+        assert_eq!((troubles.fatal(true), troubles.fatal(false)), (None, Some(programs)));
+        troubles.note(
+            &Effect::FollowRules,
+            &anyhow::anyhow!("refused").context("source-address rules"),
+        );
+        let rules = "following the uplinks: source-address rules: refused";
+        assert_eq!(troubles.fatal(true), Some(rules));
+        troubles.settle(&Effect::SaveAddresses);
+        assert_eq!(troubles.texts().count(), 2);
     }
 }

@@ -11,7 +11,7 @@ use moorline_netlink::{ChangeKind, Netlink, Notice};
 use crate::clock;
 use crate::shell::Daemon;
 
-/// What comes of the uplinks.
+/// Following the uplinks.
 impl Daemon {
     /// The host is different now.
     pub(crate) fn on_view(&mut self, mut view: HostView) {

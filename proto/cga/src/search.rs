@@ -68,7 +68,7 @@ impl Hash2Search {
         self.input.blocks()
     }
 
-    /// What makes the tries.
+    /// The instructions that compute the tries.
     #[must_use]
     pub fn engine(&self) -> Engine {
         self.engine

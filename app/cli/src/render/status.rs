@@ -89,7 +89,7 @@ fn context_counts(counts: ContextCounts) -> String {
     )
 }
 
-/// Those that there are, in brackets.
+/// The counts that are not zero, in brackets.
 fn among_them(counts: [(u64, &str); 2]) -> String {
     let some = counts.into_iter().filter(|(number, _)| *number > 0);
     let some: Vec<_> = some.map(|(number, name)| format!("{number} {name}")).collect();

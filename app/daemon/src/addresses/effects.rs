@@ -10,7 +10,7 @@ use moorline_netlink::AddressSpec;
 use super::save;
 use crate::shell::Daemon;
 
-/// What the host wants of its own addresses.
+/// Effects about addresses of the host's own.
 impl Daemon {
     /// Brings the routing rules in step with the view and the addresses in use, and tells once of prefixes that have none.
     pub(crate) async fn follow_rules(&mut self) -> anyhow::Result<()> {
