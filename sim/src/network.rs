@@ -24,6 +24,9 @@ pub(crate) struct Network {
     rng: Rng,
 }
 
+/// How long a router sends to an address that has gone (RFC 4861 s10: REACHABLE_TIME).
+const NEIGHBOR_REMEMBERED: Duration = Duration::from_secs(30);
+
 /// One uplink.
 #[derive(Clone, Copy, Debug)]
 struct PortState {
@@ -32,6 +35,8 @@ struct PortState {
     is_cut_in: bool,
     has_carrier: bool,
     has_address: bool,
+    /// Until when routers send to addresses that are not there any more.
+    remembered_until: Instant,
     /// When the last packet that waits for either link will have left: out, and in.
     busy_until: [Instant; 2],
 }
@@ -62,6 +67,7 @@ impl Network {
                     is_cut_in: false,
                     has_carrier: true,
                     has_address: true,
+                    remembered_until: Instant::ZERO,
                     busy_until: [Instant::ZERO; 2],
                 };
                 ports.insert(Port { host, uplink: number }, state);
@@ -163,8 +169,13 @@ impl Network {
         state.is_some_and(|state| state.has_address)
     }
 
-    /// Whether packets get from one address to the other, but for bad luck.
+    /// Whether packets get from one address to the other, but for bad luck, and the host has that address.
     pub(crate) fn works(&self, from: Ipv6Addr, to: Ipv6Addr) -> bool {
+        self.is_usable(to) && self.carries([from, to], Instant::ZERO)
+    }
+
+    /// Whether packets get from one address to the interface of the other, but for bad luck.
+    fn carries(&self, [from, to]: [Ipv6Addr; 2], now: Instant) -> bool {
         let [Some(source), Some(destination)] = [from, to].map(|end| self.port_of(end)) else {
             return false;
         };
@@ -175,18 +186,22 @@ impl Network {
         };
         self.is_usable(from)
             && !sender.is_cut_out
-            && self.receives(to)
+            && self.receives(to, now)
             && !self.cut_paths.contains(&(source, destination))
             && !self.down_isps.contains(&sender.plan.isp)
             && !self.cut_transits.contains(&(sender.plan.isp, receiver.plan.isp))
     }
 
-    /// Whether a packet on its way to this address gets in.
-    pub(crate) fn receives(&self, to: Ipv6Addr) -> bool {
-        let state = self.port_of(to).and_then(|port| self.ports.get(&port));
-        let lets_in =
-            |state: &PortState| !state.is_cut_in && !self.down_isps.contains(&state.plan.isp);
-        self.is_usable(to) && state.is_some_and(lets_in)
+    /// Whether a packet on its way to this address gets in. Routers remember an address of a neighbor for a while after it has gone.
+    pub(crate) fn receives(&self, to: Ipv6Addr, now: Instant) -> bool {
+        let address = self.find(to).filter(|address| address.has_prefix);
+        let state = address.and_then(|address| self.ports.get(&address.port));
+        state.is_some_and(|state| {
+            state.has_carrier
+                && (state.has_address || now < state.remembered_until)
+                && !state.is_cut_in
+                && !self.down_isps.contains(&state.plan.isp)
+        })
     }
 
     /// The times after which a packet of so many octets arrives: none if it is lost, several if it is
@@ -198,7 +213,7 @@ impl Network {
         is_control: bool,
         now: Instant,
     ) -> Vec<Duration> {
-        if !self.works(from, to) {
+        if !self.carries([from, to], now) {
             return Vec::new();
         }
         let waited = self.wait(from, to, octets, now);
@@ -255,7 +270,7 @@ impl Network {
     }
 
     /// Hosts have to be told of their addresses afterwards.
-    pub(crate) fn apply(&mut self, what: What) {
+    pub(crate) fn apply(&mut self, what: What, now: Instant) {
         match what {
             What::Cut { uplink: port, direction } => self.change(port, |state| {
                 state.is_cut_out |= direction != Direction::In;
@@ -268,9 +283,10 @@ impl Network {
                 self.change(port, |state| state.has_carrier = false)
             }
             What::CarrierUp { uplink: port } => self.change(port, |state| state.has_carrier = true),
-            What::AddressRemoved { uplink: port } => {
-                self.change(port, |state| state.has_address = false)
-            }
+            What::AddressRemoved { uplink: port } => self.change(port, |state| {
+                state.has_address = false;
+                state.remembered_until = now + NEIGHBOR_REMEMBERED;
+            }),
             What::AddressAdded { uplink: port } => {
                 self.change(port, |state| state.has_address = true)
             }

@@ -240,6 +240,7 @@ const fn is_explained(reason: DropReason) -> bool {
             | DropReason::Replayed
             | DropReason::RateLimited
             | DropReason::NoUplink
+            | DropReason::NotOurs
     )
 }
 

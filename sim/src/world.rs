@@ -228,7 +228,7 @@ impl<'a> World<'a> {
         self.changes_left -= 1;
         self.has_changed = true;
         self.log.change(self.now, || format!("==== {what}"));
-        self.network.apply(what);
+        self.network.apply(what, self.now);
         self.cut.clear();
         // All else is the network's.
         if let What::PrefixAdded { uplink } = what {

@@ -315,7 +315,8 @@ impl Contexts {
         self.shim6.context(id).map(|context| context.key.ulids)
     }
 
-    pub(crate) fn count(&mut self, outcome: Result<(), DropReason>) {
+    /// Counts a packet that was dropped.
+    pub fn count(&mut self, outcome: Result<(), DropReason>) {
         if let Err(reason) = outcome {
             self.drops.count(reason);
         }

@@ -12,7 +12,7 @@ use core::net::Ipv6Addr;
 use moorline_addresses::{Action, Addressing, Advertisement, RETRY, SpecificRoute};
 use moorline_cga::LocalProof;
 use moorline_contexts::LocalState;
-use moorline_types::{Instant, Retry};
+use moorline_types::{Instant, Locator, Retry};
 
 use crate::effect::{Effect, Protocol};
 use crate::host::Host;
@@ -211,6 +211,11 @@ impl Host {
             effects.push(Effect::SetLocals(locals));
         }
         effects
+    }
+
+    /// Whether moved payload to this address is ours, as far as the data plane has been told.
+    pub(crate) fn takes_payload_at(&self, local: Locator) -> bool {
+        self.following.locals.as_ref().is_none_or(|locals| locals.contains_key(&local.0))
     }
 
     /// Programs of ILNP on all interfaces that lead somewhere.

@@ -6,7 +6,7 @@ use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{Socket, Sockets};
 use moorline_ilnp::consts::{MAX_PROPOSALS, MAX_SESSIONS};
 use moorline_ilnp::{Event, Machine as Sessions, Question};
-use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, Retry, UlidPair};
+use moorline_types::{DropReason, Ilv, IlvPair, Instant, Locator, LocatorPair, Retry, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
 use crate::batch::Batch;
@@ -93,8 +93,13 @@ impl Host {
     /// A control packet of protocol 140, from its Next Header octet on.
     ///
     /// An I1 gets no answer if its ULIDs have a session, or if it is for an address that the host has for sessions alone. An I1 for
-    /// ULIDs for which ILNP asks the peer waits for the answer.
+    /// ULIDs for which ILNP asks the peer waits for the answer. No message counts that came to an address which the data plane takes no
+    /// payload for, as one that was an uplink's and is now kept for its connections: routers remember the host by that address for a
+    /// while, and a probe that this host acknowledged would have the peer send payload there.
     pub fn handle_shim6(&mut self, octets: &[u8], locators: LocatorPair, now: Instant) {
+        if !self.takes_payload_at(locators.local) {
+            return self.shim6.count(Err(DropReason::WrongLocators));
+        }
         let ulids = self.ilnp.as_ref().and_then(|_| ulids_of_i1(octets, locators, now));
         match ulids {
             Some(_) if self.is_for_sessions(locators.local) => {}

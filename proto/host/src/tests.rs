@@ -13,7 +13,7 @@ use moorline_contexts::{self as shim6, Contexts, LocalState, Removal};
 use moorline_datapath::ilnp::{Report, Socket, Update as SessionUpdate};
 use moorline_datapath::shim6::{Report as TrafficReport, Update};
 use moorline_ilnp as ilnp;
-use moorline_types::{Ilv, IlvPair, Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{DropReason, Ilv, IlvPair, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
 use crate::model::Connected;
@@ -281,6 +281,24 @@ fn an_i1_for_an_address_that_the_host_has_for_sessions_alone_gets_no_answer() {
         );
         assert_eq!(duo.sent(0).iter().filter(|kind| **kind == MessageType::R1).count(), answers);
     }
+}
+
+/// Routers remember the host by an address that its uplinks do not have any more.
+#[test]
+fn a_message_to_an_address_without_payload_counts_for_nothing() {
+    let mut duo = Duo::new();
+    duo.carries_ilnp = false;
+    let second = duo.locals[0].usable[1];
+    duo.hosts[0].handle_view(view(&[second]), duo.now);
+    duo.settle();
+    let ulids = duo.pair(1);
+    duo.hosts[1].handle_shim6_report(TrafficReport::Trigger { ulids }, duo.now);
+    duo.hosts[1].shim6_mut().handle_report(TrafficReport::Trigger { ulids }, duo.now);
+    duo.settle();
+    assert_eq!(duo.sent(1), [MessageType::I1]);
+    assert_eq!(duo.sent(0), []);
+    let drops: Vec<_> = duo.hosts[0].shim6().drops().iter().collect();
+    assert_eq!(drops, [(DropReason::WrongLocators, 1)]);
 }
 
 #[test]

@@ -89,3 +89,9 @@ fn a_host_that_goes_back_tells_its_peer_that_the_pair_has_failed() {
 fn no_recovery_is_due_from_a_core_that_is_about_to_die() {
     sound(&[321_045_568_506]);
 }
+
+/// Routers sent to an address that a host had kept for its connections alone: the host acknowledged probes there, and dropped payload.
+#[test]
+fn nobody_is_told_that_probes_arrive_where_payload_does_not() {
+    sound(&[987_000_001_329, 987_000_001_354, 987_000_003_582]);
+}

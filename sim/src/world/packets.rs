@@ -14,7 +14,7 @@ use crate::chart::{Fate, Way};
 use crate::describe;
 use crate::log::since_start;
 use crate::network::ifindex_of;
-use crate::node::{HostSockets, Node};
+use crate::node::{Core, HostSockets, Node};
 use crate::outcome::{Pause, Rule};
 use crate::packet::{self, ICMPV6};
 use crate::plan::{Port, host_name};
@@ -25,10 +25,14 @@ impl World<'_> {
     pub(super) fn on_arrival(&mut self, port: Port, parcel: &Parcel) {
         let (host, now) = (port.host, self.now);
         let Some((locators, _)) = packet::header(&parcel.octets) else { return };
-        if !self.network.receives(locators.peer.0) {
+        let destination = locators.peer;
+        let is_there = self.network.has_address(destination.0);
+        if !self.network.receives(destination.0, now) {
             return;
         }
-        let awake = |node: &&mut Node| !node.is_suspended;
+        let keeps = |core: &Core| core.kernel.kept().contains(&destination.as_ulid());
+        let takes = |node: &Node| is_there || node.core.as_ref().is_some_and(keeps);
+        let awake = |node: &&mut Node| !node.is_suspended && takes(node);
         let Self { nodes, workloads, .. } = self;
         let sockets = HostSockets { host, workloads };
         let Some(node) = nodes.get_mut(host).filter(awake) else { return };
