@@ -199,6 +199,8 @@ impl Planner {
         match *action {
             Action::Solicit { ifindex } => {
                 self.asked.insert(ifindex, now);
+                // A router that says nothing brings nothing about either.
+                be_due_at(&mut self.due, now + ANSWERS);
             }
             Action::Add { ifindex, address, preferred } => {
                 self.placed.insert((ifindex, address));
@@ -443,7 +445,7 @@ impl Planner {
             };
             let is_complete = several && !interfaces.iter().any(is_missing);
             if !is_complete && now < until {
-                self.due = Some(self.due.map_or(until, |due| due.min(until)));
+                be_due_at(&mut self.due, until);
                 continue;
             }
             let prefixes: Vec<_> = own.iter().map(|place| place.prefix).collect();
@@ -460,7 +462,7 @@ impl Planner {
                 Err(error) => {
                     self.warnings.push(not_made(&group.rule, error));
                     let again = now + RETRY;
-                    self.due = Some(self.due.map_or(again, |due| due.min(again)));
+                    be_due_at(&mut self.due, again);
                 }
             }
         }
@@ -630,10 +632,14 @@ impl Planner {
         let Some(asked) = self.asked.get(&ifindex) else { return false };
         let until = *asked + ANSWERS;
         if now < until {
-            self.due = Some(self.due.map_or(until, |due| due.min(until)));
+            be_due_at(&mut self.due, until);
         }
         now >= until
     }
+}
+
+fn be_due_at(due: &mut Option<Instant>, at: Instant) {
+    *due = Some(due.map_or(at, |due| due.min(at)));
 }
 
 /// The interfaces that are uplinks or only lack an address, the kernel's choice first.

@@ -14,6 +14,13 @@ fn addresses_live_as_without_moorline() {
     assert!(total.packets > 100 * SEEDS, "{total:?}");
 }
 
+/// The routers of the link said nothing after the start, and nothing had the host look at what a killed run had left.
+#[test]
+fn what_a_killed_run_has_left_ends_on_a_silent_link() {
+    let seed = 976_740_175_895;
+    assert_eq!(run_addresses(seed).violations, [], "{}", trace_addresses(seed));
+}
+
 #[test]
 fn each_fault_breaks_the_rule_that_is_about_it() {
     let faults = [

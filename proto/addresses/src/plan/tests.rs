@@ -365,6 +365,23 @@ fn what_a_crash_left_stays_until_routers_have_spoken() {
 }
 
 #[test]
+fn what_a_crash_left_without_an_end_gets_one_where_routers_say_nothing() {
+    let mut world = World::with_two(AddressMode::Cga);
+    let at = (1, world.only(1));
+    world.addresses.get_mut(&at).unwrap().until = Until::FOREVER;
+    world.restart();
+    let view = world.view();
+    let seen = Seen { view: &view, at: world.now, advertised: &[] };
+    for action in world.planner.plan(&seen, world.now).actions {
+        world.planner.on_done(&action, world.now);
+    }
+    assert_eq!(world.planner.poll_timeout(), Some(world.now + ANSWERS), "nothing else happens");
+    world.advance(ANSWERS.as_secs());
+    world.settle();
+    assert_eq!(world.left(at), (0, 7200));
+}
+
+#[test]
 fn lifetimes_follow_the_routers() {
     let mut world = World::with_two(AddressMode::HbaCompatible);
     let at = (1, world.only(1));
