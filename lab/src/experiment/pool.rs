@@ -82,12 +82,12 @@ fn run_all<J: Sync, R: Send>(
     let worker = || {
         let mut results = Vec::new();
         loop {
+            // Taken and shown under one lock: jobs are shown in their order.
+            let mut shown = begun.lock().unwrap_or_else(PoisonError::into_inner);
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(index) else { return Ok(results) };
-            {
-                let mut begun = begun.lock().unwrap_or_else(PoisonError::into_inner);
-                begun(job, over.load(Ordering::Relaxed));
-            }
+            shown(job, over.load(Ordering::Relaxed));
+            drop(shown);
             let again = |error: anyhow::Error| match error.is::<Interrupted>() {
                 true => Err(error),
                 false => work(job),
