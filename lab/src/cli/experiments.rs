@@ -35,7 +35,7 @@ pub(super) fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<b
 }
 
 pub(super) fn load(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
-    let sent = args.load().run(&mut StageBar::new())?;
+    let sent = args.load.run(&mut StageBar::new())?;
     show(out, args.json, &sent, render::sent)?;
     Ok(true)
 }

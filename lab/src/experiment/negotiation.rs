@@ -11,7 +11,6 @@ mod exchange;
 
 use std::fmt;
 use std::net::{Ipv6Addr, UdpSocket};
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -22,7 +21,6 @@ use moorline_cga::{KeyError, MAX_SIGNING_BITS, MIN_SIGNING_BITS};
 use serde::{Serialize, Serializer};
 
 use super::options::{List, sizes};
-use super::recovery;
 use super::statistics::{Seconds, median};
 use super::{Card, Chart, Experiment, Needs, Results, Watch};
 use crate::capture::Capture;
@@ -94,7 +92,6 @@ impl Experiment for Negotiation {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = recovery::daemon()?;
         for size in &self.sizes {
             ensure!((1..=MAX_SIZE).contains(size), "1 to {MAX_SIZE} addresses, not {size}");
         }
@@ -108,7 +105,7 @@ impl Experiment for Negotiation {
                 let exchanges = if refused.is_some() {
                     Vec::new()
                 } else {
-                    let trial = Trial { moorlined: &moorlined, security, size };
+                    let trial = Trial { security, size };
                     let what = || format!("{security} with {size} addresses");
                     trial.run(self.runs).with_context(what)?
                 };
@@ -219,13 +216,13 @@ impl Point {
 }
 
 /// One combination.
-struct Trial<'a> {
-    moorlined: &'a PathBuf,
+#[derive(Clone, Copy, Debug)]
+struct Trial {
     security: Security,
     size: usize,
 }
 
-impl Trial<'_> {
+impl Trial {
     fn run(&self, runs: usize) -> anyhow::Result<Vec<Exchange>> {
         let lab = Lab::build(shared_link(self.size))?;
         let initiator = lab.namespace(HOSTS[0])?;
@@ -255,9 +252,9 @@ impl Trial<'_> {
         let triggers = [TRIGGER, NO_TRIGGER];
         let [initiator, responder] = triggers.map(|trigger| {
             let settings = format!("{trigger}{}", self.security.settings());
-            DaemonOptions::with(self.moorlined, SEND_TIMEOUT, settings)
+            DaemonOptions::new(SEND_TIMEOUT, settings)
         });
-        start_both(lab, [&initiator, &responder])
+        start_both(lab, [&initiator?, &responder?])
     }
 
     /// One in each prefix; waits until the daemon has made them.

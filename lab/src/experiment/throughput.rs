@@ -10,7 +10,6 @@
 mod ilnp;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -21,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::options::{as_seconds, count};
 use super::pool::in_turns;
-use super::recovery::{self, Flow, Scene, Silence, await_recovery};
+use super::recovery::{Flow, Scene, Silence, await_recovery};
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::Failure;
 use crate::daemon::DaemonOptions;
@@ -103,15 +102,14 @@ impl Experiment for Throughput {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = recovery::daemon()?;
         let (scenes, comparisons): (_, &[Comparison]) = match self.protocol {
             Protocol::Shim6 => {
                 watch.stage("five networks");
-                (scenes(moorlined)?, &COMPARISONS)
+                (scenes()?, &COMPARISONS)
             }
             Protocol::Ilnp => {
                 watch.stage("four networks");
-                (ilnp::scenes(moorlined)?, &ilnp::COMPARISONS)
+                (ilnp::scenes()?, &ilnp::COMPARISONS)
             }
         };
         let paths = Paths::new(scenes)?;
@@ -263,8 +261,8 @@ impl Paths {
 }
 
 /// The five networks of Shim6.
-fn scenes(moorlined: PathBuf) -> anyhow::Result<BTreeMap<Path, Scene>> {
-    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
+fn scenes() -> anyhow::Result<BTreeMap<Path, Scene>> {
+    let options = DaemonOptions::new(SEND_TIMEOUT, SETTINGS)?;
     let protected = || Scene::protected(Impairment::default(), &options);
     let plain = || Scene::plain(Impairment::default());
     let without_segmentation = plain()?;
@@ -302,7 +300,7 @@ fn contexts(scene: &mut Scene) -> anyhow::Result<Flow> {
 /// Makes the traffic between the ends take ISP 2: ISP 1 stays silent.
 fn make_move(scene: &mut Scene) -> anyhow::Result<()> {
     let flow = contexts(scene)?;
-    let cut = scene.lab.fail(Failure::Silent { router: ISPS[0].into() })?.at;
+    let cut = scene.lab.fail(Failure::Silent { router: ISPS[0].into() })?;
     let limit = SEND_TIMEOUT * 10;
     let silence = Silence { least: SEND_TIMEOUT / 4, stragglers: SEND_TIMEOUT / 4, limit };
     await_recovery(&flow.arrivals(), cut, silence)?

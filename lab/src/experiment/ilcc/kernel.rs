@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::net::{Ipv6Addr, UdpSocket};
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,17 +25,12 @@ use crate::topology::{HOSTS, ISPS, host_address, prefix_of, two_by_two};
 use crate::workload::Generator;
 
 /// One test: from the router of the second ISP into a host with a daemon.
-pub(super) fn once(
-    moorlined: PathBuf,
-    test: Test,
-    room: usize,
-    load: &Load,
-) -> anyhow::Result<Seen> {
+pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen> {
     let lab = Lab::build(two_by_two(true))?;
     let [host, _] = HOSTS;
     let (router, victim) = (lab.namespace(ISPS[1])?, host_address(host, 2));
     let settings = format!("{}ilnp-max-sessions = {room}\n", test.policy.settings());
-    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, settings);
+    let options = DaemonOptions::new(SEND_TIMEOUT, settings)?;
     let [own, others] = processors::of_two_hosts()?;
     lab.namespace(host)?.receive_on(ISPS[1], own)?;
     let daemon = on_processor(own, || Daemon::start(&lab, host, &options))?;

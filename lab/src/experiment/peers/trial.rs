@@ -1,6 +1,5 @@
 //! One failure under one system.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -25,9 +24,9 @@ pub(super) struct Outcome {
     pub(super) false_alarms: u64,
 }
 
-pub(super) fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
+pub(super) fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     for false_alarms in 0..ATTEMPTS {
-        if let Some(outcome) = attempt(moorlined, trial)? {
+        if let Some(outcome) = attempt(trial)? {
             return Ok(Outcome { false_alarms, ..outcome });
         }
     }
@@ -35,10 +34,9 @@ pub(super) fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outco
 }
 
 /// None if a false alarm came before the failure.
-fn attempt(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Option<Outcome>> {
+fn attempt(trial: &Trial<Case>) -> anyhow::Result<Option<Outcome>> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
-    let (mut scene, configuration_lines) =
-        trial.system.set_up(moorlined, cables, trial.send_timeout)?;
+    let (mut scene, configuration_lines) = trial.system.set_up(cables, trial.send_timeout)?;
     let flow = start(&scene, trial)?;
     scene.settle(&flow, trial.seed)?;
     let sender = scene.ends[0].namespace.clone();

@@ -1,7 +1,6 @@
 //! The networks of ILNP: with a session that is where it began and with one after a hand-off, and without it by the way of each.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -19,8 +18,8 @@ pub(super) const COMPARISONS: [Comparison; 2] = [
     Comparison { name: "moved", without: Path::Detour, with: Path::Moved },
 ];
 
-pub(super) fn scenes(moorlined: PathBuf) -> anyhow::Result<BTreeMap<Path, Scene>> {
-    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, handoff::SETTINGS);
+pub(super) fn scenes() -> anyhow::Result<BTreeMap<Path, Scene>> {
+    let options = DaemonOptions::new(SEND_TIMEOUT, handoff::SETTINGS)?;
     let plain = Scene::plain(Impairment::default())?;
     let unmoved = session(&options, false)?;
     let moved = session(&options, true)?;
