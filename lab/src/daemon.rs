@@ -94,13 +94,11 @@ impl Daemon {
         let mut process = Process::start(&mut command, &directory.join("moorlined.log"))?;
         let client =
             BlockingClient::new(Client::new(&socket)).context("client of the control socket")?;
-        let answered = interrupt::wait_for("moorlined", START_LIMIT, || match process.poll()? {
+        interrupt::wait_for("moorlined", START_LIMIT, || match process.poll()? {
             Some(status) => bail!("moorlined ended: {status}"),
             None => Ok(client.status().ok()),
-        });
-        if let Err(error) = answered {
-            return Err(error.context(format!("host {host}; its log:\n{}", tail(&process.log()))));
-        }
+        })
+        .with_context(|| format!("host {host}; its log:\n{}", tail(&process.log())))?;
         let incoming = follow(socket)?;
         Ok(Self { process, client, incoming, events: Vec::new() })
     }

@@ -18,7 +18,7 @@ use crate::hop::Hop;
 use crate::lab::Lab;
 use crate::netns::{NETNS_DIR, Namespace};
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
-use crate::workload::ilnp::{Datagram, MadeUp, rates_of_rank};
+use crate::workload::ilnp::{Datagram, made_up, rates_of_rank};
 use crate::workload::{Generator, Stream};
 use crate::{interrupt, preflight, sweep};
 
@@ -137,7 +137,7 @@ impl Load {
         let interface = hop.interface.clone();
         watch.stage(&format!("{} by {interface} to {to}", from.name()));
         let begin = Instant::now();
-        let streams = self.streams(neighbour(source), to, &hop);
+        let streams = self.streams(neighbour(source), to, &hop, NONCE);
         let generator = Generator::start(from, &interface, streams, self.length)?;
         while !generator.is_finished() {
             interrupt::check()?;
@@ -159,24 +159,30 @@ impl Load {
         })
     }
 
-    /// The streams; that of the echo requests, if there is one, is the first.
+    /// The streams; that of the echo requests, if there is one, is the first. Without a nonce they are of classic IPv6.
     #[must_use]
-    pub fn streams(&self, from: Ilv, to: Ipv6Addr, hop: &Hop) -> Vec<Stream> {
-        let datagram = self.datagram(from, to, hop);
+    pub fn streams(
+        &self,
+        source: Ilv,
+        to: Ipv6Addr,
+        hop: &Hop,
+        nonce: Option<Nonce>,
+    ) -> Vec<Stream> {
+        let (hop, ports) = (hop.clone(), (SOURCE_PORT, self.port));
+        let datagram = Datagram { hop, source, destination: Ilv::of(to), ports, nonce };
         let mut streams = Vec::new();
         if self.echo() > 0 {
-            let template = Box::new(datagram.clone());
-            streams.push(Stream { template, rate: Some(self.echo()) });
+            let (frame, rate) = (datagram.frame(), Some(self.echo()));
+            streams.push(Stream { frame, vary: Box::new(|_| ()), rate });
         }
         let threads = match self.made_up() {
             Rate::PerSecond(rate) => u8::from(rate > 0),
             Rate::Line => self.threads,
         };
-        let made_up = |thread: u8| Stream {
-            template: Box::new(MadeUp::new(datagram.clone(), self.seed ^ u64::from(thread) << 56)),
-            rate: self.made_up().per_second(),
-        };
-        streams.extend((0..threads).map(made_up));
+        streams.extend((0..threads).map(|thread| {
+            let (frame, vary) = made_up(datagram.clone(), self.seed ^ u64::from(thread) << 56);
+            Stream { frame, vary, rate: self.made_up().per_second() }
+        }));
         streams
     }
 
@@ -184,24 +190,6 @@ impl Load {
     pub(crate) fn counts(&self, sent: &[u64]) -> Counts {
         let (echo, made_up) = sent.split_at(usize::from(self.echo() > 0).min(sent.len()));
         Counts { echo: echo.iter().sum(), made_up: made_up.iter().sum() }
-    }
-
-    /// The made-up ones as classic IPv6, from one thread.
-    #[must_use]
-    pub fn as_classic(&self, from: Ilv, to: Ipv6Addr, hop: &Hop) -> Vec<Stream> {
-        let datagram = Datagram { nonce: None, ..self.datagram(from, to, hop) };
-        let template = Box::new(MadeUp::new(datagram, self.seed));
-        vec![Stream { template, rate: self.made_up().per_second() }]
-    }
-
-    fn datagram(&self, source: Ilv, to: Ipv6Addr, hop: &Hop) -> Datagram {
-        Datagram {
-            hop: hop.clone(),
-            source,
-            destination: Ilv::of(to),
-            ports: (SOURCE_PORT, self.port),
-            nonce: Some(Nonce::Short(*b"ILNP")),
-        }
     }
 }
 
@@ -282,6 +270,8 @@ fn received(namespace: &Namespace) -> anyhow::Result<u64> {
     packets.context("an interface without counters")
 }
 
+/// That of all correspondents, those that are made up apart.
+pub const NONCE: Option<Nonce> = Some(Nonce::Short(*b"ILNP"));
 /// RFC 862.
 pub const ECHO_PORT: u16 = 7;
 const SOURCE_PORT: u16 = 40_000;

@@ -21,7 +21,7 @@ use super::statistics::{Samples, median};
 use super::{Card, Chart, Experiment, Needs, PolicyName, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::hop::Hop;
-use crate::load::{Load, Rate};
+use crate::load::{Load, NONCE, Rate};
 use crate::named::named;
 use crate::topology::{ISPS, Impairment, host_address};
 use crate::workload::{Generator, LONGEST_FLOOD, Ping, Pings};
@@ -137,10 +137,8 @@ impl IlnpFlood {
         let (hop, source) = Hop::towards(router, victim)?;
         let rate = Some(self.flood.map_or(Rate::Line, Rate::PerSecond));
         let load = Load { echo: Some(0), rate, ..Load::of_rank(0, LONGEST_FLOOD) };
-        let streams = match protocol {
-            Protocol::Plain => load.as_classic(Ilv::of(source), victim, &hop),
-            Protocol::Session => load.streams(Ilv::of(source), victim, &hop),
-        };
+        let nonce = NONCE.filter(|_| protocol == Protocol::Session);
+        let streams = load.streams(Ilv::of(source), victim, &hop, nonce);
         let programs = scene.daemons.first().and_then(|daemon| Programs::of(daemon, INGRESS));
         let runs = || programs.as_ref().and_then(Programs::runs);
         let (begin, before) = (Instant::now(), runs());

@@ -174,7 +174,7 @@ impl Point {
             recovered: all.iter().filter(|one| one.recovery.is_some()).count(),
             recovery_ms,
             bytes_lost: count(|one| one.bytes_lost),
-            packets_lost: count(|one| one.packets_lost),
+            packets_lost: count(|one| Some(one.packets_lost)),
             configuration_lines: all.first().map_or(0, |one| one.configuration_lines),
             false_alarms: all.iter().map(|one| one.false_alarms).sum(),
             reason,

@@ -18,7 +18,7 @@ use crate::experiment::recovery::pause;
 use crate::hop::Hop;
 use crate::interrupt;
 use crate::lab::Lab;
-use crate::load::{ECHO_PORT, Load};
+use crate::load::{ECHO_PORT, Load, NONCE};
 use crate::netns::{Namespace, Worker};
 use crate::processors::{self, on_processor};
 use crate::topology::{HOSTS, ISPS, host_address, prefix_of, two_by_two};
@@ -47,7 +47,7 @@ pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen>
     let (hop, _) = Hop::towards(router, victim)?;
     let answered = answers::count(router, &hop.interface)?;
     let source = Ilv { nid: Nid(NOBODY), ..Ilv::of(nobody) };
-    let streams = load.streams(source, victim, &hop);
+    let streams = load.streams(source, victim, &hop, NONCE);
     let programs = Programs::of(&daemon, INGRESS).zip(Programs::of(&daemon, EGRESS));
     let (inbound, outbound) = programs.context("the kernel does not count runs of programs")?;
     let before = inbound.runs().unwrap_or_default();
