@@ -14,12 +14,9 @@ fn main() -> anyhow::Result<ExitCode> {
     let path = root.join(PAGE);
     fs::write(&path, record.page()).with_context(|| format!("cannot write {}", path.display()))?;
     let mut out = std::io::stderr().lock();
-    for problem in record.problems() {
+    let wrong = [record.problems.clone(), record.gaps()].concat();
+    for problem in &wrong {
         writeln!(out, "{problem}")?;
     }
-    for gap in record.gaps() {
-        writeln!(out, "{gap}")?;
-    }
-    let clean = record.problems().is_empty() && record.gaps().is_empty();
-    Ok(if clean { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if wrong.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

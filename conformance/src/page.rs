@@ -1,7 +1,6 @@
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
-use crate::list::Requirement;
+use crate::list::{Requirement, RequirementList};
 use crate::marker::Place;
 use crate::record::{Entry, Record, Rfc};
 
@@ -22,20 +21,15 @@ pub(crate) fn render(record: &Record) -> String {
     page.push_str(
         "\n| RFC | key words | done, with a test | done | reason why not | open |\n|---|--:|--:|--:|--:|--:|\n",
     );
-    for rfc in record.rfcs() {
-        let list = &rfc.list;
+    for rfc in &record.rfcs {
+        let RequirementList { rfc: number, title, requirements, .. } = &rfc.list;
         let [tested, done, reasoned, open] = counts(rfc);
-        line(
-            &mut page,
-            &format!(
-                "| [{0} {1}](#rfc-{0}) | {2} | {tested} | {done} | {reasoned} | {open} |",
-                list.rfc,
-                list.title,
-                list.requirements.len()
-            ),
+        page += &format!(
+            "| [{number} {title}](#rfc-{number}) | {} | {tested} | {done} | {reasoned} | {open} |\n",
+            requirements.len()
         );
     }
-    for rfc in record.rfcs() {
+    for rfc in &record.rfcs {
         render_rfc(&mut page, rfc);
     }
     page
@@ -45,12 +39,11 @@ pub(crate) fn render(record: &Record) -> String {
 fn counts(rfc: &Rfc) -> [usize; 4] {
     let mut counts = [0; 4];
     for requirement in &rfc.list.requirements {
-        let column = match rfc.entry(&requirement.id) {
+        let column = match rfc.shown(requirement) {
             _ if requirement.not_done.is_some() => 2,
-            Some(entry) if entry.code.is_empty() => 3,
-            Some(entry) if entry.tests.is_empty() => 1,
-            Some(_) => 0,
-            None => 3,
+            (true, true) => 0,
+            (true, false) => 1,
+            (false, _) => 3,
         };
         counts[column] += 1;
     }
@@ -59,25 +52,29 @@ fn counts(rfc: &Rfc) -> [usize; 4] {
 
 fn render_rfc(page: &mut String, rfc: &Rfc) {
     let list = &rfc.list;
-    line(page, &format!("\n## RFC {}\n", list.rfc));
-    line(page, &format!("[{}](https://www.rfc-editor.org/rfc/rfc{})", list.title, list.rfc));
+    *page += &format!(
+        "\n## RFC {0}\n\n[{1}](https://www.rfc-editor.org/rfc/rfc{0})\n",
+        list.rfc, list.title
+    );
     let mut sections: Vec<_> = list.sections.iter().collect();
     sections.sort_by_key(|(number, _)| order(number));
     for (number, heading) in sections {
         let requirements: Vec<_> =
             list.requirements.iter().filter(|one| one.section() == number).collect();
-        let whole = rfc.entry(number);
+        let whole = rfc.entries.get(number);
         if requirements.is_empty() && whole.is_none() {
             continue;
         }
-        line(page, &format!("\n### {} s{number} {heading}\n", list.rfc));
-        line(page, "| | level | what | code | tests |\n|---|---|---|---|---|");
-        if let Some(entry) = whole {
-            line(page, &row(number, "", "The section", Some(entry)));
+        *page += &format!(
+            "\n### {} s{number} {heading}\n\n| | level | what | code | tests |\n|---|---|---|---|---|\n",
+            list.rfc
+        );
+        if whole.is_some() {
+            *page += &row(number, "", "The section", whole);
         }
         for requirement in requirements {
             let Requirement { id, level, .. } = requirement;
-            line(page, &row(id, level, &text(requirement), rfc.entry(id)));
+            *page += &row(id, level, &text(requirement), rfc.entries.get(id));
         }
     }
 }
@@ -85,16 +82,16 @@ fn render_rfc(page: &mut String, rfc: &Rfc) {
 fn row(id: &str, level: &str, what: &str, entry: Option<&Entry>) -> String {
     let (code, tests) =
         entry.map(|entry| (links(&entry.code), links(&entry.tests))).unwrap_or_default();
-    format!("| {id} | {level} | {what} | {code} | {tests} |")
+    format!("| {id} | {level} | {what} | {code} | {tests} |\n")
 }
 
 fn text(requirement: &Requirement) -> String {
     let mut text = requirement.says.clone();
     if let Some(reason) = &requirement.not_done {
-        let _ = write!(text, " **Not done:** {reason}");
+        text += &format!(" **Not done:** {reason}");
     }
     if let Some(note) = &requirement.note {
-        let _ = write!(text, " *{note}*");
+        text += &format!(" *{note}*");
     }
     text.replace('|', "\\|")
 }
@@ -107,9 +104,4 @@ fn links(places: &BTreeSet<Place>) -> String {
 /// `7.10` comes behind `7.9`.
 fn order(number: &str) -> Vec<u32> {
     number.split('.').map(|part| part.parse().unwrap_or(u32::MAX)).collect()
-}
-
-fn line(page: &mut String, text: &str) {
-    page.push_str(text);
-    page.push('\n');
 }

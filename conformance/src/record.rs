@@ -11,8 +11,10 @@ use crate::page;
 /// Lists and markers put together.
 #[derive(Debug)]
 pub struct Record {
-    rfcs: Vec<Rfc>,
-    problems: Vec<String>,
+    /// The RFCs by number.
+    pub rfcs: Vec<Rfc>,
+    /// Markers that mean nothing or contradict a list.
+    pub problems: Vec<String>,
 }
 
 /// One RFC with what points at it.
@@ -20,8 +22,8 @@ pub struct Record {
 pub struct Rfc {
     /// What it demands.
     pub list: RequirementList,
-    /// By requirement or section.
-    entries: BTreeMap<String, Entry>,
+    /// What points at a requirement or section.
+    pub entries: BTreeMap<String, Entry>,
 }
 
 /// Where a requirement is done and what shows it.
@@ -88,18 +90,6 @@ impl Record {
         Ok(())
     }
 
-    /// The RFCs by number.
-    #[must_use]
-    pub fn rfcs(&self) -> &[Rfc] {
-        &self.rfcs
-    }
-
-    /// Markers that mean nothing or contradict a list.
-    #[must_use]
-    pub fn problems(&self) -> &[String] {
-        &self.problems
-    }
-
     /// Each MUST without code or without a test, and each other requirement without code, that has
     /// no reason either.
     #[must_use]
@@ -115,24 +105,19 @@ impl Record {
 }
 
 impl Rfc {
-    /// What points at a requirement or section.
-    #[must_use]
-    pub fn entry(&self, id: &str) -> Option<&Entry> {
-        self.entries.get(id)
+    /// Whether there is code that does a requirement, and a test that shows it.
+    pub(crate) fn shown(&self, requirement: &Requirement) -> (bool, bool) {
+        let entry = self.entries.get(&requirement.id);
+        entry.map_or((false, false), |one| (!one.code.is_empty(), !one.tests.is_empty()))
     }
 
     fn gaps(&self) -> impl Iterator<Item = String> + '_ {
-        let missing = |requirement: &Requirement| {
-            let entry = self.entry(&requirement.id);
-            let has_code = entry.is_some_and(|entry| !entry.code.is_empty());
-            let has_test = entry.is_some_and(|entry| !entry.tests.is_empty());
-            match (has_code, has_test) {
-                _ if requirement.not_done.is_some() => None,
-                (false, false) => Some("code, test or reason"),
-                (false, true) => Some("code"),
-                (true, false) if requirement.is_must() => Some("test"),
-                (true, _) => None,
-            }
+        let missing = |requirement: &Requirement| match self.shown(requirement) {
+            _ if requirement.not_done.is_some() => None,
+            (false, false) => Some("code, test or reason"),
+            (false, true) => Some("code"),
+            (true, false) if requirement.is_must() => Some("test"),
+            (true, _) => None,
         };
         self.list.requirements.iter().filter_map(move |requirement| {
             let what = missing(requirement)?;
@@ -173,23 +158,23 @@ mod tests {
         let test = "//= rfc1#2-1 (test)\n#[test]\nfn shows() {}\n";
         assert!(record(test).gaps()[0].starts_with("rfc1#2-1 (MUST) has no code"));
         let both = record(&format!("{CODE}{test}"));
-        assert!(both.gaps().is_empty() && both.problems().is_empty());
+        assert!(both.gaps().is_empty() && both.problems.is_empty());
         assert!(both.page().contains("[`shows`](../a.rs)"));
     }
 
     #[test]
     fn a_marker_may_name_a_section_and_nothing_else() {
-        assert!(record("//= rfc1#3\nfn code() {}\n").problems().is_empty());
+        assert!(record("//= rfc1#3\nfn code() {}\n").problems.is_empty());
         for name in ["rfc1#4", "rfc1#2-4", "rfc2#2-1"] {
             let record = record(&format!("//= {name}\nfn code() {{}}\n"));
-            assert_eq!(record.problems(), [format!("a.rs: code names no requirement: {name}")]);
+            assert_eq!(record.problems, [format!("a.rs: code names no requirement: {name}")]);
         }
     }
 
     #[test]
     fn code_for_what_is_called_not_done_is_a_contradiction() {
-        assert_eq!(record("//= rfc1#2-3\nfn code() {}\n").problems().len(), 1);
+        assert_eq!(record("//= rfc1#2-3\nfn code() {}\n").problems.len(), 1);
         let test = "//= rfc1#2-3 (test)\n#[test]\nfn shows() {}\n";
-        assert!(record(test).problems().is_empty());
+        assert!(record(test).problems.is_empty());
     }
 }

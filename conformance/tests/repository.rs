@@ -9,7 +9,7 @@ use moorline_types::DropReason;
 #[test]
 fn every_marker_names_a_requirement_or_a_section() {
     let record = Record::read(&repository()).unwrap();
-    assert!(record.problems().is_empty(), "{}", record.problems().join("\n"));
+    assert!(record.problems.is_empty(), "{}", record.problems.join("\n"));
 }
 
 #[test]

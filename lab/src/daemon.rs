@@ -15,11 +15,11 @@ use moorline_api::{
 use rustix::mount::{MountFlags, mount};
 use rustix::process::Signal;
 
-use crate::interrupt;
 use crate::lab::Lab;
 use crate::netns::{Worker, join, output};
 use crate::process::Process;
 use crate::topology::HOSTS;
+use crate::{interrupt, preflight};
 
 /// A running daemon, with what a client can ask it; stopped in order when dropped.
 #[derive(Debug)]
@@ -52,13 +52,15 @@ pub struct DaemonOptions {
 }
 
 impl DaemonOptions {
-    /// With these lines in the configuration.
-    pub fn with(
-        binary: impl Into<PathBuf>,
-        send_timeout: Duration,
-        settings: impl Into<String>,
-    ) -> Self {
-        Self { binary: binary.into(), send_timeout, settings: settings.into(), log: None }
+    /// With these lines in the configuration; the program is the one that [`preflight::find_daemon`] finds.
+    ///
+    /// # Errors
+    /// It finds none.
+    pub fn new(send_timeout: Duration, settings: impl Into<String>) -> anyhow::Result<Self> {
+        let binary = preflight::find_daemon().context(
+            "moorlined is neither next to this program nor on PATH: `make build` makes it",
+        )?;
+        Ok(Self { binary, send_timeout, settings: settings.into(), log: None })
     }
 }
 
@@ -92,13 +94,11 @@ impl Daemon {
         let mut process = Process::start(&mut command, &directory.join("moorlined.log"))?;
         let client =
             BlockingClient::new(Client::new(&socket)).context("client of the control socket")?;
-        let answered = interrupt::wait_for("moorlined", START_LIMIT, || match process.poll()? {
+        interrupt::wait_for("moorlined", START_LIMIT, || match process.poll()? {
             Some(status) => bail!("moorlined ended: {status}"),
             None => Ok(client.status().ok()),
-        });
-        if let Err(error) = answered {
-            return Err(error.context(format!("host {host}; its log:\n{}", tail(&process.log()))));
-        }
+        })
+        .with_context(|| format!("host {host}; its log:\n{}", tail(&process.log())))?;
         let incoming = follow(socket)?;
         Ok(Self { process, client, incoming, events: Vec::new() })
     }

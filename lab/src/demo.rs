@@ -9,7 +9,6 @@ mod protocol;
 mod report;
 mod run;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -18,28 +17,43 @@ pub use protocol::Protocol;
 pub use report::{Mode, Report};
 pub use run::Outcome;
 
-use crate::daemon::{DaemonOptions, start_both};
-use crate::lab::Lab;
+use crate::daemon::DaemonOptions;
+use crate::experiment::{Scene, options};
 use crate::timeline::View;
-use crate::topology::{self, HOSTS, ISPS, host_address};
+use crate::topology::Impairment;
 use crate::{interrupt, preflight};
 
 /// What can be chosen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Copy, Debug, clap::Args)]
+#[command(about = None, long_about = None)]
 pub struct DemoOptions {
-    /// The daemon to run.
-    pub moorlined: PathBuf,
-    /// What keeps the connections alive.
+    /// What keeps the connections alive: shim6, over an ISP that dies silently, or ilnp, on a host that is cut off from its
+    /// ISP.
+    #[arg(long, value_name = "PROTOCOL", default_value_t = Protocol::Shim6)]
     pub protocol: Protocol,
-    /// Its Send Timeout.
+    /// Silence that counts as failure (RFC 5534: Send Timeout); of no account for ilnp.
+    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = send_timeout)]
     pub send_timeout: Duration,
-    /// Octets a second of each of the two programs.
+    /// Octets a second of each program, for machines that are slow or emulated.
+    // The default is half of what makes bars jump on a small machine.
+    #[arg(long, value_name = "OCTETS", default_value_t = 20_000_000, hide = true)]
     pub rate: u64,
 }
 
-impl DemoOptions {
-    /// Rate unless chosen otherwise: half of what makes bars jump on a small machine.
-    pub const RATE: u64 = 20_000_000;
+impl Default for DemoOptions {
+    fn default() -> Self {
+        options::defaults()
+    }
+}
+
+/// A Send Timeout that the daemon takes too.
+fn send_timeout(text: &str) -> Result<Duration, String> {
+    let span = options::span(text).map_err(|error| format!("{error}; write for example 500ms"))?;
+    if (Duration::from_millis(200)..=Duration::from_secs(100)).contains(&span) {
+        Ok(span)
+    } else {
+        Err("outside 200ms to 100s".into())
+    }
 }
 
 /// Programs that the demo runs.
@@ -60,25 +74,17 @@ pub fn obstacles() -> Vec<String> {
 /// did not survive is no error but a [`Report`].
 pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report> {
     interrupt::install()?;
+    let &DemoOptions { protocol, send_timeout, .. } = options;
+    let daemons = DaemonOptions::new(send_timeout, protocol.words().settings)?;
     view.say(
         "Hosts A and B, each with an uplink to ISP 1 and one to ISP 2. curl downloads from B,",
     );
-    view.say(options.protocol.words().plot);
-    let protected = with_moorline(options, view).context("the run with Moorline")?;
+    view.say(protocol.words().plot);
+    let protected = Scene::protected(Impairment::default(), &daemons)
+        .and_then(|scene| run::run(scene, "With Moorline on both hosts", options, view))
+        .context("the run with Moorline")?;
     let control = without_moorline(options, view).context("the run without Moorline")?;
-    let DemoOptions { protocol, send_timeout, .. } = *options;
     Ok(Report::of(&protected, &control, Mode::Namespaces, protocol, send_timeout))
-}
-
-fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Outcome> {
-    let DemoOptions { ref moorlined, protocol, send_timeout, rate } = *options;
-    let lab = Lab::build(topology::two_by_two(true))?;
-    let started = DaemonOptions::with(moorlined, send_timeout, protocol.words().settings);
-    let mut daemons = start_both(&lab, [&started; 2])?;
-    let address = |host: usize| daemons[host].verifiable_address(ISPS[0]);
-    let addresses = [address(0)?, address(1)?];
-    view.begin("With Moorline on both hosts", &run::lanes(rate));
-    run::run(&lab, addresses, &mut daemons, options, view)
 }
 
 /// The control run alone: the same programs and the same cut, without daemons, watched for twice
@@ -88,8 +94,6 @@ fn with_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<O
 /// As [`run`].
 pub fn without_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Outcome> {
     interrupt::install()?;
-    let lab = Lab::build(topology::two_by_two(true))?;
-    let addresses = HOSTS.map(|host| host_address(host, 1));
-    view.begin("The same without Moorline", &run::lanes(options.rate));
-    run::run(&lab, addresses, &mut [], options, view)
+    let scene = Scene::plain(Impairment::default())?;
+    run::run(scene, "The same without Moorline", options, view)
 }

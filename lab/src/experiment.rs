@@ -53,7 +53,7 @@ pub use local_event::LocalEvent;
 pub use negotiation::{Negotiation, Security};
 pub use peers::{PeerFlow, PeerSystem, Peers};
 pub use plot::Chart;
-pub(crate) use recovery::pause;
+pub(crate) use recovery::{Scene, pause};
 pub use report::{Report, report};
 pub use rough::Rough;
 pub use state_cost::StateCost;

@@ -195,7 +195,10 @@ impl Lab {
     }
 
     /// Puts the static routes of a node (back) in place: they go with a link.
-    pub(crate) fn restore_routes(&self, node: &str) -> anyhow::Result<()> {
+    ///
+    /// # Errors
+    /// What `ip` said.
+    pub fn restore_routes(&self, node: &str) -> anyhow::Result<()> {
         let mut lines = String::new();
         for route in self.topology.nodes.iter().filter(|n| n.name == node).flat_map(|n| &n.routes) {
             let Route { destination, via, interface, metric } = route;

@@ -3,7 +3,7 @@
 //! A [`Topology`] is data: hosts, routers, links, addresses, routes. [`Lab::build`] makes it out of
 //! network namespaces whose names carry the process id, and removes all of it again: at the end, on
 //! an error, on Ctrl-C, and by a guardian process even after a SIGKILL. Programs and sockets run
-//! inside the namespaces ([`Namespace`]), [`Failure`]s break the network under them and are healed,
+//! inside the namespaces ([`Namespace`]), [`Failure`]s break the network under them,
 //! and [`workload`]s note when each byte reached the application, so that a recovery time is a
 //! measured one: from the cut to the next byte.
 //!
@@ -39,7 +39,7 @@ pub mod trace;
 mod wires;
 pub mod workload;
 
-pub use failure::{Failure, Fault};
+pub use failure::Failure;
 pub use lab::Lab;
 pub use netns::Namespace;
 pub use topology::Topology;

@@ -8,42 +8,53 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use anyhow::{Context as _, bail, ensure};
+use clap::Args;
+use clap::builder::TypedValueParser as _;
 use moorline_types::{Ilv, Nid, Nonce};
 use serde::Serialize;
 
-use crate::experiment::Watch;
+use crate::experiment::{Watch, options};
 use crate::hop::Hop;
 use crate::lab::Lab;
 use crate::netns::{NETNS_DIR, Namespace};
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
-use crate::workload::ilnp::{Datagram, MadeUp, rates_of_rank};
+use crate::workload::ilnp::{Datagram, made_up, rates_of_rank};
 use crate::workload::{Generator, Stream};
 use crate::{interrupt, preflight, sweep};
 
 /// What to send, where to and for how long.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Args)]
+#[command(about = None, long_about = None)]
 pub struct Load {
-    /// A host of a lab that runs; without one, a network of two hosts is made for it.
-    pub to: Option<Victim>,
-    /// Echo requests a second from a fixed source, none for 0.
-    pub echo: u64,
-    /// Datagrams of made-up correspondents.
-    pub made_up: Rate,
-    /// How long.
+    /// The rates of the study's test of this rank, 0 to 10, or beyond along the same line.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub rank: u8,
+    /// Datagrams of made-up correspondents a second, instead of the rank's; `max` for as many as go.
+    #[arg(long, value_name = "N|max")]
+    pub rate: Option<Rate>,
+    /// Echo requests a second from the fixed source, instead of the rank's.
+    #[arg(long, value_name = "N")]
+    pub echo: Option<u64>,
+    /// Threads for `--rate max`.
+    // Each with identifiers of its own.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub threads: u8,
+    /// Seconds.
+    #[arg(long = "seconds", value_name = "N", default_value = "60", value_parser = clap::value_parser!(u64).range(1..=3600).map(Duration::from_secs))]
     pub length: Duration,
-    /// Where the made-up identifiers come from.
+    /// What the made-up identifiers come from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
     /// UDP port that all is sent to.
+    #[arg(long, value_name = "PORT", default_value_t = ECHO_PORT)]
     pub port: u16,
-}
-
-/// Who gets it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Victim {
-    /// The namespace that it is sent from.
-    pub from: String,
-    /// The address that it is sent to.
-    pub to: Ipv6Addr,
+    /// Namespace of a lab that runs, such as moor-1234-a.
+    // Without one, a network of two hosts is made for it.
+    #[arg(long, value_name = "NAMESPACE", requires = "to")]
+    pub from: Option<String>,
+    /// Whom to send to from there.
+    #[arg(long, value_name = "ADDRESS", requires = "from")]
+    pub to: Option<Ipv6Addr>,
 }
 
 /// How many a second.
@@ -51,18 +62,15 @@ pub struct Victim {
 pub enum Rate {
     /// So many.
     PerSecond(u64),
-    /// As many as so many threads can send.
-    Line {
-        /// Each with identifiers of its own.
-        threads: u8,
-    },
+    /// As many as threads can send.
+    Line,
 }
 
 impl Rate {
     const fn per_second(self) -> Option<u64> {
         match self {
             Self::PerSecond(rate) => Some(rate),
-            Self::Line { .. } => None,
+            Self::Line => None,
         }
     }
 }
@@ -72,7 +80,7 @@ impl FromStr for Rate {
 
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "max" {
-            return Ok(Self::Line { threads: 1 });
+            return Ok(Self::Line);
         }
         let wrong = |_| format!("{text} is no rate: a number of datagrams a second, or max");
         text.parse().map(Self::PerSecond).map_err(wrong)
@@ -83,8 +91,15 @@ impl Load {
     /// What the study's test of this rank sends.
     #[must_use]
     pub fn of_rank(rank: u8, length: Duration) -> Self {
-        let (echo, load) = rates_of_rank(rank);
-        Self { to: None, echo, made_up: Rate::PerSecond(load), length, seed: 1, port: ECHO_PORT }
+        Self { rank, length, ..options::defaults() }
+    }
+
+    fn echo(&self) -> u64 {
+        self.echo.unwrap_or(rates_of_rank(self.rank).0)
+    }
+
+    fn made_up(&self) -> Rate {
+        self.rate.unwrap_or(Rate::PerSecond(rates_of_rank(self.rank).1))
     }
 
     /// Sends.
@@ -96,7 +111,7 @@ impl Load {
         let obstacles = preflight::check(&[]);
         ensure!(obstacles.is_empty(), "no network to send into: {}", obstacles.join("; "));
         interrupt::install()?;
-        let Some(victim) = &self.to else {
+        let (Some(from), Some(to)) = (&self.from, self.to) else {
             watch.stage("network of two hosts");
             let lab = Lab::build(shared_link(1))?;
             let [from, to] = HOSTS.map(|host| lab.namespace(host));
@@ -107,9 +122,9 @@ impl Load {
             let sent = self.send(from, hop, [source, victim], watch)?;
             return Ok(Sent { received: Some(received(to)?.saturating_sub(before)), ..sent });
         };
-        let from = lab_namespace(&victim.from)?;
-        let (hop, source) = Hop::towards(&from, victim.to)?;
-        self.send(&from, hop, [source, victim.to], watch)
+        let from = lab_namespace(from)?;
+        let (hop, source) = Hop::towards(&from, to)?;
+        self.send(&from, hop, [source, to], watch)
     }
 
     fn send(
@@ -122,7 +137,7 @@ impl Load {
         let interface = hop.interface.clone();
         watch.stage(&format!("{} by {interface} to {to}", from.name()));
         let begin = Instant::now();
-        let streams = self.streams(neighbour(source), to, &hop);
+        let streams = self.streams(neighbour(source), to, &hop, NONCE);
         let generator = Generator::start(from, &interface, streams, self.length)?;
         while !generator.is_finished() {
             interrupt::check()?;
@@ -144,49 +159,37 @@ impl Load {
         })
     }
 
-    /// The streams; that of the echo requests, if there is one, is the first.
+    /// The streams; that of the echo requests, if there is one, is the first. Without a nonce they are of classic IPv6.
     #[must_use]
-    pub fn streams(&self, from: Ilv, to: Ipv6Addr, hop: &Hop) -> Vec<Stream> {
-        let datagram = self.datagram(from, to, hop);
+    pub fn streams(
+        &self,
+        source: Ilv,
+        to: Ipv6Addr,
+        hop: &Hop,
+        nonce: Option<Nonce>,
+    ) -> Vec<Stream> {
+        let (hop, ports) = (hop.clone(), (SOURCE_PORT, self.port));
+        let datagram = Datagram { hop, source, destination: Ilv::of(to), ports, nonce };
         let mut streams = Vec::new();
-        if self.echo > 0 {
-            let template = Box::new(datagram.clone());
-            streams.push(Stream { template, rate: Some(self.echo) });
+        if self.echo() > 0 {
+            let (frame, rate) = (datagram.frame(), Some(self.echo()));
+            streams.push(Stream { frame, vary: Box::new(|_| ()), rate });
         }
-        let threads = match self.made_up {
+        let threads = match self.made_up() {
             Rate::PerSecond(rate) => u8::from(rate > 0),
-            Rate::Line { threads } => threads,
+            Rate::Line => self.threads,
         };
-        let made_up = |thread: u8| Stream {
-            template: Box::new(MadeUp::new(datagram.clone(), self.seed ^ u64::from(thread) << 56)),
-            rate: self.made_up.per_second(),
-        };
-        streams.extend((0..threads).map(made_up));
+        streams.extend((0..threads).map(|thread| {
+            let (frame, vary) = made_up(datagram.clone(), self.seed ^ u64::from(thread) << 56);
+            Stream { frame, vary, rate: self.made_up().per_second() }
+        }));
         streams
     }
 
     /// Of what each of these streams has sent.
     pub(crate) fn counts(&self, sent: &[u64]) -> Counts {
-        let (echo, made_up) = sent.split_at(usize::from(self.echo > 0).min(sent.len()));
+        let (echo, made_up) = sent.split_at(usize::from(self.echo() > 0).min(sent.len()));
         Counts { echo: echo.iter().sum(), made_up: made_up.iter().sum() }
-    }
-
-    /// The made-up ones as classic IPv6, from one thread.
-    #[must_use]
-    pub fn as_classic(&self, from: Ilv, to: Ipv6Addr, hop: &Hop) -> Vec<Stream> {
-        let datagram = Datagram { nonce: None, ..self.datagram(from, to, hop) };
-        let template = Box::new(MadeUp::new(datagram, self.seed));
-        vec![Stream { template, rate: self.made_up.per_second() }]
-    }
-
-    fn datagram(&self, source: Ilv, to: Ipv6Addr, hop: &Hop) -> Datagram {
-        Datagram {
-            hop: hop.clone(),
-            source,
-            destination: Ilv::of(to),
-            ports: (SOURCE_PORT, self.port),
-            nonce: Some(Nonce::Short(*b"ILNP")),
-        }
     }
 }
 
@@ -262,11 +265,13 @@ pub fn lab_namespace(name: &str) -> anyhow::Result<Namespace> {
 
 /// Packets that an interface has taken in.
 fn received(namespace: &Namespace) -> anyhow::Result<u64> {
-    let said = namespace.ip(&["-j", "-s", "link", "show", "dev", SHARED_LINK])?;
-    let links: serde_json::Value = serde_json::from_str(&said).context("what ip printed")?;
-    links[0]["stats64"]["rx"]["packets"].as_u64().context("an interface without counters")
+    let links = namespace.ip_json(&["-s", "link", "show", "dev", SHARED_LINK])?;
+    let packets = links.first().and_then(|link| link["stats64"]["rx"]["packets"].as_u64());
+    packets.context("an interface without counters")
 }
 
+/// That of all correspondents, those that are made up apart.
+pub const NONCE: Option<Nonce> = Some(Nonce::Short(*b"ILNP"));
 /// RFC 862.
 pub const ECHO_PORT: u16 = 7;
 const SOURCE_PORT: u16 = 40_000;

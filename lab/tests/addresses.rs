@@ -234,7 +234,7 @@ fn a_prefix_announced_in_mid_connection_is_used_for_the_next_move() {
     let signed = site.ours(&a, "isp2");
     assert!(signed.iter().any(|own| own.proof == Proof::Cga), "{signed:?}");
     assert!(!site.has_address(old), "withdrawn");
-    let _fault = site.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    site.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     let ended = moorline_lab::interrupt::wait_for("the end", Duration::from_secs(40), || {
         Ok(transfer.is_finished().then_some(()))
     });
@@ -345,7 +345,7 @@ fn survives(kinds: [&str; 2]) -> bool {
     let transfer = TcpTransfer::start(&options).unwrap();
     hosts.await_context();
     eventually("bytes", || transfer.arrivals().total() > 500_000);
-    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     let ended = moorline_lab::interrupt::wait_for("the end", Duration::from_secs(20), || {
         Ok(transfer.is_finished().then_some(()))
     });

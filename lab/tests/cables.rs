@@ -6,7 +6,7 @@ mod common;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use common::{endpoint, eventually, is_skipped, namespaces_of};
+use common::{endpoint, eventually, is_skipped, namespaces_of, restore_carrier};
 use moorline_lab::topology::{self, Impairment};
 use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Failure, Lab, preflight};
@@ -127,10 +127,9 @@ fn a_host_sees_the_carrier_go_through_a_wire() {
     let [a, b] = talk(&lab);
     let host = lab.namespace("a").unwrap();
     let shows = |what: &str| host.ip(&["link", "show", "isp1"]).unwrap().contains(what);
-    let fault =
-        lab.fail(Failure::CarrierDown { node: "a".into(), interface: "isp1".into() }).unwrap();
+    lab.fail(Failure::CarrierDown { node: "a".into(), interface: "isp1".into() }).unwrap();
     eventually("no carrier", || shows("NO-CARRIER"));
-    lab.heal(fault).unwrap();
+    restore_carrier(&lab, "a", "isp1");
     eventually("carrier", || shows("LOWER_UP"));
     let mut octets = [0; 8];
     eventually("datagrams again", || a.send(b"again").is_ok() && b.recv(&mut octets).is_ok());

@@ -28,7 +28,7 @@ fn the_first_packet_after_losing_a_carrier_waits_for_no_answer() {
     let capture = Capture::start(&host, "isp2", &hosts.lab.directory("a").unwrap()).unwrap();
     let before = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
     let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
-    let _fault = hosts.lab.fail(failure).unwrap();
+    hosts.lab.fail(failure).unwrap();
     for daemon in &mut hosts.daemons {
         daemon.wait_for(&EventKind::Moved, Duration::from_secs(10)).unwrap();
     }

@@ -3,11 +3,10 @@
 
 mod common;
 
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use moorline_lab::demo::{self, DemoOptions, Protocol};
+use moorline_lab::demo::{self, DemoOptions};
 use moorline_lab::interrupt::Interrupted;
 use moorline_lab::netns;
 use moorline_lab::timeline::{MarkKind, Style, Timeline, View};
@@ -21,12 +20,8 @@ fn without_moorline_the_programs_stall() {
     }
     let mut shown = Vec::new();
     let mut view = Timeline::new(&mut shown, Style::PLAIN);
-    let options = DemoOptions {
-        moorlined: PathBuf::new(),
-        protocol: Protocol::Shim6,
-        send_timeout: Duration::from_millis(500),
-        rate: DemoOptions::RATE,
-    };
+    let options =
+        DemoOptions { send_timeout: Duration::from_millis(500), ..DemoOptions::default() };
     let outcome = demo::without_moorline(&options, &mut view).unwrap();
     let shown = String::from_utf8(shown).unwrap();
     println!("{shown}");
@@ -40,12 +35,7 @@ fn with_moorline_the_programs_survive_with_every_byte() {
     if common::two_by_two("demo", &demo::PROGRAMS).is_none() {
         return;
     }
-    let options = DemoOptions {
-        moorlined: common::daemon_options().binary,
-        protocol: Protocol::Shim6,
-        send_timeout: Duration::from_secs(1),
-        rate: DemoOptions::RATE,
-    };
+    let options = DemoOptions { send_timeout: Duration::from_secs(1), ..DemoOptions::default() };
     let mut shown = Vec::new();
     let mut view = Timeline::new(&mut shown, Style::PLAIN);
     let report = demo::run(&options, &mut view).unwrap();
@@ -80,13 +70,8 @@ fn ctrl_c_in_the_middle_of_the_demo_leaves_nothing() {
 #[test]
 #[ignore = "runs until it is interrupted"]
 fn runs_the_demo_until_interrupted() {
-    let options = DemoOptions {
-        moorlined: common::daemon_options().binary,
-        protocol: Protocol::Shim6,
-        // Nothing moves before the test has seen enough.
-        send_timeout: Duration::from_secs(30),
-        rate: DemoOptions::RATE,
-    };
+    // Nothing moves before the test has seen enough.
+    let options = DemoOptions { send_timeout: Duration::from_secs(30), ..DemoOptions::default() };
     let error = demo::run(&options, &mut TellAtCut).unwrap_err();
     assert!(error.is::<Interrupted>(), "{error:#}");
 }

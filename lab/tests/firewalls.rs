@@ -63,7 +63,7 @@ fn tcp_survives(hosts: &mut Protected) {
     hosts.await_context();
     await_standby(&hosts.lab);
     eventually("bytes", || transfer.arrivals().total() > 1_000_000);
-    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     let ended = moorline_lab::interrupt::wait_for("the end of the transfer", LIMIT, || {
         Ok(transfer.is_finished().then_some(()))
     });

@@ -122,7 +122,7 @@ fn unmoved_tcp_carries_no_extra_octet_and_moved_tcp_eight() {
     let transfer = TcpTransfer::start(&options).unwrap();
     hosts.await_context();
     eventually("bytes", || transfer.arrivals().total() > 2_000_000);
-    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     assert!(transfer.finish().unwrap().complete);
 
     let unmoved = at_isp1.finish().unwrap();
@@ -185,7 +185,7 @@ fn a_killed_daemon_leaves_connections_alone_and_a_new_one_takes_over() {
     more("with a new daemon on A", 4_000_000);
     hosts.daemons.insert(0, again);
     // The new one protects what it found.
-    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     let ended = moorline_lab::interrupt::wait_for("the end", Duration::from_secs(40), || {
         Ok(transfer.is_finished().then_some(()))
     });
@@ -202,7 +202,7 @@ fn a_moved_connection_goes_on_when_the_daemon_is_killed_and_restarted() {
     let transfer = TcpTransfer::start(&options).unwrap();
     hosts.await_context();
     eventually("bytes", || transfer.arrivals().total() > 1_000_000);
-    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     for daemon in &mut hosts.daemons {
         daemon.wait_for(&EventKind::Moved, Duration::from_secs(10)).unwrap();
     }

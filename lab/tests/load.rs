@@ -8,7 +8,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_lab::experiment::Watch;
-use moorline_lab::load::{Load, Rate, Victim, lab_namespace};
+use moorline_lab::load::{Load, Rate, lab_namespace};
 use moorline_lab::topology::host_address;
 use moorline_lab::{Lab, Namespace, capture::Capture, preflight, topology};
 use rustix::mount::{UnmountFlags, mount_bind, unmount};
@@ -29,7 +29,8 @@ fn all_that_is_sent_comes_to_the_other_end_at_its_rate() {
     if common::is_skipped("load", &preflight::check(&[])) {
         return;
     }
-    let load = Load { echo: 200, made_up: Rate::PerSecond(3000), ..Load::of_rank(0, SECOND) };
+    let load =
+        Load { echo: Some(200), rate: Some(Rate::PerSecond(3000)), ..Load::of_rank(0, SECOND) };
     let sent = short(load).run(&mut Silent).unwrap();
     let total = sent.echo_requests + sent.made_up;
     assert!(sent.received.unwrap() >= total, "{sent:?}");
@@ -43,14 +44,15 @@ fn all_that_is_sent_comes_to_the_other_end_at_its_rate() {
 fn threads_at_line_rate_have_correspondents_of_their_own() {
     let Some(lab) = common::two_by_two("line rate", &["tcpdump"]) else { return };
     let a = lab.namespace("a").unwrap();
-    let victim = Victim { from: a.name().to_owned(), to: host_address("b", 1) };
     let capture =
         Capture::start(lab.namespace("isp1").unwrap(), "a", &lab.directory("isp1").unwrap());
     let capture = capture.unwrap();
     let load = Load {
-        to: Some(victim),
-        echo: 0,
-        made_up: Rate::Line { threads: 2 },
+        from: Some(a.name().to_owned()),
+        to: Some(host_address("b", 1)),
+        echo: Some(0),
+        rate: Some(Rate::Line),
+        threads: 2,
         length: Duration::from_millis(20),
         ..Load::of_rank(0, SECOND)
     };
@@ -73,7 +75,8 @@ fn load_goes_into_labs_alone() {
     }
     let to: Ipv6Addr = "2001:db8::1".parse().unwrap();
     let into = |from: &str| Load {
-        to: Some(Victim { from: from.to_owned(), to }),
+        from: Some(from.to_owned()),
+        to: Some(to),
         ..short(Load::of_rank(1, SECOND))
     };
     for stranger in ["moor-1-a", "default", "../../proc/1/ns/net", ""] {

@@ -8,7 +8,10 @@ use std::fs;
 use std::net::UdpSocket;
 use std::time::Duration;
 
-use common::{directory_of, endpoint, eventually, hold, is_running, namespaces_of, two_by_two};
+use common::{
+    cut_one_way, directory_of, end_silence, endpoint, eventually, hold, is_running, namespaces_of,
+    remove_address, restore_carrier, two_by_two,
+};
 use moorline_lab::interrupt::{self, Interrupted};
 use moorline_lab::process::Process;
 use moorline_lab::topology::host_address;
@@ -53,7 +56,7 @@ fn all_four_pairs_work_and_isps_drop_foreign_sources() {
 #[test]
 fn a_silent_failure_says_nothing_and_heals() {
     let Some(lab) = two_by_two("silent failure", &[]) else { return };
-    let fault = lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     for (from, to) in [(1, 1), (1, 2), (2, 1)] {
         assert!(!reaches(&lab, from, to), "A{from} -> B{to} goes through ISP 1");
     }
@@ -63,7 +66,7 @@ fn a_silent_failure_says_nothing_and_heals() {
     let unreachable = errors.lines().find(|l| l.starts_with("Icmp6InDestUnreachs")).unwrap();
     assert_eq!(unreachable.split_whitespace().last(), Some("0"), "{unreachable}");
     assert!(a.ip(&["link", "show", "isp1"]).unwrap().contains("LOWER_UP"), "carrier stays");
-    lab.heal(fault).unwrap();
+    end_silence(&lab, "isp1");
     eventually("A1 -> B1 again", || reaches(&lab, 1, 1));
 }
 
@@ -79,14 +82,14 @@ fn a_one_way_failure_leaves_the_other_way() {
         })
         .unwrap()
     };
-    let fault = lab.fail(Failure::OneWay { router: "isp1".into(), from: "a".into() }).unwrap();
+    cut_one_way(&lab, "isp1", "a");
     let broken = flow(&lab);
     eventually("datagrams from B", || broken.arrivals()[1].total() > 10 * 200);
     let [from_a, from_b] = broken.finish().unwrap()[..] else { panic!("two ways") };
     assert_eq!(from_a.received, 0);
     assert!(from_b.received > 10 && from_b.damaged == 0, "{from_b:?}");
 
-    lab.heal(fault).unwrap();
+    lab.namespace("isp1").unwrap().nft("delete table ip6 one_way\n").unwrap();
     let healed = flow(&lab);
     eventually("datagrams from A", || healed.arrivals()[0].total() > 10 * 200);
     let outcome = healed.finish().unwrap()[0];
@@ -97,21 +100,20 @@ fn a_one_way_failure_leaves_the_other_way() {
 fn carrier_and_address_go_and_come_back_with_their_routes() {
     let Some(lab) = two_by_two("carrier", &[]) else { return };
     let a = lab.namespace("a").unwrap();
-    let fault =
-        lab.fail(Failure::CarrierDown { node: "a".into(), interface: "isp1".into() }).unwrap();
+    lab.fail(Failure::CarrierDown { node: "a".into(), interface: "isp1".into() }).unwrap();
     eventually("no carrier", || a.ip(&["link", "show", "isp1"]).unwrap().contains("NO-CARRIER"));
     assert!(!reaches(&lab, 1, 1));
-    lab.heal(fault).unwrap();
+    restore_carrier(&lab, "a", "isp1");
     eventually("carrier", || a.ip(&["link", "show", "isp1"]).unwrap().contains("LOWER_UP"));
     eventually("A1 -> B1", || reaches(&lab, 1, 1));
     eventually("A1 -> B2", || reaches(&lab, 1, 2));
 
     let address = host_address("a", 1);
-    let (node, interface) = ("a".into(), "isp1".into());
-    let fault = lab.fail(Failure::AddressRemoved { node, interface, address }).unwrap();
+    remove_address(&lab, address);
     let addresses = || a.ip(&["-6", "addr", "show", "dev", "isp1", "scope", "global"]).unwrap();
     assert!(!addresses().contains("2001:db8:a1::a"), "{}", addresses());
-    lab.heal(fault).unwrap();
+    a.ip(&["addr", "add", &format!("{address}/64"), "dev", "isp1", "nodad"]).unwrap();
+    lab.restore_routes("a").unwrap();
     eventually("A1 -> B1 again", || reaches(&lab, 1, 1));
 }
 
@@ -137,14 +139,14 @@ fn without_moorline_a_transfer_stalls_when_its_isp_dies() {
         TcpOptions { client, server, sender: Sender::Server, bytes: 1 << 40, rate: 5_000_000 };
     let transfer = TcpTransfer::start(&options).unwrap();
     eventually("some bytes", || transfer.arrivals().total() > 500_000);
-    let fault = lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     // What had passed the router comes in; then nothing more does.
     let mut last = 0;
     eventually("silence", || {
         std::thread::sleep(Duration::from_millis(300));
         std::mem::replace(&mut last, transfer.arrivals().total()) == last
     });
-    lab.heal(fault).unwrap();
+    end_silence(&lab, "isp1");
     eventually("TCP's own retransmission", || transfer.arrivals().total() > last);
     assert!(!transfer.abandon().unwrap().complete);
 }

@@ -52,7 +52,7 @@ fn notices(settings: &str) -> Option<[Vec<[u8; 2]>; 2]> {
     let directory = hosts.lab.directory("b").unwrap();
     let start = |interface| Capture::start(&host, interface, &directory).unwrap();
     let (inside, outside) = (start("lo"), start("isp2"));
-    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     eventually("the end of the transfer", || transfer.is_finished());
     assert!(transfer.finish().unwrap().complete, "{settings}\n{}", hosts.story());
     assert!(hosts.has_moved_to_isp2(), "{settings}: nothing moved\n{}", hosts.story());
@@ -94,7 +94,7 @@ fn segments_fit_the_smaller_mtu_of_the_new_path_from_the_first() {
     let transfer = transfer(&mut hosts);
     let directory = hosts.lab.directory("b").unwrap();
     let moved = Capture::start(&host, "moor1", &directory).unwrap();
-    let _fault = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     eventually("the end of the transfer", || transfer.is_finished());
     assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
     let frames = moved.finish().unwrap();

@@ -59,7 +59,7 @@ fn a_shim6_context_gives_way_to_the_session_that_both_ends_want() {
 fn a_pair_that_shim6_has_moved_gets_no_session_and_another_pair_does() {
     let Some((mut hosts, first)) = with_context("Shim6 context, moved") else { return };
     let cut = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
-    drop(hosts.lab.fail(cut).unwrap());
+    hosts.lab.fail(cut).unwrap();
     eventually("both have moved", || {
         let has_moved = |daemon: &Daemon| {
             let contexts = daemon.contexts().unwrap();

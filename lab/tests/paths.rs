@@ -101,7 +101,7 @@ fn a_switch_takes_the_pair_at_once_and_reap_guards_it_there() {
     let listed = client.paths().unwrap().contexts.remove(0);
     assert_eq!((listed.paths.len(), &listed.paths[0].state), (4, &PathState::Current));
     assert_eq!(listed.paths[0].pair(), to);
-    let _fault = busy.hosts.lab.fail(Failure::Silent { router: "isp2".into() }).unwrap();
+    busy.hosts.lab.fail(Failure::Silent { router: "isp2".into() }).unwrap();
     eventually("REAP to leave the dead pair", || busy.context().locators() != to);
     busy.goes_on();
     busy.finish();
@@ -126,7 +126,7 @@ fn a_switch_to_a_dead_or_impossible_pair_moves_nothing_and_says_why() {
     }
     let nobody = client.switch(&SwitchRequest { scope: Scope::Context(99), pair: Some(home) });
     assert!(nobody.unwrap_err().to_string().contains("no established context 99"));
-    let _fault = busy.hosts.lab.fail(Failure::Silent { router: "isp2".into() }).unwrap();
+    busy.hosts.lab.fail(Failure::Silent { router: "isp2".into() }).unwrap();
     let dead = busy.pair("isp2", "isp2");
     let answer = switch(dead).unwrap();
     assert_eq!(answer.outcomes[0].result, PathResult::Unanswered, "{answer:?}");

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use common::route_monitor::RouteMonitor;
 use common::sites::{Chatter, Sites, established};
-use common::{daemon_options, eventually, is_skipped, story, two_by_two};
+use common::{eventually, is_skipped, story, two_by_two};
 use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
 use moorline_lab::topology::{HOSTS, host_address};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
@@ -116,7 +116,7 @@ fn a_thousand_contexts_outlive_their_daemons_and_move_afterwards() {
     bytes_go_on(&transfers, "after the restarts");
 
     // The new ones protect what they found.
-    let _fault = lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     chatter.goes_on("after the cut");
     bytes_go_on(&transfers, "after the cut");
     let moved = daemons[0].status().unwrap().contexts.moved;
@@ -164,7 +164,7 @@ fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
         return;
     }
     let settings = "addresses = \"off\"\n".to_owned();
-    let options = DaemonOptions::with(daemon_options().binary, MINUTE, settings);
+    let options = DaemonOptions::new(MINUTE, settings).unwrap();
     Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
     let file = state_directory(&lab, "a").unwrap().join("contexts.json");
     // Of the second run, the tables have more than the file.
@@ -187,7 +187,7 @@ fn of_what_has_moved_a_restart_changes_no_route() {
     }
     let count = 1024;
     let settings = "addresses = \"off\"\n".to_owned();
-    let options = DaemonOptions::with(daemon_options().binary, MINUTE, settings);
+    let options = DaemonOptions::new(MINUTE, settings).unwrap();
     Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
     let file = state_directory(&lab, "a").unwrap().join("contexts.json");
     fs::write(&file, contexts_file(count, 2)).unwrap();
@@ -244,7 +244,7 @@ fn a_daemon_goes_on_with_a_full_disk() {
         return;
     }
     let disk = SmallDisk::mount(state_directory(&lab, "a").unwrap());
-    let options = DaemonOptions::with(daemon_options().binary, MINUTE, "");
+    let options = DaemonOptions::new(MINUTE, "").unwrap();
     let daemon = Daemon::start(&lab, "a", &options).unwrap();
     let host = lab.namespace("a").unwrap();
     let addresses = || {

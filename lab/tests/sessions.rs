@@ -91,7 +91,7 @@ fn tcp_goes_on_when_a_carrier_is_lost_whoever_sends() {
         let name = format!("ILNP, carrier, {sender:?} sends");
         let Some(mut hosts) = with_ilnp(&name, &[], BOTH) else { return };
         let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
-        goes_on(&mut hosts, &name, sender, |lab| drop(lab.fail(failure).unwrap()));
+        goes_on(&mut hosts, &name, sender, |lab| _ = lab.fail(failure).unwrap());
     }
 }
 
@@ -102,7 +102,7 @@ fn tcp_goes_on_where_all_packets_are_to_have_the_nonce() {
         let name = format!("ILNP, all nonces, {sender:?} sends");
         let Some(mut hosts) = with_ilnp(&name, &[], [ALWAYS; 2]) else { return };
         let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
-        goes_on(&mut hosts, &name, sender, |lab| drop(lab.fail(failure).unwrap()));
+        goes_on(&mut hosts, &name, sender, |lab| _ = lab.fail(failure).unwrap());
     }
 }
 
@@ -341,7 +341,7 @@ fn a_peer_that_vanishes_is_forgotten() {
     let flow = datagrams(&hosts);
     hosts.await_session();
     hosts.daemons.pop().unwrap().kill().unwrap();
-    let _cut = hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     flow.finish().unwrap();
     let gone = hosts.daemons[0].wait_for(&EventKind::SessionForgotten, LIMIT).unwrap();
     assert_eq!(gone.reason.as_deref(), Some("idle"));
@@ -398,10 +398,9 @@ fn with_ilnp_the_programs_survive_the_loss_of_their_locator() {
         return;
     }
     let options = DemoOptions {
-        moorlined: daemon_options().binary,
         protocol: Protocol::Ilnp,
         send_timeout: Duration::from_secs(1),
-        rate: DemoOptions::RATE,
+        ..DemoOptions::default()
     };
     let mut shown = Vec::new();
     let mut view = Timeline::new(&mut shown, Style::PLAIN);
@@ -429,7 +428,7 @@ fn logs_at_debug_level_hold_no_nonce() {
     let transfer = transfer(&hosts, Sender::Client);
     hosts.await_session();
     let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
-    let _fault = hosts.lab.fail(failure).unwrap();
+    hosts.lab.fail(failure).unwrap();
     hosts.daemons[1].wait_for(&EventKind::Moved, LIMIT).unwrap();
     let nonces = hosts.daemons[1].ilcc().unwrap().correspondents[0].nonces.clone().unwrap();
     assert_eq!((nonces.sent.len(), nonces.received.as_ref().map(String::len)), (24, Some(8)));

@@ -95,7 +95,7 @@ fn starts(
 fn loses_isp1(hosts: &mut Protected, traffic: &Traffic, host: usize) {
     let node = HOSTS[host];
     let failure = Failure::CarrierDown { node: node.into(), interface: "isp1".into() };
-    drop(hosts.lab.fail(failure).unwrap());
+    hosts.lab.fail(failure).unwrap();
     traffic.goes_on(&format!("after the cut at {node}"));
     let via = session(hosts, host).via.local;
     assert_eq!(prefix_of(via), prefix_of(host_address(node, 2)), "{}", hosts.story());

@@ -5,7 +5,9 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Protected, daemon_options, endpoint, eventually, is_skipped, two_by_two};
+use common::{
+    Protected, daemon_options, endpoint, eventually, is_skipped, restore_carrier, two_by_two,
+};
 use moorline_api::{ContextState, EventKind};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::topology::HOSTS;
@@ -63,7 +65,7 @@ fn a_peer_without_shim6_gets_plain_ipv6_from_who_has_moved() {
         let flow = datagrams(&hosts);
         hosts.await_context();
         let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
-        let fault = hosts.lab.fail(failure).unwrap();
+        hosts.lab.fail(failure).unwrap();
         hosts.daemons[0].wait_for(&EventKind::Moved, Duration::from_secs(10)).unwrap();
         let total = || flow.arrivals()[0].total();
         let before = total();
@@ -79,7 +81,7 @@ fn a_peer_without_shim6_gets_plain_ipv6_from_who_has_moved() {
             .unwrap_or_else(|error| panic!("{end:?}: {error:#}\n{}", hosts.story()));
         assert_eq!(removed.reason.as_deref(), Some("the peer has no Shim6 any more"));
         drop(flow.map(|flow| flow.finish().unwrap()));
-        hosts.lab.heal(fault).unwrap();
+        restore_carrier(&hosts.lab, "a", "isp1");
         let [client, server] = hosts.ends.clone();
         let options =
             TcpOptions { client, server, sender: Sender::Client, bytes: 100_000, rate: 1_000_000 };

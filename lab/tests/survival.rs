@@ -3,32 +3,45 @@
 
 mod common;
 
-use common::{Protected, eventually, protected};
-use moorline_lab::Failure;
+use common::{Protected, cut_one_way, eventually, protected, remove_address};
 use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer};
+use moorline_lab::{Failure, Lab};
 
-fn silent() -> Failure {
-    Failure::Silent { router: "isp1".into() }
+use Hit::{Carrier, OneWay, Silence};
+
+/// What hits a connection, all of it at ISP 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Hit {
+    /// All is dropped.
+    Silence,
+    /// What comes from this host is dropped.
+    OneWay(&'static str),
+    /// This host loses its carrier.
+    Carrier(&'static str),
 }
 
-fn one_way(from: &str) -> Failure {
-    Failure::OneWay { router: "isp1".into(), from: from.into() }
-}
-
-fn carrier(node: &str) -> Failure {
-    Failure::CarrierDown { node: node.into(), interface: "isp1".into() }
+impl Hit {
+    fn strike(self, lab: &Lab) {
+        let interface = "isp1".to_owned();
+        let failure = match self {
+            Silence => Failure::Silent { router: interface },
+            OneWay(from) => return cut_one_way(lab, "isp1", from),
+            Carrier(node) => Failure::CarrierDown { node: node.into(), interface },
+        };
+        lab.fail(failure).unwrap();
+    }
 }
 
 /// A transfer that is hit by a failure brings every byte; false if the test is skipped.
-fn tcp_survives(sender: Sender, failure: Failure) -> bool {
-    let name = format!("TCP, {sender:?} sends, {failure:?}");
+fn tcp_survives(sender: Sender, hit: Hit) -> bool {
+    let name = format!("TCP, {sender:?} sends, {hit:?}");
     let Some(mut hosts) = protected(&name, &["a", "b"], &[]) else { return false };
     let [client, server] = hosts.ends.clone();
     let options = TcpOptions { client, server, sender, bytes: 12_000_000, rate: 4_000_000 };
     let transfer = TcpTransfer::start(&options).unwrap();
     hosts.await_context();
     eventually("bytes", || transfer.arrivals().total() > 1_000_000);
-    let _fault = hosts.lab.fail(failure).unwrap();
+    hit.strike(&hosts.lab);
     let before = transfer.arrivals().total();
     let ended = moorline_lab::interrupt::wait_for("the end of the transfer", LIMIT, || {
         Ok(transfer.is_finished().then_some(()))
@@ -42,16 +55,16 @@ fn tcp_survives(sender: Sender, failure: Failure) -> bool {
 
 /// Datagrams that are sent after the failure arrive once the context has moved; false if the test is
 /// skipped.
-fn udp_survives(direction: Direction, failure: Failure) -> bool {
-    let name = format!("UDP, {direction:?}, {failure:?}");
+fn udp_survives(direction: Direction, hit: Hit) -> bool {
+    let name = format!("UDP, {direction:?}, {hit:?}");
     let Some(mut hosts) = protected(&name, &["a", "b"], &[]) else { return false };
     let flow = hosts.datagrams(direction);
     hosts.await_context();
     let totals = || flow.arrivals().iter().map(|way| way.total()).collect::<Vec<_>>();
     eventually("datagrams", || totals().iter().all(|&total| total > 10 * 600));
     // The kernel knows at once that a carrier is gone: then not one datagram need be lost.
-    let is_silent = matches!(failure, Failure::Silent { .. });
-    let _fault = hosts.lab.fail(failure).unwrap();
+    let is_silent = hit == Silence;
+    hit.strike(&hosts.lab);
     let moved = moorline_lab::interrupt::wait_for("a move to ISP 2", LIMIT, || {
         Ok(hosts.has_moved_to_isp2().then_some(()))
     });
@@ -70,19 +83,19 @@ fn udp_survives(direction: Direction, failure: Failure) -> bool {
 
 #[test]
 fn tcp_survives_a_silent_failure_when_the_client_sends() {
-    let _ran = tcp_survives(Sender::Client, silent());
+    let _ran = tcp_survives(Sender::Client, Silence);
 }
 
 #[test]
 fn tcp_survives_a_silent_failure_when_the_server_sends() {
-    let _ran = tcp_survives(Sender::Server, silent());
+    let _ran = tcp_survives(Sender::Server, Silence);
 }
 
 #[test]
 fn tcp_survives_losing_one_direction_whichever_it_is_and_whoever_sends() {
     for sender in [Sender::Client, Sender::Server] {
         for from in ["a", "b"] {
-            if !tcp_survives(sender, one_way(from)) {
+            if !tcp_survives(sender, OneWay(from)) {
                 return;
             }
         }
@@ -94,7 +107,7 @@ fn tcp_survives_losing_one_direction_whichever_it_is_and_whoever_sends() {
 fn tcp_survives_losing_the_carrier_on_either_side_whoever_sends() {
     for sender in [Sender::Client, Sender::Server] {
         for node in ["a", "b"] {
-            if !tcp_survives(sender, carrier(node)) {
+            if !tcp_survives(sender, Carrier(node)) {
                 return;
             }
         }
@@ -113,8 +126,7 @@ fn tcp_survives_losing_its_address() {
     let transfer = TcpTransfer::start(&options).unwrap();
     hosts.await_context();
     eventually("bytes", || transfer.arrivals().total() > 1_000_000);
-    let (node, interface) = ("a".into(), "isp1".into());
-    let _fault = hosts.lab.fail(Failure::AddressRemoved { node, interface, address }).unwrap();
+    remove_address(&hosts.lab, address);
     let ended = moorline_lab::interrupt::wait_for("the end of the transfer", LIMIT, || {
         Ok(transfer.is_finished().then_some(()))
     });
@@ -124,8 +136,8 @@ fn tcp_survives_losing_its_address() {
 
 #[test]
 fn udp_one_way_survives_every_failure() {
-    for failure in [silent(), one_way("a"), carrier("a"), carrier("b")] {
-        if !udp_survives(Direction::OneWay, failure) {
+    for hit in [Silence, OneWay("a"), Carrier("a"), Carrier("b")] {
+        if !udp_survives(Direction::OneWay, hit) {
             return;
         }
     }
@@ -133,8 +145,8 @@ fn udp_one_way_survives_every_failure() {
 
 #[test]
 fn udp_both_ways_survives_every_failure() {
-    for failure in [silent(), carrier("a"), carrier("b")] {
-        if !udp_survives(Direction::BothWays, failure) {
+    for hit in [Silence, Carrier("a"), Carrier("b")] {
+        if !udp_survives(Direction::BothWays, hit) {
             return;
         }
     }
@@ -152,7 +164,7 @@ fn udp_both_ways_survives_losing_one_direction() {
     let from_a = flow.arrivals()[0].clone();
     let from_b = flow.arrivals()[1].clone();
     eventually("datagrams", || from_a.total().min(from_b.total()) > 10 * 600);
-    let _fault = hosts.lab.fail(one_way("a")).unwrap();
+    OneWay("a").strike(&hosts.lab);
     let then = (from_a.total(), from_b.total());
     let goes_on = moorline_lab::interrupt::wait_for("datagrams both ways", LIMIT, || {
         let more = |now: u64, then: u64| now > then + 200 * 600;
@@ -198,7 +210,7 @@ fn connections_move_and_go_on_though_somebody_removes_the_links_of_moorline() {
     };
     remove("moor0");
     goes_on(&mut hosts, "before the move");
-    let _fault = hosts.lab.fail(silent()).unwrap();
+    Silence.strike(&hosts.lab);
     eventually("a move to ISP 2", || hosts.has_moved_to_isp2());
     goes_on(&mut hosts, "after the move");
     remove("moor1");

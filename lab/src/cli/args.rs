@@ -1,16 +1,13 @@
 //! What `moorline-lab` takes.
 
-mod load;
 #[cfg(test)]
 mod tests;
 
-pub(super) use load::LoadArgs;
-
-use crate::demo::{DemoOptions, Protocol};
+use crate::demo::DemoOptions;
 use crate::experiment::Choice;
+use crate::load::Load;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
-use std::time::Duration;
 
 /// Demo, simulator and experiments of Moorline.
 #[derive(Clone, Debug, Parser)]
@@ -85,20 +82,24 @@ pub struct RunArgs {
 /// How to run the demo.
 #[derive(Clone, Copy, Debug, clap::Args)]
 pub struct DemoArgs {
-    /// What keeps the connections alive: shim6, over an ISP that dies silently, or ilnp, on a host that is cut off from its
-    /// ISP.
-    #[arg(long, value_name = "PROTOCOL", default_value_t = Protocol::Shim6)]
-    pub protocol: Protocol,
-    /// Silence that counts as failure (RFC 5534: Send Timeout); of no account for ilnp.
-    #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = send_timeout)]
-    pub send_timeout: Duration,
-    /// Octets a second of each program, for machines that are slow or emulated.
-    #[arg(long, value_name = "OCTETS", default_value_t = DemoOptions::RATE, hide = true)]
-    pub rate: u64,
+    #[allow(missing_docs, reason = "the text would take the place of the command's in the help")]
+    #[command(flatten)]
+    pub options: DemoOptions,
     /// Use the simulator even where the real thing could run.
     #[arg(long)]
     pub simulated: bool,
     /// Print the result as one JSON object, and nothing while it runs.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What to send.
+#[derive(Clone, Debug, clap::Args)]
+pub struct LoadArgs {
+    #[allow(missing_docs, reason = "the text would take the place of the command's in the help")]
+    #[command(flatten)]
+    pub load: Load,
+    /// Print what was sent as a JSON object.
     #[arg(long)]
     pub json: bool,
 }
@@ -133,15 +134,4 @@ pub struct SimArgs {
     /// Print the result as one JSON object, and nothing while it runs.
     #[arg(long)]
     pub json: bool,
-}
-
-/// A Send Timeout that the daemon takes too.
-fn send_timeout(text: &str) -> Result<Duration, String> {
-    let span = humantime::parse_duration(text)
-        .map_err(|error| format!("{error}; write for example 500ms"))?;
-    if (Duration::from_millis(200)..=Duration::from_secs(100)).contains(&span) {
-        Ok(span)
-    } else {
-        Err("outside 200ms to 100s".into())
-    }
 }

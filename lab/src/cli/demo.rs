@@ -1,9 +1,8 @@
 use super::args::DemoArgs;
 use super::simulated;
-use crate::demo::{self, DemoOptions, Protocol, Report};
-use crate::preflight;
+use crate::demo::{self, Protocol, Report};
 use crate::timeline::{Silent, Style, Timeline, View};
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use std::io::Write;
 use std::time::Duration;
 
@@ -19,7 +18,7 @@ pub(super) fn demo(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<bool>
 }
 
 fn play(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
-    let is_shim6 = args.protocol == Protocol::Shim6;
+    let is_shim6 = args.options.protocol == Protocol::Shim6;
     ensure!(is_shim6 || !args.simulated, "the simulator plays the demo with shim6 only");
     if args.simulated {
         return simulated(args, view);
@@ -32,20 +31,12 @@ fn play(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
         eprintln!("The same scenario in the simulator instead, in virtual time:");
         return simulated(args, view);
     }
-    let moorlined = preflight::find_daemon()
-        .context("moorlined is neither next to moorline nor on PATH: `make build` makes it")?;
-    let options = DemoOptions {
-        moorlined,
-        protocol: args.protocol,
-        send_timeout: args.send_timeout,
-        rate: args.rate.max(1),
-    };
-    demo::run(&options, view)
+    demo::run(&args.options, view)
 }
 
 fn simulated(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
     // For a person at a terminal, four times as fast as it would happen.
     let is_watched = !args.json && Style::of_stdout().live;
     let step = if is_watched { Duration::from_millis(25) } else { Duration::ZERO };
-    simulated::demo(args.send_timeout, step, view)
+    simulated::demo(args.options.send_timeout, step, view)
 }

@@ -1,5 +1,5 @@
 use super::args::{FormatArgs, LoadArgs, ReportArgs, RunArgs};
-use super::progress::StageBar;
+use super::progress::bar;
 use super::{render, show};
 use crate::experiment::{self, Card, Experiment};
 use serde::Serialize;
@@ -35,7 +35,7 @@ pub(super) fn report(args: &ReportArgs, out: &mut dyn Write) -> anyhow::Result<b
 }
 
 pub(super) fn load(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
-    let sent = args.load().run(&mut StageBar::new())?;
+    let sent = args.load.run(&mut bar())?;
     show(out, args.json, &sent, render::sent)?;
     Ok(true)
 }
@@ -45,7 +45,7 @@ pub(super) fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
         // A folder that cannot be made is better known now.
         experiment::check_folder(folder)?;
     }
-    let results = experiment::run(args.experiment.experiment(), &mut StageBar::new())?;
+    let results = experiment::run(args.experiment.experiment(), &mut bar())?;
     let written = args.out.as_deref().map(|folder| results.write(folder)).transpose();
     let files = written.as_ref().ok().and_then(Option::as_ref);
     show(out, args.json, &results, |results| render::results(results, files))?;

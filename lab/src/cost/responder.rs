@@ -1,7 +1,6 @@
-use crate::cost::peers::Peer;
+use crate::cost::peers::{Peer, Peers, Security};
 use anyhow::{Context as _, bail};
-use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
-use moorline_contexts::{Config, Contexts, LocalState, Profile, Removal, Transmit};
+use moorline_contexts::{Config, Contexts, Profile, Removal, Transmit};
 use moorline_datapath::shim6::Update;
 use moorline_types::{ContextId, Instant, LocatorPair, Ulid};
 use moorline_wire::{Message, Packet};
@@ -34,15 +33,10 @@ impl Responder {
         let mut config = Config { profile: Profile::default(), ..Config::default() };
         config.shim6.max_contexts = max_contexts;
         let mut host = Contexts::new(config, [42; 32], now);
-        let prefixes = [[0x20, 1, 0xd, 0xb8, 0, 0, 0, 1], [0x20, 1, 0xd, 0xb8, 0, 0, 0, 2]];
-        let set =
-            generate_hba(&prefixes, Sec::ZERO, &HbaKey::extended_modifier([2; 48]), [3; 16], 1)?;
-        let present = set.locators().to_vec();
-        let ulid = present[0].as_ulid();
-        let addresses = LocalAddresses { present: present.clone(), sets: vec![set], cgas: vec![] };
-        let proof = LocalProof::new(1, addresses, &[], [4; 32]);
-        host.handle_local(&LocalState { proof, usable: present }, now);
-        Ok(Self { host, ulid, now })
+        // A number that no experiment asks with.
+        let own = Peers::new(Security::Hba)?.peer(u32::MAX / 2)?;
+        host.handle_local(&own.local, now);
+        Ok(Self { host, ulid: own.ulid, now })
     }
 
     /// Our and the peer's address in a packet from its ULID to ours.

@@ -1,21 +1,18 @@
 //! One run: programs, cut, what became of them.
 
-use std::net::Ipv6Addr;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{bail, ensure};
 use moorline_api::{Event, EventKind, Pair};
 
 use super::{DemoOptions, Protocol};
 use crate::clock::Clock;
-use crate::daemon::Daemon;
-use crate::failure::Fault;
+use crate::experiment::Scene;
 use crate::interrupt;
-use crate::lab::Lab;
 use crate::timeline::{Lane, MarkKind, Span, View};
 use crate::topology::{HOSTS, prefix_of};
-use crate::workload::{Arrivals, Curl, Endpoint, HttpServer, Iperf};
+use crate::workload::{Arrivals, Curl, HttpServer, Iperf};
 
 /// How a run went.
 #[derive(Clone, Debug)]
@@ -34,26 +31,18 @@ pub struct Outcome {
     pub waited: Duration,
 }
 
-/// The rows of the view.
-pub(super) fn lanes(rate: u64) -> [Lane; 2] {
-    ["curl", "iperf3"].map(|name| Lane { name: name.into(), usual_rate: rate })
-}
-
-/// Runs curl and iperf3 between these addresses of the hosts, breaks the way over ISP 1, and watches.
+/// Runs curl and iperf3 between the ends of the scene, breaks the way over ISP 1, and watches.
 pub(super) fn run(
-    lab: &Lab,
-    addresses: [Ipv6Addr; 2],
-    daemons: &mut [Daemon],
+    scene: Scene,
+    title: &str,
     options: &DemoOptions,
     view: &mut dyn View,
 ) -> anyhow::Result<Outcome> {
-    let &DemoOptions { protocol, send_timeout, rate, .. } = options;
-    let end = |host: usize| -> anyhow::Result<Endpoint> {
-        let namespace = lab.namespace(HOSTS[host])?.clone();
-        Ok(Endpoint { namespace, address: addresses[host] })
-    };
-    let (a, b) = (&end(0)?, &end(1)?);
-    let directory = lab.directory(HOSTS[0])?;
+    let &DemoOptions { protocol, send_timeout, rate } = options;
+    let rate = rate.max(1);
+    view.begin(title, &["curl", "iperf3"].map(|name| Lane { name: name.into(), usual_rate: rate }));
+    let [a, b] = &scene.ends;
+    let directory = scene.lab.directory(HOSTS[0])?;
     // Long enough to see it going on after the recovery.
     let duration = BEFORE_CUT + send_timeout + AFTER_RECOVERY;
     let size = rate.saturating_mul(duration.as_secs());
@@ -63,31 +52,25 @@ pub(super) fn run(
     let mut watch = Watch {
         clock: Clock::start(),
         shown: [0; 2],
-        events_shown: vec![0; daemons.len()],
+        events_shown: vec![0; scene.daemons.len()],
         protocol,
-        unprotected: daemons.len(),
-        fault: None,
+        unprotected: scene.daemons.len(),
         recovery: None,
-        daemons,
+        scene,
         view,
         curl,
         iperf,
     };
-    let limit = give_up_after(send_timeout);
-    watch.until_cut(lab)?;
-    let ended = watch.until_end(limit)?;
-    let waited = watch.fault.as_ref().map_or(Duration::ZERO, |fault| fault.at.elapsed());
+    let cut = watch.until_cut()?;
+    // Twice what the daemons need.
+    let ended = watch.until_end(cut, send_timeout * 2 + Duration::from_secs(2))?;
+    let waited = cut.elapsed();
     if !ended {
         let text = stalled(watch.recovery.is_some(), waited);
         watch.view.mark(watch.clock.now(), MarkKind::Stalled, &text);
     }
     watch.view.end();
-    finish(watch, server, size, waited)
-}
-
-/// What the programs get after the cut before they count as stalled: twice what the daemons need.
-fn give_up_after(send_timeout: Duration) -> Duration {
-    send_timeout * 2 + Duration::from_secs(2)
+    finish(watch, server, size, cut, waited)
 }
 
 struct Watch<'a> {
@@ -98,10 +81,9 @@ struct Watch<'a> {
     protocol: Protocol,
     /// Daemons whose connections could not move yet.
     unprotected: usize,
-    fault: Option<Fault>,
     /// From the cut to curl's next byte.
     recovery: Option<Duration>,
-    daemons: &'a mut [Daemon],
+    scene: Scene,
     view: &'a mut dyn View,
     curl: Curl,
     iperf: Iperf,
@@ -109,7 +91,7 @@ struct Watch<'a> {
 
 impl Watch<'_> {
     /// Lets the programs run until they are protected and a while longer; then ISP 1 is lost.
-    fn until_cut(&mut self, lab: &Lab) -> anyhow::Result<()> {
+    fn until_cut(&mut self) -> anyhow::Result<Instant> {
         loop {
             self.tick()?;
             ensure!(!self.curl.is_finished()?, "curl ended before the cut");
@@ -119,8 +101,7 @@ impl Watch<'_> {
                 break;
             }
             if now > PROTECTION_LIMIT {
-                let logs = self.daemons.iter().map(Daemon::tail);
-                let logs = logs.collect::<Vec<_>>().join("\n");
+                let logs = self.scene.logs();
                 let missing = self.unprotected;
                 let what = self.protocol.words().state;
                 bail!(
@@ -128,15 +109,13 @@ impl Watch<'_> {
                 );
             }
         }
-        let fault = lab.fail(self.protocol.failure())?;
-        self.view.mark(self.clock.at(fault.at), MarkKind::Cut, self.protocol.words().cut);
-        self.fault = Some(fault);
-        Ok(())
+        let cut = self.scene.lab.fail(self.protocol.failure())?;
+        self.view.mark(self.clock.at(cut), MarkKind::Cut, self.protocol.words().cut);
+        Ok(cut)
     }
 
     /// Watches until both programs have ended; false if nothing came for `limit`, or they do not end.
-    fn until_end(&mut self, limit: Duration) -> anyhow::Result<bool> {
-        let cut = self.fault.as_ref().context("no cut yet")?.at;
+    fn until_end(&mut self, cut: Instant, limit: Duration) -> anyhow::Result<bool> {
         loop {
             self.tick()?;
             let last = self.curl.arrivals().last().max(Some(cut)).unwrap_or(cut);
@@ -185,7 +164,7 @@ impl Watch<'_> {
     }
 
     fn show_events(&mut self) {
-        for (host, daemon) in self.daemons.iter_mut().enumerate() {
+        for (host, daemon) in self.scene.daemons.iter_mut().enumerate() {
             let events = daemon.events();
             let new = &events[self.events_shown[host].min(events.len())..];
             self.events_shown[host] = events.len();
@@ -204,7 +183,7 @@ impl Watch<'_> {
             return Ok(());
         }
         self.unprotected = 0;
-        for daemon in &*self.daemons {
+        for daemon in &self.scene.daemons {
             self.unprotected += usize::from(!self.protocol.is_protected(daemon)?);
         }
         if self.unprotected == 0 {
@@ -258,15 +237,15 @@ fn finish(
     watch: Watch<'_>,
     server: HttpServer,
     size: u64,
+    cut: Instant,
     waited: Duration,
 ) -> anyhow::Result<Outcome> {
-    let Watch { daemons, curl, iperf, fault, clock, recovery, .. } = watch;
-    let cut = fault.context("no cut was made")?.at;
+    let Watch { mut scene, curl, iperf, clock, recovery, .. } = watch;
     let download = curl.finish()?;
     let iperf = iperf.finish()?;
     let digest = server.finish()?;
     let (mut moved, mut moved_to) = (None, None);
-    for (host, daemon) in daemons.iter_mut().enumerate() {
+    for (host, daemon) in scene.daemons.iter_mut().enumerate() {
         let after = |event: &&Event| clock.at_ns(event.at_ns) >= clock.at(cut);
         let mut moves = daemon.events().iter().filter(|event| event.kind == EventKind::Moved);
         if let Some(event) = moves.find(after) {

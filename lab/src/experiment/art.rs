@@ -9,7 +9,6 @@
 mod simulated;
 mod trial;
 
-use std::fmt;
 use std::time::Duration;
 
 use clap::{ArgAction, Args};
@@ -18,7 +17,6 @@ use serde_json::json;
 
 use super::options::{count, send_timeout};
 use super::pool::{Trials, processors};
-use super::recovery;
 use super::statistics::ms;
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::named::named;
@@ -106,12 +104,6 @@ struct Case {
     standby: bool,
 }
 
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, Send Timeout {} s", self.flow, self.send_timeout.as_secs_f64())
-    }
-}
-
 impl Experiment for Art {
     fn card(&self) -> Card {
         Card {
@@ -124,12 +116,11 @@ impl Experiment for Art {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let tried = if self.simulated {
-            self.trials(processors()).run(watch, simulated::run)?
-        } else {
-            let moorlined = recovery::daemon()?;
-            self.trials(self.parallel).run(watch, |trial| trial::run(&moorlined, trial))?
-        };
+        let parallel = if self.simulated { processors() } else { self.parallel };
+        let run = if self.simulated { simulated::run } else { trial::run };
+        let seconds = |case: &Case| case.send_timeout.as_secs_f64();
+        let name = |case: &Case| format!("{}, Send Timeout {} s", case.flow, seconds(case));
+        let tried = self.trials(parallel).run(watch, name, run)?;
         let points: Vec<_> = tried.iter().map(|(case, times)| Point::of(case, times)).collect();
         let parameters =
             json!({"rtt_ms": ms(RTT), "rtt_stddev_ms": ms(RTT_STDDEV), "profile": "rfc"});

@@ -1,8 +1,6 @@
 //! How long a connection under ILNP is silent when its host changes its locator, and what it loses: in a hard hand-off
 //! the old one is gone, in a soft one both are valid together.
 
-use std::fmt;
-use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, ensure};
@@ -11,7 +9,7 @@ use serde::Serialize;
 
 use super::options::{count, rtt};
 use super::pool::{Trial, Trials};
-use super::recovery::{self, Disturbance, FlowName, Scene};
+use super::recovery::{Disturbance, FlowName, Scene};
 use super::statistics::ms;
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::daemon::DaemonOptions;
@@ -63,12 +61,6 @@ struct Case {
     rtt: Duration,
 }
 
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}, RTT {} ms", self.kind, self.flow, ms(self.rtt))
-    }
-}
-
 impl Experiment for HandOff {
     fn card(&self) -> Card {
         Card {
@@ -81,8 +73,8 @@ impl Experiment for HandOff {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = recovery::daemon()?;
-        let tried = self.trials().run(watch, |trial| run(&moorlined, trial))?;
+        let name = |case: &Case| format!("{}, {}, RTT {} ms", case.kind, case.flow, ms(case.rtt));
+        let tried = self.trials().run(watch, name, run)?;
         let points: Vec<_> = tried.iter().map(|(case, all)| Point::of(case, all)).collect();
         Ok(Results::new(self, &points)?.with_charts([chart(&points)]))
     }
@@ -144,9 +136,9 @@ pub(super) fn deprecate(scene: &Scene) -> anyhow::Result<()> {
 }
 
 /// One hand-off of host A.
-fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Disturbance> {
+fn run(trial: &Trial<Case>) -> anyhow::Result<Disturbance> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
-    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
+    let options = DaemonOptions::new(SEND_TIMEOUT, SETTINGS)?;
     let mut scene = Scene::as_it_is(cables, &options)?;
     let flow = scene.start(trial.flow)?;
     scene.settle(&flow, trial.seed)?;

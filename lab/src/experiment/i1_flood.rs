@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::options::{as_seconds, span};
-use super::recovery::{self, Scene, pause};
+use super::recovery::{Scene, pause};
 use super::statistics::median;
 use super::{Card, Chart, Experiment, Needs, Results, Watch};
 use crate::daemon::DaemonOptions;
@@ -60,8 +60,7 @@ impl Experiment for FloodCost {
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         ensure!(self.pairs > 0 && !self.length.is_zero() && self.rate > 0, "nothing to measure");
         ensure!(self.length <= LONGEST_FLOOD / 2, "a flood lasts {:?} at most", LONGEST_FLOOD / 2);
-        let moorlined = recovery::daemon()?;
-        let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, "");
+        let options = DaemonOptions::new(SEND_TIMEOUT, "")?;
         watch.stage("two hosts with a context");
         let mut scene = Scene::protected(Impairment::default(), &options)?;
         let [client, server] = scene.ends.clone();

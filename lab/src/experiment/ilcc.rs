@@ -20,7 +20,7 @@ pub use growth::Growth;
 
 use self::seen::{Point, Seen};
 use super::options::as_seconds;
-use super::{Card, Experiment, Needs, Results, Watch, programs, recovery};
+use super::{Card, Experiment, Needs, Results, Watch, programs};
 use crate::load::{ECHO_PORT, Load};
 use crate::named::named;
 use crate::processors::Awake;
@@ -176,7 +176,7 @@ impl IlccStudy {
             let load = self.load(test, 1 + repetition as u64);
             seen.add(match test.plane {
                 PlaneName::User => target::once(test, self.room, &load)?,
-                PlaneName::Ebpf => kernel::once(recovery::daemon()?, test, self.room, &load)?,
+                PlaneName::Ebpf => kernel::once(test, self.room, &load)?,
             });
         }
         Ok(seen)
@@ -186,7 +186,7 @@ impl IlccStudy {
         let load = Load { seed, ..Load::of_rank(test.rank, self.length) };
         match test.layer {
             Layer::Transport => load,
-            Layer::Network => Load { echo: 0, ..load },
+            Layer::Network => Load { echo: Some(0), ..load },
         }
     }
 

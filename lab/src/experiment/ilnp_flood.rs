@@ -16,12 +16,12 @@ use serde_json::json;
 use super::options::{as_seconds, span};
 use super::pool::in_turns;
 use super::programs::{self, INGRESS, Programs};
-use super::recovery::{self, Scene, pause};
+use super::recovery::{Scene, pause};
 use super::statistics::{Samples, median};
 use super::{Card, Chart, Experiment, Needs, PolicyName, Results, Watch};
 use crate::daemon::DaemonOptions;
 use crate::hop::Hop;
-use crate::load::{Load, Rate};
+use crate::load::{Load, NONCE, Rate};
 use crate::named::named;
 use crate::topology::{ISPS, Impairment, host_address};
 use crate::workload::{Generator, LONGEST_FLOOD, Ping, Pings};
@@ -92,8 +92,7 @@ impl Experiment for IlnpFlood {
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         ensure!(self.pairs > 0 && !self.length.is_zero() && self.pings > 0, "nothing to measure");
         ensure!(self.length <= LONGEST_FLOOD / 2, "a flood lasts {:?} at most", LONGEST_FLOOD / 2);
-        let moorlined = recovery::daemon()?;
-        let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, self.policy.settings());
+        let options = DaemonOptions::new(SEND_TIMEOUT, self.policy.settings())?;
         let _counting = programs::Counting::start();
         watch.stage("two networks of two hosts");
         let place = |protocol, scene: Scene| {
@@ -136,12 +135,10 @@ impl IlnpFlood {
         let router = scene.lab.namespace(ISPS[1])?;
         let victim = host_address("a", 2);
         let (hop, source) = Hop::towards(router, victim)?;
-        let made_up = self.flood.map_or(Rate::Line { threads: 1 }, Rate::PerSecond);
-        let load = Load { echo: 0, made_up, ..Load::of_rank(0, LONGEST_FLOOD) };
-        let streams = match protocol {
-            Protocol::Plain => load.as_classic(Ilv::of(source), victim, &hop),
-            Protocol::Session => load.streams(Ilv::of(source), victim, &hop),
-        };
+        let rate = Some(self.flood.map_or(Rate::Line, Rate::PerSecond));
+        let load = Load { echo: Some(0), rate, ..Load::of_rank(0, LONGEST_FLOOD) };
+        let nonce = NONCE.filter(|_| protocol == Protocol::Session);
+        let streams = load.streams(Ilv::of(source), victim, &hop, nonce);
         let programs = scene.daemons.first().and_then(|daemon| Programs::of(daemon, INGRESS));
         let runs = || programs.as_ref().and_then(Programs::runs);
         let (begin, before) = (Instant::now(), runs());

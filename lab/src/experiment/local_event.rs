@@ -1,8 +1,6 @@
 //! How fast a connection leaves an uplink that has lost its carrier: the host is told at once, so neither
 //! timers nor round trips need be waited for.
 
-use std::fmt;
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::Context as _;
@@ -11,7 +9,7 @@ use serde::Serialize;
 
 use super::options::{count, rtt};
 use super::pool::{Trial, Trials};
-use super::recovery::{self, Disturbance, FlowName, Scene};
+use super::recovery::{Disturbance, FlowName, Scene};
 use super::statistics::ms;
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::capture::Capture;
@@ -62,12 +60,6 @@ struct Outcome {
     application: Disturbance,
 }
 
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, RTT {} ms", self.flow, ms(self.rtt))
-    }
-}
-
 impl Experiment for LocalEvent {
     fn card(&self) -> Card {
         Card {
@@ -81,8 +73,8 @@ impl Experiment for LocalEvent {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = recovery::daemon()?;
-        let tried = self.trials().run(watch, |trial| run(&moorlined, trial))?;
+        let name = |case: &Case| format!("{}, RTT {} ms", case.flow, ms(case.rtt));
+        let tried = self.trials().run(watch, name, run)?;
         let points: Vec<_> = tried.iter().map(|(case, all)| Point::of(case, all)).collect();
         Ok(Results::new(self, &points)?.with_charts([chart(&points)]))
     }
@@ -112,9 +104,9 @@ impl Point {
 }
 
 /// One loss of the carrier at host A.
-fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
+fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
-    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
+    let options = DaemonOptions::new(SEND_TIMEOUT, SETTINGS)?;
     let mut scene = Scene::protected(cables, &options)?;
     let flow = scene.start(trial.flow)?;
     let (host, directory) = (scene.lab.namespace(HOSTS[0])?, scene.lab.directory(HOSTS[0])?);

@@ -11,7 +11,6 @@ mod exchange;
 
 use std::fmt;
 use std::net::{Ipv6Addr, UdpSocket};
-use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -22,7 +21,7 @@ use moorline_cga::{KeyError, MAX_SIGNING_BITS, MIN_SIGNING_BITS};
 use serde::{Serialize, Serializer};
 
 use super::options::{List, sizes};
-use super::recovery;
+use super::pool::Trials;
 use super::statistics::{Seconds, median};
 use super::{Card, Chart, Experiment, Needs, Results, Watch};
 use crate::capture::Capture;
@@ -94,28 +93,20 @@ impl Experiment for Negotiation {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = recovery::daemon()?;
         for size in &self.sizes {
             ensure!((1..=MAX_SIZE).contains(size), "1 to {MAX_SIZE} addresses, not {size}");
         }
-        let all = self.securities.len() * self.sizes.len();
-        let mut points = Vec::new();
-        for &security in &self.securities {
-            for &size in &self.sizes {
-                watch.stage(&format!("{security}, {size} addresses"));
-                watch.done(points.len() as f64 / all as f64);
-                let refused = security.refusal();
-                let exchanges = if refused.is_some() {
-                    Vec::new()
-                } else {
-                    let trial = Trial { moorlined: &moorlined, security, size };
-                    let what = || format!("{security} with {size} addresses");
-                    trial.run(self.runs).with_context(what)?
-                };
-                points.push(Point::of(security, size, &exchanges, refused));
-            }
-        }
-        watch.done(1.0);
+        let of_security = |&security: &Security| {
+            self.sizes.iter().map(move |&size| (Combination { security, size }, 1))
+        };
+        let cases = self.securities.iter().flat_map(of_security).collect();
+        let trials = Trials { cases, seed: 0, parallel: 1 };
+        let name = |one: &Combination| format!("{}, {} addresses", one.security, one.size);
+        let tried = trials.run(watch, name, |trial| match trial.security.refusal() {
+            Some(_) => Ok(Vec::new()),
+            None => trial.run(self.runs).with_context(|| name(trial)),
+        })?;
+        let points: Vec<_> = tried.iter().map(|(one, tried)| Point::of(one, &tried[0])).collect();
         Ok(Results::new(self, &points)?.with_charts([chart(&points)]))
     }
 }
@@ -197,35 +188,30 @@ impl Security {
 
 impl Point {
     /// Of exchanges; without them, why there are none.
-    fn of(
-        security: Security,
-        addresses: usize,
-        exchanges: &[Exchange],
-        refused: Option<String>,
-    ) -> Self {
+    fn of(&Combination { security, size }: &Combination, exchanges: &[Exchange]) -> Self {
         let seconds = |time: fn(&Exchange) -> Duration| {
             exchanges.iter().map(move |one| time(one).as_secs_f64())
         };
         Self {
             security,
-            addresses,
+            addresses: size,
             runs: exchanges.len(),
             whole: Seconds::of(seconds(Exchange::i1_to_r2)),
             median_i2_r2_s: median(seconds(Exchange::i2_to_r2)),
             i2_octets: exchanges.first().map(|one| one.i2_octets),
-            refused,
+            refused: security.refusal(),
         }
     }
 }
 
 /// One combination.
-struct Trial<'a> {
-    moorlined: &'a PathBuf,
+#[derive(Clone, Copy, Debug)]
+struct Combination {
     security: Security,
     size: usize,
 }
 
-impl Trial<'_> {
+impl Combination {
     fn run(&self, runs: usize) -> anyhow::Result<Vec<Exchange>> {
         let lab = Lab::build(shared_link(self.size))?;
         let initiator = lab.namespace(HOSTS[0])?;
@@ -255,9 +241,9 @@ impl Trial<'_> {
         let triggers = [TRIGGER, NO_TRIGGER];
         let [initiator, responder] = triggers.map(|trigger| {
             let settings = format!("{trigger}{}", self.security.settings());
-            DaemonOptions::with(self.moorlined, SEND_TIMEOUT, settings)
+            DaemonOptions::new(SEND_TIMEOUT, settings)
         });
-        start_both(lab, [&initiator, &responder])
+        start_both(lab, [&initiator?, &responder?])
     }
 
     /// One in each prefix; waits until the daemon has made them.

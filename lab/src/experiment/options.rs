@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Command};
 pub(crate) use humantime::parse_duration as span;
-use serde::Serializer;
+use serde::{Serialize as _, Serializer};
 
 /// A list that its parser takes as a whole: of a field whose type is called `Vec`, clap shows a parser each value by itself.
 pub(crate) type List<T> = Vec<T>;
@@ -59,6 +59,14 @@ pub(super) fn sizes(text: &str) -> Result<List<usize>, String> {
 /// Of a time, its seconds.
 pub(crate) fn as_seconds<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_f64(time.as_secs_f64())
+}
+
+/// The same of a time that there may be.
+pub(crate) fn as_seconds_if_any<S: Serializer>(
+    time: &Option<Duration>,
+    out: S,
+) -> Result<S::Ok, S::Error> {
+    time.map(|time| time.as_secs_f64()).serialize(out)
 }
 
 /// Of a time, its whole milliseconds.

@@ -7,8 +7,6 @@
 mod contender;
 mod trial;
 
-use std::fmt;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
@@ -18,7 +16,6 @@ pub use contender::{PeerFlow, PeerSystem};
 
 use super::options::{as_millis, count, rtt, span};
 use super::pool::Trials;
-use super::recovery;
 use super::statistics::{median, ms};
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use trial::Outcome;
@@ -101,12 +98,6 @@ struct Case {
     limit: Duration,
 }
 
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}, {}, RTT {} ms", self.system, self.flow, ms(self.rtt))
-    }
-}
-
 impl Experiment for Peers {
     fn card(&self) -> Card {
         Card {
@@ -127,8 +118,8 @@ impl Experiment for Peers {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = if self.has_moorline() { recovery::daemon()? } else { PathBuf::new() };
-        let tried = self.trials().run(watch, |trial| trial::run(&moorlined, trial))?;
+        let name = |case: &Case| format!("{}, {}, RTT {} ms", case.system, case.flow, ms(case.rtt));
+        let tried = self.trials().run(watch, name, trial::run)?;
         let points: Vec<_> = tried.iter().map(|(case, all)| Point::of(case, all)).collect();
         Ok(Results::new(self, &points)?.with_charts(self.charts(&points)))
     }
@@ -183,7 +174,7 @@ impl Point {
             recovered: all.iter().filter(|one| one.recovery.is_some()).count(),
             recovery_ms,
             bytes_lost: count(|one| one.bytes_lost),
-            packets_lost: count(|one| one.packets_lost),
+            packets_lost: count(|one| Some(one.packets_lost)),
             configuration_lines: all.first().map_or(0, |one| one.configuration_lines),
             false_alarms: all.iter().map(|one| one.false_alarms).sum(),
             reason,

@@ -1,6 +1,5 @@
 //! Trials side by side, for experiments that mostly wait.
 
-use std::fmt::Display;
 use std::iter;
 use std::ops::Deref;
 use std::panic::resume_unwind;
@@ -40,11 +39,12 @@ impl<C> Deref for Trial<C> {
     }
 }
 
-impl<C: Copy + Display + Sync> Trials<C> {
-    /// Carries out all trials and gives what came of each case. A case is shown when its first trial begins.
+impl<C: Copy + Sync> Trials<C> {
+    /// Carries out all trials and gives what came of each case. A case is shown by its name when its first trial begins.
     pub(super) fn run<R: Send>(
         &self,
         watch: &mut dyn Watch,
+        name: impl Fn(&C) -> String + Sync,
         work: impl Fn(&Trial<C>) -> anyhow::Result<R> + Sync,
     ) -> anyhow::Result<Vec<(C, Vec<R>)>> {
         let tried = self.cases.iter().flat_map(|&(case, times)| iter::repeat_n(case, times));
@@ -52,7 +52,7 @@ impl<C: Copy + Display + Sync> Trials<C> {
         let trials: Vec<_> = (0..).zip(tried).map(trial).collect();
         let mut shown = String::new();
         let begun = |trial: &Trial<C>, over: usize| {
-            let name = trial.case.to_string();
+            let name = name(&trial.case);
             if shown != name {
                 watch.stage(&name);
                 shown = name;
@@ -183,7 +183,9 @@ mod tests {
         let cases = vec![("a", 3), ("none", 0), ("b", 1), ("b", 1), ("c", 1)];
         let trials = Trials { cases, seed: 1, parallel: 2 };
         let mut seen = Seen::default();
-        let results = trials.run(&mut seen, |trial| Ok((trial.len(), trial.seed))).unwrap();
+        let results =
+            trials.run(&mut seen, |case| (*case).into(), |trial| Ok((trial.len(), trial.seed)));
+        let results = results.unwrap();
         let counts: Vec<_> = results.iter().map(|(case, all)| (*case, all.len())).collect();
         assert_eq!(counts, [("a", 3), ("b", 1), ("b", 1), ("c", 1)]);
         let seeds: Vec<_> = results.iter().flat_map(|(_, all)| all).collect();

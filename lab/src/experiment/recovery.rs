@@ -1,6 +1,5 @@
 //! Two hosts, a flow between them, and the end of a silence: what the experiments about failures share.
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -22,25 +21,25 @@ use crate::workload::{
 use crate::{interrupt, preflight};
 
 /// The network of the demo with the cables of both hosts impaired, and the ends of a flow by ISP 1.
-pub(super) struct Scene {
+pub(crate) struct Scene {
     /// Before the lab, so that they are stopped before it goes.
-    pub(super) daemons: Vec<Daemon>,
-    pub(super) ends: [Endpoint; 2],
-    pub(super) lab: Lab,
+    pub(crate) daemons: Vec<Daemon>,
+    pub(crate) ends: [Endpoint; 2],
+    pub(crate) lab: Lab,
     /// What a daemon tells when a flow is protected.
     protection: EventKind,
 }
 
 impl Scene {
     /// Without Moorline.
-    pub(super) fn plain(cables: Impairment) -> anyhow::Result<Self> {
+    pub(crate) fn plain(cables: Impairment) -> anyhow::Result<Self> {
         let lab = build(cables)?;
         let ends = ends(&lab, HOSTS.map(|host| host_address(host, 1)))?;
         Ok(Self { daemons: Vec::new(), ends, lab, protection: EventKind::ContextEstablished })
     }
 
     /// With a daemon in each host, and contexts between addresses that the daemons made.
-    pub(super) fn protected(cables: Impairment, options: &DaemonOptions) -> anyhow::Result<Self> {
+    pub(crate) fn protected(cables: Impairment, options: &DaemonOptions) -> anyhow::Result<Self> {
         let lab = build(cables)?;
         let daemons = start_both(&lab, [options; 2])?;
         let addresses = daemons.iter().map(|daemon| daemon.verifiable_address(ISPS[0]));
@@ -104,13 +103,13 @@ impl Scene {
         if self.has_moved() {
             return Ok(None);
         }
-        Ok(Some(armed.strike()?.at))
+        Ok(Some(armed.strike()?))
     }
 
     /// Takes the carrier of its first uplink from host A.
     pub(super) fn drop_carrier(&self) -> anyhow::Result<Instant> {
         let failure = Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() };
-        Ok(self.lab.fail(failure)?.at)
+        self.lab.fail(failure)
     }
 
     /// Brings about a change that host A is told of, and watches the flow until it has settled.
@@ -142,7 +141,7 @@ impl Scene {
     }
 
     /// The ends of the daemons' logs, for an error.
-    pub(super) fn logs(&self) -> String {
+    pub(crate) fn logs(&self) -> String {
         self.daemons.iter().map(Daemon::tail).collect::<Vec<_>>().join("\n")
     }
 }
@@ -327,11 +326,6 @@ impl Needs {
         }
         obstacles
     }
-}
-
-/// The daemon to run.
-pub(super) fn daemon() -> anyhow::Result<PathBuf> {
-    preflight::find_daemon().context("moorlined")
 }
 
 /// Octets a second, and at a time: one in four milliseconds.

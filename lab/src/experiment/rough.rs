@@ -1,6 +1,5 @@
 //! What happens to hosts and networks that nobody tuned, with and without Moorline: the gap that a program saw.
 
-use std::fmt;
 use std::time::Duration;
 
 use clap::Args;
@@ -8,10 +7,9 @@ use serde::Serialize;
 
 use super::options::count;
 use super::pool::Trials;
-use super::recovery;
 use super::{Card, Chart, Experiment, Needs, Results, Watch};
 use crate::named::named;
-use crate::rough::app::{Kind, Seen};
+use crate::rough::app::Seen;
 use crate::rough::scenario::Scenario;
 use crate::rough::trial::{self, Outcome};
 
@@ -46,7 +44,7 @@ struct Point {
 struct Side {
     /// Of each program, for a person.
     gap: String,
-    programs: Vec<Program>,
+    programs: Vec<Seen>,
     /// From the moment when an answer could come again.
     after_usable_s: Option<f64>,
     /// Whether a connection was made afterwards.
@@ -54,32 +52,11 @@ struct Side {
     watched_s: f64,
 }
 
-#[derive(Clone, Debug, Serialize)]
-struct Program {
-    program: Kind,
-    /// None if answers did not come again.
-    gap_s: Option<f64>,
-    damaged: usize,
-    ended: Option<String>,
-}
-
 named! {
     enum Verdict {
         Same = "same",
         Better = "better",
         Worse = "WORSE",
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Case {
-    scenario: Scenario,
-    is_with: bool,
-}
-
-impl fmt::Display for Case {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.scenario.fmt(f)
     }
 }
 
@@ -94,14 +71,14 @@ impl Experiment for Rough {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = recovery::daemon()?;
-        let pair = |&scenario| [false, true].map(|is_with| (Case { scenario, is_with }, 1));
+        let pair = |&scenario| [false, true].map(|is_with| ((scenario, is_with), 1));
         let cases = self.scenarios.iter().flat_map(pair).collect();
         let trials = Trials { cases, seed: 0, parallel: self.parallel };
-        let tried = trials.run(watch, |trial| {
-            let moorlined = trial.is_with.then_some(moorlined.as_path());
-            trial::run(trial.scenario, moorlined, Duration::ZERO)
-                .map_err(|error| error.context(trial.scenario.name()))
+        let name = |(scenario, _): &(Scenario, bool)| scenario.to_string();
+        let tried = trials.run(watch, name, |trial| {
+            let (scenario, is_with) = **trial;
+            trial::run(scenario, is_with, Duration::ZERO)
+                .map_err(|error| error.context(scenario.name()))
         })?;
         let outcomes: Vec<_> = tried.iter().flat_map(|(_, outcomes)| outcomes).collect();
         let pairs = self.scenarios.iter().zip(outcomes.chunks_exact(2));
@@ -120,7 +97,7 @@ impl Point {
         let plan = scenario.plan();
         let programs = without.seen.iter().zip(&with.seen);
         let verdicts =
-            programs.map(|((_, without), (_, with))| Verdict::of(without, with, plan.margin));
+            programs.map(|(without, with)| Verdict::of(without.gap, with.gap, plan.margin));
         let connects = match (without.connects, with.connects) {
             (true, false) => Verdict::Worse,
             (false, true) => Verdict::Better,
@@ -139,8 +116,9 @@ impl Point {
 }
 
 impl Verdict {
-    fn of(without: &Seen, with: &Seen, margin: Duration) -> Self {
-        match (gap(without), gap(with)) {
+    /// Of the gaps of a program.
+    fn of(without: Option<Duration>, with: Option<Duration>, margin: Duration) -> Self {
+        match (without, with) {
             (Some(_), None) => Self::Worse,
             (None, None) => Self::Same,
             (None, Some(_)) => Self::Better,
@@ -153,7 +131,7 @@ impl Verdict {
 
 impl Side {
     fn of(outcome: &Outcome) -> Self {
-        let shown = outcome.seen.iter().map(|(_, seen)| match (gap(seen), &seen.ended) {
+        let shown = outcome.seen.iter().map(|seen| match (seen.gap, &seen.ended) {
             (Some(gap), _) => format!("{:.2}", gap.as_secs_f64()),
             (None, Some(_)) => "ended".to_owned(),
             (None, None) if seen.damaged > 0 => "damaged".to_owned(),
@@ -161,7 +139,7 @@ impl Side {
         });
         Self {
             gap: shown.collect::<Vec<_>>().join(" / "),
-            programs: outcome.seen.iter().map(|(kind, seen)| Program::of(*kind, seen)).collect(),
+            programs: outcome.seen.clone(),
             after_usable_s: outcome.after_usable.map(|time| time.as_secs_f64()),
             new: yes_or_no(outcome.connects),
             watched_s: outcome.watched.as_secs_f64(),
@@ -170,25 +148,10 @@ impl Side {
 
     /// The longest gap; what did not end counts for as long as it was watched.
     fn longest(&self) -> Option<f64> {
-        let gaps = self.programs.iter().map(|program| program.gap_s.unwrap_or(self.watched_s));
+        let gap = |seen: &Seen| seen.gap.map_or(self.watched_s, |gap| gap.as_secs_f64());
+        let gaps = self.programs.iter().map(gap);
         gaps.reduce(f64::max)
     }
-}
-
-impl Program {
-    fn of(kind: Kind, seen: &Seen) -> Self {
-        Self {
-            program: kind,
-            gap_s: gap(seen).map(|gap| gap.as_secs_f64()),
-            damaged: seen.damaged,
-            ended: seen.ended.clone(),
-        }
-    }
-}
-
-/// None if answers did not come again, or were wrong.
-fn gap(seen: &Seen) -> Option<Duration> {
-    (seen.is_alive && seen.damaged == 0).then_some(seen.gap)
 }
 
 fn yes_or_no(is_so: bool) -> &'static str {
@@ -209,21 +172,16 @@ fn chart(points: &[Point]) -> Chart {
 mod tests {
     use super::*;
 
-    fn seen(ms: u64, is_alive: bool) -> Seen {
-        Seen { gap: Duration::from_millis(ms), is_alive, damaged: 0, ended: None }
-    }
-
     #[test]
     fn a_longer_gap_is_worse_beyond_the_margin_and_none_that_ends_is_worst() {
         let margin = Duration::from_millis(500);
-        let verdict = |without, with| Verdict::of(&without, &with, margin);
-        assert_eq!(verdict(seen(100, true), seen(600, true)), Verdict::Same);
-        assert_eq!(verdict(seen(100, true), seen(601, true)), Verdict::Worse);
-        assert_eq!(verdict(seen(100, true), seen(8000, false)), Verdict::Worse);
-        assert_eq!(verdict(seen(8000, false), seen(8000, false)), Verdict::Same);
-        assert_eq!(verdict(seen(8000, false), seen(7000, true)), Verdict::Better);
-        assert_eq!(verdict(seen(2000, true), seen(100, true)), Verdict::Better);
-        let damaged = Seen { damaged: 1, ..seen(10, true) };
-        assert_eq!(verdict(seen(10, true), damaged), Verdict::Worse);
+        let gap = |ms| Some(Duration::from_millis(ms));
+        let verdict = |without, with| Verdict::of(without, with, margin);
+        assert_eq!(verdict(gap(100), gap(600)), Verdict::Same);
+        assert_eq!(verdict(gap(100), gap(601)), Verdict::Worse);
+        assert_eq!(verdict(gap(100), None), Verdict::Worse);
+        assert_eq!(verdict(None, None), Verdict::Same);
+        assert_eq!(verdict(None, gap(7000)), Verdict::Better);
+        assert_eq!(verdict(gap(2000), gap(100)), Verdict::Better);
     }
 }

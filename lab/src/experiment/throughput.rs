@@ -9,8 +9,7 @@
 
 mod ilnp;
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -21,7 +20,7 @@ use serde_json::{Map, Value, json};
 
 use super::options::{as_seconds, count};
 use super::pool::in_turns;
-use super::recovery::{self, Flow, Scene, Silence, await_recovery};
+use super::recovery::{Flow, Scene, Silence, await_recovery};
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::Failure;
 use crate::daemon::DaemonOptions;
@@ -103,18 +102,12 @@ impl Experiment for Throughput {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        let moorlined = recovery::daemon()?;
-        let (scenes, comparisons): (_, &[Comparison]) = match self.protocol {
-            Protocol::Shim6 => {
-                watch.stage("five networks");
-                (scenes(moorlined)?, &COMPARISONS)
-            }
-            Protocol::Ilnp => {
-                watch.stage("four networks");
-                (ilnp::scenes(moorlined)?, &ilnp::COMPARISONS)
-            }
+        let (networks, comparisons): (_, &[Comparison]) = match self.protocol {
+            Protocol::Shim6 => ("five networks", &COMPARISONS),
+            Protocol::Ilnp => ("four networks", &ilnp::COMPARISONS),
         };
-        let paths = Paths::new(scenes)?;
+        watch.stage(networks);
+        let paths = Paths::new(self.protocol, comparisons)?;
         let awake = Awake::keep();
         let all = self.pairs * self.traffic.len() * comparisons.len();
         let (mut points, mut summary, mut over) = (Vec::new(), Map::new(), 0);
@@ -245,8 +238,12 @@ struct Paths {
 impl Paths {
     /// Each host takes in what comes to it by a processor of its own, as a machine does. Else the processor of
     /// who sends does the work of both.
-    fn new(scenes: BTreeMap<Path, Scene>) -> anyhow::Result<Self> {
+    fn new(protocol: Protocol, comparisons: &[Comparison]) -> anyhow::Result<Self> {
         let processors = processors::of_two_hosts()?;
+        let paths = comparisons.iter().flat_map(|one| [one.without, one.with]);
+        let paths: BTreeSet<_> = paths.collect();
+        let scenes = paths.into_iter().map(|path| Ok((path, path.build(protocol)?)));
+        let scenes = scenes.collect::<anyhow::Result<BTreeMap<_, _>>>()?;
         for scene in scenes.values() {
             for (host, processor) in HOSTS.into_iter().zip(processors) {
                 for uplink in ISPS {
@@ -262,33 +259,36 @@ impl Paths {
     }
 }
 
-/// The five networks of Shim6.
-fn scenes(moorlined: PathBuf) -> anyhow::Result<BTreeMap<Path, Scene>> {
-    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, SETTINGS);
-    let protected = || Scene::protected(Impairment::default(), &options);
-    let plain = || Scene::plain(Impairment::default());
-    let without_segmentation = plain()?;
-    switch_off(&without_segmentation, &SEGMENTATION)?;
-    let without_offloads = plain()?;
-    switch_off(&without_offloads, &ALL_OFFLOADS)?;
-    let mut unmoved = protected()?;
-    drop(contexts(&mut unmoved)?);
-    let mut moved = protected()?;
-    make_move(&mut moved)?;
-    Ok(BTreeMap::from([
-        (Path::Plain, plain()?),
-        (Path::NoSegmentation, without_segmentation),
-        (Path::NoOffloads, without_offloads),
-        (Path::Unmoved, unmoved),
-        (Path::Moved, moved),
-    ]))
+impl Path {
+    /// Its network.
+    fn build(self, protocol: Protocol) -> anyhow::Result<Scene> {
+        match (self, protocol) {
+            (Self::Plain, _) => Scene::plain(Impairment::default()),
+            (Self::Detour, _) => ilnp::detour(),
+            (Self::NoSegmentation, _) => switched_off(&SEGMENTATION),
+            (Self::NoOffloads, _) => switched_off(&ALL_OFFLOADS),
+            (Self::Unmoved, Protocol::Ilnp) => ilnp::session(false),
+            (Self::Moved, Protocol::Ilnp) => ilnp::session(true),
+            (Self::Unmoved | Self::Moved, Protocol::Shim6) => {
+                let options = DaemonOptions::new(SEND_TIMEOUT, SETTINGS)?;
+                let mut scene = Scene::protected(Impairment::default(), &options)?;
+                let flow = contexts(&mut scene)?;
+                if self == Self::Moved {
+                    make_move(&scene, &flow)?;
+                }
+                Ok(scene)
+            }
+        }
+    }
 }
 
-fn switch_off(scene: &Scene, offloads: &[&str]) -> anyhow::Result<()> {
+/// A network without Moorline and without these offloads.
+fn switched_off(offloads: &[&str]) -> anyhow::Result<Scene> {
+    let scene = Scene::plain(Impairment::default())?;
     for end in scene.lab.topology().links.iter().flat_map(|link| &link.ends) {
         scene.lab.namespace(&end.node)?.switch_off(&end.interface, offloads)?;
     }
-    Ok(())
+    Ok(scene)
 }
 
 /// Earns both hosts their context.
@@ -300,9 +300,8 @@ fn contexts(scene: &mut Scene) -> anyhow::Result<Flow> {
 }
 
 /// Makes the traffic between the ends take ISP 2: ISP 1 stays silent.
-fn make_move(scene: &mut Scene) -> anyhow::Result<()> {
-    let flow = contexts(scene)?;
-    let cut = scene.lab.fail(Failure::Silent { router: ISPS[0].into() })?.at;
+fn make_move(scene: &Scene, flow: &Flow) -> anyhow::Result<()> {
+    let cut = scene.lab.fail(Failure::Silent { router: ISPS[0].into() })?;
     let limit = SEND_TIMEOUT * 10;
     let silence = Silence { least: SEND_TIMEOUT / 4, stragglers: SEND_TIMEOUT / 4, limit };
     await_recovery(&flow.arrivals(), cut, silence)?

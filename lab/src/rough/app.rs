@@ -9,7 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
+use serde::Serialize;
 
+use crate::experiment::options::as_seconds_if_any;
 use crate::interrupt::wait_for;
 use crate::lab::Lab;
 use crate::named::named;
@@ -65,12 +67,13 @@ struct Heard {
 }
 
 /// What the program saw between two moments.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Seen {
-    /// Longest time without an answer.
-    pub gap: Duration,
-    /// Whether answers came to the end.
-    pub is_alive: bool,
+    /// What it speaks.
+    pub program: Kind,
+    /// Longest time without an answer; none if answers did not come to the end, or were wrong.
+    #[serde(rename = "gap_s", serialize_with = "as_seconds_if_any")]
+    pub gap: Option<Duration>,
     /// Answers with other octets than the request.
     pub damaged: usize,
     /// Why the connection ended, if it did.
@@ -119,7 +122,7 @@ impl App {
     /// What it saw from one moment to another.
     #[must_use]
     pub fn seen(&self, from: Moment, to: Moment) -> Seen {
-        locked(&self.heard).between(from, to)
+        locked(&self.heard).between(self.kind, from, to)
     }
 
     /// What the two programs complained about.
@@ -172,7 +175,7 @@ fn locked(heard: &Mutex<Heard>) -> MutexGuard<'_, Heard> {
 }
 
 impl Heard {
-    fn between(&self, from: Moment, to: Moment) -> Seen {
+    fn between(&self, program: Kind, from: Moment, to: Moment) -> Seen {
         let before = self.answers.iter().rev().find(|answer| **answer <= from);
         let within = self.answers.iter().filter(|answer| (from..=to).contains(*answer));
         let (mut last, mut gap) = (*before.unwrap_or(&from), Duration::ZERO);
@@ -182,7 +185,8 @@ impl Heard {
         }
         let latest = self.answers.iter().rev().find(|answer| **answer <= to);
         let is_alive = latest.is_some_and(|latest| to.saturating_sub(*latest) < ALIVE);
-        Seen { gap, is_alive, damaged: self.damaged, ended: self.ended.clone() }
+        let gap = (is_alive && self.damaged == 0).then_some(gap);
+        Seen { program, gap, damaged: self.damaged, ended: self.ended.clone() }
     }
 
     fn note(&mut self, line: &str) {
@@ -205,20 +209,21 @@ const ALIVE: Duration = Duration::from_millis(700);
 mod tests {
     use super::*;
 
-    fn seen(answers: &[u64], from: u64, to: u64) -> (u64, bool) {
+    fn gap(answers: &[u64], from: u64, to: u64) -> Option<Duration> {
         let ms = Duration::from_millis;
         let mut heard = Heard::default();
         answers.iter().for_each(|at| heard.note(&ms(*at).as_nanos().to_string()));
-        let seen = heard.between(ms(from), ms(to));
-        (u64::try_from(seen.gap.as_millis()).unwrap(), seen.is_alive)
+        heard.between(Kind::Tcp, ms(from), ms(to)).gap
     }
 
     #[test]
-    fn a_gap_begins_with_the_last_answer_before_and_lasts_to_the_end_if_none_comes() {
-        assert_eq!(seen(&[100, 200, 300], 250, 400), (100, true));
-        assert_eq!(seen(&[100, 200, 2000, 2100], 250, 2200), (1800, true));
-        assert_eq!(seen(&[100, 200], 250, 2200), (2000, false));
-        assert_eq!(seen(&[], 250, 2250), (2000, false));
+    fn a_gap_begins_with_the_last_answer_before_and_is_none_if_no_answer_comes() {
+        let ms = |ms| Some(Duration::from_millis(ms));
+        assert_eq!(gap(&[100, 200, 300], 250, 400), ms(100));
+        assert_eq!(gap(&[100, 200, 2000, 2100], 250, 2200), ms(1800));
+        assert_eq!(gap(&[100, 200, 1000], 250, 1600), ms(800));
+        assert_eq!(gap(&[100, 200], 250, 2200), None);
+        assert_eq!(gap(&[], 250, 2250), None);
     }
 
     #[test]
@@ -226,6 +231,7 @@ mod tests {
         let mut heard = Heard::default();
         ["17", "ended ETIMEDOUT", "damaged"].iter().for_each(|line| heard.note(line));
         assert_eq!((heard.answers.len(), heard.damaged), (1, 1));
+        assert_eq!(heard.between(Kind::Udp, Duration::ZERO, Duration::from_nanos(20)).gap, None);
         assert_eq!(heard.ended.as_deref(), Some("ETIMEDOUT"));
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -31,7 +30,7 @@ pub struct World {
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// For each program of the plan.
-    pub seen: Vec<(Kind, Seen)>,
+    pub seen: Vec<Seen>,
     /// How long after the moment from which an answer could come the first one came; none if the scenario has no such moment, or
     /// none came.
     pub after_usable: Option<Duration>,
@@ -45,21 +44,17 @@ pub struct Outcome {
     pub story: String,
 }
 
-/// Carries out a scenario, with the daemon at this place or without any. `patience`: how long programs that are silent are
+/// Carries out a scenario, with daemons or without any. `patience`: how long programs that are silent are
 /// waited for, if that is longer than the window of the scenario.
 ///
 /// # Errors
 /// The network could not be built, a daemon did not start, or the run was interrupted.
-pub fn run(
-    scenario: Scenario,
-    moorlined: Option<&Path>,
-    patience: Duration,
-) -> anyhow::Result<Outcome> {
+pub fn run(scenario: Scenario, is_with: bool, patience: Duration) -> anyhow::Result<Outcome> {
     let mut plan = scenario.plan();
     if !plan.is_long {
         plan.window = plan.window.max(patience);
     }
-    let mut world = World::build(scenario, &plan, moorlined)?;
+    let mut world = World::build(scenario, &plan, is_with)?;
     if !scenario.is_before_daemons() {
         world.start_daemons()?;
     }
@@ -74,7 +69,7 @@ pub fn run(
     let usable = scenario.strike(&mut world)?;
     let over = now();
     let end = watch(&plan, &apps, begin, over)?;
-    let seen: Vec<_> = apps.iter().map(|app| (app.kind, app.seen(begin, end))).collect();
+    let seen: Vec<_> = apps.iter().map(|app| app.seen(begin, end)).collect();
     let after_usable = usable.and_then(|usable| {
         let latest = apps.iter().map(|app| app.first_after(usable)).collect::<Option<Vec<_>>>()?;
         latest.into_iter().max().map(|answer| answer.saturating_sub(usable))
@@ -86,15 +81,15 @@ pub fn run(
 }
 
 impl World {
-    fn build(scenario: Scenario, plan: &Plan, moorlined: Option<&Path>) -> anyhow::Result<Self> {
+    fn build(scenario: Scenario, plan: &Plan, is_with: bool) -> anyhow::Result<Self> {
         let mut network = Network::build(&plan.hosts, plan.rtt)?;
         scenario.prepare(&mut network)?;
         for host in plan.hosts {
             let access = Access::of(host, 0);
             network.own_address(access, access.prefix(1))?;
         }
-        let options =
-            moorlined.map(|binary| DaemonOptions::with(binary, SEND_TIMEOUT, plan.settings));
+        let options = || DaemonOptions::new(SEND_TIMEOUT, plan.settings);
+        let options = is_with.then(options).transpose()?;
         Ok(Self { daemons: BTreeMap::new(), options, hosts: plan.hosts, network })
     }
 
@@ -231,8 +226,8 @@ fn watch(plan: &Plan, apps: &[App], begin: Duration, over: Duration) -> anyhow::
     let end = begin + plan.window;
     while now() < end.max(over) {
         let is_back = |app: &App| {
-            let seen = app.seen(begin, now());
-            seen.is_alive && app.last().is_some_and(|last| last > over + GOES_ON)
+            let is_alive = app.seen(begin, now()).gap.is_some();
+            is_alive && app.last().is_some_and(|last| last > over + GOES_ON)
         };
         if !plan.is_long && apps.iter().all(is_back) {
             break;

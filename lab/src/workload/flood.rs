@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use moorline_types::ContextTag;
 use moorline_wire::{I1, Message, Options, PROTOCOL};
 
-use super::generator::{Generator, Stream, Template};
+use super::generator::{Generator, Stream};
 use crate::hop::{ETHERNET_LEN, Hop};
 use crate::netns::{Namespace, output};
 
@@ -31,8 +31,16 @@ impl I1Flood {
         ))?;
         let (hop, _) = Hop::towards(router, victim)?;
         let interface = hop.interface.clone();
-        let template = Box::new(I1s { frame: frame(&hop, victim), number: 0 });
-        let streams = vec![Stream { template, rate }];
+        let mut number = 0_u64;
+        let vary = Box::new(move |frame: &mut [u8]| {
+            number += 1;
+            // Odd, so all prefixes have their turn, in no order.
+            let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
+            frame[SOURCE_AT + 4..SOURCE_AT + 8].copy_from_slice(&mixed[..4]);
+            frame[SOURCE_AT + 8..SOURCE_AT + 16].copy_from_slice(&mixed);
+            frame[SOURCE_AT + 4] |= 0xf0;
+        });
+        let streams = vec![Stream { frame: frame(&hop, victim), vary, rate }];
         let generator = Generator::start(router, &interface, streams, LONGEST)?;
         Ok(Self { router: router.clone(), generator })
     }
@@ -61,27 +69,6 @@ impl I1Flood {
     pub fn finish(self) -> anyhow::Result<()> {
         self.generator.finish()?;
         self.router.nft(&format!("delete table inet {TABLE}"))
-    }
-}
-
-#[derive(Debug)]
-struct I1s {
-    frame: Vec<u8>,
-    number: u64,
-}
-
-impl Template for I1s {
-    fn frame(&self) -> Vec<u8> {
-        self.frame.clone()
-    }
-
-    fn vary(&mut self, frame: &mut [u8]) {
-        self.number += 1;
-        // Odd, so all prefixes have their turn, in no order.
-        let mixed = self.number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
-        frame[SOURCE_AT + 4..SOURCE_AT + 8].copy_from_slice(&mixed[..4]);
-        frame[SOURCE_AT + 8..SOURCE_AT + 16].copy_from_slice(&mixed);
-        frame[SOURCE_AT + 4] |= 0xf0;
     }
 }
 

@@ -1,6 +1,5 @@
-//! Frames made from templates and sent as fast as they are wanted, or as fast as they go.
+//! Frames made one of the other and sent as fast as they are wanted, or as fast as they go.
 
-use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -12,20 +11,15 @@ use moorline_link::FrameSender;
 use super::Pacer;
 use crate::netns::{Namespace, Worker};
 
-/// A frame, and what changes from one to the next.
-pub trait Template: fmt::Debug + Send {
-    /// The frame, whole.
-    fn frame(&self) -> Vec<u8>;
-
-    /// Makes another one of a frame that [`Template::frame`] gave and this changed before.
-    fn vary(&mut self, frame: &mut [u8]);
-}
+/// Makes the next frame of one, or of one that it made before.
+pub type Vary = Box<dyn FnMut(&mut [u8]) + Send>;
 
 /// Frames of one kind.
-#[derive(Debug)]
 pub struct Stream {
     /// What they look like.
-    pub template: Box<dyn Template>,
+    pub frame: Vec<u8>,
+    /// What changes from one to the next.
+    pub vary: Vary,
     /// How many a second; as many as a thread can send without it.
     pub rate: Option<u64>,
 }
@@ -92,7 +86,7 @@ fn send(
 ) -> anyhow::Result<()> {
     let mut sender =
         FrameSender::open(interface).with_context(|| format!("packet socket at {interface}"))?;
-    let mut frames = vec![stream.template.frame(); FrameSender::BATCH];
+    let mut frames = vec![stream.frame; FrameSender::BATCH];
     let pacer = stream.rate.map(Pacer::start);
     let mut made = 0;
     while !stop.load(Ordering::Relaxed) && Instant::now() < end {
@@ -103,7 +97,7 @@ fn send(
             continue;
         }
         for frame in &mut frames[..batch] {
-            stream.template.vary(frame);
+            (stream.vary)(frame);
         }
         made += batch as u64;
         let taken = sender.send(&frames[..batch]).context("send frames")?;

@@ -5,7 +5,7 @@ use moorline_wire::ilnp::{ChecksumDelta, NonceHeader, transport_checksum};
 use moorline_wire::ip6::{DESTINATION_OPTIONS, UDP};
 
 use super::Pattern;
-use super::generator::Template;
+use super::Vary;
 use crate::hop::{ETHERNET_LEN, Hop};
 
 /// Packets a second of the study's test of this rank: echo requests from the fixed source and packets of made-up
@@ -24,7 +24,7 @@ pub fn rates_of_rank(rank: u8) -> (u64, u64) {
 }
 
 /// A UDP datagram with a Nonce option and the checksum of ILNP (RFC 6741 s4.2): 76 octets from the IPv6 header on. Without a
-/// nonce it is one of classic IPv6. As a template, all are alike.
+/// nonce it is one of classic IPv6.
 #[derive(Clone, Debug)]
 pub struct Datagram {
     /// The way it goes.
@@ -39,8 +39,10 @@ pub struct Datagram {
     pub nonce: Option<Nonce>,
 }
 
-impl Template for Datagram {
-    fn frame(&self) -> Vec<u8> {
+impl Datagram {
+    /// Its frame.
+    #[must_use]
+    pub fn frame(&self) -> Vec<u8> {
         let mut udp = Vec::with_capacity(UDP_LEN);
         udp.extend(self.ports.0.to_be_bytes());
         udp.extend(self.ports.1.to_be_bytes());
@@ -63,51 +65,34 @@ impl Template for Datagram {
         options.extend(udp);
         self.hop.frame(addresses, DESTINATION_OPTIONS, &options)
     }
-
-    fn vary(&mut self, _frame: &mut [u8]) {}
 }
 
-/// Datagrams each of another correspondent, made up: a random identifier, a random nonce of 32 bits. If the datagram has no nonce,
-/// they have none.
-#[derive(Clone, Debug)]
-pub struct MadeUp {
-    datagram: Datagram,
-    checksum: u16,
-    identifiers: Pattern,
-    number: u64,
-}
-
-impl MadeUp {
-    /// Correspondents with the locator of the datagram's source. The same ones again for the same seed.
-    #[must_use]
-    pub fn new(datagram: Datagram, seed: u64) -> Self {
-        let nonce = datagram.nonce.map(|_| Nonce::Short([0; 4]));
-        let datagram = Datagram { nonce, ..datagram };
-        let mut frame = datagram.frame();
-        let checksum = u16::from_be_bytes(*checksum_of(&mut frame));
-        Self { datagram, checksum, identifiers: Pattern::new(seed), number: 0 }
-    }
-}
-
-impl Template for MadeUp {
-    fn frame(&self) -> Vec<u8> {
-        self.datagram.frame()
-    }
-
-    fn vary(&mut self, frame: &mut [u8]) {
-        self.number += 1;
+/// Datagrams each of another correspondent, made up, with the locator of the datagram's source: a random identifier, a random nonce
+/// of 32 bits. If the datagram has no nonce, they have none. A frame, and what makes the next one of it; for the same seed the same
+/// ones again.
+#[must_use]
+pub fn made_up(datagram: Datagram, seed: u64) -> (Vec<u8>, Vary) {
+    let nonce = datagram.nonce.map(|_| Nonce::Short([0; 4]));
+    let datagram = Datagram { nonce, ..datagram };
+    let mut frame = datagram.frame();
+    let checksum = u16::from_be_bytes(*checksum_of(&mut frame));
+    let identifiers = Pattern::new(seed);
+    let mut number = 0;
+    let vary = move |frame: &mut [u8]| {
+        number += 1;
         // No number comes twice, but for the bit that would make it one of a group (RFC 4291 s2.5.1).
-        let nid = Nid(self.identifiers.word(self.number) & !GROUP);
-        let delta = ChecksumDelta::of_identifier(self.datagram.source.nid, nid);
-        let sum = delta.apply(UDP, self.checksum);
+        let nid = Nid(identifiers.word(number) & !GROUP);
+        let delta = ChecksumDelta::of_identifier(datagram.source.nid, nid);
+        let sum = delta.apply(UDP, checksum);
         frame[SOURCE_NID_AT..SOURCE_NID_AT + 8].copy_from_slice(&nid.0.to_be_bytes());
-        if self.datagram.nonce.is_some() {
+        if nonce.is_some() {
             // Any 32 bits will do; these are not those of the identifier.
             let nonce = nid.0.wrapping_mul(0xd6e8_feb8_6659_fd93).to_be_bytes();
             frame[NONCE_AT..NONCE_AT + 4].copy_from_slice(&nonce[..4]);
         }
         *checksum_of(frame) = sum.to_be_bytes();
-    }
+    };
+    (frame, Box::new(vary))
 }
 
 /// At the end of a frame there is the datagram.
@@ -163,42 +148,31 @@ mod tests {
     }
 
     #[test]
-    fn echo_requests_are_all_alike() {
-        let mut requests = datagram();
-        let mut frame = requests.frame();
-        requests.vary(&mut frame);
-        assert_eq!(frame, datagram().frame());
-    }
-
-    #[test]
     fn made_up_correspondents_are_all_different_with_right_checksums() {
-        let mut made_up = MadeUp::new(datagram(), 7);
-        let mut frame = made_up.frame();
+        let (mut frame, mut vary) = made_up(datagram(), 7);
         let mut sources = BTreeSet::new();
         let mut nonces = BTreeSet::new();
         for _ in 0..20_000 {
-            made_up.vary(&mut frame);
+            vary(&mut frame);
             assert!(is_right(&frame), "{frame:02x?}");
             assert!(sources.insert(frame[22..38].to_vec()));
             nonces.insert(frame[58..62].to_vec());
         }
         assert!(sources.iter().all(|source| source[..8] == [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0]));
         assert!(nonces.len() > 19_000);
-        let mut again = MadeUp::new(datagram(), 7);
-        let mut first = again.frame();
-        again.vary(&mut first);
+        let (mut first, mut again) = made_up(datagram(), 7);
+        again(&mut first);
         assert!(sources.contains(&first[22..38]));
     }
 
     #[test]
     fn as_classic_ipv6_they_are_the_same_without_nonces() {
-        let mut made_up = MadeUp::new(datagram(), 7);
-        let mut classic = MadeUp::new(Datagram { nonce: None, ..datagram() }, 7);
-        let (mut with, mut without) = (made_up.frame(), classic.frame());
+        let (mut with, mut vary) = made_up(datagram(), 7);
+        let (mut without, mut classic) = made_up(Datagram { nonce: None, ..datagram() }, 7);
         assert_eq!(without.len(), with.len() - 8);
         for _ in 0..100 {
-            made_up.vary(&mut with);
-            classic.vary(&mut without);
+            vary(&mut with);
+            classic(&mut without);
             assert_eq!(with[22..54], without[22..54], "addresses");
             let [source, destination] = [22, 38].map(|at: usize| {
                 let octets: [u8; 16] = without[at..at + 16].try_into().unwrap();

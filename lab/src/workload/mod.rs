@@ -17,7 +17,7 @@ mod whole_way;
 pub use arrivals::{Arrivals, Gap};
 pub use flood::I1Flood;
 pub(crate) use flood::LONGEST as LONGEST_FLOOD;
-pub use generator::{Generator, Stream, Template};
+pub use generator::{Generator, Stream, Vary};
 pub use http::HttpServer;
 pub use pattern::Pattern;
 pub use ping::{Ping, Pings};

@@ -14,14 +14,11 @@ use super::{Endpoint, Protocol, Traffic};
 /// over, and then it receives. So a slice of a few milliseconds measures a path, and slices of several paths can take
 /// turns: what else the machine does falls on all alike.
 #[derive(Debug)]
-pub struct WholeWay {
-    sockets: Sockets,
-}
-
-#[derive(Debug)]
-enum Sockets {
-    Tcp { from: TcpStream, to: TcpStream },
-    Udp { from: UdpSocket, to: UdpSocket },
+pub enum WholeWay {
+    /// A connection, as its sender and its receiver.
+    Tcp([TcpStream; 2]),
+    /// Datagrams, likewise.
+    Udp([UdpSocket; 2]),
 }
 
 impl WholeWay {
@@ -30,11 +27,21 @@ impl WholeWay {
     /// # Errors
     /// No socket, or no connection.
     pub fn open(ends: [&Endpoint; 2], traffic: Traffic) -> anyhow::Result<Self> {
-        let sockets = match traffic {
-            Traffic::Tcp => Sockets::tcp(ends)?,
-            Traffic::Udp => Sockets::udp(ends)?,
-        };
-        Ok(Self { sockets })
+        let no_block = "a socket that does not block";
+        match traffic {
+            Traffic::Tcp => {
+                let (sockets, _) = connection(ends, Protocol::Tcp)?;
+                for stream in &sockets {
+                    stream.set_nonblocking(true).context(no_block)?;
+                }
+                Ok(Self::Tcp(sockets))
+            }
+            Traffic::Udp => {
+                let sockets = datagram_sockets(ends, PATIENCE)?;
+                sockets[1].set_nonblocking(true).context(no_block)?;
+                Ok(Self::Udp(sockets))
+            }
+        }
     }
 
     /// Sends and receives for some milliseconds. Nanoseconds for each packet of a full wire.
@@ -43,27 +50,11 @@ impl WholeWay {
     /// A socket failed, or too little arrived.
     pub fn slice(&mut self) -> anyhow::Result<f64> {
         let begin = Instant::now();
-        let packets = match &mut self.sockets {
-            Sockets::Tcp { from, to } => transfer(from, to)?,
-            Sockets::Udp { from, to } => datagrams(from, to)?,
+        let packets = match self {
+            Self::Tcp([from, to]) => transfer(from, to)?,
+            Self::Udp([from, to]) => datagrams(from, to)?,
         };
         Ok(begin.elapsed().as_secs_f64() * 1e9 / packets)
-    }
-}
-
-impl Sockets {
-    fn tcp(ends: [&Endpoint; 2]) -> anyhow::Result<Self> {
-        let ([from, to], _) = connection(ends, Protocol::Tcp)?;
-        for stream in [&from, &to] {
-            stream.set_nonblocking(true).context("a socket that does not block")?;
-        }
-        Ok(Self::Tcp { from, to })
-    }
-
-    fn udp(ends: [&Endpoint; 2]) -> anyhow::Result<Self> {
-        let [from, to] = datagram_sockets(ends, PATIENCE)?;
-        to.set_nonblocking(true).context("a socket that does not block")?;
-        Ok(Self::Udp { from, to })
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod twins;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
@@ -48,6 +49,37 @@ pub(crate) fn is_skipped(test: &str, reasons: &[String]) -> bool {
 /// A host with its static address at an ISP.
 pub(crate) fn endpoint(lab: &Lab, host: &str, isp: u16) -> Endpoint {
     Endpoint { namespace: lab.namespace(host).unwrap().clone(), address: host_address(host, isp) }
+}
+
+/// Mends a router that [`Failure::Silent`](moorline_lab::Failure) has silenced.
+pub(crate) fn end_silence(lab: &Lab, router: &str) {
+    lab.namespace(router).unwrap().nft("delete table ip6 cut\n").unwrap();
+}
+
+/// Gives a node its carrier back, and all nodes the routes that went with it.
+pub(crate) fn restore_carrier(lab: &Lab, node: &str, interface: &str) {
+    for (interface, namespace) in lab.ends_seen_from(node, interface).unwrap() {
+        namespace.ip(&["link", "set", "dev", &interface, "up"]).unwrap();
+    }
+    for node in &lab.topology().nodes {
+        lab.restore_routes(&node.name).unwrap();
+    }
+}
+
+/// Has a router drop silently what comes in on one interface; the other direction works.
+pub(crate) fn cut_one_way(lab: &Lab, router: &str, from: &str) {
+    let rules = format!(
+        "create table ip6 one_way\n\
+         add chain ip6 one_way forward {{ type filter hook forward priority -10; }}\n\
+         add rule ip6 one_way forward iifname \"{from}\" counter drop\n"
+    );
+    lab.namespace(router).unwrap().nft(&rules).unwrap();
+}
+
+/// Takes an address of host A at ISP 1 away, as when a prefix is withdrawn.
+pub(crate) fn remove_address(lab: &Lab, address: Ipv6Addr) {
+    let a = lab.namespace("a").unwrap();
+    a.ip(&["addr", "del", &format!("{address}/64"), "dev", "isp1"]).unwrap();
 }
 
 /// Makes a host listen to routers on an interface, as hosts do, instead of having static addresses and routes there.
@@ -105,9 +137,8 @@ pub(crate) const SEND_TIMEOUT: Duration = Duration::from_millis(800);
 
 /// How to start the daemon in tests; it must have been built.
 pub(crate) fn daemon_options() -> DaemonOptions {
-    let binary = preflight::find_daemon()
-        .expect("moorlined must be built first: cargo build -p moorlined, or set MOORLINED");
-    DaemonOptions::with(binary, SEND_TIMEOUT, "")
+    DaemonOptions::new(SEND_TIMEOUT, "")
+        .expect("moorlined must be built first: cargo build -p moorlined, or set MOORLINED")
 }
 
 /// The network of the demo with daemons in these hosts; none where a lab cannot run.

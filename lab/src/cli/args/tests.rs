@@ -1,5 +1,6 @@
 use std::num::NonZeroUsize;
 use std::thread;
+use std::time::Duration;
 
 use clap::CommandFactory as _;
 

@@ -1,6 +1,5 @@
 //! One failure under a flow between two real hosts.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -18,9 +17,9 @@ use crate::workload::{Carriage, Direction, Gap};
 /// A Send Timeout that a busy machine exceeds, or not much longer than a round trip, makes traffic move
 /// before the failure, which does not hit it then; and a pause of the machine may be taken for the silence, so that
 /// captures end before it: another run takes the place of such a one.
-pub(super) fn run(moorlined: &Path, job: &Trial<Case>) -> anyhow::Result<Times> {
+pub(super) fn run(job: &Trial<Case>) -> anyhow::Result<Times> {
     for _ in 0..ATTEMPTS {
-        if let Some(times) = attempt(moorlined, job)? {
+        if let Some(times) = attempt(job)? {
             return Ok(times);
         }
     }
@@ -28,7 +27,7 @@ pub(super) fn run(moorlined: &Path, job: &Trial<Case>) -> anyhow::Result<Times> 
 }
 
 /// None if a false alarm came before the failure, or a flow went on but not by the new path.
-fn attempt(moorlined: &Path, job: &Trial<Case>) -> anyhow::Result<Option<Times>> {
+fn attempt(job: &Trial<Case>) -> anyhow::Result<Option<Times>> {
     let cables = Impairment {
         delay: RTT / 2,
         // Two independent ways make up a round trip.
@@ -39,7 +38,7 @@ fn attempt(moorlined: &Path, job: &Trial<Case>) -> anyhow::Result<Option<Times>>
     let notice = if job.flow == ArtFlow::TcpNoNotice { "tcp-notice = false\n" } else { "" };
     let standby = if job.standby { STANDBY } else { "" };
     let settings = format!("{SETTINGS}{standby}{notice}");
-    let options = DaemonOptions::with(moorlined, job.send_timeout, settings);
+    let options = DaemonOptions::new(job.send_timeout, settings)?;
     let mut scene = Scene::protected(cables, &options)?;
     let flow = start(&scene, job.flow)?;
     flow.await_arrivals()?;

@@ -14,8 +14,7 @@ use crate::hop::{ETHERNET_LEN, Hop};
 use crate::interrupt;
 use crate::load::ECHO_PORT;
 use crate::topology::{HOSTS, SHARED_LINK, shared_address};
-use crate::workload::Template as _;
-use crate::workload::ilnp::{Datagram, MadeUp};
+use crate::workload::ilnp::{Datagram, made_up};
 
 /// A packet in the network layer, by the entries that are in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -102,10 +101,10 @@ fn packets(to: Ilv) -> impl FnMut() -> Vec<u8> {
     let hop = Hop { interface: SHARED_LINK.into(), own: [0; 6], next: [0; 6] };
     let source = Ilv::of(shared_address(HOSTS[0], 0));
     let (ports, nonce) = ((40_000, ECHO_PORT), Some(Nonce::Short([0; 4])));
-    let mut template = MadeUp::new(Datagram { hop, source, destination: to, ports, nonce }, 1);
-    let mut frame = template.frame();
+    let datagram = Datagram { hop, source, destination: to, ports, nonce };
+    let (mut frame, mut vary) = made_up(datagram, 1);
     move || {
-        template.vary(&mut frame);
+        vary(&mut frame);
         frame[ETHERNET_LEN..].to_vec()
     }
 }

@@ -152,8 +152,7 @@ const START: Instant = Instant::from_nanos(1_000_000_000);
 mod tests {
     use super::*;
     use crate::hop::{ETHERNET_LEN, Hop};
-    use crate::workload::Template as _;
-    use crate::workload::ilnp::{Datagram, MadeUp};
+    use crate::workload::ilnp::{Datagram, made_up};
     use moorline_types::{L64, Nid, Nonce};
 
     fn datagram() -> Datagram {
@@ -165,12 +164,11 @@ mod tests {
 
     /// Answers to, and entries after, so many datagrams of made-up correspondents.
     fn after(count: usize, policy: PolicyName, port: Option<u16>) -> (usize, usize) {
-        let mut made_up = MadeUp::new(datagram(), 1);
         let mut host = Host::new(policy, 300, datagram().destination, port);
-        let mut frame = made_up.frame();
+        let (mut frame, mut vary) = made_up(datagram(), 1);
         let mut answers = 0;
         for _ in 0..count {
-            made_up.vary(&mut frame);
+            vary(&mut frame);
             let mut packet = frame[ETHERNET_LEN..].to_vec();
             assert!(
                 host.receive(&mut packet, time::Instant::now()),

@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::net::{Ipv6Addr, UdpSocket};
-use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -19,24 +18,19 @@ use crate::experiment::recovery::pause;
 use crate::hop::Hop;
 use crate::interrupt;
 use crate::lab::Lab;
-use crate::load::{ECHO_PORT, Load};
+use crate::load::{ECHO_PORT, Load, NONCE};
 use crate::netns::{Namespace, Worker};
 use crate::processors::{self, on_processor};
 use crate::topology::{HOSTS, ISPS, host_address, prefix_of, two_by_two};
 use crate::workload::Generator;
 
 /// One test: from the router of the second ISP into a host with a daemon.
-pub(super) fn once(
-    moorlined: PathBuf,
-    test: Test,
-    room: usize,
-    load: &Load,
-) -> anyhow::Result<Seen> {
+pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen> {
     let lab = Lab::build(two_by_two(true))?;
     let [host, _] = HOSTS;
     let (router, victim) = (lab.namespace(ISPS[1])?, host_address(host, 2));
     let settings = format!("{}ilnp-max-sessions = {room}\n", test.policy.settings());
-    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, settings);
+    let options = DaemonOptions::new(SEND_TIMEOUT, settings)?;
     let [own, others] = processors::of_two_hosts()?;
     lab.namespace(host)?.receive_on(ISPS[1], own)?;
     let daemon = on_processor(own, || Daemon::start(&lab, host, &options))?;
@@ -53,7 +47,7 @@ pub(super) fn once(
     let (hop, _) = Hop::towards(router, victim)?;
     let answered = answers::count(router, &hop.interface)?;
     let source = Ilv { nid: Nid(NOBODY), ..Ilv::of(nobody) };
-    let streams = load.streams(source, victim, &hop);
+    let streams = load.streams(source, victim, &hop, NONCE);
     let programs = Programs::of(&daemon, INGRESS).zip(Programs::of(&daemon, EGRESS));
     let (inbound, outbound) = programs.context("the kernel does not count runs of programs")?;
     let before = inbound.runs().unwrap_or_default();

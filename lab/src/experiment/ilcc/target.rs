@@ -17,7 +17,7 @@ use crate::experiment::programs::Runs;
 use crate::hop::{ETHERNET_LEN, Hop};
 use crate::interrupt;
 use crate::lab::Lab;
-use crate::load::Load;
+use crate::load::{Load, NONCE};
 use crate::netns::{Namespace, Worker};
 use crate::processors::{self, on_processor};
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
@@ -38,7 +38,7 @@ pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen>
     let [own, others] = processors::of_two_hosts()?;
     let at_work = on_processor(own, || start(victim, back, Ilv::of(to), test, room))?;
     let answered = answers::count(source, SHARED_LINK)?;
-    let streams = load.streams(Ilv::of(from), to, &out);
+    let streams = load.streams(Ilv::of(from), to, &out, NONCE);
     let begin = Instant::now();
     let generator =
         on_processor(others, || Generator::start(source, SHARED_LINK, streams, load.length))?;

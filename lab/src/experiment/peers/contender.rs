@@ -1,6 +1,5 @@
 //! Who is compared, and what it takes to set each up.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -64,7 +63,6 @@ impl PeerSystem {
     /// The network with it at work; gives the lines of configuration that it took.
     pub(super) fn set_up(
         self,
-        moorlined: &Path,
         cables: Impairment,
         send_timeout: Duration,
     ) -> anyhow::Result<(Scene, usize)> {
@@ -73,7 +71,7 @@ impl PeerSystem {
             Self::Moorline | Self::MoorlineRfc => {
                 let profile = if self == Self::MoorlineRfc { "profile = \"rfc\"\n" } else { "" };
                 let settings = format!("{profile}{HASTE}");
-                let options = DaemonOptions::with(moorlined, send_timeout, settings);
+                let options = DaemonOptions::new(send_timeout, settings)?;
                 let scene = Scene::protected(cables, &options)?;
                 Ok((scene, HOSTS.len() * profile.lines().count()))
             }

@@ -1,6 +1,5 @@
 //! One failure under one system.
 
-use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
@@ -19,15 +18,15 @@ pub(super) struct Outcome {
     /// None without a recovery.
     pub(super) bytes_lost: Option<u64>,
     /// Datagrams lost, or segments sent again.
-    pub(super) packets_lost: Option<u64>,
+    pub(super) packets_lost: u64,
     pub(super) configuration_lines: usize,
     /// Runs before this one in which traffic had moved before the failure, and so was not hit by it.
     pub(super) false_alarms: u64,
 }
 
-pub(super) fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outcome> {
+pub(super) fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     for false_alarms in 0..ATTEMPTS {
-        if let Some(outcome) = attempt(moorlined, trial)? {
+        if let Some(outcome) = attempt(trial)? {
             return Ok(Outcome { false_alarms, ..outcome });
         }
     }
@@ -35,10 +34,9 @@ pub(super) fn run(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Outco
 }
 
 /// None if a false alarm came before the failure.
-fn attempt(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Option<Outcome>> {
+fn attempt(trial: &Trial<Case>) -> anyhow::Result<Option<Outcome>> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
-    let (mut scene, configuration_lines) =
-        trial.system.set_up(moorlined, cables, trial.send_timeout)?;
+    let (mut scene, configuration_lines) = trial.system.set_up(cables, trial.send_timeout)?;
     let flow = start(&scene, trial)?;
     scene.settle(&flow, trial.seed)?;
     let sender = scene.ends[0].namespace.clone();
@@ -53,18 +51,14 @@ fn attempt(moorlined: &Path, trial: &Trial<Case>) -> anyhow::Result<Option<Outco
         .with_context(|| format!("{trial:?}: {}", scene.logs()))?;
     let recovery = gap.as_ref().map(Gap::length);
     let again = segments_sent_again(&sender)?.saturating_sub(before);
-    let (bytes_lost, packets_lost) = match flow {
-        // Every octet that comes is checked to be the next one: what is back has lost nothing.
-        Flow::Tcp(transfer) => {
-            let whole = transfer.abandon().map(|_| 0);
-            (recovery.map(|_| whole).transpose()?, Some(again))
-        }
-        Flow::Udp(flow) => {
-            let ways = flow.finish()?;
-            let lost = ways.iter().map(|way| way.sent.saturating_sub(way.received)).sum();
-            (recovery.map(|_| lost * MESSAGE as u64), Some(lost))
-        }
+    // Every octet of a transfer that comes is checked to be the next one: what is back has lost nothing.
+    let octets = if matches!(flow, Flow::Tcp(_)) { 0 } else { MESSAGE as u64 };
+    let packets_lost = match flow.lost(again) {
+        // A transfer that is not back may break.
+        Err(_) if recovery.is_none() => again,
+        lost => lost?,
     };
+    let bytes_lost = recovery.map(|_| octets * packets_lost);
     let outcome =
         Outcome { recovery, bytes_lost, packets_lost, configuration_lines, false_alarms: 0 };
     Ok(Some(outcome))

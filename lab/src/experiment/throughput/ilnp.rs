@@ -1,7 +1,5 @@
 //! The networks of ILNP: with a session that is where it began and with one after a hand-off, and without it by the way of each.
 
-use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -19,21 +17,8 @@ pub(super) const COMPARISONS: [Comparison; 2] = [
     Comparison { name: "moved", without: Path::Detour, with: Path::Moved },
 ];
 
-pub(super) fn scenes(moorlined: PathBuf) -> anyhow::Result<BTreeMap<Path, Scene>> {
-    let options = DaemonOptions::with(moorlined, SEND_TIMEOUT, handoff::SETTINGS);
-    let plain = Scene::plain(Impairment::default())?;
-    let unmoved = session(&options, false)?;
-    let moved = session(&options, true)?;
-    Ok(BTreeMap::from([
-        (Path::Plain, plain),
-        (Path::Detour, detour()?),
-        (Path::Unmoved, unmoved),
-        (Path::Moved, moved),
-    ]))
-}
-
 /// The way of what has moved, without Moorline: to ISP 2, and from there to ISP 1, where the other host still is.
-fn detour() -> anyhow::Result<Scene> {
+pub(super) fn detour() -> anyhow::Result<Scene> {
     let mut scene = Scene::plain(Impairment::default())?;
     scene.ends[0].address = host_address(HOSTS[0], 2);
     scene.lab.namespace(HOSTS[0])?.ip(&["-6", "route", "del", "default", "dev", ISPS[0]])?;
@@ -42,8 +27,9 @@ fn detour() -> anyhow::Result<Scene> {
 
 /// A network whose hosts have a session, after a soft hand-off of the first or not. The address that the first is
 /// leaving stays there for sockets to be bound to.
-fn session(options: &DaemonOptions, is_moved: bool) -> anyhow::Result<Scene> {
-    let mut scene = Scene::as_it_is(Impairment::default(), options)?;
+pub(super) fn session(is_moved: bool) -> anyhow::Result<Scene> {
+    let options = DaemonOptions::new(SEND_TIMEOUT, handoff::SETTINGS)?;
+    let mut scene = Scene::as_it_is(Impairment::default(), &options)?;
     let flow = scene.start(FlowName::Datagrams)?;
     flow.await_arrivals()?;
     scene.await_protection()?;
