@@ -10,6 +10,7 @@
 
 mod filter;
 mod frames;
+mod hardware;
 mod icmp6;
 mod impairment;
 mod probe;
@@ -22,6 +23,7 @@ mod whole;
 mod wire;
 
 pub use frames::{FrameSender, FrameSocket};
+pub use hardware::has_link_layer;
 pub use icmp6::{Icmp6Error, Icmp6Socket, RouterSocket, TooBig, Unrecognized};
 pub use impairment::{Channel, Impairment};
 pub use probe::{Answer, ProbeSocket};

@@ -16,6 +16,7 @@ use rustix::thread::{
 
 use crate::control::{self, Op};
 use crate::skel::types;
+use crate::tables::Table;
 use crate::{Datapath, Settings, load};
 
 pub(crate) const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
@@ -87,7 +88,7 @@ impl Harness {
         let triggers = triggers.clone();
         let settings =
             Settings { max_contexts: 64, max_flows: 4096, triggers, ..Settings::default() };
-        let plane = Datapath::open_with(&settings, true).unwrap();
+        let plane = Datapath::open_unpinned(&settings, true).unwrap();
         Self { plane, _namespace: namespace }
     }
 
@@ -118,9 +119,7 @@ impl Harness {
 
     /// The time that the programs see, in nanoseconds.
     pub(crate) fn set_now(&self, now: u64) {
-        let table = &self.plane.tables.settings;
-        let settings = table.lookup(&0).unwrap().unwrap();
-        table.insert(&0, &types::settings { virtual_now: now, ..settings }).unwrap();
+        Table::of(&self.plane.object, ".data.clock").unwrap().insert(&0_u32, &now).unwrap();
     }
 
     pub(crate) fn apply(&mut self, update: &Update) {
