@@ -318,14 +318,10 @@ fn mark(path: PathBuf) -> Option<Mark> {
     let mut words = path.file_name()?.to_str()?.split('-');
     let kind = words.next()?;
     let ifindex = words.next()?.parse().ok()?;
-    let kind = match (kind, words.next()) {
-        ("link", Some(_)) => MarkKind::Link,
-        ("filter", Some("ingress")) => MarkKind::Filter(Hook::Ingress, Place::Last),
-        ("filter", Some("egress")) => MarkKind::Filter(Hook::Egress, Place::Last),
-        ("first", Some("ingress")) => MarkKind::Filter(Hook::Ingress, Place::First),
-        ("first", Some("egress")) => MarkKind::Filter(Hook::Egress, Place::First),
-        _ => return None,
-    };
+    let hook = words.next()?;
+    let hook = [Hook::Ingress, Hook::Egress].into_iter().find(|one| one.as_str() == hook)?;
+    let place = || [Place::First, Place::Last].into_iter().find(|one| one.as_str() == kind);
+    let kind = if kind == "link" { MarkKind::Link } else { MarkKind::Filter(hook, place()?) };
     Some(Mark { path, kind, ifindex })
 }
 

@@ -57,14 +57,7 @@ impl Datapath {
         Self::over(load::shim6(settings, Some(&pins), false)?, settings, pins, stale)
     }
 
-    /// With tables that nobody pins, and nothing to attach to.
-    #[cfg(test)]
-    pub(crate) fn open_unpinned(settings: &Settings, virtual_clock: bool) -> Result<Self> {
-        let object = load::shim6(settings, None, virtual_clock)?;
-        Self::over(object, settings, PathBuf::new(), Vec::new())
-    }
-
-    fn over(
+    pub(crate) fn over(
         object: Object,
         settings: &Settings,
         pins: PathBuf,

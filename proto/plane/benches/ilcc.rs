@@ -79,7 +79,7 @@ fn lookup_by_nonce_when_caches_are_cold(bencher: Bencher<'_, '_>, size: u64) {
 fn lookups_by_nonce_together(bencher: Bencher<'_, '_>, size: u64) {
     let (mut index, mut entries) = (Index::new(), Segments::new());
     for n in 0..size {
-        index.insert(hash(n), entries.push(Entry([n; 8])).unwrap());
+        index.insert(hash(n), entries.push(Entry([n; 8])).expect("a place"));
     }
     let is_at = |slot: u32, n: u64| entries.get(slot).is_some_and(|entry| entry.0[0] == n);
     let mut n = 0_u64;

@@ -7,7 +7,7 @@ use moorline_types::{DropCounters, DropReason};
 #[derive(Debug)]
 pub(crate) struct Reports<R = Report> {
     queue: VecDeque<R>,
-    drops: DropCounters,
+    pub(crate) drops: DropCounters,
 }
 
 impl<R> Reports<R> {
@@ -35,10 +35,6 @@ impl<R> Reports<R> {
             self.drops.count(reason);
             dropped(reason)
         })
-    }
-
-    pub(crate) const fn drops(&self) -> &DropCounters {
-        &self.drops
     }
 }
 

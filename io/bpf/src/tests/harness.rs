@@ -6,6 +6,7 @@ use moorline_types::Instant;
 use std::fs::File;
 use std::net::Ipv6Addr;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, ProgramInput};
@@ -17,7 +18,7 @@ use rustix::thread::{
 use crate::control::{self, Op};
 use crate::skel::types;
 use crate::tables::Table;
-use crate::{Datapath, Settings, load};
+use crate::{Datapath, Result, Settings, load};
 
 pub(crate) const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
 /// The loopback, which is the first interface of any namespace.
@@ -73,6 +74,14 @@ pub(crate) struct Origin {
     pub(crate) mark: u32,
     /// The interface that it came by, 0: it is of this host.
     pub(crate) came_by: u32,
+}
+
+impl Datapath {
+    /// With tables that nobody pins, and nothing to attach to.
+    pub(crate) fn open_unpinned(settings: &Settings, virtual_clock: bool) -> Result<Self> {
+        let object = load::shim6(settings, None, virtual_clock)?;
+        Self::over(object, settings, PathBuf::new(), Vec::new())
+    }
 }
 
 pub(crate) struct Harness {

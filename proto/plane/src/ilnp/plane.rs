@@ -156,7 +156,7 @@ impl Plane {
     /// What was dropped, by reason.
     #[must_use]
     pub const fn drops(&self) -> &DropCounters {
-        self.reports.drops()
+        &self.reports.drops
     }
 
     /// The sessions that the machine has told of.

@@ -155,7 +155,7 @@ impl Plane {
     /// What was dropped, by reason, and reports that got lost.
     #[must_use]
     pub fn drops(&self) -> &DropCounters {
-        self.reports.drops()
+        &self.reports.drops
     }
 
     //= rfc5533#11 rfc5533#11.1
