@@ -50,17 +50,26 @@ static __always_inline void bound_learn(const struct __sk_buff *skb, const struc
 		bound_note(local, skb->ifindex);
 }
 
-/* The uplink whose ingress a packet for this address has to come by, 0: it may stay. `own` is the uplink of the
- * address.
+/* The uplink of one of our addresses, 0 for others': each object has a table of its own. */
+static __always_inline __u32 uplink_of(const struct address *address);
+
+/* The uplink whose ingress a packet for this address has to come by, 0: it may stay. Uplinks with and without
+ * Ethernet differ in what they receive.
  */
-static __always_inline __u32 bound_elsewhere(const struct __sk_buff *skb, const struct address *local,
-					     __u32 own)
+static __always_inline __u32 bound_elsewhere(const struct __sk_buff *skb, __u32 l2, const struct address *local)
 {
 	const __u32 *ifindex;
+	struct address key;
+	__u32 own;
 
-	if (own == skb->ifindex || skb->pkt_type != PACKET_HOST)
+	if (!l2 || skb->pkt_type != PACKET_HOST)
 		return 0;
-	ifindex = bpf_map_lookup_elem(&bound, local);
+	/* In Linux 6.1 the key of a table has to be on the stack. */
+	key = *local;
+	own = uplink_of(&key);
+	if (own == skb->ifindex)
+		return 0;
+	ifindex = bpf_map_lookup_elem(&bound, &key);
 	return ifindex && *ifindex == own ? own : 0;
 }
 
@@ -69,6 +78,26 @@ static __always_inline int bound_redirect(struct __sk_buff *skb, __u32 ifindex, 
 {
 	set_words(skb, is_done ? HANDLED_BOUND_DONE : HANDLED_BOUND);
 	return bpf_redirect(ifindex, BPF_F_INGRESS);
+}
+
+/* A packet is as the sockets of this address expect it, and some sockets are bound. Not static, for a stack of its
+ * own.
+ */
+__noinline int bound_deliver(struct __sk_buff *skb, __u32 l2, const struct address *local)
+{
+	__u32 elsewhere = local ? bound_elsewhere(skb, l2, local) : 0;
+
+	return elsewhere ? bound_redirect(skb, elsewhere, true) : TC_ACT_UNSPEC;
+}
+
+/* The same of an ICMPv6 error whose quote has been translated. */
+static __always_inline int bound_deliver_error(struct __sk_buff *skb, __u32 l2)
+{
+	struct ip6 ip6;
+
+	if (likely(!bound_known) || !load_ip6(skb, l2, &ip6))
+		return TC_ACT_UNSPEC;
+	return bound_deliver(skb, l2, &ip6.destination);
 }
 
 /* At the ingress of an uplink. The kernel takes a packet that was redirected there for another host's, as it

@@ -4,6 +4,7 @@
 #define MOORLINE_CGROUP_H
 
 #include "clock.h"
+#include "maps.h"
 #include "packet.h"
 
 static __always_inline void cgroups_of_sender(struct __sk_buff *skb, const struct port *port,

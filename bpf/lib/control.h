@@ -25,7 +25,6 @@ static __always_inline int control_run(struct __sk_buff *skb)
 		return TC_ACT_SHOT;
 	switch (op) {
 	case CONTROL_RESET:
-	case CONTROL_CANCEL:
 		control_reset(live, now);
 		break;
 	case CONTROL_HEARD:

@@ -3,6 +3,10 @@
 #ifndef MOORLINE_DROP_H
 #define MOORLINE_DROP_H
 
+#include <linux/pkt_cls.h>
+
+#include "table.h"
+
 enum drop_reason {
 	DROP_TRUNCATED = 0,
 	DROP_BAD_LENGTH = 1,
@@ -17,6 +21,8 @@ enum drop_reason {
 	DROP_REPORT_LOST = 24,
 	DROP_REASONS = 64,
 };
+
+TABLE(drops, PERCPU_ARRAY, DROP_REASONS, __u32, __u64);
 
 static __always_inline void count_drop(__u32 reason)
 {

@@ -16,6 +16,9 @@
 #include "report.h"
 #include "tcp.h"
 
+#define NEVER (~0ULL)
+/* A report that found the ring full is tried again after this many nanoseconds. */
+#define REPORT_RETRY 100000000ULL
 /* Nanoseconds of live.asked, 65.5 us. */
 #define ASKED_SHIFT 16
 /* Nanoseconds of live.wait, 4.2 ms, and how many of asked these are. */

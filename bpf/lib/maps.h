@@ -64,8 +64,6 @@ TABLE(senders, LRU_HASH, 4096, struct port, struct cgroups);
 
 RING(reports, 262144);
 
-TABLE(drops, PERCPU_ARRAY, 64, __u32, __u64);
-
 TABLE(settings, ARRAY, 1, __u32, struct settings);
 
 #endif

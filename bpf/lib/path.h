@@ -167,30 +167,10 @@ static __always_inline int find_origin(struct origin *origin, __u64 tag, const s
 	return TC_ACT_OK;
 }
 
-/* Where sockets of the address are bound to; 0: no redirection. Uplinks with and without Ethernet differ in
- * what they receive. Not static, so that the verifier looks at it once.
- */
+/* See bound.h. Not static, so that the verifier looks at it once. */
 __noinline int elsewhere_of(struct __sk_buff *skb, __u32 l2, const struct address *local)
 {
-	struct address key;
-
-	if (!local || !l2)
-		return 0;
-	/* In Linux 6.1 the key of a table has to be on the stack. */
-	key = *local;
-	return bound_elsewhere(skb, &key, uplink_of(&key));
-}
-
-/* An error whose quote has been translated. */
-static __always_inline int receive_translated(struct __sk_buff *skb, __u32 l2)
-{
-	__u32 elsewhere;
-	struct ip6 ip6;
-
-	if (likely(!bound_known) || !load_ip6(skb, l2, &ip6))
-		return TC_ACT_UNSPEC;
-	elsewhere = elsewhere_of(skb, l2, &ip6.destination);
-	return elsewhere ? bound_redirect(skb, elsewhere, true) : TC_ACT_UNSPEC;
+	return local ? bound_elsewhere(skb, l2, local) : 0;
 }
 
 /* Payload with a payload header, or a control message. */
@@ -254,7 +234,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 		int translated = receive_icmp6(skb, l2);
 
 		if (translated)
-			return translated > 0 ? receive_translated(skb, l2) : drop(DROP_ADJUST_ROOM);
+			return translated > 0 ? bound_deliver_error(skb, l2) : drop(DROP_ADJUST_ROOM);
 	}
 	if (unlikely(!address_is_routed(&ip6.source) || !address_is_routed(&ip6.destination)))
 		return TC_ACT_UNSPEC;

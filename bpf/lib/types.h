@@ -356,8 +356,6 @@ enum settings_flags {
 struct settings {
 	/* Where no rule holds. */
 	struct policy trigger;
-	/* The time, for tests: see clock.h. */
-	__u64 virtual_now;
 	/* The set in force: the index of its first rule, how many there are, what they look at. */
 	__u16 first_rule;
 	__u16 rules;
@@ -376,18 +374,16 @@ struct settings {
 
 /* cb[0] of the control program; cb[1] is the slot, cb[2] and cb[3] a time (upper, lower half). */
 enum control_op {
-	/* A new context begins in the slot. */
+	/* A new context begins in the slot, or its context is gone. */
 	CONTROL_RESET = 1,
 	/* The context changed, or its timers want looking at. */
 	CONTROL_LOOK = 2,
 	/* The peer was heard from at the time. */
 	CONTROL_HEARD = 3,
-	/* The context is gone. */
-	CONTROL_CANCEL = 4,
 	/* The current locators changed. */
-	CONTROL_MOVED = 5,
+	CONTROL_MOVED = 4,
 	/* Another process goes on with the context: it was told of nothing yet. */
-	CONTROL_ADOPTED = 6,
+	CONTROL_ADOPTED = 5,
 };
 
 #pragma clang diagnostic pop

@@ -61,7 +61,7 @@ impl Introductions {
     }
 
     fn send(&self, what: &Introduction, link_name: &str) {
-        if let Err(error) = self.socket.introduce(what, link_name) {
+        if let Err(error) = self.socket.introduce(what) {
             // The address, link or router may be gone by now; who misses it will ask.
             tracing::debug!(%error, link_name, "router not told of an address");
         }

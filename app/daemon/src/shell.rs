@@ -183,7 +183,7 @@ impl Daemon {
             max_contexts: config.max_contexts,
             max_flows: config.max_flows,
             triggers: config.triggers.now(),
-            pin_dir: Some(args.pin_dir.clone()),
+            pin_dir: args.pin_dir.clone(),
             attach: config.attach,
             ..Settings::default()
         };

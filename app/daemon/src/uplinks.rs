@@ -4,8 +4,8 @@ use std::net::Ipv6Addr;
 use anyhow::Context as _;
 use moorline_addresses::HostView;
 use moorline_api::EventKind;
-use moorline_bpf::has_link_layer;
 use moorline_host::{Node, Protocol};
+use moorline_link::has_link_layer;
 use moorline_netlink::{ChangeKind, Netlink, Notice};
 
 use crate::clock;

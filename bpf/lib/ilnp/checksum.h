@@ -33,11 +33,10 @@ static __always_inline __be16 checksum_delta(const struct pair *from, const stru
 	return delta == 0xffff ? 0 : delta;
 }
 
-/* To all locators left out, or from there. */
-static __always_inline __be16 checksum_delta_nids(const struct pair *pair, bool back)
+/* From all locators left out. */
+static __always_inline __be16 checksum_delta_nids(const struct pair *pair)
 {
-	__u16 sum = locator_sum(pair->local.word[0], pair->peer.word[0]);
-	__u16 delta = back ? sum : ~sum;
+	__u16 delta = locator_sum(pair->local.word[0], pair->peer.word[0]);
 
 	return delta == 0xffff ? 0 : delta;
 }

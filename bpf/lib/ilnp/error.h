@@ -12,17 +12,6 @@
 #include "checksum.h"
 #include "session.h"
 
-/* Begin of an error; the quote is behind it. */
-struct icmp_error {
-	__u8 type;
-	__u8 code;
-	__be16 checksum;
-	/* MTU or pointer. */
-	__be32 info;
-};
-
-_Static_assert(sizeof(struct icmp_error) == ICMP_ERROR_LEN, "icmp_error");
-
 /* A packet of ours, as it was on the wire. */
 struct ilnp_quote {
 	struct pair pair;

@@ -82,31 +82,12 @@ static __always_inline void note_heard(struct ilnp_live *live, __u32 slot, __u64
 	note_used(live, slot, now);
 }
 
-/* A packet of a session that has moved is as the sockets expect it, which may be bound to an uplink. Uplinks
- * with and without Ethernet differ in what they receive. Not static, for a stack of its own.
- */
-__noinline int deliver_bound(struct __sk_buff *skb, __u32 l2, const struct address *local)
-{
-	struct address key = {};
-	__u32 elsewhere = 0;
-
-	/* In Linux 6.1 the key of a table has to be on the stack. */
-	if (local && l2) {
-		key = *local;
-		elsewhere = bound_elsewhere(skb, &key, uplink_of(&key));
-	}
-	if (elsewhere)
-		return bound_redirect(skb, elsewhere, true);
-	set_words(skb, HANDLED_IN);
-	return TC_ACT_UNSPEC;
-}
-
 /* Puts back what the sockets have. Not static, for a stack of its own. */
 __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
 {
 	struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
 	const struct facts *facts;
-	__u64 now = ilnp_now();
+	__u64 now = clock_about();
 	bool has_nonce;
 	__be16 full = 0;
 
@@ -134,17 +115,18 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 	arrival->ip6.destination = facts->pair.local;
 	if ((has_nonce || !pair_eq(&arrival->pair, &facts->pair)) && !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);
-	if (unlikely(bound_known) && !pair_eq(&arrival->pair, &facts->pair))
-		return deliver_bound(skb, l2, &facts->pair.local);
 	set_words(skb, HANDLED_IN);
-	return TC_ACT_UNSPEC;
+	/* A packet of a session that has moved may be for a socket that is bound to another uplink. */
+	if (likely(!bound_known) || pair_eq(&arrival->pair, &facts->pair))
+		return TC_ACT_UNSPEC;
+	return bound_deliver(skb, l2, &facts->pair.local);
 }
 
 /* A packet without nonce that has come by its session's own addresses. */
 static __always_inline int deliver_as_it_is(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper,
 					    const struct facts *facts, struct ilnp_live *live, __u32 slot)
 {
-	note_heard(live, slot, ilnp_now());
+	note_heard(live, slot, clock_about());
 	if (!(facts->flags & ILNP_FULL))
 		fix_checksum(skb, l2, upper, facts->in_transport, 0);
 	set_words(skb, HANDLED_IN);
@@ -164,7 +146,7 @@ static __always_inline bool learn(const struct arrival *arrival, struct found *f
 		return false;
 	if (bpf_map_update_elem(&by_nonce, &key, &found->slot, BPF_ANY))
 		goto failed;
-	if (!report_session(ILNP_LEARNED, found, &key.nonce, ilnp_now())) {
+	if (!report_session(ILNP_LEARNED, found, &key.nonce, clock_about())) {
 		bpf_map_delete_elem(&by_nonce, &key);
 		goto failed;
 	}
@@ -198,17 +180,6 @@ static __always_inline bool has_lost(const struct pair *pair, __u64 now)
 	return now - found.live->heard >= CANDIDATE_INTERVAL;
 }
 
-static __always_inline void fill_traffic(const struct arrival *arrival, struct traffic *traffic)
-{
-	const struct ilnp_upper *upper = &arrival->upper;
-
-	traffic->pair = arrival->pair;
-	traffic->protocol = upper->protocol;
-	traffic->local_port = upper->destination;
-	traffic->remote_port = upper->source;
-	traffic->inbound = 1;
-}
-
 /* The socket of a packet with a nonce that nobody agreed to, with what only those who look for it need. Not
  * static, for a stack of its own; the result says nothing.
  */
@@ -221,7 +192,7 @@ __noinline int consider_strange(struct __sk_buff *skb, __u32 l2, struct arrival 
 		return 0;
 	at = sizeof(arrival->ip6) + arrival->options.len;
 	find_upper(skb, l2, arrival->options.next, at, &arrival->upper);
-	fill_traffic(arrival, &traffic);
+	fill_traffic(&traffic, &arrival->pair, &arrival->upper, true);
 	if (!is_forged)
 		traffic.nonce = arrival->options.nonce;
 	return consider(skb, &traffic);
@@ -236,7 +207,7 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 	if (!arrival)
 		return TC_ACT_UNSPEC;
 	if (is_forged) {
-		if (has_lost(&arrival->pair, ilnp_now()))
+		if (has_lost(&arrival->pair, clock_about()))
 			consider_strange(skb, l2, arrival, is_forged);
 		return drop(DROP_BAD_NONCE);
 	}
@@ -245,7 +216,7 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 	if (!strip_nonce(skb, l2, arrival) || !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);
 	if (!full_checksum)
-		fix_checksum(skb, l2, &arrival->upper, checksum_delta_nids(&arrival->pair, true), 0);
+		fix_checksum(skb, l2, &arrival->upper, checksum_delta_nids(&arrival->pair), 0);
 	return TC_ACT_UNSPEC;
 }
 
@@ -323,12 +294,9 @@ static __always_inline bool may_claim(const struct ilnp_upper *upper)
 static __always_inline bool may_be_bound(struct __sk_buff *skb, const struct found *found,
 					 const struct pair *pair, __u32 ports)
 {
-	struct address local;
-
 	if (likely(!bound_known))
 		return false;
-	local = found->session->pair.local;
-	return bound_elsewhere(skb, &local, uplink_of(&local)) &&
+	return bound_elsewhere(skb, ETH_HLEN, &found->session->pair.local) &&
 	       !has_connection(skb, pair, IPPROTO_TCP, ports);
 }
 
@@ -426,7 +394,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 		return TC_ACT_UNSPEC;
 	if (upper->is_within_tcp && has_sessions()) {
 		flow = flow_place(arrival);
-		if (flow && is_flow(flow, arrival, changes, ilnp_now()))
+		if (flow && is_flow(flow, arrival, changes, clock_about()))
 			return deliver(skb, l2, arrival, flow->slot);
 	}
 	if (has_sessions()) {
@@ -437,7 +405,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 			 * may be: then it is asked.
 			 */
 			if (upper->is_icmp && !is_echo(upper)) {
-				note_used(found.live, found.slot, ilnp_now());
+				note_used(found.live, found.slot, clock_about());
 				return drop(DROP_MISSING_OPTION);
 			}
 			return deliver(skb, l2, arrival, found.slot);
@@ -452,7 +420,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 		flow->ports = ports_of(upper);
 		flow->slot = slot;
 		flow->changes = changes;
-		flow->until = ilnp_now() + FLOW_FRESH;
+		flow->until = clock_about() + FLOW_FRESH;
 	}
 	if (slot >= 0)
 		return deliver(skb, l2, arrival, slot);
@@ -460,20 +428,9 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 		set_words(skb, HANDLED_IN);
 		return TC_ACT_UNSPEC;
 	}
-	fill_traffic(arrival, &traffic);
+	fill_traffic(&traffic, &arrival->pair, upper, true);
 	traffic.is_strange = 1;
 	consider(skb, &traffic);
-	return TC_ACT_UNSPEC;
-}
-
-/* An error whose quote has been translated. */
-static __always_inline int receive_translated(struct __sk_buff *skb, __u32 l2)
-{
-	struct ip6 ip6;
-
-	if (unlikely(bound_known) && load_ip6(skb, l2, &ip6))
-		return deliver_bound(skb, l2, &ip6.destination);
-	set_words(skb, HANDLED_IN);
 	return TC_ACT_UNSPEC;
 }
 
@@ -483,8 +440,10 @@ static __always_inline bool take_error(struct __sk_buff *skb, __u32 l2, const st
 	int result = has_sessions() ? receive_error(skb, l2, outer) : 0;
 
 	*status = result < 0 ? drop(DROP_ADJUST_ROOM) : TC_ACT_UNSPEC;
-	if (result > 0)
-		*status = receive_translated(skb, l2);
+	if (result > 0) {
+		set_words(skb, HANDLED_IN);
+		*status = bound_deliver_error(skb, l2);
+	}
 	return result;
 }
 

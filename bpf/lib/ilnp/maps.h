@@ -3,7 +3,7 @@
 #ifndef MOORLINE_ILNP_MAPS_H
 #define MOORLINE_ILNP_MAPS_H
 
-#include "../tick.h"
+#include "../clock.h"
 #include "types.h"
 
 /* By slot. An array, so that the lock can guard a replacement. */
@@ -60,12 +60,6 @@ RING(reports, 262144);
 /* Packets for the core. Apart from reports, so that a flood of one leaves the other alone. */
 RING(controls, 524288);
 
-TABLE(drops, PERCPU_ARRAY, 64, __u32, __u64);
-
-/* The time, for tests. */
-TABLE(virtual_now, ARRAY, 1, __u32, __u64);
-
-const volatile __u8 virtual_clock = 0;
 /* The least that a socket must be for its packets to be reported: enum ilnp_socket. */
 const volatile __u8 wanted = SOCKET_CONNECTED;
 /* Checksums of packets that have a nonce and no session: as in classic IPv6. */
@@ -73,17 +67,5 @@ const volatile __u8 full_checksum = 0;
 /* ICMPv6 types of the handshake. */
 const volatile __u8 initiator_type = 200;
 const volatile __u8 responder_type = 201;
-
-/* CLOCK_MONOTONIC, nanoseconds: some milliseconds old, which is enough for intervals of seconds. */
-static __always_inline __u64 ilnp_now(void)
-{
-	if (virtual_clock) {
-		__u32 zero = 0;
-		__u64 *now = bpf_map_lookup_elem(&virtual_now, &zero);
-
-		return now ? *now : 0;
-	}
-	return tick_about();
-}
 
 #endif

@@ -254,13 +254,9 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	bool stays = unlikely(is_forwarded(skb)) && place == AT_UPLINK;
 	__u8 next = departure->ip6.next;
 
-	if (leaves && !is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0)) {
-		if (stays)
-			goto stay;
-		return lose(DROP_NO_UPLINK);
-	}
 	/* Without a link layer header it can leave from where it is and from nowhere else. */
-	if (leaves && !l2 && exit->ifindex != skb->ifindex) {
+	if (leaves && ((!is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0)) ||
+		       (!l2 && exit->ifindex != skb->ifindex))) {
 		if (stays)
 			goto stay;
 		return lose(DROP_NO_UPLINK);
@@ -310,7 +306,7 @@ __noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct dep
 			       __u32 place)
 {
 	struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
-	__u64 now = ilnp_now();
+	__u64 now = clock_about();
 	struct facts *facts;
 
 	if (!departure || !live)
@@ -330,7 +326,7 @@ static __always_inline int send_as_it_is(struct __sk_buff *skb, __u32 l2, const 
 	const struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
 
 	if (live)
-		note_used(live, slot, ilnp_now());
+		note_used(live, slot, clock_about());
 	if (live && live->has_sent)
 		fix_checksum(skb, l2, upper, facts->out_transport, 0);
 	set_words(skb, HANDLED_OUT);
@@ -344,10 +340,7 @@ __noinline int consider_departure(struct __sk_buff *skb, const struct departure 
 
 	if (!departure)
 		return TC_ACT_UNSPEC;
-	traffic.pair = departure->pair;
-	traffic.protocol = departure->upper.protocol;
-	traffic.local_port = departure->upper.source;
-	traffic.remote_port = departure->upper.destination;
+	fill_traffic(&traffic, &departure->pair, &departure->upper, false);
 	consider(skb, &traffic);
 	return TC_ACT_UNSPEC;
 }
@@ -359,7 +352,7 @@ static __always_inline void learn_hop(struct __sk_buff *skb, __u32 l2, struct de
 		return;
 	departure->pair.local = departure->ip6.source;
 	departure->pair.peer = departure->ip6.destination;
-	hop_learn(skb, &departure->pair, ilnp_now());
+	hop_learn(skb, &departure->pair, clock_about());
 }
 
 static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place place)

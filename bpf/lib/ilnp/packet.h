@@ -35,6 +35,17 @@
 #define PROTOCOL_DCCP 33
 #define PROTOCOL_UDPLITE 136
 
+/* Begin of an error; the quote is behind it. */
+struct icmp_error {
+	__u8 type;
+	__u8 code;
+	__be16 checksum;
+	/* MTU or pointer. */
+	__be32 info;
+};
+
+_Static_assert(sizeof(struct icmp_error) == ICMP_ERROR_LEN, "icmp_error");
+
 /* What is behind the extension headers. */
 struct ilnp_upper {
 	/* Where it begins, from the IPv6 header on; 0: nowhere, as in a later fragment. */
@@ -312,12 +323,7 @@ static __always_inline bool is_bare_update(struct __sk_buff *skb, __u32 l2, __u3
 static __always_inline bool is_about_nonce(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					   __u32 message)
 {
-	struct {
-		__u8 type;
-		__u8 code;
-		__be16 checksum;
-		__be32 pointer;
-	} error;
+	struct icmp_error error;
 	__u32 quoted = message + ICMP_ERROR_LEN + NONCE_AT;
 	__u8 option;
 
@@ -325,7 +331,7 @@ static __always_inline bool is_about_nonce(struct __sk_buff *skb, __u32 l2, cons
 	    bpf_skb_load_bytes(skb, l2 + message, &error, sizeof(error)))
 		return false;
 	if (error.type != ICMP_PARAMETER_PROBLEM || error.code != ICMP_UNRECOGNIZED_OPTION ||
-	    error.pointer != bpf_htonl(NONCE_AT))
+	    error.info != bpf_htonl(NONCE_AT))
 		return false;
 	return !bpf_skb_load_bytes(skb, l2 + quoted, &option, 1) && option == NONCE_OPTION;
 }

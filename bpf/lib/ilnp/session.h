@@ -47,6 +47,16 @@ struct traffic {
 	__u8 zero;
 };
 
+static __always_inline void fill_traffic(struct traffic *traffic, const struct pair *pair,
+					 const struct ilnp_upper *upper, bool inbound)
+{
+	traffic->pair = *pair;
+	traffic->local_port = inbound ? upper->destination : upper->source;
+	traffic->remote_port = inbound ? upper->source : upper->destination;
+	traffic->protocol = upper->protocol;
+	traffic->inbound = inbound;
+}
+
 static __always_inline bool nonce_eq(const struct nonce *a, const struct nonce *b)
 {
 	return a->len == b->len && !__builtin_memcmp(a->octet, b->octet, sizeof(a->octet));
@@ -413,7 +423,7 @@ static __always_inline bool may_look(void)
 	if (likely(!virtual_clock && tick - *asked < LOOK_TICKS))
 		return false;
 	*asked = tick;
-	now = ilnp_now();
+	now = clock_about();
 	last = bpf_map_lookup_elem(&looked, &zero);
 	if (!last || (*last && now - *last < LOOK_INTERVAL))
 		return false;
@@ -428,7 +438,7 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 {
 	struct ilnp_report *report;
 	const __u64 *reported;
-	__u64 now = ilnp_now();
+	__u64 now = clock_about();
 	struct pair pair;
 	int kind;
 

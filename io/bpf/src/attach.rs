@@ -1,6 +1,5 @@
 //! Programs on interfaces: tcx links, or filters of classic tc.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -9,8 +8,8 @@ use libbpf_rs::query::LinkTypeInfo;
 use libbpf_rs::{
     AsRawLibbpf, ErrorKind, Link, Object, Program, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder,
 };
+use moorline_link::has_link_layer;
 
-use crate::device;
 use crate::error::{Error, Result};
 use crate::load::program;
 use crate::pins;
@@ -68,9 +67,8 @@ impl Place {
 pub(crate) struct Attachments {
     mode: AttachMode,
     place: Place,
-    /// Where links are pinned; else they are held here and end with the process.
-    pins: Option<PathBuf>,
-    qdiscs: qdisc::Ours,
+    /// Where links are pinned, and filters marked.
+    pins: PathBuf,
     held: Vec<(u32, Hook, Held)>,
 }
 
@@ -80,12 +78,8 @@ enum Held {
 }
 
 impl Attachments {
-    pub(crate) fn new(mode: AttachMode, place: Place, pins: Option<PathBuf>) -> Self {
-        let qdiscs = match pins.as_deref().and_then(Path::parent) {
-            Some(folder) => qdisc::Ours::Marked(folder.to_owned()),
-            None => qdisc::Ours::Noted(BTreeSet::new()),
-        };
-        Self { mode, place, pins, qdiscs, held: Vec::new() }
+    pub(crate) fn new(mode: AttachMode, place: Place, pins: PathBuf) -> Self {
+        Self { mode, place, pins, held: Vec::new() }
     }
 
     /// The kind of hook in use, once something is attached.
@@ -122,21 +116,23 @@ impl Attachments {
         ethernet: [&'static str; 2],
         bare: [&'static str; 2],
     ) -> Result<()> {
-        let [ingress, egress] = if device::has_link_layer(ifindex)? { ethernet } else { bare };
+        let has_link_layer = has_link_layer(ifindex);
+        let has_link_layer =
+            has_link_layer.map_err(|source| failed("find", ifindex, source.into()))?;
+        let [ingress, egress] = if has_link_layer { ethernet } else { bare };
         self.attach(object, ingress, ifindex, Hook::Ingress)?;
         self.attach(object, egress, ifindex, Hook::Egress)
     }
 
     /// Takes off the program that an earlier process attached there by the other kind of hook.
     fn take_off_other(&mut self, ifindex: u32, hook: Hook, held: &Held) {
-        let Some(pins) = self.pins.as_deref() else { return };
         let other = match held {
-            Held::Link(_) => self.filter_path(pins, ifindex, hook),
-            Held::Filter => link_path(pins, ifindex, hook),
+            Held::Link(_) => self.filter_path(ifindex, hook),
+            Held::Filter => link_path(&self.pins, ifindex, hook),
         };
         if other.exists() {
             detach(mark(other).into_iter());
-            self.qdiscs.leave(ifindex);
+            qdisc::leave_marked(&self.pins, |other| other == ifindex);
         }
     }
 
@@ -160,36 +156,30 @@ impl Attachments {
     }
 
     fn attach_tcx(&self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
-        let pin = self.pins.as_deref().map(|pins| link_path(pins, ifindex, hook));
-        if let Some(link) = pin.as_deref().and_then(|pin| take_over(pin, program, ifindex)) {
+        let pin = link_path(&self.pins, ifindex, hook);
+        if let Some(link) = take_over(&pin, program, ifindex) {
             return Ok(Held::Link(link));
         }
         let mut link = link_tcx(program, ifindex, self.place)
             .map_err(|source| failed("attach to", ifindex, source))?;
-        if let Some(pin) = pin {
-            // Somebody may have removed the folder.
-            if let Some(pins) = pin.parent() {
-                pins::create(pins)?;
-            }
-            link.pin(pin).map_err(|source| failed("pin the link of", ifindex, source))?;
-        }
+        // Somebody may have removed the folder.
+        pins::create(&self.pins)?;
+        link.pin(pin).map_err(|source| failed("pin the link of", ifindex, source))?;
         Ok(Held::Link(link))
     }
 
-    fn attach_tc(&mut self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
+    fn attach_tc(&self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
         let mut filter = tc_hook(program.as_fd(), ifindex, hook, self.place);
-        self.qdiscs.ensure(ifindex)?;
+        qdisc::ensure(&self.pins, ifindex)?;
         // Before the filter: one without a mark would not be found again.
-        if let Some(pins) = self.pins.as_deref() {
-            pins::create(&self.filter_path(pins, ifindex, hook))?;
-        }
+        pins::create(&self.filter_path(ifindex, hook))?;
         filter.attach().map_err(|source| failed("attach to", ifindex, source))?;
         Ok(Held::Filter)
     }
 
     /// The mark of a filter.
-    fn filter_path(&self, pins: &Path, ifindex: u32, hook: Hook) -> PathBuf {
-        pins.join(format!("{}-{ifindex}-{}", self.place.as_str(), hook.as_str()))
+    fn filter_path(&self, ifindex: u32, hook: Hook) -> PathBuf {
+        self.pins.join(format!("{}-{ifindex}-{}", self.place.as_str(), hook.as_str()))
     }
 
     /// Takes our programs off the interface; no error if there are none, or no interface.
@@ -206,10 +196,8 @@ impl Attachments {
                 Held::Filter => remove_filter(ifindex, hook, self.place),
             }
         }
-        if let Some(pins) = self.pins.as_deref() {
-            detach_marked(pins, |other| other == ifindex);
-        }
-        self.qdiscs.leave(ifindex);
+        detach_marked(&self.pins, |other| other == ifindex);
+        qdisc::leave_marked(&self.pins, |other| other == ifindex);
     }
 
     /// Takes our programs off every interface, those of an earlier process too.
@@ -219,32 +207,20 @@ impl Attachments {
         for ifindex in all {
             self.detach(ifindex);
         }
-        if let Some(pins) = self.pins.as_deref() {
-            detach_pinned(pins);
-        }
+        detach_pinned(&self.pins);
     }
 
     /// Where links and marks are pinned.
-    pub(crate) fn pins(&self) -> Option<&Path> {
-        self.pins.as_deref()
+    pub(crate) fn pins(&self) -> &Path {
+        &self.pins
     }
 
     /// Interfaces that an earlier process attached to.
     pub(crate) fn pinned(&self) -> Vec<u32> {
-        let marks = self.pins.as_deref().map(marks).unwrap_or_default();
-        let mut all: Vec<u32> = marks.into_iter().map(|mark| mark.ifindex).collect();
+        let mut all: Vec<u32> = marks(&self.pins).iter().map(|mark| mark.ifindex).collect();
         all.sort_unstable();
         all.dedup();
         all
-    }
-}
-
-impl Drop for Attachments {
-    fn drop(&mut self) {
-        // Links end by themselves, filters of classic tc do not.
-        if self.pins.is_none() {
-            self.detach_all();
-        }
     }
 }
 
@@ -342,23 +318,17 @@ fn mark(path: PathBuf) -> Option<Mark> {
     let mut words = path.file_name()?.to_str()?.split('-');
     let kind = words.next()?;
     let ifindex = words.next()?.parse().ok()?;
-    let kind = match (kind, words.next()) {
-        ("link", Some(_)) => MarkKind::Link,
-        ("filter", Some("ingress")) => MarkKind::Filter(Hook::Ingress, Place::Last),
-        ("filter", Some("egress")) => MarkKind::Filter(Hook::Egress, Place::Last),
-        ("first", Some("ingress")) => MarkKind::Filter(Hook::Ingress, Place::First),
-        ("first", Some("egress")) => MarkKind::Filter(Hook::Egress, Place::First),
-        _ => return None,
-    };
+    let hook = words.next()?;
+    let hook = [Hook::Ingress, Hook::Egress].into_iter().find(|one| one.as_str() == hook)?;
+    let place = || [Place::First, Place::Last].into_iter().find(|one| one.as_str() == kind);
+    let kind = if kind == "link" { MarkKind::Link } else { MarkKind::Filter(hook, place()?) };
     Some(Mark { path, kind, ifindex })
 }
 
 /// Undoes all attachments that are marked in the folder.
 pub(crate) fn detach_pinned(pins: &Path) {
     detach_marked(pins, |_| true);
-    if let Some(folder) = pins.parent() {
-        qdisc::leave_marked(folder, |_| true);
-    }
+    qdisc::leave_marked(pins, |_| true);
 }
 
 /// The same for the folder of another layout, but for filters in whose place there are those that `ours` marks.
@@ -369,9 +339,7 @@ pub(crate) fn detach_replaced(pins: &Path, ours: &Path) {
             && ours.iter().any(|own| own.kind == mark.kind && own.ifindex == mark.ifindex)
     };
     detach(marks(pins).into_iter().filter(|mark| !is_replaced(mark)));
-    if let Some(folder) = pins.parent() {
-        qdisc::leave_marked(folder, |_| true);
-    }
+    qdisc::leave_marked(pins, |_| true);
 }
 
 fn detach_marked(pins: &Path, wanted: impl Fn(u32) -> bool) {

@@ -1,12 +1,12 @@
 //! Contexts in the tables. Nothing is kept of them here: what must be known to change one is read back.
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use libbpf_rs::Object;
 use moorline_datapath::shim6::{ContextEntry, MAX_PATHS, MAX_PEER_LOCATORS};
-use moorline_types::{ContextId, Instant, Locator, LocatorPair, Path};
+use moorline_types::{ContextId, Instant, Locator, LocatorPair, Path, UlidPair};
 
 use crate::control::{self, Op};
 use crate::convert;
@@ -15,6 +15,9 @@ use crate::index::{Hashing, Index};
 use crate::plain::Plain as _;
 use crate::skel::types;
 use crate::tables::{Table, Tables};
+
+/// Locators and peer tag that packets of a context show.
+type Quotes = Vec<(LocatorPair, u64)>;
 
 fn control(object: &Object, op: Op, slot: u32) -> Result<()> {
     control::run(object, op, slot, Instant::ZERO)
@@ -33,7 +36,7 @@ pub(crate) struct Contexts {
     /// The last one given out.
     generation: u32,
     /// Contexts of an earlier process, by slot, that nobody has gone on with yet.
-    inherited: BTreeMap<u32, types::context>,
+    inherited: BTreeSet<u32>,
 }
 
 impl Contexts {
@@ -49,11 +52,11 @@ impl Contexts {
             by_quote: Index::of(object, "by_quote")?,
             hashing: Hashing::of(object, buckets)?,
             generation: 0,
-            inherited: BTreeMap::new(),
+            inherited: BTreeSet::new(),
         };
         for (slot, context) in found.live()? {
             found.generation = found.generation.max(context.generation);
-            found.inherited.insert(slot, context);
+            found.inherited.insert(slot);
         }
         Ok(found)
     }
@@ -80,20 +83,16 @@ impl Contexts {
         if entry.paths.len() > MAX_PATHS {
             return Err(Error::TooManyPaths(entry.id));
         }
-        let inherited = self.inherited.remove(&slot);
-        let is_inherited = inherited.is_some();
-        let mut old = if is_inherited { inherited } else { self.find(slot)? };
+        let is_inherited = self.inherited.remove(&slot);
+        let mut old = self.find(slot)?;
         if old.is_some_and(|old| convert::ulids_back(old.ulids) != entry.ulids) {
             self.remove(tables, object, entry.id)?;
             old = None;
         }
         let before =
             old.map(|old| self.quotes(slot, &old).map(|quotes| (old, quotes))).transpose()?;
-        let done = match &before {
-            None => self.add(object, entry),
-            Some((old, quotes)) => self.change(object, entry, old, quotes),
-        };
         let look = if is_inherited { Op::CONTROL_ADOPTED } else { Op::CONTROL_LOOK };
+        let done = self.write(object, entry, before.as_ref());
         let done = done.and_then(|()| control(object, look, slot));
         if done.is_err() {
             self.take_back(object, entry, before);
@@ -101,66 +100,45 @@ impl Contexts {
         done
     }
 
-    /// The indices come last: until then no packet finds the slot.
-    fn add(&mut self, object: &Object, entry: &ContextEntry) -> Result<()> {
-        let slot = entry.id.0;
-        self.generation = self.generation.checked_add(1).unwrap_or(1);
-        control(object, Op::CONTROL_RESET, slot)?;
-        self.write_more(slot, &convert::peers_beyond(entry))?;
-        if entry.congestion {
-            self.count_congestion(slot);
-        }
-        let mut context = convert::context(entry, self.generation);
-        context.path_count = self.write_paths(slot, &entry.paths);
-        context.flags |= convert::SENDS;
-        self.contexts.insert_locked(&slot, &context)?;
-        self.index_tag(slot, context.local_tag)?;
-        self.index_quotes(slot, &context)?;
-        let hash = self.hashing.ulids(entry.ulids);
-        let before = Cell::new(None);
-        self.by_ulids.insert(&self.hashing, hash, slot, |other| {
-            let found = self.find(other)?;
-            let found = found.filter(|found| convert::ulids_back(found.ulids) == entry.ulids);
-            before.set(found.map(|found| (other, found)));
-            Ok(found.is_some())
-        })?;
-        if let Some((other, mut before)) = before.get() {
-            before.flags &= !convert::SENDS;
-            self.contexts.insert_locked(&other, &before)?;
-            self.inherited.entry(other).and_modify(|inherited| *inherited = before);
-        }
-        Ok(())
-    }
-
-    /// New locators and tag first, old ones last: packets under way find either.
-    fn change(
+    /// New locators and tag first, old ones last: packets under way find either. The ULIDs of a new context come last of all: until
+    /// then no packet finds the slot by them.
+    fn write(
         &mut self,
         object: &Object,
         entry: &ContextEntry,
-        old: &types::context,
-        old_quotes: &[(LocatorPair, u64)],
+        before: Option<&(types::context, Quotes)>,
     ) -> Result<()> {
         let slot = entry.id.0;
-        let is_other_pair = convert::current(old) != entry.current;
-        let before: BTreeSet<Locator> = self.more(slot, old)?.into_iter().collect();
+        let is_new = before.is_none();
+        let (old, old_quotes) = before.cloned().unwrap_or_default();
+        let mut context = convert::context(entry, old.generation);
+        context.flags |= old.flags & convert::SENDS;
+        if is_new {
+            self.generation = self.generation.checked_add(1).unwrap_or(1);
+            context.generation = self.generation;
+            context.flags |= convert::SENDS;
+            control(object, Op::CONTROL_RESET, slot)?;
+        }
+        let is_other_pair = convert::current(&old) != entry.current;
+        let before: BTreeSet<Locator> = self.more(slot, &old)?.into_iter().collect();
         let after = convert::peers_beyond(entry);
         let mut both = after.clone();
         both.extend(before.iter().filter(|locator| !after.contains(locator)));
         self.write_more(slot, &both)?;
-        if entry.congestion && (is_other_pair || !convert::has_congestion(old)) {
+        if entry.congestion && (is_other_pair || !convert::has_congestion(&old)) {
             self.count_congestion(slot);
         }
-        let mut context = convert::context(entry, old.generation);
         context.path_count = self.write_paths(slot, &entry.paths);
-        context.flags |= old.flags & convert::SENDS;
         if context.as_octets() != old.as_octets() {
             self.contexts.insert_locked(&slot, &context)?;
         }
-        if old.local_tag != context.local_tag {
+        if is_new || old.local_tag != context.local_tag {
             self.index_tag(slot, context.local_tag)?;
+        }
+        if !is_new && old.local_tag != context.local_tag {
             self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
         }
-        if is_other_pair {
+        if !is_new && is_other_pair {
             control(object, Op::CONTROL_MOVED, slot)?;
         }
         let quotes = self.quotes(slot, &context)?;
@@ -170,10 +148,13 @@ impl Contexts {
             // An old one may have shared its cell with a new one.
             self.index_quotes(slot, &context)?;
         }
-        if !entry.congestion && convert::has_congestion(old) {
+        if !entry.congestion && convert::has_congestion(&old) {
             self.congestions.remove(&slot)?;
         }
         self.remove_paths(slot, context.path_count, old.path_count)?;
+        if is_new {
+            return self.index_ulids(slot, entry.ulids);
+        }
         match after.is_empty() {
             _ if both == after => Ok(()),
             true => self.more_peers.remove(&slot),
@@ -186,7 +167,7 @@ impl Contexts {
         &self,
         object: &Object,
         entry: &ContextEntry,
-        before: Option<(types::context, Vec<(LocatorPair, u64)>)>,
+        before: Option<(types::context, Quotes)>,
     ) {
         let mut after = convert::context(entry, 0);
         after.path_count = u8::try_from(entry.paths.len()).unwrap_or(u8::MAX);
@@ -220,7 +201,7 @@ impl Contexts {
         self.by_tag.remove(&self.hashing, self.hashing.tag(old.local_tag), slot)?;
         self.unindex_quotes(slot, quotes)?;
         self.contexts.insert_locked(&slot, &types::context::default())?;
-        control(object, Op::CONTROL_CANCEL, slot)?;
+        control(object, Op::CONTROL_RESET, slot)?;
         if usize::from(old.peer_count) > convert::INLINE_PEERS {
             self.more_peers.remove(&slot)?;
         }
@@ -238,6 +219,20 @@ impl Contexts {
         Ok(entries)
     }
 
+    /// An older context between the same ULIDs sends no longer.
+    fn index_ulids(&self, slot: u32, ulids: UlidPair) -> Result<()> {
+        let before = Cell::new(None);
+        self.by_ulids.insert(&self.hashing, self.hashing.ulids(ulids), slot, |other| {
+            let found = self.find(other)?;
+            let found = found.filter(|found| convert::ulids_back(found.ulids) == ulids);
+            before.set(found.map(|found| (other, found)));
+            Ok(found.is_some())
+        })?;
+        let Some((other, mut before)) = before.get() else { return Ok(()) };
+        before.flags &= !convert::SENDS;
+        self.contexts.insert_locked(&other, &before)
+    }
+
     fn index_tag(&self, slot: u32, tag: u64) -> Result<()> {
         self.by_tag.insert(&self.hashing, self.hashing.tag(tag), slot, |other| {
             Ok(self.find(other)?.is_some_and(|other| other.local_tag == tag))
@@ -245,7 +240,7 @@ impl Contexts {
     }
 
     /// Locators and tag that packets of the context show, those of all paths: only what has moved shows its tag.
-    fn quotes(&self, slot: u32, context: &types::context) -> Result<Vec<(LocatorPair, u64)>> {
+    fn quotes(&self, slot: u32, context: &types::context) -> Result<Quotes> {
         let paths = self.paths_of(slot, context)?;
         let all = core::iter::once(convert::current(context)).chain(paths.iter().copied());
         Ok(all.filter(|path| path.is_moved()).map(|path| (path.pair, context.peer_tag)).collect())

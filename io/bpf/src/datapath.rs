@@ -26,15 +26,15 @@ use crate::tables::{self, Tables};
 
 /// The loaded programs and their tables.
 ///
-/// With a pin folder, dropping it (or being killed) leaves programs and tables at work, for the next
-/// [`Datapath::open`] to take over; [`Datapath::close`] ends them.
+/// Dropping it (or being killed) leaves programs and tables at work, for the next [`Datapath::open`] to take over;
+/// [`Datapath::close`] ends them.
 pub struct Datapath {
     pub(crate) object: Object,
     pub(crate) tables: Tables,
     reports: Rings,
     pub(crate) contexts: Contexts,
     attachments: Attachments,
-    pin_dir: Option<PathBuf>,
+    pin_dir: PathBuf,
     /// Folders of what an earlier process pinned and this one cannot take over.
     stale: Vec<PathBuf>,
 }
@@ -52,22 +52,22 @@ impl Datapath {
     /// [`crate::Error::Load`] without the privileges or the kernel for it; [`crate::Error::Pins`] if the pin folder cannot be
     /// made.
     pub fn open(settings: &Settings) -> Result<Self> {
-        Self::open_with(settings, false)
+        let (contexts, flows) = load::sizes(settings);
+        let (pins, stale) = pins::prepare(&settings.pin_dir, contexts, flows)?;
+        Self::over(load::shim6(settings, Some(&pins), false)?, settings, pins, stale)
     }
 
-    pub(crate) fn open_with(settings: &Settings, virtual_clock: bool) -> Result<Self> {
-        quiet_libbpf();
-        let (object, pins, stale) = match settings.pin_dir.as_deref() {
-            None => (load::shim6(settings, None, virtual_clock)?, None, Vec::new()),
-            Some(dir) => {
-                let (pins, mut stale) = pins::prepare(dir)?;
-                (load_over(settings, &pins, &mut stale, virtual_clock)?, Some(pins), stale)
-            }
-        };
+    pub(crate) fn over(
+        object: Object,
+        settings: &Settings,
+        pins: PathBuf,
+        stale: Vec<PathBuf>,
+    ) -> Result<Self> {
+        let (contexts, _) = load::sizes(settings);
         let tables = Tables::of(&object)?;
         let datapath = Self {
             reports: Rings::new(&object, &["reports"])?,
-            contexts: Contexts::found_in(&object, index::buckets(load::contexts(settings)))?,
+            contexts: Contexts::found_in(&object, index::buckets(contexts))?,
             attachments: Attachments::new(settings.attach, Place::Last, pins),
             pin_dir: settings.pin_dir.clone(),
             stale,
@@ -195,7 +195,7 @@ impl Datapath {
     ///
     /// [`crate::Error::Pins`].
     pub fn remove_stale(&mut self) -> Result<()> {
-        let Some(ours) = self.attachments.pins() else { return Ok(()) };
+        let ours = self.attachments.pins();
         self.stale.iter().try_for_each(|stale| pins::remove_stale(stale, ours))?;
         self.stale.clear();
         Ok(())
@@ -261,10 +261,7 @@ impl Datapath {
     /// [`crate::Error::Pins`].
     pub fn close(mut self) -> Result<()> {
         self.detach_all();
-        match self.pin_dir.take() {
-            Some(dir) => Self::remove_pins(&dir),
-            None => Ok(()),
-        }
+        Self::remove_pins(&self.pin_dir)
     }
 
     /// Makes the folder for pins, and mounts a bpffs if there is none.
@@ -286,7 +283,7 @@ impl Datapath {
     /// Whether a crash would leave the tables to the next process: nobody has removed their pins.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
-        self.attachments.pins().is_none_or(pins::has_tables)
+        pins::has_tables(self.attachments.pins())
     }
 
     /// Whether an earlier process has left programs and tables there.
@@ -360,29 +357,4 @@ impl ContextPlane for Datapath {
         let congestion = self.contexts.congestions.lookup(&context.0)?;
         Ok(congestion.as_ref().map(convert::path_counters))
     }
-}
-
-/// Loads over pinned tables; if they do not fit, sets them aside and makes others.
-fn load_over(
-    settings: &Settings,
-    pins: &Path,
-    stale: &mut Vec<PathBuf>,
-    virtual_clock: bool,
-) -> Result<Object> {
-    load::shim6(settings, Some(pins), virtual_clock).or_else(|error| {
-        tracing::info!(%error, "pinned tables do not fit: making others");
-        let aside = pins::set_aside(pins)?;
-        stale.retain(|folder| *folder != aside);
-        stale.push(aside);
-        load::shim6(settings, Some(pins), virtual_clock)
-    })
-}
-
-/// libbpf writes to standard error; what it says belongs in the log.
-pub(crate) fn quiet_libbpf() {
-    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
-        tracing::debug!(target: "libbpf", "{}", text.trim_end());
-        #[cfg(test)]
-        eprintln!("libbpf: {}", text.trim_end());
-    })));
 }

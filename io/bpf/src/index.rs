@@ -38,7 +38,7 @@ impl Hashing {
         }
         let mut hashing = types::hashing { buckets, ..types::hashing::default() };
         for key in &mut hashing.key {
-            *key = random()?;
+            *key = getrandom::u64().map_err(|error| Error::Randomness(error.into()))?;
         }
         table.insert(&0, &hashing)?;
         Ok(Self(hashing))
@@ -157,14 +157,4 @@ fn slot_in(cell: u32, hash: u32) -> Option<u32> {
 fn upper_half(number: u64) -> u32 {
     let [a, b, c, d, ..] = number.to_be_bytes();
     u32::from_be_bytes([a, b, c, d])
-}
-
-fn random() -> Result<u64> {
-    let mut octets = [0; 8];
-    // So few octets come at once or not at all.
-    match rustix::rand::getrandom(&mut octets, rustix::rand::GetRandomFlags::empty()) {
-        Ok(8) => Ok(u64::from_ne_bytes(octets)),
-        Ok(_) => Err(Error::Randomness(std::io::ErrorKind::UnexpectedEof.into())),
-        Err(error) => Err(Error::Randomness(error.into())),
-    }
 }

@@ -45,7 +45,6 @@ mod contexts;
 mod control;
 mod convert;
 mod datapath;
-mod device;
 mod error;
 pub mod ilnp;
 mod index;
@@ -64,7 +63,6 @@ mod tables;
 mod tests;
 
 pub use datapath::Datapath;
-pub use device::has_link_layer;
 pub use error::{Error, Result};
 pub use settings::{AttachMode, Settings};
 pub use stalled::{StalledSocket, StalledSockets};

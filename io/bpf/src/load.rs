@@ -15,9 +15,9 @@ use crate::skel::{self, ilnp, types};
 /// A slot and one more fit 24 bits of a cell.
 const MAX_CONTEXTS: u32 = (1 << 24) - 1;
 
-/// Contexts that the tables have room for.
-pub(crate) fn contexts(settings: &Settings) -> u32 {
-    settings.max_contexts.clamp(1, MAX_CONTEXTS)
+/// Contexts and flows that the tables have room for.
+pub(crate) fn sizes(settings: &Settings) -> (u32, u32) {
+    (settings.max_contexts.clamp(1, MAX_CONTEXTS), settings.max_flows.max(1))
 }
 
 /// Loads the programs of Shim6; tables pinned in `pins` are taken over.
@@ -30,16 +30,16 @@ pub(crate) fn shim6(
     pins: Option<&Path>,
     virtual_clock: bool,
 ) -> Result<Object> {
-    let contexts = contexts(settings);
+    let (contexts, flows) = sizes(settings);
     let size = |table: &str| match table {
         "contexts" | "lives" | "more_peers" => Some(contexts),
         "groups" => Some(contexts.div_ceil(types::sizes::GROUP_SLOTS.0)),
         "by_ulids" | "by_tag" | "by_quote" => Some(index::buckets(contexts)),
-        "flows" => Some(settings.max_flows.max(1)),
+        "flows" => Some(flows),
         _ => None,
     };
     let constants = [(offset_of!(types::rodata, virtual_clock), virtual_clock.into())];
-    load("moorline", skel::object(), size, &constants, pins)
+    load("moorline", &skel::SHIM6.0, size, &constants, pins)
 }
 
 /// Loads the programs of ILNP.
@@ -67,7 +67,7 @@ pub(crate) fn ilnp(settings: &IlnpSettings, virtual_clock: bool) -> Result<Objec
         (offset_of!(ilnp::types::rodata, initiator_type), settings.types.initiator),
         (offset_of!(ilnp::types::rodata, responder_type), settings.types.responder),
     ];
-    load("ilnp", skel::ilnp_object(), size, &constants, None)
+    load("ilnp", &skel::ILNP.0, size, &constants, None)
 }
 
 /// Loads an object, with tables of these sizes and these octets of its read-only data.
@@ -82,6 +82,7 @@ pub(crate) fn load(
     constants: &[(usize, u8)],
     pins: Option<&Path>,
 ) -> Result<Object> {
+    quiet_libbpf();
     let builder = ObjectBuilder::default().name(name).map_err(Error::Load)?.open_memory(object);
     let mut open = builder.map_err(Error::Load)?;
     for mut map in open.maps_mut() {
@@ -119,4 +120,13 @@ pub(crate) fn run<'data>(
 ) -> Result<ProgramOutput<'data>> {
     let program = object.progs_mut().find(|program| program.name() == name);
     program.ok_or(Error::Missing(name))?.test_run(input).map_err(Error::Control)
+}
+
+/// libbpf writes to standard error; what it says belongs in the log.
+fn quiet_libbpf() {
+    libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
+        tracing::debug!(target: "libbpf", "{}", text.trim_end());
+        #[cfg(test)]
+        eprintln!("libbpf: {}", text.trim_end());
+    })));
 }

@@ -53,7 +53,7 @@ plain! {
     types::flow: 32,
     types::report: 64,
     types::rule: 120,
-    types::settings: 72,
+    types::settings: 64,
     tcp_iter::types::stalled: 48,
     ilnp::types::address: 16,
     ilnp::types::pair: 32,

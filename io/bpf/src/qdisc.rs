@@ -1,7 +1,6 @@
 //! The clsact qdiscs that filters of classic tc are on: ours to take away only if we made them, and others have
 //! put nothing on them since.
 
-use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -15,45 +14,23 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
 use crate::error::{Error, Result};
 use crate::pins;
 
-/// Those that we made.
-pub(crate) enum Ours {
-    /// Marked in a folder, which the programs of Shim6 and of ILNP share: who goes last takes the qdisc away.
-    Marked(PathBuf),
-    /// Noted here.
-    Noted(BTreeSet<u32>),
+/// Makes one where there is none. It is marked first, so that it is found again whatever happens: in the folder of these pins, which
+/// the programs of Shim6 and of ILNP share.
+pub(crate) fn ensure(pins: &Path, ifindex: u32) -> Result<()> {
+    let failed = |source| Error::Attach { action: "add a clsact qdisc to", ifindex, source };
+    if is_there(ifindex).map_err(|error| failed(error.into()))? {
+        return Ok(());
+    }
+    pins::create(&mark(shared(pins), ifindex))?;
+    make(ifindex).map_err(failed)
 }
 
-impl Ours {
-    /// Makes one where there is none. It is marked first, so that it is found again whatever happens.
-    pub(crate) fn ensure(&mut self, ifindex: u32) -> Result<()> {
-        let failed = |source| Error::Attach { action: "add a clsact qdisc to", ifindex, source };
-        if is_there(ifindex).map_err(|error| failed(error.into()))? {
-            return Ok(());
-        }
-        match self {
-            Self::Marked(folder) => pins::create(&mark(folder, ifindex))?,
-            Self::Noted(made) => {
-                made.insert(ifindex);
-            }
-        }
-        make(ifindex).map_err(failed)
-    }
-
-    /// Takes it away if nothing is on it any more.
-    pub(crate) fn leave(&mut self, ifindex: u32) {
-        match self {
-            Self::Marked(folder) => leave_marked(folder, |other| other == ifindex),
-            Self::Noted(made) => {
-                if made.contains(&ifindex) && leave(ifindex) {
-                    made.remove(&ifindex);
-                }
-            }
-        }
-    }
+/// Takes away those that are marked for these pins, if nothing is on them: who goes last, Shim6 or ILNP, takes the qdisc away.
+pub(crate) fn leave_marked(pins: &Path, wanted: impl Fn(u32) -> bool) {
+    leave_in(shared(pins), wanted);
 }
 
-/// Takes away those that are marked in the folder, if nothing is on them.
-pub(crate) fn leave_marked(folder: &Path, wanted: impl Fn(u32) -> bool) {
+fn leave_in(folder: &Path, wanted: impl Fn(u32) -> bool) {
     for ifindex in marked(folder).into_iter().filter(|ifindex| wanted(*ifindex)) {
         if leave(ifindex) {
             let _ = fs::remove_dir(mark(folder, ifindex));
@@ -61,12 +38,16 @@ pub(crate) fn leave_marked(folder: &Path, wanted: impl Fn(u32) -> bool) {
     }
 }
 
-/// [`leave_marked`] for all of them. Those that others have filters on are theirs from now on.
+/// Takes away all that are marked in the folder. Those that others have filters on are theirs from now on.
 pub(crate) fn forget_marked(folder: &Path) {
-    leave_marked(folder, |_| true);
+    leave_in(folder, |_| true);
     for ifindex in marked(folder) {
         let _ = fs::remove_dir(mark(folder, ifindex));
     }
+}
+
+fn shared(pins: &Path) -> &Path {
+    pins.parent().unwrap_or(pins)
 }
 
 fn mark(folder: &Path, ifindex: u32) -> PathBuf {

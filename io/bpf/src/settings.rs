@@ -14,25 +14,28 @@ pub struct Settings {
     /// Where packet marks have the path index.
     pub path_mark: PathMark,
     /// Folder of a bpffs that keeps tables and links over the death of the process; mounted if there is
-    /// none. `None`: all is gone when the [`crate::Datapath`] is dropped.
-    pub pin_dir: Option<PathBuf>,
+    /// none.
+    pub pin_dir: PathBuf,
     /// Kind of hook.
     pub attach: AttachMode,
 }
 
 impl Default for Settings {
-    /// 4,096 contexts, 65,536 flows, no pins.
+    /// 4,096 contexts, 65,536 flows.
     fn default() -> Self {
         Self {
             max_contexts: 4096,
             max_flows: 65_536,
             triggers: Triggers::default(),
             path_mark: PathMark::default(),
-            pin_dir: None,
+            pin_dir: PathBuf::from(PIN_DIR),
             attach: AttachMode::Auto,
         }
     }
 }
+
+/// Where the daemon has its pins unless it is told another folder.
+pub(crate) const PIN_DIR: &str = "/sys/fs/bpf/moorline";
 
 /// Kind of hook that programs are put on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

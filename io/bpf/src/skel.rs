@@ -19,34 +19,21 @@ pub(crate) mod tcp_iter {
     include!(concat!(env!("OUT_DIR"), "/tcp_iter_types.rs"));
 }
 
-/// The compiled programs.
+/// A compiled object: ELF wants alignment.
 #[repr(align(8))]
-struct Aligned<const N: usize>([u8; N]);
+pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
-/// ELF wants alignment.
-static ALIGNED: Aligned<{ include_bytes!(concat!(env!("OUT_DIR"), "/moorline.bpf.o")).len() }> =
-    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/moorline.bpf.o")));
+/// The programs of Shim6, for libbpf to open.
+pub(crate) static SHIM6: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/moorline.bpf.o")));
 
-/// The compiled programs, for libbpf to open.
-pub(crate) fn object() -> &'static [u8] {
-    &ALIGNED.0
-}
+/// The programs of ILNP.
+pub(crate) static ILNP: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/ilnp.bpf.o")));
 
-static ILNP: Aligned<{ include_bytes!(concat!(env!("OUT_DIR"), "/ilnp.bpf.o")).len() }> =
-    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/ilnp.bpf.o")));
-
-/// The compiled programs of ILNP.
-pub(crate) fn ilnp_object() -> &'static [u8] {
-    &ILNP.0
-}
-
-static TCP_ITER: Aligned<{ include_bytes!(concat!(env!("OUT_DIR"), "/tcp_iter.bpf.o")).len() }> =
-    Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/tcp_iter.bpf.o")));
-
-/// The compiled program that lists sockets.
-pub(crate) fn tcp_iter_object() -> &'static [u8] {
-    &TCP_ITER.0
-}
+/// The program that lists sockets.
+pub(crate) static TCP_ITER: &Aligned<[u8]> =
+    &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/tcp_iter.bpf.o")));
 
 /// Names the shape of the pinned tables: others are not taken over.
 pub(crate) const LAYOUT: &str = env!("MOORLINE_BPF_LAYOUT");

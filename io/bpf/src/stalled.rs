@@ -4,7 +4,6 @@ use libbpf_rs::{Iter, Link};
 use moorline_types::UlidPair;
 
 use crate::convert;
-use crate::datapath::quiet_libbpf;
 use crate::error::{Error, Result};
 use crate::load;
 use crate::plain::Plain as _;
@@ -47,8 +46,7 @@ impl StalledSockets {
     ///
     /// [`Error::Load`] also where the kernel has no iterator over TCP sockets or no BTF.
     pub fn open() -> Result<Self> {
-        quiet_libbpf();
-        let object = load::load("tcp_iter", skel::tcp_iter_object(), |_| None, &[], None)?;
+        let object = load::load("tcp_iter", &skel::TCP_ITER.0, |_| None, &[], None)?;
         let wanted = Table::of(&object, "wanted")?;
         let program = object.progs_mut().find(|program| program.name() == PROGRAM);
         let link = program.ok_or(Error::Missing(PROGRAM))?.attach().map_err(Error::Load)?;

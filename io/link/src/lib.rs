@@ -4,12 +4,13 @@
 //! program knew, with what strangers may send in a queue of its own. That it is open keeps the kernel from answering "unrecognized next header".
 //! [`Icmp6Socket`] listens for that answer from peers without Shim6, and [`RouterSocket`] for what routers advertise. [`Icmp6Sender`] has TCP
 //! sockets of this host send again, and makes our addresses known to routers. [`ProbeSocket`] tries what passes on the way to a peer. [`PacketSocket`]
-//! sends packets that are made already. [`Readiness`] waits for descriptors that other crates own. [`Wire`] is a cable
-//! between two interfaces with the delay, jitter, loss and rate of an [`Impairment`]. [`FrameSender`] and
+//! sends packets that are made already. [`Readiness`] waits for descriptors that other crates own. [`has_link_layer`] says what packets of an
+//! interface begin with. [`Wire`] is a cable between two interfaces with the delay, jitter, loss and rate of an [`Impairment`]. [`FrameSender`] and
 //! [`FrameSocket`] have the frames of an interface, many at a time.
 
 mod filter;
 mod frames;
+mod hardware;
 mod icmp6;
 mod impairment;
 mod probe;
@@ -22,6 +23,7 @@ mod whole;
 mod wire;
 
 pub use frames::{FrameSender, FrameSocket};
+pub use hardware::has_link_layer;
 pub use icmp6::{Icmp6Error, Icmp6Socket, RouterSocket, TooBig, Unrecognized};
 pub use impairment::{Channel, Impairment};
 pub use probe::{Answer, ProbeSocket};

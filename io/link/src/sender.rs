@@ -1,11 +1,12 @@
 use std::io;
 use std::net::Ipv6Addr;
-use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use moorline_types::LocatorPair;
 use moorline_wire::ip6::{self, ICMPV6, TCP};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL as SHIM6};
 
+use crate::hardware::ethernet_address;
 use crate::icmp6::{NEXT_HEADER_AT, PACKET_TOO_BIG, PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER};
 use crate::socket::{pass_only, raw_socket, send, set_option};
 
@@ -103,16 +104,16 @@ impl Icmp6Sender {
 
     /// Makes an address of ours known to a router before it has packets for it: Neighbor Discovery the other way round
     /// (RFC 9131). The router finds our link-layer address beside ours of IPv6, and keeps it; should we not know that of the
-    /// router, the kernel asks for it by the way. `link_name` is the name of the interface.
+    /// router, the kernel asks for it by the way.
     ///
     /// A Neighbor Solicitation does so at every router (RFC 4861 s7.2.3). One from an optimistic address is forbidden, so
     /// that is advertised instead, which routers have to be willing to learn from.
     ///
     /// # Errors
     /// Those of sendmsg(2): the address is not ours, or tentative; the router is not on the link; buffer full.
-    pub fn introduce(&self, what: &Introduction, link_name: &str) -> io::Result<()> {
+    pub fn introduce(&self, what: &Introduction) -> io::Result<()> {
         // Nobody asks for addresses on links that have none.
-        let Some(link) = link_address(&self.0, link_name)? else { return Ok(()) };
+        let Some(link) = ethernet_address(what.ifindex)? else { return Ok(()) };
         let (message, to) = introduction(what, link);
         send(&self.0, &message, what.address, to, what.ifindex)
     }
@@ -173,27 +174,6 @@ fn introduction(what: &Introduction, link: [u8; 6]) -> ([u8; 32], Ipv6Addr) {
     message[24..26].copy_from_slice(&[option, 1]);
     message[26..].copy_from_slice(&link);
     (message, to)
-}
-
-/// Of an interface with 48-bit addresses.
-fn link_address(socket: &OwnedFd, name: &str) -> io::Result<Option<[u8; 6]>> {
-    // SAFETY: all zeros is a value of this structure of integers and arrays.
-    let mut request: libc::ifreq = unsafe { std::mem::zeroed() };
-    if name.len() >= request.ifr_name.len() {
-        return Err(io::ErrorKind::InvalidInput.into());
-    }
-    for (to, from) in request.ifr_name.iter_mut().zip(name.bytes()) {
-        *to = libc::c_char::from_ne_bytes([from]);
-    }
-    // SAFETY: the request is live and of the type that goes with this number.
-    if unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCGIFHWADDR, &raw mut request) } < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the kernel has filled in the address, which is of this type whatever the kind of link.
-    let address = unsafe { request.ifr_ifru.ifru_hwaddr };
-    let octets = address.sa_data.first_chunk::<6>();
-    let is_ethernet = address.sa_family == libc::ARPHRD_ETHER;
-    Ok(octets.filter(|_| is_ethernet).map(|octets| octets.map(|octet| octet.to_ne_bytes()[0])))
 }
 
 /// Type of ICMPv6 (RFC 4443 s3.1).

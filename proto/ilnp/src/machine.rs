@@ -17,7 +17,7 @@ use crate::question::Questions;
 use crate::session::{Opening, Session, SessionView};
 use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{Report, Update};
-use moorline_index::{Class, Ilcc, Removed, Secrets, Validators};
+use moorline_index::{Class, Ilcc, Removed, Validators};
 use moorline_wire::ilnp::Control;
 use moorline_wire::ip6::{self, DESTINATION_OPTIONS, ICMPV6};
 
@@ -71,8 +71,7 @@ impl Machine {
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
         let ilcc = Ilcc::new(config.max_sessions, key);
-        let secrets = Secrets::new(VALIDATOR_MIN_LIFETIME, &mut rng, now);
-        let validators = Validators::new(secrets, rng.next_u32());
+        let validators = Validators::new(VALIDATOR_MIN_LIFETIME, &mut rng, now);
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
         Self {

@@ -95,12 +95,7 @@ impl<T> Ilcc<T> {
     /// Entries of a class.
     #[must_use]
     pub const fn count(&self, class: Class) -> usize {
-        let [unproven, guests, proven] = &self.lists;
-        match class {
-            Class::Unproven => unproven.len,
-            Class::Guest => guests.len,
-            Class::Proven => proven.len,
-        }
+        self.lists[class as usize].len
     }
 
     /// Guests whose sockets have this locator, wherever they are now.
@@ -192,30 +187,12 @@ impl<T> Ilcc<T> {
         if self.is_empty() {
             return None;
         }
-        let hash = hash_nonce(&self.keyed, remote, nonce);
-        self.find_hashed_nonce(hash, (local, remote, nonce))
-    }
-
-    /// The same for packets that came together, each into the place of `found` that it has in `asked`. Their lines of
-    /// memory are all asked for before the first is needed, so that they are waited for together and not one after the
-    /// other.
-    pub fn find_nonces(&self, asked: &[(Nid, Nid, Nonce)], found: &mut [Option<SessionId>]) {
-        for (asked, found) in asked.chunks(TOGETHER).zip(found.chunks_mut(TOGETHER)) {
-            let mut hashes = [0; TOGETHER];
-            for (hash, (_, remote, nonce)) in hashes.iter_mut().zip(asked) {
-                *hash = hash_nonce(&self.keyed, *remote, *nonce);
-            }
-            let hashes = hashes.get(..asked.len()).unwrap_or_default();
-            hashes.iter().for_each(|hash| self.by_nonce.touch(*hash));
-            for hash in hashes {
-                let first = self.by_nonce.candidates(*hash).next();
-                let slot = first.and_then(|at| self.slots.get(at));
-                core::hint::black_box(slot.map(|slot| slot.is_used));
-            }
-            for ((found, hash), asked) in found.iter_mut().zip(hashes).zip(asked) {
-                *found = self.find_hashed_nonce(*hash, *asked);
-            }
-        }
+        let is_it = |at: u32| {
+            self.used(SessionId(at)).is_some_and(|used| {
+                used.pair.nids() == (local, remote) && used.nonce == Some(nonce)
+            })
+        };
+        self.by_nonce.find(hash_nonce(&self.keyed, remote, nonce), is_it).map(SessionId)
     }
 
     /// All sessions between two nodes, in no order.
@@ -290,19 +267,6 @@ impl<T> Ilcc<T> {
             .find(digest, |at| self.used(SessionId(at)).is_some_and(|used| used.pair == pair))
     }
 
-    fn find_hashed_nonce(
-        &self,
-        hash: u32,
-        (local, remote, nonce): (Nid, Nid, Nonce),
-    ) -> Option<SessionId> {
-        let is_it = |at: u32| {
-            self.used(SessionId(at)).is_some_and(|used| {
-                used.pair.nids() == (local, remote) && used.nonce == Some(nonce)
-            })
-        };
-        self.by_nonce.find(hash, is_it).map(SessionId)
-    }
-
     /// Hashes all that an entry is found by, and asks for the lines of the indexes before the first is needed:
     /// they come together.
     fn ask(&self, pair: IlvPair, nonce: Option<Nonce>) -> Ways {
@@ -356,12 +320,7 @@ impl<T> Ilcc<T> {
     }
 
     fn list(&mut self, class: Class) -> &mut List {
-        let [unproven, guests, proven] = &mut self.lists;
-        match class {
-            Class::Unproven => unproven,
-            Class::Guest => guests,
-            Class::Proven => proven,
-        }
+        &mut self.lists[class as usize]
     }
 
     fn link(&mut self, at: u32, class: Class) {
@@ -426,9 +385,6 @@ struct Ways {
 
 /// Entries in use that one insertion spares, so that it takes no longer if all are.
 const SECOND_CHANCES: u32 = 8;
-
-/// Look-ups whose lines are under way together: more than a processor fetches at once.
-const TOGETHER: usize = 32;
 
 fn hash_pair(keyed: &SipHasher13, pair: IlvPair) -> u32 {
     let mut hasher = *keyed;

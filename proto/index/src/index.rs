@@ -34,18 +34,6 @@ impl Index {
         Self { lines: Segments::new(), more: Segments::new(), free: 0, len: 0 }
     }
 
-    /// How many slots there are.
-    #[must_use]
-    pub const fn len(&self) -> u32 {
-        self.len
-    }
-
-    /// Whether there are none.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        self.len == 0
-    }
-
     /// Asks for the line of a hash that will be needed soon: lines that are asked for together come together.
     #[inline]
     pub fn touch(&self, hash: u32) {

@@ -21,7 +21,7 @@
 //!
 //! [`Ilcc`] is the correspondent cache of ILNP (RFC 6741 s5), made of the first two: bounded, and what a flood makes up goes first.
 //!
-//! [`Validators`] are hashes that strangers bring back, under [`Secrets`] that change with time.
+//! [`Validators`] are hashes that strangers bring back, under secrets that change with time.
 //!
 //! What the others find is hashed by the caller, with a key of his own where peers can choose what is hashed. Nothing here
 //! has an order that could be seen: an index is asked for one hash at a time, and equal deadlines come by slot.
@@ -41,5 +41,5 @@ pub use deadlines::Deadlines;
 pub use flood::FloodLimit;
 pub use ilcc::{Class, Ilcc, Removed};
 pub use index::{Candidates, Index};
-pub use secrets::{Secrets, Validators};
+pub use secrets::Validators;
 pub use segments::Segments;

@@ -5,49 +5,19 @@ use moorline_types::{DropReason, Instant};
 use rand_core::RngCore;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
-/// The secrets of keyed hashes that a responder gives out and keeps nothing of (RFC 5533 s7.10.1): the secret of the current epoch
-/// and the secret of the epoch before. A hash is good for one to two epochs.
-#[derive(Clone)]
-pub struct Secrets {
-    lifetime: Duration,
-    start: Instant,
-    current: [u8; 16],
-    previous: [u8; 16],
-}
-
-impl Secrets {
-    /// Draws the first secrets; `lifetime` is the length of an epoch.
-    pub fn new(lifetime: Duration, rng: &mut impl RngCore, now: Instant) -> Self {
-        let mut secrets = Self { lifetime, start: now, current: [0; 16], previous: [0; 16] };
-        rng.fill_bytes(&mut secrets.current);
-        rng.fill_bytes(&mut secrets.previous);
-        secrets
-    }
-
-    /// Begins a new epoch if one is due. Result: epochs that have begun, at most 2: after that many no hash of before is good.
-    fn rotate(&mut self, rng: &mut impl RngCore, now: Instant) -> u32 {
-        let age = now.since(self.start);
-        if age < self.lifetime {
-            return 0;
-        }
-        let was_asleep = age >= self.lifetime * 2;
-        self.previous = self.current;
-        if was_asleep {
-            rng.fill_bytes(&mut self.previous);
-        }
-        rng.fill_bytes(&mut self.current);
-        self.start = now;
-        if was_asleep { 2 } else { 1 }
-    }
-}
-
 /// Makes and checks what keeps a responder without state (RFC 5533 s7.10.1): a keyed hash over what it said, which comes back.
 ///
 /// Each has a number, and their order is the order in which they were given out. They begin at random, so that they do not tell the
-/// uptime. The number names the secret of its epoch; those of the current epoch and of the one before are good (decision 004).
-#[derive(Clone, Debug)]
+/// uptime. The number names the secret of its epoch; those of the current epoch and of the one before are good (decision 004). So a
+/// hash is good for one to two epochs.
+#[derive(Clone)]
 pub struct Validators {
-    secrets: Secrets,
+    /// The length of an epoch, and when the current one began.
+    lifetime: Duration,
+    start: Instant,
+    /// Secrets of the current epoch and of the one before.
+    current: [u8; 16],
+    previous: [u8; 16],
     /// The next number, and the first ones of the current epoch and of the one before.
     next: u32,
     current_first: u32,
@@ -55,10 +25,21 @@ pub struct Validators {
 }
 
 impl Validators {
-    /// The first number of all is `first`.
-    #[must_use]
-    pub const fn new(secrets: Secrets, first: u32) -> Self {
-        Self { secrets, next: first, current_first: first, previous_first: first }
+    /// Draws the first number and the first secrets; `lifetime` is the length of an epoch.
+    pub fn new(lifetime: Duration, rng: &mut impl RngCore, now: Instant) -> Self {
+        let first = rng.next_u32();
+        let (mut current, mut previous) = ([0; 16], [0; 16]);
+        rng.fill_bytes(&mut current);
+        rng.fill_bytes(&mut previous);
+        Self {
+            lifetime,
+            start: now,
+            current,
+            previous,
+            next: first,
+            current_first: first,
+            previous_first: first,
+        }
     }
 
     /// The next number, and the validator of what `hash` adds for it.
@@ -71,7 +52,7 @@ impl Validators {
         self.rotate(rng, now);
         let number = self.next;
         self.next = number.wrapping_add(1);
-        (number, validator(&self.secrets.current, number, hash))
+        (number, validator(&self.current, number, hash))
     }
 
     /// Checks a validator that comes back with its number.
@@ -89,7 +70,7 @@ impl Validators {
         self.rotate(rng, now);
         let age = self.age(number).ok_or(DropReason::StaleNonce)?;
         let is_current = age <= self.next.wrapping_sub(self.current_first);
-        let secret = if is_current { &self.secrets.current } else { &self.secrets.previous };
+        let secret = if is_current { &self.current } else { &self.previous };
         let is_ours = equal_in_constant_time(&validator(secret, number, hash), theirs);
         if is_ours { Ok(()) } else { Err(DropReason::BadValidator) }
     }
@@ -112,13 +93,22 @@ impl Validators {
         (age > 0 && age <= self.next.wrapping_sub(self.previous_first)).then_some(age)
     }
 
+    /// Begins a new epoch if one is due. After more than one no validator of before is good.
     fn rotate(&mut self, rng: &mut impl RngCore, now: Instant) {
-        let begun = self.secrets.rotate(rng, now);
-        if begun > 0 {
-            // Of the epochs slept through there is nothing, and what was given out before is too old.
-            self.previous_first = if begun > 1 { self.next } else { self.current_first };
-            self.current_first = self.next;
+        let age = now.since(self.start);
+        if age < self.lifetime {
+            return;
         }
+        self.previous = self.current;
+        self.previous_first = self.current_first;
+        if age >= self.lifetime * 2 {
+            rng.fill_bytes(&mut self.previous);
+            // Of the epochs slept through there is nothing, and what was given out before is too old.
+            self.previous_first = self.next;
+        }
+        rng.fill_bytes(&mut self.current);
+        self.current_first = self.next;
+        self.start = now;
     }
 }
 
@@ -128,9 +118,11 @@ fn validator(secret: &[u8; 16], number: u32, hash: impl FnOnce(u32, &mut SipHash
     hasher.finish128().as_bytes()
 }
 
-impl fmt::Debug for Secrets {
+/// Nothing of the secrets.
+impl fmt::Debug for Validators {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Secrets").field("start", &self.start).finish_non_exhaustive()
+        let mut shown = f.debug_struct("Validators");
+        shown.field("start", &self.start).field("next", &self.next).finish_non_exhaustive()
     }
 }
 
@@ -152,7 +144,7 @@ mod tests {
 
     impl RngCore for Drawn {
         fn next_u32(&mut self) -> u32 {
-            0
+            u32::MAX
         }
 
         fn next_u64(&mut self) -> u64 {
@@ -169,15 +161,15 @@ mod tests {
     fn a_secret_is_good_for_its_epoch_and_the_next() {
         let mut draw = Drawn(0);
         let begin = Instant::from_nanos(1);
-        let mut secrets = Secrets::new(LIFETIME, &mut draw, begin);
+        let mut secrets = Validators::new(LIFETIME, &mut draw, begin);
         let first = secrets.current;
         let at = |seconds| begin + Duration::from_secs(seconds);
-        assert_eq!(secrets.rotate(&mut draw, at(29)), 0);
+        secrets.rotate(&mut draw, at(29));
         assert_eq!(secrets.current, first);
-        assert_eq!(secrets.rotate(&mut draw, at(30)), 1);
+        secrets.rotate(&mut draw, at(30));
         assert_eq!((secrets.previous, secrets.current != first), (first, true));
         let second = secrets.current;
-        assert_eq!(secrets.rotate(&mut draw, at(90)), 2);
+        secrets.rotate(&mut draw, at(90));
         assert!(![first, second].contains(&secrets.previous));
         assert!(![first, second].contains(&secrets.current));
     }
@@ -187,7 +179,7 @@ mod tests {
         let mut draw = Drawn(0);
         let begin = Instant::from_nanos(1);
         let at = |seconds| begin + Duration::from_secs(seconds);
-        let mut numbers = Validators::new(Secrets::new(LIFETIME, &mut draw, begin), u32::MAX);
+        let mut numbers = Validators::new(LIFETIME, &mut draw, begin);
         let before = numbers.latest();
         let hash = |number: u32, hasher: &mut SipHasher24| hasher.write_u32(number);
         let (first, validator) = numbers.make(&mut draw, at(29), hash);

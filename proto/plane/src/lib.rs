@@ -6,8 +6,10 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod icmp;
 pub mod ilnp;
 mod planes;
+mod reports;
 pub mod shim6;
 
 use core::net::Ipv6Addr;
@@ -15,6 +17,7 @@ use core::net::Ipv6Addr;
 use moorline_types::DropReason;
 
 pub use planes::{By, Planes, Report};
+pub use reports::MAX_REPORTS;
 
 /// The fate of a packet that a socket sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -45,11 +45,10 @@ mod live;
 mod packet;
 mod paths;
 mod plane;
-mod reports;
 mod settings;
 mod tcp;
 
 pub use crate::{Inbound, Outbound};
 pub use flows::Flows;
 pub use plane::{Plane, Sender};
-pub use settings::{DEFAULT_MTU, MAX_FLOWS, MAX_REPORTS, Settings};
+pub use settings::{DEFAULT_MTU, MAX_FLOWS, Settings};

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use core::hash::Hasher as _;
 
 use moorline_cga::{LocalProof, ParameterMemory};
-use moorline_index::{FloodLimit, Secrets, Validators};
+use moorline_index::{FloodLimit, Validators};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, UlidPair};
 use moorline_wire::{LocatorPreference, Message, MessageType};
 use rand_chacha::ChaCha20Rng;
@@ -67,10 +67,7 @@ impl Machine {
         Self {
             table: Table::new(config.max_contexts, &mut rng),
             config,
-            validators: {
-                let first = rng.next_u32();
-                Validators::new(Secrets::new(VALIDATOR_MIN_LIFETIME, &mut rng, now), first)
-            },
+            validators: Validators::new(VALIDATOR_MIN_LIFETIME, &mut rng, now),
             rng,
             local: None,
             usable: Vec::new(),

@@ -9,8 +9,6 @@ use moorline_types::{DropReason, IlvPair, Instant, L64, Nid};
 use moorline_wire::ip6::packet;
 
 use crate::attach::{self, Attachments, Hook, Place};
-use crate::bound::Bound;
-use crate::datapath::quiet_libbpf;
 use crate::error::{Error, Result};
 use crate::ilnp::convert;
 use crate::ilnp::sessions::Sessions;
@@ -23,7 +21,7 @@ use crate::tables::{self, Table};
 
 /// The loaded programs and their tables.
 ///
-/// With a pin folder the programs stay on their interfaces when this value goes, with the tables as they are then,
+/// The programs stay on their interfaces when this value goes, with the tables as they are then,
 /// until [`IlnpDatapath::close`], or another process attaches its own in their place.
 pub struct IlnpDatapath {
     pub(crate) object: Object,
@@ -34,8 +32,6 @@ pub struct IlnpDatapath {
     drops: MapHandle,
     rings: Rings,
     attachments: Attachments,
-    /// Where links are pinned.
-    pins: Option<PathBuf>,
 }
 
 impl IlnpDatapath {
@@ -45,28 +41,26 @@ impl IlnpDatapath {
     ///
     /// [`crate::Error::Load`] without the privileges or the kernel for it.
     pub fn open(settings: &IlnpSettings) -> Result<Self> {
-        Self::open_with(settings, false)
+        let pins = pins::of_ilnp(&settings.pin_dir);
+        pins::create(&pins)?;
+        Self::open_with(settings, pins, false)
     }
 
-    pub(crate) fn open_with(settings: &IlnpSettings, virtual_clock: bool) -> Result<Self> {
-        quiet_libbpf();
+    /// Pins what is attached in this folder.
+    pub(crate) fn open_with(
+        settings: &IlnpSettings,
+        pins: PathBuf,
+        virtual_clock: bool,
+    ) -> Result<Self> {
         let object = load::ilnp(settings, virtual_clock)?;
-        let pins = settings.pin_dir.as_deref().map(pins::of_ilnp);
-        if let Some(pins) = &pins {
-            pins::create(pins)?;
-        }
-        let uplinks = Table::<u64, u32>::of(&object, "uplinks")?;
-        // The table was pinned, the word that tells of its entries was not.
-        Bound::of(&object)?.retain(|address| Ok(uplinks.lookup(&address.word[0])?.is_some()))?;
         Ok(Self {
             sessions: Sessions::new(&object)?,
-            uplinks,
+            uplinks: Table::of(&object, "uplinks")?,
             own_nids: Table::of(&object, "own_nids")?,
             nids: BTreeSet::new(),
             drops: tables::handle(&object, "drops")?,
             rings: Rings::new(&object, &["reports", "controls"])?,
-            attachments: Attachments::new(settings.attach, Place::First, pins.clone()),
-            pins,
+            attachments: Attachments::new(settings.attach, Place::First, pins),
             object,
         })
     }
@@ -114,11 +108,6 @@ impl IlnpDatapath {
         let left = pins::of_ilnp(pin_dir);
         attach::detach_pinned(&left);
         pins::remove_tree(&left)
-    }
-
-    /// Takes all programs off all interfaces; tables stay.
-    pub fn detach_all(&mut self) {
-        self.attachments.detach_all();
     }
 
     /// Tells the identifiers of this host, those that only sessions still have among them. Options and control messages in
@@ -226,7 +215,7 @@ impl IlnpDatapath {
     /// [`crate::Error::Pins`].
     pub fn close(mut self) -> Result<()> {
         self.attachments.detach_all();
-        self.pins.take().map_or(Ok(()), |pins| pins::remove_tree(&pins))
+        pins::remove_tree(self.attachments.pins())
     }
 }
 

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use moorline_datapath::ilnp::{ChecksumMode, Wanted};
 use moorline_wire::ilnp::AdmissionTypes;
 
-use crate::settings::AttachMode;
+use crate::settings::{AttachMode, PIN_DIR};
 
 /// How the data plane of ILNP is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub struct IlnpSettings {
     pub checksum: ChecksumMode,
     /// Folder of a bpffs for marks of what is attached, where the kernel has no tcx: the one of
     /// [`crate::Settings`].
-    pub pin_dir: Option<PathBuf>,
+    pub pin_dir: PathBuf,
     /// Kind of hook.
     pub attach: AttachMode,
 }
@@ -30,7 +30,7 @@ impl Default for IlnpSettings {
             wanted: Wanted::Connected,
             types: AdmissionTypes::default(),
             checksum: ChecksumMode::NidOnly,
-            pin_dir: None,
+            pin_dir: PathBuf::from(PIN_DIR),
             attach: AttachMode::Auto,
         }
     }

@@ -22,7 +22,7 @@ fn cost() {
         return;
     }
     let settings = Settings { max_contexts: 64, max_flows: 64, ..Settings::default() };
-    let mut plane = Datapath::open(&settings).unwrap();
+    let mut plane = Datapath::open_unpinned(&settings, false).unwrap();
     let unmoved = entry(1, PEER);
     let current = Path::of(unmoved.ulids, unmoved.ulids.as_locators());
     plane.apply(&Update::Upsert(ContextEntry { current, ..unmoved }), Instant::ZERO).unwrap();

@@ -6,6 +6,7 @@ use moorline_types::Instant;
 use std::fs::File;
 use std::net::Ipv6Addr;
 use std::os::fd::AsFd;
+use std::path::PathBuf;
 use std::process::{Child, Command};
 
 use libbpf_rs::{MapCore as _, MapFlags, MapHandle, ProgramInput};
@@ -16,7 +17,8 @@ use rustix::thread::{
 
 use crate::control::{self, Op};
 use crate::skel::types;
-use crate::{Datapath, Settings, load};
+use crate::tables::Table;
+use crate::{Datapath, Result, Settings, load};
 
 pub(crate) const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
 /// The loopback, which is the first interface of any namespace.
@@ -74,6 +76,14 @@ pub(crate) struct Origin {
     pub(crate) came_by: u32,
 }
 
+impl Datapath {
+    /// With tables that nobody pins, and nothing to attach to.
+    pub(crate) fn open_unpinned(settings: &Settings, virtual_clock: bool) -> Result<Self> {
+        let object = load::shim6(settings, None, virtual_clock)?;
+        Self::over(object, settings, PathBuf::new(), Vec::new())
+    }
+}
+
 pub(crate) struct Harness {
     pub(crate) plane: Datapath,
     _namespace: Namespace,
@@ -87,7 +97,7 @@ impl Harness {
         let triggers = triggers.clone();
         let settings =
             Settings { max_contexts: 64, max_flows: 4096, triggers, ..Settings::default() };
-        let plane = Datapath::open_with(&settings, true).unwrap();
+        let plane = Datapath::open_unpinned(&settings, true).unwrap();
         Self { plane, _namespace: namespace }
     }
 
@@ -118,9 +128,7 @@ impl Harness {
 
     /// The time that the programs see, in nanoseconds.
     pub(crate) fn set_now(&self, now: u64) {
-        let table = &self.plane.tables.settings;
-        let settings = table.lookup(&0).unwrap().unwrap();
-        table.insert(&0, &types::settings { virtual_now: now, ..settings }).unwrap();
+        Table::of(&self.plane.object, ".data.clock").unwrap().insert(&0_u32, &now).unwrap();
     }
 
     pub(crate) fn apply(&mut self, update: &Update) {

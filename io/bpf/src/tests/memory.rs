@@ -32,7 +32,7 @@ fn a_context_takes_few_octets_moved_or_not() {
     }
     for is_moved in [false, true] {
         let settings = Settings { max_contexts: CONTEXTS, ..Settings::default() };
-        let mut plane = Datapath::open(&settings).unwrap();
+        let mut plane = Datapath::open_unpinned(&settings, false).unwrap();
         for id in 0..CONTEXTS {
             plane.apply(&Update::Upsert(context(id, is_moved)), Instant::ZERO).unwrap();
         }

@@ -186,7 +186,7 @@ fn peer(id: u32) -> String {
 
 fn plane(max_contexts: u32) -> Datapath {
     let settings = Settings { max_contexts, max_flows: 64, ..Settings::default() };
-    Datapath::open_with(&settings, true).unwrap()
+    Datapath::open_unpinned(&settings, true).unwrap()
 }
 
 /// What is in the tables that contexts are found by, and in those beside.

@@ -23,7 +23,7 @@ fn filters(host: &Namespace, name: &str) -> (usize, usize) {
 }
 
 fn open_ilnp(namespace: &Namespace, pins: &Pins, attach: AttachMode) -> IlnpDatapath {
-    let pin_dir = Some(pins.0.clone());
+    let pin_dir = pins.0.clone();
     let settings = IlnpSettings { max_sessions: 64, pin_dir, attach, ..IlnpSettings::default() };
     namespace.run(|| {
         let mut plane = IlnpDatapath::open(&settings).unwrap();
@@ -39,8 +39,8 @@ fn filters_of_others_stay_and_without_any_the_qdisc_goes() {
     }
     let net = Net::new("fo");
     let pins = Pins::new("fo");
-    for settings in [pins.settings(AttachMode::Tc), settings(AttachMode::Tc)] {
-        let mut plane = open(&net.a, "a", &settings);
+    for _ in 0..2 {
+        let mut plane = open(&net.a, "a", &pins.settings(AttachMode::Tc));
         net.a.sh(ADD_FILTER);
         assert_eq!([filters(&net.a, "up1"), filters(&net.a, "up2")], [(2, 1), (2, 0)]);
         for up in ["up1", "up2"] {

@@ -41,7 +41,9 @@ impl Node {
         let (namespace, peer) = if end == "a" { (&net.a, "b") } else { (&net.b, "a") };
         let shim6 = open(namespace, end, &settings(attach));
         let plane = namespace.run(|| {
-            let settings = IlnpSettings { max_sessions: 64, attach, ..IlnpSettings::default() };
+            let pin_dir = namespace.pin_dir();
+            let settings =
+                IlnpSettings { max_sessions: 64, pin_dir, attach, ..IlnpSettings::default() };
             let mut plane = IlnpDatapath::open(&settings).unwrap();
             for isp in 1..=2 {
                 let ifindex = namespace.ifindex(&format!("up{isp}"));

@@ -113,8 +113,12 @@ impl Host {
 }
 
 fn open(namespace: &Namespace, end: &str, settings: &Settings) -> Datapath {
+    let mut settings = settings.clone();
+    if settings.pin_dir == Settings::default().pin_dir {
+        settings.pin_dir = namespace.pin_dir();
+    }
     namespace.run(|| {
-        let mut plane = Datapath::open(settings).unwrap();
+        let mut plane = Datapath::open(&settings).unwrap();
         for isp in 1..=2 {
             let ifindex = namespace.ifindex(&format!("up{isp}"));
             plane.attach_uplink(ifindex).unwrap();

@@ -2,9 +2,11 @@
 
 use std::fs::File;
 use std::net::Ipv6Addr;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use moorline_bpf::Datapath;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
 /// A host or the router.
@@ -35,6 +37,11 @@ impl Namespace {
         let result = code();
         move_into_link_name_space(std::os::fd::AsFd::as_fd(&home), network).unwrap();
         result
+    }
+
+    /// Where its data planes have their pins, unless a test has others in mind.
+    pub(crate) fn pin_dir(&self) -> PathBuf {
+        format!("/sys/fs/bpf/moorline-test-{}", self.0).into()
     }
 
     pub(crate) fn ifindex(&self, name: &str) -> u32 {
@@ -123,6 +130,7 @@ fn segmentation_path(host: &Namespace) {
 impl Drop for Net {
     fn drop(&mut self) {
         for namespace in [&self.a, &self.b, &self.r] {
+            let _ = namespace.run(|| Datapath::remove_pins(&namespace.pin_dir()));
             let _ = Command::new("ip").args(["netns", "del", &namespace.0]).status();
         }
     }

@@ -21,7 +21,7 @@ impl Pins {
     }
 
     pub(super) fn settings(&self, attach: AttachMode) -> Settings {
-        Settings { pin_dir: Some(self.0.clone()), ..settings(attach) }
+        Settings { pin_dir: self.0.clone(), ..settings(attach) }
     }
 }
 

@@ -30,12 +30,12 @@ fn slots_are_found_by_their_hashes_until_they_are_removed() {
     for n in 0..100_000 {
         index.insert(hash(n), n);
     }
-    assert_eq!(index.len(), 100_000);
+    assert_eq!(index.len, 100_000);
     assert!((0..100_000).all(|n| index.find(hash(n), |slot| slot == n) == Some(n)));
     assert_eq!(index.find(hash(7), |_| false), None);
     assert!(!index.remove(hash(7), 8), "another slot was named");
     assert!((0..100_000).all(|n| index.remove(hash(n), n)));
-    assert!(index.is_empty() && (0..100_000).all(|n| index.find(hash(n), |_| true).is_none()));
+    assert!(index.len == 0 && (0..100_000).all(|n| index.find(hash(n), |_| true).is_none()));
 }
 
 /// What a look-up costs and a slot takes: a line each for all but few.
@@ -85,7 +85,7 @@ proptest! {
             } else {
                 prop_assert_eq!(index.remove(hash, slot), model.remove(&(hash, slot)));
             }
-            prop_assert_eq!(index.len() as usize, model.len());
+            prop_assert_eq!(index.len as usize, model.len());
         }
         for at in 0..12 {
             let hash = at << 28 | at;

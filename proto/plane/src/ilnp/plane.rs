@@ -1,5 +1,6 @@
+use crate::reports::Reports;
 use crate::{Inbound, Outbound};
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::convert::Infallible;
 
@@ -74,8 +75,7 @@ pub struct Plane {
     reported: BTreeMap<IlvPair, Instant>,
     /// When a socket was last looked for on behalf of a stranger.
     looked: Option<Instant>,
-    reports: VecDeque<Report>,
-    drops: DropCounters,
+    reports: Reports<Report>,
 }
 
 #[derive(Debug)]
@@ -103,8 +103,7 @@ impl Plane {
             slots: BTreeMap::new(),
             reported: BTreeMap::new(),
             looked: None,
-            reports: VecDeque::new(),
-            drops: DropCounters::new(),
+            reports: Reports::default(),
         }
     }
 
@@ -133,10 +132,8 @@ impl Plane {
         sockets: &dyn Sockets,
         now: Instant,
     ) -> Outbound {
-        self.on_outbound(packet, sockets, now).unwrap_or_else(|reason| {
-            self.drops.count(reason);
-            Outbound::Drop(reason)
-        })
+        let fate = self.on_outbound(packet, sockets, now);
+        self.reports.fate(fate, Outbound::Drop)
     }
 
     /// A packet from the network, from its IPv6 header on.
@@ -146,22 +143,20 @@ impl Plane {
         sockets: &dyn Sockets,
         now: Instant,
     ) -> Inbound {
-        self.on_inbound(packet, sockets, now).unwrap_or_else(|reason| {
-            self.drops.count(reason);
-            Inbound::Drop(reason)
-        })
+        let fate = self.on_inbound(packet, sockets, now);
+        self.reports.fate(fate, Inbound::Drop)
     }
 
     /// The next report to the machine; `None` until the next `handle_*`.
     #[must_use]
     pub fn poll_report(&mut self) -> Option<Report> {
-        self.reports.pop_front()
+        self.reports.pop()
     }
 
     /// What was dropped, by reason.
     #[must_use]
     pub const fn drops(&self) -> &DropCounters {
-        &self.drops
+        &self.reports.drops
     }
 
     /// The sessions that the machine has told of.
@@ -351,7 +346,7 @@ impl Plane {
 
     /// Whether it is an error of a router about a packet of a session that has moved or showed a nonce, which is one about
     /// the socket's packet now.
-    fn translate_error(&self, packet: &mut [u8], ip6: &Ip6, sockets: &dyn Sockets) -> bool {
+    fn translate_error(&self, packet: &mut Vec<u8>, ip6: &Ip6, sockets: &dyn Sockets) -> bool {
         let Some(quote) = Quote::read(packet, ip6) else { return false };
         let (local, remote) = quote.pair.nids();
         let all = self.sessions.between(local, remote).filter_map(|slot| self.sessions.get(slot));
@@ -416,8 +411,10 @@ impl Plane {
         let slot = self.sessions.find_pair(pair)?;
         let (_, None) = self.sessions.key(slot)? else { return None };
         let id = self.sessions.get(slot)?.entry.id;
+        if !self.reports.push(Report::Learned { session: id, nonce }) {
+            return None;
+        }
         self.sessions.set_nonce(slot, nonce);
-        self.reports.push_back(Report::Learned { session: id, nonce });
         Some(slot)
     }
 
@@ -490,8 +487,7 @@ impl Plane {
             ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(to.l64s()).inverse(),
         };
         if authenticated && entry.watch && has_sent {
-            entry.watch = false;
-            self.reports.push_back(Report::Authenticated { session: entry.id });
+            entry.watch = !self.reports.push(Report::Authenticated { session: entry.id });
         }
         fix(upper, packet, delta, full);
         write_addresses(packet, to);
@@ -517,7 +513,9 @@ impl Plane {
         let ports = upper.ports.unwrap_or_default();
         let socket = sockets.kind(pair, protocol, ports);
         let is_wanted = self.settings.wanted == Wanted::All || socket == Socket::Connected;
-        if !is_wanted || self.reports.len() >= MAX_REPORTS {
+        let inbound = origin != Origin::Here;
+        let report = Report::Candidate { pair, protocol, ports, socket, inbound, nonce };
+        if !is_wanted || !self.reports.push(report) {
             return;
         }
         if self.reported.len() >= MAX_REPORTED {
@@ -527,9 +525,6 @@ impl Plane {
             }
         }
         self.reported.insert(pair, now);
-        let inbound = origin != Origin::Here;
-        let report = Report::Candidate { pair, protocol, ports, socket, inbound, nonce };
-        self.reports.push_back(report);
     }
 
     /// A look for a socket costs more than all else that is done for a packet of a stranger, and finds one that is
@@ -549,7 +544,7 @@ impl Plane {
         let Some(flow) = self.sessions.get_mut(slot) else { return };
         if flow.used.is_none_or(|used| now.since(used) >= USED_INTERVAL) {
             flow.used = Some(now);
-            self.reports.push_back(Report::Used { session: flow.entry.id, at: now });
+            self.reports.push(Report::Used { session: flow.entry.id, at: now });
         }
     }
 }
@@ -565,11 +560,11 @@ impl datapath::Plane for Plane {
     }
 
     fn poll_report(&mut self) -> Result<Option<Report>, Infallible> {
-        Ok(self.reports.pop_front())
+        Ok(self.reports.pop())
     }
 
     fn drops(&self) -> Result<Vec<(DropReason, u64)>, Infallible> {
-        Ok(self.drops.iter().collect())
+        Ok(self.drops().iter().collect())
     }
 }
 
@@ -596,8 +591,6 @@ fn is_echo(kind: u8) -> bool {
 
 /// Pairs that were reported of late: 4,096.
 const MAX_REPORTED: usize = 4096;
-/// Reports that wait to be polled: 4,096.
-const MAX_REPORTS: usize = 4096;
 
 #[cfg(test)]
 mod tests;

@@ -3,12 +3,15 @@
 //! An error is believed as far as it shows our nonce or, as TCP goes without, a connected socket and its addresses on the
 //! wire. What the correspondent itself has to say comes with its nonce.
 
-use moorline_types::{IlvPair, L64};
-use moorline_wire::ilnp::{ChecksumDelta, OptionsHeader};
+use alloc::vec::Vec;
+
+use moorline_types::IlvPair;
+use moorline_wire::ilnp::OptionsHeader;
 
 use moorline_wire::ip6::{DESTINATION_AT, ICMPV6, IP6_LEN, MIN_MTU, TCP, Upper};
 
 use super::packet::{Ip6, write_addresses};
+use crate::icmp::{Error, PACKET_TOO_BIG, PARAMETER_PROBLEM, QUOTE_AT, rewrite};
 use moorline_datapath::ilnp::ROOM_IN_TCP;
 use moorline_datapath::ilnp::{SessionEntry, Sockets};
 
@@ -20,8 +23,8 @@ pub(crate) struct Quote {
     /// The options with our nonce; `None` for options without a nonce, which are those of the socket.
     nonce_header: Option<OptionsHeader>,
     upper: Upper,
-    /// The error's MTU or pointer, and what it is for the socket.
-    info: (u32, u32),
+    /// The error's MTU or pointer, as the socket's packet would have had it.
+    info: u32,
 }
 
 impl Quote {
@@ -31,23 +34,21 @@ impl Quote {
         let end = IP6_LEN + usize::from(ip6.header.payload_len);
         let is_message =
             ip6.header.next_header == ICMPV6 && (IP6_LEN + 1..=packet.len()).contains(&end);
-        let (&[kind, _, _, _, a, b, c, d], quoted) = packet.get(IP6_LEN..)?.split_first_chunk()?;
+        let Error { kind, info, quoted, .. } = Error::read(packet.get(IP6_LEN..)?)?;
         let header = Ip6::read(quoted)?;
-        let is_error = is_message && (UNREACHABLE..=PARAMETER_PROBLEM).contains(&kind);
-        if !is_error || header.source != ip6.destination || header.destination.nid == ip6.source.nid
-        {
+        let is_ours = header.source == ip6.destination && header.destination.nid != ip6.source.nid;
+        if !is_message || !is_ours {
             return None;
         }
         let nonce_header = header.options(quoted).ok()?.filter(|options| options.nonce.is_some());
         let upper = header.upper(quoted);
         let len = nonce_header.as_ref().map_or(0, |options| options.len);
         let room = nonce_header.as_ref().filter(|_| upper.protocol == TCP).map(|_| ROOM_IN_TCP);
-        let info = u32::from_be_bytes([a, b, c, d]);
         Some(Self {
             pair: IlvPair::new(header.source, header.destination),
             upper,
             nonce_header,
-            info: (info, translated(kind, info, u32::try_from(len).ok()?, room)?),
+            info: translated(kind, info, u32::try_from(len).ok()?, room)?,
         })
     }
 
@@ -64,26 +65,11 @@ impl Quote {
 
     /// Puts the addresses of the sockets into the quote, and ours of these into the packet. The nonce stays: stacks pass over
     /// options of a packet that is quoted.
-    pub(crate) fn translate(&self, packet: &mut [u8], pair: IlvPair) {
-        let word = |value: u32| [L64(value.into()), L64(0)];
-        let deltas = [
-            ChecksumDelta::new(self.pair.l64s(), pair.l64s()),
-            ChecksumDelta::new(word(self.info.0), word(self.info.1)),
-            // Of the pseudo-header.
-            ChecksumDelta::new([self.pair.local.l64, L64(0)], [pair.local.l64, L64(0)]),
-        ];
-        if let Some(message) = packet.get_mut(IP6_LEN..)
-            && let Some((head, quoted)) = message.split_first_chunk_mut::<ERROR_LEN>()
-        {
-            let field = u16::from_be_bytes([head[2], head[3]]);
-            let field = deltas.iter().fold(field, |field, delta| delta.apply(ICMPV6, field));
-            head[2..4].copy_from_slice(&field.to_be_bytes());
-            head[4..].copy_from_slice(&self.info.1.to_be_bytes());
-            write_addresses(quoted, pair);
-        }
-        if let Some(to) = packet.get_mut(DESTINATION_AT..IP6_LEN) {
-            to.copy_from_slice(&pair.local.address().octets());
-        }
+    pub(crate) fn translate(&self, packet: &mut Vec<u8>, pair: IlvPair) {
+        rewrite(packet, self.info, |packet| {
+            write_addresses(&mut packet[QUOTE_AT..], pair);
+            packet[DESTINATION_AT..IP6_LEN].copy_from_slice(&pair.local.address().octets());
+        });
     }
 }
 
@@ -103,12 +89,6 @@ fn translated(kind: u8, info: u32, len: u32, room: Option<u32>) -> Option<u32> {
         _ => Some(info),
     }
 }
-
-const ERROR_LEN: usize = 8;
-/// Types of errors (RFC 4443 s3).
-const UNREACHABLE: u8 = 1;
-const PACKET_TOO_BIG: u8 = 2;
-const PARAMETER_PROBLEM: u8 = 4;
 
 #[cfg(test)]
 mod tests;

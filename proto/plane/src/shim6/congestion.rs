@@ -5,7 +5,7 @@ use core::time::Duration;
 use moorline_datapath::shim6::{CONGESTED_INTERVAL, PathCounters, Report};
 use moorline_types::{ContextId, Instant};
 
-use crate::shim6::reports::Reports;
+use crate::reports::Reports;
 use crate::shim6::tcp::{Flow, Tcp, is_before};
 
 /// Counted on a context since it took its current pair.

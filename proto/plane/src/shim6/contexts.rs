@@ -5,9 +5,9 @@ use moorline_datapath::shim6::{ContextEntry, MAX_PEER_LOCATORS};
 use moorline_index::Deadlines;
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
 
+use crate::reports::Reports;
 use crate::shim6::congestion::Congestion;
 use crate::shim6::live::Live;
-use crate::shim6::reports::Reports;
 use crate::shim6::tcp::{Flow, Payload, Segments, Tcp};
 
 /// Every context that the core told of, found by slot, by ULIDs and by tag.

@@ -5,22 +5,20 @@ use moorline_types::{Instant, UlidPair};
 
 /// Traffic of address pairs without a context, at most a fixed number of pairs.
 ///
-/// Pairs stand in two lists by last use. A pair enters the list of newcomers, and leaves it for the
-/// list of pairs in use with its third packet. Newcomers are pushed out first, and pairs in use have
-/// three quarters of the room at most: a scan cannot push them out, and they cannot keep newcomers
-/// from being counted.
+/// Pairs stand in order of last use, newcomers first. With its third packet a newcomer becomes a pair in use.
+/// Newcomers are pushed out first, and pairs in use have three quarters of the room at most: a scan
+/// cannot push them out, and they cannot keep newcomers from being counted.
 #[derive(Debug)]
 pub struct Flows {
     nodes: BTreeMap<UlidPair, Node>,
-    newcomers: List,
-    in_use: List,
+    /// Pairs by whether they are in use, and by the number of their last packet.
+    order: BTreeMap<(bool, u64), UlidPair>,
+    /// Pairs in use.
+    in_use: usize,
     /// Packets counted.
     counted: u64,
     capacity: usize,
 }
-
-/// Pairs by the number of their last packet.
-type List = BTreeMap<u64, UlidPair>;
 
 #[derive(Clone, Copy, Debug)]
 struct Node {
@@ -47,8 +45,8 @@ impl Flows {
     pub fn new(capacity: usize) -> Self {
         Self {
             nodes: BTreeMap::new(),
-            newcomers: List::new(),
-            in_use: List::new(),
+            order: BTreeMap::new(),
+            in_use: 0,
             counted: 0,
             capacity: capacity.max(LEAST_CAPACITY),
         }
@@ -106,17 +104,16 @@ impl Flows {
 
     /// The least useful pair makes room for another.
     fn make_room(&mut self) {
-        let victim = self.newcomers.values().next().or_else(|| self.in_use.values().next());
         if self.nodes.len() >= self.capacity
-            && let Some(&victim) = victim
+            && let Some(&victim) = self.order.values().next()
         {
             self.forget(victim);
         }
     }
 
     fn demote_beyond_share(&mut self) {
-        if self.in_use.len() > self.capacity / 4 * 3
-            && let Some(&pair) = self.in_use.values().next()
+        if self.in_use > self.capacity / 4 * 3
+            && let Some((_, &pair)) = self.order.range((true, 0)..).next()
             && let Some(node) = self.unlink(pair)
         {
             self.link_as_newest(pair, Node { is_in_use: false, uses: 0, ..node });
@@ -126,18 +123,16 @@ impl Flows {
     fn link_as_newest(&mut self, pair: UlidPair, node: Node) {
         self.counted += 1;
         let last = self.counted;
-        self.list(node).insert(last, pair);
+        self.in_use += usize::from(node.is_in_use);
+        self.order.insert((node.is_in_use, last), pair);
         self.nodes.insert(pair, Node { last, ..node });
     }
 
     fn unlink(&mut self, pair: UlidPair) -> Option<Node> {
         let node = *self.nodes.get(&pair)?;
-        self.list(node).remove(&node.last);
+        self.order.remove(&(node.is_in_use, node.last));
+        self.in_use -= usize::from(node.is_in_use);
         Some(node)
-    }
-
-    fn list(&mut self, node: Node) -> &mut List {
-        if node.is_in_use { &mut self.in_use } else { &mut self.newcomers }
     }
 }
 

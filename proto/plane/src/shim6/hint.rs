@@ -13,8 +13,8 @@ use core::time::Duration;
 use moorline_datapath::shim6::{ContextEntry, FailureHint, Report};
 use moorline_types::Instant;
 
+use crate::reports::Reports;
 use crate::shim6::live::REPORT_RETRY;
-use crate::shim6::reports::Reports;
 
 /// What a plane notes of the answers on a context. Times are rounded as in the eBPF programs.
 #[derive(Clone, Copy, Debug, Default)]

@@ -10,8 +10,8 @@ use moorline_types::Instant;
 
 use core::time::Duration;
 
+use crate::reports::Reports;
 use crate::shim6::hint::Wait;
-use crate::shim6::reports::Reports;
 
 /// A report that found no room is tried again after this long. Not configurable.
 pub(crate) const REPORT_RETRY: Duration = Duration::from_millis(100);

@@ -1,3 +1,4 @@
+use crate::icmp::Error;
 use crate::{Inbound, Outbound};
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,6 +13,7 @@ use moorline_types::DropCounters;
 use moorline_types::{ContextId, DropReason, Encapsulation, Instant, Locator};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, WireError};
 
+use crate::reports::Reports;
 use crate::shim6::contexts::{Contexts, Seen};
 use crate::shim6::flows::Flows;
 use crate::shim6::icmp::{self, Quote};
@@ -19,7 +21,6 @@ use crate::shim6::packet::{
     has_ce, inbound, insert, is_neighbour_discovery, is_routed, outbound, ports, strip,
 };
 use crate::shim6::paths;
-use crate::shim6::reports::Reports;
 use crate::shim6::settings::{DEFAULT_MTU, Settings};
 use crate::shim6::tcp::Payload;
 use moorline_wire::ip6::{ICMPV6, Ip6};
@@ -34,7 +35,6 @@ pub struct Plane {
     contexts: Contexts,
     flows: Flows,
     reports: Reports,
-    drops: DropCounters,
 }
 
 /// What is known of who sends a packet.
@@ -57,7 +57,6 @@ impl Plane {
             contexts: Contexts::default(),
             flows: Flows::new(settings.max_flows),
             reports: Reports::default(),
-            drops: DropCounters::new(),
         }
     }
 
@@ -90,7 +89,6 @@ impl Plane {
             Update::Remove { context } => self.remove(*context),
             Update::Rearm { ulids } => self.flows.forget(*ulids),
         }
-        self.count_lost();
     }
 
     /// A packet that a socket sends, from its IPv6 header on.
@@ -105,12 +103,8 @@ impl Plane {
         sender: Sender<'_>,
         now: Instant,
     ) -> Outbound {
-        let verdict = self.on_outbound(packet, sender, now).unwrap_or_else(|reason| {
-            self.drops.count(reason);
-            Outbound::Drop(reason)
-        });
-        self.count_lost();
-        verdict
+        let fate = self.on_outbound(packet, sender, now);
+        self.reports.fate(fate, Outbound::Drop)
     }
 
     /// A packet from the network, from its IPv6 header on.
@@ -125,18 +119,13 @@ impl Plane {
         cgroups: &[u64],
         now: Instant,
     ) -> Inbound {
-        let verdict = self.on_inbound(packet, cgroups, now).unwrap_or_else(|reason| {
-            self.drops.count(reason);
-            Inbound::Drop(reason)
-        });
-        self.count_lost();
-        verdict
+        let fate = self.on_inbound(packet, cgroups, now);
+        self.reports.fate(fate, Inbound::Drop)
     }
 
     /// Timers that ran out.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.contexts.look_at_due(&mut self.reports, now);
-        self.count_lost();
     }
 
     /// The next report to the core; `None` until the next `handle_*`.
@@ -166,7 +155,7 @@ impl Plane {
     /// What was dropped, by reason, and reports that got lost.
     #[must_use]
     pub fn drops(&self) -> &DropCounters {
-        &self.drops
+        &self.reports.drops
     }
 
     //= rfc5533#11 rfc5533#11.1
@@ -253,8 +242,9 @@ impl Plane {
     /// Whether it was an error that has been translated.
     //= rfc5533#8-1 rfc5533#8-2 rfc5533#8 rfc5533#12.2
     fn on_icmp6(&mut self, ip6: &Ip6, packet: &mut Vec<u8>, now: Instant) -> bool {
-        let Some(quote) = Quote::of(ip6, packet) else {
-            if let Some(ulids) = icmp::unreachable(ip6, packet)
+        let Some(error) = Error::read(ip6.payload(packet)) else { return false };
+        let Some(quote) = Quote::of(ip6, &error) else {
+            if let Some(ulids) = icmp::unreachable(ip6, &error)
                 && let Some(slot) = self.contexts.by_ulids(ulids)
                 && !slot.entry.current.is_moved()
             {
@@ -268,7 +258,7 @@ impl Plane {
         };
         let (id, ulids) = (slot.entry.id, slot.entry.ulids);
         // Not by another path: the core asks about the current pair.
-        if quote.is_unreachable(ip6, packet) && slot.entry.current.pair == quote.locators {
+        if quote.is_unreachable && slot.entry.current.pair == quote.locators {
             self.contexts.on_unreachable(id, &mut self.reports, now);
         }
         quote.translate(ip6, packet, ulids);
@@ -322,12 +312,6 @@ impl Plane {
             self.flows.forget(ulids);
         }
     }
-
-    fn count_lost(&mut self) {
-        for _ in 0..self.reports.take_lost() {
-            self.drops.count(DropReason::ReportLost);
-        }
-    }
 }
 
 impl datapath::Plane for Plane {
@@ -345,7 +329,7 @@ impl datapath::Plane for Plane {
     }
 
     fn drops(&self) -> Result<Vec<(DropReason, u64)>, Infallible> {
-        Ok(self.drops.iter().collect())
+        Ok(self.drops().iter().collect())
     }
 }
 

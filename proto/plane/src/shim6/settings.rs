@@ -2,9 +2,6 @@ use moorline_datapath::shim6::{PathMark, TriggerPolicy};
 
 /// Address pairs without a context that are counted at a time: 65,536, some 10 MB. Configurable.
 pub const MAX_FLOWS: usize = 65_536;
-/// Reports that wait to be polled: 4,096. Beyond that they are lost and counted; those of timers are
-/// tried again. Not configurable.
-pub const MAX_REPORTS: usize = 4096;
 /// Largest IPv6 packet in octets on an uplink whose MTU nobody told: Ethernet's.
 pub const DEFAULT_MTU: usize = 1500;
 

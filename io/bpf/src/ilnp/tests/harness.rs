@@ -85,7 +85,7 @@ impl Harness {
     pub(crate) fn bare(settings: &IlnpSettings) -> Self {
         let namespace = Namespace::new();
         assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
-        let plane = IlnpDatapath::open_with(settings, true).unwrap();
+        let plane = IlnpDatapath::open_with(settings, std::path::PathBuf::new(), true).unwrap();
         Self { plane, sockets: Vec::new(), _namespace: namespace }
     }
 
@@ -207,7 +207,7 @@ impl Harness {
 impl IlnpDatapath {
     /// The time that the programs see, in nanoseconds.
     pub(crate) fn set_now(&self, now: u64) {
-        let table = Table::<u32, u64>::of(&self.object, "virtual_now").unwrap();
+        let table = Table::<u32, u64>::of(&self.object, ".data.clock").unwrap();
         table.insert(&0, &now).unwrap();
     }
 }

@@ -94,7 +94,7 @@ fn run(plane: &IlnpDatapath, program: &'static str, interface: &str) -> (i32, u8
 
 fn plane() -> IlnpDatapath {
     let settings = IlnpSettings { max_sessions: 4, ..IlnpSettings::default() };
-    let mut plane = IlnpDatapath::open_with(&settings, true).unwrap();
+    let mut plane = IlnpDatapath::open_with(&settings, std::path::PathBuf::new(), true).unwrap();
     for local in [LOCAL, LOCATOR] {
         plane.set_locator(ilv(local).l64, ifindex("up0")).unwrap();
     }

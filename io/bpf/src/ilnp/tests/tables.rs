@@ -17,7 +17,7 @@ const SESSIONS: u32 = 64;
 
 fn plane(max_sessions: u32) -> IlnpDatapath {
     let settings = IlnpSettings { max_sessions, ..IlnpSettings::default() };
-    IlnpDatapath::open_with(&settings, true).unwrap()
+    IlnpDatapath::open_with(&settings, std::path::PathBuf::new(), true).unwrap()
 }
 
 /// Each with a node of its own.

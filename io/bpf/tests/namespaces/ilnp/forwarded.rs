@@ -4,6 +4,7 @@ use moorline_datapath::Plane as _;
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
 use std::time::Duration;
 
+use moorline_bpf::Datapath;
 use moorline_bpf::ilnp::{IlnpDatapath, IlnpSettings};
 use moorline_types::Ilv;
 use moorline_wire::ilnp::NonceHeader;
@@ -54,7 +55,9 @@ fn a_router_leaves_nonces_and_messages_of_others_alone() {
     let net = Net::new("if");
     let router: Ipv6Addr = "2001:db8:b1::fe".parse().unwrap();
     let plane = net.r.run(|| {
-        let mut plane = IlnpDatapath::open(&IlnpSettings::default()).unwrap();
+        let settings = IlnpSettings { pin_dir: net.r.pin_dir(), ..IlnpSettings::default() };
+        Datapath::make_pin_dir(&settings.pin_dir).unwrap();
+        let mut plane = IlnpDatapath::open(&settings).unwrap();
         for interface in ["a1", "b1"] {
             plane.attach_uplink(net.r.ifindex(interface)).unwrap();
         }

@@ -3,7 +3,7 @@ use core::net::Ipv6Addr;
 use std::vec::Vec;
 
 use moorline_datapath::ilnp::{ChecksumMode, Update};
-use moorline_types::{Ilv, Instant, Nid, Nonce, SessionId};
+use moorline_types::{Ilv, Instant, L64, Nid, Nonce, SessionId};
 use moorline_wire::ilnp::{NonceHeader, transport_checksum};
 
 use crate::ilnp::{Inbound, Plane, Settings};

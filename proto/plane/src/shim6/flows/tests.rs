@@ -88,7 +88,7 @@ fn pairs_in_use_leave_room_for_newcomers() {
             flows.count(pair(n), 40, &POLICY, at(1));
         }
     }
-    assert!(flows.in_use.len() <= 48 && flows.len() == 64);
+    assert!(flows.in_use <= 48 && flows.len() == 64);
     // A newcomer reaches the threshold although the table is full of others' traffic.
     assert!(!flows.count(pair(500), 1024, &POLICY, at(2)));
     for n in 600..610 {
@@ -97,19 +97,19 @@ fn pairs_in_use_leave_room_for_newcomers() {
     assert!(flows.count(pair(500), 1024, &POLICY, at(4)));
 }
 
-/// The pairs of a list, each at the place that its node says.
-fn walk(flows: &Flows, list: &List) -> Vec<UlidPair> {
-    let is_in_use = core::ptr::eq(list, &flows.in_use);
-    for (last, pair) in list {
+/// The pairs in order, each at the place that its node says.
+fn walk(flows: &Flows) -> Vec<UlidPair> {
+    for ((is_in_use, last), pair) in &flows.order {
         let node = &flows.nodes[pair];
-        assert_eq!((node.last, node.is_in_use), (*last, is_in_use));
+        assert_eq!((node.last, node.is_in_use), (*last, *is_in_use));
     }
-    list.values().copied().collect()
+    assert_eq!(flows.in_use, flows.order.range((true, 0)..).count());
+    flows.order.values().copied().collect()
 }
 
 proptest! {
     #[test]
-    fn lists_and_index_agree_after_each_step(
+    fn order_and_index_agree_after_each_step(
         capacity in 0usize..12,
         steps in proptest::collection::vec((0u16..24, 0u8..8, 1usize..900, 0u64..200), 0..200),
     ) {
@@ -125,8 +125,7 @@ proptest! {
                 prop_assert!(flows.contains(pair(n)));
             }
             last.insert(n, now);
-            let mut linked = walk(&flows, &flows.newcomers);
-            linked.extend(walk(&flows, &flows.in_use));
+            let mut linked = walk(&flows);
             linked.sort_unstable();
             prop_assert_eq!(linked, flows.nodes.keys().copied().collect::<Vec<_>>());
             prop_assert!(flows.len() <= capacity.max(LEAST_CAPACITY));

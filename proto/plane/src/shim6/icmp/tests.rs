@@ -6,6 +6,8 @@ use moorline_datapath::shim6::{ContextEntry, Update};
 use moorline_types::{ContextId, Instant, Path, Ulid};
 use proptest::prelude::*;
 
+use moorline_wire::checksum;
+
 use crate::shim6::{Inbound, Outbound, Plane, Settings};
 
 const OURS: [&str; 2] = ["2001:db8:a::1", "2001:db8:b::1"];
@@ -57,7 +59,7 @@ fn error(kind: u8, info: u32, quote: &[u8], to: &str) -> Vec<u8> {
     message.extend(quote);
     let mut packet = ip6(58, ROUTER, to, &message);
     let sum = !full_sum(&packet);
-    packet[CHECKSUM_AT..CHECKSUM_AT + 2].copy_from_slice(&sum.to_be_bytes());
+    packet[42..44].copy_from_slice(&sum.to_be_bytes());
     packet
 }
 

@@ -194,5 +194,5 @@ fn a_report_without_room_is_tried_again() {
     while reports.pop().is_some() {}
     assert_eq!(live.look(&entry, &mut reports, retry), None);
     assert_eq!(reports.pop(), Some(Report::SendExpired { context: ID, since: at(1) }));
-    assert_eq!(reports.take_lost(), 2);
+    assert_eq!(reports.drops.of(moorline_types::DropReason::ReportLost), 2);
 }
