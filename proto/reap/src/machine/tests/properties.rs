@@ -4,6 +4,7 @@ use alloc::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::FailureHint;
 
 #[derive(Clone, Debug)]
 enum Op {
