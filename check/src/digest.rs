@@ -3,7 +3,7 @@
 //! The state is printed with all its tables; random numbers are replaced by the order in which they
 //! first occur, points in time by their order at that host.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use moorline_wire::ip6::IP6_LEN;
@@ -91,75 +91,43 @@ impl Names {
 
     /// Hashes a printed host: words as they are, random numbers by name, times by rank.
     fn hash_into(&mut self, text: &str, now: u64, hasher: &mut DefaultHasher) {
-        let tokens = tokens(text);
-        let mut times: Vec<u64> = tokens.iter().filter_map(|token| token.time()).collect();
-        times.sort_unstable();
-        times.dedup();
+        let pieces = pieces(text);
+        let times = pieces.windows(4).filter_map(time).filter(|at| *at > 0);
+        let times: Vec<u64> = times.collect::<BTreeSet<_>>().into_iter().collect();
         let first_to_come = times.partition_point(|&at| at <= now / 1000);
-        for token in tokens {
-            match token {
-                Token::Word(word) => word.hash(hasher),
-                Token::Time(0) => 0.hash(hasher),
-                Token::Time(at) => {
-                    let rank = times.partition_point(|&other| other < at);
-                    rank.saturating_sub(first_to_come.saturating_sub(1)).hash(hasher);
-                }
-                Token::Number(number) if number.len() >= RANDOM_DIGITS => {
-                    self.of(number).hash(hasher);
-                }
-                Token::Number(number) => number.hash(hasher),
+        let mut rest = &pieces[..];
+        while let [piece, left @ ..] = rest {
+            if let Some(at) = time(rest) {
+                let rank = times.partition_point(|&other| other < at);
+                let rank = rank.saturating_sub(first_to_come.saturating_sub(1));
+                (at > 0).then_some(rank).hash(hasher);
+                rest = &rest[3..];
+                continue;
             }
-        }
-    }
-}
-
-enum Token<'a> {
-    Word(&'a str),
-    Number(&'a str),
-    /// In microseconds.
-    Time(u64),
-}
-
-impl Token<'_> {
-    const fn time(&self) -> Option<u64> {
-        match self {
-            Self::Time(0) | Self::Word(_) | Self::Number(_) => None,
-            Self::Time(at) => Some(*at),
-        }
-    }
-}
-
-fn tokens(text: &str) -> Vec<Token<'_>> {
-    let mut tokens = Vec::new();
-    let mut rest = text;
-    while !rest.is_empty() {
-        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
-        if digits == 0 {
-            let len = rest.bytes().take_while(|octet| !octet.is_ascii_digit()).count();
-            let (word, left) = rest.split_at(len);
-            tokens.push(Token::Word(word));
-            rest = left;
-            continue;
-        }
-        let (number, left) = rest.split_at(digits);
-        if let Some((micros, left)) = time_after(left) {
-            let seconds = number.parse::<u64>().unwrap_or(u64::MAX / 1_000_001);
-            tokens.push(Token::Time(seconds.saturating_mul(1_000_000).saturating_add(micros)));
-            rest = left;
-        } else {
-            tokens.push(Token::Number(number));
+            if piece.len() >= RANDOM_DIGITS && piece.starts_with(|c: char| c.is_ascii_digit()) {
+                self.of(piece).hash(hasher);
+            } else {
+                piece.hash(hasher);
+            }
             rest = left;
         }
     }
-    tokens
 }
 
-/// `.000000s`, as points in time are printed; durations have no such tail of zeros.
-fn time_after(text: &str) -> Option<(u64, &str)> {
-    let (micros, left) = text.strip_prefix('.')?.split_at_checked(6)?;
-    let left = left.strip_prefix('s')?;
-    micros.bytes().all(|octet| octet.is_ascii_digit()).then_some(())?;
-    Some((micros.parse().ok()?, left))
+/// Runs of digits, and what stands between them.
+fn pieces(text: &str) -> Vec<&str> {
+    let is_alike = |a: &u8, b: &u8| a.is_ascii_digit() == b.is_ascii_digit();
+    let pieces = text.as_bytes().chunk_by(is_alike);
+    pieces.filter_map(|piece| std::str::from_utf8(piece).ok()).collect()
+}
+
+/// The point in time that these pieces begin with, in microseconds: `1.000000s`. Durations have no such tail of zeros.
+fn time(pieces: &[&str]) -> Option<u64> {
+    let [seconds, ".", micros, unit, ..] = pieces else { return None };
+    let micros =
+        micros.parse::<u64>().ok().filter(|_| micros.len() == 6 && unit.starts_with('s'))?;
+    let seconds = seconds.parse::<u64>().unwrap_or(u64::MAX / 1_000_001);
+    Some(seconds.saturating_mul(1_000_000).saturating_add(micros))
 }
 
 /// Nonces and tags have more; lengths, counts and octets have less.

@@ -6,7 +6,7 @@ use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_contexts::{Config, Contexts, LocalState};
 use moorline_datapath::ilnp::{self, SessionEntry, Socket};
 use moorline_datapath::shim6::{ContextEntry, Report, Update};
-use moorline_host::model::{Connected, Kernel};
+use moorline_host::model::{Kernel, OneSocket};
 use moorline_host::{Effect, Host, Sessions};
 use moorline_ilnp::consts::CHECK_INTERVAL;
 use moorline_types::{
@@ -208,11 +208,8 @@ impl Side {
                 continue;
             }
             self.host.handle_done(&effect, self.now);
-            if effect == Effect::AskRoutes {
-                self.host.handle_routes(&self.kernel.routes(), self.now);
-            } else if effect == Effect::AskOffloads {
-                self.host.set_takes_moved(self.host.carriers().shim6.clone());
-            } else if !self.kernel.execute(&effect) {
+            let sockets = OneSocket(Socket::Connected);
+            if !self.kernel.execute(&effect, &mut self.host, &sockets, self.now) {
                 self.execute(effect, &mut sent);
             }
         }
@@ -233,10 +230,6 @@ impl Side {
             self.sessions.insert(entry.id, entry);
         } else if let Effect::UpdateSession(ilnp::Update::Remove { session }) = effect {
             self.sessions.remove(&session);
-        } else if let Effect::AskSockets(questions) = effect {
-            for question in questions {
-                self.host.answer(question, &Connected, self.now);
-            }
         }
     }
 }

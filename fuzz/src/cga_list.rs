@@ -132,26 +132,11 @@ pub(crate) fn cga_key_file(octets: &[u8]) -> bool {
 
 fn key() -> &'static RsaKey {
     static KEY: OnceLock<RsaKey> = OnceLock::new();
-    KEY.get_or_init(|| match KeyFile::parse(KEY_OF_THE_VECTORS.as_bytes()) {
+    KEY.get_or_init(|| match KeyFile::parse(KEY_OF_THE_VECTORS) {
         Ok(KeyFile::Rsa(key)) => key,
         _ => panic!("the constant is an RSA key"),
     })
 }
 
 /// The throw-away key of `tests/vectors/cga_hba.json`.
-const KEY_OF_THE_VECTORS: &str = "-----BEGIN RSA PRIVATE KEY-----
-MIICXQIBAAKBgQCbXo2Y6oC4xgnmz6EnEw5k35FRj/UmEsmj9WJKcPmgj6wJ69bP
-3HMX9mI7itOqkgeFGI+kh9V7+GHZg3Cmn6Ozv61/mV6txzz0JIJxmlWTdfZlMfnr
-CKWbv7TnA8Pjso02hLKHrn3DtKSolyBG80A4JWZmD42yaSPWrlndBjGP2QIDAQAB
-AoGACILHcub1oimHBVO+WiubED+G8FbYcPt6fDbG6ZkCs57rJ6f5nm1PCLMAco6K
-Rb+2Fb5gr/yY3y+d/JJMq3P3PZ2aS0RHUEHOU+9yaCqdlWQwcFkcSbptJGp1wDxO
-aJ69Z/wmFKNKqoXfAuCv1vRzO7aAlBeQGp9s5jtFL3M0owECQQDKMIbEdd+tVT0L
-EOpM4558pwJLhUAPRKtoSFZvJv8hdbyc0XGFyPDruAUT8WVGWxZ4AVRngKHWG7ZX
-D9/+NLyRAkEAxLgYvMP4qgz1AwcprATadoqI3mx6k1gt1qC2p9IGAAwD2XhZPAJr
-xqz6PvXcF7PqpT6piPI9P1lM9+s9CfpiyQJATTxqTuQkVOdp0S9eAY81/LIjm0vE
-o9B8lfKEKiPAdDywl0sezZdsCO+b6Ple0Zh8Jc2EO6GUsOCXL/zdeRMWMQJBAIVE
-ao3G/XjGWl34xkRg7VcNNvfn6YpUXIlgSx2Z7LKvcRQssdczlKv9l3J7wOTV4Aqe
-TuAVq2R1LO1vkeRmmfECQQCM13iVsFOA3u6O31HCaJ7VHLE/bGXj7zrr2ogha0gE
-PaNNzBvtbzho+RqlDSBnwOTGSjxZMcyGfp1y5F8zi/Wu
------END RSA PRIVATE KEY-----
-";
+const KEY_OF_THE_VECTORS: &[u8] = include_bytes!("../corpus/cga_key_file/rsa1024-pkcs1-pem");

@@ -9,6 +9,7 @@ use moorline_contexts::{Contexts, LocalState, Removal};
 use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Socket};
 use moorline_datapath::shim6::{ContextEntry, FailureHint};
 use moorline_datapath::{ilnp, shim6};
+use moorline_host::model::{Kernel, OneSocket};
 use moorline_host::{Effect, Host, Sessions};
 use moorline_ilnp::{NonceLen, NonceMode, Open};
 use moorline_types::{
@@ -18,7 +19,7 @@ use moorline_wire::ilnp::NonceHeader;
 use moorline_wire::{LocatorPreference, PayloadHeader, fill_checksum, fill_icmp_checksum, ip6};
 
 use crate::input::Input;
-use crate::shared::{OneSocket, polled};
+use crate::shared::polled;
 
 /// Two hosts that speak Shim6 and ILNP, and an attacker on the path who writes the input. The first octet is the configuration. Each step
 /// delivers, loses, replays, changes or invents packets of both protocols, makes up traffic and reports of the data planes, or lets time
@@ -66,6 +67,7 @@ struct World {
 
 struct Side {
     host: Host,
+    kernel: Kernel,
     local: LocalState,
     socket: Socket,
     /// Quiet contexts that the host has asked about.
@@ -85,8 +87,8 @@ impl World {
             let mut host = new_host(flags, number);
             tell(&mut host, &local, now);
             let (waiting, seen, quiet) = (VecDeque::new(), Vec::new(), Vec::new());
-            let entries = Some(BTreeMap::new());
-            Side { host, local, socket: Socket::Connected, quiet, waiting, seen, entries }
+            let (kernel, entries) = (Kernel::default(), Some(BTreeMap::new()));
+            Side { host, kernel, local, socket: Socket::Connected, quiet, waiting, seen, entries }
         });
         Self { flags, sides, fails: false, now }
     }
@@ -227,7 +229,7 @@ impl World {
         let seed = input.octet();
         let now = self.now;
         let ulids = self.pair(1 - side, 0);
-        let Side { host, local, entries, .. } = &mut self.sides[side];
+        let Side { host, kernel, local, entries, .. } = &mut self.sides[side];
         let contexts: Vec<_> = host.shim6().snapshot().collect();
         let sessions = host.ilnp().into_iter().flat_map(Sessions::snapshot).collect();
         let mut other = new_host(self.flags, seed ^ 0x80);
@@ -249,14 +251,15 @@ impl World {
         *host = new_host(self.flags, seed);
         *entries = entries.take().map(|_| BTreeMap::new());
         assert_eq!(host.restore_sessions(sessions, BTreeSet::new(), now), []);
+        host.handle_left(kernel.routes());
         tell(host, local, now);
         self.settle();
-        let host = &mut self.sides[side].host;
+        let Side { host, kernel, .. } = &mut self.sides[side];
         for context in contexts {
             let restored = host.shim6_mut().restore(context, now);
             assert!(restored.is_ok(), "{restored:?}");
         }
-        host.handle_restored(BTreeSet::new(), now);
+        host.handle_restored(kernel.kept().clone(), now);
     }
 
     fn settle(&mut self) {
@@ -305,18 +308,11 @@ impl World {
                     _ => {}
                 }
             }
-            Effect::AskSockets(questions) => {
-                let Side { host, socket, .. } = &mut self.sides[side];
-                let sockets = OneSocket(*socket);
-                questions.into_iter().for_each(|question| host.answer(question, &sockets, now));
-            }
             Effect::AskUsage(question) => self.sides[side].quiet.push(question.context),
-            Effect::AskRoutes => self.sides[side].host.handle_routes(&[], now),
-            Effect::AskOffloads => {
-                let host = &mut self.sides[side].host;
-                host.set_takes_moved(host.carriers().shim6.clone());
+            _ => {
+                let Side { host, kernel, socket, .. } = &mut self.sides[side];
+                kernel.execute(&effect, host, &OneSocket(*socket), now);
             }
-            _ => {}
         }
     }
 

@@ -17,10 +17,8 @@ mod files;
 mod host;
 mod icmp;
 mod ilnp;
-mod ilnp_plane;
 mod input;
 mod plane;
-mod reap;
 mod shared;
 mod text;
 mod wire;
@@ -31,9 +29,7 @@ use files::{daemon_config, daemon_state, trace};
 use host::host;
 use icmp::{router_advertisement, unrecognized};
 use ilnp::{dns_rdata, ilnp_control, ilnp_options};
-use ilnp_plane::ilnp_plane;
 use plane::plane;
-use reap::reap;
 use text::{api_stream, sim_plan};
 use wire::{payload_header, wire_cga_parameters, wire_message_roundtrip, wire_packet};
 
@@ -58,9 +54,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "host", run: host },
     Target { name: "ilnp_options", run: ilnp_options },
     Target { name: "ilnp_control", run: ilnp_control },
-    Target { name: "ilnp_plane", run: ilnp_plane },
     Target { name: "dns_rdata", run: dns_rdata },
-    Target { name: "reap", run: reap },
     Target { name: "plane", run: plane },
     Target { name: "router_advertisement", run: router_advertisement },
     Target { name: "unrecognized", run: unrecognized },

@@ -53,16 +53,10 @@ impl AddressBook {
             rng,
         };
         let prefixes: Vec<_> = (0..uplinks).map(|uplink| book.next_prefix(uplink)).collect();
-        match kind {
-            Addresses::Hba | Addresses::HbaCompatible => {
-                book.add_set(&prefixes);
-            }
-            Addresses::Cga => prefixes.iter().for_each(|&prefix| {
-                book.add_cga(prefix);
-            }),
-            Addresses::Plain => prefixes.iter().for_each(|&prefix| {
-                book.add_plain(prefix);
-            }),
+        if matches!(kind, Addresses::Hba | Addresses::HbaCompatible) {
+            book.add_set(&prefixes);
+        } else {
+            prefixes.iter().for_each(|&prefix| drop(book.add_alone(prefix)));
         }
         book
     }
@@ -97,8 +91,7 @@ impl AddressBook {
                 let prefixes: Vec<_> = self.uplinks.iter().filter_map(newest).collect();
                 self.add_set(&prefixes)
             }
-            Addresses::Cga | Addresses::HbaCompatible => self.add_cga(prefix),
-            Addresses::Plain => self.add_plain(prefix),
+            Addresses::HbaCompatible | Addresses::Cga | Addresses::Plain => self.add_alone(prefix),
         }
     }
 
@@ -178,8 +171,9 @@ impl AddressBook {
         locators.into_iter().filter_map(|locator| self.note(locator)).collect()
     }
 
-    fn add_cga(&mut self, prefix: [u8; 8]) -> Changed {
-        let Some(signer) = self.signer() else { return Vec::new() };
+    /// A CGA, or an address that proves nothing.
+    fn add_alone(&mut self, prefix: [u8; 8]) -> Changed {
+        let Some(signer) = self.signer() else { return self.add_plain(prefix) };
         let modifier = self.modifier();
         let Ok(cga) = generate_cga(prefix, Sec::ZERO, signer.public_key(), &[], modifier, 1) else {
             return Vec::new();

@@ -1,7 +1,8 @@
+use std::collections::BTreeMap;
+use std::iter;
 use std::num::NonZero;
 use std::ops::Range;
-use std::sync::Mutex;
-use std::sync::PoisonError;
+use std::panic::resume_unwind;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
@@ -35,26 +36,17 @@ fn play(
     batch: Range<u64>,
     run: &(impl Fn(u64) -> Outcome + Sync),
     threads: usize,
-) -> Vec<(u64, Outcome)> {
+) -> BTreeMap<u64, Outcome> {
     let next = AtomicU64::new(batch.start);
-    let runs = Mutex::new(Vec::new());
+    let next = || Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| batch.contains(seed));
+    let work = || iter::from_fn(next).map(|seed| (seed, run(seed))).collect::<Vec<_>>();
     thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                loop {
-                    let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if !batch.contains(&seed) {
-                        return;
-                    }
-                    let outcome = run(seed);
-                    runs.lock().unwrap_or_else(PoisonError::into_inner).push((seed, outcome));
-                }
-            });
-        }
-    });
-    let mut runs = runs.into_inner().unwrap_or_else(PoisonError::into_inner);
-    runs.sort_unstable_by_key(|(seed, _)| *seed);
-    runs
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let ended = threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic)));
+        ended.flatten().collect()
+    })
 }
 
 /// Runs between two looks whether to go on.

@@ -44,15 +44,19 @@ fn play(plan: &Plan) -> DemoRun {
     let transfer = &outcome.workloads[0];
     let arrived = SAMPLE * u32::try_from(transfer.samples.len()).unwrap_or(u32::MAX);
     let end = if transfer.intact.is_some() { arrived } else { plan.duration };
+    let [a, b] = [0, 1].map(|host| first_move(&outcome, host));
+    // The first octet after the longest silence.
+    let pause =
+        transfer.longest_pause.filter(|pause| pause.to > CUT_AT && pause.to - pause.from > SAMPLE);
     DemoRun {
         samples: samples(&transfer.samples, end),
         marks: outcome.events.clone(),
         cut_at: CUT_AT,
         survived: transfer.intact.is_some(),
         bytes_ok: outcome.violations.is_empty() && transfer.intact != Some(false),
-        moved: moved(&outcome, CUT_AT),
-        moved_to: moved_to(&outcome, CUT_AT, 0).map(|(_, to)| to),
-        recovery: recovery(&outcome, CUT_AT),
+        moved: a.zip(b).map(|(a, b)| a.0.max(b.0)),
+        moved_to: a.map(|(_, to)| to),
+        recovery: pause.map(|pause| pause.to - CUT_AT),
         waited: end.saturating_sub(CUT_AT),
     }
 }
@@ -92,27 +96,13 @@ fn plan(send_timeout: Duration, rate: u64, moorline: bool) -> Plan {
     plan
 }
 
-/// When both hosts had moved.
-fn moved(outcome: &Outcome, cut: Duration) -> Option<Duration> {
-    let [a, b] = [0, 1].map(|host| moved_to(outcome, cut, host));
-    Some(a?.0.max(b?.0))
-}
-
-/// The first move of a host, from the cut on.
-fn moved_to(outcome: &Outcome, cut: Duration, host: usize) -> Option<(Duration, LocatorPair)> {
-    let of_host = outcome.events.iter().filter(|told| told.host == host && told.at >= cut);
-    of_host.filter_map(|told| moved_by(told, cut)).next()
-}
-
-fn moved_by(told: &HostEvent, cut: Duration) -> Option<(Duration, LocatorPair)> {
-    let Event::Moved { to, .. } = told.event else { return None };
-    Some((told.at - cut, to))
-}
-
-/// The first octet after the longest silence.
-fn recovery(outcome: &Outcome, cut: Duration) -> Option<Duration> {
-    let pause = outcome.workloads[0].longest_pause?;
-    (pause.to > cut && pause.to - pause.from > SAMPLE).then(|| pause.to - cut)
+/// The first move of a host after the cut, and when.
+fn first_move(outcome: &Outcome, host: usize) -> Option<(Duration, LocatorPair)> {
+    let mut of_host = outcome.events.iter().filter(|told| told.host == host && told.at >= CUT_AT);
+    of_host.find_map(|told| {
+        let Event::Moved { to, .. } = told.event else { return None };
+        Some((told.at - CUT_AT, to))
+    })
 }
 
 fn samples(arrived: &[u64], end: Duration) -> Vec<u64> {

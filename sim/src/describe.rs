@@ -4,7 +4,7 @@ use moorline_types::LocatorPair;
 use moorline_wire::ilnp::{
     Admission, AdmissionTypes, Confirm, Control, LocatorUpdate, PARAMETER_PROBLEM,
 };
-use moorline_wire::{Message, PROTOCOL, Packet, ProbeReport, ProbeState};
+use moorline_wire::{Message, PROTOCOL, Packet, ProbeReport};
 
 use crate::packet;
 
@@ -54,12 +54,8 @@ fn shim6(octets: &[u8], locators: LocatorPair) -> String {
         Message::R2(_) => "R2".into(),
         Message::Keepalive(_) => "Keepalive".into(),
         Message::Probe(probe) => format!(
-            "Probe {}{}{}",
-            match probe.state {
-                ProbeState::Operational => "Operational",
-                ProbeState::Exploring => "Exploring",
-                ProbeState::InboundOk => "InboundOk",
-            },
+            "Probe {:?}{}{}",
+            probe.state,
             nonces(" sent", &probe.sent),
             nonces(" received", &probe.received),
         ),

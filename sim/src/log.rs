@@ -3,7 +3,7 @@ use std::time::Duration;
 use moorline_contexts::Event;
 use moorline_types::Instant;
 
-use crate::chart::{Moment, MomentKind, Way};
+use crate::chart::{Moment, MomentKind};
 use crate::workload::Sum;
 
 /// Something that a host's core said.
@@ -53,22 +53,12 @@ impl Log {
         self.moments.is_some()
     }
 
-    /// The network changes.
-    pub(crate) fn change(&mut self, now: Instant, text: impl FnOnce() -> String) {
-        self.moment(now, MomentKind::Change, text);
-    }
-
     /// A host does or sees something.
     pub(crate) fn note(&mut self, now: Instant, host: usize, text: impl FnOnce() -> String) {
         self.moment(now, MomentKind::Note { host }, text);
     }
 
-    /// A packet leaves.
-    pub(crate) fn message(&mut self, now: Instant, way: Way, text: impl FnOnce() -> String) {
-        self.moment(now, MomentKind::Message(way), text);
-    }
-
-    fn moment(&mut self, now: Instant, kind: MomentKind, text: impl FnOnce() -> String) {
+    pub(crate) fn moment(&mut self, now: Instant, kind: MomentKind, text: impl FnOnce() -> String) {
         if let Some(moments) = &mut self.moments {
             moments.push(Moment { at: since_start(now), kind, text: text() });
         }

@@ -152,6 +152,18 @@ impl Network {
         self.find(address).map(|address| address.port)
     }
 
+    /// The uplink whose address it is or was.
+    fn uplink_of(&self, address: Ipv6Addr) -> Option<(Port, &PortState)> {
+        let port = self.port_of(address)?;
+        Some((port, self.ports.get(&port)?))
+    }
+
+    /// The uplink whose address it is, unless its prefix has been withdrawn.
+    fn holder(&self, address: Ipv6Addr) -> Option<&PortState> {
+        let address = self.find(address).filter(|address| address.has_prefix)?;
+        self.ports.get(&address.port)
+    }
+
     fn find(&self, address: Ipv6Addr) -> Option<&Address> {
         self.guests.get(&address).or_else(|| self.addresses.get(&address))
     }
@@ -164,9 +176,7 @@ impl Network {
 
     /// Whether the host it is or was of has this address now, whatever its link does.
     pub(crate) fn has_address(&self, address: Ipv6Addr) -> bool {
-        let address = self.find(address).filter(|address| address.has_prefix);
-        let state = address.and_then(|address| self.ports.get(&address.port));
-        state.is_some_and(|state| state.has_address)
+        self.holder(address).is_some_and(|state| state.has_address)
     }
 
     /// Whether packets get from one address to the other, but for bad luck, and the host has that address.
@@ -176,11 +186,8 @@ impl Network {
 
     /// Whether packets get from one address to the interface of the other, but for bad luck.
     fn carries(&self, [from, to]: [Ipv6Addr; 2], now: Instant) -> bool {
-        let [Some(source), Some(destination)] = [from, to].map(|end| self.port_of(end)) else {
-            return false;
-        };
-        let [Some(sender), Some(receiver)] =
-            [source, destination].map(|port| self.ports.get(&port))
+        let [Some((source, sender)), Some((destination, receiver))] =
+            [from, to].map(|end| self.uplink_of(end))
         else {
             return false;
         };
@@ -194,9 +201,7 @@ impl Network {
 
     /// Whether a packet on its way to this address gets in. Routers remember an address of a neighbor for a while after it has gone.
     pub(crate) fn receives(&self, to: Ipv6Addr, now: Instant) -> bool {
-        let address = self.find(to).filter(|address| address.has_prefix);
-        let state = address.and_then(|address| self.ports.get(&address.port));
-        state.is_some_and(|state| {
+        self.holder(to).is_some_and(|state| {
             state.has_carrier
                 && (state.has_address || now < state.remembered_until)
                 && !state.is_cut_in
@@ -217,10 +222,9 @@ impl Network {
             return Vec::new();
         }
         let waited = self.wait(from, to, octets, now);
-        let state = |end| self.ports.get(&self.port_of(end)?);
         let links = [
-            state(from).map(|sender| sender.plan.out).unwrap_or_default(),
-            state(to).map(|receiver| receiver.plan.inbound).unwrap_or_default(),
+            self.uplink_of(from).map(|(_, sender)| sender.plan.out).unwrap_or_default(),
+            self.uplink_of(to).map(|(_, receiver)| receiver.plan.inbound).unwrap_or_default(),
         ];
         let mut arrivals = Vec::with_capacity(1);
         if !self.any(&links, |link| link.loss) {
@@ -362,9 +366,7 @@ impl Network {
 
     /// Whether a host can send from it, as far as the host knows.
     fn is_usable(&self, address: Ipv6Addr) -> bool {
-        let address = self.find(address).filter(|address| address.has_prefix);
-        let state = address.and_then(|address| self.ports.get(&address.port));
-        state.is_some_and(|state| state.has_carrier && state.has_address)
+        self.holder(address).is_some_and(|state| state.has_carrier && state.has_address)
     }
 
     fn change(&mut self, port: Port, change: impl FnOnce(&mut PortState)) {

@@ -3,16 +3,15 @@ mod sockets;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use moorline_cga::LocalProof;
 use moorline_contexts::{self as shim6, ContextSnapshot, Contexts, EstablishedView};
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_host::model::Kernel;
-use moorline_host::{Host, SessionAddress, Sessions};
+use moorline_host::{Effect, Host, SessionAddress, Sessions};
 use moorline_ilnp::{self as ilnp, SessionSnapshot, SessionView};
 use moorline_plane::{Planes, shim6::Plane, shim6::Settings};
-use moorline_types::{DropReason, IlvPair, Instant, Locator, Ulid, UlidPair};
+use moorline_types::{DropReason, IlvPair, Instant, Locator, UlidPair};
 
-use crate::addresses::{AddressBook, Changed};
+use crate::addresses::AddressBook;
 use crate::network::{Network, ifindex_of};
 use crate::plan::{HostPlan, Port};
 use crate::rng::Rng;
@@ -40,8 +39,6 @@ pub(crate) struct Core {
     stored: Option<Stored>,
     /// Stored contexts that a core which has begun anew does not have yet.
     to_restore: Option<Vec<ContextSnapshot>>,
-    /// Proves the addresses of the host.
-    proof: LocalProof,
     /// The addresses that the data plane of Shim6 takes for the host's own.
     locals: BTreeSet<Locator>,
     /// What its executor has made of the kernel.
@@ -79,25 +76,21 @@ impl Node {
                 settings,
                 stored: None,
                 to_restore: None,
-                proof: LocalProof::default(),
                 locals: BTreeSet::new(),
                 kernel: Kernel::default(),
                 dies_after: None,
                 wake: None,
             }
         });
-        let mut node = Self { number, addresses, core, is_suspended: false };
-        node.tell_proof();
-        node
+        Self { number, addresses, core, is_suspended: false }
     }
 
     /// Tells the core of the links and addresses as they are now.
     pub(crate) fn tell_local(&mut self, network: &Network, now: Instant) {
-        let number = self.number;
+        let (view, proof) = (network.view_of(self.number), self.addresses.proof());
         let Some(core) = self.living_core() else { return };
-        let view = network.view_of(number);
         core.kernel.follow(&view);
-        core.host.set_proof(core.proof.clone());
+        core.host.set_proof(proof);
         // The kernel has taken away the routes by links that have gone.
         core.host.doubt_routes();
         core.host.handle_view(view, now);
@@ -106,20 +99,6 @@ impl Node {
     fn living_core(&mut self) -> Option<&mut Core> {
         let is_awake = !self.is_suspended;
         self.core.as_mut().filter(|core| is_awake && !core.is_dead())
-    }
-
-    /// A prefix of this uplink comes; what addresses come with it.
-    pub(crate) fn add_prefix(&mut self, port: Port) -> Changed {
-        let changed = self.addresses.add_prefix(port.uplink);
-        self.tell_proof();
-        changed
-    }
-
-    /// A prefix of this uplink goes; what addresses go with it.
-    pub(crate) fn withdraw_prefix(&mut self, port: Port) -> Changed {
-        let changed = self.addresses.withdraw_prefix(port.uplink);
-        self.tell_proof();
-        changed
     }
 
     /// Kills the core: from now on there are only the data planes.
@@ -171,7 +150,6 @@ impl Node {
     /// Core and data planes begin anew, and know nothing of what was before.
     pub(crate) fn reboot(&mut self, network: &Network, rng: &mut Rng, now: Instant) {
         self.addresses.forget_generation();
-        self.tell_proof();
         let Some(core) = &mut self.core else { return };
         (core.stored, core.to_restore) = (None, None);
         core.begin_anew(rng.seed(), now);
@@ -179,12 +157,6 @@ impl Node {
         core.kernel = Kernel::default();
         core.locals.clear();
         self.tell_local(network, now);
-    }
-
-    fn tell_proof(&mut self) {
-        if let Some(core) = &mut self.core {
-            core.proof = self.addresses.proof();
-        }
     }
 }
 
@@ -208,8 +180,27 @@ impl Core {
             && (self.locals.contains(&address) || is_guest && self.locals.iter().any(has_prefix))
     }
 
+    /// Executes an effect on data planes or kernel, or answers the host. False: the effect is for others.
+    pub(crate) fn execute(
+        &mut self,
+        effect: &Effect,
+        sockets: &HostSockets<'_>,
+        now: Instant,
+    ) -> bool {
+        if let Effect::UpdateSession(update) = effect {
+            self.planes.ilnp.iter_mut().for_each(|plane| plane.handle_update(update));
+        } else if let Effect::SetNode(node) = effect {
+            self.planes.ilnp.iter_mut().for_each(|plane| plane.set_nids(node.nids.clone()));
+        } else if let Effect::SetLocals(locals) = effect {
+            self.set_locals(locals.keys().copied().map(Locator).collect());
+        } else {
+            return self.kernel.execute(effect, &mut self.host, sockets, now);
+        }
+        true
+    }
+
     /// Tells the data plane of Shim6 the addresses of the host.
-    pub(crate) fn set_locals(&mut self, locals: BTreeSet<Locator>) {
+    fn set_locals(&mut self, locals: BTreeSet<Locator>) {
         for gone in self.locals.difference(&locals) {
             self.planes.shim6.unset_local(*gone);
         }
@@ -254,13 +245,6 @@ impl Core {
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let host = self.host.poll_timeout().filter(|_| !self.is_dead());
         [host, self.planes.shim6.poll_timeout()].into_iter().flatten().min()
-    }
-
-    /// Whether it has been told that this address is its own, or that it can prove it.
-    pub(crate) fn knows_as_own(&self, ulid: Ulid) -> bool {
-        let proof = &self.proof;
-        proof.addresses().present.contains(&ulid.as_locator())
-            || proof.announcement_for(ulid).is_some()
     }
 
     /// Whether there is an established context between these addresses, and whether it has moved.

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use file::PlanError;
 use file::{
-    UplinkForm, as_text, endless, from_one, is_default, is_endless, is_true, letter, pace_or_none,
+    UplinkForm, as_text, endless, from_one, is_default, is_endless, is_true, pace_or_none,
     usual_delay, usual_duration,
 };
 pub use schedule::{Fault, Flap, Renumbering};
@@ -354,37 +354,37 @@ pub enum What {
     /// The core of a host is killed. Its data plane, as one in the kernel, goes on by itself.
     Kill {
         /// Which host.
-        #[serde(with = "letter")]
+        #[serde(with = "as_text")]
         host: usize,
     },
     /// It starts again, killed before or not, with what it had stored.
     Restart {
         /// Which host.
-        #[serde(with = "letter")]
+        #[serde(with = "as_text")]
         host: usize,
     },
     /// A host starts anew, data plane and all: it has forgotten its contexts, its peers have not.
     Reboot {
         /// Which host.
-        #[serde(with = "letter")]
+        #[serde(with = "as_text")]
         host: usize,
     },
     /// A host sleeps: nothing runs on it, and packets to it are lost.
     Suspend {
         /// Which host.
-        #[serde(with = "letter")]
+        #[serde(with = "as_text")]
         host: usize,
     },
     /// A host wakes up. Its clock has gone on meanwhile.
     Resume {
         /// Which host.
-        #[serde(with = "letter")]
+        #[serde(with = "as_text")]
         host: usize,
     },
     /// The current pair of each context that a host calls protected is cut both ways, and nothing else.
     CutProtected {
         /// Which host.
-        #[serde(with = "letter")]
+        #[serde(with = "as_text")]
         host: usize,
     },
 }

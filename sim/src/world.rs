@@ -6,7 +6,7 @@ use std::time::Duration;
 use moorline_plane::Report;
 use moorline_types::{DropReason, Instant, LocatorPair, UlidPair};
 
-use crate::chart::{Trace, Way};
+use crate::chart::{MomentKind, Trace, Way};
 use crate::log::{Log, instant, since_start};
 use crate::network::Network;
 use crate::node::Node;
@@ -227,7 +227,7 @@ impl<'a> World<'a> {
         self.end_episodes();
         self.changes_left -= 1;
         self.has_changed = true;
-        self.log.change(self.now, || format!("==== {what}"));
+        self.log.moment(self.now, MomentKind::Change, || format!("==== {what}"));
         self.network.apply(what, self.now);
         self.cut.clear();
         // All else is the network's.
@@ -248,7 +248,7 @@ impl<'a> World<'a> {
 
     fn on_prefix_added(&mut self, port: Port) {
         let Some(node) = self.nodes.get_mut(port.host) else { return };
-        for (uplink, address) in node.add_prefix(port) {
+        for (uplink, address) in node.addresses.add_prefix(port.uplink) {
             self.network.add_address(Port { uplink, ..port }, address);
             self.rules.on_address(port.host, address);
             self.log.note(self.now, port.host, || format!("{port}: {address} comes"));
@@ -258,7 +258,7 @@ impl<'a> World<'a> {
 
     fn on_prefix_withdrawn(&mut self, port: Port) {
         let Some(node) = self.nodes.get_mut(port.host) else { return };
-        for (_, address) in node.withdraw_prefix(port) {
+        for (_, address) in node.addresses.withdraw_prefix(port.uplink) {
             self.network.withdraw_address(address);
             self.log.note(self.now, port.host, || format!("{port}: {address} goes"));
         }

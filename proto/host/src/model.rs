@@ -1,26 +1,27 @@
-//! What a kernel holds for a [`Host`](crate::Host): routes of moved pairs, ULIDs that have left their uplinks, and sockets. For executors that have no kernel, as
-//! the simulator and the model checker: the model outlives the host, as the kernel outlives the daemon.
+//! What a kernel holds for a [`Host`]: routes of moved pairs, ULIDs that have left their uplinks, and sockets. For executors that have no kernel, as
+//! the simulator, the model checker and the fuzzer: the model outlives the host, as the kernel outlives the daemon.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use moorline_addresses::{FoundRoute, HostView, MovedRoute, NextHop, RouteStep};
 use moorline_datapath::ilnp::{Socket, Sockets};
-use moorline_types::{IlvPair, Ulid, UlidPair};
+use moorline_types::{IlvPair, Instant, Ulid, UlidPair};
 
+use crate::Host;
 use crate::effect::Effect;
 
-/// Sockets of a host all of whose packets are of connections.
+/// Sockets of a host: the same one for all packets.
 #[derive(Clone, Copy, Debug)]
-pub struct Connected;
+pub struct OneSocket(pub Socket);
 
-impl Sockets for Connected {
+impl Sockets for OneSocket {
     fn kind(&self, _pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
-        Socket::Connected
+        self.0
     }
 
     fn any_between(&self, _pair: IlvPair) -> bool {
-        true
+        self.0 == Socket::Connected
     }
 }
 
@@ -32,14 +33,26 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Executes an effect. False: the effect is not about routes or ULIDs.
-    pub fn execute(&mut self, effect: &Effect) -> bool {
+    /// Executes an effect, and answers the host if it is a question. False: the effect is not about routes, ULIDs or sockets.
+    pub fn execute(
+        &mut self,
+        effect: &Effect,
+        host: &mut Host,
+        sockets: &dyn Sockets,
+        now: Instant,
+    ) -> bool {
         if let Effect::Route(step) = effect {
             self.change_routes(step);
         } else if let Effect::KeepUlid(ulid) = effect {
             self.kept.insert(*ulid);
         } else if let Effect::ReleaseUlid(ulid) = effect {
             self.kept.remove(ulid);
+        } else if *effect == Effect::AskRoutes {
+            host.handle_routes(&self.routes(), now);
+        } else if *effect == Effect::AskOffloads {
+            host.set_takes_moved(host.carriers().shim6.clone());
+        } else if let Effect::AskSockets(questions) = effect {
+            questions.iter().for_each(|question| host.answer(*question, sockets, now));
         } else {
             return false;
         }

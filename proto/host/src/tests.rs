@@ -16,7 +16,7 @@ use moorline_ilnp as ilnp;
 use moorline_types::{DropReason, Ilv, IlvPair, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
-use crate::model::Connected;
+use crate::model::OneSocket;
 use crate::{Effect, Host, Protocol, Sessions};
 
 mod links;
@@ -77,7 +77,7 @@ impl Duo {
                     host.handle_done(&effect, self.now);
                     if let Effect::AskSockets(questions) = effect {
                         for question in questions {
-                            host.answer(question, &Connected, self.now);
+                            host.answer(question, &OneSocket(Socket::Connected), self.now);
                         }
                         continue;
                     } else if effect == Effect::AskOffloads {

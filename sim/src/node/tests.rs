@@ -11,7 +11,7 @@ impl Core {
         let size = |host: &Host, planes: &Planes| format!("{host:?} {planes:?}").len();
         let has_ilnp = self.planes.ilnp.is_some();
         let mut host = new_host(&self.config, has_ilnp, [0; 32], now);
-        host.set_proof(self.proof.clone());
+        host.set_proof(self.host.proof().clone());
         host.handle_view(self.host.view().clone(), now);
         while let Some(effect) = host.poll_effect(now) {
             host.handle_done(&effect, now);

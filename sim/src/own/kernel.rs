@@ -5,26 +5,20 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_addresses::{
-    AddressFlags, BareLink, DefaultRoute, HostView, Lifetimes, PrefixInformation, Uplink,
-    UplinkAddress,
+    AddressFlags, BareLink, HostView, Lifetimes, PrefixInformation, Uplink, UplinkAddress,
 };
 use moorline_types::{Instant, Prefix};
 
 /// The links of a host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kernel {
-    links: BTreeMap<u32, Link>,
+    /// Those that are up, and how long the router of each is a default router.
+    links: BTreeMap<u32, Option<Instant>>,
+    addresses: BTreeMap<(u32, Ipv6Addr), Held>,
     /// Believes short valid lifetimes at once (`ra_honor_pio_life`).
     pub(super) honors_zero: bool,
     /// Makes an address for privacy beside each one (RFC 8981).
     is_private: bool,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Link {
-    is_up: bool,
-    router_until: Option<Instant>,
-    addresses: BTreeMap<Ipv6Addr, Held>,
 }
 
 /// An address on a link.
@@ -85,17 +79,17 @@ impl Kernel {
 
     /// A link comes up; its routers are to be heard yet.
     pub(super) fn raise(&mut self, ifindex: u32) {
-        self.links.entry(ifindex).or_default().is_up = true;
+        self.links.entry(ifindex).or_default();
     }
 
-    /// A link is taken down: its addresses and routes go. True if it was up.
-    pub(super) fn lower(&mut self, ifindex: u32) -> bool {
-        let was = self.links.insert(ifindex, Link::default());
-        was.is_some_and(|link| link.is_up)
+    /// A link is taken down: its addresses and routes go.
+    pub(super) fn lower(&mut self, ifindex: u32) {
+        self.links.remove(&ifindex);
+        self.addresses.retain(|(at, _), _| *at != ifindex);
     }
 
     pub(super) fn is_up(&self, ifindex: u32) -> bool {
-        self.links.get(&ifindex).is_some_and(|link| link.is_up)
+        self.links.contains_key(&ifindex)
     }
 
     /// Gives the prefixes that the kernel tells of: also those in which it makes no addresses.
@@ -106,28 +100,63 @@ impl Kernel {
         prefixes: &[PrefixInformation],
         now: Instant,
     ) -> Vec<PrefixInformation> {
-        let (honors_zero, is_private) = (self.honors_zero, self.is_private);
-        let Some(link) = self.links.get_mut(&ifindex).filter(|link| link.is_up) else {
-            return Vec::new();
-        };
-        link.router_until = (!router_lifetime.is_zero()).then(|| now + router_lifetime);
+        let Some(router_until) = self.links.get_mut(&ifindex) else { return Vec::new() };
+        *router_until = (!router_lifetime.is_zero()).then(|| now + router_lifetime);
         let is_sound = |one: &&PrefixInformation| one.lifetimes.preferred <= one.lifetimes.valid;
         let believed: Vec<_> = prefixes.iter().filter(is_sound).copied().collect();
         for one in believed.iter().filter(|one| one.autonomous) {
-            link.configure(*one, honors_zero, is_private, now);
+            self.configure(ifindex, *one, now);
         }
         believed
     }
 
+    /// RFC 4862 s5.5.3 d and e.
+    fn configure(&mut self, ifindex: u32, said: PrefixInformation, now: Instant) {
+        let said_ends = Ends::of(said.lifetimes, now);
+        let public = (ifindex, address_in(said.prefix, PUBLIC));
+        let Some(held) = self.addresses.get_mut(&public) else {
+            if said.lifetimes.valid > 0 {
+                let held =
+                    Held { prefix_len: 64, is_made: true, flags: AddressFlags(0), ends: said_ends };
+                self.addresses.insert(public, held);
+                if self.is_private {
+                    let preferred = said.lifetimes.preferred.min(TEMPORARY.preferred);
+                    let valid = said.lifetimes.valid.min(TEMPORARY.valid);
+                    let ends = Ends::of(Lifetimes { preferred, valid }, now);
+                    let private = (ifindex, address_in(said.prefix, PRIVATE));
+                    let held = Held { flags: AddressFlags::TEMPORARY, ends, ..held };
+                    self.addresses.insert(private, held);
+                }
+            }
+            return;
+        };
+        let guarded = Some(now + TWO_HOURS);
+        let is_later = |one: Option<Instant>, than: Option<Instant>| match (one, than) {
+            (None, than) => than.is_some(),
+            (Some(_), None) => false,
+            (Some(one), Some(than)) => one > than,
+        };
+        held.ends.preferred = said_ends.preferred;
+        let (said, stored) = (said_ends.valid, held.ends.valid);
+        if self.honors_zero || is_later(said, guarded) || is_later(said, stored) {
+            held.ends.valid = said;
+        } else if is_later(stored, guarded) {
+            held.ends.valid = guarded;
+        }
+        if held.ends.valid.is_some_and(|until| until <= now) {
+            self.addresses.remove(&public);
+        }
+    }
+
     /// Sets an address as a person, a DHCPv6 client or Moorline does.
     pub(super) fn set(&mut self, ifindex: u32, address: Ipv6Addr, held: Held) {
-        if let Some(link) = self.links.get_mut(&ifindex).filter(|link| link.is_up) {
-            link.addresses.insert(address, held);
+        if self.is_up(ifindex) {
+            self.addresses.insert((ifindex, address), held);
         }
     }
 
     pub(super) fn unset(&mut self, ifindex: u32, address: Ipv6Addr) -> bool {
-        self.links.get_mut(&ifindex).is_some_and(|link| link.addresses.remove(&address).is_some())
+        self.addresses.remove(&(ifindex, address)).is_some()
     }
 
     pub(super) fn change(
@@ -136,48 +165,42 @@ impl Kernel {
         address: Ipv6Addr,
         to: impl FnOnce(&mut Held),
     ) -> bool {
-        let link = self.links.get_mut(&ifindex);
-        link.and_then(|link| link.addresses.get_mut(&address)).map(to).is_some()
+        self.addresses.get_mut(&(ifindex, address)).map(to).is_some()
     }
 
     /// Addresses and routers whose time is up go.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
-        for link in self.links.values_mut() {
-            link.addresses.retain(|_, held| held.ends.valid.is_none_or(|until| until > now));
-            link.router_until = link.router_until.filter(|until| *until > now);
+        self.addresses.retain(|_, held| held.ends.valid.is_none_or(|until| until > now));
+        for router_until in self.links.values_mut() {
+            router_until.take_if(|until| *until <= now);
         }
     }
 
     /// When the next address is deprecated or goes, or the next router.
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let ends = self.links.values().flat_map(|link| {
-            let of_addresses =
-                link.addresses.values().flat_map(|held| [held.ends.preferred, held.ends.valid]);
-            of_addresses.chain([link.router_until])
-        });
+        let ends = self.addresses.values().flat_map(|held| [held.ends.preferred, held.ends.valid]);
+        let ends = ends.chain(self.links.values().copied());
         ends.flatten().filter(|until| *until > now).min()
     }
 
     /// All addresses, by link.
     pub(super) fn addresses(&self) -> impl Iterator<Item = ((u32, Ipv6Addr), Held)> + '_ {
-        self.links.iter().flat_map(|(ifindex, link)| {
-            link.addresses.iter().map(move |(address, held)| ((*ifindex, *address), *held))
-        })
+        self.addresses.iter().map(|(at, held)| (*at, *held))
     }
 
     /// As netlink tells it.
     pub(super) fn view(&self, now: Instant) -> HostView {
         let mut view = HostView::default();
-        for (&ifindex, link) in self.links.iter().filter(|(_, link)| link.is_up) {
-            if link.router_until.is_none() {
-                view.bare.push(link.bare(ifindex, now));
+        for (&ifindex, router_until) in &self.links {
+            let name = format!("wan{ifindex}");
+            let of_link = self.addresses().filter(|((at, _), _)| *at == ifindex);
+            let addresses = of_link.map(|((_, address), held)| held.told(address, now)).collect();
+            if router_until.is_none() {
+                view.bare.push(BareLink { ifindex, name, addresses, link_locals: BTreeSet::new() });
                 continue;
             }
             let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
-            let mut uplink = Uplink::new(ifindex, format!("wan{ifindex}"));
-            uplink.gateway = Some(router);
-            uplink.default_routes.push(DefaultRoute::new(1024, uplink.gateway));
-            uplink.addresses = link.told(now);
+            let uplink = Uplink { addresses, ..Uplink::new(ifindex, name).reached(router, []) };
             let is_uplink = uplink.addresses.iter().any(|own| own.preferred);
             if is_uplink { view.uplinks.push(uplink) } else { view.candidates.push(uplink) }
         }
@@ -196,71 +219,6 @@ impl Held {
     }
 }
 
-impl Link {
-    fn told(&self, now: Instant) -> Vec<UplinkAddress> {
-        self.addresses.iter().map(|(address, held)| held.told(*address, now)).collect()
-    }
-
-    /// As netlink tells it while there is no default route.
-    fn bare(&self, ifindex: u32, now: Instant) -> BareLink {
-        BareLink {
-            ifindex,
-            name: format!("wan{ifindex}"),
-            addresses: self.told(now),
-            link_locals: BTreeSet::new(),
-        }
-    }
-
-    /// RFC 4862 s5.5.3 d and e.
-    fn configure(
-        &mut self,
-        said: PrefixInformation,
-        honors_zero: bool,
-        is_private: bool,
-        now: Instant,
-    ) {
-        let said_ends = Ends::of(said.lifetimes, now);
-        let public = address_in(said.prefix, PUBLIC);
-        let Some(held) = self.addresses.get_mut(&public) else {
-            if said.lifetimes.valid > 0 {
-                let held =
-                    Held { prefix_len: 64, is_made: true, flags: AddressFlags(0), ends: said_ends };
-                self.addresses.insert(public, held);
-                if is_private {
-                    let least = |lifetime: u32, most: u32| lifetime.min(most);
-                    let lifetimes = Lifetimes {
-                        preferred: least(said.lifetimes.preferred, TEMPORARY.0),
-                        valid: least(said.lifetimes.valid, TEMPORARY.1),
-                    };
-                    let held = Held {
-                        flags: AddressFlags::TEMPORARY,
-                        ends: Ends::of(lifetimes, now),
-                        ..held
-                    };
-                    self.addresses.insert(address_in(said.prefix, PRIVATE), held);
-                }
-            }
-            return;
-        };
-        let guarded = Some(now + TWO_HOURS);
-        let is_later = |one: Option<Instant>, than: Option<Instant>| match (one, than) {
-            (None, than) => than.is_some(),
-            (Some(_), None) => false,
-            (Some(one), Some(than)) => one > than,
-        };
-        held.ends.preferred = said_ends.preferred;
-        let stored = held.ends.valid;
-        if honors_zero || is_later(said_ends.valid, guarded) || is_later(said_ends.valid, stored) {
-            held.ends.valid = said_ends.valid;
-        } else if is_later(stored, guarded) {
-            held.ends.valid = guarded;
-        }
-        if held.ends.valid.is_some_and(|until| until <= now) {
-            self.addresses.remove(&public);
-        }
-    }
-}
-
 /// The address with this interface identifier.
 pub(super) fn address_in(prefix: Prefix, identifier: u64) -> Ipv6Addr {
     Ipv6Addr::from_bits(prefix.address().to_bits() | u128::from(identifier))
@@ -269,7 +227,7 @@ pub(super) fn address_in(prefix: Prefix, identifier: u64) -> Ipv6Addr {
 /// Identifiers of the addresses that the kernel makes: from its link-layer address, and for privacy.
 pub(super) const PUBLIC: u64 = 0x0200_00ff_fe00_0001;
 const PRIVATE: u64 = 0x1d3a_9b4c_5e6f_7081;
-/// Preferred and valid lifetime of a temporary address, seconds (RFC 8981 s3.8).
-const TEMPORARY: (u32, u32) = (86_400, 2 * 86_400);
+/// Of a temporary address (RFC 8981 s3.8).
+const TEMPORARY: Lifetimes = Lifetimes { preferred: 86_400, valid: 2 * 86_400 };
 /// RFC 4862 s5.5.3 e.
 const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);

@@ -21,19 +21,11 @@ fn place((ifindex, address): (u32, Ipv6Addr)) -> Place {
 
 impl World {
     pub(super) fn compare(&mut self) {
-        let mut with = self.kernels[WITH].addresses().filter(|(at, _)| !self.ours.contains(at));
-        let mut without = self.kernels[WITHOUT].addresses();
-        let differs = loop {
-            match (with.next(), without.next()) {
-                (None, None) => break None,
-                (with, without) if with == without => {}
-                (with, without) => {
-                    break Some(format!("with Moorline {with:?}, without {without:?}"));
-                }
-            }
-        };
-        drop((with, without));
-        if let Some(detail) = differs {
+        let with: Vec<_> =
+            self.kernels[WITH].addresses().filter(|(at, _)| !self.ours.contains(at)).collect();
+        let without: Vec<_> = self.kernels[WITHOUT].addresses().collect();
+        if with != without {
+            let detail = format!("with Moorline {with:?}, without {without:?}");
             self.violate(Rule::OwnAddresses, detail);
         }
     }

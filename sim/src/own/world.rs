@@ -229,9 +229,7 @@ impl World {
     }
 
     fn expire(&mut self) {
-        for kernel in &mut self.kernels {
-            kernel.handle_timeout(self.now);
-        }
+        self.kernels.iter_mut().for_each(|kernel| kernel.handle_timeout(self.now));
     }
 
     /// The daemon hears of what has changed in a moment.
@@ -293,9 +291,7 @@ impl World {
     }
 
     fn raise(&mut self, ifindex: u32) {
-        for kernel in &mut self.kernels {
-            kernel.raise(ifindex);
-        }
+        self.kernels.iter_mut().for_each(|kernel| kernel.raise(ifindex));
         self.solicit(ifindex);
     }
 
@@ -340,9 +336,7 @@ impl World {
 
     fn lower(&mut self, ifindex: u32) {
         self.note(|| format!("wan{ifindex} is taken down"));
-        for kernel in &mut self.kernels {
-            kernel.lower(ifindex);
-        }
+        self.kernels.iter_mut().for_each(|kernel| kernel.lower(ifindex));
         self.lowered.insert(ifindex);
         self.taken.retain(|(at, _)| *at != ifindex);
         self.hidden.retain(|(at, _)| *at != ifindex);
@@ -368,9 +362,7 @@ impl World {
 
     fn set(&mut self, ifindex: u32, address: Ipv6Addr, held: Held) {
         self.note(|| format!("somebody sets {address} on wan{ifindex}"));
-        for kernel in &mut self.kernels {
-            kernel.set(ifindex, address, held);
-        }
+        self.kernels.iter_mut().for_each(|kernel| kernel.set(ifindex, address, held));
         self.notice();
     }
 

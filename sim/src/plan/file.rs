@@ -5,7 +5,8 @@ use std::time::Duration;
 use moorline_contexts::Profile;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use super::{Link, Pace, Plan, Uplink};
+use super::text::host_number;
+use super::{Link, Pace, Plan, Uplink, host_name};
 
 /// A plan that cannot be played.
 #[derive(Debug, thiserror::Error)]
@@ -110,6 +111,17 @@ impl Text for Profile {
     }
 }
 
+/// The place of a host: its letter.
+impl Text for usize {
+    fn text(&self) -> String {
+        host_name(*self).to_string()
+    }
+
+    fn of(text: &str) -> Result<Self, String> {
+        host_number(text).ok_or_else(|| format!("`{text}` is no host; write A for the first"))
+    }
+}
+
 /// Left out if there is none.
 impl<T: Text> Text for Option<T> {
     fn text(&self) -> String {
@@ -158,30 +170,6 @@ pub(super) mod from_one {
     ) -> Result<usize, D::Error> {
         let number = usize::deserialize(deserializer)?.checked_sub(1);
         number.ok_or_else(|| de::Error::custom("ISPs are numbered from 1 on"))
-    }
-}
-
-/// Hosts, which have letters.
-pub(super) mod letter {
-    use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
-
-    use crate::plan::host_name;
-    use crate::plan::text::host_number;
-
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
-    pub(in crate::plan) fn serialize<S: Serializer>(
-        host: &usize,
-        serializer: S,
-    ) -> Result<S::Ok, S::Error> {
-        host_name(*host).serialize(serializer)
-    }
-
-    pub(in crate::plan) fn deserialize<'de, D: Deserializer<'de>>(
-        deserializer: D,
-    ) -> Result<usize, D::Error> {
-        let name = String::deserialize(deserializer)?;
-        let advice = || de::Error::custom(format!("`{name}` is no host; write A for the first"));
-        host_number(&name).ok_or_else(advice)
     }
 }
 

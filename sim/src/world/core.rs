@@ -184,17 +184,18 @@ impl World<'_> {
 
     /// Executes an effect; the ULIDs of sockets that are told to send again.
     fn execute(&mut self, host: usize, effect: &Effect) -> Option<UlidPair> {
-        if effect.is_removal() && !self.faults.forgets() {
+        if !self.faults.obeys(effect) {
+            return None;
+        }
+        let Self { nodes, workloads, faults, .. } = self;
+        let sockets = HostSockets { host, workloads };
+        let core = living_core(nodes, host)?;
+        if core.execute(effect, &sockets, self.now) {
+            faults.on_kernel(effect, &mut core.kernel);
             return None;
         }
         match effect {
             Effect::UpdateContext(update) => self.update_plane(host, update.clone()),
-            Effect::UpdateSession(update) => {
-                let core = living_core(&mut self.nodes, host);
-                if let Some(plane) = core.and_then(|core| core.planes.ilnp.as_mut()) {
-                    plane.handle_update(update);
-                }
-            }
             Effect::SendShim6 { transmit, .. } => {
                 for _ in 0..self.faults.copies(&transmit.octets, transmit.locators) {
                     self.send_control(host, transmit);
@@ -202,11 +203,7 @@ impl World<'_> {
             }
             Effect::SendIlnp { transmit, .. } => {
                 let mut octets = transmit.packet.clone();
-                let Self { nodes, workloads, .. } = self;
-                let sockets = HostSockets { host, workloads };
-                if let Some(core) = living_core(nodes, host) {
-                    core.planes.handle_outbound(&mut octets, &sockets, self.now);
-                }
+                core.planes.handle_outbound(&mut octets, &sockets, self.now);
                 self.transmit(host, Parcel { octets, original: None });
             }
             Effect::TellContext(event) => self.on_event(host, *event),
@@ -215,38 +212,23 @@ impl World<'_> {
                 self.outcome.sessions += u32::from(is_new);
                 self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
             }
-            Effect::AskSockets(questions) => {
-                let Self { nodes, workloads, .. } = self;
-                let sockets = HostSockets { host, workloads };
-                if let Some(core) = living_core(nodes, host) {
-                    for question in questions {
-                        core.host.answer(*question, &sockets, self.now);
-                    }
-                }
+            Effect::AddSessionAddress(SessionAddress { ifindex, address }) => {
+                self.network.add_guest(port_at(host, *ifindex), *address);
             }
-            Effect::Route(_)
+            Effect::RemoveSessionAddress(SessionAddress { address, .. }) => {
+                self.network.remove_guest(*address);
+            }
+            Effect::NotifyTcp { ulids, .. } => return Some(*ulids),
+            // The core has done these.
+            Effect::UpdateSession(_)
+            | Effect::SetNode(_)
+            | Effect::SetLocals(_)
+            | Effect::Route(_)
             | Effect::AskRoutes
             | Effect::KeepUlid(_)
             | Effect::ReleaseUlid(_)
-            | Effect::AddSessionAddress(_)
-            | Effect::RemoveSessionAddress(_) => self.change_kernel(host, effect),
-            Effect::SetNode(node) => {
-                let core = living_core(&mut self.nodes, host);
-                if let Some(plane) = core.and_then(|core| core.planes.ilnp.as_mut()) {
-                    plane.set_nids(node.nids.clone());
-                }
-            }
-            Effect::SetLocals(locals) => {
-                if let Some(core) = living_core(&mut self.nodes, host) {
-                    core.set_locals(locals.keys().copied().map(Locator).collect());
-                }
-            }
-            Effect::AskOffloads => {
-                if let Some(core) = living_core(&mut self.nodes, host) {
-                    core.host.set_takes_moved(core.host.carriers().shim6.clone());
-                }
-            }
-            Effect::NotifyTcp { ulids, .. } => return Some(*ulids),
+            | Effect::AskOffloads
+            | Effect::AskSockets(_) => {}
             // The hosts of the simulator have no neighbours, no rules by source, no sockets that wait for a route, and addresses that others
             // make; none of their cores asks about quiet contexts, as `Config::asks_before_removal` is off.
             Effect::GiveUpNeighbors { .. }
@@ -267,23 +249,6 @@ impl World<'_> {
             | Effect::AskUsage(_) => {}
         }
         None
-    }
-
-    /// Executes an effect on the kernel of a host.
-    fn change_kernel(&mut self, host: usize, effect: &Effect) {
-        let Some(core) = living_core(&mut self.nodes, host) else { return };
-        if !self.faults.obeys(effect) {
-            return;
-        }
-        if core.kernel.execute(effect) {
-            self.faults.on_routes(&mut core.kernel);
-        } else if let Effect::AddSessionAddress(SessionAddress { ifindex, address }) = effect {
-            self.network.add_guest(port_at(host, *ifindex), *address);
-        } else if let Effect::RemoveSessionAddress(SessionAddress { address, .. }) = effect {
-            self.network.remove_guest(*address);
-        } else {
-            core.host.handle_routes(&core.kernel.routes(), self.now);
-        }
     }
 
     /// A core can be killed between any two effects.

@@ -59,18 +59,13 @@ pub(super) trait Faults: Debug {
     /// What a killed core has stored.
     fn on_stored(&self, _stored: &mut [ContextSnapshot]) {}
 
-    /// Whether data planes forget what they are told to.
-    fn forgets(&self) -> bool {
-        true
-    }
-
-    /// Whether a kernel does what it is told to.
+    /// Whether kernels and data planes do what they are told to.
     fn obeys(&self, _effect: &Effect) -> bool {
         true
     }
 
-    /// A kernel has changed its routes.
-    fn on_routes(&self, _kernel: &mut Kernel) {}
+    /// A kernel has done what it is told to.
+    fn on_kernel(&self, _effect: &Effect, _kernel: &mut Kernel) {}
 }
 
 /// No fault.

@@ -10,7 +10,7 @@ use moorline_wire::PROTOCOL;
 
 use super::core::living_core;
 use super::{Occurrence, Parcel, World};
-use crate::chart::{Fate, Way};
+use crate::chart::{Fate, MomentKind, Way};
 use crate::describe;
 use crate::log::since_start;
 use crate::network::ifindex_of;
@@ -269,7 +269,7 @@ impl World<'_> {
         };
         let Some(original) = &parcel.original else {
             let what = describe::control(&parcel.octets, locators);
-            self.log.message(self.now, way, || format!("{what}{fate}"));
+            self.log.moment(self.now, MomentKind::Message(way), || format!("{what}{fate}"));
             return;
         };
         // Payload is lost now and then.
@@ -279,7 +279,9 @@ impl World<'_> {
         if self.ways.get(&key) != Some(&way) {
             self.ways.insert(key, way);
             let what = describe::payload(original);
-            self.log.message(self.now, way, || format!("payload from now on: {what}{fate}"));
+            self.log.moment(self.now, MomentKind::Message(way), || {
+                format!("payload from now on: {what}{fate}")
+            });
         }
     }
 }

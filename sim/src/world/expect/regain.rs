@@ -38,12 +38,14 @@ impl World<'_> {
     ) -> Option<Instant> {
         let loser = self.nodes.get(workload.host(holder.other()))?;
         let ulids = workload.ulids_of(holder);
-        let core = loser.core.as_ref().filter(|core| !core.is_dead())?;
-        let is_there = core.knows_as_own(ulids.peer);
+        loser.core.as_ref().filter(|core| !core.is_dead())?;
+        let proof = loser.addresses.proof();
+        let is_there = proof.addresses().present.contains(&ulids.peer.as_locator())
+            || proof.announcement_for(ulids.peer).is_some();
         if !is_there || !sends_alone(workload.plan.kind, holder) {
             return None;
         }
-        let theirs = loser.addresses.proof().locators_for(ulids.peer);
+        let theirs = proof.locators_for(ulids.peer);
         let known: Vec<_> = pairs(view).filter(|pair| theirs.contains(&pair.peer)).collect();
         let [both_ways, one_direction] = self.count_working(&known);
         let has_moved = view.locators != ulids.as_locators();

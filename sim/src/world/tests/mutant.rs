@@ -158,16 +158,14 @@ impl Faults for Mutant {
         }
     }
 
-    fn forgets(&self) -> bool {
-        *self != Self::LosesRemovals
-    }
-
     fn obeys(&self, effect: &Effect) -> bool {
-        *self != Self::LosesRoutes || !matches!(effect, Effect::Route(RouteStep::Add(_)))
+        let is_route = matches!(effect, Effect::Route(RouteStep::Add(_)));
+        (*self != Self::LosesRoutes || !is_route)
+            && (*self != Self::LosesRemovals || !effect.is_removal())
     }
 
-    fn on_routes(&self, kernel: &mut Kernel) {
-        if *self == Self::MisleadsRoutes {
+    fn on_kernel(&self, effect: &Effect, kernel: &mut Kernel) {
+        if *self == Self::MisleadsRoutes && matches!(effect, Effect::Route(_)) {
             for hop in kernel.routes_mut().filter_map(|route| route.direct.as_mut()) {
                 hop.ifindex = 3 - hop.ifindex.min(2);
             }

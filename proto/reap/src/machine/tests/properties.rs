@@ -4,10 +4,13 @@ use alloc::vec;
 use proptest::prelude::*;
 
 use super::*;
+use crate::FailureHint;
 
 #[derive(Clone, Debug)]
 enum Op {
-    SendExpired,
+    SendExpired {
+        ago: u64,
+    },
     KeepaliveDue,
     Payload {
         ago: u64,
@@ -17,8 +20,17 @@ enum Op {
     Keepalive,
     LocalFailure,
     Switch(u16, u16),
-    /// Bits 0 to 2: our locators, 3 to 5: the peer's.
-    Candidates(u8),
+    /// Bits 0 to 2: our locators, 3 to 5: the peer's. Bits 0 to 2 of the ranks: which of the peer's are broken, 3 to 5: which are transient.
+    Candidates(u8, Option<u8>),
+    Suspicion {
+        hint: FailureHint,
+        ago: u64,
+        usual: u64,
+    },
+    ChecksRefused,
+    Hint(Option<(u16, u16)>),
+    KeepaliveTimeout(u64),
+    SendTimeout(u64),
     Probe {
         state: State,
         isps: (u16, u16),
@@ -53,19 +65,41 @@ fn op() -> impl Strategy<Value = Op> {
     let state =
         prop_oneof![Just(State::Operational), Just(State::Exploring), Just(State::InboundOk)];
     prop_oneof![
-        2 => Just(Op::SendExpired),
+        2 => (0u64..2_000).prop_map(|ago| Op::SendExpired { ago }),
         1 => Just(Op::KeepaliveDue),
         2 => (0u64..2_000).prop_map(|ago| Op::Payload { ago }),
         1 => Just(Op::Control),
         1 => Just(Op::ControlSent),
         1 => Just(Op::Keepalive),
         1 => Just(Op::LocalFailure),
-        1 => any::<u8>().prop_map(Op::Candidates),
+        1 => (any::<u8>(), any::<Option<u8>>()).prop_map(|(sets, ranks)| Op::Candidates(sets, ranks)),
         1 => (1u16..4, 1u16..4).prop_map(|(a, b)| Op::Switch(a, b)),
         8 => (state, (1u16..4, 1u16..4), 0u32..64, claims())
             .prop_map(|(state, isps, nonce, reports)| Op::Probe { state, isps, nonce, reports }),
         2 => prop_oneof![0u64..700, 0u64..20_000, 0u64..200_000].prop_map(Op::Advance),
         6 => Just(Op::Timeout),
+        1 => said_by_host(),
+    ]
+}
+
+/// What the host has seen of the transport, and wants otherwise.
+fn said_by_host() -> impl Strategy<Value = Op> {
+    let hint = prop_oneof![
+        Just(FailureHint::Retransmission),
+        Just(FailureHint::Silence),
+        Just(FailureHint::Unreachable),
+    ];
+    prop_oneof![
+        (hint, 0u64..2_000, 0u64..2_000).prop_map(|(hint, ago, usual)| Op::Suspicion {
+            hint,
+            ago,
+            usual
+        }),
+        Just(Op::ChecksRefused),
+        any::<Option<(u16, u16)>>()
+            .prop_map(|pair| Op::Hint(pair.map(|(a, b)| (a % 4 + 1, b % 4 + 1)))),
+        (0u64..65_000).prop_map(Op::KeepaliveTimeout),
+        (1u64..65_000).prop_map(Op::SendTimeout),
     ]
 }
 
@@ -82,6 +116,8 @@ struct Model {
     delivered: BTreeMap<u32, Report>,
     /// When the last retransmission left, if the state has not changed since.
     last_timed: Option<Instant>,
+    /// No timer is later than so long from now.
+    longest: Duration,
 }
 
 impl Model {
@@ -100,6 +136,7 @@ impl Model {
             claimed: [ab(1, 1)].into(),
             delivered: BTreeMap::new(),
             last_timed: None,
+            longest: MAX_PROBE_TIMEOUT,
         }
     }
 
@@ -124,17 +161,17 @@ impl Model {
         let now = self.now;
         let machine = &mut self.machine;
         match op {
-            Op::SendExpired => machine.handle_send_expired(now, now),
+            Op::SendExpired { ago } => machine.handle_send_expired(now - ms(*ago), now),
             Op::KeepaliveDue => machine.handle_keepalive_due(now),
             Op::Payload { ago } => machine.handle_payload(now - ms(*ago), now),
             Op::Control => machine.handle_control(now),
             Op::ControlSent => machine.handle_control_sent(now),
-            Op::Keepalive => drop(machine.handle_keepalive(now)),
+            Op::Keepalive => machine.handle_keepalive(now)?,
             Op::LocalFailure => machine.handle_local_failure(now),
             Op::Switch(local, peer) => {
                 let _ = machine.handle_switch(ab(*local, *peer), Cause::Switch, now);
             }
-            Op::Candidates(bits) => {
+            Op::Candidates(bits, ranks) => {
                 let set = |host, shift: u8| -> Vec<Locator> {
                     (0..3u8)
                         .filter(|i| bits >> (shift + i) & 1 == 1)
@@ -142,7 +179,25 @@ impl Model {
                         .collect()
                 };
                 (self.local, self.peer) = (set(A, 0), set(B, 3));
-                machine.set_candidates(&self.local, &self.peer, now);
+                let rank = |bits: u8, at: usize| Rank {
+                    is_broken: bits >> at & 1 == 1,
+                    is_transient: bits >> (at + 3) & 1 == 1,
+                    priority: 0,
+                };
+                let ranks: Vec<_> = (0..self.peer.len())
+                    .filter_map(|at| ranks.map(|bits| rank(bits, at)))
+                    .collect();
+                machine.handle_candidates(&self.local, &self.peer, &ranks, now);
+            }
+            Op::Suspicion { hint, ago, usual } => {
+                machine.handle_suspicion(*hint, now - ms(*ago), ms(*usual), now);
+            }
+            Op::ChecksRefused => machine.handle_checks_refused(now),
+            Op::Hint(pair) => machine.handle_hint(pair.map(|(local, peer)| ab(local, peer))),
+            Op::KeepaliveTimeout(millis) => machine.handle_keepalive_timeout(ms(*millis)),
+            Op::SendTimeout(millis) => {
+                machine.handle_config(Config { send_timeout: ms(*millis), ..Config::default() });
+                self.longest = ms(600_000);
             }
             Op::Probe { state, isps, nonce, reports } => {
                 let reports = self.reports(reports);
@@ -267,7 +322,7 @@ impl Model {
                 assert!(matches!(timer, Some(Timer::Retransmission | Timer::Send | Timer::Switch)));
             }
         }
-        let limit = self.now + MAX_PROBE_TIMEOUT;
+        let limit = self.now + self.longest;
         assert!(
             machine.poll_timeout().is_none_or(|(at, _)| at <= limit),
             "no timer is lost in the future"
