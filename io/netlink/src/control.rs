@@ -3,7 +3,6 @@
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use moorline_addresses::BareLink;
 use moorline_link::Icmp6Sender;
 use std::collections::BTreeSet;
 use std::fs;
@@ -33,7 +32,7 @@ impl Netlink {
         let (mut report, mut to_ask) = (Vec::new(), BTreeSet::new());
         for change in self.changes() {
             let Record::Control { ifindex, control, .. } = &change else { continue };
-            let restored = self.put_back(&change);
+            let restored = Self::put_back(&change);
             to_ask.extend(
                 (matches!(restored, Ok(true)) && control != OPTIMISTIC).then_some(*ifindex),
             );
@@ -51,7 +50,7 @@ impl Netlink {
     /// Ends what [`Self::allow_optimistic`] began. On failure the journal keeps the control for
     /// [`Self::restore_controls`].
     pub(crate) fn give_back(&self, lent: &Record) {
-        let given = self.put_back(lent).and_then(|_| self.journal().forget(lent));
+        let given = Self::put_back(lent).and_then(|_| self.journal().forget(lent));
         if let Err(error) = given {
             tracing::warn!("optimistic addresses stay allowed until the next try: {error}");
         }
@@ -61,7 +60,7 @@ impl Netlink {
     /// journal, and to be restored as soon as the address is there: the kernel asks for it at that moment only, and
     /// the host's own addresses are none of ours. `None` where the kernel does not know how, or needs nothing.
     pub(crate) fn allow_optimistic(&self, ifindex: u32) -> Option<Record> {
-        let path = path(&self.interface_name(ifindex).ok()??, OPTIMISTIC);
+        let path = path(&interface_name_of(ifindex)?, OPTIMISTIC);
         let before = read(&path).ok().filter(|before| before == "0")?;
         let (control, ours) = (OPTIMISTIC.to_owned(), "1".to_owned());
         let record = Record::Control { ifindex, control, before, ours };
@@ -74,9 +73,9 @@ impl Netlink {
     }
 
     /// True if the control was put back; false if there is nothing left to put back.
-    fn put_back(&self, change: &Record) -> Result<bool, Error> {
+    fn put_back(change: &Record) -> Result<bool, Error> {
         let Record::Control { ifindex, control, before, ours } = change else { return Ok(false) };
-        let Some(name) = self.interface_name(*ifindex)? else { return Ok(false) };
+        let Some(name) = interface_name_of(*ifindex) else { return Ok(false) };
         let path = path(&name, control);
         let done = match read(&path) {
             Ok(now) if now == *ours => fs::write(&path, before).map(|()| true),
@@ -87,11 +86,6 @@ impl Netlink {
         };
         done.map_err(Error::refused(format!("set {}", path.display())))
     }
-
-    fn interface_name(&self, ifindex: u32) -> Result<Option<String>, Error> {
-        let found = self.links()?.into_iter().find(|link| link.ifindex == ifindex);
-        Ok(found.map(|link| link.name))
-    }
 }
 
 /// What a control of an interface is set to, if there is one.
@@ -101,8 +95,8 @@ pub(crate) fn control_of(ifindex: u32, name: &str) -> Option<String> {
 
 /// Reads from the kernel whether the interface is deaf now. No notice tells of a change of `accept_ra`.
 #[must_use]
-pub fn is_deaf(link: &BareLink) -> bool {
-    let is_on = |control| control_of(link.ifindex, control).as_deref() == Some("1");
+pub fn is_deaf(ifindex: u32) -> bool {
+    let is_on = |control| control_of(ifindex, control).as_deref() == Some("1");
     is_on("forwarding") && is_on("accept_ra")
 }
 
