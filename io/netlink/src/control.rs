@@ -32,7 +32,7 @@ impl Netlink {
         let (mut report, mut to_ask) = (Vec::new(), BTreeSet::new());
         for change in self.changes() {
             let Record::Control { ifindex, control, .. } = &change else { continue };
-            let restored = Self::put_back(&change);
+            let restored = self.put_back(&change);
             to_ask.extend(
                 (matches!(restored, Ok(true)) && control != OPTIMISTIC).then_some(*ifindex),
             );
@@ -50,7 +50,7 @@ impl Netlink {
     /// Ends what [`Self::allow_optimistic`] began. On failure the journal keeps the control for
     /// [`Self::restore_controls`].
     pub(crate) fn give_back(&self, lent: &Record) {
-        let given = Self::put_back(lent).and_then(|_| self.journal().forget(lent));
+        let given = self.put_back(lent).and_then(|_| self.journal().forget(lent));
         if let Err(error) = given {
             tracing::warn!("optimistic addresses stay allowed until the next try: {error}");
         }
@@ -60,7 +60,7 @@ impl Netlink {
     /// journal, and to be restored as soon as the address is there: the kernel asks for it at that moment only, and
     /// the host's own addresses are none of ours. `None` where the kernel does not know how, or needs nothing.
     pub(crate) fn allow_optimistic(&self, ifindex: u32) -> Option<Record> {
-        let path = path(&interface_name_of(ifindex)?, OPTIMISTIC);
+        let path = path(&self.interface_name(ifindex).ok()??, OPTIMISTIC);
         let before = read(&path).ok().filter(|before| before == "0")?;
         let (control, ours) = (OPTIMISTIC.to_owned(), "1".to_owned());
         let record = Record::Control { ifindex, control, before, ours };
@@ -73,9 +73,9 @@ impl Netlink {
     }
 
     /// True if the control was put back; false if there is nothing left to put back.
-    fn put_back(change: &Record) -> Result<bool, Error> {
+    fn put_back(&self, change: &Record) -> Result<bool, Error> {
         let Record::Control { ifindex, control, before, ours } = change else { return Ok(false) };
-        let Some(name) = interface_name_of(*ifindex) else { return Ok(false) };
+        let Some(name) = self.interface_name(*ifindex)? else { return Ok(false) };
         let path = path(&name, control);
         let done = match read(&path) {
             Ok(now) if now == *ours => fs::write(&path, before).map(|()| true),
@@ -85,6 +85,11 @@ impl Netlink {
             Err(error) => Err(error),
         };
         done.map_err(Error::refused(format!("set {}", path.display())))
+    }
+
+    fn interface_name(&self, ifindex: u32) -> Result<Option<String>, Error> {
+        let found = self.links()?.into_iter().find(|link| link.ifindex == ifindex);
+        Ok(found.map(|link| link.name))
     }
 }
 
