@@ -29,6 +29,21 @@ fn what_is_kept_of_a_context_is_read_as_it_was_written() {
     assert_eq!(contexts(&written), [context]);
 }
 
+#[test]
+fn what_is_kept_of_a_session_is_read_as_it_was_written() {
+    let kept = r#"{"boot_id":"this","sessions":[{
+        "pair":{"local":{"l64":2306139568115548160,"nid":10},"remote":{"l64":2306139572410515456,"nid":11}},
+        "wire":[2306139568115613696,2306139572410515456],
+        "nonces":[{"Short":[1,2,3,4]},{"Long":[1,2,3,4,5,6,7,8,9,10,11,12]}],
+        "why":"WeProposed","is_guest":false,"checksum":"nid-only","peer":5,"agreed":true,"settled":true,
+        "remote":[{"l64":2306139572410515456,"preference":100,"expires":null}],"taken":7,"sent":9}]}"#;
+    let state: SavedState = serde_json::from_str(kept).expect("a session");
+    let [session] = &state.sessions[..] else { panic!("{state:?}") };
+    assert_eq!(session.nonces.1.octets().len(), 12);
+    let written = serde_json::to_vec(&state).expect("JSON");
+    assert_eq!(serde_json::from_slice::<SavedState>(&written).expect("a session"), state);
+}
+
 /// Power may fail before they are on the disk.
 #[test]
 fn contexts_and_sessions_of_half_a_file_are_none() {
