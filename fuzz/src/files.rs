@@ -5,7 +5,7 @@ use moorline_contexts::{Config, Contexts};
 use moorline_datapath::ilnp::Update;
 use moorline_ilnp::{LocalLocator, LocalState, Machine};
 use moorline_types::{Instant, L64, Nid};
-use moorlined::{SavedState, read_state, write_state};
+use moorlined::{SavedState, read_addresses};
 
 /// The daemon's configuration: one that is taken keeps to the ranges that are documented, and an error
 /// has words.
@@ -30,17 +30,14 @@ pub(crate) fn daemon_config(octets: &[u8]) -> bool {
 /// The daemon's state files: contexts and sessions that can be read are written so that they read the same, and
 /// a host takes them over or refuses them; addresses are read or refused.
 pub(crate) fn daemon_state(octets: &[u8]) -> bool {
-    let Ok(state) = read_state(octets, BOOT) else { return false };
-    if !matches!(state, SavedState::Addresses(_)) {
-        let written = write_state(&state, BOOT).expect("what was read is written");
-        let again = read_state(&written, BOOT).expect("what was written is read");
-        assert_eq!(again, state);
-    }
-    match state {
-        SavedState::Contexts(contexts) => take_over_contexts(contexts),
-        SavedState::Sessions(sessions) => take_over_sessions(sessions),
-        SavedState::Addresses(_) => {}
-    }
+    let Ok(state) = serde_json::from_slice::<SavedState>(octets) else {
+        return read_addresses(octets).is_ok();
+    };
+    let written = serde_json::to_vec(&state).expect("what was read is written");
+    let again: SavedState = serde_json::from_slice(&written).expect("what was written is read");
+    assert_eq!(again, state);
+    take_over_contexts(state.contexts);
+    take_over_sessions(state.sessions);
     true
 }
 

@@ -144,12 +144,14 @@ fn contexts_file(count: u32, sends_by: u16) -> String {
     let [one, two] = [1, 2].map(|isp| host_address("a", isp));
     let current = host_address("a", sends_by);
     let context = |id: u32| {
-        let tag = u64::from(id) + 1;
+        let [a, b, c, d] = (id + 1).to_be_bytes();
+        let tag = format!("[0,0,{a},{b},{c},{d}]");
         let peer = format!("{PEERS}{:x}::{:x}", id >> 16, id & 0xffff);
         format!(
-            r#"{{"id":{id},"ulids":["{one}","{peer}"],"tags":[{tag},{tag}],"locators":["{current}","{peer}"],
-            "local_locators":["{one}","{two}"],"peer_locators":["{peer}"],"peer_generation":null,
-            "peer_send_timeout_ms":60000,"initiator":true}}"#
+            r#"{{"id":{id},"key":{{"ulids":{{"local":"{one}","peer":"{peer}"}},"forked_instance":0}},
+            "local_tag":{tag},"peer_tag":{tag},"locators":{{"local":"{current}","peer":"{peer}"}},
+            "local_locators":["{one}","{two}"],"peer":{{"locators":["{peer}"],"listed":0,"generation":null,
+            "send_timeout":60000,"preferences":null}},"told_preferences":false,"role":"Initiator"}}"#
         )
     };
     let contexts: Vec<_> = (0..count).map(context).collect();

@@ -22,7 +22,7 @@ pub fn write_public(path: &Path, octets: &[u8]) -> Result<(), Error> {
         let write = || OpenOptions::new().write(true).open(path)?.write_all(octets);
         return write().map_err(|error| failed(path, error));
     }
-    write(path, octets, PUBLIC, Over::Old)
+    write(path, octets, PUBLIC, Over::Old(Outlives::Machine))
 }
 
 /// Whether [`write_public`] would find a folder that takes files, so that it is known before hours
@@ -63,8 +63,12 @@ pub fn write_new_private(path: &Path, octets: &[u8]) -> Result<(), Error> {
 }
 
 /// Writes a file for the owner alone, over the old one if there is one.
-pub(crate) fn write_private(path: &Path, octets: &[u8]) -> Result<(), Error> {
-    write(path, octets, PRIVATE, Over::Old)
+///
+/// # Errors
+///
+/// [`Error::Write`], and the old file stays.
+pub fn write_private(path: &Path, octets: &[u8], outlives: Outlives) -> Result<(), Error> {
+    write(path, octets, PRIVATE, Over::Old(outlives))
 }
 
 /// Reads a whole file into memory that is wiped, with its mode.
@@ -81,8 +85,18 @@ pub(crate) fn read(path: &Path, max: usize) -> Result<(Zeroizing<Vec<u8>>, u32),
     Ok((octets, mode))
 }
 
+/// What a file is still good for after.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outlives {
+    /// The process, however it ends: what waits for the disk is the kernel's, and nobody waits with it.
+    Process,
+    /// The machine, whose power may fail.
+    Machine,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Over {
-    Old,
+    Old(Outlives),
     Nothing,
 }
 
@@ -94,12 +108,15 @@ fn write(path: &Path, octets: &[u8], mode: u32, over: Over) -> Result<(), Error>
         let mut file = NamedTempFile::new_in(folder)?;
         file.as_file_mut().write_all(octets)?;
         file.as_file().set_permissions(Permissions::from_mode(mode))?;
-        file.as_file().sync_all()?;
+        let is_synced = over != Over::Old(Outlives::Process);
+        if is_synced {
+            file.as_file().sync_all()?;
+        }
         match over {
-            Over::Old => file.persist(path)?,
+            Over::Old(_) => file.persist(path)?,
             Over::Nothing => file.persist_noclobber(path)?,
         };
-        folder_itself.sync_all()
+        if is_synced { folder_itself.sync_all() } else { Ok(()) }
     };
     write().map_err(|error| failed(path, error))
 }

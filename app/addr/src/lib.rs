@@ -31,7 +31,9 @@ mod verdict;
 pub use bench::{EngineRate, bench};
 pub use describe::{ExtensionView, KeyView, ParamsView, public_key_pem};
 pub use error::Error;
-pub use files::{check_public, write_new_private, write_new_public, write_public};
+pub use files::{
+    Outlives, check_public, write_new_private, write_new_public, write_private, write_public,
+};
 pub use job::{Addresses, Job, SetKey};
 pub use keys::{generate_key, read_key, write_key};
 pub use params::{params_from_hex, read_params};

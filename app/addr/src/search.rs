@@ -1,16 +1,13 @@
-use crate::{
-    Addresses, Error, Job, Progress, Shard,
-    ledger::{Chunk, Ledger},
-    state::State,
-};
+use crate::{Addresses, Error, Job, Progress, Shard, ledger::Ledger, state::State};
 use moorline_cga::{Engine, Hash2Search, Sec};
 use std::{
-    io,
+    convert::Infallible,
     num::NonZeroUsize,
     path::PathBuf,
     sync::{
-        Condvar, Mutex, MutexGuard, PoisonError,
+        Mutex, PoisonError,
         atomic::{AtomicBool, Ordering},
+        mpsc::{self, RecvTimeoutError},
     },
     thread,
     time::{Duration, Instant},
@@ -111,125 +108,58 @@ impl Search {
         }
     }
 
+    /// Until there is a result, or all workers have left.
     fn search(
         &self,
         cancel: &AtomicBool,
         began: Instant,
         on_progress: &mut dyn FnMut(&Progress),
     ) -> Result<Ledger, Error> {
-        let shared = Shared {
-            hash2: Hash2Search::new(&self.job.tail, self.job.sec).with_engine(self.engine),
-            start: u128::from_be_bytes(self.job.start),
-            chunk_tries: self.chunk_tries(),
-            cancel,
-            desk: Mutex::new(Desk {
-                ledger: Ledger::new(self.shard, self.chunk_tries(), self.chunks_done),
-                workers: 0,
-                is_short_handed: false,
-            }),
-            last_left: Condvar::new(),
+        let hash2 = Hash2Search::new(&self.job.tail, self.job.sec).with_engine(self.engine);
+        let start = u128::from_be_bytes(self.job.start);
+        let ledger = Mutex::new(Ledger::new(self.shard, self.chunk_tries(), self.chunks_done));
+        let ledger_now = || ledger.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_short_handed = AtomicBool::new(false);
+        let work = |_: mpsc::Sender<Infallible>| {
+            let mut chunk = ledger_now().hand_out();
+            while let Some(now) = chunk {
+                if cancel.load(Ordering::Relaxed) || is_short_handed.load(Ordering::Relaxed) {
+                    break;
+                }
+                let fit =
+                    hash2.first_fit(start.wrapping_add(now.offset.into()), self.chunk_tries());
+                let mut ledger = ledger_now();
+                ledger.take_back(now, fit);
+                chunk = ledger.hand_out();
+            }
         };
         thread::scope(|scope| {
-            let started = (0..self.threads.get()).try_for_each(|_| shared.start_worker(scope));
-            self.watch(&shared, began, on_progress);
+            // Nobody sends: each worker holds a sender until it ends, be it by a panic.
+            let (sender, workers) = mpsc::channel();
+            let started = (0..self.threads.get()).try_for_each(|_| {
+                let (work, sender) = (&work, sender.clone());
+                thread::Builder::new().spawn_scoped(scope, move || work(sender)).map(drop)
+            });
+            drop(sender);
+            // If not all could be started, the others may go.
+            is_short_handed.store(started.is_err(), Ordering::Relaxed);
+            let mut saved = began;
+            while workers.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
+                let (tries, done) = {
+                    let ledger = ledger_now();
+                    (ledger.tries(), ledger.done())
+                };
+                let tries_now = tries - self.tries_before();
+                on_progress(&Progress::new(self.job.sec, tries, tries_now, began.elapsed()));
+                if saved.elapsed() >= SAVE_EVERY {
+                    // If this fails, the next may not: a full disk is no reason to throw hours away.
+                    let _ = self.save(done, None);
+                    saved = Instant::now();
+                }
+            }
             started.map_err(|error| Error::Threads { wanted: self.threads.get(), error })
         })?;
-        Ok(shared.desk.into_inner().unwrap_or_else(PoisonError::into_inner).ledger)
-    }
-
-    /// Until the last worker leaves.
-    fn watch(&self, shared: &Shared<'_>, began: Instant, on_progress: &mut dyn FnMut(&Progress)) {
-        let mut saved = began;
-        let mut desk = shared.desk();
-        while desk.workers > 0 {
-            let waited = shared.last_left.wait_timeout(desk, TICK);
-            desk = waited.unwrap_or_else(PoisonError::into_inner).0;
-            if desk.workers == 0 {
-                break;
-            }
-            let (tries, done) = (desk.ledger.tries(), desk.ledger.done());
-            drop(desk);
-            let tries_now = tries - self.tries_before();
-            on_progress(&Progress::new(self.job.sec, tries, tries_now, began.elapsed()));
-            if saved.elapsed() >= SAVE_EVERY {
-                // If this fails, the next may not: a full disk is no reason to throw hours away.
-                let _ = self.save(done, None);
-                saved = Instant::now();
-            }
-            desk = shared.desk();
-        }
-    }
-}
-
-/// What the workers have in common.
-struct Shared<'a> {
-    hash2: Hash2Search,
-    start: u128,
-    chunk_tries: u64,
-    cancel: &'a AtomicBool,
-    desk: Mutex<Desk>,
-    last_left: Condvar,
-}
-
-struct Desk {
-    ledger: Ledger,
-    /// Not gone yet.
-    workers: usize,
-    /// Not all workers could be started, so the others may go.
-    is_short_handed: bool,
-}
-
-impl Shared<'_> {
-    fn start_worker<'scope, 'env>(
-        &'env self,
-        scope: &'scope thread::Scope<'scope, 'env>,
-    ) -> io::Result<()> {
-        self.desk().workers += 1;
-        let started = thread::Builder::new().spawn_scoped(scope, || self.work());
-        if started.is_err() {
-            let mut desk = self.desk();
-            desk.workers -= 1;
-            desk.is_short_handed = true;
-        }
-        started.map(drop)
-    }
-
-    fn work(&self) {
-        // Drops, and so counts, even if the work panics: the watcher would wait for ever.
-        let _leaving = Leaving(self);
-        let mut chunk = self.desk().next();
-        while let Some(now) = chunk {
-            if self.cancel.load(Ordering::Relaxed) {
-                break;
-            }
-            let start = self.start.wrapping_add(now.offset.into());
-            let fit = self.hash2.first_fit(start, self.chunk_tries);
-            let mut desk = self.desk();
-            desk.ledger.take_back(now, fit);
-            chunk = desk.next();
-        }
-    }
-
-    fn desk(&self) -> MutexGuard<'_, Desk> {
-        self.desk.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Desk {
-    fn next(&mut self) -> Option<Chunk> {
-        if self.is_short_handed { None } else { self.ledger.hand_out() }
-    }
-}
-
-struct Leaving<'a>(&'a Shared<'a>);
-
-impl Drop for Leaving<'_> {
-    fn drop(&mut self) {
-        let mut desk = self.0.desk();
-        desk.workers -= 1;
-        if desk.workers == 0 {
-            self.0.last_left.notify_one();
-        }
+        Ok(ledger.into_inner().unwrap_or_else(PoisonError::into_inner))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a search has to remember, as a file.
 
-use crate::{Error, Job, Search, SetKey, Shard, files, parse_prefix, prefix_text};
+use crate::{Error, Job, Outlives, Search, SetKey, Shard, files, parse_prefix, prefix_text};
 use moorline_cga::{PublicKey, Sec};
 use serde::{Deserialize, Serialize};
 use std::{io, path::Path};
@@ -50,7 +50,7 @@ impl State {
         let mut text = serde_json::to_string_pretty(self)
             .map_err(|error| Error::Write { path: path.to_owned(), error: error.into() })?;
         text.push('\n');
-        files::write_private(path, text.as_bytes())
+        files::write_private(path, text.as_bytes(), Outlives::Machine)
     }
 
     pub(crate) fn of(search: &Search, chunks_done: u64, offset: Option<u64>) -> Self {

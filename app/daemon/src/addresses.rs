@@ -19,6 +19,7 @@ use moorline_types::Prefix;
 
 use crate::config::AddressSettings;
 use crate::deaf::Deaf;
+use crate::shell::seed;
 use crate::store::Store;
 use keys::Keys;
 pub(crate) use saved::SavedAddresses;
@@ -42,8 +43,7 @@ impl Addresses {
     ) -> anyhow::Result<(Self, Addressing, LocalProof)> {
         let keys = Keys::open(&settings, &store.keys()?)?;
         let saved = store.load_addresses()?;
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).context("randomness of the kernel")?;
+        let seed = seed()?;
         let key_of = |rule: &Rule| rule.key().and_then(|name| keys.public().get(name)).cloned();
         let (generation, mut groups) = match saved {
             Some(saved) => {
@@ -73,10 +73,8 @@ impl Addresses {
 
     /// A proof of these addresses, of the generation after this one. Signs the list if that is wanted.
     fn sign(&self, addresses: LocalAddresses, generation: u32) -> anyhow::Result<LocalProof> {
-        let mut seed = [0; 32];
         // Without randomness there is no blinding, so nothing is signed, and peers know what they know.
-        getrandom::fill(&mut seed).context("randomness of the kernel")?;
-        let generation = generation.wrapping_add(1);
+        let (seed, generation) = (seed()?, generation.wrapping_add(1));
         Ok(LocalProof::new(generation, addresses, &self.keys.signers(), seed))
     }
 }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context as _, bail, ensure};
-use moorline_api::Net;
+use moorline_addresses::AddressMode;
+use moorline_api::{IlnpPolicy, Net};
 use moorline_bpf::AttachMode;
 use moorline_contexts::Profile;
 use moorline_datapath::ilnp::ChecksumMode;
@@ -21,15 +22,14 @@ mod profile;
 mod ranker;
 mod triggers;
 
-pub(crate) use addresses::ModeName;
 pub use addresses::{AddressSettings, KeySource, SetSource};
 pub use congestion::CongestionConfig;
-pub use ilnp::{IlnpConfig, IlnpPolicy};
+pub use ilnp::IlnpConfig;
 pub use ranker::RankerConfig;
 pub use triggers::TriggerConfig;
 
 use addresses::{KeyPart, PlacePart, SetPart};
-use ilnp::{ChecksumName, NonceName, Switch};
+use ilnp::Switch;
 use profile::ProfileName;
 use triggers::RulePart;
 
@@ -92,18 +92,16 @@ struct File {
     max_contexts: Option<u32>,
     max_flows: Option<u32>,
     uplinks: Vec<String>,
-    addresses: Option<ModeName>,
+    addresses: Option<AddressMode>,
     sec: Option<u8>,
     keys: BTreeMap<String, KeyPart>,
     sets: BTreeMap<String, SetPart>,
     interfaces: BTreeMap<String, PlacePart>,
     prefixes: BTreeMap<String, PlacePart>,
     ilnp: Switch,
-    ilnp_policy: IlnpPolicy,
-    #[serde(with = "NonceName")]
+    ilnp_policy: Option<IlnpPolicy>,
     ilnp_nonce: NonceMode,
     ilnp_nonce_bits: Option<u8>,
-    #[serde(with = "ChecksumName")]
     ilnp_checksum: ChecksumMode,
     ilnp_icmp_types: Option<[u8; 2]>,
     ilnp_max_sessions: Option<u32>,
@@ -111,19 +109,10 @@ struct File {
     ilnp_max_with_locator: Option<u32>,
     ilnp_idle: Option<String>,
     ilnp_peers: Vec<String>,
-    #[serde(with = "AttachName")]
     attach: AttachMode,
     tcp_notice: Option<bool>,
     /// Has no effect any more; accepted so that a configuration that names it goes on working.
     keep_on_stop: Option<bool>,
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "AttachMode", rename_all = "kebab-case")]
-enum AttachName {
-    Auto,
-    Tcx,
-    Tc,
 }
 
 impl Config {
@@ -244,7 +233,7 @@ const SEND_TIMEOUT: RangeInclusive<Duration> =
 #[cfg(test)]
 mod tests {
     use super::*;
-    use moorline_addresses::{AddressMode, Rule};
+    use moorline_addresses::Rule;
 
     #[test]
     fn an_empty_file_gives_the_defaults() {
@@ -269,18 +258,19 @@ mod tests {
         assert!(Config::parse("ilnp-nonce = \"always\"").expect("valid").ilnp.is_none());
         let text = "ilnp = \"on\"\nilnp-policy = \"open\"\nilnp-nonce-bits = 96\nilnp-icmp-types = [210, 211]";
         let ilnp = Config::parse(text).expect("valid").ilnp.expect("on");
-        assert_eq!((ilnp.policy, ilnp.types.responder), (IlnpPolicy::Open, 211));
-        assert_eq!(ilnp.machine().nonce_len, moorline_ilnp::NonceLen::Long);
+        assert_eq!((ilnp.policy, ilnp.machine.types.responder), (IlnpPolicy::Open, 211));
+        assert_eq!(ilnp.machine.nonce_len, moorline_ilnp::NonceLen::Long);
     }
 
     #[test]
     fn guests_of_a_locator_are_a_share_of_the_sessions_unless_it_is_said() {
         let limit = |text: &str| {
             let config = Config::parse(&format!("ilnp = \"on\"\n{text}")).expect("valid");
-            config.ilnp.expect("on").max_with_locator
+            let policy = format!("{:?}", config.ilnp.expect("on").machine.policy);
+            policy.split_once("max_with_locator: ").expect("a bound").1.to_owned()
         };
-        assert_eq!([limit(""), limit("ilnp-max-sessions = 1600")], [4096, 100]);
-        assert_eq!(limit("ilnp-max-sessions = 1600\nilnp-max-with-locator = 7"), 7);
+        assert_eq!([limit(""), limit("ilnp-max-sessions = 1600")], ["4096 }", "100 }"]);
+        assert_eq!(limit("ilnp-max-sessions = 1600\nilnp-max-with-locator = 7"), "7 }");
     }
 
     #[test]
@@ -331,6 +321,7 @@ mod tests {
             ("[keys.x]\nbits = 512", "keys.x"),
             ("[keys.x]\nbits = 2048\nfile = \"/y\"", "bits"),
             ("ilnp = \"maybe\"", "ilnp"),
+            ("ilnp-policy = \"maybe\"", "ilnp-policy"),
             ("ilnp-nonce-bits = 64", "ilnp-nonce-bits"),
             ("ilnp-icmp-types = [200, 200]", "ilnp-icmp-types"),
             ("ilnp-icmp-types = [128, 201]", "ilnp-icmp-types"),

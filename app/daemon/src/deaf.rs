@@ -80,7 +80,8 @@ impl Daemon {
     /// Looks for interfaces whose routers the kernel does not hear, asks those routers, and tells of them.
     pub(crate) fn follow_deaf(&mut self) {
         let now = clock::now();
-        let links = self.host.view().bare.iter().filter(|one| is_deaf(one)).cloned().collect();
+        let links =
+            self.host.view().bare.iter().filter(|one| is_deaf(one.ifindex)).cloned().collect();
         for ifindex in self.addresses.deaf.handle_links(links, self.host.view(), is_interface, now)
         {
             self.routers.solicit(ifindex);

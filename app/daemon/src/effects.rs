@@ -38,7 +38,12 @@ impl Daemon {
                 Err(Error::UnknownContext(_)) => {}
                 done => done.context("data plane")?,
             },
-            Effect::UpdateSession(update) => self.update_session(update)?,
+            Effect::UpdateSession(update) => {
+                if let Some(ilnp) = &mut self.ilnp {
+                    ilnp.is_unsaved = true;
+                    ilnp.datapath.apply(update, clock::now()).context("data plane of ILNP")?;
+                }
+            }
             Effect::SetNode(node) => self.set_node(node)?,
             Effect::Route(step) => self.change_routes(step).await?,
             Effect::AskRoutes => self.look_at_routes().await?,
@@ -83,7 +88,12 @@ impl Daemon {
                 let sent = self.shim6.send(&transmit.octets, transmit.locators, *ifindex);
                 sent.with_context(|| format!("control packet not sent: {}", transmit.locators))?;
             }
-            Effect::SendIlnp { transmit, ifindex } => self.send_ilnp(transmit, *ifindex)?,
+            Effect::SendIlnp { transmit, ifindex } => {
+                if let Some(ilnp) = &self.ilnp {
+                    let sent = ilnp.sender.send(&transmit.packet, *ifindex);
+                    sent.with_context(|| format!("message not sent from {}", transmit.source))?;
+                }
+            }
             Effect::NotifyTcp { ulids, mtu } => {
                 self.notices.on_moved(*ulids, *mtu, clock::now());
             }
@@ -113,7 +123,7 @@ impl Daemon {
 
     /// Reads the kernel's routes of moved pairs: some may lack, and some may be too many.
     pub(crate) async fn look_at_routes(&mut self) -> anyhow::Result<()> {
-        self.doubt_unbound();
+        self.unbound.doubt();
         let there = self.netlink.moved().await.context("routes of what has moved")?;
         self.host.handle_routes(&there, clock::now());
         self.follow_default_ways().await;

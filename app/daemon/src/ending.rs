@@ -10,7 +10,6 @@ use tokio::time::Instant;
 
 use crate::args::Args;
 use crate::claims::Claims;
-use crate::ilnp::Ilnp;
 use crate::shell::Daemon;
 use crate::store::Store;
 
@@ -103,13 +102,13 @@ impl Daemon {
         // As long as there are routes that lead moved traffic to an uplink, its header is put in there.
         let undone = undo(&self.netlink).await;
         self.datapath.detach_all();
-        let ilnp = self.ilnp.map(Ilnp::close).transpose();
+        let ilnp = self.ilnp.map(|ilnp| ilnp.datapath.close()).transpose();
         let closed = self.datapath.close();
         self.store.remove_kept()?;
         // Gone already if somebody tidied up.
         let _ = std::fs::remove_file(&args.socket);
         undone?;
-        ilnp?;
+        ilnp.context("BPF objects of ILNP")?;
         closed.context("BPF objects; `moorline down` tries again")
     }
 }

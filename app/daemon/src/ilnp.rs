@@ -20,26 +20,25 @@ use std::cell::OnceCell;
 use std::collections::BTreeSet;
 
 use anyhow::Context as _;
-use moorline_addresses::{HostView, Mover};
+use moorline_addresses::{HostView, Mover, Unbound};
 use moorline_bpf::ilnp::IlnpDatapath;
 use moorline_datapath::Plane as _;
-use moorline_datapath::ilnp::{Report, Sockets, Update};
+use moorline_datapath::ilnp::{Report, Sockets};
 use moorline_host::{Host, Node, Sessions};
-use moorline_ilnp::{Question, Socket, Transmit};
+use moorline_ilnp::{Question, Socket};
 use moorline_link::{PacketSocket, Readiness};
 use moorline_types::{IlvPair, UlidPair};
 
 use crate::clock;
 use crate::config::IlnpConfig;
-use crate::shell::Daemon;
-use crate::unbound::Unbound;
+use crate::shell::{Daemon, seed};
 use crate::usage::connected;
 pub(crate) use peers::Peers;
 
 /// The sessions, and what the host holds for them.
 pub(crate) struct Ilnp {
-    datapath: IlnpDatapath,
-    sender: PacketSocket,
+    pub(crate) datapath: IlnpDatapath,
+    pub(crate) sender: PacketSocket,
     config: IlnpConfig,
     /// The segmentation path, until it carries them.
     moors: Option<[u32; 2]>,
@@ -88,11 +87,6 @@ impl Ilnp {
         Ok(self.datapath.attach_uplink(ifindex)?)
     }
 
-    /// Takes the programs off an interface.
-    pub(crate) fn detach(&mut self, ifindex: u32) {
-        self.datapath.detach_uplink(ifindex);
-    }
-
     /// Puts the programs on the links of the segmentation path.
     pub(crate) fn attach_moor(&mut self, moors: [u32; 2]) -> anyhow::Result<()> {
         self.moors = Some(moors);
@@ -115,7 +109,7 @@ impl Ilnp {
         {
             left -= 1;
             if let Report::NoRoom { session } = report {
-                unbound.on_no_room(Mover::Session(session));
+                unbound.on_no_room(Mover::Session(session), clock::now());
             }
             host.handle_ilnp_report(report, clock::now());
         }
@@ -126,11 +120,6 @@ impl Ilnp {
             host.answer_all(&sockets, clock::now());
         })?;
         Ok(has_reports || has_packets)
-    }
-
-    /// Takes the programs off; what is on the host besides is in the journal.
-    pub(crate) fn close(self) -> anyhow::Result<()> {
-        self.datapath.close().context("BPF objects of ILNP")
     }
 }
 
@@ -171,13 +160,6 @@ impl Daemon {
         }
     }
 
-    /// Tells the programs of a session.
-    pub(crate) fn update_session(&mut self, update: &Update) -> anyhow::Result<()> {
-        let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
-        ilnp.is_unsaved = true;
-        ilnp.datapath.apply(update, clock::now()).context("data plane of ILNP")
-    }
-
     /// Tells the programs of our identifiers and locators. Identifiers come first, so that nothing that is for us is passed on.
     pub(crate) fn set_node(&mut self, node: &Node) -> anyhow::Result<()> {
         let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
@@ -201,13 +183,6 @@ impl Daemon {
         }
         ilnp.node = Node { uplinks: written, ..node.clone() };
         done.context("locators in the data plane")
-    }
-
-    /// Sends a control message of ILNP.
-    pub(crate) fn send_ilnp(&self, transmit: &Transmit, ifindex: u32) -> anyhow::Result<()> {
-        let Some(ilnp) = &self.ilnp else { return Ok(()) };
-        let sent = ilnp.sender.send(&transmit.packet, ifindex);
-        sent.with_context(|| format!("message not sent from {}", transmit.source))
     }
 }
 
@@ -238,9 +213,7 @@ impl Sockets for HostSockets<'_> {
 
 /// The machine of the sessions, as the configuration has it.
 pub(crate) fn machine(config: &IlnpConfig) -> anyhow::Result<Sessions> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).context("randomness of the kernel")?;
-    Ok(Sessions::new(config.machine(), seed, clock::now()))
+    Ok(Sessions::new(config.machine.clone(), seed()?, clock::now()))
 }
 
 /// Reports that are taken at once.

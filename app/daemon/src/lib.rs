@@ -61,9 +61,9 @@ mod views;
 
 pub use args::Args;
 pub use config::{
-    AddressSettings, Config, CongestionConfig, IlnpConfig, IlnpPolicy, KeySource, RankerConfig,
-    SetSource, TriggerConfig,
+    AddressSettings, Config, CongestionConfig, IlnpConfig, KeySource, RankerConfig, SetSource,
+    TriggerConfig,
 };
 pub use ending::reset;
 pub use shell::run;
-pub use store::{SavedState, read_state, write_state};
+pub use store::{SavedState, read_addresses};

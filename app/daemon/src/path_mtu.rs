@@ -33,7 +33,7 @@ impl Daemon {
         let pair = UlidPair::new(local.as_ulid(), peer.as_ulid());
         let is_ours =
             self.host.view().uplink_of(local.0).is_some() || self.host.is_kept(pair.local);
-        if is_ours && self.unbound.on_too_long(pair) && told.is_ignored {
+        if is_ours && self.unbound.on_too_long(pair, clock::now()) && told.is_ignored {
             self.path_mtus.least.insert(pair);
         }
     }

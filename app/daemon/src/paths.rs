@@ -221,28 +221,19 @@ impl Daemon {
 
     /// An event that may settle what somebody waits for.
     pub(crate) fn settle(&mut self, event: &Event) {
-        let (context, about, result, text) = match event {
-            Event::Moved { context, to, .. } => {
-                (*context, Some(*to), PathResult::Moved, format!("sends to {to} now"))
-            }
-            Event::Unanswered { context, pair, .. } => {
-                let text = format!("{pair} did not answer; nothing has moved");
-                (*context, Some(*pair), PathResult::Unanswered, text)
-            }
-            Event::Removed { context, .. } => {
-                self.forget_requests(*context);
-                (*context, None, PathResult::Refused, "the context has ended".to_owned())
-            }
-            // It may have been there before, and lost by the peer.
-            Event::Failed { context, .. } => return self.forget_requests(*context),
-            Event::Initiated { .. }
-            | Event::Established { .. }
-            | Event::Renewed { .. }
-            | Event::StateChanged { .. }
-            | Event::Suspected { .. }
-            | Event::Cleared { .. }
-            | Event::Congested { .. }
-            | Event::Unreachable { .. } => return,
+        // It may have been there before, and lost by the peer.
+        if let Event::Removed { context, .. } | Event::Failed { context, .. } = event {
+            self.forget_requests(*context);
+        }
+        let (context, about, result, text) = if let Event::Moved { context, to, .. } = event {
+            (*context, Some(*to), PathResult::Moved, format!("sends to {to} now"))
+        } else if let Event::Unanswered { context, pair, .. } = event {
+            let text = format!("{pair} did not answer; nothing has moved");
+            (*context, Some(*pair), PathResult::Unanswered, text)
+        } else if let Event::Removed { context, .. } = event {
+            (*context, None, PathResult::Refused, "the context has ended".to_owned())
+        } else {
+            return;
         };
         let mut waiting = std::mem::take(&mut self.steer.waiting);
         for Draft { outcomes, left } in waiting.iter_mut().map(|one| &mut one.draft) {

@@ -116,7 +116,14 @@ impl Daemon {
 /// As the control API tells it.
 pub(crate) fn told(readiness: host::Readiness, now: Instant) -> Readiness {
     match readiness {
-        host::Readiness::Protected { by, at } => protected(by, at, now),
+        host::Readiness::Protected { by, at } => Readiness {
+            state: ReadinessState::Protected,
+            reason: None,
+            why: "another pair has answered".to_owned(),
+            remedy: String::new(),
+            standby: Some(locator_pair(by)),
+            answered_ms_ago: Some(clock::millis(now.since(at))),
+        },
         host::Readiness::NotYet(reason) => not_protected(ReadinessState::NotYet, reason),
         host::Readiness::Cannot(reason) => not_protected(ReadinessState::Cannot, reason),
     }
@@ -182,17 +189,6 @@ const ASKED_WITHIN: Duration = Duration::from_secs(20);
 
 /// Name of that reason in JSON.
 const NO_ROUTE: &str = "no-default-route";
-
-fn protected(by: LocatorPair, at: Instant, now: Instant) -> Readiness {
-    Readiness {
-        state: ReadinessState::Protected,
-        reason: None,
-        why: "another pair has answered".to_owned(),
-        remedy: String::new(),
-        standby: Some(locator_pair(by)),
-        answered_ms_ago: Some(clock::millis(now.since(at))),
-    }
-}
 
 fn not_protected(state: ReadinessState, reason: Reason) -> Readiness {
     Readiness {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use moorline_addresses::HostView;
+use moorline_addresses::{HostView, Unbound};
 use moorline_api::EventKind;
 use moorline_bpf::{Datapath, Settings};
 use moorline_contexts::Contexts;
@@ -35,10 +35,9 @@ use crate::privileges;
 use crate::ranker::Ranker;
 use crate::server::{self, Task};
 use crate::shim6::shim6_config;
-use crate::signals::{Signals, Wanted};
+use crate::signals::Signals;
 use crate::store::Store;
 use crate::troubles::Troubles;
-use crate::unbound::Unbound;
 use crate::usage::Quiet;
 
 /// Everything the main loop owns.
@@ -142,6 +141,13 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     }
 }
 
+/// Random octets of the kernel.
+pub(crate) fn seed() -> anyhow::Result<[u8; 32]> {
+    let mut seed = [0; 32];
+    getrandom::fill(&mut seed).context("randomness of the kernel")?;
+    Ok(seed)
+}
+
 /// A daemon that is refused leaves no pin folder that it has made, unless another daemon has claimed that folder.
 fn claim(store: &Store, args: &Args) -> anyhow::Result<Claims> {
     let is_new = !args.pin_dir.exists();
@@ -172,7 +178,7 @@ impl Daemon {
         let netlink = connect(&store)?;
         let routers = netlink.advertisements()?;
         let monitor = netlink.monitor().await?;
-        let mut view = monitor.initial_view.clone();
+        let mut view = monitor.view().clone();
         view.leave_alone(|name| config.uses(name));
         // Of an earlier version, which kept the kernel from making addresses.
         if let Err(error) = netlink.restore_controls().await {
@@ -194,9 +200,7 @@ impl Daemon {
         let ilnp = config.ilnp.as_ref().map(|ilnp| Ilnp::open(ilnp, &settings, moors));
         let (ilnp, sessions) = ilnp.transpose()?.unzip();
         let machine = config.ilnp.as_ref().map(ilnp::machine).transpose()?;
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).context("randomness of the kernel")?;
-        let mut shim6 = Contexts::new(shim6_config(&config), seed, clock::now());
+        let mut shim6 = Contexts::new(shim6_config(&config), seed()?, clock::now());
         shim6.set_congestion_policy(config.congestion.policy);
         shim6.set_spread_default(config.spread);
         // Of a run that was killed: what is not ours any more goes with the first view.
@@ -303,11 +307,9 @@ impl Daemon {
             let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
             tokio::select! {
-                wanted = signals.next() => match wanted {
-                    Wanted::Keep => return Ok(Ending::Kept),
-                    Wanted::Restore => return Ok(Ending::Restored),
-                    Wanted::Reload => self.reload(),
-                },
+                _ = signals.terminate.recv() => return Ok(Ending::Kept),
+                _ = signals.interrupt.recv() => return Ok(Ending::Restored),
+                _ = signals.hangup.recv() => self.reload(),
                 _ = cgroups.tick(), if self.config.triggers.has_cgroups() => self.apply_triggers(),
                 ready = sources.reports.ready() => ready.map(|()| self.take_reports())??,
                 ready = ready(sources.sessions.as_ref()), if sources.sessions.is_some() => {
@@ -323,7 +325,7 @@ impl Daemon {
                 }
                 () = until(self.strangers_at), if self.strangers_at.is_some() => self.strangers_at = None,
                 received = sources.icmp6.receive() => self.on_icmp6(received)?,
-                notice = sources.monitor.notices.recv() => self.on_notice(notice)?,
+                notice = sources.monitor.next() => self.on_notice(notice),
                 said = self.routers.next() => {
                     self.host.handle_advertisement(&said.context("listening to routers")?, clock::now());
                 }
@@ -339,7 +341,7 @@ impl Daemon {
                 () = sleep_until(wake), if wake.is_some() => self.host.handle_timeout(clock::now()),
                 () = until(save_at), if save_at.is_some() => self.save(),
                 () = until(moor_at), if moor_at.is_some() => self.make_moor_anew().await,
-                () = until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,
+                () = sleep_until(unbound_at), if unbound_at.is_some() => self.set_unbound().await,
                 () = until(answer_at), if answer_at.is_some() => self.answer_questions(),
                 () = until(reply_at), if reply_at.is_some() => self.answer_waiting(),
             }
@@ -365,11 +367,9 @@ impl Daemon {
         Ok(())
     }
 
-    fn on_notice(&mut self, notice: Option<Notice>) -> anyhow::Result<()> {
-        let notice = notice.context("watching the host's addresses")?;
+    fn on_notice(&mut self, notice: Notice) {
         if notice.only_specific {
-            self.host.handle_specific(notice.view.specific);
-            return Ok(());
+            return self.host.handle_specific(notice.view.specific);
         }
         self.follow_moor(notice.view.has_moor);
         self.tell_changes(&notice);
@@ -378,7 +378,6 @@ impl Daemon {
             self.host.doubt_routes();
         }
         self.on_view(notice.view);
-        Ok(())
     }
 }
 

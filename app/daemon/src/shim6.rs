@@ -76,7 +76,7 @@ impl Daemon {
         self.take_ilnp_reports()?;
         for report in self.datapath.take_reports()? {
             if let Report::NoRoom { context } = report {
-                self.unbound.on_no_room(Mover::Context(context));
+                self.unbound.on_no_room(Mover::Context(context), clock::now());
             }
             self.host.handle_shim6_report(report, clock::now());
         }

@@ -7,20 +7,12 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// What came, and nobody has asked for yet.
 pub(crate) struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-    hangup: Signal,
-}
-
-/// What somebody wants.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wanted {
     /// SIGTERM, from a service manager: an end after which another run may go on.
-    Keep,
+    pub(crate) terminate: Signal,
     /// SIGINT, Ctrl-C of a person: an end that restores the host.
-    Restore,
+    pub(crate) interrupt: Signal,
     /// SIGHUP: the configuration of now.
-    Reload,
+    pub(crate) hangup: Signal,
 }
 
 impl Signals {
@@ -30,14 +22,5 @@ impl Signals {
             interrupt: signal(SignalKind::interrupt())?,
             hangup: signal(SignalKind::hangup())?,
         })
-    }
-
-    /// Can be cancelled.
-    pub(crate) async fn next(&mut self) -> Wanted {
-        tokio::select! {
-            _ = self.terminate.recv() => Wanted::Keep,
-            _ = self.interrupt.recv() => Wanted::Restore,
-            _ = self.hangup.recv() => Wanted::Reload,
-        }
     }
 }

@@ -20,19 +20,15 @@ enum Concern {
 }
 
 impl Concern {
-    fn of(effect: &Effect) -> Option<Self> {
-        Some(if let Effect::SaveAddresses | Effect::Sign(_) = effect {
-            Self::Disk
-        } else if *effect == Effect::FollowRules {
-            Self::Rules
-        } else if let Effect::Attach { protocol, ifindex } = effect {
-            Self::Programs(*protocol, *ifindex)
-        } else if let Effect::SetLocals(_) = effect {
-            Self::Locals
-        } else if *effect == Effect::RemoveStale {
-            Self::Stale
-        } else {
-            return None;
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the other effects concern nobody for long")]
+    const fn of(effect: &Effect) -> Option<Self> {
+        Some(match effect {
+            Effect::SaveAddresses | Effect::Sign(_) => Self::Disk,
+            Effect::FollowRules => Self::Rules,
+            Effect::Attach { protocol, ifindex } => Self::Programs(*protocol, *ifindex),
+            Effect::SetLocals(_) => Self::Locals,
+            Effect::RemoveStale => Self::Stale,
+            _ => return None,
         })
     }
 

@@ -41,7 +41,7 @@ impl Daemon {
     pub(crate) fn detach(&mut self, protocol: Protocol, ifindex: u32) {
         match (protocol, &mut self.ilnp) {
             (Protocol::Shim6, _) => self.datapath.detach_uplink(ifindex),
-            (Protocol::Ilnp, Some(ilnp)) => ilnp.detach(ifindex),
+            (Protocol::Ilnp, Some(ilnp)) => ilnp.datapath.detach_uplink(ifindex),
             (Protocol::Ilnp, None) => {}
         }
     }

@@ -8,7 +8,7 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
-use moorline_types::{Ilv, L64};
+use moorline_types::L64;
 use moorline_wire::WireError;
 use moorline_wire::ilnp::consts::{DNS_L64, DNS_LP, DNS_NID};
 use moorline_wire::ilnp::{DomainName, L64Record, LpRecord, NidRecord};
@@ -20,7 +20,8 @@ use crate::name::{of_name, to_name};
 #[derive(Clone, Debug)]
 pub struct Resolver(TokioResolver);
 
-/// What a name says of its owner.
+//= rfc6742#3.1-3
+/// What a name says of its owner: each identifier may be at each locator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The name that has the records: one from the search list may have been appended.
@@ -44,21 +45,6 @@ pub struct Locator {
     pub l64: L64,
     /// The name that an LP record points to.
     pub via: Option<DomainName>,
-}
-
-impl Found {
-    /// Whether the owner of the name speaks ILNP, and is somewhere.
-    #[must_use]
-    pub fn is_reachable(&self) -> bool {
-        !self.nids.is_empty() && !self.locators.is_empty()
-    }
-
-    /// Where it may be: each identifier at each locator, the preferred ones first (RFC 6742 s3.1).
-    //= rfc6742#3.1-3
-    pub fn ilvs(&self) -> impl Iterator<Item = Ilv> {
-        let locators = self.locators.iter();
-        locators.flat_map(|locator| self.nids.iter().map(|nid| Ilv::new(locator.l64, nid.nid)))
-    }
 }
 
 impl Resolver {

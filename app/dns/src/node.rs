@@ -5,6 +5,7 @@ use hickory_proto::rr::rdata::NULL;
 use hickory_proto::rr::{RData, Record};
 use moorline_wire::ilnp::consts::{DNS_L64, DNS_LP, DNS_NID};
 use moorline_wire::ilnp::{DomainName, L64Record, LpRecord, NidRecord};
+use serde::Serialize;
 
 use crate::name::to_name;
 
@@ -40,12 +41,6 @@ impl Ttls {
         Self { locators: Duration::from_secs(60), identifiers: Duration::from_secs(3600) };
 }
 
-impl Default for Ttls {
-    fn default() -> Self {
-        Self::DEFAULT
-    }
-}
-
 impl NodeRecords {
     /// Whether there is nothing to say.
     #[must_use]
@@ -62,7 +57,7 @@ impl NodeRecords {
         let lines = || self.lines();
         let width = lines().map(|line| line.ttl.to_string().len()).max().unwrap_or(0);
         let mut text = String::new();
-        for Line { ttl, kind, preference, value } in lines() {
+        for Line { ttl, kind, preference, value, .. } in lines() {
             let owner = &self.owner;
             // Into a string: cannot fail.
             let _ = writeln!(text, "{owner} {ttl:<width$} IN {kind:<3} {preference} {value}");
@@ -73,47 +68,51 @@ impl NodeRecords {
     /// For an update.
     //= rfc6742#2.2-2
     pub(crate) fn records(&self) -> Vec<Record> {
-        let record = |code: u16, ttl: Duration, rdata: Vec<u8>| {
+        let record = |Line { code, ttl, rdata, .. }: Line| {
             let data = RData::Unknown { code: code.into(), rdata: NULL::with(rdata) };
-            Record::from_rdata(to_name(&self.owner), seconds(ttl), data)
+            Record::from_rdata(to_name(&self.owner), ttl, data)
         };
-        let Ttls { locators, identifiers } = self.ttls;
-        let nids = self.nids.iter().map(|nid| record(DNS_NID, identifiers, nid.emit().to_vec()));
-        let l64s = self.l64s.iter().map(|l64| record(DNS_L64, locators, l64.emit().to_vec()));
-        let lps = self.lps.iter().map(|lp| record(DNS_LP, identifiers, lp.emit()));
-        nids.chain(l64s).chain(lps).collect()
+        self.lines().map(record).collect()
     }
 
     /// Each record, as people read it.
     pub fn lines(&self) -> impl Iterator<Item = Line> {
-        let line = |kind, ttl, preference, value: &dyn Display| Line {
-            kind,
-            ttl: seconds(ttl),
-            preference,
-            value: value.to_string(),
+        let line = |(kind, code), ttl, preference, value: &dyn Display, rdata| {
+            let (ttl, value) = (seconds(ttl), value.to_string());
+            Line { kind, ttl, preference, value, code, rdata }
         };
         let Ttls { locators, identifiers } = self.ttls;
-        let nids = self.nids.iter();
-        let nids = nids.map(move |one| line("NID", identifiers, one.preference, &one.nid));
-        let l64s = self.l64s.iter();
-        let l64s = l64s.map(move |one| line("L64", locators, one.preference, &one.l64));
-        let lps = self.lps.iter();
-        let lps = lps.map(move |one| line("LP", identifiers, one.preference, &one.name));
+        let nids = self.nids.iter().map(move |one| {
+            line(("NID", DNS_NID), identifiers, one.preference, &one.nid, one.emit().to_vec())
+        });
+        let l64s = self.l64s.iter().map(move |one| {
+            line(("L64", DNS_L64), locators, one.preference, &one.l64, one.emit().to_vec())
+        });
+        let lps = self.lps.iter().map(move |one| {
+            line(("LP", DNS_LP), identifiers, one.preference, &one.name, one.emit())
+        });
         nids.chain(l64s).chain(lps)
     }
 }
 
 /// A record, as people read it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
     /// Its type.
+    #[serde(rename = "type")]
     pub kind: &'static str,
     /// Time to live, seconds.
+    #[serde(rename = "ttl_s")]
     pub ttl: u32,
     /// Lower is better.
     pub preference: u16,
     /// As in a zone file.
     pub value: String,
+    /// Number of the type.
+    #[serde(skip)]
+    code: u16,
+    #[serde(skip)]
+    rdata: Vec<u8>,
 }
 
 /// RFC 2181 s8: a TTL has 31 bits.

@@ -30,7 +30,7 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
 }
 
 fn firewall_rules(facts: &Facts) -> Vec<Finding> {
-    let names: Vec<_> = facts.uplinks.iter().map(|uplink| uplink.link.name.as_str()).collect();
+    let names: Vec<_> = facts.uplinks.iter().map(|uplink| uplink.name.as_str()).collect();
     let mut findings = match &facts.firewall {
         Firewall::Ruleset(ruleset) => {
             let ilnp = facts.ilnp().map(|ilnp| ilnp.icmp_types);

@@ -4,8 +4,9 @@ use std::process::Command;
 use anyhow::Context as _;
 use moorline_addresses::Uplink;
 use moorline_api::{Client, Error as ApiError};
+use moorline_netlink::is_deaf;
 
-use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
+use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel};
 
 /// Looks at the host, and asks the daemon.
 ///
@@ -25,7 +26,8 @@ pub async fn collect(version: &str, client: &Client) -> anyhow::Result<Facts> {
         version: version.to_owned(),
         kernel: kernel(),
         daemon,
-        uplinks: used.into_iter().map(uplink).collect(),
+        deaf_uplinks: used.iter().map(|link| link.ifindex).filter(|one| is_deaf(*one)).collect(),
+        uplinks: used,
         unused: unused.into_iter().map(|link| link.name).collect(),
         candidates: view.candidates.into_iter().map(|candidate| candidate.name).collect(),
         deaf: look.deaf,
@@ -58,14 +60,6 @@ async fn ask(client: &Client) -> Daemon {
         Err(error @ ApiError::Permission { .. }) => Daemon::NoPermission(error.to_string()),
         Err(error) => Daemon::Broken(error.to_string()),
     }
-}
-
-fn uplink(link: Uplink) -> UplinkFacts {
-    let control = |name: &str| {
-        let path = format!("/proc/sys/net/ipv6/conf/{}/{name}", link.name);
-        fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<u8>().ok()).unwrap_or(0)
-    };
-    UplinkFacts { forwards: control("forwarding") != 0, accept_ra: control("accept_ra"), link }
 }
 
 /// Reads the rules of the host's firewall.

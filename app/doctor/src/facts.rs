@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use moorline_addresses::{BareLink, Uplink};
 use moorline_api::{Context, Ilcc, IlnpStatus, Status};
 use moorline_netlink::HostRule;
@@ -12,7 +14,9 @@ pub struct Facts {
     /// The daemon.
     pub daemon: Daemon,
     /// Interfaces with a global address and a default route; if there is a daemon, those that it uses.
-    pub uplinks: Vec<UplinkFacts>,
+    pub uplinks: Vec<Uplink>,
+    /// Indexes of uplinks on which the kernel follows no router, because this host forwards.
+    pub deaf_uplinks: BTreeSet<u32>,
     /// Names of those that it does not use.
     pub unused: Vec<String>,
     /// Names of interfaces with a default route that lack a global address in use.
@@ -62,17 +66,6 @@ pub struct Answers {
     pub contexts: Vec<Context>,
     /// Its ILNP sessions.
     pub ilcc: Ilcc,
-}
-
-/// An uplink and its system controls.
-#[derive(Clone, Debug)]
-pub struct UplinkFacts {
-    /// Addresses, routes, MTU.
-    pub link: Uplink,
-    /// `net.ipv6.conf.INTERFACE.forwarding`
-    pub forwards: bool,
-    /// `net.ipv6.conf.INTERFACE.accept_ra`
-    pub accept_ra: u8,
 }
 
 /// The rules of nftables.

@@ -26,7 +26,7 @@ pub struct Fix {
 #[must_use]
 pub fn fixes(facts: &Facts) -> Fix {
     let Firewall::Ruleset(ruleset) = &facts.firewall else { return Fix::default() };
-    let names: Vec<_> = facts.uplinks.iter().map(|uplink| uplink.link.name.as_str()).collect();
+    let names: Vec<_> = facts.uplinks.iter().map(|uplink| uplink.name.as_str()).collect();
     let types = facts.ilnp().map(|ilnp| ilnp.icmp_types);
     let mut fix = Fix::default();
     let closed: BTreeSet<_> = firewall::closed(ruleset, &names, types).into_iter().collect();

@@ -37,7 +37,7 @@ mod ways;
 
 pub use checks::examine;
 pub use collect::{collect, firewall};
-pub use facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
+pub use facts::{Answers, Daemon, Facts, Firewall, Kernel};
 pub use finding::{Finding, Report, Severity};
 pub use fix::{COMMENT, Fix, fixes, undoing};
 pub use peer::{examine_peer, explain_half_open};

@@ -8,9 +8,9 @@ use crate::probe::{Kind, PairReport, Verdict, Way};
 /// unknown. The reports are those of the ways, in order.
 pub fn explain_silence(facts: &Facts, ways: &[Way], reports: &mut [PairReport]) {
     for (way, report) in ways.iter().zip(reports) {
-        let uplink = facts.uplinks.iter().find(|uplink| uplink.link.ifindex == way.ifindex);
+        let uplink = facts.uplinks.iter().find(|uplink| uplink.ifindex == way.ifindex);
         if let (Firewall::Ruleset(ruleset), Some(uplink)) = (&facts.firewall, uplink) {
-            by_own_firewall(ruleset, &uplink.link.name, report);
+            by_own_firewall(ruleset, &uplink.name, report);
         }
         by_firewall_of_peer(report);
     }

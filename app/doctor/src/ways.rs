@@ -13,7 +13,7 @@ pub fn ways(facts: &Facts, given: &[Ipv6Addr]) -> Vec<Way> {
     let answers = facts.answers();
     let peers = peer_locators(answers, given);
     let mut found = Vec::new();
-    for uplink in facts.uplinks.iter().map(|uplink| &uplink.link).filter(|uplink| uplink.carrier) {
+    for uplink in facts.uplinks.iter().filter(|uplink| uplink.carrier) {
         for local in our_locators(answers, uplink) {
             found.extend(peers.iter().map(|peer| way(answers, Pair::new(local, *peer), uplink)));
         }

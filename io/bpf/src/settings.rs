@@ -38,7 +38,8 @@ impl Default for Settings {
 pub(crate) const PIN_DIR: &str = "/sys/fs/bpf/moorline";
 
 /// Kind of hook that programs are put on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AttachMode {
     /// tcx, or classic tc where the kernel has none.
     #[default]

@@ -3,7 +3,6 @@
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::journal::Record;
-use moorline_addresses::BareLink;
 use moorline_link::Icmp6Sender;
 use std::collections::BTreeSet;
 use std::fs;
@@ -101,8 +100,8 @@ pub(crate) fn control_of(ifindex: u32, name: &str) -> Option<String> {
 
 /// Reads from the kernel whether the interface is deaf now. No notice tells of a change of `accept_ra`.
 #[must_use]
-pub fn is_deaf(link: &BareLink) -> bool {
-    let is_on = |control| control_of(link.ifindex, control).as_deref() == Some("1");
+pub fn is_deaf(ifindex: u32) -> bool {
+    let is_on = |control| control_of(ifindex, control).as_deref() == Some("1");
     is_on("forwarding") && is_on("accept_ra")
 }
 

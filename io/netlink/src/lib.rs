@@ -80,5 +80,4 @@ pub use reachability::{LostNeighbor, Reachability};
 pub use rules::SourceRules;
 pub use settings::{LINK_NAMES, MAX_PREFIXES, UNBOUND_PRIORITY};
 pub use sockets::connected_pairs;
-pub use unbound::UnboundPeer;
 pub use undo::Undone;

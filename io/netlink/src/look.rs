@@ -56,7 +56,7 @@ pub enum Takes {
 pub async fn look() -> Result<Look, Error> {
     let netlink = Netlink::connect(Journal::open(NOWHERE)?)?;
     let view = netlink.interfaces()?.view;
-    let deaf = view.bare.iter().filter(|one| is_deaf(one)).cloned().collect();
+    let deaf = view.bare.iter().filter(|one| is_deaf(one.ifindex)).cloned().collect();
     let read = |row: &Row| {
         let rule = Rule::read(row);
         let suppresses_default =

@@ -15,16 +15,20 @@ use std::collections::BTreeSet;
 use std::io;
 use std::mem;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::{Instant, sleep_until};
 
-/// A stream of what changes on the host's uplinks. Ends its task when dropped.
-#[derive(Debug)]
+/// Watches what changes on the host's uplinks.
 pub struct Monitor {
-    /// How the host was when the monitor started; every later change gives a notice.
-    pub initial_view: HostView,
-    /// Ends if the host cannot be watched any more.
-    pub notices: mpsc::Receiver<Notice>,
+    netlink: Netlink,
+    socket: Bulletin,
+    /// As the tables were read last.
+    before: Interfaces,
+    read_at: Instant,
+    /// The tables may be others by now.
+    is_due: bool,
+    /// For the next notice.
+    resynced: bool,
+    routes_taken: BTreeSet<u32>,
 }
 
 /// The host is different now.
@@ -51,51 +55,44 @@ impl Netlink {
     pub async fn monitor(&self) -> Result<Monitor, Error> {
         // Subscribed before the first reading: nothing can fall in between.
         let socket = Bulletin::of(&GROUPS)?;
-        let before = self.interfaces()?;
-        let initial_view = before.view.clone();
-        let (sender, notices) = mpsc::channel(QUEUE);
-        let netlink = self.clone();
-        let (resynced, routes_taken) = (false, BTreeSet::new());
-        let watcher = Watcher { netlink, socket, before, sender, resynced, routes_taken };
-        tokio::spawn(watcher.run());
-        Ok(Monitor { initial_view, notices })
+        Ok(Monitor {
+            netlink: self.clone(),
+            socket,
+            before: self.interfaces()?,
+            read_at: Instant::now() - MIN_INTERVAL,
+            is_due: false,
+            resynced: false,
+            routes_taken: BTreeSet::new(),
+        })
     }
 }
 
-struct Watcher {
-    netlink: Netlink,
-    socket: Bulletin,
-    before: Interfaces,
-    sender: mpsc::Sender<Notice>,
-    /// For the next notice.
-    resynced: bool,
-    routes_taken: BTreeSet<u32>,
-}
+impl Monitor {
+    /// The host as it was read last.
+    #[must_use]
+    pub const fn view(&self) -> &HostView {
+        &self.before.view
+    }
 
-impl Watcher {
-    async fn run(mut self) {
-        let mut read_at = Instant::now() - MIN_INTERVAL;
+    /// Waits for the next change. Can be cancelled.
+    pub async fn next(&mut self) -> Notice {
         loop {
-            let mut matters = tokio::select! {
-                first = self.socket.next() => self.look_at(first),
-                () = self.netlink.untold.notified() => true,
-                () = self.sender.closed() => return,
-            };
-            if matters {
-                // The first of a burst is read at once, the rest of it together a little later.
-                sleep_until(read_at + MIN_INTERVAL).await;
+            while !self.is_due {
+                self.is_due = tokio::select! {
+                    first = self.socket.next() => self.look_at(first),
+                    () = self.netlink.untold.notified() => true,
+                };
             }
+            // The first of a burst is read at once, the rest of it together a little later.
+            sleep_until(self.read_at + MIN_INTERVAL).await;
             while let Some(more) = self.socket.next().now_or_never() {
-                matters |= self.look_at(more);
+                self.look_at(more);
             }
-            if !matters {
-                continue;
-            }
-            read_at = Instant::now();
+            (self.is_due, self.read_at) = (false, Instant::now());
             match self.netlink.interfaces() {
                 Ok(now) => {
-                    if !self.tell(now).await {
-                        return;
+                    if let Some(notice) = self.take_notice(now) {
+                        return notice;
                     }
                 }
                 // Transient, as everything with dumps is: the next notice tries again.
@@ -107,21 +104,20 @@ impl Watcher {
         }
     }
 
-    /// False when nobody listens any more.
-    async fn tell(&mut self, now: Interfaces) -> bool {
+    /// What is different now, if anything is.
+    fn take_notice(&mut self, now: Interfaces) -> Option<Notice> {
         let must_tell = self.resynced || !self.routes_taken.is_empty();
         let old = mem::replace(&mut self.before, now);
         let view = self.before.view.clone();
         if old.view == view && !must_tell {
-            return true;
+            return None;
         }
         let changes = self.before.changes_since(&old);
         let rest = HostView { specific: old.view.specific.clone(), ..view.clone() };
         let only_specific = !must_tell && rest == old.view;
         let resynced = mem::take(&mut self.resynced);
         let routes_taken = mem::take(&mut self.routes_taken);
-        let notice = Notice { view, changes, resynced, only_specific, routes_taken };
-        self.sender.send(notice).await.is_ok()
+        Some(Notice { view, changes, resynced, only_specific, routes_taken })
     }
 
     /// Whether something that was received may have changed the uplinks, or what we have to do with them.
@@ -169,8 +165,6 @@ fn taken_from(row: &Row) -> Option<u32> {
 const GROUPS: [u32; 3] = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV6_IFADDR, libc::RTNLGRP_IPV6_ROUTE];
 /// Port of who changes something of its own accord; who is asked to by a process names that.
 const KERNEL: u32 = 0;
-/// Notices that may wait for a slow listener; then the kernel's queue fills, and a resync follows.
-const QUEUE: usize = 16;
 /// Tables are not read more often than this: a burst (an interface going down with all its routes)
 /// comes in within a millisecond or two.
 const MIN_INTERVAL: Duration = Duration::from_millis(5);

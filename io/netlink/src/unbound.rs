@@ -6,7 +6,7 @@
 //! ::/128`, which only a look-up without a source finds. It leads to one peer, and it is a copy of a default route of the
 //! host with the MTU that is known. So the router and the source address of such a socket stay what they are.
 
-use moorline_addresses::DefaultRoute;
+use moorline_addresses::{DefaultRoute, UnboundPeer};
 use moorline_types::{Prefix, Ulid, UlidPair};
 use std::cmp::Reverse;
 use std::net::Ipv6Addr;
@@ -19,17 +19,6 @@ use crate::message::{Hop, Route, Target, mtu, table};
 use crate::row::Row;
 use crate::settings::{PROTOCOL, UNBOUND_TABLE};
 use crate::view::{is_default_route, read_default_routes};
-
-/// A peer that is to have unbound routes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct UnboundPeer {
-    /// The peer.
-    pub peer: Ulid,
-    /// The MTU that the kernel knows of the path to it.
-    pub path_mtu: u32,
-    /// The MTU of the unbound routes that it has by now.
-    pub before: Option<u32>,
-}
 
 impl Netlink {
     /// Sets unbound routes to these peers. Result: the peers that have unbound routes, and the MTU.

@@ -11,6 +11,7 @@
 //! | `plan` | which addresses the host should have: [`Planner`] |
 //! | `addressing` | the planner with what routers advertise, and when to look again: [`Addressing`] |
 //! | `routes` | which routes moved pairs should have: [`Routes`] |
+//! | `unbound` | which routes sockets without an address need: [`Unbound`] |
 //!
 //! A view, what routers advertise and the time go into [`Addressing::plan`], and a [`Plan`] comes out. On Linux, `io/netlink`
 //! reads the view and the daemon executes each [`Action`]. [`Routes`] gives each [`RouteStep`] to it in the same way.
@@ -28,6 +29,7 @@ mod plan;
 mod policy;
 mod prefixes;
 mod routes;
+mod unbound;
 mod view;
 
 pub use addressing::Addressing;
@@ -41,6 +43,7 @@ pub use group::{Collision, Group, Kind, Member};
 pub use plan::{Action, Note, Plan, Planner, RETRY, Seen};
 pub use policy::{AddressMode, AddressPolicy, PartOfRule, Rule};
 pub use routes::{FoundRoute, MovedRoute, Mover, RouteStep, Routes};
+pub use unbound::{Unbound, UnboundDue, UnboundPeer, UnboundPlan};
 pub use view::{
     AddressFlags, BareLink, DefaultRoute, DefaultWays, HostView, Lifetimes, NextHop, SpecificRoute,
     Uplink, UplinkAddress,

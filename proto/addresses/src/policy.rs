@@ -5,9 +5,11 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use moorline_cga::Sec;
+use serde::{Deserialize, Serialize};
 
 /// Where provable addresses come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum AddressMode {
     /// CGAs (RFC 3972): each list of locators is signed.
     Cga,

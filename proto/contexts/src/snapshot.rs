@@ -1,11 +1,12 @@
 use moorline_shim6::{Established, Key, PeerSet, Role};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Locators};
+use serde::{Deserialize, Serialize};
 
 use crate::machine::Contexts;
 
 /// All it takes to go on with an established context in another run of the host. It holds the tags,
 /// so it is as secret as they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextSnapshot {
     /// Slot in the data plane.
     pub id: ContextId,

@@ -42,7 +42,10 @@ pub trait Sockets {
 }
 
 /// Which locators are in the checksum of a transport on the wire.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub enum ChecksumMode {
     /// None: identifiers only (RFC 6741 s4.2).
     #[default]

@@ -10,7 +10,8 @@ use crate::consts::{IDLE_TIMEOUT, LOCATOR_LIFETIME, MAX_SESSIONS, MAX_WITH_NODE}
 use crate::policy::{Admit, Policy};
 
 /// When packets carry the nonce.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum NonceMode {
     /// First packets, after a change of locators, with Locator Updates, and where a receiver could not tell
     /// whose a packet is (decision 071).

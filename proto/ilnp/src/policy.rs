@@ -43,7 +43,9 @@ pub struct Candidate {
 }
 
 /// Why a session was admitted: for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub enum Why {
     /// Every correspondent is.
     Open,

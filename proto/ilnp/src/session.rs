@@ -43,7 +43,7 @@ named_enum! {
 }
 
 /// A locator of a correspondent.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RemoteLocator {
     /// The locator.
     pub l64: L64,

@@ -12,7 +12,7 @@ use moorline_index::Class;
 
 /// All it takes to go on with an established session in another run. It holds the nonces, so it is as secret as
 /// they are.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SessionSnapshot {
     /// The addresses of its sockets.
     pub pair: IlvPair,

@@ -279,7 +279,7 @@ pub(crate) struct Update {
 
 named_enum! {
     /// Side in the establishment.
-    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
     pub enum Role {
         /// Sent the I1.
         Initiator => "initiator",

@@ -4,7 +4,9 @@ use moorline_wire::{Opt, OptionType};
 use crate::event::Incoming;
 
 /// What identifies a context besides its tags (RFC 5533 s12.4).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct Key {
     /// The addresses that sockets see.
     pub ulids: UlidPair,

@@ -5,13 +5,14 @@ use core::time::Duration;
 use moorline_cga::LocatorClaim;
 use moorline_types::{DropReason, Locator, Locators, Ulid};
 use moorline_wire::{ErrorCode, LocatorList, LocatorPreference, LocatorPreferences, Options};
+use serde::{Deserialize, Serialize};
 
 use crate::consts::{DEFAULT_SEND_TIMEOUT, MAX_LOCATORS};
 use crate::event::Incoming;
 use crate::machine::Machine;
 
 /// What a peer told of itself, verified.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerSet {
     /// Ls(peer): its list in its order, then the ULID if that is not in it.
     pub locators: Locators,
@@ -24,11 +25,12 @@ pub struct PeerSet {
     /// What it says of its locators, in their order; empty: nothing.
     pub preferences: Preferences,
     /// Its list came from another locator than the ULID and does not name the ULID: it has lost that address.
+    #[serde(skip)]
     pub has_lost_ulid: bool,
 }
 
 /// What a peer says of its locators: few say anything, and for the others it is one word.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preferences(Option<Box<Box<[LocatorPreference]>>>);
 
 impl Preferences {
@@ -55,7 +57,7 @@ impl Preferences {
 }
 
 /// A duration as fine as a peer can name it, in a quarter of the room.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Millis(u32);
 
 impl From<Duration> for Millis {

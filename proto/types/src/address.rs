@@ -1,10 +1,12 @@
 use core::fmt;
 use core::net::Ipv6Addr;
 
+use serde::{Deserialize, Serialize};
+
 macro_rules! address_newtype {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[repr(transparent)]
         pub struct $name(pub Ipv6Addr);
 
@@ -94,7 +96,7 @@ impl Locator {
 macro_rules! pair_newtype {
     ($(#[$doc:meta])* $name:ident of $end:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub struct $name {
             /// Ours.
             pub local: $end,

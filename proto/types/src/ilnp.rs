@@ -1,12 +1,14 @@
 use core::fmt;
 use core::net::Ipv6Addr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::{Ulid, UlidPair};
 
 macro_rules! half_newtype {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         #[repr(transparent)]
         pub struct $name(pub u64);
 
@@ -97,7 +99,7 @@ impl L64 {
 }
 
 /// Identifier-Locator Vector: what stands in an address field of an ILNPv6 packet (RFC 6740 s2.1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ilv {
     /// Where.
     pub l64: L64,
@@ -150,7 +152,7 @@ impl fmt::Debug for Ilv {
 }
 
 /// The I-LVs of a session, seen from this host.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct IlvPair {
     /// Ours.
     pub local: Ilv,
@@ -204,7 +206,7 @@ impl fmt::Debug for IlvPair {
 
 /// ILNP nonce of 32 or 96 bits: with it a correspondent shows that it is the one that the session began
 /// with (RFC 6744 s2). Zeros at its end are part of it.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Nonce {
     /// 32 bits.
     Short([u8; 4]),

@@ -5,13 +5,16 @@ use core::fmt;
 use core::hash::{Hash, Hasher};
 use core::ops::Deref;
 
+use serde::{Deserialize, Serialize};
+
 use crate::Locator;
 
 /// A set of locators in an order, shared by whoever has the same: a copy takes no room but for a pointer of
 /// one word.
 ///
 /// A host has many contexts, and in each of them several parts know the locators of both sides.
-#[derive(Clone)]
+#[derive(Clone, Serialize, Deserialize)]
+#[serde(from = "Vec<Locator>", into = "Vec<Locator>")]
 pub struct Locators(Arc<Set>);
 
 /// Most have two or fewer, and need no box of their own.
@@ -93,6 +96,12 @@ impl From<&Self> for Locators {
 impl From<Vec<Locator>> for Locators {
     fn from(locators: Vec<Locator>) -> Self {
         Self::from(&locators[..])
+    }
+}
+
+impl From<Locators> for Vec<Locator> {
+    fn from(locators: Locators) -> Self {
+        locators.to_vec()
     }
 }
 

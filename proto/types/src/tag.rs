@@ -1,8 +1,11 @@
 use core::fmt;
 use core::hash::{Hash, Hasher};
 
+use serde::{Deserialize, Serialize};
+
 /// Context tag: 47 bits that name a context at its receiver (RFC 5533 s4.1).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(from = "[u8; 6]")]
 pub struct ContextTag([u8; 6]);
 
 impl ContextTag {
@@ -40,6 +43,12 @@ impl ContextTag {
     }
 }
 
+impl From<[u8; 6]> for ContextTag {
+    fn from(octets: [u8; 6]) -> Self {
+        Self::from_octets(octets)
+    }
+}
+
 /// As one number, which is less work than octets are.
 impl Hash for ContextTag {
     fn hash<H: Hasher>(&self, state: &mut H) {
@@ -61,7 +70,7 @@ impl fmt::Debug for ContextTag {
 }
 
 /// Number of a context in this host: its slot in the data plane's tables. Reused after removal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContextId(pub u32);
 
 impl fmt::Display for ContextId {

@@ -3,13 +3,15 @@ use core::num::NonZeroU64;
 use core::ops::{Add, Sub};
 use core::time::Duration;
 
+use serde::{Deserialize, Serialize};
+
 /// A point on the caller's monotonic clock, in nanoseconds since an epoch of its choosing.
 ///
 /// The daemon uses `CLOCK_MONOTONIC`, which the eBPF programs read too; the simulator its own clock.
 /// Zero is never a time at which something happened, so tables may use it for "not yet".
 ///
 /// An `Option` of it takes no more room than itself.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Instant(NonZeroU64);
 
 impl Default for Instant {

@@ -80,7 +80,7 @@ pub struct LocatorPreferences {
 }
 
 /// What a peer says of one of its locators.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LocatorPreference {
     /// Of [`Self::BROKEN`] and [`Self::TRANSIENT`]; others may be set.
     pub flags: u8,

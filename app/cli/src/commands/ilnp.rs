@@ -5,10 +5,11 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use moorline_addresses::UplinkAddress;
 use moorline_api::{Client, Error, Ilcc, IlnpLocator};
-use moorline_dns::{Change, Found, Key, Line, NodeRecords, Resolver, Ttls, Update};
+use moorline_dns::{Change, Found, Key, Line, Locator, NodeRecords, Resolver, Ttls, Update};
 use moorline_types::{Ilv, L64};
-use moorline_wire::ilnp::{DomainName, LpRecord};
+use moorline_wire::ilnp::{DomainName, LpRecord, NidRecord};
 use serde::Serialize;
+use serde_json::{Value, json};
 
 use super::dns_records::owner;
 use super::{block_on, show};
@@ -35,7 +36,8 @@ async fn dns_records(
     let owner = owner(args.name.as_ref())?;
     if args.remove {
         send(args, Change::Remove(owner.clone())).await?;
-        let view = RecordsView { removed: true, ..RecordsView::new(&owner) };
+        let name = owner.to_string();
+        let view = RecordsView { name, records: Vec::new(), sent: false, removed: true };
         let text = |_: &_| format!("{owner} has no NID, L64 and LP records any more.\n");
         return show(out, args.json, &view, text);
     }
@@ -52,7 +54,9 @@ async fn dns_records(
         }
         false => String::new(),
     };
-    let view = RecordsView { sent: args.send, ..RecordsView::of(&records) };
+    let name = records.owner.to_string();
+    let view =
+        RecordsView { name, records: records.lines().collect(), sent: args.send, removed: false };
     show(out, args.json, &view, |_| records.zone_file() + &sent)
 }
 
@@ -136,7 +140,7 @@ async fn lookup(args: &LookupArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
         None => Resolver::from_system()?,
     };
     let found = resolver.lookup(&args.name).await?;
-    show(out, args.json, &FoundView::new(&found), |_| render::found(&found))?;
+    show(out, args.json, &found_json(&found), |_| render::found(&found))?;
     Ok(if found.nids.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -144,90 +148,31 @@ async fn lookup(args: &LookupArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
 #[derive(Debug, Serialize)]
 struct RecordsView {
     name: String,
-    records: Vec<RecordView>,
+    records: Vec<Line>,
     sent: bool,
     removed: bool,
 }
 
-#[derive(Debug, Serialize)]
-struct RecordView {
-    #[serde(rename = "type")]
-    kind: &'static str,
-    ttl_s: u32,
-    preference: u16,
-    /// As in a zone file.
-    value: String,
-}
-
-impl RecordsView {
-    fn new(owner: &DomainName) -> Self {
-        Self { name: owner.to_string(), records: Vec::new(), sent: false, removed: false }
-    }
-
-    fn of(records: &NodeRecords) -> Self {
-        let view = |Line { kind, ttl, preference, value }| RecordView {
-            kind,
-            ttl_s: ttl,
-            preference,
-            value,
-        };
-        Self { records: records.lines().map(view).collect(), ..Self::new(&records.owner) }
-    }
-}
-
 /// JSON of `lookup`.
-#[derive(Debug, Serialize)]
-struct FoundView {
-    name: String,
-    speaks_ilnp: bool,
-    identifiers: Vec<IdentifierView>,
-    locators: Vec<LocatorView>,
-    left_out: usize,
-    ttl_s: u64,
-}
-
-#[derive(Debug, Serialize)]
-struct IdentifierView {
-    nid: String,
-    preference: u16,
-}
-
-#[derive(Debug, Serialize)]
-struct LocatorView {
-    l64: String,
-    /// Of the L64 record.
-    preference: u16,
-    /// What the LP record points to.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    via: Option<String>,
-    /// Of the LP record.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    via_preference: Option<u16>,
-}
-
-impl FoundView {
-    fn new(found: &Found) -> Self {
-        let nids = found
-            .nids
-            .iter()
-            .map(|one| IdentifierView { nid: one.nid.to_string(), preference: one.preference });
-        let locators = found.locators.iter().map(|one| {
-            let (preference, via_preference) = match one.preferences {
-                (of_pointer, Some(preference)) => (preference, Some(of_pointer)),
-                (preference, None) => (preference, None),
-            };
-            let via = one.via.as_ref().map(ToString::to_string);
-            LocatorView { l64: one.l64.to_string(), preference, via, via_preference }
-        });
-        Self {
-            name: found.name.to_string(),
-            speaks_ilnp: !found.nids.is_empty(),
-            identifiers: nids.collect(),
-            locators: locators.collect(),
-            left_out: found.left_out,
-            ttl_s: found.ttl.as_secs(),
-        }
-    }
+fn found_json(found: &Found) -> Value {
+    let nid = |one: &NidRecord| json!({"nid": one.nid.to_string(), "preference": one.preference});
+    let locator = |one: &Locator| match (&one.via, one.preferences) {
+        (Some(via), (of_pointer, Some(preference))) => json!({
+            "l64": one.l64.to_string(),
+            "preference": preference,
+            "via": via.to_string(),
+            "via_preference": of_pointer,
+        }),
+        (_, (preference, _)) => json!({"l64": one.l64.to_string(), "preference": preference}),
+    };
+    json!({
+        "name": found.name.to_string(),
+        "speaks_ilnp": !found.nids.is_empty(),
+        "identifiers": found.nids.iter().map(nid).collect::<Vec<_>>(),
+        "locators": found.locators.iter().map(locator).collect::<Vec<_>>(),
+        "left_out": found.left_out,
+        "ttl_s": found.ttl.as_secs(),
+    })
 }
 
 #[cfg(test)]

@@ -2,11 +2,9 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, ensure};
 use moorline_addr::{parse_prefix, prefix_text};
-use moorline_addresses::{Group, Rule};
+use moorline_addresses::{AddressMode, Group, Rule};
 use moorline_cga::{Cga, HbaSet, PublicKey, Sec};
 use serde::{Deserialize, Serialize};
-
-use crate::config::ModeName;
 
 /// What the state directory keeps of our addresses, so that they are the same at the next start.
 /// Nothing in it is secret.
@@ -22,7 +20,7 @@ pub(crate) struct SavedAddresses {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct SavedGroup {
-    mode: ModeName,
+    mode: AddressMode,
     key: String,
     set: String,
     sec: u8,
@@ -67,7 +65,7 @@ impl SavedAddresses {
 impl SavedGroup {
     fn new(group: &Group) -> Self {
         Self {
-            mode: ModeName(group.rule.mode),
+            mode: group.rule.mode,
             key: group.rule.key.clone(),
             set: group.rule.set.clone(),
             sec: group.sec.value(),
@@ -83,7 +81,7 @@ impl SavedGroup {
 
     fn into_group(self, key_of: &impl Fn(&Rule) -> Option<PublicKey>) -> anyhow::Result<Group> {
         let sec = Sec::new(self.sec).context("sec")?;
-        let rule = Rule { mode: self.mode.0, key: self.key, set: self.set };
+        let rule = Rule { mode: self.mode, key: self.key, set: self.set };
         let key = key_of(&rule);
         let mut group = Group::new(rule, sec, key);
         for text in self.hba_sets {

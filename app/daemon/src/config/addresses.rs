@@ -5,7 +5,7 @@ use anyhow::{Context as _, bail, ensure};
 use moorline_addr::parse_prefix;
 use moorline_addresses::{AddressMode, AddressPolicy, PartOfRule, Rule};
 use moorline_cga::{MAX_SIGNING_BITS, MIN_SIGNING_BITS, Sec};
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 
 use super::{File, within};
 
@@ -41,23 +41,10 @@ pub struct SetSource {
     pub sec: Sec,
 }
 
-/// An address mode, as files write it.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub(crate) struct ModeName(#[serde(with = "Names")] pub(crate) AddressMode);
-
-#[derive(Serialize, Deserialize)]
-#[serde(remote = "AddressMode", rename_all = "kebab-case")]
-enum Names {
-    Cga,
-    Hba,
-    HbaCompatible,
-    Off,
-}
-
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(super) struct PlacePart {
-    addresses: Option<ModeName>,
+    addresses: Option<AddressMode>,
     key: Option<String>,
     set: Option<String>,
 }
@@ -108,7 +95,7 @@ impl AddressSettings {
         for (text, part) in &file.prefixes {
             prefixes.insert(parse_prefix(text).context("prefixes")?, rule(text, part)?);
         }
-        let mode = file.addresses.map_or(AddressMode::HbaCompatible, |ModeName(mode)| mode);
+        let mode = file.addresses.unwrap_or(AddressMode::HbaCompatible);
         let default = Rule { mode, key: DEFAULT.to_owned(), set: DEFAULT.to_owned() };
         let sec = Sec::new(sec).context("sec")?;
         let policy = AddressPolicy { sec, default, interfaces, prefixes };
@@ -117,7 +104,7 @@ impl AddressSettings {
 
     #[cfg(test)]
     pub(crate) fn of(mode: AddressMode) -> Self {
-        let file = File { addresses: Some(ModeName(mode)), sec: Some(0), ..File::default() };
+        let file = File { addresses: Some(mode), sec: Some(0), ..File::default() };
         Self::parse(&file).expect("defaults")
     }
 
@@ -136,8 +123,7 @@ impl PlacePart {
         if let Some(key) = self.key.as_ref().filter(|key| !keys.contains_key(*key)) {
             bail!("key: there is no key \"{key}\"; add a section [keys.{key}]");
         }
-        let mode = self.addresses.map(|ModeName(mode)| mode);
-        Ok(PartOfRule { mode, key: self.key.clone(), set: self.set.clone() })
+        Ok(PartOfRule { mode: self.addresses, key: self.key.clone(), set: self.set.clone() })
     }
 }
 

@@ -1,11 +1,11 @@
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{bail, ensure};
+use moorline_api::IlnpPolicy;
 use moorline_bpf::ilnp::IlnpSettings;
-use moorline_datapath::ilnp::{ChecksumMode, Wanted};
+use moorline_datapath::ilnp::Wanted;
 use moorline_ilnp::consts::MAX_WITH_NODE;
-use moorline_ilnp::{Admit, Config, NonceLen, NonceMode, Open, Policy, share_of_locator};
+use moorline_ilnp::{Admit, Config, NonceLen, Open, Policy, share_of_locator};
 use moorline_wire::ilnp::AdmissionTypes;
 use moorline_wire::ilnp::consts::{ADMISSION_INITIATOR, ADMISSION_RESPONDER};
 use serde::Deserialize;
@@ -17,35 +17,12 @@ use super::{File, IDLE, span, within};
 pub struct IlnpConfig {
     /// Which correspondents get an entry.
     pub policy: IlnpPolicy,
-    /// When packets carry the nonce.
-    pub nonce: NonceMode,
-    /// How long ours are.
-    pub nonce_len: NonceLen,
-    /// Which locators are in transport checksums.
-    pub checksum: ChecksumMode,
-    /// ICMPv6 types of the handshake.
-    pub types: AdmissionTypes,
     /// Entries of the correspondent cache.
     pub max_sessions: u32,
-    /// Of them with one node.
-    pub max_with_node: u32,
-    /// Of them with guests at one locator.
-    pub max_with_locator: usize,
-    /// Quiet time after which a session without a socket is forgotten.
-    pub idle: Duration,
+    /// Configuration of the sessions.
+    pub machine: Config,
     /// Names of peers to look up in the DNS.
     pub peers: Vec<String>,
-}
-
-/// Which correspondents get an entry in the cache.
-#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "kebab-case")]
-pub enum IlnpPolicy {
-    /// Where there are sockets for it, and both ends agree.
-    #[default]
-    Admit,
-    /// Each.
-    Open,
 }
 
 #[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
@@ -54,20 +31,6 @@ pub(super) enum Switch {
     On,
     #[default]
     Off,
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "NonceMode", rename_all = "kebab-case")]
-pub(super) enum NonceName {
-    Economy,
-    Always,
-}
-
-#[derive(Deserialize)]
-#[serde(remote = "ChecksumMode", rename_all = "kebab-case")]
-pub(super) enum ChecksumName {
-    NidOnly,
-    Full,
 }
 
 /// `None` where it is off; mistakes are told all the same.
@@ -87,7 +50,7 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
     let max_sessions = file.ilnp_max_sessions.unwrap_or(65_536);
     let max_sessions = within("ilnp-max-sessions", max_sessions, &(1..=MOST_SESSIONS))?;
     let max_with_node = file.ilnp_max_with_node.unwrap_or(16);
-    let max_with_node = within("ilnp-max-with-node", max_with_node, &(1..=most_with_node))?;
+    let max_with_node = bound(within("ilnp-max-with-node", max_with_node, &(1..=most_with_node))?);
     let max_with_locator = match file.ilnp_max_with_locator {
         Some(count) => bound(within("ilnp-max-with-locator", count, &(1..=MOST_SESSIONS))?),
         None => share_of_locator(bound(max_sessions)),
@@ -98,19 +61,27 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
         file.ilnp_peers.len()
     );
     check_names(&file.ilnp_peers)?;
-    let idle = span("ilnp-idle", file.ilnp_idle.as_ref(), IDLE)?;
-    Ok((file.ilnp == Switch::On).then(|| IlnpConfig {
-        policy: file.ilnp_policy,
+    let admit = Admit { max_sessions: bound(max_sessions), max_with_node, max_with_locator };
+    let (policy, of_machine): (_, Arc<dyn Policy>) = match &file.ilnp_policy {
+        None | Some(IlnpPolicy::Admit) => (IlnpPolicy::Admit, Arc::new(admit)),
+        Some(IlnpPolicy::Open) => (IlnpPolicy::Open, Arc::new(Open)),
+        Some(IlnpPolicy::Other(other)) => {
+            bail!("ilnp-policy: \"{other}\" is neither \"admit\" nor \"open\"")
+        }
+    };
+    let machine = Config {
+        policy: of_machine,
+        max_sessions: bound(max_sessions),
+        max_with_node,
         nonce: file.ilnp_nonce,
         nonce_len,
         checksum: file.ilnp_checksum,
+        idle_timeout: span("ilnp-idle", file.ilnp_idle.as_ref(), IDLE)?,
         types: AdmissionTypes { initiator, responder },
-        max_sessions,
-        max_with_node,
-        max_with_locator,
-        idle,
-        peers: file.ilnp_peers.clone(),
-    }))
+    };
+    let peers = file.ilnp_peers.clone();
+    let is_on = file.ilnp == Switch::On;
+    Ok(is_on.then_some(IlnpConfig { policy, max_sessions, machine, peers }))
 }
 
 #[cfg(feature = "dns")]
@@ -134,36 +105,16 @@ fn is_experimental(kind: &u8) -> bool {
 }
 
 impl IlnpConfig {
-    /// For the sessions.
-    pub(crate) fn machine(&self) -> Config {
-        let (max_sessions, max_with_node) = (bound(self.max_sessions), bound(self.max_with_node));
-        let max_with_locator = self.max_with_locator;
-        let policy: Arc<dyn Policy> = match self.policy {
-            IlnpPolicy::Admit => Arc::new(Admit { max_sessions, max_with_node, max_with_locator }),
-            IlnpPolicy::Open => Arc::new(Open),
-        };
-        Config {
-            policy,
-            max_sessions,
-            max_with_node,
-            nonce: self.nonce,
-            nonce_len: self.nonce_len,
-            checksum: self.checksum,
-            idle_timeout: self.idle,
-            types: self.types,
-        }
-    }
-
     /// For the data plane, with what it shares with that of Shim6.
     pub(crate) fn datapath(&self, shared: &moorline_bpf::Settings) -> IlnpSettings {
         IlnpSettings {
             max_sessions: self.max_sessions,
             wanted: match self.policy {
-                IlnpPolicy::Admit => Wanted::Connected,
                 IlnpPolicy::Open => Wanted::All,
+                IlnpPolicy::Admit | IlnpPolicy::Other(_) => Wanted::Connected,
             },
-            types: self.types,
-            checksum: self.checksum,
+            types: self.machine.types,
+            checksum: self.machine.checksum,
             pin_dir: shared.pin_dir.clone(),
             attach: shared.attach,
         }

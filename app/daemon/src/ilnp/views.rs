@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use moorline_api::{
-    Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus, RemoteLocator,
-    SessionCounts,
+    Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpStatus, RemoteLocator, SessionCounts,
 };
 use moorline_datapath::Plane as _;
 use moorline_host::Sessions;
@@ -15,7 +14,6 @@ use moorline_types::{Instant, Nonce};
 use super::Ilnp;
 use super::tell::{classic, pair_of};
 use crate::clock;
-use crate::config;
 use crate::readiness;
 use crate::shell::Daemon;
 use crate::views::sums;
@@ -38,7 +36,7 @@ impl Daemon {
         });
         Ilcc {
             on: true,
-            policy: Some(ilnp.policy()),
+            policy: Some(ilnp.config.policy.clone()),
             max_sessions: ilnp.config.max_sessions,
             locators: locators.collect(),
             correspondents: sessions
@@ -70,13 +68,6 @@ impl Daemon {
 }
 
 impl Ilnp {
-    fn policy(&self) -> IlnpPolicy {
-        match self.config.policy {
-            config::IlnpPolicy::Admit => IlnpPolicy::Admit,
-            config::IlnpPolicy::Open => IlnpPolicy::Open,
-        }
-    }
-
     fn status(&self, sessions: &Sessions) -> IlnpStatus {
         let mut counts = SessionCounts::default();
         let mut nodes = BTreeSet::new();
@@ -90,10 +81,10 @@ impl Ilnp {
             counts.awaiting += u64::from(session.awaits_acknowledgement);
         }
         let without = sessions.classic();
-        let types = self.config.types;
+        let types = self.config.machine.types;
         let refused = sessions.refused();
         IlnpStatus {
-            policy: Some(self.policy()),
+            policy: Some(self.config.policy.clone()),
             icmp_types: [types.initiator, types.responder],
             correspondents: u64::try_from(nodes.len()).unwrap_or(u64::MAX),
             sessions: counts,

@@ -1,34 +1,47 @@
+use moorline_contexts::Preferences;
+use moorline_types::ContextId;
+use moorline_wire::LocatorPreference;
+
 use super::*;
 
-/// A context as it was written before lengths of lists and preferences were kept.
-const BEFORE: &str = r#"{"boot_id":"this","contexts":[{"id":3,"ulids":["2001:db8::1","2001:db8::2"],"tags":[5,6],
-    "locators":["2001:db8::1","2001:db8::2"],"local_locators":["2001:db8::1"],"peer_locators":["2001:db8::2"],
-    "peer_generation":7,"peer_send_timeout_ms":15000,"initiator":true}]}"#;
+const KEPT: &str = r#"{"boot_id":"this","contexts":[{
+    "id":3,"key":{"ulids":{"local":"2001:db8::1","peer":"2001:db8::2"},"forked_instance":0},
+    "local_tag":[0,0,0,0,0,5],"peer_tag":[255,0,0,0,0,6],
+    "locators":{"local":"2001:db8::1","peer":"2001:db8::2"},"local_locators":["2001:db8::1"],
+    "peer":{"locators":["2001:db8::2"],"listed":0,"generation":7,"send_timeout":15000,"preferences":null},
+    "told_preferences":false,"role":"Initiator"}]}"#;
 
 fn contexts(octets: &[u8]) -> Vec<ContextSnapshot> {
-    match read_state(octets, "this").expect("contexts") {
-        SavedState::Contexts(contexts) => contexts,
-        other @ (SavedState::Sessions(_) | SavedState::Addresses(_)) => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn contexts_of_the_version_before_are_read() {
-    let [context] = &contexts(BEFORE.as_bytes())[..] else { panic!("one context") };
-    assert_eq!((context.id, context.peer.generation), (ContextId(3), Some(7)));
-    assert_eq!((context.peer.listed, context.told_preferences), (0, false));
-    assert!(context.peer.preferences.is_empty());
+    serde_json::from_slice::<SavedState>(octets).expect("contexts").contexts
 }
 
 #[test]
 fn what_is_kept_of_a_context_is_read_as_it_was_written() {
     let told = LocatorPreference { flags: 1, priority: Some(2), weight: None };
-    let [mut context] = <[_; 1]>::try_from(contexts(BEFORE.as_bytes())).expect("one context");
+    let [mut context] = <[_; 1]>::try_from(contexts(KEPT.as_bytes())).expect("one context");
+    assert_eq!((context.id, context.peer.generation), (ContextId(3), Some(7)));
+    assert_eq!(context.peer_tag.octets()[0], 127, "a tag has 47 bits");
     context.peer.listed = 2;
     context.peer.preferences = Preferences::new(&[told, LocatorPreference::default()]);
     context.told_preferences = true;
-    let written = write_state(&SavedState::Contexts(vec![context.clone()]), "this").expect("JSON");
+    let state = SavedState { contexts: vec![context.clone()], ..SavedState::default() };
+    let written = serde_json::to_vec(&state).expect("JSON");
     assert_eq!(contexts(&written), [context]);
+}
+
+#[test]
+fn what_is_kept_of_a_session_is_read_as_it_was_written() {
+    let kept = r#"{"boot_id":"this","sessions":[{
+        "pair":{"local":{"l64":2306139568115548160,"nid":10},"remote":{"l64":2306139572410515456,"nid":11}},
+        "wire":[2306139568115613696,2306139572410515456],
+        "nonces":[{"Short":[1,2,3,4]},{"Long":[1,2,3,4,5,6,7,8,9,10,11,12]}],
+        "why":"WeProposed","is_guest":false,"checksum":"nid-only","peer":5,"agreed":true,"settled":true,
+        "remote":[{"l64":2306139572410515456,"preference":100,"expires":null}],"taken":7,"sent":9}]}"#;
+    let state: SavedState = serde_json::from_str(kept).expect("a session");
+    let [session] = &state.sessions[..] else { panic!("{state:?}") };
+    assert_eq!(session.nonces.1.octets().len(), 12);
+    let written = serde_json::to_vec(&state).expect("JSON");
+    assert_eq!(serde_json::from_slice::<SavedState>(&written).expect("a session"), state);
 }
 
 /// Power may fail before they are on the disk.
@@ -36,7 +49,7 @@ fn what_is_kept_of_a_context_is_read_as_it_was_written() {
 fn contexts_and_sessions_of_half_a_file_are_none() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    let kept = contexts(BEFORE.as_bytes());
+    let kept = contexts(KEPT.as_bytes());
     store.save_sessions(std::iter::empty()).unwrap();
     for name in [CONTEXTS, SESSIONS] {
         store.save_contexts(kept.iter().cloned()).unwrap();

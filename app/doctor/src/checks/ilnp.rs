@@ -20,7 +20,7 @@ pub(super) fn sessions(facts: &Facts) -> Vec<Finding> {
 
 /// Lower halves of addresses that name no node (RFC 6741 s2.4): correspondents take no session with them.
 fn identifiers(facts: &Facts, ilnp: &IlnpStatus) -> Option<Finding> {
-    let own = facts.uplinks.iter().flat_map(|uplink| &uplink.link.addresses);
+    let own = facts.uplinks.iter().flat_map(|uplink| &uplink.addresses);
     let groups = own.map(|own| own.address).filter(|own| Ilv::of(*own).nid.is_group());
     let evidence: Vec<_> = groups
         .map(|own| format!("{own}: the group bit of its interface identifier is set"))

@@ -10,12 +10,12 @@ use moorline_api::{
 use moorline_netlink::{HostRule, MAX_PREFIXES, Takes, UNBOUND_PRIORITY};
 use moorline_types::{Encapsulation, Prefix};
 
-use crate::facts::{Facts, UplinkFacts};
+use crate::facts::Facts;
 use crate::finding::{Finding, Severity};
 
 pub(super) fn uplinks(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let names: Vec<_> = facts.uplinks.iter().map(|uplink| uplink.link.name.as_str()).collect();
+    let names: Vec<_> = facts.uplinks.iter().map(|uplink| uplink.name.as_str()).collect();
     if names.len() < 2 {
         let what = match names.first() {
             Some(name) => format!("{name} is the only uplink: connections have nothing to move to"),
@@ -33,7 +33,7 @@ pub(super) fn uplinks(facts: &Facts) -> Vec<Finding> {
              `ip -6 addr show scope global` and `ip -6 route show default`.",
         ));
     }
-    for uplink in facts.uplinks.iter().map(|uplink| &uplink.link) {
+    for uplink in &facts.uplinks {
         if !uplink.carrier {
             let finding = Finding::warning("no-carrier", format!("{} has no carrier", uplink.name));
             findings.push(finding.remedy("Nothing can move there: see to its cable or radio."));
@@ -133,7 +133,7 @@ fn foreign_rule(facts: &Facts, rule: &HostRule) -> Option<Finding> {
     let touches =
         |prefix: &Prefix| from.is_none_or(|from| from.covers(*prefix) || prefix.covers(from));
     let takes = |own: &Ipv6Addr| from.is_none_or(|from| from.contains(*own));
-    let mut prefixes = facts.uplinks.iter().flat_map(|uplink| &uplink.link.addresses);
+    let mut prefixes = facts.uplinks.iter().flat_map(|uplink| &uplink.addresses);
     let takes_ours = own_addresses(facts).iter().any(takes);
     if !takes_ours && !prefixes.any(|own| touches(&own.prefix())) {
         return None;
@@ -182,7 +182,7 @@ fn own_addresses(facts: &Facts) -> BTreeSet<Ipv6Addr> {
 }
 
 fn all_addresses(facts: &Facts) -> BTreeSet<Ipv6Addr> {
-    let all = facts.uplinks.iter().flat_map(|uplink| &uplink.link.addresses);
+    let all = facts.uplinks.iter().flat_map(|uplink| &uplink.addresses);
     all.map(|own| own.address).collect()
 }
 
@@ -190,7 +190,7 @@ fn all_addresses(facts: &Facts) -> BTreeSet<Ipv6Addr> {
 fn without_rule(facts: &Facts) -> Vec<Finding> {
     let ours = || facts.rules.iter().filter(|rule| rule.is_ours).filter_map(|rule| rule.from);
     let mut lacking = BTreeMap::new();
-    for uplink in facts.uplinks.iter().map(|uplink| &uplink.link) {
+    for uplink in &facts.uplinks {
         let prefixes = uplink.addresses.iter().filter(|own| own.prefix_len < 128);
         let prefixes = prefixes.map(UplinkAddress::prefix);
         let lacks = prefixes.filter(|prefix| !ours().any(|from| from.covers(*prefix)));
@@ -221,13 +221,13 @@ fn missing(what: &str) -> Finding {
 pub(super) fn advertisements(facts: &Facts) -> Vec<Finding> {
     let mut findings: Vec<_> =
         facts.deaf.iter().filter(|link| is_likely(facts, link)).map(no_uplink).collect();
-    let is_dynamic = |uplink: &&UplinkFacts| {
-        let addresses = &uplink.link.addresses;
+    let is_dynamic = |uplink: &&Uplink| {
+        let addresses = &uplink.addresses;
         addresses.iter().any(|own| !own.flags.contains(AddressFlags::PERMANENT))
     };
-    let deaf = facts.uplinks.iter().filter(|uplink| uplink.forwards && uplink.accept_ra == 1);
+    let deaf = facts.uplinks.iter().filter(|uplink| facts.deaf_uplinks.contains(&uplink.ifindex));
     findings.extend(deaf.filter(is_dynamic).map(|uplink| {
-        let name = &uplink.link.name;
+        let name = &uplink.name;
         let what = format!(
             "{name} forwards, so the kernel ignores the routers there: the addresses that they gave will end"
         );

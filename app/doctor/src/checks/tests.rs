@@ -1,3 +1,4 @@
+use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 use moorline_addresses::{AddressFlags, BareLink, Lifetimes, Uplink, UplinkAddress};
@@ -11,7 +12,7 @@ use moorline_types::Prefix;
 use serde_json::json;
 
 use super::examine;
-use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel, UplinkFacts};
+use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel};
 use crate::finding::{Report, Severity};
 use crate::ways;
 
@@ -19,17 +20,16 @@ fn address(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-fn uplink(name: &str, ifindex: u32, own: &str) -> UplinkFacts {
+fn uplink(name: &str, ifindex: u32, own: &str) -> Uplink {
     let own = UplinkAddress::new(address(own), 64, AddressFlags::default(), Lifetimes::FOREVER);
-    let link = Uplink { addresses: vec![own], ..Uplink::new(ifindex, name) };
-    UplinkFacts { link, forwards: false, accept_ra: 1 }
+    Uplink { addresses: vec![own], ..Uplink::new(ifindex, name) }
 }
 
-fn told(uplink: &UplinkFacts) -> moorline_api::Uplink {
-    let own = uplink.link.addresses[0];
+fn told(uplink: &Uplink) -> moorline_api::Uplink {
+    let own = uplink.addresses[0];
     moorline_api::Uplink {
-        name: uplink.link.name.clone(),
-        ifindex: uplink.link.ifindex,
+        name: uplink.name.clone(),
+        ifindex: uplink.ifindex,
         carrier: true,
         mtu: 1500,
         gateway: None,
@@ -56,7 +56,7 @@ fn our_rule(priority: u32, from: Option<Prefix>) -> HostRule {
 /// A host on which all is well.
 fn good() -> Facts {
     let uplinks = vec![uplink("eth0", 2, "2001:db8:1::5"), uplink("eth1", 3, "2001:db8:2::5")];
-    let prefix = |uplink: &UplinkFacts| Some(uplink.link.addresses[0].prefix());
+    let prefix = |uplink: &Uplink| Some(uplink.addresses[0].prefix());
     let status = Status {
         version: "1.0".into(),
         pid: 1,
@@ -81,6 +81,7 @@ fn good() -> Facts {
         unused: Vec::new(),
         candidates: Vec::new(),
         deaf: Vec::new(),
+        deaf_uplinks: BTreeSet::new(),
         rules: vec![
             HostRule { is_ours: false, ..our_rule(0, None) },
             our_rule(5531, None),
@@ -164,9 +165,9 @@ fn fewer_than_two_uplinks_are_told_once() {
 
 #[test]
 fn links_without_carrier_and_narrow_ones_are_told() {
-    let found = after(|facts| facts.uplinks[0].link.carrier = false);
+    let found = after(|facts| facts.uplinks[0].carrier = false);
     assert_eq!(found, one("no-carrier", Warning));
-    let narrow = |mtu| after(|facts| facts.uplinks[1].link.mtu = mtu);
+    let narrow = |mtu| after(|facts| facts.uplinks[1].mtu = mtu);
     assert_eq!(narrow(1288), []);
     assert_eq!(narrow(1287), one("small-mtu", Warning));
     assert_eq!(narrow(1280), one("small-mtu", Warning), "connections move there");
@@ -237,18 +238,18 @@ fn a_rule_for_an_address_that_peers_are_not_told_of_stops_nothing() {
 fn a_host_that_forwards_and_so_hears_no_router_is_told() {
     // Addresses and routes set by hand need no router.
     let by_hand = |facts: &mut Facts| {
-        facts.uplinks[0].forwards = true;
-        facts.uplinks[0].link.addresses[0].flags = AddressFlags::PERMANENT;
+        facts.deaf_uplinks = BTreeSet::from([2]);
+        facts.uplinks[0].addresses[0].flags = AddressFlags::PERMANENT;
     };
     assert_eq!(after(by_hand), []);
     let of_router = |facts: &mut Facts| {
-        facts.uplinks[0].forwards = true;
-        facts.uplinks[0].link.addresses[0].flags = AddressFlags::default();
+        facts.deaf_uplinks = BTreeSet::from([2]);
+        facts.uplinks[0].addresses[0].flags = AddressFlags::default();
     };
     assert_eq!(after(of_router), one("router-advertisements", Warning));
     let told_so = after(|facts| {
         of_router(facts);
-        facts.uplinks[0].accept_ra = 2;
+        facts.deaf_uplinks.clear();
     });
     assert_eq!(told_so, []);
 }
@@ -261,7 +262,7 @@ fn an_interface_that_is_no_uplink_because_the_host_forwards_is_told_with_the_lin
         addresses: if has_dynamic { vec![own] } else { Vec::new() },
         ifindex: 4,
         name: "wan0".into(),
-        link_locals: std::collections::BTreeSet::new(),
+        link_locals: BTreeSet::new(),
     };
     assert_eq!(after(|facts| facts.deaf = vec![link(false)]), [], "a bridge of containers, say");
     let mut facts = good();
@@ -287,16 +288,16 @@ fn prefixes_beyond_those_with_a_rule_are_one_finding_and_no_lost_rule() {
     facts.rules.extend((0..62).map(|number| our_rule(5542 + number, Some(of(number)))));
     assert_eq!(examine(&facts), []);
     for last in ["1", "2"] {
-        let mut own = facts.uplinks[1].link.addresses[0];
+        let mut own = facts.uplinks[1].addresses[0];
         own.address = address(&format!("2001:db8:ee{last}::1"));
-        facts.uplinks[1].link.addresses.push(own);
+        facts.uplinks[1].addresses.push(own);
     }
     answers(&mut facts).status.warnings.push(format!("2001:db8:ee1::/64 {NO_RULE}, and so on"));
     let findings = examine(&facts);
     let [found] = &findings[..] else { panic!("{findings:?}") };
     assert_eq!((found.code.as_str(), found.severity), ("too-many-prefixes", Warning));
     assert_eq!(found.evidence.len(), 2);
-    let name = &facts.uplinks[1].link.name;
+    let name = &facts.uplinks[1].name;
     assert_eq!(
         found.evidence[0],
         format!("no rule sends packets from 2001:db8:ee1::/64 out of {name}")
@@ -419,7 +420,7 @@ fn the_exit_status_tells_the_worst() {
     };
     assert_eq!(status(|facts| facts.kernel.has_jit = false), 0);
     assert_eq!(status(|facts| facts.firewall = Firewall::Unread(String::new())), 2);
-    assert_eq!(status(|facts| facts.uplinks[0].link.mtu = 1000), 1);
+    assert_eq!(status(|facts| facts.uplinks[0].mtu = 1000), 1);
 }
 
 /// After this has been changed on a host with ILNP.
@@ -446,7 +447,7 @@ fn what_keeps_sessions_of_ilnp_from_moving_is_told() {
     });
     assert_eq!(without, one("ilnp-identifier", Stops));
     let group = with_ilnp(|facts, _| {
-        facts.uplinks[0].link.addresses[0].address = address("2001:db8:1::100:0:0:5");
+        facts.uplinks[0].addresses[0].address = address("2001:db8:1::100:0:0:5");
     });
     assert_eq!(group, one("ilnp-identifier", Warning));
     assert_eq!(with_ilnp(|_, ilnp| ilnp.locators.truncate(1)), one("ilnp-locators", Stops));
@@ -465,7 +466,7 @@ fn what_keeps_sessions_of_ilnp_from_moving_is_told() {
 fn pairs_of_ilnp_sessions_are_tried_as_such() {
     let mut facts = good();
     let peer = address("2001:db8:b::9");
-    let ours = facts.uplinks[0].link.addresses[0].address;
+    let ours = facts.uplinks[0].addresses[0].address;
     let session: Correspondent = serde_json::from_value(json!({
         "session": 1, "addresses": {"local": ours, "peer": peer}, "local_nid": "", "remote_nid": "",
         "via": {"local": ours, "peer": "2001:db8:c::9"}, "moved": true, "state": "established",

@@ -10,7 +10,7 @@ use std::fs;
 fn carrier_lost_and_back() {
     on_host(async |host: Host| {
         let mut monitor = host.netlink().monitor().await.unwrap();
-        let ifindex = index(&monitor.initial_view, "up1");
+        let ifindex = index(monitor.view(), "up1");
         ip("link set far1 down");
         let notice = next(&mut monitor).await;
         assert_eq!(notice.changes, [Change { ifindex, kind: ChangeKind::CarrierLost }]);
@@ -30,7 +30,7 @@ fn address_removed_and_another_added() {
     on_host(async |host: Host| {
         ip("-6 addr add 2001:db8:1::2/64 dev up1 nodad");
         let mut monitor = host.netlink().monitor().await.unwrap();
-        let ifindex = index(&monitor.initial_view, "up1");
+        let ifindex = index(monitor.view(), "up1");
         ip("-6 addr del 2001:db8:1::1/64 dev up1");
         let removed =
             Change { ifindex, kind: ChangeKind::AddressRemoved(address("2001:db8:1::1")) };
@@ -54,7 +54,7 @@ fn an_optimistic_address_of_ours_is_told_of_while_duplicates_are_looked_for() {
         }
         let netlink = host.netlink();
         let mut monitor = netlink.monitor().await.unwrap();
-        let ifindex = index(&monitor.initial_view, "up1");
+        let ifindex = index(monitor.view(), "up1");
         let new = address("2001:db8:1::7");
         let spec = AddressSpec { optimistic: true, ..AddressSpec::new(new, 64) };
         netlink.add_address_with(ifindex, spec).await.unwrap();
@@ -71,7 +71,7 @@ fn an_optimistic_address_of_ours_is_told_of_while_duplicates_are_looked_for() {
 fn deprecated_address() {
     on_host(async |host: Host| {
         let mut monitor = host.netlink().monitor().await.unwrap();
-        let ifindex = index(&monitor.initial_view, "up2");
+        let ifindex = index(monitor.view(), "up2");
         ip("-6 addr add 2001:db8:2::2/64 dev up2 nodad");
         next(&mut monitor).await;
         ip("-6 addr change 2001:db8:2::1/64 dev up2 preferred_lft 0");
@@ -87,7 +87,7 @@ fn deprecated_address() {
 fn default_route_lost_and_back() {
     on_host(async |host: Host| {
         let mut monitor = host.netlink().monitor().await.unwrap();
-        let ifindex = index(&monitor.initial_view, "up1");
+        let ifindex = index(monitor.view(), "up1");
         ip("-6 route del default dev up1");
         let notice = next(&mut monitor).await;
         let lost = [
@@ -108,7 +108,7 @@ fn default_route_lost_and_back() {
 fn an_interface_that_goes_tells_all_that_goes_with_it() {
     on_host(async |host: Host| {
         let mut monitor = host.netlink().monitor().await.unwrap();
-        let ifindex = index(&monitor.initial_view, "up1");
+        let ifindex = index(monitor.view(), "up1");
         ip("link del up1");
         let mut changes = Vec::new();
         // The burst may be cut in two.
@@ -135,7 +135,7 @@ fn an_interface_that_goes_tells_all_that_goes_with_it() {
 fn a_burst_larger_than_the_socket_ends_in_the_right_view() {
     on_host(async |host: Host| {
         let mut monitor = host.netlink().monitor().await.unwrap();
-        let ifindex = index(&monitor.initial_view, "up1");
+        let ifindex = index(monitor.view(), "up1");
         // On this runtime the monitor cannot run in between: the kernel's queue overflows.
         let batch = host.folder.path().join("batch");
         let line = |i: u32, verb: &str| format!("route {verb} 2001:db8:ffff:{i:x}::/64 dev up2\n");
@@ -156,7 +156,7 @@ fn our_own_routes_and_links_are_not_told_but_our_addresses_are() {
     on_host(async |host: Host| {
         let netlink = host.netlink();
         let mut monitor = netlink.monitor().await.unwrap();
-        let view = monitor.initial_view.clone();
+        let view = monitor.view().clone();
         let pair = UlidPair::new(Ulid(address("2001:db8:1::1")), Ulid(address("2001:db8:9::9")));
         netlink.ensure_moor().await.unwrap();
         netlink.ensure_rules(&view).await.unwrap();
@@ -184,17 +184,19 @@ fn our_own_routes_and_links_are_not_told_but_our_addresses_are() {
 fn an_interface_that_has_lost_its_default_route_is_bare_until_it_has_another() {
     on_host(async |host: Host| {
         let mut monitor = host.netlink().monitor().await.unwrap();
-        let view = &monitor.initial_view;
+        let view = monitor.view();
         let (ifindex, before) = (index(view, "up2"), view.bare.clone());
         assert!(before.iter().all(|one| one.ifindex != ifindex));
         ip("-6 route del default dev up2");
         let view = next(&mut monitor).await.view;
         let bare = view.bare.iter().find(|one| one.ifindex == ifindex).unwrap();
-        assert!(!is_deaf(bare) && bare.link_locals.iter().all(|own| own.is_unicast_link_local()));
+        assert!(
+            !is_deaf(ifindex) && bare.link_locals.iter().all(|own| own.is_unicast_link_local())
+        );
         for control in ["forwarding", "accept_ra"] {
             fs::write(format!("/proc/sys/net/ipv6/conf/up2/{control}"), "1").unwrap();
         }
-        assert!(is_deaf(bare));
+        assert!(is_deaf(ifindex));
         ip("-6 route add default via fe80::2 dev up2 metric 1022");
         assert_eq!(next(&mut monitor).await.view.bare, before);
     });
@@ -206,7 +208,7 @@ fn an_interface_that_was_down_for_a_moment_has_lost_our_routes() {
         fs::write("/proc/sys/net/ipv6/conf/up2/keep_addr_on_down", "1").unwrap();
         let netlink = host.netlink();
         let mut monitor = netlink.monitor().await.unwrap();
-        let view = monitor.initial_view.clone();
+        let view = monitor.view().clone();
         netlink.ensure_rules(&view).await.unwrap();
         // On this runtime the monitor cannot run in between.
         let batch = host.folder.path().join("batch");

@@ -96,7 +96,7 @@ fn prefixes_are_learned_beside_the_addresses_that_the_kernel_makes_of_them() {
         assert!((1001..=2000).contains(&left.valid), "{left:?}");
         let mut monitor = netlink.monitor().await.unwrap();
         let is_uplink = |view: &HostView| view.uplinks.iter().any(|uplink| uplink.name == "net1");
-        let mut view = monitor.initial_view.clone();
+        let mut view = monitor.view().clone();
         while !is_uplink(&view) {
             view = next(&mut monitor).await.view;
         }

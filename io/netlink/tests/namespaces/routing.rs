@@ -1,6 +1,6 @@
 use crate::harness::{Host, add_moved, address, ip, on_host, route_device, sent};
-use moorline_addresses::{FoundRoute, MovedRoute, NextHop};
-use moorline_netlink::{Netlink, UnboundPeer};
+use moorline_addresses::{FoundRoute, MovedRoute, NextHop, UnboundPeer};
+use moorline_netlink::Netlink;
 use moorline_types::{Ulid, UlidPair};
 use std::net::UdpSocket;
 

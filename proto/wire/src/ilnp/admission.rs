@@ -25,7 +25,9 @@ impl Default for AdmissionTypes {
 }
 
 /// What one end has, or offers.
-#[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(
+    Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+)]
 pub struct AdmissionFlags(pub u8);
 
 impl AdmissionFlags {
