@@ -56,7 +56,8 @@ fn i2bis_with_ulid_pair_instance_and_timeouts() {
     );
     both_ways(&message, &golden);
     let Message::I2bis(i2bis) = &message else { unreachable!("built as one") };
-    assert!(i2bis.options.iter().eq(&[ulid_pair(), Opt::ForkedInstance(42)]));
+    assert_eq!(i2bis.options.validator(), Some(&[1, 2, 3, 4, 5, 6, 7, 8][..]));
+    assert_eq!(i2bis.options.keepalive_timeout(), Some(15));
     assert_eq!(i2bis.options.send_timeout_millis(), Some(250));
 }
 
