@@ -31,7 +31,7 @@ fn check_set(set: &HbaSet, pds: &[u8]) {
     assert!(set.locators().len() <= MAX_LOCATORS);
     for &locator in set.locators() {
         let verified = verify_by_hba(locator.as_ulid(), pds, set.locators()).expect("its own set");
-        assert!(verified.locators().eq(set.locators().iter().copied()));
+        assert_eq!(verified.locators(), set.locators());
     }
 }
 

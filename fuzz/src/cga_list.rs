@@ -46,7 +46,7 @@ pub(crate) fn cga_signed_list(octets: &[u8]) -> bool {
 fn check_accepted(claim: &LocatorClaim<'_>, verified: &LocatorsVerified) {
     let list = claim.list.expect("the target gives one");
     let ulid = claim.ulid.as_locator();
-    assert_eq!(verified.entries(), list.entries);
+    assert!(list.entries.iter().map(|entry| &entry.locator).eq(verified.locators()));
     assert!(list.entries.len() <= MAX_LOCATORS);
     assert!(verify_hba(ulid, claim.pds).is_ok() || verify_cga(ulid, claim.pds).is_ok());
     for entry in &list.entries {
@@ -55,7 +55,6 @@ fn check_accepted(claim: &LocatorClaim<'_>, verified: &LocatorsVerified) {
             method => assert_eq!(method, VerificationMethod::CGA),
         }
     }
-    assert_eq!(verified.is_signed(), claim.needs_signature());
     if claim.needs_signature() {
         check_signed(claim, list);
     }

@@ -96,5 +96,4 @@ pub(crate) fn trace(octets: &[u8]) -> bool {
     count > 0
 }
 
-const BOOT: &str = "0";
 const MAX_PACKETS: usize = 1000;

@@ -32,7 +32,7 @@ pub(crate) fn router_advertisement(input: &[u8]) -> bool {
         assert!(table.poll_timeout(now).is_none_or(|at| at > now), "a timeout in the past");
         for held in table.prefixes() {
             assert!(held.ifindex <= 1);
-            assert!(held.valid_until.is_none_or(|until| until > now), "{held:?} at {now:?}");
+            assert!(held.until.valid.is_none_or(|until| until > now), "{held:?} at {now:?}");
             let left = held.lifetimes(now);
             assert!(left.preferred <= left.valid, "{held:?}");
         }

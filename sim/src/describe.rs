@@ -21,12 +21,12 @@ fn ilnp(packet: &[u8]) -> Option<String> {
     let Control { pair, message, nonce, sequence, .. } = Control::read(packet).ok()?;
     let (src, dst) = (pair.remote.address(), pair.local.address());
     let words = match Admission::parse(message, AdmissionTypes::default(), src, dst) {
-        Ok(Admission::Propose(propose)) => format!("Propose {:08x}", propose.flow.transaction),
+        Ok(Admission::Propose(flow)) => format!("Propose {:08x}", flow.transaction),
         Ok(Admission::Accept(accept)) => {
             format!("Accept {:08x} number {:08x}", accept.flow.transaction, accept.number)
         }
-        Ok(Admission::Refuse(refuse)) => {
-            format!("Refuse {:08x}: {}", refuse.flow.transaction, refuse.reason)
+        Ok(Admission::Refuse(flow, reason)) => {
+            format!("Refuse {:08x}: {reason}", flow.transaction)
         }
         Ok(Admission::Confirm(Confirm { accept, .. })) => {
             format!("Confirm {:08x} number {:08x}", accept.flow.transaction, accept.number)

@@ -7,6 +7,7 @@ use core::time::Duration;
 
 use moorline_types::{Instant, Prefix};
 
+use crate::prefixes::Until;
 use crate::view::{BareLink, Lifetimes};
 
 /// What a router, or the kernel on its behalf, has said about a link.
@@ -56,7 +57,7 @@ pub struct PrefixInformation {
 /// instead of the kernel; see [`AdvertisedPrefix::accepted`].
 #[derive(Clone, Debug, Default)]
 pub struct AdvertisedPrefixes {
-    prefixes: BTreeMap<(u32, Prefix), Entry>,
+    prefixes: BTreeMap<(u32, Prefix), AdvertisedPrefix>,
     /// Default routers and what they advertise.
     routers: BTreeMap<(u32, Ipv6Addr), Router>,
     /// When the kernel's addresses in prefixes end, in the last view: the prefixes held before this run began.
@@ -77,31 +78,8 @@ pub struct AdvertisedPrefix {
     /// Whether the kernel believes it. If not, somebody else on the host has to: an address in it
     /// that is there shows as much.
     pub accepted: bool,
-    /// When addresses in it are no longer for new traffic; `None`: never.
-    pub preferred_until: Option<Instant>,
-    /// When addresses in it are gone; `None`: never.
-    pub valid_until: Option<Instant>,
-}
-
-impl AdvertisedPrefix {
-    /// What is left of its lifetimes, in whole seconds.
-    #[must_use]
-    pub fn lifetimes(&self, now: Instant) -> Lifetimes {
-        let left = |until: Option<Instant>| match until {
-            None => u32::MAX,
-            Some(until) => u32::try_from(until.since(now).as_secs()).unwrap_or(u32::MAX - 1),
-        };
-        Lifetimes { preferred: left(self.preferred_until), valid: left(self.valid_until) }
-    }
-}
-
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    on_link: bool,
-    autonomous: bool,
-    accepted: bool,
-    preferred_until: Option<Instant>,
-    valid_until: Option<Instant>,
+    /// Until when addresses in it can be used.
+    pub until: Until,
 }
 
 #[derive(Clone, Debug)]
@@ -142,7 +120,7 @@ impl AdvertisedPrefixes {
 
     /// Takes out what does not hold any more.
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.prefixes.retain(|_, entry| entry.valid_until.is_none_or(|until| until > now));
+        self.prefixes.retain(|_, entry| !entry.until.is_over(now));
         self.routers.retain(|_, router| router.until > now);
     }
 
@@ -150,7 +128,7 @@ impl AdvertisedPrefixes {
     /// `handle_*`.
     #[must_use]
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
-        let ends = |entry: &Entry| [entry.preferred_until, entry.valid_until];
+        let ends = |entry: &AdvertisedPrefix| [entry.until.preferred, entry.until.valid];
         let prefixes = self.prefixes.values().flat_map(ends).flatten();
         let routers = self.routers.values().map(|router| router.until);
         // A prefix that is deprecated already stays in the table, and has nothing to wait for.
@@ -159,15 +137,7 @@ impl AdvertisedPrefixes {
 
     /// The prefixes, in order of interface and prefix.
     pub fn prefixes(&self) -> impl Iterator<Item = AdvertisedPrefix> {
-        self.prefixes.iter().map(|(&(ifindex, prefix), entry)| AdvertisedPrefix {
-            ifindex,
-            prefix,
-            on_link: entry.on_link,
-            autonomous: entry.autonomous,
-            accepted: entry.accepted,
-            preferred_until: entry.preferred_until,
-            valid_until: entry.valid_until,
-        })
+        self.prefixes.values().copied()
     }
 
     /// The default routers that advertise a prefix, in whole or in part, on this interface
@@ -253,12 +223,12 @@ impl AdvertisedPrefixes {
             Some(was) if autonomous => Some(self.prolonged(was, said, information, now)),
             // Without the L flag nothing is said of the link (RFC 4861 s6.3.4).
             Some(was) if !information.on_link => Some(was),
-            Some(was) => Some(Entry { on_link: information.is_on_link(), ..was }),
+            Some(was) => Some(AdvertisedPrefix { on_link: information.is_on_link(), ..was }),
             None if !is_room() => return false,
             None if autonomous => self.begun(said, information, now),
-            None => Some(Entry::of(information, accepted, now)),
+            None => Some(AdvertisedPrefix::of(said, information, now)),
         };
-        let entry = entry.filter(|entry| entry.valid_until.is_none_or(|until| until > now));
+        let entry = entry.filter(|entry| !entry.until.is_over(now));
         self.prefixes.remove(&key);
         self.prefixes.extend(entry.map(|entry| (key, entry)));
         match (known, entry) {
@@ -273,36 +243,30 @@ impl AdvertisedPrefixes {
         said: &Advertisement,
         information: &PrefixInformation,
         now: Instant,
-    ) -> Option<Entry> {
-        let accepted = said.origin == Origin::Kernel;
-        let entry = Entry::of(information, accepted, now);
-        let held = self.held.get(&(said.ifindex, information.prefix)).filter(|_| accepted);
+    ) -> Option<AdvertisedPrefix> {
+        let entry = AdvertisedPrefix::of(said, information, now);
+        let held = self.held.get(&(said.ifindex, information.prefix)).filter(|_| entry.accepted);
         match held {
-            Some(until) => {
-                let valid = information.lifetimes.valid;
-                let valid_until = prolong(*until, valid, said.honors_zero, now);
-                Some(Entry { valid_until, ..entry })
-            }
+            Some(until) => Some(entry.prolonging(*until, said.honors_zero, now)),
             None => (information.lifetimes.valid > 0).then_some(entry),
         }
     }
 
     fn prolonged(
         &self,
-        was: Entry,
+        was: AdvertisedPrefix,
         said: &Advertisement,
         information: &PrefixInformation,
         now: Instant,
-    ) -> Entry {
-        let accepted = said.origin == Origin::Kernel;
+    ) -> AdvertisedPrefix {
+        let entry = AdvertisedPrefix::of(said, information, now);
         // A lifetime that the kernel did not believe counts for nothing, but for the end of an address that the kernel has.
         let held = match self.held.get(&(said.ifindex, information.prefix)) {
-            _ if !accepted || was.accepted => was.valid_until,
+            _ if !entry.accepted || was.accepted => was.until.valid,
             Some(held) => *held,
             None => Some(now),
         };
-        let valid_until = prolong(held, information.lifetimes.valid, said.honors_zero, now);
-        Entry { valid_until, ..Entry::of(information, accepted, now) }
+        entry.prolonging(held, said.honors_zero, now)
     }
 }
 
@@ -312,25 +276,44 @@ impl PrefixInformation {
     }
 }
 
-impl Entry {
+impl AdvertisedPrefix {
+    /// What is left of its lifetimes, in whole seconds.
+    #[must_use]
+    pub fn lifetimes(&self, now: Instant) -> Lifetimes {
+        self.until.left(now)
+    }
+
     /// As a router has told of it, whatever was before.
-    fn of(information: &PrefixInformation, accepted: bool, now: Instant) -> Self {
+    fn of(said: &Advertisement, information: &PrefixInformation, now: Instant) -> Self {
         Self {
+            ifindex: said.ifindex,
+            prefix: information.prefix,
             on_link: information.is_on_link(),
             autonomous: information.autonomous,
-            accepted,
-            preferred_until: end(information.lifetimes.preferred, now),
-            valid_until: end(information.lifetimes.valid, now),
+            accepted: said.origin == Origin::Kernel,
+            until: Until::of(information.lifetimes, now),
         }
+    }
+
+    /// In place of one whose addresses were valid until then. RFC 4862 s5.5.3 e: no single unauthenticated message takes a valid
+    /// lifetime below two hours, unless it was there before. Where the host honours what routers say (RFC 9096) it does.
+    fn prolonging(mut self, was: Option<Instant>, honors_zero: bool, now: Instant) -> Self {
+        let said = self.until.valid;
+        let guarded = now + TWO_HOURS;
+        let is_longer = said.is_none_or(|said| said > guarded) || is_sooner(was, said);
+        if !honors_zero && !is_longer {
+            self.until.valid = was.filter(|was| *was <= guarded).or(Some(guarded));
+        }
+        self
     }
 
     /// Whether more than the times has changed, or an end that is sooner: the addresses have to hear of it.
     fn is_news(&self, was: &Self, now: Instant) -> bool {
         let flags = |one: &Self| (one.on_link, one.autonomous, one.accepted);
-        let is_preferred = |one: &Self| one.preferred_until.is_none_or(|until| until > now);
+        let is_preferred = |one: &Self| one.until.preferred.is_none_or(|until| until > now);
         flags(self) != flags(was)
             || is_preferred(self) != is_preferred(was)
-            || is_sooner(self.valid_until, was.valid_until)
+            || is_sooner(self.until.valid, was.until.valid)
     }
 }
 
@@ -346,31 +329,12 @@ fn is_for_addresses(prefix: Prefix) -> bool {
         && !address.is_unspecified()
 }
 
-/// `None` is never.
-fn end(seconds: u32, now: Instant) -> Option<Instant> {
-    (seconds != u32::MAX).then(|| now + Duration::from_secs(seconds.into()))
-}
-
+/// Whether an end comes before another. `None` is never.
 fn is_sooner(this: Option<Instant>, other: Option<Instant>) -> bool {
     match (this, other) {
         (None, _) => false,
         (Some(_), None) => true,
         (Some(this), Some(other)) => this < other,
-    }
-}
-
-/// RFC 4862 s5.5.3 e: no single unauthenticated message takes a valid lifetime below two hours,
-/// unless it was there before. Where the host honours what routers say (RFC 9096) it does.
-fn prolong(was: Option<Instant>, seconds: u32, honors_zero: bool, now: Instant) -> Option<Instant> {
-    let said = end(seconds, now);
-    let guarded = now + TWO_HOURS;
-    let is_longer = said.is_none_or(|said| said > guarded) || is_sooner(was, said);
-    if honors_zero || is_longer {
-        said
-    } else if was.is_some_and(|was| was <= guarded) {
-        was
-    } else {
-        Some(guarded)
     }
 }
 

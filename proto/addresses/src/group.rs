@@ -59,15 +59,6 @@ pub struct Member<'a> {
     pub is_former: bool,
 }
 
-/// What follows from a duplicate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Collision {
-    /// There is another address to try.
-    Another,
-    /// This was the third.
-    GivenUp,
-}
-
 impl Group {
     /// Without addresses yet.
     #[must_use]
@@ -156,8 +147,9 @@ impl Group {
         self.given_up.contains(&prefix)
     }
 
-    /// Goes on to the next address after somebody else was found to have this one.
-    pub fn collide(&mut self, address: Locator) -> Collision {
+    /// Goes on to the next address after somebody else was found to have this one. Result: whether there is one; after the third
+    /// none is tried.
+    pub fn collide(&mut self, address: Locator) -> bool {
         let prefix = address.prefix();
         let next = match self.sets.last().filter(|set| set.locators().contains(&address)) {
             Some(set) => set.after_collision().ok().map(|set| self.sets.push(set)),
@@ -165,11 +157,8 @@ impl Group {
                 self.cgas.insert(prefix, cga.collision_count());
             }),
         };
-        if next.is_some() {
-            return Collision::Another;
-        }
-        self.given_up.push(prefix);
-        Collision::GivenUp
+        self.given_up.extend(next.is_none().then_some(prefix));
+        next.is_some()
     }
 
     /// All CGAs.

@@ -39,9 +39,10 @@ pub use advertised::{
 pub use advertisement::{
     ADVERTISEMENT, AUTONOMOUS, Envelope, ON_LINK, PREFIX_INFORMATION, read_advertisement,
 };
-pub use group::{Collision, Group, Kind, Member};
+pub use group::{Group, Kind, Member};
 pub use plan::{Action, Note, Plan, Planner, RETRY, Seen};
 pub use policy::{AddressMode, AddressPolicy, PartOfRule, Rule};
+pub use prefixes::Until;
 pub use routes::{FoundRoute, MovedRoute, Mover, RouteStep, Routes};
 pub use unbound::{Unbound, UnboundDue, UnboundPeer, UnboundPlan};
 pub use view::{

@@ -11,7 +11,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::SeedableRng as _;
 
 use crate::advertised::AdvertisedPrefix;
-use crate::group::{Collision, Group, Member};
+use crate::group::{Group, Member};
 use crate::policy::{AddressMode, AddressPolicy, Rule};
 use crate::prefixes::{self, Until};
 use crate::view::{AddressFlags, BareLink, HostView, Lifetimes, Uplink, UplinkAddress};
@@ -382,8 +382,8 @@ impl Planner {
                 let name = &interface.name;
                 plan.is_changed = true;
                 let then = match group.collide(Locator(address)) {
-                    Collision::Another => "going on to the next",
-                    Collision::GivenUp => "the third time: giving up",
+                    true => "going on to the next",
+                    false => "the third time: giving up",
                 };
                 let text = format!("{name}: another host has our address: {then}");
                 plan.notes.push(Note::Duplicate { text, address });

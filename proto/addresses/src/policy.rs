@@ -5,20 +5,23 @@ use alloc::vec::Vec;
 use core::fmt;
 
 use moorline_cga::Sec;
+use moorline_types::named_enum;
 use serde::{Deserialize, Serialize};
 
-/// Where provable addresses come from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum AddressMode {
-    /// CGAs (RFC 3972): each list of locators is signed.
-    Cga,
-    /// An HBA set without a key (RFC 5535) over the prefixes of the first start, and no other.
-    Hba,
-    /// An HBA set that has a key, too: nothing is signed before a prefix comes that is not in it.
-    HbaCompatible,
-    /// The addresses that are there, which prove nothing.
-    Off,
+named_enum! {
+    /// Where provable addresses come from.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    pub enum AddressMode {
+        /// CGAs (RFC 3972): each list of locators is signed.
+        Cga => "cga",
+        /// An HBA set without a key (RFC 5535) over the prefixes of the first start, and no other.
+        Hba => "hba",
+        /// An HBA set that has a key, too: nothing is signed before a prefix comes that is not in it.
+        HbaCompatible => "hba-compatible",
+        /// The addresses that are there, which prove nothing.
+        Off => "off",
+    }
 }
 
 impl AddressMode {
@@ -32,17 +35,6 @@ impl AddressMode {
     #[must_use]
     pub const fn has_set(self) -> bool {
         matches!(self, Self::Hba | Self::HbaCompatible)
-    }
-}
-
-impl fmt::Display for AddressMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Cga => "cga",
-            Self::Hba => "hba",
-            Self::HbaCompatible => "hba-compatible",
-            Self::Off => "off",
-        })
     }
 }
 

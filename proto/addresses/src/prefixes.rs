@@ -8,8 +8,10 @@ use crate::view::{AddressFlags, Lifetimes, Uplink, UplinkAddress};
 
 /// Until when an address can be used; `None` is for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Until {
+pub struct Until {
+    /// For new traffic.
     pub preferred: Option<Instant>,
+    /// For any traffic.
     pub valid: Option<Instant>,
 }
 
@@ -86,9 +88,8 @@ pub(crate) fn known(
     let mut known = BTreeMap::new();
     let heard = seen.advertised.iter().filter(|one| one.ifindex == interface.ifindex);
     for one in heard.filter(|one| one.accepted && one.autonomous && one.prefix.length() == 64) {
-        let until = Until { preferred: one.preferred_until, valid: one.valid_until };
-        if !until.is_over(now) {
-            known.insert(octets_of(one.prefix), until);
+        if !one.until.is_over(now) {
+            known.insert(octets_of(one.prefix), one.until);
         }
     }
     for address in interface.addresses.iter().filter(|one| gives_prefix(one, is_ours)) {

@@ -148,18 +148,12 @@ impl HashesVerified<'_> {
     //= rfc3972#6-3
     pub fn verify_signature(self) -> Result<LocatorsVerified, VerifyError> {
         let Self { claim, spki } = self;
-        let is_signed = claim.needs_signature();
-        if let Some(list) = claim.list.filter(|_| is_signed) {
+        if let Some(list) = claim.list.filter(|_| claim.needs_signature()) {
             let signature = claim.signature.ok_or(VerifyError::NoSignature)?;
             verify_signature(&spki, &signed_octets(list), signature)?;
         }
-        Ok(LocatorsVerified {
-            ulid: claim.ulid,
-            pds: claim.pds.to_vec(),
-            generation: claim.list.map(|list| list.generation),
-            entries: claim.entries().to_vec(),
-            is_signed,
-        })
+        let locators = claim.entries().iter().map(|entry| entry.locator).collect();
+        Ok(LocatorsVerified { ulid: claim.ulid, pds: claim.pds.to_vec(), locators })
     }
 }
 
@@ -169,9 +163,7 @@ impl HashesVerified<'_> {
 pub struct LocatorsVerified {
     ulid: Ulid,
     pds: Vec<u8>,
-    generation: Option<u32>,
-    entries: Vec<LocatorEntry>,
-    is_signed: bool,
+    locators: Vec<Locator>,
 }
 
 impl LocatorsVerified {
@@ -187,39 +179,10 @@ impl LocatorsVerified {
         &self.pds
     }
 
-    /// Generation of the list; `None`: there was none.
+    /// The addresses of the list, in its order, which Locator Preferences refer to. The ULID need not be among them.
     #[must_use]
-    pub fn generation(&self) -> Option<u32> {
-        self.generation
-    }
-
-    /// The list, in its order, which Locator Preferences refer to. It need not include the ULID.
-    #[must_use]
-    pub fn entries(&self) -> &[LocatorEntry] {
-        &self.entries
-    }
-
-    /// The addresses of the list.
-    pub fn locators(&self) -> impl ExactSizeIterator<Item = Locator> + '_ {
-        self.entries.iter().map(|entry| entry.locator)
-    }
-
-    /// Whether the peer may use this locator: the ULID always, the others as listed.
-    #[must_use]
-    pub fn contains(&self, locator: Locator) -> bool {
-        locator == self.ulid.as_locator() || self.method_of(locator).is_some()
-    }
-
-    /// How a locator of the list was verified; `None` if it is not there.
-    #[must_use]
-    pub fn method_of(&self, locator: Locator) -> Option<VerificationMethod> {
-        self.entries.iter().find(|entry| entry.locator == locator).map(|entry| entry.method)
-    }
-
-    /// Whether a signature was verified.
-    #[must_use]
-    pub fn is_signed(&self) -> bool {
-        self.is_signed
+    pub fn locators(&self) -> &[Locator] {
+        &self.locators
     }
 }
 

@@ -1,4 +1,4 @@
-use crate::{GenerateError, PublicKey};
+use crate::PublicKey;
 use alloc::vec::Vec;
 
 /// What goes into the public key field of an HBA set.
@@ -21,16 +21,7 @@ impl HbaKey {
         Self { spki, is_public_key: false }
     }
 
-    /// For CGA/HBA addresses: a public key as the DER of a `SubjectPublicKeyInfo`. Sets the P flag.
-    ///
-    /// # Errors
-    ///
-    /// [`GenerateError::PublicKey`] if it is not, or if something follows it.
-    pub fn public_key(spki: &[u8]) -> Result<Self, GenerateError> {
-        PublicKey::from_spki(spki).map(|key| Self::of(&key))
-    }
-
-    /// The same with a key that has been checked.
+    /// For CGA/HBA addresses: a public key. Sets the P flag.
     #[must_use]
     pub fn of(key: &PublicKey) -> Self {
         Self { spki: key.spki().to_vec(), is_public_key: true }

@@ -1,7 +1,7 @@
 //! What is made of congestion that the data plane sees: events, and a policy that moves away from it.
 
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::time::Duration;
 
 use moorline_reap::{Cause, State};
@@ -134,13 +134,8 @@ impl Contexts {
                 && path.pair != from
                 && !is_left(path.pair)
         });
-        let others: Vec<_> = others.collect();
-        let shared = |pair: LocatorPair| {
-            u8::from(pair.local == from.local) + u8::from(pair.peer == from.peer)
-        };
         others
-            .into_iter()
-            .min_by_key(|path| (shared(path.pair), core::cmp::Reverse(path.preference)))
+            .min_by_key(|path| (path.pair.shared_ends(from), Reverse(path.preference)))
             .map(|path| path.pair)
     }
 }

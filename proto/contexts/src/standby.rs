@@ -75,7 +75,7 @@ impl StandbyPaths {
 
     /// The same of all pairs with this peer that have one of these locators in the same place.
     fn forget_beside(&mut self, failed: LocatorPair, peer: &Locators) {
-        self.by_pair.retain(|pair, entry| entry.peer != *peer || !shares_end(*pair, failed));
+        self.by_pair.retain(|pair, entry| entry.peer != *peer || pair.shared_ends(failed) == 0);
     }
 
     /// Whether contexts may be told of one more failed pair now. To find them takes a look at each.
@@ -157,7 +157,7 @@ impl Contexts {
         let ids: Vec<_> = self.active.ids().collect();
         for id in ids {
             let standby = self.active.get(&id).and_then(|active| active.reap.standby());
-            let is_beside = standby.is_some_and(|standby| shares_end(standby, pair));
+            let is_beside = standby.is_some_and(|standby| standby.shared_ends(pair) > 0);
             if is_beside && self.peer_locators(id).is_some_and(|of_other| of_other == peer) {
                 self.change(id, now, |reap| _ = reap.handle_standby_suspected(now));
             }
@@ -168,11 +168,6 @@ impl Contexts {
     fn peer_locators(&self, id: ContextId) -> Option<Locators> {
         Some(self.established(id)?.peer.locators.clone())
     }
-}
-
-/// Whether two pairs have the same local locator, or the same locator of the peer.
-fn shares_end(one: LocatorPair, other: LocatorPair) -> bool {
-    one.local == other.local || one.peer == other.peer
 }
 
 /// Contexts are told of so many failed pairs in this time.

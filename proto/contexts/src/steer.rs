@@ -2,6 +2,7 @@
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::time::Duration;
 
 use moorline_datapath::shim6::MAX_PATHS;
@@ -227,8 +228,8 @@ impl Contexts {
         let mut views: Vec<_> = self.pairs_of(id).into_iter().map(view).collect();
         let current = active.reap.current_pair();
         views.sort_by_key(|view| {
-            let changes = changed_ends(view.pair, current);
-            (changes > 0, core::cmp::Reverse((view.is_usable, view.preference)), changes)
+            let shared = view.pair.shared_ends(current);
+            (view.pair != current, Reverse((view.is_usable, view.preference, shared)))
         });
         views
     }
@@ -255,9 +256,7 @@ impl Contexts {
         let current = self.active.get(&id)?.reap.current_pair();
         let usable = self.pairs_of(id).into_iter();
         let usable = usable.filter(|pair| self.usable.contains(&pair.local));
-        usable.min_by_key(|pair| {
-            (core::cmp::Reverse(self.preference(id, *pair)), changed_ends(*pair, current))
-        })
+        usable.min_by_key(|pair| Reverse((self.preference(id, *pair), pair.shared_ends(current))))
     }
 
     /// A context has moved: if somebody wanted it there, it is there that it goes back to.
@@ -321,7 +320,7 @@ impl Contexts {
         });
         let mut pairs: Vec<_> = others.map(|view| view.pair).take(MAX_PATHS).collect();
         // What shares no end with the current pair is the best use of another path.
-        pairs.sort_by_key(|pair| (core::cmp::Reverse(changed_ends(*pair, current)), *pair));
+        pairs.sort_by_key(|pair| (pair.shared_ends(current), *pair));
         active.reap.handle_paths(&pairs, now);
     }
 
@@ -474,10 +473,6 @@ impl PathRule {
 /// Whether packets could go from the one to the other at all.
 fn is_global(pair: LocatorPair) -> bool {
     pair.local != pair.peer && pair.is_global_unicast()
-}
-
-fn changed_ends(pair: LocatorPair, current: LocatorPair) -> u8 {
-    u8::from(pair.local != current.local) + u8::from(pair.peer != current.peer)
 }
 
 /// Pairs of an order from outside that are looked at: all that a context can have.

@@ -1,5 +1,3 @@
-use core::net::Ipv6Addr;
-
 use moorline_types::{DropReason, Ilv, Instant, SessionId};
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use moorline_wire::ilnp::{
@@ -10,7 +8,7 @@ use moorline_wire::ilnp::{
 use crate::event::{Cause, Classic};
 use crate::machine::Machine;
 use crate::session::Opening;
-use moorline_wire::ip6::{DESTINATION_OPTIONS, IP6_LEN};
+use moorline_wire::ip6::{DESTINATION_OPTIONS, IP6_LEN, Ip6};
 
 impl Machine {
     //= rfc6743#5-1
@@ -72,20 +70,17 @@ impl Machine {
 
     /// The session that sent a packet, which may be cut off behind its nonce.
     fn quoted_session(&self, quoted: &[u8]) -> Result<SessionId, DropReason> {
-        let (header, rest) = quoted.split_first_chunk::<IP6_LEN>().ok_or(DropReason::Truncated)?;
-        let address = |at: usize| {
-            let octets = header.get(at..).and_then(<[u8]>::first_chunk::<16>);
-            octets.map(|octets| Ilv::of(Ipv6Addr::from(*octets))).ok_or(DropReason::Truncated)
-        };
-        let (source, destination) = (address(8)?, address(24)?);
+        let header = Ip6::read(quoted).ok_or(DropReason::Truncated)?;
+        let rest = quoted.get(IP6_LEN..).unwrap_or_default();
         let &[_, _, option, len] = rest.first_chunk().ok_or(DropReason::Truncated)?;
-        if header[6] != DESTINATION_OPTIONS || option != NONCE_OPTION {
+        if header.next_header != DESTINATION_OPTIONS || option != NONCE_OPTION {
             return Err(DropReason::MissingOption);
         }
         let nonce = rest.get(4..4 + usize::from(len)).ok_or(DropReason::Truncated)?;
         let is_it = |id: &SessionId| {
             self.ilcc.get(*id).is_some_and(|session| session.send_nonce.octets() == nonce)
         };
+        let [source, destination] = [header.source, header.destination].map(Ilv::of);
         let mut sessions = self.ilcc.between(source.nid, destination.nid);
         sessions.find(is_it).ok_or(DropReason::BadNonce)
     }

@@ -1,6 +1,7 @@
 use core::fmt;
 
 use moorline_datapath::ilnp::{Socket, Wanted};
+use moorline_types::named_enum;
 use moorline_wire::ilnp::Refusal;
 
 use crate::consts::{LOCATORS_THAT_FILL, MAX_SESSIONS, MAX_WITH_NODE};
@@ -42,29 +43,20 @@ pub struct Candidate {
     pub with_locator: usize,
 }
 
-/// Why a session was admitted: for people.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
-)]
-pub enum Why {
-    /// Every correspondent is.
-    Open,
-    /// Both ends agreed, and ours proposed it.
-    WeProposed,
-    /// Both ends agreed, and the correspondent proposed it.
-    PeerProposed,
-    /// Our socket is connected to a correspondent that knows no handshake.
-    ConnectedHere,
-}
-
-impl fmt::Display for Why {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Open => "open policy",
-            Self::WeProposed => "agreed, proposed here",
-            Self::PeerProposed => "agreed, proposed there",
-            Self::ConnectedHere => "connected socket here",
-        })
+named_enum! {
+    /// Why a session was admitted: for people.
+    #[derive(
+        Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
+    )]
+    pub enum Why {
+        /// Every correspondent is.
+        Open => "open policy",
+        /// Both ends agreed, and ours proposed it.
+        WeProposed => "agreed, proposed here",
+        /// Both ends agreed, and the correspondent proposed it.
+        PeerProposed => "agreed, proposed there",
+        /// Our socket is connected to a correspondent that knows no handshake.
+        ConnectedHere => "connected socket here",
     }
 }
 

@@ -1,9 +1,7 @@
 use alloc::boxed::Box;
 
 use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
-use moorline_wire::ilnp::{
-    Accept, Admission, AdmissionFlags, Confirm, Flow, Propose, Refusal, Refuse,
-};
+use moorline_wire::ilnp::{Accept, Admission, AdmissionFlags, Confirm, Flow, Refusal};
 use rand_core::RngCore;
 
 use crate::config::NonceMode;
@@ -11,7 +9,7 @@ use crate::consts::{ASK_INTERVAL, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES, 
 use crate::event::{Cause, Classic};
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage, Why};
-use crate::question::{InitiatorMessage, Waiting};
+use crate::question::Waiting;
 use crate::session::{Confirming, Opening, Retry, Session};
 use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, ChecksumMode, Socket};
 use moorline_index::Class;
@@ -112,7 +110,7 @@ impl Machine {
         let proposal = Proposal { flow, socket: traffic.socket, nonce: traffic.nonce, retry };
         self.proposals.insert(traffic.pair, proposal);
         self.proposal_timers.insert((retry.next, traffic.pair));
-        self.send_admission(&Admission::Propose(Propose { flow }), traffic.pair);
+        self.send_admission(&Admission::Propose(flow), traffic.pair);
     }
 
     fn flags(&self, socket: Socket) -> AdmissionFlags {
@@ -146,7 +144,7 @@ impl Machine {
             proposal.retry = proposal.retry.again(now);
             let (flow, next) = (proposal.flow, proposal.retry.next);
             self.proposal_timers.insert((next, pair));
-            self.send_admission(&Admission::Propose(Propose { flow }), pair);
+            self.send_admission(&Admission::Propose(flow), pair);
             return;
         }
         let Some(Proposal { socket, nonce, .. }) = self.proposals.remove(&pair) else { return };
@@ -170,9 +168,9 @@ impl Machine {
             return Err(DropReason::NotOurs);
         }
         match message {
-            Admission::Propose(propose) => self.on_propose(propose, pair, now),
+            Admission::Propose(flow) => self.on_propose(*flow, pair, now),
             Admission::Accept(accept) => self.on_accept(accept, pair, now),
-            Admission::Refuse(refuse) => self.on_refuse(refuse, pair, now),
+            Admission::Refuse(flow, reason) => self.on_refuse(flow, *reason, pair, now),
             Admission::Confirm(confirm) => self.on_confirm(confirm, pair, now),
         }
     }
@@ -189,11 +187,9 @@ impl Machine {
         if !self.is_ours(pair) {
             return Err(DropReason::NotOurs);
         }
-        match &waiting.message {
-            InitiatorMessage::Propose(propose) => {
-                self.answer_propose(propose.flow, pair, socket, now)
-            }
-            InitiatorMessage::Confirm(confirm) => self.answer_confirm(confirm, pair, socket, now),
+        match &waiting.confirm {
+            None => self.answer_propose(waiting.flow, pair, socket, now),
+            Some(confirm) => self.answer_confirm(confirm, pair, socket, now),
         }
     }
 
@@ -202,17 +198,12 @@ impl Machine {
         self.config.policy.decide(&self.candidate(pair, stage, socket))
     }
 
-    fn on_propose(
-        &mut self,
-        propose: &Propose,
-        pair: IlvPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
+    fn on_propose(&mut self, flow: Flow, pair: IlvPair, now: Instant) -> Result<(), DropReason> {
         if self.prevails(pair) {
             return self.insist(pair, now);
         }
         self.answers.take(pair.remote.l64, now)?;
-        self.questions.ask_for_socket(InitiatorMessage::Propose(*propose), pair, now)
+        self.questions.ask_for_socket(flow, None, pair, now)
     }
 
     /// Nothing is kept of a Propose beyond its answer: the Confirm will bring all of it back.
@@ -237,7 +228,7 @@ impl Machine {
         };
         if let Some(reason) = refusal {
             self.refusal_counted(reason);
-            self.send_admission(&Admission::Refuse(Refuse { flow, reason }), pair);
+            self.send_admission(&Admission::Refuse(flow, reason), pair);
             return Ok(());
         }
         let accept = Accept {
@@ -267,7 +258,7 @@ impl Machine {
                 return Err(DropReason::Crossed);
             }
             self.answers.take(pair.remote.l64, now)?;
-            self.send_admission(&Admission::Propose(Propose { flow }), pair);
+            self.send_admission(&Admission::Propose(flow), pair);
             return Ok(());
         }
         let traffic = self.confirmed_in_vain(pair).ok_or(DropReason::Crossed)?;
@@ -358,12 +349,13 @@ impl Machine {
 
     fn on_refuse(
         &mut self,
-        refuse: &Refuse,
+        flow: &Flow,
+        reason: Refusal,
         pair: IlvPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        self.take_proposal(&refuse.flow, pair)?;
-        self.remember_classic(pair, Classic::Refused(refuse.reason), now);
+        self.take_proposal(flow, pair)?;
+        self.remember_classic(pair, Classic::Refused(reason), now);
         Ok(())
     }
 
@@ -378,7 +370,7 @@ impl Machine {
             return Ok(());
         }
         self.check_confirm(confirm, pair, now)?;
-        self.questions.ask_for_socket(InitiatorMessage::Confirm(*confirm), pair, now)
+        self.questions.ask_for_socket(confirm.accept.flow, Some(*confirm), pair, now)
     }
 
     /// The session that a Confirm has made.

@@ -5,7 +5,7 @@ use core::ops::Bound::{Excluded, Unbounded};
 
 use moorline_datapath::ilnp::{Socket, Sockets};
 use moorline_types::{DropReason, IlvPair, Instant, SessionId};
-use moorline_wire::ilnp::{Confirm, Flow, Propose};
+use moorline_wire::ilnp::{Confirm, Flow};
 
 use crate::consts::{MAX_QUESTIONS, QUESTION_LIFETIME};
 use crate::event::Cause;
@@ -108,16 +108,11 @@ pub(crate) struct Questions {
 /// A Propose or Confirm that waits for a socket.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
-    pub(crate) message: InitiatorMessage,
+    pub(crate) flow: Flow,
+    /// None: it is a Propose.
+    pub(crate) confirm: Option<Confirm>,
     pub(crate) pair: IlvPair,
     until: Instant,
-}
-
-/// A message of an initiator.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum InitiatorMessage {
-    Propose(Propose),
-    Confirm(Confirm),
 }
 
 /// A session that has been quiet for the idle time.
@@ -143,7 +138,8 @@ impl Questions {
     /// Asks for the socket that a Propose or Confirm is about. A full table drops the message.
     pub(crate) fn ask_for_socket(
         &mut self,
-        message: InitiatorMessage,
+        flow: Flow,
+        confirm: Option<Confirm>,
         pair: IlvPair,
         now: Instant,
     ) -> Result<(), DropReason> {
@@ -154,7 +150,8 @@ impl Questions {
             return Err(DropReason::TableFull);
         }
         let id = self.next_id();
-        self.admissions.insert(id, Waiting { message, pair, until: now + QUESTION_LIFETIME });
+        let until = now + QUESTION_LIFETIME;
+        self.admissions.insert(id, Waiting { flow, confirm, pair, until });
         Ok(())
     }
 
@@ -208,16 +205,7 @@ impl Questions {
 
 impl Waiting {
     fn question(&self, id: QuestionId) -> Question {
-        let Flow { protocol, initiator_port, responder_port, .. } = *self.message.flow();
+        let Flow { protocol, initiator_port, responder_port, .. } = self.flow;
         Question::Socket { id, pair: self.pair, protocol, ports: (responder_port, initiator_port) }
-    }
-}
-
-impl InitiatorMessage {
-    const fn flow(&self) -> &Flow {
-        match self {
-            Self::Propose(propose) => &propose.flow,
-            Self::Confirm(confirm) => &confirm.accept.flow,
-        }
     }
 }

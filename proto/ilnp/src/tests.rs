@@ -18,7 +18,7 @@ use duo::{Duo, NOW, control, of_session};
 use moorline_datapath::ilnp::Update;
 use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid, Nonce};
 use moorline_wire::ilnp::{
-    Admission, AdmissionFlags, AdmissionTypes, Flow, L64Entry, LocatorUpdate, Operation, Propose,
+    Admission, AdmissionFlags, AdmissionTypes, Flow, L64Entry, LocatorUpdate, Operation,
 };
 
 use crate::consts::{
@@ -155,7 +155,7 @@ fn proposal() -> Admission {
         transaction: 1,
         flags: AdmissionFlags::CONNECTED,
     };
-    Admission::Propose(Propose { flow })
+    Admission::Propose(flow)
 }
 
 #[test]

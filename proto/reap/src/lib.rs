@@ -133,8 +133,7 @@ mod timers;
 pub use config::*;
 pub use event::{Cause, Event, FailureHint};
 pub use machine::{
-    CHECK, CHECK_CURRENT, Known, Machine, NotCandidate, PATH_INTERVAL, PATH_MISSES, SWITCH_PROBES,
-    Standby,
+    CHECK, CHECK_CURRENT, Known, Machine, PATH_INTERVAL, PATH_MISSES, SWITCH_PROBES, Standby,
 };
 pub use message::{Message, Probe, Report, Transmit};
 pub use order::Rank;

@@ -28,8 +28,8 @@ pub use checks::{CHECK, CHECK_CURRENT};
 use paths::Parallel;
 pub use paths::{PATH_INTERVAL, PATH_MISSES};
 pub use standby::{Known, Standby};
+pub use switch::SWITCH_PROBES;
 use switch::Switch;
-pub use switch::{NotCandidate, SWITCH_PROBES};
 
 /// REAP for one context: see the [crate] for the algorithm.
 ///

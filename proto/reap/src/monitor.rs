@@ -139,6 +139,23 @@ pub(crate) struct Flight {
 }
 
 impl Trial {
+    /// One that begins now and ends now: the caller gives the pairs time for their answers.
+    pub(crate) const fn new(suspicion: Suspicion, others: Vec<LocatorPair>, now: Instant) -> Self {
+        Self {
+            suspicion,
+            started: now,
+            expires: None,
+            others,
+            answered: None,
+            is_peer_astray: false,
+            sent: 0,
+            next: Some(now),
+            gap: Duration::ZERO,
+            due: now,
+            end: now,
+        }
+    }
+
     /// Whether there is no need to wait longer than for the current pair's answer.
     pub(crate) fn knows_better(&self) -> bool {
         self.answered.is_some() || self.is_peer_astray
@@ -312,6 +329,11 @@ impl Flight {
 
     pub(crate) fn tell(&mut self, event: Event) {
         push(&mut self.events, event);
+    }
+
+    /// Nothing is put to the test any more.
+    pub(crate) fn drop_trial(&mut self) {
+        (self.trial, self.deferred, self.asked) = (None, None, None);
     }
 
     fn is_over(&self) -> bool {

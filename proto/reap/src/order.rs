@@ -71,7 +71,7 @@ impl Order {
             pairs.sort_by_key(|&indices| {
                 let rank = ranks.get(usize::from(indices.1)).copied().unwrap_or_default();
                 let pair = resolve(sets, indices);
-                let shared = pair.map_or(0, |pair| shared_ends(pair, failed));
+                let shared = pair.map_or(0, |pair| pair.shared_ends(failed));
                 let place = order.iter().position(|liked| Some(*liked) == pair);
                 let is_avoided = pair.is_some_and(|pair| avoided.contains(&pair));
                 (rank.is_broken, is_avoided, shared, place.unwrap_or(usize::MAX), rank)
@@ -127,11 +127,6 @@ fn diagonal(local: &[u8], peer: &[u8], pairs: &mut Vec<Indices>) {
 
 fn resolve(sets: Sets<'_>, (l, p): Indices) -> Option<LocatorPair> {
     Some(LocatorPair::new(*sets.local.get(usize::from(l))?, *sets.peer.get(usize::from(p))?))
-}
-
-/// How many ends the two have in common.
-pub(crate) fn shared_ends(pair: LocatorPair, failed: LocatorPair) -> u8 {
-    u8::from(pair.local == failed.local) + u8::from(pair.peer == failed.peer)
 }
 
 #[cfg(test)]

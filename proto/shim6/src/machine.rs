@@ -119,14 +119,13 @@ impl Machine {
             return Err(DropReason::BadAddress);
         }
         match came.packet.kind() {
-            MessageType::I2 => self.on_i2(came),
+            MessageType::I2 | MessageType::I2BIS => self.on_offer(came),
             MessageType::I1 => self.on_i1(came),
             MessageType::R1 => self.on_r1(came),
             MessageType::R2 => self.on_r2(came),
             MessageType::UPDATE_REQUEST => self.on_update_request(came),
             MessageType::UPDATE_ACK => self.on_update_ack(came),
             MessageType::R1BIS => self.on_r1bis(came),
-            MessageType::I2BIS => self.on_i2bis(came),
             MessageType::ERROR => self.on_error(came),
             _ => Err(DropReason::UnknownType),
         }

@@ -193,7 +193,7 @@ impl Machine {
         let verified = hashes.verify_signature()?;
         self.parameters.remember(&verified);
         if let Some(list) = list {
-            peer.take_list(list.generation, verified.locators(), ulid);
+            peer.take_list(list.generation, verified.locators().iter().copied(), ulid);
             let is_named = list.entries.iter().any(|entry| entry.locator == ulid.as_locator());
             peer.has_lost_ulid = !is_named && came.locators.peer != ulid.as_locator();
         }

@@ -5,9 +5,7 @@ use rand_core::RngCore;
 use crate::consts::EARLY_USE;
 use crate::context::{Context, Echo, Established, Handshake};
 use crate::event::{Incoming, Via};
-use crate::key::Key;
 use crate::machine::Machine;
-use crate::responder::Offer;
 use crate::validator::Bound;
 
 /// One end has lost a context that the other uses (RFC 5533 s7.5): R1bis and I2bis.
@@ -112,25 +110,5 @@ impl Machine {
             let nonce = self.rng.next_u32();
             self.send_i2(id, Handshake { nonce, former_via: None, ..asked }, now);
         }
-    }
-
-    /// I2bis: as I2, with a validator that is bound to the packet we had no context for (s7.20).
-    pub(crate) fn on_i2bis(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
-        //= rfc5533#7.20
-        let packet_tag = came.packet.packet_tag().ok_or(DropReason::Truncated)?;
-        let bound = Bound::R1bis { locators: came.locators, packet_tag };
-        let responder_nonce = self.check_validator(&bound, came)?;
-        let key = Key::read(came)?;
-        let Message::I2bis(i2bis) = came.packet.message()? else {
-            return Err(DropReason::UnknownType);
-        };
-        let offer = Offer {
-            key,
-            initiator_tag: i2bis.initiator_tag,
-            initiator_nonce: i2bis.initiator_nonce,
-            responder_nonce,
-            options: &i2bis.options,
-        };
-        self.admit(&offer, came)
     }
 }

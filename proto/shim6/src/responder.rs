@@ -1,5 +1,5 @@
 use moorline_types::{ContextId, ContextTag, DropReason, LocatorPair, Ulid};
-use moorline_wire::{Message, MessageType, Opt, OptionType, Options, R1, R2};
+use moorline_wire::{Message, Opt, OptionType, Options, R1, R2};
 
 use crate::context::{Context, Established, Named, Role, Stand};
 use crate::event::{Event, Incoming, Via};
@@ -71,20 +71,19 @@ impl Machine {
         Ok(())
     }
 
-    /// I2: nonce and validator before anything else, then the locators (RFC 5533 s7.13).
-    pub(crate) fn on_i2(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
-        //= rfc5533#7.13
+    /// I2 or I2bis: nonce and validator before anything else, then the locators (RFC 5533 s7.13, s7.20).
+    pub(crate) fn on_offer(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
+        //= rfc5533#7.13 rfc5533#7.20
+        let packet = came.packet;
         let key = Key::read(came)?;
-        let initiator_tag = came.packet.sender_tag().ok_or(DropReason::Truncated)?;
-        let bound = Bound::R1 { key, locators: came.locators, initiator_tag };
-        let responder_nonce = self.check_validator(&bound, came)?;
-        let Message::I2(i2) = came.packet.message()? else { return Err(DropReason::UnknownType) };
+        let responder_nonce = self.check_validator(&Bound::of(key, came)?, came)?;
+        let message = packet.message()?;
         let offer = Offer {
             key,
-            initiator_tag,
-            initiator_nonce: i2.initiator_nonce,
+            initiator_tag: packet.sender_tag().ok_or(DropReason::Truncated)?,
+            initiator_nonce: packet.initiator_nonce().ok_or(DropReason::Truncated)?,
             responder_nonce,
-            options: &i2.options,
+            options: message.options().ok_or(DropReason::UnknownType)?,
         };
         self.admit(&offer, came)
     }
@@ -95,25 +94,14 @@ impl Machine {
     /// # Errors
     /// It is not good, or the message has none.
     pub fn contested(&mut self, came: &Incoming<'_>) -> Result<Option<ContextId>, DropReason> {
-        let &Incoming { packet, locators, .. } = came;
         let key = Key::read(came)?;
-        let Some(context) = self.table.by_key(key) else { return Ok(None) };
-        let Some(peer_tag) = context.established().map(|established| established.peer_tag) else {
+        let initiator_tag = came.packet.sender_tag().ok_or(DropReason::Truncated)?;
+        let context = self.table.by_key(key);
+        let known = context.and_then(|context| Some((context.id, context.established()?.peer_tag)));
+        let Some((id, _)) = known.filter(|(_, peer_tag)| *peer_tag != initiator_tag) else {
             return Ok(None);
         };
-        let id = context.id;
-        let (initiator_tag, bound) = if packet.kind() == MessageType::I2 {
-            let initiator_tag = packet.sender_tag().ok_or(DropReason::Truncated)?;
-            (initiator_tag, Bound::R1 { key, locators, initiator_tag })
-        } else {
-            let Message::I2bis(i2bis) = packet.message()? else { return Ok(None) };
-            let packet_tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
-            (i2bis.initiator_tag, Bound::R1bis { locators, packet_tag })
-        };
-        if initiator_tag == peer_tag {
-            return Ok(None);
-        }
-        self.check_validator(&bound, came)?;
+        self.check_validator(&Bound::of(key, came)?, came)?;
         Ok(Some(id))
     }
 

@@ -1,8 +1,10 @@
 use core::hash::Hasher as _;
 
-use moorline_types::{ContextTag, LocatorPair};
+use moorline_types::{ContextTag, DropReason, LocatorPair};
+use moorline_wire::MessageType;
 use siphasher::sip128::SipHasher24;
 
+use crate::event::Incoming;
 use crate::key::Key;
 
 /// What a Responder Validator binds, seen from the responder.
@@ -15,6 +17,17 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
+    /// What that of an I2 or I2bis binds.
+    pub(crate) fn of(key: Key, came: &Incoming<'_>) -> Result<Self, DropReason> {
+        let &Incoming { packet, locators, .. } = came;
+        if packet.kind() == MessageType::I2 {
+            let initiator_tag = packet.sender_tag().ok_or(DropReason::Truncated)?;
+            return Ok(Self::R1 { key, locators, initiator_tag });
+        }
+        let packet_tag = packet.packet_tag().ok_or(DropReason::Truncated)?;
+        Ok(Self::R1bis { locators, packet_tag })
+    }
+
     pub(crate) fn hash(&self, nonce: u32, hasher: &mut SipHasher24) {
         hasher.write(&nonce.to_be_bytes());
         let (locators, tag) = match self {

@@ -141,6 +141,14 @@ pair_newtype! {
     LocatorPair of Locator
 }
 
+impl LocatorPair {
+    /// How many ends the two have in common: 0 to 2.
+    #[must_use]
+    pub fn shared_ends(self, other: Self) -> u8 {
+        u8::from(self.local == other.local) + u8::from(self.peer == other.peer)
+    }
+}
+
 impl UlidPair {
     /// The locator pair with the same addresses.
     #[must_use]

@@ -16,9 +16,7 @@ mod icmp;
 mod locator_update;
 mod nonce;
 
-pub use admission::{
-    Accept, Admission, AdmissionFlags, AdmissionTypes, Confirm, Flow, Propose, Refusal, Refuse,
-};
+pub use admission::{Accept, Admission, AdmissionFlags, AdmissionTypes, Confirm, Flow, Refusal};
 pub use checksum::{ChecksumDelta, checksum_at, transport_checksum};
 pub use control::{Control, ERROR_HEADER_LEN, NONCE_AT, PARAMETER_PROBLEM, UNRECOGNIZED_OPTION};
 pub use dns::{DomainName, L32Record, L64Record, LpRecord, NidRecord};

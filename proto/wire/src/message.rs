@@ -152,50 +152,32 @@ impl Message {
 
     fn writer(&self) -> Writer {
         let start = |code| Writer::new(self.kind(), code);
-        match self {
-            Self::I1(m) => start(0)
-                .field(&m.initiator_tag.octets())
-                .field(&m.initiator_nonce.to_be_bytes())
-                .options(&m.options),
+        let named =
+            |tag: ContextTag, nonce: u32| start(0).field(&tag.octets()).field(&nonce.to_be_bytes());
+        let writer = match self {
+            Self::I1(m) => named(m.initiator_tag, m.initiator_nonce),
             Self::R1(m) => start(0)
                 .field(&[0; 2])
                 .field(&m.initiator_nonce.to_be_bytes())
+                .field(&m.responder_nonce.to_be_bytes()),
+            Self::I2(m) => named(m.initiator_tag, m.initiator_nonce)
                 .field(&m.responder_nonce.to_be_bytes())
-                .options(&m.options),
-            Self::I2(m) => start(0)
-                .field(&m.initiator_tag.octets())
-                .field(&m.initiator_nonce.to_be_bytes())
-                .field(&m.responder_nonce.to_be_bytes())
-                .field(&[0; 4])
-                .options(&m.options),
-            Self::R2(m) => start(0)
-                .field(&m.responder_tag.octets())
-                .field(&m.initiator_nonce.to_be_bytes())
-                .options(&m.options),
-            Self::R1bis(m) => start(0)
-                .field(&m.packet_tag.octets())
-                .field(&m.responder_nonce.to_be_bytes())
-                .options(&m.options),
-            Self::I2bis(m) => start(0)
-                .field(&m.initiator_tag.octets())
-                .field(&m.initiator_nonce.to_be_bytes())
+                .field(&[0; 4]),
+            Self::R2(m) => named(m.responder_tag, m.initiator_nonce),
+            Self::R1bis(m) => named(m.packet_tag, m.responder_nonce),
+            Self::I2bis(m) => named(m.initiator_tag, m.initiator_nonce)
                 .field(&m.responder_nonce.to_be_bytes())
                 .field(&[0; 6])
-                .field(&m.packet_tag.octets())
-                .options(&m.options),
-            Self::UpdateRequest(m) => start(0)
-                .field(&m.receiver_tag.octets())
-                .field(&m.request_nonce.to_be_bytes())
-                .options(&m.options),
-            Self::UpdateAck(m) => start(0)
-                .field(&m.receiver_tag.octets())
-                .field(&m.request_nonce.to_be_bytes())
-                .options(&m.options),
-            Self::Keepalive(m) => {
-                start(0).field(&m.receiver_tag.octets()).field(&[0; 4]).options(&m.options)
-            }
-            Self::Probe(m) => m.writer(),
+                .field(&m.packet_tag.octets()),
+            Self::UpdateRequest(m) => named(m.receiver_tag, m.request_nonce),
+            Self::UpdateAck(m) => named(m.receiver_tag, m.request_nonce),
+            Self::Keepalive(m) => start(0).field(&m.receiver_tag.octets()).field(&[0; 4]),
+            Self::Probe(m) => m.write(start(0)),
             Self::Error(m) => m.write(start(m.code.value())),
+        };
+        match self.options() {
+            Some(options) => writer.options(options),
+            None => writer,
         }
     }
 }

@@ -145,26 +145,9 @@ macro_rules! first {
 }
 
 impl Options {
-    /// None.
-    #[must_use]
-    pub const fn new() -> Self {
-        Self(Vec::new())
-    }
-
-    /// Appends.
-    pub fn push(&mut self, option: Opt) {
-        self.0.push(option);
-    }
-
     /// In order.
     pub fn iter(&self) -> core::slice::Iter<'_, Opt> {
         self.0.iter()
-    }
-
-    /// In order.
-    #[must_use]
-    pub fn as_slice(&self) -> &[Opt] {
-        &self.0
     }
 
     /// Responder Validator.
@@ -197,18 +180,6 @@ impl Options {
         first!(self, Opt::CgaSignature(contents) => contents.as_slice())
     }
 
-    /// ULID of the sender, ULID of the receiver.
-    #[must_use]
-    pub fn ulid_pair(&self) -> Option<(Ulid, Ulid)> {
-        first!(self, Opt::UlidPair { sender, receiver } => (*sender, *receiver))
-    }
-
-    /// Forked Instance Identifier.
-    #[must_use]
-    pub fn forked_instance(&self) -> Option<u32> {
-        first!(self, Opt::ForkedInstance(value) => *value)
-    }
-
     /// Keepalive Timeout in seconds.
     #[must_use]
     pub fn keepalive_timeout(&self) -> Option<u16> {
@@ -225,22 +196,6 @@ impl Options {
     #[must_use]
     pub fn source(&self) -> Option<Locator> {
         first!(self, Opt::Source(locator) => *locator)
-    }
-
-    /// Type of the first unknown option with the critical bit set.
-    #[must_use]
-    pub fn unknown_critical(&self) -> Option<OptionType> {
-        self.0.iter().find(|option| option.is_critical()).map(Opt::kind)
-    }
-
-    /// Type of the first known option that stands a second time. No RFC gives that a meaning.
-    #[must_use]
-    pub fn duplicate(&self) -> Option<OptionType> {
-        let known = |option: &&Opt| !matches!(option, Opt::Unknown { .. });
-        self.0.iter().enumerate().filter(|(_, option)| known(option)).find_map(|(at, option)| {
-            let kind = option.kind();
-            self.0[..at].iter().filter(known).any(|earlier| earlier.kind() == kind).then_some(kind)
-        })
     }
 
     pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, WireError> {

@@ -1,7 +1,7 @@
 use crate::consts::{MAX_PROBE_REPORTS, PROBE_REPORT_LEN};
 use crate::reader::Reader;
 use crate::writer::Writer;
-use crate::{MessageType, Options, Packet, WireError};
+use crate::{Options, Packet, WireError};
 use alloc::vec::Vec;
 use moorline_types::{ContextTag, Locator, named_enum};
 
@@ -78,19 +78,22 @@ impl Probe {
     }
 
     //= rfc5534#5.2-7
-    pub(crate) fn writer(&self) -> Writer {
+    pub(crate) fn write(&self, mut writer: Writer) -> Writer {
         let (sent, received) = (capped(&self.sent), capped(&self.received));
         let counts = count(received) << 4 | count(sent);
-        let mut writer = Writer::new(MessageType::PROBE, 0)
-            .field(&self.receiver_tag.octets())
-            .field(&[counts, (self.state as u8) << 6, 0, 0]);
+        writer = writer.field(&self.receiver_tag.octets()).field(&[
+            counts,
+            (self.state as u8) << 6,
+            0,
+            0,
+        ]);
         for report in sent.iter().chain(received) {
             writer = writer.field(&report.emit());
         }
         if sent.len() < self.sent.len() || received.len() < self.received.len() {
             writer.cut();
         }
-        writer.options(&self.options)
+        writer
     }
 }
 

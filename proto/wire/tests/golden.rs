@@ -56,8 +56,8 @@ fn i2bis_with_ulid_pair_instance_and_timeouts() {
     );
     both_ways(&message, &golden);
     let Message::I2bis(i2bis) = &message else { unreachable!("built as one") };
-    assert_eq!(i2bis.options.ulid_pair(), Some((Ulid(SRC), Ulid(DST))));
-    assert_eq!(i2bis.options.forked_instance(), Some(42));
+    assert_eq!(i2bis.options.validator(), Some(&[1, 2, 3, 4, 5, 6, 7, 8][..]));
+    assert_eq!(i2bis.options.keepalive_timeout(), Some(15));
     assert_eq!(i2bis.options.send_timeout_millis(), Some(250));
 }
 
@@ -155,7 +155,7 @@ fn probe_with_nonce_and_data_of_both_reports() {
         state: ProbeState::InboundOk,
         sent: vec![report(A, B, 1, 2)],
         received: vec![report(B, A, 3, 4)],
-        options: Options::new(),
+        options: Options::default(),
     });
     let golden = format!(
         "3b0b 4300 1f8b 112233445566 1180 0000

@@ -5,8 +5,7 @@ use moorline_types::{Ilv, L64, Nonce};
 use moorline_wire::WireError;
 use moorline_wire::ilnp::{
     Accept, Admission, AdmissionFlags, AdmissionTypes, ChecksumDelta, Confirm, Flow, L64Entry,
-    LocatorUpdate, NonceHeader, Operation, OptionsHeader, Propose, Refusal, Refuse, checksum_at,
-    transport_checksum,
+    LocatorUpdate, NonceHeader, Operation, OptionsHeader, Refusal, checksum_at, transport_checksum,
 };
 use std::net::Ipv6Addr;
 
@@ -137,7 +136,7 @@ fn the_four_messages_of_the_handshake() {
         assert_eq!(Admission::parse(&golden, TYPES, SRC, DST), Ok(message));
     };
     admission_both_ways(
-        Admission::Propose(Propose { flow }),
+        Admission::Propose(flow),
         format!("c800 05f4 01050000 11000000 {fields} {zeros}"),
     );
     admission_both_ways(
@@ -145,7 +144,7 @@ fn the_four_messages_of_the_handshake() {
         format!("c900 73be 01050400 11000400 {fields} {accepted}"),
     );
     admission_both_ways(
-        Admission::Refuse(Refuse { flow, reason: Refusal::NOT_CONNECTED }),
+        Admission::Refuse(flow, Refusal::NOT_CONNECTED),
         format!("c901 0511 01050002 11000000 {fields}"),
     );
     admission_both_ways(
@@ -163,7 +162,7 @@ fn no_answer_of_the_handshake_is_longer_than_the_question() {
         transaction: 3,
         flags: AdmissionFlags::default(),
     };
-    let propose = Admission::Propose(Propose { flow }).emit(TYPES, SRC, DST);
+    let propose = Admission::Propose(flow).emit(TYPES, SRC, DST);
     let accept = Accept {
         flow,
         flags: AdmissionFlags::default(),

@@ -5,8 +5,7 @@ use moorline_types::{Ilv, L64, Nid, Nonce};
 use moorline_wire::ilnp::consts::MAX_UPDATE_LOCATORS;
 use moorline_wire::ilnp::{
     Accept, Admission, AdmissionFlags, AdmissionTypes, ChecksumDelta, Confirm, Flow, L64Entry,
-    LocatorUpdate, NonceHeader, Operation, OptionsHeader, Propose, Refusal, Refuse, checksum_at,
-    transport_checksum,
+    LocatorUpdate, NonceHeader, Operation, OptionsHeader, Refusal, checksum_at, transport_checksum,
 };
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -161,11 +160,10 @@ fn accept() -> impl Strategy<Value = Accept> {
 
 fn admission() -> impl Strategy<Value = Admission> {
     prop_oneof![
-        flow().prop_map(|flow| Admission::Propose(Propose { flow })),
+        flow().prop_map(|flow| Admission::Propose(flow)),
         accept().prop_map(Admission::Accept),
-        (flow(), any::<u8>()).prop_map(|(flow, reason)| {
-            Admission::Refuse(Refuse { flow, reason: Refusal(reason) })
-        }),
+        (flow(), any::<u8>())
+            .prop_map(|(flow, reason)| { Admission::Refuse(flow, Refusal(reason)) }),
         (accept(), nonce()).prop_map(|(accept, initiator_nonce)| {
             Admission::Confirm(Confirm { accept, initiator_nonce })
         }),

@@ -32,7 +32,7 @@ fn reserved(kind: MessageType) -> Vec<(usize, &'static [u8])> {
 }
 
 fn all() -> Vec<Message> {
-    let options = Options::new;
+    let options = Options::default;
     let (nonce, other) = (0x0102_0304, 0x0506_0708);
     let report = ProbeReport { src: Locator(SRC), dst: Locator(DST), nonce, data: other };
     vec![

@@ -3,7 +3,7 @@ use std::net::Ipv6Addr;
 use moorline_api::Pair;
 use moorline_types::ContextTag;
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
-use moorline_wire::ilnp::{Admission, AdmissionFlags, AdmissionTypes, Flow, Propose};
+use moorline_wire::ilnp::{Admission, AdmissionFlags, AdmissionTypes, Flow};
 use moorline_wire::ip6::{self, DESTINATION_OPTIONS, ICMPV6, IP6_LEN, UDP};
 use moorline_wire::{I1, Message, Opt, Options, PROTOCOL as SHIM6, Packet, fill_icmp_checksum};
 
@@ -196,7 +196,7 @@ fn propose(way: &Way, token: Token, sequence: u16) -> Vec<u8> {
         transaction: token.nonce(sequence),
         flags: AdmissionFlags::default(),
     };
-    Admission::Propose(Propose { flow }).emit(types(way), way.pair.local, way.pair.peer)
+    Admission::Propose(flow).emit(types(way), way.pair.local, way.pair.peer)
 }
 
 fn types(way: &Way) -> AdmissionTypes {

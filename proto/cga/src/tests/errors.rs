@@ -1,7 +1,7 @@
 use super::{A, B, C, a_set, encode, encode_multi_prefix};
 use crate::{
-    GenerateError, HbaKey, HbaSet, KeyError, MAX_PDS_OCTETS, MAX_PREFIXES, Sec, VerifyError,
-    generate_hba,
+    GenerateError, HbaKey, HbaSet, KeyError, MAX_PDS_OCTETS, MAX_PREFIXES, PublicKey, Sec,
+    VerifyError, generate_hba,
     hash::{hash1, hash2_zero_bits, interface_id},
     verify_cga, verify_hba,
 };
@@ -199,10 +199,10 @@ fn generation_refuses_what_makes_no_set() {
 #[test]
 fn public_key_must_be_one_spki_and_no_more() {
     let spki = key();
-    assert!(HbaKey::public_key(spki.spki()).unwrap().is_public_key());
+    assert!(HbaKey::of(&PublicKey::from_spki(spki.spki()).unwrap()).is_public_key());
     let trailing = [spki.spki(), &[0]].concat();
     for octets in [&[][..], &spki.spki()[..40], &trailing] {
-        assert_eq!(HbaKey::public_key(octets), Err(GenerateError::PublicKey));
+        assert_eq!(PublicKey::from_spki(octets), Err(GenerateError::PublicKey));
     }
 }
 
@@ -213,7 +213,7 @@ fn public_key_too_long_for_a_message_is_refused() {
     let algorithm = &key().spki()[2..17].to_vec();
     let body = [&algorithm[..], &bit_string].concat();
     let spki = [&[0x30, 0x82][..], &length(body.len()), &body].concat();
-    let key = HbaKey::public_key(&spki).unwrap();
+    let key = HbaKey::of(&PublicKey::from_spki(&spki).unwrap());
     let result = generate_hba(&[A], Sec::ZERO, &key, [0; 16], 1);
     assert_eq!(result, Err(GenerateError::TooLong));
 }

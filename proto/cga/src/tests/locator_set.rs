@@ -31,23 +31,18 @@ fn list_of_one_set_passes_in_its_own_order_with_the_pds_of_any_member() {
     let reversed: Vec<_> = set.locators().iter().rev().copied().collect();
     for member in set.members() {
         let verified = verify_list(ulid(&set), member.pds(), &by_hba(&reversed)).unwrap();
-        assert_eq!(verified.locators().collect::<Vec<_>>(), reversed);
+        assert_eq!(verified.locators(), reversed);
         assert_eq!(verified.ulid(), ulid(&set));
         assert_eq!(verified.pds(), member.pds());
-        assert_eq!(verified.generation(), Some(1));
-        assert!(verified.contains(set.locators()[2]));
-        assert_eq!(verified.method_of(reversed[0]), Some(VerificationMethod::HBA));
-        assert!(!verified.is_signed());
     }
 }
 
 #[test]
-fn list_without_the_ulid_still_contains_it() {
+fn list_need_not_name_the_ulid() {
     let set = a_set(&[A, B, C], Sec::ZERO);
     let verified = verify_list(ulid(&set), set.pds(), &by_hba(&set.locators()[1..2])).unwrap();
-    assert_eq!(verified.locators().collect::<Vec<_>>(), &set.locators()[1..2]);
-    assert!(verified.contains(set.locators()[0]));
-    assert!(!verified.contains(set.locators()[2]));
+    assert_eq!(verified.ulid(), set.locators()[0].as_ulid());
+    assert_eq!(verified.locators(), &set.locators()[1..2]);
 }
 
 #[test]

@@ -1,5 +1,5 @@
 use super::{A, B, C, verify_list};
-use crate::{HbaKey, HbaSet, Sec, VerifyError, generate_hba, verify_cga, verify_hba};
+use crate::{HbaKey, HbaSet, PublicKey, Sec, VerifyError, generate_hba, verify_cga, verify_hba};
 use moorline_types::Locator;
 use moorline_wire::VerificationMethod;
 use proptest::{collection::btree_set, prelude::*};
@@ -17,7 +17,7 @@ prop_compose! {
         octets[..32].copy_from_slice(&random);
         let mut key = HbaKey::extended_modifier(octets);
         if is_public_key {
-            key = HbaKey::public_key(key.spki()).unwrap();
+            key = HbaKey::of(&PublicKey::from_spki(key.spki()).unwrap());
         }
         let prefixes: Vec<_> = prefixes.into_iter().collect();
         let mut set = generate_hba(&prefixes, Sec::ZERO, &key, start, 1).unwrap();

@@ -165,9 +165,8 @@ impl Machine {
     }
 
     pub(super) fn has_check_queued(&self) -> bool {
-        let flight = self.monitor.as_ref().and_then(|monitor| monitor.flight.as_deref());
-        self.state == State::Operational
-            && flight.is_some_and(|flight| !flight.transmits.is_empty())
+        let has_check = |flight: &Flight| !flight.transmits.is_empty();
+        self.state == State::Operational && self.flight_now().is_some_and(has_check)
     }
 
     pub(super) fn pop_event(&mut self) -> Option<Event> {
@@ -175,15 +174,19 @@ impl Machine {
     }
 
     pub(super) fn has_answer(&self) -> bool {
-        let flight = self.monitor.as_ref().and_then(|monitor| monitor.flight.as_deref());
-        flight.is_some_and(|flight| !flight.answers.is_empty())
+        self.flight_now().is_some_and(|flight| !flight.answers.is_empty())
+    }
+
+    /// What is under way, if anything is.
+    pub(super) fn flight_now(&self) -> Option<&Flight> {
+        self.monitor.as_ref()?.flight.as_deref()
     }
 
     pub(super) fn monitor_mut(&mut self) -> &mut PathMonitor {
         self.monitor.get_or_insert_with(|| alloc::boxed::Box::new(PathMonitor::new()))
     }
 
-    /// What is under way, if anything is.
+    /// The same, to be changed.
     pub(super) fn flight_mut(&mut self) -> Option<&mut Flight> {
         self.monitor.as_mut()?.flight.as_deref_mut()
     }

@@ -101,8 +101,7 @@ impl Machine {
     /// Whether one of these reports is about a probe of ours that has left since then. An old message, repeated, has no such one.
     #[must_use]
     pub fn reports_since(&self, received: &[Report], since: Instant) -> bool {
-        let flight = self.monitor.as_ref().and_then(|monitor| monitor.flight.as_ref());
-        let checks = flight.into_iter().flat_map(|flight| &flight.checks);
+        let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
         let checks = checks.map(|check| (check.nonce, check.at));
         let records = self.exploration.iter().flat_map(|exploration| exploration.records.sent());
         let mut sent = checks.chain(records);

@@ -221,35 +221,37 @@ impl Machine {
         // Which locator has gone is plain from the candidates; else it is our end that has failed.
         let shares =
             |standby: &LocatorPair| cause == Cause::LocalFailure && standby.local == current.local;
-        match self.fresh_standby(now).filter(|standby| !shares(standby)) {
-            Some(standby) if self.state == State::Operational => {
-                self.leave_for(standby, cause, now)
-            }
-            _ => self.step(Input::PathGone, cause, None, now),
-        }
+        self.leave_or_explore(|standby| !shares(standby), Input::PathGone, cause, now);
     }
 
     /// The peer says that its locator of the current pair is broken, which may not be so from here.
     pub(super) fn on_path_broken(&mut self, now: Instant) {
         let peer = self.current().peer;
-        match self.fresh_standby(now).filter(|standby| standby.peer != peer) {
-            Some(standby) if self.state == State::Operational => {
-                self.leave_for(standby, Cause::LocatorBroken, now);
-            }
-            _ => self.step(Input::PathGone, Cause::LocatorBroken, None, now),
-        }
+        let is_apart = |standby: &LocatorPair| standby.peer != peer;
+        self.leave_or_explore(is_apart, Input::PathGone, Cause::LocatorBroken, now);
     }
 
     /// Nothing has come back for a Send Timeout. The standby path is what exploration tries first, and where payload
     /// is to go if it answers: payload need not wait for that on a pair that is no better.
     //= rfc5534#6.4
     pub(super) fn on_silence(&mut self, now: Instant) {
-        let cause = Cause::SendTimeout;
-        match self.fresh_standby(now) {
+        self.leave_or_explore(|_| true, Input::SendTimeout, Cause::SendTimeout, now);
+    }
+
+    /// Payload takes the standby path if that is known to work and this says that it is apart from what has failed; else exploration
+    /// finds out.
+    fn leave_or_explore(
+        &mut self,
+        is_apart: impl Fn(&LocatorPair) -> bool,
+        input: Input,
+        cause: Cause,
+        now: Instant,
+    ) {
+        match self.fresh_standby(now).filter(is_apart) {
             Some(standby) if self.state == State::Operational => {
-                self.leave_for(standby, cause, now)
+                self.leave_for(standby, cause, now);
             }
-            _ => self.step(Input::SendTimeout, cause, None, now),
+            _ => self.step(input, cause, None, now),
         }
     }
 
@@ -359,9 +361,7 @@ impl Machine {
         let Some(monitor) = &mut self.monitor else { return };
         monitor.current_rtt = if is_standby { monitor.standby_rtt } else { Default::default() };
         (monitor.failed, monitor.standby, monitor.is_asked_in_vain) = (0, None, false);
-        if let Some(flight) = &mut monitor.flight {
-            (flight.trial, flight.deferred, flight.asked) = (None, None, None);
-        }
+        monitor.flight.iter_mut().for_each(|flight| flight.drop_trial());
         let past = monitor.past_mut(from);
         (past.home_since, past.is_home_asked) = (None, false);
         if past.home == Some(from) && past.went_home != Instant::ZERO {
@@ -506,7 +506,7 @@ impl Machine {
     pub(super) fn better_standby(&self) -> Option<LocatorPair> {
         let (standby, current) = (self.standby()?, self.current());
         let best = self.others().first().copied()?;
-        let is_better = order::shared_ends(best, current) < order::shared_ends(standby, current);
+        let is_better = best.shared_ends(current) < standby.shared_ends(current);
         is_better.then_some(best)
     }
 
@@ -521,7 +521,7 @@ impl Machine {
         pairs.sort_by_key(|&pair| {
             let rank = self.rank_of(pair);
             let is_bad = (rank.is_broken, self.is_deprecated(pair));
-            (is_bad, order::shared_ends(pair, current), rank)
+            (is_bad, pair.shared_ends(current), rank)
         });
         pairs
     }

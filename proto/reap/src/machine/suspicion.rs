@@ -58,19 +58,8 @@ impl Machine {
         }
         let (due, gap) = self.patience(suspicion, now);
         let others_due = self.monitor_mut().standby_rtt.due().unwrap_or(UNKNOWN_DUE).max(due);
-        self.begin_trial(Trial {
-            suspicion,
-            started: now,
-            expires: None,
-            others,
-            answered: None,
-            is_peer_astray: false,
-            sent: 0,
-            next: Some(now),
-            gap,
-            due: now + due,
-            end: now + others_due,
-        });
+        let (due, end) = (now + due, now + others_due);
+        self.begin_trial(Trial { gap, due, end, ..Trial::new(suspicion, others, now) });
     }
 
     /// By how much sooner the data plane's Send Timer runs out than the Send Timeout is over: the time for a trial,
@@ -104,19 +93,10 @@ impl Machine {
         let left = expires.since(now);
         let answered_after = self.monitor_mut().current_rtt.known().unwrap_or(UNKNOWN_RTT);
         let gap = (left - answered_after.min(left / 2)) / CURRENT_CHECKS;
-        self.begin_trial(Trial {
-            suspicion: Suspicion { hint: FailureHint::Silence, since, usual: Duration::ZERO },
-            started: now,
-            expires: Some(expires),
-            others: self.trial_pairs(now),
-            answered: None,
-            is_peer_astray: false,
-            sent: 0,
-            next: Some(now),
-            gap: gap.max(LEAST_GAP),
-            due: expires,
-            end: expires,
-        });
+        let suspicion = Suspicion { hint: FailureHint::Silence, since, usual: Duration::ZERO };
+        let trial = Trial::new(suspicion, self.trial_pairs(now), now);
+        let (gap, due, end) = (gap.max(LEAST_GAP), expires, expires);
+        self.begin_trial(Trial { expires: Some(expires), gap, due, end, ..trial });
         true
     }
 
@@ -291,7 +271,7 @@ impl Machine {
     /// Exploration finds out what the trial was to find out.
     pub(super) fn drop_trial(&mut self) {
         if let Some(flight) = self.flight_mut() {
-            (flight.trial, flight.deferred, flight.asked) = (None, None, None);
+            flight.drop_trial();
         }
     }
 

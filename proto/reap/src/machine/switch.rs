@@ -1,8 +1,7 @@
 //! A pair that is to be current because somebody wants it, once it has answered.
 
 use alloc::sync::Arc;
-use core::fmt;
-use moorline_types::{Instant, LocatorPair};
+use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::Machine;
 use crate::event::{Cause, Event};
@@ -12,18 +11,6 @@ use crate::state::State;
 /// Probes that a switch sends before it gives the pair up: 4, as at the beginning of an exploration.
 /// Not configurable.
 pub const SWITCH_PROBES: u8 = 4;
-
-/// The pair of a switch is none of local and peer locators of the context that can be used together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NotCandidate;
-
-impl fmt::Display for NotCandidate {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("not a pair of locators of this context")
-    }
-}
-
-impl core::error::Error for NotCandidate {}
 
 /// What is known of a switch that has not come to an end.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,15 +31,16 @@ impl Machine {
     /// [`Event::Moved`] or [`Event::Unanswered`] tells what came of it.
     ///
     /// # Errors
-    /// The pair is no candidate.
+    /// [`WrongLocators`](DropReason::WrongLocators): the pair is none of local and peer locators of the context that can be
+    /// used together.
     pub fn handle_switch(
         &mut self,
         pair: LocatorPair,
         cause: Cause,
         now: Instant,
-    ) -> Result<bool, NotCandidate> {
+    ) -> Result<bool, DropReason> {
         if !self.is_candidate(pair) {
-            return Err(NotCandidate);
+            return Err(DropReason::WrongLocators);
         }
         self.give_up_switch(now);
         if pair == self.current() && self.state == State::Operational {

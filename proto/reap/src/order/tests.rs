@@ -57,7 +57,7 @@ fn disjoint_pairs_in_a_row_share_no_end() {
     let failed = LocatorPair::new(local[0], peer[0]);
     let walked = walk(&local, &peer, failed, 3);
     for row in walked[..9].chunks(3) {
-        assert!(row.windows(2).all(|w| shared_ends(w[0], w[1]) == 0), "{row:?}");
+        assert!(row.windows(2).all(|w| w[0].shared_ends(w[1]) == 0), "{row:?}");
     }
 }
 

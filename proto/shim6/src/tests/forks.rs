@@ -4,6 +4,12 @@ use super::duo::{Duo, Flight};
 use super::*;
 use crate::Key;
 
+/// The options of a message that name its context.
+fn names(message: &Message) -> impl Iterator<Item = &Opt> {
+    let is_name = |o: &&Opt| matches!(o, Opt::UlidPair { .. } | Opt::ForkedInstance(_));
+    message.options().into_iter().flat_map(Options::iter).filter(is_name)
+}
+
 fn other_pair() -> LocatorPair {
     LocatorPair::new(locators(1)[1], locators(2)[0])
 }
@@ -28,10 +34,9 @@ fn a_fork_is_a_context_of_its_own() {
     assert_ne!(fork.key.forked_instance, 0);
     assert_eq!(fork.key.ulids, ulids);
     for flight in &duo.log {
-        let told = flight.message.options().and_then(Options::forked_instance);
-        let expected = Some(fork.key.forked_instance)
+        let expected = Some(Opt::ForkedInstance(fork.key.forked_instance))
             .filter(|_| matches!(flight.message, Message::I1(_) | Message::I2(_)));
-        assert_eq!(told, expected, "{flight:?}");
+        assert!(names(&flight.message).eq(&expected), "{flight:?}");
     }
     assert_eq!(duo.refused, []);
     for machine in &duo.machines {
@@ -82,10 +87,9 @@ fn where_the_ulid_cannot_be_sent_from_an_option_names_it() {
     assert_eq!(duo.refused, []);
     for flight in &duo.log {
         assert!(flight.pair == other_pair() || flight.pair == turned(other_pair()), "{flight:?}");
-        let names = flight.message.options().and_then(Options::ulid_pair);
-        let expected = Some((ulids().local, ulids().peer))
+        let expected = Some(Opt::UlidPair { sender: ulids().local, receiver: ulids().peer })
             .filter(|_| matches!(flight.message, Message::I1(_) | Message::I2(_)));
-        assert_eq!(names, expected);
+        assert!(names(&flight.message).eq(&expected), "{flight:?}");
     }
     let [here, there] = [0, 1].map(|side: usize| events(&mut duo.machines[side]));
     let by = |pair| move |event: &Event| matches!(event, Event::Established { locators, .. } if *locators == pair);
@@ -98,10 +102,7 @@ fn between_the_ulids_no_option_names_them() {
     duo.lose(0);
     duo.trigger(0);
     duo.settle();
-    assert!(duo.log.iter().all(|flight| {
-        let options = flight.message.options().expect("no Error");
-        options.ulid_pair().is_none() && options.forked_instance().is_none()
-    }));
+    assert!(duo.log.iter().all(|flight| names(&flight.message).next().is_none()));
 }
 
 #[test]

@@ -1,4 +1,5 @@
 use alloc::vec::Vec;
+use core::cmp::Ordering;
 use core::fmt;
 use core::net::Ipv6Addr;
 
@@ -75,13 +76,6 @@ pub struct Flow {
     pub flags: AdmissionFlags,
 }
 
-/// First message: shall we have a session?
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Propose {
-    /// For this traffic.
-    pub flow: Flow,
-}
-
 /// Second message: yes. Who sends it keeps nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept {
@@ -95,15 +89,6 @@ pub struct Accept {
     pub validator: [u8; ADMISSION_VALIDATOR_LEN],
     /// The one that the responder will send.
     pub responder_nonce: Nonce,
-}
-
-/// Second message: no.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refuse {
-    /// From the Propose.
-    pub flow: Flow,
-    /// Why.
-    pub reason: Refusal,
 }
 
 /// Third message: agreed.
@@ -151,13 +136,13 @@ impl fmt::Debug for Refusal {
 /// A message of the admission handshake (decision 070).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Admission {
-    /// First.
-    Propose(Propose),
-    /// Second.
+    /// First message: shall we have a session for this traffic?
+    Propose(Flow),
+    /// Second message: yes.
     Accept(Accept),
-    /// Second.
-    Refuse(Refuse),
-    /// Third.
+    /// Second message: no, for the traffic of the Propose.
+    Refuse(Flow, Refusal),
+    /// Third message: agreed.
     Confirm(Confirm),
 }
 
@@ -176,7 +161,13 @@ impl Admission {
     ) -> Result<Self, WireError> {
         let mut reader = Reader::new(octets);
         let [kind, code, _, _] = reader.array()?;
-        let kind = Kind::of(types, kind, code).ok_or(WireError::UnknownType)?;
+        let (kind, len) = match (kind == types.initiator, kind == types.responder, code) {
+            (true, false, 0) => (Kind::Propose, ACCEPT_LEN),
+            (true, false, 1) => (Kind::Confirm, CONFIRM_LEN),
+            (false, true, 0) => (Kind::Accept, ACCEPT_LEN),
+            (false, true, 1) => (Kind::Refuse, HEADER_LEN),
+            _ => return Err(WireError::UnknownType),
+        };
         let [version, initiator_flags, responder_flags, reason] = reader.array()?;
         let [protocol, initiator_len, responder_len, _] = reader.array()?;
         let flow = Flow {
@@ -189,12 +180,10 @@ impl Admission {
         if version != VERSION {
             return Err(WireError::BadFormat);
         }
-        if octets.len() != kind.len() {
-            return Err(if octets.len() < kind.len() {
-                WireError::Truncated
-            } else {
-                WireError::BadLength
-            });
+        match octets.len().cmp(&len) {
+            Ordering::Less => return Err(WireError::Truncated),
+            Ordering::Greater => return Err(WireError::BadLength),
+            Ordering::Equal => {}
         }
         icmp::check(octets, src, dst)?;
         let mut accept = || {
@@ -207,8 +196,8 @@ impl Admission {
             })
         };
         Ok(match kind {
-            Kind::Propose => Self::Propose(Propose { flow }),
-            Kind::Refuse => Self::Refuse(Refuse { flow, reason: Refusal(reason) }),
+            Kind::Propose => Self::Propose(flow),
+            Kind::Refuse => Self::Refuse(flow, Refusal(reason)),
             Kind::Accept => Self::Accept(accept()?),
             Kind::Confirm => {
                 let accept = accept()?;
@@ -221,16 +210,16 @@ impl Admission {
     /// The ICMPv6 message, for a packet with these addresses.
     #[must_use]
     pub fn emit(&self, types: AdmissionTypes, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
-        let (kind, flow) = self.kind();
-        let (number, code) = kind.numbers(types);
-        let accept = self.accept();
-        let initiator_nonce = match self {
-            Self::Confirm(confirm) => Some(confirm.initiator_nonce),
-            Self::Propose(_) | Self::Accept(_) | Self::Refuse(_) => None,
+        let (flow, accept, initiator_nonce) = (self.flow(), self.accept(), self.initiator_nonce());
+        let (number, code, len) = match self {
+            Self::Propose(_) => (types.initiator, 0, ACCEPT_LEN),
+            Self::Confirm(_) => (types.initiator, 1, CONFIRM_LEN),
+            Self::Accept(_) => (types.responder, 0, ACCEPT_LEN),
+            Self::Refuse(..) => (types.responder, 1, HEADER_LEN),
         };
-        let reason = if let Self::Refuse(refuse) = self { refuse.reason.0 } else { 0 };
+        let reason = if let Self::Refuse(_, reason) = self { reason.0 } else { 0 };
         let nonce_len = |nonce: Option<Nonce>| nonce.map_or(0, len_of);
-        let mut octets = Vec::with_capacity(kind.len());
+        let mut octets = Vec::with_capacity(len);
         octets.extend([number, code, 0, 0, VERSION, flow.flags.0]);
         octets.extend([accept.map_or(0, |accept| accept.flags.0), reason, flow.protocol]);
         octets.push(nonce_len(initiator_nonce));
@@ -247,7 +236,7 @@ impl Admission {
             emit_nonce(&mut octets, nonce);
         }
         // A Propose is as long as its answer: who makes us answer somebody else gains no octet by it.
-        octets.resize(kind.len(), 0);
+        octets.resize(len, 0);
         fill_icmp_checksum(&mut octets, src, dst);
         octets
     }
@@ -256,9 +245,8 @@ impl Admission {
     #[must_use]
     pub const fn flow(&self) -> &Flow {
         match self {
-            Self::Propose(propose) => &propose.flow,
+            Self::Propose(flow) | Self::Refuse(flow, _) => flow,
             Self::Accept(accept) => &accept.flow,
-            Self::Refuse(refuse) => &refuse.flow,
             Self::Confirm(confirm) => &confirm.accept.flow,
         }
     }
@@ -266,56 +254,23 @@ impl Admission {
     const fn accept(&self) -> Option<&Accept> {
         match self {
             Self::Accept(accept) | Self::Confirm(Confirm { accept, .. }) => Some(accept),
-            Self::Propose(_) | Self::Refuse(_) => None,
+            Self::Propose(_) | Self::Refuse(..) => None,
         }
     }
 
-    const fn kind(&self) -> (Kind, &Flow) {
-        let kind = match self {
-            Self::Propose(_) => Kind::Propose,
-            Self::Accept(_) => Kind::Accept,
-            Self::Refuse(_) => Kind::Refuse,
-            Self::Confirm(_) => Kind::Confirm,
-        };
-        (kind, self.flow())
+    const fn initiator_nonce(&self) -> Option<Nonce> {
+        match self {
+            Self::Confirm(confirm) => Some(confirm.initiator_nonce),
+            Self::Propose(_) | Self::Accept(_) | Self::Refuse(..) => None,
+        }
     }
 }
 
-#[derive(Clone, Copy)]
 enum Kind {
     Propose,
     Accept,
     Refuse,
     Confirm,
-}
-
-impl Kind {
-    const fn of(types: AdmissionTypes, number: u8, code: u8) -> Option<Self> {
-        match (number == types.initiator, number == types.responder, code) {
-            (true, false, 0) => Some(Self::Propose),
-            (true, false, 1) => Some(Self::Confirm),
-            (false, true, 0) => Some(Self::Accept),
-            (false, true, 1) => Some(Self::Refuse),
-            _ => None,
-        }
-    }
-
-    const fn numbers(self, types: AdmissionTypes) -> (u8, u8) {
-        match self {
-            Self::Propose => (types.initiator, 0),
-            Self::Confirm => (types.initiator, 1),
-            Self::Accept => (types.responder, 0),
-            Self::Refuse => (types.responder, 1),
-        }
-    }
-
-    const fn len(self) -> usize {
-        match self {
-            Self::Propose | Self::Accept => ACCEPT_LEN,
-            Self::Refuse => HEADER_LEN,
-            Self::Confirm => ACCEPT_LEN + NONCE_LEN,
-        }
-    }
 }
 
 fn read_nonce(reader: &mut Reader<'_>, len: u8) -> Result<Nonce, WireError> {
@@ -344,3 +299,4 @@ const VERSION: u8 = 1;
 const HEADER_LEN: usize = 20;
 const NONCE_LEN: usize = 12;
 const ACCEPT_LEN: usize = HEADER_LEN + 4 + ADMISSION_VALIDATOR_LEN + NONCE_LEN;
+const CONFIRM_LEN: usize = ACCEPT_LEN + NONCE_LEN;

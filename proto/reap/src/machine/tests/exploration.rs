@@ -15,7 +15,7 @@ fn the_first_probe_leaves_at_once_by_a_disjoint_pair() {
         machine.set_candidates(&sets[0], &sets[1], at(0));
         machine.handle_send_expired(at(0), at(15_000));
         let (pair, probe) = only_probe(&mut machine);
-        assert_eq!(crate::order::shared_ends(pair, ab(1, 1)), 0);
+        assert_eq!(pair.shared_ends(ab(1, 1)), 0);
         assert_eq!(probe.state, State::Exploring);
         let own = probe.sent[0];
         assert_eq!((own.src, own.dst, own.data), (pair.local, pair.peer, 0));

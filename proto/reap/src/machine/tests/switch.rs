@@ -4,7 +4,7 @@ use super::*;
 use alloc::boxed::Box;
 use alloc::vec;
 
-fn switch(net: &mut Net, pair: LocatorPair) -> Result<bool, NotCandidate> {
+fn switch(net: &mut Net, pair: LocatorPair) -> Result<bool, DropReason> {
     let now = net.now;
     net.hosts[0].machine.handle_switch(pair, Cause::Switch, now)
 }
@@ -102,8 +102,14 @@ fn a_made_up_answer_to_a_switch_moves_nothing() {
 #[test]
 fn a_switch_is_for_candidates_alone_and_ends_when_its_pair_goes() {
     let mut machine = machine();
-    assert_eq!(machine.handle_switch(ab(3, 1), Cause::Switch, at(0)), Err(NotCandidate));
-    assert_eq!(machine.handle_switch(ab(1, 3), Cause::Switch, at(0)), Err(NotCandidate));
+    assert_eq!(
+        machine.handle_switch(ab(3, 1), Cause::Switch, at(0)),
+        Err(DropReason::WrongLocators)
+    );
+    assert_eq!(
+        machine.handle_switch(ab(1, 3), Cause::Switch, at(0)),
+        Err(DropReason::WrongLocators)
+    );
     assert_eq!(drain(&mut machine), (vec![], vec![]));
     machine.handle_switch(ab(2, 2), Cause::Switch, at(0)).unwrap();
     drain(&mut machine);
