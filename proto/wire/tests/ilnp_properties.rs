@@ -160,7 +160,7 @@ fn accept() -> impl Strategy<Value = Accept> {
 
 fn admission() -> impl Strategy<Value = Admission> {
     prop_oneof![
-        flow().prop_map(|flow| Admission::Propose(flow)),
+        flow().prop_map(Admission::Propose),
         accept().prop_map(Admission::Accept),
         (flow(), any::<u8>())
             .prop_map(|(flow, reason)| { Admission::Refuse(flow, Refusal(reason)) }),
