@@ -151,7 +151,7 @@ fn contexts_file(count: u32, sends_by: u16) -> String {
             r#"{{"id":{id},"key":{{"ulids":{{"local":"{one}","peer":"{peer}"}},"forked_instance":0}},
             "local_tag":{tag},"peer_tag":{tag},"locators":{{"local":"{current}","peer":"{peer}"}},
             "local_locators":["{one}","{two}"],"peer":{{"locators":["{peer}"],"listed":0,"generation":null,
-            "send_timeout":60000,"preferences":null}},"told_preferences":false,"role":"Initiator"}}"#
+            "send_timeout":60000,"preferences":[]}},"told_preferences":false,"role":"Initiator"}}"#
         )
     };
     let contexts: Vec<_> = (0..count).map(context).collect();

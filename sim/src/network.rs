@@ -179,6 +179,13 @@ impl Network {
         self.holder(address).is_some_and(|state| state.has_address)
     }
 
+    /// Whether routers may have sent to an address that is no uplink's: one that had gone, or one for sessions.
+    pub(crate) fn may_have_misled(&self, host: usize) -> bool {
+        let mut ports = self.ports.iter().filter(|(port, _)| port.host == host);
+        ports.any(|(_, state)| state.remembered_until > Instant::ZERO)
+            || self.guests.values().any(|guest| guest.port.host == host)
+    }
+
     /// Whether packets get from one address to the other, but for bad luck, and the host has that address.
     pub(crate) fn works(&self, from: Ipv6Addr, to: Ipv6Addr) -> bool {
         self.is_usable(to) && self.carries([from, to], Instant::ZERO)

@@ -199,15 +199,17 @@ impl Rules {
         self.check(is_probed, Rule::ProbedPair, now, || format!("{}: {way:?}", name(host)));
     }
 
-    /// Counters at the end of a run.
+    /// Counters at the end of a run. Routers may have sent to addresses that are no uplink's (`is_misled`).
     pub(crate) fn on_drops(
         &mut self,
         host: usize,
         drops: impl Iterator<Item = (DropReason, u64)>,
+        is_misled: bool,
         now: Instant,
     ) {
         for (reason, times) in drops {
-            self.check(is_explained(reason), Rule::HonestDrops, now, || {
+            let is_explained = is_explained(reason) || is_misled && reason == DropReason::NotOurs;
+            self.check(is_explained, Rule::HonestDrops, now, || {
                 format!("{} dropped {times} for {reason}", name(host))
             });
         }
@@ -240,7 +242,6 @@ const fn is_explained(reason: DropReason) -> bool {
             | DropReason::Replayed
             | DropReason::RateLimited
             | DropReason::NoUplink
-            | DropReason::NotOurs
     )
 }
 

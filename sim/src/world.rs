@@ -350,7 +350,8 @@ impl<'a> World<'a> {
             if self.plan.attack.is_none() {
                 // A Confirm that comes once more after another handshake was made for another session.
                 let of_ilnp = core.ilnp_drops().filter(|drop| drop.0 != DropReason::BadValidator);
-                self.rules.on_drops(host, core.shim6_drops().chain(of_ilnp), self.now);
+                let may_mislead = self.network.may_have_misled(host);
+                self.rules.on_drops(host, core.shim6_drops().chain(of_ilnp), may_mislead, self.now);
             }
         }
         let outcome = Outcome {

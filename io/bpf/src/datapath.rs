@@ -52,9 +52,9 @@ impl Datapath {
     /// [`crate::Error::Load`] without the privileges or the kernel for it; [`crate::Error::Pins`] if the pin folder cannot be
     /// made.
     pub fn open(settings: &Settings) -> Result<Self> {
-        let (contexts, flows) = load::sizes(settings);
-        let (pins, stale) = pins::prepare(&settings.pin_dir, contexts, flows)?;
-        Self::over(load::shim6(settings, Some(&pins), false)?, settings, pins, stale)
+        let (pins, mut stale) = pins::prepare(&settings.pin_dir)?;
+        let object = load_over(settings, &pins, &mut stale)?;
+        Self::over(object, settings, pins, stale)
     }
 
     pub(crate) fn over(
@@ -63,11 +63,10 @@ impl Datapath {
         pins: PathBuf,
         stale: Vec<PathBuf>,
     ) -> Result<Self> {
-        let (contexts, _) = load::sizes(settings);
         let tables = Tables::of(&object)?;
         let datapath = Self {
             reports: Rings::new(&object, &["reports"])?,
-            contexts: Contexts::found_in(&object, index::buckets(contexts))?,
+            contexts: Contexts::found_in(&object, index::buckets(load::contexts(settings)))?,
             attachments: Attachments::new(settings.attach, Place::Last, pins),
             pin_dir: settings.pin_dir.clone(),
             stale,
@@ -357,4 +356,15 @@ impl ContextPlane for Datapath {
         let congestion = self.contexts.congestions.lookup(&context.0)?;
         Ok(congestion.as_ref().map(convert::path_counters))
     }
+}
+
+/// Loads over pinned tables; if they do not fit, sets them aside and makes others.
+fn load_over(settings: &Settings, pins: &Path, stale: &mut Vec<PathBuf>) -> Result<Object> {
+    load::shim6(settings, Some(pins), false).or_else(|error| {
+        tracing::info!(%error, "pinned tables do not fit: making others");
+        let aside = pins::set_aside(pins)?;
+        stale.retain(|folder| *folder != aside);
+        stale.push(aside);
+        load::shim6(settings, Some(pins), false)
+    })
 }

@@ -15,9 +15,9 @@ use crate::skel::{self, ilnp, types};
 /// A slot and one more fit 24 bits of a cell.
 const MAX_CONTEXTS: u32 = (1 << 24) - 1;
 
-/// Contexts and flows that the tables have room for.
-pub(crate) fn sizes(settings: &Settings) -> (u32, u32) {
-    (settings.max_contexts.clamp(1, MAX_CONTEXTS), settings.max_flows.max(1))
+/// Contexts that the tables have room for.
+pub(crate) fn contexts(settings: &Settings) -> u32 {
+    settings.max_contexts.clamp(1, MAX_CONTEXTS)
 }
 
 /// Loads the programs of Shim6; tables pinned in `pins` are taken over.
@@ -30,12 +30,12 @@ pub(crate) fn shim6(
     pins: Option<&Path>,
     virtual_clock: bool,
 ) -> Result<Object> {
-    let (contexts, flows) = sizes(settings);
+    let contexts = contexts(settings);
     let size = |table: &str| match table {
         "contexts" | "lives" | "more_peers" => Some(contexts),
         "groups" => Some(contexts.div_ceil(types::sizes::GROUP_SLOTS.0)),
         "by_ulids" | "by_tag" | "by_quote" => Some(index::buckets(contexts)),
-        "flows" => Some(flows),
+        "flows" => Some(settings.max_flows.max(1)),
         _ => None,
     };
     let constants = [(offset_of!(types::rodata, virtual_clock), virtual_clock.into())];

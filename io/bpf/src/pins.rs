@@ -1,6 +1,6 @@
 //! The folder in a bpffs that outlives the process.
 //!
-//! `<pin dir>/layout-<hash>-<contexts>-<flows>/` holds the tables of a version and size by name, tcx links as `link-<ifindex>-<hook>`, and for classic tc,
+//! `<pin dir>/layout-<hash>/` holds the tables of a version by name, tcx links as `link-<ifindex>-<hook>`, and for classic tc,
 //! which has nothing to pin, folders as marks: `filter-<ifindex>-<hook>`. A bpffs holds no plain files.
 //! `<pin dir>/layout-ilnp/` has the same for the programs of ILNP, but no tables: those are filled anew by each
 //! process. `<pin dir>/clsact-<ifindex>` marks a qdisc that we made for either of them.
@@ -20,6 +20,8 @@ use crate::skel::LAYOUT;
 const BPF_FS_MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
 /// What the names of our folders begin with.
 const PREFIX: &str = "layout-";
+/// Suffix of folders whose tables have another size.
+const ASIDE: &str = "-before";
 /// Where the system has its bpffs, or wants it.
 const SYSTEM_BPFFS: &str = "/sys/fs/bpf";
 /// Of our folders: others must not hold the lock on them.
@@ -30,19 +32,28 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
     move |source| Error::Pins { action, path, source }
 }
 
-/// Makes the folder for tables of this layout with room for so many contexts and flows, and mounts a bpffs if there is none. With
-/// the folders of other layouts and sizes, whose programs are at work until [`remove_stale`].
-pub(crate) fn prepare(
-    pin_dir: &Path,
-    contexts: u32,
-    flows: u32,
-) -> Result<(PathBuf, Vec<PathBuf>)> {
+/// Makes the folder for this layout, and mounts a bpffs if there is none. With the folders of other layouts, whose programs
+/// are at work until [`remove_stale`].
+pub(crate) fn prepare(pin_dir: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
     ensure_bpffs(pin_dir)?;
-    let ours = pin_dir.join(format!("{PREFIX}{LAYOUT}-{contexts}-{flows}"));
+    let ours = pin_dir.join(format!("{PREFIX}{LAYOUT}"));
     let mut stale = folders(pin_dir)?;
     stale.retain(|folder| *folder != ours && *folder != of_ilnp(pin_dir));
     create(&ours)?;
     Ok((ours, stale))
+}
+
+/// Puts the pins of this layout among those of others, and makes the folder anew.
+pub(crate) fn set_aside(ours: &Path) -> Result<PathBuf> {
+    let mut name = ours.as_os_str().to_owned();
+    name.push(ASIDE);
+    let aside = PathBuf::from(name);
+    // Of a process that has ended before it removed them.
+    crate::attach::detach_replaced(&aside, ours);
+    remove_tree(&aside)?;
+    fs::rename(ours, &aside).map_err(failed("rename", ours))?;
+    create(ours)?;
+    Ok(aside)
 }
 
 /// Takes off the programs of another layout, but for filters that ours have replaced, and removes its pins.

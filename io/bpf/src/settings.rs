@@ -21,21 +21,18 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// 4,096 contexts, 65,536 flows.
+    /// 4,096 contexts, 65,536 flows; no folder for pins, without which nothing can be opened.
     fn default() -> Self {
         Self {
             max_contexts: 4096,
             max_flows: 65_536,
             triggers: Triggers::default(),
             path_mark: PathMark::default(),
-            pin_dir: PathBuf::from(PIN_DIR),
+            pin_dir: PathBuf::new(),
             attach: AttachMode::Auto,
         }
     }
 }
-
-/// Where the daemon has its pins unless it is told another folder.
-pub(crate) const PIN_DIR: &str = "/sys/fs/bpf/moorline";
 
 /// Kind of hook that programs are put on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]

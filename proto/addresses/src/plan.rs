@@ -199,7 +199,7 @@ impl Planner {
         match *action {
             Action::Solicit { ifindex } => {
                 self.asked.insert(ifindex, now);
-                // A router that says nothing brings nothing about either.
+                // The next plan takes the end from what a run before has left, if routers have said nothing by then.
                 be_due_at(&mut self.due, now + ANSWERS);
             }
             Action::Add { ifindex, address, preferred } => {
@@ -217,7 +217,8 @@ impl Planner {
         }
     }
 
-    /// When the next set is due for want of more prefixes, or for another trial; changes with each plan.
+    /// When the next plan is due: for a set that waits for more prefixes, for another trial, or since routers have been asked for long
+    /// enough. Changes with each plan.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due

@@ -315,8 +315,12 @@ impl Contexts {
         self.shim6.context(id).map(|context| context.key.ulids)
     }
 
-    /// Counts a packet that was dropped.
-    pub fn count(&mut self, outcome: Result<(), DropReason>) {
+    /// Counts a message that was dropped before it came here.
+    pub fn count_drop(&mut self, reason: DropReason) {
+        self.drops.count(reason);
+    }
+
+    pub(crate) fn count(&mut self, outcome: Result<(), DropReason>) {
         if let Err(reason) = outcome {
             self.drops.count(reason);
         }

@@ -291,6 +291,10 @@ impl Host {
 
     /// An effect of following failed.
     pub(crate) fn handle_not_followed(&mut self, effect: &Effect, now: Instant) {
+        if let Effect::SetLocals(_) = effect {
+            // Some of it may have been set.
+            self.following.locals = None;
+        }
         self.following.are_rules_behind |= *effect == Effect::FollowRules;
         self.following.is_unsaved |= matches!(effect, Effect::Sign(_));
         self.following.retry.handle_failed(now);

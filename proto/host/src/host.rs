@@ -92,13 +92,12 @@ impl Host {
 
     /// A control packet of protocol 140, from its Next Header octet on.
     ///
-    /// An I1 gets no answer if its ULIDs have a session, or if it is for an address that the host has for sessions alone. An I1 for
-    /// ULIDs for which ILNP asks the peer waits for the answer. No message counts that came to an address which the data plane takes no
-    /// payload for, as one that was an uplink's and is now kept for its connections: routers remember the host by that address for a
-    /// while, and a probe that this host acknowledged would have the peer send payload there.
+    /// A message to an address of no uplink is dropped: the data plane takes no payload there, and a probe that the host acknowledged
+    /// would have the peer send payload there. The host gives no answer to an I1 whose ULIDs have a session, or for an address that it
+    /// has for sessions alone. An I1 for ULIDs for which ILNP asks the peer waits for the answer.
     pub fn handle_shim6(&mut self, octets: &[u8], locators: LocatorPair, now: Instant) {
         if !self.takes_payload_at(locators.local) {
-            return self.shim6.count(Err(DropReason::WrongLocators));
+            return self.shim6.count_drop(DropReason::NotOurs);
         }
         let ulids = self.ilnp.as_ref().and_then(|_| ulids_of_i1(octets, locators, now));
         match ulids {

@@ -298,7 +298,29 @@ fn a_message_to_an_address_without_payload_counts_for_nothing() {
     assert_eq!(duo.sent(1), [MessageType::I1]);
     assert_eq!(duo.sent(0), []);
     let drops: Vec<_> = duo.hosts[0].shim6().drops().iter().collect();
-    assert_eq!(drops, [(DropReason::WrongLocators, 1)]);
+    assert_eq!(drops, [(DropReason::NotOurs, 1)]);
+}
+
+/// A data plane that refuses its addresses may have some of them.
+#[test]
+fn messages_count_again_where_the_data_plane_may_have_the_address() {
+    let mut duo = Duo::new();
+    let [first, second] = [0, 1].map(|n| duo.locals[0].usable[n]);
+    duo.hosts[0].handle_view(view(&[second]), duo.now);
+    duo.settle();
+    assert!(!duo.hosts[0].takes_payload_at(first) && duo.hosts[0].takes_payload_at(second));
+    duo.hosts[0].handle_view(view(&[first, second]), duo.now);
+    while let Some(effect) = duo.hosts[0].poll_effect(duo.now) {
+        if let Effect::SetLocals(_) = effect {
+            duo.hosts[0].handle_failed(&effect, duo.now);
+        } else {
+            duo.hosts[0].handle_done(&effect, duo.now);
+        }
+    }
+    assert!(duo.hosts[0].takes_payload_at(first));
+    duo.run(Duration::from_secs(12));
+    let told = |effect: &Effect| matches!(effect, Effect::SetLocals(own) if own.len() == 2);
+    assert!(duo.effects[0].iter().any(told), "it is tried again");
 }
 
 #[test]

@@ -11,7 +11,7 @@ pub(crate) struct Reports<R = Report> {
 }
 
 impl<R> Reports<R> {
-    /// False if there is no room: the caller tries again later, and the loss is counted.
+    /// False if there is no room: the loss is counted, and the caller reports again later.
     pub(crate) fn push(&mut self, report: R) -> bool {
         if self.queue.len() >= MAX_REPORTS {
             self.drops.count(DropReason::ReportLost);

@@ -31,6 +31,7 @@ pub struct PeerSet {
 
 /// What a peer says of its locators: few say anything, and for the others it is one word.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Vec<LocatorPreference>", into = "Vec<LocatorPreference>")]
 pub struct Preferences(Option<Box<Box<[LocatorPreference]>>>);
 
 impl Preferences {
@@ -69,6 +70,18 @@ impl From<Duration> for Millis {
 impl From<Millis> for Duration {
     fn from(millis: Millis) -> Self {
         Self::from_millis(u64::from(millis.0))
+    }
+}
+
+impl From<Vec<LocatorPreference>> for Preferences {
+    fn from(all: Vec<LocatorPreference>) -> Self {
+        Self::new(&all)
+    }
+}
+
+impl From<Preferences> for Vec<LocatorPreference> {
+    fn from(preferences: Preferences) -> Self {
+        preferences.iter().collect()
     }
 }
 

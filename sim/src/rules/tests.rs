@@ -119,9 +119,10 @@ fn a_context_of_a_responder_needs_an_i2_with_its_validator() {
 fn drops_need_a_reason() {
     let (mut rules, _) = rules();
     let now = instant(Duration::ZERO);
-    rules.on_drops(0, [(DropReason::Replayed, 3)].into_iter(), now);
+    rules.on_drops(0, [(DropReason::Replayed, 3)].into_iter(), false, now);
+    rules.on_drops(0, [(DropReason::NotOurs, 3)].into_iter(), true, now);
     assert_eq!(broken(&mut rules), []);
-    rules.on_drops(0, [(DropReason::BadChecksum, 1)].into_iter(), now);
+    rules.on_drops(0, [(DropReason::NotOurs, 1)].into_iter(), false, now);
     assert_eq!(broken(&mut rules), [Rule::HonestDrops]);
 }
 

@@ -8,7 +8,7 @@ const KEPT: &str = r#"{"boot_id":"this","contexts":[{
     "id":3,"key":{"ulids":{"local":"2001:db8::1","peer":"2001:db8::2"},"forked_instance":0},
     "local_tag":[0,0,0,0,0,5],"peer_tag":[255,0,0,0,0,6],
     "locators":{"local":"2001:db8::1","peer":"2001:db8::2"},"local_locators":["2001:db8::1"],
-    "peer":{"locators":["2001:db8::2"],"listed":0,"generation":7,"send_timeout":15000,"preferences":null},
+    "peer":{"locators":["2001:db8::2"],"listed":0,"generation":7,"send_timeout":15000,"preferences":[]},
     "told_preferences":false,"role":"Initiator"}]}"#;
 
 fn contexts(octets: &[u8]) -> Vec<ContextSnapshot> {
@@ -36,7 +36,7 @@ fn what_is_kept_of_a_session_is_read_as_it_was_written() {
         "wire":[2306139568115613696,2306139572410515456],
         "nonces":[{"Short":[1,2,3,4]},{"Long":[1,2,3,4,5,6,7,8,9,10,11,12]}],
         "why":"WeProposed","is_guest":false,"checksum":"nid-only","peer":5,"agreed":true,"settled":true,
-        "remote":[{"l64":2306139572410515456,"preference":100,"expires":null}],"taken":7,"sent":9}]}"#;
+        "remote":[{"l64":2306139572410515456,"preference":100,"expires":12345}],"taken":7,"sent":9}]}"#;
     let state: SavedState = serde_json::from_str(kept).expect("a session");
     let [session] = &state.sessions[..] else { panic!("{state:?}") };
     assert_eq!(session.nonces.1.octets().len(), 12);

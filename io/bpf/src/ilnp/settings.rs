@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use moorline_datapath::ilnp::{ChecksumMode, Wanted};
 use moorline_wire::ilnp::AdmissionTypes;
 
-use crate::settings::{AttachMode, PIN_DIR};
+use crate::settings::AttachMode;
 
 /// How the data plane of ILNP is set up.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl Default for IlnpSettings {
             wanted: Wanted::Connected,
             types: AdmissionTypes::default(),
             checksum: ChecksumMode::NidOnly,
-            pin_dir: PathBuf::from(PIN_DIR),
+            pin_dir: PathBuf::new(),
             attach: AttachMode::Auto,
         }
     }

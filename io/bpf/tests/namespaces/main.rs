@@ -114,7 +114,7 @@ impl Host {
 
 fn open(namespace: &Namespace, end: &str, settings: &Settings) -> Datapath {
     let mut settings = settings.clone();
-    if settings.pin_dir == Settings::default().pin_dir {
+    if settings.pin_dir.as_os_str().is_empty() {
         settings.pin_dir = namespace.pin_dir();
     }
     namespace.run(|| {

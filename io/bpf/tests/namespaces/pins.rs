@@ -139,7 +139,7 @@ fn pins_of_another_shape_are_not_taken_over() {
 
     // Another size: clean, with nothing of the old left on the interfaces once it may go.
     let larger = Settings { max_contexts: 128, ..pins.settings(AttachMode::Auto) };
-    let mut plane = net.a.run(|| Datapath::open(&larger).unwrap());
+    let plane = net.a.run(|| Datapath::open(&larger).unwrap());
     assert_eq!(plane.contexts().unwrap(), []);
     assert!(plane.attached_before().is_empty());
     let layouts = || {
@@ -147,6 +147,10 @@ fn pins_of_another_shape_are_not_taken_over() {
         paths.filter(|path| path.to_str().unwrap().contains("/layout-")).count()
     };
     assert_eq!(layouts(), 2);
+    drop(plane);
+    // The first size again: its tables are older than what the host has done since.
+    let mut plane = net.a.run(|| Datapath::open(&pins.settings(AttachMode::Auto)).unwrap());
+    assert_eq!(plane.contexts().unwrap(), []);
     net.a.run(|| plane.remove_stale().unwrap());
     assert_eq!(layouts(), 1);
     drop(plane);
