@@ -180,10 +180,6 @@ impl Daemon {
         let monitor = netlink.monitor().await?;
         let mut view = monitor.view().clone();
         view.leave_alone(|name| config.uses(name));
-        // Of an earlier version, which kept the kernel from making addresses.
-        if let Err(error) = netlink.restore_controls().await {
-            tracing::warn!("addresses of the kernel's own: {error:#}");
-        }
         let moor = netlink.ensure_moor().await.context("segmentation path")?;
         let settings = Settings {
             max_contexts: config.max_contexts,
