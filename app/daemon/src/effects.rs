@@ -70,7 +70,6 @@ impl Daemon {
             Effect::AskOffloads => self.follow_offloads(),
             Effect::SetLocals(locals) => self.set_locals(locals)?,
             Effect::Sign(addresses) => self.sign(addresses)?,
-            Effect::FollowPathRules => self.apply_rules(),
             Effect::FollowDefaultRoutes => self.follow_default_ways().await,
             Effect::RemoveStale => {
                 self.datapath.remove_stale().context("programs of the run before")?;

@@ -43,7 +43,9 @@ impl Netlink {
         let Ok(Some(name)) = self.interface_name(ifindex) else { return false };
         let path = path(&name, OPTIMISTIC);
         let record = Record::Optimistic { ifindex };
-        if read(&path).ok().as_deref() != Some("0") || self.journal().record(record.clone()).is_err() {
+        if read(&path).ok().as_deref() != Some("0")
+            || self.journal().record(record.clone()).is_err()
+        {
             return false;
         }
         let is_allowed = fs::write(&path, "1").is_ok();

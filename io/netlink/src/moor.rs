@@ -34,7 +34,6 @@ impl Link {
     pub(crate) fn row(ifindex: u32) -> Row {
         Row::new(libc::RTM_NEWLINK, &[0; 16]).at(4, ifindex.to_ne_bytes())
     }
-
 }
 
 /// The index of the first link of our pair.

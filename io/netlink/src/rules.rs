@@ -5,8 +5,8 @@ use crate::handle::Netlink;
 use crate::message::{Action, Port, Route, Rule, Target};
 use crate::settings::{
     MAX_PREFIXES, MOVED_PRIORITY, MOVED_TABLE, MOVED_TCP_PRIORITY, MOVED_TCP_TABLE,
-    PREFIX_PRIORITY, PREFIX_TABLE, REDIRECTED_PRIORITY, SOCKET_PRIORITY,
-    SPECIFIC_PRIORITY, UNBOUND_PRIORITY, UNBOUND_TABLE, slot_of_priority,
+    PREFIX_PRIORITY, PREFIX_TABLE, REDIRECTED_PRIORITY, SOCKET_PRIORITY, SPECIFIC_PRIORITY,
+    UNBOUND_PRIORITY, UNBOUND_TABLE, slot_of_priority,
 };
 use crate::view::MAX_SPECIFIC;
 use moorline_addresses::{HostView, Uplink};
@@ -154,8 +154,7 @@ fn plan(
     routes: &[Route],
     held: &[Ipv6Addr],
 ) -> Plan {
-    let present: BTreeSet<Rule> =
-        rules.iter().filter(|rule| rule.is_ours()).cloned().collect();
+    let present: BTreeSet<Rule> = rules.iter().filter(|rule| rule.is_ours()).cloned().collect();
     let is_left = |prefix: &Prefix| left.is_some_and(|left| left.contains(prefix));
     let is_others = |prefix: &Prefix| {
         let mut others = view.left_alone.iter().flat_map(|one| &one.addresses);

@@ -40,11 +40,10 @@ impl Daemon {
     }
 
     /// Before the first view. Our programs take the place of those of the run before as soon as they know sessions and locators, and
-    /// correspondents are told of the locators after that, with the preferences that the rules of this host give these.
+    /// correspondents are told of the locators after that.
     pub(crate) fn begin_ilnp(&mut self, view: &HostView) {
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.detach_left(view);
-            self.apply_rules();
         }
     }
 

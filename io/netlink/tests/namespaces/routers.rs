@@ -221,6 +221,11 @@ fn what_a_router_says_is_taken_with_its_own_lifetime() {
     });
 }
 
+/// What the host's own configuration has to find as it was.
+fn configuration() -> [String; 2] {
+    ["autoconf", "use_tempaddr"].map(control)
+}
+
 const OPTIMISTIC: &str = "optimistic_dad";
 
 /// What a run leaves that is killed while it puts an optimistic address on the interface.
