@@ -1,11 +1,10 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use anyhow::ensure;
 use moorline_contexts::Profile;
 use serde::Deserialize;
 
-use super::{File, duration};
+use super::File;
 
 /// `profile`.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -46,14 +45,7 @@ fn span(
     if text == none {
         return Ok(Duration::ZERO);
     }
-    let span = duration(key, text)?;
-    ensure!(
-        limits.contains(&span),
-        "{key}: {text} is outside {} to {}; \"{none}\" switches it off",
-        humantime::format_duration(*limits.start()),
-        humantime::format_duration(*limits.end())
-    );
-    Ok(span)
+    super::limited(key, text, &limits, &format!("; \"{none}\" switches it off"))
 }
 
 /// More often would be a load on every path, more rarely tells of the past.
