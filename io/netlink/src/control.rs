@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 
 impl Netlink {
-    /// Puts each control back that was lent for an optimistic address, and that a crash or a failure has left changed.
+    /// Ends each [`Self::allow_optimistic`] that a crash or a failure has left in force.
     ///
     /// If one control cannot be put back, the others are.
     ///
