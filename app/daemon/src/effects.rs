@@ -70,6 +70,7 @@ impl Daemon {
             Effect::AskOffloads => self.follow_offloads(),
             Effect::SetLocals(locals) => self.set_locals(locals)?,
             Effect::Sign(addresses) => self.sign(addresses)?,
+            Effect::FollowPathRules => self.apply_rules(),
             Effect::FollowDefaultRoutes => self.follow_default_ways().await,
             Effect::RemoveStale => {
                 self.datapath.remove_stale().context("programs of the run before")?;
@@ -137,7 +138,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// A deprecated address of its own /128, which no new traffic takes.
+    /// A deprecated address of its own /128, which no new traffic takes, in the journal as all changes to the host.
     async fn add_session_address(&mut self, made: SessionAddress) -> anyhow::Result<()> {
         let spec = AddressSpec {
             optimistic: true,

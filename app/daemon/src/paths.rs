@@ -44,8 +44,8 @@ pub(crate) struct Steer {
     /// Who wanted a context where it is.
     by: BTreeMap<ContextId, String>,
     waiting: Vec<Waiting>,
-    /// Whether peers may have been told preferences, which the next run has to know.
-    pub(crate) has_told: bool,
+    /// What peers have been told of our locators.
+    told: Vec<(moorline_types::Locator, moorline_wire::LocatorPreference)>,
 }
 
 /// Somebody waits for pairs to answer.

@@ -75,39 +75,41 @@ impl Daemon {
 
     /// For each uplink that contexts or sessions use.
     pub(crate) fn survival(&self) -> Vec<Survival> {
-        let view = self.host.view();
+        let now = clock::now();
         let mut by_uplink: BTreeMap<u32, Survival> = BTreeMap::new();
         for context in self.host.shim6().contexts() {
             let Some(established) = &context.established else { continue };
-            let Some(uplink) = view.uplink_of(established.locators.local.0) else { continue };
-            let Some(readiness) = self.readiness_of(&context) else { continue };
+            let Some(readiness) = self.host.shim6().readiness(context.id, now) else { continue };
+            let Some(uplink) = self.host.view().uplink_of(established.locators.local.0) else {
+                continue;
+            };
             let entry = by_uplink.entry(uplink.ifindex).or_default();
             entry.contexts += 1;
-            match ends_with_uplink(readiness, view.uplinks.len()) {
-                Some(reason) => *entry.others.entry(reason).or_default() += 1,
-                None => entry.survive += 1,
-            }
+            let reason = match readiness {
+                host::Readiness::Protected { by, at } => {
+                    let other = self.host.view().uplink_of(by.local.0).map(|other| other.ifindex);
+                    if other != Some(uplink.ifindex) {
+                        entry.survive += 1;
+                        continue;
+                    }
+                    self.of_shared(&context, &uplink.name, at, now).reason.unwrap_or_default()
+                }
+                host::Readiness::NotYet(reason) | host::Readiness::Cannot(reason) => {
+                    reason.as_str().to_owned()
+                }
+            };
+            *entry.others.entry(reason).or_default() += 1;
         }
-        let now = clock::now();
         for local in self.locals_in_use(now) {
             if let Some(uplink) = self.host.uplink_of(local) {
                 by_uplink.entry(uplink.ifindex).or_default().sessions += 1;
             }
         }
         let named = by_uplink.into_iter().filter_map(|(ifindex, entry)| {
-            let uplink = view.uplink(ifindex)?.name.clone();
+            let uplink = self.host.view().uplink(ifindex)?.name.clone();
             Some(Survival { uplink, ..entry })
         });
         named.collect()
-    }
-}
-
-/// Why a connection does not survive the loss of its uplink; none if it does. Where the host has one uplink none does, although
-/// another pair of the same uplink may answer.
-fn ends_with_uplink(readiness: Readiness, uplinks: usize) -> Option<String> {
-    match readiness.state == ReadinessState::Protected {
-        true => (uplinks < 2).then(|| SAME_UPLINK.to_owned()),
-        false => Some(readiness.reason.unwrap_or_default()),
     }
 }
 
@@ -201,8 +203,6 @@ fn not_protected(state: ReadinessState, reason: Reason) -> Readiness {
 
 #[cfg(test)]
 mod tests {
-    use moorline_types::Locator;
-
     use super::*;
 
     #[test]
@@ -218,20 +218,6 @@ mod tests {
         for told in [untried, in_vain] {
             assert!(told.why.contains("leaves by wan1, as the current one does: "), "{told:?}");
         }
-    }
-
-    #[test]
-    fn nothing_survives_the_loss_of_the_only_uplink_and_nothing_is_tried_next() {
-        let locators = LocatorPair::new(
-            Locator("2001:db8:a::1".parse().expect("an address")),
-            Locator("2001:db8:b::2".parse().expect("an address")),
-        );
-        let now = Instant::from_nanos(1);
-        let protected = || told(host::Readiness::Protected { by: locators, at: now }, now);
-        assert_eq!(ends_with_uplink(protected(), 1).as_deref(), Some(SAME_UPLINK));
-        assert_eq!(ends_with_uplink(protected(), 2), None);
-        let untried = shared("wan1", true);
-        assert_eq!(ends_with_uplink(untried, 2).as_deref(), Some("untried"));
     }
 
     #[test]

@@ -1,6 +1,5 @@
 use std::collections::BTreeMap;
 use std::future;
-use std::mem;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -181,6 +180,10 @@ impl Daemon {
         let monitor = netlink.monitor().await?;
         let mut view = monitor.view().clone();
         view.leave_alone(|name| config.uses(name));
+        // Of an earlier version, which kept the kernel from making addresses.
+        if let Err(error) = netlink.restore_controls().await {
+            tracing::warn!("addresses of the kernel's own: {error:#}");
+        }
         let moor = netlink.ensure_moor().await.context("segmentation path")?;
         let settings = Settings {
             max_contexts: config.max_contexts,
@@ -274,8 +277,6 @@ impl Daemon {
         // Before anything is routed.
         self.host.handle_left(self.netlink.moved().await?);
         self.begin_ilnp(&view);
-        // Correspondents are told of the locators with the preferences that the rules of this host give these.
-        self.apply_rules();
         self.on_view(view);
         self.pump().await;
         // The uplinks that do carry the programs are of use.
@@ -350,8 +351,6 @@ impl Daemon {
 
     /// Sets when contexts and sessions are saved, if they differ from the store.
     fn plan_save(&mut self) {
-        let has_told = self.host.shim6().has_told_preferences();
-        self.contexts_changed |= mem::replace(&mut self.steer.has_told, has_told) != has_told;
         let is_unsaved = self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_unsaved);
         if (self.contexts_changed || is_unsaved) && self.save_at.is_none() {
             self.save_at = Some(time::Instant::now() + self.save_delay);

@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use crate::handle::Netlink;
+use crate::journal::Record;
 use crate::moor::moor_ifindex;
 use crate::row::Row;
 use crate::settings::PROTOCOL;
@@ -62,12 +63,13 @@ impl Netlink {
     /// prefix; one with a longer prefix is made anew. True if the address is ours, with this prefix.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The journal cannot be written, or the kernel refuses.
     pub async fn add_address_with(&self, ifindex: u32, spec: AddressSpec) -> Result<bool, Error> {
         let AddressSpec { address, prefix_len, .. } = spec;
+        let record = Record::Address { ifindex, address, prefix_len };
         let mut present = self.found_on(ifindex, address)?;
         match present {
-            Some((false, _)) => return Ok(false),
+            Some((false, _)) if !self.changes().contains(&record) => return Ok(false),
             // The kernel changes lifetimes in place, and keeps the length of the prefix.
             Some((true, other)) if other < prefix_len => return Ok(false),
             Some((true, other)) if other > prefix_len => {
@@ -76,52 +78,47 @@ impl Netlink {
             }
             _ => {}
         }
+        self.journal().record(record.clone())?;
         let is_new = present.is_none() && spec.optimistic && spec.detect_duplicates;
-        let is_lent = is_new && self.allow_optimistic(ifindex);
+        let lent = if is_new { self.allow_optimistic(ifindex) } else { None };
         let set = self.set_address(ifindex, &spec);
-        if is_lent {
-            if let Err(error) = self.give_back(ifindex) {
-                tracing::warn!("optimistic addresses stay allowed until the next try: {error}");
-            }
+        if let Some(change) = lent {
+            self.give_back(&change);
             self.untold.notify_one();
+        }
+        if set.is_err() && present.is_none() {
+            // Somebody else may set it later.
+            self.journal().forget(&record)?;
         }
         set.map(|()| true)
     }
 
-    /// The addresses with a prefix of 128 bits that we have put on interfaces of others, an earlier process too.
-    ///
-    /// # Errors
-    /// The kernel's table cannot be read.
-    pub fn made_hosts(&self) -> Result<Vec<(u32, Ipv6Addr)>, Error> {
-        let moor = moor_ifindex().ok();
-        let hosts = self.our_addresses()?.into_iter();
-        let hosts = hosts.filter(|(ifindex, _, len)| *len == 128 && Some(*ifindex) != moor);
-        Ok(hosts.map(|(ifindex, address, _)| (ifindex, address)).collect())
-    }
-
-    /// All addresses that bear our mark.
-    pub(crate) fn our_addresses(&self) -> Result<Vec<Placed>, Error> {
-        let rows = self.address_rows()?;
-        let marked = rows.iter().filter(|row| row.u8(IFA_PROTO) == Some(PROTOCOL));
-        let placed =
-            |row: &Row| Some((row.header_u32(4), row.address(libc::IFA_ADDRESS)?, row.byte(1)));
-        Ok(marked.filter_map(placed).collect())
+    /// The addresses with a prefix of 128 bits that we have put on interfaces, an earlier process too.
+    #[must_use]
+    pub fn made_hosts(&self) -> Vec<(u32, Ipv6Addr)> {
+        let host = |change| {
+            let Record::Address { ifindex, address, prefix_len: 128 } = change else { return None };
+            Some((ifindex, address))
+        };
+        self.changes().into_iter().filter_map(host).collect()
     }
 
     /// Takes an address off an uplink that [`Self::add_address_with`] put there; others stay. True if it
     /// was there.
     ///
     /// # Errors
-    /// The kernel refuses.
+    /// The kernel refuses, or the journal cannot be written.
     pub async fn remove_address(
         &self,
         ifindex: u32,
         address: Ipv6Addr,
         prefix_len: u8,
     ) -> Result<bool, Error> {
-        // Somebody else may have set the address anew.
+        // The mark counts, and not the record: somebody else may have set the address anew.
         let ours = self.found_on(ifindex, address)?.is_some_and(|(is_ours, _)| is_ours);
-        Ok(ours && self.delete_address((ifindex, address, prefix_len))?)
+        let removed = ours && self.delete_address((ifindex, address, prefix_len))?;
+        self.journal().forget(&Record::Address { ifindex, address, prefix_len })?;
+        Ok(removed)
     }
 
     /// Keeps a ULID that the host has lost on our link, so that sockets bound to it go on: never
@@ -212,4 +209,4 @@ pub(crate) fn address_text((ifindex, address, _): Placed) -> String {
 /// On our link for a moment to invalidate cached routes; link-local, so nothing else looks at it.
 const FLUSHER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0x6d6f, 0x6f72);
 /// Who made an address; Linux 5.18.
-const IFA_PROTO: u16 = 11;
+pub(crate) const IFA_PROTO: u16 = 11;

@@ -1,6 +1,6 @@
 use crate::error::Error;
 use crate::exchange::Exchange;
-use crate::journal::Journal;
+use crate::journal::{Journal, Record};
 use crate::message::{Route, Rule};
 use crate::moor::Link;
 use crate::row::{Row, fixed_len};
@@ -40,6 +40,12 @@ impl Netlink {
             journal: Arc::new(Mutex::new(journal)),
             untold: Arc::default(),
         })
+    }
+
+    /// Changes that are in the journal: after connecting, those that an earlier process left.
+    #[must_use]
+    pub fn changes(&self) -> Vec<Record> {
+        self.journal().changes().to_vec()
     }
 
     pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
@@ -92,20 +98,20 @@ impl Netlink {
 
     /// Our routes in a table; none if there is no such table.
     pub(crate) fn our_routes_in(&self, table: u32) -> Result<Vec<Route>, Error> {
-        let mut routes = self.our_routes(Some(table))?;
+        let mut routes = self.routes_of(PROTOCOL, Some(table))?;
         routes.retain(|route| route.table == table);
         Ok(routes)
     }
 
-    /// Routes with our mark, in a table or in all.
-    pub(crate) fn our_routes(&self, table: Option<u32>) -> Result<Vec<Route>, Error> {
+    /// Routes with this protocol number, in a table or in all.
+    pub(crate) fn routes_of(&self, protocol: u8, table: Option<u32>) -> Result<Vec<Route>, Error> {
         let request = Row::ipv6(libc::RTM_GETROUTE)
-            .at(5, [PROTOCOL])
+            .at(5, [protocol])
             .with_some(libc::RTA_TABLE, table.map(u32::to_ne_bytes));
         let rows = self.rows("routes", &request)?;
         // A kernel without filters for dumps gives all.
         let routes = rows.iter().filter_map(Route::read);
-        Ok(routes.filter(|route| route.protocol == PROTOCOL).collect())
+        Ok(routes.filter(|route| route.protocol == protocol).collect())
     }
 
     pub(crate) fn rows(&self, what: &'static str, request: &Row) -> Result<Vec<Row>, Error> {

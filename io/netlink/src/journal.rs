@@ -2,9 +2,10 @@ use crate::error::Error;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Write};
+use std::net::Ipv6Addr;
 use std::path::{Path, PathBuf};
 
-/// Changes to the host that are under way: they are on disk before they are made, until their marks show whose they are.
+/// Changes made to the host and not undone yet, on disk before they are made.
 ///
 /// Each write replaces the whole file, so that it is never half written. The changes of an earlier
 /// boot, or of another network namespace, are not there any more and are left out on opening. The
@@ -15,16 +16,51 @@ pub struct Journal {
     document: Document,
 }
 
-/// A change that its marks do not show.
+/// A change that the journal keeps.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case", deny_unknown_fields)]
-pub(crate) enum Record {
-    /// Our pair of links is being made: the kernel takes the alias, their mark, only when the links are there.
-    Links,
-    /// An interface may have optimistic addresses for as long as one of ours is put on it.
-    Optimistic {
+#[non_exhaustive]
+pub enum Record {
+    /// Rules with this protocol number were made.
+    Rules {
+        /// The lowest priority of our range.
+        base: u32,
+        /// The number.
+        protocol: u8,
+    },
+    /// Routes with this protocol number were put into this table.
+    Table {
+        /// The table.
+        table: u32,
+        /// The number.
+        protocol: u8,
+    },
+    /// A link was made, and its peer.
+    Link {
+        /// Name of the first.
+        name: String,
+        /// Name of the second.
+        peer: String,
+    },
+    /// An address was put on an interface that is not ours.
+    Address {
         /// Index of the interface.
         ifindex: u32,
+        /// The address.
+        address: Ipv6Addr,
+        /// Length of its prefix, bits.
+        prefix_len: u8,
+    },
+    /// A system control of an interface that is not ours was set: by an earlier version, for this one sets none.
+    Control {
+        /// Index of the interface.
+        ifindex: u32,
+        /// Its name under `/proc/sys/net/ipv6/conf/INTERFACE`.
+        control: String,
+        /// What it was.
+        before: String,
+        /// What it was set to.
+        ours: String,
     },
 }
 
@@ -71,8 +107,9 @@ impl Journal {
         Ok(Self { path, document })
     }
 
-    /// The changes under way, in the order they were made.
-    pub(crate) fn changes(&self) -> &[Record] {
+    /// The changes not undone, in the order they were made.
+    #[must_use]
+    pub fn changes(&self) -> &[Record] {
         &self.document.changes
     }
 
@@ -89,10 +126,15 @@ impl Journal {
         written
     }
 
-    /// Takes a change out that is over, or was undone.
+    /// Takes a change out after it was undone.
     pub(crate) fn forget(&mut self, change: &Record) -> Result<(), Error> {
+        self.forget_all(|one| one == change)
+    }
+
+    /// Takes out all changes that this is true for.
+    pub(crate) fn forget_all(&mut self, undone: impl Fn(&Record) -> bool) -> Result<(), Error> {
         let before = self.document.changes.len();
-        self.document.changes.retain(|one| one != change);
+        self.document.changes.retain(|change| !undone(change));
         if self.document.changes.len() == before { Ok(()) } else { self.write() }
     }
 

@@ -18,8 +18,8 @@
 //! [`Netlink::give_up_neighbors`] drops what waits for a router behind a link without a carrier.
 //!
 //! **Doing.** Everything the daemon changes goes through [`Netlink`], is idempotent, and carries a
-//! mark: routes, rules and addresses our protocol number, links our alias. A change that no mark shows yet
-//! is in the [`Journal`] *before* it is made, and for as long as that is so. So
+//! mark: routes, rules and addresses our protocol number, links our alias. A change whose undoing
+//! needs more than the mark is written to the [`Journal`] *before* it is made. So
 //! [`Netlink::undo_all`] leaves the host as it was, whether it is called at exit or, after a crash,
 //! by another process.
 //!
@@ -72,7 +72,7 @@ pub use control::{is_deaf, is_interface};
 pub use error::Error;
 pub use event::{Change, ChangeKind};
 pub use handle::Netlink;
-pub use journal::Journal;
+pub use journal::{Journal, Record};
 pub use look::{HostRule, Look, Takes, look};
 pub use monitor::{Monitor, Notice};
 pub use moor::MoorLinks;

@@ -34,6 +34,14 @@ impl Link {
     pub(crate) fn row(ifindex: u32) -> Row {
         Row::new(libc::RTM_NEWLINK, &[0; 16]).at(4, ifindex.to_ne_bytes())
     }
+
+    pub(crate) fn is_veth(&self) -> bool {
+        self.kind.as_deref() == Some("veth")
+    }
+
+    pub(crate) fn is_marked(&self) -> bool {
+        self.is_veth() && self.alias.as_deref() == Some(LINK_ALIAS)
+    }
 }
 
 /// The index of the first link of our pair.
@@ -61,10 +69,14 @@ impl Netlink {
     /// A link that is not ours has the name, or the kernel refuses.
     pub async fn ensure_moor(&self) -> Result<MoorLinks, Error> {
         let [name, peer] = LINK_NAMES;
+        let record = Record::Link { name: name.to_owned(), peer: peer.to_owned() };
         let found = self.pair()?;
-        if let Some(other) = found.iter().flatten().find(|link| !self.is_our_link(link)) {
+        let is_recorded = self.changes().contains(&record);
+        let is_ours = |link: &Link| link.is_marked() || is_recorded && link.is_veth();
+        if let Some(other) = found.iter().flatten().find(|link| !is_ours(link)) {
             return Err(Error::Conflict(other.name.clone()));
         }
+        self.journal().record(record)?;
         let [moor0, moor1] = match found {
             [Some(moor0), Some(moor1)] => [moor0.ifindex, moor1.ifindex],
             halves => {
@@ -72,14 +84,11 @@ impl Netlink {
                 for link in halves.iter().flatten() {
                     self.remove(&Link::row(link.ifindex), format_args!("link {}", link.name))?;
                 }
-                self.journal().record(Record::Links)?;
                 self.create_pair()?
             }
         };
         self.set_up(moor0, name)?;
         self.set_up(moor1, peer)?;
-        // They bear their mark.
-        self.journal().forget(&Record::Links)?;
         let gathers = Ethtool::open(name).and_then(|ethtool| ethtool.is_active(GRO));
         let gathers = gathers.unwrap_or_default();
         Ok(MoorLinks { moor0_ifindex: moor0, moor1_ifindex: moor1, gathers })
@@ -149,17 +158,9 @@ impl Netlink {
         set(Link::row(ifindex).at(8, flags).at(12, flags)).map(drop)
     }
 
-    /// The links with our names.
-    pub(crate) fn pair(&self) -> Result<[Option<Link>; 2], Error> {
+    fn pair(&self) -> Result<[Option<Link>; 2], Error> {
         let links = self.links()?;
         Ok(LINK_NAMES.map(|name| links.iter().find(|link| link.name == name).cloned()))
-    }
-
-    /// Whether a link with one of our names bears our mark, or lacks it as a run before ended while it made the pair.
-    pub(crate) fn is_our_link(&self, link: &Link) -> bool {
-        link.kind.as_deref() == Some("veth")
-            && (link.alias.as_deref() == Some(LINK_ALIAS)
-                || self.journal().changes().contains(&Record::Links))
     }
 }
 

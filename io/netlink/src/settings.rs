@@ -39,9 +39,9 @@ pub(crate) fn slot_of_priority(priority: u32) -> Option<u32> {
     priority.checked_sub(PREFIX_PRIORITY).filter(|slot| *slot < MAX_PREFIXES)
 }
 
-/// Whether this is a priority that we use.
-pub(crate) fn is_our_priority(priority: u32) -> bool {
-    let offset = priority.checked_sub(RULE_BASE);
+/// Whether this is a priority that we use when our range starts at this base.
+pub(crate) fn is_priority_from(base: u32, priority: u32) -> bool {
+    let offset = priority.checked_sub(base);
     offset.is_some_and(|offset| offset < 5 || (10..10 + MAX_PREFIXES).contains(&offset))
         || priority == UNBOUND_PRIORITY
 }

@@ -239,12 +239,6 @@ impl Contexts {
         self.drain_shim6(now);
     }
 
-    /// Whether peers may have been told preferences.
-    #[must_use]
-    pub fn has_told_preferences(&self) -> bool {
-        self.shim6.has_told_preferences()
-    }
-
     /// Another Send Timeout from now on, of which peers are told (RFC 5534 s5.3).
     pub fn set_send_timeout(&mut self, send_timeout: Duration, now: Instant) {
         let config = reap::Config { send_timeout, ..reap::Config::clone(&self.reap_config) };

@@ -68,6 +68,8 @@ pub enum Effect {
     SetLocals(BTreeMap<Ipv6Addr, u32>),
     /// Make a new proof of these addresses, and give it to [`Host::set_proof`](crate::Host::set_proof).
     Sign(LocalAddresses),
+    /// Apply the rules about paths to the uplinks that there are now.
+    FollowPathRules,
     /// The host may have other default routes or specific routes now: bring routes that are copies of them in step.
     FollowDefaultRoutes,
     /// Add an address that sessions need to an uplink: a deprecated one with a prefix of 128 bits.

@@ -152,10 +152,7 @@ impl Host {
             Stage::Addresses => (self.follow_addresses(), Stage::Programs),
             Stage::Programs => (self.follow_programs(), Stage::Proof),
             Stage::Proof => (self.ask_for_proof(), Stage::Locators),
-            Stage::Locators => {
-                self.follow_locators(now);
-                (Vec::new(), Stage::Protocols)
-            }
+            Stage::Locators => (self.follow_locators(now), Stage::Protocols),
             Stage::Protocols => (self.follow_protocols(now), Stage::Done),
         };
         self.effects.extend(effects);
@@ -240,7 +237,7 @@ impl Host {
 
     /// Addresses that are new in the view can be used: rules and programs are in place, and there is a proof of them. Addresses of
     /// interfaces without programs are not used.
-    fn follow_locators(&mut self, now: Instant) {
+    fn follow_locators(&mut self, now: Instant) -> Vec<Effect> {
         self.routing.carriers = Some(self.following.attached.clone());
         let usable = self.routing.usable();
         if usable.iter().any(|own| !self.shim6.usable().contains(own)) {
@@ -248,7 +245,7 @@ impl Host {
         }
         let proof = self.following.proof.clone();
         self.shim6.handle_local(&LocalState { proof, usable }, now);
-        self.apply_path_rules(now);
+        Vec::from([Effect::FollowPathRules])
     }
 
     /// Has sessions, routes and ULIDs follow the view: to new locators, to other routers, off addresses that are deprecated.

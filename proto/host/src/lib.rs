@@ -23,7 +23,6 @@
 //! | `path_mtus` | paths that are narrower than the uplinks |
 //! | `known` | what is kept of sessions beside the machine |
 //! | `node` | identifiers and locators of ILNP, and the addresses that sessions need |
-//! | `rules` | rules about paths |
 //! | [`model`] | a kernel for executors that have none |
 //! | `moved` | pairs that Shim6 has moved |
 //! | `refused` | what data planes have refused to forget |
@@ -49,7 +48,6 @@ mod node;
 mod path_mtus;
 mod refused;
 mod routing;
-mod rules;
 
 #[cfg(test)]
 mod tests;
@@ -59,6 +57,5 @@ pub use host::Host;
 pub use known::KnownSession;
 pub use moorline_contexts::Contexts;
 pub use moorline_ilnp::Machine as Sessions;
-pub use node::Node;
+pub use node::{LocatorRule, Node, Place};
 pub use routing::Carriers;
-pub use rules::{PathRule, Place};

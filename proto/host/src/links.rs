@@ -16,7 +16,7 @@ use moorline_types::{
 use crate::effect::{Effect, SessionAddress};
 use crate::host::Host;
 use crate::known::KnownSession;
-use crate::node::{Node, Seen, node};
+use crate::node::{LocatorRule, Node, Seen, node};
 use crate::routing::Routing;
 
 /// Inputs about links.
@@ -79,6 +79,14 @@ impl Host {
         self.routing.takes_moved = uplinks;
     }
 
+    /// Rules about the locators of this node are others now.
+    pub fn set_locator_rules(&mut self, rules: Vec<LocatorRule>, now: Instant) {
+        if self.routing.locator_rules != rules {
+            self.routing.locator_rules = rules;
+            self.follow_node(now);
+        }
+    }
+
     /// The router of an uplink does not answer: the addresses of the uplink are of no use for now.
     //= rfc5534#3.2-1
     pub fn handle_router_lost(&mut self, ifindex: u32, now: Instant) {
@@ -136,6 +144,7 @@ impl Host {
             | Effect::AskForwarding
             | Effect::Detach { .. }
             | Effect::AskOffloads
+            | Effect::FollowPathRules
             | Effect::FollowDefaultRoutes
             | Effect::Introduce { .. }
             | Effect::SendShim6 { .. }
@@ -165,7 +174,7 @@ impl Host {
             view: &routing.view,
             attached: routing.carriers.as_ref().map(|carriers| &carriers.ilnp),
             known: &known,
-            rules: &routing.path_rules,
+            rules: &routing.locator_rules,
         });
         if mem::take(&mut routing.is_node_refused) || node != routing.node {
             self.effects.push_back(Effect::SetNode(node.clone()));
@@ -174,7 +183,7 @@ impl Host {
         let is_missing = |effect: &Effect| matches!(effect, Effect::RemoveSessionAddress(address) if missing.contains(address));
         self.last_effects.retain(|effect| !is_missing(effect));
         self.effects.extend(missing.into_iter().map(Effect::AddSessionAddress));
-        // Each takes a while: contexts and sessions leave what is gone first.
+        // Each takes the journal's time: contexts and sessions leave what is gone first.
         self.last_effects.extend(gone.into_iter().map(Effect::RemoveSessionAddress));
         let before = mem::replace(&mut routing.node, node);
         ilnp.handle_local(&state, now);

@@ -5,7 +5,9 @@
 //! prefixes: routers ask for the address, and the kernel lets nobody send from one that is not there.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::net::Ipv6Addr;
 
 use moorline_addresses::{HostView, Uplink, UplinkAddress};
@@ -13,10 +15,9 @@ use moorline_contexts::Preference;
 use moorline_ilnp::LocalLocator;
 use moorline_ilnp::LocalState;
 use moorline_ilnp::consts::LOCATOR_LIFETIME;
-use moorline_types::{Ilv, L64, Nid};
+use moorline_types::{Ilv, L64, Nid, Prefix};
 
 use crate::effect::SessionAddress;
-use crate::rules::{PathRule, narrowest};
 
 /// This node, as its data plane has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,6 +38,24 @@ impl Node {
     }
 }
 
+/// How much better or worse the locators of a place are than others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocatorRule {
+    /// Which locators.
+    pub place: Place,
+    /// How they compare with others.
+    pub preference: Preference,
+}
+
+/// A part of the locators of this node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Those of the uplink with this name.
+    Uplink(String),
+    /// Those whose addresses are in this prefix.
+    Prefix(Prefix),
+}
+
 /// What [`node`] looks at.
 pub(crate) struct Seen<'a> {
     pub view: &'a HostView,
@@ -44,7 +63,7 @@ pub(crate) struct Seen<'a> {
     pub attached: Option<&'a BTreeSet<u32>>,
     /// Identifiers of sessions, whose address may have left the host.
     pub known: &'a BTreeSet<Nid>,
-    pub rules: &'a [PathRule],
+    pub rules: &'a [LocatorRule],
 }
 
 /// Every prefix of an uplink that works is a locator, and every interface identifier of its addresses an identifier,
@@ -90,12 +109,17 @@ fn nids(view: &HostView, known: &BTreeSet<Nid>) -> BTreeSet<Nid> {
     own.chain(known.iter().copied()).collect()
 }
 
-fn preference(uplink: &Uplink, own: &UplinkAddress, rules: &[PathRule]) -> u16 {
-    let for_all = rules.iter().filter(|rule| rule.is_for_all());
-    let preferred = match narrowest(for_all, uplink, own) {
-        Preference::Prefer => PREFERRED,
-        Preference::Avoid => AVOIDED,
-        Preference::Neutral => NEUTRAL,
+fn preference(uplink: &Uplink, own: &UplinkAddress, rules: &[LocatorRule]) -> u16 {
+    let width = |rule: &LocatorRule| match &rule.place {
+        Place::Uplink(name) => (*name == uplink.name).then_some(own.prefix_len),
+        Place::Prefix(prefix) => prefix.contains(own.address).then_some(prefix.length()),
+    };
+    let about = rules.iter().filter_map(|rule| Some((width(rule)?, rule)));
+    let narrowest = about.min_by_key(|(width, _)| Reverse(*width));
+    let preferred = match narrowest.map(|(_, rule)| rule.preference) {
+        Some(Preference::Prefer) => PREFERRED,
+        Some(Preference::Avoid) => AVOIDED,
+        Some(Preference::Neutral) | None => NEUTRAL,
     };
     if own.preferred { preferred } else { preferred + DEPRECATED }
 }

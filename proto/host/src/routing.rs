@@ -9,12 +9,10 @@ use moorline_contexts::Contexts;
 use moorline_datapath::ilnp::SessionEntry;
 use moorline_datapath::shim6::ContextEntry;
 use moorline_types::{Ilv, Instant, Locator, LocatorPair, Ulid, UlidPair};
-use moorline_wire::LocatorPreference;
 
 use crate::known::{KnownSession, KnownSessions, overhead_of};
-use crate::node::{Node, SessionAddresses};
+use crate::node::{LocatorRule, Node, SessionAddresses};
 use crate::path_mtus::{MIN_MTU, PathMtus};
-use crate::rules::PathRule;
 
 /// The interfaces that carry the programs of each data plane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,9 +46,7 @@ pub(crate) struct Routing {
     pub(crate) node: Node,
     /// The data plane of ILNP has not taken the node, and is told it again.
     pub(crate) is_node_refused: bool,
-    pub(crate) path_rules: Vec<PathRule>,
-    /// What peers have been told of our locators, as rules have it.
-    pub(crate) told_preferences: Vec<(Locator, LocatorPreference)>,
+    pub(crate) locator_rules: Vec<LocatorRule>,
     pub(crate) session_addresses: SessionAddresses,
 }
 

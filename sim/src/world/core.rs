@@ -242,6 +242,7 @@ impl World<'_> {
             | Effect::Detach { .. }
             | Effect::Sign(_)
             | Effect::RemoveStale
+            | Effect::FollowPathRules
             | Effect::FollowDefaultRoutes
             | Effect::Introduce { .. }
             | Effect::TellAddress(_)

@@ -25,14 +25,12 @@ pub struct IlnpConfig {
     pub peers: Vec<String>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Switch {
     On,
     #[default]
     Off,
-    #[serde(untagged)]
-    Other(toml::Value),
 }
 
 /// `None` where it is off; mistakes are told all the same.
@@ -82,11 +80,7 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
         types: AdmissionTypes { initiator, responder },
     };
     let peers = file.ilnp_peers.clone();
-    let is_on = match &file.ilnp {
-        Switch::On => true,
-        Switch::Off => false,
-        Switch::Other(other) => bail!("ilnp: {other} is neither \"on\" nor \"off\""),
-    };
+    let is_on = file.ilnp == Switch::On;
     Ok(is_on.then_some(IlnpConfig { policy, max_sessions, machine, peers }))
 }
 

@@ -1,10 +1,11 @@
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use anyhow::ensure;
 use moorline_contexts::Profile;
 use serde::Deserialize;
 
-use super::File;
+use super::{File, duration};
 
 /// `profile`.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
@@ -45,7 +46,14 @@ fn span(
     if text == none {
         return Ok(Duration::ZERO);
     }
-    super::limited(key, text, &limits, &format!("; \"{none}\" switches it off"))
+    let span = duration(key, text)?;
+    ensure!(
+        limits.contains(&span),
+        "{key}: {text} is outside {} to {}; \"{none}\" switches it off",
+        humantime::format_duration(*limits.start()),
+        humantime::format_duration(*limits.end())
+    );
+    Ok(span)
 }
 
 /// More often would be a load on every path, more rarely tells of the past.

@@ -1,7 +1,11 @@
+use std::cmp::Reverse;
+
+use moorline_addresses::UplinkAddress;
 use moorline_api::{ErrorBody, Net, PathRule, Preference, Scope};
-use moorline_contexts as contexts;
-use moorline_host::{self as host, Place};
-use moorline_types::{ContextId, Prefix};
+use moorline_contexts as host;
+use moorline_host::{LocatorRule, Place};
+use moorline_types::{ContextId, Locator, Prefix};
+use moorline_wire::LocatorPreference;
 
 use super::{Draft, Granted, Who, denied};
 use crate::clock;
@@ -9,6 +13,11 @@ use crate::shell::Daemon;
 
 /// Rules from the control socket at a time.
 const MAX_RULES: usize = 256;
+
+/// Priorities that peers are told, as in DNS SRV: the lower first.
+const PREFERRED: u8 = 10;
+const NEUTRAL: u8 = 20;
+const AVOIDED: u8 = 30;
 
 impl Daemon {
     /// The rules of the configuration and those that were asked for, which count first.
@@ -74,31 +83,94 @@ impl Daemon {
         Ok(())
     }
 
-    /// Tells the host what the rules are now.
+    /// Tells the machine what the rules are now: they may name uplinks, whose addresses come and go.
     pub(crate) fn apply_rules(&mut self) {
-        let rules = self.rules().iter().map(rule_of_host).collect();
-        self.host.set_path_rules(rules, clock::now());
+        let rules = self.rules();
+        let resolved: Vec<_> = rules.iter().flat_map(|rule| self.resolve(rule)).collect();
+        let now = clock::now();
+        self.host.shim6_mut().set_path_rules(resolved, now);
+        let of_locators = rules.iter().filter_map(locator_rule).collect();
+        self.host.set_locator_rules(of_locators, now);
+        let told = self.preferences(&rules);
+        if told != self.steer.told {
+            self.host.shim6_mut().set_preferences(&told, now);
+            self.steer.told = told;
+            // The next run has to know whether peers were told any.
+            self.contexts_changed = true;
+        }
+    }
+
+    fn resolve(&self, rule: &PathRule) -> Vec<host::PathRule> {
+        let scope = match rule.scope {
+            Scope::All => host::Scope::Peer(Prefix::ALL),
+            Scope::Context(id) => host::Scope::Context(ContextId(id)),
+            Scope::Peer(net) => host::Scope::Peer(net.0),
+        };
+        let preference = machine_preference(&rule.preference);
+        let peer = rule.peer.map_or(Prefix::ALL, |net| net.0);
+        let locals = self.locals(rule.local.as_deref());
+        locals.into_iter().map(|local| host::PathRule { scope, local, peer, preference }).collect()
+    }
+
+    /// The prefixes of an uplink, or the one that is named.
+    fn locals(&self, local: Option<&str>) -> Vec<Prefix> {
+        let Some(local) = local else { return vec![Prefix::ALL] };
+        if let Ok(Net(prefix)) = local.parse() {
+            return vec![prefix];
+        }
+        let uplinks = self.host.view().uplinks.iter().filter(|uplink| uplink.name == local);
+        let addresses = uplinks.flat_map(|uplink| &uplink.addresses);
+        let mut prefixes: Vec<_> = addresses.map(UplinkAddress::prefix).collect();
+        prefixes.dedup();
+        prefixes
+    }
+
+    /// What peers are to think of our locators; nothing, unless a rule says that they are told.
+    fn preferences(&self, rules: &[PathRule]) -> Vec<(Locator, LocatorPreference)> {
+        let telling: Vec<_> = rules.iter().filter(|rule| rule.tell_peer).collect();
+        if telling.is_empty() {
+            return Vec::new();
+        }
+        let uplinks = self.address_views().uplinks();
+        let locators = uplinks.iter().flat_map(|uplink| &uplink.locators);
+        let announced = locators.filter(|locator| locator.announced);
+        let preference = |address| {
+            let width = |rule: &PathRule| {
+                let locals = self.locals(rule.local.as_deref()).into_iter();
+                locals.filter(|local| local.contains(address)).map(Prefix::length).max()
+            };
+            let about = telling.iter().filter_map(|rule| Some((width(rule)?, *rule)));
+            let priority = match narrowest(about).map(|rule| &rule.preference) {
+                Some(Preference::Prefer) => PREFERRED,
+                Some(Preference::Avoid) => AVOIDED,
+                Some(Preference::Neutral | Preference::Other(_)) | None => NEUTRAL,
+            };
+            LocatorPreference { priority: Some(priority), ..LocatorPreference::default() }
+        };
+        announced.map(|own| (Locator(own.address), preference(own.address))).collect()
     }
 }
 
-fn rule_of_host(rule: &PathRule) -> host::PathRule {
-    let local = rule.local.as_deref();
-    host::PathRule {
-        scope: match rule.scope {
-            Scope::All => contexts::Scope::Peer(Prefix::ALL),
-            Scope::Context(id) => contexts::Scope::Context(ContextId(id)),
-            Scope::Peer(net) => contexts::Scope::Peer(net.0),
-        },
-        local: local.map_or(Place::Prefix(Prefix::ALL), |text| match text.parse::<Net>() {
-            Ok(net) => Place::Prefix(net.0),
-            Err(_) => Place::Uplink(text.to_owned()),
-        }),
-        peer: rule.peer.map_or(Prefix::ALL, |net| net.0),
-        preference: match rule.preference {
-            Preference::Prefer => contexts::Preference::Prefer,
-            Preference::Avoid => contexts::Preference::Avoid,
-            Preference::Neutral | Preference::Other(_) => contexts::Preference::Neutral,
-        },
-        tells_peer: rule.tell_peer,
+/// Of rules about an address of ours, each with the length of the prefix that it is in, the one that counts: that of the
+/// longest, and the first of several.
+fn narrowest<'a>(about: impl Iterator<Item = (u8, &'a PathRule)>) -> Option<&'a PathRule> {
+    about.min_by_key(|(len, _)| Reverse(*len)).map(|(_, rule)| rule)
+}
+
+/// The part of a rule that is about our locators, for every peer.
+fn locator_rule(rule: &PathRule) -> Option<LocatorRule> {
+    let local = rule.local.as_ref().filter(|_| rule.scope == Scope::All && rule.peer.is_none())?;
+    let place = match local.parse::<Net>() {
+        Ok(net) => Place::Prefix(net.0),
+        Err(_) => Place::Uplink(local.clone()),
+    };
+    Some(LocatorRule { place, preference: machine_preference(&rule.preference) })
+}
+
+const fn machine_preference(preference: &Preference) -> host::Preference {
+    match preference {
+        Preference::Prefer => host::Preference::Prefer,
+        Preference::Avoid => host::Preference::Avoid,
+        Preference::Neutral | Preference::Other(_) => host::Preference::Neutral,
     }
 }

@@ -1,9 +1,16 @@
 use super::*;
 
-const LENT: Record = Record::Optimistic { ifindex: 3 };
+fn table(table: u32) -> Record {
+    Record::Table { table, protocol: 139 }
+}
 
 fn records() -> Vec<Record> {
-    vec![Record::Links, LENT, Record::Optimistic { ifindex: 4 }]
+    vec![
+        Record::Rules { base: 5530, protocol: 139 },
+        table(5530),
+        Record::Link { name: "moor0".into(), peer: "moor1".into() },
+        Record::Address { ifindex: 3, address: "2001:db8::1".parse().unwrap(), prefix_len: 64 },
+    ]
 }
 
 #[test]
@@ -27,8 +34,8 @@ fn changes_are_on_disk_as_soon_as_recorded_and_gone_when_forgotten() {
 fn a_change_recorded_twice_is_kept_once() {
     let folder = tempfile::tempdir().unwrap();
     let mut journal = Journal::open(folder.path().join("journal.json")).unwrap();
-    journal.record(LENT).unwrap();
-    journal.record(LENT).unwrap();
+    journal.record(table(5530)).unwrap();
+    journal.record(table(5530)).unwrap();
     assert_eq!(journal.changes().len(), 1);
 }
 
@@ -37,7 +44,7 @@ fn changes_of_another_boot_or_namespace_are_left_out() {
     for key in ["boot", "namespace"] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.json");
-        Journal::open(&path).unwrap().record(LENT).unwrap();
+        Journal::open(&path).unwrap().record(table(5530)).unwrap();
         let mut document: serde_json::Value =
             serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
         document[key] = "another".into();
@@ -74,6 +81,6 @@ fn what_cannot_be_written_is_not_taken_for_recorded() {
     let blocker = folder.path().join("file");
     fs::write(&blocker, "").unwrap();
     let mut journal = Journal { path: blocker.join("journal.json"), document: Document::here() };
-    assert!(matches!(journal.record(LENT), Err(Error::JournalUnwritable { .. })));
+    assert!(matches!(journal.record(table(5530)), Err(Error::JournalUnwritable { .. })));
     assert!(journal.changes().is_empty());
 }

@@ -54,7 +54,7 @@ impl Host {
         Netlink::connect(journal).unwrap()
     }
 
-    /// A journal with these changes, as a run that was killed has left it.
+    /// A journal with these changes, as an earlier version left it.
     pub(crate) fn write_journal(&self, changes: &[serde_json::Value]) {
         let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
         let namespace = std::fs::read_link("/proc/thread-self/ns/net").unwrap();

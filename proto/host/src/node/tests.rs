@@ -1,14 +1,11 @@
 use alloc::borrow::ToOwned as _;
 use alloc::format;
-use alloc::string::{String, ToString as _};
+use alloc::string::ToString as _;
 use alloc::vec;
 
 use moorline_addresses::{AddressFlags, Lifetimes};
-use moorline_contexts::Scope;
-use moorline_types::Prefix;
 
 use super::*;
-use crate::rules::Place;
 
 fn address(text: &str, flags: AddressFlags, valid: u32) -> UplinkAddress {
     let lifetimes = Lifetimes { preferred: valid, valid };
@@ -29,9 +26,8 @@ fn told(state: &LocalState) -> Vec<(String, u16, u16)> {
     locators.map(|own| (own.l64.to_string(), own.preference, own.lifetime)).collect()
 }
 
-fn rule(local: Place, preference: Preference) -> PathRule {
-    let (scope, peer) = (Scope::Peer(Prefix::ALL), Prefix::ALL);
-    PathRule { scope, local, peer, preference, tells_peer: false }
+fn rule(place: Place, preference: Preference) -> LocatorRule {
+    LocatorRule { place, preference }
 }
 
 const FINE: AddressFlags = AddressFlags::PERMANENT;
@@ -76,7 +72,7 @@ fn rules_about_paths_say_which_locators_are_better() {
     let one = uplink(1, &[address("2001:db8:1::a", FINE, 60)]);
     let two = uplink(2, &[address("2001:db8:2::a", FINE, 60)]);
     let view = view(&[one, two]);
-    let preferences = |rules: &[PathRule]| {
+    let preferences = |rules: &[LocatorRule]| {
         let known = BTreeSet::new();
         let (_, state) = node(&Seen { view: &view, attached: None, known: &known, rules });
         told(&state).into_iter().map(|told| told.1).collect::<Vec<_>>()
