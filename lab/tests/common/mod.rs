@@ -105,7 +105,7 @@ pub(crate) fn for_long(prefix: Prefix) -> Advertised {
 /// Waits for a condition, generously: the machine may be busy.
 pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     let mut condition = condition;
-    moorline_lab::interrupt::wait_for(what, Duration::from_secs(20), || {
+    moorline_lab::interrupt::wait_for(what, Duration::from_secs(60), || {
         Ok(condition().then_some(()))
     })
     .unwrap();
