@@ -22,7 +22,7 @@ pub struct Record {
 pub struct Rfc {
     /// What it demands.
     pub list: RequirementList,
-    /// What points at a requirement or section.
+    /// The markers that point at a requirement or section.
     pub entries: BTreeMap<String, Entry>,
 }
 

@@ -42,7 +42,7 @@ struct World {
     sessions: BTreeMap<SessionId, SessionEntry>,
     /// Sessions that a packet with the nonce has left for: later packets have the checksum of the session (decision 131).
     told: BTreeSet<SessionId>,
-    /// What the checksum of packets covers that come in without a session.
+    /// The mode of the checksum of packets that come in without a session.
     checksum: ChecksumMode,
     sockets: OneSocket,
     /// The last packet that left with a payload header.

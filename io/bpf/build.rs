@@ -20,7 +20,7 @@ fn main() {
         let skeleton = compile(&sources, &out, object);
         fs::write(out.join(types_file), types(&skeleton)).expect("OUT_DIR can be written to");
     }
-    // What declares a pinned table, and what says where in the tables a context is.
+    // These headers declare a pinned table, or say where in the tables a context is.
     let deciding =
         ["table.h", "types.h", "maps.h", "bound.h", "drop.h", "hops.h", "index.h", "packet.h"];
     let layout = layout(&deciding.map(|name| sources.join("lib").join(name)));

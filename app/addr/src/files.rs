@@ -85,7 +85,7 @@ pub(crate) fn read(path: &Path, max: usize) -> Result<(Zeroizing<Vec<u8>>, u32),
     Ok((octets, mode))
 }
 
-/// What a file is still good for after.
+/// The ends that a file outlives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlives {
     /// The process, however it ends: what waits for the disk is the kernel's, and nobody waits with it.

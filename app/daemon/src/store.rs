@@ -151,7 +151,7 @@ fn make_private_folder(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("state directory {}", folder.display()))
 }
 
-/// What does not outlive a boot: the contexts or the sessions of a run.
+/// The contexts or the sessions of a run, which do not outlive a boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedState {
     /// The boot that the run was of.

@@ -42,7 +42,7 @@ impl Concern {
 }
 
 impl Troubles {
-    /// An effect failed. What people know already is not logged again. Result: whether it was logged.
+    /// An effect failed. A trouble that people know of is not logged again. Result: whether it was logged.
     pub(crate) fn note(&mut self, effect: &Effect, error: &anyhow::Error) -> bool {
         let Some(concern) = Concern::of(effect) else {
             tracing::warn!("{error}: {}", error.root_cause());

@@ -21,7 +21,7 @@ use crate::name::{of_name, to_name};
 pub struct Resolver(TokioResolver);
 
 //= rfc6742#3.1-3
-/// What a name says of its owner: each identifier may be at each locator.
+/// The records of a name's owner: each identifier may be at each locator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// The name that has the records: one from the search list may have been appended.

@@ -38,7 +38,7 @@ fn leave_in(folder: &Path, wanted: impl Fn(u32) -> bool) {
     }
 }
 
-/// Takes away all that are marked in the folder. Those that others have filters on are theirs from now on.
+/// Takes away all qdiscs that are marked in the folder. A qdisc that others have filters on is theirs from now on.
 pub(crate) fn forget_marked(folder: &Path) {
     leave_in(folder, |_| true);
     for ifindex in marked(folder) {
