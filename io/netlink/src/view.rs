@@ -2,7 +2,7 @@ use crate::message::{Hop, mtu, table};
 use crate::row::{Row, read_u32};
 use crate::settings::{LINK_NAMES, PROTOCOL};
 use moorline_addresses::{
-    AddressFlags, BareLink, DefaultRoute, HostView, Lifetimes, SpecificRoute, Uplink, UplinkAddress,
+    AddressFlags, BareLink, DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, SpecificRoute, Uplink, UplinkAddress,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -167,8 +167,6 @@ pub(crate) fn is_our_link(row: &Row) -> bool {
     row.text(libc::IFLA_IFNAME).is_some_and(|name| LINK_NAMES.contains(&name.as_str()))
 }
 
-/// Routes of the main table that are known. A host with more is a router.
-pub(crate) const MAX_SPECIFIC: usize = 256;
 pub(crate) const IFF_UP: u32 = libc::IFF_UP.cast_unsigned();
 const IFF_LOOPBACK: u32 = libc::IFF_LOOPBACK.cast_unsigned();
 const IFF_LOWER_UP: u32 = libc::IFF_LOWER_UP.cast_unsigned();

@@ -17,7 +17,7 @@ pub struct HostView {
     pub left_alone: Vec<Uplink>,
     /// Interfaces that only lack a default route.
     pub bare: Vec<BareLink>,
-    /// Routes of the main table that are no default routes. More than 256 are too many to be known all.
+    /// Routes of the main table that are no default routes. More than [`MAX_SPECIFIC`] are too many to be known all.
     pub specific: BTreeSet<SpecificRoute>,
     /// Whether both links of our pair are there and up.
     pub has_moor: bool,
@@ -55,6 +55,18 @@ impl HostView {
         self.uplinks.iter().find(|uplink| uplink.has(address))
     }
 
+    /// Whether packets from this address of an uplink leave by it, as far as the specific routes to this very destination decide that.
+    #[must_use]
+    pub fn leads(&self, destination: Prefix, uplink: &Uplink, source: Ipv6Addr) -> bool {
+        let is_for = |route: &&SpecificRoute| {
+            let is_source = route.source.is_none_or(|from| from.contains(source));
+            route.destination == destination && is_source
+        };
+        let mut ways = self.specific.iter().filter(is_for).map(|route| route.way).peekable();
+        let is_unknown = ways.peek().is_none();
+        is_unknown || ways.any(|way| way.is_none_or(|(ifindex, _)| ifindex == uplink.ifindex))
+    }
+
     /// The default routes that are for all sources, of all interfaces, in the order of their metrics.
     #[must_use]
     pub fn default_ways(&self) -> DefaultWays {
@@ -67,6 +79,9 @@ impl HostView {
         ways
     }
 }
+
+/// Routes of the main table that are known. A host with more is a router.
+pub const MAX_SPECIFIC: usize = 256;
 
 /// Default routes of the host, each with its interface.
 pub type DefaultWays = Vec<(u32, DefaultRoute)>;

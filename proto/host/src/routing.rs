@@ -4,11 +4,11 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_addresses::{HostView, MovedRoute, Mover, NextHop, Routes};
-use moorline_contexts::Contexts;
+use moorline_addresses::{HostView, MAX_SPECIFIC, MovedRoute, Mover, NextHop, Routes};
+use moorline_contexts::{Contexts, LocalRoutes};
 use moorline_datapath::ilnp::SessionEntry;
 use moorline_datapath::shim6::ContextEntry;
-use moorline_types::{Ilv, Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{Ilv, Instant, Locator, LocatorPair, Prefix, Ulid, UlidPair};
 
 use crate::known::{KnownSession, KnownSessions, overhead_of};
 use crate::node::{LocatorRule, Node, SessionAddresses};
@@ -60,6 +60,28 @@ impl Routing {
         let addresses = addresses.flat_map(|uplink| &uplink.addresses);
         let usable = addresses.filter(|own| own.flags.is_usable());
         usable.map(|own| Locator(own.address)).collect()
+    }
+
+    /// Which pairs the routes of the host leave to contexts. Of a host with too many routes to be known all, none counts.
+    pub(crate) fn local_routes(&self) -> LocalRoutes {
+        let HostView { uplinks, bare, specific, .. } = &self.view;
+        let mut destinations: Vec<_> = specific.iter().map(|route| route.destination).collect();
+        destinations.dedup();
+        if specific.len() > MAX_SPECIFIC {
+            destinations.clear();
+        }
+        let own = |to: Prefix| {
+            let led = uplinks.iter().flat_map(move |uplink| {
+                uplink.addresses.iter().filter(move |own| self.view.leads(to, uplink, own.address))
+            });
+            led.map(|own| Locator(own.address)).collect()
+        };
+        let usable = bare.iter().flat_map(|link| &link.addresses);
+        let usable = usable.filter(|own| own.flags.is_usable());
+        LocalRoutes {
+            specific: destinations.into_iter().map(|to| (to, own(to))).collect(),
+            bare: usable.map(|own| Locator(own.address)).collect(),
+        }
     }
 
     /// Those of them that are deprecated.
