@@ -2,7 +2,8 @@ use crate::message::{Hop, mtu, table};
 use crate::row::{Row, read_u32};
 use crate::settings::{LINK_NAMES, PROTOCOL};
 use moorline_addresses::{
-    AddressFlags, BareLink, DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, SpecificRoute, Uplink, UplinkAddress,
+    AddressFlags, BareLink, DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, SpecificRoute, Uplink,
+    UplinkAddress,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;

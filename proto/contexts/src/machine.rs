@@ -223,16 +223,21 @@ impl Contexts {
         is_ours_now(&self.usable, &self.gone, &self.shim6, local)
     }
 
-    /// Pairs of these locators that packets do not take as they are told. To the pair of ULIDs nothing is told.
+    /// Pairs of these locators of a context that its packets do not take.
     pub(crate) fn unrouted(
         &self,
-        ulids: UlidPair,
+        id: ContextId,
         local: &[Locator],
         peer: &[Locator],
     ) -> Vec<LocatorPair> {
         let pairs = local.iter().flat_map(|&l| peer.iter().map(move |&p| LocatorPair::new(l, p)));
-        let pairs = pairs.filter(|pair| *pair != ulids.as_locators());
-        pairs.filter(|pair| self.routes.lead_astray(*pair)).collect()
+        pairs.filter(|pair| !self.is_routed(id, *pair)).collect()
+    }
+
+    /// Whether packets of a context take a pair as they are told to. Packets with the ULIDs are told nothing.
+    pub(crate) fn is_routed(&self, id: ContextId, pair: LocatorPair) -> bool {
+        let is_plain = self.ulids(id).is_some_and(|ulids| ulids.as_locators() == pair);
+        is_plain || !self.routes.lead_astray(pair)
     }
 
     fn refresh_all(&mut self, now: Instant) {

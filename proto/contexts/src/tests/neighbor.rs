@@ -3,7 +3,7 @@
 use moorline_types::Prefix;
 
 use super::*;
-use crate::{Cause, LocalRoutes};
+use crate::{Cause, LocalRoutes, Refusal};
 
 /// Nothing from the first address of side 0 gets through.
 fn without_first_router() -> Pair {
@@ -67,7 +67,10 @@ fn on_both_links(pair: &Pair) -> LocalRoutes {
     let [own, peers] = &pair.locators;
     let route = |at: usize| (Prefix::new(peers[at].0, 64), Vec::from([own[at]]));
     // A shorter prefix does not count.
-    LocalRoutes { specific: [route(0), route(1), (Prefix::ALL, own.clone())].into(), bare: Vec::new() }
+    LocalRoutes {
+        specific: [route(0), route(1), (Prefix::ALL, own.clone())].into(),
+        bare: Vec::new(),
+    }
 }
 
 #[test]
@@ -84,11 +87,17 @@ fn packets_to_a_neighbor_on_one_link_are_not_sent_from_an_address_of_another() {
     pair.hosts[0].handle_lost(&own[..1], pair.now);
     pair.run(Duration::from_secs(60));
     let entry = |pair: &Pair| pair.entries[0][0].clone();
+    let id = entry(&pair).id;
+    let shown = pair.hosts[0].paths(id).into_iter().map(|path| path.pair);
+    let straight = [0, 1].map(|n| LocatorPair::new(own[n], peers[n]));
+    assert!(shown.eq(straight), "no other pair is shown");
+    let astray = LocatorPair::new(own[1], peers[0]);
+    assert_eq!(pair.hosts[0].check_pair(id, astray), Err(Refusal::Unrouted(astray)));
     assert_eq!(entry(&pair).timers, None, "it goes on looking for a pair");
     pair.hosts[0].set_routes(LocalRoutes::default());
     pair.hosts[0].handle_lost(&[], pair.now);
     pair.run(Duration::from_secs(60));
-    assert_eq!(entry(&pair).current.pair, LocatorPair::new(own[1], peers[0]));
+    assert_eq!(entry(&pair).current.pair, astray);
     assert!(entry(&pair).timers.is_some());
 }
 

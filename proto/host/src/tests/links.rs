@@ -124,7 +124,9 @@ fn payload_is_back_at_the_ulids_and_its_programs_stay_when_all_default_routes_ar
     let back = place(effects, |one| matches!(one, Effect::UpdateContext(Update::Upsert(_))));
     let route = place(effects, |one| matches!(one, Effect::Route(RouteStep::Remove(_))));
     assert!(back < route, "{effects:#?}");
-    assert!(!effects.iter().any(|one| matches!(one, Effect::Detach { protocol: Protocol::Shim6, .. })));
+    assert!(
+        !effects.iter().any(|one| matches!(one, Effect::Detach { protocol: Protocol::Shim6, .. }))
+    );
     // The first link had lost its programs, with its address.
     let locals = effects.iter().filter_map(|one| match one {
         Effect::SetLocals(locals) => Some(locals.keys().copied().collect::<Vec<_>>()),

@@ -190,7 +190,13 @@ impl Model {
                     .filter_map(|at| ranks.map(|bits| rank(bits, at)))
                     .collect();
                 self.unrouted = (bits >> 6 != 0).then(|| ab(u16::from(bits >> 6), 1));
-                machine.handle_candidates(&self.local, &self.peer, &ranks, self.unrouted.as_slice(), now);
+                machine.handle_candidates(
+                    &self.local,
+                    &self.peer,
+                    &ranks,
+                    self.unrouted.as_slice(),
+                    now,
+                );
             }
             Op::Suspicion { hint, ago, usual } => {
                 machine.handle_suspicion(*hint, now - ms(*ago), ms(*usual), now);
