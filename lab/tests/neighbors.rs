@@ -49,25 +49,33 @@ struct Neighbors {
 impl Neighbors {
     /// None, said aloud, where a lab cannot run.
     fn start(test: &str) -> Option<Self> {
+        Self::start_with(test, "fail-back = \"1h\"\n", &EventKind::ContextEstablished)
+    }
+
+    /// None, said aloud, where a lab cannot run.
+    fn start_with(test: &str, settings: &str, established: &EventKind) -> Option<Self> {
         let reasons = [preflight::check(&[]), preflight::check_bpf()].concat();
         if is_skipped(test, &reasons) {
             return None;
         }
         let lab = Lab::build(topology()).unwrap();
-        let options = DaemonOptions { settings: "fail-back = \"1h\"\n".into(), ..daemon_options() };
+        let options = DaemonOptions { settings: settings.to_owned(), ..daemon_options() };
         let mut daemons: Vec<_> =
             ["a", "b"].map(|host| Daemon::start(&lab, host, &options).unwrap()).into();
-        let end = |(daemon, host): (&Daemon, &str)| Endpoint {
-            namespace: lab.namespace(host).unwrap().clone(),
-            address: daemon.verifiable_address(LINKS[0]).unwrap(),
+        let end = |(daemon, (name, host)): (&Daemon, (&str, u16))| Endpoint {
+            namespace: lab.namespace(name).unwrap().clone(),
+            address: match established {
+                EventKind::SessionEstablished => address(1, host),
+                _ => daemon.verifiable_address(LINKS[0]).unwrap(),
+            },
         };
-        let ends: Vec<_> = daemons.iter().zip(["a", "b"]).map(end).collect();
+        let ends: Vec<_> = daemons.iter().zip([("a", 1), ("b", 2)]).map(end).collect();
         let [client, server] = ends.try_into().unwrap();
         let (sender, bytes) = (Sender::Server, 1_000_000_000);
         let options = TcpOptions { client, server, sender, bytes, rate: 8_000_000 };
         let transfer = TcpTransfer::start(&options).unwrap();
         for daemon in &mut daemons {
-            daemon.wait_for(&EventKind::ContextEstablished, Duration::from_secs(60)).unwrap();
+            daemon.wait_for(established, Duration::from_secs(60)).unwrap();
         }
         Some(Self { transfer, daemons, lab })
     }
@@ -151,4 +159,22 @@ fn only_one_of_two_neighbors_loses_its_default_routes() {
     neighbors.goes_on("a host without default routes");
     std::thread::sleep(SEND_TIMEOUT * 3);
     neighbors.goes_on("once REAP has had its time");
+}
+
+/// A link that was down and is up again, and then no default route: sessions of ILNP have moved as well.
+#[test]
+fn a_session_that_has_moved_outlives_the_last_default_route_of_its_neighbors() {
+    let settings = "addresses = \"off\"\nilnp = \"on\"\n";
+    let started = Neighbors::start_with("sessions", settings, &EventKind::SessionEstablished);
+    let Some(mut neighbors) = started else { return };
+    neighbors.on_both("link set one down");
+    for at in 0..2 {
+        let moved = neighbors.daemons[at].wait_for(&EventKind::Moved, Duration::from_secs(60));
+        assert!(moved.is_ok(), "{}", story(&mut neighbors.daemons));
+    }
+    neighbors.goes_on("after the move");
+    neighbors.on_both("link set one up");
+    neighbors.on_both("-6 route del default dev two");
+    neighbors.await_uplinks(0);
+    neighbors.goes_on("without default routes");
 }

@@ -2,6 +2,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::net::Ipv6Addr;
 
 use moorline_types::Prefix;
@@ -65,6 +66,27 @@ impl HostView {
         let mut ways = self.specific.iter().filter(is_for).map(|route| route.way).peekable();
         let is_unknown = ways.peek().is_none();
         is_unknown || ways.any(|way| way.is_none_or(|(ifindex, _)| ifindex == uplink.ifindex))
+    }
+
+    /// Where packets from this address of an uplink to `peer` leave the host to by a specific route of the uplink, if there is one.
+    #[must_use]
+    pub fn specific_hop(
+        &self,
+        uplink: &Uplink,
+        source: Ipv6Addr,
+        peer: Ipv6Addr,
+    ) -> Option<NextHop> {
+        let leading = self.specific.iter().filter(|route| {
+            let is_source = route.source.is_none_or(|from| from.contains(source));
+            route.destination.contains(peer) && is_source
+        });
+        let by_it = leading.filter_map(|route| {
+            let (_, gateway) = route.way.filter(|(ifindex, _)| *ifindex == uplink.ifindex)?;
+            Some((route, gateway.unwrap_or(peer)))
+        });
+        let best =
+            by_it.min_by_key(|(route, _)| (Reverse(route.destination.length()), route.metric));
+        best.map(|(_, gateway)| NextHop { ifindex: uplink.ifindex, gateway })
     }
 
     /// The default routes that are for all sources, of all interfaces, in the order of their metrics.
@@ -184,12 +206,12 @@ impl Uplink {
     }
 }
 
-/// A router, and the uplink that leads to it.
+/// A router, or a neighbor that packets are for, and the uplink that leads to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
     /// Index of the interface.
     pub ifindex: u32,
-    /// The router.
+    /// The router or neighbor.
     pub gateway: Ipv6Addr,
 }
 

@@ -129,12 +129,13 @@ impl Routing {
         self.view.uplink_of(address).is_some() || self.session_addresses.has(address)
     }
 
-    /// Where moved packets from this locator leave the host to. None if they are not to be routed there: no router, no
-    /// carrier, or an uplink that lacks what the segmentation path has.
-    fn next_hop(&self, locator: Ipv6Addr) -> Option<NextHop> {
-        let uplink = self.view.uplink_of(locator)?;
+    /// Where moved packets with these locators leave the host to: a neighbor needs no router. None if they are not to be routed there:
+    /// no router, no carrier, or an uplink that lacks what the segmentation path has.
+    fn next_hop(&self, wire: LocatorPair) -> Option<NextHop> {
+        let uplink = self.view.uplink_of(wire.local.0)?;
         let is_able = uplink.carrier && self.takes_moved.contains(&uplink.ifindex);
-        uplink.next_hop(locator).filter(|_| is_able)
+        let specific = self.view.specific_hop(uplink, wire.local.0, wire.peer.0);
+        specific.or_else(|| uplink.next_hop(wire.local.0)).filter(|_| is_able)
     }
 
     /// How packets leave the host that have this ULID for their source, for sockets that are bound to its uplink. The carrier
@@ -186,7 +187,7 @@ impl Routing {
             ulids: entry.ulids,
             mtu: path_mtu.saturating_sub(entry.overhead().into()),
             bare_tcp_mtu: None,
-            direct: self.next_hop(entry.current.pair.local.0),
+            direct: self.next_hop(entry.current.pair),
             own: self.own_hop(entry.ulids.local),
         }
     }
@@ -194,7 +195,8 @@ impl Routing {
     /// The route of a session that has moved, or whose packets have a nonce always.
     pub(crate) fn route_of_session(&self, entry: &SessionEntry) -> MovedRoute {
         let wire = entry.wire_pair();
-        let told = self.path_mtus.of(Mover::Session(entry.id), wire.ulids().as_locators());
+        let locators = wire.ulids().as_locators();
+        let told = self.path_mtus.of(Mover::Session(entry.id), locators);
         let mtu = self.uplink_mtu(wire.local.address()).unwrap_or(MIN_MTU);
         let path_mtu = mtu.min(told.unwrap_or(u32::MAX));
         let is_tcp_bare = entry.maps_tcp && !entry.always && self.is_tcp_whole(entry);
@@ -203,7 +205,7 @@ impl Routing {
             ulids,
             mtu: path_mtu.saturating_sub(overhead_of(entry)),
             bare_tcp_mtu: is_tcp_bare.then_some(path_mtu),
-            direct: self.next_hop(wire.local.address()),
+            direct: self.next_hop(locators),
             own: self.own_hop(ulids.local),
         }
     }
@@ -260,7 +262,7 @@ impl Routing {
         mover: Mover,
     ) -> Option<MovedRoute> {
         let now = routes.get(mover)?;
-        let direct = self.next_hop(self.path_of(shim6, mover)?.local.0);
+        let direct = self.next_hop(self.path_of(shim6, mover)?);
         let route = MovedRoute { direct, own: self.own_hop(now.ulids.local), ..*now };
         (route != *now).then_some(route)
     }
