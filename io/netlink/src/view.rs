@@ -2,7 +2,7 @@ use crate::message::{Hop, mtu, table};
 use crate::row::{Row, read_u32};
 use crate::settings::{LINK_NAMES, PROTOCOL};
 use moorline_addresses::{
-    AddressFlags, BareLink, DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, SpecificRoute, Uplink,
+    AddressFlags, DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, SpecificRoute, Uplink,
     UplinkAddress,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ fn bare_links<'a>(
     interfaces: impl Iterator<Item = &'a Uplink>,
     links: &[Row],
     addresses: &[Row],
-) -> Vec<BareLink> {
+) -> Vec<Uplink> {
     let ports: BTreeSet<u32> = links
         .iter()
         .filter(|row| row.attribute(libc::IFLA_MASTER).is_some())
@@ -77,16 +77,14 @@ fn bare_links<'a>(
     let bare = interfaces.filter(|one| {
         one.default_routes.is_empty() && one.carrier && !ports.contains(&one.ifindex)
     });
-    bare.map(|one| BareLink {
-        ifindex: one.ifindex,
-        addresses: one.addresses.clone(),
+    bare.map(|one| Uplink {
         link_locals: addresses
             .iter()
             .filter(|row| row.header_u32(4) == one.ifindex)
             .filter_map(|row| row.address(libc::IFA_ADDRESS))
             .filter(Ipv6Addr::is_unicast_link_local)
             .collect(),
-        name: one.name.clone(),
+        ..one.clone()
     })
     .collect()
 }

@@ -227,7 +227,8 @@ impl Host {
 
     /// Programs of ILNP on all interfaces that lead somewhere.
     pub(crate) fn attach_ilnp(&mut self) -> Vec<Effect> {
-        let places = Node::places(&self.routing.view).map(|place| place.ifindex);
+        let carrying = &self.following.attached.ilnp;
+        let places = Node::places_with(&self.routing.view, carrying).map(|place| place.ifindex);
         let places = self.ilnp.is_some().then(|| places.collect::<BTreeSet<_>>());
         let attached = &mut self.following.attached;
         places.map(|places| attached.follow(Protocol::Ilnp, &places)).unwrap_or_default()

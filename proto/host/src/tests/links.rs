@@ -1,8 +1,6 @@
 //! What the host does on the kernel about links, moves and failures, in its order.
 
-use alloc::collections::BTreeSet;
-
-use moorline_addresses::{BareLink, MovedRoute, Mover, RouteStep, SpecificRoute};
+use moorline_addresses::{MovedRoute, Mover, RouteStep, SpecificRoute};
 use moorline_datapath::shim6::ContextEntry;
 use moorline_types::{ContextId, ContextTag, Prefix, SessionId};
 use moorline_wire::{I1, Message, Opt, Options};
@@ -102,12 +100,8 @@ fn a_ulid_that_has_left_its_uplink_is_kept_until_it_is_back_or_nothing_needs_it(
 /// Links with these addresses, and without default routes.
 fn bare(own: &[Locator]) -> HostView {
     let mut view = view(own);
-    let links = view.uplinks.drain(..).map(|uplink| BareLink {
-        ifindex: uplink.ifindex,
-        name: uplink.name,
-        addresses: uplink.addresses,
-        link_locals: BTreeSet::new(),
-    });
+    let links = view.uplinks.drain(..);
+    let links = links.map(|link| Uplink { default_routes: Vec::new(), gateway: None, ..link });
     HostView { bare: links.collect(), ..HostView::default() }
 }
 
