@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use moorline_addresses::{BareLink, HostView};
+use moorline_addresses::{HostView, Uplink};
 use moorline_api::{DEAF, EventKind};
 use moorline_netlink::{is_deaf, is_interface};
 use moorline_types::Instant;
@@ -15,7 +15,7 @@ use crate::shell::Daemon;
 /// Deaf interfaces of the last look, and what is known of them from before.
 #[derive(Debug, Default)]
 pub(crate) struct Deaf {
-    links: Vec<BareLink>,
+    links: Vec<Uplink>,
     /// Interfaces that were uplinks in this run, and still exist.
     were_uplinks: BTreeSet<u32>,
     /// When people were told of an interface: it may flap, and they are not told each time.
@@ -27,12 +27,12 @@ impl Deaf {
     /// there is a router, and those that the kernel hears again.
     fn handle_links(
         &mut self,
-        links: Vec<BareLink>,
+        links: Vec<Uplink>,
         view: &HostView,
         exists: impl Fn(u32) -> bool,
         now: Instant,
     ) -> BTreeSet<u32> {
-        let of = |links: &[BareLink]| links.iter().map(|one| one.ifindex).collect::<BTreeSet<_>>();
+        let of = |links: &[Uplink]| links.iter().map(|one| one.ifindex).collect::<BTreeSet<_>>();
         let (before, deaf) = (of(&self.links), of(&links));
         self.were_uplinks.retain(|ifindex| view.uplink(*ifindex).is_some() || exists(*ifindex));
         self.were_uplinks.extend(view.uplinks.iter().map(|uplink| uplink.ifindex));
@@ -42,19 +42,19 @@ impl Deaf {
     }
 
     /// Deaf interfaces that look like uplinks: they were, or a router has been followed or is heard there.
-    fn likely(&self, has_router: impl Fn(&BareLink) -> bool) -> impl Iterator<Item = &BareLink> {
+    fn likely(&self, has_router: impl Fn(&Uplink) -> bool) -> impl Iterator<Item = &Uplink> {
         self.links.iter().filter(move |one| {
             one.has_dynamic() || self.were_uplinks.contains(&one.ifindex) || has_router(one)
         })
     }
 
     /// A warning for each of these.
-    pub(crate) fn warnings(&self, has_router: impl Fn(&BareLink) -> bool) -> Vec<String> {
+    pub(crate) fn warnings(&self, has_router: impl Fn(&Uplink) -> bool) -> Vec<String> {
         self.likely(has_router).map(text).collect()
     }
 
     /// Gives each warning once, and again if the interface was not deaf for a while.
-    fn take_news(&mut self, has_router: impl Fn(&BareLink) -> bool, now: Instant) -> Vec<String> {
+    fn take_news(&mut self, has_router: impl Fn(&Uplink) -> bool, now: Instant) -> Vec<String> {
         let mut likely: Vec<_> = self.likely(has_router).cloned().collect();
         likely.retain(|one| self.told.insert(one.ifindex, now).is_none());
         likely.iter().map(text).collect()
@@ -66,7 +66,7 @@ impl Deaf {
     }
 }
 
-fn text(link: &BareLink) -> String {
+fn text(link: &Uplink) -> String {
     let name = &link.name;
     format!(
         "{name} is {DEAF}, so the kernel ignores the routers there ({}). If {name} leads to the Internet: {}, and \
@@ -86,7 +86,7 @@ impl Daemon {
         {
             self.routers.solicit(ifindex);
         }
-        let has_router = |one: &BareLink| has_router(&self.host, one);
+        let has_router = |one: &Uplink| has_router(&self.host, one);
         for news in self.addresses.deaf.take_news(has_router, now) {
             tracing::warn!("{news}");
             self.events.push(EventKind::Warning, |told| told.reason = Some(news));
@@ -104,11 +104,9 @@ const TELL_AGAIN: Duration = Duration::from_secs(600);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use moorline_addresses::Uplink;
 
-    fn link(ifindex: u32) -> BareLink {
-        let name = format!("wan{ifindex}");
-        BareLink { ifindex, name, addresses: Vec::new(), link_locals: BTreeSet::new() }
+    fn link(ifindex: u32) -> Uplink {
+        Uplink::new(ifindex, format!("wan{ifindex}"))
     }
 
     fn at(seconds: u64) -> Instant {
@@ -124,7 +122,7 @@ mod tests {
         assert!(look(Vec::new(), &view, 1).is_empty());
         let asked = look(vec![link(1), link(2), link(3)], &nothing, 2);
         assert_eq!(asked, BTreeSet::from([1, 2, 3]));
-        let has_router = |one: &BareLink| one.ifindex == 3;
+        let has_router = |one: &Uplink| one.ifindex == 3;
         let news = deaf.take_news(has_router, at(2));
         assert_eq!(news.len(), 2, "one was an uplink, one has a router: {news:?}");
         assert_eq!(

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use moorline_addresses::BareLink;
+use moorline_addresses::Uplink;
 use moorline_api::{Readiness, ReadinessState, SAME_UPLINK, Survival};
 use moorline_contexts as host;
 use moorline_contexts::{ContextView, Reason};
@@ -58,9 +58,9 @@ impl Daemon {
     }
 
     /// The interface that has the local address in use, if the interface only lacks a default route.
-    fn without_router(&self, context: &ContextView) -> Option<&BareLink> {
+    fn without_router(&self, context: &ContextView) -> Option<&Uplink> {
         let current = context.established.as_ref()?.locators.local.0;
-        let has = |link: &&BareLink| link.addresses.iter().any(|own| own.address == current);
+        let has = |link: &&Uplink| link.addresses.iter().any(|own| own.address == current);
         self.host.view().bare.iter().find(has)
     }
 

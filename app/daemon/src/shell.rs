@@ -369,7 +369,7 @@ impl Daemon {
 
     fn on_notice(&mut self, notice: Notice) {
         if notice.only_specific {
-            return self.host.handle_specific(notice.view.specific);
+            return self.host.handle_specific(notice.view.specific, clock::now());
         }
         self.follow_moor(notice.view.has_moor);
         self.tell_changes(&notice);

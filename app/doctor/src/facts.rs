@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use moorline_addresses::{BareLink, Uplink};
+use moorline_addresses::Uplink;
 use moorline_api::{Context, Ilcc, IlnpStatus, Status};
 use moorline_netlink::HostRule;
 
@@ -22,7 +22,7 @@ pub struct Facts {
     /// Names of interfaces with a default route that lack a global address in use.
     pub candidates: Vec<String>,
     /// Interfaces without a default route on which the kernel follows no router, because this host forwards.
-    pub deaf: Vec<BareLink>,
+    pub deaf: Vec<Uplink>,
     /// All rules for IPv6, in order.
     pub rules: Vec<HostRule>,
     /// Rules of nftables, those of ip6tables-nft among them.

@@ -5,7 +5,7 @@ use crate::journal::Journal;
 use crate::message::{Action, Rule};
 use crate::row::Row;
 use crate::settings::PROTOCOL;
-use moorline_addresses::{BareLink, HostView};
+use moorline_addresses::{HostView, Uplink};
 use moorline_types::Prefix;
 
 /// What the kernel's tables say, for who changes nothing.
@@ -14,7 +14,7 @@ pub struct Look {
     /// Uplinks and what could be some.
     pub view: HostView,
     /// Interfaces that could be uplinks if the kernel followed routers there.
-    pub deaf: Vec<BareLink>,
+    pub deaf: Vec<Uplink>,
     /// All rules for IPv6, in order of their priority.
     pub rules: Vec<HostRule>,
 }

@@ -9,8 +9,7 @@ use crate::settings::{
     PREFIX_PRIORITY, PREFIX_TABLE, PROTOCOL, REDIRECTED_PRIORITY, RULE_BASE, SOCKET_PRIORITY,
     SPECIFIC_PRIORITY, UNBOUND_PRIORITY, UNBOUND_TABLE, is_priority_from, slot_of_priority,
 };
-use crate::view::MAX_SPECIFIC;
-use moorline_addresses::{HostView, Uplink};
+use moorline_addresses::{HostView, MAX_SPECIFIC, Uplink};
 use moorline_types::{Prefix, Ulid};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
 use std::collections::{BTreeMap, BTreeSet};

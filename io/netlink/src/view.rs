@@ -2,7 +2,8 @@ use crate::message::{Hop, mtu, table};
 use crate::row::{Row, read_u32};
 use crate::settings::{LINK_NAMES, PROTOCOL};
 use moorline_addresses::{
-    AddressFlags, BareLink, DefaultRoute, HostView, Lifetimes, SpecificRoute, Uplink, UplinkAddress,
+    AddressFlags, DefaultRoute, HostView, Lifetimes, MAX_SPECIFIC, SpecificRoute, Uplink,
+    UplinkAddress,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -67,7 +68,7 @@ fn bare_links<'a>(
     interfaces: impl Iterator<Item = &'a Uplink>,
     links: &[Row],
     addresses: &[Row],
-) -> Vec<BareLink> {
+) -> Vec<Uplink> {
     let ports: BTreeSet<u32> = links
         .iter()
         .filter(|row| row.attribute(libc::IFLA_MASTER).is_some())
@@ -76,16 +77,14 @@ fn bare_links<'a>(
     let bare = interfaces.filter(|one| {
         one.default_routes.is_empty() && one.carrier && !ports.contains(&one.ifindex)
     });
-    bare.map(|one| BareLink {
-        ifindex: one.ifindex,
-        addresses: one.addresses.clone(),
+    bare.map(|one| Uplink {
         link_locals: addresses
             .iter()
             .filter(|row| row.header_u32(4) == one.ifindex)
             .filter_map(|row| row.address(libc::IFA_ADDRESS))
             .filter(Ipv6Addr::is_unicast_link_local)
             .collect(),
-        name: one.name.clone(),
+        ..one.clone()
     })
     .collect()
 }
@@ -167,8 +166,6 @@ pub(crate) fn is_our_link(row: &Row) -> bool {
     row.text(libc::IFLA_IFNAME).is_some_and(|name| LINK_NAMES.contains(&name.as_str()))
 }
 
-/// Routes of the main table that are known. A host with more is a router.
-pub(crate) const MAX_SPECIFIC: usize = 256;
 pub(crate) const IFF_UP: u32 = libc::IFF_UP.cast_unsigned();
 const IFF_LOOPBACK: u32 = libc::IFF_LOOPBACK.cast_unsigned();
 const IFF_LOWER_UP: u32 = libc::IFF_LOWER_UP.cast_unsigned();

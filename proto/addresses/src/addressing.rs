@@ -65,10 +65,8 @@ impl Addressing {
     pub fn plan(&mut self, view: &HostView, at: Instant, now: Instant) -> Plan {
         (self.due, self.looked_at) = (None, now);
         self.advertised.handle_timeout(now);
-        let uplinks = view.uplinks.iter().chain(&view.candidates);
-        let uplinks = uplinks.map(|one| (one.ifindex, &one.addresses[..]));
-        let bare = view.bare.iter().map(|one| (one.ifindex, &one.addresses[..]));
-        let interfaces: BTreeMap<_, _> = uplinks.chain(bare).collect();
+        let all = view.uplinks.iter().chain(&view.candidates).chain(&view.bare);
+        let interfaces: BTreeMap<_, _> = all.map(|one| (one.ifindex, &one.addresses[..])).collect();
         self.advertised.retain_interfaces(|ifindex| interfaces.contains_key(&ifindex));
         let is_ours = |address: Locator| self.planner.member(address.0).is_some();
         self.advertised.set_held(prefixes::held(interfaces.into_iter(), at, &is_ours));

@@ -8,7 +8,7 @@ use core::time::Duration;
 use moorline_types::{Instant, Prefix};
 
 use crate::prefixes::Until;
-use crate::view::{BareLink, Lifetimes};
+use crate::view::{Lifetimes, Uplink};
 
 /// What a router, or the kernel on its behalf, has said about a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,7 +151,7 @@ impl AdvertisedPrefixes {
 
     /// Whether another host is a default router on this interface.
     #[must_use]
-    pub fn has_router(&self, link: &BareLink) -> bool {
+    pub fn has_router(&self, link: &Uplink) -> bool {
         let mut all = self.routers.keys();
         all.any(|(at, address)| *at == link.ifindex && !link.link_locals.contains(address))
     }

@@ -46,6 +46,6 @@ pub use prefixes::Until;
 pub use routes::{FoundRoute, MovedRoute, Mover, RouteStep, Routes};
 pub use unbound::{Unbound, UnboundDue, UnboundPeer, UnboundPlan};
 pub use view::{
-    AddressFlags, BareLink, DefaultRoute, DefaultWays, HostView, Lifetimes, NextHop, SpecificRoute,
-    Uplink, UplinkAddress,
+    AddressFlags, DefaultRoute, DefaultWays, HostView, Lifetimes, MAX_SPECIFIC, NextHop,
+    SpecificRoute, Uplink, UplinkAddress,
 };

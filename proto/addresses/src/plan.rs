@@ -14,7 +14,7 @@ use crate::advertised::AdvertisedPrefix;
 use crate::group::{Group, Member};
 use crate::policy::{AddressMode, AddressPolicy, Rule};
 use crate::prefixes::{self, Until};
-use crate::view::{AddressFlags, BareLink, HostView, Lifetimes, Uplink, UplinkAddress};
+use crate::view::{AddressFlags, HostView, Lifetimes, Uplink, UplinkAddress};
 
 /// Decides which addresses the host should have. Pure: views of the host and what routers say go in,
 /// wanted changes come out.
@@ -174,7 +174,7 @@ impl Planner {
         let bare = self.bare_with_ours(view);
         self.forget_interfaces(view, &bare);
         let ranked = ranked(view);
-        let interfaces: Vec<_> = ranked.iter().copied().chain(&bare).collect();
+        let interfaces: Vec<_> = ranked.iter().copied().chain(bare).collect();
         self.ask_routers(&interfaces, &mut plan);
         self.drop_duplicates(&interfaces, &mut plan);
         let places = self.places(&interfaces, seen, now);
@@ -305,20 +305,14 @@ impl Planner {
     }
 
     /// Interfaces that lack nothing but a default route and have addresses of ours: connections on the link use these.
-    fn bare_with_ours(&self, view: &HostView) -> Vec<Uplink> {
-        let has_ours =
-            |link: &&BareLink| link.addresses.iter().any(|own| self.member(own.address).is_some());
-        let bare = view.bare.iter().filter(has_ours);
-        let as_uplink = |link: &BareLink| Uplink {
-            addresses: link.addresses.clone(),
-            ..Uplink::new(link.ifindex, link.name.clone())
-        };
-        bare.map(as_uplink).collect()
+    fn bare_with_ours<'a>(&self, view: &'a HostView) -> Vec<&'a Uplink> {
+        let is_ours = |own: &UplinkAddress| self.member(own.address).is_some();
+        view.bare.iter().filter(|link| link.addresses.iter().any(is_ours)).collect()
     }
 
     /// Addresses of an interface that went away were removed by no person.
-    fn forget_interfaces(&mut self, view: &HostView, bare: &[Uplink]) {
-        let there = view.uplinks.iter().chain(&view.candidates).chain(bare);
+    fn forget_interfaces(&mut self, view: &HostView, bare: &[&Uplink]) {
+        let there = view.uplinks.iter().chain(&view.candidates).chain(bare.iter().copied());
         let there: BTreeSet<_> = there.map(|one| one.ifindex).collect();
         let is_there = |ifindex: u32| there.contains(&ifindex);
         self.asked.retain(|ifindex, _| is_there(*ifindex));

@@ -2,6 +2,7 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 use core::net::Ipv6Addr;
 
 use moorline_types::Prefix;
@@ -15,9 +16,9 @@ pub struct HostView {
     pub candidates: Vec<Uplink>,
     /// Those of either kind that are somebody else's: see [`HostView::leave_alone`].
     pub left_alone: Vec<Uplink>,
-    /// Interfaces that only lack a default route.
-    pub bare: Vec<BareLink>,
-    /// Routes of the main table that are no default routes. More than 256 are too many to be known all.
+    /// Interfaces that are up and work, and lack a default route. Ports of a bridge are none.
+    pub bare: Vec<Uplink>,
+    /// Routes of the main table that are no default routes. More than [`MAX_SPECIFIC`] are too many to be known all.
     pub specific: BTreeSet<SpecificRoute>,
     /// Whether both links of our pair are there and up.
     pub has_moor: bool,
@@ -55,6 +56,39 @@ impl HostView {
         self.uplinks.iter().find(|uplink| uplink.has(address))
     }
 
+    /// Whether packets from this address of an uplink leave by it, as far as the specific routes to this very destination decide that.
+    #[must_use]
+    pub fn leads(&self, destination: Prefix, uplink: &Uplink, source: Ipv6Addr) -> bool {
+        let is_for = |route: &&SpecificRoute| {
+            let is_source = route.source.is_none_or(|from| from.contains(source));
+            route.destination == destination && is_source
+        };
+        let mut ways = self.specific.iter().filter(is_for).map(|route| route.way).peekable();
+        let is_unknown = ways.peek().is_none();
+        is_unknown || ways.any(|way| way.is_none_or(|(ifindex, _)| ifindex == uplink.ifindex))
+    }
+
+    /// Where packets from this address of an uplink to `peer` leave the host to by a specific route of the uplink, if there is one.
+    #[must_use]
+    pub fn specific_hop(
+        &self,
+        uplink: &Uplink,
+        source: Ipv6Addr,
+        peer: Ipv6Addr,
+    ) -> Option<NextHop> {
+        let leading = self.specific.iter().filter(|route| {
+            let is_source = route.source.is_none_or(|from| from.contains(source));
+            route.destination.contains(peer) && is_source
+        });
+        let by_it = leading.filter_map(|route| {
+            let (_, gateway) = route.way.filter(|(ifindex, _)| *ifindex == uplink.ifindex)?;
+            Some((route, gateway.unwrap_or(peer)))
+        });
+        let best =
+            by_it.min_by_key(|(route, _)| (Reverse(route.destination.length()), route.metric));
+        best.map(|(_, gateway)| NextHop { ifindex: uplink.ifindex, gateway })
+    }
+
     /// The default routes that are for all sources, of all interfaces, in the order of their metrics.
     #[must_use]
     pub fn default_ways(&self) -> DefaultWays {
@@ -67,6 +101,9 @@ impl HostView {
         ways
     }
 }
+
+/// Routes of the main table that are known. A host with more is a router.
+pub const MAX_SPECIFIC: usize = 256;
 
 /// Default routes of the host, each with its interface.
 pub type DefaultWays = Vec<(u32, DefaultRoute)>;
@@ -86,7 +123,10 @@ pub struct SpecificRoute {
     pub mtu: Option<u32>,
 }
 
-/// An interface that leads to the Internet.
+/// An interface that leads to the Internet, or lacks little to do so.
+///
+/// An interface without a default route is *deaf* while the host forwards there and `accept_ra` is 1: then the kernel ignores Router
+/// Advertisements. When forwarding is switched on, the kernel removes the default routes of such interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uplink {
     /// Index of the interface.
@@ -106,6 +146,8 @@ pub struct Uplink {
     /// Routers that advertise a prefix. Empty as the kernel does not tell: for who listens to
     /// advertisements to fill in before source-address rules are made.
     pub advertisers: Vec<(Prefix, Ipv6Addr)>,
+    /// Link-local addresses, which this host's own advertisements come from. Of interfaces without a default route alone.
+    pub link_locals: BTreeSet<Ipv6Addr>,
 }
 
 impl Uplink {
@@ -121,6 +163,7 @@ impl Uplink {
             default_routes: Vec::new(),
             addresses: Vec::new(),
             advertisers: Vec::new(),
+            link_locals: BTreeSet::new(),
         }
     }
 
@@ -137,6 +180,30 @@ impl Uplink {
             |address| UplinkAddress::new(address, 64, AddressFlags::PERMANENT, Lifetimes::FOREVER);
         self.addresses.extend(addresses.into_iter().map(lasting));
         self
+    }
+
+    /// Whether it has a global address that ends: a router has been followed there.
+    #[must_use]
+    pub fn has_dynamic(&self) -> bool {
+        self.addresses.iter().any(|own| !own.flags.contains(AddressFlags::PERMANENT))
+    }
+
+    /// The controls that make the interface deaf, and their values.
+    #[must_use]
+    pub fn evidence(&self) -> String {
+        format!("{} = 1, accept_ra = 1", self.control("forwarding"))
+    }
+
+    /// The command that makes the kernel follow routers on this interface.
+    #[must_use]
+    pub fn remedy(&self) -> String {
+        format!("sysctl -w {}=2", self.control("accept_ra"))
+    }
+
+    /// As `sysctl` takes it: with slashes where the name of the interface has a dot.
+    fn control(&self, name: &str) -> String {
+        let separator = if self.name.contains('.') { "/" } else { "." };
+        ["net", "ipv6", "conf", &self.name, name].join(separator)
     }
 
     /// Whether this address is on the interface.
@@ -169,12 +236,12 @@ impl Uplink {
     }
 }
 
-/// A router, and the uplink that leads to it.
+/// A router, or a neighbor that packets are for, and the uplink that leads to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NextHop {
     /// Index of the interface.
     pub ifindex: u32,
-    /// The router.
+    /// The router or neighbor.
     pub gateway: Ipv6Addr,
 }
 
@@ -287,48 +354,6 @@ pub struct Lifetimes {
 impl Lifetimes {
     /// Of an address that was set without any.
     pub const FOREVER: Self = Self { preferred: u32::MAX, valid: u32::MAX };
-}
-
-/// An interface that is up and works, and has no default route. Ports of a bridge are none.
-///
-/// The interface is *deaf* while the host forwards there and `accept_ra` is 1: then the kernel ignores Router
-/// Advertisements. When forwarding is switched on, the kernel removes the default routes of such interfaces.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BareLink {
-    /// Index of the interface.
-    pub ifindex: u32,
-    /// Name of the interface.
-    pub name: String,
-    /// Global addresses.
-    pub addresses: Vec<UplinkAddress>,
-    /// Its link-local addresses, which this host's own advertisements come from.
-    pub link_locals: BTreeSet<Ipv6Addr>,
-}
-
-impl BareLink {
-    /// Whether it has a global address that ends: a router has been followed there.
-    #[must_use]
-    pub fn has_dynamic(&self) -> bool {
-        self.addresses.iter().any(|own| !own.flags.contains(AddressFlags::PERMANENT))
-    }
-
-    /// The controls and their values.
-    #[must_use]
-    pub fn evidence(&self) -> String {
-        format!("{} = 1, accept_ra = 1", self.control("forwarding"))
-    }
-
-    /// The command that makes the kernel follow routers on this interface.
-    #[must_use]
-    pub fn remedy(&self) -> String {
-        format!("sysctl -w {}=2", self.control("accept_ra"))
-    }
-
-    /// As `sysctl` takes it: with slashes where the name of the interface has a dot.
-    fn control(&self, name: &str) -> String {
-        let separator = if self.name.contains('.') { "/" } else { "." };
-        ["net", "ipv6", "conf", &self.name, name].join(separator)
-    }
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use moorline_types::{Instant, LocatorPair, Path, UlidPair};
 use siphasher::sip::SipHasher13;
 
 use crate::asked::Request;
-use crate::config::Config;
 use crate::congestion::Congested;
 use crate::event::Cause;
+use crate::machine::Contexts;
 
 /// An established context's other half: reachability, and what the data plane was last told.
 #[derive(Clone, Debug)]
@@ -94,32 +94,42 @@ impl fmt::Debug for Second {
     }
 }
 
-/// The entry that the data plane should have for a context as it is now.
-pub(crate) fn entry(
-    context: &Context,
-    established: &Established,
-    reap: &reap::Machine,
-    config: &Config,
-) -> ContextEntry {
-    let current = reap.current_pair();
-    let ulids = context.key.ulids;
-    let path = |pair| Path::of(ulids, pair);
-    let is_fork = context.key.forked_instance != 0;
-    ContextEntry {
-        id: context.id,
-        ulids,
-        local_tag: context.local_tag,
-        peer_tag: established.peer_tag,
+impl Contexts {
+    /// The entry that the data plane should have for a context as it is now.
+    pub(crate) fn entry_by(
+        &self,
+        context: &Context,
+        established: &Established,
+        reap: &reap::Machine,
+    ) -> ContextEntry {
+        let current = reap.current_pair();
+        let ulids = context.key.ulids;
+        let path = |pair| Path::of(ulids, pair);
         // The data planes send by the first context alone, and receive for all of them.
-        current: path(if is_fork { ulids.as_locators() } else { current }),
-        peer_locators: established.peer.locators.clone(),
-        timers: reap.timers(),
-        watch: reap.watch(),
-        idle: config.idle_of(ulids, current),
-        suspects: reap.suspects() && !is_fork,
-        congestion: config.counts_congestion && !is_fork,
-        paths: reap.paths().iter().filter(|_| !is_fork).map(|pair| path(*pair)).collect(),
-        spread: config.spreads_flows,
+        let is_fork = context.key.forked_instance != 0;
+        let is_plain = is_fork || self.is_stranded(ulids, current);
+        ContextEntry {
+            id: context.id,
+            ulids,
+            local_tag: context.local_tag,
+            peer_tag: established.peer_tag,
+            current: path(if is_plain { ulids.as_locators() } else { current }),
+            peer_locators: established.peer.locators.clone(),
+            timers: reap.timers(),
+            watch: reap.watch(),
+            idle: self.config.idle_of(ulids, current),
+            suspects: reap.suspects() && !is_plain,
+            congestion: self.config.counts_congestion && !is_plain,
+            paths: reap.paths().iter().filter(|_| !is_plain).map(|pair| path(*pair)).collect(),
+            spread: self.config.spreads_flows,
+        }
+    }
+
+    /// Whether a context is at its ULIDs because nothing else is left: its locator cannot be used any more, and from the ULID peers on
+    /// the link are reached without a default route.
+    fn is_stranded(&self, ulids: UlidPair, current: LocatorPair) -> bool {
+        let own = ulids.local.as_locator();
+        !self.usable.contains(&current.local) && self.routes.bare.contains(&own)
     }
 }
 

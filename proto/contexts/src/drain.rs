@@ -132,7 +132,7 @@ impl Contexts {
         // Where nothing is added to a packet.
         reap.handle_preferred(Some(context.key.ulids.as_locators()), now);
         reap.handle_deprecated(&self.deprecated, now);
-        let entry = active::entry(context, established, &reap, &self.config);
+        let entry = self.entry_by(context, established, &reap);
         let told = active::digest(self.digest, &entry);
         let key = context.key;
         self.active.insert(id, Active::new(reap, told, now));
@@ -163,11 +163,8 @@ impl Contexts {
 
     pub(crate) fn refresh_candidates(&mut self, id: ContextId, now: Instant) {
         self.hint(id, now);
-        let Some(active) = self.active.get_mut(&id) else { return };
-        let Some(established) = self.shim6.context(id).and_then(|context| context.established())
-        else {
-            return;
-        };
+        let established = self.shim6.context(id).and_then(|context| context.established());
+        let Some(established) = established else { return };
         let peer = &established.peer;
         let (known, local) = &mut self.usable_of;
         if !known.is_shared_with(&established.local_locators) {
@@ -175,6 +172,9 @@ impl Contexts {
             let usable = known.iter().copied().filter(|locator| self.usable.contains(locator));
             *local = usable.collect();
         }
+        let local = local.clone();
+        let unrouted = self.unrouted(id, &local, &peer.locators);
+        let Some(active) = self.active.get_mut(&id) else { return };
         let ranks: Vec<_> = if peer.has_preferences() {
             peer.locators.iter().map(|locator| rank(peer.preference_of(*locator))).collect()
         } else {
@@ -182,7 +182,7 @@ impl Contexts {
         };
         let had_ranks = active.reap.has_ranks();
         active.reap.handle_keepalive_timeout(peer.send_timeout.into());
-        active.reap.handle_candidates(&*local, &peer.locators, &ranks, now);
+        active.reap.handle_candidates(&local, &peer.locators, &ranks, &unrouted, now);
         if had_ranks || !ranks.is_empty() {
             self.go_home(id, now);
         }
@@ -215,7 +215,7 @@ impl Contexts {
 
     pub(crate) fn entry(&self, context: &shim6::Context) -> Option<ContextEntry> {
         let active = self.active.get(&context.id)?;
-        Some(active::entry(context, context.established()?, &active.reap, &self.config))
+        Some(self.entry_by(context, context.established()?, &active.reap))
     }
 
     /// Carries out what a context's REAP machine has decided of its own accord.
@@ -269,12 +269,13 @@ impl Contexts {
     pub(crate) fn drain_reap_by(&mut self, id: ContextId, pace: Pace, now: Instant) {
         self.answer_standby_question(id, now);
         self.transmit_reap(id, pace, now);
-        let Some(active) = self.active.get_mut(&id) else { return };
+        let Some(active) = self.active.get(&id) else { return };
         let Some(context) = self.shim6.context(id) else { return };
         let Some(established) = context.established() else { return };
         let ulids = context.key.ulids;
-        let entry = active::entry(context, established, &active.reap, &self.config);
+        let entry = self.entry_by(context, established, &active.reap);
         let told = active::digest(self.digest, &entry);
+        let Some(active) = self.active.get_mut(&id) else { return };
         if told != active.told {
             active.told = told;
             self.updates.push_back(Update::Upsert(entry));

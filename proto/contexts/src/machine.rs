@@ -7,7 +7,9 @@ use moorline_cga::LocalProof;
 use moorline_index::Deadlines;
 use moorline_reap as reap;
 use moorline_shim6 as shim6;
-use moorline_types::{ContextId, DropReason, Instant, Locator, Locators, UlidPair};
+use moorline_types::{
+    ContextId, DropReason, Instant, Locator, LocatorPair, Locators, Prefix, UlidPair,
+};
 use moorline_wire::LocatorPreference;
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -40,6 +42,9 @@ pub struct Contexts {
     /// Keyed, for [`Active::told`].
     pub(crate) digest: SipHasher13,
     pub(crate) usable: Vec<Locator>,
+    pub(crate) routes: LocalRoutes,
+    /// Contexts do not know of the routes yet.
+    is_rerouted: bool,
     /// Locators that were usable and are not any more, the oldest first.
     pub(crate) gone: VecDeque<Locator>,
     /// Those of ours that are not to be relied on.
@@ -71,6 +76,25 @@ pub struct LocalState {
     pub usable: Vec<Locator>,
 }
 
+/// The routes of the host besides its default routes, as far as they decide which pairs can be used.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalRoutes {
+    /// Destinations with routes of their own, each with our addresses whose packets to there leave by their own uplink.
+    pub specific: Vec<(Prefix, Vec<Locator>)>,
+    /// Addresses on links that work and have no default route: peers on the link are reached from there as without contexts.
+    pub bare: Vec<Locator>,
+}
+
+impl LocalRoutes {
+    /// Whether packets of a pair would leave by another interface than that of their source: a neighbor on one link is no
+    /// neighbor on another.
+    fn lead_astray(&self, pair: LocatorPair) -> bool {
+        let leading = self.specific.iter().filter(|(to, _)| to.contains(pair.peer.0));
+        let longest = leading.max_by_key(|(to, _)| to.length());
+        longest.is_some_and(|(_, own)| !own.contains(&pair.local))
+    }
+}
+
 impl Contexts {
     /// A host without addresses and contexts. `seed` must be secret and never used before.
     #[must_use]
@@ -95,6 +119,8 @@ impl Contexts {
             notes: BTreeMap::new(),
             digest,
             usable: Vec::new(),
+            routes: LocalRoutes::default(),
+            is_rerouted: false,
             gone: VecDeque::new(),
             deprecated: Vec::new(),
             usable_of: <(Locators, Locators)>::default(),
@@ -110,6 +136,12 @@ impl Contexts {
             events: VecDeque::new(),
             drops: DropCounters::new(),
         }
+    }
+
+    /// The routes of the host. [`handle_local`](Self::handle_local) or [`handle_lost`](Self::handle_lost) comes next.
+    pub fn set_routes(&mut self, routes: LocalRoutes) {
+        self.is_rerouted |= self.routes != routes;
+        self.routes = routes;
     }
 
     /// Our addresses, at the start and whenever one comes, goes, or its uplink fails: contexts whose
@@ -163,10 +195,11 @@ impl Contexts {
         }
     }
 
-    /// Whether they are others than before.
+    /// Whether they, or the routes, are others than before.
     fn note_usable(&mut self, usable: &[Locator]) -> bool {
+        let is_rerouted = core::mem::take(&mut self.is_rerouted);
         if self.usable == usable {
-            return false;
+            return is_rerouted;
         }
         let before = core::mem::replace(&mut self.usable, usable.to_vec());
         self.gone.retain(|locator| !usable.contains(locator));
@@ -188,6 +221,23 @@ impl Contexts {
     /// Whether a packet may leave with this source.
     pub(crate) fn may_send_from(&self, local: Locator) -> bool {
         is_ours_now(&self.usable, &self.gone, &self.shim6, local)
+    }
+
+    /// Pairs of these locators of a context that its packets do not take.
+    pub(crate) fn unrouted(
+        &self,
+        id: ContextId,
+        local: &[Locator],
+        peer: &[Locator],
+    ) -> Vec<LocatorPair> {
+        let pairs = local.iter().flat_map(|&l| peer.iter().map(move |&p| LocatorPair::new(l, p)));
+        pairs.filter(|pair| !self.is_routed(id, *pair)).collect()
+    }
+
+    /// Whether packets of a context take a pair as they are told to. Packets with the ULIDs are told nothing.
+    pub(crate) fn is_routed(&self, id: ContextId, pair: LocatorPair) -> bool {
+        let is_plain = self.ulids(id).is_some_and(|ulids| ulids.as_locators() == pair);
+        is_plain || !self.routes.lead_astray(pair)
     }
 
     fn refresh_all(&mut self, now: Instant) {

@@ -100,6 +100,12 @@ pub enum Refusal {
     /// The two ends cannot talk to each other, whoever they are.
     #[error("no packet goes from {} to {}: take two global unicast addresses", .0.local, .0.peer)]
     WrongScope(LocatorPair),
+    /// Packets of the pair leave by another link than that of the local end.
+    #[error(
+        "packets to {} do not leave by the link of {}: a more specific route leads elsewhere; see `ip -6 route`",
+        .0.peer, .0.local
+    )]
+    Unrouted(LocatorPair),
     /// The context is pinned elsewhere.
     #[error("this context is pinned to {0}; unpin it first (`moorline path unpin`)")]
     Pinned(LocatorPair),
@@ -427,6 +433,9 @@ impl Contexts {
         if !self.usable.contains(&pair.local) {
             return Err(Refusal::NotUsable(pair.local));
         }
+        if !self.is_routed(id, pair) {
+            return Err(Refusal::Unrouted(pair));
+        }
         Ok(())
     }
 
@@ -436,7 +445,7 @@ impl Contexts {
         let peers = &established.peer.locators;
         let ours = established.local_locators.iter();
         let pairs = ours.flat_map(|local| peers.iter().map(|peer| LocatorPair::new(*local, *peer)));
-        pairs.filter(|pair| is_global(*pair)).collect()
+        pairs.filter(|pair| is_global(*pair) && self.is_routed(id, *pair)).collect()
     }
 
     fn applies(&self, rule: &PathRule, id: ContextId, pair: LocatorPair) -> bool {

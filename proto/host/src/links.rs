@@ -33,9 +33,8 @@ impl Host {
         let usable = self.routing.usable();
         let lost = self.shim6.usable().iter().filter(|own| !usable.contains(own));
         let lost: Vec<_> = lost.copied().collect();
-        if !lost.is_empty() {
-            self.shim6.handle_lost(&lost, now);
-        }
+        self.shim6.set_routes(self.routing.local_routes());
+        self.shim6.handle_lost(&lost, now);
         if self.routing.carriers.is_none() {
             // At the start, programs that know sessions and locators take the place of those of the run before, and then correspondents
             // are told of the locators.

@@ -36,6 +36,15 @@ impl Node {
         let candidates = view.candidates.iter();
         view.uplinks.iter().chain(candidates.filter(move |one| one.addresses.iter().any(is_usable)))
     }
+
+    /// The same, and interfaces with programs that have lost their default route: correspondents on the link need none.
+    pub(crate) fn places_with<'a>(
+        view: &'a HostView,
+        attached: &'a BTreeSet<u32>,
+    ) -> impl Iterator<Item = &'a Uplink> {
+        let bare = view.bare.iter().filter(|link| attached.contains(&link.ifindex));
+        Self::places(view).chain(bare)
+    }
 }
 
 /// How much better or worse the locators of a place are than others.
@@ -70,11 +79,13 @@ pub(crate) struct Seen<'a> {
 /// however it was made.
 ///
 /// Among locators whose addresses are for new traffic none is better, so that sessions stay where they began,
-/// unless a rule prefers or avoids one, the narrowest of several; those that are deprecated come after all others.
+/// unless a rule prefers or avoids one, the narrowest of several; those that are deprecated, and those of links that have lost their default
+/// route, come after all others.
 //= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1
 pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     let mut found: BTreeMap<L64, (LocalLocator, u32)> = BTreeMap::new();
-    for uplink in Node::places(seen.view) {
+    let nowhere = BTreeSet::new();
+    for uplink in Node::places_with(seen.view, seen.attached.unwrap_or(&nowhere)) {
         for own in uplink.addresses.iter().filter(|own| own.flags.is_usable()) {
             let Ilv { l64, .. } = Ilv::of(own.address);
             let is_attached = seen.attached.is_none_or(|all| all.contains(&uplink.ifindex));
@@ -121,7 +132,8 @@ fn preference(uplink: &Uplink, own: &UplinkAddress, rules: &[LocatorRule]) -> u1
         Some(Preference::Avoid) => AVOIDED,
         Some(Preference::Neutral) | None => NEUTRAL,
     };
-    if own.preferred { preferred } else { preferred + DEPRECATED }
+    let is_lasting = own.preferred && !uplink.default_routes.is_empty();
+    if is_lasting { preferred } else { preferred + DEPRECATED }
 }
 
 /// Addresses that are on uplinks for sessions alone.
@@ -146,7 +158,8 @@ impl SessionAddresses {
     /// Takes them out of a view, as they are no business of Shim6 and no locators, and notes what is there.
     pub(crate) fn leave_out(&mut self, view: &mut HostView) {
         self.seen.clear();
-        for uplink in view.uplinks.iter_mut().chain(&mut view.candidates) {
+        let all = view.uplinks.iter_mut().chain(&mut view.candidates).chain(&mut view.bare);
+        for uplink in all {
             self.seen.extend(uplink.addresses.iter().map(|own| own.address));
             let (made, ifindex) = (&mut self.made, uplink.ifindex);
             uplink.addresses.retain(|own| {

@@ -4,11 +4,11 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_addresses::{HostView, MovedRoute, Mover, NextHop, Routes};
-use moorline_contexts::Contexts;
+use moorline_addresses::{HostView, MAX_SPECIFIC, MovedRoute, Mover, NextHop, Routes};
+use moorline_contexts::{Contexts, LocalRoutes};
 use moorline_datapath::ilnp::SessionEntry;
 use moorline_datapath::shim6::ContextEntry;
-use moorline_types::{Ilv, Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{Ilv, Instant, Locator, LocatorPair, Prefix, Ulid, UlidPair};
 
 use crate::known::{KnownSession, KnownSessions, overhead_of};
 use crate::node::{LocatorRule, Node, SessionAddresses};
@@ -62,6 +62,28 @@ impl Routing {
         usable.map(|own| Locator(own.address)).collect()
     }
 
+    /// Which pairs the routes of the host leave to contexts. Of a host with too many routes to be known all, none counts.
+    pub(crate) fn local_routes(&self) -> LocalRoutes {
+        let HostView { uplinks, bare, specific, .. } = &self.view;
+        let mut destinations: Vec<_> = specific.iter().map(|route| route.destination).collect();
+        destinations.dedup();
+        if specific.len() > MAX_SPECIFIC {
+            destinations.clear();
+        }
+        let own = |to: Prefix| {
+            let led = uplinks.iter().flat_map(move |uplink| {
+                uplink.addresses.iter().filter(move |own| self.view.leads(to, uplink, own.address))
+            });
+            led.map(|own| Locator(own.address)).collect()
+        };
+        let usable = bare.iter().flat_map(|link| &link.addresses);
+        let usable = usable.filter(|own| own.flags.is_usable());
+        LocalRoutes {
+            specific: destinations.into_iter().map(|to| (to, own(to))).collect(),
+            bare: usable.map(|own| Locator(own.address)).collect(),
+        }
+    }
+
     /// Those of them that are deprecated.
     pub(crate) fn deprecated(&self) -> Vec<Locator> {
         let addresses = self.view.uplinks.iter().flat_map(|uplink| &uplink.addresses);
@@ -107,12 +129,13 @@ impl Routing {
         self.view.uplink_of(address).is_some() || self.session_addresses.has(address)
     }
 
-    /// Where moved packets from this locator leave the host to. None if they are not to be routed there: no router, no
-    /// carrier, or an uplink that lacks what the segmentation path has.
-    fn next_hop(&self, locator: Ipv6Addr) -> Option<NextHop> {
-        let uplink = self.view.uplink_of(locator)?;
+    /// Where moved packets with these locators leave the host to: a neighbor needs no router. None if they are not to be routed there:
+    /// no router, no carrier, or an uplink that lacks what the segmentation path has.
+    fn next_hop(&self, wire: LocatorPair) -> Option<NextHop> {
+        let uplink = self.view.uplink_of(wire.local.0)?;
         let is_able = uplink.carrier && self.takes_moved.contains(&uplink.ifindex);
-        uplink.next_hop(locator).filter(|_| is_able)
+        let specific = self.view.specific_hop(uplink, wire.local.0, wire.peer.0);
+        specific.or_else(|| uplink.next_hop(wire.local.0)).filter(|_| is_able)
     }
 
     /// How packets leave the host that have this ULID for their source, for sockets that are bound to its uplink. The carrier
@@ -164,7 +187,7 @@ impl Routing {
             ulids: entry.ulids,
             mtu: path_mtu.saturating_sub(entry.overhead().into()),
             bare_tcp_mtu: None,
-            direct: self.next_hop(entry.current.pair.local.0),
+            direct: self.next_hop(entry.current.pair),
             own: self.own_hop(entry.ulids.local),
         }
     }
@@ -172,7 +195,8 @@ impl Routing {
     /// The route of a session that has moved, or whose packets have a nonce always.
     pub(crate) fn route_of_session(&self, entry: &SessionEntry) -> MovedRoute {
         let wire = entry.wire_pair();
-        let told = self.path_mtus.of(Mover::Session(entry.id), wire.ulids().as_locators());
+        let locators = wire.ulids().as_locators();
+        let told = self.path_mtus.of(Mover::Session(entry.id), locators);
         let mtu = self.uplink_mtu(wire.local.address()).unwrap_or(MIN_MTU);
         let path_mtu = mtu.min(told.unwrap_or(u32::MAX));
         let is_tcp_bare = entry.maps_tcp && !entry.always && self.is_tcp_whole(entry);
@@ -181,7 +205,7 @@ impl Routing {
             ulids,
             mtu: path_mtu.saturating_sub(overhead_of(entry)),
             bare_tcp_mtu: is_tcp_bare.then_some(path_mtu),
-            direct: self.next_hop(wire.local.address()),
+            direct: self.next_hop(locators),
             own: self.own_hop(ulids.local),
         }
     }
@@ -238,7 +262,7 @@ impl Routing {
         mover: Mover,
     ) -> Option<MovedRoute> {
         let now = routes.get(mover)?;
-        let direct = self.next_hop(self.path_of(shim6, mover)?.local.0);
+        let direct = self.next_hop(self.path_of(shim6, mover)?);
         let route = MovedRoute { direct, own: self.own_hop(now.ulids.local), ..*now };
         (route != *now).then_some(route)
     }

@@ -214,7 +214,7 @@ impl Machine {
     }
 
     /// The locators of either side, all of them: ours that work, the peer's that are verified, and what the peer says of its own, in
-    /// their order; empty: nothing.
+    /// their order; empty: nothing. Pairs whose packets do not leave by the uplink of their source, `unrouted`, are no candidates.
     ///
     /// If the current pair is not among them any more, or the peer says that its locator is broken (RFC 5533 s10.4), exploration begins
     /// at once. If new ones turn up during an exploration, they are tried first. Only the first [`MAX_LOCATORS`] of a side count.
@@ -224,6 +224,7 @@ impl Machine {
         local: impl Into<Locators>,
         peer: impl Into<Locators>,
         ranks: &[Rank],
+        unrouted: &[LocatorPair],
         now: Instant,
     ) {
         let was_broken = self.is_current_broken();
@@ -236,7 +237,13 @@ impl Machine {
         if has_new_ranks {
             self.change_extra(|extra| extra.ranks = cut(ranks));
         }
-        if *old_local == *self.local && *old_peer == *self.peer && !has_new_ranks {
+        let old_unrouted = self.unrouted().to_vec();
+        let has_other_routes = *old_unrouted != *unrouted;
+        if has_other_routes {
+            self.change_extra(|extra| extra.unrouted = unrouted.into());
+        }
+        let has_same_locators = *old_local == *self.local && *old_peer == *self.peer;
+        if has_same_locators && !has_new_ranks && !has_other_routes {
             return;
         }
         let was_operational = self.state == State::Operational;
@@ -250,8 +257,10 @@ impl Machine {
         if was_operational {
             return;
         }
-        let is_new =
-            |pair: LocatorPair| !old_local.contains(&pair.local) || !old_peer.contains(&pair.peer);
+        let is_new = |pair: LocatorPair| {
+            let was_known = old_local.contains(&pair.local) && old_peer.contains(&pair.peer);
+            !was_known || old_unrouted.contains(&pair)
+        };
         self.rearrange(is_new, now);
     }
 
@@ -415,6 +424,8 @@ struct Extra {
     order: Box<[LocatorPair]>,
     /// Pairs that this host uses only when no other works.
     avoided: Box<[LocatorPair]>,
+    /// Pairs whose packets do not leave by the uplink of their source.
+    unrouted: Box<[LocatorPair]>,
     /// The current pair, if it is not of the two sets.
     gone: Option<Box<LocatorPair>>,
 }

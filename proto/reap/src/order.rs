@@ -27,6 +27,8 @@ pub(crate) struct Sets<'a> {
     pub(crate) order: &'a [LocatorPair],
     /// Pairs that we try last.
     pub(crate) avoided: &'a [LocatorPair],
+    /// Pairs that we do not try.
+    pub(crate) unrouted: &'a [LocatorPair],
 }
 
 /// Index of a local locator and of a peer locator.
@@ -50,7 +52,7 @@ pub(crate) struct Order {
 
 impl Order {
     pub(crate) fn new(sets: Sets<'_>, failed: LocatorPair, random: &mut Random) -> Self {
-        let Sets { local, peer, ranks, order, avoided } = sets;
+        let Sets { local, peer, ranks, order, avoided, unrouted } = sets;
         let (local_others, local_failed) = split(local, failed.local, random);
         let (peer_others, peer_failed) = split(peer, failed.peer, random);
         let mut pairs = Vec::with_capacity(local.len() * peer.len());
@@ -66,7 +68,8 @@ impl Order {
             random.shuffle(shared);
         }
         diagonal(&local_failed, &peer_failed, &mut pairs);
-        pairs.retain(|&indices| resolve(sets, indices).is_some_and(is_usable));
+        let is_tried = |pair: LocatorPair| is_usable(pair) && !unrouted.contains(&pair);
+        pairs.retain(|&indices| resolve(sets, indices).is_some_and(is_tried));
         if !(ranks.is_empty() && order.is_empty() && avoided.is_empty()) {
             pairs.sort_by_key(|&indices| {
                 let rank = ranks.get(usize::from(indices.1)).copied().unwrap_or_default();

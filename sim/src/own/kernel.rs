@@ -1,11 +1,11 @@
 //! What a kernel does with the addresses of its links (RFC 4862 s5.5), as far as time and routers are concerned.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_addresses::{
-    AddressFlags, BareLink, HostView, Lifetimes, PrefixInformation, Uplink, UplinkAddress,
+    AddressFlags, HostView, Lifetimes, PrefixInformation, Uplink, UplinkAddress,
 };
 use moorline_types::{Instant, Prefix};
 
@@ -196,7 +196,7 @@ impl Kernel {
             let of_link = self.addresses().filter(|((at, _), _)| *at == ifindex);
             let addresses = of_link.map(|((_, address), held)| held.told(address, now)).collect();
             if router_until.is_none() {
-                view.bare.push(BareLink { ifindex, name, addresses, link_locals: BTreeSet::new() });
+                view.bare.push(Uplink { addresses, ..Uplink::new(ifindex, name) });
                 continue;
             }
             let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);

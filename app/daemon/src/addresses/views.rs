@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 
-use moorline_addresses::{self as host, AddressFlags, BareLink, Member, Planner, UplinkAddress};
+use moorline_addresses::{self as host, AddressFlags, Member, Planner, UplinkAddress};
 use moorline_api::{
     AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK,
     Proof, Uplink,
@@ -217,7 +217,7 @@ impl Addresses {
 }
 
 /// Whether a router has been heard on a link that is no uplink.
-pub(crate) fn has_router(host: &Host, link: &BareLink) -> bool {
+pub(crate) fn has_router(host: &Host, link: &host::Uplink) -> bool {
     host.addressing().is_some_and(|addressing| addressing.advertised.has_router(link))
 }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
-use moorline_addresses::{AddressFlags, BareLink, Uplink, UplinkAddress};
+use moorline_addresses::{AddressFlags, Uplink, UplinkAddress};
 use moorline_api::{
     Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState, TABLE_FULL, Uplink as ApiUplink,
 };
@@ -239,13 +239,13 @@ pub(super) fn advertisements(facts: &Facts) -> Vec<Finding> {
 }
 
 /// A router has been followed there, or the daemon says that it was an uplink or has a router.
-fn is_likely(facts: &Facts, link: &BareLink) -> bool {
+fn is_likely(facts: &Facts, link: &Uplink) -> bool {
     let told = format!("{} is {DEAF}", link.name);
     let warnings = facts.answers().map_or(&[][..], |answers| &answers.status.warnings);
     link.has_dynamic() || warnings.iter().any(|warning| warning.starts_with(&told))
 }
 
-fn no_uplink(link: &BareLink) -> Finding {
+fn no_uplink(link: &Uplink) -> Finding {
     let what = format!("{} is {DEAF}, so the kernel ignores the routers there", link.name);
     Finding::warning("router-advertisements", what).shown_by(link.evidence()).remedy(format!(
         "If it leads to the Internet: {}, and the same in /etc/sysctl.d.",

@@ -1,7 +1,7 @@
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
-use moorline_addresses::{AddressFlags, BareLink, Lifetimes, Uplink, UplinkAddress};
+use moorline_addresses::{AddressFlags, Lifetimes, Uplink, UplinkAddress};
 use moorline_api::{
     Context, ContextCounts, ContextState, Correspondent, DEAF, DataPlane, Ilcc, IlnpStatus,
     LocatorInfo, NO_RULE, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role, Status,
@@ -258,11 +258,9 @@ fn a_host_that_forwards_and_so_hears_no_router_is_told() {
 fn an_interface_that_is_no_uplink_because_the_host_forwards_is_told_with_the_line_to_type() {
     let lifetimes = Lifetimes { preferred: 1800, valid: 3600 };
     let own = UplinkAddress::new("2001:db8:9::5".parse().unwrap(), 64, AddressFlags(0), lifetimes);
-    let link = |has_dynamic| BareLink {
+    let link = |has_dynamic| Uplink {
         addresses: if has_dynamic { vec![own] } else { Vec::new() },
-        ifindex: 4,
-        name: "wan0".into(),
-        link_locals: BTreeSet::new(),
+        ..Uplink::new(4, "wan0")
     };
     assert_eq!(after(|facts| facts.deaf = vec![link(false)]), [], "a bridge of containers, say");
     let mut facts = good();

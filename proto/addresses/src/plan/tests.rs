@@ -637,8 +637,7 @@ fn addresses_on_a_link_without_a_default_route_follow_its_routers_all_the_same()
     let mut view = world.view();
     let uplink = view.uplinks.remove(0);
     assert_eq!(uplink.ifindex, 1);
-    let Uplink { ifindex, name, addresses, .. } = uplink;
-    view.bare.push(BareLink { ifindex, name, addresses, link_locals: BTreeSet::new() });
+    view.bare.push(Uplink { default_routes: Vec::new(), gateway: None, ..uplink });
     let advertised: Vec<_> = world.table.prefixes().collect();
     let seen = Seen { view: &view, at: world.now, advertised: &advertised };
     let plan = world.planner.plan(&seen, world.now);

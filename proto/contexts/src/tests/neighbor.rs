@@ -1,7 +1,9 @@
-//! A router that the host's Neighbor Unreachability Detection has given up.
+//! A router that the host's Neighbor Unreachability Detection has given up, and peers on the links of the host.
+
+use moorline_types::Prefix;
 
 use super::*;
-use crate::Cause;
+use crate::{Cause, LocalRoutes, Refusal};
 
 /// Nothing from the first address of side 0 gets through.
 fn without_first_router() -> Pair {
@@ -58,4 +60,66 @@ fn a_router_that_was_lost_in_error_is_found_to_work() {
     pair.run(Duration::from_secs(5));
     assert_eq!(pair.entries[0][0].current.pair.local, lost);
     assert!(pair.entries[0][0].timers.is_some(), "operational again");
+}
+
+/// Packets to each address of side 1 leave by one link of side 0, as to a neighbor on two links.
+fn on_both_links(pair: &Pair) -> LocalRoutes {
+    let [own, peers] = &pair.locators;
+    let route = |at: usize| (Prefix::new(peers[at].0, 64), Vec::from([own[at]]));
+    // A shorter prefix does not count.
+    LocalRoutes {
+        specific: [route(0), route(1), (Prefix::ALL, own.clone())].into(),
+        bare: Vec::new(),
+    }
+}
+
+#[test]
+fn packets_to_a_neighbor_on_one_link_are_not_sent_from_an_address_of_another() {
+    let mut pair = Pair::new();
+    pair.trigger(0);
+    let [own, peers] = pair.locators.clone();
+    pair.hosts[0].set_routes(on_both_links(&pair));
+    pair.hosts[0].handle_lost(&[], pair.now);
+    // Nothing gets through but from the second address of side 0 to the first of side 1.
+    for (from, to) in [(0, 0), (0, 1), (1, 1)] {
+        pair.dead.insert((own[from], peers[to]));
+    }
+    pair.hosts[0].handle_lost(&own[..1], pair.now);
+    pair.run(Duration::from_secs(60));
+    let entry = |pair: &Pair| pair.entries[0][0].clone();
+    let id = entry(&pair).id;
+    let shown = pair.hosts[0].paths(id).into_iter().map(|path| path.pair);
+    let straight = [0, 1].map(|n| LocatorPair::new(own[n], peers[n]));
+    assert!(shown.eq(straight), "no other pair is shown");
+    let astray = LocatorPair::new(own[1], peers[0]);
+    assert_eq!(pair.hosts[0].check_pair(id, astray), Err(Refusal::Unrouted(astray)));
+    assert_eq!(entry(&pair).timers, None, "it goes on looking for a pair");
+    pair.hosts[0].set_routes(LocalRoutes::default());
+    pair.hosts[0].handle_lost(&[], pair.now);
+    pair.run(Duration::from_secs(60));
+    assert_eq!(entry(&pair).current.pair, astray);
+    assert!(entry(&pair).timers.is_some());
+}
+
+#[test]
+fn a_context_without_a_usable_address_goes_on_from_its_ulid_if_that_is_on_a_link() {
+    let mut pair = without_first_router();
+    let own = pair.locators[0].clone();
+    pair.hosts[0].handle_router_lost(&own[..1], pair.now);
+    pair.settle();
+    let moved = pair.entries[0][0].clone();
+    assert!(moved.is_moved());
+    let mut lose_all = |bare: &[Locator]| {
+        let routes = LocalRoutes { specific: Vec::new(), bare: bare.to_vec() };
+        pair.hosts[0].set_routes(routes);
+        pair.hosts[0].handle_lost(&own, pair.now);
+        pair.settle();
+        pair.entries[0][0].clone()
+    };
+    assert!(lose_all(&own[1..]).is_moved(), "the ULID is on no link");
+    let stranded = lose_all(&own);
+    assert!(!stranded.is_moved() && stranded.paths.is_empty() && !stranded.suspects);
+    pair.tell(0, &local_state(0));
+    pair.settle();
+    assert_eq!(pair.entries[0][0].current, moved.current, "a default route is back");
 }

@@ -13,8 +13,9 @@ fn address(text: &str, flags: AddressFlags, valid: u32) -> UplinkAddress {
 }
 
 fn uplink(ifindex: u32, addresses: &[UplinkAddress]) -> Uplink {
-    let name = format!("isp{ifindex}");
-    Uplink { addresses: addresses.to_vec(), ..Uplink::new(ifindex, name) }
+    let router = core::net::Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+    let reached = Uplink::new(ifindex, format!("isp{ifindex}")).reached(router, []);
+    Uplink { addresses: addresses.to_vec(), ..reached }
 }
 
 fn view(uplinks: &[Uplink]) -> HostView {
@@ -57,12 +58,20 @@ fn what_cannot_be_used_is_no_locator_and_what_is_going_comes_last() {
     let last = uplink(4, &[address("2001:db8:5::a", AddressFlags::DEPRECATED, 60)]);
     let going = address("2001:db8:2::a", AddressFlags::DEPRECATED, 60);
     let new = address("2001:db8:3::a", AddressFlags::TENTATIVE, 60);
-    let bare = uplink(3, &[address("2001:db8:4::a", FINE, 60)]);
-    let view = HostView { candidates: vec![last], ..view(&[gone, uplink(2, &[going, new]), bare]) };
-    let (attached, known) = (BTreeSet::from([1, 2, 4]), BTreeSet::new());
+    let without_programs = uplink(3, &[address("2001:db8:4::a", FINE, 60)]);
+    let link = |ifindex, own| Uplink {
+        default_routes: Vec::new(),
+        ..uplink(ifindex, &[address(own, FINE, 60)])
+    };
+    let view = HostView {
+        candidates: vec![last],
+        bare: vec![link(5, "2001:db8:6::a"), link(6, "2001:db8:7::a")],
+        ..view(&[gone, uplink(2, &[going, new]), without_programs])
+    };
+    let (attached, known) = (BTreeSet::from([1, 2, 4, 5]), BTreeSet::new());
     let seen = Seen { view: &view, attached: Some(&attached), known: &known, rules: &[] };
     let (_, state) = node(&seen);
-    let expected = ["2001:0db8:0002:0000", "2001:0db8:0005:0000"];
+    let expected = ["2001:0db8:0002:0000", "2001:0db8:0005:0000", "2001:0db8:0006:0000"];
     assert_eq!(told(&state), expected.map(|l64| (l64.to_owned(), 1100, 60)));
     assert_eq!(state.nids, [Nid(0xa)]);
 }

@@ -1,8 +1,8 @@
 //! What the host does on the kernel about links, moves and failures, in its order.
 
-use moorline_addresses::{MovedRoute, Mover, RouteStep};
+use moorline_addresses::{MovedRoute, Mover, RouteStep, SpecificRoute};
 use moorline_datapath::shim6::ContextEntry;
-use moorline_types::{ContextId, ContextTag, SessionId};
+use moorline_types::{ContextId, ContextTag, Prefix, SessionId};
 use moorline_wire::{I1, Message, Opt, Options};
 
 use super::*;
@@ -95,6 +95,67 @@ fn a_ulid_that_has_left_its_uplink_is_kept_until_it_is_back_or_nothing_needs_it(
     let release = place(effects, |one| *one == Effect::ReleaseUlid(ulid));
     let rules = place(effects, |one| *one == Effect::FollowRules);
     assert!(update < route && route < release && release < rules, "{effects:#?}");
+}
+
+/// Links with these addresses, and without default routes.
+fn bare(own: &[Locator]) -> HostView {
+    let mut view = view(own);
+    let links = view.uplinks.drain(..);
+    let links = links.map(|link| Uplink { default_routes: Vec::new(), gateway: None, ..link });
+    HostView { bare: links.collect(), ..HostView::default() }
+}
+
+#[test]
+fn payload_is_back_at_the_ulids_and_its_programs_stay_when_all_default_routes_are_gone() {
+    let mut duo = with_moved_context();
+    let [first, second] = [0, 1].map(|n| duo.locals[0].usable[n]);
+    let (now, pair) = (duo.now, duo.pair(0));
+    duo.effects[0].clear();
+    duo.hosts[0].handle_view(bare(&duo.locals[0].usable), now);
+    duo.settle();
+    assert!(!duo.hosts[0].has_moved(pair));
+    let effects = &duo.effects[0];
+    let back = place(effects, |one| matches!(one, Effect::UpdateContext(Update::Upsert(_))));
+    let route = place(effects, |one| matches!(one, Effect::Route(RouteStep::Remove(_))));
+    assert!(back < route, "{effects:#?}");
+    assert!(
+        !effects.iter().any(|one| matches!(one, Effect::Detach { protocol: Protocol::Shim6, .. }))
+    );
+    // The first link had lost its programs, with its address.
+    let locals = effects.iter().filter_map(|one| match one {
+        Effect::SetLocals(locals) => Some(locals.keys().copied().collect::<Vec<_>>()),
+        _ => None,
+    });
+    assert_eq!(locals.last().unwrap_or_else(|| vec![second.0]), [second.0]);
+    duo.hosts[0].handle_view(view(&[second]), now);
+    duo.settle();
+    assert!(duo.hosts[0].has_moved(pair), "{first} has no link, and {second} a router");
+}
+
+#[test]
+fn more_specific_routes_say_by_which_links_peers_are_reached() {
+    let mut duo = with_context();
+    let (own, peers) = (duo.locals[0].usable.clone(), duo.locals[1].usable.clone());
+    let route = |length, ifindex: u32| SpecificRoute {
+        destination: Prefix::new(peers[0].0, length),
+        source: None,
+        metric: 256,
+        way: Some((ifindex, None)),
+        mtu: None,
+    };
+    let mut told = |specific: &[SpecificRoute]| {
+        let now = duo.now;
+        duo.hosts[0].handle_specific(specific.iter().copied().collect(), now);
+        duo.hosts[0].routing.local_routes().specific
+    };
+    let (wide, narrow) = (route(48, 1), route(64, 2));
+    let expected = [(wide.destination, vec![own[0]]), (narrow.destination, vec![own[1]])];
+    assert_eq!(told(&[wide, narrow]), expected);
+    let two_ways = [narrow, SpecificRoute { metric: 512, ..route(64, 1) }];
+    assert_eq!(told(&two_ways), [(narrow.destination, own.clone())]);
+    let of_others = SpecificRoute { source: Some(Prefix::new(peers[0].0, 64)), ..narrow };
+    assert_eq!(told(&[of_others]), [(narrow.destination, own.clone())], "for none of ours");
+    assert_eq!(told(&[SpecificRoute { way: None, ..narrow }]), [(narrow.destination, own)]);
 }
 
 #[test]

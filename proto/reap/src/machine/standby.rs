@@ -9,7 +9,6 @@ use moorline_types::{Instant, Locator, LocatorPair};
 use super::Machine;
 use crate::event::{Cause, Event};
 use crate::monitor::{Check, Round, Suspicion};
-use crate::order;
 use crate::state::{Input, State};
 
 /// What a host knows of a pair from other contexts with the same peer.
@@ -517,7 +516,7 @@ impl Machine {
         let locals = self.local.iter();
         let pairs = locals.flat_map(|&l| self.peer.iter().map(move |&p| LocatorPair::new(l, p)));
         let mut pairs: Vec<_> =
-            pairs.filter(|&pair| pair != current && order::is_usable(pair)).collect();
+            pairs.filter(|&pair| pair != current && self.is_candidate(pair)).collect();
         pairs.sort_by_key(|&pair| {
             let rank = self.rank_of(pair);
             let is_bad = (rank.is_broken, self.is_deprecated(pair));

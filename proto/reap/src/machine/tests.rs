@@ -58,7 +58,7 @@ impl Machine {
         peer: impl Into<Locators>,
         now: Instant,
     ) {
-        self.handle_candidates(local, peer, &[], now);
+        self.handle_candidates(local, peer, &[], &[], now);
     }
 }
 

@@ -276,7 +276,14 @@ impl Machine {
     }
 
     pub(super) fn is_candidate(&self, pair: LocatorPair) -> bool {
-        self.local.contains(&pair.local) && self.peer.contains(&pair.peer) && order::is_usable(pair)
+        self.local.contains(&pair.local)
+            && self.peer.contains(&pair.peer)
+            && order::is_usable(pair)
+            && !self.unrouted().contains(&pair)
+    }
+
+    pub(super) fn unrouted(&self) -> &[LocatorPair] {
+        self.extra.as_ref().map_or(&[], |extra| &extra.unrouted)
     }
 
     pub(super) fn explore(&mut self) -> &mut Exploration {
@@ -296,6 +303,7 @@ impl Machine {
             ranks: extra.map_or(&[], |extra| &extra.ranks),
             order: extra.map_or(&[], |extra| &extra.order),
             avoided: extra.map_or(&[], |extra| &extra.avoided),
+            unrouted: extra.map_or(&[], |extra| &extra.unrouted),
         };
         (exploration, sets)
     }

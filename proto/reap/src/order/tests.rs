@@ -12,7 +12,7 @@ fn set(site: u16, count: u16) -> Vec<Locator> {
 }
 
 const fn sets<'a>(local: &'a [Locator], peer: &'a [Locator]) -> Sets<'a> {
-    Sets { local, peer, ranks: &[], order: &[], avoided: &[] }
+    Sets { local, peer, ranks: &[], order: &[], avoided: &[], unrouted: &[] }
 }
 
 fn walk(local: &[Locator], peer: &[Locator], failed: LocatorPair, seed: u8) -> Vec<LocatorPair> {
@@ -120,7 +120,7 @@ fn what_the_peer_calls_broken_comes_last_and_its_order_counts_before_chance() {
     let ranks =
         [rank(false, false, 0), rank(true, false, 0), rank(false, true, 1), rank(false, false, 9)];
     for seed in 0..32 {
-        let sets = Sets { local: &local, peer: &peer, ranks: &ranks, order: &[], avoided: &[] };
+        let sets = Sets { ranks: &ranks, ..sets(&local, &peer) };
         let mut order = Order::new(sets, failed, &mut Random::new([seed; 32], 0));
         let walked: Vec<_> = (0..order.len()).filter_map(|_| order.advance(sets)).collect();
         assert_eq!(walked[0], LocatorPair::new(local[1], peer[3]), "disjoint, stable");
@@ -137,12 +137,22 @@ fn what_we_would_rather_try_comes_first_among_equals_and_what_we_avoid_after_the
     let failed = pair(0, 0);
     let (order, avoided) = ([pair(2, 1), pair(1, 2)], [pair(1, 1)]);
     for seed in 0..20 {
-        let sets =
-            Sets { local: &local, peer: &peer, ranks: &[], order: &order, avoided: &avoided };
+        let sets = Sets { order: &order, avoided: &avoided, ..sets(&local, &peer) };
         let mut walk = Order::new(sets, failed, &mut Random::new([seed; 32], 0));
         let walked: Vec<_> = (0..walk.len()).filter_map(|_| walk.advance(sets)).collect();
         assert_eq!(walked[..2], order, "those that share no end with the failed one first");
         assert_eq!(walked.last(), Some(&avoided[0]));
         assert_eq!(walked.len(), 9);
     }
+}
+
+#[test]
+fn pairs_that_are_not_routed_are_not_tried() {
+    let (local, peer) = (set(1, 2), set(2, 2));
+    let pair = |l: usize, p: usize| LocatorPair::new(local[l], peer[p]);
+    let unrouted = [pair(0, 1), pair(1, 0)];
+    let sets = Sets { unrouted: &unrouted, ..sets(&local, &peer) };
+    let mut order = Order::new(sets, pair(0, 0), &mut Random::new([1; 32], 0));
+    let walked: Vec<_> = (0..order.len()).filter_map(|_| order.advance(sets)).collect();
+    assert_eq!(walked, [pair(1, 1), pair(0, 0)]);
 }

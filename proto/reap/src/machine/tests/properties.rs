@@ -109,6 +109,7 @@ struct Model {
     now: Instant,
     local: Vec<Locator>,
     peer: Vec<Locator>,
+    unrouted: Option<LocatorPair>,
     sent: Vec<Report>,
     nonces: BTreeSet<u32>,
     /// Pairs that a true claim was made of.
@@ -131,6 +132,7 @@ impl Model {
             now: at(0),
             local,
             peer,
+            unrouted: None,
             sent: Vec::new(),
             nonces: BTreeSet::new(),
             claimed: [ab(1, 1)].into(),
@@ -187,7 +189,14 @@ impl Model {
                 let ranks: Vec<_> = (0..self.peer.len())
                     .filter_map(|at| ranks.map(|bits| rank(bits, at)))
                     .collect();
-                machine.handle_candidates(&self.local, &self.peer, &ranks, now);
+                self.unrouted = (bits >> 6 != 0).then(|| ab(u16::from(bits >> 6), 1));
+                machine.handle_candidates(
+                    &self.local,
+                    &self.peer,
+                    &ranks,
+                    self.unrouted.as_slice(),
+                    now,
+                );
             }
             Op::Suspicion { hint, ago, usual } => {
                 machine.handle_suspicion(*hint, now - ms(*ago), ms(*usual), now);
@@ -251,7 +260,7 @@ impl Model {
                 }
                 Event::Moved { from, to, .. } => {
                     assert_eq!(from, pair);
-                    assert!(self.local.contains(&to.local) && self.peer.contains(&to.peer));
+                    assert!(self.is_candidate(to));
                     pair = to;
                 }
                 Event::Unreachable { .. } => assert_ne!(state, State::Operational),
@@ -277,7 +286,7 @@ impl Model {
             assert!(is_way_back || pair == self.machine.current_pair());
         }
         if probe.state != State::Operational || pair != self.machine.current_pair() {
-            assert!(self.local.contains(&pair.local) && self.peer.contains(&pair.peer));
+            assert!(self.is_candidate(pair));
         }
         assert!(probe.sent.len() <= SENT_REPORTS && probe.received.len() <= RECEIVED_REPORTS);
         assert!(probe.received.iter().all(|r| self.delivered.values().any(|d| d.nonce == r.nonce)));
@@ -298,14 +307,18 @@ impl Model {
         }
     }
 
+    fn is_candidate(&self, pair: LocatorPair) -> bool {
+        let is_known = self.local.contains(&pair.local) && self.peer.contains(&pair.peer);
+        is_known && self.unrouted != Some(pair)
+    }
+
     fn check_machine(&self) {
         let machine = &self.machine;
         let current = machine.current_pair();
         assert!(self.claimed.contains(&current), "{current} was never proven");
-        let is_candidate = self.local.contains(&current.local) && self.peer.contains(&current.peer);
         match machine.state() {
             State::Operational => {
-                assert!(is_candidate);
+                assert!(self.is_candidate(current));
                 assert!(machine.timers().is_some_and(|t| !t.keepalive_timeout.is_zero()));
             }
             State::Exploring => {
