@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use moorline_bpf::Datapath;
 use moorline_host::Sessions;
-use moorline_netlink::{Journal, Netlink};
+use moorline_netlink::Netlink;
 use tokio::time::Instant;
 
 use crate::args::Args;
@@ -37,7 +37,7 @@ pub async fn reset(args: &Args) -> anyhow::Result<()> {
 
 pub(crate) async fn undo_all(args: &Args) -> anyhow::Result<()> {
     let store = Store::open(&args.state_dir)?;
-    let netlink = connect(&store)?;
+    let netlink = Netlink::connect()?;
     let undone = undo(&netlink).await;
     Datapath::remove_pins(&args.pin_dir).context("BPF objects")?;
     store.remove_kept()?;
@@ -151,12 +151,6 @@ async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
         "{failed} changes are left on the host; `moorline down` tries again"
     );
     Ok(())
-}
-
-/// Netlink over the journal of the state directory.
-pub(crate) fn connect(store: &Store) -> anyhow::Result<Netlink> {
-    let journal = Journal::open(store.journal())?;
-    Ok(Netlink::connect(journal)?)
 }
 
 #[cfg(test)]

@@ -32,11 +32,6 @@ impl Store {
         self.place("moorlined.lock")
     }
 
-    /// The journal of changes to the host.
-    pub(crate) fn journal(&self) -> PathBuf {
-        self.directory.join("journal.json")
-    }
-
     /// The folder of the keys that are made here.
     pub(crate) fn keys(&self) -> anyhow::Result<PathBuf> {
         let folder = self.place("keys");

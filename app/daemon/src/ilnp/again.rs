@@ -15,7 +15,7 @@ use crate::shell::Daemon;
 impl Daemon {
     /// Before anything else is made of the host: what the run before has left for its sessions is theirs, or goes.
     pub(crate) async fn restore_sessions(&mut self, args: &Args) -> anyhow::Result<()> {
-        let left = self.netlink.made_hosts().into_iter();
+        let left = self.netlink.made_hosts().context("addresses for sessions")?.into_iter();
         let left = left.map(|(ifindex, address)| SessionAddress { ifindex, address });
         if self.ilnp.is_none() {
             for SessionAddress { ifindex, address } in left {
