@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context as _, bail, ensure};
-use moorline_addresses::AddressMode;
+use moorline_addresses::{AddressMode, PartOfRule};
 use moorline_api::{IlnpPolicy, Net};
 use moorline_bpf::AttachMode;
 use moorline_contexts::Profile;
@@ -28,7 +28,7 @@ pub use ilnp::IlnpConfig;
 pub use ranker::RankerConfig;
 pub use triggers::TriggerConfig;
 
-use addresses::{KeyPart, PlacePart, SetPart};
+use addresses::{KeyPart, SetPart};
 use ilnp::Switch;
 use profile::ProfileName;
 use triggers::RulePart;
@@ -96,8 +96,8 @@ struct File {
     sec: Option<u8>,
     keys: BTreeMap<String, KeyPart>,
     sets: BTreeMap<String, SetPart>,
-    interfaces: BTreeMap<String, PlacePart>,
-    prefixes: BTreeMap<String, PlacePart>,
+    interfaces: BTreeMap<String, PartOfRule>,
+    prefixes: BTreeMap<String, PartOfRule>,
     ilnp: Switch,
     ilnp_policy: Option<IlnpPolicy>,
     ilnp_nonce: NonceMode,

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::args::Args;
 use crate::claims::Claims;
 use crate::shell::Daemon;
-use crate::store::Store;
+use crate::store::{CONTEXTS, SESSIONS, Store};
 
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,7 +40,8 @@ pub(crate) async fn undo_all(args: &Args) -> anyhow::Result<()> {
     let netlink = Netlink::connect()?;
     let undone = undo(&netlink).await;
     Datapath::remove_pins(&args.pin_dir).context("BPF objects")?;
-    store.remove_kept()?;
+    store.remove(CONTEXTS)?;
+    store.remove(SESSIONS)?;
     undone
 }
 
@@ -104,7 +105,8 @@ impl Daemon {
         self.datapath.detach_all();
         let ilnp = self.ilnp.map(|ilnp| ilnp.datapath.close()).transpose();
         let closed = self.datapath.close();
-        self.store.remove_kept()?;
+        self.store.remove(CONTEXTS)?;
+        self.store.remove(SESSIONS)?;
         // Gone already if somebody tidied up.
         let _ = std::fs::remove_file(&args.socket);
         undone?;
