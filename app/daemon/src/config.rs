@@ -74,7 +74,6 @@ pub struct Config {
 struct File {
     send_timeout: Option<String>,
     profile: ProfileName,
-    #[serde(alias = "spare-interval")]
     standby_interval: Option<String>,
     suspicion: Option<bool>,
     fail_back: Option<String>,
@@ -111,8 +110,6 @@ struct File {
     ilnp_peers: Vec<String>,
     attach: AttachMode,
     tcp_notice: Option<bool>,
-    /// Has no effect any more; accepted so that a configuration that names it goes on working.
-    keep_on_stop: Option<bool>,
 }
 
 impl Config {
@@ -141,12 +138,6 @@ impl Config {
     /// As [`Config::load`].
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
-        if file.keep_on_stop.is_some() {
-            tracing::warn!(
-                "keep-on-stop has no effect any more: SIGTERM always keeps everything in place, and `moorline down` restores \
-                 the host; remove the line"
-            );
-        }
         let send_timeout = span("send-timeout", file.send_timeout.as_ref(), LEAST_RECOMMENDED)?;
         ensure!(
             SEND_TIMEOUT.contains(&send_timeout),
