@@ -193,7 +193,7 @@ pub struct ErrorBody {
 /// Folders of a daemon that restores the host and ends: what is left is found there.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Down {
-    /// Of the journal of changes to the host.
+    /// Of keys, addresses, contexts and sessions.
     pub state_dir: PathBuf,
     /// Of the programs and tables.
     pub pin_dir: PathBuf,

@@ -14,7 +14,7 @@ pub struct Args {
     #[arg(long, value_name = "PATH", default_value = moorline_api::DEFAULT_SOCKET,
           env = moorline_api::SOCKET_ENV)]
     pub socket: PathBuf,
-    /// Where keys, addresses, contexts and the journal of changes to the host are kept.
+    /// Where keys, addresses, contexts and sessions are kept.
     #[arg(long, value_name = "DIR", default_value = "/var/lib/moorline")]
     pub state_dir: PathBuf,
     /// Folder on a BPF file system where programs and tables outlive a crash of the daemon.

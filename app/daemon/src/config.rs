@@ -6,7 +6,7 @@ use std::time::Duration;
 use std::{fs, io};
 
 use anyhow::{Context as _, bail, ensure};
-use moorline_addresses::AddressMode;
+use moorline_addresses::{AddressMode, PartOfRule};
 use moorline_api::{IlnpPolicy, Net};
 use moorline_bpf::AttachMode;
 use moorline_contexts::Profile;
@@ -28,7 +28,7 @@ pub use ilnp::IlnpConfig;
 pub use ranker::RankerConfig;
 pub use triggers::TriggerConfig;
 
-use addresses::{KeyPart, PlacePart, SetPart};
+use addresses::{KeyPart, SetPart};
 use ilnp::Switch;
 use profile::ProfileName;
 use triggers::RulePart;
@@ -74,7 +74,6 @@ pub struct Config {
 struct File {
     send_timeout: Option<String>,
     profile: ProfileName,
-    #[serde(alias = "spare-interval")]
     standby_interval: Option<String>,
     suspicion: Option<bool>,
     fail_back: Option<String>,
@@ -96,8 +95,8 @@ struct File {
     sec: Option<u8>,
     keys: BTreeMap<String, KeyPart>,
     sets: BTreeMap<String, SetPart>,
-    interfaces: BTreeMap<String, PlacePart>,
-    prefixes: BTreeMap<String, PlacePart>,
+    interfaces: BTreeMap<String, PartOfRule>,
+    prefixes: BTreeMap<String, PartOfRule>,
     ilnp: Switch,
     ilnp_policy: Option<IlnpPolicy>,
     ilnp_nonce: NonceMode,
@@ -111,8 +110,6 @@ struct File {
     ilnp_peers: Vec<String>,
     attach: AttachMode,
     tcp_notice: Option<bool>,
-    /// Has no effect any more; accepted so that a configuration that names it goes on working.
-    keep_on_stop: Option<bool>,
 }
 
 impl Config {
@@ -141,12 +138,6 @@ impl Config {
     /// As [`Config::load`].
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text)?;
-        if file.keep_on_stop.is_some() {
-            tracing::warn!(
-                "keep-on-stop has no effect any more: SIGTERM always keeps everything in place, and `moorline down` restores \
-                 the host; remove the line"
-            );
-        }
         let send_timeout = span("send-timeout", file.send_timeout.as_ref(), LEAST_RECOMMENDED)?;
         ensure!(
             SEND_TIMEOUT.contains(&send_timeout),

@@ -138,7 +138,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// A deprecated address of its own /128, which no new traffic takes, in the journal as all changes to the host.
+    /// A deprecated address of its own /128, which no new traffic takes.
     async fn add_session_address(&mut self, made: SessionAddress) -> anyhow::Result<()> {
         let spec = AddressSpec {
             optimistic: true,

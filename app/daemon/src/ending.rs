@@ -5,13 +5,13 @@ use std::time::Duration;
 use anyhow::Context as _;
 use moorline_bpf::Datapath;
 use moorline_host::Sessions;
-use moorline_netlink::{Journal, Netlink};
+use moorline_netlink::Netlink;
 use tokio::time::Instant;
 
 use crate::args::Args;
 use crate::claims::Claims;
 use crate::shell::Daemon;
-use crate::store::Store;
+use crate::store::{CONTEXTS, SESSIONS, Store};
 
 /// How a run ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,10 +37,11 @@ pub async fn reset(args: &Args) -> anyhow::Result<()> {
 
 pub(crate) async fn undo_all(args: &Args) -> anyhow::Result<()> {
     let store = Store::open(&args.state_dir)?;
-    let netlink = connect(&store)?;
+    let netlink = Netlink::connect()?;
     let undone = undo(&netlink).await;
     Datapath::remove_pins(&args.pin_dir).context("BPF objects")?;
-    store.remove_kept()?;
+    store.remove(CONTEXTS)?;
+    store.remove(SESSIONS)?;
     undone
 }
 
@@ -104,7 +105,8 @@ impl Daemon {
         self.datapath.detach_all();
         let ilnp = self.ilnp.map(|ilnp| ilnp.datapath.close()).transpose();
         let closed = self.datapath.close();
-        self.store.remove_kept()?;
+        self.store.remove(CONTEXTS)?;
+        self.store.remove(SESSIONS)?;
         // Gone already if somebody tidied up.
         let _ = std::fs::remove_file(&args.socket);
         undone?;
@@ -151,12 +153,6 @@ async fn undo(netlink: &Netlink) -> anyhow::Result<()> {
         "{failed} changes are left on the host; `moorline down` tries again"
     );
     Ok(())
-}
-
-/// Netlink over the journal of the state directory.
-pub(crate) fn connect(store: &Store) -> anyhow::Result<Netlink> {
-    let journal = Journal::open(store.journal())?;
-    Ok(Netlink::connect(journal)?)
 }
 
 #[cfg(test)]

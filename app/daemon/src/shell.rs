@@ -22,7 +22,7 @@ use crate::args::Args;
 use crate::claims::{Claims, claim_pins};
 use crate::clock;
 use crate::config::Config;
-use crate::ending::{Ending, connect, save_delay, undo_all};
+use crate::ending::{Ending, save_delay, undo_all};
 use crate::events::Events;
 use crate::ilnp::{self, Ilnp, Peers};
 use crate::introduce::Introductions;
@@ -175,15 +175,11 @@ impl Daemon {
     ) -> anyhow::Result<(Self, Sources)> {
         // Before anything on the host is changed: what is wrong with keys is told here.
         let (addresses, addressing, proof) = Addresses::open(config.addresses.clone(), &store)?;
-        let netlink = connect(&store)?;
+        let netlink = Netlink::connect()?;
         let routers = netlink.advertisements()?;
         let monitor = netlink.monitor().await?;
         let mut view = monitor.view().clone();
         view.leave_alone(|name| config.uses(name));
-        // Of an earlier version, which kept the kernel from making addresses.
-        if let Err(error) = netlink.restore_controls().await {
-            tracing::warn!("addresses of the kernel's own: {error:#}");
-        }
         let moor = netlink.ensure_moor().await.context("segmentation path")?;
         let settings = Settings {
             max_contexts: config.max_contexts,

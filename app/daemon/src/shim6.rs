@@ -12,13 +12,14 @@ use tokio::time;
 use crate::clock;
 use crate::config::Config;
 use crate::shell::Daemon;
+use crate::store::CONTEXTS;
 
 impl Daemon {
     /// Goes on with the contexts of a run that was killed or has handed over.
     pub(crate) async fn restore(&mut self) -> anyhow::Result<()> {
         let now = clock::now();
         let mut restored = 0u32;
-        for snapshot in self.store.load_contexts() {
+        for snapshot in self.store.load_state(CONTEXTS).contexts {
             let id = snapshot.id;
             match self.host.shim6_mut().restore(snapshot, now) {
                 Ok(()) => restored += 1,

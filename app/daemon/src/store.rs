@@ -32,11 +32,6 @@ impl Store {
         self.place("moorlined.lock")
     }
 
-    /// The journal of changes to the host.
-    pub(crate) fn journal(&self) -> PathBuf {
-        self.directory.join("journal.json")
-    }
-
     /// The folder of the keys that are made here.
     pub(crate) fn keys(&self) -> anyhow::Result<PathBuf> {
         let folder = self.place("keys");
@@ -62,43 +57,43 @@ impl Store {
         self.write(ADDRESSES, &serde_json::to_vec(addresses)?, Outlives::Machine)
     }
 
-    /// The contexts of the last run, if it was since this boot.
-    pub(crate) fn load_contexts(&self) -> Vec<ContextSnapshot> {
-        self.load_state(CONTEXTS).contexts
+    /// Contexts or sessions of the last run, if it was since this boot. What does not outlive a boot may be half a file after one:
+    /// then there is none.
+    pub(crate) fn load_state(&self, name: &str) -> SavedState {
+        let read = self.read(name).and_then(|octets| {
+            let state = octets.map(|octets| serde_json::from_slice::<SavedState>(&octets));
+            state.transpose().with_context(|| self.place(name).display().to_string())
+        });
+        let state = read.unwrap_or_else(|error| {
+            tracing::warn!("not taken over from the run before: {error:#}");
+            None
+        });
+        state.filter(|state| state.boot_id == boot_id()).unwrap_or_default()
     }
 
     pub(crate) fn save_contexts(
         &self,
         contexts: impl Iterator<Item = ContextSnapshot>,
     ) -> anyhow::Result<()> {
-        let (boot_id, contexts) = (boot_id(), contexts.collect());
-        self.save_state(CONTEXTS, &SavedState { boot_id, contexts, sessions: Vec::new() })
-    }
-
-    /// Of no use once the host is restored.
-    pub(crate) fn remove_kept(&self) -> anyhow::Result<()> {
-        self.remove(CONTEXTS)?;
-        self.remove_sessions()
-    }
-
-    /// The ILNP sessions of the last run, if it was since this boot.
-    pub(crate) fn load_sessions(&self) -> Vec<SessionSnapshot> {
-        self.load_state(SESSIONS).sessions
+        let contexts = contexts.collect();
+        self.save_state(CONTEXTS, SavedState { contexts, ..SavedState::default() })
     }
 
     pub(crate) fn save_sessions(
         &self,
         sessions: impl Iterator<Item = SessionSnapshot>,
     ) -> anyhow::Result<()> {
-        let (boot_id, sessions) = (boot_id(), sessions.collect());
-        self.save_state(SESSIONS, &SavedState { boot_id, contexts: Vec::new(), sessions })
+        let sessions = sessions.collect();
+        self.save_state(SESSIONS, SavedState { sessions, ..SavedState::default() })
     }
 
-    pub(crate) fn remove_sessions(&self) -> anyhow::Result<()> {
-        self.remove(SESSIONS)
+    fn save_state(&self, name: &str, state: SavedState) -> anyhow::Result<()> {
+        let state = SavedState { boot_id: boot_id(), ..state };
+        self.write(name, &serde_json::to_vec(&state)?, Outlives::Process)
     }
 
-    fn remove(&self, name: &str) -> anyhow::Result<()> {
+    /// Removes contexts or sessions, which are of no use any more.
+    pub(crate) fn remove(&self, name: &str) -> anyhow::Result<()> {
         match fs::remove_file(self.place(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 Err(error).with_context(|| self.place(name).display().to_string())
@@ -109,24 +104,6 @@ impl Store {
 
     fn place(&self, name: &str) -> PathBuf {
         self.directory.join(name)
-    }
-
-    /// What does not outlive a boot may be half a file after one: then there is none.
-    fn load_state(&self, name: &str) -> SavedState {
-        let place = self.place(name);
-        let read = self.read(name).and_then(|octets| {
-            let state = octets.map(|octets| serde_json::from_slice::<SavedState>(&octets));
-            state.transpose().with_context(|| place.display().to_string())
-        });
-        let state = read.unwrap_or_else(|error| {
-            tracing::warn!("not taken over from the run before: {error:#}");
-            None
-        });
-        state.filter(|state| state.boot_id == boot_id()).unwrap_or_default()
-    }
-
-    fn save_state(&self, name: &str, state: &SavedState) -> anyhow::Result<()> {
-        self.write(name, &serde_json::to_vec(state)?, Outlives::Process)
     }
 
     fn read(&self, name: &str) -> anyhow::Result<Option<Vec<u8>>> {
@@ -179,8 +156,10 @@ fn boot_id() -> String {
 }
 
 const ADDRESSES: &str = "addresses.json";
-const CONTEXTS: &str = "contexts.json";
-const SESSIONS: &str = "sessions.json";
+/// The contexts of a run.
+pub(crate) const CONTEXTS: &str = "contexts.json";
+/// The ILNP sessions of a run.
+pub(crate) const SESSIONS: &str = "sessions.json";
 
 #[cfg(test)]
 mod tests;

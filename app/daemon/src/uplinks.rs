@@ -82,7 +82,7 @@ impl Daemon {
     /// Logs what happened to the uplinks and gives it to those who listen.
     pub(crate) fn tell_changes(&self, notice: &Notice) {
         for change in &notice.changes {
-            let Some((kind, what)) = uplink_event(change.kind) else { continue };
+            let (kind, what) = uplink_event(change.kind);
             let ifindex = change.ifindex;
             let views = [&notice.view, self.host.view()];
             let uplink = views.iter().find_map(|view| view.uplink(ifindex));
@@ -93,9 +93,9 @@ impl Daemon {
     }
 }
 
-/// Kind and words for a change that people should hear of.
-fn uplink_event(change: ChangeKind) -> Option<(EventKind, &'static str)> {
-    Some(match change {
+/// Kind and words for a change of an uplink.
+const fn uplink_event(change: ChangeKind) -> (EventKind, &'static str) {
+    match change {
         ChangeKind::UplinkAdded => (EventKind::UplinkUp, "is an uplink"),
         ChangeKind::UplinkLost => (EventKind::UplinkDown, "is no uplink any more"),
         ChangeKind::CarrierLost => (EventKind::UplinkDown, "carrier lost"),
@@ -104,6 +104,5 @@ fn uplink_event(change: ChangeKind) -> Option<(EventKind, &'static str)> {
         ChangeKind::AddressAdded(_) => (EventKind::LocatorsChanged, "address added"),
         ChangeKind::DefaultRouteLost => (EventKind::UplinkDown, "default route lost"),
         ChangeKind::DefaultRouteBack => (EventKind::UplinkUp, "default route back"),
-        _ => return None,
-    })
+    }
 }

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::handle::Netlink;
-use crate::journal::Record;
+use crate::labels::NOBODY;
 use crate::moor::moor_ifindex;
 use crate::row::Row;
 use crate::settings::PROTOCOL;
@@ -58,18 +58,19 @@ impl AddressSpec {
 }
 
 impl Netlink {
-    /// Puts an address on an uplink. If it is there already and we made it, its lifetimes are set;
-    /// if the host has it from someone else it stays as it is, and is not removed by us later. So does one of ours with a shorter
-    /// prefix; one with a longer prefix is made anew. True if the address is ours, with this prefix.
+    /// Puts an address on an uplink. If it is there already and we made it, its lifetimes are set, although somebody may
+    /// have removed it in this run and set it again; if the host has it from someone else it stays as it is, and is not removed by us
+    /// later. So does one of ours with a shorter prefix; one with a longer prefix is made anew. True if the address is ours, with this prefix.
     ///
     /// # Errors
-    /// The journal cannot be written, or the kernel refuses.
+    /// The kernel refuses.
     pub async fn add_address_with(&self, ifindex: u32, spec: AddressSpec) -> Result<bool, Error> {
         let AddressSpec { address, prefix_len, .. } = spec;
-        let record = Record::Address { ifindex, address, prefix_len };
         let mut present = self.found_on(ifindex, address)?;
         match present {
-            Some((false, _)) if !self.changes().contains(&record) => return Ok(false),
+            Some((false, _)) if !self.marked().contains(&(ifindex, address, prefix_len)) => {
+                return Ok(false);
+            }
             // The kernel changes lifetimes in place, and keeps the length of the prefix.
             Some((true, other)) if other < prefix_len => return Ok(false),
             Some((true, other)) if other > prefix_len => {
@@ -78,46 +79,49 @@ impl Netlink {
             }
             _ => {}
         }
-        self.journal().record(record.clone())?;
         let is_new = present.is_none() && spec.optimistic && spec.detect_duplicates;
-        let lent = if is_new { self.allow_optimistic(ifindex) } else { None };
+        let is_lent = is_new && self.allow_optimistic(ifindex);
         let set = self.set_address(ifindex, &spec);
-        if let Some(change) = lent {
-            self.give_back(&change);
+        if is_lent {
+            if let Err(error) = self.give_back(ifindex) {
+                tracing::warn!("optimistic addresses stay allowed until the next try: {error}");
+            }
             self.untold.notify_one();
-        }
-        if set.is_err() && present.is_none() {
-            // Somebody else may set it later.
-            self.journal().forget(&record)?;
         }
         set.map(|()| true)
     }
 
-    /// The addresses with a prefix of 128 bits that we have put on interfaces, an earlier process too.
-    #[must_use]
-    pub fn made_hosts(&self) -> Vec<(u32, Ipv6Addr)> {
-        let host = |change| {
-            let Record::Address { ifindex, address, prefix_len: 128 } = change else { return None };
-            Some((ifindex, address))
-        };
-        self.changes().into_iter().filter_map(host).collect()
+    /// The addresses with a prefix of 128 bits that we have put on interfaces of others, an earlier process too.
+    ///
+    /// # Errors
+    /// The kernel's table cannot be read.
+    pub fn made_hosts(&self) -> Result<Vec<(u32, Ipv6Addr)>, Error> {
+        let moor = moor_ifindex().ok();
+        let hosts = self.our_addresses()?.into_iter();
+        let hosts = hosts.filter(|(ifindex, _, len)| *len == 128 && Some(*ifindex) != moor);
+        Ok(hosts.map(|(ifindex, address, _)| (ifindex, address)).collect())
+    }
+
+    /// All addresses that bear our mark.
+    pub(crate) fn our_addresses(&self) -> Result<Vec<Placed>, Error> {
+        Ok(self.address_rows()?.iter().filter_map(marked).collect())
     }
 
     /// Takes an address off an uplink that [`Self::add_address_with`] put there; others stay. True if it
     /// was there.
     ///
     /// # Errors
-    /// The kernel refuses, or the journal cannot be written.
+    /// The kernel refuses.
     pub async fn remove_address(
         &self,
         ifindex: u32,
         address: Ipv6Addr,
         prefix_len: u8,
     ) -> Result<bool, Error> {
-        // The mark counts, and not the record: somebody else may have set the address anew.
+        // Somebody else may have set the address anew.
         let ours = self.found_on(ifindex, address)?.is_some_and(|(is_ours, _)| is_ours);
         let removed = ours && self.delete_address((ifindex, address, prefix_len))?;
-        self.journal().forget(&Record::Address { ifindex, address, prefix_len })?;
+        self.marked().remove(&(ifindex, address, prefix_len));
         Ok(removed)
     }
 
@@ -187,12 +191,19 @@ impl Netlink {
         let found = rows.iter().find(|row| {
             row.header_u32(4) == ifindex && row.address(libc::IFA_ADDRESS) == Some(address)
         });
-        Ok(found.map(|row| (row.u8(IFA_PROTO) == Some(PROTOCOL), row.byte(1))))
+        Ok(found.map(|row| (marked(row).is_some(), row.byte(1))))
     }
 }
 
 /// An address with the index of its interface and the length of its prefix.
 pub(crate) type Placed = (u32, Ipv6Addr, u8);
+
+/// The address of a row, if it bears our mark.
+pub(crate) fn marked(row: &Row) -> Option<Placed> {
+    let address = row.address(libc::IFA_ADDRESS)?;
+    let is_ours = row.u8(IFA_PROTO) == Some(PROTOCOL);
+    is_ours.then(|| (row.header_u32(4), address, row.byte(1)))
+}
 
 pub(crate) fn address_row((ifindex, address, prefix_len): Placed) -> Row {
     Row::ipv6(libc::RTM_NEWADDR)
@@ -207,6 +218,6 @@ pub(crate) fn address_text((ifindex, address, _): Placed) -> String {
 }
 
 /// On our link for a moment to invalidate cached routes; link-local, so nothing else looks at it.
-const FLUSHER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0x6d6f, 0x6f72);
+const FLUSHER: Ipv6Addr = NOBODY;
 /// Who made an address; Linux 5.18.
-pub(crate) const IFA_PROTO: u16 = 11;
+const IFA_PROTO: u16 = 11;

@@ -2,83 +2,61 @@
 
 use crate::error::Error;
 use crate::handle::Netlink;
-use crate::journal::Record;
-use moorline_link::Icmp6Sender;
-use std::collections::BTreeSet;
+use crate::labels::{LENT, NOBODY, label_row};
 use std::fs;
 use std::io;
 use std::path::PathBuf;
 
 impl Netlink {
-    /// Puts back all controls that the journal has: those that an earlier version has set, and those that could not be
-    /// put back when they were lent. An earlier version kept the kernel from making addresses; where that ends, the
-    /// kernel makes them at the next advertisement, for which routers are asked.
+    /// Ends each [`Self::allow_optimistic`] that a crash or a failure has left in force.
     ///
     /// If one control cannot be put back, the others are.
     ///
     /// # Errors
-    /// The first one: `/proc/sys` or the journal cannot be written, or the links cannot be read.
-    pub async fn restore_controls(&self) -> Result<(), Error> {
-        let mut done = Ok(());
-        for (change, restored) in self.put_back_controls() {
-            let restored = restored.and_then(|_| self.journal().forget(&change));
-            done = done.and(restored);
-        }
-        done
+    /// The first one: `/proc/sys` cannot be written, or the kernel's tables cannot be read or written.
+    pub fn restore_controls(&self) -> Result<(), Error> {
+        let restored = self.lent_controls()?.into_iter().map(|one| self.give_back(one).map(drop));
+        restored.fold(Ok(()), Result::and)
     }
 
-    /// Puts back all controls that the journal has, and gives for each whether there was something to put back.
-    pub(crate) fn put_back_controls(&self) -> Vec<(Record, Result<bool, Error>)> {
-        let (mut report, mut to_ask) = (Vec::new(), BTreeSet::new());
-        for change in self.changes() {
-            let Record::Control { ifindex, control, .. } = &change else { continue };
-            let restored = self.put_back(&change);
-            to_ask.extend(
-                (matches!(restored, Ok(true)) && control != OPTIMISTIC).then_some(*ifindex),
-            );
-            report.push((change, restored));
-        }
-        // The kernel asks routers by itself only when an interface comes up.
-        for ifindex in to_ask {
-            if let Err(error) = Icmp6Sender::open().and_then(|socket| socket.solicit(ifindex)) {
-                tracing::debug!(%error, ifindex, "cannot solicit routers");
-            }
-        }
-        report
+    /// The interfaces that may have optimistic addresses as we let them. A control cannot bear a mark, so a label does.
+    pub(crate) fn lent_controls(&self) -> Result<Vec<u32>, Error> {
+        Ok(self.labelled(LENT)?.into_iter().map(|(ifindex, _)| ifindex).collect())
     }
 
-    /// Ends what [`Self::allow_optimistic`] began. On failure the journal keeps the control for
+    /// Ends what [`Self::allow_optimistic`] began. True if there was something to put back. On failure the mark stays, for
     /// [`Self::restore_controls`].
-    pub(crate) fn give_back(&self, lent: &Record) {
-        let given = self.put_back(lent).and_then(|_| self.journal().forget(lent));
-        if let Err(error) = given {
-            tracing::warn!("optimistic addresses stay allowed until the next try: {error}");
-        }
+    pub(crate) fn give_back(&self, ifindex: u32) -> Result<bool, Error> {
+        let restored = self.put_back(ifindex)?;
+        let what = format_args!("mark of {OPTIMISTIC} on interface {ifindex}");
+        self.remove(&label_row((ifindex, NOBODY), LENT), what)?;
+        Ok(restored)
     }
 
-    /// Lets an address be optimistic (RFC 4429) that is put on an interface next; what was set before is in the
-    /// journal, and to be restored as soon as the address is there: the kernel asks for it at that moment only, and
-    /// the host's own addresses are none of ours. `None` where the kernel does not know how, or needs nothing.
-    pub(crate) fn allow_optimistic(&self, ifindex: u32) -> Option<Record> {
-        let path = path(&self.interface_name(ifindex).ok()??, OPTIMISTIC);
-        let before = read(&path).ok().filter(|before| before == "0")?;
-        let (control, ours) = (OPTIMISTIC.to_owned(), "1".to_owned());
-        let record = Record::Control { ifindex, control, before, ours };
-        self.journal().record(record.clone()).ok()?;
-        if fs::write(&path, "1").is_err() {
-            self.journal().forget(&record).ok()?;
-            return None;
+    /// Lets an address be optimistic (RFC 4429) that is put on an interface next. The interface has a mark, by which the control is
+    /// restored as soon as the address is there: the kernel asks for it at that moment only, and
+    /// the host's own addresses are none of ours. False where the kernel does not know how, or needs nothing.
+    pub(crate) fn allow_optimistic(&self, ifindex: u32) -> bool {
+        let Ok(Some(name)) = self.interface_name(ifindex) else { return false };
+        let path = path(&name, OPTIMISTIC);
+        if read(&path).ok().as_deref() != Some("0")
+            || self.add_label((ifindex, NOBODY), LENT, &[libc::EEXIST]).is_err()
+        {
+            return false;
         }
-        Some(record)
+        let is_allowed = fs::write(&path, "1").is_ok();
+        if !is_allowed && let Err(error) = self.give_back(ifindex) {
+            tracing::debug!(%error, "a control that was not set");
+        }
+        is_allowed
     }
 
     /// True if the control was put back; false if there is nothing left to put back.
-    fn put_back(&self, change: &Record) -> Result<bool, Error> {
-        let Record::Control { ifindex, control, before, ours } = change else { return Ok(false) };
-        let Some(name) = self.interface_name(*ifindex)? else { return Ok(false) };
-        let path = path(&name, control);
+    fn put_back(&self, ifindex: u32) -> Result<bool, Error> {
+        let Some(name) = self.interface_name(ifindex)? else { return Ok(false) };
+        let path = path(&name, OPTIMISTIC);
         let done = match read(&path) {
-            Ok(now) if now == *ours => fs::write(&path, before).map(|()| true),
+            Ok(now) if now == "1" => fs::write(&path, "0").map(|()| true),
             // Others have set it since, and mean it.
             Ok(_) => Ok(false),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
@@ -132,78 +110,31 @@ pub(crate) const OPTIMISTIC: &str = "optimistic_dad";
 mod tests {
     use super::*;
     use crate::exchange::Exchange;
-    use crate::journal::Journal;
     use netlink_sys::protocols::NETLINK_SOCK_DIAG;
-    use std::future::Future;
-    use std::path::Path;
     use std::sync::Arc;
 
-    fn run<F: Future<Output = ()>>(test: impl FnOnce(PathBuf) -> F) {
-        let folder = tempfile::tempdir().unwrap();
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        runtime.block_on(test(folder.path().join("journal.json")));
-    }
-
-    fn connect(journal: &Path) -> Netlink {
-        Netlink::connect(Journal::open(journal).unwrap()).unwrap()
-    }
-
-    /// A socket that answers all requests with an error: it is for questions about sockets.
-    fn refusing() -> Arc<Exchange> {
-        Arc::new(Exchange::open(NETLINK_SOCK_DIAG, |_| 0).unwrap())
-    }
-
-    fn lent(ifindex: u32) -> Record {
-        let [before, ours] = ["0", "1"].map(str::to_owned);
-        Record::Control { ifindex, control: OPTIMISTIC.to_owned(), before, ours }
+    /// A handle whose requests are all answered with an error: its socket is for questions about sockets.
+    fn refusing() -> Netlink {
+        let mut netlink = Netlink::connect().unwrap();
+        netlink.exchange = Arc::new(Exchange::open(NETLINK_SOCK_DIAG, |_| 0).unwrap());
+        netlink
     }
 
     #[test]
-    fn a_lent_control_that_cannot_be_given_back_is_given_back_later() {
-        run(async |journal| {
-            let mut netlink = connect(&journal);
-            netlink.journal().record(lent(GONE)).unwrap();
-            let works = netlink.exchange.clone();
-            netlink.exchange = refusing();
-            netlink.give_back(&lent(GONE));
-            assert_eq!(netlink.changes(), [lent(GONE)], "the links could not be read");
-            netlink.exchange = works;
-            netlink.restore_controls().await.unwrap();
-            assert!(netlink.changes().is_empty());
-        });
+    fn a_lent_control_is_not_given_back_if_the_links_cannot_be_read() {
+        let error = refusing().give_back(LOOPBACK).unwrap_err();
+        assert!(matches!(error, Error::Read { what: "links", .. }), "{error}");
     }
 
-    fn held(ifindex: u32) -> Record {
-        let [before, ours] = ["1", "0"].map(str::to_owned);
-        Record::Control { ifindex, control: "autoconf".to_owned(), before, ours }
-    }
-
-    #[test]
-    fn a_control_is_not_forgotten_because_the_links_cannot_be_read() {
-        run(async |journal| {
-            let mut netlink = connect(&journal);
-            netlink.exchange = refusing();
-            netlink.journal().record(held(LOOPBACK)).unwrap();
-            let error = netlink.restore_controls().await.unwrap_err();
-            assert!(matches!(error, Error::Read { what: "links", .. }), "{error}");
-            let report = netlink.undo_all().await;
-            let told = "left autoconf = 0 of interface 1 behind";
-            assert!(report.iter().any(|one| one.to_string().starts_with(told)), "{report:?}");
-            drop(netlink);
-            assert_eq!(connect(&journal).changes(), [held(LOOPBACK)]);
-        });
-    }
-
-    #[test]
-    fn a_control_is_forgotten_when_its_interface_has_gone() {
-        run(async |journal| {
-            let netlink = connect(&journal);
-            netlink.journal().record(held(GONE)).unwrap();
-            netlink.restore_controls().await.unwrap();
-            assert!(netlink.changes().is_empty());
-        });
+    #[tokio::test]
+    async fn controls_are_left_behind_and_told_if_their_marks_cannot_be_read() {
+        let netlink = refusing();
+        let error = netlink.restore_controls().unwrap_err();
+        assert!(matches!(error, Error::Read { what: "address labels", .. }), "{error}");
+        let report = netlink.undo_all().await;
+        let told = "left system controls behind";
+        assert!(report.iter().any(|one| one.to_string().starts_with(told)), "{report:?}");
     }
 
     const LOOPBACK: u32 = 1;
-    const GONE: u32 = 0x7fff_ffff;
 }

@@ -1,6 +1,5 @@
 use std::fmt::Display;
 use std::io;
-use std::path::PathBuf;
 
 /// Why a change to the host, or reading its state, failed.
 #[derive(Debug, thiserror::Error)]
@@ -31,36 +30,6 @@ pub enum Error {
     /// [`crate::Netlink::ensure_moor`] has to come first.
     #[error("the link {0} does not exist: it has to be made first")]
     NoMoorLink(&'static str),
-    /// The journal cannot be read.
-    #[error("cannot read the journal of changes {path}: {source}")]
-    JournalUnreadable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// The change was not made as it could not be written down first.
-    #[error(
-        "cannot write the journal of changes {path}: {source}. Without it changes could not be \
-         undone after a crash, so none is made"
-    )]
-    JournalUnwritable {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// No journal of this version.
-    #[error(
-        "{path} is no journal of changes of this version: {reason}. Move it away; `moorline down` \
-         finds Moorline's changes by their marks"
-    )]
-    JournalMalformed {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
-        reason: String,
-    },
 }
 
 impl Error {

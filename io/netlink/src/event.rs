@@ -14,7 +14,6 @@ pub struct Change {
 
 /// What can be different about an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
 pub enum ChangeKind {
     /// It has become an uplink: all that it has is in the view.
     UplinkAdded,

@@ -1,6 +1,6 @@
+use crate::address::{Placed, marked};
 use crate::error::Error;
 use crate::exchange::Exchange;
-use crate::journal::{Journal, Record};
 use crate::message::{Route, Rule};
 use crate::moor::Link;
 use crate::row::{Row, fixed_len};
@@ -9,6 +9,7 @@ use crate::view::Interfaces;
 use moorline_addresses::HostView;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use netlink_sys::protocols::NETLINK_ROUTE;
+use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
@@ -21,7 +22,8 @@ use tokio::task::consume_budget;
 #[derive(Clone, Debug)]
 pub struct Netlink {
     pub(crate) exchange: Arc<Exchange>,
-    journal: Arc<Mutex<Journal>>,
+    /// Addresses that have borne our mark in this run.
+    marked: Arc<Mutex<BTreeSet<Placed>>>,
     /// For the monitor: the kernel tells nobody of an optimistic address before detection of duplicates is over.
     pub(crate) untold: Arc<Notify>,
 }
@@ -31,26 +33,19 @@ impl Netlink {
     ///
     /// # Errors
     /// There is no netlink socket to be had.
-    pub fn connect(journal: Journal) -> Result<Self, Error> {
+    pub fn connect() -> Result<Self, Error> {
         Ok(Self {
             exchange: Arc::new(
                 Exchange::open(NETLINK_ROUTE, fixed_len)
                     .map_err(Error::refused("open a netlink socket"))?,
             ),
-            journal: Arc::new(Mutex::new(journal)),
+            marked: Arc::default(),
             untold: Arc::default(),
         })
     }
 
-    /// Changes that are in the journal: after connecting, those that an earlier process left.
-    #[must_use]
-    pub fn changes(&self) -> Vec<Record> {
-        self.journal().changes().to_vec()
-    }
-
-    pub(crate) fn journal(&self) -> MutexGuard<'_, Journal> {
-        // Each method leaves it whole, even if it panics.
-        self.journal.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(crate) fn marked(&self) -> MutexGuard<'_, BTreeSet<Placed>> {
+        self.marked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The uplinks now.
@@ -80,7 +75,9 @@ impl Netlink {
     }
 
     pub(crate) fn address_rows(&self) -> Result<Vec<Row>, Error> {
-        self.rows("addresses", &Row::ipv6(libc::RTM_GETADDR))
+        let rows = self.rows("addresses", &Row::ipv6(libc::RTM_GETADDR))?;
+        self.marked().extend(rows.iter().filter_map(marked));
+        Ok(rows)
     }
 
     pub(crate) fn rule_rows(&self) -> Result<Vec<Row>, Error> {
@@ -98,20 +95,20 @@ impl Netlink {
 
     /// Our routes in a table; none if there is no such table.
     pub(crate) fn our_routes_in(&self, table: u32) -> Result<Vec<Route>, Error> {
-        let mut routes = self.routes_of(PROTOCOL, Some(table))?;
+        let mut routes = self.our_routes(Some(table))?;
         routes.retain(|route| route.table == table);
         Ok(routes)
     }
 
-    /// Routes with this protocol number, in a table or in all.
-    pub(crate) fn routes_of(&self, protocol: u8, table: Option<u32>) -> Result<Vec<Route>, Error> {
+    /// Routes with our mark, in a table or in all.
+    pub(crate) fn our_routes(&self, table: Option<u32>) -> Result<Vec<Route>, Error> {
         let request = Row::ipv6(libc::RTM_GETROUTE)
-            .at(5, [protocol])
+            .at(5, [PROTOCOL])
             .with_some(libc::RTA_TABLE, table.map(u32::to_ne_bytes));
         let rows = self.rows("routes", &request)?;
         // A kernel without filters for dumps gives all.
         let routes = rows.iter().filter_map(Route::read);
-        Ok(routes.filter(|route| route.protocol == protocol).collect())
+        Ok(routes.filter(|route| route.protocol == PROTOCOL).collect())
     }
 
     pub(crate) fn rows(&self, what: &'static str, request: &Row) -> Result<Vec<Row>, Error> {
@@ -123,7 +120,7 @@ impl Netlink {
     }
 }
 
-/// Changes that are only made, not recorded.
+/// Changes.
 impl Netlink {
     /// Makes a change. False if the kernel answers with one of these errors, which say that there is nothing to do.
     pub(crate) fn change(

@@ -17,45 +17,61 @@ impl Netlink {
     /// # Errors
     /// The kernel's table cannot be read, or the kernel refuses.
     pub async fn ensure_labels(&self, wanted: &BTreeSet<(u32, Ipv6Addr)>) -> Result<bool, Error> {
-        let present = self.labels()?;
+        let present = self.labelled(LABEL)?;
         let mut is_changed = false;
-        for label @ (ifindex, address) in wanted.difference(&present) {
-            let action = format_args!("label {address} on interface {ifindex}");
+        for label in wanted.difference(&present) {
             // Somebody else has labelled it, or the interface went.
-            let nothing_to_do = [libc::EEXIST, libc::EINVAL];
-            let flags = NLM_F_CREATE | NLM_F_EXCL;
-            is_changed |= self.change(&label_row(*label), flags, &nothing_to_do, action)?;
+            is_changed |= self.add_label(*label, LABEL, &[libc::EEXIST, libc::EINVAL])?;
         }
         for label in present.difference(wanted) {
-            is_changed |= self.remove(&label_row(*label), label_text(*label))?;
+            is_changed |= self.remove(&label_row(*label, LABEL), label_text(*label))?;
         }
         Ok(is_changed)
     }
 
-    /// The addresses that have our label, those of an earlier process too.
-    pub(crate) fn labels(&self) -> Result<BTreeSet<(u32, Ipv6Addr)>, Error> {
+    /// The addresses that have this label of ours, those of an earlier process too.
+    pub(crate) fn labelled(&self, label: u32) -> Result<BTreeSet<Labelled>, Error> {
         let rows = self.rows("address labels", &Row::ipv6(libc::RTM_GETADDRLABEL))?;
         let ours = rows.iter().filter(|row| {
-            row.byte(2) == 128 && row.header_u32(4) != 0 && row.u32(IFAL_LABEL) == Some(LABEL)
+            row.byte(2) == 128 && row.header_u32(4) != 0 && row.u32(IFAL_LABEL) == Some(label)
         });
         Ok(ours.filter_map(|row| Some((row.header_u32(4), row.address(IFAL_ADDRESS)?))).collect())
     }
+
+    /// Gives an address a label. False if the kernel answers with one of these errors.
+    pub(crate) fn add_label(
+        &self,
+        at: Labelled,
+        label: u32,
+        nothing_to_do: &[i32],
+    ) -> Result<bool, Error> {
+        let (ifindex, address) = at;
+        let action = format_args!("label {address} on interface {ifindex}");
+        self.change(&label_row(at, label), NLM_F_CREATE | NLM_F_EXCL, nothing_to_do, action)
+    }
 }
 
-/// The message that gives the label.
-pub(crate) fn label_row((ifindex, address): (u32, Ipv6Addr)) -> Row {
+/// An address with a label, and the index of its interface.
+pub(crate) type Labelled = (u32, Ipv6Addr);
+
+/// The message that gives an address a label.
+pub(crate) fn label_row((ifindex, address): Labelled, label: u32) -> Row {
     Row::ipv6(libc::RTM_NEWADDRLABEL)
         .at(2, [128])
         .at(4, ifindex.to_ne_bytes())
         .with(IFAL_ADDRESS, address.octets())
-        .with_u32(IFAL_LABEL, LABEL)
+        .with_u32(IFAL_LABEL, label)
 }
 
-pub(crate) fn label_text((ifindex, address): (u32, Ipv6Addr)) -> String {
+pub(crate) fn label_text((ifindex, address): Labelled) -> String {
     format!("label of {address} on interface {ifindex}")
 }
 
 /// The mark of our labels, and one that no destination has: RFC 6724 s2.1 uses 0 to 13.
-const LABEL: u32 = 5533;
+pub(crate) const LABEL: u32 = 5533;
+/// Label of [`NOBODY`] on an interface that may have optimistic addresses as we let it: the mark of that control.
+pub(crate) const LENT: u32 = 5534;
+/// A link-local address that nobody has for longer than a moment.
+pub(crate) const NOBODY: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0x6d6f, 0x6f72);
 const IFAL_ADDRESS: u16 = 1;
 const IFAL_LABEL: u16 = 2;

@@ -18,8 +18,8 @@
 //! [`Netlink::give_up_neighbors`] drops what waits for a router behind a link without a carrier.
 //!
 //! **Doing.** Everything the daemon changes goes through [`Netlink`], is idempotent, and carries a
-//! mark: routes, rules and addresses our protocol number, links our alias. A change whose undoing
-//! needs more than the mark is written to the [`Journal`] *before* it is made. So
+//! mark: routes, rules and addresses our protocol number, links our group. A system control cannot bear one, so a label
+//! marks its interface before the control is changed, and for as long as it is. So
 //! [`Netlink::undo_all`] leaves the host as it was, whether it is called at exit or, after a crash,
 //! by another process.
 //!
@@ -50,7 +50,6 @@ mod ethtool;
 mod event;
 mod exchange;
 mod handle;
-mod journal;
 mod labels;
 mod look;
 mod message;
@@ -72,7 +71,6 @@ pub use control::{is_deaf, is_interface};
 pub use error::Error;
 pub use event::{Change, ChangeKind};
 pub use handle::Netlink;
-pub use journal::{Journal, Record};
 pub use look::{HostRule, Look, Takes, look};
 pub use monitor::{Monitor, Notice};
 pub use moor::MoorLinks;

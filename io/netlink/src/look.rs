@@ -1,7 +1,6 @@
 use crate::control::is_deaf;
 use crate::error::Error;
 use crate::handle::Netlink;
-use crate::journal::Journal;
 use crate::message::{Action, Rule};
 use crate::row::Row;
 use crate::settings::PROTOCOL;
@@ -54,7 +53,7 @@ pub enum Takes {
 /// # Errors
 /// The kernel's tables cannot be read.
 pub async fn look() -> Result<Look, Error> {
-    let netlink = Netlink::connect(Journal::open(NOWHERE)?)?;
+    let netlink = Netlink::connect()?;
     let view = netlink.interfaces()?.view;
     let deaf = view.bare.iter().filter(|one| is_deaf(one.ifindex)).cloned().collect();
     let read = |row: &Row| {
@@ -74,9 +73,6 @@ pub async fn look() -> Result<Look, Error> {
     rules.sort_by_key(|rule| rule.priority);
     Ok(Look { view, deaf, rules })
 }
-
-/// There is no such file, and none can be made: nothing is recorded.
-const NOWHERE: &str = "/proc/self/moorline-journal";
 
 #[cfg(test)]
 mod tests {

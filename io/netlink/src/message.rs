@@ -2,7 +2,7 @@
 
 use crate::look::Takes;
 use crate::row::{Row, align, read_u32};
-use crate::settings::PROTOCOL;
+use crate::settings::{PROTOCOL, is_our_priority};
 use moorline_types::Prefix;
 use std::fmt;
 use std::net::Ipv6Addr;
@@ -66,6 +66,11 @@ impl Rule {
             action,
             protocol: PROTOCOL,
         }
+    }
+
+    /// Whether the rule bears our mark, at a priority of ours.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.protocol == PROTOCOL && is_our_priority(self.priority)
     }
 
     pub(crate) fn row(&self) -> Row {

@@ -5,9 +5,8 @@ use crate::control::path;
 use crate::error::Error;
 use crate::ethtool::{Ethtool, GRO, decide, is_checksum};
 use crate::handle::Netlink;
-use crate::journal::Record;
 use crate::row::{INET6, Row};
-use crate::settings::{LINK_ALIAS, LINK_MTU, LINK_NAMES};
+use crate::settings::{LINK_ALIAS, LINK_GROUP, LINK_MTU, LINK_NAMES};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use std::fs;
 
@@ -16,7 +15,7 @@ use std::fs;
 pub(crate) struct Link {
     pub(crate) ifindex: u32,
     pub(crate) name: String,
-    pub(crate) alias: Option<String>,
+    pub(crate) group: Option<u32>,
     pub(crate) kind: Option<String>,
 }
 
@@ -25,7 +24,7 @@ impl Link {
         Some(Self {
             ifindex: row.header_u32(4),
             name: row.text(libc::IFLA_IFNAME)?,
-            alias: row.text(libc::IFLA_IFALIAS),
+            group: row.u32(libc::IFLA_GROUP),
             kind: row.nested(libc::IFLA_LINKINFO).and_then(|info| info.text(libc::IFLA_INFO_KIND)),
         })
     }
@@ -35,12 +34,9 @@ impl Link {
         Row::new(libc::RTM_NEWLINK, &[0; 16]).at(4, ifindex.to_ne_bytes())
     }
 
-    pub(crate) fn is_veth(&self) -> bool {
-        self.kind.as_deref() == Some("veth")
-    }
-
-    pub(crate) fn is_marked(&self) -> bool {
-        self.is_veth() && self.alias.as_deref() == Some(LINK_ALIAS)
+    /// Whether a link with one of our names bears our mark, which the kernel gives it as it makes it.
+    pub(crate) fn is_ours(&self) -> bool {
+        self.kind.as_deref() == Some("veth") && self.group == Some(LINK_GROUP)
     }
 }
 
@@ -69,14 +65,10 @@ impl Netlink {
     /// A link that is not ours has the name, or the kernel refuses.
     pub async fn ensure_moor(&self) -> Result<MoorLinks, Error> {
         let [name, peer] = LINK_NAMES;
-        let record = Record::Link { name: name.to_owned(), peer: peer.to_owned() };
         let found = self.pair()?;
-        let is_recorded = self.changes().contains(&record);
-        let is_ours = |link: &Link| link.is_marked() || is_recorded && link.is_veth();
-        if let Some(other) = found.iter().flatten().find(|link| !is_ours(link)) {
+        if let Some(other) = found.iter().flatten().find(|link| !link.is_ours()) {
             return Err(Error::Conflict(other.name.clone()));
         }
-        self.journal().record(record)?;
         let [moor0, moor1] = match found {
             [Some(moor0), Some(moor1)] => [moor0.ifindex, moor1.ifindex],
             halves => {
@@ -115,11 +107,13 @@ impl Netlink {
 
     fn create_pair(&self) -> Result<[u32; 2], Error> {
         let [name, peer] = LINK_NAMES;
-        let other = Link::row(0).with(libc::IFLA_IFNAME, peer);
+        let end = |name: &str| {
+            Link::row(0).with(libc::IFLA_IFNAME, name).with_u32(libc::IFLA_GROUP, LINK_GROUP)
+        };
         let info = Row::default()
             .with(libc::IFLA_INFO_KIND, "veth")
-            .with(libc::IFLA_INFO_DATA, Row::default().with(VETH_INFO_PEER, other));
-        let pair = Link::row(0).with(libc::IFLA_IFNAME, name).with(libc::IFLA_LINKINFO, info);
+            .with(libc::IFLA_INFO_DATA, Row::default().with(VETH_INFO_PEER, end(peer)));
+        let pair = end(name).with(libc::IFLA_LINKINFO, info);
         let action = format_args!("make the veth pair {name}, {peer}");
         self.change(&pair, NLM_F_CREATE | NLM_F_EXCL, &[], action)?;
         match self.pair()? {
@@ -158,7 +152,8 @@ impl Netlink {
         set(Link::row(ifindex).at(8, flags).at(12, flags)).map(drop)
     }
 
-    fn pair(&self) -> Result<[Option<Link>; 2], Error> {
+    /// The links with our names.
+    pub(crate) fn pair(&self) -> Result<[Option<Link>; 2], Error> {
         let links = self.links()?;
         Ok(LINK_NAMES.map(|name| links.iter().find(|link| link.name == name).cloned()))
     }

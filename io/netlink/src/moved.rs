@@ -2,10 +2,9 @@
 
 use crate::error::Error;
 use crate::handle::Netlink;
-use crate::journal::Record;
 use crate::message::{Route, Target};
 use crate::moor::moor_ifindex;
-use crate::settings::{MOVED_TABLE, MOVED_TCP_TABLE, PROTOCOL};
+use crate::settings::{MOVED_TABLE, MOVED_TCP_TABLE};
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
@@ -22,9 +21,6 @@ impl Netlink {
         let moor = (moor_ifindex()?, None);
         let routes: Vec<_> =
             moved.iter().flat_map(|one| routes(one, Route::METRIC, moor)).collect();
-        for table in routes.iter().map(|route| route.table).collect::<BTreeSet<_>>() {
-            self.journal().record(Record::Table { table, protocol: PROTOCOL })?;
-        }
         self.replace_routes(&routes).await?;
         self.lead_bound(moved).await;
         self.flush_cached_routes().await

@@ -2,12 +2,11 @@
 
 use crate::error::Error;
 use crate::handle::Netlink;
-use crate::journal::Record;
 use crate::message::{Action, Port, Route, Rule, Target};
 use crate::settings::{
     MAX_PREFIXES, MOVED_PRIORITY, MOVED_TABLE, MOVED_TCP_PRIORITY, MOVED_TCP_TABLE,
-    PREFIX_PRIORITY, PREFIX_TABLE, PROTOCOL, REDIRECTED_PRIORITY, RULE_BASE, SOCKET_PRIORITY,
-    SPECIFIC_PRIORITY, UNBOUND_PRIORITY, UNBOUND_TABLE, is_priority_from, slot_of_priority,
+    PREFIX_PRIORITY, PREFIX_TABLE, REDIRECTED_PRIORITY, SOCKET_PRIORITY, SPECIFIC_PRIORITY,
+    UNBOUND_PRIORITY, UNBOUND_TABLE, slot_of_priority,
 };
 use moorline_addresses::{HostView, MAX_SPECIFIC, Uplink};
 use moorline_types::{Prefix, Ulid};
@@ -72,10 +71,6 @@ impl Netlink {
     }
 
     async fn carry_out(&self, plan: &Plan) -> Result<(), Error> {
-        self.journal().record(Record::Rules { base: RULE_BASE, protocol: PROTOCOL })?;
-        for table in &plan.tables {
-            self.journal().record(Record::Table { table: *table, protocol: PROTOCOL })?;
-        }
         // A throw has no interface that could be gone, and there may be many of them.
         let (throws, ways): (Vec<Route>, Vec<Route>) =
             plan.set_routes.iter().cloned().partition(|route| route.target == Target::Throw);
@@ -126,7 +121,6 @@ type Left<'a> = Option<&'a BTreeSet<Prefix>>;
 /// What has to change, in the order of its fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
-    tables: BTreeSet<u32>,
     set_routes: Vec<Route>,
     add_rules: Vec<Rule>,
     delete_rules: Vec<Rule>,
@@ -159,9 +153,7 @@ fn plan(
     routes: &[Route],
     held: &[Ipv6Addr],
 ) -> Plan {
-    let ours =
-        |rule: &&Rule| rule.protocol == PROTOCOL && is_priority_from(RULE_BASE, rule.priority);
-    let present: BTreeSet<Rule> = rules.iter().filter(ours).cloned().collect();
+    let present: BTreeSet<Rule> = rules.iter().filter(|rule| rule.is_ours()).cloned().collect();
     let is_left = |prefix: &Prefix| left.is_some_and(|left| left.contains(prefix));
     let is_others = |prefix: &Prefix| {
         let mut others = view.left_alone.iter().flat_map(|one| &one.addresses);
@@ -195,7 +187,6 @@ fn plan(
     }
     let current: BTreeSet<Route> = routes.iter().cloned().collect();
     Plan {
-        tables: slots.keys().map(|slot| PREFIX_TABLE + slot).collect(),
         set_routes: wanted_routes.difference(&current).cloned().collect(),
         add_rules: wanted_rules.difference(&present).cloned().collect(),
         delete_rules: present.difference(&wanted_rules).cloned().collect(),

@@ -31,7 +31,9 @@ pub const MAX_PREFIXES: u32 = 64;
 pub const LINK_NAMES: [&str; 2] = ["moor0", "moor1"];
 /// MTU of the pair, at least that of any uplink; each moved route has its own.
 pub(crate) const LINK_MTU: u32 = 9216;
-/// Alias of our links, by which they are known as ours (`ip link show` prints it).
+/// Group of our links, by which they are known as ours.
+pub(crate) const LINK_GROUP: u32 = PROTOCOL as u32;
+/// Alias of our links, for people (`ip link show` prints it).
 pub(crate) const LINK_ALIAS: &str = "moorline";
 
 /// The slot of the prefix whose rule has this priority.
@@ -39,9 +41,9 @@ pub(crate) fn slot_of_priority(priority: u32) -> Option<u32> {
     priority.checked_sub(PREFIX_PRIORITY).filter(|slot| *slot < MAX_PREFIXES)
 }
 
-/// Whether this is a priority that we use when our range starts at this base.
-pub(crate) fn is_priority_from(base: u32, priority: u32) -> bool {
-    let offset = priority.checked_sub(base);
+/// Whether this is a priority that we use.
+pub(crate) fn is_our_priority(priority: u32) -> bool {
+    let offset = priority.checked_sub(RULE_BASE);
     offset.is_some_and(|offset| offset < 5 || (10..10 + MAX_PREFIXES).contains(&offset))
         || priority == UNBOUND_PRIORITY
 }

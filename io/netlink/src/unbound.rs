@@ -14,10 +14,9 @@ use std::net::Ipv6Addr;
 use crate::control::control_of;
 use crate::error::Error;
 use crate::handle::Netlink;
-use crate::journal::Record;
 use crate::message::{Hop, Route, Target, mtu, table};
 use crate::row::Row;
-use crate::settings::{PROTOCOL, UNBOUND_TABLE};
+use crate::settings::UNBOUND_TABLE;
 use crate::view::{is_default_route, read_default_routes};
 
 impl Netlink {
@@ -45,7 +44,6 @@ impl Netlink {
         if routes.is_empty() {
             return Ok(set);
         }
-        self.journal().record(Record::Table { table: UNBOUND_TABLE, protocol: PROTOCOL })?;
         self.replace_routes(&routes).await?;
         if has_news {
             // A connected socket has an address by now, and finds the route from that address.

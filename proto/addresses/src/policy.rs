@@ -63,10 +63,12 @@ pub struct Rule {
     pub set: String,
 }
 
-/// What is said of an interface or a prefix: `None` leaves a part of the rule as it is.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+/// What is said of an interface or a prefix, as a configuration says it: `None` leaves a part of the rule as it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
 pub struct PartOfRule {
     /// See [`Rule::mode`].
+    #[serde(rename = "addresses")]
     pub mode: Option<AddressMode>,
     /// See [`Rule::key`].
     pub key: Option<String>,

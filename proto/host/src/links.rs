@@ -182,7 +182,7 @@ impl Host {
         let is_missing = |effect: &Effect| matches!(effect, Effect::RemoveSessionAddress(address) if missing.contains(address));
         self.last_effects.retain(|effect| !is_missing(effect));
         self.effects.extend(missing.into_iter().map(Effect::AddSessionAddress));
-        // Each takes the journal's time: contexts and sessions leave what is gone first.
+        // Nothing waits for these: contexts and sessions leave what is gone first.
         self.last_effects.extend(gone.into_iter().map(Effect::RemoveSessionAddress));
         let before = mem::replace(&mut routing.node, node);
         ilnp.handle_local(&state, now);

@@ -65,6 +65,20 @@ pub enum Place {
     Prefix(Prefix),
 }
 
+impl LocatorRule {
+    /// What the narrowest of these rules says of an address of an uplink, the first of several.
+    #[must_use]
+    pub fn narrowest(rules: &[Self], uplink: &Uplink, own: &UplinkAddress) -> Preference {
+        let width = |rule: &Self| match &rule.place {
+            Place::Uplink(name) => (*name == uplink.name).then_some(own.prefix_len),
+            Place::Prefix(prefix) => prefix.contains(own.address).then_some(prefix.length()),
+        };
+        let about = rules.iter().filter_map(|rule| Some((width(rule)?, rule.preference)));
+        let narrowest = about.min_by_key(|(width, _)| Reverse(*width));
+        narrowest.map_or(Preference::Neutral, |(_, preference)| preference)
+    }
+}
+
 /// What [`node`] looks at.
 pub(crate) struct Seen<'a> {
     pub view: &'a HostView,
@@ -121,16 +135,10 @@ fn nids(view: &HostView, known: &BTreeSet<Nid>) -> BTreeSet<Nid> {
 }
 
 fn preference(uplink: &Uplink, own: &UplinkAddress, rules: &[LocatorRule]) -> u16 {
-    let width = |rule: &LocatorRule| match &rule.place {
-        Place::Uplink(name) => (*name == uplink.name).then_some(own.prefix_len),
-        Place::Prefix(prefix) => prefix.contains(own.address).then_some(prefix.length()),
-    };
-    let about = rules.iter().filter_map(|rule| Some((width(rule)?, rule)));
-    let narrowest = about.min_by_key(|(width, _)| Reverse(*width));
-    let preferred = match narrowest.map(|(_, rule)| rule.preference) {
-        Some(Preference::Prefer) => PREFERRED,
-        Some(Preference::Avoid) => AVOIDED,
-        Some(Preference::Neutral) | None => NEUTRAL,
+    let preferred = match LocatorRule::narrowest(rules, uplink, own) {
+        Preference::Prefer => PREFERRED,
+        Preference::Avoid => AVOIDED,
+        Preference::Neutral => NEUTRAL,
     };
     let is_lasting = own.preferred && !uplink.default_routes.is_empty();
     if is_lasting { preferred } else { preferred + DEPRECATED }

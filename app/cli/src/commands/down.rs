@@ -7,8 +7,8 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 
-/// Has a running daemon restore the host and end, then runs `moorlined --reset` for what is left: the daemon wrote the journal
-/// of its changes, it can read it. Takes the rules of `moorline doctor --fix` out of the firewall, too.
+/// Has a running daemon restore the host and end, then runs `moorlined --reset` for what is left, which
+/// the daemon knows by its marks. Takes the rules of `moorline doctor --fix` out of the firewall, too.
 ///
 /// Nothing is written to `out` before the host is restored: a reader that has gone, or a full disk, would stop the command half-way.
 pub(crate) fn down(args: &Args, down: &DownArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {

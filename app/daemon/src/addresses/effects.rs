@@ -42,7 +42,7 @@ impl Daemon {
         outranked: &BTreeSet<(u32, Ipv6Addr)>,
     ) -> anyhow::Result<()> {
         // Most of the time there is none: each control is back as soon as its address is there.
-        let controls = self.netlink.restore_controls().await.context("system controls");
+        let controls = self.netlink.restore_controls().context("system controls");
         let labels = self.netlink.ensure_labels(outranked).await;
         labels.context("new connections may take an address that cannot move").and(controls)
     }

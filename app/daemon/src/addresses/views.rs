@@ -46,7 +46,7 @@ impl AddressViews<'_> {
         self.host.view().uplinks.iter().map(uplink).collect()
     }
 
-    fn is_announced(&self, address: Ipv6Addr) -> bool {
+    pub(crate) fn is_announced(&self, address: Ipv6Addr) -> bool {
         self.host.proof().addresses().present.contains(&Locator(address))
     }
 

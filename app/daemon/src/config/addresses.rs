@@ -43,14 +43,6 @@ pub struct SetSource {
 
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
-pub(super) struct PlacePart {
-    addresses: Option<AddressMode>,
-    key: Option<String>,
-    set: Option<String>,
-}
-
-#[derive(Debug, Default, Deserialize)]
-#[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(super) struct KeyPart {
     file: Option<PathBuf>,
     bits: Option<u32>,
@@ -84,20 +76,17 @@ impl AddressSettings {
             let sec = sec.with_context(|| format!("sets.{name}: sec is not 0, 1 or 2"))?;
             sets.insert(name.clone(), SetSource { params: params.clone(), sec });
         }
-        let rule = |place: &str, part: &PlacePart| {
-            part.rule(&keys).with_context(|| format!("\"{place}\""))
-        };
-        let mut interfaces = BTreeMap::new();
-        for (name, part) in &file.interfaces {
-            interfaces.insert(name.clone(), rule(name, part)?);
+        for (place, part) in file.interfaces.iter().chain(&file.prefixes) {
+            check_part(part, &keys).with_context(|| format!("\"{place}\""))?;
         }
         let mut prefixes = BTreeMap::new();
         for (text, part) in &file.prefixes {
-            prefixes.insert(parse_prefix(text).context("prefixes")?, rule(text, part)?);
+            prefixes.insert(parse_prefix(text).context("prefixes")?, part.clone());
         }
         let mode = file.addresses.unwrap_or(AddressMode::HbaCompatible);
         let default = Rule { mode, key: DEFAULT.to_owned(), set: DEFAULT.to_owned() };
         let sec = Sec::new(sec).context("sec")?;
+        let interfaces = file.interfaces.clone();
         let policy = AddressPolicy { sec, default, interfaces, prefixes };
         Ok(Self { policy, keys, sets })
     }
@@ -115,18 +104,6 @@ impl AddressSettings {
     }
 }
 
-impl PlacePart {
-    fn rule(&self, keys: &BTreeMap<String, KeySource>) -> anyhow::Result<PartOfRule> {
-        if let Some(set) = &self.set {
-            check_name("set", set)?;
-        }
-        if let Some(key) = self.key.as_ref().filter(|key| !keys.contains_key(*key)) {
-            bail!("key: there is no key \"{key}\"; add a section [keys.{key}]");
-        }
-        Ok(PartOfRule { mode: self.addresses, key: self.key.clone(), set: self.set.clone() })
-    }
-}
-
 impl KeyPart {
     fn source(&self) -> anyhow::Result<KeySource> {
         let Some(file) = &self.file else {
@@ -137,6 +114,17 @@ impl KeyPart {
         ensure!(self.bits.is_none(), "bits: the file says how many the key has");
         Ok(KeySource::File(file.clone()))
     }
+}
+
+/// What is said of a place has to name a key that there is.
+fn check_part(part: &PartOfRule, keys: &BTreeMap<String, KeySource>) -> anyhow::Result<()> {
+    if let Some(set) = &part.set {
+        check_name("set", set)?;
+    }
+    if let Some(key) = part.key.as_ref().filter(|key| !keys.contains_key(*key)) {
+        bail!("key: there is no key \"{key}\"; add a section [keys.{key}]");
+    }
+    Ok(())
 }
 
 /// Names are parts of file names.

@@ -12,7 +12,6 @@ pub(super) struct PathPart {
     scope: Option<String>,
     local: Option<String>,
     peer: Option<String>,
-    #[serde(alias = "taste")]
     preference: String,
     tell_peer: bool,
 }

@@ -11,11 +11,12 @@ use moorline_host::{SessionAddress, Sessions};
 use crate::args::Args;
 use crate::clock;
 use crate::shell::Daemon;
+use crate::store::SESSIONS;
 
 impl Daemon {
     /// Before anything else is made of the host: what the run before has left for its sessions is theirs, or goes.
     pub(crate) async fn restore_sessions(&mut self, args: &Args) -> anyhow::Result<()> {
-        let left = self.netlink.made_hosts().into_iter();
+        let left = self.netlink.made_hosts().context("addresses for sessions")?.into_iter();
         let left = left.map(|(ifindex, address)| SessionAddress { ifindex, address });
         if self.ilnp.is_none() {
             for SessionAddress { ifindex, address } in left {
@@ -24,10 +25,10 @@ impl Daemon {
                     tracing::warn!(%error, "an address for sessions");
                 }
             }
-            self.store.remove_sessions()?;
+            self.store.remove(SESSIONS)?;
             return IlnpDatapath::remove_left(&args.pin_dir).context("programs of ILNP");
         }
-        let stored = self.store.load_sessions();
+        let stored = self.store.load_state(SESSIONS).sessions;
         for reason in self.host.restore_sessions(stored, left.collect(), clock::now()) {
             tracing::warn!(%reason, "session not taken over");
         }

@@ -1,6 +1,4 @@
-use std::cmp::Reverse;
-
-use moorline_addresses::UplinkAddress;
+use moorline_addresses::{Uplink, UplinkAddress};
 use moorline_api::{ErrorBody, Net, PathRule, Preference, Scope};
 use moorline_contexts as host;
 use moorline_host::{LocatorRule, Place};
@@ -127,34 +125,27 @@ impl Daemon {
 
     /// What peers are to think of our locators; nothing, unless a rule says that they are told.
     fn preferences(&self, rules: &[PathRule]) -> Vec<(Locator, LocatorPreference)> {
-        let telling: Vec<_> = rules.iter().filter(|rule| rule.tell_peer).collect();
+        let telling = rules.iter().filter(|rule| rule.tell_peer).filter_map(locator_rule);
+        let telling: Vec<_> = telling.collect();
         if telling.is_empty() {
             return Vec::new();
         }
-        let uplinks = self.address_views().uplinks();
-        let locators = uplinks.iter().flat_map(|uplink| &uplink.locators);
-        let announced = locators.filter(|locator| locator.announced);
-        let preference = |address| {
-            let width = |rule: &PathRule| {
-                let locals = self.locals(rule.local.as_deref()).into_iter();
-                locals.filter(|local| local.contains(address)).map(Prefix::length).max()
-            };
-            let about = telling.iter().filter_map(|rule| Some((width(rule)?, *rule)));
-            let priority = match narrowest(about).map(|rule| &rule.preference) {
-                Some(Preference::Prefer) => PREFERRED,
-                Some(Preference::Avoid) => AVOIDED,
-                Some(Preference::Neutral | Preference::Other(_)) | None => NEUTRAL,
+        let preference = |uplink: &Uplink, own: &UplinkAddress| {
+            let priority = match LocatorRule::narrowest(&telling, uplink, own) {
+                host::Preference::Prefer => PREFERRED,
+                host::Preference::Avoid => AVOIDED,
+                host::Preference::Neutral => NEUTRAL,
             };
             LocatorPreference { priority: Some(priority), ..LocatorPreference::default() }
         };
-        announced.map(|own| (Locator(own.address), preference(own.address))).collect()
+        let mut told = Vec::new();
+        for uplink in &self.host.view().uplinks {
+            let own = uplink.addresses.iter();
+            let announced = own.filter(|own| self.address_views().is_announced(own.address));
+            told.extend(announced.map(|own| (Locator(own.address), preference(uplink, own))));
+        }
+        told
     }
-}
-
-/// Of rules about an address of ours, each with the length of the prefix that it is in, the one that counts: that of the
-/// longest, and the first of several.
-fn narrowest<'a>(about: impl Iterator<Item = (u8, &'a PathRule)>) -> Option<&'a PathRule> {
-    about.min_by_key(|(len, _)| Reverse(*len)).map(|(_, rule)| rule)
 }
 
 /// The part of a rule that is about our locators, for every peer.

@@ -53,13 +53,14 @@ fn contexts_and_sessions_of_half_a_file_are_none() {
     store.save_sessions(std::iter::empty()).unwrap();
     for name in [CONTEXTS, SESSIONS] {
         store.save_contexts(kept.iter().cloned()).unwrap();
-        assert_eq!(store.load_contexts(), kept);
+        assert_eq!(store.load_state(CONTEXTS).contexts, kept);
         let place = store.place(name);
         let octets = fs::read(&place).unwrap();
         for damaged in [&[][..], &octets[..octets.len() / 2], &[0; 64], b"\xff\xfe"] {
             fs::write(&place, damaged).unwrap();
             let left = if name == CONTEXTS { 0 } else { 1 };
-            let found = (store.load_contexts().len(), store.load_sessions().len());
+            let contexts = store.load_state(CONTEXTS).contexts;
+            let found = (contexts.len(), store.load_state(SESSIONS).sessions.len());
             assert_eq!(found, (left, 0), "{name}");
         }
     }

@@ -1,5 +1,5 @@
 use moorline_addresses::{HostView, MovedRoute};
-use moorline_netlink::{AddressSpec, Error, Journal, Monitor, Netlink, Notice};
+use moorline_netlink::{AddressSpec, Error, Monitor, Netlink, Notice};
 use moorline_types::UlidPair;
 use rustix::thread::{UnshareFlags, unshare_unsafe};
 use std::future::Future;
@@ -48,24 +48,9 @@ pub(crate) fn on_host<F: Future<Output = ()>>(test: impl FnOnce(Host) -> F + Sen
 }
 
 impl Host {
-    /// A handle with the journal of this host, as a daemon that starts has it.
+    /// A handle, as a daemon that starts has it.
     pub(crate) fn netlink(&self) -> Netlink {
-        let journal = Journal::open(self.folder.path().join("journal.json")).unwrap();
-        Netlink::connect(journal).unwrap()
-    }
-
-    /// A journal with these changes, as an earlier version left it.
-    pub(crate) fn write_journal(&self, changes: &[serde_json::Value]) {
-        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
-        let namespace = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
-        let journal = serde_json::json!({
-            "version": 1, "boot": boot.trim(), "namespace": namespace, "changes": changes,
-        });
-        std::fs::write(self.folder.path().join("journal.json"), journal.to_string()).unwrap();
-    }
-
-    pub(crate) fn has_journal(&self) -> bool {
-        self.folder.path().join("journal.json").exists()
+        Netlink::connect().unwrap()
     }
 }
 

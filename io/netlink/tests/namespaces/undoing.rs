@@ -1,7 +1,6 @@
 use crate::harness::{Host, add_moved, address, assert_state, index, ip, on_host, state};
-use moorline_netlink::{AddressSpec, Netlink, Undone};
+use moorline_netlink::{AddressSpec, Error, Netlink, Undone};
 use moorline_types::{Ulid, UlidPair};
-use serde_json::json;
 
 /// Every kind of change there is.
 async fn change_everything(netlink: &Netlink) {
@@ -31,11 +30,9 @@ fn undoing_leaves_the_host_as_it_was() {
         let netlink = host.netlink();
         change_everything(&netlink).await;
         assert_ne!(state(), before);
-        assert!(host.has_journal());
         let report = netlink.undo_all().await;
         assert_clean(&report);
         assert_state(&before);
-        assert!(!host.has_journal());
         let told: Vec<String> = report.iter().map(ToString::to_string).collect();
         for what in [
             "removed rule 5533: from all lookup 5530",
@@ -57,51 +54,37 @@ fn after_a_crash_another_process_undoes_everything() {
         change_everything(&netlink).await;
         drop(netlink);
         let netlink = host.netlink();
-        assert!(!netlink.changes().is_empty());
         assert_clean(&netlink.undo_all().await);
         assert_state(&before);
-        assert!(!host.has_journal());
     });
 }
 
 #[test]
-fn without_the_journal_the_marks_are_enough() {
+fn links_that_were_made_and_not_set_up_yet_bear_a_mark() {
     on_host(async |host: Host| {
         let before = state();
-        let netlink = host.netlink();
-        change_everything(&netlink).await;
-        drop(netlink);
-        std::fs::remove_file(host.folder.path().join("journal.json")).unwrap();
+        ip("link add moor0 type veth peer name moor1");
+        let error = host.netlink().ensure_moor().await.unwrap_err();
+        assert!(matches!(error, Error::Conflict(_)), "{error}");
+        assert_clean(&host.netlink().undo_all().await);
+        assert!(ip("link").contains("moor0"));
+        ip("link del moor0");
+
+        ip(MADE);
+        host.netlink().ensure_moor().await.unwrap();
         assert_clean(&host.netlink().undo_all().await);
         assert_state(&before);
+
+        ip(MADE);
+        let report = host.netlink().undo_all().await;
+        assert_clean(&report);
+        assert!(!report.is_empty());
+        assert_state(&before);
     });
 }
 
-#[test]
-fn what_a_version_with_other_numbers_has_made_the_journal_still_finds() {
-    on_host(async |host: Host| {
-        let before = state();
-        ip("link add a0 type veth peer name a1");
-        ip("-6 rule add priority 103 lookup 1000 protocol 200");
-        ip("-6 rule add priority 111 from 2001:db8:2::/64 lookup 2001 protocol 200");
-        ip("-6 route add default via fe80::2 dev up2 table 2001 proto 200");
-        ip("-6 route add unreachable 2001:db8:9::9 from 2001:db8:1::1 table 1000 proto 200");
-        ip("-6 addr add 2001:db8:2::77/128 dev up2 nodad");
-        let ifindex = index(&host.netlink().view().await.unwrap(), "up2");
-        host.write_journal(&[
-            json!({ "kind": "link", "name": "a0", "peer": "a1" }),
-            json!({ "kind": "rules", "base": 100, "protocol": 200 }),
-            json!({ "kind": "table", "table": 1000, "protocol": 200 }),
-            json!({ "kind": "table", "table": 2001, "protocol": 200 }),
-            json!({ "kind": "address", "ifindex": ifindex, "address": "2001:db8:2::77", "prefix_len": 128 }),
-        ]);
-        let report = host.netlink().undo_all().await;
-        assert_clean(&report);
-        assert!(report.len() >= 7, "{report:?}");
-        assert_state(&before);
-        assert!(!host.has_journal());
-    });
-}
+/// What a run leaves that is killed while it makes the pair.
+const MADE: &str = "link add moor0 group 139 type veth peer name moor1 group 139";
 
 #[test]
 fn a_restarted_daemon_takes_over_what_it_finds() {
@@ -135,6 +118,5 @@ fn what_others_have_changed_meanwhile_is_left_alone() {
         assert!(rules.contains("5545:") && !rules.contains("5540:"), "{rules}");
         assert_eq!(ip("-6 route show table 5540").lines().count(), 1);
         assert!(!ip("link").contains("moor"));
-        assert!(!host.has_journal());
     });
 }

@@ -422,7 +422,7 @@ fn addresses_of_sessions_are_removed_after_all_else() {
         |one| matches!(one, Effect::SendIlnp { transmit, .. } if is_update(&transmit.packet)),
     );
     let removed = place(effects, |one| matches!(one, Effect::RemoveSessionAddress(_)));
-    assert!(sent < removed, "each takes the journal's time: {effects:#?}");
+    assert!(sent < removed, "nothing waits for the removal: {effects:#?}");
 }
 
 /// The TCP of a host that comes back where it was would wait for its timer, which has been doubled meanwhile.
