@@ -1,6 +1,6 @@
 use std::time::Duration;
 
-use moorline_contexts::Event;
+use moorline_contexts::EventKind;
 use moorline_types::LocatorPair;
 
 use crate::log::HostEvent;
@@ -100,7 +100,7 @@ fn plan(send_timeout: Duration, rate: u64, moorline: bool) -> Plan {
 fn first_move(outcome: &Outcome, host: usize) -> Option<(Duration, LocatorPair)> {
     let mut of_host = outcome.events.iter().filter(|told| told.host == host && told.at >= CUT_AT);
     of_host.find_map(|told| {
-        let Event::Moved { to, .. } = told.event else { return None };
+        let EventKind::Moved { to, .. } = told.event.kind else { return None };
         Some((told.at - CUT_AT, to))
     })
 }

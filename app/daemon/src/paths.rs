@@ -11,7 +11,7 @@ use moorline_api::{
     ErrorBody, EventKind, Pair, PathAnswer, PathOutcome, PathResult, PathRule, Paths, Scope,
     SpreadRequest, SwitchRequest, UnpinRequest,
 };
-use moorline_contexts::{Cause, Event, Placed, Refusal};
+use moorline_contexts::{Cause, Event, EventKind as Kind, Placed, Refusal};
 use moorline_types::{ContextId, LocatorPair, Prefix};
 use tokio::sync::oneshot;
 use tokio::time;
@@ -222,16 +222,17 @@ impl Daemon {
     /// An event that may settle what somebody waits for.
     pub(crate) fn settle(&mut self, event: &Event) {
         // It may have been there before, and lost by the peer.
-        if let Event::Removed { context, .. } | Event::Failed { context, .. } = event {
-            self.forget_requests(*context);
+        let &Event { context, kind, .. } = event;
+        if matches!(kind, Kind::Removed { .. } | Kind::Failed { .. }) {
+            self.forget_requests(context);
         }
-        let (context, about, result, text) = if let Event::Moved { context, to, .. } = event {
-            (*context, Some(*to), PathResult::Moved, format!("sends to {to} now"))
-        } else if let Event::Unanswered { context, pair, .. } = event {
+        let (about, result, text) = if let Kind::Moved { to, .. } = kind {
+            (Some(to), PathResult::Moved, format!("sends to {to} now"))
+        } else if let Kind::Unanswered { pair, .. } = kind {
             let text = format!("{pair} did not answer; nothing has moved");
-            (*context, Some(*pair), PathResult::Unanswered, text)
-        } else if let Event::Removed { context, .. } = event {
-            (*context, None, PathResult::Refused, "the context has ended".to_owned())
+            (Some(pair), PathResult::Unanswered, text)
+        } else if let Kind::Removed { .. } = kind {
+            (None, PathResult::Refused, "the context has ended".to_owned())
         } else {
             return;
         };

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 
 use moorline_api::{Event as Told, EventKind};
-use moorline_contexts::{Event, Failure};
-use moorline_types::{ContextId, LocatorPair, UlidPair};
+use moorline_contexts::{Event, EventKind as Kind, Failure};
+use moorline_types::LocatorPair;
 use tracing::Level;
 
 use crate::events::{self, locator_pair, ulid_pair};
@@ -15,20 +15,17 @@ impl Daemon {
     /// Logs an event and gives it to those who listen on the control socket.
     pub(crate) fn tell(&mut self, event: &Event) {
         self.contexts_changed |= matches!(
-            event,
-            Event::Established { .. }
-                | Event::Renewed { .. }
-                | Event::Moved { .. }
-                | Event::Removed { .. }
+            event.kind,
+            Kind::Established { .. } | Kind::Renewed | Kind::Moved { .. } | Kind::Removed { .. }
         );
         let (level, line, mut told) = describe(event);
         events::log(level, line, &told);
-        if let Event::Moved { context, cause, .. } = event {
-            told.reason = Some(self.steer.reason(*context, *cause));
+        if let Kind::Moved { cause, .. } = event.kind {
+            told.reason = Some(self.steer.reason(event.context, cause));
         }
         self.events.add(told);
-        if let Event::Established { context, .. } | Event::Renewed { context, .. } = event {
-            self.rank(*context);
+        if matches!(event.kind, Kind::Established { .. } | Kind::Renewed) {
+            self.rank(event.context);
         }
         self.settle(event);
     }
@@ -36,67 +33,68 @@ impl Daemon {
 
 /// Level and line of an event in the log, and the event for those who listen.
 fn describe(event: &Event) -> (Level, &'static str, Told) {
-    let told = |kind, context: &ContextId, ulids: &UlidPair, reason: &dyn Display| Told {
-        context: Some(context.0),
-        ulids: Some(ulid_pair(*ulids)),
+    let ulids = Some(ulid_pair(event.ulids));
+    let told = |kind, reason: &dyn Display| Told {
+        context: Some(event.context.0),
+        ulids: ulids.clone(),
         reason: Some(reason.to_string()),
         ..Told::new(0, 0, 0, kind)
     };
-    let pair = |locators: &LocatorPair| Some(locator_pair(*locators));
-    match event {
-        Event::Initiated { context, ulids } => {
-            let told = told(EventKind::ContextTriggered, context, ulids, &"");
+    let pair = |locators: LocatorPair| Some(locator_pair(locators));
+    match event.kind {
+        Kind::Initiated => {
+            let told = told(EventKind::ContextTriggered, &"");
             (Level::DEBUG, "initiated", Told { reason: None, ..told })
         }
-        Event::Established { context, ulids, role } => {
-            let told = told(EventKind::ContextEstablished, context, ulids, role);
+        Kind::Established { role } => {
+            let told = told(EventKind::ContextEstablished, &role);
             (Level::INFO, "context established", told)
         }
-        Event::Renewed { context, ulids } => {
+        Kind::Renewed => {
             // A peer renews a context as often as it likes: at a higher level it could fill the log.
             let reason = "renewed by the peer";
-            let told = told(EventKind::ContextEstablished, context, ulids, &reason);
+            let told = told(EventKind::ContextEstablished, &reason);
             (Level::DEBUG, "context renewed by the peer", told)
         }
-        Event::Failed { ulids, failure, .. } => {
-            let (kind, reason) = describe_failure(*failure);
-            let (ulids, reason) = (Some(ulid_pair(*ulids)), reason.map(str::to_owned));
+        Kind::Failed { failure } => {
+            let (kind, reason) = describe_failure(failure);
+            let reason = reason.map(str::to_owned);
             (Level::DEBUG, "no context", Told { ulids, reason, ..Told::new(0, 0, 0, kind) })
         }
-        Event::StateChanged { context, ulids, to, cause, .. } => {
+        Kind::StateChanged { to, cause, .. } => {
             // The event of a state has its name.
-            let kind = EventKind::from(views::reap(*to).to_string());
-            (Level::DEBUG, "reachability", told(kind, context, ulids, cause))
+            let kind = EventKind::from(views::reap(to).to_string());
+            (Level::DEBUG, "reachability", told(kind, &cause))
         }
-        Event::Moved { context, ulids, from, to, cause } => {
-            let told = told(EventKind::Moved, context, ulids, cause);
+        Kind::Moved { from, to, cause } => {
+            let told = told(EventKind::Moved, &cause);
             (Level::INFO, "context moved", Told { from: pair(from), to: pair(to), ..told })
         }
-        Event::Suspected { context, ulids, locators, hint } => {
-            let told = told(EventKind::Suspect, context, ulids, hint);
+        Kind::Suspected { locators, hint } => {
+            let told = told(EventKind::Suspect, &hint);
             (Level::DEBUG, "suspected", Told { from: pair(locators), ..told })
         }
-        Event::Cleared { context, ulids, hint, after } => {
+        Kind::Cleared { hint, after } => {
             let reason = format!("{hint}, after {} ms", after.as_millis());
-            let told = told(EventKind::Cleared, context, ulids, &reason);
+            let told = told(EventKind::Cleared, &reason);
             (Level::DEBUG, "suspicion cleared", told)
         }
-        Event::Congested { context, ulids, locators, ce, ece } => {
+        Kind::Congested { locators, ce, ece } => {
             let reason = format!("ce={ce} ece={ece}");
-            let told = told(EventKind::Congested, context, ulids, &reason);
+            let told = told(EventKind::Congested, &reason);
             (Level::DEBUG, "congested", Told { to: pair(locators), ..told })
         }
-        Event::Unanswered { context, ulids, pair: asked, cause } => {
-            let told = told(EventKind::PathUnanswered, context, ulids, cause);
+        Kind::Unanswered { pair: asked, cause } => {
+            let told = told(EventKind::PathUnanswered, &cause);
             (Level::INFO, "pair did not answer", Told { to: pair(asked), ..told })
         }
-        Event::Unreachable { context, ulids, probes } => {
+        Kind::Unreachable { probes } => {
             let reason = format!("{probes} probes without an answer");
-            let told = told(EventKind::Warning, context, ulids, &reason);
+            let told = told(EventKind::Warning, &reason);
             (Level::WARN, "no locator pair answers", told)
         }
-        Event::Removed { context, ulids, removal } => {
-            let told = told(EventKind::ContextRemoved, context, ulids, removal);
+        Kind::Removed { removal } => {
+            let told = told(EventKind::ContextRemoved, &removal);
             (Level::INFO, "context removed", told)
         }
     }

@@ -8,8 +8,7 @@ use hickory_resolver::TokioResolver;
 use hickory_resolver::config::{ConnectionConfig, NameServerConfig, ResolverConfig};
 use hickory_resolver::net::runtime::TokioRuntimeProvider;
 use hickory_resolver::net::{DnsError, NetError};
-use moorline_types::L64;
-use moorline_wire::WireError;
+use moorline_types::{DropReason, L64};
 use moorline_wire::ilnp::consts::{DNS_L64, DNS_LP, DNS_NID};
 use moorline_wire::ilnp::{DomainName, L64Record, LpRecord, NidRecord};
 
@@ -142,7 +141,7 @@ impl Resolver {
         &self,
         name: Name,
         code: u16,
-        parse: impl Fn(&[u8]) -> Result<T, WireError>,
+        parse: impl Fn(&[u8]) -> Result<T, DropReason>,
     ) -> Result<Records<T>, LookupError> {
         let text = name.to_string();
         match self.0.lookup(name, RecordType::from(code)).await {

@@ -5,7 +5,7 @@ use crate::interrupt;
 use crate::timeline::{LAG, Lane, MarkKind, Span, View};
 use crate::topology::prefix_of;
 use moorline_api::Pair;
-use moorline_contexts::{Event, ReapState};
+use moorline_contexts::{EventKind, ReapState};
 use moorline_sim::{DemoRun, HostEvent, SAMPLE, demo_scenario};
 use std::thread;
 use std::time::Duration;
@@ -85,31 +85,31 @@ fn marks(run: &DemoRun) -> Vec<(Duration, MarkKind, String)> {
 
 fn of_host(mark: &HostEvent) -> Option<(Duration, MarkKind, String)> {
     let host = if mark.host == 0 { "A" } else { "B" };
-    let (kind, text) = match mark.event {
-        Event::Established { .. } => (MarkKind::Protected, String::new()),
-        Event::StateChanged { to: ReapState::Exploring, .. } => {
+    let (kind, text) = match mark.event.kind {
+        EventKind::Established { .. } => (MarkKind::Protected, String::new()),
+        EventKind::StateChanged { to: ReapState::Exploring, .. } => {
             (MarkKind::Detected, format!("{host} hears nothing and probes other address pairs"))
         }
-        Event::Suspected { hint, .. } => {
+        EventKind::Suspected { hint, .. } => {
             (MarkKind::Detected, format!("{host} suspects the path: {hint}"))
         }
-        Event::Moved { to, .. } => {
+        EventKind::Moved { to, .. } => {
             let [from, to] = [to.local.0, to.peer.0].map(prefix_of);
             (MarkKind::Moved, format!("{host} sends {from} -> {to}"))
         }
-        Event::Failed { failure, .. } => {
+        EventKind::Failed { failure } => {
             (MarkKind::Note, format!("{host} has no context: {failure:?}"))
         }
-        Event::Unreachable { probes, .. } => {
+        EventKind::Unreachable { probes } => {
             (MarkKind::Note, format!("{host} has sent {probes} probes in vain"))
         }
-        Event::Initiated { .. }
-        | Event::Renewed { .. }
-        | Event::Unanswered { .. }
-        | Event::Congested { .. }
-        | Event::StateChanged { .. }
-        | Event::Cleared { .. }
-        | Event::Removed { .. } => return None,
+        EventKind::Initiated
+        | EventKind::Renewed
+        | EventKind::Unanswered { .. }
+        | EventKind::Congested { .. }
+        | EventKind::StateChanged { .. }
+        | EventKind::Cleared { .. }
+        | EventKind::Removed { .. } => return None,
     };
     Some((mark.at, kind, text))
 }

@@ -2,8 +2,9 @@
 
 use crate::{Sec, VerifyError, hash::hash2_zero_bits};
 use der::Decode;
+use moorline_types::DropReason;
 use moorline_wire::{
-    CgaExtension, CgaParameters, WireError,
+    CgaExtension, CgaParameters,
     consts::{CGA_FIXED_LEN, MAX_PDS_LEN},
 };
 use spki::SubjectPublicKeyInfoRef;
@@ -29,15 +30,16 @@ impl<'a> Parameters<'a> {
             None | Some([]) => return Err(VerifyError::Truncated),
             Some(tail) => after_public_key(tail).ok_or(VerifyError::PublicKey)?,
         };
-        let fields = CgaParameters::parse(pds).map_err(|error| match error {
-            WireError::Truncated => VerifyError::Extension,
-            WireError::BadLength => VerifyError::MultiPrefixLength,
-            WireError::TooMany => VerifyError::TooMany,
-            WireError::BadFormat
-            | WireError::BadChecksum
-            | WireError::BadAddress
-            | WireError::UnknownType
-            | WireError::Duplicate => VerifyError::PublicKey,
+        let fields = CgaParameters::parse(pds).map_err(|reason| {
+            if reason == DropReason::Truncated {
+                VerifyError::Extension
+            } else if reason == DropReason::BadLength {
+                VerifyError::MultiPrefixLength
+            } else if reason == DropReason::TooMany {
+                VerifyError::TooMany
+            } else {
+                VerifyError::PublicKey
+            }
         })?;
         check_multi_prefix(&fields)?;
         Ok(Self { pds, fields })

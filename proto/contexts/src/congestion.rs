@@ -7,7 +7,7 @@ use core::time::Duration;
 use moorline_reap::{Cause, State};
 use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 
-use crate::event::Event;
+use crate::event::EventKind;
 use crate::machine::Contexts;
 use crate::steer::Preference;
 
@@ -84,7 +84,7 @@ impl Contexts {
         if context.told.is_none_or(|told| now.since(told) >= CONGESTED_EVERY) {
             context.told = Some(now);
             let (ce, ece) = (core::mem::take(&mut context.ce), core::mem::take(&mut context.ece));
-            self.events.push_back(Event::Congested { context: id, ulids, locators, ce, ece });
+            self.tell(id, ulids, EventKind::Congested { locators, ce, ece });
         }
         self.leave_congestion(id, locators, now);
         Ok(())

@@ -29,11 +29,9 @@ impl Contexts {
         let outcome = if PayloadHeader::is_payload(quoted) {
             self.on_payload_refused(quoted, locators, source, now)
         } else {
-            Packet::parse(quoted, locators.local.0, locators.peer.0)
-                .map_err(DropReason::from)
-                .and_then(|packet| {
-                    self.shim6.handle_no_support(&Incoming { packet: &packet, locators, now })
-                })
+            Packet::parse(quoted, locators.local.0, locators.peer.0).and_then(|packet| {
+                self.shim6.handle_no_support(&Incoming { packet: &packet, locators, now })
+            })
         };
         self.count(outcome);
         self.drain_shim6(now);

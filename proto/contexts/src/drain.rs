@@ -12,7 +12,7 @@ use rand_core::RngCore;
 use crate::active::{self, Active};
 use crate::asked::Request;
 use crate::control;
-use crate::event::{Cause, Event, Removal};
+use crate::event::{Cause, Event, EventKind, Removal};
 use crate::machine::{Contexts, is_ours_now};
 
 /// Carries out what context establishment and reachability detection have decided.
@@ -83,12 +83,12 @@ impl Contexts {
     fn on_shim6_event(&mut self, event: shim6::Event, now: Instant) {
         match event {
             shim6::Event::Initiated { context, ulids } => {
-                self.events.push_back(Event::Initiated { context, ulids });
+                self.tell(context, ulids, EventKind::Initiated);
             }
             shim6::Event::Established { context, role, locators } => {
                 if let Some(ulids) = self.ulids(context) {
                     self.activate(context, locators, now);
-                    self.events.push_back(Event::Established { context, ulids, role });
+                    self.tell(context, ulids, EventKind::Established { role });
                 }
             }
             shim6::Event::Renewed { context } => {
@@ -96,7 +96,7 @@ impl Contexts {
                     notes.contested = None;
                 }
                 if let Some(ulids) = self.ulids(context) {
-                    self.events.push_back(Event::Renewed { context, ulids });
+                    self.tell(context, ulids, EventKind::Renewed);
                 }
                 if self.established(context).is_some_and(|established| !established.is_confirmed())
                 {
@@ -112,7 +112,7 @@ impl Contexts {
             }
             shim6::Event::Failed { context, ulids, failure } => {
                 self.steering.forget_rules(context);
-                self.events.push_back(Event::Failed { context, ulids, failure });
+                self.tell(context, ulids, EventKind::Failed { failure });
             }
             shim6::Event::HolddownOver { ulids } => self.updates.push_back(Update::Rearm { ulids }),
         }
@@ -158,7 +158,7 @@ impl Contexts {
         self.deactivate(id);
         self.steering.forget_rules(id);
         self.updates.push_back(Update::Rearm { ulids });
-        self.events.push_back(Event::Removed { context: id, ulids, removal });
+        self.tell(id, ulids, EventKind::Removed { removal });
     }
 
     pub(crate) fn refresh_candidates(&mut self, id: ContextId, now: Instant) {
@@ -294,12 +294,12 @@ impl Contexts {
         now: Instant,
     ) {
         let Some(active) = self.active.get_mut(&context) else { return };
-        let told = match event {
+        let kind = match event {
             reap::Event::StateChanged { from, to, cause } => {
                 if to == reap::State::Operational && is_answer(cause) {
                     self.pacer.on_answer();
                 }
-                Event::StateChanged { context, ulids, from, to, cause }
+                EventKind::StateChanged { from, to, cause }
             }
             reap::Event::Moved { from, to, cause } => {
                 active.since = now;
@@ -309,25 +309,27 @@ impl Contexts {
                     self.on_pair_left(context, from, cause, now);
                 }
                 self.on_steered(context, to, cause, now);
-                Event::Moved { context, ulids, from, to, cause }
+                EventKind::Moved { from, to, cause }
             }
-            reap::Event::Unreachable { probes } => Event::Unreachable { context, ulids, probes },
+            reap::Event::Unreachable { probes } => EventKind::Unreachable { probes },
             reap::Event::Suspected { hint } => {
-                let locators = active.reap.current_pair();
-                Event::Suspected { context, ulids, locators, hint }
+                EventKind::Suspected { locators: active.reap.current_pair(), hint }
             }
-            reap::Event::Cleared { hint, after } => Event::Cleared { context, ulids, hint, after },
+            reap::Event::Cleared { hint, after } => EventKind::Cleared { hint, after },
             reap::Event::Answered { pair, after } => {
                 return self.steering.note_answer(pair, after, now);
             }
-            reap::Event::Unanswered { pair, cause } => {
-                Event::Unanswered { context, ulids, pair, cause }
-            }
+            reap::Event::Unanswered { pair, cause } => EventKind::Unanswered { pair, cause },
             reap::Event::Checked { pair, at, rtt } => {
                 return self.on_standby_checked(context, pair, (at, rtt), now);
             }
         };
-        self.events.push_back(told);
+        self.tell(context, ulids, kind);
+    }
+
+    /// Queues an event.
+    pub(crate) fn tell(&mut self, context: ContextId, ulids: UlidPair, kind: EventKind) {
+        self.events.push_back(Event { context, ulids, kind });
     }
 }
 

@@ -18,45 +18,34 @@ pub struct Transmit {
 
 /// What happened, for people, the API and tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Event {
+pub struct Event {
+    /// The context; of one that has failed or was removed, its former slot.
+    pub context: ContextId,
+    /// Its ULIDs.
+    pub ulids: UlidPair,
+    /// What happened to it.
+    pub kind: EventKind,
+}
+
+/// What happened to a context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventKind {
     /// Traffic was found worth a context; I1 is on its way.
-    Initiated {
-        /// Slot of the new context.
-        context: ContextId,
-        /// Its ULIDs.
-        ulids: UlidPair,
-    },
+    Initiated,
     /// The context protects its traffic from now on.
     Established {
-        /// The context.
-        context: ContextId,
-        /// Its ULIDs.
-        ulids: UlidPair,
         /// Which side we were.
         role: Role,
     },
     /// The peer made the context anew or told other locators.
-    Renewed {
-        /// The context.
-        context: ContextId,
-        /// Its ULIDs.
-        ulids: UlidPair,
-    },
+    Renewed,
     /// No context: the peer has no Shim6, or does not answer. Traffic goes on as plain IPv6.
     Failed {
-        /// The context that was to be; it may have been there before.
-        context: ContextId,
-        /// Between these addresses.
-        ulids: UlidPair,
         /// Why.
         failure: Failure,
     },
     /// REAP went to another state.
     StateChanged {
-        /// The context.
-        context: ContextId,
-        /// Its ULIDs.
-        ulids: UlidPair,
         /// From this state.
         from: State,
         /// To this one.
@@ -66,10 +55,6 @@ pub enum Event {
     },
     /// What we send takes another locator pair.
     Moved {
-        /// The context.
-        context: ContextId,
-        /// Its ULIDs.
-        ulids: UlidPair,
         /// The pair given up.
         from: LocatorPair,
         /// The pair in use.
@@ -79,10 +64,6 @@ pub enum Event {
     },
     /// The data plane doubts that the current pair works, and it is put to the test.
     Suspected {
-        /// The context.
-        context: ContextId,
-        /// Its ULIDs.
-        ulids: UlidPair,
         /// The pair in doubt.
         locators: LocatorPair,
         /// Why.
@@ -90,10 +71,6 @@ pub enum Event {
     },
     /// A suspicion was unfounded, or could not be settled: nothing moves.
     Cleared {
-        /// The context.
-        context: ContextId,
-        /// Its ULIDs.
-        ulids: UlidPair,
         /// What the suspicion was.
         hint: FailureHint,
         /// Since it came up.
@@ -101,10 +78,6 @@ pub enum Event {
     },
     /// A pair that was to be current did not answer, or another one took its place: nothing moves.
     Unanswered {
-        /// The context.
-        context: ContextId,
-        /// Its ULIDs.
-        ulids: UlidPair,
         /// The pair.
         pair: LocatorPair,
         /// Why it was to be current.
@@ -112,10 +85,6 @@ pub enum Event {
     },
     /// Congestion was signalled on the current pair.
     Congested {
-        /// The context.
-        context: ContextId,
-        /// Its ULIDs.
-        ulids: UlidPair,
         /// The pair.
         locators: LocatorPair,
         /// Packets that came with Congestion Experienced since the last event.
@@ -125,19 +94,11 @@ pub enum Event {
     },
     /// No pair answers and probes are down to their slowest.
     Unreachable {
-        /// The context.
-        context: ContextId,
-        /// Its ULIDs.
-        ulids: UlidPair,
         /// Probes sent in this exploration.
         probes: u32,
     },
     /// The context is forgotten.
     Removed {
-        /// Its former slot.
-        context: ContextId,
-        /// Its ULIDs.
-        ulids: UlidPair,
         /// Why.
         removal: Removal,
     },

@@ -186,8 +186,7 @@ impl Contexts {
     /// probe that comes through does.
     //= rfc5534#3.2-1
     pub fn handle_router_lost(&mut self, local: &[Locator], now: Instant) {
-        let ids: Vec<_> = self.active.ids().collect();
-        for id in ids {
+        for id in self.active.ids() {
             let current = self.active.get(&id).map(|active| active.reap.current_pair());
             if current.is_some_and(|current| local.contains(&current.local)) {
                 self.change(id, now, |reap| reap.handle_local_failure(now));
@@ -240,9 +239,8 @@ impl Contexts {
         is_plain || !self.routes.lead_astray(pair)
     }
 
-    fn refresh_all(&mut self, now: Instant) {
-        let ids: Vec<_> = self.active.ids().collect();
-        for id in ids {
+    pub(crate) fn refresh_all(&mut self, now: Instant) {
+        for id in self.active.ids() {
             self.refresh_candidates(id, now);
         }
     }
@@ -337,8 +335,7 @@ impl Contexts {
 
     /// Has all REAP machines take something in.
     pub(crate) fn for_all(&mut self, now: Instant, change: impl Fn(&mut reap::Machine)) {
-        let ids: Vec<_> = self.active.ids().collect();
-        for id in ids {
+        for id in self.active.ids() {
             self.change(id, now, &change);
         }
     }

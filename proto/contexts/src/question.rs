@@ -1,6 +1,7 @@
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, VecDeque};
 use core::time::Duration;
 
+use moorline_index::Deadlines;
 use moorline_types::{ContextId, DropReason, Instant, UlidPair};
 
 use crate::event::Removal;
@@ -23,27 +24,26 @@ pub struct Question {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Questions {
     queue: VecDeque<Question>,
-    /// Contexts that were asked about and have not gone: since when they are quiet, and when to ask again.
-    quiet: BTreeMap<ContextId, (Instant, Instant)>,
-    again: BTreeSet<(Instant, ContextId)>,
+    /// Contexts that were asked about and have not gone: since when they are quiet.
+    quiet: BTreeMap<ContextId, Instant>,
+    /// When to ask about them again.
+    again: Deadlines,
 }
 
 impl Questions {
     pub(crate) fn forget(&mut self, id: ContextId) {
-        if let Some((_, again)) = self.quiet.remove(&id) {
-            self.again.remove(&(again, id));
-        }
+        self.quiet.remove(&id);
+        self.again.set(id.0, None);
     }
 
     pub(crate) fn next(&self) -> Option<Instant> {
-        self.again.first().map(|(at, _)| *at)
+        self.again.first().map(|(at, _)| at)
     }
 
     fn ask(&mut self, question: Question, again: Instant) {
         let id = question.context;
-        self.forget(id);
-        self.quiet.insert(id, (question.since, again));
-        self.again.insert((again, id));
+        self.quiet.insert(id, question.since);
+        self.again.set(id.0, Some(again));
         self.queue.push_back(question);
     }
 }
@@ -82,12 +82,10 @@ impl Contexts {
 
     /// Asks again what was answered, or not, an idle time ago.
     pub(crate) fn ask_again(&mut self, now: Instant) {
-        while let Some(&(at, id)) = self.questions.again.first()
-            && at <= now
-        {
-            let since = self.questions.quiet.get(&id).map_or(at, |(since, _)| *since);
-            self.questions.forget(id);
-            self.ask(id, since, now);
+        while let Some(id) = self.questions.again.pop(now).map(ContextId) {
+            if let Some(since) = self.questions.quiet.remove(&id) {
+                self.ask(id, since, now);
+            }
         }
     }
 

@@ -1,3 +1,5 @@
+use alloc::vec::Vec;
+
 use moorline_index::Segments;
 use moorline_types::ContextId;
 
@@ -32,10 +34,10 @@ impl Slots {
         self.slots.get_mut(id.0)?.take()
     }
 
-    /// Those that are taken.
-    pub(crate) fn ids(&self) -> impl Iterator<Item = ContextId> + '_ {
+    /// Those that are taken now.
+    pub(crate) fn ids(&self) -> Vec<ContextId> {
         let taken = (0..).zip(self.slots.iter()).filter(|(_, slot)| slot.is_some());
-        taken.map(|(slot, _)| ContextId(slot))
+        taken.map(|(slot, _)| ContextId(slot)).collect()
     }
 }
 

@@ -1,5 +1,4 @@
 use alloc::collections::BTreeMap;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_reap as reap;
@@ -154,8 +153,7 @@ impl Contexts {
             return;
         }
         self.standby.forget_beside(pair, &peer);
-        let ids: Vec<_> = self.active.ids().collect();
-        for id in ids {
+        for id in self.active.ids() {
             let standby = self.active.get(&id).and_then(|active| active.reap.standby());
             let is_beside = standby.is_some_and(|standby| standby.shared_ends(pair) > 0);
             if is_beside && self.peer_locators(id).is_some_and(|of_other| of_other == peer) {

@@ -68,8 +68,8 @@ pub struct PathView {
 pub enum Placed {
     /// Payload takes the pair already.
     Already,
-    /// It has to answer first; [`Event::Moved`](crate::Event::Moved) or
-    /// [`Event::Unanswered`](crate::Event::Unanswered) will tell.
+    /// It has to answer first; [`EventKind::Moved`](crate::EventKind::Moved) or
+    /// [`EventKind::Unanswered`](crate::EventKind::Unanswered) will tell.
     Probing,
 }
 
@@ -213,10 +213,7 @@ impl Contexts {
         }
         self.steering.rules = rules;
         self.notes.values_mut().for_each(|notes| notes.tried = None);
-        let ids: Vec<_> = self.active.ids().collect();
-        for id in ids {
-            self.refresh_candidates(id, now);
-        }
+        self.refresh_all(now);
     }
 
     /// The pairs of an established context: the current one, then the others as rules have them.

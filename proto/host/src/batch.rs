@@ -4,7 +4,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use moorline_addresses::{MovedRoute, Mover, RouteStep};
-use moorline_contexts as shim6;
+use moorline_contexts::{self as shim6, EventKind};
 use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::{ContextEntry, Update};
 use moorline_ilnp as ilnp;
@@ -192,23 +192,19 @@ impl Host {
     }
 
     fn order_context_event(&mut self, event: shim6::Event) {
-        if let shim6::Event::Moved { to, .. } = &event {
+        if let EventKind::Moved { to, .. } = event.kind {
             self.effects.push_back(Effect::Introduce { ifindex: 0, address: to.local.0 });
         }
         // A path works again, be it another one or the one from before.
-        if let shim6::Event::Moved { context, ulids, .. }
-        | shim6::Event::StateChanged {
-            context,
-            ulids,
-            to: shim6::ReapState::Operational,
-            ..
-        } = &event
+        if let EventKind::Moved { .. }
+        | EventKind::StateChanged { to: shim6::ReapState::Operational, .. } = event.kind
         {
-            let route = self.routing.routes.get(Mover::Context(*context));
-            let established = self.shim6.context(*context).and_then(|one| one.established);
+            let shim6::Event { context, ulids, .. } = event;
+            let route = self.routing.routes.get(Mover::Context(context));
+            let established = self.shim6.context(context).and_then(|one| one.established);
             let is_away = established.is_some_and(|one| one.locators != ulids.as_locators());
             let mtu = route.filter(|_| is_away).map(|route| route.mtu);
-            self.effects.push_back(Effect::NotifyTcp { ulids: *ulids, mtu });
+            self.effects.push_back(Effect::NotifyTcp { ulids, mtu });
         }
         self.effects.push_back(Effect::TellContext(event));
     }

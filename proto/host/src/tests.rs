@@ -341,7 +341,7 @@ fn a_context_that_has_not_moved_makes_room_for_a_session() {
             |effect: &Effect| matches!(effect, Effect::UpdateContext(Update::Rearm { .. }));
         let is_removed = |effect: &Effect| {
             let removal = |event: &shim6::Event| {
-                matches!(event, shim6::Event::Removed { removal: Removal::Requested, .. })
+                matches!(event.kind, shim6::EventKind::Removed { removal: Removal::Requested })
             };
             matches!(effect, Effect::TellContext(event) if removal(event))
         };

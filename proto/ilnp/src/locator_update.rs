@@ -212,7 +212,7 @@ impl Machine {
         match update.operation {
             Operation::ADVERTISEMENT => self.on_advertisement(id, &update, control, now),
             Operation::ACKNOWLEDGEMENT => self.on_acknowledgement(id, &update, control, now),
-            Operation(_) => Err(DropReason::UnknownType),
+            _ => Err(DropReason::UnknownType),
         }
     }
 

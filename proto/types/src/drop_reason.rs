@@ -73,3 +73,6 @@ named_enum! {
         Unwanted = 30 => "unwanted",
     }
 }
+
+/// Parsers fail with one.
+impl core::error::Error for DropReason {}

@@ -49,7 +49,7 @@ impl Hash for Locators {
 
 impl Default for Locators {
     fn default() -> Self {
-        Self::from(&[][..])
+        Self::from([])
     }
 }
 
@@ -65,8 +65,9 @@ impl Deref for Locators {
     }
 }
 
-impl From<&[Locator]> for Locators {
-    fn from(locators: &[Locator]) -> Self {
+impl<T: AsRef<[Locator]>> From<T> for Locators {
+    fn from(locators: T) -> Self {
+        let locators = locators.as_ref();
         Self(Arc::new(match *locators {
             [one] => Set::One([one]),
             [one, two] => Set::Two([one, two]),
@@ -75,27 +76,9 @@ impl From<&[Locator]> for Locators {
     }
 }
 
-impl<const N: usize> From<&[Locator; N]> for Locators {
-    fn from(locators: &[Locator; N]) -> Self {
-        Self::from(&locators[..])
-    }
-}
-
-impl From<&Vec<Locator>> for Locators {
-    fn from(locators: &Vec<Locator>) -> Self {
-        Self::from(&locators[..])
-    }
-}
-
 impl From<&Self> for Locators {
     fn from(locators: &Self) -> Self {
         locators.clone()
-    }
-}
-
-impl From<Vec<Locator>> for Locators {
-    fn from(locators: Vec<Locator>) -> Self {
-        Self::from(&locators[..])
     }
 }
 
@@ -126,20 +109,8 @@ impl fmt::Debug for Locators {
     }
 }
 
-impl PartialEq<[Locator]> for Locators {
-    fn eq(&self, other: &[Locator]) -> bool {
-        **self == *other
-    }
-}
-
-impl<const N: usize> PartialEq<[Locator; N]> for Locators {
-    fn eq(&self, other: &[Locator; N]) -> bool {
-        **self == other[..]
-    }
-}
-
-impl PartialEq<Vec<Locator>> for Locators {
-    fn eq(&self, other: &Vec<Locator>) -> bool {
-        **self == other[..]
+impl<T: AsRef<[Locator]> + ?Sized> PartialEq<T> for Locators {
+    fn eq(&self, other: &T) -> bool {
+        **self == *other.as_ref()
     }
 }

@@ -1,7 +1,7 @@
-use crate::WireError;
 use crate::consts::{CGA_FIXED_LEN, MAX_CGA_EXTENSIONS, MAX_PDS_LEN, MAX_PREFIXES};
 use crate::reader::Reader;
 use alloc::vec::Vec;
+use moorline_types::DropReason;
 
 /// CGA Parameters data structure (RFC 3972 s3).
 ///
@@ -48,12 +48,12 @@ impl CgaParameters {
     /// Takes the structure apart.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] if the key or an extension is longer than what is there,
-    /// [`WireError::BadFormat`] if the key is no DER SEQUENCE, [`WireError::BadLength`] if a
-    /// Multi-Prefix extension is not 4 octets and whole prefixes, [`WireError::TooMany`] above a cap.
-    pub fn parse(octets: &[u8]) -> Result<Self, WireError> {
+    /// [`DropReason::Truncated`] if the key or an extension is longer than what is there,
+    /// [`DropReason::BadFormat`] if the key is no DER SEQUENCE, [`DropReason::BadLength`] if a
+    /// Multi-Prefix extension is not 4 octets and whole prefixes, [`DropReason::TooMany`] above a cap.
+    pub fn parse(octets: &[u8]) -> Result<Self, DropReason> {
         if octets.len() > MAX_PDS_LEN {
-            return Err(WireError::TooMany);
+            return Err(DropReason::TooMany);
         }
         let mut reader = Reader::new(octets);
         let modifier = reader.array()?;
@@ -64,7 +64,7 @@ impl CgaParameters {
         let mut extensions = Vec::new();
         while !reader.is_empty() {
             if extensions.len() == MAX_CGA_EXTENSIONS {
-                return Err(WireError::TooMany);
+                return Err(DropReason::TooMany);
             }
             extensions.push(CgaExtension::decode(&mut reader)?);
         }
@@ -96,7 +96,7 @@ impl CgaParameters {
 }
 
 impl CgaExtension {
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DropReason> {
         let kind = reader.u16()?;
         let len = usize::from(reader.u16()?);
         let data = reader.octets(len)?;
@@ -150,14 +150,14 @@ impl MultiPrefix {
     }
 
     //= rfc5535#5
-    fn decode(data: &[u8]) -> Result<Self, WireError> {
-        let (flags, prefixes) = data.split_first_chunk().ok_or(WireError::BadLength)?;
+    fn decode(data: &[u8]) -> Result<Self, DropReason> {
+        let (flags, prefixes) = data.split_first_chunk().ok_or(DropReason::BadLength)?;
         let (prefixes, rest) = prefixes.as_chunks::<8>();
         if !rest.is_empty() {
-            return Err(WireError::BadLength);
+            return Err(DropReason::BadLength);
         }
         if prefixes.len() > MAX_PREFIXES {
-            return Err(WireError::TooMany);
+            return Err(DropReason::TooMany);
         }
         Ok(Self { flags: u32::from_be_bytes(*flags), prefixes: prefixes.to_vec() })
     }
@@ -170,22 +170,22 @@ impl MultiPrefix {
 /// Octets of the DER SEQUENCE at the front, tag and length included.
 ///
 /// Lengths above two octets cannot be within [`MAX_PDS_LEN`]; LinShim6 crashed on them.
-fn der_sequence_len(mut reader: Reader<'_>) -> Result<usize, WireError> {
+fn der_sequence_len(mut reader: Reader<'_>) -> Result<usize, DropReason> {
     if reader.u8()? != DER_SEQUENCE {
-        return Err(WireError::BadFormat);
+        return Err(DropReason::BadFormat);
     }
     match reader.u8()? {
         short @ 0..0x80 => Ok(2 + usize::from(short)),
         0x81 => match reader.u8()? {
-            0..0x80 => Err(WireError::BadFormat),
+            0..0x80 => Err(DropReason::BadFormat),
             len => Ok(3 + usize::from(len)),
         },
         0x82 => match reader.u16()? {
-            0..0x100 => Err(WireError::BadFormat),
+            0..0x100 => Err(DropReason::BadFormat),
             len => Ok(4 + usize::from(len)),
         },
-        0x80 | 0xff => Err(WireError::BadFormat),
-        _ => Err(WireError::Truncated),
+        0x80 | 0xff => Err(DropReason::BadFormat),
+        _ => Err(DropReason::Truncated),
     }
 }
 

@@ -32,7 +32,6 @@ extern crate alloc;
 mod cga;
 mod checksum;
 pub mod consts;
-mod error;
 pub mod ilnp;
 pub mod ip6;
 mod locators;
@@ -49,7 +48,6 @@ mod writer;
 pub use cga::{CgaExtension, CgaParameters, MultiPrefix};
 pub use checksum::{checksum, fill_checksum, fill_icmp_checksum, upper_layer_checksum};
 pub use consts::{NEXT_HEADER_NONE, PAYLOAD_HEADER_LEN, PROTOCOL};
-pub use error::WireError;
 pub use locators::{LocatorEntry, LocatorList, LocatorPreference, LocatorPreferences};
 pub use message::{
     ErrorMessage, I1, I2, I2bis, Keepalive, Message, R1, R1bis, R2, UpdateAck, UpdateRequest,

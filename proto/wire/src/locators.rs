@@ -1,9 +1,9 @@
+use crate::VerificationMethod;
 use crate::consts::MAX_LOCATORS;
 use crate::option::OPTION_HEADER_LEN;
 use crate::reader::{Reader, padded};
-use crate::{VerificationMethod, WireError};
 use alloc::vec::Vec;
-use moorline_types::Locator;
+use moorline_types::{DropReason, Locator};
 
 /// All locators of the sender, in the order that Locator Preferences refer to (RFC 5533 s5.15.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,18 +27,18 @@ impl LocatorList {
     /// Octets of the contents before the first verification method.
     pub(crate) const METHODS_AT: usize = 5;
 
-    pub(crate) fn decode(contents: &[u8]) -> Result<Self, WireError> {
+    pub(crate) fn decode(contents: &[u8]) -> Result<Self, DropReason> {
         let mut reader = Reader::new(contents);
         let generation = reader.u32()?;
         let count = usize::from(reader.u8()?);
         if count > MAX_LOCATORS {
-            return Err(WireError::TooMany);
+            return Err(DropReason::TooMany);
         }
         let methods = reader.octets(count)?;
         reader.octets(Self::padding(count))?;
         let (locators, rest) = reader.rest().as_chunks::<16>();
         if locators.len() != count || !rest.is_empty() {
-            return Err(WireError::BadLength);
+            return Err(DropReason::BadLength);
         }
         let entries = methods
             .iter()
@@ -139,19 +139,19 @@ impl LocatorPreferences {
         })
     }
 
-    pub(crate) fn decode(contents: &[u8]) -> Result<Self, WireError> {
+    pub(crate) fn decode(contents: &[u8]) -> Result<Self, DropReason> {
         let mut reader = Reader::new(contents);
         let generation = reader.u32()?;
         let element_len = reader.u8()?;
         let elements = reader.rest();
         if element_len == 0 {
-            return Err(WireError::BadFormat);
+            return Err(DropReason::BadFormat);
         }
         if !elements.len().is_multiple_of(usize::from(element_len)) {
-            return Err(WireError::BadLength);
+            return Err(DropReason::BadLength);
         }
         if elements.len() / usize::from(element_len) > MAX_LOCATORS {
-            return Err(WireError::TooMany);
+            return Err(DropReason::TooMany);
         }
         Ok(Self { generation, element_len, elements: elements.to_vec() })
     }

@@ -1,9 +1,9 @@
 use crate::consts::{CONTROL_HEADER_LEN, MAX_MESSAGE_LEN};
 use crate::reader::Reader;
 use crate::writer::Writer;
-use crate::{ErrorCode, MessageType, Options, Packet, Probe, WireError};
+use crate::{ErrorCode, MessageType, Options, Packet, Probe};
 use alloc::vec::Vec;
-use moorline_types::ContextTag;
+use moorline_types::{ContextTag, DropReason};
 
 /// A control message, decoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,7 +90,7 @@ impl Message {
     }
 
     //= rfc5533#5.5-2 rfc5533#5.6-3 rfc5533#5.9-3 rfc5534#5.1-4 rfc5534#5.1-5
-    pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, WireError> {
+    pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, DropReason> {
         // The length check of the type has made sure of the fixed fields.
         let mut fields = Reader::new(packet.octets_from(FIELDS_AT));
         let options = || Options::decode(packet);
@@ -146,7 +146,7 @@ impl Message {
             }
             MessageType::PROBE => Self::Probe(Probe::decode(packet)?),
             MessageType::ERROR => Self::Error(ErrorMessage::decode(packet)?),
-            _ => return Err(WireError::UnknownType),
+            _ => return Err(DropReason::UnknownType),
         })
     }
 
@@ -298,10 +298,10 @@ pub struct ErrorMessage {
 }
 
 impl ErrorMessage {
-    fn decode(packet: &Packet<'_>) -> Result<Self, WireError> {
+    fn decode(packet: &Packet<'_>) -> Result<Self, DropReason> {
         let octets = packet.octets();
         let &[_, _, _, code, _, _, p0, p1] =
-            octets.first_chunk::<CONTROL_HEADER_LEN>().ok_or(WireError::Truncated)?;
+            octets.first_chunk::<CONTROL_HEADER_LEN>().ok_or(DropReason::Truncated)?;
         Ok(Self {
             code: ErrorCode::new(code >> 1),
             pointer: u16::from_be_bytes([p0, p1]),

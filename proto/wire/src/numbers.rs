@@ -1,8 +1,7 @@
-use core::fmt;
-
-/// A number space as a struct with constants, so that unknown values survive a round trip.
+/// A number space as a struct with constants, so that unknown values survive a round trip. The text of an unknown value is its
+/// number, behind a word if there is one.
 macro_rules! number_space {
-    ($(#[$doc:meta])* $name:ident($int:ty, $mask:expr) {
+    ($(#[$doc:meta])* $name:ident($int:ty, $mask:expr $(, $word:literal)?) {
         $($(#[$item:meta])* $constant:ident = $value:expr, $text:literal;)*
     }) => {
         $(#[$doc])*
@@ -34,22 +33,23 @@ macro_rules! number_space {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl core::fmt::Display for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
                 match *self {
                     $(Self::$constant => f.write_str($text),)*
-                    Self(other) => other.fmt(f),
+                    Self(other) => write!(f, concat!($($word, " ",)? "{}"), other),
                 }
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                fmt::Display::fmt(self, f)
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                core::fmt::Display::fmt(self, f)
             }
         }
     };
 }
+pub(crate) use number_space;
 
 number_space! {
     /// Type of a control message, 7 bits (RFC 5533 s5.3, table 1).

@@ -1,6 +1,7 @@
+use crate::OptionType;
 use crate::consts::MAX_OPTIONS;
 use crate::reader::padded;
-use crate::{OptionType, WireError};
+use moorline_types::DropReason;
 
 /// An option as it stands in the message, not decoded (RFC 5533 s5.15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,19 +30,19 @@ impl<'a> OptionIter<'a> {
         Self { octets, offset, count: 0 }
     }
 
-    fn take(&mut self) -> Result<RawOption<'a>, WireError> {
+    fn take(&mut self) -> Result<RawOption<'a>, DropReason> {
         if self.count == MAX_OPTIONS {
-            return Err(WireError::TooMany);
+            return Err(DropReason::TooMany);
         }
-        let offset = u16::try_from(self.offset).map_err(|_| WireError::BadLength)?;
+        let offset = u16::try_from(self.offset).map_err(|_| DropReason::BadLength)?;
         let (&[t0, t1, l0, l1], body) =
-            self.octets.split_first_chunk().ok_or(WireError::Truncated)?;
+            self.octets.split_first_chunk().ok_or(DropReason::Truncated)?;
         let type_and_critical = u16::from_be_bytes([t0, t1]);
         let len = usize::from(u16::from_be_bytes([l0, l1]));
         //= rfc5533#5.15-4
-        let contents = body.get(..len).ok_or(WireError::Truncated)?;
+        let contents = body.get(..len).ok_or(DropReason::Truncated)?;
         let total = padded(OPTION_HEADER_LEN + len);
-        self.octets = self.octets.get(total..).ok_or(WireError::Truncated)?;
+        self.octets = self.octets.get(total..).ok_or(DropReason::Truncated)?;
         self.offset += total;
         self.count += 1;
         Ok(RawOption {
@@ -54,7 +55,7 @@ impl<'a> OptionIter<'a> {
 }
 
 impl<'a> Iterator for OptionIter<'a> {
-    type Item = Result<RawOption<'a>, WireError>;
+    type Item = Result<RawOption<'a>, DropReason>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.octets.is_empty() {

@@ -1,8 +1,8 @@
 use crate::consts::{MAX_MESSAGE_LEN, MAX_PDS_LEN};
 use crate::reader::exactly;
-use crate::{LocatorList, LocatorPreferences, OptionType, Packet, RawOption, WireError};
+use crate::{LocatorList, LocatorPreferences, OptionType, Packet, RawOption};
 use alloc::vec::Vec;
-use moorline_types::{Locator, Ulid};
+use moorline_types::{DropReason, Locator, Ulid};
 
 /// A decoded option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,7 +69,7 @@ impl Opt {
         matches!(self, Self::Unknown { critical: true, .. })
     }
 
-    fn decode(raw: RawOption<'_>) -> Result<Self, WireError> {
+    fn decode(raw: RawOption<'_>) -> Result<Self, DropReason> {
         let contents = raw.contents;
         Ok(match raw.kind {
             OptionType::RESPONDER_VALIDATOR => Self::Validator(contents.to_vec()),
@@ -78,7 +78,7 @@ impl Opt {
                 Self::LocatorPreferences(LocatorPreferences::decode(contents)?)
             }
             OptionType::CGA_PARAMETERS if contents.len() > MAX_PDS_LEN => {
-                return Err(WireError::TooMany);
+                return Err(DropReason::TooMany);
             }
             OptionType::CGA_PARAMETERS => Self::Pds(contents.to_vec()),
             OptionType::CGA_SIGNATURE => Self::CgaSignature(contents.to_vec()),
@@ -137,11 +137,40 @@ impl Opt {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options(Vec<Opt>);
 
-/// The first option that matches.
-macro_rules! first {
-    ($options:ident, $pattern:pat => $value:expr) => {
-        $options.0.iter().find_map(|option| if let $pattern = option { Some($value) } else { None })
+/// For each kind of option a getter of the first one.
+macro_rules! getters {
+    ($($(#[$doc:meta])* $name:ident: $value:ty = $pattern:pat => $found:expr;)*) => {
+        impl Options {
+            $(
+                $(#[$doc])*
+                #[must_use]
+                pub fn $name(&self) -> Option<$value> {
+                    self.iter().find_map(|option| {
+                        if let $pattern = option { Some($found) } else { None }
+                    })
+                }
+            )*
+        }
     };
+}
+
+getters! {
+    /// Responder Validator.
+    validator: &[u8] = Opt::Validator(contents) => contents.as_slice();
+    /// Locator List.
+    locator_list: &LocatorList = Opt::LocatorList(list) => list;
+    /// Locator Preferences.
+    locator_preferences: &LocatorPreferences = Opt::LocatorPreferences(preferences) => preferences;
+    /// CGA Parameters data structure.
+    pds: &[u8] = Opt::Pds(contents) => contents.as_slice();
+    /// CGA Signature.
+    cga_signature: &[u8] = Opt::CgaSignature(contents) => contents.as_slice();
+    /// Keepalive Timeout in seconds.
+    keepalive_timeout: u16 = Opt::KeepaliveTimeout(seconds) => *seconds;
+    /// Send Timeout in milliseconds.
+    send_timeout_millis: u32 = Opt::SendTimeoutMillis(millis) => *millis;
+    /// Where an I1 is sent from, or has come from.
+    source: Locator = Opt::Source(locator) => *locator;
 }
 
 impl Options {
@@ -150,55 +179,7 @@ impl Options {
         self.0.iter()
     }
 
-    /// Responder Validator.
-    #[must_use]
-    pub fn validator(&self) -> Option<&[u8]> {
-        first!(self, Opt::Validator(contents) => contents.as_slice())
-    }
-
-    /// Locator List.
-    #[must_use]
-    pub fn locator_list(&self) -> Option<&LocatorList> {
-        first!(self, Opt::LocatorList(list) => list)
-    }
-
-    /// Locator Preferences.
-    #[must_use]
-    pub fn locator_preferences(&self) -> Option<&LocatorPreferences> {
-        first!(self, Opt::LocatorPreferences(preferences) => preferences)
-    }
-
-    /// CGA Parameters data structure.
-    #[must_use]
-    pub fn pds(&self) -> Option<&[u8]> {
-        first!(self, Opt::Pds(contents) => contents.as_slice())
-    }
-
-    /// CGA Signature.
-    #[must_use]
-    pub fn cga_signature(&self) -> Option<&[u8]> {
-        first!(self, Opt::CgaSignature(contents) => contents.as_slice())
-    }
-
-    /// Keepalive Timeout in seconds.
-    #[must_use]
-    pub fn keepalive_timeout(&self) -> Option<u16> {
-        first!(self, Opt::KeepaliveTimeout(seconds) => *seconds)
-    }
-
-    /// Send Timeout in milliseconds.
-    #[must_use]
-    pub fn send_timeout_millis(&self) -> Option<u32> {
-        first!(self, Opt::SendTimeoutMillis(millis) => *millis)
-    }
-
-    /// Where an I1 is sent from, or has come from.
-    #[must_use]
-    pub fn source(&self) -> Option<Locator> {
-        first!(self, Opt::Source(locator) => *locator)
-    }
-
-    pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, WireError> {
+    pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, DropReason> {
         let kind = packet.kind();
         packet
             .options()
@@ -234,13 +215,13 @@ impl<'a> IntoIterator for &'a Options {
 }
 
 //= rfc5533#5.15.6-3
-fn decode_ulid_pair(contents: &[u8]) -> Result<Opt, WireError> {
+fn decode_ulid_pair(contents: &[u8]) -> Result<Opt, DropReason> {
     let octets: [u8; ULID_PAIR_RESERVED + 32] = exactly(contents)?;
     match octets[ULID_PAIR_RESERVED..].as_chunks::<16>().0 {
         &[sender, receiver] => {
             Ok(Opt::UlidPair { sender: Ulid::from(sender), receiver: Ulid::from(receiver) })
         }
-        _ => Err(WireError::BadLength),
+        _ => Err(DropReason::BadLength),
     }
 }
 

@@ -3,9 +3,9 @@ use crate::consts::{CONTROL_HEADER_LEN, MAX_MESSAGE_LEN};
 use crate::locators::LocatorList;
 use crate::option::{OPTION_HEADER_LEN, OptionIter, RawOption};
 use crate::probe::{COUNTS_AT, Probe};
-use crate::{Message, MessageType, OptionType, WireError};
+use crate::{Message, MessageType, OptionType};
 use core::net::Ipv6Addr;
-use moorline_types::ContextTag;
+use moorline_types::{ContextTag, DropReason};
 
 /// A control message whose lengths, addresses and checksum are right; its options are not looked at.
 #[derive(Clone, Copy, Debug)]
@@ -22,27 +22,27 @@ impl<'a> Packet<'a> {
     /// The type may be one that we do not know, as that is answered: see [`Packet::message`].
     ///
     /// # Errors
-    /// All but [`WireError::UnknownType`] and [`WireError::TooMany`].
+    /// All but [`DropReason::UnknownType`] and [`DropReason::TooMany`].
     //= rfc5533#5.3 rfc5533#12.3
-    pub fn parse(octets: &'a [u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Self, WireError> {
+    pub fn parse(octets: &'a [u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Self, DropReason> {
         let &[_, ext_len, p_and_type, code_and_s, ..] =
-            octets.first_chunk::<CONTROL_HEADER_LEN>().ok_or(WireError::Truncated)?;
+            octets.first_chunk::<CONTROL_HEADER_LEN>().ok_or(DropReason::Truncated)?;
         //= rfc5533#5.4-1 rfc5533#5.5-1 rfc5533#5.6-1 rfc5533#5.7-1 rfc5533#5.8-1 rfc5533#5.9-1
         //= rfc5533#5.10-1 rfc5533#5.11-1 rfc5534#5.1-2 rfc5534#5.2-2
         // P set: a payload header. S set: HIP (RFC 5533 s5.3).
         if p_and_type & 0x80 != 0 || code_and_s & 1 != 0 {
-            return Err(WireError::BadFormat);
+            return Err(DropReason::BadFormat);
         }
         let len = (usize::from(ext_len) + 1) * 8;
         if len > MAX_MESSAGE_LEN {
-            return Err(WireError::BadLength);
+            return Err(DropReason::BadLength);
         }
-        let octets = octets.get(..len).ok_or(WireError::Truncated)?;
+        let octets = octets.get(..len).ok_or(DropReason::Truncated)?;
         if [src, dst].iter().any(|address| address.is_multicast() || address.is_unspecified()) {
-            return Err(WireError::BadAddress);
+            return Err(DropReason::BadAddress);
         }
         if checksum(octets) != 0 {
-            return Err(WireError::BadChecksum);
+            return Err(DropReason::BadChecksum);
         }
         let kind = MessageType::new(p_and_type);
         let options_at = options_at(kind, octets)?;
@@ -144,8 +144,8 @@ impl<'a> Packet<'a> {
     /// Decodes all of it.
     ///
     /// # Errors
-    /// [`WireError::UnknownType`], and what is wrong with an option, a probe report or their numbers.
-    pub fn message(&self) -> Result<Message, WireError> {
+    /// [`DropReason::UnknownType`], and what is wrong with an option, a probe report or their numbers.
+    pub fn message(&self) -> Result<Message, DropReason> {
         Message::decode(self)
     }
 
@@ -178,15 +178,15 @@ impl<'a> Packet<'a> {
 
 //= rfc5533#7.9-1 rfc5533#7.11-1 rfc5533#7.13-1 rfc5533#7.16-1 rfc5533#7.18-1 rfc5533#7.20-1
 //= rfc5533#10.4-1 rfc5533#10.5-1
-fn options_at(kind: MessageType, octets: &[u8]) -> Result<usize, WireError> {
+fn options_at(kind: MessageType, octets: &[u8]) -> Result<usize, DropReason> {
     let Some(fixed) = kind.fixed_len() else { return Ok(octets.len()) };
     if octets.len() < fixed {
-        return Err(WireError::BadLength);
+        return Err(DropReason::BadLength);
     }
     let at = match kind {
         MessageType::ERROR => octets.len(),
         MessageType::PROBE => fixed + Probe::reports_len(octets[COUNTS_AT]),
         _ => fixed,
     };
-    if at > octets.len() { Err(WireError::BadLength) } else { Ok(at) }
+    if at > octets.len() { Err(DropReason::BadLength) } else { Ok(at) }
 }

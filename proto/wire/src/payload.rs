@@ -1,6 +1,5 @@
-use crate::WireError;
 use crate::consts::PAYLOAD_HEADER_LEN;
-use moorline_types::ContextTag;
+use moorline_types::{ContextTag, DropReason};
 
 /// Payload extension header: stands before an upper-layer packet whose addresses are not the ULIDs
 /// (RFC 5533 s5.2).
@@ -16,17 +15,17 @@ impl PayloadHeader {
     /// Reads the header at the start of `octets`; the packet goes on behind it.
     ///
     /// # Errors
-    /// [`WireError::Truncated`]; [`WireError::BadFormat`] if the P bit is clear (a control message);
-    /// [`WireError::BadLength`] if Hdr Ext Len is not zero.
+    /// [`DropReason::Truncated`]; [`DropReason::BadFormat`] if the P bit is clear (a control message);
+    /// [`DropReason::BadLength`] if Hdr Ext Len is not zero.
     //= rfc5533#5.2
-    pub fn parse(octets: &[u8]) -> Result<Self, WireError> {
+    pub fn parse(octets: &[u8]) -> Result<Self, DropReason> {
         let &[next_header, ext_len, tag @ ..] =
-            octets.first_chunk::<PAYLOAD_HEADER_LEN>().ok_or(WireError::Truncated)?;
+            octets.first_chunk::<PAYLOAD_HEADER_LEN>().ok_or(DropReason::Truncated)?;
         if tag[0] & P_BIT == 0 {
-            return Err(WireError::BadFormat);
+            return Err(DropReason::BadFormat);
         }
         if ext_len != 0 {
-            return Err(WireError::BadLength);
+            return Err(DropReason::BadLength);
         }
         Ok(Self { next_header, tag: ContextTag::from_octets(tag) })
     }
@@ -73,12 +72,12 @@ mod tests {
     #[test]
     fn what_is_no_payload_header_is_refused() {
         for len in 0..PAYLOAD_HEADER_LEN {
-            assert_eq!(PayloadHeader::parse(&GOLDEN[..len]), Err(WireError::Truncated));
+            assert_eq!(PayloadHeader::parse(&GOLDEN[..len]), Err(DropReason::Truncated));
         }
         let control = [59, 0, 0x40, 0, 0, 0, 0, 0];
-        assert_eq!(PayloadHeader::parse(&control), Err(WireError::BadFormat));
+        assert_eq!(PayloadHeader::parse(&control), Err(DropReason::BadFormat));
         assert!(!PayloadHeader::is_payload(&control) && PayloadHeader::is_payload(&GOLDEN));
         let long = [6, 1, 0xe0, 0, 0, 0, 0, 0];
-        assert_eq!(PayloadHeader::parse(&long), Err(WireError::BadLength));
+        assert_eq!(PayloadHeader::parse(&long), Err(DropReason::BadLength));
     }
 }

@@ -1,9 +1,9 @@
 use crate::consts::{MAX_PROBE_REPORTS, PROBE_REPORT_LEN};
 use crate::reader::Reader;
 use crate::writer::Writer;
-use crate::{Options, Packet, WireError};
+use crate::{Options, Packet};
 use alloc::vec::Vec;
-use moorline_types::{ContextTag, Locator, named_enum};
+use moorline_types::{ContextTag, DropReason, Locator, named_enum};
 
 /// Probe message (RFC 5534 s5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,8 +53,8 @@ impl Probe {
         usize::from(counts >> 4) * PROBE_REPORT_LEN + usize::from(counts & 0xf) * PROBE_REPORT_LEN
     }
 
-    pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, WireError> {
-        let receiver_tag = packet.receiver_tag().ok_or(WireError::BadFormat)?;
+    pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, DropReason> {
+        let receiver_tag = packet.receiver_tag().ok_or(DropReason::BadFormat)?;
         let mut reader = Reader::new(packet.octets_from(COUNTS_AT));
         let [counts, state, _, _] = reader.array()?;
         //= rfc5534#5.2-8
@@ -63,13 +63,13 @@ impl Probe {
             1 => ProbeState::Exploring,
             2 => ProbeState::InboundOk,
             // RFC 5534 s5.2: "It has three legal values".
-            _ => return Err(WireError::BadFormat),
+            _ => return Err(DropReason::BadFormat),
         };
         let (received, sent) = (counts >> 4, counts & 0xf);
         if sent == 0 {
             //= rfc5534#5.2-4
             // RFC 5534 s5.2: "the minimum value for this field is 1".
-            return Err(WireError::BadFormat);
+            return Err(DropReason::BadFormat);
         }
         let sent = ProbeReport::decode_all(&mut reader, sent)?;
         let received = ProbeReport::decode_all(&mut reader, received)?;
@@ -98,11 +98,11 @@ impl Probe {
 }
 
 impl ProbeReport {
-    fn decode_all(reader: &mut Reader<'_>, count: u8) -> Result<Vec<Self>, WireError> {
+    fn decode_all(reader: &mut Reader<'_>, count: u8) -> Result<Vec<Self>, DropReason> {
         (0..count).map(|_| Self::decode(reader)).collect()
     }
 
-    fn decode(reader: &mut Reader<'_>) -> Result<Self, WireError> {
+    fn decode(reader: &mut Reader<'_>) -> Result<Self, DropReason> {
         Ok(Self {
             src: Locator::from(reader.array::<16>()?),
             dst: Locator::from(reader.array::<16>()?),

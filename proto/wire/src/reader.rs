@@ -1,5 +1,4 @@
-use crate::WireError;
-use moorline_types::ContextTag;
+use moorline_types::{ContextTag, DropReason};
 
 /// Takes fields off the front of a slice.
 #[derive(Clone, Copy)]
@@ -10,31 +9,31 @@ impl<'a> Reader<'a> {
         Self(octets)
     }
 
-    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], WireError> {
-        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(WireError::Truncated)?;
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<[u8; N], DropReason> {
+        let (head, rest) = self.0.split_first_chunk::<N>().ok_or(DropReason::Truncated)?;
         self.0 = rest;
         Ok(*head)
     }
 
-    pub(crate) fn octets(&mut self, len: usize) -> Result<&'a [u8], WireError> {
-        let (head, rest) = self.0.split_at_checked(len).ok_or(WireError::Truncated)?;
+    pub(crate) fn octets(&mut self, len: usize) -> Result<&'a [u8], DropReason> {
+        let (head, rest) = self.0.split_at_checked(len).ok_or(DropReason::Truncated)?;
         self.0 = rest;
         Ok(head)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, WireError> {
+    pub(crate) fn u8(&mut self) -> Result<u8, DropReason> {
         self.array().map(u8::from_be_bytes)
     }
 
-    pub(crate) fn u16(&mut self) -> Result<u16, WireError> {
+    pub(crate) fn u16(&mut self) -> Result<u16, DropReason> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub(crate) fn u32(&mut self) -> Result<u32, WireError> {
+    pub(crate) fn u32(&mut self) -> Result<u32, DropReason> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub(crate) fn tag(&mut self) -> Result<ContextTag, WireError> {
+    pub(crate) fn tag(&mut self) -> Result<ContextTag, DropReason> {
         self.array().map(ContextTag::from_octets)
     }
 
@@ -48,8 +47,8 @@ impl<'a> Reader<'a> {
 }
 
 /// Takes all of `contents`, which must be exactly `N` octets.
-pub(crate) fn exactly<const N: usize>(contents: &[u8]) -> Result<[u8; N], WireError> {
-    contents.try_into().map_err(|_| WireError::BadLength)
+pub(crate) fn exactly<const N: usize>(contents: &[u8]) -> Result<[u8; N], DropReason> {
+    contents.try_into().map_err(|_| DropReason::BadLength)
 }
 
 /// `len` rounded up to whole 8-octet units.

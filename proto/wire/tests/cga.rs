@@ -1,7 +1,8 @@
 //! CGA Parameters: parse, emit, and the faults of LinShim6 0.9.1 (design s5).
 
+use moorline_types::DropReason;
 use moorline_wire::consts::{MAX_CGA_EXTENSIONS, MAX_PDS_LEN, MAX_PREFIXES};
-use moorline_wire::{CgaExtension, CgaParameters, MultiPrefix, WireError};
+use moorline_wire::{CgaExtension, CgaParameters, MultiPrefix};
 
 /// RFC 3972 s3 by hand: modifier, prefix, collision count, a key of 5 octets.
 const START: &str = "78ee51a273540d02025e917b90eea5b9 20010db800010000 01 3003020101";
@@ -35,7 +36,7 @@ fn golden_with_multi_prefix_and_unknown_extension() {
 fn every_truncation_of_the_key_is_truncated() {
     let all = octets(START);
     for len in 0..all.len() {
-        assert_eq!(CgaParameters::parse(&all[..len]), Err(WireError::Truncated), "{len}");
+        assert_eq!(CgaParameters::parse(&all[..len]), Err(DropReason::Truncated), "{len}");
     }
     assert!(CgaParameters::parse(&all).is_ok_and(|p| p.multi_prefix().is_none()));
 }
@@ -45,7 +46,7 @@ fn every_truncation_of_the_key_is_truncated() {
 fn der_length_beyond_the_structure_is_truncated() {
     for key in ["3084f0000000", "3084ffffffff", "3083ffffff", "3082ffff", "3081ff", "307f"] {
         let structure = [&fixed()[..], &octets(key), &[0; 40]].concat();
-        assert_eq!(CgaParameters::parse(&structure), Err(WireError::Truncated), "{key}");
+        assert_eq!(CgaParameters::parse(&structure), Err(DropReason::Truncated), "{key}");
     }
 }
 
@@ -53,7 +54,7 @@ fn der_length_beyond_the_structure_is_truncated() {
 fn key_that_is_no_der_sequence_is_refused() {
     for key in ["0403020101", "3080020100", "30ff020100", "3103020101"] {
         let structure = [&fixed()[..], &octets(key)].concat();
-        assert_eq!(CgaParameters::parse(&structure), Err(WireError::BadFormat), "{key}");
+        assert_eq!(CgaParameters::parse(&structure), Err(DropReason::BadFormat), "{key}");
     }
 }
 
@@ -63,9 +64,9 @@ fn der_length_must_be_the_shortest() {
         CgaParameters::parse(&[&fixed()[..], &octets(header), &vec![0; len]].concat())
     };
     assert_eq!(with("307f", 127).map(|p| p.public_key.len()), Ok(129));
-    assert_eq!(with("3081 7f", 127), Err(WireError::BadFormat));
+    assert_eq!(with("3081 7f", 127), Err(DropReason::BadFormat));
     assert_eq!(with("3081 80", 128).map(|p| p.public_key.len()), Ok(131));
-    assert_eq!(with("3082 00ff", 255), Err(WireError::BadFormat));
+    assert_eq!(with("3082 00ff", 255), Err(DropReason::BadFormat));
     assert_eq!(with("3082 0100", 256).map(|p| p.public_key.len()), Ok(260));
 }
 
@@ -75,7 +76,7 @@ fn multi_prefix_shorter_than_its_flags_is_refused() {
     for data in ["", "80", "8000", "800000"] {
         let len = data.len() / 2;
         let structure = octets(&format!("{START} 0012 {len:04x} {data}"));
-        assert_eq!(CgaParameters::parse(&structure), Err(WireError::BadLength), "{len}");
+        assert_eq!(CgaParameters::parse(&structure), Err(DropReason::BadLength), "{len}");
     }
 }
 
@@ -90,9 +91,9 @@ fn multi_prefix_holds_whole_prefixes_up_to_the_cap() {
     let prefixes = |p: CgaParameters| p.multi_prefix().map(|m| m.prefixes.len());
     assert_eq!(with(0).map(prefixes), Ok(Some(0)));
     assert_eq!(with(8 * MAX_PREFIXES).map(prefixes), Ok(Some(MAX_PREFIXES)));
-    assert_eq!(with(8 * MAX_PREFIXES + 8), Err(WireError::TooMany));
-    assert_eq!(with(7), Err(WireError::BadLength));
-    assert_eq!(with(9), Err(WireError::BadLength));
+    assert_eq!(with(8 * MAX_PREFIXES + 8), Err(DropReason::TooMany));
+    assert_eq!(with(7), Err(DropReason::BadLength));
+    assert_eq!(with(9), Err(DropReason::BadLength));
 }
 
 //= rfc5535#5-1 (test)
@@ -108,7 +109,7 @@ fn reserved_bits_are_kept_and_the_flag_of_linshim6_is_not_ours() {
 fn extension_beyond_the_structure_is_truncated() {
     for extension in ["ff", "fffd", "fffd00", "fffd0001", "fffd0008aabb", "0012ffff00000000"] {
         let structure = octets(&format!("{START}{extension}"));
-        assert_eq!(CgaParameters::parse(&structure), Err(WireError::Truncated), "{extension}");
+        assert_eq!(CgaParameters::parse(&structure), Err(DropReason::Truncated), "{extension}");
     }
 }
 
@@ -118,7 +119,7 @@ fn caps_on_extensions_and_octets() {
         CgaParameters::parse(&octets(&(START.to_owned() + &"fffd0000".repeat(count))))
     };
     assert!(with(MAX_CGA_EXTENSIONS).is_ok());
-    assert_eq!(with(MAX_CGA_EXTENSIONS + 1), Err(WireError::TooMany));
+    assert_eq!(with(MAX_CGA_EXTENSIONS + 1), Err(DropReason::TooMany));
     let long = |total: usize| {
         let len = total - octets(START).len() - 4;
         let mut structure = octets(&format!("{START} fffd {len:04x}"));
@@ -126,7 +127,7 @@ fn caps_on_extensions_and_octets() {
         CgaParameters::parse(&structure)
     };
     assert!(long(MAX_PDS_LEN).is_ok());
-    assert_eq!(long(MAX_PDS_LEN + 1), Err(WireError::TooMany));
+    assert_eq!(long(MAX_PDS_LEN + 1), Err(DropReason::TooMany));
 }
 
 #[test]

@@ -1,8 +1,7 @@
 //! ILNPv6: octets written out by hand from RFC 6742 to 6744 and decision 070, and packets of the St
 //! Andrews kernel.
 
-use moorline_types::{Ilv, L64, Nonce};
-use moorline_wire::WireError;
+use moorline_types::{DropReason, Ilv, L64, Nonce};
 use moorline_wire::ilnp::{
     Accept, Admission, AdmissionFlags, AdmissionTypes, ChecksumDelta, Confirm, Flow, L64Entry,
     LocatorUpdate, NonceHeader, Operation, OptionsHeader, Refusal, checksum_at, transport_checksum,
@@ -44,20 +43,20 @@ fn other_options_are_seen_and_the_nonce_can_be_blotted_out() {
 fn options_that_are_no_proof_are_refused() {
     let refused = |hex: &str| OptionsHeader::parse(&of_hex(hex)).expect_err("refused");
     // Two nonces: RFC 6744 s2.
-    assert_eq!(refused("1101 8b04 01020304 8b04 01020304 0100"), WireError::Duplicate);
+    assert_eq!(refused("1101 8b04 01020304 8b04 01020304 0100"), DropReason::DuplicateOption);
     assert_eq!(
         refused("1102 8b04 01020304 1e06 4d4c 00000001 1e06 4d4c 00000001"),
-        WireError::Duplicate
+        DropReason::DuplicateOption
     );
-    assert_eq!(refused("1100 8b03 010203 00"), WireError::BadLength);
-    assert_eq!(refused("1100 8b05 01020304"), WireError::BadLength);
-    assert_eq!(refused("1100 8b00 01020000"), WireError::BadLength);
-    assert_eq!(refused("1100 0103 000000 8b"), WireError::BadLength);
-    assert_eq!(refused("1101 8b04 01020304"), WireError::Truncated);
-    assert_eq!(refused("11"), WireError::Truncated);
+    assert_eq!(refused("1100 8b03 010203 00"), DropReason::BadLength);
+    assert_eq!(refused("1100 8b05 01020304"), DropReason::BadLength);
+    assert_eq!(refused("1100 8b00 01020000"), DropReason::BadLength);
+    assert_eq!(refused("1100 0103 000000 8b"), DropReason::BadLength);
+    assert_eq!(refused("1101 8b04 01020304"), DropReason::Truncated);
+    assert_eq!(refused("11"), DropReason::Truncated);
     assert_eq!(
         refused("1102 8b04 01020304 00000000 00000000 00000000 00000000"),
-        WireError::TooMany
+        DropReason::TooMany
     );
 }
 
@@ -99,15 +98,15 @@ fn locator_updates_that_contradict_themselves_are_refused() {
         octets[2..4].copy_from_slice(&sum.to_be_bytes());
         LocatorUpdate::parse(&octets, SRC, DST).expect_err("refused")
     };
-    assert_eq!(refused("9c000000 00010000"), WireError::BadFormat);
-    assert_eq!(refused("9c010000 01010000 20010db800010000 000a001e"), WireError::BadFormat);
-    assert_eq!(refused("9c000000 02010000 20010db800010000 000a001e"), WireError::Truncated);
-    assert_eq!(refused("9c000000 01010000 20010db800010000 000a001e 00"), WireError::BadLength);
-    assert_eq!(refused("9b000000 01010000 20010db800010000 000a001e"), WireError::UnknownType);
+    assert_eq!(refused("9c000000 00010000"), DropReason::BadFormat);
+    assert_eq!(refused("9c010000 01010000 20010db800010000 000a001e"), DropReason::BadFormat);
+    assert_eq!(refused("9c000000 02010000 20010db800010000 000a001e"), DropReason::Truncated);
+    assert_eq!(refused("9c000000 01010000 20010db800010000 000a001e 00"), DropReason::BadLength);
+    assert_eq!(refused("9b000000 01010000 20010db800010000 000a001e"), DropReason::UnknownType);
     let good = of_hex("9c000000 01010000 20010db800010000 000a001e");
-    assert_eq!(LocatorUpdate::parse(&good, SRC, DST), Err(WireError::BadChecksum));
+    assert_eq!(LocatorUpdate::parse(&good, SRC, DST), Err(DropReason::BadChecksum));
     let link_local = "fe80::1".parse().expect("an address");
-    assert_eq!(LocatorUpdate::parse(&good, link_local, DST), Err(WireError::BadAddress));
+    assert_eq!(LocatorUpdate::parse(&good, link_local, DST), Err(DropReason::BadAddress));
 }
 
 #[test]
@@ -204,7 +203,7 @@ fn the_locator_update_of_st_andrews_is_not_that_of_the_rfc() {
     let header = OptionsHeader::parse(&payload).expect("parses");
     assert_eq!(header.nonce, Some(Nonce::Short([0xe8, 0x6c, 0x23, 0x76])));
     let update = LocatorUpdate::parse(&payload[header.len..], src, dst);
-    assert_eq!(update, Err(WireError::BadLength));
+    assert_eq!(update, Err(DropReason::BadLength));
 }
 
 #[track_caller]

@@ -1,7 +1,6 @@
 //! RDATA of RFC 6742: its examples as octets written out by hand, limits, and whatever is built comes back.
 
-use moorline_types::{L64, Nid};
-use moorline_wire::WireError;
+use moorline_types::{DropReason, L64, Nid};
 use moorline_wire::ilnp::{DomainName, L32Record, L64Record, LpRecord, NidRecord};
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -63,14 +62,14 @@ fn pointers_as_in_the_rfc() {
 #[test]
 fn other_lengths_are_no_records() {
     for len in (0..12).filter(|len| *len != 10) {
-        assert_eq!(NidRecord::parse(&[0; 12][..len]), Err(WireError::BadLength));
-        assert_eq!(L64Record::parse(&[0; 12][..len]), Err(WireError::BadLength));
+        assert_eq!(NidRecord::parse(&[0; 12][..len]), Err(DropReason::BadLength));
+        assert_eq!(L64Record::parse(&[0; 12][..len]), Err(DropReason::BadLength));
     }
     for len in (0..12).filter(|len| *len != 6) {
-        assert_eq!(L32Record::parse(&[0; 12][..len]), Err(WireError::BadLength));
+        assert_eq!(L32Record::parse(&[0; 12][..len]), Err(DropReason::BadLength));
     }
-    assert_eq!(LpRecord::parse(&[0]), Err(WireError::BadLength));
-    assert_eq!(LpRecord::parse(&[0, 1]), Err(WireError::Truncated));
+    assert_eq!(LpRecord::parse(&[0]), Err(DropReason::BadLength));
+    assert_eq!(LpRecord::parse(&[0, 1]), Err(DropReason::Truncated));
 }
 
 #[test]
@@ -78,11 +77,11 @@ fn names_are_whole_and_not_compressed() {
     let parse = |hex: &str| DomainName::parse(&of_hex(hex)).map(|name| name.to_string());
     assert_eq!(parse("00"), Ok(".".to_owned()));
     assert_eq!(parse("0161 00"), Ok("a.".to_owned()));
-    assert_eq!(parse("0161"), Err(WireError::Truncated));
-    assert_eq!(parse("0261 00"), Err(WireError::Truncated));
-    assert_eq!(parse("0161 00 00"), Err(WireError::BadLength));
-    assert_eq!(parse("0161 c00c"), Err(WireError::BadFormat));
-    assert_eq!(parse("40"), Err(WireError::BadFormat));
+    assert_eq!(parse("0161"), Err(DropReason::Truncated));
+    assert_eq!(parse("0261 00"), Err(DropReason::Truncated));
+    assert_eq!(parse("0161 00 00"), Err(DropReason::BadLength));
+    assert_eq!(parse("0161 c00c"), Err(DropReason::BadFormat));
+    assert_eq!(parse("40"), Err(DropReason::BadFormat));
     // What would mean something else in a zone file.
     assert_eq!(parse("05 612e5c2220 00"), Ok("a\\.\\\\\\\"\\032.".to_owned()));
     assert_eq!(parse("02 0aff 00"), Ok("\\010\\255.".to_owned()));
@@ -100,7 +99,7 @@ fn names_have_at_most_255_octets() {
     };
     assert_eq!(name(61).len(), 255);
     assert!(DomainName::parse(&name(61)).is_ok());
-    assert_eq!(DomainName::parse(&name(62)), Err(WireError::BadLength));
+    assert_eq!(DomainName::parse(&name(62)), Err(DropReason::BadLength));
 }
 
 #[test]

@@ -130,7 +130,7 @@ fn locator_update() -> impl Strategy<Value = LocatorUpdate> {
     let entry = (any::<u16>(), any::<u64>(), any::<u16>())
         .prop_map(|(preference, l64, lifetime)| L64Entry { preference, l64: L64(l64), lifetime });
     (any::<u8>(), vec(entry, 1..=MAX_UPDATE_LOCATORS)).prop_map(|(operation, locators)| {
-        LocatorUpdate { operation: Operation(operation), locators }
+        LocatorUpdate { operation: Operation::new(operation), locators }
     })
 }
 
@@ -163,7 +163,7 @@ fn admission() -> impl Strategy<Value = Admission> {
         flow().prop_map(Admission::Propose),
         accept().prop_map(Admission::Accept),
         (flow(), any::<u8>())
-            .prop_map(|(flow, reason)| { Admission::Refuse(flow, Refusal(reason)) }),
+            .prop_map(|(flow, reason)| { Admission::Refuse(flow, Refusal::new(reason)) }),
         (accept(), nonce()).prop_map(|(accept, initiator_nonce)| {
             Admission::Confirm(Confirm { accept, initiator_nonce })
         }),

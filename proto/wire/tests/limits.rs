@@ -10,7 +10,7 @@ use moorline_wire::consts::{
 use moorline_wire::{
     ErrorCode, ErrorMessage, I1, I2, Keepalive, LocatorEntry, LocatorList, LocatorPreference,
     LocatorPreferences, Message, MessageType, Opt, OptionType, Options, Packet, Probe, ProbeReport,
-    ProbeState, VerificationMethod, WireError, fill_checksum,
+    ProbeState, VerificationMethod, fill_checksum,
 };
 use std::net::Ipv6Addr;
 
@@ -21,7 +21,7 @@ fn every_truncation_of_every_capture_is_truncated() {
     for c in captures() {
         for len in 0..c.octets.len() {
             let result = Packet::parse(&c.octets[..len], c.src, c.dst).map(|p| p.kind());
-            assert_eq!(result, Err(WireError::Truncated), "{} at {len}", c.label);
+            assert_eq!(result, Err(DropReason::Truncated), "{} at {len}", c.label);
         }
     }
 }
@@ -46,7 +46,7 @@ fn every_single_bit_error_is_noticed() {
             octets[bit / 8] ^= 0x80 >> (bit % 8);
             assert!(Packet::parse(&octets, c.src, c.dst).is_err(), "{} bit {bit}", c.label);
             let result = Packet::parse(&octets, c.src, c.dst).map(|p| p.kind());
-            caught += usize::from(result == Err(WireError::BadChecksum));
+            caught += usize::from(result == Err(DropReason::BadChecksum));
         }
     }
     assert!(caught > 10_000);
@@ -57,10 +57,10 @@ fn every_single_bit_error_is_noticed() {
 fn payload_header_and_hip_are_no_control_messages() {
     let mut octets = captures()[0].octets.clone();
     octets[2] |= 0x80;
-    assert_eq!(decode(&octets), Err(WireError::BadFormat));
+    assert_eq!(decode(&octets), Err(DropReason::BadFormat));
     octets[2] &= 0x7f;
     octets[3] |= 1;
-    assert_eq!(decode(&octets), Err(WireError::BadFormat));
+    assert_eq!(decode(&octets), Err(DropReason::BadFormat));
 }
 
 //= rfc5533#12.3 (test)
@@ -75,7 +75,7 @@ fn multicast_and_unspecified_addresses_are_refused() {
         (SRC, Ipv6Addr::UNSPECIFIED),
     ] {
         let result = Packet::parse(&octets, src, dst).map(|p| p.kind());
-        assert_eq!(result, Err(WireError::BadAddress));
+        assert_eq!(result, Err(DropReason::BadAddress));
     }
 }
 
@@ -83,10 +83,10 @@ fn multicast_and_unspecified_addresses_are_refused() {
 fn message_longer_than_the_minimum_mtu_is_refused() {
     let mut octets = vec![0; MAX_MESSAGE_LEN + 8];
     octets[..4].copy_from_slice(&[59, 155, 66, 0]);
-    assert_eq!(decode(&octets), Err(WireError::BadLength));
+    assert_eq!(decode(&octets), Err(DropReason::BadLength));
     octets.truncate(MAX_MESSAGE_LEN);
     octets[1] = 154;
-    assert_ne!(decode(&octets), Err(WireError::BadLength));
+    assert_ne!(decode(&octets), Err(DropReason::BadLength));
 }
 
 //= rfc5533#7.9-1 rfc5533#7.11-1 rfc5533#7.13-1 rfc5533#7.16-1 rfc5533#7.18-1 rfc5533#7.20-1 (test)
@@ -102,11 +102,11 @@ fn message_shorter_than_its_fixed_fields_is_refused() {
         for units in 1..fixed / 8 {
             let mut octets = vec![0; units * 8];
             octets[..3].copy_from_slice(&[59, u8::try_from(units - 1).unwrap(), kind.value()]);
-            assert_eq!(decode(&octets), Err(WireError::BadLength), "{kind} {units}");
+            assert_eq!(decode(&octets), Err(DropReason::BadLength), "{kind} {units}");
         }
         let mut octets = vec![0; fixed];
         octets[..3].copy_from_slice(&[59, u8::try_from(fixed / 8 - 1).unwrap(), kind.value()]);
-        assert_ne!(decode(&octets), Err(WireError::BadLength), "{kind}");
+        assert_ne!(decode(&octets), Err(DropReason::BadLength), "{kind}");
     }
 }
 
@@ -118,23 +118,7 @@ fn unknown_type_is_seen_but_not_decoded() {
         let packet = Packet::parse(&octets, SRC, DST).expect("lengths and checksum are right");
         assert_eq!(packet.kind(), MessageType::new(kind));
         assert!(packet.options().next().is_none() && packet.receiver_tag().is_none());
-        assert_eq!(packet.message(), Err(WireError::UnknownType));
-    }
-}
-
-#[test]
-fn every_error_has_its_drop_reason() {
-    let pairs = [
-        (WireError::Truncated, DropReason::Truncated),
-        (WireError::BadLength, DropReason::BadLength),
-        (WireError::BadChecksum, DropReason::BadChecksum),
-        (WireError::BadFormat, DropReason::BadFormat),
-        (WireError::BadAddress, DropReason::BadAddress),
-        (WireError::UnknownType, DropReason::UnknownType),
-        (WireError::TooMany, DropReason::TooMany),
-    ];
-    for (error, reason) in pairs {
-        assert_eq!(DropReason::from(error), reason);
+        assert_eq!(packet.message(), Err(DropReason::UnknownType));
     }
 }
 
@@ -142,7 +126,7 @@ fn every_error_has_its_drop_reason() {
 fn option_longer_than_the_message_is_truncated() {
     for len in [5_u16, 12, 0x7fff, 0xffff] {
         let [high, low] = len.to_be_bytes();
-        assert_eq!(i2_with(&[0, 2, high, low, 0, 0, 0, 0]), Err(WireError::Truncated), "{len}");
+        assert_eq!(i2_with(&[0, 2, high, low, 0, 0, 0, 0]), Err(DropReason::Truncated), "{len}");
     }
     assert!(i2_with(&[0, 2, 0, 4, 0, 0, 0, 0]).is_ok());
 }
@@ -151,7 +135,7 @@ fn option_longer_than_the_message_is_truncated() {
 fn more_options_than_the_cap_are_refused() {
     let options = |count: usize| [0x7f, 0xf0, 0, 0, 0, 0, 0, 0].repeat(count);
     assert!(i2_with(&options(MAX_OPTIONS)).is_ok());
-    assert_eq!(i2_with(&options(MAX_OPTIONS + 1)), Err(WireError::TooMany));
+    assert_eq!(i2_with(&options(MAX_OPTIONS + 1)), Err(DropReason::TooMany));
 }
 
 /// LinShim6 0.9.1 exits on more than 32 locator pairs.
@@ -169,8 +153,8 @@ fn more_locators_than_the_cap_are_refused() {
         let read = entries.ok().flatten().map(|list| list.entries.len());
         assert_eq!(read, Some(usize::from(count)));
     }
-    assert_eq!(list(33), Err(WireError::TooMany));
-    assert_eq!(i2_with(&tlv(2, &[0, 0, 0, 1, 255, 1, 1, 1])), Err(WireError::TooMany));
+    assert_eq!(list(33), Err(DropReason::TooMany));
+    assert_eq!(i2_with(&tlv(2, &[0, 0, 0, 1, 255, 1, 1, 1])), Err(DropReason::TooMany));
 }
 
 //= rfc5533#5.15.2 (test)
@@ -180,17 +164,17 @@ fn locator_list_of_another_length_than_its_count_is_refused() {
     let mut good = vec![0, 0, 0, 1, 1, 2, 0, 0, 0, 0, 0, 0];
     good.extend([0x20; 16]);
     assert!(list(&good).is_ok());
-    assert_eq!(list(&good[..27]), Err(WireError::BadLength));
-    assert_eq!(list(&good[..12]), Err(WireError::BadLength));
-    assert_eq!(list(&good[..11]), Err(WireError::Truncated));
-    assert_eq!(list(&good[..5]), Err(WireError::Truncated));
-    assert_eq!(list(&good[..4]), Err(WireError::Truncated));
-    assert_eq!(list(&[]), Err(WireError::Truncated));
+    assert_eq!(list(&good[..27]), Err(DropReason::BadLength));
+    assert_eq!(list(&good[..12]), Err(DropReason::BadLength));
+    assert_eq!(list(&good[..11]), Err(DropReason::Truncated));
+    assert_eq!(list(&good[..5]), Err(DropReason::Truncated));
+    assert_eq!(list(&good[..4]), Err(DropReason::Truncated));
+    assert_eq!(list(&[]), Err(DropReason::Truncated));
     good.push(0);
-    assert_eq!(list(&good), Err(WireError::BadLength));
+    assert_eq!(list(&good), Err(DropReason::BadLength));
     good.truncate(28);
     good[4] = 2;
-    assert_eq!(list(&good), Err(WireError::BadLength));
+    assert_eq!(list(&good), Err(DropReason::BadLength));
 }
 
 #[test]
@@ -214,12 +198,12 @@ fn preferences_must_be_whole_elements() {
     let preferences = |contents: &[u8]| i2_with(&tlv(3, contents));
     assert!(preferences(&[0, 0, 0, 1, 1]).is_ok());
     assert!(preferences(&[0, 0, 0, 1, 2, 1, 2, 3, 4]).is_ok());
-    assert_eq!(preferences(&[0, 0, 0, 1, 2, 1, 2, 3]), Err(WireError::BadLength));
-    assert_eq!(preferences(&[0, 0, 0, 1, 0, 1]), Err(WireError::BadFormat));
-    assert_eq!(preferences(&[0, 0, 0, 1]), Err(WireError::Truncated));
+    assert_eq!(preferences(&[0, 0, 0, 1, 2, 1, 2, 3]), Err(DropReason::BadLength));
+    assert_eq!(preferences(&[0, 0, 0, 1, 0, 1]), Err(DropReason::BadFormat));
+    assert_eq!(preferences(&[0, 0, 0, 1]), Err(DropReason::Truncated));
     let many = |count: usize| [vec![0, 0, 0, 1, 1], vec![0; count]].concat();
     assert!(preferences(&many(MAX_LOCATORS)).is_ok());
-    assert_eq!(preferences(&many(MAX_LOCATORS + 1)), Err(WireError::TooMany));
+    assert_eq!(preferences(&many(MAX_LOCATORS + 1)), Err(DropReason::TooMany));
 }
 
 //= rfc5533#5.15.3-1 (test)
@@ -239,7 +223,7 @@ fn octets_of_long_preferences_beyond_the_third_survive() {
 fn options_of_fixed_length_must_have_it() {
     for (kind, len) in [(6, 36), (7, 4), (10, 4), (0x4d4c, 4)] {
         for wrong in [0, len - 1, len + 1, len + 8] {
-            assert_eq!(i2_with(&tlv(kind, &vec![0; wrong])), Err(WireError::BadLength), "{kind}");
+            assert_eq!(i2_with(&tlv(kind, &vec![0; wrong])), Err(DropReason::BadLength), "{kind}");
         }
         assert!(i2_with(&tlv(kind, &vec![0; len])).is_ok(), "{kind}");
     }
@@ -248,7 +232,7 @@ fn options_of_fixed_length_must_have_it() {
 #[test]
 fn parameters_above_the_cap_are_refused() {
     assert!(i2_with(&tlv(4, &vec![0; MAX_PDS_LEN])).is_ok());
-    assert_eq!(i2_with(&tlv(4, &vec![0; MAX_PDS_LEN + 1])), Err(WireError::TooMany));
+    assert_eq!(i2_with(&tlv(4, &vec![0; MAX_PDS_LEN + 1])), Err(DropReason::TooMany));
 }
 
 //= rfc5533#5.15-4 (test)
@@ -325,7 +309,7 @@ fn validator_is_readable_before_a_malformed_option() {
     let octets = i2_octets(&[tlv(1, &[1; 4]), vec![0, 4, 0xff, 0xff, 0, 0, 0, 0]].concat());
     let packet = Packet::parse(&octets, SRC, DST).expect("parses");
     assert_eq!(packet.raw_option(OptionType::RESPONDER_VALIDATOR), Some(&[1; 4][..]));
-    assert_eq!(packet.message(), Err(WireError::Truncated));
+    assert_eq!(packet.message(), Err(DropReason::Truncated));
     assert_eq!(packet.options().count(), 2, "the error ends it");
 }
 
@@ -334,7 +318,7 @@ fn probe_with_more_reports_than_octets_is_refused() {
     let mut octets = probe(1, 1).octets();
     for counts in [0x21, 0x12, 0xff] {
         octets[12] = counts;
-        assert_eq!(decode(&octets), Err(WireError::BadLength));
+        assert_eq!(decode(&octets), Err(DropReason::BadLength));
     }
 }
 
@@ -343,11 +327,11 @@ fn probe_with_more_reports_than_octets_is_refused() {
 fn probe_without_itself_or_with_a_fourth_state_is_refused() {
     let mut octets = probe(1, 0).octets();
     octets[12] = 0x10;
-    assert_eq!(decode(&octets), Err(WireError::BadFormat));
+    assert_eq!(decode(&octets), Err(DropReason::BadFormat));
     octets[12] = 0x01;
     assert!(decode(&octets).is_ok());
     octets[13] = 0xc0;
-    assert_eq!(decode(&octets), Err(WireError::BadFormat));
+    assert_eq!(decode(&octets), Err(DropReason::BadFormat));
 }
 
 #[test]
@@ -452,7 +436,7 @@ fn probe(sent: usize, received: usize) -> Message {
     })
 }
 
-fn i2_with(options: &[u8]) -> Result<Message, WireError> {
+fn i2_with(options: &[u8]) -> Result<Message, DropReason> {
     decode(&i2_octets(options))
 }
 

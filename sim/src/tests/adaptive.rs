@@ -40,7 +40,7 @@ fn sound(seed: u64, plan: &Plan) -> Outcome {
 
 fn causes(outcome: &Outcome) -> Vec<Cause> {
     let cause = |event: &Event| {
-        if let Event::Moved { cause, .. } = event { Some(*cause) } else { None }
+        if let EventKind::Moved { cause, .. } = event.kind { Some(cause) } else { None }
     };
     outcome.events.iter().filter_map(|told| cause(&told.event)).collect()
 }
@@ -114,7 +114,7 @@ fn loss_and_full_queues_move_nothing_in_an_hour() {
         });
         let outcome = sound(seed, &plan);
         assert_eq!(causes(&outcome), [], "{kind:?}");
-        let is_hint = |event: &Event| matches!(event, Event::Suspected { .. });
+        let is_hint = |event: &Event| matches!(event.kind, EventKind::Suspected { .. });
         hints += outcome.events.iter().filter(|told| is_hint(&told.event)).count();
     }
     assert!(hints > 0, "nothing was ever put to the test");
@@ -139,7 +139,7 @@ fn hours(seeds: std::ops::Range<u64>, depths: &[u64]) {
         let plan = crowded(Duration::from_millis(depth));
         let outcome = run(seed, &plan);
         assert_eq!(causes(&outcome), [], "seed {seed}, {depth} ms");
-        let is_hint = |event: &Event| matches!(event, Event::Suspected { .. });
+        let is_hint = |event: &Event| matches!(event.kind, EventKind::Suspected { .. });
         let hints = outcome.events.iter().filter(|told| is_hint(&told.event)).count();
         assert!(hints > 100, "{hints} hints put little to the test");
         // Up, and down.

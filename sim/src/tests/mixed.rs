@@ -17,8 +17,9 @@ fn no_rule_is_broken_where_hosts_speak_both_protocols() {
 
 #[test]
 fn there_are_sessions_and_contexts_in_the_same_runs() {
-    let is_established =
-        |told: &HostEvent| matches!(told.event, moorline_contexts::Event::Established { .. });
+    let is_established = |told: &HostEvent| {
+        matches!(told.event.kind, moorline_contexts::EventKind::Established { .. })
+    };
     let mut runs = 0;
     run_many(
         0..200,

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-use moorline_contexts::Event;
+use moorline_contexts::EventKind;
 
 use crate::world::tests::{EXTENT_INTERVAL, run_measured};
 use crate::{Outcome, Plan, run, trace};
@@ -67,8 +67,11 @@ fn a_transfer_outlives_all_the_addresses_it_began_with() {
     for seed in 0..4 {
         let outcome = sound("renumbering.toml", seed);
         assert_eq!(outcome.workloads[0].intact, Some(true), "seed {seed}");
-        let moves =
-            outcome.events.iter().filter(|e| matches!(e.event, Event::Moved { .. })).count();
+        let moves = outcome
+            .events
+            .iter()
+            .filter(|e| matches!(e.event.kind, EventKind::Moved { .. }))
+            .count();
         assert!(moves >= 2, "seed {seed}: {:?}", outcome.events);
     }
 }
@@ -97,19 +100,19 @@ fn a_day_of_flapping_leaks_nothing() {
     assert!(outcome.recovered > 100, "{}", outcome.recovered);
     let left = |host| {
         let of_host = outcome.events.iter().filter(move |told| told.host == host);
-        of_host.fold(0, |count, told| match told.event {
-            Event::Established { .. } => count + 1,
-            Event::Removed { .. } => count - 1,
-            Event::Initiated { .. }
-            | Event::Renewed { .. }
-            | Event::Failed { .. }
-            | Event::StateChanged { .. }
-            | Event::Moved { .. }
-            | Event::Suspected { .. }
-            | Event::Cleared { .. }
-            | Event::Unanswered { .. }
-            | Event::Congested { .. }
-            | Event::Unreachable { .. } => count,
+        of_host.fold(0, |count, told| match told.event.kind {
+            EventKind::Established { .. } => count + 1,
+            EventKind::Removed { .. } => count - 1,
+            EventKind::Initiated
+            | EventKind::Renewed
+            | EventKind::Failed { .. }
+            | EventKind::StateChanged { .. }
+            | EventKind::Moved { .. }
+            | EventKind::Suspected { .. }
+            | EventKind::Cleared { .. }
+            | EventKind::Unanswered { .. }
+            | EventKind::Congested { .. }
+            | EventKind::Unreachable { .. } => count,
         })
     };
     assert_eq!([left(0), left(1)], [0, 0], "contexts that are left");

@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::seconds;
 use crate::plan::{Change, What};
 use crate::{Plan, random_plan, run, trace};
-use moorline_contexts::{Cause, Event, Profile};
+use moorline_contexts::{Cause, Event, EventKind, Profile};
 
 /// A random network whose hosts check their standby paths. Pairs are cut that the host where a workload begins, or the other
 /// one, calls protected.
@@ -34,7 +34,7 @@ fn a_context_that_is_called_protected_survives_the_loss_of_its_pair() {
         let outcome = run(seed, &plan);
         assert_eq!(outcome.violations, [], "seed {seed}\n{}", trace(seed, &plan));
         recovered += outcome.recovered;
-        let is_move = |event: &Event| matches!(event, Event::Moved { cause, .. } if *cause != Cause::FailBack);
+        let is_move = |event: &Event| matches!(event.kind, EventKind::Moved { cause, .. } if cause != Cause::FailBack);
         moves += outcome.events.iter().filter(|told| is_move(&told.event)).count();
     }
     assert!(recovered > 100 && moves > 200, "{recovered} recovered, {moves} moves");

@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use moorline_contexts::{ContextView, Event, ReapState, Transmit};
+use moorline_contexts::{ContextView, Event, EventKind, ReapState, Transmit};
 use moorline_datapath::shim6::{ContextEntry, Update};
 use moorline_host::{Effect, SessionAddress};
 use moorline_plane::Report;
@@ -346,17 +346,18 @@ impl World<'_> {
     fn on_event(&mut self, host: usize, event: Event) {
         self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
         self.log.event(host, event, self.now);
-        if let Event::StateChanged { ulids, to: ReapState::Operational, .. }
-        | Event::Removed { ulids, .. } = event
+        let Event { ulids, kind, .. } = event;
+        if let EventKind::StateChanged { to: ReapState::Operational, .. }
+        | EventKind::Removed { .. } = kind
         {
             self.troubles.remove(&(host, ulids));
-        } else if let Event::StateChanged { ulids, to, .. } = event {
+        } else if let EventKind::StateChanged { to, .. } = kind {
             let is_alarm = to == ReapState::Exploring;
             let is_calm = !self.has_changed && self.plan.attack.is_none();
             let is_false = is_alarm && is_calm && !self.network.is_disorderly();
             self.check(!is_false, Rule::FalseAlarm, || format!("{}", host_name(host)));
             self.troubles.entry((host, ulids)).or_insert(self.now);
-        } else if let Event::Established { ulids, .. } = event {
+        } else if let EventKind::Established { .. } = kind {
             self.on_context(host, ulids);
         }
     }

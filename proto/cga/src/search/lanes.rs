@@ -163,55 +163,48 @@ fn further_block<V: Lanes<N>, const N: usize>(
 #[derive(Clone, Copy)]
 pub(super) struct Pair<V>(V, V);
 
-macro_rules! pair {
-    ($half:literal, $whole:literal) => {
-        impl<V: Lanes<$half>> Lanes<$whole> for Pair<V> {
-            type Proof = V::Proof;
-            #[inline(always)]
-            fn splat(proof: V::Proof, word: u32) -> Self {
-                let both = V::splat(proof, word);
-                Self(both, both)
-            }
-            #[inline(always)]
-            fn load(proof: V::Proof, words: &[u32; $whole]) -> Self {
-                let ([first, second], _) = words.as_chunks() else { unreachable!() };
-                Self(V::load(proof, first), V::load(proof, second))
-            }
-            #[inline(always)]
-            fn add(self, other: Self) -> Self {
-                Self(self.0.add(other.0), self.1.add(other.1))
-            }
-            #[inline(always)]
-            fn xor(self, other: Self) -> Self {
-                Self(self.0.xor(other.0), self.1.xor(other.1))
-            }
-            #[inline(always)]
-            fn rotate_left_5(self) -> Self {
-                Self(self.0.rotate_left_5(), self.1.rotate_left_5())
-            }
-            #[inline(always)]
-            fn rotate_left_30(self) -> Self {
-                Self(self.0.rotate_left_30(), self.1.rotate_left_30())
-            }
-            #[inline(always)]
-            fn ch(self, y: Self, z: Self) -> Self {
-                Self(self.0.ch(y.0, z.0), self.1.ch(y.1, z.1))
-            }
-            #[inline(always)]
-            fn parity(self, y: Self, z: Self) -> Self {
-                Self(self.0.parity(y.0, z.0), self.1.parity(y.1, z.1))
-            }
-            #[inline(always)]
-            fn maj(self, y: Self, z: Self) -> Self {
-                Self(self.0.maj(y.0, z.0), self.1.maj(y.1, z.1))
-            }
-            #[inline(always)]
-            fn disjoint(self, mask: Self) -> u32 {
-                self.0.disjoint(mask.0) | self.1.disjoint(mask.1) << $half
-            }
-        }
-    };
+impl<V: Lanes<16>> Lanes<32> for Pair<V> {
+    type Proof = V::Proof;
+    #[inline(always)]
+    fn splat(proof: V::Proof, word: u32) -> Self {
+        let both = V::splat(proof, word);
+        Self(both, both)
+    }
+    #[inline(always)]
+    fn load(proof: V::Proof, words: &[u32; 32]) -> Self {
+        let ([first, second], _) = words.as_chunks() else { unreachable!() };
+        Self(V::load(proof, first), V::load(proof, second))
+    }
+    #[inline(always)]
+    fn add(self, other: Self) -> Self {
+        Self(self.0.add(other.0), self.1.add(other.1))
+    }
+    #[inline(always)]
+    fn xor(self, other: Self) -> Self {
+        Self(self.0.xor(other.0), self.1.xor(other.1))
+    }
+    #[inline(always)]
+    fn rotate_left_5(self) -> Self {
+        Self(self.0.rotate_left_5(), self.1.rotate_left_5())
+    }
+    #[inline(always)]
+    fn rotate_left_30(self) -> Self {
+        Self(self.0.rotate_left_30(), self.1.rotate_left_30())
+    }
+    #[inline(always)]
+    fn ch(self, y: Self, z: Self) -> Self {
+        Self(self.0.ch(y.0, z.0), self.1.ch(y.1, z.1))
+    }
+    #[inline(always)]
+    fn parity(self, y: Self, z: Self) -> Self {
+        Self(self.0.parity(y.0, z.0), self.1.parity(y.1, z.1))
+    }
+    #[inline(always)]
+    fn maj(self, y: Self, z: Self) -> Self {
+        Self(self.0.maj(y.0, z.0), self.1.maj(y.1, z.1))
+    }
+    #[inline(always)]
+    fn disjoint(self, mask: Self) -> u32 {
+        self.0.disjoint(mask.0) | self.1.disjoint(mask.1) << 16
+    }
 }
-
-pair!(8, 16);
-pair!(16, 32);

@@ -1,9 +1,10 @@
-//! SHA-1 in plain loops over tries, which compilers turn into the vector instructions that every
-//! processor of the target has.
+//! SHA-1 in plain loops over tries, which compilers turn into vector instructions: those that every
+//! processor of the target has, or those that a caller has enabled. For such a caller all of it is inlined.
 
 use super::input::{Input, ROUNDS, START, Schedule, batches, constant};
 use core::array;
 
+#[inline(always)]
 pub(super) fn first_hit(input: &Input, mask: u32, start: u128, tries: u64) -> Option<u64> {
     let differences = Schedule::<TRIES>::of_differences();
     let (differences, _) = differences.rows.as_chunks::<AT_ONCE>();
@@ -61,6 +62,7 @@ impl Added for Same {
 }
 
 /// `added` gives what is added from round `t` on.
+#[inline(always)]
 fn compress<A: Added>(state: &mut [Words; 5], added: impl Fn(usize) -> A) {
     let before = *state;
     for t in (0..ROUNDS).step_by(AT_ONCE) {
@@ -79,7 +81,7 @@ fn compress<A: Added>(state: &mut [Words; 5], added: impl Fn(usize) -> A) {
 
 /// Some rounds of every try: the state of as many tries as a vector holds stays in registers for all
 /// of them.
-#[inline(never)]
+#[inline(always)]
 fn rounds(f: impl Fn(u32, u32, u32) -> u32, added: &impl Added, state: &mut [Words; 5]) {
     let [all_a, all_b, all_c, all_d, all_e] = state;
     for n in 0..TRIES {
@@ -93,19 +95,22 @@ fn rounds(f: impl Fn(u32, u32, u32) -> u32, added: &impl Added, state: &mut [Wor
     }
 }
 
+#[inline(always)]
 fn ch(x: u32, y: u32, z: u32) -> u32 {
     x & (y ^ z) ^ z
 }
 
+#[inline(always)]
 fn parity(x: u32, y: u32, z: u32) -> u32 {
     x ^ y ^ z
 }
 
+#[inline(always)]
 fn maj(x: u32, y: u32, z: u32) -> u32 {
     x & y | (x | y) & z
 }
 
 /// Tries side by side: enough for several vectors, and their words stay in the nearest cache.
-const TRIES: usize = 32;
+const TRIES: usize = 64;
 /// Rounds of a try before the next one's turn.
 const AT_ONCE: usize = 10;

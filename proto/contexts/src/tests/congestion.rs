@@ -34,14 +34,14 @@ impl Pair {
 
     fn left_it(&self) -> usize {
         let is_move =
-            |event: &&Event| matches!(event, Event::Moved { cause: Cause::Congested, .. });
+            |event: &&Event| matches!(event.kind, EventKind::Moved { cause: Cause::Congested, .. });
         self.events[0].iter().filter(is_move).count()
     }
 }
 
 fn told(pair: &Pair) -> Vec<(u32, u32)> {
     let counts = |event: &Event| {
-        if let Event::Congested { ce, ece, .. } = event { Some((*ce, *ece)) } else { None }
+        if let EventKind::Congested { ce, ece, .. } = event.kind { Some((ce, ece)) } else { None }
     };
     pair.events[0].iter().filter_map(counts).collect()
 }
@@ -97,7 +97,7 @@ fn a_pinned_context_stays_and_an_alternative_that_does_not_answer_is_not_taken()
         }
     }
     assert_eq!(pair.congest_for(Duration::from_secs(30)), 0);
-    assert!(pair.events[0].iter().any(|event| matches!(event, Event::Unanswered { .. })));
+    assert!(pair.events[0].iter().any(|event| matches!(event.kind, EventKind::Unanswered { .. })));
 }
 
 #[test]

@@ -27,7 +27,8 @@ fn refused_payload_ends_a_context_that_has_moved() {
     pair.refuse(peer_tag, locators, locators.peer);
     assert!(pair.entries[0].is_empty());
     assert_eq!(pair.hosts[0].contexts().count(), 0);
-    let removed = Event::Removed { context: id, ulids, removal: Removal::NoSupport };
+    let removed =
+        Event { context: id, ulids, kind: EventKind::Removed { removal: Removal::NoSupport } };
     assert_eq!(pair.events[0].last(), Some(&removed));
     // It is not asked again at once, and may come by itself.
     let negative = pair.hosts[0].negatives().next().expect("remembered");
@@ -117,7 +118,8 @@ fn a_context_that_the_data_plane_does_not_take_is_none() {
     pair.drain(0);
     assert!(pair.entries[0].is_empty());
     assert_eq!(pair.hosts[0].contexts().count(), 0);
-    let removed = Event::Removed { context: id, ulids, removal: Removal::NotTaken };
+    let removed =
+        Event { context: id, ulids, kind: EventKind::Removed { removal: Removal::NotTaken } };
     assert_eq!(pair.events[0].last(), Some(&removed));
     // Not again and again while there is no room; later there may be.
     pair.trigger(0);

@@ -121,7 +121,7 @@ fn answers_let_those_that_wait_go() {
     let dead = local_state(0).usable[0];
     let (mut site, probes) = site_without_isp(&config, &move |locator| locator != dead);
     let moves = core::iter::from_fn(|| site.host.poll_event())
-        .filter(|event| matches!(event, Event::Moved { .. }));
+        .filter(|event| matches!(event.kind, EventKind::Moved { .. }));
     assert_eq!(moves.count(), 100, "5 at once, and each answer brings two more");
     assert_eq!(probes, 200, "one each, and one to end it: what waited too long is not sent");
 }
@@ -170,9 +170,10 @@ fn who_leaves_a_pair_tries_first_what_worked_for_others() {
     assert_eq!(current(&pair), Some(expected));
     pair.events[0].clear();
     expire(&mut pair, fork);
-    let moved = pair.events[0].iter().any(
-        |event| matches!(event, Event::Moved { context, to, .. } if *context == fork && to.local == working.0),
-    );
+    let moved = pair.events[0].iter().any(|event| {
+        event.context == fork
+            && matches!(event.kind, EventKind::Moved { to, .. } if to.local == working.0)
+    });
     assert!(moved, "with its first probe: {:?}", pair.events[0]);
 }
 

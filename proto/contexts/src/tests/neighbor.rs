@@ -25,13 +25,12 @@ fn contexts_leave_a_lost_router_without_waiting_for_the_send_timeout() {
     pair.settle();
     assert_eq!(pair.now, start, "no timer has run out");
     assert_eq!(pair.entries[0][0].current.pair.local, pair.locators[0][1]);
-    let moved = |event: &&Event| matches!(event, Event::Moved { .. });
+    let moved = |event: &&Event| matches!(event.kind, EventKind::Moved { .. });
     assert_eq!(pair.events[0].iter().filter(moved).count(), 1);
-    assert!(
-        pair.events[0]
-            .iter()
-            .any(|event| matches!(event, Event::StateChanged { cause: Cause::LocalFailure, .. }))
-    );
+    assert!(pair.events[0].iter().any(|event| matches!(
+        event.kind,
+        EventKind::StateChanged { cause: Cause::LocalFailure, .. }
+    )));
 }
 
 #[test]

@@ -60,7 +60,7 @@ fn moved_payload_brings_a_lost_context_back_on_the_pair_it_uses() {
         there.current.pair,
         LocatorPair::new(here.current.pair.peer, here.current.pair.local)
     );
-    assert!(pair.events[1].iter().any(|event| matches!(event, Event::Established { .. })));
+    assert!(pair.events[1].iter().any(|event| matches!(event.kind, EventKind::Established { .. })));
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn a_rule_for_a_context_ends_with_it_where_it_does_not_come_back() {
     pair.run(Duration::from_secs(600));
     assert!(pair.entries[0].is_empty());
     let is_failed =
-        |event: &Event| matches!(event, Event::Failed { context, .. } if *context == id);
+        |event: &Event| matches!(event.kind, EventKind::Failed { .. }) && event.context == id;
     assert!(pair.events[0].iter().any(is_failed));
     pair.dead.clear();
     pair.trigger(0);
@@ -215,7 +215,7 @@ fn an_update_request_is_payload_to_the_timers_of_both_sides() {
     pair.hosts[0].set_preferences(&[], pair.now);
     pair.settle();
     pair.run(Duration::from_millis(2_100));
-    let explored = |event: &Event| matches!(event, Event::StateChanged { .. });
+    let explored = |event: &Event| matches!(event.kind, EventKind::StateChanged { .. });
     assert!(pair.events[0].iter().any(explored), "{:?}", pair.events[0]);
 }
 

@@ -31,7 +31,7 @@ impl Pair {
 
     fn moves(&self, side: usize) -> Vec<Cause> {
         let moved = |event: &Event| {
-            if let Event::Moved { cause, .. } = event { Some(*cause) } else { None }
+            if let EventKind::Moved { cause, .. } = event.kind { Some(cause) } else { None }
         };
         self.events[side].iter().filter_map(moved).collect()
     }
@@ -133,7 +133,7 @@ fn a_suspicion_moves_both_ends_to_the_standby() {
         assert_eq!(pair.entries[side][0].current.pair, pair.disjoint(side));
     }
     assert_eq!(pair.moves(0), [Cause::Suspicion]);
-    assert!(pair.events[0].iter().any(|event| matches!(event, Event::Suspected { .. })));
+    assert!(pair.events[0].iter().any(|event| matches!(event.kind, EventKind::Suspected { .. })));
 }
 
 #[test]

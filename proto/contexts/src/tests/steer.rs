@@ -46,8 +46,8 @@ impl Pair {
 
 fn causes(pair: &Pair) -> Vec<Cause> {
     let cause = |event: &Event| {
-        let Event::Moved { cause, .. } = event else { return None };
-        Some(*cause)
+        let EventKind::Moved { cause, .. } = event.kind else { return None };
+        Some(cause)
     };
     pair.events[0].iter().filter_map(cause).collect()
 }
@@ -64,7 +64,8 @@ fn a_switch_moves_the_payload_of_both_ends_and_the_data_plane_hears_of_nothing_e
     let view = pair.hosts[0].paths(ID)[0];
     assert_eq!((view.pair, view.is_pending), (to, false));
     assert!(view.answered.is_some_and(|(at, _)| at == pair.now));
-    let explored = pair.events[0].iter().any(|event| matches!(event, Event::StateChanged { .. }));
+    let explored =
+        pair.events[0].iter().any(|event| matches!(event.kind, EventKind::StateChanged { .. }));
     assert!(!explored, "{:?}", pair.events[0]);
 }
 
@@ -77,7 +78,7 @@ fn a_switch_to_a_pair_that_does_not_answer_is_told_and_moves_nothing() {
     assert!(pair.hosts[0].paths(ID).iter().any(|path| path.is_pending && path.pair == to));
     pair.run(Duration::from_secs(3));
     assert_eq!(pair.current(), from);
-    let is_told = |event: &Event| matches!(event, Event::Unanswered { pair, cause: Cause::Switch, .. } if *pair == to);
+    let is_told = |event: &Event| matches!(event.kind, EventKind::Unanswered { pair, cause: Cause::Switch } if pair == to);
     assert!(pair.events[0].iter().any(is_told));
 }
 
@@ -222,7 +223,7 @@ fn a_preferred_pair_that_does_not_answer_is_left_alone_for_a_while() {
     pair.rules(&[rule]);
     pair.run(Duration::from_secs(10));
     let asked = |pair: &Pair| {
-        let unanswered = |event: &&Event| matches!(event, Event::Unanswered { .. });
+        let unanswered = |event: &&Event| matches!(event.kind, EventKind::Unanswered { .. });
         pair.events[0].iter().filter(unanswered).count()
     };
     assert_eq!(asked(&pair), 1);

@@ -56,7 +56,10 @@ fn the_route_comes_before_the_move_and_the_direct_route_after_it() {
     let effects = &duo.effects[0];
     let by_moor = place(effects, |one| matches!(one, Effect::Route(RouteStep::Add(_))));
     let moved = place(effects, is_moved_update);
-    let told = place(effects, |one| matches!(one, Effect::TellContext(shim6::Event::Moved { .. })));
+    let told = place(
+        effects,
+        |one| matches!(one, Effect::TellContext(event) if matches!(event.kind, shim6::EventKind::Moved { .. })),
+    );
     let notified = place(effects, |one| matches!(one, Effect::NotifyTcp { .. }));
     assert!(by_moor < moved && moved < notified && notified < told, "{effects:#?}");
     // The first uplink's address has gone, so the ULID is no address of the host: routes for it come with the uplink's.
@@ -213,7 +216,8 @@ fn a_data_plane_that_takes_no_context_leaves_none() {
     let effects = &duo.effects[0];
     assert!(effects.iter().any(|one| matches!(one, Effect::Route(RouteStep::Remove(_)))));
     let is_told = |one: &Effect| {
-        matches!(one, Effect::TellContext(shim6::Event::Removed { removal: Removal::NotTaken, .. }))
+        let removed = shim6::EventKind::Removed { removal: Removal::NotTaken };
+        matches!(one, Effect::TellContext(event) if event.kind == removed)
     };
     assert!(effects.iter().any(is_told), "{effects:#?}");
     // A number may be another context's by now; what else fails leaves contexts alone.
@@ -438,7 +442,8 @@ fn tcp_is_told_when_a_path_works_again_be_it_the_one_from_before() {
     duo.run(Duration::from_secs(5));
     let is_told = |two: &[Effect]| {
         let to = shim6::ReapState::Operational;
-        let is_back = matches!(&two[1], Effect::TellContext(shim6::Event::StateChanged { to: state, .. }) if *state == to);
+        let is_back = |event: &shim6::Event| matches!(event.kind, shim6::EventKind::StateChanged { to: state, .. } if state == to);
+        let is_back = matches!(&two[1], Effect::TellContext(event) if is_back(event));
         matches!(two[0], Effect::NotifyTcp { .. }) && is_back
     };
     assert!(duo.effects[0].windows(2).any(is_told), "{:#?}", duo.effects[0]);

@@ -11,7 +11,7 @@ use moorline_datapath::shim6::{
 };
 use moorline_types::DropCounters;
 use moorline_types::{ContextId, DropReason, Encapsulation, Instant, Locator};
-use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader, WireError};
+use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader};
 
 use crate::reports::Reports;
 use crate::shim6::contexts::{Contexts, Seen};
@@ -275,8 +275,8 @@ impl Plane {
         let header = match PayloadHeader::parse(ip6.payload(packet)) {
             Ok(header) => header,
             // P bit clear: a control message.
-            Err(WireError::BadFormat) => return Ok(Inbound::Up),
-            Err(error) => return Err(error.into()),
+            Err(DropReason::BadFormat) => return Ok(Inbound::Up),
+            Err(reason) => return Err(reason),
         };
         let Some(slot) = self.contexts.by_tag(header.tag) else { return Ok(Inbound::Up) };
         let (source, destination) = (Locator(ip6.source), Locator(ip6.destination));

@@ -3,12 +3,13 @@ use core::cmp::Ordering;
 use core::fmt;
 use core::net::Ipv6Addr;
 
-use moorline_types::Nonce;
+use moorline_types::{DropReason, Nonce};
 
 use super::consts::{ADMISSION_INITIATOR, ADMISSION_RESPONDER, ADMISSION_VALIDATOR_LEN};
 use super::icmp;
+use crate::fill_icmp_checksum;
+use crate::numbers::number_space;
 use crate::reader::{Reader, exactly};
-use crate::{WireError, fill_icmp_checksum};
 
 /// The ICMPv6 types of the handshake.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,36 +101,17 @@ pub struct Confirm {
     pub initiator_nonce: Nonce,
 }
 
-/// Why a host wants no session.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Refusal(pub u8);
-
-impl Refusal {
-    /// No socket takes that traffic.
-    pub const NO_SOCKET: Self = Self(1);
-    /// Neither end has a connected socket (table 1 of the ILCC paper).
-    pub const NOT_CONNECTED: Self = Self(2);
-    /// No room, or too many with this host.
-    pub const RESOURCES: Self = Self(3);
-    /// The host does not do this now.
-    pub const POLICY: Self = Self(4);
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::NO_SOCKET => f.write_str("no socket"),
-            Self::NOT_CONNECTED => f.write_str("no connected socket"),
-            Self::RESOURCES => f.write_str("no room"),
-            Self::POLICY => f.write_str("policy"),
-            Self(other) => write!(f, "reason {other}"),
-        }
-    }
-}
-
-impl fmt::Debug for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Refusal({self})")
+number_space! {
+    /// Why a host wants no session.
+    Refusal(u8, 0xff, "reason") {
+        /// No socket takes that traffic.
+        NO_SOCKET = 1, "no socket";
+        /// Neither end has a connected socket (table 1 of the ILCC paper).
+        NOT_CONNECTED = 2, "no connected socket";
+        /// No room, or too many with this host.
+        RESOURCES = 3, "no room";
+        /// The host does not do this now.
+        POLICY = 4, "policy";
     }
 }
 
@@ -150,23 +132,23 @@ impl Admission {
     /// Reads an ICMPv6 message of one of the two types that came in a packet with these addresses.
     ///
     /// # Errors
-    /// [`WireError::UnknownType`] if it is another message or code; [`WireError::Truncated`],
-    /// [`WireError::BadLength`], [`WireError::BadAddress`], [`WireError::BadChecksum`];
-    /// [`WireError::BadFormat`] if it is of another version.
+    /// [`DropReason::UnknownType`] if it is another message or code; [`DropReason::Truncated`],
+    /// [`DropReason::BadLength`], [`DropReason::BadAddress`], [`DropReason::BadChecksum`];
+    /// [`DropReason::BadFormat`] if it is of another version.
     pub fn parse(
         octets: &[u8],
         types: AdmissionTypes,
         src: Ipv6Addr,
         dst: Ipv6Addr,
-    ) -> Result<Self, WireError> {
+    ) -> Result<Self, DropReason> {
         let mut reader = Reader::new(octets);
         let [kind, code, _, _] = reader.array()?;
-        let (kind, len) = match (kind == types.initiator, kind == types.responder, code) {
-            (true, false, 0) => (Kind::Propose, ACCEPT_LEN),
-            (true, false, 1) => (Kind::Confirm, CONFIRM_LEN),
-            (false, true, 0) => (Kind::Accept, ACCEPT_LEN),
-            (false, true, 1) => (Kind::Refuse, HEADER_LEN),
-            _ => return Err(WireError::UnknownType),
+        let is_initiators = kind == types.initiator;
+        let len = match (is_initiators, kind == types.responder, code) {
+            (true, false, 0) | (false, true, 0) => ACCEPT_LEN,
+            (true, false, 1) => CONFIRM_LEN,
+            (false, true, 1) => HEADER_LEN,
+            _ => return Err(DropReason::UnknownType),
         };
         let [version, initiator_flags, responder_flags, reason] = reader.array()?;
         let [protocol, initiator_len, responder_len, _] = reader.array()?;
@@ -178,11 +160,11 @@ impl Admission {
             flags: AdmissionFlags(initiator_flags),
         };
         if version != VERSION {
-            return Err(WireError::BadFormat);
+            return Err(DropReason::BadFormat);
         }
         match octets.len().cmp(&len) {
-            Ordering::Less => return Err(WireError::Truncated),
-            Ordering::Greater => return Err(WireError::BadLength),
+            Ordering::Less => return Err(DropReason::Truncated),
+            Ordering::Greater => return Err(DropReason::BadLength),
             Ordering::Equal => {}
         }
         icmp::check(octets, src, dst)?;
@@ -195,11 +177,11 @@ impl Admission {
                 responder_nonce: read_nonce(&mut reader, responder_len)?,
             })
         };
-        Ok(match kind {
-            Kind::Propose => Self::Propose(flow),
-            Kind::Refuse => Self::Refuse(flow, Refusal(reason)),
-            Kind::Accept => Self::Accept(accept()?),
-            Kind::Confirm => {
+        Ok(match (is_initiators, code) {
+            (true, 0) => Self::Propose(flow),
+            (false, 0) => Self::Accept(accept()?),
+            (false, _) => Self::Refuse(flow, Refusal::new(reason)),
+            (true, _) => {
                 let accept = accept()?;
                 let initiator_nonce = read_nonce(&mut reader, initiator_len)?;
                 Self::Confirm(Confirm { accept, initiator_nonce })
@@ -217,7 +199,7 @@ impl Admission {
             Self::Accept(_) => (types.responder, 0, ACCEPT_LEN),
             Self::Refuse(..) => (types.responder, 1, HEADER_LEN),
         };
-        let reason = if let Self::Refuse(_, reason) = self { reason.0 } else { 0 };
+        let reason = if let Self::Refuse(_, reason) = self { reason.value() } else { 0 };
         let nonce_len = |nonce: Option<Nonce>| nonce.map_or(0, len_of);
         let mut octets = Vec::with_capacity(len);
         octets.extend([number, code, 0, 0, VERSION, flow.flags.0]);
@@ -266,20 +248,13 @@ impl Admission {
     }
 }
 
-enum Kind {
-    Propose,
-    Accept,
-    Refuse,
-    Confirm,
-}
-
-fn read_nonce(reader: &mut Reader<'_>, len: u8) -> Result<Nonce, WireError> {
+fn read_nonce(reader: &mut Reader<'_>, len: u8) -> Result<Nonce, DropReason> {
     let field: [u8; NONCE_LEN] = exactly(reader.octets(NONCE_LEN)?)?;
-    let (nonce, rest) = field.split_at_checked(len.into()).ok_or(WireError::BadLength)?;
+    let (nonce, rest) = field.split_at_checked(len.into()).ok_or(DropReason::BadLength)?;
     if rest.iter().any(|octet| *octet != 0) {
-        return Err(WireError::BadFormat);
+        return Err(DropReason::BadFormat);
     }
-    Nonce::from_octets(nonce).ok_or(WireError::BadLength)
+    Nonce::from_octets(nonce).ok_or(DropReason::BadLength)
 }
 
 fn emit_nonce(octets: &mut Vec<u8>, nonce: Nonce) {

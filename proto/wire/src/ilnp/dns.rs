@@ -2,9 +2,8 @@ use alloc::vec::Vec;
 use core::fmt;
 use core::net::Ipv4Addr;
 
-use moorline_types::{L64, Nid};
+use moorline_types::{DropReason, L64, Nid};
 
-use crate::WireError;
 use crate::reader::exactly;
 
 macro_rules! record {
@@ -22,10 +21,10 @@ macro_rules! record {
             /// Reads the RDATA.
             ///
             /// # Errors
-            #[doc = concat!("[`WireError::BadLength`] if it has not ", stringify!($len), " octets behind the preference.")]
-            pub fn parse(rdata: &[u8]) -> Result<Self, WireError> {
+            #[doc = concat!("[`DropReason::BadLength`] if it has not ", stringify!($len), " octets behind the preference.")]
+            pub fn parse(rdata: &[u8]) -> Result<Self, DropReason> {
                 let (preference, value) =
-                    rdata.split_first_chunk::<2>().ok_or(WireError::BadLength)?;
+                    rdata.split_first_chunk::<2>().ok_or(DropReason::BadLength)?;
                 let $field = $value::from(exactly::<$len>(value)?);
                 Ok(Self { preference: u16::from_be_bytes(*preference), $field })
             }
@@ -88,8 +87,8 @@ impl LpRecord {
     ///
     /// # Errors
     /// As [`DomainName::parse`].
-    pub fn parse(rdata: &[u8]) -> Result<Self, WireError> {
-        let (preference, name) = rdata.split_first_chunk::<2>().ok_or(WireError::BadLength)?;
+    pub fn parse(rdata: &[u8]) -> Result<Self, DropReason> {
+        let (preference, name) = rdata.split_first_chunk::<2>().ok_or(DropReason::BadLength)?;
         let preference = u16::from_be_bytes(*preference);
         Ok(Self { preference, name: DomainName::parse(name)? })
     }
@@ -127,23 +126,23 @@ impl DomainName {
     /// Reads labels up to the root, which ends `octets`.
     ///
     /// # Errors
-    /// [`WireError::Truncated`] without a root, [`WireError::BadLength`] with more behind it or of more than
-    /// 255 octets, [`WireError::BadFormat`] with anything but plain labels, such as a compressed name.
-    pub fn parse(octets: &[u8]) -> Result<Self, WireError> {
+    /// [`DropReason::Truncated`] without a root, [`DropReason::BadLength`] with more behind it or of more than
+    /// 255 octets, [`DropReason::BadFormat`] with anything but plain labels, such as a compressed name.
+    pub fn parse(octets: &[u8]) -> Result<Self, DropReason> {
         if octets.len() > MAX_NAME_LEN {
-            return Err(WireError::BadLength);
+            return Err(DropReason::BadLength);
         }
         let mut rest = octets;
         loop {
-            let (&len, behind) = rest.split_first().ok_or(WireError::Truncated)?;
+            let (&len, behind) = rest.split_first().ok_or(DropReason::Truncated)?;
             if len > MAX_LABEL_LEN {
-                return Err(WireError::BadFormat);
+                return Err(DropReason::BadFormat);
             }
-            rest = behind.get(usize::from(len)..).ok_or(WireError::Truncated)?;
+            rest = behind.get(usize::from(len)..).ok_or(DropReason::Truncated)?;
             if len == 0 {
                 return match rest {
                     [] => Ok(Self(octets.to_vec())),
-                    _ => Err(WireError::BadLength),
+                    _ => Err(DropReason::BadLength),
                 };
             }
         }

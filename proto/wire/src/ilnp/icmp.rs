@@ -1,17 +1,17 @@
 use core::net::Ipv6Addr;
 
-use moorline_types::Ilv;
+use moorline_types::{DropReason, Ilv};
 
 use crate::ip6::ICMPV6;
-use crate::{WireError, upper_layer_checksum};
+use crate::upper_layer_checksum;
 
 /// Whether addresses and checksum are right.
-pub(super) fn check(message: &[u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<(), WireError> {
+pub(super) fn check(message: &[u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<(), DropReason> {
     if ![src, dst].iter().all(|address| Ilv::of(*address).l64.is_global_unicast()) {
-        return Err(WireError::BadAddress);
+        return Err(DropReason::BadAddress);
     }
     if upper_layer_checksum(src, dst, ICMPV6, message) != 0 {
-        return Err(WireError::BadChecksum);
+        return Err(DropReason::BadChecksum);
     }
     Ok(())
 }

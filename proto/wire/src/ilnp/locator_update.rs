@@ -1,32 +1,21 @@
 use alloc::vec::Vec;
-use core::fmt;
 use core::net::Ipv6Addr;
 
-use moorline_types::L64;
+use moorline_types::{DropReason, L64};
 
 use super::consts::{LOCATOR_UPDATE, MAX_UPDATE_LOCATORS};
 use super::icmp;
+use crate::fill_icmp_checksum;
+use crate::numbers::number_space;
 use crate::reader::Reader;
-use crate::{WireError, fill_icmp_checksum};
 
-/// What a Locator Update is (RFC 6743 s2).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Operation(pub u8);
-
-impl Operation {
-    /// These are my locators.
-    pub const ADVERTISEMENT: Self = Self(1);
-    /// I have read them.
-    pub const ACKNOWLEDGEMENT: Self = Self(2);
-}
-
-impl fmt::Debug for Operation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match *self {
-            Self::ADVERTISEMENT => f.write_str("Advertisement"),
-            Self::ACKNOWLEDGEMENT => f.write_str("Acknowledgement"),
-            Self(other) => write!(f, "Operation({other})"),
-        }
+number_space! {
+    /// What a Locator Update is (RFC 6743 s2).
+    Operation(u8, 0xff, "operation") {
+        /// These are my locators.
+        ADVERTISEMENT = 1, "advertisement";
+        /// I have read them.
+        ACKNOWLEDGEMENT = 2, "acknowledgement";
     }
 }
 
@@ -56,31 +45,31 @@ impl LocatorUpdate {
     /// The Operation may be one that we do not know.
     ///
     /// # Errors
-    /// [`WireError::UnknownType`] if it is another message; [`WireError::Truncated`],
-    /// [`WireError::BadLength`] if something follows the locators, [`WireError::BadAddress`],
-    /// [`WireError::BadChecksum`]; [`WireError::BadFormat`] without a locator or with a nonzero code.
+    /// [`DropReason::UnknownType`] if it is another message; [`DropReason::Truncated`],
+    /// [`DropReason::BadLength`] if something follows the locators, [`DropReason::BadAddress`],
+    /// [`DropReason::BadChecksum`]; [`DropReason::BadFormat`] without a locator or with a nonzero code.
     //= rfc6743#2-3
-    pub fn parse(octets: &[u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Self, WireError> {
+    pub fn parse(octets: &[u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Self, DropReason> {
         let mut reader = Reader::new(octets);
         let [kind, code, _, _] = reader.array()?;
         if kind != LOCATOR_UPDATE {
-            return Err(WireError::UnknownType);
+            return Err(DropReason::UnknownType);
         }
         let [count, operation, _reserved, _] = reader.array()?;
         let (entries, rest) = reader.rest().as_chunks::<ENTRY_LEN>();
         let count = usize::from(count);
         if entries.len() < count {
-            return Err(WireError::Truncated);
+            return Err(DropReason::Truncated);
         }
         if entries.len() > count || !rest.is_empty() {
-            return Err(WireError::BadLength);
+            return Err(DropReason::BadLength);
         }
         icmp::check(octets, src, dst)?;
         if code != 0 || count == 0 {
-            return Err(WireError::BadFormat);
+            return Err(DropReason::BadFormat);
         }
         let locators = entries.iter().map(|entry| L64Entry::read(*entry)).collect();
-        Ok(Self { operation: Operation(operation), locators })
+        Ok(Self { operation: Operation::new(operation), locators })
     }
 
     /// The ICMPv6 message, for a packet with these addresses. Locators above
@@ -91,7 +80,7 @@ impl LocatorUpdate {
         let locators = self.locators.get(..MAX_UPDATE_LOCATORS).unwrap_or(&self.locators);
         let count = u8::try_from(locators.len()).unwrap_or(u8::MAX);
         let mut octets = Vec::with_capacity(HEADER_LEN + locators.len() * ENTRY_LEN);
-        octets.extend([LOCATOR_UPDATE, 0, 0, 0, count, self.operation.0, 0, 0]);
+        octets.extend([LOCATOR_UPDATE, 0, 0, 0, count, self.operation.value(), 0, 0]);
         for entry in locators {
             octets.extend(entry.l64.octets());
             octets.extend(entry.preference.to_be_bytes());

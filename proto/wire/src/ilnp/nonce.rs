@@ -1,9 +1,8 @@
 use alloc::vec::Vec;
 
-use moorline_types::Nonce;
+use moorline_types::{DropReason, Nonce};
 
 use super::consts::MAX_OPTIONS;
-use crate::WireError;
 
 /// Type of the Nonce option (RFC 6744 s2). Its upper bits tell a host that does not know it to drop the
 /// packet and to say so.
@@ -69,14 +68,14 @@ impl OptionsHeader {
     /// Reads the header at the start of `octets`; the packet goes on behind it.
     ///
     /// # Errors
-    /// [`WireError::Truncated`]; [`WireError::BadLength`] if an option leaves the header, or a nonce has
-    /// neither 32 nor 96 bits; [`WireError::Duplicate`] if there are two nonces (RFC 6744 s2: discard
-    /// as "Authentication Failed"); [`WireError::TooMany`] if there are more than [`MAX_OPTIONS`] options.
+    /// [`DropReason::Truncated`]; [`DropReason::BadLength`] if an option leaves the header, or a nonce has
+    /// neither 32 nor 96 bits; [`DropReason::DuplicateOption`] if there are two nonces (RFC 6744 s2: discard
+    /// as "Authentication Failed"); [`DropReason::TooMany`] if there are more than [`MAX_OPTIONS`] options.
     #[inline]
-    pub fn parse(octets: &[u8]) -> Result<Self, WireError> {
-        let &[next_header, units] = octets.first_chunk().ok_or(WireError::Truncated)?;
+    pub fn parse(octets: &[u8]) -> Result<Self, DropReason> {
+        let &[next_header, units] = octets.first_chunk().ok_or(DropReason::Truncated)?;
         let len = (usize::from(units) + 1) * 8;
-        let header = octets.get(..len).ok_or(WireError::Truncated)?;
+        let header = octets.get(..len).ok_or(DropReason::Truncated)?;
         let mut found =
             Self { next_header, len, nonce: None, sequence: None, has_others: false, nonce_at: 0 };
         let mut at = OPTIONS_AT;
@@ -86,14 +85,14 @@ impl OptionsHeader {
                 at += 1;
                 continue;
             }
-            let option_len = *header.get(at + 1).ok_or(WireError::BadLength)?;
+            let option_len = *header.get(at + 1).ok_or(DropReason::BadLength)?;
             let start = at + OPTION_HEADER_LEN;
             let end = start + usize::from(option_len);
-            let contents = header.get(start..end).ok_or(WireError::BadLength)?;
+            let contents = header.get(start..end).ok_or(DropReason::BadLength)?;
             found.take(kind, contents, at)?;
             at = end;
         }
-        if at < len { Err(WireError::TooMany) } else { Ok(found) }
+        if at < len { Err(DropReason::TooMany) } else { Ok(found) }
     }
 
     /// Blots out the Nonce option in the header, which is at the start of `octets`, with an option that everybody skips.
@@ -108,18 +107,18 @@ impl OptionsHeader {
     }
 
     //= rfc6744#2-1 rfc6744#2-6
-    fn take(&mut self, kind: u8, contents: &[u8], at: usize) -> Result<(), WireError> {
+    fn take(&mut self, kind: u8, contents: &[u8], at: usize) -> Result<(), DropReason> {
         match (kind, contents) {
             (NONCE_OPTION, nonce) => {
-                let nonce = Nonce::from_octets(nonce).ok_or(WireError::BadLength)?;
+                let nonce = Nonce::from_octets(nonce).ok_or(DropReason::BadLength)?;
                 if self.nonce.replace(nonce).is_some() {
-                    return Err(WireError::Duplicate);
+                    return Err(DropReason::DuplicateOption);
                 }
                 self.nonce_at = at;
             }
             (EXPERIMENTAL, &[m, l, a, b, c, d]) if [m, l] == MAGIC => {
                 if self.sequence.replace(u32::from_be_bytes([a, b, c, d])).is_some() {
-                    return Err(WireError::Duplicate);
+                    return Err(DropReason::DuplicateOption);
                 }
             }
             (PADN, _) => {}

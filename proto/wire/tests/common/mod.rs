@@ -1,7 +1,8 @@
 //! The LinShim6 captures and small helpers.
 #![allow(dead_code, reason = "each test file uses a part")]
 
-use moorline_wire::{Message, Packet, WireError};
+use moorline_types::DropReason;
+use moorline_wire::{Message, Packet};
 use std::net::Ipv6Addr;
 
 pub(crate) const SRC: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 1, 0, 0, 0, 0, 0xa);
@@ -59,7 +60,7 @@ fn capture(label: &str, packet: &serde_json::Value) -> Capture {
 }
 
 /// Both steps on a message with the right checksum filled in first.
-pub(crate) fn decode(octets: &[u8]) -> Result<Message, WireError> {
+pub(crate) fn decode(octets: &[u8]) -> Result<Message, DropReason> {
     let mut octets = octets.to_vec();
     moorline_wire::fill_checksum(&mut octets);
     Packet::parse(&octets, SRC, DST)?.message()
