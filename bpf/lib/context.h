@@ -52,11 +52,6 @@ static __always_inline bool find_tag(__u64 tag, struct found *found)
 	return find_slot(slot_of_tag(tag), found);
 }
 
-static __always_inline const struct address *current_peer(const struct context *context)
-{
-	return context->flags & CONTEXT_AT_ULID ? &context->ulids.peer : &context->peers[0];
-}
-
 static __always_inline void copy_way(struct context *context, struct way *way)
 {
 	bpf_spin_lock(&context->lock);

@@ -47,14 +47,16 @@ static __always_inline __u32 bucket_of(const struct hashing *hashing, __u32 hash
 	return (__u64)hash * hashing->buckets >> 32;
 }
 
+static __always_inline const struct address *current_peer(const struct context *context)
+{
+	return context->flags & CONTEXT_AT_ULID ? &context->ulids.peer : &context->peers[0];
+}
+
 static __always_inline bool is_quote_of(const struct quote *quote, const struct context *context)
 {
-	bool at_ulid = context->flags & CONTEXT_AT_ULID;
-	const struct address *peer = at_ulid ? &context->ulids.peer : &context->peers[0];
-
 	return context->flags & CONTEXT_MOVED && context->peer_tag == quote->peer_tag &&
 	       address_eq(&context->local_locator, &quote->locators.local) &&
-	       address_eq(peer, &quote->locators.peer);
+	       address_eq(current_peer(context), &quote->locators.peer);
 }
 
 /* Not static, so that the verifier looks at it once. */

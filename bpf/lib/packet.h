@@ -155,29 +155,6 @@ static __always_inline bool is_neighbour_discovery(struct __sk_buff *skb, __u32 
 	return type >= ND_FIRST && type <= ND_LAST;
 }
 
-/* What is behind IPv6 and a few extension headers. */
-struct upper {
-	__u8 protocol;
-	/* Of TCP and UDP, and if the packet has them. */
-	bool has_ports;
-	/* Network order. */
-	__be16 source;
-	__be16 destination;
-};
-
-static __always_inline void load_ports(struct __sk_buff *skb, __u32 offset, struct upper *upper)
-{
-	__be16 ports[2];
-
-	if (upper->protocol != IPPROTO_TCP && upper->protocol != IPPROTO_UDP)
-		return;
-	if (bpf_skb_load_bytes(skb, offset, ports, sizeof(ports)))
-		return;
-	upper->source = ports[0];
-	upper->destination = ports[1];
-	upper->has_ports = true;
-}
-
 static __always_inline bool is_extension(__u8 next)
 {
 	return next == NEXT_HOP_BY_HOP || next == NEXT_ROUTING || next == NEXT_FRAGMENT ||
@@ -202,17 +179,6 @@ static __always_inline __u32 skip_extensions(struct __sk_buff *skb, __u32 offset
 		offset += kind == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
 	}
 	return offset;
-}
-
-static __always_inline void load_upper(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, bool wants_ports,
-				       struct upper *upper)
-{
-	__u32 offset;
-
-	*upper = (struct upper){ .protocol = ip6->next };
-	offset = skip_extensions(skb, l2 + sizeof(*ip6), &upper->protocol);
-	if (offset && wants_ports)
-		load_ports(skb, offset, upper);
 }
 
 #endif

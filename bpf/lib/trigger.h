@@ -16,8 +16,24 @@ struct traffic {
 	__u16 local_port;
 	__u16 peer_port;
 	__u8 protocol;
+	/* Of TCP and UDP, and if the packet has them. */
 	bool has_ports;
 };
+
+/* Notes the ports of TCP or UDP, which begins at this offset. */
+static __always_inline void load_ports(struct __sk_buff *skb, __u32 offset, bool inbound,
+				       struct traffic *traffic)
+{
+	__be16 ports[2];
+
+	if (traffic->protocol != IPPROTO_TCP && traffic->protocol != IPPROTO_UDP)
+		return;
+	if (bpf_skb_load_bytes(skb, offset, ports, sizeof(ports)))
+		return;
+	traffic->local_port = bpf_ntohs(inbound ? ports[1] : ports[0]);
+	traffic->peer_port = bpf_ntohs(inbound ? ports[0] : ports[1]);
+	traffic->has_ports = true;
+}
 
 static __always_inline bool address_fits(const struct address *address, const struct address *value,
 					 const struct address *mask)
@@ -153,22 +169,21 @@ __noinline int trigger_count(struct __sk_buff *skb, __u32 l2, const struct ip6 *
 	const struct policy *policy;
 	struct traffic traffic = {};
 	struct settings *set;
-	struct upper upper;
 	__u32 zero = 0;
+	__u32 offset;
 
 	set = bpf_map_lookup_elem(&settings, &zero);
 	if (!set || !ip6)
 		return 0;
-	/* Only rules look at ports. */
-	load_upper(skb, l2, ip6, set->rules, &upper);
-	if (upper.protocol == NEXT_ICMPV6)
+	traffic.protocol = ip6->next;
+	offset = skip_extensions(skb, l2 + sizeof(*ip6), &traffic.protocol);
+	if (traffic.protocol == NEXT_ICMPV6)
 		return 0;
+	/* Only rules look at ports. */
+	if (offset && set->rules)
+		load_ports(skb, offset, inbound, &traffic);
 	traffic.pair.local = inbound ? ip6->destination : ip6->source;
 	traffic.pair.peer = inbound ? ip6->source : ip6->destination;
-	traffic.protocol = upper.protocol;
-	traffic.has_ports = upper.has_ports;
-	traffic.local_port = bpf_ntohs(inbound ? upper.destination : upper.source);
-	traffic.peer_port = bpf_ntohs(inbound ? upper.source : upper.destination);
 	traffic.octets = ip6_octets(skb, l2, ip6);
 	traffic.packets = packet_count(skb);
 	if (set->flags & SETTINGS_CGROUPS)

@@ -27,27 +27,20 @@ pub struct AddressInfo {
     /// How a peer can verify that it is ours.
     pub proof: Proof,
     /// Security parameter of its hash; none without a proof.
-    #[serde(default)]
     pub sec: Option<u8>,
     /// How many duplicates were found before it; none without a proof.
-    #[serde(default)]
     pub collision_count: Option<u8>,
     /// Name of its key; none for those that have none.
-    #[serde(default)]
     pub key: Option<String>,
     /// Name of the set that it is made with; none without a proof.
-    #[serde(default)]
     pub set: Option<String>,
     /// Parameters that prove it, in hex, as `moorline addr verify --params hex:` takes them.
-    #[serde(default)]
     pub params: Option<String>,
     /// What it can be used for.
     pub state: AddressState,
     /// Seconds that it can be used for new traffic; none: for ever.
-    #[serde(default)]
     pub preferred_s: Option<u32>,
     /// Seconds that it can be used at all; none: for ever.
-    #[serde(default)]
     pub valid_s: Option<u32>,
     /// Whether peers are told of it.
     pub announced: bool,

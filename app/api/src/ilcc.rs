@@ -68,7 +68,6 @@ pub struct IlnpLocator {
     /// Four groups of four digits.
     pub l64: String,
     /// The uplink that has it.
-    #[serde(default)]
     pub uplink: Option<String>,
     /// Lower is better.
     pub preference: u16,
@@ -99,13 +98,13 @@ pub struct Correspondent {
     #[serde(default)]
     pub locators: Vec<RemoteLocator>,
     /// For root alone: whoever knows them can send as one of the two.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub nonces: Option<IlnpNonces>,
     /// Whether it has not acknowledged our locators as they are now.
     #[serde(default)]
     pub awaits_acknowledgement: bool,
     /// Whether it survives the loss of the addresses that it uses; none from a daemon that does not say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness: Option<Readiness>,
     /// Seconds since packets went either way, as far as is known: it is told every 10 s.
     pub last_used_s_ago: u64,
@@ -117,7 +116,6 @@ pub struct IlnpNonces {
     /// Goes into packets that we send.
     pub sent: String,
     /// Comes with those of the correspondent; none if it has not come yet.
-    #[serde(default)]
     pub received: Option<String>,
 }
 
@@ -136,7 +134,6 @@ pub struct RemoteLocator {
     /// Lower is better.
     pub preference: u16,
     /// Seconds left; none: nobody has said.
-    #[serde(default)]
     pub lifetime_s: Option<u64>,
     /// How good it is.
     pub validity: LocatorValidity,

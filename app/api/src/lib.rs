@@ -19,7 +19,7 @@
 //!
 //! Field names are `snake_case`, values of enumerations `kebab-case`, addresses are text, durations
 //! and times carry their unit in the name. Version 1 grows without breaking: a reader ignores fields
-//! it does not know and keeps values it does not know as text (`Other`); a field added later has a
+//! it does not know and keeps values it does not know as text (`Other`); a field added later is an `Option` or has a
 //! `#[serde(default)]`. Anything else is `/v2`.
 #![forbid(unsafe_code)]
 

@@ -30,7 +30,6 @@ pub struct ContextPaths {
     #[serde(default)]
     pub spread: Vec<Pair>,
     /// What was counted since the context took its current pair; none where nothing is counted.
-    #[serde(default)]
     pub counters: Option<PathCounters>,
     /// Every pair that can be tried, the current one first, the others in the order of trying.
     pub paths: Vec<PathInfo>,
@@ -44,7 +43,6 @@ pub struct PathInfo {
     /// The peer's end.
     pub peer: Ipv6Addr,
     /// Name of the interface that it leaves by; none: our address cannot be sent from now.
-    #[serde(default)]
     pub uplink: Option<String>,
     /// What is known of it.
     pub state: PathState,
@@ -52,10 +50,8 @@ pub struct PathInfo {
     #[serde(default)]
     pub preference: Preference,
     /// Milliseconds since it last answered a probe of ours on this context; none if it has not.
-    #[serde(default)]
     pub answered_ms_ago: Option<u64>,
     /// Round trip of that probe in microseconds.
-    #[serde(default)]
     pub probe_rtt_us: Option<u64>,
 }
 
@@ -110,7 +106,6 @@ pub struct SwitchRequest {
     #[serde(default)]
     pub scope: Scope,
     /// Our end and the peer's. `pin` without a pair: wherever they are.
-    #[serde(default)]
     pub pair: Option<Pair>,
 }
 
@@ -139,10 +134,10 @@ pub struct PathRule {
     #[serde(default)]
     pub scope: Scope,
     /// Our end: name of an uplink, an address or a prefix; none: any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub local: Option<String>,
     /// The peer's end: an address or a prefix; none: any.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<Net>,
     /// What to think of such pairs; `neutral` takes a rule back.
     pub preference: Preference,
@@ -194,20 +189,15 @@ open_enum! {
 
 open_enum! {
     /// What rules say of a pair.
+    #[derive(Default)]
     Preference {
         /// Rather than others.
         Prefer = "prefer",
         /// Nothing.
+        #[default]
         Neutral = "neutral",
         /// Only when no other works.
         Avoid = "avoid",
-    }
-}
-
-#[allow(clippy::derivable_impls, reason = "the macro takes no attributes of variants")]
-impl Default for Preference {
-    fn default() -> Self {
-        Self::Neutral
     }
 }
 

@@ -12,7 +12,7 @@ pub struct Readiness {
     /// Protected, not yet, or not at all.
     pub state: ReadinessState,
     /// Why it is not protected: a name for programs, as in `unanswered` (docs/doctor.md has the list).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The same for a person.
     #[serde(default)]
@@ -21,10 +21,10 @@ pub struct Readiness {
     #[serde(default)]
     pub remedy: String,
     /// The pair that payload would take.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub standby: Option<Pair>,
     /// Milliseconds since the check left that the peer answered by that pair.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_ms_ago: Option<u64>,
 }
 

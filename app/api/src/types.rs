@@ -30,7 +30,7 @@ pub struct Status {
     #[serde(default)]
     pub survival: Vec<Survival>,
     /// ILNPv6; none where it is off.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub ilnp: Option<IlnpStatus>,
     /// Packets and reports dropped since the start, by reason, those of ILNP among them; reasons that never
     /// happened may lack.
@@ -53,7 +53,6 @@ pub struct Uplink {
     /// MTU in octets.
     pub mtu: u32,
     /// Next hop of the default route; none on point-to-point links or while there is no route.
-    #[serde(default)]
     pub gateway: Option<Ipv6Addr>,
     /// Its addresses that peers may learn.
     #[serde(default)]
@@ -113,7 +112,7 @@ pub struct Context {
     /// Why this pair is the current one, for a person.
     pub why: String,
     /// Whether it survives the loss of the current pair; none from a daemon that does not say.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness: Option<Readiness>,
     /// Since when this pair is the current one, milliseconds since 1970; 0 before the context is established.
     pub since_unix_ms: u64,
@@ -136,10 +135,8 @@ pub struct Context {
     #[serde(default)]
     pub rx_bytes: u64,
     /// Milliseconds since the last payload packet sent; none if there was none.
-    #[serde(default)]
     pub last_tx_ms_ago: Option<u64>,
     /// Milliseconds since the last payload packet received; none if there was none.
-    #[serde(default)]
     pub last_rx_ms_ago: Option<u64>,
 }
 
@@ -186,7 +183,6 @@ pub struct ErrorBody {
     /// What was wrong, and where.
     pub error: String,
     /// What to do about it.
-    #[serde(default)]
     pub help: Option<String>,
 }
 

@@ -13,13 +13,6 @@ pub(crate) struct Signed {
     verifier: Option<TSigVerifier>,
 }
 
-/// What an answer says that is our server's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Answer {
-    Done,
-    Refused(ResponseCode),
-}
-
 impl Signed {
     /// `now` in seconds since 1970.
     pub(crate) fn new(mut message: Message, key: &Key, now: u64) -> Result<Self, String> {
@@ -28,8 +21,9 @@ impl Signed {
         Ok(Self { octets, id: message.metadata.id, verifier })
     }
 
-    /// What the answer says. A complaint about our signature may come without one, and changes nothing.
-    pub(crate) fn read(mut self, octets: &[u8], key: &Key) -> Result<Answer, UpdateError> {
+    /// Reads the code of an answer that is our server's; the update is made if that is `NoError`. A complaint about our signature may
+    /// come without one, and changes nothing.
+    pub(crate) fn read(mut self, octets: &[u8], key: &Key) -> Result<ResponseCode, UpdateError> {
         let unsigned = |what: &str| UpdateError::Unsigned { what: what.to_owned() };
         let message = Message::from_vec(octets)
             .map_err(|error| UpdateError::Unsigned { what: error.to_string() })?;
@@ -48,14 +42,14 @@ impl Signed {
         }
         if tsig.is_none() && code != ResponseCode::NoError {
             // Before it has looked at the signature a server may refuse without one of its own.
-            return Ok(Answer::Refused(code));
+            return Ok(code);
         }
         let verifier = self.verifier.as_mut().ok_or_else(|| unsigned("ours lacks"))?;
         if tsig.is_none() {
             return Err(unsigned("it has no signature"));
         }
         verifier.verify(octets).map_err(|_| unsigned("its signature is wrong"))?;
-        Ok(if code == ResponseCode::NoError { Answer::Done } else { Answer::Refused(code) })
+        Ok(code)
     }
 }
 

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use crate::name::{is_in_zone, to_name};
-use crate::tsig::{Answer, Signed};
+use crate::tsig::Signed;
 use crate::{Key, NodeRecords, UpdateError};
 
 /// Puts records of a host into its zone, by a dynamic update (RFC 2136) that is signed (RFC 8945).
@@ -61,10 +61,8 @@ impl Update {
         if answer.get(..2) != Some(&signed.id.to_be_bytes()) {
             return Err(malformed("another identifier than ours".to_owned()));
         }
-        match signed.read(&answer, key)? {
-            Answer::Done => Ok(()),
-            Answer::Refused(code) => Err(self.refused(code, key)),
-        }
+        let code = signed.read(&answer, key)?;
+        if code == ResponseCode::NoError { Ok(()) } else { Err(self.refused(code, key)) }
     }
 
     //= rfc6742#2.4.1.2-1

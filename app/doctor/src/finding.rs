@@ -37,7 +37,6 @@ pub struct Report {
     /// The worst first.
     pub findings: Vec<Finding>,
     /// What came of the test packets, if there was a peer to send some to.
-    #[serde(default)]
     pub peer: Option<PeerReport>,
 }
 

@@ -138,7 +138,6 @@ pub enum Verdict {
         /// In what words.
         what: String,
         /// For Packet Too Big: what would fit.
-        #[serde(default)]
         mtu: Option<u32>,
     },
     /// This host did not send it.
@@ -174,7 +173,6 @@ pub struct PairReport {
     /// By kind; one that was not tried lacks.
     pub verdicts: BTreeMap<Kind, Verdict>,
     /// The largest packet that arrives, octets; none if that could not be found out.
-    #[serde(default)]
     pub path_mtu: Option<u32>,
     /// Larger ones vanish without an ICMPv6 error.
     #[serde(default)]

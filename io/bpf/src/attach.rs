@@ -184,11 +184,7 @@ impl Attachments {
 
     /// Takes our programs off the interface; no error if there are none, or no interface.
     pub(crate) fn detach(&mut self, ifindex: u32) {
-        let (gone, kept) =
-            std::mem::take(&mut self.held).into_iter().partition(|(other, _, _)| *other == ifindex);
-        self.held = kept;
-        let gone: Vec<_> = gone;
-        for (_, hook, held) in gone {
+        for (_, hook, held) in self.held.extract_if(.., |(other, _, _)| *other == ifindex) {
             match held {
                 Held::Link(link) => {
                     let _ = link.detach();

@@ -40,19 +40,10 @@ pub(crate) fn l64(l64: L64) -> u64 {
 }
 
 pub(crate) fn nonce(nonce: Option<Nonce>) -> types::nonce {
+    let octets = nonce.as_ref().map_or(&[][..], Nonce::octets);
     let mut octet = [0; 12];
-    let len = match nonce {
-        None => 0,
-        Some(Nonce::Short(octets)) => {
-            octet[..4].copy_from_slice(&octets);
-            4
-        }
-        Some(Nonce::Long(octets)) => {
-            octet = octets;
-            12
-        }
-    };
-    types::nonce { len, octet }
+    octet[..octets.len()].copy_from_slice(octets);
+    types::nonce { len: u32::try_from(octets.len()).unwrap_or(0), octet }
 }
 
 pub(crate) fn nonce_back(nonce: types::nonce) -> Option<Nonce> {

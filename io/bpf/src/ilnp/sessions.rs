@@ -6,6 +6,7 @@ use moorline_types::{IlvPair, Nid, Nonce, SessionId};
 
 use crate::error::{Error, Result};
 use crate::ilnp::convert;
+use crate::plain::Plain;
 use crate::skel::ilnp::types;
 use crate::tables::Table;
 
@@ -88,7 +89,7 @@ impl Sessions {
         let known = self.known.remove(&id).or_else(|| self.leaving.remove(&id));
         let Some(known) = known else { return Ok(()) };
         let done = [
-            self.forget_pair(id, known.pair),
+            forget(&self.by_pair, &convert::pair(known.pair), id),
             self.leave_node(id, known.pair),
             self.forget_nonces(id, &known, None),
             // Last of what programs remember, so that none of it is remembered again.
@@ -139,29 +140,13 @@ impl Sessions {
         }
     }
 
-    fn forget_pair(&self, id: SessionId, pair: IlvPair) -> Result<()> {
-        let pair = convert::pair(pair);
-        if self.by_pair.lookup(&pair)? == Some(id.0) {
-            self.by_pair.remove(&pair)?;
-        }
-        Ok(())
-    }
-
     /// What we were told and what the programs have learned, but for the one that is in use.
     fn forget_nonces(&self, id: SessionId, known: &Known, but: Option<Nonce>) -> Result<()> {
         let learned = self.lives.lookup(&id.0)?.and_then(|live| convert::nonce_back(live.learned));
         for nonce in [known.nonce, learned].into_iter().flatten() {
             if but != Some(nonce) {
-                self.forget_nonce(id, known.pair, nonce)?;
+                forget(&self.by_nonce, &convert::nonce_key(known.pair, nonce), id)?;
             }
-        }
-        Ok(())
-    }
-
-    fn forget_nonce(&self, id: SessionId, pair: IlvPair, nonce: Nonce) -> Result<()> {
-        let key = convert::nonce_key(pair, nonce);
-        if self.by_nonce.lookup(&key)? == Some(id.0) {
-            self.by_nonce.remove(&key)?;
         }
         Ok(())
     }
@@ -184,18 +169,14 @@ impl Sessions {
         if all.is_empty() {
             self.nodes.remove(&pair.nids());
             self.by_nids.remove(&key)?;
-            return self.write_node_count();
+        } else {
+            let count = u32::try_from(all.len()).unwrap_or(0);
+            let mut node = types::node { count, ..Default::default() };
+            for (slot, id) in node.slot.iter_mut().zip(all) {
+                *slot = id.0;
+            }
+            self.by_nids.insert(&key, &node)?;
         }
-        let mut node =
-            types::node { count: u32::try_from(all.len()).unwrap_or(0), ..Default::default() };
-        for (slot, id) in node.slot.iter_mut().zip(all) {
-            *slot = id.0;
-        }
-        self.by_nids.insert(&key, &node)?;
-        self.write_node_count()
-    }
-
-    fn write_node_count(&self) -> Result<()> {
         let count = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
         self.counts.insert(&types::ilnp_count::ILNP_NODES.0, &count)
     }
@@ -216,6 +197,11 @@ impl Sessions {
     pub(crate) fn set_segment(&self, ifindex: u32) -> Result<()> {
         self.counts.insert(&types::ilnp_count::ILNP_SEGMENT.0, &ifindex)
     }
+}
+
+/// Removes a key that leads to this session.
+fn forget<K: Plain>(table: &Table<K, u32>, key: &K, id: SessionId) -> Result<()> {
+    if table.lookup(key)? == Some(id.0) { table.remove(key) } else { Ok(()) }
 }
 
 const WITH_NODE: usize = types::ilnp_sizes::ILNP_WITH_NODE.0 as usize;

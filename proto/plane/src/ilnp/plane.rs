@@ -132,7 +132,7 @@ impl Plane {
         sockets: &dyn Sockets,
         now: Instant,
     ) -> Outbound {
-        let fate = self.on_outbound(packet, sockets, now);
+        let fate = self.on_outbound(packet, At { sockets, now });
         self.reports.fate(fate, Outbound::Drop)
     }
 
@@ -143,7 +143,7 @@ impl Plane {
         sockets: &dyn Sockets,
         now: Instant,
     ) -> Inbound {
-        let fate = self.on_inbound(packet, sockets, now);
+        let fate = self.on_inbound(packet, At { sockets, now });
         self.reports.fate(fate, Inbound::Drop)
     }
 
@@ -203,12 +203,7 @@ impl Plane {
 
     //= rfc6744#1-1 rfc6744#6-1 rfc6744#6-3 rfc6744#6-4 rfc6744#7-1 rfc6744#3-1
     //= rfc6741#11.1-9 rfc6741#11.1-10
-    fn on_outbound(
-        &mut self,
-        packet: &mut Vec<u8>,
-        sockets: &dyn Sockets,
-        now: Instant,
-    ) -> Result<Outbound, DropReason> {
+    fn on_outbound(&mut self, packet: &mut Vec<u8>, at: At<'_>) -> Result<Outbound, DropReason> {
         let Some(ip6) = Ip6::read(packet) else { return Ok(Outbound::Pass) };
         let pair = IlvPair::new(ip6.source, ip6.destination);
         let mut upper = ip6.upper(packet);
@@ -224,10 +219,10 @@ impl Plane {
             return Ok(Outbound::Pass);
         }
         let Some(slot) = self.sessions.find_pair(pair) else {
-            self.consider(pair, &upper, (Origin::Here, None), sockets, now);
+            self.consider(pair, &upper, (Origin::Here, None), at);
             return Ok(Outbound::Pass);
         };
-        self.note_used(slot, now);
+        self.note_used(slot, at.now);
         let Some(flow) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
         let Flow { entry, has_sent, has_come, .. } = flow;
         let wire = entry.wire_pair();
@@ -291,15 +286,10 @@ impl Plane {
         told.into_iter().for_each(|slot| self.note_nonce_sent(slot));
     }
 
-    fn on_inbound(
-        &mut self,
-        packet: &mut Vec<u8>,
-        sockets: &dyn Sockets,
-        now: Instant,
-    ) -> Result<Inbound, DropReason> {
+    fn on_inbound(&mut self, packet: &mut Vec<u8>, at: At<'_>) -> Result<Inbound, DropReason> {
         let Some(ip6) = Ip6::read(packet) else {
             let is_error = Ip6::read_from_link(packet)
-                .is_some_and(|ip6| self.translate_error(packet, &ip6, sockets));
+                .is_some_and(|ip6| self.translate_error(packet, &ip6, at.sockets));
             return Ok(if is_error { Inbound::Deliver } else { Inbound::Pass });
         };
         let is_for_us = || self.nids.contains(&ip6.destination.nid);
@@ -328,11 +318,9 @@ impl Plane {
         }
         let options = ip6.options(packet)?;
         match options.and_then(|options| Some((options, options.nonce?))) {
-            Some((options, nonce)) => {
-                self.on_nonce(packet, (ip6, pair), (options, nonce), sockets, now)
-            }
-            None if self.translate_error(packet, &ip6, sockets) => Ok(Inbound::Deliver),
-            None => self.on_plain(packet, (ip6, pair), sockets, now),
+            Some((options, nonce)) => self.on_nonce(packet, (ip6, pair), (options, nonce), at),
+            None if self.translate_error(packet, &ip6, at.sockets) => Ok(Inbound::Deliver),
+            None => self.on_plain(packet, (ip6, pair), at),
         }
     }
 
@@ -365,8 +353,7 @@ impl Plane {
         packet: &mut Vec<u8>,
         (ip6, pair): (Ip6, IlvPair),
         (options, nonce): (OptionsHeader, Nonce),
-        sockets: &dyn Sockets,
-        now: Instant,
+        at: At<'_>,
     ) -> Result<Inbound, DropReason> {
         let mut upper = Ip6::upper_behind(packet, &options);
         let (local, remote) = pair.nids();
@@ -375,22 +362,22 @@ impl Plane {
         let is_between = found.is_some() || self.sessions.between(local, remote).next().is_some();
         let found = found.or_else(|| is_between.then(|| self.learn(pair, nonce))?);
         if let Some(slot) = found {
-            self.note_used(slot, now);
+            self.note_used(slot, at.now);
             ip6.strip(packet, &options, &mut upper);
-            self.deliver(packet, (ip6, &upper), slot, true, now);
+            self.deliver(packet, (ip6, &upper), slot, true, at.now);
             return Ok(Inbound::Deliver);
         }
         // Of a session it would be a forgery; of a stranger it is a first packet.
         let is_forged = is_between
             && (self.sessions.find_pair(pair).is_some()
-                || self.whence(packet, pair, &upper, sockets) != Whence::Elsewhere);
+                || self.whence(packet, pair, &upper, at.sockets) != Whence::Elsewhere);
         if is_forged {
-            if self.has_lost(pair, now) {
-                self.consider(pair, &upper.reversed(), (Origin::Lost, None), sockets, now);
+            if self.has_lost(pair, at.now) {
+                self.consider(pair, &upper.reversed(), (Origin::Lost, None), at);
             }
             return Err(DropReason::BadNonce);
         }
-        self.consider(pair, &upper.reversed(), (Origin::Stranger, Some(nonce)), sockets, now);
+        self.consider(pair, &upper.reversed(), (Origin::Stranger, Some(nonce)), at);
         ip6.strip(packet, &options, &mut upper);
         if self.settings.checksum == ChecksumMode::NidOnly {
             let delta = ChecksumDelta::to_nid_only(pair.l64s()).inverse();
@@ -424,8 +411,7 @@ impl Plane {
         &mut self,
         packet: &mut [u8],
         (ip6, pair): (Ip6, IlvPair),
-        sockets: &dyn Sockets,
-        now: Instant,
+        at: At<'_>,
     ) -> Result<Inbound, DropReason> {
         let upper = ip6.upper(packet);
         let kind = upper.icmp(packet);
@@ -442,13 +428,13 @@ impl Plane {
             && let Some(slot) = shown
         {
             // Of one that has lost the session, it may be: then it is asked.
-            self.note_used(slot, now);
+            self.note_used(slot, at.now);
             // RFC 6744 s7: "MUST be discarded as forgeries".
             return Err(DropReason::MissingOption);
         }
         let slot = match shown {
             Some(slot) => Some(slot),
-            None => match self.whence(packet, pair, &upper, sockets) {
+            None => match self.whence(packet, pair, &upper, at.sockets) {
                 Whence::Session(slot) => Some(slot),
                 Whence::Nowhere => return Err(DropReason::WrongLocators),
                 Whence::Named | Whence::Elsewhere => None,
@@ -456,12 +442,12 @@ impl Plane {
         };
         let Some(slot) = slot else {
             if exact.is_none() {
-                self.consider(pair, &upper.reversed(), (Origin::Stranger, None), sockets, now);
+                self.consider(pair, &upper.reversed(), (Origin::Stranger, None), at);
             }
             return Ok(Inbound::Pass);
         };
-        self.note_used(slot, now);
-        self.deliver(packet, (ip6, &upper), slot, false, now);
+        self.note_used(slot, at.now);
+        self.deliver(packet, (ip6, &upper), slot, false, at.now);
         Ok(Inbound::Deliver)
     }
 
@@ -499,8 +485,7 @@ impl Plane {
         pair: IlvPair,
         upper: &Upper,
         (origin, nonce): (Origin, Option<Nonce>),
-        sockets: &dyn Sockets,
-        now: Instant,
+        At { sockets, now }: At<'_>,
     ) {
         let is_recent = |at: &Instant| now.since(*at) < CANDIDATE_INTERVAL;
         if nonce.is_none() && self.reported.get(&pair).is_some_and(is_recent) {
@@ -566,6 +551,13 @@ impl datapath::Plane for Plane {
     fn drops(&self) -> Result<Vec<(DropReason, u64)>, Infallible> {
         Ok(self.drops().iter().collect())
     }
+}
+
+/// The sockets of the host and the time, as a packet meets them.
+#[derive(Clone, Copy)]
+struct At<'a> {
+    sockets: &'a dyn Sockets,
+    now: Instant,
 }
 
 /// Who sent a packet without a session.

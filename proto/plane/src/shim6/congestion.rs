@@ -3,10 +3,11 @@
 use core::time::Duration;
 
 use moorline_datapath::shim6::{CONGESTED_INTERVAL, PathCounters, Report};
-use moorline_types::{ContextId, Instant};
+use moorline_types::Instant;
 
-use crate::reports::Reports;
-use crate::shim6::tcp::{Flow, Tcp, is_before};
+use crate::shim6::contexts::Seen;
+use crate::shim6::live::Look;
+use crate::shim6::tcp::{Flow, Payload, Tcp, is_before};
 
 /// Counted on a context since it took its current pair.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,27 +45,21 @@ impl Congestion {
         }
     }
 
-    /// Payload came in, of TCP in this flow.
-    pub(crate) fn on_received(
-        &mut self,
-        context: ContextId,
-        has_ce: bool,
-        segment: Option<(Tcp, Flow)>,
-        reports: &mut Reports,
-        now: Instant,
-    ) {
+    /// Payload came in.
+    pub(crate) fn on_received(&mut self, seen: Seen, look: &mut Look<'_>) {
         self.counters.received += 1;
-        self.counters.ce += u64::from(has_ce);
-        let mut is_marked = has_ce;
-        if let Some((tcp, flow)) = segment {
+        self.counters.ce += u64::from(seen.has_ce);
+        let mut is_marked = seen.has_ce;
+        if let Payload::Tcp(tcp) = seen.payload {
+            let flow = Flow::new(look.entry.local_tag, tcp.destination, tcp.source);
             if tcp.is_ack() {
-                self.on_acknowledged(flow, tcp.acknowledgement, now);
+                self.on_acknowledged(flow, tcp.acknowledgement, look.now);
             }
             self.counters.ece += u64::from(tcp.has_ece());
             is_marked |= tcp.has_ece();
         }
         if is_marked {
-            self.report(context, reports, now);
+            self.report(look);
         }
     }
 
@@ -78,14 +73,16 @@ impl Congestion {
         self.counters.rtt = Some(smoothed);
     }
 
-    fn report(&mut self, context: ContextId, reports: &mut Reports, now: Instant) {
+    fn report(&mut self, look: &mut Look<'_>) {
+        let now = look.now;
         if self.reported_at.is_some_and(|at| now.since(at) < CONGESTED_INTERVAL) {
             return;
         }
         let since = |count: u64, reported: u64| u32::try_from(count - reported).unwrap_or(u32::MAX);
         let ce = since(self.counters.ce, self.reported_ce);
         let ece = since(self.counters.ece, self.reported_ece);
-        if reports.push(Report::Congested { context, at: now, ce, ece }) {
+        let context = look.entry.id;
+        if look.reports.push(Report::Congested { context, at: now, ce, ece }) {
             self.reported_at = Some(now);
             self.reported_ce = self.counters.ce;
             self.reported_ece = self.counters.ece;

@@ -7,8 +7,8 @@ use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidP
 
 use crate::reports::Reports;
 use crate::shim6::congestion::Congestion;
-use crate::shim6::live::Live;
-use crate::shim6::tcp::{Flow, Payload, Segments, Tcp};
+use crate::shim6::live::{Live, Look};
+use crate::shim6::tcp::{Flow, Payload, Segments};
 
 /// Every context that the core told of, found by slot, by ULIDs and by tag.
 #[derive(Debug, Default)]
@@ -30,6 +30,7 @@ pub(crate) struct Seen {
     pub(crate) octets: usize,
     pub(crate) payload: Payload,
     pub(crate) has_ce: bool,
+    pub(crate) at: Instant,
 }
 
 /// A context, and what was noted about it.
@@ -47,17 +48,18 @@ impl Slot {
         self.entry.peer_locators.binary_search(&locator).is_ok()
     }
 
-    /// The time to look for silence, if a wait begins.
+    /// The time to look at the timers, if a period or a wait begins.
     fn on_sent(
         &mut self,
         seen: Seen,
         segments: &mut Segments,
         reports: &mut Reports,
-        now: Instant,
     ) -> Option<Instant> {
-        let Self { entry, live, congestion, .. } = self;
+        let Self { entry, live, congestion } = self;
+        let look = &mut Look { entry, reports, now: seen.at };
+        let send = live.on_sent(seen.octets, look);
         if !entry.suspects && congestion.is_none() {
-            return None;
+            return send;
         }
         let mut again = false;
         match seen.payload {
@@ -66,27 +68,26 @@ impl Slot {
                 let span = tcp.span(seen.octets);
                 again = span != 0 && segments.note(flow, &tcp, span);
                 if let Some(congestion) = congestion {
-                    congestion.on_sent(&tcp, flow, span, again, now);
+                    congestion.on_sent(&tcp, flow, span, again, seen.at);
                 }
                 if span == 0 {
-                    return None;
+                    return send;
                 }
             }
-            Payload::Cut => return None,
+            Payload::Cut => return send,
             Payload::Other => {}
         }
-        live.wait.on_sent(entry, again, reports, now)
+        let silence = live.wait.on_sent(again, look);
+        send.into_iter().chain(silence).min()
     }
 
-    fn on_received(&mut self, seen: Seen, reports: &mut Reports, now: Instant) {
-        let Some(congestion) = &mut self.congestion else { return };
-        let tag = self.entry.local_tag;
-        let flow = |tcp: Tcp| (tcp, Flow::new(tag, tcp.destination, tcp.source));
-        let segment = match seen.payload {
-            Payload::Tcp(tcp) => Some(flow(tcp)),
-            Payload::Cut | Payload::Other => None,
-        };
-        congestion.on_received(self.entry.id, seen.has_ce, segment, reports, now);
+    /// The time to look at the timers, if a period begins.
+    fn on_received(&mut self, seen: Seen, reports: &mut Reports) -> Option<Instant> {
+        let look = &mut Look { entry: &self.entry, reports, now: seen.at };
+        if let Some(congestion) = &mut self.congestion {
+            congestion.on_received(seen, look);
+        }
+        self.live.on_received(seen.octets, look)
     }
 }
 
@@ -163,7 +164,7 @@ impl Contexts {
 
     pub(crate) fn on_unreachable(&mut self, id: ContextId, reports: &mut Reports, now: Instant) {
         if let Some(slot) = self.slots.get_mut(&id) {
-            slot.live.wait.on_unreachable(&slot.entry, reports, now);
+            slot.live.wait.on_unreachable(Look { entry: &slot.entry, reports, now });
         }
     }
 
@@ -179,31 +180,16 @@ impl Contexts {
         self.slots.get(self.by_quote.get(&(peer_tag, locators))?)
     }
 
-    pub(crate) fn on_sent(
-        &mut self,
-        id: ContextId,
-        seen: Seen,
-        reports: &mut Reports,
-        now: Instant,
-    ) {
+    pub(crate) fn on_sent(&mut self, id: ContextId, seen: Seen, reports: &mut Reports) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let send = slot.live.on_sent(&slot.entry, seen.octets, now);
-        let silence = slot.on_sent(seen, &mut self.segments, reports, now);
-        let deadline = send.into_iter().chain(silence).min();
-        self.arm_after_packet(id, deadline, now);
+        let deadline = slot.on_sent(seen, &mut self.segments, reports);
+        self.arm_after_packet(id, deadline, seen.at);
     }
 
-    pub(crate) fn on_received(
-        &mut self,
-        id: ContextId,
-        seen: Seen,
-        reports: &mut Reports,
-        now: Instant,
-    ) {
+    pub(crate) fn on_received(&mut self, id: ContextId, seen: Seen, reports: &mut Reports) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        slot.on_received(seen, reports, now);
-        let deadline = slot.live.on_received(&slot.entry, seen.octets, reports, now);
-        self.arm_after_packet(id, deadline, now);
+        let deadline = slot.on_received(seen, reports);
+        self.arm_after_packet(id, deadline, seen.at);
     }
 
     pub(crate) fn on_heard(&mut self, id: ContextId, at: Instant) {
@@ -230,7 +216,7 @@ impl Contexts {
 
     fn look(&mut self, id: ContextId, reports: &mut Reports, now: Instant) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        if let Some(deadline) = slot.live.look(&slot.entry, reports, now) {
+        if let Some(deadline) = slot.live.look(&mut Look { entry: &slot.entry, reports, now }) {
             self.arm(id, deadline);
         }
     }

@@ -13,8 +13,7 @@ use core::time::Duration;
 use moorline_datapath::shim6::{ContextEntry, FailureHint, Report};
 use moorline_types::Instant;
 
-use crate::reports::Reports;
-use crate::shim6::live::REPORT_RETRY;
+use crate::shim6::live::{Look, REPORT_RETRY};
 
 /// What a plane notes of the answers on a context. Times are rounded as in the eBPF programs.
 #[derive(Clone, Copy, Debug, Default)]
@@ -33,22 +32,16 @@ pub(crate) struct Wait {
 
 impl Wait {
     /// Payload was sent that wants an answer; `again`: that TCP had sent before. The time to look, if a wait begins.
-    pub(crate) fn on_sent(
-        &mut self,
-        entry: &ContextEntry,
-        again: bool,
-        reports: &mut Reports,
-        now: Instant,
-    ) -> Option<Instant> {
-        if !is_watched(entry) {
+    pub(crate) fn on_sent(&mut self, again: bool, look: &mut Look<'_>) -> Option<Instant> {
+        if !is_watched(look.entry) {
             return None;
         }
         if self.asked.is_none() {
-            self.asked = Some((now.as_nanos() >> ASKED_SHIFT).max(1));
-            return self.silence_due(now);
+            self.asked = Some((look.now.as_nanos() >> ASKED_SHIFT).max(1));
+            return self.silence_due(look.now);
         }
         if again {
-            self.suspect_again(entry, reports, now);
+            self.suspect_again(look);
         }
         None
     }
@@ -93,29 +86,19 @@ impl Wait {
     }
 
     /// Reports silence; the time to look again.
-    pub(crate) fn look(
-        &mut self,
-        entry: &ContextEntry,
-        reports: &mut Reports,
-        now: Instant,
-    ) -> Option<Instant> {
-        let due = self.silence_due(now).filter(|_| is_watched(entry))?;
-        if now < due {
+    pub(crate) fn look(&mut self, look: &mut Look<'_>) -> Option<Instant> {
+        let due = self.silence_due(look.now).filter(|_| is_watched(look.entry))?;
+        if look.now < due {
             return Some(due);
         }
-        if !self.report(entry, FailureHint::Silence, reports, now) {
-            return Some(now + REPORT_RETRY);
+        if !self.report(FailureHint::Silence, look) {
+            return Some(look.now + REPORT_RETRY);
         }
         None
     }
 
     /// An ICMPv6 Destination Unreachable came about what went by the current pair.
-    pub(crate) fn on_unreachable(
-        &mut self,
-        entry: &ContextEntry,
-        reports: &mut Reports,
-        now: Instant,
-    ) {
+    pub(crate) fn on_unreachable(&mut self, Look { entry, reports, now }: Look<'_>) {
         let time = Some((now.as_nanos() >> UNREACHABLE_SHIFT) % UNREACHABLE_TIMES);
         if !is_watched(entry) || self.unreachable == time {
             return;
@@ -126,23 +109,18 @@ impl Wait {
         }
     }
 
-    fn suspect_again(&mut self, entry: &ContextEntry, reports: &mut Reports, now: Instant) {
+    fn suspect_again(&mut self, look: &mut Look<'_>) {
         let least = u64::from(self.usual().max(1)) << WAIT_SHIFT << self.mistakes;
-        if !self.is_reported && now.since(self.since(now)).as_nanos() >= u128::from(least) {
-            self.report(entry, FailureHint::Retransmission, reports, now);
+        let waited = look.now.since(self.since(look.now));
+        if !self.is_reported && waited.as_nanos() >= u128::from(least) {
+            self.report(FailureHint::Retransmission, look);
         }
     }
 
-    fn report(
-        &mut self,
-        entry: &ContextEntry,
-        hint: FailureHint,
-        reports: &mut Reports,
-        now: Instant,
-    ) -> bool {
-        let (since, usual) = (self.since(now), self.usual_wait());
-        self.is_reported =
-            reports.push(Report::Suspected { context: entry.id, hint, since, usual });
+    fn report(&mut self, hint: FailureHint, look: &mut Look<'_>) -> bool {
+        let (since, usual) = (self.since(look.now), self.usual_wait());
+        let report = Report::Suspected { context: look.entry.id, hint, since, usual };
+        self.is_reported = look.reports.push(report);
         self.is_reported
     }
 

@@ -16,6 +16,13 @@ use crate::shim6::hint::Wait;
 /// A report that found no room is tried again after this long. Not configurable.
 pub(crate) const REPORT_RETRY: Duration = Duration::from_millis(100);
 
+/// A look at a context: the decisions about the context, the way to report, and the time.
+pub(crate) struct Look<'a> {
+    pub(crate) entry: &'a ContextEntry,
+    pub(crate) reports: &'a mut Reports,
+    pub(crate) now: Instant,
+}
+
 /// What a plane notes about a context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
@@ -48,33 +55,23 @@ impl Live {
     }
 
     /// Notes payload sent. The time to look at the timers, if a period begins with it.
-    pub(crate) fn on_sent(
-        &mut self,
-        entry: &ContextEntry,
-        octets: usize,
-        now: Instant,
-    ) -> Option<Instant> {
+    pub(crate) fn on_sent(&mut self, octets: usize, look: &Look<'_>) -> Option<Instant> {
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += octets as u64;
-        self.counters.last_tx = now;
+        self.counters.last_tx = look.now;
         self.set_first_rx(None);
-        match entry.timers {
+        match look.entry.timers {
             Some(timers) if self.first_tx.is_none() => {
-                self.first_tx = Some(now);
-                Some(now + timers.send)
+                self.first_tx = Some(look.now);
+                Some(look.now + timers.send)
             }
             Some(_) | None => None,
         }
     }
 
     /// Notes payload received. The time to look at the timers, if a period begins with it.
-    pub(crate) fn on_received(
-        &mut self,
-        entry: &ContextEntry,
-        octets: usize,
-        reports: &mut Reports,
-        now: Instant,
-    ) -> Option<Instant> {
+    pub(crate) fn on_received(&mut self, octets: usize, look: &mut Look<'_>) -> Option<Instant> {
+        let (entry, now) = (look.entry, look.now);
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += octets as u64;
         self.counters.last_rx = now;
@@ -82,7 +79,7 @@ impl Live {
         self.wait.on_received(now);
         if entry.watch != 0 && entry.watch != self.watch_seen {
             let report = Report::Received { context: entry.id, at: now };
-            if reports.push(report) {
+            if look.reports.push(report) {
                 self.watch_seen = entry.watch;
             }
         }
@@ -105,74 +102,52 @@ impl Live {
     }
 
     /// Reports what is due; the time to look again.
-    pub(crate) fn look(
-        &mut self,
-        entry: &ContextEntry,
-        reports: &mut Reports,
-        now: Instant,
-    ) -> Option<Instant> {
-        let timers = entry.timers;
-        let send = timers.and_then(|timers| self.look_at_send(entry, &timers, reports, now));
-        let keepalive =
-            timers.and_then(|timers| self.look_at_keepalive(entry, &timers, reports, now));
-        let silence = self.wait.look(entry, reports, now);
-        let idle = self.look_at_idle(entry, reports, now);
+    pub(crate) fn look(&mut self, look: &mut Look<'_>) -> Option<Instant> {
+        let timers = look.entry.timers;
+        let send = timers.and_then(|timers| self.look_at_send(&timers, look));
+        let keepalive = timers.and_then(|timers| self.look_at_keepalive(&timers, look));
+        let silence = self.wait.look(look);
+        let idle = self.look_at_idle(look);
         [send, keepalive, silence, idle].into_iter().flatten().min()
     }
 
     //= rfc5534#6.4
-    fn look_at_send(
-        &mut self,
-        entry: &ContextEntry,
-        timers: &ReapTimers,
-        reports: &mut Reports,
-        now: Instant,
-    ) -> Option<Instant> {
+    fn look_at_send(&mut self, timers: &ReapTimers, look: &mut Look<'_>) -> Option<Instant> {
         let since = self.first_tx?;
         let due = since + timers.send;
-        if now < due {
+        if look.now < due {
             return Some(due);
         }
-        if !reports.push(Report::SendExpired { context: entry.id, since }) {
-            return Some(now + REPORT_RETRY);
+        if !look.reports.push(Report::SendExpired { context: look.entry.id, since }) {
+            return Some(look.now + REPORT_RETRY);
         }
         self.first_tx = None;
         None
     }
 
     //= rfc5534#4.1-3 rfc5534#6.1-2
-    fn look_at_keepalive(
-        &mut self,
-        entry: &ContextEntry,
-        timers: &ReapTimers,
-        reports: &mut Reports,
-        now: Instant,
-    ) -> Option<Instant> {
+    fn look_at_keepalive(&mut self, timers: &ReapTimers, look: &mut Look<'_>) -> Option<Instant> {
         let first = self.first_rx.filter(|_| has_keepalives(timers))?;
         let interval = timers.keepalive_interval;
         let due = self.keepalive_due.unwrap_or(first + interval);
-        if now < due {
+        if look.now < due {
             return Some(due);
         }
         if due > self.counters.last_rx + timers.keepalive_timeout {
             self.set_first_rx(None);
             return None;
         }
-        if !reports.push(Report::KeepaliveDue { context: entry.id }) {
-            return Some(now + REPORT_RETRY);
+        if !look.reports.push(Report::KeepaliveDue { context: look.entry.id }) {
+            return Some(look.now + REPORT_RETRY);
         }
-        let next = first_after(due, interval, now);
+        let next = first_after(due, interval, look.now);
         self.keepalive_due = Some(next);
         Some(next)
     }
 
     //= rfc5533#9-2
-    fn look_at_idle(
-        &mut self,
-        entry: &ContextEntry,
-        reports: &mut Reports,
-        now: Instant,
-    ) -> Option<Instant> {
+    fn look_at_idle(&mut self, look: &mut Look<'_>) -> Option<Instant> {
+        let (entry, now) = (look.entry, look.now);
         let since = match self.counters.last_tx.max(self.counters.last_rx) {
             Instant::ZERO => self.born,
             last => last,
@@ -184,7 +159,7 @@ impl Live {
         if now < due {
             return Some(due);
         }
-        if !reports.push(Report::Idle { context: entry.id, since }) {
+        if !look.reports.push(Report::Idle { context: entry.id, since }) {
             return Some(now + REPORT_RETRY);
         }
         self.idle_seen = Some(since);

@@ -184,7 +184,8 @@ impl Plane {
         }
         let entry = &slot.entry;
         let id = entry.id;
-        let seen = Seen { octets, payload: Payload::of(&ip6, packet), has_ce: false };
+        let payload = Payload::of(&ip6, packet);
+        let seen = Seen { octets, payload, has_ce: false, at: now };
         let path = paths::choose(entry, &ip6, packet, sender.mark, self.path_mark);
         let verdict = match path.encapsulation {
             Encapsulation::None => Outbound::Pass,
@@ -201,7 +202,7 @@ impl Plane {
                 Outbound::Send { source: source.0 }
             }
         };
-        self.contexts.on_sent(id, seen, &mut self.reports, now);
+        self.contexts.on_sent(id, seen, &mut self.reports);
         Ok(verdict)
     }
 
@@ -233,8 +234,9 @@ impl Plane {
         };
         let id = slot.entry.id;
         if !is_neighbour_discovery(&ip6, packet) {
-            let seen = Seen { octets, payload: Payload::of(&ip6, packet), has_ce: has_ce(&ip6) };
-            self.contexts.on_received(id, seen, &mut self.reports, now);
+            let payload = Payload::of(&ip6, packet);
+            let seen = Seen { octets, payload, has_ce: has_ce(&ip6), at: now };
+            self.contexts.on_received(id, seen, &mut self.reports);
         }
         Ok(Inbound::Pass)
     }
@@ -287,8 +289,8 @@ impl Plane {
         strip(ip6, packet, header, ulids);
         let octets = ip6.octets(packet) - PAYLOAD_HEADER_LEN;
         let payload = Ip6::read(packet).map_or(Payload::Other, |ip6| Payload::of(&ip6, packet));
-        let seen = Seen { octets, payload, has_ce: has_ce(ip6) };
-        self.contexts.on_received(id, seen, &mut self.reports, now);
+        let seen = Seen { octets, payload, has_ce: has_ce(ip6), at: now };
+        self.contexts.on_received(id, seen, &mut self.reports);
         Ok(Inbound::Deliver)
     }
 

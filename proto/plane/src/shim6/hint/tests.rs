@@ -4,6 +4,7 @@ use alloc::sync::Arc;
 use moorline_types::{ContextId, ContextTag, Locator, Path, UlidPair};
 
 use super::*;
+use crate::reports::Reports;
 
 const MS: u64 = 1_000_000;
 
@@ -41,11 +42,11 @@ fn talk(wait: &mut Wait, reports: &mut Reports, gap: u64, from: u64, until: u64)
     let mut count = 0;
     for now in from..until {
         if now % gap == 0 {
-            wait.on_sent(&entry, false, reports, at(now));
+            wait.on_sent(false, &mut Look { entry: &entry, reports, now: at(now) });
         } else if now % gap == gap / 2 {
             wait.on_received(at(now));
         }
-        wait.look(&entry, reports, at(now));
+        wait.look(&mut Look { entry: &entry, reports, now: at(now) });
         while reports.pop().is_some() {
             count += 1;
         }
@@ -61,9 +62,9 @@ fn fifty_packets_a_second_both_ways_are_missed_within_150_ms() {
     // Nothing comes any more; what is sent goes on.
     let told = (5_000..6_000).find(|&now| {
         if now % 20 == 0 {
-            wait.on_sent(&entry, false, &mut reports, at(now));
+            wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(now) });
         }
-        wait.look(&entry, &mut reports, at(now));
+        wait.look(&mut Look { entry: &entry, reports: &mut reports, now: at(now) });
         reports.pop().is_some()
     });
     assert!(told.is_some_and(|told| (5_100..=5_150).contains(&told)), "{told:?}");
@@ -73,19 +74,22 @@ fn fifty_packets_a_second_both_ways_are_missed_within_150_ms() {
 fn a_context_that_begins_amid_a_burst_of_answers_makes_no_mistake() {
     let (mut wait, mut reports, entry) = (Wait::default(), Reports::default(), entry());
     for now in 0..5 {
-        wait.on_sent(&entry, false, &mut reports, at(now * 2));
+        wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(now * 2) });
         wait.on_received(at(now * 2 + 1));
     }
-    wait.on_sent(&entry, false, &mut reports, at(10));
+    wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(10) });
     let mut usual_of = |wait: &mut Wait, now| {
-        wait.look(&entry, &mut reports, at(now));
+        wait.look(&mut Look { entry: &entry, reports: &mut reports, now: at(now) });
         let Some(Report::Suspected { usual, .. }) = reports.pop() else { panic!("no doubt") };
         usual
     };
     assert!(usual_of(&mut wait, 310) < Duration::from_millis(10));
     wait.on_received(at(310));
     assert_eq!(wait.mistakes, 0);
-    wait.on_sent(&entry, false, &mut Reports::default(), at(311));
+    wait.on_sent(
+        false,
+        &mut Look { entry: &entry, reports: &mut Reports::default(), now: at(311) },
+    );
     let usual = usual_of(&mut wait, 311 + 620);
     assert!((300..310).contains(&usual.as_millis()), "the round trip is known now: {usual:?}");
 }
@@ -99,9 +103,9 @@ fn a_flow_that_pauses_now_and_then_is_doubted_less_and_less() {
         let count = talk(&mut wait, &mut reports, 20, now, now + 300);
         // The answer to one takes a second: too long to be usual.
         let entry = entry();
-        wait.on_sent(&entry, false, &mut reports, at(now + 300));
+        wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(now + 300) });
         let paused = (now + 300..now + 1_400).fold(0, |sum, now| {
-            wait.look(&entry, &mut reports, at(now));
+            wait.look(&mut Look { entry: &entry, reports: &mut reports, now: at(now) });
             sum + u32::from(reports.pop().is_some())
         });
         wait.on_received(at(now + 1_400));
@@ -125,11 +129,11 @@ fn a_report_that_found_no_room_is_tried_again() {
     let (mut wait, mut reports) = (Wait::default(), Reports::default());
     talk(&mut wait, &mut reports, 20, 0, 200);
     let entry = entry();
-    wait.on_sent(&entry, false, &mut reports, at(200));
+    wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(200) });
     while reports.push(Report::KeepaliveDue { context: entry.id }) {}
-    let due = wait.look(&entry, &mut reports, at(400));
+    let due = wait.look(&mut Look { entry: &entry, reports: &mut reports, now: at(400) });
     assert_eq!(due, Some(at(400) + REPORT_RETRY));
     while reports.pop().is_some() {}
-    wait.look(&entry, &mut reports, at(500));
+    wait.look(&mut Look { entry: &entry, reports: &mut reports, now: at(500) });
     assert!(matches!(reports.pop(), Some(Report::Suspected { hint: FailureHint::Silence, .. })));
 }

@@ -10,7 +10,7 @@ enum Step {
     Sent,
     Received,
     Heard,
-    Look,
+    Looked,
     TimersOff,
     TimersOn,
     Watch(u32),
@@ -58,10 +58,12 @@ fn play(entry: &mut ContextEntry, steps: &[(u64, Step)]) -> (Vec<(u64, Report)>,
     for &(second, step) in steps {
         let now = at(second);
         match step {
-            Sent => drop(live.on_sent(entry, 100, now)),
-            Received => drop(live.on_received(entry, 100, &mut reports, now)),
+            Sent => drop(live.on_sent(100, &Look { entry, reports: &mut reports, now })),
+            Received => {
+                let _ = live.on_received(100, &mut Look { entry, reports: &mut reports, now });
+            }
             Heard => live.on_heard(now),
-            Look => next = live.look(entry, &mut reports, now),
+            Looked => next = live.look(&mut Look { entry, reports: &mut reports, now }),
             TimersOff => {
                 entry.timers = None;
                 live.on_timers_taken_away();
@@ -88,30 +90,30 @@ fn send_timer() {
     // Steps, reports, when to look again.
     type Row = (&'static [(u64, Step)], Vec<(u64, Report)>, Option<u64>);
     let rows: Vec<Row> = vec![
-        (&[(1, Sent), (10, Look)], vec![], Some(11)),
-        (&[(1, Sent), (11, Look)], vec![expired(11, 1)], None),
+        (&[(1, Sent), (10, Looked)], vec![], Some(11)),
+        (&[(1, Sent), (11, Looked)], vec![expired(11, 1)], None),
         // Counted from the first unanswered packet, not from the last.
-        (&[(1, Sent), (9, Sent), (11, Look)], vec![expired(11, 1)], None),
+        (&[(1, Sent), (9, Sent), (11, Looked)], vec![expired(11, 1)], None),
         // Once for each period.
-        (&[(1, Sent), (11, Look), (30, Look)], vec![expired(11, 1)], None),
-        (&[(1, Sent), (11, Look), (12, Sent), (21, Look)], vec![expired(11, 1)], Some(22)),
+        (&[(1, Sent), (11, Looked), (30, Looked)], vec![expired(11, 1)], None),
+        (&[(1, Sent), (11, Looked), (12, Sent), (21, Looked)], vec![expired(11, 1)], Some(22)),
         (
-            &[(1, Sent), (11, Look), (12, Sent), (22, Look)],
+            &[(1, Sent), (11, Looked), (12, Sent), (22, Looked)],
             vec![expired(11, 1), expired(22, 12)],
             None,
         ),
-        (&[(1, Sent), (2, Heard), (11, Look)], vec![], None),
-        (&[(1, Sent), (1, Heard), (11, Look)], vec![expired(11, 1)], None),
-        (&[(1, Sent), (2, Heard), (3, Sent), (12, Look)], vec![], Some(13)),
-        (&[(1, Sent), (2, TimersOff), (3, TimersOn), (20, Look)], vec![], None),
-        (&[(1, TimersOff), (2, Sent), (3, TimersOn), (20, Look)], vec![], None),
-        (&[(1, TimersOff), (2, TimersOn), (3, Sent), (13, Look)], vec![expired(13, 3)], None),
+        (&[(1, Sent), (2, Heard), (11, Looked)], vec![], None),
+        (&[(1, Sent), (1, Heard), (11, Looked)], vec![expired(11, 1)], None),
+        (&[(1, Sent), (2, Heard), (3, Sent), (12, Looked)], vec![], Some(13)),
+        (&[(1, Sent), (2, TimersOff), (3, TimersOn), (20, Looked)], vec![], None),
+        (&[(1, TimersOff), (2, Sent), (3, TimersOn), (20, Looked)], vec![], None),
+        (&[(1, TimersOff), (2, TimersOn), (3, Sent), (13, Looked)], vec![expired(13, 3)], None),
     ];
     for (index, (steps, reports, next)) in rows.into_iter().enumerate() {
         assert_eq!(play(&mut entry(), steps), (reports, next.map(at)), "row {index}");
     }
     // Payload received answers it; what is due then is a keepalive.
-    let (reports, _) = play(&mut entry(), &[(1, Sent), (2, Received), (5, Look), (11, Look)]);
+    let (reports, _) = play(&mut entry(), &[(1, Sent), (2, Received), (5, Looked), (11, Looked)]);
     assert!(reports.iter().all(|(_, report)| *report == Report::KeepaliveDue { context: ID }));
 }
 
@@ -120,37 +122,37 @@ fn send_timer() {
 fn keepalive_timer() {
     type Row = (&'static [(u64, Step)], Vec<(u64, Report)>, Option<u64>);
     let rows: Vec<Row> = vec![
-        (&[(1, Received), (3, Look)], vec![], Some(4)),
-        (&[(1, Received), (4, Look)], vec![keepalive(4)], Some(7)),
-        (&[(1, Received), (3, Received), (4, Look)], vec![keepalive(4)], Some(7)),
-        (&[(1, Received), (2, Sent), (3, Look), (20, Look)], vec![expired(20, 2)], None),
+        (&[(1, Received), (3, Looked)], vec![], Some(4)),
+        (&[(1, Received), (4, Looked)], vec![keepalive(4)], Some(7)),
+        (&[(1, Received), (3, Received), (4, Looked)], vec![keepalive(4)], Some(7)),
+        (&[(1, Received), (2, Sent), (3, Looked), (20, Looked)], vec![expired(20, 2)], None),
         // One a look, and the rhythm stays.
-        (&[(1, Received), (8, Look)], vec![keepalive(8)], Some(10)),
+        (&[(1, Received), (8, Looked)], vec![keepalive(8)], Some(10)),
         // The last at 10, within the timeout; 13 is behind it, and new payload starts anew.
         (
-            &[(1, Received), (4, Look), (7, Look), (10, Look), (13, Look), (30, Look)],
+            &[(1, Received), (4, Looked), (7, Looked), (10, Looked), (13, Looked), (30, Looked)],
             vec![keepalive(4), keepalive(7), keepalive(10)],
             None,
         ),
         (
-            &[(1, Received), (10, Look), (13, Look), (20, Received), (22, Look)],
+            &[(1, Received), (10, Looked), (13, Looked), (20, Received), (22, Looked)],
             vec![keepalive(10)],
             Some(23),
         ),
         // Payload that goes on keeps them going.
         (
-            &[(1, Received), (4, Look), (6, Received), (7, Look), (10, Received), (10, Look)],
+            &[(1, Received), (4, Looked), (6, Received), (7, Looked), (10, Received), (10, Looked)],
             vec![keepalive(4), keepalive(7), keepalive(10)],
             Some(13),
         ),
-        (&[(1, Received), (2, TimersOff), (3, TimersOn), (20, Look)], vec![], None),
+        (&[(1, Received), (2, TimersOff), (3, TimersOn), (20, Looked)], vec![], None),
     ];
     for (index, (steps, reports, next)) in rows.into_iter().enumerate() {
         assert_eq!(play(&mut entry(), steps), (reports, next.map(at)), "row {index}");
     }
     let mut without = entry();
     without.timers = Some(ReapTimers { keepalive_timeout: Duration::ZERO, ..TIMERS });
-    assert_eq!(play(&mut without, &[(1, Received), (20, Look)]), (vec![], None));
+    assert_eq!(play(&mut without, &[(1, Received), (20, Looked)]), (vec![], None));
 }
 
 //= rfc5533#9-2 (test)
@@ -158,15 +160,24 @@ fn keepalive_timer() {
 fn idle_is_told_once_for_each_last_packet() {
     let idle = |second, since| (second, Report::Idle { context: ID, since: at(since) });
     let mut quiet = ContextEntry { idle: Duration::from_secs(60), timers: None, ..entry() };
-    let (reports, next) = play(&mut quiet, &[(59, Look), (60, Look), (61, Look), (500, Look)]);
+    let (reports, next) =
+        play(&mut quiet, &[(59, Looked), (60, Looked), (61, Looked), (500, Looked)]);
     // A birth at zero is no packet at zero.
     assert_eq!((reports, next), (vec![idle(60, 0)], None));
     let (reports, next) = play(
         &mut quiet,
-        &[(5, Sent), (9, Received), (68, Look), (69, Look), (70, Sent), (129, Look), (130, Look)],
+        &[
+            (5, Sent),
+            (9, Received),
+            (68, Looked),
+            (69, Looked),
+            (70, Sent),
+            (129, Looked),
+            (130, Looked),
+        ],
     );
     assert_eq!((reports, next), (vec![idle(69, 9), idle(130, 70)], None));
-    let (_, next) = play(&mut quiet, &[(5, Sent), (9, Received), (68, Look)]);
+    let (_, next) = play(&mut quiet, &[(5, Sent), (9, Received), (68, Looked)]);
     assert_eq!(next, Some(at(69)));
 }
 
@@ -188,11 +199,14 @@ fn a_report_without_room_is_tried_again() {
     let mut live = Live::new(at(1));
     let mut reports = Reports::default();
     while reports.push(Report::KeepaliveDue { context: ContextId(0) }) {}
-    let _ = live.on_sent(&entry, 100, at(1));
+    let _ = live.on_sent(100, &Look { entry: &entry, reports: &mut reports, now: at(1) });
     let retry = at(11) + REPORT_RETRY;
-    assert_eq!(live.look(&entry, &mut reports, at(11)), Some(retry));
+    assert_eq!(
+        live.look(&mut Look { entry: &entry, reports: &mut reports, now: at(11) }),
+        Some(retry)
+    );
     while reports.pop().is_some() {}
-    assert_eq!(live.look(&entry, &mut reports, retry), None);
+    assert_eq!(live.look(&mut Look { entry: &entry, reports: &mut reports, now: retry }), None);
     assert_eq!(reports.pop(), Some(Report::SendExpired { context: ID, since: at(1) }));
     assert_eq!(reports.drops.of(moorline_types::DropReason::ReportLost), 2);
 }
