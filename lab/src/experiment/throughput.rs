@@ -23,7 +23,6 @@ use super::pool::in_turns;
 use super::recovery::{Flow, Scene, Silence, await_recovery};
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::Failure;
-use crate::daemon::DaemonOptions;
 use crate::interrupt;
 use crate::named::named;
 use crate::netns::{ALL_OFFLOADS, SEGMENTATION};
@@ -270,8 +269,8 @@ impl Path {
             (Self::Unmoved, Protocol::Ilnp) => ilnp::session(false),
             (Self::Moved, Protocol::Ilnp) => ilnp::session(true),
             (Self::Unmoved | Self::Moved, Protocol::Shim6) => {
-                let options = DaemonOptions::new(SEND_TIMEOUT, SETTINGS)?;
-                let mut scene = Scene::protected(Impairment::default(), &options)?;
+                let cables = Impairment::default();
+                let mut scene = Scene::protected(cables, SEND_TIMEOUT, SETTINGS)?;
                 let flow = contexts(&mut scene)?;
                 if self == Self::Moved {
                     make_move(&scene, &flow)?;
