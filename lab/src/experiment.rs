@@ -57,7 +57,7 @@ pub(crate) use recovery::{Scene, pause};
 pub use report::{Report, report};
 pub use rough::Rough;
 pub use state_cost::StateCost;
-pub use throughput::{Protocol, Throughput};
+pub use throughput::Throughput;
 
 use crate::interrupt;
 use plot::exact;
