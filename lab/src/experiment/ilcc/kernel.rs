@@ -17,7 +17,7 @@ use crate::hop::Hop;
 use crate::interrupt;
 use crate::lab::Lab;
 use crate::load::{ECHO_PORT, Load, NONCE};
-use crate::netns::{Namespace, Worker};
+use crate::netns::{Namespace, Worker, chain};
 use crate::processors::{self, on_processor};
 use crate::topology::{HOSTS, ISPS, host_address, prefix_of, two_by_two};
 use crate::workload::{Generator, receive_datagrams};
@@ -34,10 +34,8 @@ pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen>
     let daemon = on_processor(own, || Daemon::start(&lab, host, &options))?;
     // Somebody at the other end of the network who is not there: what is sent to him ends at the router.
     let nobody = host_address(HOSTS[1], 2);
-    router.nft(&format!(
-        "table inet ilcc {{ chain received {{ type filter hook prerouting priority -300; ip6 daddr {} drop; }}; }}",
-        prefix_of(nobody)
-    ))?;
+    let rule = format!("ip6 daddr {} drop", prefix_of(nobody));
+    router.nft(&chain("inet ilcc", "filter hook prerouting priority -300", [rule]))?;
     let service = match test.layer {
         Layer::Transport => Some(on_processor(own, || echo(lab.namespace(host)?, victim))?),
         Layer::Network => None,
