@@ -287,14 +287,11 @@ fn watch(arrivals: &[Arrivals], cut: Instant) -> anyhow::Result<Option<Duration>
 /// Sleeps, and wakes for Ctrl-C.
 pub(crate) fn pause(length: Duration) -> anyhow::Result<()> {
     let end = Instant::now() + length;
-    loop {
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
         interrupt::check()?;
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
         thread::sleep(left.min(Duration::from_millis(50)));
     }
+    Ok(interrupt::check()?)
 }
 
 /// Segments that the sockets of a host have sent again.
