@@ -128,7 +128,7 @@ fn read_pcap(octets: &[u8]) -> anyhow::Result<Vec<Frame>> {
 /// Octets kept of a frame: all of one that fits a wire; segments that the kernel has not cut yet are
 /// longer.
 const SNAPSHOT: &str = "2000";
-/// The leftmost bit of the third octet of Shim6 (RFC 5533 s5.1).
+/// Bit P: set in payload headers, clear in control messages (RFC 5533 s5.1).
 const PAYLOAD_HEADER: u8 = 0x80;
 
 #[cfg(test)]

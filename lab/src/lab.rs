@@ -213,7 +213,7 @@ impl Lab {
 pub(crate) type Place = (String, Namespace);
 
 impl IngressFilter {
-    /// For nftables.
+    /// The nftables rule that enforces the filter.
     fn rule(&self) -> String {
         let sources = self.sources.iter().map(Prefix::to_string).collect::<Vec<_>>().join(", ");
         format!("iifname \"{}\" ip6 saddr != {{ {sources} }} drop", self.interface)
