@@ -7,8 +7,8 @@ use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail, ensure};
-use moorline_wire::PROTOCOL;
 use moorline_wire::ip6::{IP6_LEN, Ip6, TCP, UDP};
+use moorline_wire::{MessageType, PROTOCOL};
 use pcap_parser::{LegacyPcapBlock, parse_pcap};
 
 use crate::hop::ETHERNET_LEN;
@@ -84,9 +84,19 @@ impl Frame {
     /// Whether it is payload that has moved: a Shim6 payload header (RFC 5533 s5.2).
     #[must_use]
     pub fn is_moved_payload(&self) -> bool {
-        let kind = self.octets.get(ETHERNET_LEN + IP6_LEN + 2);
-        self.header().is_some_and(|header| header.next_header == PROTOCOL)
-            && kind.is_some_and(|kind| kind & 0x80 != 0)
+        self.shim6().is_some_and(|(_, kind)| kind & PAYLOAD_HEADER != 0)
+    }
+
+    /// IPv6 header and type of a Shim6 control message (RFC 5533 s5.3); none if it is anything else.
+    pub(crate) fn control_message(&self) -> Option<(Ip6, MessageType)> {
+        let (header, kind) = self.shim6().filter(|(_, kind)| kind & PAYLOAD_HEADER == 0)?;
+        Some((header, MessageType::new(kind)))
+    }
+
+    /// IPv6 header of a Shim6 packet, and the octet that says what it is.
+    fn shim6(&self) -> Option<(Ip6, u8)> {
+        let header = self.header().filter(|header| header.next_header == PROTOCOL)?;
+        Some((header, *self.octets.get(ETHERNET_LEN + IP6_LEN + 2)?))
     }
 
     /// Whether it is TCP or UDP as a socket has made it.
@@ -118,6 +128,8 @@ fn read_pcap(octets: &[u8]) -> anyhow::Result<Vec<Frame>> {
 /// Octets kept of a frame: all of one that fits a wire; segments that the kernel has not cut yet are
 /// longer.
 const SNAPSHOT: &str = "2000";
+/// Bit P: set in payload headers, clear in control messages (RFC 5533 s5.1).
+const PAYLOAD_HEADER: u8 = 0x80;
 
 #[cfg(test)]
 mod tests {

@@ -17,7 +17,6 @@ pub use protocol::Protocol;
 pub use report::{Mode, Report};
 pub use run::Outcome;
 
-use crate::daemon::DaemonOptions;
 use crate::experiment::{Scene, options};
 use crate::timeline::View;
 use crate::topology::Impairment;
@@ -75,12 +74,12 @@ pub fn obstacles() -> Vec<String> {
 pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report> {
     interrupt::install()?;
     let &DemoOptions { protocol, send_timeout, .. } = options;
-    let daemons = DaemonOptions::new(send_timeout, protocol.words().settings)?;
     view.say(
         "Hosts A and B, each with an uplink to ISP 1 and one to ISP 2. curl downloads from B,",
     );
     view.say(protocol.words().plot);
-    let protected = Scene::protected(Impairment::default(), &daemons)
+    let settings = protocol.words().settings;
+    let protected = Scene::protected(Impairment::default(), send_timeout, settings)
         .and_then(|scene| run::run(scene, "With Moorline on both hosts", options, view))
         .context("the run with Moorline")?;
     let control = without_moorline(options, view).context("the run without Moorline")?;

@@ -57,7 +57,7 @@ pub(crate) use recovery::{Scene, pause};
 pub use report::{Report, report};
 pub use rough::Rough;
 pub use state_cost::StateCost;
-pub use throughput::{Protocol, Throughput};
+pub use throughput::Throughput;
 
 use crate::interrupt;
 use plot::exact;
@@ -193,10 +193,10 @@ impl Results {
         if self.totals.is_empty() { &self.points } else { &self.totals }
     }
 
-    /// With charts, one below the other.
+    /// With those of the charts that show something, one below the other.
     #[must_use]
     pub fn with_charts(self, charts: impl IntoIterator<Item = Chart>) -> Self {
-        Self { charts: charts.into_iter().collect(), ..self }
+        Self { charts: charts.into_iter().filter(|chart| !chart.is_empty()).collect(), ..self }
     }
 
     /// The plot.

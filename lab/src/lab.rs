@@ -10,7 +10,7 @@ use std::{fs, process};
 use anyhow::Context as _;
 
 use crate::interrupt;
-use crate::netns::{Namespace, SEGMENTATION, feed};
+use crate::netns::{Namespace, SEGMENTATION, chain, feed};
 use crate::sweep::{self, Guardian};
 use crate::topology::{End, IngressFilter, Link, Node, Prefix, Role, Route, Topology};
 use crate::wires::Wires;
@@ -187,11 +187,11 @@ impl Lab {
             namespace.switch_off(&interface, &SEGMENTATION)?;
         }
         self.restore_routes(&node.name)?;
-        let filters = ingress_rules(node)?;
-        if !filters.is_empty() {
-            namespace.nft(&filters)?;
+        let rules: Vec<_> = node.ingress_filters.iter().map(IngressFilter::rule).collect();
+        if rules.is_empty() {
+            return Ok(());
         }
-        Ok(())
+        namespace.nft(&chain("ip6 bcp38", "filter hook forward priority 0", rules))
     }
 
     /// Puts the static routes of a node (back) in place: they go with a link.
@@ -212,19 +212,12 @@ impl Lab {
 /// An interface and where it is.
 pub(crate) type Place = (String, Namespace);
 
-fn ingress_rules(node: &Node) -> anyhow::Result<String> {
-    if node.ingress_filters.is_empty() {
-        return Ok(String::new());
+impl IngressFilter {
+    /// The nftables rule that enforces the filter.
+    fn rule(&self) -> String {
+        let sources = self.sources.iter().map(Prefix::to_string).collect::<Vec<_>>().join(", ");
+        format!("iifname \"{}\" ip6 saddr != {{ {sources} }} drop", self.interface)
     }
-    let mut script = String::from(
-        "table ip6 bcp38 {\n chain forward {\n  type filter hook forward priority 0;\n",
-    );
-    for IngressFilter { interface, sources } in &node.ingress_filters {
-        let sources = sources.iter().map(Prefix::to_string).collect::<Vec<_>>().join(", ");
-        writeln!(script, "  iifname \"{interface}\" ip6 saddr != {{ {sources} }} drop")?;
-    }
-    script.push_str(" }\n}\n");
-    Ok(script)
 }
 
 const LINK_LIMIT: Duration = Duration::from_secs(5);

@@ -283,6 +283,12 @@ impl Drop for Waiting {
     }
 }
 
+/// The nftables script of a table with one chain. `hook` says where it hooks in, such as `filter hook forward priority 0`.
+pub(crate) fn chain(table: &str, hook: &str, rules: impl IntoIterator<Item = String>) -> String {
+    let rules: Vec<_> = rules.into_iter().collect();
+    format!("table {table} {{\n chain only {{\n  type {hook};\n  {}\n }}\n}}\n", rules.join("\n  "))
+}
+
 fn describe(command: &Command) -> String {
     let words = std::iter::once(command.get_program()).chain(command.get_args());
     words.map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")

@@ -1,29 +1,29 @@
 //! Cables with delay, loss and a rate: threads that carry frames from one veth pair to another.
 
+use std::collections::BTreeMap;
+
 use anyhow::Context as _;
 use moorline_link::{Impairment, Wire};
 
 use crate::lab::Place;
 use crate::netns::{Namespace, Worker};
-use crate::topology::Topology;
+use crate::topology::{Link, Topology};
 
 /// The impaired cables of a network: a namespace of their own, and a thread for each.
 #[derive(Debug)]
 pub(crate) struct Wires {
     namespace: Namespace,
-    /// Numbers of the links in the topology.
-    links: Vec<(usize, Impairment)>,
+    /// By the numbers of the links in the topology.
+    links: BTreeMap<usize, Impairment>,
     running: Vec<Worker<()>>,
 }
 
 impl Wires {
     /// Those that a topology has.
     pub(crate) fn plan(topology: &Topology, namespace: Namespace) -> Self {
-        let links =
-            topology.links.iter().enumerate().filter_map(|(number, link)| {
-                link.impairment.map(|impairment| (number, impairment))
-            });
-        Self { namespace, links: links.collect(), running: Vec::new() }
+        let impaired = |(number, link): (usize, &Link)| Some((number, link.impairment?));
+        let links = topology.links.iter().enumerate().filter_map(impaired).collect();
+        Self { namespace, links, running: Vec::new() }
     }
 
     /// Where they are; none if there are none.
@@ -33,10 +33,8 @@ impl Wires {
 
     /// The near ends of the two pairs of a link, if it has a wire.
     pub(crate) fn ends_of(&self, link: usize) -> Option<[Place; 2]> {
-        let mut links = self.links.iter();
-        links
-            .any(|(number, _)| *number == link)
-            .then(|| interfaces(link).map(|name| (name, self.namespace.clone())))
+        let place = |name| (name, self.namespace.clone());
+        self.links.contains_key(&link).then(|| interfaces(link).map(place))
     }
 
     /// Nobody but the wires is to see what comes: no addresses, no answers.
@@ -47,7 +45,7 @@ impl Wires {
 
     /// Starts to carry; the interfaces must be there.
     pub(crate) fn start(&mut self) -> anyhow::Result<()> {
-        for &(link, impairment) in &self.links {
+        for (&link, &impairment) in &self.links {
             let [left, right] = interfaces(link);
             self.namespace.ip_batch(&format!("link set {left} up\nlink set {right} up\n"))?;
             let wire = self.namespace.enter(|| {

@@ -6,7 +6,7 @@ mod common;
 use std::net::UdpSocket;
 use std::time::{Duration, Instant};
 
-use common::{endpoint, eventually, is_skipped, namespaces_of, restore_carrier};
+use common::{endpoint, eventually, is_skipped, namespaces_of, programs_for, restore_carrier};
 use moorline_lab::topology::{self, Impairment};
 use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Failure, Lab, preflight};
@@ -14,7 +14,7 @@ use moorline_lab::{Failure, Lab, preflight};
 /// The network of the demo with such cables at host A; none where a lab cannot run.
 fn lab_with(test: &str, plan: Impairment) -> Option<Lab> {
     let topology = topology::two_by_two(true).with_cables_of("a", plan);
-    if is_skipped(test, &preflight::check(topology.programs())) {
+    if is_skipped(test, &preflight::check(programs_for(plan))) {
         return None;
     }
     Some(Lab::build(topology).unwrap())

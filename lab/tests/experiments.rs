@@ -8,10 +8,10 @@ use std::num::NonZeroUsize;
 use std::time::Duration;
 
 use moorline_cga::Sec;
+use moorline_lab::demo::Protocol;
 use moorline_lab::experiment::{
     self, AddrCost, Art, Experiment, FloodCost, IlccStudy, IlnpFlood, LocalEvent, Negotiation,
-    PeerFlow, Peers, PlaneName, PolicyName, Protocol, Results, Security, StateCost, Throughput,
-    Watch,
+    PeerFlow, Peers, PlaneName, PolicyName, Results, Security, StateCost, Throughput, Watch,
 };
 use moorline_lab::trace::Campus;
 use moorline_lab::workload::Traffic;

@@ -8,11 +8,11 @@ use crate::named::named;
 use crate::topology::{HOSTS, ISPS};
 
 named! {
-    /// What keeps the connections of the demo alive.
+    /// What keeps connections alive.
     pub enum Protocol {
-        /// Shim6 and REAP: ISP 1 dies silently.
+        /// Shim6 and REAP. In the demo, ISP 1 dies silently.
         Shim6 = "shim6",
-        /// ILNPv6: host A is cut off from ISP 1.
+        /// ILNPv6. In the demo, host A is cut off from ISP 1.
         Ilnp = "ilnp",
     }
 }

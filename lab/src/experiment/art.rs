@@ -154,7 +154,7 @@ impl Point {
 }
 
 /// As in the papers.
-fn charts(points: &[Point]) -> impl Iterator<Item = Chart> {
+fn charts(points: &[Point]) -> [Chart; 3] {
     use ArtFlow::{Tcp, TcpNoNotice, UdpBothWays, UdpOneWay};
     let chart = |title: &str, flows: &[ArtFlow]| {
         let own = |&flow: &ArtFlow| points.iter().filter(move |point| point.flow == flow);
@@ -164,15 +164,14 @@ fn charts(points: &[Point]) -> impl Iterator<Item = Chart> {
         });
         Chart::lines(title, ["Send Timeout (s)", "Application Recovery Time (s)"], places)
     };
-    let all = [
+    [
         chart(
             "TCP with and without the notice (LinShim6, figure 9; evaluation, figure 3)",
             &[Tcp, TcpNoNotice],
         ),
         chart("UDP one way and both ways (evaluation, figure 2)", &[UdpOneWay, UdpBothWays]),
         chart("UDP and TCP (evaluation, figure 4)", &[UdpBothWays, Tcp, TcpNoNotice]),
-    ];
-    all.into_iter().filter(|chart| !chart.is_empty())
+    ]
 }
 
 /// Round trip, with its standard deviation.

@@ -12,7 +12,6 @@ use super::pool::{Trial, Trials};
 use super::recovery::{Disturbance, FlowName, Scene};
 use super::statistics::ms;
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
-use crate::daemon::DaemonOptions;
 use crate::named::named;
 use crate::topology::{HOSTS, ISPS, Impairment};
 
@@ -138,8 +137,7 @@ pub(super) fn deprecate(scene: &Scene) -> anyhow::Result<()> {
 /// One hand-off of host A.
 fn run(trial: &Trial<Case>) -> anyhow::Result<Disturbance> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
-    let options = DaemonOptions::new(SEND_TIMEOUT, SETTINGS)?;
-    let mut scene = Scene::as_it_is(cables, &options)?;
+    let mut scene = Scene::as_it_is(cables, SEND_TIMEOUT, SETTINGS)?;
     let flow = scene.start(trial.flow)?;
     scene.settle(&flow, trial.seed)?;
     let outcome = scene

@@ -11,7 +11,6 @@ use super::options::{as_seconds, span};
 use super::recovery::{Scene, pause};
 use super::statistics::median;
 use super::{Card, Chart, Experiment, Needs, Results, Watch};
-use crate::daemon::DaemonOptions;
 use crate::topology::{ISPS, Impairment};
 use crate::workload::{Arrivals, I1Flood, LONGEST_FLOOD, Sender, TcpOptions, TcpTransfer};
 
@@ -60,9 +59,8 @@ impl Experiment for FloodCost {
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         ensure!(self.pairs > 0 && !self.length.is_zero() && self.rate > 0, "nothing to measure");
         ensure!(self.length <= LONGEST_FLOOD / 2, "a flood lasts {:?} at most", LONGEST_FLOOD / 2);
-        let options = DaemonOptions::new(SEND_TIMEOUT, "")?;
         watch.stage("two hosts with a context");
-        let mut scene = Scene::protected(Impairment::default(), &options)?;
+        let mut scene = Scene::protected(Impairment::default(), SEND_TIMEOUT, "")?;
         let [client, server] = scene.ends.clone();
         let transfer = TcpTransfer::start(&TcpOptions {
             client,

@@ -19,7 +19,6 @@ use super::programs::{self, INGRESS, Programs};
 use super::recovery::{Scene, pause};
 use super::statistics::{Samples, median};
 use super::{Card, Chart, Experiment, Needs, PolicyName, Results, Watch};
-use crate::daemon::DaemonOptions;
 use crate::hop::Hop;
 use crate::load::{Load, NONCE, Rate};
 use crate::named::named;
@@ -92,14 +91,14 @@ impl Experiment for IlnpFlood {
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         ensure!(self.pairs > 0 && !self.length.is_zero() && self.pings > 0, "nothing to measure");
         ensure!(self.length <= LONGEST_FLOOD / 2, "a flood lasts {:?} at most", LONGEST_FLOOD / 2);
-        let options = DaemonOptions::new(SEND_TIMEOUT, self.policy.settings())?;
         let _counting = programs::Counting::start();
         watch.stage("two networks of two hosts");
         let place = |protocol, scene: Scene| {
             Pings::start(&scene.ends, self.pings).map(|pings| Place { protocol, pings, scene })
         };
         let plain = place(Protocol::Plain, Scene::plain(Impairment::default())?)?;
-        let scene = Scene::as_it_is(Impairment::default(), &options)?;
+        let settings = self.policy.settings();
+        let scene = Scene::as_it_is(Impairment::default(), SEND_TIMEOUT, &settings)?;
         let mut session = place(Protocol::Session, scene)?;
         session.scene.await_protection()?;
         watch.stage("without and with the flood");

@@ -13,7 +13,6 @@ use super::recovery::{Disturbance, FlowName, Scene};
 use super::statistics::ms;
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::capture::Capture;
-use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment};
 
 /// Time from the loss of a carrier to the first packet by the other uplink (as root).
@@ -106,8 +105,7 @@ impl Point {
 /// One loss of the carrier at host A.
 fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
-    let options = DaemonOptions::new(SEND_TIMEOUT, SETTINGS)?;
-    let mut scene = Scene::protected(cables, &options)?;
+    let mut scene = Scene::protected(cables, SEND_TIMEOUT, SETTINGS)?;
     let flow = scene.start(trial.flow)?;
     let (host, directory) = (scene.lab.namespace(HOSTS[0])?, scene.lab.directory(HOSTS[0])?);
     let capture = Capture::start(host, ISPS[1], &directory)?;

@@ -10,7 +10,7 @@
 mod exchange;
 
 use std::fmt;
-use std::net::{Ipv6Addr, UdpSocket};
+use std::net::Ipv6Addr;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -22,6 +22,7 @@ use serde::{Serialize, Serializer};
 
 use super::options::{List, sizes};
 use super::pool::Trials;
+use super::recovery::ends;
 use super::statistics::{Seconds, median};
 use super::{Card, Chart, Experiment, Needs, Results, Watch};
 use crate::capture::Capture;
@@ -29,6 +30,7 @@ use crate::daemon::{Daemon, DaemonOptions, start_both};
 use crate::interrupt;
 use crate::lab::Lab;
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
+use crate::workload::datagram_sockets;
 use exchange::{Exchange, exchanges};
 
 /// Time from I1 to R2 by the security of the addresses and by their number (as root).
@@ -264,16 +266,8 @@ impl Combination {
 
 /// Makes the initiator want a context and waits until it has it.
 fn establish(lab: &Lab, initiator: &Daemon, our: Ipv6Addr, their: Ipv6Addr) -> anyhow::Result<()> {
-    let bind = |host: &str, address: Ipv6Addr| {
-        lab.namespace(host)?.enter(|| {
-            let socket = UdpSocket::bind((address, 0)).with_context(|| format!("{address}"))?;
-            socket.set_read_timeout(Some(ECHO_LIMIT))?;
-            Ok(socket)
-        })
-    };
-    let (here, there) = (bind(HOSTS[0], our)?, bind(HOSTS[1], their)?);
-    here.connect(there.local_addr()?)?;
-    there.connect(here.local_addr()?)?;
+    let ends = ends(lab, [our, their])?;
+    let [here, there] = datagram_sockets(ends.each_ref(), ECHO_LIMIT)?;
     // There and back: afterwards the neighbours know each other.
     let mut octets = [0; 16];
     here.send(b"hello")?;

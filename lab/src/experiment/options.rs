@@ -56,17 +56,12 @@ pub(super) fn sizes(text: &str) -> Result<List<usize>, String> {
     Ok(sizes)
 }
 
-/// Of a time, its seconds.
-pub(crate) fn as_seconds<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
-    out.serialize_f64(time.as_secs_f64())
-}
-
-/// The same of a time that there may be.
-pub(crate) fn as_seconds_if_any<S: Serializer>(
-    time: &Option<Duration>,
+/// Of a time, or of one that there may be, its seconds.
+pub(crate) fn as_seconds<S: Serializer>(
+    time: &(impl Into<Option<Duration>> + Copy),
     out: S,
 ) -> Result<S::Ok, S::Error> {
-    time.map(|time| time.as_secs_f64()).serialize(out)
+    (*time).into().map(|time| time.as_secs_f64()).serialize(out)
 }
 
 /// Of a time, its whole milliseconds.

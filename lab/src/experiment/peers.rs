@@ -153,7 +153,7 @@ impl Peers {
             let places = own.map(|point| (point.system, point.rtt_ms, point.recovery_ms.range()));
             Chart::lines(title, ["round-trip time (ms)", "recovery (ms)"], places).in_decades()
         };
-        self.flows.iter().map(chart).filter(|chart| !chart.is_empty()).collect()
+        self.flows.iter().map(chart).collect()
     }
 }
 

@@ -1,5 +1,6 @@
 //! Two hosts, a flow between them, and the end of a silence: what the experiments about failures share.
 
+use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -39,21 +40,29 @@ impl Scene {
     }
 
     /// With a daemon in each host, and contexts between addresses that the daemons made.
-    pub(crate) fn protected(cables: Impairment, options: &DaemonOptions) -> anyhow::Result<Self> {
-        let lab = build(cables)?;
-        let daemons = start_both(&lab, [options; 2])?;
-        let addresses = daemons.iter().map(|daemon| daemon.verifiable_address(ISPS[0]));
-        let addresses: Vec<_> = addresses.collect::<anyhow::Result<_>>()?;
-        let ends = ends(&lab, addresses.try_into().ok().context("two hosts")?)?;
-        Ok(Self { daemons, ends, lab, protection: EventKind::ContextEstablished })
+    pub(crate) fn protected(
+        cables: Impairment,
+        send_timeout: Duration,
+        settings: &str,
+    ) -> anyhow::Result<Self> {
+        let mut scene = Self::as_it_is(cables, send_timeout, settings)?;
+        scene.protection = EventKind::ContextEstablished;
+        for (end, daemon) in scene.ends.iter_mut().zip(&scene.daemons) {
+            end.address = daemon.verifiable_address(ISPS[0])?;
+        }
+        Ok(scene)
     }
 
-    /// With a daemon in each host, and sessions between the addresses that these have without.
-    pub(super) fn as_it_is(cables: Impairment, options: &DaemonOptions) -> anyhow::Result<Self> {
-        let mut scene = Self::plain(cables)?;
-        scene.daemons = start_both(&scene.lab, [options; 2])?;
-        scene.protection = EventKind::SessionEstablished;
-        Ok(scene)
+    /// With a daemon in each host, and sessions between the addresses that the hosts have without.
+    pub(super) fn as_it_is(
+        cables: Impairment,
+        send_timeout: Duration,
+        settings: &str,
+    ) -> anyhow::Result<Self> {
+        let options = DaemonOptions::new(send_timeout, settings)?;
+        let scene = Self::plain(cables)?;
+        let daemons = start_both(&scene.lab, [&options; 2])?;
+        Ok(Self { daemons, protection: EventKind::SessionEstablished, ..scene })
     }
 
     /// Starts a flow with something under way each four milliseconds.
@@ -172,7 +181,8 @@ fn build(cables: Impairment) -> anyhow::Result<Lab> {
     Lab::build(topology.with_cables_of(a, half).with_cables_of(b, half))
 }
 
-fn ends(lab: &Lab, [a, b]: [std::net::Ipv6Addr; 2]) -> anyhow::Result<[Endpoint; 2]> {
+/// Both hosts of a network with two, at these addresses.
+pub(super) fn ends(lab: &Lab, [a, b]: [Ipv6Addr; 2]) -> anyhow::Result<[Endpoint; 2]> {
     let end = |host, address| -> anyhow::Result<Endpoint> {
         Ok(Endpoint { namespace: lab.namespace(host)?.clone(), address })
     };
@@ -277,14 +287,11 @@ fn watch(arrivals: &[Arrivals], cut: Instant) -> anyhow::Result<Option<Duration>
 /// Sleeps, and wakes for Ctrl-C.
 pub(crate) fn pause(length: Duration) -> anyhow::Result<()> {
     let end = Instant::now() + length;
-    loop {
+    while let Some(left) = end.checked_duration_since(Instant::now()) {
         interrupt::check()?;
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(());
-        }
         thread::sleep(left.min(Duration::from_millis(50)));
     }
+    Ok(interrupt::check()?)
 }
 
 /// Segments that the sockets of a host have sent again.

@@ -23,7 +23,7 @@ use super::pool::in_turns;
 use super::recovery::{Flow, Scene, Silence, await_recovery};
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::Failure;
-use crate::daemon::DaemonOptions;
+use crate::demo::Protocol;
 use crate::interrupt;
 use crate::named::named;
 use crate::netns::{ALL_OFFLOADS, SEGMENTATION};
@@ -51,16 +51,6 @@ pub struct Throughput {
     #[arg(long = "seconds", value_name = "N", default_value = "4", value_parser = clap::value_parser!(u64).range(1..=3600).map(Duration::from_secs))]
     #[serde(rename = "duration_s", serialize_with = "as_seconds")]
     pub duration: Duration,
-}
-
-named! {
-    /// Whose contexts or sessions the traffic has.
-    pub enum Protocol {
-        /// Moved traffic has a header more, and super-packets of it are segmented before that.
-        Shim6 = "shim6",
-        /// Moved TCP has not one octet more, so both states are held against paths with all offloads on.
-        Ilnp = "ilnp",
-    }
 }
 
 /// One kind of traffic through one network.
@@ -102,6 +92,8 @@ impl Experiment for Throughput {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
+        // Moved traffic of Shim6 has a header more, and super-packets of it are segmented before that. Moved TCP of ILNP has not
+        // one octet more, so both states are held against paths with all offloads on.
         let (networks, comparisons): (_, &[Comparison]) = match self.protocol {
             Protocol::Shim6 => ("five networks", &COMPARISONS),
             Protocol::Ilnp => ("four networks", &ilnp::COMPARISONS),
@@ -270,8 +262,8 @@ impl Path {
             (Self::Unmoved, Protocol::Ilnp) => ilnp::session(false),
             (Self::Moved, Protocol::Ilnp) => ilnp::session(true),
             (Self::Unmoved | Self::Moved, Protocol::Shim6) => {
-                let options = DaemonOptions::new(SEND_TIMEOUT, SETTINGS)?;
-                let mut scene = Scene::protected(Impairment::default(), &options)?;
+                let cables = Impairment::default();
+                let mut scene = Scene::protected(cables, SEND_TIMEOUT, SETTINGS)?;
                 let flow = contexts(&mut scene)?;
                 if self == Self::Moved {
                     make_move(&scene, &flow)?;

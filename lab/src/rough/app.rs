@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use serde::Serialize;
 
-use crate::experiment::options::as_seconds_if_any;
+use crate::experiment::options::as_seconds;
 use crate::interrupt::wait_for;
 use crate::lab::Lab;
 use crate::named::named;
@@ -72,7 +72,7 @@ pub struct Seen {
     /// What it speaks.
     pub program: Kind,
     /// Longest time without an answer; none if answers did not come to the end, or were wrong.
-    #[serde(rename = "gap_s", serialize_with = "as_seconds_if_any")]
+    #[serde(rename = "gap_s", serialize_with = "as_seconds")]
     pub gap: Option<Duration>,
     /// Answers with other octets than the request.
     pub damaged: usize,

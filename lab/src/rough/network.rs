@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::hop::Hop;
 use crate::interrupt::wait_for;
 use crate::lab::Lab;
-use crate::netns::Namespace;
+use crate::netns::{Namespace, chain};
 use crate::process::Process;
 use crate::router::{Advertised, Manner, advertise};
 use crate::topology::{Impairment, IngressFilter, Link, Node, Prefix, Route, Topology};
@@ -218,11 +218,9 @@ impl Network {
     /// # Errors
     /// What `nft` said.
     pub fn drop_at(&self, router: &str, matching: &[&str]) -> anyhow::Result<()> {
-        let rules: String =
-            matching.iter().map(|matching| format!("  {matching} counter drop\n")).collect();
-        self.lab.namespace(router)?.nft(&format!(
-            "table ip6 rough {{\n chain forward {{\n  type filter hook forward priority -10;\n{rules} }}\n}}\n"
-        ))
+        let rules = matching.iter().map(|matching| format!("{matching} counter drop"));
+        let script = chain("ip6 rough", "filter hook forward priority -10", rules);
+        self.lab.namespace(router)?.nft(&script)
     }
 }
 

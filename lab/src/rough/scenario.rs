@@ -8,6 +8,7 @@ use crate::clock::monotonic as now;
 use crate::experiment::pause;
 use crate::interrupt::wait_for;
 use crate::named::named;
+use crate::netns::chain;
 use crate::router::Advertised;
 
 use super::app::{Kind, Moment};
@@ -223,11 +224,12 @@ impl Scenario {
                 network.lab.namespace(client)?.nft(&firewall(&[]))?;
                 network.lab.namespace(server)?.nft(&firewall(&["7000", "7001"]))?;
             }
-            Self::Nat66 => network.lab.namespace(second.router)?.nft(&format!(
-                "table ip6 nat {{\n chain post {{\n  type nat hook postrouting priority 100;\n  \
-                 oifname \"core\" ip6 saddr {} masquerade\n }}\n}}\n",
-                second.unique_local()
-            ))?,
+            Self::Nat66 => {
+                let local = second.unique_local();
+                let rule = format!("oifname \"core\" ip6 saddr {local} masquerade");
+                let script = chain("ip6 nat", "nat hook postrouting priority 100", [rule]);
+                network.lab.namespace(second.router)?.nft(&script)?;
+            }
             Self::Drops140 => network.drop_at(second.router, &["meta l4proto 140"])?,
             Self::Pppoe => {
                 for (node, interface) in [(second.router, "core"), ("core", second.router)] {
@@ -337,15 +339,11 @@ fn renumber(world: &mut World, access: Access) -> anyhow::Result<()> {
 
 /// The default of many servers: what was asked for comes in, and these ports.
 fn firewall(ports: &[&str]) -> String {
-    let mut rules = String::new();
-    for port in ports {
-        rules += &format!("  meta l4proto {{ tcp, udp }} th dport {port} accept\n");
-    }
-    format!(
-        "table inet filter {{\n chain input {{\n  type filter hook input priority 0; policy drop;\n  \
-         iifname \"lo\" accept\n  ct state established,related accept\n  meta l4proto ipv6-icmp accept\n\
-         {rules} }}\n}}\n"
-    )
+    let always = ["iifname \"lo\"", "ct state established,related", "meta l4proto ipv6-icmp"];
+    let ports = ports.iter().map(|port| format!("meta l4proto {{ tcp, udp }} th dport {port}"));
+    let accepted = always.map(str::to_owned).into_iter().chain(ports);
+    let rules = accepted.map(|matching| format!("{matching} accept"));
+    chain("inet filter", "filter hook input priority 0; policy drop", rules)
 }
 
 /// Octets of a datagram that fills a wire.

@@ -12,7 +12,7 @@ use crate::daemon::{Daemon, DaemonOptions, is_protected};
 use crate::experiment::pause;
 use crate::interrupt::{check, wait_for};
 
-use super::app::{self, App, Kind, Question, Seen};
+use super::app::{self, App, Kind, Moment, Question, Seen};
 use super::network::{Access, Network, PLAIN, UPLINKS};
 use super::scenario::{Asked, Plan, Scenario};
 
@@ -71,8 +71,8 @@ pub fn run(scenario: Scenario, is_with: bool, patience: Duration) -> anyhow::Res
     let end = watch(&plan, &apps, begin, over)?;
     let seen: Vec<_> = apps.iter().map(|app| app.seen(begin, end)).collect();
     let after_usable = usable.and_then(|usable| {
-        let latest = apps.iter().map(|app| app.first_after(usable)).collect::<Option<Vec<_>>>()?;
-        latest.into_iter().max().map(|answer| answer.saturating_sub(usable))
+        let answer = latest(apps.iter().map(|app| app.first_after(usable)))?;
+        Some(answer.saturating_sub(usable))
     });
     let connects = connects(&world, &plan, begin)?;
     let watched = end.saturating_sub(begin);
@@ -200,13 +200,12 @@ impl World {
 }
 
 fn first_answer(apps: &[App]) -> anyhow::Result<Duration> {
-    wait_for("answers", ANSWER_LIMIT, || {
-        Ok(apps
-            .iter()
-            .map(App::last)
-            .collect::<Option<Vec<_>>>()
-            .and_then(|all| all.into_iter().max()))
-    })
+    wait_for("answers", ANSWER_LIMIT, || Ok(latest(apps.iter().map(App::last))))
+}
+
+/// The latest of these moments; none if one of them has not come.
+fn latest(moments: impl Iterator<Item = Option<Moment>>) -> Option<Moment> {
+    moments.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
 /// Whether a new connection is made before the end of the window, however early the programs had answers again.

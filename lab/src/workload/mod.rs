@@ -22,6 +22,7 @@ pub use http::HttpServer;
 pub use pattern::Pattern;
 pub use ping::{Ping, Pings};
 pub use programs::{Curl, Iperf};
+pub(crate) use socket::{datagram_sockets, receive_datagrams};
 pub use speed::{Speed, Traffic};
 pub use tcp::{Carriage, Protocol, Sender, TcpOptions, TcpOutcome, TcpTransfer};
 pub use udp::{Direction, UdpFlow, UdpOptions, UdpOutcome};

@@ -48,7 +48,8 @@ impl Pings {
         let noted = Noted { begin: Instant::now(), all: Arc::default() };
         let [sent, came] = [noted.clone(), noted.clone()];
         let send = move |stop: &_| send_datagrams(&client, 8, per_second, stop, || sent.sent());
-        let come_back = move |stop: &_| receive_datagrams(&answers, LAST, stop, |it| came.came(it));
+        let come_back =
+            move |stop: &_| receive_datagrams(&answers, LAST, stop, |it, _| came.came(it));
         Ok(Self {
             receivers: [
                 second.namespace.work("echo", move |stop| echo(&server, stop))?,
@@ -101,7 +102,7 @@ impl Noted {
 }
 
 fn echo(socket: &UdpSocket, stop: &AtomicBool) -> anyhow::Result<()> {
-    receive_datagrams(socket, LAST, stop, |datagram| drop(socket.send(datagram)))
+    receive_datagrams(socket, LAST, stop, |datagram, _| drop(socket.send(datagram)))
 }
 
 const LOOK_AROUND: Duration = Duration::from_millis(20);

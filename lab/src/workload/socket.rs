@@ -1,7 +1,7 @@
 //! Sockets bound before they connect, and octets over them: whoever reads or writes looks now and then whether to end.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
+use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -47,7 +47,7 @@ fn connect_from(
 
 /// Two sockets for datagrams, one at each end and connected to the other: the kernel finds such sockets without a look at
 /// routes. A read comes back after `patience`.
-pub(super) fn datagram_sockets(
+pub(crate) fn datagram_sockets(
     ends: [&Endpoint; 2],
     patience: Duration,
 ) -> anyhow::Result<[UdpSocket; 2]> {
@@ -221,19 +221,19 @@ pub(super) fn send_datagrams(
     Ok(number)
 }
 
-/// Takes the datagrams that come until told to stop, and those on their way: until nothing has come for so long.
-pub(super) fn receive_datagrams(
+/// Takes the datagrams that come, with their sources, until told to stop, and those on their way: until nothing has come for so long.
+pub(crate) fn receive_datagrams(
     socket: &UdpSocket,
     late: Duration,
     stop: &AtomicBool,
-    mut take: impl FnMut(&[u8]),
+    mut take: impl FnMut(&[u8], SocketAddr),
 ) -> anyhow::Result<()> {
     let mut buffer = vec![0; MAX_DATAGRAM];
     let mut last = Instant::now();
     loop {
         let is_over = stop.load(Ordering::Relaxed);
-        match socket.recv(&mut buffer) {
-            Ok(length) => take(&buffer[..length]),
+        match socket.recv_from(&mut buffer) {
+            Ok((length, from)) => take(&buffer[..length], from),
             Err(error) if !is_timeout(&error) && !LOST.contains(&error.kind()) => {
                 return Err(error).context("receive");
             }

@@ -111,7 +111,7 @@ impl Way {
         let receive = move |stop: &_| {
             let mut received = Received::default();
             // The first silence after the end is the end: what was on its way has come.
-            receive_datagrams(&to, Duration::ZERO, stop, |datagram| {
+            receive_datagrams(&to, Duration::ZERO, stop, |datagram, _| {
                 received.take(datagram, size);
                 noted.note(datagram.len() as u64);
             })?;

@@ -166,11 +166,16 @@ fn protect(
     Some(protect_in(lab, hosts, &[options(a), options(b)]))
 }
 
+/// Programs besides `ip` and `nft` that it takes to build a network with such cables.
+pub(crate) fn programs_for(cables: Impairment) -> &'static [&'static str] {
+    if cables.counts_packets() { &["ethtool"] } else { &[] }
+}
+
 /// Both hosts with a daemon whose Send Timeout is too long to matter, and cables with a delay at A; none where a
 /// lab cannot run.
 pub(crate) fn protected_afar(test: &str, delay: Duration) -> Option<Protected> {
     let topology = topology::two_by_two(true).with_cables_of("a", Impairment::delay(delay));
-    let mut reasons = preflight::check(topology.programs());
+    let mut reasons = preflight::check(programs_for(Impairment::delay(delay)));
     reasons.extend(preflight::check_bpf());
     if is_skipped(test, &reasons) {
         return None;

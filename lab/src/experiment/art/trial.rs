@@ -6,7 +6,6 @@ use anyhow::{Context as _, bail};
 
 use super::{ArtFlow, Case, LIMIT, OCTETS, PER_SECOND, RTT, RTT_STDDEV, Times};
 use crate::capture::{Capture, Frame};
-use crate::daemon::DaemonOptions;
 use crate::experiment::pool::{Trial, part};
 use crate::experiment::recovery::{Flow, Scene, Silence, await_recovery, pause};
 use crate::topology::{HOSTS, ISPS, Impairment, Prefix, host_address, prefix_of};
@@ -38,8 +37,7 @@ fn attempt(job: &Trial<Case>) -> anyhow::Result<Option<Times>> {
     let notice = if job.flow == ArtFlow::TcpNoNotice { "tcp-notice = false\n" } else { "" };
     let standby = if job.standby { STANDBY } else { "" };
     let settings = format!("{SETTINGS}{standby}{notice}");
-    let options = DaemonOptions::new(job.send_timeout, settings)?;
-    let mut scene = Scene::protected(cables, &options)?;
+    let mut scene = Scene::protected(cables, job.send_timeout, &settings)?;
     let flow = start(&scene, job.flow)?;
     flow.await_arrivals()?;
     scene.await_protection()?;

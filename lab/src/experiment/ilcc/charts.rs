@@ -5,16 +5,15 @@ use super::{Layer, PlaneName, PolicyName, Test};
 use crate::experiment::{Chart, exact};
 use crate::workload::ilnp::rates_of_rank;
 
-/// Those for which there is something to show, each of a plane.
+/// All of them, each of a plane.
 pub(super) fn figures(points: &[Point]) -> Vec<Chart> {
     let of = |&plane: &PlaneName| {
         let own: Vec<_> = points.iter().filter(|point| point.test.plane == plane).collect();
-        let charts = figures_of_plane(&own).into_iter().filter(|chart| !chart.is_empty());
         let named = move |mut chart: Chart| {
             chart.title += &format!(" ({plane} plane)");
             chart
         };
-        charts.map(named).collect::<Vec<_>>()
+        figures_of_plane(&own).into_iter().map(named).collect::<Vec<_>>()
     };
     PlaneName::ALL.iter().flat_map(of).collect()
 }

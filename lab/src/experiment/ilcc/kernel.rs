@@ -1,8 +1,6 @@
 //! The target whose data plane is the kernel's: a daemon, its programs, and an echo service on a socket.
 
-use std::io::ErrorKind;
 use std::net::{Ipv6Addr, UdpSocket};
-use std::sync::atomic::Ordering;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,10 +17,10 @@ use crate::hop::Hop;
 use crate::interrupt;
 use crate::lab::Lab;
 use crate::load::{ECHO_PORT, Load, NONCE};
-use crate::netns::{Namespace, Worker};
+use crate::netns::{Namespace, Worker, chain};
 use crate::processors::{self, on_processor};
 use crate::topology::{HOSTS, ISPS, host_address, prefix_of, two_by_two};
-use crate::workload::Generator;
+use crate::workload::{Generator, receive_datagrams};
 
 /// One test: from the router of the second ISP into a host with a daemon.
 pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen> {
@@ -36,10 +34,8 @@ pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen>
     let daemon = on_processor(own, || Daemon::start(&lab, host, &options))?;
     // Somebody at the other end of the network who is not there: what is sent to him ends at the router.
     let nobody = host_address(HOSTS[1], 2);
-    router.nft(&format!(
-        "table inet ilcc {{ chain received {{ type filter hook prerouting priority -300; ip6 daddr {} drop; }}; }}",
-        prefix_of(nobody)
-    ))?;
+    let rule = format!("ip6 daddr {} drop", prefix_of(nobody));
+    router.nft(&chain("inet ilcc", "filter hook prerouting priority -300", [rule]))?;
     let service = match test.layer {
         Layer::Transport => Some(on_processor(own, || echo(lab.namespace(host)?, victim))?),
         Layer::Network => None,
@@ -106,16 +102,10 @@ fn echo(host: &Namespace, at: Ipv6Addr) -> anyhow::Result<Worker<()>> {
     // As many wait as in the other target's ring, whose service is fast: what is measured is the way to it.
     set_socket_recv_buffer_size_force(&socket, WAITING).context("echo service")?;
     host.work("echo service", move |stop| {
-        let mut datagram = [0; 2048];
-        while !stop.load(Ordering::Relaxed) {
-            match socket.recv_from(&mut datagram) {
-                // One that the kernel does not take is not answered, as the count of answers shows.
-                Ok((length, from)) => drop(socket.send_to(&datagram[..length], from)),
-                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
-                Err(error) => return Err(error).context("echo service"),
-            }
-        }
-        Ok(())
+        // A datagram that the kernel does not take is not answered, as the count of answers shows.
+        receive_datagrams(&socket, Duration::ZERO, stop, |datagram, from| {
+            drop(socket.send_to(datagram, from));
+        })
     })
 }
 

@@ -2,10 +2,11 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_wire::ip6::{IP6_LEN, Ip6};
-use moorline_wire::{MessageType, PROTOCOL};
+use moorline_wire::MessageType;
+use moorline_wire::ip6::Ip6;
 
 use crate::capture::Frame;
+use crate::hop::ETHERNET_LEN;
 
 /// The four messages that make a context (RFC 5533 s7), by the time they passed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,18 +34,19 @@ pub(super) fn exchanges(frames: &[Frame]) -> Vec<Exchange> {
     let mut begun: BTreeMap<Pair, (Duration, Option<(Duration, usize)>)> = BTreeMap::new();
     let mut ended = Vec::new();
     for frame in frames {
-        let Some(message) = frame.ipv6().and_then(Message::of) else { continue };
-        match message.kind {
+        let Some((Ip6 { source, destination, .. }, kind)) = frame.control_message() else {
+            continue;
+        };
+        match kind {
             MessageType::I1 => {
-                begun.entry(message.pair).or_insert((frame.at, None));
+                begun.entry([source, destination]).or_insert((frame.at, None));
             }
             MessageType::I2 => {
-                if let Some((_, i2)) = begun.get_mut(&message.pair) {
-                    *i2 = Some((frame.at, message.octets));
+                if let Some((_, i2)) = begun.get_mut(&[source, destination]) {
+                    *i2 = Some((frame.at, frame.octets.len() - ETHERNET_LEN));
                 }
             }
             MessageType::R2 => {
-                let [source, destination] = message.pair;
                 if let Some((i1, Some((i2, i2_octets)))) = begun.remove(&[destination, source]) {
                     ended.push(Exchange { i1, i2, r2: frame.at, i2_octets });
                 }
@@ -58,27 +60,10 @@ pub(super) fn exchanges(frames: &[Frame]) -> Vec<Exchange> {
 /// Source and destination.
 type Pair = [Ipv6Addr; 2];
 
-/// A Shim6 control message, as far as it matters here.
-struct Message {
-    pair: Pair,
-    kind: MessageType,
-    octets: usize,
-}
-
-impl Message {
-    fn of(packet: &[u8]) -> Option<Self> {
-        let header = Ip6::read(packet)?;
-        let kind = *packet.get(IP6_LEN + 2)?;
-        let pair = [header.source, header.destination];
-        // The leftmost bit is that of payload headers.
-        let is_control = header.next_header == PROTOCOL && kind & 0x80 == 0;
-        is_control.then_some(Self { pair, kind: MessageType::new(kind), octets: packet.len() })
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use moorline_wire::PROTOCOL;
 
     const I1: u8 = MessageType::I1.value();
     const I2: u8 = MessageType::I2.value();

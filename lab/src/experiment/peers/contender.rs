@@ -5,7 +5,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, ipproto, socket_with};
 
-use crate::daemon::DaemonOptions;
 use crate::experiment::recovery::Scene;
 use crate::named::named;
 use crate::topology::{HOSTS, ISPS, Impairment, host_address, prefix_of};
@@ -71,8 +70,7 @@ impl PeerSystem {
             Self::Moorline | Self::MoorlineRfc => {
                 let profile = if self == Self::MoorlineRfc { "profile = \"rfc\"\n" } else { "" };
                 let settings = format!("{profile}{HASTE}");
-                let options = DaemonOptions::new(send_timeout, settings)?;
-                let scene = Scene::protected(cables, &options)?;
+                let scene = Scene::protected(cables, send_timeout, &settings)?;
                 Ok((scene, HOSTS.len() * profile.lines().count()))
             }
             Self::Mptcp => mesh(Scene::plain(cables)?, "subflow"),

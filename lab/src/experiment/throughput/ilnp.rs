@@ -8,7 +8,6 @@ use moorline_api::EventKind;
 use super::super::handoff;
 use super::super::recovery::{FlowName, SETTLING, Scene, pause};
 use super::{Comparison, Path, SEND_TIMEOUT};
-use crate::daemon::DaemonOptions;
 use crate::topology::{HOSTS, ISPS, Impairment, host_address};
 
 /// Both against a path with all offloads, and as many routers.
@@ -28,8 +27,8 @@ pub(super) fn detour() -> anyhow::Result<Scene> {
 /// A network whose hosts have a session, after a soft hand-off of the first or not. The address that the first is
 /// leaving stays there for sockets to be bound to.
 pub(super) fn session(is_moved: bool) -> anyhow::Result<Scene> {
-    let options = DaemonOptions::new(SEND_TIMEOUT, handoff::SETTINGS)?;
-    let mut scene = Scene::as_it_is(Impairment::default(), &options)?;
+    let cables = Impairment::default();
+    let mut scene = Scene::as_it_is(cables, SEND_TIMEOUT, handoff::SETTINGS)?;
     let flow = scene.start(FlowName::Datagrams)?;
     flow.await_arrivals()?;
     scene.await_protection()?;
