@@ -17,6 +17,7 @@
 //! repository is not what the markers say.
 #![forbid(unsafe_code)]
 
+mod files;
 mod item;
 mod list;
 mod marker;

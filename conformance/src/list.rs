@@ -1,9 +1,10 @@
 use std::collections::BTreeMap;
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Context as _, ensure};
 use serde::Deserialize;
+
+use crate::files::text_of;
 
 /// What one RFC demands, as `conformance/rfcNNNN.toml` says.
 #[derive(Debug, Deserialize)]
@@ -58,9 +59,8 @@ impl Requirement {
 
 impl RequirementList {
     pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
-        let text =
-            fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        let list = Self::parse(&text).with_context(|| format!("in {}", path.display()))?;
+        let list =
+            Self::parse(&text_of(path)?).with_context(|| format!("in {}", path.display()))?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy();
         ensure!(name == list.marker_name(), "{} is about RFC {}", path.display(), list.rfc);
         Ok(list)

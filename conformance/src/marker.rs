@@ -1,12 +1,12 @@
-use std::fs;
 use std::path::Path;
 
-use anyhow::Context as _;
-
+use crate::files::{paths_in, text_of};
 use crate::item::{self, Kind};
 
 /// Where markers are looked for; not here, where the sources of this crate show what one looks like.
 const FOLDERS: [&str; 8] = ["proto", "bpf", "io", "app", "sim", "lab", "fuzz", "tests"];
+/// Extensions of source files.
+const SOURCES: [&str; 3] = ["rs", "c", "h"];
 const PREFIX: &str = "//= ";
 const TEST: &str = "(test)";
 
@@ -49,24 +49,14 @@ impl Markers {
     }
 
     fn walk(&mut self, root: &Path, folder: &Path) -> anyhow::Result<()> {
-        let say = || format!("cannot read {}", folder.display());
-        let entries = fs::read_dir(folder).with_context(say)?.collect::<Result<Vec<_>, _>>();
-        let mut paths: Vec<_> =
-            entries.with_context(say)?.into_iter().map(|entry| entry.path()).collect();
-        paths.sort();
-        for path in paths {
-            if path.is_dir() {
-                if path.file_name().is_some_and(|name| name != "target") {
-                    self.walk(root, &path)?;
-                }
-            } else if path
-                .extension()
-                .is_some_and(|kind| kind == "rs" || kind == "c" || kind == "h")
-            {
-                let text = fs::read_to_string(&path)
-                    .with_context(|| format!("cannot read {}", path.display()))?;
+        for path in paths_in(folder)? {
+            let is_source =
+                path.extension().is_some_and(|kind| SOURCES.iter().any(|one| kind == *one));
+            if path.is_dir() && !path.ends_with("target") {
+                self.walk(root, &path)?;
+            } else if is_source {
                 let file = path.strip_prefix(root).unwrap_or(&path).display().to_string();
-                self.read_source(&file, &text);
+                self.read_source(&file, &text_of(&path)?);
             }
         }
         Ok(())

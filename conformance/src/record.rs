@@ -1,9 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-
+use crate::files::paths_in;
 use crate::list::{Requirement, RequirementList};
 use crate::marker::{Marker, Markers, Place};
 use crate::page;
@@ -38,17 +36,12 @@ pub struct Entry {
 impl Record {
     /// Reads the lists and all sources of the repository.
     pub fn read(root: &Path) -> anyhow::Result<Self> {
-        let folder = root.join("conformance");
-        let mut paths: Vec<_> = fs::read_dir(&folder)
-            .with_context(|| format!("cannot read {}", folder.display()))?
-            .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-            .filter(|path| {
-                let name = path.file_name().unwrap_or_default().to_string_lossy();
-                name.starts_with("rfc") && name.ends_with(".toml")
-            })
-            .collect();
-        paths.sort();
-        let lists = paths.iter().map(|path| RequirementList::read(path));
+        let is_list = |path: &PathBuf| {
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
+            name.starts_with("rfc") && name.ends_with(".toml")
+        };
+        let paths = paths_in(&root.join("conformance"))?.into_iter().filter(is_list);
+        let lists = paths.map(|path| RequirementList::read(&path));
         Ok(Self::new(lists.collect::<Result<_, _>>()?, Markers::read(root)?))
     }
 
@@ -66,25 +59,20 @@ impl Record {
     fn add(&mut self, marker: Marker) -> Result<(), String> {
         let Marker { rfc, id, place, is_test } = marker;
         let unknown = || format!("{}: {} names no requirement: {rfc}#{id}", place.file, place.item);
-        let rfc = self
-            .rfcs
-            .iter_mut()
-            .find(|known| known.list.marker_name() == rfc)
-            .ok_or_else(unknown)?;
-        match rfc.list.requirements.iter().find(|known| known.id == id) {
+        let mut rfcs = self.rfcs.iter_mut();
+        let known = rfcs.find(|known| known.list.marker_name() == rfc).ok_or_else(unknown)?;
+        match known.list.requirements.iter().find(|one| one.id == id) {
             Some(Requirement { not_done: Some(_), .. }) if !is_test => {
                 return Err(format!(
-                    "{}: {} does {}#{id}, which the list calls not done",
-                    place.file,
-                    place.item,
-                    rfc.list.marker_name()
+                    "{}: {} does {rfc}#{id}, which the list calls not done",
+                    place.file, place.item
                 ));
             }
             Some(_) => {}
-            None if rfc.list.sections.contains_key(&id) => {}
+            None if known.list.sections.contains_key(&id) => {}
             None => return Err(unknown()),
         }
-        let entry = rfc.entries.entry(id).or_default();
+        let entry = known.entries.entry(id).or_default();
         let places = if is_test { &mut entry.tests } else { &mut entry.code };
         places.insert(place);
         Ok(())
