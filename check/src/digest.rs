@@ -17,12 +17,12 @@ pub(crate) fn of(world: &World) -> u64 {
     for side in &world.sides {
         let shim6 = format!("{:?}", side.host.shim6());
         let kernel = format!("{:?} {:?}", side.host.routes(), side.kernel);
-        let ilnp = format!("{:?} {:?}", side.sessions, side.host.ilnp());
+        let ilnp = format!("{:?} {:?}", side.told.sessions, side.host.ilnp());
         for text in [without_counters(&shim6), &kernel, without_counters(&ilnp)] {
             names.hash_into(text, side.now.as_nanos(), &mut hasher);
         }
         (side.has_lost_uplink, side.refuses, side.host.awaits_retry()).hash(&mut hasher);
-        for session in side.sessions.values() {
+        for session in side.told.sessions.values() {
             for nonce in [Some(session.send_nonce), session.receive_nonce].into_iter().flatten() {
                 names.hash_words(nonce.octets(), &mut hasher);
             }

@@ -19,6 +19,12 @@ impl World {
         false
     }
 
+    /// Takes what the hosts want, until nothing is under way.
+    fn run(&mut self) {
+        self.settle();
+        self.quieten();
+    }
+
     /// All that is under way arrives, in order.
     fn quieten(&mut self) {
         for _ in 0..MAX_PACKETS {
@@ -40,8 +46,7 @@ impl World {
             } else {
                 self.trigger(n);
             }
-            self.settle();
-            self.quieten();
+            self.run();
         }
         for n in 0..2 {
             let is_deaf = self.sides[n]
@@ -52,12 +57,10 @@ impl World {
             } else {
                 self.sides[n].run_out();
             }
-            self.settle();
-            self.quieten();
+            self.run();
             if self.left.keepalives {
                 self.keep_alive(n);
-                self.settle();
-                self.quieten();
+                self.run();
             }
         }
     }

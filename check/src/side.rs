@@ -1,29 +1,21 @@
-use std::collections::{BTreeMap, BTreeSet};
-use std::net::Ipv6Addr;
-
-use moorline_addresses::{HostView, Uplink};
-use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
-use moorline_contexts::{Config, Contexts, LocalState};
+use moorline_contexts::{Config, Contexts};
 use moorline_datapath::ilnp::{self, SessionEntry, Socket};
-use moorline_datapath::shim6::{ContextEntry, Report, Update};
-use moorline_host::model::{Kernel, OneSocket};
+use moorline_datapath::shim6::{ContextEntry, Report};
+use moorline_host::model::{Kernel, OneSocket, Told, local_state, view};
 use moorline_host::{Effect, Host, Sessions};
 use moorline_ilnp::consts::CHECK_INTERVAL;
-use moorline_types::{
-    ContextId, IlvPair, Instant, Locator, LocatorPair, Nonce, SessionId, UlidPair,
-};
+use moorline_types::{ContextId, IlvPair, Instant, Locator, LocatorPair, Nonce, UlidPair};
 use moorline_wire::ip6::Ip6;
 
 use crate::world::What;
 
-/// A host: the real core, a clock of its own, what its data plane was told, and what its kernel holds.
+/// A host: the real core, a clock of its own, what its data planes were told, and what its kernel holds.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
-    number: usize,
+    number: u8,
     pub(crate) host: Host,
     pub(crate) now: Instant,
-    pub(crate) entries: BTreeMap<ContextId, ContextEntry>,
-    pub(crate) sessions: BTreeMap<SessionId, SessionEntry>,
+    pub(crate) told: Told,
     speaks_ilnp: bool,
     pub(crate) kernel: Kernel,
     /// The first uplink has no carrier.
@@ -38,48 +30,38 @@ pub(crate) struct Side {
 }
 
 impl Side {
-    pub(crate) fn new(number: usize, speaks_ilnp: bool) -> Self {
-        let mut side = Self::begin(number, 0, speaks_ilnp, Instant::from_nanos(1_000_000_000));
-        side.tell_links();
-        side
-    }
-
-    fn begin(number: usize, lives: u8, speaks_ilnp: bool, now: Instant) -> Self {
-        Self {
+    pub(crate) fn new(number: u8, speaks_ilnp: bool) -> Self {
+        let now = Instant::from_nanos(1_000_000_000);
+        let mut side = Self {
             number,
-            host: new_host(number, lives, speaks_ilnp, now),
+            host: new_host(number, 0, speaks_ilnp, now),
             now,
-            entries: BTreeMap::new(),
-            sessions: BTreeMap::new(),
+            told: Told::default(),
             speaks_ilnp,
             kernel: Kernel::default(),
             has_lost_uplink: false,
             refuses: false,
             watch_seen: 0,
-            lives,
+            lives: 0,
             locators: local_state(number, 0).usable,
-        }
+        };
+        side.tell_links();
+        side
     }
 
-    /// It begins anew, and knows nothing of what was before.
+    /// The host begins anew, and knows nothing of what was before.
     pub(crate) fn forget(&mut self) {
-        let Self { has_lost_uplink, refuses, .. } = *self;
-        let begun = Self::begin(self.number, self.lives + 1, self.speaks_ilnp, self.now);
-        *self = Self { has_lost_uplink, refuses, ..begun };
+        self.lives += 1;
+        self.host = new_host(self.number, self.lives, self.speaks_ilnp, self.now);
+        (self.told, self.kernel, self.watch_seen) = (Told::default(), Kernel::default(), 0);
         self.tell_links();
     }
 
     /// The links are as they are now.
     pub(crate) fn tell_links(&mut self) {
-        let lost = usize::from(self.has_lost_uplink);
-        let uplinks = self.locators.iter().enumerate().skip(lost).map(|(number, own)| {
-            let ifindex = u32::try_from(number + 1).unwrap_or(0);
-            let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
-            Uplink::new(ifindex, format!("isp{ifindex}")).reached(router, [own.0])
-        });
-        let view = HostView { uplinks: uplinks.collect(), ..HostView::default() };
+        let view = view(&self.locators[usize::from(self.has_lost_uplink)..]);
         self.kernel.follow(&view);
-        self.host.set_proof(local_state(self.number, u32::from(self.lives)).proof);
+        self.host.set_proof(local_state(self.number, self.lives.into()).proof);
         self.host.doubt_routes();
         self.host.handle_view(view, self.now);
     }
@@ -91,23 +73,15 @@ impl Side {
 
     /// Whether kernel and data planes have what contexts and sessions need, and nothing else, or something is to be tried again.
     pub(crate) fn is_in_step(&self) -> bool {
-        let moved = self.entries.values().filter(|entry| entry.is_moved()).map(|entry| entry.ulids);
-        let of_sessions = self.sessions.values().filter(|entry| entry.wire_pair() != entry.pair);
-        let moved = moved.chain(of_sessions.map(|entry| entry.pair.ulids()));
-        let contexts = self.host.shim6().entries().map(|entry| entry.id);
-        let sessions = self.host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(self.now));
         self.host.awaits_retry()
-            || moved.collect::<BTreeSet<_>>() == self.kernel.routed()
-                && self.host.ulids_to_keep() == *self.kernel.kept()
-                && contexts.collect::<BTreeSet<_>>() == self.entries.keys().copied().collect()
-                && sessions.map(|session| session.id).collect::<BTreeSet<_>>()
-                    == self.sessions.keys().copied().collect()
+            || self.kernel.difference(&self.host, self.now).is_none()
+                && self.told.difference(&self.host, self.now).is_none()
     }
 
     /// Whether a pair has a session, and a context that has moved.
     pub(crate) fn has_two_owners(&self) -> bool {
-        let mut moved = self.entries.values().filter(|entry| entry.is_moved());
-        moved.any(|entry| self.sessions.values().any(|one| one.pair.ulids() == entry.ulids))
+        let mut moved = self.told.contexts.values().filter(|entry| entry.is_moved());
+        moved.any(|entry| self.told.sessions.values().any(|one| one.pair.ulids() == entry.ulids))
     }
 
     pub(crate) fn ulid_pair(&self, peer: &Self) -> UlidPair {
@@ -116,12 +90,12 @@ impl Side {
 
     /// The context of its traffic, if it is established.
     pub(crate) fn entry(&self) -> Option<&ContextEntry> {
-        self.entries.values().next()
+        self.told.contexts.values().next()
     }
 
     /// The session of its traffic.
     pub(crate) fn session(&self) -> Option<&SessionEntry> {
-        self.sessions.values().next()
+        self.told.sessions.values().next()
     }
 
     /// A context, whatever its state, or a session.
@@ -161,7 +135,7 @@ impl Side {
         let is_known = |entry: &&mut SessionEntry| {
             entry.pair.ulids() == ulids && entry.receive_nonce == Some(nonce)
         };
-        let known = self.sessions.values_mut().find(is_known);
+        let known = self.told.sessions.values_mut().find(is_known);
         let Some(entry) = known else { return self.note_traffic(ulids, true, Some(nonce)) };
         if std::mem::take(&mut entry.watch) {
             let report = ilnp::Report::Authenticated { session: entry.id };
@@ -187,7 +161,7 @@ impl Side {
 
     /// Payload of this context came in: told to the core if it asked for that.
     pub(crate) fn note_payload(&mut self, id: ContextId) {
-        let watch = self.entries.get(&id).map_or(0, |entry| entry.watch);
+        let watch = self.told.contexts.get(&id).map_or(0, |entry| entry.watch);
         if watch != 0 && watch != self.watch_seen {
             self.watch_seen = watch;
             self.report(Report::Received { context: id, at: self.now });
@@ -209,29 +183,23 @@ impl Side {
             }
             self.host.handle_done(&effect, self.now);
             let sockets = OneSocket(Socket::Connected);
-            if !self.kernel.execute(&effect, &mut self.host, &sockets, self.now) {
-                self.execute(effect, &mut sent);
+            if !self.kernel.execute(&effect, &mut self.host, &sockets, self.now)
+                && !self.told.execute(&effect)
+            {
+                sent.extend(packet_of(effect));
             }
         }
         sent
     }
+}
 
-    fn execute(&mut self, effect: Effect, sent: &mut Vec<(LocatorPair, What)>) {
-        if let Effect::SendShim6 { transmit, .. } = effect {
-            sent.push((transmit.locators, What::Control(transmit.octets)));
-        } else if let Effect::SendIlnp { transmit, .. } = effect {
-            let pair = addresses_of(&transmit.packet);
-            sent.push((pair, What::Ilnp(transmit.packet)));
-        } else if let Effect::UpdateContext(Update::Upsert(entry)) = effect {
-            self.entries.insert(entry.id, entry);
-        } else if let Effect::UpdateContext(Update::Remove { context }) = effect {
-            self.entries.remove(&context);
-        } else if let Effect::UpdateSession(ilnp::Update::Upsert(entry)) = effect {
-            self.sessions.insert(entry.id, entry);
-        } else if let Effect::UpdateSession(ilnp::Update::Remove { session }) = effect {
-            self.sessions.remove(&session);
-        }
+/// The control packet that an effect sends, with its addresses.
+fn packet_of(effect: Effect) -> Option<(LocatorPair, What)> {
+    if let Effect::SendShim6 { transmit, .. } = effect {
+        return Some((transmit.locators, What::Control(transmit.octets)));
     }
+    let Effect::SendIlnp { transmit, .. } = effect else { return None };
+    Some((addresses_of(&transmit.packet), What::Ilnp(transmit.packet)))
 }
 
 /// Source and destination of an IPv6 packet of a host.
@@ -240,25 +208,9 @@ fn addresses_of(packet: &[u8]) -> LocatorPair {
     LocatorPair::new(Locator(header.source), Locator(header.destination))
 }
 
-fn new_host(number: usize, life: u8, speaks_ilnp: bool, now: Instant) -> Host {
-    let seed = seed(number, life);
+fn new_host(number: u8, life: u8, speaks_ilnp: bool, now: Instant) -> Host {
+    let mut seed = [0; 32];
+    (seed[0], seed[1]) = (number, life);
     let sessions = speaks_ilnp.then(|| Sessions::new(moorline_ilnp::Config::default(), seed, now));
     Host::new(Contexts::new(Config::default(), seed, now), sessions)
-}
-
-fn seed(number: usize, life: u8) -> [u8; 32] {
-    let mut seed = [0; 32];
-    seed[0] = u8::try_from(number).unwrap_or(u8::MAX);
-    seed[1] = life;
-    seed
-}
-
-fn local_state(number: usize, generation: u32) -> LocalState {
-    let host = u8::try_from(number).unwrap_or(u8::MAX);
-    let prefixes = [1, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, 0xa + host]);
-    let key = HbaKey::extended_modifier([host; 48]);
-    let set = generate_hba(&prefixes, Sec::ZERO, &key, [host; 16], 1).expect("Sec 0 takes one try");
-    let present = set.locators().to_vec();
-    let addresses = LocalAddresses { present: present.clone(), sets: vec![set], cgas: Vec::new() };
-    LocalState { proof: LocalProof::new(generation, addresses, &[], [0; 32]), usable: present }
 }

@@ -111,20 +111,20 @@ fn each_property_can_fail() {
     assert!(established.ends_well() && wrong(&established).is_empty());
     let second = [0, 1].map(|n| established.sides[n].locators[1]);
     let pair = LocatorPair::new(second[0], second[1]);
-    established.sides[0].entries.values_mut().for_each(|entry| {
+    established.sides[0].told.contexts.values_mut().for_each(|entry| {
         entry.current = Path::of(entry.ulids, pair);
     });
     established.settle();
     assert_eq!(wrong(&established), [reached, in_step], "nor is there a route");
 
     let other = UlidPair::new(second[1].as_ulid(), second[0].as_ulid());
-    established.sides[1].entries.values_mut().for_each(|entry| entry.ulids = other);
+    established.sides[1].told.contexts.values_mut().for_each(|entry| entry.ulids = other);
     established.take(Action::Payload(0));
     deliver(&mut established, 1);
     assert!(wrong(&established).contains(&right));
 
     let mut two = begun(4);
-    two.sides[0].report(FromPlane::Trigger { ulids: UlidPair::new(other.peer, other.local) });
+    two.sides[0].report(FromPlane::Trigger { ulids: other.reversed() });
     two.settle();
     assert_eq!(wrong(&two), [one]);
 
@@ -134,14 +134,15 @@ fn each_property_can_fail() {
     deliver(&mut both, 4);
     assert!(both.sides[0].session().is_some() && wrong(&both).is_empty());
     both.sides[0]
-        .entries
+        .told
+        .contexts
         .insert(context.id, ContextEntry { current: Path::of(context.ulids, pair), ..context });
     both.settle();
     assert!(wrong(&both).contains(&owner));
 
     let mut apart = begun(4);
     let tag = ContextTag::from_bits(7);
-    apart.sides[1].entries.values_mut().for_each(|entry| entry.peer_tag = tag);
+    apart.sides[1].told.contexts.values_mut().for_each(|entry| entry.peer_tag = tag);
     assert!(!apart.ends_well());
 }
 

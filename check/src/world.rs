@@ -37,6 +37,25 @@ pub struct Bounds {
     pub keepalives: bool,
 }
 
+impl Bounds {
+    /// How often this may still happen; `None`: there is no bound.
+    const fn of(&mut self, action: Action) -> Option<&mut u8> {
+        Some(match action {
+            Action::Deliver(_) => return None,
+            Action::Lose(_) => &mut self.losses,
+            Action::Duplicate(_) => &mut self.duplicates,
+            Action::Timeout(_) => &mut self.timeouts,
+            Action::Trigger(n) => &mut self.triggers[n],
+            Action::Payload(_) => &mut self.payloads,
+            Action::Alarm(_) => &mut self.alarms,
+            Action::Cut => &mut self.cuts,
+            Action::Forget(_) => &mut self.lapses,
+            Action::Link => &mut self.links,
+            Action::Refuse => &mut self.refusals,
+        })
+    }
+}
+
 /// What may happen next. Numbers of packets are places among those under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
@@ -131,30 +150,36 @@ impl World {
 
     /// What may happen next.
     pub fn actions(&self) -> impl Iterator<Item = Action> + '_ {
-        let left = &self.left;
-        let parcels = (0..self.wire.len()).flat_map(move |n| {
-            let lose = (left.losses > 0).then_some(Action::Lose(n));
-            let duplicate = (left.duplicates > 0).then_some(Action::Duplicate(n));
-            [Some(Action::Deliver(n)), lose, duplicate].into_iter().flatten()
-        });
-        let sides = (0..2).flat_map(move |n| {
-            let side = &self.sides[n];
-            let is_running = side.host.poll_timeout().is_some();
-            let is_counting = side.entry().is_some_and(|entry| entry.timers.is_some());
+        let parcels = (0..self.wire.len())
+            .flat_map(|n| [Action::Deliver(n), Action::Lose(n), Action::Duplicate(n)]);
+        let sides = (0..2).flat_map(|n| {
             [
-                (left.timeouts > 0 && is_running).then_some(Action::Timeout(n)),
-                (left.triggers[n] > 0 && !side.has_context()).then_some(Action::Trigger(n)),
-                (left.payloads > 0).then_some(Action::Payload(n)),
-                (left.alarms > 0 && is_counting).then_some(Action::Alarm(n)),
-                (left.lapses > 0 && side.has_context()).then_some(Action::Forget(n)),
+                Action::Timeout(n),
+                Action::Trigger(n),
+                Action::Payload(n),
+                Action::Alarm(n),
+                Action::Forget(n),
             ]
-            .into_iter()
-            .flatten()
         });
-        let cut = (left.cuts > 0).then_some(Action::Cut);
-        let link = (left.links > 0).then_some(Action::Link);
-        let refuse = (left.refusals > 0 && !self.sides[0].refuses).then_some(Action::Refuse);
-        parcels.chain(sides).chain(cut).chain(link).chain(refuse)
+        let others = [Action::Cut, Action::Link, Action::Refuse];
+        parcels.chain(sides).chain(others).filter(|action| self.may(*action))
+    }
+
+    fn may(&self, action: Action) -> bool {
+        let mut left = self.left;
+        let is_left = left.of(action).is_none_or(|left| *left > 0);
+        is_left
+            && match action {
+                Action::Timeout(n) => self.sides[n].host.poll_timeout().is_some(),
+                Action::Trigger(n) => !self.sides[n].has_context(),
+                Action::Alarm(n) => {
+                    self.sides[n].entry().is_some_and(|entry| entry.timers.is_some())
+                }
+                Action::Forget(n) => self.sides[n].has_context(),
+                Action::Refuse => !self.sides[0].refuses,
+                Action::Deliver(_) | Action::Lose(_) | Action::Duplicate(_) => true,
+                Action::Payload(_) | Action::Cut | Action::Link => true,
+            }
     }
 
     /// The world after an action.
@@ -167,55 +192,31 @@ impl World {
     }
 
     pub(crate) fn take(&mut self, action: Action) {
+        if let Some(left) = self.left.of(action) {
+            *left -= 1;
+        }
         match action {
             Action::Deliver(n) => {
                 let parcel = self.wire.remove(n);
                 self.deliver(&parcel);
             }
-            Action::Lose(n) => {
-                self.left.losses -= 1;
-                self.wire.remove(n);
-            }
-            Action::Duplicate(n) => {
-                self.left.duplicates -= 1;
-                let parcel = self.wire[n].clone();
-                self.deliver(&parcel);
-            }
-            Action::Timeout(n) => {
-                self.left.timeouts -= 1;
-                self.sides[n].run_out();
-            }
-            Action::Trigger(n) => {
-                self.left.triggers[n] -= 1;
-                self.trigger(n);
-            }
-            Action::Payload(n) => {
-                self.left.payloads -= 1;
-                self.send_payload(n);
-            }
-            Action::Alarm(n) => {
-                self.left.alarms -= 1;
-                self.alarm(n);
-            }
+            Action::Lose(n) => drop(self.wire.remove(n)),
+            Action::Duplicate(n) => self.deliver(&self.wire[n].clone()),
+            Action::Timeout(n) => self.sides[n].run_out(),
+            Action::Trigger(n) => self.trigger(n),
+            Action::Payload(n) => self.send_payload(n),
+            Action::Alarm(n) => self.alarm(n),
             Action::Cut => {
-                self.left.cuts -= 1;
                 self.is_cut = true;
                 self.drop_dead();
             }
             Action::Link => {
-                self.left.links -= 1;
                 self.sides[0].has_lost_uplink ^= true;
                 self.drop_dead();
                 self.sides[0].tell_links();
             }
-            Action::Refuse => {
-                self.left.refusals -= 1;
-                self.sides[0].refuses = true;
-            }
-            Action::Forget(n) => {
-                self.left.lapses -= 1;
-                self.sides[n].forget();
-            }
+            Action::Refuse => self.sides[0].refuses = true,
+            Action::Forget(n) => self.sides[n].forget(),
         }
         self.settle();
     }
@@ -267,7 +268,7 @@ impl World {
 
     pub(crate) fn deliver(&mut self, parcel: &Parcel) {
         let to = 1 - parcel.from;
-        let pair = LocatorPair::new(parcel.pair.peer, parcel.pair.local);
+        let pair = parcel.pair.reversed();
         match &parcel.what {
             What::Control(octets) => self.deliver_control(parcel, to, octets, pair),
             What::Ilnp(packet) => {
@@ -306,7 +307,7 @@ impl World {
     fn deliver_moved(&mut self, from: usize, tag: ContextTag, pair: LocatorPair) {
         let to = 1 - from;
         let of_tag = |entry: &&moorline_datapath::shim6::ContextEntry| entry.local_tag == tag;
-        let Some(entry) = self.sides[to].entries.values().find(of_tag).cloned() else {
+        let Some(entry) = self.sides[to].told.contexts.values().find(of_tag).cloned() else {
             let header = PayloadHeader { next_header: 59, tag };
             self.sides[to].control(&header.emit(), pair);
             return;
@@ -341,7 +342,7 @@ impl World {
 
     fn look_at_entries(&mut self, n: usize) {
         let peers = &self.sides[1 - n].locators;
-        let entries = &self.sides[n].entries;
+        let entries = &self.sides[n].told.contexts;
         let is_proved =
             entries.values().all(|entry| entry.peer_locators.iter().all(|l| peers.contains(l)));
         let is_reached = entries

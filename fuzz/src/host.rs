@@ -1,15 +1,12 @@
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::net::Ipv6Addr;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use moorline_addresses::{HostView, Uplink};
-use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_contexts::{Contexts, LocalState, Removal};
 use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Socket};
 use moorline_datapath::shim6::{ContextEntry, FailureHint};
 use moorline_datapath::{ilnp, shim6};
-use moorline_host::model::{Kernel, OneSocket};
+use moorline_host::model::{Kernel, OneSocket, Told, contested, local_state, view};
 use moorline_host::{Effect, Host, Sessions};
 use moorline_ilnp::{NonceLen, NonceMode, Open};
 use moorline_types::{
@@ -31,8 +28,8 @@ use crate::shared::polled;
 /// - packets of a host leave from its addresses;
 /// - no context of the first host but with the second, by another of its addresses if the attacker has taken the ULID-pair option out of its I1
 ///   and I2; no Shim6 packet and no entry of its data plane with a locator that the second host has not proved; no tag of two contexts;
-/// - never more sessions than are allowed, and the data plane knows each, with one pair of addresses each; none of a host with itself or with
-///   what is no node;
+/// - never more sessions than are allowed, with one pair of addresses each; none of a host with itself or with what is no node;
+/// - the data planes know the contexts and sessions of a host that has nothing to try again, and no others;
 /// - a pair of addresses that has a session has no context that has moved.
 ///
 /// Well formed is an input that leaves a session or an established context on both sides.
@@ -75,20 +72,22 @@ struct Side {
     /// To be delivered, and what has been.
     waiting: VecDeque<Packet>,
     seen: Vec<Packet>,
-    /// What its data plane knows of sessions; nothing once it has refused one.
-    entries: Option<BTreeMap<SessionId, SessionEntry>>,
+    /// What its data planes know.
+    told: Told,
+    /// Whether a data plane has refused to take or to forget a session.
+    has_refused: bool,
 }
 
 impl World {
     fn new(flags: u8) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let sides = [1, 2].map(|number| {
-            let local = local(number);
+            let local = local_state(number, 1);
             let mut host = new_host(flags, number);
             tell(&mut host, &local, now);
             let (waiting, seen, quiet) = (VecDeque::new(), Vec::new(), Vec::new());
-            let (kernel, entries) = (Kernel::default(), Some(BTreeMap::new()));
-            Side { host, kernel, local, socket: Socket::Connected, quiet, waiting, seen, entries }
+            let (kernel, told, socket) = (Kernel::default(), Told::default(), Socket::Connected);
+            Side { host, kernel, local, socket, quiet, waiting, seen, told, has_refused: false }
         });
         Self { flags, sides, fails: false, now }
     }
@@ -215,8 +214,8 @@ impl World {
         let Some(context) = from else { return };
         let header = PayloadHeader { next_header: 59, tag: context.peer_tag };
         let to = &mut self.sides[side].host;
-        to.handle_shim6(&header.emit(), turned(context.locators), self.now);
-        let ulids = UlidPair::new(context.key.ulids.peer, context.key.ulids.local);
+        to.handle_shim6(&header.emit(), context.locators.reversed(), self.now);
+        let ulids = context.key.ulids.reversed();
         let Some(context) = to.shim6().contexts().find(|context| context.ulids == ulids) else {
             return;
         };
@@ -229,7 +228,7 @@ impl World {
         let seed = input.octet();
         let now = self.now;
         let ulids = self.pair(1 - side, 0);
-        let Side { host, kernel, local, entries, .. } = &mut self.sides[side];
+        let Side { host, kernel, local, told, .. } = &mut self.sides[side];
         let contexts: Vec<_> = host.shim6().snapshot().collect();
         let sessions = host.ilnp().into_iter().flat_map(Sessions::snapshot).collect();
         let mut other = new_host(self.flags, seed ^ 0x80);
@@ -240,7 +239,7 @@ impl World {
         for mut changed in contexts.iter().cloned() {
             match input.octet() % 5 {
                 0 => changed.key.ulids = ulids,
-                1 => changed.locators = turned(changed.locators),
+                1 => changed.locators = changed.locators.reversed(),
                 2 => changed.peer.locators = (&[changed.locators.local; 40]).into(),
                 3 => changed.local_tag = changed.peer_tag,
                 _ => changed.id = ContextId(u32::from(input.octet())),
@@ -249,7 +248,7 @@ impl World {
             other.shim6_mut().restore(changed, now).ok();
         }
         *host = new_host(self.flags, seed);
-        *entries = entries.take().map(|_| BTreeMap::new());
+        *told = Told::default();
         assert_eq!(host.restore_sessions(sessions, BTreeSet::new(), now), []);
         host.handle_left(kernel.routes());
         tell(host, local, now);
@@ -276,6 +275,12 @@ impl World {
     #[expect(clippy::wildcard_enum_match_arm, reason = "the others are for kernel and people")]
     fn execute(&mut self, side: usize, effect: Effect) {
         let now = self.now;
+        if let Effect::UpdateContext(shim6::Update::Upsert(entry)) = &effect
+            && side == 0
+        {
+            self.check_context(entry);
+        }
+        self.sides[side].tell_planes(&effect, self.fails);
         match self.fails {
             true => self.sides[side].host.handle_failed(&effect, now),
             false => self.sides[side].host.handle_done(&effect, now),
@@ -285,28 +290,13 @@ impl World {
                 let LocatorPair { local, peer } = transmit.locators;
                 assert!(self.sides[side].local.usable.contains(&local), "sends from {local}");
                 assert!(side == 1 || self.is_proved(peer), "sends to {peer}");
-                self.send(side, Packet::Shim6(transmit.octets, turned(transmit.locators)));
+                self.send(side, Packet::Shim6(transmit.octets, transmit.locators.reversed()));
             }
             Effect::SendIlnp { transmit, .. } => {
                 let source = transmit.source;
                 assert_eq!(transmit.packet[8..24], source.octets());
                 assert!(self.sides[side].is_own_ilv(Ilv::of(source)), "sends from {source}");
                 self.send(side, Packet::Ilnp(transmit.packet));
-            }
-            Effect::UpdateContext(shim6::Update::Upsert(entry)) if side == 0 => {
-                self.check_context(&entry);
-            }
-            Effect::UpdateSession(update) => {
-                let entries = &mut self.sides[side].entries;
-                match (entries.take_if(|_| self.fails), update, entries) {
-                    (None, ilnp::Update::Upsert(entry), Some(known)) => {
-                        known.insert(entry.id, entry);
-                    }
-                    (None, ilnp::Update::Remove { session }, Some(known)) => {
-                        assert!(known.remove(&session).is_some(), "removes {session:?}");
-                    }
-                    _ => {}
-                }
             }
             Effect::AskUsage(question) => self.sides[side].quiet.push(question.context),
             _ => {
@@ -384,11 +374,8 @@ impl Side {
         match &mut packet {
             Packet::Shim6(octets, _) => fill_checksum(octets),
             Packet::Ilnp(packet) => {
-                let at = match (packet.get(6), packet.get(41)) {
-                    (Some(&ip6::DESTINATION_OPTIONS), Some(units)) => 48 + 8 * usize::from(*units),
-                    _ => ip6::IP6_LEN,
-                };
                 if let Some(header) = ip6::Ip6::read(packet)
+                    && let Some(at) = header.upper(packet).at
                     && let Some(message) = packet.get_mut(at..)
                 {
                     fill_icmp_checksum(message, header.source, header.destination);
@@ -472,22 +459,32 @@ impl Side {
         }
     }
 
-    fn check(&self, now: Instant) {
-        for context in self.host.shim6().contexts() {
-            let current = context.established.as_ref().map(|view| view.locators);
-            let has_moved = current.is_some_and(|now| now != context.ulids.as_locators());
-            let pair = IlvPair::of(context.ulids);
-            let has_session = self.host.ilnp().is_some_and(|ilnp| ilnp.has_session(pair));
-            assert!(!(has_moved && has_session), "{pair:?} has two owners");
+    fn tell_planes(&mut self, effect: &Effect, fails: bool) {
+        self.has_refused |= fails && matches!(effect, Effect::UpdateSession(_));
+        if let Effect::UpdateSession(ilnp::Update::Remove { session }) = effect {
+            let is_known = self.told.sessions.contains_key(session);
+            assert!(is_known || self.has_refused, "removes {session:?}");
         }
-        if let (Some(ilnp), Some(entries)) = (self.host.ilnp(), &self.entries) {
+        if !fails {
+            self.told.execute(effect);
+        }
+    }
+
+    fn check(&self, now: Instant) {
+        let contested = contested(&self.host);
+        assert!(contested.is_none(), "{contested:?} has two owners");
+        let difference = self.told.difference(&self.host, now);
+        assert!(difference.is_none() || self.host.awaits_retry(), "{difference:?}");
+        if let Some(ilnp) = self.host.ilnp() {
             assert!(ilnp.session_count() <= MAX_SESSIONS);
             let sessions = ilnp.sessions(now).map(|session| session.id);
-            assert!(sessions.eq(entries.keys().copied()), "a plane that knows others");
-            let pairs: BTreeSet<_> = entries.values().map(|entry| entry.pair).collect();
-            assert_eq!(pairs.len(), entries.len(), "two sessions of one pair");
-            entries.values().for_each(|entry| self.check_session(entry));
+            let is_same = sessions.eq(self.told.sessions.keys().copied());
+            assert!(is_same || self.has_refused, "a plane that knows others");
         }
+        let sessions = &self.told.sessions;
+        let pairs: BTreeSet<_> = sessions.values().map(|entry| entry.pair).collect();
+        assert!(pairs.len() == sessions.len() || self.has_refused, "two sessions of one pair");
+        sessions.values().for_each(|entry| self.check_session(entry));
         let next = self.host.poll_timeout();
         assert!(next.is_none_or(|at| at > now), "a timer in the past: {next:?} at {now:?}");
     }
@@ -529,34 +526,14 @@ fn new_host(flags: u8, seed: u8) -> Host {
     Host::new(Contexts::new(config, [seed; 32], now), sessions)
 }
 
-/// Two addresses of an HBA set, which differs from side to side.
-fn local(side: u8) -> LocalState {
-    let prefixes = [1, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, side]);
-    let key = HbaKey::extended_modifier([side; 48]);
-    let set = generate_hba(&prefixes, Sec::ZERO, &key, [side; 16], 1).expect("one try will do");
-    let usable = set.locators().to_vec();
-    let addresses = LocalAddresses { present: usable.clone(), sets: vec![set], cgas: Vec::new() };
-    LocalState { proof: LocalProof::new(1, addresses, &[], [0; 32]), usable }
-}
-
 /// The host has these addresses, each on an uplink of its own.
 fn tell(host: &mut Host, local: &LocalState, now: Instant) {
-    let uplinks = local.usable.iter().map(|own| {
-        let ifindex = ifindex(*own);
-        let router = Ipv6Addr::from_bits(0xfe80 << 112 | u128::from(ifindex));
-        Uplink::new(ifindex, format!("isp{ifindex}")).reached(router, [own.0])
-    });
-    let view = HostView { uplinks: uplinks.collect(), ..HostView::default() };
     host.set_proof(local.proof.clone());
-    host.handle_view(view, now);
+    host.handle_view(view(&local.usable), now);
 }
 
 fn ifindex(own: Locator) -> u32 {
     own.0.segments()[2].into()
-}
-
-const fn turned(locators: LocatorPair) -> LocatorPair {
-    LocatorPair::new(locators.peer, locators.local)
 }
 
 /// Few, so that they are evicted.

@@ -220,16 +220,6 @@ impl Core {
         self.planes.ilnp = new_planes(self.settings, has_ilnp).ilnp;
     }
 
-    /// Pairs whose packets go by other addresses.
-    pub(crate) fn moved_pairs(&self, now: Instant) -> impl Iterator<Item = UlidPair> + '_ {
-        let contexts = self.host.shim6().contexts().filter(|context| {
-            let current = context.established.as_ref().map(|established| established.locators);
-            current.is_some_and(|locators| locators != context.ulids.as_locators())
-        });
-        let sessions = self.sessions(now).filter(|session| session.wire != session.pair);
-        contexts.map(|context| context.ulids).chain(sessions.map(|session| session.pair.ulids()))
-    }
-
     /// What the contexts and the data plane of Shim6 have dropped.
     pub(crate) fn shim6_drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         self.host.shim6().drops().iter().chain(self.planes.shim6.drops().iter())
@@ -256,11 +246,7 @@ impl Core {
     /// The session of these addresses, if they have one.
     pub(crate) fn session(&self, ulids: UlidPair, now: Instant) -> Option<SessionView> {
         let pair = IlvPair::of(ulids);
-        self.host
-            .ilnp()?
-            .has_session(pair)
-            .then(|| self.sessions(now))?
-            .find(|one| one.pair == pair)
+        self.sessions(now).find(|one| one.pair == pair)
     }
 
     fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionView> + '_ {

@@ -102,7 +102,7 @@ pub(crate) fn unrecognized_next_header(quoted: &[u8]) -> Option<Vec<u8>> {
     let mut icmp = vec![4, 1, 0, 0];
     icmp.extend(NEXT_HEADER_AT.to_be_bytes());
     icmp.extend(quoted);
-    Some(checksummed(receiver_pair(locators).as_locators(), ICMPV6, icmp, 2))
+    Some(checksummed(locators.reversed(), ICMPV6, icmp, 2))
 }
 
 /// The packet that such an error quotes.

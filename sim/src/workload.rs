@@ -36,7 +36,7 @@ impl Side {
     pub(crate) fn pair(self, ulids: UlidPair) -> UlidPair {
         match self {
             Self::From => ulids,
-            Self::To => UlidPair::new(ulids.peer, ulids.local),
+            Self::To => ulids.reversed(),
         }
     }
 }

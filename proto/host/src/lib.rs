@@ -23,7 +23,7 @@
 //! | `path_mtus` | paths that are narrower than the uplinks |
 //! | `known` | what is kept of sessions beside the machine |
 //! | `node` | identifiers and locators of ILNP, and the addresses that sessions need |
-//! | [`model`] | a kernel for executors that have none |
+//! | [`model`] | kernel and data planes for executors that have none |
 //! | `moved` | pairs that Shim6 has moved |
 //! | `refused` | what data planes have refused to forget |
 //!

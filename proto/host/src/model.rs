@@ -1,12 +1,19 @@
-//! What a kernel holds for a [`Host`]: routes of moved pairs, ULIDs that have left their uplinks, and sockets. For executors that have no kernel, as
-//! the simulator, the model checker and the fuzzer: the model outlives the host, as the kernel outlives the daemon.
+//! What kernel and data planes hold for a [`Host`]: routes of moved pairs, ULIDs that have left their uplinks, sockets, contexts and sessions. For
+//! executors that have no kernel, as the simulator, the model checker and the fuzzer: the model outlives the host, as the kernel outlives the daemon.
 
 use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
+use core::net::Ipv6Addr;
 
-use moorline_addresses::{FoundRoute, HostView, MovedRoute, NextHop, RouteStep};
-use moorline_datapath::ilnp::{Socket, Sockets};
-use moorline_types::{IlvPair, Instant, Ulid, UlidPair};
+use moorline_addresses::{FoundRoute, HostView, MovedRoute, NextHop, RouteStep, Uplink};
+use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
+use moorline_contexts::LocalState;
+use moorline_datapath::ilnp::{self, SessionEntry, Socket, Sockets};
+use moorline_datapath::shim6::{self, ContextEntry};
+use moorline_types::{ContextId, IlvPair, Instant, Locator, SessionId, Ulid, UlidPair};
 
 use crate::Host;
 use crate::effect::Effect;
@@ -95,6 +102,20 @@ impl Kernel {
         }
     }
 
+    /// How routes and ULIDs differ from those that contexts and sessions of a host need, for people; `None`: they do not. A host that
+    /// [awaits a retry](Host::awaits_retry) may differ.
+    #[must_use]
+    pub fn difference(&self, host: &Host, now: Instant) -> Option<String> {
+        let sessions = host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(now));
+        let sessions = sessions.filter(|session| session.wire != session.pair);
+        let sessions = sessions.map(|session| session.pair.ulids());
+        let moved: BTreeSet<_> = moved(host).chain(sessions).collect();
+        let (routed, kept, needed) = (self.routed(), &self.kept, host.ulids_to_keep());
+        (moved != routed || *kept != needed).then(|| {
+            format!("moved {moved:?}, routed {routed:?}; kept {kept:?}, needed {needed:?}")
+        })
+    }
+
     /// All routes, to be changed as no host asks for it.
     pub fn routes_mut(&mut self) -> impl Iterator<Item = &mut MovedRoute> {
         self.routes.values_mut()
@@ -125,4 +146,104 @@ impl Kernel {
     pub const fn kept(&self) -> &BTreeSet<Ulid> {
         &self.kept
     }
+}
+
+/// What a host has told its data planes.
+#[derive(Clone, Debug, Default)]
+pub struct Told {
+    /// Contexts.
+    pub contexts: BTreeMap<ContextId, ContextEntry>,
+    /// Sessions.
+    pub sessions: BTreeMap<SessionId, SessionEntry>,
+}
+
+impl Told {
+    /// Executes an effect. False: the effect tells no data plane to have or to forget something.
+    pub fn execute(&mut self, effect: &Effect) -> bool {
+        if let Effect::UpdateContext(shim6::Update::Upsert(entry)) = effect {
+            self.contexts.insert(entry.id, entry.clone());
+        } else if let Effect::UpdateContext(shim6::Update::Remove { context }) = effect {
+            self.contexts.remove(context);
+        } else if let Effect::UpdateSession(ilnp::Update::Upsert(entry)) = effect {
+            self.sessions.insert(entry.id, entry.clone());
+        } else if let Effect::UpdateSession(ilnp::Update::Remove { session }) = effect {
+            self.sessions.remove(session);
+        } else {
+            return false;
+        }
+        true
+    }
+
+    /// See [`difference`].
+    #[must_use]
+    pub fn difference(&self, host: &Host, now: Instant) -> Option<String> {
+        difference(host, self.contexts.values(), self.sessions.values(), now)
+    }
+}
+
+/// How the contexts and sessions that data planes have differ from those of a host, for people; `None`: they do not. A host that
+/// [awaits a retry](Host::awaits_retry) may differ.
+pub fn difference<'a>(
+    host: &Host,
+    contexts: impl Iterator<Item = &'a ContextEntry>,
+    sessions: impl Iterator<Item = &'a SessionEntry>,
+    now: Instant,
+) -> Option<String> {
+    let essence = |entry: &ContextEntry| {
+        (entry.id, entry.ulids, entry.current, entry.local_tag, entry.peer_tag)
+    };
+    let known: BTreeSet<_> = host.shim6().entries().map(|entry| essence(&entry)).collect();
+    let told: BTreeSet<_> = contexts.map(essence).collect();
+    let known_sessions = host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(now));
+    let known_sessions: BTreeSet<_> =
+        known_sessions.map(|one| (one.id, one.pair, one.wire)).collect();
+    let told_sessions: BTreeSet<_> =
+        sessions.map(|entry| (entry.id, entry.pair, entry.wire_pair())).collect();
+    (known != told || known_sessions != told_sessions).then(|| {
+        format!(
+            "contexts {known:?}, told {told:?}; sessions {known_sessions:?}, told {told_sessions:?}"
+        )
+    })
+}
+
+/// A pair that has a session and a context that has moved: no host has one (decision 071).
+#[must_use]
+pub fn contested(host: &Host) -> Option<UlidPair> {
+    let ilnp = host.ilnp()?;
+    moved(host).find(|pair| ilnp.has_session(IlvPair::of(*pair)))
+}
+
+/// Pairs whose contexts have moved.
+fn moved(host: &Host) -> impl Iterator<Item = UlidPair> + '_ {
+    let moved = host.shim6().contexts().filter(|context| {
+        let current = context.established.as_ref().map(|established| established.locators);
+        current.is_some_and(|locators| locators != context.ulids.as_locators())
+    });
+    moved.map(|context| context.ulids)
+}
+
+/// Two addresses of the host with this number, an HBA set under prefixes of two ISPs, and the proof of them.
+///
+/// # Panics
+/// Never: with Sec 0 the first try makes a set.
+#[must_use]
+pub fn local_state(number: u8, generation: u32) -> LocalState {
+    let prefixes = [1, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, 0xa + number]);
+    let key = HbaKey::extended_modifier([number; 48]);
+    let set =
+        generate_hba(&prefixes, Sec::ZERO, &key, [number; 16], 1).expect("Sec 0 takes one try");
+    let usable = set.locators().to_vec();
+    let addresses = LocalAddresses { present: usable.clone(), sets: vec![set], cgas: Vec::new() };
+    LocalState { proof: LocalProof::new(generation, addresses, &[], [0; 32]), usable }
+}
+
+/// An uplink for each of these addresses, with the number of the ISP that [`local_state`] has the address from.
+#[must_use]
+pub fn view(usable: &[Locator]) -> HostView {
+    let uplinks = usable.iter().map(|own| {
+        let isp = own.0.segments()[2];
+        let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, isp);
+        Uplink::new(isp.into(), format!("isp{isp}")).reached(router, [own.0])
+    });
+    HostView { uplinks: uplinks.collect(), ..HostView::default() }
 }

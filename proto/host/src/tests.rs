@@ -1,22 +1,18 @@
 //! Which protocol has a pair: two hosts that speak both, and a network that delivers all or nothing.
 
 use alloc::collections::VecDeque;
-use alloc::format;
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_addresses::{HostView, Uplink};
-use moorline_cga::{HbaKey, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_contexts::{self as shim6, Contexts, LocalState, Removal};
 use moorline_datapath::ilnp::{Report, Socket, Update as SessionUpdate};
 use moorline_datapath::shim6::{Report as TrafficReport, Update};
 use moorline_ilnp as ilnp;
-use moorline_types::{DropReason, Ilv, IlvPair, Instant, Locator, LocatorPair, Ulid, UlidPair};
+use moorline_types::{DropReason, Ilv, IlvPair, Instant, LocatorPair, Ulid, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
-use crate::model::OneSocket;
+use crate::model::{OneSocket, local_state, view};
 use crate::{Effect, Host, Protocol, Sessions};
 
 mod links;
@@ -36,7 +32,7 @@ struct Duo {
 impl Duo {
     fn new() -> Self {
         let now = Instant::from_nanos(1_000_000_000);
-        let locals: Vec<_> = (0..2).map(local_state).collect();
+        let locals: Vec<_> = (0..2).map(|side| local_state(side, 1)).collect();
         let hosts = (0..2).map(|side| host(side, &locals[usize::from(side)], now)).collect();
         let effects = [Vec::new(), Vec::new()];
         let mut duo = Self { hosts, locals, now, carries_ilnp: true, carries_shim6: true, effects };
@@ -166,26 +162,6 @@ fn host(seed: u8, local: &LocalState, now: Instant) -> Host {
 pub(crate) fn tell(host: &mut Host, local: &LocalState, now: Instant) {
     host.set_proof(local.proof.clone());
     host.handle_view(view(&local.usable), now);
-}
-
-/// An uplink for each of these addresses, numbered by the ISP in it.
-pub(crate) fn view(usable: &[Locator]) -> HostView {
-    let uplinks = usable.iter().map(|own| {
-        let isp = own.0.segments()[2];
-        let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, isp);
-        Uplink::new(u32::from(isp), format!("isp{isp}")).reached(router, [own.0])
-    });
-    HostView { uplinks: uplinks.collect(), ..HostView::default() }
-}
-
-pub(crate) fn local_state(side: u8) -> LocalState {
-    let prefixes = [1u8, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, 0xa + side]);
-    let key = HbaKey::extended_modifier([side; 48]);
-    let sec = Sec::new(0).expect("valid");
-    let set = generate_hba(&prefixes, sec, &key, [side; 16], 1).expect("Sec 0");
-    let usable = set.locators().to_vec();
-    let addresses = LocalAddresses { present: usable.clone(), sets: vec![set], cgas: vec![] };
-    LocalState { proof: LocalProof::new(1, addresses, &[], [0; 32]), usable }
 }
 
 /// Longer than ILNP asks a peer that does not answer.

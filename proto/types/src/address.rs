@@ -111,6 +111,12 @@ macro_rules! pair_newtype {
                 Self { local, peer }
             }
 
+            /// As the other end has it.
+            #[must_use]
+            pub const fn reversed(self) -> Self {
+                Self { local: self.peer, peer: self.local }
+            }
+
             /// Whether both are global unicast addresses.
             #[must_use]
             pub const fn is_global_unicast(self) -> bool {

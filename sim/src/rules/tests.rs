@@ -37,10 +37,6 @@ fn broken(rules: &mut Rules) -> Vec<Rule> {
     std::mem::take(&mut rules.violations).into_iter().map(|violation| violation.rule).collect()
 }
 
-const fn turned(pair: LocatorPair) -> LocatorPair {
-    LocatorPair::new(pair.peer, pair.local)
-}
-
 #[test]
 fn packets_go_from_own_addresses_to_proven_ones() {
     let (mut rules, [pair, _]) = rules();
@@ -95,23 +91,23 @@ fn a_context_of_a_responder_needs_an_i2_with_its_validator() {
     let now = instant(Duration::ZERO);
     let options = |octet| Options::from(vec![Opt::Validator(vec![octet; 16])]);
     let r1 = R1 { initiator_nonce: 1, responder_nonce: 2, options: options(9) };
-    rules.on_control_sent(1, &Message::R1(r1).octets(), turned(pair), now);
+    rules.on_control_sent(1, &Message::R1(r1).octets(), pair.reversed(), now);
     let i2 = |octet| {
         let initiator_tag = ContextTag::from_bits(7);
         let (initiator_nonce, responder_nonce) = (3, 2);
         let options = options(octet);
         Message::I2(I2 { initiator_tag, initiator_nonce, responder_nonce, options }).octets()
     };
-    rules.on_new_context(1, &i2(9), turned(pair), now);
+    rules.on_new_context(1, &i2(9), pair.reversed(), now);
     assert_eq!(broken(&mut rules), []);
-    rules.on_new_context(1, &i2(8), turned(pair), now);
+    rules.on_new_context(1, &i2(8), pair.reversed(), now);
     assert_eq!(broken(&mut rules), [Rule::ValidI2]);
     let i1 = I1 {
         initiator_tag: ContextTag::from_bits(7),
         initiator_nonce: 3,
         options: Options::default(),
     };
-    rules.on_new_context(1, &Message::I1(i1).octets(), turned(pair), now);
+    rules.on_new_context(1, &Message::I1(i1).octets(), pair.reversed(), now);
     assert_eq!(broken(&mut rules), [Rule::ValidI2]);
 }
 

@@ -1,10 +1,9 @@
-use std::collections::BTreeSet;
-
-use moorline_contexts::{ContextView, Event, EventKind, ReapState, Transmit};
-use moorline_datapath::shim6::{ContextEntry, Update};
+use moorline_contexts::{Event, EventKind, ReapState, Transmit};
+use moorline_datapath::shim6::Update;
+use moorline_host::model::{contested, difference};
 use moorline_host::{Effect, SessionAddress};
 use moorline_plane::Report;
-use moorline_types::{IlvPair, Instant, Locator, UlidPair};
+use moorline_types::{Instant, Locator, UlidPair};
 use moorline_wire::PROTOCOL;
 
 use super::{Occurrence, Parcel, World};
@@ -124,8 +123,7 @@ impl World<'_> {
     /// Executes what core and data planes of a host want, until they want no more, and looks at what came of it.
     pub(super) fn settle(&mut self, host: usize) {
         let told = self.execute_all(host);
-        self.check_owners(host);
-        self.check_kernel(host);
+        self.check_core(host);
         self.schedule_wake(host);
         for ulids in told.into_iter().filter(|_| self.plan.reverts_backoff) {
             self.on_path_restored(host, ulids);
@@ -263,57 +261,24 @@ impl World<'_> {
         }
     }
 
-    /// What the kernel holds for the core is what contexts and sessions need, once nothing has failed of late.
-    fn check_kernel(&mut self, host: usize) {
-        let Some(core) = living_core(&mut self.nodes, host) else { return };
-        if core.host.awaits_retry() {
+    /// No pair has two owners. Once nothing has failed of late, kernel and data planes hold what contexts and sessions need.
+    fn check_core(&mut self, host: usize) {
+        let Some(Core { host: core, kernel, planes, .. }) = living_core(&mut self.nodes, host)
+        else {
             return;
+        };
+        let mut found = vec![(Rule::OneOwner, contested(core).map(|pair| pair.to_string()))];
+        if !core.awaits_retry() {
+            let sessions = planes.ilnp.iter().flat_map(|plane| plane.sessions());
+            let told = difference(core, planes.shim6.contexts(), sessions, self.now);
+            found.push((Rule::KernelInStep, kernel.difference(core, self.now)));
+            found.push((Rule::PlanesInStep, told));
         }
-        let moved: BTreeSet<_> = core.moved_pairs(self.now).collect();
-        let routed = core.kernel.routed();
-        let kept = core.kernel.kept().clone();
-        let wanted = core.host.ulids_to_keep();
-        let detail = || format!("{}: moved {moved:?}, routed {routed:?}", host_name(host));
-        self.check(moved == routed, Rule::KernelInStep, detail);
-        let detail = || format!("{}: kept {kept:?}, needed {wanted:?}", host_name(host));
-        self.check(kept == wanted, Rule::KernelInStep, detail);
-        self.check_planes(host);
-    }
-
-    /// The data planes have the contexts and sessions of the core.
-    fn check_planes(&mut self, host: usize) {
-        let Some(core) = living_core(&mut self.nodes, host) else { return };
-        let essence = |entry: &ContextEntry| {
-            (entry.id, entry.ulids, entry.current, entry.local_tag, entry.peer_tag)
-        };
-        let known: BTreeSet<_> = core.host.shim6().entries().map(|entry| essence(&entry)).collect();
-        let plane: BTreeSet<_> = core.planes.shim6.contexts().map(essence).collect();
-        let known_sessions = core.host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(self.now));
-        let known_sessions: BTreeSet<_> =
-            known_sessions.map(|one| (one.id, one.pair, one.wire)).collect();
-        let sessions = core.planes.ilnp.iter().flat_map(|plane| plane.sessions());
-        let sessions: BTreeSet<_> =
-            sessions.map(|entry| (entry.id, entry.pair, entry.wire_pair())).collect();
-        let is_in_step = known == plane && known_sessions == sessions;
-        self.check(is_in_step, Rule::PlanesInStep, || {
-            format!(
-                "{}: contexts {known:?}, told {plane:?}; sessions {known_sessions:?}, told {sessions:?}",
-                host_name(host)
-            )
-        });
-    }
-
-    fn check_owners(&mut self, host: usize) {
-        let Some(core) = living_core(&mut self.nodes, host) else { return };
-        let Some(ilnp) = core.host.ilnp() else { return };
-        let is_moved = |context: &ContextView| {
-            let current = context.established.as_ref().map(|established| established.locators);
-            current.is_some_and(|locators| locators != context.ulids.as_locators())
-        };
-        let moved = core.host.shim6().contexts().filter(is_moved);
-        let both =
-            moved.map(|context| context.ulids).find(|pair| ilnp.has_session(IlvPair::of(*pair)));
-        self.check(both.is_none(), Rule::OneOwner, || format!("{}: {both:?}", host_name(host)));
+        for (rule, wrong) in found {
+            if let Some(wrong) = wrong {
+                self.check(false, rule, || format!("{}: {wrong}", host_name(host)));
+            }
+        }
     }
 
     fn update_plane(&mut self, host: usize, mut update: Update) {

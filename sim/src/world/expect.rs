@@ -142,7 +142,7 @@ impl World<'_> {
             // One side alone: its traffic must not have moved, as the other would not know the tag.
             [sender, receiver] => {
                 let is_plain = sender.as_ref().is_none_or(|view| view.locators == ulids)
-                    && receiver.as_ref().is_none_or(|view| view.locators == back(ulids));
+                    && receiver.as_ref().is_none_or(|view| view.locators == ulids.reversed());
                 let stays = is_plain
                     && self.works_both_ways(ulids)
                     && !self.notices_loss(workload, &views, to);
@@ -272,7 +272,7 @@ impl World<'_> {
     }
 
     fn works_both_ways(&self, pair: LocatorPair) -> bool {
-        self.works(pair) && self.works(back(pair))
+        self.works(pair) && self.works(pair.reversed())
     }
 
     /// How many of these pairs work both ways, and how many from one host to the other, and back: the fewer.
@@ -281,7 +281,7 @@ impl World<'_> {
             u32_of(pairs.iter().filter(|&&pair| works(pair)).count())
         };
         let one_direction =
-            count(&|pair| self.works(pair)).min(count(&|pair| self.works(back(pair))));
+            count(&|pair| self.works(pair)).min(count(&|pair| self.works(pair.reversed())));
         [count(&|pair| self.works_both_ways(pair)), one_direction]
     }
 
@@ -296,11 +296,6 @@ impl World<'_> {
 
 fn gap(kind: Kind) -> Duration {
     kind.pace().map(|pace| pace.interval).unwrap_or_default()
-}
-
-/// A pair as the other end has it.
-const fn back(pair: LocatorPair) -> LocatorPair {
-    LocatorPair::new(pair.peer, pair.local)
 }
 
 /// What a host may explore.

@@ -73,7 +73,7 @@ impl World<'_> {
     pub(super) fn deliver_to_core(&mut self, host: usize, octets: &[u8]) {
         let now = self.now;
         let Some((locators, _)) = packet::header(octets) else { return };
-        let pair = packet::receiver_pair(locators).as_locators();
+        let pair = locators.reversed();
         let Some(core) = living_core(&mut self.nodes, host) else { return };
         let message = packet::payload(octets);
         self.rules.on_control_received(host, message, pair, now);

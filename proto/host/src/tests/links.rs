@@ -1,6 +1,6 @@
 //! What the host does on the kernel about links, moves and failures, in its order.
 
-use moorline_addresses::{MovedRoute, Mover, RouteStep, SpecificRoute};
+use moorline_addresses::{HostView, MovedRoute, Mover, RouteStep, SpecificRoute, Uplink};
 use moorline_datapath::shim6::ContextEntry;
 use moorline_types::{ContextId, ContextTag, Prefix, SessionId};
 use moorline_wire::{I1, Message, Opt, Options};
@@ -335,7 +335,7 @@ fn what_fails_each_time_is_tried_ever_more_rarely() {
 
 #[test]
 fn addresses_of_uplinks_without_programs_are_not_used_until_the_uplinks_have_some() {
-    let local = local_state(0);
+    let local = local_state(0, 1);
     let now = Instant::from_nanos(1_000_000_000);
     let mut host = host(0, &local, now);
     let mut execute = |now, has_room: bool| {

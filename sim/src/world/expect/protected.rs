@@ -2,7 +2,7 @@ use moorline_contexts::{EstablishedView, Readiness};
 use moorline_types::Instant;
 
 use super::regain::sends_alone;
-use super::{World, back, pairs, u32_of};
+use super::{World, pairs, u32_of};
 use crate::bound::protected_bound;
 use crate::workload::{Running, Side};
 
@@ -31,7 +31,7 @@ impl World<'_> {
         workload: &Running,
         [sender, receiver]: [&EstablishedView; 2],
     ) -> Option<Instant> {
-        if sender.locators != back(receiver.locators) {
+        if sender.locators != receiver.locators.reversed() {
             return None;
         }
         let is_cut = |side: &Side| {

@@ -1,7 +1,7 @@
 use moorline_contexts::EstablishedView;
 use moorline_types::Instant;
 
-use super::{World, back, pairs, u32_of};
+use super::{World, pairs, u32_of};
 use crate::bound::loss_bound;
 use crate::plan::Kind;
 use crate::workload::{Running, Side};
@@ -91,7 +91,7 @@ impl World<'_> {
                 is_between && (sends_alone(kind, side.other()) || answers)
             })
         };
-        self.works(back(ulids.as_locators())) && self.workloads.values().any(comes)
+        self.works(ulids.reversed().as_locators()) && self.workloads.values().any(comes)
     }
 }
 
