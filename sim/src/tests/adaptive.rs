@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use moorline_contexts::{Cause, Event};
+use moorline_contexts::{Cause, Event, EventKind};
 
 use crate::plan::{
     Chance, Change, Direction, HostPlan, Kind, Link, Pace, Plan, Port, Uplink, What, Workload,

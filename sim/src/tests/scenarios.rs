@@ -138,7 +138,7 @@ fn a_peer_without_moorline_gets_plain_ipv6_and_is_remembered() {
             let mut plan = plan(kind, &[]);
             plan.hosts[plain].moorline = false;
             let outcome = sound(1, &plan);
-            let events: Vec<_> = outcome.events.iter().map(|e| (e.host, e.event)).collect();
+            let events: Vec<_> = outcome.events.iter().map(|e| (e.host, e.event.kind)).collect();
             let initiator = 1 - plain;
             assert!(
                 matches!(

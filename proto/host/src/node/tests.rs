@@ -13,7 +13,7 @@ fn address(text: &str, flags: AddressFlags, valid: u32) -> UplinkAddress {
 }
 
 fn uplink(ifindex: u32, addresses: &[UplinkAddress]) -> Uplink {
-    let router = core::net::Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+    let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
     let reached = Uplink::new(ifindex, format!("isp{ifindex}")).reached(router, []);
     Uplink { addresses: addresses.to_vec(), ..reached }
 }

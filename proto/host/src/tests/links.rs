@@ -2,7 +2,7 @@
 
 use moorline_addresses::{HostView, MovedRoute, Mover, RouteStep, SpecificRoute, Uplink};
 use moorline_datapath::shim6::ContextEntry;
-use moorline_types::{ContextId, ContextTag, Prefix, SessionId};
+use moorline_types::{ContextId, ContextTag, Locator, Prefix, SessionId};
 use moorline_wire::{I1, Message, Opt, Options};
 
 use super::*;
