@@ -64,9 +64,10 @@ impl Neighbors {
             ["a", "b"].map(|host| Daemon::start(&lab, host, &options).unwrap()).into();
         let end = |(daemon, (name, host)): (&Daemon, (&str, u16))| Endpoint {
             namespace: lab.namespace(name).unwrap().clone(),
-            address: match established {
-                EventKind::SessionEstablished => address(1, host),
-                _ => daemon.verifiable_address(LINKS[0]).unwrap(),
+            address: if *established == EventKind::SessionEstablished {
+                address(1, host)
+            } else {
+                daemon.verifiable_address(LINKS[0]).unwrap()
             },
         };
         let ends: Vec<_> = daemons.iter().zip([("a", 1), ("b", 2)]).map(end).collect();

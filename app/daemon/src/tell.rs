@@ -36,7 +36,7 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
     let ulids = Some(ulid_pair(event.ulids));
     let told = |kind, reason: &dyn Display| Told {
         context: Some(event.context.0),
-        ulids: ulids.clone(),
+        ulids,
         reason: Some(reason.to_string()),
         ..Told::new(0, 0, 0, kind)
     };
