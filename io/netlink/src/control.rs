@@ -8,7 +8,7 @@ use std::io;
 use std::path::PathBuf;
 
 impl Netlink {
-    /// Ends each [`Self::allow_optimistic`] that a crash or a failure has left in force.
+    /// Turns back each `optimistic_dad` that a crash or a failure has left turned on.
     ///
     /// If one control cannot be put back, the others are.
     ///

@@ -65,7 +65,7 @@ impl Machine {
 /// Host A with two ISPs, whose peer B has two as well, on the first of both.
 fn machine() -> Machine {
     let mut machine = Machine::new(Config::default(), ab(1, 1), [1; 16], at(0));
-    machine.set_candidates(&[locator(A, 1), locator(A, 2)], &[locator(B, 1), locator(B, 2)], at(0));
+    machine.set_candidates([locator(A, 1), locator(A, 2)], [locator(B, 1), locator(B, 2)], at(0));
     machine
 }
 

@@ -101,7 +101,7 @@ fn example_5_one_way_failure_as_peer_a_sees_it() {
 fn example_5_as_peer_b_sees_it() {
     let mut peer_b = Machine::new(Config::default(), ba(1, 1), [2; 16], at(0));
     let (locals, peers) = ([locator(B, 1), locator(B, 2)], [locator(A, 1), locator(A, 2)]);
-    peer_b.set_candidates(&locals, &peers, at(0));
+    peer_b.set_candidates(locals, peers, at(0));
     peer_b.handle_send_expired(at(0), at(15_000));
     let first = only_probe(&mut peer_b);
     assert_eq!(first.0, ba(2, 2), "disjoint from the failed pair");

@@ -12,7 +12,7 @@ fn the_first_probe_leaves_at_once_by_a_disjoint_pair() {
     for seed in 0..32 {
         let mut machine = Machine::new(Config::default(), ab(1, 1), [seed; 16], at(0));
         let sets = [A, B].map(|h| [1, 2, 3].map(|isp| locator(h, isp)));
-        machine.set_candidates(&sets[0], &sets[1], at(0));
+        machine.set_candidates(sets[0], sets[1], at(0));
         machine.handle_send_expired(at(0), at(15_000));
         let (pair, probe) = only_probe(&mut machine);
         assert_eq!(pair.shared_ends(ab(1, 1)), 0);
@@ -129,7 +129,7 @@ fn a_current_pair_that_is_gone_is_explored_away_from_at_once() {
 #[test]
 fn candidates_that_come_and_go_elsewhere_change_nothing() {
     let mut machine = machine();
-    machine.set_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 3)], at(100));
+    machine.set_candidates([locator(A, 1)], [locator(B, 1), locator(B, 3)], at(100));
     assert_eq!(machine.state(), State::Operational);
     assert!(machine.exploration.is_none());
 }
@@ -140,7 +140,7 @@ fn new_locators_are_probed_first_and_soon() {
     run(&mut machine, at(300_000));
     let locals = [locator(A, 1), locator(A, 2), locator(A, 3)];
     let peers = [locator(B, 1), locator(B, 2)];
-    machine.set_candidates(&locals, &peers, at(300_000));
+    machine.set_candidates(locals, peers, at(300_000));
     let (next, timer) = machine.poll_timeout().unwrap();
     assert_eq!(timer, Timer::Retransmission);
     assert!(next <= at(300_500), "not after a minute");
@@ -152,11 +152,11 @@ fn new_locators_are_probed_first_and_soon() {
 #[test]
 fn a_machine_without_candidates_waits_for_some() {
     let mut machine = machine();
-    machine.set_candidates(&[], &[locator(B, 1)], at(100));
+    machine.set_candidates([], [locator(B, 1)], at(100));
     assert_eq!(machine.state(), State::Exploring);
     assert!(run(&mut machine, at(500_000)).is_empty(), "there is nothing to probe");
     assert!(machine.poll_timeout().is_some());
-    machine.set_candidates(&[locator(A, 7)], &[locator(B, 1)], at(500_000));
+    machine.set_candidates([locator(A, 7)], [locator(B, 1)], at(500_000));
     let log = run(&mut machine, at(500_500));
     assert_eq!(log[0].1.pair, ab(7, 1));
 }
@@ -248,10 +248,10 @@ fn a_proof_ends_what_we_knew_of_the_failure() {
 fn where_the_current_pair_has_gone_a_control_message_ends_no_search() {
     let mut machine = machine();
     let peer = [1, 2].map(|isp| locator(B, isp));
-    machine.set_candidates(&[], &peer, at(1_000));
+    machine.set_candidates([], peer, at(1_000));
     assert_eq!(machine.state(), State::Exploring);
     assert!(run(&mut machine, at(9_000)).is_empty(), "there is nothing to probe from");
-    machine.set_candidates(&[locator(A, 2)], &peer, at(9_000));
+    machine.set_candidates([locator(A, 2)], peer, at(9_000));
     machine.handle_control(at(9_000));
     assert_eq!(machine.state(), State::Exploring, "an acknowledgement is no answer to a probe");
     let log = run(&mut machine, at(9_000));

@@ -110,11 +110,11 @@ fn an_uplink_that_is_back_is_asked_in_a_tenth_of_a_round() {
     net.run_for(ms(30_000));
     let [ours, theirs] = [A, B].map(|end| [1, 2].map(|number| locator(end, number)));
     let now = net.now;
-    net.hosts[0].machine.set_candidates(&ours[..1], &theirs, now);
+    net.hosts[0].machine.set_candidates(&ours[..1], theirs, now);
     net.run_for(ms(30_000));
     assert_eq!(net.hosts[0].machine.fresh_standby(net.now), Some(ab(1, 2)));
     let now = net.now;
-    net.hosts[0].machine.set_candidates(&ours, &theirs, now);
+    net.hosts[0].machine.set_candidates(ours, theirs, now);
     net.run_for(ms(7_000));
     assert_eq!(net.hosts[0].machine.fresh_standby(net.now), Some(ab(2, 2)));
 }
@@ -126,14 +126,14 @@ fn both_the_preferred_pair_and_a_better_standby_path_are_asked_when_an_uplink_is
     net.run_for(ms(30_000));
     let [ours, theirs] = [A, B].map(|end| [1, 2].map(|number| locator(end, number)));
     let now = net.now;
-    net.hosts[0].machine.set_candidates(&ours[1..], &theirs, now);
+    net.hosts[0].machine.set_candidates(&ours[1..], theirs, now);
     net.run_for(ms(30_000));
     let current = net.hosts[0].machine.current_pair();
     assert_eq!((current.local, net.hosts[0].machine.current_pair() == ab(1, 1)), (ours[1], false));
     let shares = |pair: LocatorPair| pair.local == current.local;
     assert!(net.hosts[0].machine.fresh_standby(net.now).is_some_and(shares), "one uplink");
     let now = net.now;
-    net.hosts[0].machine.set_candidates(&ours, &theirs, now);
+    net.hosts[0].machine.set_candidates(ours, theirs, now);
     net.run_for(ms(7_000));
     assert_eq!(net.hosts[0].machine.current_pair(), current, "it is too early to go back");
     let standby = net.hosts[0].machine.fresh_standby(net.now).expect("one that answers");
@@ -207,7 +207,7 @@ fn a_local_event_moves_at_once_and_the_peer_as_soon_as_it_hears_of_it() {
     net.run_for(ms(5_000));
     net.route = only(&[(2, 1), (2, 2)]);
     let event = net.now;
-    net.hosts[0].machine.set_candidates(&[locator(A, 2)], &[locator(B, 1), locator(B, 2)], event);
+    net.hosts[0].machine.set_candidates([locator(A, 2)], [locator(B, 1), locator(B, 2)], event);
     assert_eq!(net.hosts[0].machine.current_pair(), ab(2, 2), "no probe has answered yet");
     net.flush(0);
     assert_eq!(causes(&net, 0), [Cause::LocatorGone]);
@@ -226,7 +226,7 @@ fn a_lost_router_moves_to_a_standby_path_with_another_local_address_only() {
     assert_eq!(net.hosts[0].machine.current_pair(), ab(2, 2));
     // One local address: the standby path shares it.
     let mut alone = Machine::new(config(), ab(1, 1), [1; 16], at(0));
-    alone.set_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 2)], at(0));
+    alone.set_candidates([locator(A, 1)], [locator(B, 1), locator(B, 2)], at(0));
     let verified = Known::Verified { at: at(1), rtt: ms(5) };
     alone.handle_payload(at(1), at(1));
     assert_eq!(alone.question(), Some(ab(1, 2)));
@@ -265,7 +265,7 @@ fn a_stale_standby_path_is_probed_before_it_is_used() {
     net.hosts.iter_mut().for_each(|host| host.payload = None);
     net.run_for(ms(200_000));
     let now = net.now;
-    net.hosts[0].machine.set_candidates(&[locator(A, 2)], &[locator(B, 1), locator(B, 2)], now);
+    net.hosts[0].machine.set_candidates([locator(A, 2)], [locator(B, 1), locator(B, 2)], now);
     assert_eq!(net.hosts[0].machine.current_pair(), ab(1, 1));
     assert_eq!(net.hosts[0].machine.state(), State::Exploring);
 }
@@ -594,7 +594,7 @@ fn traffic_does_not_go_back_gently_in_a_trial() {
 #[test]
 fn what_others_know_counts_for_one_interval_of_this_context() {
     let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
-    machine.set_candidates(&[locator(A, 1), locator(A, 2)], &[locator(B, 1), locator(B, 2)], at(0));
+    machine.set_candidates([locator(A, 1), locator(A, 2)], [locator(B, 1), locator(B, 2)], at(0));
     machine.handle_preferred(Some(ab(1, 2)), at(0));
     let interval = machine.round_interval();
     assert_eq!(interval, Duration::from_secs(10), "away from home");
@@ -662,7 +662,7 @@ fn the_rfcs_machine_suspects_nothing_and_keeps_no_standby() {
 #[test]
 fn checks_are_answered_with_their_own_words_within_a_limit() {
     let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
-    machine.set_candidates(&[locator(A, 1), locator(A, 2)], &[locator(B, 1), locator(B, 2)], at(0));
+    machine.set_candidates([locator(A, 1), locator(A, 2)], [locator(B, 1), locator(B, 2)], at(0));
     let check = |nonce| Report { src: locator(B, 2), dst: locator(A, 2), nonce, data: CHECK };
     let mut deliver = |nonce, pair| {
         let sent = [check(nonce)];
@@ -681,7 +681,7 @@ fn checks_are_answered_with_their_own_words_within_a_limit() {
 #[test]
 fn answers_to_checks_that_were_not_sent_prove_nothing() {
     let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
-    machine.set_candidates(&[locator(A, 1), locator(A, 2)], &[locator(B, 1), locator(B, 2)], at(0));
+    machine.set_candidates([locator(A, 1), locator(A, 2)], [locator(B, 1), locator(B, 2)], at(0));
     machine.handle_payload(at(1), at(1));
     machine.handle_known(Known::Nothing, at(1));
     let sent: Vec<_> = drain(&mut machine).0;
@@ -706,7 +706,7 @@ fn answers_to_checks_that_were_not_sent_prove_nothing() {
 #[test]
 fn a_report_of_a_check_in_an_exploration_is_no_answer_to_checks() {
     let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
-    machine.set_candidates(&[locator(A, 1), locator(A, 2)], &[locator(B, 1), locator(B, 2)], at(0));
+    machine.set_candidates([locator(A, 1), locator(A, 2)], [locator(B, 1), locator(B, 2)], at(0));
     machine.handle_payload(at(1), at(1));
     machine.handle_known(Known::Nothing, at(1));
     let checks = drain(&mut machine).0;

@@ -169,7 +169,7 @@ fn further_reports_do_not_move_it_again() {
 #[test]
 fn a_proven_pair_that_is_no_candidate_any_more_is_not_taken() {
     let (mut machine, real) = exploring();
-    machine.set_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 2)], at(15_005));
+    machine.set_candidates([locator(A, 1)], [locator(B, 1), locator(B, 2)], at(15_005));
     deliver(&mut machine, ba(2, 2), State::InboundOk, 10, &[real], at(15_010)).unwrap();
     assert_eq!(machine.current_pair(), ab(1, 1));
 }
@@ -177,10 +177,10 @@ fn a_proven_pair_that_is_no_candidate_any_more_is_not_taken() {
 #[test]
 fn a_proven_pair_that_is_gone_does_not_end_the_search_when_the_current_one_is_too() {
     let mut machine = machine();
-    machine.set_candidates(&[locator(A, 2), locator(A, 3)], &[locator(B, 2)], at(100));
+    machine.set_candidates([locator(A, 2), locator(A, 3)], [locator(B, 2)], at(100));
     let (pair, probe) = only_probe(&mut machine);
     let other = if pair.local == locator(A, 2) { locator(A, 3) } else { locator(A, 2) };
-    machine.set_candidates(&[other], &[locator(B, 2)], at(110));
+    machine.set_candidates([other], [locator(B, 2)], at(110));
     deliver(&mut machine, turn(pair), State::InboundOk, 10, &probe.sent, at(120)).unwrap();
     assert_eq!((machine.state(), machine.current_pair()), (State::InboundOk, ab(1, 1)));
     let (answer, _) = only_probe(&mut machine);

@@ -11,16 +11,16 @@ use alloc::boxed::Box;
 fn roamed() -> Net {
     let mut net = net(&config());
     let (peer, old, new) = ([locator(B, 1)], [locator(A, 1)], [locator(A, 2)]);
-    net.hosts[0].machine.set_candidates(&old, &peer, net.now);
-    net.hosts[1].machine.set_candidates(&peer, &old, net.now);
+    net.hosts[0].machine.set_candidates(old, peer, net.now);
+    net.hosts[1].machine.set_candidates(peer, old, net.now);
     net.run_for(ms(20_000));
     net.route = Box::new(|_| false);
-    net.hosts[0].machine.set_candidates(&[], &peer, net.now);
+    net.hosts[0].machine.set_candidates([], peer, net.now);
     net.run_for(ms(1_000));
-    net.hosts[0].machine.set_candidates(&new, &peer, net.now);
+    net.hosts[0].machine.set_candidates(new, peer, net.now);
     net.run_for(ms(2_000));
     net.route = Box::new(|pair| [ab(2, 1), ba(1, 2)].contains(&pair));
-    net.hosts[1].machine.set_candidates(&peer, &[new[0], old[0]], net.now);
+    net.hosts[1].machine.set_candidates(peer, [new[0], old[0]], net.now);
     net
 }
 

@@ -113,7 +113,7 @@ fn a_switch_is_for_candidates_alone_and_ends_when_its_pair_goes() {
     assert_eq!(drain(&mut machine), (vec![], vec![]));
     machine.handle_switch(ab(2, 2), Cause::Switch, at(0)).unwrap();
     drain(&mut machine);
-    machine.set_candidates(&[locator(A, 1)], &[locator(B, 1), locator(B, 2)], at(10));
+    machine.set_candidates([locator(A, 1)], [locator(B, 1), locator(B, 2)], at(10));
     assert!(run(&mut machine, at(600)).is_empty());
     assert_eq!(machine.pending_switch(), None);
 }
