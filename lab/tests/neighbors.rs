@@ -14,8 +14,13 @@ use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Lab, preflight};
 
 const LINKS: [&str; 2] = ["one", "two"];
+const SETTINGS: &str = "fail-back = \"1h\"\n";
 /// Metric of default routes, to which the number of the link is added.
 const METRIC: u32 = 1024;
+
+fn options(settings: &str) -> DaemonOptions {
+    DaemonOptions { settings: settings.to_owned(), ..daemon_options() }
+}
 
 fn address(link: u16, host: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, link, 0, 0, 0, 0, host)
@@ -49,7 +54,7 @@ struct Neighbors {
 impl Neighbors {
     /// None, said aloud, where a lab cannot run.
     fn start(test: &str) -> Option<Self> {
-        Self::start_with(test, "fail-back = \"1h\"\n", &EventKind::ContextEstablished)
+        Self::start_with(test, SETTINGS, &EventKind::ContextEstablished)
     }
 
     /// None, said aloud, where a lab cannot run.
@@ -59,9 +64,8 @@ impl Neighbors {
             return None;
         }
         let lab = Lab::build(topology()).unwrap();
-        let options = DaemonOptions { settings: settings.to_owned(), ..daemon_options() };
-        let mut daemons: Vec<_> =
-            ["a", "b"].map(|host| Daemon::start(&lab, host, &options).unwrap()).into();
+        let start = |host| Daemon::start(&lab, host, &options(settings)).unwrap();
+        let mut daemons: Vec<_> = ["a", "b"].map(start).into();
         let end = |(daemon, (name, host)): (&Daemon, (&str, u16))| Endpoint {
             namespace: lab.namespace(name).unwrap().clone(),
             address: if *established == EventKind::SessionEstablished {
@@ -160,6 +164,14 @@ fn only_one_of_two_neighbors_loses_its_default_routes() {
     neighbors.goes_on("a host without default routes");
     std::thread::sleep(SEND_TIMEOUT * 3);
     neighbors.goes_on("once REAP has had its time");
+    for state in ["down", "up"] {
+        host.ip(&["link", "set", "two", state]).unwrap();
+    }
+    neighbors.goes_on("after a flap of the link");
+    neighbors.daemons.remove(0).hand_over().unwrap();
+    let again = Daemon::start(&neighbors.lab, "a", &options(SETTINGS)).unwrap();
+    neighbors.daemons.insert(0, again);
+    neighbors.goes_on("after a restart");
 }
 
 /// A link that was down and is up again, and then no default route: sessions of ILNP have moved as well.

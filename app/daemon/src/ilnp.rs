@@ -72,7 +72,7 @@ impl Ilnp {
 
     /// Takes the programs of a run before off interfaces that lead nowhere now. On the others our programs take their place.
     fn detach_left(&mut self, view: &HostView) {
-        let here = Node::places(view).map(|place| place.ifindex);
+        let here = Node::places(view).chain(&view.bare).map(|place| place.ifindex);
         let here: BTreeSet<_> = here.chain(self.moors.into_iter().flatten()).collect();
         for gone in self.datapath.attached_before().into_iter().filter(|old| !here.contains(old)) {
             self.datapath.detach_uplink(gone);

@@ -202,7 +202,8 @@ impl Daemon {
         // Of a run that was killed: what is not ours any more goes with the first view.
         let locals = datapath.locals()?.into_iter().collect();
         for ifindex in datapath.attached_before() {
-            if view.uplink(ifindex).is_none() && !moors.contains(&ifindex) {
+            let is_bare = view.bare.iter().any(|link| link.ifindex == ifindex);
+            if view.uplink(ifindex).is_none() && !is_bare && !moors.contains(&ifindex) {
                 datapath.detach_uplink(ifindex);
             }
         }

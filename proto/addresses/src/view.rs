@@ -2,7 +2,6 @@ use alloc::collections::BTreeSet;
 use alloc::format;
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::net::Ipv6Addr;
 
 use moorline_types::Prefix;
@@ -56,18 +55,6 @@ impl HostView {
         self.uplinks.iter().find(|uplink| uplink.has(address))
     }
 
-    /// Whether packets from this address of an uplink leave by it, as far as the specific routes to this very destination decide that.
-    #[must_use]
-    pub fn leads(&self, destination: Prefix, uplink: &Uplink, source: Ipv6Addr) -> bool {
-        let is_for = |route: &&SpecificRoute| {
-            let is_source = route.source.is_none_or(|from| from.contains(source));
-            route.destination == destination && is_source
-        };
-        let mut ways = self.specific.iter().filter(is_for).map(|route| route.way).peekable();
-        let is_unknown = ways.peek().is_none();
-        is_unknown || ways.any(|way| way.is_none_or(|(ifindex, _)| ifindex == uplink.ifindex))
-    }
-
     /// Where packets from this address of an uplink to `peer` leave the host to by a specific route of the uplink, if there is one.
     #[must_use]
     pub fn specific_hop(
@@ -76,17 +63,23 @@ impl HostView {
         source: Ipv6Addr,
         peer: Ipv6Addr,
     ) -> Option<NextHop> {
-        let leading = self.specific.iter().filter(|route| {
+        let is_for = |route: &&SpecificRoute| {
             let is_source = route.source.is_none_or(|from| from.contains(source));
             route.destination.contains(peer) && is_source
-        });
-        let by_it = leading.filter_map(|route| {
-            let (_, gateway) = route.way.filter(|(ifindex, _)| *ifindex == uplink.ifindex)?;
-            Some((route, gateway.unwrap_or(peer)))
-        });
-        let best =
-            by_it.min_by_key(|(route, _)| (Reverse(route.destination.length()), route.metric));
-        best.map(|(_, gateway)| NextHop { ifindex: uplink.ifindex, gateway })
+        };
+        let leading = self.specific.iter().filter(is_for);
+        let longest = leading.clone().map(|route| route.destination.length()).max()?;
+        let best = leading.filter(|route| route.destination.length() == longest);
+        let by_it = best.filter(|route| route.way.is_some_and(|(by, _)| by == uplink.ifindex));
+        let (_, gateway) = by_it.min_by_key(|route| route.metric)?.way?;
+        Some(NextHop { ifindex: uplink.ifindex, gateway: gateway.unwrap_or(peer) })
+    }
+
+    /// Links without a default route from whose prefixes contexts or sessions send: peers on such a link need no router.
+    pub fn bare_in_use(&self) -> impl Iterator<Item = &Uplink> {
+        let is_used =
+            |own: &UplinkAddress| self.in_use.iter().any(|used| own.prefix().contains(*used));
+        self.bare.iter().filter(move |link| link.addresses.iter().any(is_used))
     }
 
     /// The default routes that are for all sources, of all interfaces, in the order of their metrics.

@@ -7,7 +7,7 @@ use core::time::Duration;
 use moorline_datapath::shim6::ContextEntry;
 use moorline_reap as reap;
 use moorline_shim6::{Context, Established};
-use moorline_types::{Instant, LocatorPair, Path, UlidPair};
+use moorline_types::{ContextId, Instant, LocatorPair, Path, UlidPair};
 use siphasher::sip::SipHasher13;
 
 use crate::asked::Request;
@@ -107,7 +107,7 @@ impl Contexts {
         let path = |pair| Path::of(ulids, pair);
         // The data planes send by the first context alone, and receive for all of them.
         let is_fork = context.key.forked_instance != 0;
-        let is_plain = is_fork || self.is_stranded(ulids, current);
+        let is_plain = is_fork || self.falls_back(ulids, current);
         ContextEntry {
             id: context.id,
             ulids,
@@ -125,11 +125,23 @@ impl Contexts {
         }
     }
 
-    /// Whether a context is at its ULIDs because nothing else is left: its locator cannot be used any more, and from the ULID peers on
-    /// the link are reached without a default route.
-    fn is_stranded(&self, ulids: UlidPair, current: LocatorPair) -> bool {
-        let own = ulids.local.as_locator();
-        !self.usable.contains(&current.local) && self.routes.bare.contains(&own)
+    /// Whether payload goes by the ULIDs although REAP has another pair: nothing can be sent from its locator any more, and the peer's ULID
+    /// is on the link of ours, or behind a router of it.
+    fn falls_back(&self, ulids: UlidPair, current: LocatorPair) -> bool {
+        let is_usable = |local| self.usable.contains(&local);
+        !is_usable(current.local)
+            && !is_usable(ulids.local.as_locator())
+            && self.routes.lead(ulids.as_locators())
+    }
+
+    /// Whether payload of a context that has moved goes by its ULIDs, as no locator of ours is left.
+    #[must_use]
+    pub fn sends_by_ulids(&self, id: ContextId) -> bool {
+        let current = self.active.get(&id).map(|active| active.reap.current_pair());
+        let is_back = |(ulids, current): (UlidPair, LocatorPair)| {
+            current != ulids.as_locators() && self.falls_back(ulids, current)
+        };
+        self.ulids(id).zip(current).is_some_and(is_back)
     }
 }
 

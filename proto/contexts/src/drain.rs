@@ -163,8 +163,8 @@ impl Contexts {
 
     pub(crate) fn refresh_candidates(&mut self, id: ContextId, now: Instant) {
         self.hint(id, now);
-        let established = self.shim6.context(id).and_then(|context| context.established());
-        let Some(established) = established else { return };
+        let Some(context) = self.shim6.context(id) else { return };
+        let Some(established) = context.established() else { return };
         let peer = &established.peer;
         let (known, local) = &mut self.usable_of;
         if !known.is_shared_with(&established.local_locators) {
@@ -173,7 +173,7 @@ impl Contexts {
             *local = usable.collect();
         }
         let local = local.clone();
-        let unrouted = self.unrouted(id, &local, &peer.locators);
+        let unrouted = self.unrouted(context.key.ulids, &local, &peer.locators);
         let Some(active) = self.active.get_mut(&id) else { return };
         let ranks: Vec<_> = if peer.has_preferences() {
             peer.locators.iter().map(|locator| rank(peer.preference_of(*locator))).collect()

@@ -76,22 +76,25 @@ pub struct LocalState {
     pub usable: Vec<Locator>,
 }
 
-/// The routes of the host besides its default routes, as far as they decide which pairs can be used.
+/// Which of our addresses reach which destinations by their own links, where specific routes decide that.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LocalRoutes {
-    /// Destinations with routes of their own, each with our addresses whose packets to there leave by their own uplink.
-    pub specific: Vec<(Prefix, Vec<Locator>)>,
-    /// Addresses on links that work and have no default route: peers on the link are reached from there as without contexts.
-    pub bare: Vec<Locator>,
-}
+pub struct LocalRoutes(pub Vec<(Prefix, Vec<Locator>)>);
 
 impl LocalRoutes {
-    /// Whether packets of a pair would leave by another interface than that of their source: a neighbor on one link is no
-    /// neighbor on another.
-    fn lead_astray(&self, pair: LocatorPair) -> bool {
-        let leading = self.specific.iter().filter(|(to, _)| to.contains(pair.peer.0));
-        let longest = leading.max_by_key(|(to, _)| to.length());
-        longest.is_some_and(|(_, own)| !own.contains(&pair.local))
+    /// Our addresses whose packets to a peer leave by the link of the address. None: no specific route decides.
+    fn toward(&self, peer: Locator) -> Option<&[Locator]> {
+        let leading = self.0.iter().filter(|(to, _)| to.contains(peer.0));
+        leading.max_by_key(|(to, _)| to.length()).map(|(_, own)| &**own)
+    }
+
+    /// Whether packets of a pair leave by the link of their source by a specific route.
+    pub(crate) fn lead(&self, pair: LocatorPair) -> bool {
+        self.toward(pair.peer).is_some_and(|own| own.contains(&pair.local))
+    }
+
+    /// Whether packets of a pair leave by another link than that of their source: a neighbor on one link is no neighbor on another.
+    fn lead_elsewhere(&self, pair: LocatorPair) -> bool {
+        self.toward(pair.peer).is_some_and(|own| !own.contains(&pair.local))
     }
 }
 
@@ -138,10 +141,12 @@ impl Contexts {
         }
     }
 
-    /// The routes of the host. [`handle_local`](Self::handle_local) or [`handle_lost`](Self::handle_lost) comes next.
-    pub fn set_routes(&mut self, routes: LocalRoutes) {
+    /// The routes of the host. True if they are others than before: [`handle_local`](Self::handle_local) or
+    /// [`handle_lost`](Self::handle_lost) comes next.
+    pub fn set_routes(&mut self, routes: LocalRoutes) -> bool {
         self.is_rerouted |= self.routes != routes;
         self.routes = routes;
+        self.is_rerouted
     }
 
     /// Our addresses, at the start and whenever one comes, goes, or its uplink fails: contexts whose
@@ -222,21 +227,19 @@ impl Contexts {
         is_ours_now(&self.usable, &self.gone, &self.shim6, local)
     }
 
-    /// Pairs of these locators of a context that its packets do not take.
+    /// Pairs of these locators of a context that its packets do not take as they are told to. Packets with the ULIDs are told nothing.
     pub(crate) fn unrouted(
         &self,
-        id: ContextId,
+        ulids: UlidPair,
         local: &[Locator],
         peer: &[Locator],
     ) -> Vec<LocatorPair> {
         let pairs = local.iter().flat_map(|&l| peer.iter().map(move |&p| LocatorPair::new(l, p)));
-        pairs.filter(|pair| !self.is_routed(id, *pair)).collect()
+        pairs.filter(|pair| !self.is_routed(ulids, *pair)).collect()
     }
 
-    /// Whether packets of a context take a pair as they are told to. Packets with the ULIDs are told nothing.
-    pub(crate) fn is_routed(&self, id: ContextId, pair: LocatorPair) -> bool {
-        let is_plain = self.ulids(id).is_some_and(|ulids| ulids.as_locators() == pair);
-        is_plain || !self.routes.lead_astray(pair)
+    pub(crate) fn is_routed(&self, ulids: UlidPair, pair: LocatorPair) -> bool {
+        ulids.as_locators() == pair || !self.routes.lead_elsewhere(pair)
     }
 
     pub(crate) fn refresh_all(&mut self, now: Instant) {

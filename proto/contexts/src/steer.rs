@@ -430,7 +430,7 @@ impl Contexts {
         if !self.usable.contains(&pair.local) {
             return Err(Refusal::NotUsable(pair.local));
         }
-        if !self.is_routed(id, pair) {
+        if self.ulids(id).is_some_and(|ulids| !self.is_routed(ulids, pair)) {
             return Err(Refusal::Unrouted(pair));
         }
         Ok(())
@@ -438,11 +438,13 @@ impl Contexts {
 
     /// All pairs of a context that could be tried if our ends were up.
     fn pairs_of(&self, id: ContextId) -> Vec<LocatorPair> {
-        let Some(established) = self.established(id) else { return Vec::new() };
+        let Some(context) = self.shim6.context(id) else { return Vec::new() };
+        let Some(established) = context.established() else { return Vec::new() };
         let peers = &established.peer.locators;
         let ours = established.local_locators.iter();
         let pairs = ours.flat_map(|local| peers.iter().map(|peer| LocatorPair::new(*local, *peer)));
-        pairs.filter(|pair| is_global(*pair) && self.is_routed(id, *pair)).collect()
+        let is_routed = |pair: &LocatorPair| self.is_routed(context.key.ulids, *pair);
+        pairs.filter(|pair| is_global(*pair)).filter(is_routed).collect()
     }
 
     fn applies(&self, rule: &PathRule, id: ContextId, pair: LocatorPair) -> bool {

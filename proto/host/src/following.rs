@@ -121,9 +121,11 @@ impl Host {
     /// The host has other specific routes than in the view. Of the rest nothing is known.
     pub fn handle_specific(&mut self, specific: BTreeSet<SpecificRoute>, now: Instant) {
         self.routing.view.specific = specific;
-        self.shim6.set_routes(self.routing.local_routes());
-        self.shim6.handle_lost(&[], now);
-        self.plan_effects(now);
+        if self.shim6.set_routes(self.routing.local_routes()) {
+            self.shim6.handle_lost(&[], now);
+            self.plan_effects(now);
+        }
+        self.reroute(&self.routing.routes.movers(), now);
         self.effects.extend([Effect::FollowRules, Effect::FollowDefaultRoutes]);
     }
 
@@ -198,22 +200,18 @@ impl Host {
     }
 
     fn follow_programs(&mut self) -> Vec<Effect> {
-        let (view, attached) = (&self.routing.view, &self.following.attached.shim6);
-        let uplinks = view.uplinks.iter().map(|uplink| uplink.ifindex);
         // A peer on a link that has lost its default route may go on sending what is moved.
-        let bare = view.bare.iter().filter(|link| attached.contains(&link.ifindex));
-        let places: BTreeSet<_> = uplinks.chain(bare.map(|link| link.ifindex)).collect();
-        let mut effects = self.following.attached.follow(Protocol::Shim6, &places);
+        let view = &self.routing.view;
+        let places = || view.uplinks.iter().chain(view.bare_in_use());
+        let present = places().map(|place| place.ifindex).collect();
+        let own = places()
+            .flat_map(|place| place.addresses.iter().map(|own| (own.address, place.ifindex)));
+        let locals: BTreeMap<_, _> = own.collect();
+        let mut effects = self.following.attached.follow(Protocol::Shim6, &present);
         if !effects.is_empty() {
             effects.push(Effect::AskOffloads);
         }
         effects.extend(self.attach_ilnp());
-        let view = &self.routing.view;
-        let of_uplinks = view.uplinks.iter().map(|one| (one.ifindex, &one.addresses));
-        let bare = view.bare.iter().filter(|link| places.contains(&link.ifindex));
-        let all = of_uplinks.chain(bare.map(|one| (one.ifindex, &one.addresses)));
-        let own = all.flat_map(|(ifindex, all)| all.iter().map(move |own| (own.address, ifindex)));
-        let locals: BTreeMap<_, _> = own.collect();
         if self.following.locals.as_ref() != Some(&locals) {
             effects.push(Effect::SetLocals(locals));
         }
@@ -227,8 +225,7 @@ impl Host {
 
     /// Programs of ILNP on all interfaces that lead somewhere.
     pub(crate) fn attach_ilnp(&mut self) -> Vec<Effect> {
-        let carrying = &self.following.attached.ilnp;
-        let places = Node::places_with(&self.routing.view, carrying).map(|place| place.ifindex);
+        let places = Node::places(&self.routing.view).map(|place| place.ifindex);
         let places = self.ilnp.is_some().then(|| places.collect::<BTreeSet<_>>());
         let attached = &mut self.following.attached;
         places.map(|places| attached.follow(Protocol::Ilnp, &places)).unwrap_or_default()

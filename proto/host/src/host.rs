@@ -300,7 +300,7 @@ impl Host {
         }
         if self.has_session(entry.ulids) {
             self.shim6.remove(entry.id, Removal::Requested);
-        } else if entry.is_moved() {
+        } else if entry.is_moved() || self.shim6.sends_by_ulids(entry.id) {
             self.moved.insert(entry.id, entry.ulids);
         } else {
             self.moved.remove(entry.id);

@@ -34,7 +34,9 @@ impl Host {
         let lost = self.shim6.usable().iter().filter(|own| !usable.contains(own));
         let lost: Vec<_> = lost.copied().collect();
         self.shim6.set_routes(self.routing.local_routes());
-        self.shim6.handle_lost(&lost, now);
+        if !lost.is_empty() {
+            self.shim6.handle_lost(&lost, now);
+        }
         if self.routing.carriers.is_none() {
             // At the start, programs that know sessions and locators take the place of those of the run before, and then correspondents
             // are told of the locators.
@@ -259,6 +261,10 @@ impl Host {
         self.following.is_restored = true;
         let last = self.last_of_following();
         self.effects.extend(last);
+        self.note_in_use();
+        if self.routing.view.bare_in_use().next().is_some() {
+            self.begin_following();
+        }
     }
 
     /// The segmentation path was made anew, and has these ULIDs: routes by it are gone, direct ones are not.

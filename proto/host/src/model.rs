@@ -215,11 +215,7 @@ pub fn contested(host: &Host) -> Option<UlidPair> {
 
 /// Pairs whose contexts have moved.
 fn moved(host: &Host) -> impl Iterator<Item = UlidPair> + '_ {
-    let moved = host.shim6().contexts().filter(|context| {
-        let current = context.established.as_ref().map(|established| established.locators);
-        current.is_some_and(|locators| locators != context.ulids.as_locators())
-    });
-    moved.map(|context| context.ulids)
+    host.shim6().entries().filter(ContextEntry::is_moved).map(|entry| entry.ulids)
 }
 
 /// Two addresses of the host with this number, an HBA set under prefixes of two ISPs, and the proof of them.

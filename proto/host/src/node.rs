@@ -30,20 +30,12 @@ pub struct Node {
 
 impl Node {
     /// Interfaces that packets may leave by. One with nothing but deprecated addresses is among them: correspondents may be
-    /// sending there still.
+    /// sending there still. So is a link in use that has lost its default route: correspondents on the link need none.
     pub fn places(view: &HostView) -> impl Iterator<Item = &Uplink> {
         let is_usable = |own: &UplinkAddress| own.flags.is_usable();
         let candidates = view.candidates.iter();
-        view.uplinks.iter().chain(candidates.filter(move |one| one.addresses.iter().any(is_usable)))
-    }
-
-    /// The same, and interfaces with programs that have lost their default route: correspondents on the link need none.
-    pub(crate) fn places_with<'a>(
-        view: &'a HostView,
-        attached: &'a BTreeSet<u32>,
-    ) -> impl Iterator<Item = &'a Uplink> {
-        let bare = view.bare.iter().filter(|link| attached.contains(&link.ifindex));
-        Self::places(view).chain(bare)
+        let candidates = candidates.filter(move |one| one.addresses.iter().any(is_usable));
+        view.uplinks.iter().chain(candidates).chain(view.bare_in_use())
     }
 }
 
@@ -98,8 +90,7 @@ pub(crate) struct Seen<'a> {
 //= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1
 pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     let mut found: BTreeMap<L64, (LocalLocator, u32)> = BTreeMap::new();
-    let nowhere = BTreeSet::new();
-    for uplink in Node::places_with(seen.view, seen.attached.unwrap_or(&nowhere)) {
+    for uplink in Node::places(seen.view) {
         for own in uplink.addresses.iter().filter(|own| own.flags.is_usable()) {
             let Ilv { l64, .. } = Ilv::of(own.address);
             let is_attached = seen.attached.is_none_or(|all| all.contains(&uplink.ifindex));

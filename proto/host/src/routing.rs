@@ -4,7 +4,9 @@ use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_addresses::{HostView, MAX_SPECIFIC, MovedRoute, Mover, NextHop, Routes};
+use moorline_addresses::{
+    HostView, MAX_SPECIFIC, MovedRoute, Mover, NextHop, Routes, SpecificRoute, Uplink,
+};
 use moorline_contexts::{Contexts, LocalRoutes};
 use moorline_datapath::ilnp::SessionEntry;
 use moorline_datapath::shim6::ContextEntry;
@@ -62,26 +64,33 @@ impl Routing {
         usable.map(|own| Locator(own.address)).collect()
     }
 
-    /// Which pairs the routes of the host leave to contexts. Of a host with too many routes to be known all, none counts.
+    /// Which of our addresses reach which destinations by their own links. Where a route leads by an interface that is none of these links, as that of
+    /// a VPN does, or by several, nothing is known. Of a host with too many routes to be known all, none counts.
     pub(crate) fn local_routes(&self) -> LocalRoutes {
-        let HostView { uplinks, bare, specific, .. } = &self.view;
-        let mut destinations: Vec<_> = specific.iter().map(|route| route.destination).collect();
-        destinations.dedup();
+        let HostView { uplinks, specific, .. } = &self.view;
         if specific.len() > MAX_SPECIFIC {
-            destinations.clear();
+            return LocalRoutes::default();
         }
-        let own = |to: Prefix| {
-            let led = uplinks.iter().flat_map(move |uplink| {
-                uplink.addresses.iter().filter(move |own| self.view.leads(to, uplink, own.address))
-            });
-            led.map(|own| Locator(own.address)).collect()
+        let links: Vec<_> = uplinks.iter().chain(self.view.bare_in_use()).collect();
+        let is_known = |way: Option<(u32, _)>| {
+            way.is_some_and(|(by, _)| links.iter().any(|link| link.ifindex == by))
         };
-        let usable = bare.iter().flat_map(|link| &link.addresses);
-        let usable = usable.filter(|own| own.flags.is_usable());
-        LocalRoutes {
-            specific: destinations.into_iter().map(|to| (to, own(to))).collect(),
-            bare: usable.map(|own| Locator(own.address)).collect(),
-        }
+        let own = |to: Prefix, routes: &[&SpecificRoute]| {
+            let is_led = |link: &Uplink, own: Ipv6Addr| {
+                let is_for = |from: Prefix| from.contains(own);
+                let mut ours = routes.iter().filter(|route| route.source.is_none_or(is_for));
+                let is_none = ours.clone().next().is_none();
+                is_none || ours.any(|route| route.way.is_some_and(|(by, _)| by == link.ifindex))
+            };
+            let all =
+                links.iter().flat_map(|link| link.addresses.iter().map(move |own| (link, own)));
+            let led = all.filter(|(link, own)| is_led(link, own.address));
+            (to, led.map(|(_, own)| Locator(own.address)).collect())
+        };
+        let specific: Vec<_> = specific.iter().collect();
+        let routes = specific.chunk_by(|one, other| one.destination == other.destination);
+        let known = routes.filter(|routes| routes.iter().all(|route| is_known(route.way)));
+        LocalRoutes(known.map(|routes| own(routes[0].destination, routes)).collect())
     }
 
     /// Those of them that are deprecated.
@@ -97,8 +106,10 @@ impl Routing {
             let established = context.established?;
             Some([context.ulids.local.0, established.locators.local.0])
         });
-        let sessions = self.session_ulids().map(|ulid| ulid.0);
-        established.flatten().chain(sessions).collect()
+        let of_session = |(_, known): (_, &KnownSession)| {
+            [known.pair.local.address(), known.wire.local.address()]
+        };
+        established.flatten().chain(self.sessions.iter().flat_map(of_session)).collect()
     }
 
     /// ULIDs that contexts and sessions need, and that no uplink has.
@@ -147,7 +158,7 @@ impl Routing {
 
     /// MTU of the uplink that packets with this source leave by, if there is one now.
     fn uplink_mtu(&self, source: Ipv6Addr) -> Option<u32> {
-        let all = || self.view.uplinks.iter().chain(&self.view.candidates);
+        let all = || Node::places(&self.view).chain(&self.view.candidates);
         let of_locator = || {
             let ifindex = self.uplink_of_locator(source);
             all().find(|uplink| uplink.ifindex == ifindex)

@@ -247,7 +247,8 @@ impl Machine {
             return;
         }
         let was_operational = self.state == State::Operational;
-        if !self.is_candidate(self.current()) {
+        // A pair that works is not left because of a route.
+        if !self.has_locators_of(self.current()) {
             self.on_path_gone(Cause::LocatorGone, now);
         } else if self.is_current_broken() && !was_broken {
             self.on_path_broken(now);

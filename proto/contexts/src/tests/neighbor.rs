@@ -66,10 +66,7 @@ fn on_both_links(pair: &Pair) -> LocalRoutes {
     let [own, peers] = &pair.locators;
     let route = |at: usize| (Prefix::new(peers[at].0, 64), Vec::from([own[at]]));
     // A shorter prefix does not count.
-    LocalRoutes {
-        specific: [route(0), route(1), (Prefix::ALL, own.clone())].into(),
-        bare: Vec::new(),
-    }
+    LocalRoutes([route(0), route(1), (Prefix::ALL, own.clone())].into())
 }
 
 #[test]
@@ -101,24 +98,43 @@ fn packets_to_a_neighbor_on_one_link_are_not_sent_from_an_address_of_another() {
 }
 
 #[test]
-fn a_context_without_a_usable_address_goes_on_from_its_ulid_if_that_is_on_a_link() {
+fn a_context_without_a_usable_address_goes_on_from_its_ulid_if_the_peer_is_on_the_link() {
     let mut pair = without_first_router();
     let own = pair.locators[0].clone();
     pair.hosts[0].handle_router_lost(&own[..1], pair.now);
     pair.settle();
     let moved = pair.entries[0][0].clone();
     assert!(moved.is_moved());
-    let mut lose_all = |bare: &[Locator]| {
-        let routes = LocalRoutes { specific: Vec::new(), bare: bare.to_vec() };
-        pair.hosts[0].set_routes(routes);
+    let mut lose_all = |routes: &[(u8, usize)]| {
+        let peer = pair.locators[1][0].0;
+        let route = |&(length, from): &(u8, usize)| (Prefix::new(peer, length), [own[from]].into());
+        pair.hosts[0].set_routes(LocalRoutes(routes.iter().map(route).collect()));
         pair.hosts[0].handle_lost(&own, pair.now);
         pair.settle();
         pair.entries[0][0].clone()
     };
-    assert!(lose_all(&own[1..]).is_moved(), "the ULID is on no link");
-    let stranded = lose_all(&own);
-    assert!(!stranded.is_moved() && stranded.paths.is_empty() && !stranded.suspects);
+    assert!(lose_all(&[]).is_moved(), "the peer is no neighbor");
+    assert!(lose_all(&[(48, 0), (64, 1)]).is_moved(), "nor by the link of the ULID");
+    let back = lose_all(&[(64, 0)]);
+    assert!(!back.is_moved() && back.paths.is_empty() && !back.suspects);
+    assert!(pair.hosts[0].sends_by_ulids(back.id));
     pair.tell(0, &local_state(0));
     pair.settle();
     assert_eq!(pair.entries[0][0].current, moved.current, "a default route is back");
+}
+
+#[test]
+fn a_pair_that_works_is_not_left_because_of_a_route() {
+    let mut pair = without_first_router();
+    let [own, peers] = pair.locators.clone();
+    pair.hosts[0].handle_router_lost(&own[..1], pair.now);
+    pair.settle();
+    let moved = pair.entries[0][0].clone();
+    // Somebody on the first link says that all addresses of the peer are there.
+    let astray = peers.iter().map(|peer| (Prefix::new(peer.0, 64), Vec::from([own[0]])));
+    pair.hosts[0].set_routes(LocalRoutes(astray.collect()));
+    pair.hosts[0].handle_lost(&[], pair.now);
+    pair.settle();
+    let after = pair.entries[0][0].clone();
+    assert_eq!((after.current, after.timers), (moved.current, moved.timers));
 }

@@ -66,9 +66,10 @@ fn what_cannot_be_used_is_no_locator_and_what_is_going_comes_last() {
     let view = HostView {
         candidates: vec![last],
         bare: vec![link(5, "2001:db8:6::a"), link(6, "2001:db8:7::a")],
+        in_use: ["2001:db8:6::5".parse().expect("an address")].into(),
         ..view(&[gone, uplink(2, &[going, new]), without_programs])
     };
-    let (attached, known) = (BTreeSet::from([1, 2, 4, 5]), BTreeSet::new());
+    let (attached, known) = (BTreeSet::from([1, 2, 4, 5, 6]), BTreeSet::new());
     let seen = Seen { view: &view, attached: Some(&attached), known: &known, rules: &[] };
     let (_, state) = node(&seen);
     let expected = ["2001:0db8:0002:0000", "2001:0db8:0005:0000", "2001:0db8:0006:0000"];

@@ -1,5 +1,7 @@
 //! What the host does on the kernel about links, moves and failures, in its order.
 
+use core::net::Ipv6Addr;
+
 use moorline_addresses::{HostView, MovedRoute, Mover, RouteStep, SpecificRoute, Uplink};
 use moorline_datapath::shim6::ContextEntry;
 use moorline_types::{ContextId, ContextTag, Locator, Prefix, SessionId};
@@ -108,53 +110,85 @@ fn bare(own: &[Locator]) -> HostView {
     HostView { bare: links.collect(), ..HostView::default() }
 }
 
+/// A route to the network of one of the peer's addresses by a link of the host.
+fn route(peer: Locator, length: u8, ifindex: u32) -> SpecificRoute {
+    let destination = Prefix::new(peer.0, length);
+    SpecificRoute { destination, source: None, metric: 256, way: Some((ifindex, None)), mtu: None }
+}
+
 #[test]
-fn payload_is_back_at_the_ulids_and_its_programs_stay_when_all_default_routes_are_gone() {
+fn payload_is_back_at_the_ulids_of_neighbors_and_programs_stay_when_all_default_routes_are_gone() {
     let mut duo = with_moved_context();
     let [first, second] = [0, 1].map(|n| duo.locals[0].usable[n]);
-    let (now, pair) = (duo.now, duo.pair(0));
-    duo.effects[0].clear();
+    let (now, pair, id) = (duo.now, duo.pair(0), context(&duo));
+    let has_moved_entry = |duo: &Duo| duo.hosts[0].shim6().entry_of(id).expect("one").is_moved();
     duo.hosts[0].handle_view(bare(&duo.locals[0].usable), now);
     duo.settle();
-    assert!(!duo.hosts[0].has_moved(pair));
+    assert!(has_moved_entry(&duo), "the peer is no neighbor");
+    duo.effects[0].clear();
+    let specific = [route(pair.peer.as_locator(), 64, 1)].into();
+    duo.hosts[0].handle_view(HostView { specific, ..bare(&duo.locals[0].usable) }, now);
+    duo.settle();
+    assert!(!has_moved_entry(&duo));
+    assert!(duo.hosts[0].has_moved(pair), "it is not for ILNP to take");
     let effects = &duo.effects[0];
     let back = place(effects, |one| matches!(one, Effect::UpdateContext(Update::Upsert(_))));
     let route = place(effects, |one| matches!(one, Effect::Route(RouteStep::Remove(_))));
     assert!(back < route, "{effects:#?}");
-    // The first link had lost its programs, with its address. The second goes on as it is.
-    let is_other = |one: &Effect| {
-        matches!(one, Effect::Detach { protocol: Protocol::Shim6, .. } | Effect::SetLocals(_))
-    };
-    assert!(!effects.iter().any(is_other), "{effects:#?}");
+    assert_eq!(duo.hosts[0].carriers().shim6, [1, 2].into(), "programs on links that are in use");
+    assert!([first, second].iter().all(|own| duo.hosts[0].takes_payload_at(*own)));
+    // Nothing more is known of the second link, which has gone.
+    duo.hosts[0].handle_view(bare(&[first]), now);
+    duo.settle();
+    assert_eq!(duo.hosts[0].carriers().shim6, [1].into());
     duo.hosts[0].handle_view(view(&[second]), now);
     duo.settle();
-    assert!(duo.hosts[0].has_moved(pair), "{first} has no link, and {second} a router");
+    assert!(has_moved_entry(&duo), "a default route is back");
 }
 
 #[test]
 fn more_specific_routes_say_by_which_links_peers_are_reached() {
     let mut duo = with_context();
     let (own, peers) = (duo.locals[0].usable.clone(), duo.locals[1].usable.clone());
-    let route = |length, ifindex: u32| SpecificRoute {
-        destination: Prefix::new(peers[0].0, length),
-        source: None,
-        metric: 256,
-        way: Some((ifindex, None)),
-        mtu: None,
-    };
-    let mut told = |specific: &[SpecificRoute]| {
+    let id = context(&duo);
+    // Which pairs with the first address of the peer the context has besides the ULIDs: those of the second address of the host.
+    let mut is_pair = |specific: &[SpecificRoute]| {
         let now = duo.now;
         duo.hosts[0].handle_specific(specific.iter().copied().collect(), now);
-        duo.hosts[0].routing.local_routes().specific
+        duo.settle();
+        let across = LocatorPair::new(own[1], peers[0]);
+        let is_shown = duo.hosts[0].shim6().paths(id).iter().any(|path| path.pair == across);
+        assert_eq!(is_shown, duo.hosts[0].shim6().check_pair(id, across).is_ok());
+        is_shown
     };
-    let (wide, narrow) = (route(48, 1), route(64, 2));
-    let expected = [(wide.destination, vec![own[0]]), (narrow.destination, vec![own[1]])];
-    assert_eq!(told(&[wide, narrow]), expected);
-    let two_ways = [narrow, SpecificRoute { metric: 512, ..route(64, 1) }];
-    assert_eq!(told(&two_ways), [(narrow.destination, own.clone())]);
-    let of_others = SpecificRoute { source: Some(Prefix::new(peers[0].0, 64)), ..narrow };
-    assert_eq!(told(&[of_others]), [(narrow.destination, own.clone())], "for none of ours");
-    assert_eq!(told(&[SpecificRoute { way: None, ..narrow }]), [(narrow.destination, own)]);
+    assert!(is_pair(&[]));
+    let (wide, narrow) = (route(peers[0], 48, 1), route(peers[0], 64, 2));
+    assert!(!is_pair(&[wide]), "by the other link");
+    assert!(is_pair(&[wide, narrow]), "the longest prefix decides");
+    let two_ways = [route(peers[0], 64, 1), SpecificRoute { metric: 512, ..narrow }];
+    assert!(is_pair(&two_ways), "by both links");
+    let of_others = Some(Prefix::new(peers[0].0, 64));
+    assert!(is_pair(&[SpecificRoute { source: of_others, ..wide }]), "for no source of ours");
+    assert!(is_pair(&[SpecificRoute { way: None, ..wide }]), "by several, or none");
+    assert!(is_pair(&[SpecificRoute { way: Some((9, None)), ..wide }]), "by a VPN");
+}
+
+#[test]
+fn a_moved_pair_is_led_to_a_neighbor_and_to_the_router_once_the_route_is_gone() {
+    let mut duo = with_moved_context();
+    let (now, id) = (duo.now, context(&duo));
+    let peer = duo.hosts[0].path_of(Mover::Context(id)).expect("a path").peer;
+    let mut hop = |specific: &[SpecificRoute]| {
+        duo.hosts[0].handle_specific(specific.iter().copied().collect(), now);
+        duo.run(Duration::from_secs(1));
+        duo.hosts[0].routes().get(Mover::Context(id)).and_then(|route| route.direct)
+    };
+    let router = hop(&[]).expect("a router").gateway;
+    assert_eq!(hop(&[route(peer, 64, 2)]).map(|hop| hop.gateway), Some(peer.0));
+    let behind: Ipv6Addr = "fe80::7".parse().expect("an address");
+    let by_another = SpecificRoute { way: Some((2, Some(behind))), ..route(peer, 64, 2) };
+    assert_eq!(hop(&[by_another]).map(|hop| hop.gateway), Some(behind));
+    assert_eq!(hop(&[]).map(|hop| hop.gateway), Some(router));
 }
 
 #[test]

@@ -276,10 +276,11 @@ impl Machine {
     }
 
     pub(super) fn is_candidate(&self, pair: LocatorPair) -> bool {
-        self.local.contains(&pair.local)
-            && self.peer.contains(&pair.peer)
-            && order::is_usable(pair)
-            && !self.unrouted().contains(&pair)
+        self.has_locators_of(pair) && !self.unrouted().contains(&pair)
+    }
+
+    pub(super) fn has_locators_of(&self, pair: LocatorPair) -> bool {
+        self.local.contains(&pair.local) && self.peer.contains(&pair.peer) && order::is_usable(pair)
     }
 
     pub(super) fn unrouted(&self) -> &[LocatorPair] {
