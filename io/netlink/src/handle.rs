@@ -76,7 +76,12 @@ impl Netlink {
 
     pub(crate) fn address_rows(&self) -> Result<Vec<Row>, Error> {
         let rows = self.rows("addresses", &Row::ipv6(libc::RTM_GETADDR))?;
-        self.marked().extend(rows.iter().filter_map(marked));
+        let mut all = self.marked();
+        if all.len() > MAX_MARKED {
+            all.clear();
+        }
+        all.extend(rows.iter().filter_map(marked));
+        drop(all);
         Ok(rows)
     }
 
@@ -182,3 +187,5 @@ impl Netlink {
 
 /// Errors of the kernel about what is not there: a rule or neighbour, a route or label, an address, an interface.
 const NOT_THERE: [i32; 4] = [libc::ENOENT, libc::ESRCH, libc::EADDRNOTAVAIL, libc::ENODEV];
+/// Addresses whose mark is remembered. More are those of many renumberings: all but those that are there are forgotten.
+const MAX_MARKED: usize = 4096;
