@@ -25,7 +25,7 @@ pub(crate) struct Network {
 }
 
 /// How long a router sends to an address that has gone (RFC 4861 s10: REACHABLE_TIME).
-const NEIGHBOR_REMEMBERED: Duration = Duration::from_secs(30);
+pub(crate) const NEIGHBOR_REMEMBERED: Duration = Duration::from_secs(30);
 
 /// One uplink.
 #[derive(Clone, Copy, Debug)]

@@ -8,7 +8,7 @@ use moorline_types::{DropReason, Instant, LocatorPair, UlidPair};
 
 use crate::chart::{MomentKind, Trace, Way};
 use crate::log::{Log, instant, since_start};
-use crate::network::Network;
+use crate::network::{NEIGHBOR_REMEMBERED, Network};
 use crate::node::Node;
 use crate::outcome::{Outcome, Pause, Rule, SAMPLE, WorkloadOutcome};
 use crate::plan::{Change, Plan, Port, What};
@@ -79,6 +79,8 @@ struct World<'a> {
 /// What is to happen.
 enum Occurrence {
     Change(What),
+    /// Routers forget an address that has gone: where packets get changes once more.
+    Forgotten,
     /// A packet comes to an uplink.
     Arrival(Port, Rc<Parcel>),
     /// A report of a data plane comes to its core.
@@ -213,6 +215,10 @@ impl<'a> World<'a> {
     fn on(&mut self, occurrence: Occurrence) {
         match occurrence {
             Occurrence::Change(what) => self.on_change(what),
+            Occurrence::Forgotten => {
+                self.end_episodes();
+                self.begin_episodes();
+            }
             Occurrence::Arrival(port, parcel) => self.on_arrival(port, &parcel),
             Occurrence::Report(host, report) => self.on_report(host, report),
             Occurrence::Wake(host) => self.on_wake(host),
@@ -241,6 +247,8 @@ impl<'a> World<'a> {
             self.on_sleep(host, matches!(what, What::Suspend { .. }));
         } else if let What::CutProtected { host } = what {
             self.cut_protected(host);
+        } else if let What::AddressRemoved { .. } = what {
+            self.queue.push(self.now + NEIGHBOR_REMEMBERED, Occurrence::Forgotten);
         }
         self.tell_local();
         self.begin_episodes();

@@ -95,3 +95,9 @@ fn no_recovery_is_due_from_a_core_that_is_about_to_die() {
 fn nobody_is_told_that_probes_arrive_where_payload_does_not() {
     sound(&[987_000_001_329, 987_000_001_354, 987_000_003_582]);
 }
+
+/// Packets come to an address that has gone as long as the router remembers it, and no longer.
+#[test]
+fn traffic_that_goes_on_to_an_address_that_has_gone_has_its_time_once_the_router_forgets_it() {
+    sound(&[1_126_000_023_379]);
+}

@@ -309,9 +309,9 @@ impl World<'_> {
     }
 
     fn on_event(&mut self, host: usize, event: Event) {
-        self.log.note(self.now, host, || format!("{}: {event:?}", host_name(host)));
-        self.log.event(host, event, self.now);
         let Event { ulids, kind, .. } = event;
+        self.log.note(self.now, host, || format!("{}: {kind:?} of {ulids}", host_name(host)));
+        self.log.event(host, event, self.now);
         if let EventKind::StateChanged { to: ReapState::Operational, .. }
         | EventKind::Removed { .. } = kind
         {
