@@ -102,9 +102,11 @@ impl Netlink {
         Ok(hosts.map(|(ifindex, address, _)| (ifindex, address)).collect())
     }
 
-    /// All addresses that bear our mark.
+    /// All addresses that bear our mark, and those that have borne it in this run: somebody may have removed one and set it again.
     pub(crate) fn our_addresses(&self) -> Result<Vec<Placed>, Error> {
-        Ok(self.address_rows()?.iter().filter_map(marked).collect())
+        let rows = self.address_rows()?;
+        let ours = self.marked();
+        Ok(rows.iter().filter_map(placed).filter(|one| ours.contains(one)).collect())
     }
 
     /// Takes an address off an uplink that [`Self::add_address_with`] put there; others stay. True if it
@@ -200,9 +202,11 @@ pub(crate) type Placed = (u32, Ipv6Addr, u8);
 
 /// The address of a row, if it bears our mark.
 pub(crate) fn marked(row: &Row) -> Option<Placed> {
-    let address = row.address(libc::IFA_ADDRESS)?;
-    let is_ours = row.u8(IFA_PROTO) == Some(PROTOCOL);
-    is_ours.then(|| (row.header_u32(4), address, row.byte(1)))
+    placed(row).filter(|_| row.u8(IFA_PROTO) == Some(PROTOCOL))
+}
+
+fn placed(row: &Row) -> Option<Placed> {
+    Some((row.header_u32(4), row.address(libc::IFA_ADDRESS)?, row.byte(1)))
 }
 
 pub(crate) fn address_row((ifindex, address, prefix_len): Placed) -> Row {

@@ -228,6 +228,11 @@ fn an_address_of_ours_that_a_person_removes_and_sets_again_is_ours_again() {
         netlink.view().await.unwrap();
         ip("-6 addr del 2001:db8:1::77/64 dev up1");
         ip("-6 addr add 2001:db8:1::77/64 dev up1 noprefixroute");
+        let undone = netlink.undo_all().await;
+        assert!(undone.iter().all(|one| !one.is_failure()), "{undone:?}");
+        assert!(!ip("-6 addr show dev up1").contains("2001:db8:1::77"));
+
+        ip("-6 addr add 2001:db8:1::77/64 dev up1 noprefixroute");
         assert!(add_address(&netlink, ifindex, ours, 64).await.unwrap());
         assert!(netlink.remove_address(ifindex, ours, 64).await.unwrap());
 
