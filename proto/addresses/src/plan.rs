@@ -386,7 +386,8 @@ impl Planner {
         }
     }
 
-    /// Every prefix of every interface; one that several interfaces have is of the first.
+    /// Every prefix of every interface. One that several interfaces have is of the interface where our address is, if routers there go on with it:
+    /// anybody on another link can advertise the prefix there. Else the prefix is of the first.
     fn places<'a>(
         &self,
         interfaces: &[&'a Uplink],
@@ -394,13 +395,33 @@ impl Planner {
         now: Instant,
     ) -> Vec<Place<'a>> {
         let is_ours = |address: Locator| self.member(address.0).is_some();
+        let holds = |interface: &Uplink, prefix| {
+            let is_there = |own: &UplinkAddress| {
+                let address = Locator(own.address);
+                address.prefix() == prefix && is_ours(address)
+            };
+            interface.carrier && interface.addresses.iter().any(is_there)
+        };
         let mut places: Vec<Place<'a>> = Vec::new();
         for interface in interfaces.iter().copied() {
             let known = prefixes::known(interface, seen, &self.learned, &is_ours, now);
             for (prefix, until) in known {
                 let rule = self.policy.rule(&interface.name, prefix);
-                if rule.mode != AddressMode::Off && places.iter().all(|one| one.prefix != prefix) {
-                    places.push(Place { interface, prefix, until, rule });
+                if rule.mode == AddressMode::Off {
+                    continue;
+                }
+                let goes_on = until.left(now).preferred > 0;
+                let place = Place { interface, prefix, until, rule };
+                match places.iter_mut().find(|one| one.prefix == prefix) {
+                    None => places.push(place),
+                    Some(first)
+                        if goes_on
+                            && holds(interface, prefix)
+                            && !holds(first.interface, prefix) =>
+                    {
+                        *first = place;
+                    }
+                    Some(_) => {}
                 }
             }
         }

@@ -682,3 +682,20 @@ fn a_prefix_on_two_interfaces_gives_one_address() {
     assert_eq!((world.ours(1).len(), world.ours(2).len()), (1, 0));
     assert!(world.planner.groups()[0].address(prefix(1)).is_some());
 }
+
+/// Anybody on the first link can advertise the prefix there.
+#[test]
+fn an_address_stays_on_its_link_while_routers_there_go_on_whoever_else_advertises_the_prefix() {
+    let mut world = World::with_two(AddressMode::Cga);
+    let address = world.only(2);
+    world.advertise(1, 2, 86_400, 86_400);
+    world.settle();
+    assert_eq!(world.only(2), address);
+    assert!(!world.addresses.contains_key(&(1, address)));
+    let kinds = world.kinds(1);
+    assert_eq!(kinds.len(), 1, "{kinds:?}");
+    // The router of the second link gives the prefix up.
+    world.advertise(2, 2, 0, 7200);
+    world.settle();
+    assert!(world.addresses.contains_key(&(1, address)));
+}
