@@ -72,7 +72,7 @@ struct Side {
     /// To be delivered, and what has been.
     waiting: VecDeque<Packet>,
     seen: Vec<Packet>,
-    /// What its data planes know.
+    /// Contexts and sessions that its data planes have.
     told: Told,
     /// Whether a data plane has refused to take or to forget a session.
     has_refused: bool,

@@ -8,7 +8,7 @@ use crate::named::named;
 use crate::topology::{HOSTS, ISPS};
 
 named! {
-    /// What keeps connections alive.
+    /// The protocol that keeps connections alive.
     pub enum Protocol {
         /// Shim6 and REAP. In the demo, ISP 1 dies silently.
         Shim6 = "shim6",

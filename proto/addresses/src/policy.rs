@@ -63,7 +63,7 @@ pub struct Rule {
     pub set: String,
 }
 
-/// What is said of an interface or a prefix, as a configuration says it: `None` leaves a part of the rule as it is.
+/// The part of a rule that a configuration gives for an interface or a prefix: `None` leaves that of the rule before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PartOfRule {

@@ -77,8 +77,12 @@ impl HostView {
 
     /// Links without a default route from whose prefixes contexts or sessions send: peers on such a link need no router.
     pub fn bare_in_use(&self) -> impl Iterator<Item = &Uplink> {
-        let is_used =
-            |own: &UplinkAddress| self.in_use.iter().any(|used| own.prefix().contains(*used));
+        let is_used = |own: &UplinkAddress| {
+            let prefix = own.prefix();
+            // The addresses of a prefix stand side by side: a host may have very many in use.
+            let next = self.in_use.range(prefix.address()..).next();
+            next.is_some_and(|used| prefix.contains(*used))
+        };
         self.bare.iter().filter(move |link| link.addresses.iter().any(is_used))
     }
 

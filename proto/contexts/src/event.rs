@@ -23,11 +23,11 @@ pub struct Event {
     pub context: ContextId,
     /// Its ULIDs.
     pub ulids: UlidPair,
-    /// What happened to it.
+    /// The event itself.
     pub kind: EventKind,
 }
 
-/// What happened to a context.
+/// Kinds of events of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// Traffic was found worth a context; I1 is on its way.

@@ -34,7 +34,7 @@ impl Slots {
         self.slots.get_mut(id.0)?.take()
     }
 
-    /// Those that are taken now.
+    /// Slots that are taken now.
     pub(crate) fn ids(&self) -> Vec<ContextId> {
         let taken = (0..).zip(self.slots.iter()).filter(|(_, slot)| slot.is_some());
         taken.map(|(slot, _)| ContextId(slot)).collect()

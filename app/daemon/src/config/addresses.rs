@@ -116,7 +116,7 @@ impl KeyPart {
     }
 }
 
-/// What is said of a place has to name a key that there is.
+/// The key that a place names has to be there.
 fn check_part(part: &PartOfRule, keys: &BTreeMap<String, KeySource>) -> anyhow::Result<()> {
     if let Some(set) = &part.set {
         check_name("set", set)?;

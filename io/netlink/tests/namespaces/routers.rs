@@ -228,7 +228,7 @@ fn configuration() -> [String; 2] {
 
 const OPTIMISTIC: &str = "optimistic_dad";
 
-/// What a run leaves that is killed while it puts an optimistic address on the interface.
+/// A run that is killed while it puts an optimistic address on the interface leaves this.
 fn lend() {
     set_control(OPTIMISTIC, "1");
     ip(&format!("addrlabel add prefix {LENT} dev net1 label 5534"));

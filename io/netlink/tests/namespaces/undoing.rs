@@ -83,7 +83,7 @@ fn links_that_were_made_and_not_set_up_yet_bear_a_mark() {
     });
 }
 
-/// What a run leaves that is killed while it makes the pair.
+/// A run that is killed while it makes the pair leaves this.
 const MADE: &str = "link add moor0 group 139 type veth peer name moor1 group 139";
 
 #[test]
