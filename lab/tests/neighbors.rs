@@ -6,7 +6,7 @@ mod common;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use common::{SEND_TIMEOUT, daemon_options, eventually, is_skipped, story};
+use common::{daemon_options, eventually, is_skipped, story};
 use moorline_api::{EventKind, Pair};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::topology::{Link, Node, Prefix, Route, Topology, prefix_of};
@@ -162,7 +162,7 @@ fn only_one_of_two_neighbors_loses_its_default_routes() {
     }
     eventually("no uplink", || neighbors.daemons[0].status().unwrap().uplinks.is_empty());
     neighbors.goes_on("a host without default routes");
-    std::thread::sleep(SEND_TIMEOUT * 3);
+    // Two seconds of traffic each: longer than the Send Timeout.
     neighbors.goes_on("once REAP has had its time");
     for state in ["down", "up"] {
         host.ip(&["link", "set", "two", state]).unwrap();
