@@ -49,7 +49,8 @@ fn take_over_sessions(sessions: Vec<moorline_ilnp::SessionSnapshot>) {
     let taken = sessions.into_iter().filter_map(|one| machine.restore(one, now).ok()).count();
     assert_eq!(taken, machine.session_count());
     let locators = [1, 2].map(|last| LocalLocator::new(L64(0x2001_0db8_0000_0000 + last)));
-    let state = LocalState { nids: vec![Nid(1)], locators: locators.to_vec() };
+    let state =
+        LocalState { nids: vec![Nid(1)], locators: locators.to_vec(), ..LocalState::default() };
     machine.handle_local(&state, now);
     let mut told = std::collections::BTreeSet::new();
     while let Some(update) = machine.poll_update() {

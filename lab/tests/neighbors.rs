@@ -9,7 +9,7 @@ use std::time::Duration;
 use common::{daemon_options, eventually, is_skipped, story};
 use moorline_api::{EventKind, Pair};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
-use moorline_lab::topology::{Link, Node, Prefix, Route, Topology, prefix_of};
+use moorline_lab::topology::{Impairment, Link, Node, Prefix, Route, Topology, prefix_of};
 use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Lab, preflight};
 
@@ -17,6 +17,7 @@ const LINKS: [&str; 2] = ["one", "two"];
 const SETTINGS: &str = "fail-back = \"1h\"\n";
 /// Metric of default routes, to which the number of the link is added.
 const METRIC: u32 = 1024;
+const ILNP: &str = "addresses = \"off\"\nilnp = \"on\"\n";
 
 fn options(settings: &str) -> DaemonOptions {
     DaemonOptions { settings: settings.to_owned(), ..daemon_options() }
@@ -63,7 +64,9 @@ impl Neighbors {
         if is_skipped(test, &reasons) {
             return None;
         }
-        let lab = Lab::build(topology()).unwrap();
+        // A host does not see that the link of the other is down.
+        let cables = Impairment::delay(Duration::from_millis(1));
+        let lab = Lab::build(topology().with_cables_of("a", cables)).unwrap();
         let start = |host| Daemon::start(&lab, host, &options(settings)).unwrap();
         let mut daemons: Vec<_> = ["a", "b"].map(start).into();
         let end = |(daemon, (name, host)): (&Daemon, (&str, u16))| Endpoint {
@@ -83,6 +86,11 @@ impl Neighbors {
             daemon.wait_for(established, Duration::from_secs(60)).unwrap();
         }
         Some(Self { transfer, daemons, lab })
+    }
+
+    /// The same for a session of ILNP.
+    fn start_session(test: &str) -> Option<Self> {
+        Self::start_with(test, ILNP, &EventKind::SessionEstablished)
     }
 
     fn on_both(&self, arguments: &str) {
@@ -113,6 +121,13 @@ impl Neighbors {
             assert_eq!([local, peer].map(prefix_of), [second; 2], "the link that both are on");
         }
         self.goes_on("after the move");
+    }
+
+    fn await_moves(&mut self) {
+        for at in 0..2 {
+            let moved = self.daemons[at].wait_for(&EventKind::Moved, Duration::from_secs(60));
+            assert!(moved.is_ok(), "{}", story(&mut self.daemons));
+        }
     }
 
     fn goes_on(&mut self, when: &str) {
@@ -177,17 +192,42 @@ fn only_one_of_two_neighbors_loses_its_default_routes() {
 /// A link that was down and is up again, and then no default route: sessions of ILNP have moved as well.
 #[test]
 fn a_session_that_has_moved_outlives_the_last_default_route_of_its_neighbors() {
-    let settings = "addresses = \"off\"\nilnp = \"on\"\n";
-    let started = Neighbors::start_with("sessions", settings, &EventKind::SessionEstablished);
-    let Some(mut neighbors) = started else { return };
+    let Some(mut neighbors) = Neighbors::start_session("sessions") else { return };
     neighbors.on_both("link set one down");
-    for at in 0..2 {
-        let moved = neighbors.daemons[at].wait_for(&EventKind::Moved, Duration::from_secs(60));
-        assert!(moved.is_ok(), "{}", story(&mut neighbors.daemons));
-    }
+    neighbors.await_moves();
     neighbors.goes_on("after the move");
     neighbors.on_both("link set one up");
     neighbors.on_both("-6 route del default dev two");
     neighbors.await_uplinks(0);
     neighbors.goes_on("without default routes");
+}
+
+/// One host is on one link for a while, and the other on both.
+#[test]
+fn a_session_outlives_flaps_of_either_link_of_one_neighbor() {
+    let Some(mut neighbors) = Neighbors::start_session("flaps") else { return };
+    for link in ["one", "two", "one"] {
+        let host = neighbors.lab.namespace("a").unwrap().clone();
+        host.ip(&["link", "set", link, "down"]).unwrap();
+        neighbors.goes_on(&format!("with {link} down"));
+        host.ip(&["link", "set", link, "up"]).unwrap();
+        neighbors.lab.restore_routes("a").unwrap();
+        neighbors.goes_on(&format!("with {link} up again"));
+    }
+}
+
+/// All locators of one host become the worst ones, but not those of the other.
+#[test]
+fn a_session_outlives_the_default_routes_of_one_neighbor() {
+    let Some(mut neighbors) = Neighbors::start_session("one session") else { return };
+    let host = neighbors.lab.namespace("a").unwrap().clone();
+    for link in LINKS {
+        host.ip(&["-6", "route", "del", "default", "dev", link]).unwrap();
+    }
+    eventually("no uplink", || neighbors.daemons[0].status().unwrap().uplinks.is_empty());
+    neighbors.goes_on("a host without default routes");
+    for state in ["down", "up"] {
+        host.ip(&["link", "set", "two", state]).unwrap();
+        neighbors.goes_on(&format!("with the second link {state}"));
+    }
 }

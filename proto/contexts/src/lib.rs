@@ -51,7 +51,7 @@ mod tests;
 pub use config::{Config, IDLE, MOVED_IDLE, PROBE_BURST, PROBES_PER_SECOND};
 pub use congestion::{CONGESTED_EVERY, CongestionPolicy, MAX_HOLD};
 pub use event::{Cause, Event, EventKind, FailureHint, Removal, TimerKind, Transmit};
-pub use machine::{Contexts, LocalRoutes, LocalState};
+pub use machine::{Contexts, LocalState};
 pub use moorline_reap::{FAIL_BACK, Profile, STANDBY_INTERVAL, State as ReapState};
 pub use moorline_shim6::{Failure, Incoming, Key, PeerSet, Preferences, Role};
 pub use question::Question;

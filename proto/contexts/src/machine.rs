@@ -8,7 +8,7 @@ use moorline_index::Deadlines;
 use moorline_reap as reap;
 use moorline_shim6 as shim6;
 use moorline_types::{
-    ContextId, DropReason, Instant, Locator, LocatorPair, Locators, Prefix, UlidPair,
+    ContextId, DropReason, Instant, LocalRoutes, Locator, LocatorPair, Locators, UlidPair,
 };
 use moorline_wire::LocatorPreference;
 use rand_chacha::ChaCha20Rng;
@@ -74,28 +74,6 @@ pub struct LocalState {
     pub proof: LocalProof,
     /// Addresses that can be sent from now: there, not tentative, their link up, a route out.
     pub usable: Vec<Locator>,
-}
-
-/// Which of our addresses reach which destinations by their own links, where specific routes decide that.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LocalRoutes(pub Vec<(Prefix, Vec<Locator>)>);
-
-impl LocalRoutes {
-    /// Our addresses whose packets to a peer leave by the link of the address. None: no specific route decides.
-    fn toward(&self, peer: Locator) -> Option<&[Locator]> {
-        let leading = self.0.iter().filter(|(to, _)| to.contains(peer.0));
-        leading.max_by_key(|(to, _)| to.length()).map(|(_, own)| &**own)
-    }
-
-    /// Whether packets of a pair leave by the link of their source by a specific route.
-    pub(crate) fn lead(&self, pair: LocatorPair) -> bool {
-        self.toward(pair.peer).is_some_and(|own| own.contains(&pair.local))
-    }
-
-    /// Whether packets of a pair leave by another link than that of their source: a neighbor on one link is no neighbor on another.
-    fn lead_elsewhere(&self, pair: LocatorPair) -> bool {
-        self.toward(pair.peer).is_some_and(|own| !own.contains(&pair.local))
-    }
 }
 
 impl Contexts {

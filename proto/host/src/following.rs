@@ -123,6 +123,7 @@ impl Host {
         self.routing.view.specific = specific;
         if self.shim6.set_routes(self.routing.local_routes()) {
             self.shim6.handle_lost(&[], now);
+            self.follow_node(now);
             self.plan_effects(now);
         }
         self.reroute(&self.routing.routes.movers(), now);

@@ -15,7 +15,7 @@ use moorline_contexts::Preference;
 use moorline_ilnp::LocalLocator;
 use moorline_ilnp::LocalState;
 use moorline_ilnp::consts::LOCATOR_LIFETIME;
-use moorline_types::{Ilv, L64, Nid, Prefix};
+use moorline_types::{Ilv, L64, LocalRoutes, Nid, Prefix};
 
 use crate::effect::SessionAddress;
 
@@ -79,6 +79,7 @@ pub(crate) struct Seen<'a> {
     /// Identifiers of sessions, whose address may have left the host.
     pub known: &'a BTreeSet<Nid>,
     pub rules: &'a [LocatorRule],
+    pub routes: &'a LocalRoutes,
 }
 
 /// Every prefix of an uplink that works is a locator, and every interface identifier of its addresses an identifier,
@@ -113,7 +114,8 @@ pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     let uplinks = found.iter().map(|(l64, (_, ifindex))| (*l64, *ifindex)).collect();
     let locators = found.into_values().map(|(locator, _)| locator).collect();
     let nids = nids(seen.view, seen.known);
-    let state = LocalState { nids: nids.iter().copied().collect(), locators };
+    let state =
+        LocalState { nids: nids.iter().copied().collect(), locators, routes: seen.routes.clone() };
     (Node { nids, uplinks }, state)
 }
 

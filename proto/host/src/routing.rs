@@ -7,10 +7,10 @@ use core::net::Ipv6Addr;
 use moorline_addresses::{
     HostView, MAX_SPECIFIC, MovedRoute, Mover, NextHop, Routes, SpecificRoute, Uplink,
 };
-use moorline_contexts::{Contexts, LocalRoutes};
+use moorline_contexts::Contexts;
 use moorline_datapath::ilnp::SessionEntry;
 use moorline_datapath::shim6::ContextEntry;
-use moorline_types::{Ilv, Instant, Locator, LocatorPair, Prefix, Ulid, UlidPair};
+use moorline_types::{Ilv, Instant, LocalRoutes, Locator, LocatorPair, Prefix, Ulid, UlidPair};
 
 use crate::known::{KnownSession, KnownSessions, overhead_of};
 use crate::node::{LocatorRule, Node, SessionAddresses};

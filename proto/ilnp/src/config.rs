@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_datapath::ilnp::ChecksumMode;
-use moorline_types::{L64, Nid};
+use moorline_types::{L64, LocalRoutes, Nid};
 use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::consts::{IDLE_TIMEOUT, LOCATOR_LIFETIME, MAX_SESSIONS, MAX_WITH_NODE};
@@ -93,4 +93,6 @@ pub struct LocalState {
     pub nids: Vec<Nid>,
     /// The locators that work now. None: it is nowhere, and keeps its sessions until it is somewhere.
     pub locators: Vec<LocalLocator>,
+    /// By which links its packets leave.
+    pub routes: LocalRoutes,
 }

@@ -44,6 +44,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod best;
 mod config;
 pub mod consts;
 mod control;

@@ -2,14 +2,12 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, L64, Rtt, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, Rtt, SessionId};
 use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::config::{LocalLocator, LocalState};
-use crate::consts::{
-    CHECK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_AFTER_CHANGE, NONCE_ROUND_TRIPS, UPDATE_LIFETIME,
-};
+use crate::consts::{CHECK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, UPDATE_LIFETIME};
 use crate::event::{Cause, Classic, Event};
 use crate::machine::Machine;
 use crate::session::{Advertisement, Opening};
@@ -28,67 +26,42 @@ impl Machine {
             }
         }
         locators.sort_by_key(|locator| locator.preference);
-        if locators == self.locators {
+        let is_rerouted = self.routes != state.routes;
+        if locators == self.locators && !is_rerouted {
             return;
         }
+        self.routes.clone_from(&state.routes);
         let told: BTreeSet<_> =
             self.locators.iter().map(|local| (local.l64, local.preference)).collect();
         self.locators = locators;
         let news = self.locators.iter().map(|local| (local.l64, local.preference));
-        if self.locators.is_empty() || news.collect::<BTreeSet<_>>() == told {
+        let is_news = news.collect::<BTreeSet<_>>() != told;
+        if self.locators.is_empty() || !is_news && !is_rerouted {
             return;
         }
         let told: BTreeSet<_> = told.into_iter().map(|(l64, _)| l64).collect();
         let sessions: Vec<_> = self.ilcc.iter().map(|(id, _, _)| id).collect();
         for id in sessions {
-            self.on_our_locators(id, &told, now);
+            let is_moved = self.follow_routes(id, &told, now);
+            if is_news {
+                self.tell_locators(id, now);
+            } else if is_moved {
+                self.tell(id, now);
+                self.schedule(id);
+            }
         }
     }
 
+    /// Tells the correspondent of a session where we are now. One that has not been confirmed yet is told when it is.
     //= rfc6743#2-5 rfc6744#4-1 rfc6744#4-3
-    //= rfc6740#3.2.2-1 rfc6740#3.4-2
-    fn on_our_locators(&mut self, id: SessionId, told: &BTreeSet<L64>, now: Instant) {
-        let Some((pair, _)) = self.ilcc.key(id) else { return };
-        let Some(session) = self.ilcc.get(id) else { return };
-        let current = session.wire.0;
-        let is_gone = self.locators.iter().all(|local| local.l64 != current);
-        // Soft: a correspondent that has not read of a locator turns away what comes from there without a nonce.
-        let is_known = |best: L64| {
-            !session.agreed
-                || best == pair.local.l64
-                || !session.owes_update && told.contains(&best)
-        };
-        let best = self.best_local(current).filter(|best| *best != current);
-        let is_confirming = matches!(session.opening, Opening::Confirming(_));
-        if let Some(best) = best.filter(|best| is_gone || is_known(*best)) {
-            // RFC 6744 s4: in all packets, for three round trips at least.
-            self.send_from(id, best, now + NONCE_AFTER_CHANGE);
-        }
-        // One that has not been confirmed yet tells its locators when it is.
-        if is_confirming {
+    fn tell_locators(&mut self, id: SessionId, now: Instant) {
+        let session = self.ilcc.get(id);
+        if session.is_some_and(|session| matches!(session.opening, Opening::Confirming(_))) {
             self.tell(id, now);
             self.schedule(id);
         } else {
             self.advertise(id, now);
         }
-    }
-
-    /// The correspondent has read all our locators: one that is better than the one in use can take its place.
-    fn settle_on_best(&mut self, id: SessionId, nonce_until: Instant) {
-        let Some(current) = self.ilcc.get(id).map(|session| session.wire.0) else { return };
-        if let Some(best) = self.best_local(current).filter(|best| *best != current) {
-            self.send_from(id, best, nonce_until);
-        }
-    }
-
-    /// What we send leaves from another locator, and has the nonce until then.
-    fn send_from(&mut self, id: SessionId, local: L64, nonce_until: Instant) {
-        let Some((pair, _)) = self.ilcc.key(id) else { return };
-        let Some(session) = self.ilcc.get_mut(id) else { return };
-        session.wire.0 = local;
-        session.nonce_until = Some(nonce_until);
-        let wire = session.wire_pair(pair);
-        self.events.push_back(Event::Moved { session: id, wire });
     }
 
     /// After the handshake, if there is more to say than it has said.
@@ -143,8 +116,9 @@ impl Machine {
         let mut remotes: Vec<_> = session.remote.iter().map(|remote| remote.l64).collect();
         remotes.sort_by_key(|l64| *l64 != session.wire.1);
         let remote = remotes.get(nth % remotes.len().max(1)).copied().unwrap_or(session.wire.1);
-        let from = session.wire_pair(pair);
-        let wire = IlvPair::new(from.local, from.remote.at(remote));
+        let remote = pair.remote.at(remote);
+        let local = self.best_local(session.wire.0, remote).unwrap_or(session.wire.0);
+        let wire = IlvPair::new(pair.local.at(local), remote);
         let update = LocatorUpdate {
             operation: Operation::ADVERTISEMENT,
             locators: advertisement.locators.clone(),
@@ -229,14 +203,14 @@ impl Machine {
         let is_here = self.has_locator(came_to.l64);
         let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
         let is_news = session.is_news(control.sequence)?;
-        let before = session.wire;
         if is_news {
             if !session.set_remote(&update.locators, now) {
                 return Err(DropReason::BadAddress);
             }
             session.taken = control.sequence.or(session.taken);
-            session.wire.1 = session.best_remote(Some(control.pair.remote.l64), now);
+            self.follow_correspondent(id, control.pair.remote, now);
         }
+        let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
         if let Opening::Confirming(confirming) = &session.opening {
             let retry = confirming.retry;
             session.on_answered(retry, now);
@@ -246,13 +220,9 @@ impl Machine {
             // Should the acknowledgement get lost, the peer repeats the update before that.
             session.nonce_until = Some(now + NONCE_AFTER_AGREEMENT);
         }
-        let is_moved = session.wire != before;
         let wire = session.wire_pair(pair);
         let nonce = (session.send_nonce, control.sequence);
         session.last_used = session.last_used.max(now);
-        if is_moved {
-            self.events.push_back(Event::Moved { session: id, wire });
-        }
         // A locator that is no longer ours, or never was, is no source.
         let local = if is_here { came_to } else { wire.local };
         let back = IlvPair::new(local, control.pair.remote);

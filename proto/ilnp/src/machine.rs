@@ -2,7 +2,9 @@ use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
 use moorline_index::Deadlines;
-use moorline_types::{DropCounters, DropReason, IlvPair, Instant, L64, Nid, Nonce, SessionId};
+use moorline_types::{
+    DropCounters, DropReason, IlvPair, Instant, L64, LocalRoutes, Nid, Nonce, SessionId,
+};
 use moorline_wire::ilnp::{NonceHeader, Refusal};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -34,6 +36,7 @@ pub struct Machine {
     pub(crate) nids: BTreeSet<Nid>,
     /// By preference.
     pub(crate) locators: Vec<LocalLocator>,
+    pub(crate) routes: LocalRoutes,
     pub(crate) ilcc: Ilcc<Session>,
     pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
     pub(crate) negatives: Negatives,
@@ -81,6 +84,7 @@ impl Machine {
             rng,
             nids: BTreeSet::new(),
             locators: Vec::new(),
+            routes: LocalRoutes::default(),
             proposals: BTreeMap::new(),
             negatives: Negatives::default(),
             hints: Hints::default(),
@@ -512,12 +516,6 @@ impl Machine {
         let until = self.questions.ask_about_quiet(id, pair, now);
         self.session_timers.set(id.0, Some(until));
         asked.is_none()
-    }
-
-    /// Our best locator for a session that uses `current`.
-    pub(crate) fn best_local(&self, current: L64) -> Option<L64> {
-        let rank = |local: &&LocalLocator| (local.preference, local.l64 != current);
-        self.locators.iter().min_by_key(rank).map(|local| local.l64)
     }
 }
 

@@ -256,16 +256,6 @@ impl Session {
         true
     }
 
-    /// The locator to send to: in time, then preferred, then `likely`, then the one that is used already.
-    pub(crate) fn best_remote(&self, likely: Option<L64>, now: Instant) -> L64 {
-        let rank = |remote: &&RemoteLocator| {
-            let is_aged = remote.expires.is_some_and(|expires| expires <= now);
-            let is_likely = Some(remote.l64) == likely;
-            (is_aged, remote.preference, !is_likely, remote.l64 != self.wire.1)
-        };
-        self.remote.iter().min_by_key(rank).map_or(self.wire.1, |remote| remote.l64)
-    }
-
     //= rfc6741#5.2-1
     pub(crate) fn validity(&self, remote: &RemoteLocator, now: Instant) -> Validity {
         let is_aged = remote.expires.is_some_and(|expires| expires <= now);

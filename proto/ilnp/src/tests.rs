@@ -6,6 +6,7 @@ mod crossed;
 mod duo;
 mod known;
 mod lost;
+mod neighbor;
 mod overlap;
 mod question;
 mod room;

@@ -54,7 +54,10 @@ impl Host {
         let config = Config { policy, max_sessions: room, ..Config::default() };
         let mut machine = Machine::new(config, SEED, START);
         let locators = vec![LocalLocator::new(me.l64)];
-        machine.handle_local(&LocalState { nids: vec![me.nid], locators }, START);
+        machine.handle_local(
+            &LocalState { nids: vec![me.nid], locators, ..LocalState::default() },
+            START,
+        );
         let sockets = Service { port };
         let mut plane = Plane::new(settings, KEY);
         plane.set_nids([me.nid].into());

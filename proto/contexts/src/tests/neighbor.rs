@@ -1,9 +1,9 @@
 //! A router that the host's Neighbor Unreachability Detection has given up, and peers on the links of the host.
 
-use moorline_types::Prefix;
+use moorline_types::{LocalRoutes, Prefix};
 
 use super::*;
-use crate::{Cause, LocalRoutes, Refusal};
+use crate::{Cause, Refusal};
 
 /// Nothing from the first address of side 0 gets through.
 fn without_first_router() -> Pair {

@@ -40,7 +40,13 @@ fn prefixes_are_locators_and_interface_identifiers_are_identifiers() {
     let soon = address("2001:db8:2::b", AddressFlags(0), 600);
     let view = view(&[uplink(1, &[lasting]), uplink(2, &[soon])]);
     let known = BTreeSet::from([Nid(0xcc)]);
-    let (node, state) = node(&Seen { view: &view, attached: None, known: &known, rules: &[] });
+    let (node, state) = node(&Seen {
+        view: &view,
+        attached: None,
+        known: &known,
+        rules: &[],
+        routes: &LocalRoutes::default(),
+    });
     assert_eq!(state.nids, [Nid(0xa), Nid(0xb), Nid(0xcc)]);
     assert_eq!(node.nids, state.nids.iter().copied().collect());
     let expected = [
@@ -70,7 +76,13 @@ fn what_cannot_be_used_is_no_locator_and_what_is_going_comes_last() {
         ..view(&[gone, uplink(2, &[going, new]), without_programs])
     };
     let (attached, known) = (BTreeSet::from([1, 2, 4, 5, 6]), BTreeSet::new());
-    let seen = Seen { view: &view, attached: Some(&attached), known: &known, rules: &[] };
+    let seen = Seen {
+        view: &view,
+        attached: Some(&attached),
+        known: &known,
+        rules: &[],
+        routes: &LocalRoutes::default(),
+    };
     let (_, state) = node(&seen);
     let expected = ["2001:0db8:0002:0000", "2001:0db8:0005:0000", "2001:0db8:0006:0000"];
     assert_eq!(told(&state), expected.map(|l64| (l64.to_owned(), 1100, 60)));
@@ -84,7 +96,13 @@ fn rules_about_paths_say_which_locators_are_better() {
     let view = view(&[one, two]);
     let preferences = |rules: &[LocatorRule]| {
         let known = BTreeSet::new();
-        let (_, state) = node(&Seen { view: &view, attached: None, known: &known, rules });
+        let (_, state) = node(&Seen {
+            view: &view,
+            attached: None,
+            known: &known,
+            rules,
+            routes: &LocalRoutes::default(),
+        });
         told(&state).into_iter().map(|told| told.1).collect::<Vec<_>>()
     };
     let named = |name: &str| Place::Uplink(name.to_owned());
@@ -114,7 +132,16 @@ fn each_identifier_with_sessions_has_an_address_at_each_locator() {
     let mut addresses = SessionAddresses::default();
     let mut seen = view(&two);
     addresses.leave_out(&mut seen);
-    let of = |view: &HostView| node(&Seen { view, attached: None, known: &nids, rules: &[] }).0;
+    let of = |view: &HostView| {
+        node(&Seen {
+            view,
+            attached: None,
+            known: &nids,
+            rules: &[],
+            routes: &LocalRoutes::default(),
+        })
+        .0
+    };
     let made = SessionAddress { ifindex: 2, address: "2001:db8:2::a".parse().expect("an address") };
     // The host has the one at its first locator anyway.
     assert_eq!(addresses.follow(&of(&seen), &nids), (vec![made], vec![]));

@@ -77,7 +77,7 @@ fn machine(nid: Nid, locators: &[L64], seed: u64) -> Machine {
 
 fn state(nid: Nid, locators: &[L64]) -> LocalState {
     let locators = locators.iter().map(|l64| LocalLocator::new(*l64)).collect();
-    LocalState { nids: vec![nid], locators }
+    LocalState { nids: vec![nid], locators, ..LocalState::default() }
 }
 
 /// The nonce that a machine sends in its session.

@@ -49,7 +49,10 @@ impl Duo {
             let mut machine = Machine::new(config.clone(), [seed + 100 * host; 32], NOW);
             let ilv = ilv(host.into());
             let locators = vec![LocalLocator::new(ilv.l64)];
-            machine.handle_local(&LocalState { nids: vec![ilv.nid], locators }, NOW);
+            machine.handle_local(
+                &LocalState { nids: vec![ilv.nid], locators, ..LocalState::default() },
+                NOW,
+            );
             machine
         };
         Self {
@@ -124,8 +127,12 @@ impl Duo {
     }
 
     pub(super) fn place(&mut self, host: usize, locators: Vec<LocalLocator>) {
-        let state = LocalState { nids: vec![ilv(host).nid], locators };
-        self.machines[host].handle_local(&state, self.now);
+        let state = LocalState { nids: vec![ilv(host).nid], locators, ..LocalState::default() };
+        self.set_local(host, &state);
+    }
+
+    pub(super) fn set_local(&mut self, host: usize, state: &LocalState) {
+        self.machines[host].handle_local(state, self.now);
         self.drain(host);
     }
 

@@ -27,7 +27,10 @@ fn begin_anew(duo: &mut Duo, host: usize) {
     let mut machine = Machine::new(Config::default(), [88; 32], duo.now);
     let ilv = ilv(host);
     let locators = std::vec![LocalLocator::new(ilv.l64)];
-    machine.handle_local(&LocalState { nids: std::vec![ilv.nid], locators }, duo.now);
+    machine.handle_local(
+        &LocalState { nids: std::vec![ilv.nid], locators, ..LocalState::default() },
+        duo.now,
+    );
     duo.machines[host] = machine;
 }
 

@@ -171,7 +171,8 @@ fn a_guest_is_one_in_the_next_run_too() {
 fn host(config: Config, me: Ilv, seed: u8) -> Machine {
     let mut machine = Machine::new(config, [seed; 32], NOW);
     let locators = vec![LocalLocator::new(me.l64)];
-    machine.handle_local(&LocalState { nids: vec![me.nid], locators }, NOW);
+    machine
+        .handle_local(&LocalState { nids: vec![me.nid], locators, ..LocalState::default() }, NOW);
     machine
 }
 

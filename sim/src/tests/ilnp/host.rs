@@ -106,7 +106,11 @@ impl SimHost {
         let locators = self.locators.iter().rev().zip(10..).map(|(locator, preference)| {
             LocalLocator { preference, ..LocalLocator::new(l64(self.number, *locator)) }
         });
-        let state = LocalState { nids: vec![nid(self.number)], locators: locators.collect() };
+        let state = LocalState {
+            nids: vec![nid(self.number)],
+            locators: locators.collect(),
+            ..LocalState::default()
+        };
         if let Some(core) = &mut self.core {
             core.plane.set_nids(state.nids.iter().copied().collect());
             core.machine.handle_local(&state, now);

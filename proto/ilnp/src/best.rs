@@ -1,0 +1,124 @@
+//! Which locators a session sends by: the best ones by preference, of those that reach each other.
+//!
+//! Two nodes on the same links are neighbors there by one address each: packets to a locator of the correspondent leave by the link where the
+//! locator is, and nobody on another link answers for it (decision 136).
+
+use alloc::collections::BTreeSet;
+
+use moorline_types::{Ilv, Instant, L64, Locator, SessionId};
+
+use crate::config::LocalLocator;
+use crate::consts::NONCE_AFTER_CHANGE;
+use crate::event::Event;
+use crate::machine::Machine;
+use crate::session::{RemoteLocator, Session};
+
+impl Machine {
+    /// The locator of a correspondent to send to: in time, then reached by one of ours, then preferred, then on a link of ours, then `likely`, then
+    /// the one that is used already.
+    fn best_remote(
+        &self,
+        session: &Session,
+        correspondent: Ilv,
+        likely: Option<L64>,
+        now: Instant,
+    ) -> L64 {
+        let rank = |remote: &&RemoteLocator| {
+            let is_aged = remote.expires.is_some_and(|expires| expires <= now);
+            let at = correspondent.at(remote.l64);
+            let is_led = self.routes.toward(Locator(at.address())).is_some();
+            let is_likely = Some(remote.l64) == likely;
+            let is_used = remote.l64 == session.wire.1;
+            (is_aged, !self.is_reached(at), remote.preference, !is_led, !is_likely, !is_used)
+        };
+        session.remote.iter().min_by_key(rank).map_or(session.wire.1, |remote| remote.l64)
+    }
+
+    /// Our locator to send to `remote` from, for a session that uses `current`.
+    pub(crate) fn best_local(&self, current: L64, remote: Ilv) -> Option<L64> {
+        let rank = |local: &&LocalLocator| {
+            (self.leads_elsewhere(local.l64, remote), local.preference, local.l64 != current)
+        };
+        self.locators.iter().min_by_key(rank).map(|local| local.l64)
+    }
+
+    /// The locators of this node or its routes have changed. Another locator of the correspondent is used if ours is gone, or if none of ours
+    /// reaches that of the correspondent. Result: whether the session has moved.
+    pub(crate) fn follow_routes(
+        &mut self,
+        id: SessionId,
+        told: &BTreeSet<L64>,
+        now: Instant,
+    ) -> bool {
+        let Some((pair, _)) = self.ilcc.key(id) else { return false };
+        let Some(session) = self.ilcc.get(id) else { return false };
+        let (local, mut remote) = session.wire;
+        if !self.has_locator(local) || !self.is_reached(pair.remote.at(remote)) {
+            remote = self.best_remote(session, pair.remote, None, now);
+        }
+        self.send_to(id, remote, told, now)
+    }
+
+    /// Has a session send to `remote`, from the best of our locators. The correspondent has read of those in `told`, unless it is owed an
+    /// update: it turns away packets from any other without a nonce. Result: whether the session has moved.
+    //= rfc6740#3.2.2-1 rfc6740#3.4-2
+    fn send_to(&mut self, id: SessionId, remote: L64, told: &BTreeSet<L64>, now: Instant) -> bool {
+        let Some((pair, _)) = self.ilcc.key(id) else { return false };
+        let Some(session) = self.ilcc.get(id) else { return false };
+        let current = session.wire.0;
+        let is_read = |local: L64| {
+            !session.agreed
+                || local == pair.local.l64
+                || !session.owes_update && told.contains(&local)
+        };
+        let local = self.best_local(current, pair.remote.at(remote));
+        let local =
+            local.filter(|local| !self.has_locator(current) || is_read(*local)).unwrap_or(current);
+        // RFC 6744 s4: in all packets, for three round trips at least.
+        self.send_by(id, (local, remote), now + NONCE_AFTER_CHANGE)
+    }
+
+    /// The correspondent has sent an update from `source`.
+    pub(crate) fn follow_correspondent(&mut self, id: SessionId, source: Ilv, now: Instant) {
+        let Some(session) = self.ilcc.get(id) else { return };
+        let remote = self.best_remote(session, source, Some(source.l64), now);
+        let told = self.locators.iter().map(|local| local.l64).collect();
+        self.send_to(id, remote, &told, now);
+    }
+
+    /// The correspondent has read all our locators: one that is better than the one in use can take its place.
+    pub(crate) fn settle_on_best(&mut self, id: SessionId, nonce_until: Instant) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let Some((current, remote)) = self.ilcc.get(id).map(|session| session.wire) else { return };
+        if let Some(best) = self.best_local(current, pair.remote.at(remote)) {
+            self.send_by(id, (best, remote), nonce_until);
+        }
+    }
+
+    /// What a session sends goes by these locators; if ours is another one than before, with the nonce until then. Result: whether the session
+    /// has moved.
+    fn send_by(&mut self, id: SessionId, wire: (L64, L64), nonce_until: Instant) -> bool {
+        let Some((pair, _)) = self.ilcc.key(id) else { return false };
+        let Some(session) = self.ilcc.get_mut(id) else { return false };
+        if session.wire == wire {
+            return false;
+        }
+        if session.wire.0 != wire.0 {
+            session.nonce_until = Some(nonce_until);
+        }
+        session.wire = wire;
+        let wire = session.wire_pair(pair);
+        self.events.push_back(Event::Moved { session: id, wire });
+        true
+    }
+
+    fn is_reached(&self, remote: Ilv) -> bool {
+        self.locators.iter().any(|local| !self.leads_elsewhere(local.l64, remote))
+    }
+
+    /// Whether packets from a locator of ours to a correspondent would have to leave by another link than that of the locator.
+    fn leads_elsewhere(&self, local: L64, remote: Ilv) -> bool {
+        let own = self.routes.toward(Locator(remote.address()));
+        own.is_some_and(|own| own.iter().all(|own| Ilv::of(own.0).l64 != local))
+    }
+}

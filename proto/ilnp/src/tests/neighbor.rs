@@ -1,0 +1,96 @@
+//! Two nodes on the same two links.
+
+use std::vec::Vec;
+
+use moorline_types::{Ilv, L64, LocalRoutes, Locator, Prefix};
+
+use super::duo::Duo;
+use super::ilv;
+use crate::{LocalLocator, LocalState};
+
+/// The second locator of each host; the first is the one of its addresses.
+const SECOND: [u64; 2] = [0x2001_0db8_00aa_0000, 0x2001_0db8_00ab_0000];
+
+fn locators(host: usize) -> [L64; 2] {
+    [ilv(host).l64, L64(SECOND[host])]
+}
+
+fn address(host: usize, link: usize) -> Ilv {
+    ilv(host).at(locators(host)[link])
+}
+
+/// To each locator of the other host by the link of that locator.
+fn on_both_links(host: usize) -> LocalRoutes {
+    let route = |link| {
+        let [own, peer] = [host, 1 - host].map(|host| address(host, link).address());
+        (Prefix::new(peer, 64), Vec::from([Locator(own)]))
+    };
+    LocalRoutes([0, 1].map(route).into())
+}
+
+/// A host is on these links, the best one first, and knows these routes.
+fn place(duo: &mut Duo, host: usize, links: &[usize], routes: LocalRoutes) {
+    let locator = |(preference, link): (u16, &usize)| LocalLocator {
+        preference,
+        ..LocalLocator::new(locators(host)[*link])
+    };
+    let locators = (1..).zip(links).map(locator).collect();
+    let state = LocalState { nids: [ilv(host).nid].into(), locators, routes };
+    duo.set_local(host, &state);
+    duo.play();
+}
+
+fn neighbors() -> Duo {
+    let mut duo = Duo::established();
+    for host in [0, 1] {
+        place(&mut duo, host, &[0, 1], on_both_links(host));
+    }
+    duo
+}
+
+/// The links that a host sends from and to.
+fn links(duo: &Duo, host: usize) -> (usize, usize) {
+    let wire = duo.entry(host).wire;
+    let link = |host, l64| locators(host).iter().position(|known| *known == l64);
+    link(host, wire.0).zip(link(1 - host, wire.1)).expect("a locator")
+}
+
+#[test]
+fn what_leaves_a_link_is_sent_to_the_locator_of_the_neighbor_on_the_same_link() {
+    let mut duo = neighbors();
+    assert_eq!([0, 1].map(|host| links(&duo, host)), [(0, 0); 2]);
+    // The neighbor still prefers its first link, which nobody on the second reaches.
+    place(&mut duo, 0, &[1], on_both_links(0));
+    assert_eq!([0, 1].map(|host| links(&duo, host)), [(1, 1); 2]);
+    place(&mut duo, 1, &[0, 1], on_both_links(1));
+    assert_eq!([0, 1].map(|host| links(&duo, host)), [(1, 1); 2]);
+    // It is back, and better than the second one.
+    place(&mut duo, 0, &[0, 1], on_both_links(0));
+    for host in [0, 1] {
+        let (own, others) = links(&duo, host);
+        assert_eq!(own, others, "host {host}");
+    }
+    place(&mut duo, 1, &[0], on_both_links(1));
+    assert_eq!([0, 1].map(|host| links(&duo, host)), [(0, 0); 2]);
+}
+
+#[test]
+fn a_pair_that_no_link_carries_is_left_when_the_routes_are_known() {
+    let mut duo = Duo::established();
+    place(&mut duo, 0, &[0, 1], LocalRoutes::default());
+    place(&mut duo, 1, &[1, 0], LocalRoutes::default());
+    assert_eq!(links(&duo, 0), (0, 1), "each has its own preference");
+    let sent = duo.transcript.len();
+    place(&mut duo, 0, &[0, 1], on_both_links(0));
+    assert_eq!(links(&duo, 0), (1, 1));
+    assert_eq!(duo.transcript.len(), sent, "its locators are the same");
+}
+
+#[test]
+fn where_no_pair_is_carried_by_a_link_preference_decides() {
+    let mut duo = neighbors();
+    place(&mut duo, 1, &[0], on_both_links(1));
+    place(&mut duo, 0, &[1], on_both_links(0));
+    assert_eq!(links(&duo, 0), (1, 0));
+    assert!(duo.is_agreed());
+}

@@ -1,0 +1,28 @@
+use alloc::vec::Vec;
+
+use crate::{Locator, LocatorPair, Prefix};
+
+/// Which of our addresses reach which destinations by their own links, where specific routes decide that.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LocalRoutes(pub Vec<(Prefix, Vec<Locator>)>);
+
+impl LocalRoutes {
+    /// Our addresses whose packets to a peer leave by the link of the address. None: no specific route decides.
+    #[must_use]
+    pub fn toward(&self, peer: Locator) -> Option<&[Locator]> {
+        let leading = self.0.iter().filter(|(to, _)| to.contains(peer.0));
+        leading.max_by_key(|(to, _)| to.length()).map(|(_, own)| &**own)
+    }
+
+    /// Whether packets of a pair leave by the link of their source by a specific route.
+    #[must_use]
+    pub fn lead(&self, pair: LocatorPair) -> bool {
+        self.toward(pair.peer).is_some_and(|own| own.contains(&pair.local))
+    }
+
+    /// Whether packets of a pair leave by another link than that of their source: a neighbor on one link is no neighbor on another.
+    #[must_use]
+    pub fn lead_elsewhere(&self, pair: LocatorPair) -> bool {
+        self.toward(pair.peer).is_some_and(|own| !own.contains(&pair.local))
+    }
+}
