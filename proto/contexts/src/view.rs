@@ -73,7 +73,7 @@ impl Contexts {
 
     /// All contexts as the data plane has them.
     pub fn entries(&self) -> impl Iterator<Item = ContextEntry> + '_ {
-        self.contexts().filter_map(|context| self.entry_of(context.id))
+        self.shim6.contexts().filter_map(|context| self.entry(context))
     }
 
     fn view_of(&self, context: &moorline_shim6::Context) -> ContextView {

@@ -181,7 +181,7 @@ impl Told {
     }
 }
 
-/// How the contexts and sessions that data planes have differ from those of a host, for people; `None`: they do not. A host that
+/// How the contexts, in the order of their slots, and sessions that data planes have differ from those of a host, for people; `None`: they do not. A host that
 /// [awaits a retry](Host::awaits_retry) may differ.
 pub fn difference<'a>(
     host: &Host,
@@ -192,14 +192,15 @@ pub fn difference<'a>(
     let essence = |entry: &ContextEntry| {
         (entry.id, entry.ulids, entry.current, entry.local_tag, entry.peer_tag)
     };
-    let known: BTreeSet<_> = host.shim6().entries().map(|entry| essence(&entry)).collect();
-    let told: BTreeSet<_> = contexts.map(essence).collect();
+    let known = || host.shim6().entries().map(|entry| essence(&entry));
+    let told: Vec<_> = contexts.map(essence).collect();
     let known_sessions = host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(now));
     let known_sessions: BTreeSet<_> =
         known_sessions.map(|one| (one.id, one.pair, one.wire)).collect();
     let told_sessions: BTreeSet<_> =
         sessions.map(|entry| (entry.id, entry.pair, entry.wire_pair())).collect();
-    (known != told || known_sessions != told_sessions).then(|| {
+    (!known().eq(told.iter().copied()) || known_sessions != told_sessions).then(|| {
+        let known: Vec<_> = known().collect();
         format!(
             "contexts {known:?}, told {told:?}; sessions {known_sessions:?}, told {told_sessions:?}"
         )
