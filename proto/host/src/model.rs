@@ -110,8 +110,10 @@ impl Kernel {
         let sessions = sessions.filter(|session| session.wire != session.pair);
         let sessions = sessions.map(|session| session.pair.ulids());
         let moved: BTreeSet<_> = moved(host).chain(sessions).collect();
-        let (routed, kept, needed) = (self.routed(), &self.kept, host.ulids_to_keep());
-        (moved != routed || *kept != needed).then(|| {
+        let (kept, needed) = (&self.kept, host.ulids_to_keep());
+        let is_routed = moved.iter().eq(self.routes.keys());
+        (!is_routed || *kept != needed).then(|| {
+            let routed = self.routed();
             format!("moved {moved:?}, routed {routed:?}; kept {kept:?}, needed {needed:?}")
         })
     }

@@ -64,7 +64,7 @@ impl Machine {
         if let (Some(pair), Some(at)) = (self.fresh_standby(now), verified) {
             return Standby::Answered { pair, at };
         }
-        let pairs = self.others().len();
+        let pairs = self.candidates().count();
         if pairs == 0 {
             return Standby::None;
         }
@@ -468,7 +468,7 @@ impl Machine {
 
     /// The standby path does not answer: another one may.
     fn on_standby_failed(&mut self, now: Instant) {
-        let pairs = self.others().len();
+        let pairs = self.candidates().count();
         let (interval, standby_interval) =
             (self.round_interval(), self.config.profile.standby_interval);
         let is_away = self.home_to_check().is_some();
@@ -513,16 +513,21 @@ impl Machine {
     /// prefers.
     pub(super) fn others(&self) -> Vec<LocatorPair> {
         let current = self.current();
-        let locals = self.local.iter();
-        let pairs = locals.flat_map(|&l| self.peer.iter().map(move |&p| LocatorPair::new(l, p)));
-        let mut pairs: Vec<_> =
-            pairs.filter(|&pair| pair != current && self.is_candidate(pair)).collect();
-        pairs.sort_by_key(|&pair| {
+        let mut pairs: Vec<_> = self.candidates().collect();
+        pairs.sort_by_cached_key(|&pair| {
             let rank = self.rank_of(pair);
             let is_bad = (rank.is_broken, self.is_deprecated(pair));
             (is_bad, pair.shared_ends(current), rank)
         });
         pairs
+    }
+
+    /// All pairs but the current one, in no order.
+    fn candidates(&self) -> impl Iterator<Item = LocatorPair> + '_ {
+        let current = self.current();
+        let to_each = |&local| self.peer.iter().map(move |&peer| LocatorPair::new(local, peer));
+        let pairs = self.local.iter().flat_map(to_each);
+        pairs.filter(move |&pair| pair != current && self.is_candidate(pair))
     }
 
     pub(super) fn tell(&mut self, event: Event) {
