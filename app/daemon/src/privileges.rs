@@ -1,4 +1,4 @@
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use caps::{CapSet, Capability, CapsHashSet};
 use rustix::process::DumpableBehavior;
 
@@ -6,6 +6,16 @@ use rustix::process::DumpableBehavior;
 pub(crate) fn hide_memory() -> anyhow::Result<()> {
     let behavior = DumpableBehavior::NotDumpable;
     rustix::process::set_dumpable_behavior(behavior).context("core dumps")
+}
+
+/// Whether the daemon may change the network at all: better told at once than by the first file that cannot be written.
+pub(crate) fn check() -> anyhow::Result<()> {
+    let held = caps::read(None, CapSet::Effective).context("capabilities")?;
+    let needed = [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
+    let missing = needed.iter().find(|needed| !held.contains(needed));
+    missing.map_or(Ok(()), |missing| {
+        bail!("{missing} is missing: run it as root, `sudo moorlined` or `sudo systemctl start moorlined`")
+    })
 }
 
 /// Gives up every capability but those that the daemon goes on to need, for good: called when all is
@@ -32,3 +42,19 @@ const KEEP: [Capability; 4] = [
     Capability::CAP_BPF,
     Capability::CAP_PERFMON,
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_may_not_change_the_network_is_told_to_be_root() {
+        // Capabilities are a thread's.
+        let told = std::thread::spawn(|| {
+            caps::clear(None, CapSet::Effective).expect("anybody may");
+            check().expect_err("none is left").to_string()
+        });
+        let told = told.join().expect("told");
+        assert!(told.contains("CAP_NET_ADMIN") && told.contains("as root"), "{told}");
+    }
+}

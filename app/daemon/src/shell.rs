@@ -100,6 +100,7 @@ struct Sources {
 /// # Errors
 /// What keeps it from starting: rights, kernel features, another daemon, a damaged state directory.
 pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
+    privileges::check()?;
     privileges::hide_memory()?;
     let mut signals = Signals::catch().context("signals")?;
     let store = Store::open(&args.state_dir)?;

@@ -57,8 +57,8 @@ impl Store {
         self.write(ADDRESSES, &serde_json::to_vec(addresses)?, Outlives::Machine)
     }
 
-    /// Contexts or sessions of the last run, if it was since this boot. What does not outlive a boot may be half a file after one:
-    /// then there is none.
+    /// Contexts or sessions of the last run, if the run was since this boot. A file that does not outlive a boot may be half there after
+    /// one: then there are none.
     pub(crate) fn load_state(&self, name: &str) -> SavedState {
         let read = self.read(name).and_then(|octets| {
             let state = octets.map(|octets| serde_json::from_slice::<SavedState>(&octets));
