@@ -101,6 +101,9 @@ pub(crate) fn protected_bound(conditions: &Conditions) -> Duration {
 /// that the peer does not know is answered with R1bis as well. The answer goes back by the pair of the
 /// question, so only a pair that works both ways is of use: one of `pairs - both_ways + 1` probes takes it.
 ///
+/// **It asks** the peer where payload goes whether it still has the context, if R1bis comes from another locator (decision 095), and
+/// believes the R1bis when no answer has come for 10 s.
+///
 /// **It recovers** by R1bis, I2bis and R2. If one of the last two is lost, I2bis goes out again after
 /// I2bis_TIMEOUT, which doubles and is up to half as long again (RFC 5533 s7.19).
 ///
@@ -118,7 +121,7 @@ pub fn loss_bound(conditions: &Conditions, is_answered: bool) -> Duration {
         let detection = conditions.send_timeout + conditions.gap + delays;
         let others = conditions.pairs.saturating_sub(conditions.both_ways);
         let probes = others + 1 + conditions.losses * conditions.pairs;
-        detection + walk(probes_within(conditions.exploring), probes) + exchange
+        detection + walk(probes_within(conditions.exploring), probes) + CONTEST + exchange
     };
     let is_exploring = !is_answered || !conditions.exploring.is_zero();
     let exploring = if is_exploring { conditions.exploring + first } else { Duration::ZERO };
@@ -195,6 +198,8 @@ const INITIAL_PROBES: u32 = 4;
 const MAX_PROBE_TIMEOUT: Duration = Duration::from_secs(60);
 /// From the first check of a round to the last one: a choice of `moorline-reap`.
 const CHECKS_ROUND: Duration = Duration::from_secs(3);
+/// How long a peer is waited for whose context somebody else claims: a choice of `moorline-contexts`.
+const CONTEST: Duration = Duration::from_secs(10);
 /// Nominal time until an I2bis is sent again (RFC 5533 s14).
 const I2BIS_TIMEOUT: Duration = Duration::from_secs(4);
 /// How often it is sent again (RFC 5533 s14).
@@ -251,11 +256,8 @@ mod tests {
         let [answered, unanswered] = [true, false].map(|is_so| loss_bound(&conditions(), is_so));
         // An interval of the payload and two round trips.
         assert_eq!(answered - kept, Duration::from_millis(100 + 200));
-        // A Send Timeout, a probe, and all of the other bound as if it had been exploring since.
-        assert!(
-            unanswered > kept * 2 && unanswered < kept * 3 + Duration::from_secs(1),
-            "{unanswered:?}"
-        );
+        // A Send Timeout, a probe, 10 s, and all of the other bound as if it had been exploring since: probes are a minute apart by then.
+        assert!(unanswered > kept * 2 + CONTEST && unanswered < kept * 4, "{unanswered:?}");
         let unlucky = Conditions { losses: 1, ..conditions() };
         assert!(loss_bound(&unlucky, true) >= recovery_bound(&unlucky) + I2BIS_TIMEOUT);
     }

@@ -3,7 +3,7 @@ mod sockets;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use moorline_contexts::{self as shim6, ContextSnapshot, Contexts, EstablishedView};
+use moorline_contexts::{self as shim6, ContextSnapshot, Contexts, EstablishedView, Question};
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_host::model::Kernel;
 use moorline_host::{Effect, Host, SessionAddress, Sessions};
@@ -59,7 +59,11 @@ struct Stored {
 impl Node {
     pub(crate) fn new(number: usize, plan: &HostPlan, rng: &mut Rng, now: Instant) -> Self {
         let addresses = AddressBook::new(plan.addresses, number, plan.uplinks.len(), rng.fork());
-        let mut config = shim6::Config { profile: plan.profile, ..shim6::Config::default() };
+        let mut config = shim6::Config {
+            profile: plan.profile,
+            asks_before_removal: true,
+            ..shim6::Config::default()
+        };
         config.shim6.send_timeout = plan.send_timeout;
         let mut settings = Settings::default();
         if !plan.initiates {
@@ -193,6 +197,11 @@ impl Core {
             self.planes.ilnp.iter_mut().for_each(|plane| plane.set_nids(node.nids.clone()));
         } else if let Effect::SetLocals(locals) = effect {
             self.set_locals(locals.keys().copied().map(Locator).collect());
+        } else if let Effect::AskUsage(Question { context, ulids, since }) = effect {
+            let counters = self.planes.shim6.counters(*context);
+            let is_busy = counters.is_some_and(|c| c.last_tx > *since || c.last_rx > *since);
+            let is_used = is_busy || sockets.are_connected(*ulids);
+            self.host.shim6_mut().handle_usage(*context, is_used, now);
         } else {
             return self.kernel.execute(effect, &mut self.host, sockets, now);
         }

@@ -47,8 +47,6 @@ pub(crate) struct Notes {
     pub congested: Option<Congested>,
     /// The Update Request that waits for its acknowledgement.
     pub request: Option<Request>,
-    /// When its peer was asked whether it still has it: see [`Contexts::contest`](crate::Contexts::contest).
-    pub contested: Option<Instant>,
 }
 
 impl Active {

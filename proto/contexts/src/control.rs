@@ -79,12 +79,12 @@ impl Contexts {
         let active = self.active.get_mut(&id).ok_or(DropReason::Gone)?;
         if let Message::Probe(probe) = packet.message()? {
             let Probe { state, sent, received, .. } = probe;
-            let asked = self.notes.get(&id).and_then(|notes| notes.contested);
+            let asked = self.contests.asked(id);
             let is_answer = asked.is_some_and(|asked| active.reap.reports_since(&received, asked));
             let probe = reap::Probe { state, sent, received };
             active.reap.handle_probe(locators, &probe, now)?;
             if is_answer {
-                self.notes.entry(id).or_default().contested = None;
+                self.contests.end(id);
             }
         } else {
             active.reap.handle_keepalive(now)?;
@@ -106,12 +106,10 @@ impl Contexts {
         let Some(id) = self.shim6.by_tag(tag).map(|context| context.id) else { return Ok(()) };
         let Some(active) = self.active.get_mut(&id) else { return Ok(()) };
         active.reap.handle_control(now);
-        if packet.kind() == MessageType::UPDATE_ACK
-            && let Some(notes) = self.notes.get_mut(&id)
-        {
-            notes.contested = None;
-            let asked =
-                packet.request_nonce().and_then(|nonce| Some((notes.request.take()?, nonce)));
+        if packet.kind() == MessageType::UPDATE_ACK {
+            self.contests.end(id);
+            let request = self.notes.get_mut(&id).and_then(|notes| notes.request.take());
+            let asked = request.zip(packet.request_nonce());
             if asked.is_some_and(|(request, nonce)| request.is_proven_by(nonce, locators)) {
                 active.reap.handle_answered(locators, now);
             }
@@ -132,7 +130,7 @@ impl Contexts {
             return Err(DropReason::Disbelieved);
         }
         let id = context.id;
-        self.contest(id, locators, now)?;
+        self.contest_r1bis(id, came)?;
         self.shim6.handle_message(came)?;
         self.on_peer_lost(id, now);
         Ok(())

@@ -92,9 +92,7 @@ impl Contexts {
                 }
             }
             shim6::Event::Renewed { context } => {
-                if let Some(notes) = self.notes.get_mut(&context) {
-                    notes.contested = None;
-                }
+                self.contests.end(context);
                 if let Some(ulids) = self.ulids(context) {
                     self.tell(context, ulids, EventKind::Renewed);
                 }
@@ -148,6 +146,7 @@ impl Contexts {
         if self.active.remove(&id).is_some() {
             self.deadlines.set(id.0, None);
             self.questions.forget(id);
+            self.contests.end(id);
             self.notes.remove(&id);
             self.updates.push_back(Update::Remove { context: id });
         }

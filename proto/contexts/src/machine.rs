@@ -18,6 +18,7 @@ use siphasher::sip::SipHasher13;
 use crate::active::Notes;
 use crate::config::Config;
 use crate::congestion::Congestion;
+use crate::contest::Contests;
 use crate::event::{Event, Removal, TimerKind, Transmit};
 use crate::pacer::{Learned, Pacer};
 use crate::question::Questions;
@@ -58,6 +59,7 @@ pub struct Contexts {
     pub(crate) learned: Learned,
     pub(crate) standby: StandbyPaths,
     pub(crate) questions: Questions,
+    pub(crate) contests: Contests,
     pub(crate) steering: Steering,
     pub(crate) congestion: Congestion,
     pub(crate) transmits: VecDeque<Transmit>,
@@ -110,6 +112,7 @@ impl Contexts {
             learned: Learned::default(),
             standby: StandbyPaths::default(),
             questions: Questions::default(),
+            contests: Contests::default(),
             steering: Steering::default(),
             congestion: Congestion::default(),
             transmits: VecDeque::new(),
@@ -226,7 +229,7 @@ impl Contexts {
         }
     }
 
-    /// Retransmissions, probes, negative answers that have come to an end.
+    /// Retransmissions, probes, negative answers that have come to an end, claims that nobody has contradicted.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.shim6.handle_timeout(now);
         self.drain_shim6(now);
@@ -235,6 +238,7 @@ impl Contexts {
         }
         self.send_waiting(now);
         self.ask_again(now);
+        self.take_claims(now);
     }
 
     /// Forgets a context; its traffic goes on as plain IPv6.
@@ -305,7 +309,8 @@ impl Contexts {
         let turn = self.pacer.next_turn().map(|at| (at, TimerKind::Reap));
         let idle = self.questions.next().map(|at| (at, TimerKind::Idle));
         let reap = reap.map(|at| (at, TimerKind::Reap));
-        [shim6, reap, turn, idle].into_iter().flatten().min()
+        let claim = self.contests.next().map(|at| (at, TimerKind::Shim6));
+        [shim6, reap, turn, idle, claim].into_iter().flatten().min()
     }
 
     /// What was dropped or ignored, by reason.

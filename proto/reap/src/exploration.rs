@@ -20,6 +20,8 @@ pub(crate) struct Exploration {
     pub(crate) records: Records,
     pub(crate) deadlines: Deadlines,
     order: Order,
+    /// The pair that payload has left for one that has not answered since.
+    pub(crate) left: Option<LocatorPair>,
     /// Probes sent of our own accord since the pace was last set to fast.
     paced: u32,
     /// All probes sent in this exploration.
@@ -46,6 +48,7 @@ impl Exploration {
             records: Records::default(),
             deadlines: Deadlines::default(),
             order: Order::default(),
+            left: None,
             paced: 0,
             probes: 0,
             hastened: None,
@@ -63,6 +66,7 @@ impl Exploration {
     pub(crate) fn begin(&mut self, sets: Sets<'_>, failed: LocatorPair, hint: Option<LocatorPair>) {
         self.records.forget_sent();
         self.keepalives = 0;
+        self.left = None;
         self.order = Order::new(sets, failed, &mut self.random);
         if let Some(hint) = hint.filter(|hint| *hint != failed) {
             self.order.prefer(sets, |pair| pair == hint);

@@ -378,6 +378,15 @@ impl Machine {
         self.current()
     }
 
+    /// Whether the peer was at this locator when it was last heard: in the current pair, or in the one that an exploration began with, as
+    /// long as payload takes a standby path that has not answered yet.
+    #[must_use]
+    pub fn was_peer_at(&self, locator: Locator) -> bool {
+        let left = self.exploration.as_ref().and_then(|exploration| exploration.left);
+        let left = left.filter(|_| self.state != State::Operational);
+        self.current().peer == locator || left.is_some_and(|left| left.peer == locator)
+    }
+
     /// Timers for the data plane to run, `None` in Exploring (RFC 5534 s6). Send is the Send Timeout, less the time
     /// in which the current pair has its last trial (decision 059).
     #[must_use]

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use moorline_datapath::ilnp::{Socket, Sockets};
-use moorline_types::IlvPair;
+use moorline_types::{IlvPair, UlidPair};
 
 use crate::packet::{TCP, UDP};
 use crate::plan::Kind;
@@ -19,6 +19,14 @@ impl HostSockets<'_> {
         let running = self.workloads.values().filter(|workload| !workload.is_over);
         let ends = running.flat_map(|workload| Side::BOTH.map(|side| (workload, side)));
         ends.filter(|(workload, side)| workload.host(*side) == self.host)
+    }
+
+    /// Whether a socket is connected between these ULIDs: all are but those of servers of requests.
+    pub(crate) fn are_connected(&self, ulids: UlidPair) -> bool {
+        self.ends().any(|(workload, side)| {
+            let is_server = matches!(workload.plan.kind, Kind::Requests { .. }) && side == Side::To;
+            workload.ulids_of(side) == ulids && !is_server
+        })
     }
 }
 

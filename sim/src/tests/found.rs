@@ -101,3 +101,22 @@ fn nobody_is_told_that_probes_arrive_where_payload_does_not() {
 fn traffic_that_goes_on_to_an_address_that_has_gone_has_its_time_once_the_router_forgets_it() {
     sound(&[1_126_000_023_379]);
 }
+
+/// Nobody repeats the R1bis by which a peer that has lost its contexts answers a probe, and the next one came minutes later (decision 095).
+/// In the other seed payload had left for a standby path that had failed too, and the peer was not believed where it had been.
+#[test]
+fn one_r1bis_is_enough_for_a_peer_that_has_lost_its_contexts() {
+    sound(&[1_130_000_913_823, 1_130_000_656_812]);
+}
+
+/// A probe that was refused as a repetition had been taken for the answer to a check before.
+#[test]
+fn what_is_refused_moves_no_payload() {
+    sound(&[1_130_000_973_201]);
+}
+
+/// A host forgot a context of a connection whose retransmissions had been backed off: cores ask for sockets first, as the daemon does.
+#[test]
+fn a_quiet_connection_keeps_its_context() {
+    sound(&[1_130_000_786_608]);
+}

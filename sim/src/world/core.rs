@@ -218,7 +218,8 @@ impl World<'_> {
             }
             Effect::NotifyTcp { ulids, .. } => return Some(*ulids),
             // The core has done these.
-            Effect::UpdateSession(_)
+            Effect::AskUsage(_)
+            | Effect::UpdateSession(_)
             | Effect::SetNode(_)
             | Effect::SetLocals(_)
             | Effect::Route(_)
@@ -227,8 +228,8 @@ impl World<'_> {
             | Effect::ReleaseUlid(_)
             | Effect::AskOffloads
             | Effect::AskSockets(_) => {}
-            // The hosts of the simulator have no neighbours, no rules by source, no sockets that wait for a route, and addresses that others
-            // make; none of their cores asks about quiet contexts, as `Config::asks_before_removal` is off.
+            // The hosts of the simulator have no neighbours, no rules by source, no sockets that wait for a route, and others make their
+            // addresses.
             Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
             | Effect::AskForwarding
@@ -243,8 +244,7 @@ impl World<'_> {
             | Effect::FollowPathRules
             | Effect::FollowDefaultRoutes
             | Effect::Introduce { .. }
-            | Effect::TellAddress(_)
-            | Effect::AskUsage(_) => {}
+            | Effect::TellAddress(_) => {}
         }
         None
     }

@@ -96,6 +96,27 @@ fn when_the_peer_is_gone_it_is() {
     assert_eq!(newcomer.host.contexts().count(), 1);
 }
 
+/// Nobody repeats an R1bis, and the next probe that gets through may be minutes away.
+#[test]
+fn one_r1bis_is_enough_for_a_peer_that_has_lost_the_context() {
+    let mut pair = Pair::moved();
+    pair.lose(1);
+    // One of four pairs is left, and another one than payload takes.
+    let (a, b) = (pair.locators[0].clone(), pair.locators[1].clone());
+    let is_dead = |x, y| (x, y) != (a[0], b[0]);
+    let dead = a.iter().flat_map(|&x| b.iter().map(move |&y| (x, y)));
+    let dead = dead.filter(|&(x, y)| is_dead(x, y)).flat_map(|(x, y)| [(x, y), (y, x)]);
+    pair.dead = dead.collect();
+    pair.send_expired(0);
+    while pair.hosts[0].drops().of(DropReason::Disbelieved) == 0 {
+        pair.run(Duration::from_millis(10));
+    }
+    pair.run(Duration::from_millis(9_900));
+    assert!(pair.entries[1].is_empty(), "it waits for an answer to its question");
+    pair.run(Duration::from_millis(200));
+    assert_eq!(pair.entries[0][0].peer_tag, pair.entries[1][0].local_tag);
+}
+
 #[test]
 fn payload_between_the_ulids_does_not_answer_for_a_peer_that_has_lost_the_context() {
     let mut pair = Pair::moved();

@@ -42,6 +42,7 @@ impl Machine {
         if let Some(report) = probe.sent.first().filter(|_| self.is_check(probe)) {
             return self.answer_check(pair, *report, now);
         }
+        let report = self.check(pair, probe, now)?;
         let checked = self.confirm_check(probe, now);
         let is_way_back = is_way_back(probe);
         if let Some(check) = checked
@@ -59,7 +60,6 @@ impl Machine {
             self.on_late_answer(check, now);
             return Ok(());
         }
-        let report = self.check(pair, probe, now)?;
         let verdict = match (self.judge(probe, now), checked) {
             (Verdict::Unknown, Some(_)) if self.state == State::Operational => Verdict::Silent,
             (Verdict::Unknown, Some(check)) if self.is_candidate(check.pair) => {

@@ -248,7 +248,9 @@ impl Machine {
     ) {
         match self.fresh_standby(now).filter(is_apart) {
             Some(standby) if self.state == State::Operational => {
+                let left = self.current();
                 self.leave_for(standby, cause, now);
+                self.explore().left = Some(left);
             }
             _ => self.step(input, cause, None, now),
         }

@@ -197,6 +197,9 @@ impl Machine {
         let from = self.current();
         self.set_current(to);
         self.is_current_down = false;
+        if let Some(exploration) = &mut self.exploration {
+            exploration.left = None;
+        }
         let cause = self.take_switch(to).unwrap_or(cause);
         if from != to {
             self.tell(Event::Moved { from, to, cause });

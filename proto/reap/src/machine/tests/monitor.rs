@@ -521,6 +521,27 @@ fn an_icmpv6_error_has_the_current_pair_checked_and_no_other() {
     assert!(net.is_connected());
 }
 
+/// An old probe, say, that somebody on the path repeats with what is under way now.
+#[test]
+fn a_probe_that_is_refused_answers_no_check() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    let (now, machine) = (net.now, &mut net.hosts[0].machine);
+    machine.handle_suspicion(FailureHint::Retransmission, now, Duration::ZERO, now);
+    let check = drain(machine).0.into_iter().find_map(|transmit| match transmit.message {
+        Message::Probe(probe) if transmit.pair != ab(1, 1) => Some(probe.sent[0]),
+        _ => None,
+    });
+    let check = check.expect("another pair is tried");
+    let from_elsewhere = Report { src: locator(B, 2), dst: locator(A, 2), nonce: 7, data: 0 };
+    let (sent, received) = ([from_elsewhere].into(), [check].into());
+    let probe = Probe { state: State::Exploring, sent, received };
+    let result = machine.handle_probe(ab(1, 1), &probe, now + ms(300));
+    assert_eq!(result, Err(DropReason::WrongLocators));
+    assert_eq!((machine.state(), machine.current_pair()), (State::Operational, ab(1, 1)));
+    assert_eq!(drain(machine).1, []);
+}
+
 #[test]
 fn when_nothing_answers_exploration_begins_long_before_the_send_timeout() {
     let mut net = net(&config());
