@@ -292,7 +292,8 @@ fn table_routes(
 }
 
 /// Connected and specific routes of the main table come before the default route of a prefix: those by the uplink itself as copies,
-/// so that sockets that are bound to it find them, and the others as throws, so that the look-up goes on at the main table.
+/// so that sockets that are bound to it find them, and the others as throws, so that the look-up goes on at the main table. What is on a link
+/// without a carrier is behind the router of the prefix, and so is what something goes round.
 ///
 /// A rule that looks into the main table and passes over default routes (`suppress_prefixlength`) is not enough. Where the kernel
 /// has noted the MTU of a path at a default route, such a rule takes this note for a specific route, and all prefixes leave by that
@@ -302,11 +303,15 @@ fn specific_routes(
     view: &HostView,
     uplink: Option<&Uplink>,
 ) -> impl Iterator<Item = Route> {
-    let known = if has_too_many(view) { None } else { Some(&view.specific) };
+    let known = (!has_too_many(view)).then_some(&view.specific);
+    let for_all: BTreeSet<_> = view.specific_for_all().collect();
     let ours = uplink.map(|uplink| uplink.ifindex);
     let mut routes = BTreeMap::new();
     for one in known.into_iter().flatten() {
         let own = one.way.filter(|(ifindex, _)| Some(*ifindex) == ours);
+        if own.is_none() && !for_all.contains(one) {
+            continue;
+        }
         let target =
             own.map_or(Target::Throw, |(ifindex, gateway)| Target::Device { ifindex, gateway });
         let route = Route {

@@ -47,5 +47,5 @@ pub use routes::{FoundRoute, MovedRoute, Mover, RouteStep, Routes};
 pub use unbound::{Unbound, UnboundDue, UnboundPeer, UnboundPlan};
 pub use view::{
     AddressFlags, DefaultRoute, DefaultWays, HostView, Lifetimes, MAX_SPECIFIC, NextHop,
-    SpecificRoute, Uplink, UplinkAddress,
+    SpecificRoute, Uplink, UplinkAddress, deciding,
 };

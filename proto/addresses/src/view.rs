@@ -19,6 +19,9 @@ pub struct HostView {
     pub bare: Vec<Uplink>,
     /// Routes of the main table that are no default routes. More than [`MAX_SPECIFIC`] are too many to be known all.
     pub specific: BTreeSet<SpecificRoute>,
+    /// Destinations that contexts and sessions go on reaching by another link than that of a specific route which has come since. Empty as
+    /// the kernel does not tell, as `in_use`.
+    pub detours: BTreeSet<Prefix>,
     /// Whether both links of our pair are there and up.
     pub has_moor: bool,
     /// Addresses that contexts or sessions use. Empty as the kernel does not tell: the owner of the contexts fills it in
@@ -55,6 +58,19 @@ impl HostView {
         self.uplinks.iter().find(|uplink| uplink.has(address))
     }
 
+    /// The specific routes that lead somewhere: not those by an interface without a carrier.
+    pub fn specific_in_force(&self) -> impl Iterator<Item = &SpecificRoute> + Clone {
+        let interfaces =
+            || [&self.uplinks, &self.candidates, &self.left_alone].into_iter().flatten();
+        let is_dead = move |by| interfaces().any(|one| one.ifindex == by && !one.carrier);
+        self.specific.iter().filter(move |route| !route.way.is_some_and(|(by, _)| is_dead(by)))
+    }
+
+    /// Those of them that packets from the addresses of other uplinks follow, too: not those that something goes round.
+    pub fn specific_for_all(&self) -> impl Iterator<Item = &SpecificRoute> {
+        self.specific_in_force().filter(|one| !self.detours.contains(&one.destination))
+    }
+
     /// Where packets from this address of an uplink to `peer` leave the host to by a specific route of the uplink, if there is one.
     #[must_use]
     pub fn specific_hop(
@@ -63,14 +79,8 @@ impl HostView {
         source: Ipv6Addr,
         peer: Ipv6Addr,
     ) -> Option<NextHop> {
-        let is_for = |route: &&SpecificRoute| {
-            let is_source = route.source.is_none_or(|from| from.contains(source));
-            route.destination.contains(peer) && is_source
-        };
-        let leading = self.specific.iter().filter(is_for);
-        let longest = leading.clone().map(|route| route.destination.length()).max()?;
-        let best = leading.filter(|route| route.destination.length() == longest);
-        let by_it = best.filter(|route| route.way.is_some_and(|(by, _)| by == uplink.ifindex));
+        let best = deciding(self.specific_in_force(), source, peer);
+        let by_it = best.filter(|route| route.is_by(uplink.ifindex));
         let (_, gateway) = by_it.min_by_key(|route| route.metric)?.way?;
         Some(NextHop { ifindex: uplink.ifindex, gateway: gateway.unwrap_or(peer) })
     }
@@ -99,6 +109,21 @@ impl HostView {
     }
 }
 
+/// Of these routes, those that decide about packets from `source` to `peer`: the ones to the longest prefix.
+pub fn deciding<'a>(
+    routes: impl Iterator<Item = &'a SpecificRoute> + Clone,
+    source: Ipv6Addr,
+    peer: Ipv6Addr,
+) -> impl Iterator<Item = &'a SpecificRoute> {
+    let is_for = move |route: &&SpecificRoute| {
+        let is_source = route.source.is_none_or(|from| from.contains(source));
+        route.destination.contains(peer) && is_source
+    };
+    let leading = routes.filter(is_for);
+    let longest = leading.clone().map(|route| route.destination.length()).max();
+    leading.filter(move |route| Some(route.destination.length()) == longest)
+}
+
 /// Routes of the main table that are known. A host with more is a router.
 pub const MAX_SPECIFIC: usize = 256;
 
@@ -118,6 +143,14 @@ pub struct SpecificRoute {
     pub way: Option<(u32, Option<Ipv6Addr>)>,
     /// The MTU of the route, if it has one of its own.
     pub mtu: Option<u32>,
+}
+
+impl SpecificRoute {
+    /// Whether it leads by this interface.
+    #[must_use]
+    pub fn is_by(&self, ifindex: u32) -> bool {
+        self.way.is_some_and(|(by, _)| by == ifindex)
+    }
 }
 
 /// An interface that leads to the Internet, or lacks little to do so.

@@ -8,7 +8,7 @@ use moorline_index::Deadlines;
 use moorline_reap as reap;
 use moorline_shim6 as shim6;
 use moorline_types::{
-    ContextId, DropReason, Instant, LocalRoutes, Locator, LocatorPair, Locators, UlidPair,
+    ContextId, DropReason, Instant, LocalRoutes, Locator, LocatorPair, Locators, Prefix, UlidPair,
 };
 use moorline_wire::LocatorPreference;
 use rand_chacha::ChaCha20Rng;
@@ -128,6 +128,21 @@ impl Contexts {
         self.is_rerouted |= self.routes != routes;
         self.routes = routes;
         self.is_rerouted
+    }
+
+    /// The routes of the host, as they were set.
+    #[must_use]
+    pub const fn routes(&self) -> &LocalRoutes {
+        &self.routes
+    }
+
+    /// Whether a peer has a locator in one of these prefixes.
+    #[must_use]
+    pub fn has_peers_in(&self, prefixes: &[Prefix]) -> bool {
+        let peers = self.shim6.contexts().filter_map(shim6::Context::established);
+        let mut locators = peers.flat_map(|established| &*established.peer.locators);
+        !prefixes.is_empty()
+            && locators.any(|peer| prefixes.iter().any(|prefix| prefix.contains(peer.0)))
     }
 
     /// Our addresses, at the start and whenever one comes, goes, or its uplink fails: contexts whose

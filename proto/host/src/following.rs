@@ -120,7 +120,9 @@ impl Host {
 
     /// The host has other specific routes than in the view. Of the rest nothing is known.
     pub fn handle_specific(&mut self, specific: BTreeSet<SpecificRoute>, now: Instant) {
+        let before = self.routing.followed();
         self.routing.view.specific = specific;
+        self.note_detours(&before);
         if self.shim6.set_routes(self.routing.local_routes()) {
             self.shim6.handle_lost(&[], now);
             self.follow_node(now);
@@ -170,6 +172,12 @@ impl Host {
         self.following.retry.begin();
         self.following.due = None;
         self.note_in_use();
+        if !self.routing.view.detours.is_empty() {
+            let before = self.routing.followed();
+            self.note_detours(&before);
+            // What has moved comes back from a detour, or ends, without another view.
+            self.follow_again(now + RETRY);
+        }
         let mut effects = Vec::from([Effect::AskForwarding]);
         let Self { following, routing, .. } = self;
         if let Some(addressing) = &mut following.addressing {

@@ -37,6 +37,7 @@ extern crate alloc;
 extern crate std;
 
 mod batch;
+mod detours;
 mod effect;
 mod following;
 mod host;

@@ -10,7 +10,7 @@ use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::Update as ContextUpdate;
 use moorline_ilnp::SessionSnapshot;
 use moorline_types::{
-    ContextId, DropReason, Instant, Locator, LocatorPair, SessionId, Ulid, UlidPair,
+    ContextId, DropReason, Instant, Locator, LocatorPair, Prefix, SessionId, Ulid, UlidPair,
 };
 
 use crate::effect::{Effect, SessionAddress};
@@ -28,12 +28,20 @@ impl Host {
         self.routing.session_addresses.leave_out(&mut view);
         // It is known, and filled in anew, once contexts and sessions have left what is gone.
         view.in_use = mem::take(&mut self.routing.view.in_use);
+        let before = self.routing.followed();
         (self.routing.view, self.routing.view_at) = (view, Some(now));
+        self.note_detours(&before);
+        let routes = self.routing.local_routes();
+        if self.has_peers_in(&self.shim6.routes().gone_in(&routes)) {
+            // What moves next to a peer on a link that has no carrier leaves by a router of another link. By the rules from before it would
+            // wait for the peer on that other link, and TCP sends nothing again that waits in the host.
+            self.effects.push_back(Effect::FollowRules);
+        }
         self.follow_node(now);
         let usable = self.routing.usable();
         let lost = self.shim6.usable().iter().filter(|own| !usable.contains(own));
         let lost: Vec<_> = lost.copied().collect();
-        self.shim6.set_routes(self.routing.local_routes());
+        self.shim6.set_routes(routes);
         if !lost.is_empty() {
             self.shim6.handle_lost(&lost, now);
         }
@@ -44,6 +52,14 @@ impl Host {
             self.effects.extend(attach);
         }
         self.begin_following();
+    }
+
+    /// Whether a peer of a context, or the correspondent of a session, is in one of these prefixes.
+    fn has_peers_in(&self, prefixes: &[Prefix]) -> bool {
+        let has = |(_, known): (_, &KnownSession)| {
+            prefixes.iter().any(|prefix| prefix.contains(known.wire.remote.address()))
+        };
+        self.shim6.has_peers_in(prefixes) || self.routing.sessions.iter().any(has)
     }
 
     /// The view, without the addresses of sessions.
@@ -263,7 +279,10 @@ impl Host {
         let last = self.last_of_following();
         self.effects.extend(last);
         self.note_in_use();
-        if self.routing.view.bare_in_use().next().is_some() {
+        // The pairs of the run before worked, whatever routes say.
+        self.note_detours(&[]);
+        let HostView { detours, .. } = &self.routing.view;
+        if self.routing.view.bare_in_use().next().is_some() || !detours.is_empty() {
             self.begin_following();
         }
     }

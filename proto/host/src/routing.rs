@@ -65,7 +65,8 @@ impl Routing {
     }
 
     /// Which of our addresses reach which destinations by their own links. Where a route leads by an interface that is none of these links, as that of
-    /// a VPN does, or by several, nothing is known. Of a host with too many routes to be known all, none counts.
+    /// a VPN does, or by several, nothing is known. A route by a link without a carrier leads nowhere. Of a host with too many routes to be
+    /// known all, none counts.
     pub(crate) fn local_routes(&self) -> LocalRoutes {
         let HostView { uplinks, specific, .. } = &self.view;
         if specific.len() > MAX_SPECIFIC {
@@ -80,14 +81,14 @@ impl Routing {
                 let is_for = |from: Prefix| from.contains(own);
                 let mut ours = routes.iter().filter(|route| route.source.is_none_or(is_for));
                 let is_none = ours.clone().next().is_none();
-                is_none || ours.any(|route| route.way.is_some_and(|(by, _)| by == link.ifindex))
+                is_none || ours.any(|route| route.is_by(link.ifindex))
             };
             let all =
                 links.iter().flat_map(|link| link.addresses.iter().map(move |own| (link, own)));
             let led = all.filter(|(link, own)| is_led(link, own.address));
             (to, led.map(|(_, own)| Locator(own.address)).collect())
         };
-        let specific: Vec<_> = specific.iter().collect();
+        let specific: Vec<_> = self.view.specific_in_force().collect();
         let routes = specific.chunk_by(|one, other| one.destination == other.destination);
         let known = routes.filter(|routes| routes.iter().all(|route| is_known(route.way)));
         LocalRoutes(known.map(|routes| own(routes[0].destination, routes)).collect())

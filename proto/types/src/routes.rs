@@ -14,6 +14,13 @@ impl LocalRoutes {
         leading.max_by_key(|(to, _)| to.length()).map(|(_, own)| &**own)
     }
 
+    /// Destinations that a route led to, and none does after these are in place.
+    #[must_use]
+    pub fn gone_in(&self, next: &Self) -> Vec<Prefix> {
+        let destinations = self.0.iter().map(|(to, _)| *to);
+        destinations.filter(|to| next.0.iter().all(|(other, _)| other != to)).collect()
+    }
+
     /// Whether packets of a pair leave by the link of their source by a specific route.
     #[must_use]
     pub fn lead(&self, pair: LocatorPair) -> bool {

@@ -10,14 +10,15 @@ struct Kernel {
     held: Vec<Ipv6Addr>,
     left: Option<BTreeSet<Prefix>>,
     specific: BTreeSet<SpecificRoute>,
+    detours: BTreeSet<Prefix>,
     in_use: BTreeSet<Ipv6Addr>,
 }
 
 impl Kernel {
     fn plan(&self, uplinks: &[Uplink]) -> Plan {
         let (uplinks, in_use) = (uplinks.to_vec(), self.in_use.clone());
-        let specific = self.specific.clone();
-        let mut view = HostView { uplinks, in_use, specific, ..HostView::default() };
+        let (specific, detours) = (self.specific.clone(), self.detours.clone());
+        let mut view = HostView { uplinks, in_use, specific, detours, ..HostView::default() };
         view.leave_alone(|name| name != OTHERS);
         let rules: Vec<Rule> = self.rules.iter().cloned().collect();
         let routes: Vec<Route> = self.routes.iter().cloned().collect();
@@ -207,6 +208,30 @@ fn a_table_has_the_specific_routes_of_its_uplink_and_throws_the_others_unless_th
     assert_eq!(tables(&kernel), Vec::<String>::new());
     let rule = kernel.rules.iter().find(|rule| rule.priority == 5534).unwrap();
     assert_eq!(rule.to_string(), "rule 5534: from all lookup 254 suppress_prefixlength 0");
+}
+
+#[test]
+fn what_is_on_a_link_without_a_carrier_is_thrown_out_of_no_table_nor_what_something_goes_round() {
+    let mut kernel = Kernel::default();
+    let mut both = [uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"])];
+    kernel.specific =
+        [specific("2001:db8:1::/64", 3, 256), specific("2001:db8:2::/64", 4, 256)].into();
+    let throws = |kernel: &Kernel| {
+        let thrown = kernel.routes.iter().filter(|route| route.target == Target::Throw);
+        thrown.map(|route| format!("{} {}", route.table, route.destination)).collect::<Vec<_>>()
+    };
+    kernel.apply(&both);
+    assert_eq!(throws(&kernel), ["5540 2001:db8:2::/64", "5541 2001:db8:1::/64"]);
+    both[0].carrier = false;
+    kernel.apply(&both);
+    assert_eq!(throws(&kernel), ["5540 2001:db8:2::/64"]);
+    both[0].carrier = true;
+    kernel.detours = [prefix("2001:db8:1::/64")].into();
+    kernel.apply(&both);
+    assert_eq!(throws(&kernel), ["5540 2001:db8:2::/64"]);
+    let is_own = |route: &&Route| matches!(route.target, Target::Device { ifindex: 3, .. });
+    let mut own = kernel.routes.iter().filter(is_own).map(|route| route.destination);
+    assert!(own.any(|to| to == prefix("2001:db8:1::/64")), "for sockets that are bound to it");
 }
 
 #[test]

@@ -191,6 +191,63 @@ fn a_moved_pair_is_led_to_a_neighbor_and_to_the_router_once_the_route_is_gone() 
     assert_eq!(hop(&[]).map(|hop| hop.gateway), Some(router));
 }
 
+/// The peer is on the first link alone, and on no other that the host has.
+#[test]
+fn a_peer_on_a_link_without_a_carrier_is_behind_the_router_of_another_until_the_context_is_back() {
+    let mut duo = with_context();
+    let (id, own) = (context(&duo), duo.locals[0].usable.clone());
+    let peers = duo.locals[1].usable.clone();
+    let with_carrier = |duo: &mut Duo, carrier| {
+        let mut view = view(&own);
+        view.uplinks[0].carrier = carrier;
+        view.specific = peers.iter().map(|peer| route(*peer, 64, 1)).collect();
+        let now = duo.now;
+        duo.effects[0].clear();
+        duo.hosts[0].handle_view(view, now);
+        duo.run(Duration::from_secs(5));
+    };
+    with_carrier(&mut duo, true);
+    let across = LocatorPair::new(own[1], peers[0]);
+    assert!(duo.hosts[0].shim6().check_pair(id, across).is_err(), "it would leave by the first");
+    with_carrier(&mut duo, false);
+    let rules = place(&duo.effects[0], |one| *one == Effect::FollowRules);
+    assert!(rules < place(&duo.effects[0], is_moved_update), "{:#?}", duo.effects[0]);
+    assert_eq!(duo.hosts[0].view().specific_for_all().count(), 0);
+    let pair = duo.hosts[0].path_of(Mover::Context(id)).expect("a path");
+    assert_eq!(pair.local, own[1]);
+
+    with_carrier(&mut duo, true);
+    assert_eq!(duo.hosts[0].path_of(Mover::Context(id)), Some(pair), "it works");
+    let thrown = |duo: &Duo| {
+        let routes = duo.hosts[0].view().specific_for_all();
+        routes.map(|route| route.destination).collect::<Vec<_>>()
+    };
+    assert!(thrown(&duo).iter().all(|to| !to.contains(pair.peer.0)), "{:?}", thrown(&duo));
+    duo.hosts[0].shim6_mut().remove(id, Removal::Requested);
+    duo.effects[0].clear();
+    duo.run(Duration::from_secs(20));
+    assert_eq!(thrown(&duo).len(), 2, "nothing goes round the routes any more");
+    place(&duo.effects[0], |one| *one == Effect::FollowRules);
+}
+
+/// A router on a link can advertise a route to anywhere, and somebody starts a VPN.
+#[test]
+fn a_pair_that_works_goes_on_whatever_routes_come_by_other_links_of_ours() {
+    for (link, goes_on) in [(1, true), (9, false)] {
+        let mut duo = with_context();
+        let (id, own, now) = (context(&duo), duo.locals[0].usable.clone(), duo.now);
+        let mut lost = view(&own);
+        lost.uplinks[0].carrier = false;
+        duo.hosts[0].handle_view(lost, now);
+        duo.run(Duration::from_secs(5));
+        let peer = duo.hosts[0].path_of(Mover::Context(id)).expect("a path").peer;
+        duo.hosts[0].handle_view(view(&own), now);
+        duo.settle();
+        duo.hosts[0].handle_specific([route(peer, 48, link)].into(), now);
+        assert_eq!(duo.hosts[0].view().specific_for_all().count() == 0, goes_on, "{link}");
+    }
+}
+
 #[test]
 fn the_host_knows_since_when_it_has_no_other_addresses_than_before() {
     let mut duo = with_context();

@@ -530,7 +530,7 @@ fn a_probe_that_is_refused_answers_no_check() {
     machine.handle_suspicion(FailureHint::Retransmission, now, Duration::ZERO, now);
     let check = drain(machine).0.into_iter().find_map(|transmit| match transmit.message {
         Message::Probe(probe) if transmit.pair != ab(1, 1) => Some(probe.sent[0]),
-        _ => None,
+        Message::Keepalive | Message::Probe(_) => None,
     });
     let check = check.expect("another pair is tried");
     let from_elsewhere = Report { src: locator(B, 2), dst: locator(A, 2), nonce: 7, data: 0 };
