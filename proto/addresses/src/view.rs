@@ -60,10 +60,11 @@ impl HostView {
 
     /// The specific routes that lead somewhere: not those by an interface without a carrier.
     pub fn specific_in_force(&self) -> impl Iterator<Item = &SpecificRoute> + Clone {
-        let interfaces =
-            || [&self.uplinks, &self.candidates, &self.left_alone].into_iter().flatten();
-        let is_dead = move |by| interfaces().any(|one| one.ifindex == by && !one.carrier);
-        self.specific.iter().filter(move |route| !route.way.is_some_and(|(by, _)| is_dead(by)))
+        let interfaces = [&self.uplinks, &self.candidates, &self.left_alone].into_iter().flatten();
+        let dead = interfaces.filter(|one| !one.carrier).map(|one| one.ifindex);
+        let dead: Vec<_> = dead.collect();
+        let leads = move |way: Option<(u32, _)>| way.is_none_or(|(by, _)| !dead.contains(&by));
+        self.specific.iter().filter(move |route| leads(route.way))
     }
 
     /// Those of them that packets from the addresses of other uplinks follow, too: not those that something goes round.

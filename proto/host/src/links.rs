@@ -22,7 +22,7 @@ use crate::routing::Routing;
 /// Inputs about links.
 impl Host {
     /// The links, addresses and routers of the host, as they are now. Contexts and sessions leave what is gone, before
-    /// anything else is done about it: rules, signatures and programs take their time.
+    /// anything else is done about it: rules (but for those that a move needs), signatures and programs take their time.
     //= rfc5534#3.2-2
     pub fn handle_view(&mut self, mut view: HostView, now: Instant) {
         self.routing.session_addresses.leave_out(&mut view);
