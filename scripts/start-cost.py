@@ -94,12 +94,13 @@ def contexts(count, ours, is_moved):
     drawn = random.Random(1)
     for number in range(count):
         peers = [f"2001:db8:{isp}{number >> 12:x}:{number & 0xfff:x}::1" for isp in "cd"]
+        ulids, moved = ({"local": own, "peer": peer} for own, peer in zip(ours, peers))
+        tags = [list(drawn.getrandbits(47).to_bytes(6, "big")) for _ in range(2)]
         yield {
-            "id": number, "ulids": [ours[0], peers[0]],
-            "tags": [drawn.getrandbits(47), drawn.getrandbits(47)],
-            "locators": [ours[1], peers[1]] if is_moved else [ours[0], peers[0]],
-            "local_locators": ours, "peer_locators": peers, "peer_generation": 1, "peer_listed": 2,
-            "peer_send_timeout_ms": 15000, "initiator": True,
+            "id": number, "key": {"ulids": ulids, "forked_instance": 0},
+            "local_tag": tags[0], "peer_tag": tags[1], "locators": moved if is_moved else ulids,
+            "local_locators": ours, "told_preferences": False, "role": "Initiator",
+            "peer": {"locators": peers, "listed": 2, "generation": 1, "send_timeout": 15000, "preferences": []},
         }
 
 
@@ -136,6 +137,8 @@ def main():
                 ended, ready = daemon.end(number), daemon.start()
                 answered, status = daemon.status()
                 there = status["contexts"]["established"]
+                if there != options.contexts:
+                    raise SystemExit(f"{there} contexts of {options.contexts} are there")
                 print(f"{number.name} {ended:.2f} s, ready after {ready:.2f} s, status {answered:.3f} s, {there} contexts")
         finally:
             if daemon.process.poll() is None:
