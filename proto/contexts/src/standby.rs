@@ -137,8 +137,9 @@ impl Contexts {
     }
 
     /// A context has left a pair because this host has found that the pair fails. An ISP of either end may have failed with it: what other
-    /// contexts with the same peer know of standby pairs by one of the locators is of the time before, and they ask again. Contexts with
-    /// other peers go on as they are, as a peer can have its own contexts move.
+    /// contexts with the same peer know of standby pairs by one of the locators is of the time before, and they ask again. Contexts on the pair
+    /// that has failed have no time to ask, and take their standby paths as soon as they notice. Contexts with other peers go on as they are,
+    /// as a peer can have its own contexts move.
     pub(crate) fn on_pair_left(
         &mut self,
         id: ContextId,
@@ -154,7 +155,9 @@ impl Contexts {
         }
         self.standby.forget_beside(pair, &peer);
         for id in self.active.ids() {
-            let standby = self.active.get(&id).and_then(|active| active.reap.standby());
+            let reap = self.active.get(&id).map(|active| &active.reap);
+            let standby = reap.filter(|reap| reap.current_pair() != pair);
+            let standby = standby.and_then(reap::Machine::standby);
             let is_beside = standby.is_some_and(|standby| standby.shared_ends(pair) > 0);
             if is_beside && self.peer_locators(id).is_some_and(|of_other| of_other == peer) {
                 self.change(id, now, |reap| _ = reap.handle_standby_suspected(now));

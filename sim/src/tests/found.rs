@@ -120,3 +120,9 @@ fn what_is_refused_moves_no_payload() {
 fn a_quiet_connection_keeps_its_context() {
     sound(&[1_130_000_786_608]);
 }
+
+/// Two contexts were on the pair that failed. The first that noticed made the other doubt its standby path, which worked (decision 045).
+#[test]
+fn contexts_on_one_pair_all_take_their_standby_paths() {
+    sound(&[2_150_000_116_732]);
+}

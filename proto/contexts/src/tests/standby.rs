@@ -3,7 +3,7 @@
 use moorline_datapath::shim6::FailureHint;
 
 use super::*;
-use crate::{Cause, Profile};
+use crate::{Cause, Profile, Readiness};
 
 impl Pair {
     /// Two hosts with the default profile, and contexts whose standby paths are known to work.
@@ -134,6 +134,40 @@ fn a_suspicion_moves_both_ends_to_the_standby() {
     }
     assert_eq!(pair.moves(0), [Cause::Suspicion]);
     assert!(pair.events[0].iter().any(|event| matches!(event.kind, EventKind::Suspected { .. })));
+}
+
+/// The standby path shares the peer's locator with the pair that fails: the peer has no other that works.
+#[test]
+fn all_contexts_on_a_pair_that_fails_take_their_standby_paths() {
+    let mut config = Config { profile: Profile::default(), ..Config::default() };
+    config.shim6.send_timeout = Duration::from_secs(2);
+    let mut pair = Pair::with_config([local_state(0), local_state(1)], &config);
+    let (a, b) = (pair.locators[0].clone(), pair.locators[1].clone());
+    pair.dead.extend(a.iter().flat_map(|&own| [(own, b[1]), (b[1], own)]));
+    pair.trigger(0);
+    let ulids = pair.ulids(0);
+    pair.hosts[0].fork(ulids, pair.now).expect("room");
+    pair.settle();
+    let beside = LocatorPair::new(a[1], b[0]);
+    let contexts = [ContextId(0), ContextId(1)];
+    let is_protected = |pair: &Pair, id| {
+        let readiness = pair.hosts[0].readiness(id, pair.now);
+        matches!(readiness, Some(Readiness::Protected { by, .. }) if by == beside)
+    };
+    while !contexts.iter().all(|id| is_protected(&pair, *id)) {
+        pair.run(Duration::from_secs(1));
+        pair.traffic();
+    }
+    pair.dead.extend([(a[0], b[0]), (b[0], a[0])]);
+    let since = pair.now;
+    pair.now = pair.now + Duration::from_secs(2);
+    for context in contexts {
+        pair.hosts[0].handle_report(Report::SendExpired { context, since }, pair.now);
+    }
+    pair.run(Duration::from_secs(1));
+    assert_eq!(pair.moves(0), [Cause::SendTimeout; 2], "before an answer to a probe");
+    // The fork's entry does not tell where it has moved to.
+    assert_eq!(pair.entries[0][0].current.pair, beside);
 }
 
 #[test]
