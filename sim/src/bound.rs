@@ -102,7 +102,7 @@ pub(crate) fn protected_bound(conditions: &Conditions) -> Duration {
 /// question, so only a pair that works both ways is of use: one of `pairs - both_ways + 1` probes takes it.
 ///
 /// **It asks** the peer where payload goes whether it still has the context, if R1bis comes from another locator (decision 095), and
-/// believes the R1bis when no answer has come for 10 s.
+/// believes the R1bis that the next probe draws when no answer has come for 10 s.
 ///
 /// **It recovers** by R1bis, I2bis and R2. If one of the last two is lost, I2bis goes out again after
 /// I2bis_TIMEOUT, which doubles and is up to half as long again (RFC 5533 s7.19).
@@ -121,7 +121,12 @@ pub fn loss_bound(conditions: &Conditions, is_answered: bool) -> Duration {
         let detection = conditions.send_timeout + conditions.gap + delays;
         let others = conditions.pairs.saturating_sub(conditions.both_ways);
         let probes = others + 1 + conditions.losses * conditions.pairs;
-        detection + walk(probes_within(conditions.exploring), probes) + CONTEST + exchange
+        detection
+            + walk(probes_within(conditions.exploring), probes)
+            + CONTEST
+            + walk(0, 1)
+            + delays
+            + exchange
     };
     let is_exploring = !is_answered || !conditions.exploring.is_zero();
     let exploring = if is_exploring { conditions.exploring + first } else { Duration::ZERO };

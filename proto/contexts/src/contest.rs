@@ -1,11 +1,9 @@
 //! Contexts that somebody else claims (decision 095).
 
-use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
 use core::time::Duration;
 
 use moorline_index::Deadlines;
-use moorline_shim6::Incoming;
 use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 
 use crate::machine::Contexts;
@@ -14,19 +12,19 @@ use crate::machine::Contexts;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contests {
     contests: BTreeMap<ContextId, Contest>,
-    /// When the claims that have come are to be taken.
+    /// When the claims that have come are to be asked for once more.
     due: Deadlines,
 }
 
 #[derive(Clone, Debug)]
 struct Contest {
     asked: Instant,
-    /// The last R1bis that was refused, and the pair that it came by.
-    claim: Option<(Box<[u8]>, LocatorPair)>,
+    /// The pair that the last R1bis came by that was refused.
+    claim: Option<LocatorPair>,
 }
 
 impl Contests {
-    /// When the next claim is to be taken.
+    /// When the next claim is to be asked for once more.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| at)
     }
@@ -42,26 +40,13 @@ impl Contests {
         self.due.set(id.0, None);
     }
 
-    /// Keeps an R1bis until the time is over in which the peer may answer: another one follows the next probe that gets through only,
-    /// which may be minutes away.
-    fn keep_claim(&mut self, id: ContextId, came: &Incoming<'_>) {
-        let Some(contest) = self.contests.get_mut(&id) else { return };
-        let octets = came.packet.octets();
-        if octets.len() <= LONGEST_CLAIM {
-            contest.claim = Some((octets.into(), came.locators));
+    /// Notes where an R1bis came from until the time is over in which the peer may answer. The next probe that takes this pair may be
+    /// minutes away.
+    fn note_claim(&mut self, id: ContextId, pair: LocatorPair) {
+        if let Some(contest) = self.contests.get_mut(&id) {
+            contest.claim = Some(pair);
             self.due.set(id.0, Some(contest.asked + CONTEST_TIMEOUT));
         }
-    }
-
-    /// The next claim that is to be taken by now.
-    fn pop(&mut self, now: Instant) -> Option<(Box<[u8]>, LocatorPair)> {
-        while let Some(id) = self.due.pop(now).map(ContextId) {
-            let claim = self.contests.get_mut(&id).and_then(|contest| contest.claim.take());
-            if claim.is_some() {
-                return claim;
-            }
-        }
-        None
     }
 }
 
@@ -93,23 +78,28 @@ impl Contexts {
         }
     }
 
-    /// The same for an R1bis, which nobody repeats: it counts once the peer has not answered, though no other comes.
+    /// The same for an R1bis, which nobody repeats: if the peer does not answer, another one is asked for where this one came from.
     pub(crate) fn contest_r1bis(
         &mut self,
         id: ContextId,
-        came: &Incoming<'_>,
+        locators: LocatorPair,
+        now: Instant,
     ) -> Result<(), DropReason> {
-        let outcome = self.contest(id, came.locators, came.now);
+        let outcome = self.contest(id, locators, now);
         if outcome.is_err() {
-            self.contests.keep_claim(id, came);
+            self.contests.note_claim(id, locators);
         }
         outcome
     }
 
-    /// Takes what was refused and has not been contradicted since.
-    pub(crate) fn take_claims(&mut self, now: Instant) {
-        while let Some((octets, locators)) = self.contests.pop(now) {
-            self.handle_control(&octets, locators, now);
+    /// Has contexts whose peer has not answered probe the pair that an R1bis came by. The R1bis that the probe draws is believed. The
+    /// refused one is not: its pair may have failed since, and an I2bis that gets lost ends the context.
+    pub(crate) fn ask_for_claims(&mut self, now: Instant) {
+        while let Some(id) = self.contests.due.pop(now).map(ContextId) {
+            let claim = self.contests.contests.get_mut(&id).and_then(|one| one.claim.take());
+            if let Some(pair) = claim {
+                self.change(id, now, |reap| reap.handle_claimed(pair, now));
+            }
         }
     }
 }
@@ -119,5 +109,3 @@ const CONTEST_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long the silence of a peer counts: 2 min, more than the Max Probe Timeout (RFC 5534 s4.3), as each probe may draw the next
 /// R1bis.
 const CONTEST_LIFETIME: Duration = Duration::from_secs(120);
-/// A longer R1bis is not kept: ours has 40 octets, and RFC 5533 has no option for it but the validator.
-const LONGEST_CLAIM: usize = 128;

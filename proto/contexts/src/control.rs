@@ -130,7 +130,7 @@ impl Contexts {
             return Err(DropReason::Disbelieved);
         }
         let id = context.id;
-        self.contest_r1bis(id, came)?;
+        self.contest_r1bis(id, locators, now)?;
         self.shim6.handle_message(came)?;
         self.on_peer_lost(id, now);
         Ok(())

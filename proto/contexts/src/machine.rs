@@ -141,8 +141,7 @@ impl Contexts {
     pub fn has_peers_in(&self, prefixes: &[Prefix]) -> bool {
         let peers = self.shim6.contexts().filter_map(shim6::Context::established);
         let mut locators = peers.flat_map(|established| &*established.peer.locators);
-        !prefixes.is_empty()
-            && locators.any(|peer| prefixes.iter().any(|prefix| prefix.contains(peer.0)))
+        locators.any(|peer| prefixes.iter().any(|prefix| prefix.contains(peer.0)))
     }
 
     /// Our addresses, at the start and whenever one comes, goes, or its uplink fails: contexts whose
@@ -244,7 +243,7 @@ impl Contexts {
         }
     }
 
-    /// Retransmissions, probes, negative answers that have come to an end, claims that nobody has contradicted.
+    /// Retransmissions, probes, negative answers that have come to an end, claims that no peer has contradicted.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.shim6.handle_timeout(now);
         self.drain_shim6(now);
@@ -253,7 +252,7 @@ impl Contexts {
         }
         self.send_waiting(now);
         self.ask_again(now);
-        self.take_claims(now);
+        self.ask_for_claims(now);
     }
 
     /// Forgets a context; its traffic goes on as plain IPv6.

@@ -182,15 +182,22 @@ impl Host {
         let Self { following, routing, .. } = self;
         if let Some(addressing) = &mut following.addressing {
             let plan = addressing.plan(&routing.view, routing.view_at.unwrap_or(now), now);
-            let uplinks = routing.view.uplinks.iter_mut();
-            uplinks.for_each(|uplink| addressing.tell_advertisers(uplink));
             following.is_unsaved |= plan.is_changed;
             effects.extend(plan.notes.into_iter().map(Effect::TellAddress));
             effects.extend(following.is_unsaved.then_some(Effect::SaveAddresses));
             (following.actions, following.outranked) = (plan.actions, plan.outranked);
         }
+        self.tell_advertisers();
         effects.push(Effect::FollowRules);
         effects
+    }
+
+    /// Notes in the view which routers have advertised which prefixes: packets from a prefix leave by a router that has.
+    pub(crate) fn tell_advertisers(&mut self) {
+        if let Some(addressing) = &self.following.addressing {
+            let uplinks = self.routing.view.uplinks.iter_mut();
+            uplinks.for_each(|uplink| addressing.tell_advertisers(uplink));
+        }
     }
 
     /// No packet leaves from an address whose prefix has no rule, and no address is there whose parameters could be lost.

@@ -35,6 +35,7 @@ impl Host {
         if self.has_peers_in(&self.shim6.routes().gone_in(&routes)) {
             // What moves next to a peer on a link that has no carrier leaves by a router of another link. By the rules from before it would
             // wait for the peer on that other link, and TCP sends nothing again that waits in the host.
+            self.tell_advertisers();
             self.effects.push_back(Effect::FollowRules);
         }
         self.follow_node(now);
@@ -59,7 +60,8 @@ impl Host {
         let has = |(_, known): (_, &KnownSession)| {
             prefixes.iter().any(|prefix| prefix.contains(known.wire.remote.address()))
         };
-        self.shim6.has_peers_in(prefixes) || self.routing.sessions.iter().any(has)
+        !prefixes.is_empty()
+            && (self.shim6.has_peers_in(prefixes) || self.routing.sessions.iter().any(has))
     }
 
     /// The view, without the addresses of sessions.

@@ -275,6 +275,13 @@ impl Machine {
         }
     }
 
+    /// Something has come by this pair from who does not know the context, perhaps the peer: an exploration probes the pair next, and soon.
+    pub fn handle_claimed(&mut self, pair: LocatorPair, now: Instant) {
+        if self.state == State::Exploring && self.is_candidate(pair) {
+            self.rearrange(|one| one == pair, now);
+        }
+    }
+
     /// Another context has left the pair that is current here, and found this one to work: the next
     /// exploration tries it first, if it is a candidate. `None`: there is no such thing.
     pub fn handle_hint(&mut self, hint: Option<LocatorPair>) {

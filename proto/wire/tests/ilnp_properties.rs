@@ -110,7 +110,8 @@ fn filled(packet: &mut [u8], protocol: u8, [src, dst]: [L64; 2], nids: [u64; 2])
     packet[at..at + 2].fill(0);
     let [src, dst] = [Ilv::new(src, Nid(nids[0])), Ilv::new(dst, Nid(nids[1]))];
     let sum = match transport_checksum(src, dst, protocol, packet) {
-        0 if protocol == 17 => 0xffff,
+        // RFC 768, RFC 3828 s3.1: zero says that there is none.
+        0 if matches!(protocol, 17 | 136) => 0xffff,
         sum => sum,
     };
     packet[at..at + 2].copy_from_slice(&sum.to_be_bytes());

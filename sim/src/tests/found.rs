@@ -107,6 +107,8 @@ fn traffic_that_goes_on_to_an_address_that_has_gone_has_its_time_once_the_router
 #[test]
 fn one_r1bis_is_enough_for_a_peer_that_has_lost_its_contexts() {
     sound(&[1_130_000_913_823, 1_130_000_656_812]);
+    // The pair of the first R1bis failed before it was believed.
+    sound(&[2_170_000_112_531, 2_170_000_233_049]);
 }
 
 /// A probe that was refused as a repetition had been taken for the answer to a check before.
