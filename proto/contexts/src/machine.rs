@@ -247,12 +247,13 @@ impl Contexts {
     pub fn handle_timeout(&mut self, now: Instant) {
         self.shim6.handle_timeout(now);
         self.drain_shim6(now);
+        // Their probes may be due at once.
+        self.ask_for_claims(now);
         while let Some(id) = self.deadlines.pop(now).map(ContextId) {
             self.change(id, now, |reap| reap.handle_timeout(now));
         }
         self.send_waiting(now);
         self.ask_again(now);
-        self.ask_for_claims(now);
     }
 
     /// Forgets a context; its traffic goes on as plain IPv6.

@@ -194,7 +194,7 @@ impl Host {
             attached: routing.carriers.as_ref().map(|carriers| &carriers.ilnp),
             known: &known,
             rules: &routing.locator_rules,
-            routes: &routing.local_routes(),
+            routes: &routing.session_routes(),
         });
         if mem::take(&mut routing.is_node_refused) || node != routing.node {
             self.effects.push_back(Effect::SetNode(node.clone()));

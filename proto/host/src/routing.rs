@@ -94,6 +94,18 @@ impl Routing {
         LocalRoutes(known.map(|routes| own(routes[0].destination, routes)).collect())
     }
 
+    /// The same for sessions, which may use locators of links without a default route: from there nobody is reached but those whom specific
+    /// routes lead to.
+    pub(crate) fn session_routes(&self) -> LocalRoutes {
+        let mut routes = self.local_routes();
+        if !routes.0.is_empty() && self.view.bare_in_use().next().is_some() {
+            let with_default = self.view.uplinks.iter().flat_map(|uplink| &uplink.addresses);
+            let with_default = with_default.map(|own| Locator(own.address)).collect();
+            routes.0.push((Prefix::ALL, with_default));
+        }
+        routes
+    }
+
     /// Those of them that are deprecated.
     pub(crate) fn deprecated(&self) -> Vec<Locator> {
         let addresses = self.view.uplinks.iter().flat_map(|uplink| &uplink.addresses);

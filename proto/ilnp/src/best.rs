@@ -26,7 +26,7 @@ impl Machine {
         let rank = |remote: &&RemoteLocator| {
             let is_aged = remote.expires.is_some_and(|expires| expires <= now);
             let at = correspondent.at(remote.l64);
-            let is_led = self.routes.toward(Locator(at.address())).is_some();
+            let is_led = self.routes.are_specific_to(Locator(at.address()));
             let is_likely = Some(remote.l64) == likely;
             let is_used = remote.l64 == session.wire.1;
             (is_aged, !self.is_reached(at), remote.preference, !is_led, !is_likely, !is_used)

@@ -14,6 +14,12 @@ impl LocalRoutes {
         leading.max_by_key(|(to, _)| to.length()).map(|(_, own)| &**own)
     }
 
+    /// Whether a route to less than everything decides about a peer.
+    #[must_use]
+    pub fn are_specific_to(&self, peer: Locator) -> bool {
+        self.0.iter().any(|(to, _)| to.length() > 0 && to.contains(peer.0))
+    }
+
     /// Destinations that a route led to, and none does after these are in place.
     #[must_use]
     pub fn gone_in(&self, next: &Self) -> Vec<Prefix> {

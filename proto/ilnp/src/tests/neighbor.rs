@@ -94,3 +94,17 @@ fn where_no_pair_is_carried_by_a_link_preference_decides() {
     assert_eq!(links(&duo, 0), (1, 0));
     assert!(duo.is_agreed());
 }
+
+/// It is on the first link alone, and the router of that link is gone. The other host prefers its second link, which has a router.
+#[test]
+fn a_node_without_a_default_route_sends_to_the_locator_on_its_link() {
+    let mut duo = Duo::established();
+    let to_the_first = |host: usize| {
+        let [own, peer] = [host, 1 - host].map(|host| address(host, 0).address());
+        (Prefix::new(peer, 64), Vec::from([Locator(own)]))
+    };
+    place(&mut duo, 1, &[0], LocalRoutes([to_the_first(1), (Prefix::ALL, Vec::new())].into()));
+    let with_default = (Prefix::ALL, Vec::from([Locator(address(0, 1).address())]));
+    place(&mut duo, 0, &[1, 0], LocalRoutes([to_the_first(0), with_default].into()));
+    assert_eq!([links(&duo, 0), links(&duo, 1)], [(0, 0), (0, 0)]);
+}
