@@ -123,6 +123,9 @@ impl Host {
         let before = self.routing.followed();
         self.routing.view.specific = specific;
         self.note_detours(&before);
+        if !self.routing.view.detours.is_empty() {
+            self.follow_again(now + RETRY);
+        }
         if self.shim6.set_routes(self.routing.local_routes()) {
             self.shim6.handle_lost(&[], now);
             self.follow_node(now);

@@ -20,7 +20,7 @@ pub(crate) struct Exploration {
     pub(crate) records: Records,
     pub(crate) deadlines: Deadlines,
     order: Order,
-    /// The pair that payload has left for one that has not answered since.
+    /// The pair that payload has left after a silence, for one that has not answered since.
     pub(crate) left: Option<LocatorPair>,
     /// Probes sent of our own accord since the pace was last set to fast.
     paced: u32,

@@ -248,9 +248,9 @@ impl Machine {
     ) {
         match self.fresh_standby(now).filter(is_apart) {
             Some(standby) if self.state == State::Operational => {
-                let left = self.current();
+                let left = Some(self.current()).filter(|_| cause == Cause::SendTimeout);
                 self.leave_for(standby, cause, now);
-                self.explore().left = Some(left);
+                self.explore().left = left;
             }
             _ => self.step(input, cause, None, now),
         }
