@@ -13,7 +13,7 @@ pub struct HostView {
     pub uplinks: Vec<Uplink>,
     /// Interfaces that only lack a global address in use to be uplinks.
     pub candidates: Vec<Uplink>,
-    /// Those of either kind that are somebody else's: see [`HostView::leave_alone`].
+    /// Uplinks and candidates that are somebody else's: see [`HostView::leave_alone`].
     pub left_alone: Vec<Uplink>,
     /// Interfaces that are up and work, and lack a default route. Ports of a bridge are none.
     pub bare: Vec<Uplink>,
@@ -58,7 +58,8 @@ impl HostView {
         self.uplinks.iter().find(|uplink| uplink.has(address))
     }
 
-    /// The specific routes that lead somewhere: not those by an interface without a carrier.
+    /// The specific routes that lead somewhere: not those by an interface that is known to have no carrier. A bare link
+    /// is not known without one.
     pub fn specific_in_force(&self) -> impl Iterator<Item = &SpecificRoute> + Clone {
         let interfaces = [&self.uplinks, &self.candidates, &self.left_alone].into_iter().flatten();
         let dead = interfaces.filter(|one| !one.carrier).map(|one| one.ifindex);
@@ -67,7 +68,7 @@ impl HostView {
         self.specific.iter().filter(move |route| leads(route.way))
     }
 
-    /// Those of them that packets from the addresses of other uplinks follow, too: not those that something goes round.
+    /// The specific routes that packets from the addresses of other uplinks follow, too: those in force, without the detours.
     pub fn specific_for_all(&self) -> impl Iterator<Item = &SpecificRoute> {
         self.specific_in_force().filter(|one| !self.detours.contains(&one.destination))
     }

@@ -78,7 +78,7 @@ impl Contexts {
         }
     }
 
-    /// The same for an R1bis, which nobody repeats: if the peer does not answer, another one is asked for where this one came from.
+    /// As [`contest`](Self::contest), for an R1bis, which nobody repeats: if the peer does not answer, another one is asked for where this one came from.
     pub(crate) fn contest_r1bis(
         &mut self,
         id: ContextId,

@@ -2,10 +2,11 @@
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
+use core::cmp::Reverse;
 
-use moorline_addresses::{HostView, MAX_SPECIFIC, Mover, SpecificRoute, deciding};
+use moorline_addresses::{HostView, MAX_SPECIFIC, SpecificRoute, deciding};
 use moorline_contexts::Contexts;
-use moorline_types::{LocatorPair, Prefix};
+use moorline_types::{Locator, LocatorPair, Prefix};
 
 use crate::host::Host;
 use crate::routing::Routing;
@@ -25,29 +26,47 @@ impl Routing {
     }
 
     fn detours(&self, shim6: &Contexts, before: &[SpecificRoute]) -> BTreeSet<Prefix> {
-        let now = self.followed();
+        let mut now = self.followed();
         if now == before || now.len() > MAX_SPECIFIC {
             return BTreeSet::new();
         }
-        let movers = self.routes.movers().into_iter();
-        movers.filter_map(|mover| self.detour(shim6, mover, before, &now)).collect()
+        now.sort_by_key(|route| Reverse(route.destination.length()));
+        let others = now.iter().filter(|route| !before.contains(route));
+        let others = others.chain(before.iter().filter(|route| !now.contains(route)));
+        let changed: BTreeSet<_> = others.map(|route| route.destination).collect();
+        let is_changed = |peer: Locator| changed.iter().any(|to| to.contains(peer.0));
+        let paths = self.routes.movers().into_iter().filter_map(|mover| {
+            let pair = self.path_of(shim6, mover).filter(|pair| is_changed(pair.peer))?;
+            let is_moved = self.routes.get(mover)?.ulids.as_locators() != pair;
+            is_moved.then_some(pair)
+        });
+        paths.filter_map(|pair| self.detours_of(pair, before, &now)).flatten().collect()
     }
 
-    fn detour(
+    /// The routes that a pair would have to follow: those to the longest prefix, and all that they hide. `now` has the longest ones first.
+    fn detours_of(
         &self,
-        shim6: &Contexts,
-        mover: Mover,
+        pair: LocatorPair,
         before: &[SpecificRoute],
         now: &[SpecificRoute],
-    ) -> Option<Prefix> {
-        let pair = self.path_of(shim6, mover)?;
+    ) -> Option<Vec<Prefix>> {
         let by = self.ifindex_of(pair.local.0)?;
-        let is_moved = self.routes.get(mover)?.ulids.as_locators() != pair;
-        let ways = elsewhere(now, by, pair).filter(|_| is_moved)?;
-        let is_by_ours =
-            |route: &&SpecificRoute| route.way.is_some_and(|(link, _)| self.is_ours(link));
-        let is_detour = elsewhere(before, by, pair).is_none() && ways.iter().all(is_by_ours);
-        Some(ways.first()?.destination).filter(|_| is_detour)
+        if elsewhere(before, by, pair).is_some() {
+            return None;
+        }
+        let mut detours = Vec::new();
+        let mut rest = now;
+        while let Some(ways) = elsewhere(rest, by, pair) {
+            if !ways.iter().all(|route| route.way.is_some_and(|(link, _)| self.is_ours(link))) {
+                return None;
+            }
+            let destination = ways.first()?.destination;
+            let is_known =
+                |route: &SpecificRoute| route.destination.length() >= destination.length();
+            rest = &rest[rest.partition_point(is_known)..];
+            detours.push(destination);
+        }
+        Some(detours)
     }
 
     /// Routes of a VPN, and by interfaces that are left alone, are followed at once.

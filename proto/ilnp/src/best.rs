@@ -104,7 +104,7 @@ impl Machine {
             return false;
         }
         if session.wire.0 != wire.0 {
-            session.nonce_until = Some(nonce_until);
+            session.attach_until(nonce_until);
         }
         session.wire = wire;
         let wire = session.wire_pair(pair);

@@ -218,7 +218,7 @@ impl Machine {
         let was_settled = core::mem::replace(&mut session.settled, true);
         if !was_settled {
             // Should the acknowledgement get lost, the peer repeats the update before that.
-            session.nonce_until = Some(now + NONCE_AFTER_AGREEMENT);
+            session.attach_until(now + NONCE_AFTER_AGREEMENT);
         }
         let wire = session.wire_pair(pair);
         let nonce = (session.send_nonce, control.sequence);

@@ -449,7 +449,7 @@ impl Machine {
         if !session.agreed {
             session.settled = true;
             // What we get may have been sent before ours came there: "the first few packets" (RFC 6744 s6).
-            session.nonce_until = Some(now + NONCE_AFTER_AGREEMENT);
+            session.attach_until(now + NONCE_AFTER_AGREEMENT);
         }
         let (why, proves) = (session.why, session.proves);
         self.drop_proposal(pair);

@@ -295,6 +295,11 @@ impl Session {
             || self.nonce_until.is_some_and(|until| now < until)
     }
 
+    /// All packets have the nonce until this time, or longer if they have to already.
+    pub(crate) fn attach_until(&mut self, until: Instant) {
+        self.nonce_until = self.nonce_until.max(Some(until));
+    }
+
     pub(crate) fn entry(
         &self,
         id: SessionId,

@@ -230,10 +230,10 @@ fn a_peer_on_a_link_without_a_carrier_is_behind_the_router_of_another_until_the_
     place(&duo.effects[0], |one| *one == Effect::FollowRules);
 }
 
-/// A router on a link can advertise a route to anywhere, and somebody starts a VPN.
+/// A router on a link can advertise routes to anywhere, and somebody starts a VPN.
 #[test]
 fn a_pair_that_works_goes_on_whatever_routes_come_by_other_links_of_ours() {
-    for (link, goes_on) in [(1, true), (9, false)] {
+    for (links, goes_on) in [(&[1][..], true), (&[1, 1], true), (&[9], false), (&[9, 1], false)] {
         let mut duo = with_context();
         let (id, own, now) = (context(&duo), duo.locals[0].usable.clone(), duo.now);
         let mut lost = view(&own);
@@ -243,8 +243,16 @@ fn a_pair_that_works_goes_on_whatever_routes_come_by_other_links_of_ours() {
         let peer = duo.hosts[0].path_of(Mover::Context(id)).expect("a path").peer;
         duo.hosts[0].handle_view(view(&own), now);
         duo.settle();
-        duo.hosts[0].handle_specific([route(peer, 48, link)].into(), now);
-        assert_eq!(duo.hosts[0].view().specific_for_all().count() == 0, goes_on, "{link}");
+        // Each is inside the one before.
+        let routes = links.iter().zip([48, 64]).map(|(link, length)| route(peer, length, *link));
+        duo.hosts[0].handle_specific(routes.collect(), now);
+        let followed = |duo: &Duo| duo.hosts[0].view().specific_for_all().count();
+        assert_eq!(followed(&duo) == 0, goes_on, "{links:?}");
+        duo.run(Duration::from_secs(15));
+        assert_eq!(followed(&duo) == 0, goes_on, "{links:?}: looked at again");
+        duo.hosts[0].shim6_mut().remove(id, Removal::Requested);
+        duo.run(Duration::from_secs(15));
+        assert_eq!(followed(&duo), links.len(), "{links:?}: nothing moved is left");
     }
 }
 
