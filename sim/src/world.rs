@@ -65,6 +65,8 @@ struct World<'a> {
     /// Workloads that have not begun.
     starts_left: usize,
     has_changed: bool,
+    /// Whether a core may have changed in this step.
+    has_settled: bool,
     is_looking: bool,
     attacker: Attacker,
     rules: Rules,
@@ -135,7 +137,9 @@ impl<'a> World<'a> {
                 self.check(false, Rule::NoPanic, || errors::words_of(&*panic));
                 return;
             }
-            self.check_readiness();
+            if std::mem::take(&mut self.has_settled) {
+                self.check_readiness();
+            }
             while let Some(error) = errors::next() {
                 self.check(false, Rule::NoErrorLog, || error);
             }
@@ -183,6 +187,7 @@ impl<'a> World<'a> {
             changes_left: schedule.len(),
             starts_left: plan.workloads.len(),
             has_changed: false,
+            has_settled: false,
             is_looking: false,
             attacker: Attacker::new(plan.attack, Rng::new(seed, ATTACK_STREAM)),
             log: Log::new(is_tracing),

@@ -192,8 +192,13 @@ impl Host {
     /// Puts all that the protocols want now behind the effects that there are.
     pub(crate) fn plan_effects(&mut self, now: Instant) {
         let mut batch = Batch::default();
-        while self.take_ilnp(&mut batch, now) || self.take_shim6(&mut batch) {}
-        self.order(batch, now);
+        let mut is_empty = true;
+        while self.take_ilnp(&mut batch, now) || self.take_shim6(&mut batch) {
+            is_empty = false;
+        }
+        if !is_empty {
+            self.order(batch, now);
+        }
     }
 
     /// The next output of ILNP, if there is one.

@@ -61,7 +61,7 @@ impl World<'_> {
         }
     }
 
-    /// Checks the readiness that hosts tell of their contexts, after each step.
+    /// Checks the readiness that hosts tell of their contexts, after each step that may have changed a core.
     pub(super) fn check_readiness(&mut self) {
         for (host, node) in self.nodes.iter().enumerate().filter(|(_, node)| !node.is_suspended) {
             let Some(core) = node.core.as_ref().filter(|core| !core.is_dead()) else { continue };
@@ -122,21 +122,36 @@ impl World<'_> {
 
     /// Executes what core and data planes of a host want, until they want no more, and looks at what came of it.
     pub(super) fn settle(&mut self, host: usize) {
-        let told = self.execute_all(host);
+        let (told, _) = self.execute_all(host);
+        self.look_at(host, told);
+    }
+
+    /// As [`settle`](Self::settle), after a packet that the core has not seen: unless it hears of it, the core is what it was.
+    pub(super) fn settle_planes(&mut self, host: usize) {
+        let (told, steps) = self.execute_all(host);
+        if steps > 0 {
+            self.look_at(host, told);
+        } else {
+            self.schedule_wake(host);
+        }
+    }
+
+    /// Looks at a host whose core may have changed. Sockets with these ULIDs send again.
+    fn look_at(&mut self, host: usize, told: Vec<UlidPair>) {
         self.check_core(host);
+        self.has_settled = true;
         self.schedule_wake(host);
         for ulids in told.into_iter().filter(|_| self.plan.reverts_backoff) {
             self.on_path_restored(host, ulids);
         }
     }
 
-    /// The ULIDs of sockets that are told to send again.
-    fn execute_all(&mut self, host: usize) -> Vec<UlidPair> {
+    /// The ULIDs of sockets that are told to send again, and how many reports and effects there were.
+    fn execute_all(&mut self, host: usize) -> (Vec<UlidPair>, usize) {
         let now = self.now;
         let mut told = Vec::new();
         let mut steps = 0;
         while let Some(core) = self.nodes.get_mut(host).and_then(|n| n.core.as_mut()) {
-            steps += 1;
             if let Some(report) = core.planes.poll_report() {
                 if core.is_dead() {
                     // Nobody reads it.
@@ -163,12 +178,13 @@ impl World<'_> {
             } else {
                 break;
             }
+            steps += 1;
             if steps > MAX_STEPS {
                 self.check(false, Rule::Bounded, || format!("{} never ends", host_name(host)));
                 break;
             }
         }
-        told
+        (told, steps)
     }
 
     /// Now and then a kernel or a data plane refuses an effect, if the plan says so.

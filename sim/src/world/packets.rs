@@ -49,10 +49,12 @@ impl World<'_> {
             (_, Inbound::Pass | Inbound::Deliver) => {
                 self.faults.on_delivered(&mut octets);
                 self.deliver_to_socket(host, &octets, parcel);
+                return self.settle_planes(host);
             }
             (By::Shim6, Inbound::Up) => self.deliver_to_core(host, &octets),
             (_, Inbound::Drop(reason)) => {
                 self.log.note(now, host, || format!("{port} drops payload: {reason}"));
+                return self.settle_planes(host);
             }
         }
         self.settle(host);
@@ -163,6 +165,7 @@ impl World<'_> {
                 now,
             );
         }
+        self.settle(host);
     }
 
     pub(super) fn on_delivery(&mut self, number: usize, to: Side, octets: usize) {
@@ -195,7 +198,7 @@ impl World<'_> {
                 (By::Ilnp, Outbound::Send { source }) => {
                     // A locator that has gone has no uplink.
                     if !self.network.has_address(source) {
-                        return self.settle(host);
+                        return self.settle_planes(host);
                     }
                 }
                 (By::Shim6, Outbound::Send { .. }) => {
@@ -205,12 +208,12 @@ impl World<'_> {
                     self.log.note(now, host, || {
                         format!("{}: drops payload: {reason}", host_name(host))
                     });
-                    return self.settle(host);
+                    return self.settle_planes(host);
                 }
             }
         }
         self.transmit(host, Parcel { octets, original: Some(original) });
-        self.settle(host);
+        self.settle_planes(host);
     }
 
     /// A packet leaves a host by the uplink of its source address, if that is up.
