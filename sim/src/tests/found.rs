@@ -128,3 +128,15 @@ fn a_quiet_connection_keeps_its_context() {
 fn contexts_on_one_pair_all_take_their_standby_paths() {
     sound(&[2_150_000_116_732]);
 }
+
+/// A host was taken to hear its peer by a stream that had ended, and left a pair that worked when the peer had lost its contexts.
+#[test]
+fn a_stream_that_has_ended_tells_nothing_of_the_peer() {
+    sound(&[2_230_000_098_360]);
+}
+
+/// Four retransmissions of a stream without a context, or their acknowledgements, got lost in a row, which is bad luck.
+#[test]
+fn streams_may_lose_some_retransmissions_in_a_row() {
+    sound(&[2_230_000_450_331]);
+}

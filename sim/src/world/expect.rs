@@ -48,6 +48,15 @@ impl World<'_> {
             }
         }
         self.watches.retain(|watch| watch.workload != number);
+        // A host hears less of its peer from now on.
+        let ulids = self.workloads[&number].ulids_of(Side::From);
+        for index in 0..self.watches.len() {
+            let other = &self.workloads[&self.watches[index].workload];
+            if Side::BOTH.into_iter().any(|side| other.ulids_of(side) == ulids) {
+                self.end_episode(index);
+                self.begin_episode(index);
+            }
+        }
         self.shorten();
     }
 
@@ -192,7 +201,7 @@ impl World<'_> {
         };
         let last = workload.application.progress().map_or(last, |progress| progress.min(last));
         let silence = until.since(last) + Duration::from_secs(2);
-        backoff_bound(silence, if self.network.is_lossy() { BAD_LUCK } else { 0 })
+        backoff_bound(silence, if self.network.is_lossy() { LOST_ROUNDS } else { 0 })
     }
 
     /// Whether this side is exploring.
@@ -319,5 +328,7 @@ pub(super) const fn is_both_ways(kind: Kind) -> bool {
 const AFTERWARDS: Duration = Duration::from_secs(5);
 /// Probes lost in a row for which the bound has room where packets get lost.
 const BAD_LUCK: u32 = 3;
+/// Retransmissions in a row that get lost, or their acknowledgements, where packets get lost.
+const LOST_ROUNDS: u32 = 5;
 /// Datagrams lost in a row that are put down to chance.
 const IN_A_ROW: u32 = 12;

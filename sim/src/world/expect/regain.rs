@@ -79,7 +79,7 @@ impl World<'_> {
         sides.any(|(side, view)| view.is_some() && notices(side))
     }
 
-    /// Whether untouched packets of the peer come in, of whatever workload between the two ULIDs.
+    /// Whether untouched packets of the peer come in, of whatever workload between the two ULIDs that goes on.
     fn hears(&self, workload: &Running, holder: Side, has_moved: bool) -> bool {
         let ulids = workload.ulids_of(holder);
         let forth = self.works(ulids.as_locators());
@@ -88,7 +88,8 @@ impl World<'_> {
                 let is_between = other.ulids_of(side) == ulids;
                 let kind = other.plan.kind;
                 let answers = forth && !has_moved && is_answered(kind);
-                is_between && (sends_alone(kind, side.other()) || answers)
+                let goes_on = !other.application.is_finished();
+                is_between && goes_on && (sends_alone(kind, side.other()) || answers)
             })
         };
         self.works(ulids.reversed().as_locators()) && self.workloads.values().any(comes)
