@@ -124,7 +124,7 @@ pub fn loss_bound(conditions: &Conditions, is_answered: bool) -> Duration {
         detection
             + walk(probes_within(conditions.exploring), probes)
             + CONTEST
-            + walk(0, 1)
+            + walk(0, 1 + conditions.losses * conditions.pairs)
             + delays
             + exchange
     };

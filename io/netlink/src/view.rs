@@ -42,7 +42,9 @@ impl Interfaces {
         let bare = bare_links(all.values(), links, addresses);
         let is_moor = |row: &&Row| row.header_u32(8) & IFF_UP != 0 && is_our_link(row);
         let has_moor = links.iter().filter(is_moor).count() == 2;
-        let mut view = HostView { bare, has_moor, ..HostView::default() };
+        let dead = all.values().filter(|one| one.default_routes.is_empty() && !one.carrier);
+        let dead = dead.map(|one| one.ifindex).collect();
+        let mut view = HostView { bare, dead, has_moor, ..HostView::default() };
         for one in routes.iter().filter_map(read_specific) {
             view.specific.insert(one);
             if view.specific.len() > MAX_SPECIFIC {

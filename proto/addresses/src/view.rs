@@ -17,6 +17,8 @@ pub struct HostView {
     pub left_alone: Vec<Uplink>,
     /// Interfaces that are up and work, and lack a default route. Ports of a bridge are none.
     pub bare: Vec<Uplink>,
+    /// Interfaces that are up, and have neither a default route nor a carrier.
+    pub dead: BTreeSet<u32>,
     /// Routes of the main table that are no default routes. More than [`MAX_SPECIFIC`] are too many to be known all.
     pub specific: BTreeSet<SpecificRoute>,
     /// Destinations that contexts and sessions go on reaching by another link than that of a specific route which has come since. Empty as
@@ -58,12 +60,11 @@ impl HostView {
         self.uplinks.iter().find(|uplink| uplink.has(address))
     }
 
-    /// The specific routes that lead somewhere: not those by an interface that is known to have no carrier. A bare link
-    /// is not known without one.
+    /// The specific routes that lead somewhere: not those by an interface that has no carrier.
     pub fn specific_in_force(&self) -> impl Iterator<Item = &SpecificRoute> + Clone {
         let interfaces = [&self.uplinks, &self.candidates, &self.left_alone].into_iter().flatten();
         let dead = interfaces.filter(|one| !one.carrier).map(|one| one.ifindex);
-        let dead: Vec<_> = dead.collect();
+        let dead: BTreeSet<_> = dead.chain(self.dead.iter().copied()).collect();
         let leads = move |way: Option<(u32, _)>| way.is_none_or(|(by, _)| !dead.contains(&by));
         self.specific.iter().filter(move |route| leads(route.way))
     }
@@ -73,7 +74,8 @@ impl HostView {
         self.specific_in_force().filter(|one| !self.detours.contains(&one.destination))
     }
 
-    /// Where packets from this address of an uplink to `peer` leave the host to by a specific route of the uplink, if there is one.
+    /// Where packets from this address of an uplink to `peer` leave the host to by a specific route of the uplink, if there is one. A detour
+    /// goes by the routes from before.
     #[must_use]
     pub fn specific_hop(
         &self,
@@ -81,7 +83,10 @@ impl HostView {
         source: Ipv6Addr,
         peer: Ipv6Addr,
     ) -> Option<NextHop> {
-        let best = deciding(self.specific_in_force(), source, peer);
+        let is_followed = |route: &&SpecificRoute| {
+            route.is_by(uplink.ifindex) || !self.detours.contains(&route.destination)
+        };
+        let best = deciding(self.specific_in_force().filter(is_followed), source, peer);
         let by_it = best.filter(|route| route.is_by(uplink.ifindex));
         let (_, gateway) = by_it.min_by_key(|route| route.metric)?.way?;
         Some(NextHop { ifindex: uplink.ifindex, gateway: gateway.unwrap_or(peer) })

@@ -27,7 +27,7 @@ impl Routing {
 
     fn detours(&self, shim6: &Contexts, before: &[SpecificRoute]) -> BTreeSet<Prefix> {
         let mut now = self.followed();
-        if now == before || now.len() > MAX_SPECIFIC {
+        if now == before || self.view.specific.len() > MAX_SPECIFIC {
             return BTreeSet::new();
         }
         now.sort_by_key(|route| Reverse(route.destination.length()));

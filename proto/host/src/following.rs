@@ -126,7 +126,9 @@ impl Host {
         if !self.routing.view.detours.is_empty() {
             self.follow_again(now + RETRY);
         }
-        if self.shim6.set_routes(self.routing.local_routes()) {
+        let routes = self.routing.local_routes();
+        self.follow_rules_first(&routes);
+        if self.shim6.set_routes(routes) {
             self.shim6.handle_lost(&[], now);
             self.follow_node(now);
             self.plan_effects(now);

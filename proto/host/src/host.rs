@@ -291,8 +291,8 @@ impl Host {
         }
     }
 
-    /// Notes the pairs that Shim6 has moved. A context that came about while ILNP had a session already goes again; what ILNP
-    /// has not agreed on yet goes for a context that moves.
+    /// Notes the pairs that Shim6 has moved. A context that came about while ILNP had a session already goes again, unless the correspondent
+    /// has not shown that it knows of the session: then the session goes. What ILNP has not agreed on yet goes for a context that moves.
     fn note_owner(&mut self, update: &datapath::shim6::Update) {
         let entry = match update {
             datapath::shim6::Update::Upsert(entry) => entry,
@@ -302,6 +302,10 @@ impl Host {
         if let Some(ilnp) = self.ilnp.as_mut().filter(|_| entry.is_moved()) {
             ilnp.withdraw(IlvPair::of(entry.ulids));
             self.forget_waiting(entry.ulids);
+        }
+        let is_there = self.shim6.context(entry.id).is_some_and(|one| one.ulids == entry.ulids);
+        if let Some(ilnp) = self.ilnp.as_mut().filter(|_| is_there) {
+            ilnp.handle_context(IlvPair::of(entry.ulids));
         }
         if self.has_session(entry.ulids) {
             self.shim6.remove(entry.id, Removal::Requested);

@@ -10,7 +10,8 @@ use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::Update as ContextUpdate;
 use moorline_ilnp::SessionSnapshot;
 use moorline_types::{
-    ContextId, DropReason, Instant, Locator, LocatorPair, Prefix, SessionId, Ulid, UlidPair,
+    ContextId, DropReason, Instant, LocalRoutes, Locator, LocatorPair, Prefix, SessionId, Ulid,
+    UlidPair,
 };
 
 use crate::effect::{Effect, SessionAddress};
@@ -32,12 +33,7 @@ impl Host {
         (self.routing.view, self.routing.view_at) = (view, Some(now));
         self.note_detours(&before);
         let routes = self.routing.local_routes();
-        if self.has_peers_in(&self.shim6.routes().gone_in(&routes)) {
-            // What moves next to a peer on a link that has no carrier leaves by a router of another link. By the rules from before it would
-            // wait for the peer on that other link, and TCP sends nothing again that waits in the host.
-            self.tell_advertisers();
-            self.effects.push_back(Effect::FollowRules);
-        }
+        self.follow_rules_first(&routes);
         self.follow_node(now);
         let usable = self.routing.usable();
         let lost = self.shim6.usable().iter().filter(|own| !usable.contains(own));
@@ -53,6 +49,17 @@ impl Host {
             self.effects.extend(attach);
         }
         self.begin_following();
+    }
+
+    /// Has the rules follow before contexts and sessions move, if peers are in a prefix that no specific route leads to any more. A context that
+    /// moves next to a peer on a link without a carrier sends by a router of another link. By the rules from before its packets would wait for
+    /// the peer on that other link, and TCP sends nothing again that waits in the host.
+    pub(crate) fn follow_rules_first(&mut self, routes: &LocalRoutes) {
+        let gone = self.shim6.routes().gone_in(routes);
+        if gone.len() > MAX_LOOKED_UP || self.has_peers_in(&gone) {
+            self.tell_advertisers();
+            self.effects.push_back(Effect::FollowRules);
+        }
     }
 
     /// Whether a peer of a context, or the correspondent of a session, is in one of these prefixes.
@@ -270,12 +277,12 @@ impl Host {
         if let Some(addressing) = &mut self.following.addressing {
             addressing.planner.on_restored();
         }
+        self.routing.kept = kept;
         self.plan_effects(now);
         let step = self.routing.routes.remove_left();
         self.push_routes(step);
         // A route of the run before may lead to a router or an uplink that has gone.
         self.reroute(&self.routing.routes.movers(), now);
-        self.routing.kept = kept;
         self.follow_ulids();
         self.following.is_restored = true;
         let last = self.last_of_following();
@@ -472,3 +479,6 @@ impl Host {
         self.effects.extend(new.map(Effect::KeepUlid));
     }
 }
+
+/// Destinations whose routes have gone, among which the peers of all contexts and sessions are looked for. Of more the rules follow anyway.
+const MAX_LOOKED_UP: usize = 16;

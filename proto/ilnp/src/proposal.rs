@@ -138,6 +138,15 @@ impl Machine {
         }
     }
 
+    /// The correspondent has made a context for this pair, and has proved its addresses: it has given a session up that it has not shown to
+    /// know of.
+    pub fn handle_context(&mut self, pair: IlvPair) {
+        let Some(id) = self.ilcc.find_pair(pair) else { return };
+        if self.ilcc.get(id).is_some_and(|session| !session.settled) {
+            self.forget(id, Cause::Unanswered);
+        }
+    }
+
     pub(crate) fn on_proposal_timer(&mut self, pair: IlvPair, now: Instant) {
         let Some(proposal) = self.proposals.get_mut(&pair) else { return };
         if proposal.retry.tries < PROPOSAL_TRIES {

@@ -193,6 +193,7 @@ impl Machine {
             if exploration.keepalives > MAX_EXPLORING_KEEPALIVES {
                 return Err(DropReason::Replayed);
             }
+            exploration.left = None;
         }
         self.heard = now;
         self.on_keepalive(now);
@@ -275,9 +276,9 @@ impl Machine {
         }
     }
 
-    /// Something has come by this pair from who does not know the context, perhaps the peer: an exploration probes the pair next, and soon.
+    /// Somebody who does not know the context, perhaps the peer, has sent by this pair: an exploration probes the pair next, and soon.
     pub fn handle_claimed(&mut self, pair: LocatorPair, now: Instant) {
-        if self.state == State::Exploring && self.is_candidate(pair) {
+        if self.state != State::Operational && self.is_candidate(pair) {
             self.rearrange(|one| one == pair, now);
         }
     }

@@ -129,6 +129,12 @@ fn contexts_on_one_pair_all_take_their_standby_paths() {
     sound(&[2_150_000_116_732]);
 }
 
+/// A ULID that a run before had kept was to be kept once more, which failed, and then nothing released it.
+#[test]
+fn what_a_run_before_has_kept_is_released() {
+    sound(&[2_310_000_116_321]);
+}
+
 /// A host was taken to hear its peer by a stream that had ended, and left a pair that worked when the peer had lost its contexts.
 #[test]
 fn a_stream_that_has_ended_tells_nothing_of_the_peer() {

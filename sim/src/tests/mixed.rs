@@ -71,6 +71,12 @@ fn of_several_i1s_that_wait_the_last_one_is_answered() {
     sound(&[9_910_006_363, 9_910_015_967]);
 }
 
+/// One host had the session that the other one gave up for a context which moved, and each refused what the other one sent.
+#[test]
+fn a_session_that_the_peer_has_given_up_goes_for_its_context() {
+    sound(&[2_320_000_038_073]);
+}
+
 /// A report of the first packet with a nonce came after the Confirm, and the host proposed a session that it had.
 #[test]
 fn a_late_report_begins_no_session_anew() {

@@ -3,7 +3,7 @@ use std::net::Ipv6Addr;
 use std::rc::Rc;
 
 use moorline_types::LocatorPair;
-use moorline_wire::{PROTOCOL, fill_checksum};
+use moorline_wire::{MessageType, OptionType, PROTOCOL, Packet, fill_checksum};
 
 use super::{Occurrence, Parcel, World};
 use crate::packet;
@@ -59,8 +59,13 @@ impl Attacker {
             // One octet changed, the checksum put right.
             3 => {
                 let at = rng.index(octets.len());
+                let ulids = ulids_of_i2bis(&octets, locators);
                 octets[at] ^= guess[0];
                 fill_checksum(&mut octets);
+                // No validator of an R1bis covers the ULIDs: who keeps an I2bis from arriving may name others of the same peer.
+                if ulids.is_some() && ulids != ulids_of_i2bis(&octets, locators) {
+                    return None;
+                }
             }
             // Damaged.
             4 => {
@@ -79,6 +84,13 @@ impl Attacker {
         }
         Some((locators, octets))
     }
+}
+
+/// The ULID-pair option of an I2bis.
+fn ulids_of_i2bis(octets: &[u8], locators: LocatorPair) -> Option<Vec<u8>> {
+    let packet = Packet::parse(octets, locators.local.0, locators.peer.0).ok()?;
+    let is_i2bis = packet.kind() == MessageType::I2BIS;
+    packet.raw_option(OptionType::ULID_PAIR).filter(|_| is_i2bis).map(<[u8]>::to_vec)
 }
 
 impl World<'_> {

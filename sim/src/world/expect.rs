@@ -152,7 +152,11 @@ impl World<'_> {
             [sender, receiver] => {
                 let is_plain = sender.as_ref().is_none_or(|view| view.locators == ulids)
                     && receiver.as_ref().is_none_or(|view| view.locators == ulids.reversed());
+                // After a longer silence a host may suspect the path, and leave it.
+                let is_suspect = views.iter().any(Option::is_some)
+                    && self.now.since(last) > (gap(workload.plan.kind) + one_way) * 2;
                 let stays = is_plain
+                    && !is_suspect
                     && self.works_both_ways(ulids)
                     && !self.notices_loss(workload, &views, to);
                 let plain = stays.then(|| self.now + one_way * 2);
@@ -167,9 +171,10 @@ impl World<'_> {
         let works = |view: &EstablishedView| self.works(view.locators);
         let is_broken = is_mutual && !views.iter().flatten().all(works);
         // The next retransmission of a silent stream is the first payload that the failure can show by.
-        let is_unnoticed = is_broken && !explores && self.now.since(last) > patience;
+        let is_silent = self.now.since(progressed(workload, last)) > patience;
+        let is_unnoticed = is_broken && !explores && is_silent;
         let unnoticed = self.backoff(workload, is_unnoticed.then_some(self.now), last);
-        let deadline = deadline.map(|at| at + unnoticed);
+        let deadline = deadline.map(|at| at + unnoticed + self.refused(workload));
         // A host that finds a path has its sockets revert the backoff. Where payload takes a path that works, no host finds another.
         let reverts = is_mutual && self.plan.reverts_backoff && (is_broken || explores);
         let backoff = self.backoff(workload, deadline.filter(|_| !reverts), last);
@@ -187,6 +192,15 @@ impl World<'_> {
         }
     }
 
+    /// How long what the kernel or a data plane has refused to one of the hosts may stand in the way.
+    fn refused(&self, workload: &Running) -> Duration {
+        let awaits_retry = Side::BOTH.into_iter().any(|side| {
+            let core = self.nodes[workload.host(side)].core.as_ref();
+            core.is_some_and(|core| core.host.awaits_retry())
+        });
+        if awaits_retry { RETRIED } else { Duration::ZERO }
+    }
+
     /// How much later than the deadline a stream may flow, as its retransmissions were backed off in the silence.
     fn backoff(
         &self,
@@ -199,8 +213,7 @@ impl World<'_> {
         else {
             return Duration::ZERO;
         };
-        let last = workload.application.progress().map_or(last, |progress| progress.min(last));
-        let silence = until.since(last) + Duration::from_secs(2);
+        let silence = until.since(progressed(workload, last)) + Duration::from_secs(2);
         backoff_bound(silence, if self.network.is_lossy() { LOST_ROUNDS } else { 0 })
     }
 
@@ -303,6 +316,11 @@ impl World<'_> {
     }
 }
 
+/// When a workload last got on whose last packet arrived then: what a stream sends again is no progress.
+fn progressed(workload: &Running, last: Instant) -> Instant {
+    workload.application.progress().map_or(last, |progress| progress.min(last))
+}
+
 fn gap(kind: Kind) -> Duration {
     kind.pace().map(|pace| pace.interval).unwrap_or_default()
 }
@@ -330,5 +348,7 @@ const AFTERWARDS: Duration = Duration::from_secs(5);
 const BAD_LUCK: u32 = 3;
 /// Retransmissions in a row that get lost, or their acknowledgements, where packets get lost.
 const LOST_ROUNDS: u32 = 5;
+/// Until an effect that was refused is tried again, and again.
+const RETRIED: Duration = Duration::from_secs(3);
 /// Datagrams lost in a row that are put down to chance.
 const IN_A_ROW: u32 = 12;

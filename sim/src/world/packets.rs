@@ -7,6 +7,7 @@ use moorline_contexts::ContextView;
 use moorline_plane::{By, Inbound, Outbound};
 use moorline_types::{Locator, LocatorPair, UlidPair};
 use moorline_wire::PROTOCOL;
+use moorline_wire::ip6::DESTINATION_OPTIONS;
 
 use super::core::living_core;
 use super::{Occurrence, Parcel, World};
@@ -143,7 +144,8 @@ impl World<'_> {
         if !knows_ilnp(host) && !from.is_some_and(knows_ilnp) {
             return false;
         }
-        let is_message = next_header == ICMPV6 && parcel.original.is_none();
+        let is_message =
+            parcel.original.is_none() && matches!(next_header, ICMPV6 | DESTINATION_OPTIONS);
         let pair = packet::receiver_pair(locators);
         let is_connected = |workload: &Running| {
             let here = Side::BOTH.into_iter().filter(|side| workload.host(*side) == host);

@@ -213,6 +213,13 @@ fn a_peer_on_a_link_without_a_carrier_is_behind_the_router_of_another_until_the_
     let rules = place(&duo.effects[0], |one| *one == Effect::FollowRules);
     assert!(rules < place(&duo.effects[0], is_moved_update), "{:#?}", duo.effects[0]);
     assert_eq!(duo.hosts[0].view().specific_for_all().count(), 0);
+    // Its default route has expired meanwhile.
+    let mut expired = duo.hosts[0].view().clone();
+    expired.dead.insert(expired.uplinks.remove(0).ifindex);
+    let now = duo.now;
+    duo.hosts[0].handle_view(expired, now);
+    duo.run(Duration::from_secs(5));
+    assert_eq!(duo.hosts[0].view().specific_for_all().count(), 0);
     let pair = duo.hosts[0].path_of(Mover::Context(id)).expect("a path");
     assert_eq!(pair.local, own[1]);
 
@@ -228,6 +235,20 @@ fn a_peer_on_a_link_without_a_carrier_is_behind_the_router_of_another_until_the_
     duo.run(Duration::from_secs(20));
     assert_eq!(thrown(&duo).len(), 2, "nothing goes round the routes any more");
     place(&duo.effects[0], |one| *one == Effect::FollowRules);
+}
+
+#[test]
+fn a_detour_goes_by_the_router_from_before() {
+    let address = |link, node| Ipv6Addr::new(0x2001, 0xdb8, link, 0, 0, 0, 0, node);
+    let own = [Locator(address(1, 1)), Locator(address(2, 1))];
+    let (peer, behind) = (Locator(address(9, 1)), address(2, 7));
+    let by_another = SpecificRoute { way: Some((2, Some(behind))), ..route(peer, 48, 2) };
+    let mut view = view(&own);
+    view.specific = [by_another, route(peer, 64, 1)].into();
+    let hop = |view: &HostView| view.specific_hop(&view.uplinks[1], own[1].0, peer.0);
+    assert_eq!(hop(&view), None, "the longer prefix decides");
+    view.detours.insert(Prefix::new(peer.0, 64));
+    assert_eq!(hop(&view).map(|hop| hop.gateway), Some(behind));
 }
 
 /// A router on a link can advertise routes to anywhere, and somebody starts a VPN.

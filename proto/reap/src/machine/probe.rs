@@ -226,6 +226,7 @@ impl Machine {
         self.heard = now;
         let exploration = self.explore();
         exploration.keepalives = 0;
+        exploration.left = None;
         exploration.records.note_received(report);
     }
 

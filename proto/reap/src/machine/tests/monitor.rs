@@ -291,6 +291,7 @@ fn a_send_timeout_moves_payload_to_the_standby_path_before_any_answer() {
         moved_after(&mut net, 0, now);
         assert_eq!(net.hosts[0].machine.state(), State::Exploring, "as RFC 5534 s6.4 has it");
         assert_eq!(net.hosts[0].machine.current_pair(), ab(2, 2));
+        assert!(net.hosts[0].machine.was_peer_at(locator(B, 1)), "nothing has come from elsewhere");
         assert_eq!(causes(&net, 0), [Cause::SendTimeout]);
         let is_back = |net: &Net| net.hosts[1].payload_received.len() > arrived + in_flight;
         let took = net.run_until(ms(1_000), is_back).expect("payload arrives");
@@ -300,6 +301,20 @@ fn a_send_timeout_moves_payload_to_the_standby_path_before_any_answer() {
         net.run_for(ms(20_000));
         assert!(net.is_connected() && causes(&net, 0).len() == 1);
     }
+}
+
+#[test]
+fn a_peer_that_is_heard_by_the_standby_path_is_not_at_the_pair_that_failed() {
+    let mut net = net(&standby());
+    net.run_for(ms(8_000));
+    // Probes come by the standby path, and answers to them do not arrive.
+    net.route = Box::new(|pair| pair == ba(2, 2));
+    let now = net.now;
+    moved_after(&mut net, 0, now);
+    let heard = |net: &Net| net.hosts[0].machine.state() == State::InboundOk;
+    net.run_until(ms(60_000), heard).expect("a probe of the peer's");
+    let machine = &net.hosts[0].machine;
+    assert!(machine.was_peer_at(locator(B, 2)) && !machine.was_peer_at(locator(B, 1)));
 }
 
 #[test]
