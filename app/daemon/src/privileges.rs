@@ -8,13 +8,16 @@ pub(crate) fn hide_memory() -> anyhow::Result<()> {
     rustix::process::set_dumpable_behavior(behavior).context("core dumps")
 }
 
-/// Whether the daemon may change the network at all: better told at once than by the first file that cannot be written.
+/// Whether the daemon may change the network at all: people are told that before the first file cannot be written.
 pub(crate) fn check() -> anyhow::Result<()> {
     let held = caps::read(None, CapSet::Effective).context("capabilities")?;
     let needed = [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
     let missing = needed.iter().find(|needed| !held.contains(needed));
     missing.map_or(Ok(()), |missing| {
-        bail!("{missing} is missing: run it as root, `sudo moorlined` or `sudo systemctl start moorlined`")
+        bail!(
+            "{missing} is missing: run it as root, `sudo moorlined` or `sudo systemctl start moorlined`; \
+             in a container, give that CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON"
+        )
     })
 }
 

@@ -292,8 +292,8 @@ fn table_routes(
 }
 
 /// Connected and specific routes of the main table come before the default route of a prefix: those by the uplink itself as copies,
-/// so that sockets that are bound to it find them, and the others as throws, so that the look-up goes on at the main table. What is on a link
-/// without a carrier is behind the router of the prefix, and so is the destination of a detour.
+/// so that sockets that are bound to it find them, and the others as throws, so that the look-up goes on at the main table. Hosts on a link
+/// without a carrier are behind the router of the prefix, and so is the destination of a detour.
 ///
 /// A rule that looks into the main table and passes over default routes (`suppress_prefixlength`) is not enough. Where the kernel
 /// has noted the MTU of a path at a default route, such a rule takes this note for a specific route, and all prefixes leave by that

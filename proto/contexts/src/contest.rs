@@ -34,6 +34,11 @@ impl Contests {
         self.contests.get(&id).map(|contest| contest.asked)
     }
 
+    /// The peer is asked now.
+    fn begin(&mut self, id: ContextId, now: Instant) {
+        self.contests.insert(id, Contest { asked: now, claim: None });
+    }
+
     /// The peer has the context, or the context is gone.
     pub(crate) fn end(&mut self, id: ContextId) {
         self.contests.remove(&id);
@@ -71,7 +76,7 @@ impl Contexts {
             Some(waited) if waited < CONTEST_TIMEOUT => Err(DropReason::Disbelieved),
             Some(waited) if waited < CONTEST_LIFETIME => Ok(()),
             Some(_) | None => {
-                self.contests.contests.insert(id, Contest { asked: now, claim: None });
+                self.contests.begin(id, now);
                 self.shim6.ask(id, now);
                 Err(DropReason::Disbelieved)
             }

@@ -180,7 +180,7 @@ impl Host {
         if !self.routing.view.detours.is_empty() {
             let before = self.routing.followed();
             self.note_detours(&before);
-            // What has moved comes back from a detour, or ends, without another view.
+            // Contexts and sessions come back from a detour, or end, without another view.
             self.follow_again(now + RETRY);
         }
         let mut effects = Vec::from([Effect::AskForwarding]);

@@ -183,8 +183,8 @@ impl Told {
     }
 }
 
-/// How the contexts, in the order of their slots, and sessions that data planes have differ from those of a host, for people; `None`: they do not. A host that
-/// [awaits a retry](Host::awaits_retry) may differ.
+/// How data planes differ from a host, for people; `None`: they do not. The contexts and sessions of both are compared, contexts in the order of
+/// their slots. A host that [awaits a retry](Host::awaits_retry) may differ.
 pub fn difference<'a>(
     host: &Host,
     contexts: impl Iterator<Item = &'a ContextEntry>,

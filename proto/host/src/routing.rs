@@ -94,7 +94,7 @@ impl Routing {
         LocalRoutes(known.map(|routes| own(routes[0].destination, routes)).collect())
     }
 
-    /// The same for sessions, which may use locators of links without a default route: from there nobody is reached but those whom specific
+    /// The same for sessions, which may use locators of links without a default route: these reach nobody but those whom specific
     /// routes lead to.
     pub(crate) fn session_routes(&self) -> LocalRoutes {
         let mut routes = self.local_routes();

@@ -2,12 +2,13 @@ use alloc::vec::Vec;
 
 use crate::{Locator, LocatorPair, Prefix};
 
-/// Which of our addresses reach which destinations by their own links, where specific routes decide that.
+/// Which of our addresses reach which destinations by their own links, where routes decide that: specific ones, and a route to everything where
+/// not all links have a default route.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalRoutes(pub Vec<(Prefix, Vec<Locator>)>);
 
 impl LocalRoutes {
-    /// Our addresses whose packets to a peer leave by the link of the address. None: no specific route decides.
+    /// Our addresses whose packets to a peer leave by the link of the address. None: no route decides.
     #[must_use]
     pub fn toward(&self, peer: Locator) -> Option<&[Locator]> {
         let leading = self.0.iter().filter(|(to, _)| to.contains(peer.0));
