@@ -1,5 +1,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,6 +13,7 @@ use moorline_bpf::AttachMode;
 use moorline_contexts::Profile;
 use moorline_datapath::ilnp::ChecksumMode;
 use moorline_ilnp::NonceMode;
+use moorline_types::Ulid;
 use serde::Deserialize;
 
 mod addresses;
@@ -50,6 +52,8 @@ pub struct Config {
     pub max_flows: u32,
     /// Interfaces to use; empty: all that have a global address and a default route.
     pub uplinks: Vec<String>,
+    /// Hosts that are asked by each uplink, to find those that carry nothing.
+    pub uplink_probes: Vec<Ipv6Addr>,
     /// Which addresses are made, that prove whose they are.
     pub addresses: AddressSettings,
     /// Which paths are preferred and avoided.
@@ -91,6 +95,7 @@ struct File {
     max_contexts: Option<u32>,
     max_flows: Option<u32>,
     uplinks: Vec<String>,
+    uplink_probes: Vec<Ipv6Addr>,
     addresses: Option<AddressMode>,
     sec: Option<u8>,
     keys: BTreeMap<String, KeyPart>,
@@ -144,6 +149,15 @@ impl Config {
             "send-timeout: {} is outside 200ms to 100s",
             humantime::format_duration(send_timeout)
         );
+        let is_host = |target: &Ipv6Addr| Ulid(*target).is_global_unicast();
+        if let Some(target) = file.uplink_probes.iter().find(|target| !is_host(target)) {
+            bail!("uplink-probes: {target} is no global unicast address");
+        }
+        let probes = file.uplink_probes.len();
+        ensure!(
+            probes <= MAX_PROBES,
+            "uplink-probes: {probes} addresses, and {MAX_PROBES} are the most"
+        );
         let (max_contexts, max_flows) = (file.max_contexts, file.max_flows);
         Ok(Self {
             send_timeout,
@@ -161,6 +175,7 @@ impl Config {
             attach: file.attach,
             tcp_notice: file.tcp_notice.unwrap_or(true),
             uplinks: file.uplinks,
+            uplink_probes: file.uplink_probes,
         })
     }
 
@@ -211,6 +226,8 @@ fn net(key: &str, text: &str) -> anyhow::Result<Net> {
 const LEAST_RECOMMENDED: Duration = Duration::from_secs(10);
 /// Quiet time after which contexts and sessions are forgotten, unless the file says otherwise.
 const IDLE: Duration = Duration::from_secs(300);
+/// Hosts that are asked by each uplink.
+const MAX_PROBES: usize = 8;
 const MAX_CONTEXTS: RangeInclusive<u32> = 1..=1 << 24;
 /// Fewer would forget traffic that goes on; each takes 128 octets.
 const MAX_FLOWS: RangeInclusive<u32> = 1024..=1 << 24;
@@ -321,6 +338,8 @@ mod tests {
             ("ilnp-max-with-locator = 0", "ilnp-max-with-locator"),
             ("ilnp-idle = \"never\"", "ilnp-idle"),
             ("ilnp-peers = [\"a..b\"]", "ilnp-peers"),
+            ("uplink-probes = [\"fe80::1\"]", "uplink-probes"),
+            ("uplink-probes = [\"example.com\"]", "uplink-probes"),
             ("[prefixes.\"2001:db8::/48\"]\nset = \"a\"", "2001:db8::/48"),
         ] {
             let error = format!("{:#}", Config::parse(text).expect_err(text));

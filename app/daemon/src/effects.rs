@@ -72,6 +72,13 @@ impl Daemon {
             Effect::Sign(addresses) => self.sign(addresses)?,
             Effect::FollowPathRules => self.apply_rules(),
             Effect::FollowDefaultRoutes => self.follow_default_ways().await,
+            Effect::AskTarget { ifindex, source, target, nonce } => {
+                self.targets.ask(*ifindex, *source, *target, *nonce)?;
+            }
+            Effect::PreferRoutes(ways) => {
+                self.tell_health();
+                self.netlink.prefer_routes(ways).await.context("routes of uplinks that work")?;
+            }
             Effect::RemoveStale => {
                 self.datapath.remove_stale().context("programs of the run before")?;
             }
@@ -163,5 +170,6 @@ const fn is_expected(effect: &Effect) -> bool {
             | Effect::FlushCachedRoutes
             | Effect::SendShim6 { .. }
             | Effect::SendIlnp { .. }
+            | Effect::AskTarget { .. }
     )
 }

@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
@@ -24,6 +24,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::ending::{Ending, save_delay, undo_all};
 use crate::events::Events;
+use crate::health::Targets;
 use crate::ilnp::{self, Ilnp, Peers};
 use crate::introduce::Introductions;
 use crate::moor::Moor;
@@ -80,6 +81,9 @@ pub(crate) struct Daemon {
     pub(crate) ilnp_waits: bool,
     pub(crate) ranker: Ranker,
     pub(crate) lost_routers: LostRouters,
+    pub(crate) targets: Targets,
+    /// Uplinks that carry nothing, as people have been told.
+    pub(crate) failing: BTreeSet<u32>,
 }
 
 /// What wakes the main loop besides the daemon's own state.
@@ -209,7 +213,11 @@ impl Daemon {
             }
         }
         let mut daemon = Self {
-            host: Host::new(shim6, machine).with_addressing(addressing, proof),
+            host: Host::new(shim6, machine)
+                .with_addressing(addressing, proof)
+                .with_targets(config.uplink_probes.clone(), seed()?),
+            targets: Targets::open(&config.uplink_probes)?,
+            failing: BTreeSet::new(),
             datapath,
             netlink,
             shim6: Shim6Socket::open().context("raw socket of protocol 140")?,
@@ -327,6 +335,7 @@ impl Daemon {
                 said = self.routers.next() => {
                     self.host.handle_advertisement(&said.context("listening to routers")?, clock::now());
                 }
+                echo = self.targets.next() => self.on_echo(echo)?,
                 lost = sources.reachability.next() => self.on_lost_neighbor(lost).await,
                 () = sleep_until(notices_at), if notices_at.is_some() => self.notices.handle_timeout(clock::now()),
                 ranked = self.ranker.next() => self.on_ranked(ranked),

@@ -8,6 +8,7 @@
 //! interface begin with. [`Wire`] is a cable between two interfaces with the delay, jitter, loss and rate of an [`Impairment`]. [`FrameSender`] and
 //! [`FrameSocket`] have the frames of an interface, many at a time.
 
+mod echo;
 mod filter;
 mod frames;
 mod hardware;
@@ -22,6 +23,7 @@ mod tap;
 mod whole;
 mod wire;
 
+pub use echo::{Echo, EchoSocket};
 pub use frames::{FrameSender, FrameSocket};
 pub use hardware::has_link_layer;
 pub use icmp6::{Icmp6Error, Icmp6Socket, RouterSocket, TooBig, Unrecognized};

@@ -56,6 +56,7 @@ mod message;
 mod monitor;
 mod moor;
 mod moved;
+mod preferred;
 mod reachability;
 mod row;
 mod rules;

@@ -5,7 +5,9 @@ use crate::control::OPTIMISTIC;
 use crate::error::Error;
 use crate::handle::Netlink;
 use crate::labels::{LABEL, label_row, label_text};
+use crate::message::Route;
 use crate::moor::Link;
+use crate::preferred::MAIN_TABLE;
 use crate::row::Row;
 use crate::settings::is_our_table;
 use std::fmt;
@@ -84,7 +86,11 @@ impl Netlink {
 
     fn made_routes(&self) -> Result<Vec<Made>, Error> {
         let routes = self.our_routes(None)?;
-        let ours = routes.iter().filter(|route| is_our_table(route.table));
+        let is_ours = |route: &&Route| {
+            is_our_table(route.table)
+                || route.table == MAIN_TABLE && route.destination == Route::DEFAULT
+        };
+        let ours = routes.iter().filter(is_ours);
         Ok(ours.map(|route| (route.to_string(), route.row())).collect())
     }
 

@@ -2,7 +2,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-use moorline_addresses::{Action, Note, RouteStep};
+use moorline_addresses::{Action, DefaultRoute, Note, RouteStep};
 use moorline_cga::LocalAddresses;
 use moorline_contexts as shim6;
 use moorline_datapath as datapath;
@@ -68,6 +68,20 @@ pub enum Effect {
     SetLocals(BTreeMap<Ipv6Addr, u32>),
     /// Make a new proof of these addresses, and give it to [`Host::set_proof`](crate::Host::set_proof).
     Sign(LocalAddresses),
+    /// Send an echo request from an uplink to a host, with this nonce for its data, and give the answer to
+    /// [`Host::handle_echo`](crate::Host::handle_echo).
+    AskTarget {
+        /// Index of the interface.
+        ifindex: u32,
+        /// An address of the uplink.
+        source: Ipv6Addr,
+        /// The host.
+        target: Ipv6Addr,
+        /// Comes back in the answer.
+        nonce: u64,
+    },
+    /// Put these default routes, by interface, before those of uplinks that carry nothing, and no others. They last for a minute.
+    PreferRoutes(Vec<(u32, DefaultRoute)>),
     /// Apply the rules about paths to the uplinks that there are now.
     FollowPathRules,
     /// The host may have other default routes or specific routes now: bring routes that are copies of them in step.

@@ -1,6 +1,7 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
+use moorline_addresses::DefaultRoute;
 use moorline_contexts::{Contexts, Incoming, Key, Removal};
 use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{Socket, Sockets};
@@ -12,6 +13,7 @@ use moorline_wire::{MessageType, Packet};
 use crate::batch::Batch;
 use crate::effect::Effect;
 use crate::following::Following;
+use crate::health::Health;
 use crate::moved::MovedPairs;
 use crate::refused::Refused;
 use crate::routing::Routing;
@@ -27,6 +29,11 @@ pub struct Host {
     pub(crate) moved: MovedPairs,
     pub(crate) routing: Routing,
     pub(crate) following: Following,
+    pub(crate) health: Health,
+    /// Default routes that come before those of uplinks that carry nothing. None: those of a run before may be there.
+    pub(crate) preferred: Option<Vec<(u32, DefaultRoute)>>,
+    /// When they are set again.
+    pub(crate) prefer_at: Option<Instant>,
     /// When addresses, rules and the node that could not be set are tried again.
     pub(crate) retry: Retry,
     pub(crate) refused: Refused,
@@ -52,6 +59,9 @@ impl Host {
             moved: MovedPairs::new(),
             routing: Routing::default(),
             following: Following::default(),
+            health: Health::new(Vec::new(), [0; 32]),
+            preferred: None,
+            prefer_at: None,
             retry: Retry::default(),
             refused: Refused::default(),
             last_effects: VecDeque::new(),

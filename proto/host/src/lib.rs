@@ -18,6 +18,7 @@
 //! | `host` | inputs of the protocols, who has a pair |
 //! | `links` | inputs about links; what follows from them |
 //! | `following` | rules, addresses, programs and proofs in step with the view |
+//! | `health` | uplinks that carry nothing, as hosts behind them show |
 //! | `batch` | outputs of the protocols in an order in which no packet goes astray |
 //! | `routing` | the view, and the route of each moved pair |
 //! | `path_mtus` | paths that are narrower than the uplinks |
@@ -40,6 +41,7 @@ mod batch;
 mod detours;
 mod effect;
 mod following;
+mod health;
 mod host;
 mod known;
 mod links;

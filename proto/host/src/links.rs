@@ -34,6 +34,7 @@ impl Host {
         self.note_detours(&before);
         let routes = self.routing.local_routes();
         self.follow_rules_first(&routes);
+        self.follow_health(now);
         self.follow_node(now);
         let usable = self.routing.usable();
         let lost = self.shim6.usable().iter().filter(|own| !usable.contains(own));
@@ -172,6 +173,8 @@ impl Host {
             | Effect::AskOffloads
             | Effect::FollowPathRules
             | Effect::FollowDefaultRoutes
+            | Effect::AskTarget { .. }
+            | Effect::PreferRoutes(_)
             | Effect::Introduce { .. }
             | Effect::SendShim6 { .. }
             | Effect::SendIlnp { .. }
@@ -194,6 +197,7 @@ impl Host {
     /// sent from there.
     pub(crate) fn follow_node(&mut self, now: Instant) {
         let known = self.routing.sessions.nids();
+        let failing = self.health.failing();
         let Some(ilnp) = &mut self.ilnp else { return };
         let routing = &mut self.routing;
         let (node, state) = node(&Seen {
@@ -201,6 +205,7 @@ impl Host {
             attached: routing.carriers.as_ref().map(|carriers| &carriers.ilnp),
             known: &known,
             rules: &routing.locator_rules,
+            failing: &failing,
             routes: &routing.session_routes(),
         });
         if mem::take(&mut routing.is_node_refused) || node != routing.node {
@@ -389,6 +394,7 @@ impl Host {
         let routes = &self.routing.routes;
         let path_mtus = self.routing.path_mtus.poll_timeout();
         let retries = [self.retry.at(), self.refused.retry.at(), self.following.poll_timeout()];
+        let retries = retries.into_iter().chain([self.poll_health()]);
         let all = [routes.poll_lead(), routes.poll_look(), path_mtus].into_iter().chain(retries);
         all.flatten().min()
     }
@@ -404,6 +410,9 @@ impl Host {
         }
         if is_due(self.refused.retry.at()) {
             self.retry_refused();
+        }
+        if is_due(self.poll_health()) {
+            self.handle_health_timeout(now);
         }
         if is_due(self.following.poll_timeout()) {
             self.begin_following();

@@ -80,6 +80,8 @@ pub(crate) struct Seen<'a> {
     pub known: &'a BTreeSet<Nid>,
     pub rules: &'a [LocatorRule],
     pub routes: &'a LocalRoutes,
+    /// Interfaces of uplinks that carry nothing.
+    pub failing: &'a BTreeSet<u32>,
 }
 
 /// Every prefix of an uplink that works is a locator, and every interface identifier of its addresses an identifier,
@@ -87,7 +89,7 @@ pub(crate) struct Seen<'a> {
 ///
 /// Among locators whose addresses are for new traffic none is better, so that sessions stay where they began,
 /// unless a rule prefers or avoids one, the narrowest of several; those that are deprecated, and those of links that have lost their default
-/// route, come after all others.
+/// route or carry nothing, come after all others.
 //= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1
 pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     let mut found: BTreeMap<L64, (LocalLocator, u32)> = BTreeMap::new();
@@ -100,7 +102,7 @@ pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
             }
             let locator = LocalLocator {
                 l64,
-                preference: preference(uplink, own, seen.rules),
+                preference: preference(uplink, own, seen),
                 lifetime: u16::try_from(own.lifetimes.valid)
                     .unwrap_or(LOCATOR_LIFETIME)
                     .clamp(1, LOCATOR_LIFETIME),
@@ -127,13 +129,14 @@ fn nids(view: &HostView, known: &BTreeSet<Nid>) -> BTreeSet<Nid> {
     own.chain(known.iter().copied()).collect()
 }
 
-fn preference(uplink: &Uplink, own: &UplinkAddress, rules: &[LocatorRule]) -> u16 {
-    let preferred = match LocatorRule::narrowest(rules, uplink, own) {
+fn preference(uplink: &Uplink, own: &UplinkAddress, seen: &Seen<'_>) -> u16 {
+    let preferred = match LocatorRule::narrowest(seen.rules, uplink, own) {
         Preference::Prefer => PREFERRED,
         Preference::Avoid => AVOIDED,
         Preference::Neutral => NEUTRAL,
     };
-    let is_lasting = own.preferred && !uplink.default_routes.is_empty();
+    let is_failing = seen.failing.contains(&uplink.ifindex);
+    let is_lasting = own.preferred && !uplink.default_routes.is_empty() && !is_failing;
     if is_lasting { preferred } else { preferred + DEPRECATED }
 }
 

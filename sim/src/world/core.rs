@@ -259,6 +259,8 @@ impl World<'_> {
             | Effect::RemoveStale
             | Effect::FollowPathRules
             | Effect::FollowDefaultRoutes
+            | Effect::AskTarget { .. }
+            | Effect::PreferRoutes(_)
             | Effect::Introduce { .. }
             | Effect::TellAddress(_) => {}
         }

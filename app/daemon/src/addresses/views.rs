@@ -102,11 +102,19 @@ impl AddressViews<'_> {
     /// What someone should look at. `in_use`: addresses that contexts have as ULIDs.
     pub(crate) fn warnings(&self, in_use: &[Ulid]) -> Vec<String> {
         let (view, mut warnings) = (self.host.view(), Vec::new());
+        let failing = self.host.failing_uplinks();
         if view.uplinks.len() < 2 {
             warnings.push(format!(
                 "{} uplink: {ONE_UPLINK}. An uplink is an interface with a \
                  global IPv6 address and a default route; see `ip -6 route show default`.",
                 if view.uplinks.is_empty() { "no" } else { "only one" }
+            ));
+        }
+        for uplink in view.uplinks.iter().filter(|one| failing.contains(&one.ifindex)) {
+            warnings.push(format!(
+                "{} carries nothing: none of uplink-probes answers by it, and by another uplink they do. New \
+                 connections take another uplink until it works again.",
+                uplink.name
             ));
         }
         warnings.extend(self.addresses.deaf.warnings(|one| has_router(self.host, one)));

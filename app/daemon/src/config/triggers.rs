@@ -1,4 +1,5 @@
 use std::fs;
+use std::net::Ipv6Addr;
 use std::ops::RangeInclusive;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -8,6 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use moorline_api::Net;
 use moorline_datapath::shim6::{TriggerPolicy, TriggerRule, Triggers};
 use moorline_types::Prefix;
+use moorline_wire::ip6::ICMPV6;
 use serde::Deserialize;
 
 use super::File;
@@ -65,7 +67,9 @@ impl TriggerConfig {
             false => TriggerPolicy { bytes, packets, age, ..usual },
         };
         let default = TriggerPolicy { eui64: file.trigger_eui64, ..limits };
-        let rules = super::rules("triggers", &file.triggers, |part| part.rule(&default))?;
+        let mut rules = super::rules("triggers", &file.triggers, |part| part.rule(&default))?;
+        // What asks by an uplink never moves away from it.
+        rules.splice(0..0, file.uplink_probes.iter().map(|target| (never_asked(*target), None)));
         // Whether there are too many.
         Triggers::new(default, rules.iter().map(|(rule, _)| rule.clone()).collect())
             .context("triggers")?;
@@ -91,6 +95,15 @@ impl TriggerConfig {
         };
         let rules = self.rules.iter().filter_map(rule).collect();
         Triggers::new(self.default, rules).unwrap_or_else(|_| self.default.into())
+    }
+}
+
+/// Requests to this host earn no context.
+fn never_asked(target: Ipv6Addr) -> TriggerRule {
+    TriggerRule {
+        peer: Prefix::new(target, 128),
+        protocol: Some(ICMPV6),
+        ..TriggerRule::any(TriggerPolicy::NEVER)
     }
 }
 

@@ -46,6 +46,7 @@ fn prefixes_are_locators_and_interface_identifiers_are_identifiers() {
         known: &known,
         rules: &[],
         routes: &LocalRoutes::default(),
+        failing: &BTreeSet::new(),
     });
     assert_eq!(state.nids, [Nid(0xa), Nid(0xb), Nid(0xcc)]);
     assert_eq!(node.nids, state.nids.iter().copied().collect());
@@ -82,6 +83,7 @@ fn what_cannot_be_used_is_no_locator_and_what_is_going_comes_last() {
         known: &known,
         rules: &[],
         routes: &LocalRoutes::default(),
+        failing: &BTreeSet::new(),
     };
     let (_, state) = node(&seen);
     let expected = ["2001:0db8:0002:0000", "2001:0db8:0005:0000", "2001:0db8:0006:0000"];
@@ -102,6 +104,7 @@ fn rules_about_paths_say_which_locators_are_better() {
             known: &known,
             rules,
             routes: &LocalRoutes::default(),
+            failing: &BTreeSet::new(),
         });
         told(&state).into_iter().map(|told| told.1).collect::<Vec<_>>()
     };
@@ -139,6 +142,7 @@ fn each_identifier_with_sessions_has_an_address_at_each_locator() {
             known: &nids,
             rules: &[],
             routes: &LocalRoutes::default(),
+            failing: &BTreeSet::new(),
         })
         .0
     };

@@ -1,0 +1,62 @@
+use anyhow::Context as _;
+use moorline_link::{Echo, EchoSocket};
+use std::future;
+use std::net::Ipv6Addr;
+
+use crate::clock;
+use crate::shell::Daemon;
+
+/// Asks hosts by each uplink, if there are any to ask.
+pub(crate) struct Targets(Option<EchoSocket>);
+
+impl Targets {
+    pub(crate) fn open(targets: &[Ipv6Addr]) -> anyhow::Result<Self> {
+        let socket = (!targets.is_empty()).then(EchoSocket::open);
+        Ok(Self(socket.transpose().context("raw socket for uplink-probes")?))
+    }
+
+    pub(crate) fn ask(
+        &self,
+        ifindex: u32,
+        source: Ipv6Addr,
+        target: Ipv6Addr,
+        nonce: u64,
+    ) -> anyhow::Result<()> {
+        let socket = self.0.as_ref().context("there is nobody to ask")?;
+        socket.ask(ifindex, source, target, nonce).context("no request by an uplink")
+    }
+
+    pub(crate) async fn next(&self) -> std::io::Result<Echo> {
+        match &self.0 {
+            Some(socket) => socket.receive().await,
+            None => future::pending().await,
+        }
+    }
+}
+
+impl Daemon {
+    /// Says which uplinks carry nothing, if they are others than before.
+    pub(crate) fn tell_health(&mut self) {
+        let failing = self.host.failing_uplinks();
+        let name = |ifindex: &u32| {
+            let uplink = self.host.view().uplink(*ifindex);
+            uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone())
+        };
+        for ifindex in failing.difference(&self.failing) {
+            tracing::warn!(
+                uplink = name(ifindex),
+                "carries nothing: new connections take another uplink"
+            );
+        }
+        for ifindex in self.failing.difference(&failing) {
+            tracing::info!(uplink = name(ifindex), "is for new connections again");
+        }
+        self.failing = failing;
+    }
+
+    pub(crate) fn on_echo(&mut self, echo: std::io::Result<Echo>) -> anyhow::Result<()> {
+        let Echo { from, local, nonce } = echo.context("answers to uplink-probes")?;
+        self.host.handle_echo(local, from, nonce, clock::now());
+        Ok(())
+    }
+}

@@ -1,0 +1,99 @@
+use std::io;
+use std::net::Ipv6Addr;
+
+use crate::socket::{RawSocket, send};
+
+/// Asks hosts whether they are there (RFC 4443 s4.1), and hears their answers. The kernel puts the checksums in.
+#[derive(Debug)]
+pub struct EchoSocket(RawSocket);
+
+/// An echo reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Echo {
+    /// Who has answered.
+    pub from: Ipv6Addr,
+    /// The address of this host that the answer came to.
+    pub local: Ipv6Addr,
+    /// As in the request.
+    pub nonce: u64,
+}
+
+impl EchoSocket {
+    /// Opens it; has to be called inside a tokio runtime.
+    ///
+    /// # Errors
+    /// Without CAP_NET_RAW, or without IPv6.
+    pub fn open() -> io::Result<Self> {
+        RawSocket::icmp6(&[ECHO_REPLY]).map(Self)
+    }
+
+    /// Sends a request from an address of this interface.
+    ///
+    /// # Errors
+    /// Those of sendmsg(2).
+    pub fn ask(
+        &self,
+        ifindex: u32,
+        source: Ipv6Addr,
+        target: Ipv6Addr,
+        nonce: u64,
+    ) -> io::Result<()> {
+        send(self.0.fd(), &request(nonce), source, target, ifindex)
+    }
+
+    /// Waits for the next reply that may be one to such a request. Cancel safe.
+    ///
+    /// # Errors
+    /// Those of recvmsg(2).
+    pub async fn receive(&self) -> io::Result<Echo> {
+        let mut buffer = [0; REQUEST_LEN + 1];
+        loop {
+            let heard = self.0.receive(&mut buffer).await?;
+            if let Some(nonce) = buffer.get(..heard.len).and_then(nonce) {
+                return Ok(Echo { from: heard.source, local: heard.destination, nonce });
+            }
+        }
+    }
+}
+
+/// The identifier is a part of the nonce: each request is a flow of its own to what keeps state on the way.
+fn request(nonce: u64) -> [u8; REQUEST_LEN] {
+    let nonce = nonce.to_be_bytes();
+    let mut message = [0; REQUEST_LEN];
+    message[0] = ECHO_REQUEST;
+    message[4..6].copy_from_slice(&nonce[..2]);
+    message[8..].copy_from_slice(&nonce);
+    message
+}
+
+fn nonce(reply: &[u8]) -> Option<u64> {
+    let (header, nonce) = reply.split_first_chunk::<8>()?;
+    let nonce: [u8; 8] = nonce.try_into().ok()?;
+    (header[0] == ECHO_REPLY && header[4..6] == nonce[..2]).then(|| u64::from_be_bytes(nonce))
+}
+
+/// Types of ICMPv6 (RFC 4443 s4).
+const ECHO_REQUEST: u8 = 128;
+const ECHO_REPLY: u8 = 129;
+/// Octets of a request, and of the answer to it.
+const REQUEST_LEN: usize = 16;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_brings_the_nonce_of_the_request_and_no_other_message_does() {
+        let mut message = request(0x1122_3344_5566_7788);
+        assert_eq!(
+            message,
+            [128, 0, 0, 0, 0x11, 0x22, 0, 0, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88]
+        );
+        assert_eq!(nonce(&message), None, "a request");
+        message[0] = ECHO_REPLY;
+        assert_eq!(nonce(&message), Some(0x1122_3344_5566_7788));
+        assert_eq!(nonce(&message[..15]), None, "cut off");
+        message[4] = 0;
+        assert_eq!(nonce(&message), None, "of another program");
+    }
+}

@@ -1,0 +1,38 @@
+//! Default routes that come before those of uplinks that carry nothing.
+
+use moorline_addresses::DefaultRoute;
+
+use crate::error::Error;
+use crate::handle::Netlink;
+use crate::message::{Route, Target};
+
+impl Netlink {
+    /// Sets these default routes in the main table, by interface, and removes those set before. They end after a minute, whatever becomes of
+    /// this process.
+    ///
+    /// # Errors
+    /// The kernel's table cannot be read, or the kernel refuses a route.
+    pub async fn prefer_routes(&self, ways: &[(u32, DefaultRoute)]) -> Result<(), Error> {
+        let wanted: Vec<_> =
+            ways.iter().map(|(ifindex, route)| preferred(*ifindex, route)).collect();
+        let mut others = self.our_routes_in(MAIN_TABLE)?;
+        others.retain(|there| wanted.iter().all(|route| route.place() != there.place()));
+        self.replace_routes(&wanted).await?;
+        self.delete_routes(&others).await.map(drop)
+    }
+}
+
+fn preferred(ifindex: u32, route: &DefaultRoute) -> Route {
+    Route {
+        metric: route.metric,
+        preferred_source: route.preferred_source,
+        mtu: route.mtu,
+        expires: Some(EXPIRES),
+        ..Route::new(MAIN_TABLE, Route::DEFAULT, Target::Device { ifindex, gateway: route.gateway })
+    }
+}
+
+/// The kernel's main table.
+pub(crate) const MAIN_TABLE: u32 = libc::RT_TABLE_MAIN as u32;
+/// Seconds.
+const EXPIRES: u32 = 60;

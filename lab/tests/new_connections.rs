@@ -1,0 +1,61 @@
+//! New connections to a host without Moorline while an ISP is dead. Needs root, BPF and a built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use common::{daemon_options, end_silence, eventually, two_by_two_open};
+use moorline_lab::Failure;
+use moorline_lab::daemon::{Daemon, DaemonOptions};
+use moorline_lab::netns::Namespace;
+use moorline_lab::topology::{host_address, prefix_of};
+
+const PORT: u16 = 7000;
+
+/// The interface by which a new connection leaves.
+fn way(host: &Namespace, to: Ipv6Addr) -> String {
+    let route = host.ip(&["-6", "route", "get", &to.to_string()]).unwrap();
+    let mut words = route.split_whitespace().skip_while(|word| *word != "dev");
+    words.nth(1).unwrap_or_default().to_owned()
+}
+
+fn our_routes(host: &Namespace) -> String {
+    host.ip(&["-6", "route", "show", "table", "main", "proto", "139"]).unwrap()
+}
+
+#[test]
+fn new_connections_leave_a_dead_isp_and_come_back_to_it() {
+    let Some(lab) = two_by_two_open("new connections", &[]) else { return };
+    let a = lab.namespace("a").unwrap().clone();
+    // Behind both ISPs: the router of the second one, where it meets the first.
+    let server = Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, 2);
+    let settings = format!("uplink-probes = [\"{server}\"]\n");
+    let options = DaemonOptions { settings, ..daemon_options() };
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
+    lab.fail(Failure::Silent { router: "isp1".to_owned() }).unwrap();
+    eventually("the other ISP", || way(&a, server) == "isp2");
+    let status = daemon.status().unwrap();
+    let is_told = |warning: &String| warning.starts_with("isp1 carries nothing");
+    assert!(status.warnings.iter().any(is_told), "{:?}", status.warnings);
+    let listener = lab.namespace("isp2").unwrap().enter(|| Ok(TcpListener::bind((server, PORT))?));
+    let connect =
+        || Ok(TcpStream::connect_timeout(&(server, PORT).into(), Duration::from_secs(60))?);
+    let connection = a.enter(connect).unwrap();
+    let SocketAddr::V6(own) = connection.local_addr().unwrap() else { panic!("IPv4") };
+    assert_eq!(prefix_of(*own.ip()), prefix_of(host_address("a", 2)));
+    drop((listener, connection));
+    // A daemon that is gone follows nothing.
+    daemon.stop().unwrap();
+    assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    eventually("the other ISP again", || way(&a, server) == "isp2");
+    end_silence(&lab, "isp1");
+    eventually("ISP 1 again", || way(&a, server) == "isp1" && our_routes(&a).is_empty());
+    lab.fail(Failure::Silent { router: "isp1".to_owned() }).unwrap();
+    eventually("the other ISP for the second time", || way(&a, server) == "isp2");
+    daemon.down().unwrap();
+    assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
+}

@@ -1,0 +1,350 @@
+//! Uplinks that carry nothing, as hosts of the operator's choice show: each uplink sends them echo requests (RFC 4443 s4.1).
+//!
+//! An uplink fails when [`LOST`] requests in a row stay without an answer while another uplink gets answers: then it is not the hosts that
+//! have failed. After the first loss the requests follow each other fast, so a failure shows within a second, and chance has to strike so
+//! often in a row that a lossy link is no failed one. An uplink that answers again has to do so for a while, which doubles with each failure.
+
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::fmt;
+use core::net::Ipv6Addr;
+use core::time::Duration;
+
+use moorline_addresses::{DefaultRoute, HostView, Uplink};
+use moorline_types::Instant;
+use rand_chacha::ChaCha12Rng;
+use rand_core::{RngCore, SeedableRng};
+
+use crate::effect::Effect;
+use crate::host::Host;
+
+/// What is known of each uplink by asking hosts behind it.
+#[derive(Clone)]
+pub(crate) struct Health {
+    targets: Vec<Ipv6Addr>,
+    nonces: ChaCha12Rng,
+    uplinks: BTreeMap<u32, Asked>,
+}
+
+/// An uplink by which hosts are asked.
+#[derive(Clone, Debug)]
+struct Asked {
+    source: Ipv6Addr,
+    /// Requests without an answer, the eldest first, since the last answer.
+    waiting: VecDeque<Request>,
+    sent: u32,
+    asked_at: Option<Instant>,
+    /// When the next request or the next look is due.
+    next: Instant,
+    answered_at: Option<Instant>,
+    /// Longest time that an answer has lately taken.
+    slowest: Duration,
+    failing: Option<Failing>,
+    failures: u32,
+    failed_at: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Request {
+    nonce: u64,
+    at: Instant,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Failing {
+    /// Since when requests are answered again.
+    good_since: Option<Instant>,
+}
+
+impl Health {
+    /// Asks these hosts; none: nothing is asked, and no uplink fails.
+    pub(crate) fn new(targets: Vec<Ipv6Addr>, seed: [u8; 32]) -> Self {
+        Self { targets, nonces: ChaCha12Rng::from_seed(seed), uplinks: BTreeMap::new() }
+    }
+
+    /// The uplinks are these now. Result: whether other ones fail than before.
+    pub(crate) fn follow(&mut self, view: &HostView, now: Instant) -> bool {
+        if self.targets.is_empty() {
+            return false;
+        }
+        let before = self.failing();
+        let sources: BTreeMap<u32, Ipv6Addr> = view.uplinks.iter().filter_map(source_of).collect();
+        self.uplinks.retain(|ifindex, asked| sources.get(ifindex) == Some(&asked.source));
+        for (ifindex, source) in sources {
+            self.uplinks.entry(ifindex).or_insert_with(|| Asked::new(source, now));
+        }
+        self.failing() != before
+    }
+
+    /// Uplinks that carry nothing. None if all fail: it may be the hosts that have failed, and no uplink is better.
+    pub(crate) fn failing(&self) -> BTreeSet<u32> {
+        let all = self.uplinks.iter().filter(|(_, asked)| asked.failing.is_some());
+        let failing: BTreeSet<u32> = all.map(|(ifindex, _)| *ifindex).collect();
+        if failing.len() == self.uplinks.len() { BTreeSet::new() } else { failing }
+    }
+
+    pub(crate) fn poll_timeout(&self) -> Option<Instant> {
+        self.uplinks.values().map(|asked| asked.next).min()
+    }
+
+    /// Asks where it is due. Result: requests to send, and whether other uplinks fail than before.
+    pub(crate) fn handle_timeout(&mut self, now: Instant) -> (Vec<Effect>, bool) {
+        let before = self.failing();
+        let answering: BTreeSet<u32> = self
+            .uplinks
+            .iter()
+            .filter(|(_, asked)| asked.is_answering(now))
+            .map(|(ifindex, _)| *ifindex)
+            .collect();
+        let mut effects = Vec::new();
+        for (ifindex, asked) in &mut self.uplinks {
+            if asked.next > now {
+                continue;
+            }
+            let has_other = answering.iter().any(|other| other != ifindex);
+            asked.judge(has_other, now);
+            if let Some(next) = asked.rests_until(now) {
+                asked.next = next;
+                continue;
+            }
+            let nonce = self.nonces.next_u64();
+            let turn = usize::try_from(asked.sent).unwrap_or(0) % self.targets.len();
+            let Some(target) = self.targets.get(turn) else { continue };
+            asked.ask(nonce, now);
+            effects.push(Effect::AskTarget {
+                ifindex: *ifindex,
+                source: asked.source,
+                target: *target,
+                nonce,
+            });
+        }
+        (effects, self.failing() != before)
+    }
+
+    /// A host has answered. An answer to nothing that was asked by this uplink changes nothing. Result: whether other uplinks fail than before.
+    pub(crate) fn handle_answer(
+        &mut self,
+        local: Ipv6Addr,
+        from: Ipv6Addr,
+        nonce: u64,
+        now: Instant,
+    ) -> bool {
+        if !self.targets.contains(&from) {
+            return false;
+        }
+        let before = self.failing();
+        let asked = self.uplinks.values_mut().find(|asked| asked.source == local);
+        if let Some(asked) = asked {
+            asked.handle_answer(nonce, now);
+        }
+        self.failing() != before
+    }
+}
+
+impl Asked {
+    const fn new(source: Ipv6Addr, now: Instant) -> Self {
+        Self {
+            source,
+            waiting: VecDeque::new(),
+            sent: 0,
+            asked_at: None,
+            next: now,
+            answered_at: None,
+            slowest: Duration::ZERO,
+            failing: None,
+            failures: 0,
+            failed_at: None,
+        }
+    }
+
+    fn due(&self) -> Duration {
+        (self.slowest * 2 + MARGIN).min(LONGEST)
+    }
+
+    /// Requests without an answer that should have come by now.
+    fn lost(&self, now: Instant) -> usize {
+        self.waiting.iter().filter(|request| now.since(request.at) >= self.due()).count()
+    }
+
+    fn is_answering(&self, now: Instant) -> bool {
+        let is_fresh = self.answered_at.is_some_and(|at| now.since(at) < LONGEST);
+        is_fresh && self.failing.is_none()
+    }
+
+    /// Whether it fails, or has answered for long enough to be used again.
+    fn judge(&mut self, has_other: bool, now: Instant) {
+        let lost = self.lost(now);
+        let steady = STEADY * (1 << self.failures.saturating_sub(1).min(MOST_DOUBLED));
+        match &mut self.failing {
+            None if lost >= LOST && has_other => {
+                let is_again = self.failed_at.is_some_and(|at| now.since(at) < REMEMBERED);
+                self.failures = if is_again { self.failures.saturating_add(1) } else { 1 };
+                (self.failing, self.failed_at) = (Some(Failing::default()), Some(now));
+            }
+            Some(failing) if lost >= FEW => failing.good_since = None,
+            Some(Failing { good_since: Some(since) }) if now.since(*since) >= steady => {
+                (self.failing, self.failed_at) = (None, Some(now));
+            }
+            _ => {}
+        }
+    }
+
+    fn is_hasty(&self, now: Instant) -> bool {
+        self.failing.is_none() && self.lost(now) > 0
+    }
+
+    /// When the next request leaves, if that is not now.
+    fn rests_until(&self, now: Instant) -> Option<Instant> {
+        let next = self.asked_at? + CALM;
+        (next > now && !self.is_hasty(now)).then_some(next)
+    }
+
+    fn ask(&mut self, nonce: u64, now: Instant) {
+        let is_hasty = self.is_hasty(now);
+        if self.waiting.len() >= LOST * 2 {
+            self.waiting.pop_front();
+        }
+        self.waiting.push_back(Request { nonce, at: now });
+        self.sent = self.sent.wrapping_add(1);
+        self.asked_at = Some(now);
+        // The next look comes when the answer is due, or sooner.
+        self.next = now + if is_hasty { HASTY } else { self.due().min(CALM) };
+    }
+
+    fn handle_answer(&mut self, nonce: u64, now: Instant) {
+        let Some(at) = self.waiting.iter().position(|request| request.nonce == nonce) else {
+            return;
+        };
+        let Some(request) = self.waiting.drain(..=at).next_back() else { return };
+        let took = now.since(request.at);
+        // One slow answer is forgotten after some more.
+        self.slowest = took.max(self.slowest - self.slowest / 8);
+        self.answered_at = Some(now);
+        if let Some(failing) = &mut self.failing {
+            failing.good_since.get_or_insert(now);
+        }
+    }
+}
+
+/// Uplinks that carry nothing.
+impl Host {
+    /// Has each uplink ask these hosts, which should be no correspondents of contexts: payload that has moved says nothing of an uplink.
+    #[must_use]
+    pub fn with_targets(mut self, targets: Vec<Ipv6Addr>, seed: [u8; 32]) -> Self {
+        self.health = Health::new(targets, seed);
+        self
+    }
+
+    /// The uplinks that carry nothing while another one does, by the index of their interface.
+    #[must_use]
+    pub fn failing_uplinks(&self) -> BTreeSet<u32> {
+        self.health.failing()
+    }
+
+    /// An echo reply has come to an address of this host, with the data of a request that [`Effect::AskTarget`] may have asked for.
+    pub fn handle_echo(&mut self, local: Ipv6Addr, from: Ipv6Addr, nonce: u64, now: Instant) {
+        if self.health.handle_answer(local, from, nonce, now) {
+            self.on_health(now);
+        }
+    }
+
+    pub(crate) fn follow_health(&mut self, now: Instant) {
+        self.health.follow(&self.routing.view, now);
+        self.prefer_routes(now);
+    }
+
+    pub(crate) fn poll_health(&self) -> Option<Instant> {
+        [self.health.poll_timeout(), self.prefer_at].into_iter().flatten().min()
+    }
+
+    pub(crate) fn handle_health_timeout(&mut self, now: Instant) {
+        let (requests, is_other) = self.health.handle_timeout(now);
+        self.effects.extend(requests);
+        if is_other {
+            self.on_health(now);
+        } else if self.prefer_at.is_some_and(|at| at <= now) {
+            self.prefer_routes(now);
+        }
+    }
+
+    /// Other uplinks fail than before: new connections and sessions leave these.
+    fn on_health(&mut self, now: Instant) {
+        self.prefer_routes(now);
+        self.follow_node(now);
+        self.plan_effects(now);
+    }
+
+    /// Sets the routes that come first, or removes them. They end by themselves if nobody sets them again.
+    fn prefer_routes(&mut self, now: Instant) {
+        let wanted = preferred(&self.routing.view, &self.health.failing());
+        if self.preferred.as_ref() != Some(&wanted) || !wanted.is_empty() {
+            self.prefer_at = (!wanted.is_empty()).then(|| now + REFRESHED);
+            self.preferred = Some(wanted.clone());
+            self.effects.push_back(Effect::PreferRoutes(wanted));
+        }
+    }
+}
+
+impl fmt::Debug for Health {
+    /// Whoever knows the state of the generator knows the next nonces.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Health").field("uplinks", &self.uplinks).finish_non_exhaustive()
+    }
+}
+
+/// The default routes that are put before those of uplinks that fail: copies of those of the others, with metrics that are less by one than the
+/// least that fails. None if the kernel's first choice works, as that of a VPN may.
+pub(crate) fn preferred(view: &HostView, failing: &BTreeSet<u32>) -> Vec<(u32, DefaultRoute)> {
+    let ways = view.default_ways();
+    let least = |is_failing: bool| {
+        let found = ways.iter().filter(|(ifindex, _)| failing.contains(ifindex) == is_failing);
+        found.map(|(_, route)| route.metric).min()
+    };
+    let (Some(of_failing), Some(of_others)) = (least(true), least(false)) else {
+        return Vec::new();
+    };
+    if of_others < of_failing {
+        return Vec::new();
+    }
+    let Some(metric) = of_failing.checked_sub(1).filter(|metric| *metric > 0) else {
+        return Vec::new();
+    };
+    let works = |ifindex: &u32| {
+        !failing.contains(ifindex) && view.uplink(*ifindex).is_some_and(|uplink| uplink.carrier)
+    };
+    let best = ways.iter().filter(|(ifindex, route)| works(ifindex) && route.metric == of_others);
+    let copy =
+        |(ifindex, route): &(u32, DefaultRoute)| (*ifindex, DefaultRoute { metric, ..*route });
+    // One: the kernel would join several into a multipath route.
+    best.take(1).map(copy).collect()
+}
+
+/// The address that hosts are asked from.
+fn source_of(uplink: &Uplink) -> Option<(u32, Ipv6Addr)> {
+    let own = uplink.addresses.iter().find(|own| own.preferred && uplink.carrier)?;
+    Some((uplink.ifindex, own.address))
+}
+
+/// Between requests.
+const CALM: Duration = Duration::from_millis(250);
+/// Between requests after a loss.
+const HASTY: Duration = Duration::from_millis(60);
+/// Requests in a row without an answer that are a failure. At a loss of 5 % each way, 7 are lost in a row once in some 12 million.
+const LOST: usize = 7;
+/// So many end the time in which an uplink answers again.
+const FEW: usize = 3;
+/// An answer is due after twice the longest time, and this.
+const MARGIN: Duration = Duration::from_millis(50);
+/// An answer is due after so long at the latest.
+const LONGEST: Duration = Duration::from_secs(1);
+/// How long an uplink that has failed answers before it is used again.
+const STEADY: Duration = Duration::from_secs(5);
+/// [`STEADY`] doubles so often at most: to 160 s.
+const MOST_DOUBLED: u32 = 5;
+/// Routes that come first last for a minute, and are set again before.
+const REFRESHED: Duration = Duration::from_secs(20);
+/// Failures that are so long ago count no more.
+const REMEMBERED: Duration = Duration::from_secs(1800);
+
+#[cfg(test)]
+mod tests;

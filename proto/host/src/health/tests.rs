@@ -1,0 +1,173 @@
+use alloc::string::ToString;
+
+use super::*;
+
+/// Round trip of an answer.
+const RTT: Duration = Duration::from_millis(20);
+
+fn address(link: u16, node: u16) -> Ipv6Addr {
+    Ipv6Addr::new(0x2001, 0xdb8, link, 0, 0, 0, 0, node)
+}
+
+fn uplink(number: u16, metric: u32) -> Uplink {
+    let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number);
+    let mut uplink =
+        Uplink::new(number.into(), number.to_string()).reached(router, [address(number, 1)]);
+    uplink.default_routes[0].metric = metric;
+    uplink
+}
+
+fn two(metrics: [u32; 2]) -> HostView {
+    let uplinks = [uplink(1, metrics[0]), uplink(2, metrics[1])];
+    HostView { uplinks: uplinks.into(), ..HostView::default() }
+}
+
+/// A host whose uplinks lose a part of what is asked by each.
+struct Net {
+    health: Health,
+    now: Instant,
+    /// Permille of requests, by uplink.
+    loss: [u32; 2],
+    rng: ChaCha12Rng,
+    answers: Vec<(Instant, Ipv6Addr, Ipv6Addr, u64)>,
+    changes: Vec<(Instant, BTreeSet<u32>)>,
+    sent: usize,
+}
+
+impl Net {
+    fn new(seed: u8) -> Self {
+        let mut health = Health::new([address(9, 1), address(9, 2)].into(), [seed; 32]);
+        let now = Instant::from_nanos(1);
+        assert!(!health.follow(&two([1024; 2]), now));
+        let rng = ChaCha12Rng::from_seed([seed ^ 0xff; 32]);
+        Self { health, now, loss: [0; 2], rng, answers: Vec::new(), changes: Vec::new(), sent: 0 }
+    }
+
+    fn run(&mut self, time: Duration) {
+        let end = self.now + time;
+        loop {
+            let next = self.health.poll_timeout().expect("uplinks");
+            let answer = self.answers.iter().map(|(at, ..)| *at).min();
+            let at = answer.map_or(next, |answer| answer.min(next));
+            if at > end {
+                break;
+            }
+            self.now = self.now.max(at);
+            let changed = match self.answers.iter().position(|(at, ..)| *at <= self.now) {
+                Some(place) => {
+                    let (_, local, from, nonce) = self.answers.remove(place);
+                    self.health.handle_answer(local, from, nonce, self.now)
+                }
+                None => self.ask(),
+            };
+            if changed {
+                self.changes.push((self.now, self.health.failing()));
+            }
+        }
+        self.now = end;
+    }
+
+    fn ask(&mut self) -> bool {
+        let (effects, changed) = self.health.handle_timeout(self.now);
+        self.sent += effects.len();
+        for effect in effects {
+            let Effect::AskTarget { ifindex, source, target, nonce } = effect else {
+                panic!("{effect:?}")
+            };
+            let place = usize::try_from(ifindex - 1).expect("an uplink");
+            if self.rng.next_u32() % 1000 >= self.loss[place] {
+                self.answers.push((self.now + RTT, source, target, nonce));
+            }
+        }
+        changed
+    }
+}
+
+#[test]
+fn an_uplink_that_carries_nothing_is_found_within_a_second_and_used_again_after_a_while() {
+    for offset in [0, 60, 120, 180, 240] {
+        let mut net = Net::new(1);
+        net.run(Duration::from_millis(10_000 + offset));
+        assert_eq!(net.changes, []);
+        net.loss = [1000, 0];
+        let cut = net.now;
+        net.run(Duration::from_secs(60));
+        let [(at, failing)] = &net.changes[..] else { panic!("{:?}", net.changes) };
+        assert_eq!(*failing, BTreeSet::from([1]));
+        assert!(at.since(cut) < Duration::from_millis(900), "{:?}", at.since(cut));
+        net.loss = [0; 2];
+        let healed = net.now;
+        net.run(Duration::from_secs(60));
+        let (at, failing) = net.changes.last().expect("back");
+        assert!(failing.is_empty() && net.changes.len() == 2);
+        let took = at.since(healed);
+        assert!((STEADY..STEADY + Duration::from_secs(1)).contains(&took), "{took:?}");
+    }
+}
+
+#[test]
+fn a_loss_of_five_percent_each_way_is_no_failure_in_an_hour() {
+    for seed in 0..20 {
+        let mut net = Net::new(seed);
+        // Request and answer: 1 - 0.95 * 0.95.
+        net.loss = [98, 98];
+        net.run(Duration::from_secs(3600));
+        assert_eq!(net.changes, [], "seed {seed}");
+        assert!(net.sent < 2 * 3600 * 6, "{} requests", net.sent);
+    }
+}
+
+#[test]
+fn an_uplink_that_fails_again_and_again_is_used_ever_more_rarely() {
+    let mut net = Net::new(3);
+    net.run(Duration::from_secs(5));
+    for _ in 0..60 {
+        for loss in [1000, 0] {
+            net.loss[0] = loss;
+            net.run(Duration::from_secs(15));
+        }
+    }
+    // 5 s and 10 s are less than the 15 s in which it answers; 20 s are more.
+    assert_eq!(net.changes.len(), 5, "{:?}", net.changes);
+}
+
+#[test]
+fn no_uplink_fails_if_the_hosts_do_and_answers_of_strangers_count_for_nothing() {
+    let mut net = Net::new(4);
+    net.run(Duration::from_secs(5));
+    net.loss = [1000; 2];
+    net.run(Duration::from_secs(60));
+    assert!(net.health.failing().is_empty());
+
+    let mut net = Net::new(5);
+    net.run(Duration::from_secs(5));
+    net.loss = [1000, 0];
+    for nonce in 0..600 {
+        net.run(Duration::from_millis(100));
+        for from in [address(9, 1), address(7, 7)] {
+            net.health.handle_answer(address(1, 1), from, nonce, net.now);
+        }
+    }
+    assert_eq!(net.health.failing(), BTreeSet::from([1]), "nonces are not guessed");
+    let gone = HostView { uplinks: [uplink(2, 1024)].into(), ..HostView::default() };
+    assert!(net.health.follow(&gone, net.now) && net.health.failing().is_empty());
+}
+
+#[test]
+fn a_copy_of_the_route_of_an_uplink_that_works_comes_before_those_that_fail() {
+    let failing = BTreeSet::from([1]);
+    let metrics = |view: &HostView| -> Vec<_> {
+        preferred(view, &failing).iter().map(|(by, route)| (*by, route.metric)).collect()
+    };
+    assert_eq!(metrics(&two([1024, 1024])), [(2, 1023)], "the kernel chooses either");
+    assert_eq!(metrics(&two([100, 600])), [(2, 99)]);
+    assert_eq!(metrics(&two([600, 100])), [], "the kernel chooses the one that works");
+    assert_eq!(metrics(&two([1, 1024])), [], "no metric is left");
+    assert_eq!(preferred(&two([1024; 2]), &BTreeSet::new()), []);
+    let mut with_vpn = two([1024; 2]);
+    with_vpn.left_alone.push(uplink(3, 50));
+    assert_eq!(metrics(&with_vpn), [], "a VPN goes on");
+    let mut cut = two([100, 600]);
+    cut.uplinks[1].carrier = false;
+    assert_eq!(metrics(&cut), []);
+}
