@@ -112,8 +112,9 @@ impl Lone {
     /// The last move of the first host was to this link of its two.
     fn await_link(&mut self, link: u16) {
         let is_there = moorline_lab::interrupt::wait_for("a move", Duration::from_secs(60), || {
-            let moves = self.daemons[0].events().iter().filter(|one| one.kind == EventKind::Moved);
-            let to = moves.last().and_then(|moved| moved.to);
+            let mut moves =
+                self.daemons[0].events().iter().filter(|one| one.kind == EventKind::Moved);
+            let to = moves.next_back().and_then(|moved| moved.to);
             let is_to = |to: Pair| prefix_of(to.local) == prefix_of(address(link, 1));
             Ok(to.is_some_and(is_to).then_some(()))
         });

@@ -144,14 +144,15 @@ impl World<'_> {
         if !knows_ilnp(host) && !from.is_some_and(knows_ilnp) {
             return false;
         }
-        let is_message =
-            parcel.original.is_none() && matches!(next_header, ICMPV6 | DESTINATION_OPTIONS);
+        let is_message = next_header == ICMPV6 && parcel.original.is_none();
         let pair = packet::receiver_pair(locators);
         let is_connected = |workload: &Running| {
             let here = Side::BOTH.into_iter().filter(|side| workload.host(*side) == host);
             here.map(|side| workload.ulids_of(side)).any(|ulids| ulids == pair)
         };
-        is_message
+        // The kernel does not know the option that holds a nonce.
+        next_header == DESTINATION_OPTIONS
+            || is_message
             || !packet::is_checksum_right(octets)
             || next_header != ICMPV6 && !self.workloads.values().any(is_connected)
     }
