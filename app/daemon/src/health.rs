@@ -11,7 +11,7 @@ pub(crate) struct Targets(Option<EchoSocket>);
 
 impl Targets {
     pub(crate) fn open(targets: &[Ipv6Addr]) -> anyhow::Result<Self> {
-        let socket = (!targets.is_empty()).then(EchoSocket::open);
+        let socket = (!targets.is_empty()).then(|| EchoSocket::open(targets.to_vec()));
         Ok(Self(socket.transpose().context("raw socket for uplink-probes")?))
     }
 

@@ -5,7 +5,10 @@ use crate::socket::{RawSocket, send};
 
 /// Asks hosts whether they are there (RFC 4443 s4.1), and hears their answers. The kernel puts the checksums in.
 #[derive(Debug)]
-pub struct EchoSocket(RawSocket);
+pub struct EchoSocket {
+    socket: RawSocket,
+    targets: Vec<Ipv6Addr>,
+}
 
 /// An echo reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,12 +22,12 @@ pub struct Echo {
 }
 
 impl EchoSocket {
-    /// Opens it; has to be called inside a tokio runtime.
+    /// Opens it for answers of these hosts; has to be called inside a tokio runtime.
     ///
     /// # Errors
     /// Without CAP_NET_RAW, or without IPv6.
-    pub fn open() -> io::Result<Self> {
-        RawSocket::icmp6(&[ECHO_REPLY]).map(Self)
+    pub fn open(targets: Vec<Ipv6Addr>) -> io::Result<Self> {
+        Ok(Self { socket: RawSocket::icmp6(&[ECHO_REPLY])?, targets })
     }
 
     /// Sends a request from an address of this interface.
@@ -38,7 +41,7 @@ impl EchoSocket {
         target: Ipv6Addr,
         nonce: u64,
     ) -> io::Result<()> {
-        send(self.0.fd(), &request(nonce), source, target, ifindex)
+        send(self.socket.fd(), &request(nonce), source, target, ifindex)
     }
 
     /// Waits for the next reply that may be one to such a request. Cancel safe.
@@ -48,8 +51,9 @@ impl EchoSocket {
     pub async fn receive(&self) -> io::Result<Echo> {
         let mut buffer = [0; REQUEST_LEN + 1];
         loop {
-            let heard = self.0.receive(&mut buffer).await?;
-            if let Some(nonce) = buffer.get(..heard.len).and_then(nonce) {
+            let heard = self.socket.receive(&mut buffer).await?;
+            let nonce = buffer.get(..heard.len).and_then(nonce);
+            if let Some(nonce) = nonce.filter(|_| self.targets.contains(&heard.source)) {
                 return Ok(Echo { from: heard.source, local: heard.destination, nonce });
             }
         }

@@ -52,7 +52,10 @@ impl Netlink {
             let way = uplink.gateway_for(*prefix).map(|route| (uplink.ifindex, route.gateway));
             way.is_some() && way == first
         };
-        let left = prefixes(view).into_iter().filter(is_same).map(|(prefix, _)| prefix).collect();
+        let rules = self.rules()?;
+        let led = led(&rules, &self.routes_of_prefixes(view, &rules)?);
+        let same = prefixes(view, &led).into_iter().filter(is_same);
+        let left = same.map(|(prefix, _)| prefix).collect();
         self.bring_about(view, Some(&left)).await.map(drop)
     }
 
@@ -105,7 +108,7 @@ impl Netlink {
     /// Our routes in the tables that prefixes have or may be given. The routes of moved pairs, which may be very many, are not read.
     fn routes_of_prefixes(&self, view: &HostView, rules: &[Rule]) -> Result<Vec<Route>, Error> {
         let used = rules.iter().filter_map(|rule| slot_of_priority(rule.priority));
-        let new = u32::try_from(prefixes(view).len()).unwrap_or(u32::MAX);
+        let new = u32::try_from(prefixes(view, &Led::new()).len()).unwrap_or(u32::MAX);
         let slots = used.max().map_or(0, |slot| slot + 1).saturating_add(new);
         let mut routes = Vec::new();
         for slot in 0..slots.min(MAX_PREFIXES) {
@@ -163,7 +166,7 @@ fn plan(
         let is_ours = !is_left(prefix) && !is_others(prefix);
         is_ours && held.iter().any(|address| prefix.contains(*address))
     };
-    let mut wanted = prefixes(view);
+    let mut wanted = prefixes(view, &led(rules, routes));
     wanted.retain(|prefix, _| !is_left(prefix));
     let (slots, unserved) = assign_slots(view, &wanted, &present, &is_held);
 
@@ -195,15 +198,33 @@ fn plan(
     }
 }
 
-/// The prefixes of the uplinks, each with the uplink for it.
-fn prefixes(view: &HostView) -> BTreeMap<Prefix, &Uplink> {
+/// The uplinks that the tables of prefixes lead to now, by their index.
+type Led = BTreeMap<Prefix, u32>;
+
+fn led(rules: &[Rule], routes: &[Route]) -> Led {
+    let way = |rule: &Rule| {
+        let (prefix, slot) = rule.from.zip(slot_of_priority(rule.priority))?;
+        let of_table = |route: &&Route| route.table == PREFIX_TABLE + slot;
+        let ways = routes.iter().filter(of_table).filter(|route| route.destination.length() == 0);
+        let mut ways = ways.filter_map(|route| match route.target {
+            Target::Device { ifindex, .. } => Some(ifindex),
+            Target::Multipath(_) | Target::Unreachable | Target::Throw => None,
+        });
+        Some((prefix, ways.next()?))
+    };
+    rules.iter().filter(|rule| rule.is_ours()).filter_map(way).collect()
+}
+
+/// The prefixes of the uplinks, each with the uplink for it. Anybody on a link can advertise a prefix of another link.
+fn prefixes<'a>(view: &'a HostView, led: &Led) -> BTreeMap<Prefix, &'a Uplink> {
     let mut found: BTreeMap<Prefix, &Uplink> = BTreeMap::new();
     for uplink in &view.uplinks {
         let own: BTreeSet<Prefix> = uplink.addresses.iter().map(|own| own.prefix()).collect();
         let inside = |one: &Prefix| own.iter().any(|other| other != one && other.covers(*one));
         for prefix in own.iter().filter(|one| one.length() > 0 && !inside(one)) {
             let entry = found.entry(*prefix).or_insert(uplink);
-            if rank(uplink) < rank(entry) {
+            let led = led.get(prefix).copied();
+            if rank(uplink, led) < rank(entry, led) {
                 *entry = uplink;
             }
         }
@@ -211,9 +232,9 @@ fn prefixes(view: &HostView) -> BTreeMap<Prefix, &Uplink> {
     found
 }
 
-/// Which uplink is the better of two on the same link: one that works, then the kernel's choice.
-fn rank(uplink: &Uplink) -> (bool, u32, u32) {
-    (!uplink.carrier, metric(uplink), uplink.ifindex)
+/// Which uplink is the better of two on the same link: one that works, then the kernel's choice, then the one that has been it until now.
+fn rank(uplink: &Uplink, led: Option<u32>) -> (bool, u32, bool, u32) {
+    (!uplink.carrier, metric(uplink), led != Some(uplink.ifindex), uplink.ifindex)
 }
 
 fn metric(uplink: &Uplink) -> u32 {

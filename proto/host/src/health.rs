@@ -69,9 +69,13 @@ impl Health {
         }
         let before = self.failing();
         let sources: BTreeMap<u32, Ipv6Addr> = view.uplinks.iter().filter_map(source_of).collect();
-        self.uplinks.retain(|ifindex, asked| sources.get(ifindex) == Some(&asked.source));
+        self.uplinks.retain(|ifindex, _| sources.contains_key(ifindex));
         for (ifindex, source) in sources {
-            self.uplinks.entry(ifindex).or_insert_with(|| Asked::new(source, now));
+            let asked = self.uplinks.entry(ifindex).or_insert_with(|| Asked::new(source, now));
+            if asked.source != source {
+                asked.source = source;
+                asked.waiting.clear();
+            }
         }
         self.failing() != before
     }
@@ -249,8 +253,14 @@ impl Host {
     }
 
     pub(crate) fn follow_health(&mut self, now: Instant) {
-        self.health.follow(&self.routing.view, now);
-        self.prefer_routes(now);
+        if self.health.follow(&self.routing.view, now) {
+            return self.prefer_routes(now);
+        }
+        let wanted = preferred(&self.routing.view, &self.health.failing());
+        // The kernel may have taken a copy away with its uplink.
+        if self.preferred.as_ref() != Some(&wanted) || !wanted.is_empty() {
+            self.prefer_routes(now);
+        }
     }
 
     pub(crate) fn poll_health(&self) -> Option<Instant> {
@@ -274,14 +284,12 @@ impl Host {
         self.plan_effects(now);
     }
 
-    /// Sets the routes that come first, or removes them. They end by themselves if nobody sets them again.
+    /// Sets the routes that come first, and removes others. They end by themselves if nobody sets them again.
     fn prefer_routes(&mut self, now: Instant) {
         let wanted = preferred(&self.routing.view, &self.health.failing());
-        if self.preferred.as_ref() != Some(&wanted) || !wanted.is_empty() {
-            self.prefer_at = (!wanted.is_empty()).then(|| now + REFRESHED);
-            self.preferred = Some(wanted.clone());
-            self.effects.push_back(Effect::PreferRoutes(wanted));
-        }
+        self.prefer_at = (!wanted.is_empty()).then(|| now + REFRESHED);
+        self.preferred = Some(wanted.clone());
+        self.effects.push_back(Effect::PreferRoutes(wanted));
     }
 }
 

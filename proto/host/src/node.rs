@@ -82,6 +82,8 @@ pub(crate) struct Seen<'a> {
     pub routes: &'a LocalRoutes,
     /// Interfaces of uplinks that carry nothing.
     pub failing: &'a BTreeSet<u32>,
+    /// The uplinks of the locators until now.
+    pub before: &'a BTreeMap<L64, u32>,
 }
 
 /// Every prefix of an uplink that works is a locator, and every interface identifier of its addresses an identifier,
@@ -107,8 +109,12 @@ pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
                     .unwrap_or(LOCATOR_LIFETIME)
                     .clamp(1, LOCATOR_LIFETIME),
             };
+            // Anybody on a link can advertise a prefix of another link.
+            let rank = |(locator, ifindex): (LocalLocator, u32)| {
+                (locator.preference, seen.before.get(&l64) != Some(&ifindex))
+            };
             let best = found.entry(l64).or_insert((locator, uplink.ifindex));
-            if locator.preference < best.0.preference {
+            if rank((locator, uplink.ifindex)) < rank(*best) {
                 *best = (locator, uplink.ifindex);
             }
         }

@@ -142,7 +142,8 @@ impl Machine {
     /// know of.
     pub fn handle_context(&mut self, pair: IlvPair) {
         let Some(id) = self.ilcc.find_pair(pair) else { return };
-        if self.ilcc.get(id).is_some_and(|session| !session.settled) {
+        let is_done = |session: &Session| matches!(session.opening, Opening::Done);
+        if self.ilcc.get(id).is_some_and(|session| is_done(session) && !session.settled) {
             self.forget(id, Cause::Unanswered);
         }
     }

@@ -75,6 +75,8 @@ fn of_several_i1s_that_wait_the_last_one_is_answered() {
 #[test]
 fn a_session_that_the_peer_has_given_up_goes_for_its_context() {
     sound(&[2_320_000_038_073]);
+    // One that is not agreed on yet does not go for a context that both have.
+    sound(&[2_350_000_025_956]);
 }
 
 /// A report of the first packet with a nonce came after the Confirm, and the host proposed a session that it had.

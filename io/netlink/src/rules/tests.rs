@@ -115,6 +115,22 @@ fn a_prefix_on_two_uplinks_takes_the_one_that_works() {
     assert_eq!(kernel.ways("2001:db8:1::/64"), [4]);
 }
 
+/// Anybody on the first link can advertise the prefix of the second one.
+#[test]
+fn a_prefix_that_appears_on_another_link_as_well_stays_where_it_was() {
+    let mut kernel = Kernel::default();
+    let mut both = [uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"])];
+    kernel.apply(&both);
+    let forged = uplink(3, &["2001:db8:2::3/64"]).addresses;
+    both[0].addresses.extend(forged);
+    kernel.apply(&both);
+    assert_eq!(kernel.ways("2001:db8:2::/64"), [4]);
+    // Where it is the only one, it is of use.
+    both[1].carrier = false;
+    kernel.apply(&both);
+    assert_eq!(kernel.ways("2001:db8:2::/64"), [3]);
+}
+
 #[test]
 fn a_prefix_without_uplink_leads_nowhere_while_the_host_has_an_address_in_it() {
     let mut kernel = Kernel::default();

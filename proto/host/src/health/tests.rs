@@ -149,6 +149,11 @@ fn no_uplink_fails_if_the_hosts_do_and_answers_of_strangers_count_for_nothing() 
         }
     }
     assert_eq!(net.health.failing(), BTreeSet::from([1]), "nonces are not guessed");
+    // Another address comes first: the uplink fails as before.
+    let mut renumbered = two([1024; 2]);
+    renumbered.uplinks[0].addresses[0].address = address(3, 1);
+    assert!(!net.health.follow(&renumbered, net.now));
+    assert_eq!(net.health.failing(), BTreeSet::from([1]));
     let gone = HostView { uplinks: [uplink(2, 1024)].into(), ..HostView::default() };
     assert!(net.health.follow(&gone, net.now) && net.health.failing().is_empty());
 }

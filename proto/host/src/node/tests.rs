@@ -47,6 +47,7 @@ fn prefixes_are_locators_and_interface_identifiers_are_identifiers() {
         rules: &[],
         routes: &LocalRoutes::default(),
         failing: &BTreeSet::new(),
+        before: &BTreeMap::new(),
     });
     assert_eq!(state.nids, [Nid(0xa), Nid(0xb), Nid(0xcc)]);
     assert_eq!(node.nids, state.nids.iter().copied().collect());
@@ -84,6 +85,7 @@ fn what_cannot_be_used_is_no_locator_and_what_is_going_comes_last() {
         rules: &[],
         routes: &LocalRoutes::default(),
         failing: &BTreeSet::new(),
+        before: &BTreeMap::new(),
     };
     let (_, state) = node(&seen);
     let expected = ["2001:0db8:0002:0000", "2001:0db8:0005:0000", "2001:0db8:0006:0000"];
@@ -105,6 +107,7 @@ fn rules_about_paths_say_which_locators_are_better() {
             rules,
             routes: &LocalRoutes::default(),
             failing: &BTreeSet::new(),
+            before: &BTreeMap::new(),
         });
         told(&state).into_iter().map(|told| told.1).collect::<Vec<_>>()
     };
@@ -143,6 +146,7 @@ fn each_identifier_with_sessions_has_an_address_at_each_locator() {
             rules: &[],
             routes: &LocalRoutes::default(),
             failing: &BTreeSet::new(),
+            before: &BTreeMap::new(),
         })
         .0
     };
@@ -174,4 +178,25 @@ fn each_identifier_with_sessions_has_an_address_at_each_locator() {
     // The session ends.
     assert_eq!(addresses.follow(&of(&seen), &BTreeSet::new()), (vec![], vec![made]));
     assert!(!addresses.has(made.address));
+}
+
+#[test]
+fn a_locator_that_another_link_has_as_well_stays_where_it_was_unless_that_carries_nothing() {
+    let twice = ["2001:db8:1::a", "2001:db8:2::c"].map(|text| address(text, FINE, 60));
+    let view = view(&[uplink(1, &twice), uplink(2, &[address("2001:db8:2::b", FINE, 60)])]);
+    let l64 = Ilv::of("2001:db8:2::".parse().expect("an address")).l64;
+    let place = |before: u32, failing: &[u32]| {
+        let (node, _) = node(&Seen {
+            view: &view,
+            attached: None,
+            known: &BTreeSet::new(),
+            rules: &[],
+            routes: &LocalRoutes::default(),
+            failing: &failing.iter().copied().collect(),
+            before: &BTreeMap::from([(l64, before)]),
+        });
+        node.uplinks[&l64]
+    };
+    assert_eq!([place(1, &[]), place(2, &[])], [1, 2]);
+    assert_eq!([place(2, &[2]), place(1, &[1])], [1, 2]);
 }
