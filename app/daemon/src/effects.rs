@@ -75,9 +75,9 @@ impl Daemon {
             Effect::AskTarget { ifindex, source, target, nonce } => {
                 self.targets.ask(*ifindex, *source, *target, *nonce)?;
             }
-            Effect::PreferRoutes(ways) => {
+            Effect::PreferRoute(way) => {
                 self.tell_health();
-                self.netlink.prefer_routes(ways).await.context("routes of uplinks that work")?;
+                self.netlink.prefer_route(*way).await.context("route of an uplink that works")?;
             }
             Effect::RemoveStale => {
                 self.datapath.remove_stale().context("programs of the run before")?;

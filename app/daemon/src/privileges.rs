@@ -16,7 +16,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
     missing.map_or(Ok(()), |missing| {
         bail!(
             "{missing} is missing: run it as root, `sudo moorlined` or `sudo systemctl start moorlined`; \
-             in a container, give that CAP_NET_ADMIN, CAP_NET_RAW, CAP_BPF and CAP_PERFMON"
+             a container has to be given that capability"
         )
     })
 }

@@ -13,7 +13,7 @@ pub struct EchoSocket {
 /// An echo reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// Who has answered.
+    /// The host that has answered.
     pub from: Ipv6Addr,
     /// The address of this host that the answer came to.
     pub local: Ipv6Addr,
@@ -33,7 +33,7 @@ impl EchoSocket {
     /// Sends a request from an address of this interface.
     ///
     /// # Errors
-    /// Those of sendmsg(2).
+    /// The errors of sendmsg(2).
     pub fn ask(
         &self,
         ifindex: u32,
@@ -47,7 +47,7 @@ impl EchoSocket {
     /// Waits for the next reply that may be one to such a request. Cancel safe.
     ///
     /// # Errors
-    /// Those of recvmsg(2).
+    /// The errors of recvmsg(2).
     pub async fn receive(&self) -> io::Result<Echo> {
         let mut buffer = [0; REQUEST_LEN + 1];
         loop {

@@ -1,4 +1,4 @@
-//! Default routes that come before those of uplinks that carry nothing.
+//! The default route that comes before those of uplinks that carry nothing.
 
 use moorline_addresses::DefaultRoute;
 
@@ -7,22 +7,21 @@ use crate::handle::Netlink;
 use crate::message::{Route, Target};
 
 impl Netlink {
-    /// Sets these default routes in the main table, by interface, and removes those set before. They end after a minute, whatever becomes of
-    /// this process.
+    /// Sets this default route in the main table, by this interface, and removes one set before. The kernel ends the route after a minute,
+    /// whatever becomes of this process.
     ///
     /// # Errors
     /// The kernel's table cannot be read, or the kernel refuses a route.
-    pub async fn prefer_routes(&self, ways: &[(u32, DefaultRoute)]) -> Result<(), Error> {
-        let wanted: Vec<_> =
-            ways.iter().map(|(ifindex, route)| preferred(*ifindex, route)).collect();
+    pub async fn prefer_route(&self, way: Option<(u32, DefaultRoute)>) -> Result<(), Error> {
+        let wanted = way.map(|(ifindex, route)| preferred(ifindex, route));
         let mut others = self.our_routes_in(MAIN_TABLE)?;
-        others.retain(|there| wanted.iter().all(|route| route.place() != there.place()));
-        self.replace_routes(&wanted).await?;
+        others.retain(|there| wanted.as_ref().is_none_or(|one| one.place() != there.place()));
+        self.replace_routes(wanted.as_slice()).await?;
         self.delete_routes(&others).await.map(drop)
     }
 }
 
-fn preferred(ifindex: u32, route: &DefaultRoute) -> Route {
+fn preferred(ifindex: u32, route: DefaultRoute) -> Route {
     Route {
         metric: route.metric,
         preferred_source: route.preferred_source,

@@ -80,8 +80,8 @@ pub enum Effect {
         /// Comes back in the answer.
         nonce: u64,
     },
-    /// Put these default routes, by interface, before those of uplinks that carry nothing, and no others. They last for a minute.
-    PreferRoutes(Vec<(u32, DefaultRoute)>),
+    /// Put this default route, by this interface, before those of uplinks that carry nothing, and no other. The route lasts for a minute.
+    PreferRoute(Option<(u32, DefaultRoute)>),
     /// Apply the rules about paths to the uplinks that there are now.
     FollowPathRules,
     /// The host may have other default routes or specific routes now: bring routes that are copies of them in step.

@@ -2,7 +2,7 @@
 //!
 //! An uplink fails when [`LOST`] requests in a row stay without an answer while another uplink gets answers: then it is not the hosts that
 //! have failed. After the first loss the requests follow each other fast, so a failure shows within a second, and chance has to strike so
-//! often in a row that a lossy link is no failed one. An uplink that answers again has to do so for a while, which doubles with each failure.
+//! often in a row that a lossy link is no failed one. An uplink that answers again has to go on for a while, which doubles with each failure.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -18,7 +18,7 @@ use rand_core::{RngCore, SeedableRng};
 use crate::effect::Effect;
 use crate::host::Host;
 
-/// What is known of each uplink by asking hosts behind it.
+/// Asks hosts behind each uplink, and holds what the answers show.
 #[derive(Clone)]
 pub(crate) struct Health {
     targets: Vec<Ipv6Addr>,
@@ -254,17 +254,17 @@ impl Host {
 
     pub(crate) fn follow_health(&mut self, now: Instant) {
         if self.health.follow(&self.routing.view, now) {
-            return self.prefer_routes(now);
+            return self.prefer_route(now);
         }
-        let wanted = preferred(&self.routing.view, &self.health.failing());
         // The kernel may have taken a copy away with its uplink.
-        if self.preferred.as_ref() != Some(&wanted) || !wanted.is_empty() {
-            self.prefer_routes(now);
+        let wanted = preferred(&self.routing.view, &self.health.failing());
+        if wanted.is_some() || self.preferred.is_some() {
+            self.prefer_route(now);
         }
     }
 
     pub(crate) fn poll_health(&self) -> Option<Instant> {
-        [self.health.poll_timeout(), self.prefer_at].into_iter().flatten().min()
+        [self.health.poll_timeout(), self.preferred].into_iter().flatten().min()
     }
 
     pub(crate) fn handle_health_timeout(&mut self, now: Instant) {
@@ -272,59 +272,51 @@ impl Host {
         self.effects.extend(requests);
         if is_other {
             self.on_health(now);
-        } else if self.prefer_at.is_some_and(|at| at <= now) {
-            self.prefer_routes(now);
+        } else if self.preferred.is_some_and(|at| at <= now) {
+            self.prefer_route(now);
         }
     }
 
     /// Other uplinks fail than before: new connections and sessions leave these.
     fn on_health(&mut self, now: Instant) {
-        self.prefer_routes(now);
+        self.prefer_route(now);
         self.follow_node(now);
         self.plan_effects(now);
     }
 
-    /// Sets the routes that come first, and removes others. They end by themselves if nobody sets them again.
-    fn prefer_routes(&mut self, now: Instant) {
+    /// Sets the route that comes first, and removes others. A route that nobody sets again ends by itself.
+    fn prefer_route(&mut self, now: Instant) {
         let wanted = preferred(&self.routing.view, &self.health.failing());
-        self.prefer_at = (!wanted.is_empty()).then(|| now + REFRESHED);
-        self.preferred = Some(wanted.clone());
-        self.effects.push_back(Effect::PreferRoutes(wanted));
+        self.preferred = wanted.is_some().then(|| now + REFRESHED);
+        self.effects.push_back(Effect::PreferRoute(wanted));
     }
 }
 
 impl fmt::Debug for Health {
-    /// Whoever knows the state of the generator knows the next nonces.
+    /// The state of the generator would tell the next nonces.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Health").field("uplinks", &self.uplinks).finish_non_exhaustive()
     }
 }
 
-/// The default routes that are put before those of uplinks that fail: copies of those of the others, with metrics that are less by one than the
-/// least that fails. None if the kernel's first choice works, as that of a VPN may.
-pub(crate) fn preferred(view: &HostView, failing: &BTreeSet<u32>) -> Vec<(u32, DefaultRoute)> {
-    let ways = view.default_ways();
+/// The default route that is put before those of uplinks that fail: a copy of the best one of another uplink, with a metric that is less by one
+/// than the least that fails. None if the kernel's first choice is no uplink that fails, as that of a VPN may be. The kernel passes over routes
+/// without a carrier.
+fn preferred(view: &HostView, failing: &BTreeSet<u32>) -> Option<(u32, DefaultRoute)> {
+    let has_carrier = |ifindex: u32| view.uplink(ifindex).is_none_or(|uplink| uplink.carrier);
+    let mut ways = view.default_ways();
+    ways.retain(|(ifindex, _)| has_carrier(*ifindex));
+    // The least metrics come first.
     let least = |is_failing: bool| {
-        let found = ways.iter().filter(|(ifindex, _)| failing.contains(ifindex) == is_failing);
-        found.map(|(_, route)| route.metric).min()
+        let found = ways.iter().find(|(ifindex, _)| failing.contains(ifindex) == is_failing);
+        found.map(|(_, route)| route.metric)
     };
-    let (Some(of_failing), Some(of_others)) = (least(true), least(false)) else {
-        return Vec::new();
-    };
-    if of_others < of_failing {
-        return Vec::new();
-    }
-    let Some(metric) = of_failing.checked_sub(1).filter(|metric| *metric > 0) else {
-        return Vec::new();
-    };
-    let works = |ifindex: &u32| {
-        !failing.contains(ifindex) && view.uplink(*ifindex).is_some_and(|uplink| uplink.carrier)
-    };
-    let best = ways.iter().filter(|(ifindex, route)| works(ifindex) && route.metric == of_others);
-    let copy =
-        |(ifindex, route): &(u32, DefaultRoute)| (*ifindex, DefaultRoute { metric, ..*route });
-    // One: the kernel would join several into a multipath route.
-    best.take(1).map(copy).collect()
+    let metric =
+        least(true).filter(|of_failing| least(false).is_some_and(|one| one >= *of_failing));
+    let metric = metric?.checked_sub(1).filter(|metric| *metric > 0)?;
+    let is_of_use = |ifindex: &u32| !failing.contains(ifindex) && view.uplink(*ifindex).is_some();
+    let (ifindex, route) = ways.into_iter().find(|(ifindex, _)| is_of_use(ifindex))?;
+    Some((ifindex, DefaultRoute { metric, ..route }))
 }
 
 /// The address that hosts are asked from.
@@ -339,7 +331,7 @@ const CALM: Duration = Duration::from_millis(250);
 const HASTY: Duration = Duration::from_millis(60);
 /// Requests in a row without an answer that are a failure. At a loss of 5 % each way, 7 are lost in a row once in some 12 million.
 const LOST: usize = 7;
-/// So many end the time in which an uplink answers again.
+/// Requests in a row without an answer that end the time in which an uplink answers again.
 const FEW: usize = 3;
 /// An answer is due after twice the longest time, and this.
 const MARGIN: Duration = Duration::from_millis(50);
@@ -349,7 +341,7 @@ const LONGEST: Duration = Duration::from_secs(1);
 const STEADY: Duration = Duration::from_secs(5);
 /// [`STEADY`] doubles so often at most: to 160 s.
 const MOST_DOUBLED: u32 = 5;
-/// Routes that come first last for a minute, and are set again before.
+/// A route that comes first lasts for a minute, and is set again before.
 const REFRESHED: Duration = Duration::from_secs(20);
 /// Failures that are so long ago count no more.
 const REMEMBERED: Duration = Duration::from_secs(1800);

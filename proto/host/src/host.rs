@@ -1,7 +1,6 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
 
-use moorline_addresses::DefaultRoute;
 use moorline_contexts::{Contexts, Incoming, Key, Removal};
 use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{Socket, Sockets};
@@ -30,10 +29,8 @@ pub struct Host {
     pub(crate) routing: Routing,
     pub(crate) following: Following,
     pub(crate) health: Health,
-    /// Default routes that come before those of uplinks that carry nothing. None: those of a run before may be there.
-    pub(crate) preferred: Option<Vec<(u32, DefaultRoute)>>,
-    /// When they are set again.
-    pub(crate) prefer_at: Option<Instant>,
+    /// When the default route that comes before those of uplinks that carry nothing is set again, if there is one.
+    pub(crate) preferred: Option<Instant>,
     /// When addresses, rules and the node that could not be set are tried again.
     pub(crate) retry: Retry,
     pub(crate) refused: Refused,
@@ -61,7 +58,6 @@ impl Host {
             following: Following::default(),
             health: Health::new(Vec::new(), [0; 32]),
             preferred: None,
-            prefer_at: None,
             retry: Retry::default(),
             refused: Refused::default(),
             last_effects: VecDeque::new(),

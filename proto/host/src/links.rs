@@ -174,7 +174,7 @@ impl Host {
             | Effect::FollowPathRules
             | Effect::FollowDefaultRoutes
             | Effect::AskTarget { .. }
-            | Effect::PreferRoutes(_)
+            | Effect::PreferRoute(_)
             | Effect::Introduce { .. }
             | Effect::SendShim6 { .. }
             | Effect::SendIlnp { .. }

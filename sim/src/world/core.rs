@@ -260,7 +260,7 @@ impl World<'_> {
             | Effect::FollowPathRules
             | Effect::FollowDefaultRoutes
             | Effect::AskTarget { .. }
-            | Effect::PreferRoutes(_)
+            | Effect::PreferRoute(_)
             | Effect::Introduce { .. }
             | Effect::TellAddress(_) => {}
         }

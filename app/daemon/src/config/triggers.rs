@@ -68,7 +68,7 @@ impl TriggerConfig {
         };
         let default = TriggerPolicy { eui64: file.trigger_eui64, ..limits };
         let mut rules = super::rules("triggers", &file.triggers, |part| part.rule(&default))?;
-        // What asks by an uplink never moves away from it.
+        // A request that asks by an uplink never moves away from that uplink.
         rules.splice(0..0, file.uplink_probes.iter().map(|target| (never_asked(*target), None)));
         // Whether there are too many.
         Triggers::new(default, rules.iter().map(|(rule, _)| rule.clone()).collect())
