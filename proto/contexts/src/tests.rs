@@ -6,7 +6,9 @@ use core::time::Duration;
 use moorline_cga::{HbaKey, HbaSet, LocalAddresses, LocalProof, Sec, generate_hba};
 use moorline_datapath::shim6::{ContextEntry, Report, Update};
 use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, UlidPair};
+use moorline_wire::MessageType;
 
+use crate::event::Transmit;
 use crate::{Config, Contexts, Event, EventKind, LocalState};
 
 mod congestion;
@@ -98,7 +100,7 @@ impl Pair {
             for (side, transmit) in under_way {
                 let LocatorPair { local, peer } = transmit.locators;
                 let packet = moorline_wire::Packet::parse(&transmit.octets, local.0, peer.0);
-                let is_probe = packet.expect("ours").kind() == moorline_wire::MessageType::PROBE;
+                let is_probe = packet.expect("ours").kind() == MessageType::PROBE;
                 self.probes += u32::from(is_probe);
                 if !self.dead.contains(&(local, peer)) && self.locators[1 - side].contains(&peer) {
                     let seen = LocatorPair::new(peer, local);
@@ -163,6 +165,32 @@ fn state_of(set: HbaSet) -> LocalState {
     let addresses =
         LocalAddresses { present: usable.clone(), sets: [set].into(), cgas: Vec::new() };
     LocalState { proof: LocalProof::new(1, addresses, &[], [0; 32]), usable }
+}
+
+/// The next message of this kind that a side sends.
+fn next_of(pair: &mut Pair, side: usize, kind: MessageType) -> Transmit {
+    loop {
+        while let Some(transmit) = pair.hosts[side].poll_transmit() {
+            let LocatorPair { local, peer } = transmit.locators;
+            let packet = moorline_wire::Packet::parse(&transmit.octets, local.0, peer.0);
+            if packet.expect("ours").kind() == kind {
+                return transmit;
+            }
+        }
+        pair.now = pair.now.max(pair.hosts[side].poll_timeout().expect("a timer").0);
+        pair.hosts[side].handle_timeout(pair.now);
+    }
+}
+
+/// Side 0 has told a list that takes locators away, and proves the list to side 1. Nothing else arrives.
+fn prove_list(pair: &mut Pair) {
+    let steps =
+        [(0, MessageType::UPDATE_REQUEST), (1, MessageType::R1BIS), (0, MessageType::I2BIS)];
+    for (from, kind) in steps {
+        let Transmit { octets, locators } = next_of(pair, from, kind);
+        let back = LocatorPair::new(locators.peer, locators.local);
+        pair.hosts[1 - from].handle_control(&octets, back, pair.now);
+    }
 }
 
 #[test]

@@ -134,6 +134,14 @@ impl PeerSet {
         self.locators = locators.into();
     }
 
+    /// Whether a list takes locators away and nobody has signed it: whoever was on the path once can have made it (decision 096).
+    pub(crate) fn is_shortened_unsigned_by(&self, list: &LocatorList, ulid: Ulid) -> bool {
+        let claim = LocatorClaim { ulid, pds: &[], list: Some(list), signature: None };
+        let is_named = |known| list.entries.iter().any(|entry| entry.locator == known);
+        let mut listed = self.locators.iter().take(usize::from(self.listed));
+        !claim.needs_signature() && !listed.all(|known| is_named(*known))
+    }
+
     /// What is known after a list that says nothing new; `None`: it has other locators than the one that was
     /// verified in this generation.
     pub(crate) fn confirmed_by(&self, list: &LocatorList, ulid: Ulid) -> Option<Self> {

@@ -547,11 +547,12 @@ fn late_payload_in_i2_sent_repeats_the_i2() {
     );
 }
 
-/// Side 1 tells side 2 that it has its first locator only, in a list of this generation.
-fn shorter_list(b: &Machine, generation: u32) -> Transmit {
+/// Side 1 tells side 2 that it has its locators in the other order, in a list of this generation.
+fn turned_list(b: &Machine, generation: u32) -> Transmit {
     let context = b.contexts().next().expect("b");
-    let entry = LocatorEntry { locator: locators(1)[0], method: VerificationMethod::HBA };
-    let list = LocatorList { generation, entries: alloc::vec![entry] };
+    let method = VerificationMethod::HBA;
+    let entries = locators(1).into_iter().rev().map(|locator| LocatorEntry { locator, method });
+    let list = LocatorList { generation, entries: entries.collect() };
     let pds = hba_set(1, [1, 2]).pds().to_vec();
     let request = UpdateRequest {
         receiver_tag: context.local_tag,
@@ -568,10 +569,10 @@ fn a_newer_list_is_verified_taken_and_acknowledged() {
     let (_, mut b) = established();
     events(&mut b);
     let context = b.contexts().next().expect("b").id;
-    let request = shorter_list(&b, 2);
+    let request = turned_list(&b, 2);
     deliver(&mut b, &request, NOW).expect("newer");
     let taken = b.contexts().next().and_then(|c| c.established()).expect("b");
-    assert_eq!(taken.peer.locators, [locators(1)[0]]);
+    assert_eq!(taken.peer.locators, [locators(1)[1], locators(1)[0]]);
     assert_eq!(events(&mut b), [Event::Renewed { context }, Event::Confirmed { context }]);
     assert!(matches!(
         only(&mut b).message,
@@ -586,7 +587,7 @@ fn a_newer_list_is_verified_taken_and_acknowledged() {
 fn an_old_list_does_not_come_back() {
     let (_, mut b) = established();
     for old in [0, u32::MAX, 1u32.wrapping_sub(1 << 31)] {
-        let request = shorter_list(&b, old);
+        let request = turned_list(&b, old);
         assert_eq!(deliver(&mut b, &request, NOW), Err(DropReason::Replayed), "{old}");
     }
     let known = b.contexts().next().and_then(|c| c.established()).expect("b");
@@ -599,7 +600,7 @@ fn an_old_list_does_not_come_back() {
 #[test]
 fn an_update_from_a_strange_locator_or_that_proves_nothing_changes_nothing() {
     let (_, mut b) = established();
-    let Transmit { message, .. } = shorter_list(&b, 2);
+    let Transmit { message, .. } = turned_list(&b, 2);
     let strange = LocatorPair::new(locators(3)[0], locators(2)[0]);
     let strange = Transmit { via: Via::Pair(strange), message: message.clone() };
     assert_eq!(deliver(&mut b, &strange, NOW), Err(DropReason::WrongLocators));

@@ -190,10 +190,13 @@ impl Machine {
     }
 
     /// What the peer says of itself cannot be held against what is known of it: somebody else may have told us of
-    /// the list that is, or the parameters have been forgotten. By I2bis it proves everything anew.
+    /// the list that is known, or sends this one, or the parameters have been forgotten. By I2bis the peer proves everything anew.
     fn ask_for_proof(&mut self, reason: DropReason, is_strange: bool, came: &Incoming<'_>) {
-        let is_to_prove =
-            is_strange || matches!(reason, DropReason::Replayed | DropReason::MissingOption);
+        let is_of_proof = matches!(
+            reason,
+            DropReason::Replayed | DropReason::MissingOption | DropReason::Disbelieved
+        );
+        let is_to_prove = is_strange || is_of_proof;
         if let (true, Some(tag)) = (is_to_prove, came.packet.receiver_tag()) {
             let _ = self.refer_to_r1bis(tag, came.locators, came.now);
         }
@@ -218,13 +221,16 @@ impl Machine {
             (Some(list), Some(known)) if !is_newer(list.generation, known) => {
                 return Err(DropReason::Replayed);
             }
-            (Some(_), _) => {
+            (Some(list), _) => {
                 //= rfc5533#10.4
                 if is_strange {
                     // Sources that nobody has verified cost nothing: they share the allowance of the ULID's prefix.
                     self.signatures.take(Locator(ulid.0).prefix(), came.now)?;
                 }
                 let verified = self.verify_peer(ulid, options, came)?;
+                if known.is_shortened_unsigned_by(list, ulid) {
+                    return Err(DropReason::Disbelieved);
+                }
                 peer = PeerSet { send_timeout: peer.send_timeout, ..verified };
             }
             // Parameters by themselves serve messages that leave them out.

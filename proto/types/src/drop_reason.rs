@@ -63,7 +63,7 @@ named_enum! {
         /// For a context whose handshake is not complete at our end.
         NotEstablished = 26 => "not_established",
         /// Says that the peer has lost a context or a session, or speaks Shim6 no more, and what we have sent does not bear it out, or
-        /// not yet.
+        /// not yet. Or takes locators away without a signature.
         Disbelieved = 27 => "disbelieved",
         /// Crossed a message of ours, which prevails.
         Crossed = 28 => "crossed",

@@ -51,7 +51,7 @@ impl Site {
                 let LocatorPair { local, peer } = transmit.locators;
                 let packet = moorline_wire::Packet::parse(&transmit.octets, local.0, peer.0);
                 let kind = packet.expect("ours").kind();
-                probes += usize::from(kind == moorline_wire::MessageType::PROBE);
+                probes += usize::from(kind == MessageType::PROBE);
                 if let (true, Some(&home)) = (passes(local), self.homes.get(&peer)) {
                     let seen = LocatorPair::new(peer, local);
                     self.peers[home].handle_control(&transmit.octets, seen, self.now);

@@ -151,7 +151,7 @@ fn said(pair: &Pair) -> Vec<LocatorPreference> {
 }
 
 /// A pair that has moved to the second locators of both, of which those of side 0 in `gone` go then. Side 1 hears of that, and
-/// nothing that side 1 sends arrives.
+/// nothing that side 1 sends arrives from then on.
 fn withdrawn(gone: &[usize]) -> Pair {
     let mut pair = Pair::new();
     pair.trigger(0);
@@ -164,7 +164,6 @@ fn withdrawn(gone: &[usize]) -> Pair {
     pair.send_expired(0);
     pair.run(Duration::from_secs(5));
     assert_eq!(pair.entries[1][0].current.pair, LocatorPair::new(peers[1], own[1]));
-    pair.dead = peers.iter().flat_map(|&peer| own.iter().map(move |&own| (peer, own))).collect();
     let mut local = local_state(0);
     let is_left = |at: &usize| !gone.contains(at);
     local.usable = (0..2).filter(is_left).map(|at| own[at]).collect();
@@ -172,7 +171,9 @@ fn withdrawn(gone: &[usize]) -> Pair {
     addresses.present.clone_from(&local.usable);
     local.proof = LocalProof::new(2, addresses, &[], [0; 32]);
     pair.tell(0, &local);
-    pair.settle();
+    prove_list(&mut pair);
+    pair.drain(1);
+    pair.dead = peers.iter().flat_map(|&peer| own.iter().map(move |&own| (peer, own))).collect();
     pair.run(Duration::from_secs(5));
     pair
 }

@@ -1,11 +1,9 @@
 //! Update Requests that find no way.
 
 use moorline_datapath::shim6::FailureHint;
-use moorline_wire::MessageType;
 
 use super::readiness::default_pair;
 use super::*;
-use crate::event::Transmit;
 
 /// A pair of which side 1 knows the first locator of side 0 and no other, and nothing that side 0 sends arrives.
 fn cut_off() -> Pair {
@@ -83,21 +81,6 @@ fn acknowledged(requests: usize) -> [LocatorPair; 2] {
     [pair.entries[0][0].current.pair, way]
 }
 
-/// The next message of this kind that a side sends.
-fn next_of(pair: &mut Pair, side: usize, kind: MessageType) -> Transmit {
-    loop {
-        while let Some(transmit) = pair.hosts[side].poll_transmit() {
-            let LocatorPair { local, peer } = transmit.locators;
-            let packet = moorline_wire::Packet::parse(&transmit.octets, local.0, peer.0);
-            if packet.expect("ours").kind() == kind {
-                return transmit;
-            }
-        }
-        pair.now = pair.now.max(pair.hosts[side].poll_timeout().expect("a timer").0);
-        pair.hosts[side].handle_timeout(pair.now);
-    }
-}
-
 #[test]
 fn payload_goes_by_the_pair_that_an_acknowledgement_proves() {
     let [current, way] = acknowledged(1);
@@ -119,15 +102,10 @@ fn a_ulid_that_a_list_does_not_name_any_more_is_left_at_once() {
     addresses.present = Vec::from([own]);
     let proof = LocalProof::new(2, addresses, &[], [0; 32]);
     pair.hosts[0].handle_local(&LocalState { proof, usable: Vec::from([own]) }, pair.now);
-    let request = next_of(&mut pair, 0, MessageType::UPDATE_REQUEST);
-    let back = LocatorPair::new(request.locators.peer, request.locators.local);
     let heard = pair.now;
-    pair.hosts[1].handle_control(&request.octets, back, heard);
+    prove_list(&mut pair);
     let probe = next_of(&mut pair, 1, MessageType::PROBE);
     assert_eq!((probe.locators.peer, pair.now), (own, heard));
-    let context = pair.hosts[1].contexts().next().expect("a context");
-    // The request itself is a sign of life.
-    assert_eq!(context.established.expect("established").reap, crate::ReapState::InboundOk);
 }
 
 /// The ISP of the ULID fails, and the peer loses that address.

@@ -128,11 +128,17 @@ fn who_has_no_preferences_tells_nothing_again() {
 #[test]
 fn newer_information_takes_the_place_of_what_is_under_way() {
     //= rfc5533#10.3 (test)
-    let mut duo = Duo::established();
-    let present = alloc::vec![locators(1)[0]];
-    let sets = alloc::vec![hba_set(1, [1, 2])];
-    let fewer = LocalAddresses { present, sets, cgas: Vec::new() };
-    duo.machines[0].set_local(&LocalProof::new(2, fewer, &[], [0; 32]), NOW);
+    let proof = |generation: u32, present: &[Locator]| {
+        let (present, sets) = (present.to_vec(), alloc::vec![hba_set(1, [1, 2])]);
+        let addresses = LocalAddresses { present, sets, cgas: Vec::new() };
+        LocalProof::new(generation, addresses, &[], [0; 32])
+    };
+    let mut first = Machine::new(Config::default(), [1; 32], NOW);
+    first.set_local(&proof(1, &locators(1)[..1]), NOW);
+    let mut duo = Duo::of([first, machine(2)]);
+    duo.trigger(0);
+    duo.settle();
+    duo.machines[0].set_local(&proof(2, &locators(1)), NOW);
     duo.collect();
     let first = duo.under_way.pop_front().expect("list");
     duo.machines[0].set_preferences(&[(locators(1)[0], BROKEN)], NOW);

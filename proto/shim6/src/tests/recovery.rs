@@ -394,24 +394,68 @@ fn parameters_that_were_forgotten_are_had_anew_by_r1bis() {
     assert_eq!(duo.hand(&flight), Ok(()), "and an update without them is taken again");
 }
 
+/// An Update Request by somebody who knows the tag of side 1 and how side 0 looks, with what needs no signature.
+fn forged_list(duo: &Duo, generation: u32, entries: Vec<LocatorEntry>) -> Flight {
+    let list = LocatorList { generation, entries };
+    let pds = hba_set(1, [1, 2]).pds().to_vec();
+    let request = UpdateRequest {
+        receiver_tag: duo.context(1).local_tag,
+        request_nonce: 77,
+        options: Options::from(alloc::vec![Opt::LocatorList(list), Opt::Pds(pds)]),
+    };
+    let pair = ulids().as_locators();
+    Flight { from: 0, pair, message: Message::UpdateRequest(request) }
+}
+
+/// The locators of side 0 as a list of its set names them.
+fn entries(locators: &[Locator]) -> Vec<LocatorEntry> {
+    let method = VerificationMethod::HBA;
+    locators.iter().map(|locator| LocatorEntry { locator: *locator, method }).collect()
+}
+
+#[test]
+fn a_forged_list_takes_no_locators_away() {
+    let there = locators(1);
+    for told in [&there[..0], &there[..1], &there[1..]] {
+        for generation in [2, 1 + (u32::MAX >> 1)] {
+            let mut duo = Duo::established();
+            let before = duo.of_side(1).peer.clone();
+            let forged = forged_list(&duo, generation, entries(told));
+            duo.log.clear();
+            assert_eq!(duo.hand(&forged), Err(DropReason::Disbelieved), "{told:?}");
+            assert_eq!(duo.kinds(), [MessageType::R1BIS], "no acknowledgement");
+            assert_eq!(duo.of_side(1).peer, before);
+            duo.settle();
+            assert_eq!(duo.of_side(1).peer, before, "as the peer says itself");
+            duo.check_established();
+        }
+    }
+}
+
+#[test]
+fn a_host_that_has_fewer_locators_says_so_once_more_when_asked() {
+    let mut duo = Duo::established();
+    let [ulid, other] = locators(1)[..] else { panic!("two") };
+    tell_list(&mut duo, 2, &[other]);
+    duo.log.clear();
+    duo.settle();
+    assert_eq!(duo.refused, [DropReason::Disbelieved]);
+    assert_eq!(duo.kinds()[..3], [MessageType::R1BIS, MessageType::I2BIS, MessageType::R2]);
+    assert_eq!(duo.of_side(1).peer.locators, [other, ulid]);
+    assert_eq!(duo.of_side(1).peer.generation, Some(2));
+    assert_eq!(duo.of_side(0).update_tries(), 0);
+    duo.check_established();
+}
+
 #[test]
 fn a_forged_list_does_not_outlive_the_next_real_one() {
     let known = 1u32;
     for generation in [known + 1, known + (u32::MAX >> 1)] {
         let mut duo = Duo::established();
         assert_eq!(duo.of_side(1).peer.generation, Some(known));
-        // Nothing in it needs a signature.
-        let list = LocatorList { generation, entries: Vec::new() };
-        let request = UpdateRequest {
-            receiver_tag: duo.context(1).local_tag,
-            request_nonce: 77,
-            options: Options::from(alloc::vec![Opt::LocatorList(list)]),
-        };
-        let message = Message::UpdateRequest(request);
-        let pair = ulids().as_locators();
-        duo.hand(&Flight { from: 0, pair, message }).expect("somebody knows the tag");
+        let forged = forged_list(&duo, generation, entries(&locators(1)));
+        duo.hand(&forged).expect("somebody knows the tag, and takes nothing away");
         duo.under_way.clear();
-        assert_eq!(duo.of_side(1).peer.locators, [locators(1)[0]]);
         let [ulid, other] = locators(1)[..] else { panic!("two") };
         tell_list(&mut duo, known + 1, &[other]);
         duo.settle();

@@ -26,10 +26,10 @@ fn with_one_locator() -> Duo {
     duo
 }
 
-/// The Update Request that tells of the second locator, as it comes from there.
-fn from_there(duo: &mut Duo) -> Flight {
+/// The Update Request that tells of these locators, as it comes from the second.
+fn from_there(duo: &mut Duo, told: &[Locator]) -> Flight {
     let now = duo.now;
-    have(&mut duo.machines[0], 2, &locators(1)[1..], now);
+    have(&mut duo.machines[0], 2, told, now);
     duo.collect();
     let request = duo.under_way.pop_front().expect("an Update Request");
     assert!(matches!(request.message, Message::UpdateRequest(_)), "{request:?}");
@@ -39,7 +39,7 @@ fn from_there(duo: &mut Duo) -> Flight {
 #[test]
 fn an_update_from_a_locator_that_it_proves_is_taken_over_and_answered_there() {
     let mut duo = with_one_locator();
-    let request = from_there(&mut duo);
+    let request = from_there(&mut duo, &locators(1));
     assert_eq!(duo.hand(&request), Ok(()));
     duo.collect();
     let ack = duo.under_way.pop_front().expect("an acknowledgement");
@@ -50,11 +50,24 @@ fn an_update_from_a_locator_that_it_proves_is_taken_over_and_answered_there() {
     assert!(duo.of_side(0).local_locators.contains(&locators(1)[1]));
 }
 
+#[test]
+fn a_host_that_has_lost_all_that_the_peer_knows_proves_itself_before_the_peer_forgets_them() {
+    let mut duo = with_one_locator();
+    let request = from_there(&mut duo, &locators(1)[1..]);
+    assert_eq!(duo.hand(&request), Err(DropReason::Disbelieved), "anybody can say so");
+    assert_eq!(duo.of_side(1).peer.locators[..], locators(1)[..1]);
+    duo.settle();
+    assert_eq!(duo.of_side(1).peer.locators, [locators(1)[1], locators(1)[0]]);
+    assert!(duo.of_side(1).peer.has_lost_ulid);
+    assert_eq!(duo.of_side(0).update_tries(), 0);
+    duo.check_established();
+}
+
 //= rfc5533#10.4-2 rfc5533#10.4-3 (test)
 #[test]
 fn an_update_that_does_not_prove_where_it_comes_from_is_referred_to_r1bis() {
     let mut duo = with_one_locator();
-    let request = from_there(&mut duo);
+    let request = from_there(&mut duo, &locators(1));
     let stranger = locators(3)[0];
     let elsewhere = LocatorPair { local: stranger, ..request.pair };
     let strange = Flight { pair: elsewhere, ..request.clone() };
@@ -85,7 +98,7 @@ fn with_list(request: &Flight, change: impl FnOnce(&mut LocatorList)) -> Flight 
 #[test]
 fn an_update_from_a_strange_source_draws_r1bis_and_nothing_besides() {
     let mut duo = with_one_locator();
-    let request = from_there(&mut duo);
+    let request = from_there(&mut duo, &locators(1));
     let unknown = with_list(&request, |list| {
         list.entries[0].method = VerificationMethod::new(200);
     });
@@ -98,13 +111,13 @@ fn an_update_from_a_strange_source_draws_r1bis_and_nothing_besides() {
 #[test]
 fn an_acknowledgement_of_an_update_before_the_last_one_says_nothing_of_the_last() {
     let mut duo = with_one_locator();
-    let request = from_there(&mut duo);
+    let request = from_there(&mut duo, &locators(1));
     assert_eq!(duo.hand(&request), Ok(()));
     duo.collect();
     let ack = duo.under_way.pop_front().expect("an acknowledgement");
-    // A longer list takes its place, with another nonce.
+    // Another list takes its place, with another nonce.
     let now = duo.now;
-    have(&mut duo.machines[0], 3, &locators(1), now);
+    have(&mut duo.machines[0], 3, &locators(1)[1..], now);
     let before = duo.of_side(0).local_locators.clone();
     assert_eq!(duo.hand(&ack), Err(DropReason::BadNonce));
     assert_eq!(duo.of_side(0).local_locators, before);
@@ -113,7 +126,7 @@ fn an_acknowledgement_of_an_update_before_the_last_one_says_nothing_of_the_last(
 #[test]
 fn what_comes_where_the_peer_was_told_that_we_are_stands_for_a_lost_acknowledgement() {
     let mut duo = with_one_locator();
-    let request = from_there(&mut duo);
+    let request = from_there(&mut duo, &locators(1));
     assert_eq!(duo.hand(&request), Ok(()));
     duo.collect();
     duo.under_way.clear();
@@ -148,7 +161,7 @@ fn waits(duo: &mut Duo, count: usize) -> Vec<Duration> {
 #[test]
 fn while_the_peer_knows_no_locator_that_is_left_it_is_told_as_often_as_it_would_be_probed() {
     let mut duo = with_one_locator();
-    from_there(&mut duo);
+    from_there(&mut duo, &locators(1)[1..]);
     let waits = waits(&mut duo, 12);
     let nominal = [500, 500, 500, 1000, 2000, 4000, 8000, 16_000, 32_000, 60_000, 60_000, 60_000];
     let nominal = nominal.map(Duration::from_millis);
@@ -193,7 +206,7 @@ fn an_update_goes_out_at_once_when_the_last_locator_goes_that_the_peer_knows() {
 #[test]
 fn the_number_of_tries_goes_on_growing() {
     let mut duo = with_one_locator();
-    from_there(&mut duo);
+    from_there(&mut duo, &locators(1)[1..]);
     waits(&mut duo, 600);
     assert_eq!(duo.of_side(0).update_tries(), 601);
 }

@@ -94,8 +94,8 @@ impl Harness {
         let mut script = String::new();
         for address in addresses {
             script += &format!("ip addr replace {address}/128 dev lo nodad\n");
-            // The kernel makes its route a moment later.
-            script += &format!("until ip -6 route get {address} >/dev/null 2>&1; do :; done\n");
+            // The kernel makes its local route a moment later than that of its prefix.
+            script += &format!("until ip -6 route get {address} | grep -q '^local'; do :; done\n");
         }
         assert!(Command::new("sh").args(["-ec", &script]).status().unwrap().success());
     }
