@@ -6,7 +6,7 @@ mod common;
 use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
-use common::{daemon_options, end_silence, eventually, two_by_two_open};
+use common::{daemon_options, end_silence, eventually, restore_carrier, two_by_two_open};
 use moorline_lab::Failure;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::netns::Namespace;
@@ -58,4 +58,25 @@ fn new_connections_leave_a_dead_isp_and_come_back_to_it() {
     eventually("the other ISP for the second time", || way(&a, server) == "isp2");
     daemon.down().unwrap();
     assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
+}
+
+/// The kernel waits for the router on such a link, and asks for it anew with each packet of an old connection.
+#[test]
+fn new_connections_leave_a_link_without_a_carrier_at_once() {
+    let Some(lab) = two_by_two_open("new connections, carrier", &[]) else { return };
+    let a = lab.namespace("a").unwrap().clone();
+    let server = Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, 2);
+    let daemon = Daemon::start(&lab, "a", &daemon_options()).unwrap();
+    let lost = || Failure::CarrierDown { node: "a".to_owned(), interface: "isp1".to_owned() };
+    for _ in 0..2 {
+        assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
+        lab.fail(lost()).unwrap();
+        eventually("the other link", || way(&a, server) == "isp2");
+        restore_carrier(&lab, "a", "isp1");
+        eventually("the link again", || way(&a, server) == "isp1" && our_routes(&a).is_empty());
+    }
+    lab.fail(lost()).unwrap();
+    eventually("the other link", || way(&a, server) == "isp2");
+    daemon.down().unwrap();
+    assert_eq!(our_routes(&a), "");
 }

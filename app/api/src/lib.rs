@@ -63,7 +63,7 @@ pub const SOCKET_ENV: &str = "MOORLINE_SOCKET";
 pub const SOCKET_GROUP: &str = "moorline";
 
 /// What [`Status::warnings`] says of a host with fewer than two uplinks, among other words.
-pub const ONE_UPLINK: &str = "connections have nothing to move to";
+pub const ONE_UPLINK: &str = "have nothing to move to";
 
 /// Words of the warning about an interface whose routers the kernel ignores, behind its name and "is".
 pub const DEAF: &str = "no uplink: this host forwards";

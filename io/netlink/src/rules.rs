@@ -4,9 +4,9 @@ use crate::error::Error;
 use crate::handle::Netlink;
 use crate::message::{Action, Port, Route, Rule, Target};
 use crate::settings::{
-    MAX_PREFIXES, MOVED_PRIORITY, MOVED_TABLE, MOVED_TCP_PRIORITY, MOVED_TCP_TABLE,
-    PREFIX_PRIORITY, PREFIX_TABLE, REDIRECTED_PRIORITY, SOCKET_PRIORITY, SPECIFIC_PRIORITY,
-    UNBOUND_PRIORITY, UNBOUND_TABLE, slot_of_priority,
+    MAIN_PRIORITY, MAX_PREFIXES, MOVED_PRIORITY, MOVED_TABLE, MOVED_TCP_PRIORITY, MOVED_TCP_TABLE,
+    PASSING_PRIORITY, PREFIX_PRIORITY, PREFIX_TABLE, PROTOCOL, REDIRECTED_PRIORITY,
+    SOCKET_PRIORITY, SPECIFIC_PRIORITY, UNBOUND_PRIORITY, UNBOUND_TABLE, slot_of_priority,
 };
 use moorline_addresses::{HostView, MAX_SPECIFIC, Uplink};
 use moorline_types::{Prefix, Ulid};
@@ -60,17 +60,26 @@ impl Netlink {
     }
 
     async fn bring_about(&self, view: &HostView, left: Left<'_>) -> Result<SourceRules, Error> {
-        let rules = self.rules()?;
-        let routes = self.routes_of_prefixes(view, &rules)?;
-        // All global addresses of the host, on our links too: those of ULIDs that are kept.
-        let rows = self.address_rows()?;
-        let held: Vec<_> = rows.iter().filter_map(|row| row.address(libc::IFA_ADDRESS)).collect();
-        let plan = plan(view, left, &rules, &routes, &held);
-        let is_changed = !plan.is_empty();
-        if is_changed {
-            self.carry_out(&plan).await?;
+        let mut told = SourceRules { is_changed: false, unserved: Vec::new() };
+        // The kernel deletes the first rule that has all that is named, which may be another one that has more.
+        for _ in 0..MAX_ROUNDS {
+            let rules = self.rules()?;
+            let routes = self.routes_of_prefixes(view, &rules)?;
+            // All global addresses of the host, on our links too: those of ULIDs that are kept.
+            let rows = self.address_rows()?;
+            let held: Vec<_> =
+                rows.iter().filter_map(|row| row.address(libc::IFA_ADDRESS)).collect();
+            let plan = plan(view, left, &rules, &routes, &held);
+            if !plan.is_empty() {
+                told.is_changed = true;
+                self.carry_out(&plan).await?;
+            }
+            told.unserved = plan.unserved;
+            if plan.delete_rules.iter().all(|rule| rule.priority != PASSING_PRIORITY) {
+                break;
+            }
         }
-        Ok(SourceRules { is_changed, unserved: plan.unserved })
+        Ok(told)
     }
 
     async fn carry_out(&self, plan: &Plan) -> Result<(), Error> {
@@ -176,6 +185,7 @@ fn plan(
         specific_rule(view),
         Rule { carries: Some(TCP), is_inverted: true, ..look_up(UNBOUND_PRIORITY, UNBOUND_TABLE) },
     ]);
+    wanted_rules.extend(passing_rules(rules));
     for uplink in &view.uplinks {
         wanted_rules.extend(socket_rules(uplink));
         wanted_rules.insert(redirected_rule(uplink));
@@ -386,10 +396,25 @@ fn redirected_rule(uplink: &Uplink) -> Rule {
     }
 }
 
+/// Rules of others behind those of prefixes go first, as they would without us: a person who keeps packets in a tunnel, or stops
+/// them, has no exceptions in mind. The rules that the kernel gives a priority of its own come before all of ours if they are made after ours,
+/// so nothing depends on the order either. Only packets of pairs that have moved are not concerned.
+///
+/// A rule for specific routes alone leaves the way out to others.
+fn passing_rules(rules: &[Rule]) -> BTreeSet<Rule> {
+    let is_behind = |rule: &&Rule| (PASSING_PRIORITY..MAIN_PRIORITY).contains(&rule.priority);
+    let mut theirs: Vec<_> = rules.iter().filter(is_behind).collect();
+    theirs.retain(|rule| rule.protocol != PROTOCOL);
+    let Some(first) = theirs.iter().map(|rule| rule.priority).min() else { return BTreeSet::new() };
+    theirs.retain(|rule| !matches!(rule.action, Action::Lookup { suppress_default: true, .. }));
+    theirs.into_iter().map(|rule| Rule::passing(rule, first)).collect()
+}
+
 /// An address that no route but a default route is likely to lead to: the subnet-router anycast address of all global unicast
 /// addresses.
 const ANY_PEER: Ulid = Ulid(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0));
 const SLOTS: usize = MAX_PREFIXES as usize;
+const MAX_ROUNDS: u32 = 3;
 /// Protocol number.
 const TCP: u8 = 6;
 const MAIN_TABLE: u32 = libc::RT_TABLE_MAIN as u32;

@@ -10,11 +10,15 @@ pub(crate) const REDIRECTED_PRIORITY: u32 = RULE_BASE + 1;
 pub(crate) const MOVED_TCP_PRIORITY: u32 = RULE_BASE + 2;
 pub(crate) const MOVED_PRIORITY: u32 = RULE_BASE + 3;
 pub(crate) const SPECIFIC_PRIORITY: u32 = RULE_BASE + 4;
+/// Has packets pass by the rules of prefixes that a rule of somebody else selects.
+pub(crate) const PASSING_PRIORITY: u32 = RULE_BASE + 9;
 /// Of the first prefix.
 pub(crate) const PREFIX_PRIORITY: u32 = RULE_BASE + 10;
 /// Priority of the rule for sockets without an address, just before that of the main table: rules of others, such as those
 /// of a VPN, come first. Others may use this priority, too.
 pub const UNBOUND_PRIORITY: u32 = 32765;
+/// Priority of the rule for the main table. Rules of others come before it.
+pub const MAIN_PRIORITY: u32 = 32766;
 
 /// Routing table of moved ULID pairs.
 pub(crate) const MOVED_TABLE: u32 = 5530;
@@ -44,7 +48,7 @@ pub(crate) fn slot_of_priority(priority: u32) -> Option<u32> {
 /// Whether this is a priority that we use.
 pub(crate) fn is_our_priority(priority: u32) -> bool {
     let offset = priority.checked_sub(RULE_BASE);
-    offset.is_some_and(|offset| offset < 5 || (10..10 + MAX_PREFIXES).contains(&offset))
+    offset.is_some_and(|offset| offset < 5 || (9..10 + MAX_PREFIXES).contains(&offset))
         || priority == UNBOUND_PRIORITY
 }
 

@@ -404,7 +404,8 @@ impl Planner {
         };
         let mut places: Vec<Place<'a>> = Vec::new();
         for interface in interfaces.iter().copied() {
-            let known = prefixes::known(interface, seen, &self.learned, &is_ours, now);
+            let known =
+                prefixes::known(interface, seen, (&self.learned, &self.policy), &is_ours, now);
             for (prefix, until) in known {
                 let rule = self.policy.rule(&interface.name, prefix);
                 if rule.mode == AddressMode::Off {

@@ -100,6 +100,12 @@ impl AddressPolicy {
         modes.chain([rule.mode]).any(|mode| mode != AddressMode::Off)
     }
 
+    /// Whether a person has said which addresses are made on this interface or in this prefix.
+    pub(crate) fn is_named(&self, interface: &str, prefix: [u8; 8]) -> bool {
+        let parts = [self.interfaces.get(interface), self.prefixes.get(&prefix)];
+        parts.into_iter().flatten().any(|part| part.mode.is_some())
+    }
+
     /// Every rule that there can be.
     #[must_use]
     pub fn rules(&self) -> BTreeSet<Rule> {

@@ -4,6 +4,7 @@ use core::time::Duration;
 use moorline_types::{Instant, Locator, Prefix};
 
 use crate::plan::Seen;
+use crate::policy::AddressPolicy;
 use crate::view::{AddressFlags, Lifetimes, Uplink, UplinkAddress};
 
 /// Until when an address can be used; `None` is for ever.
@@ -77,11 +78,12 @@ impl Until {
 ///
 /// What routers say counts if the kernel believes it. Else what the addresses say that somebody has
 /// put there, such as a network manager that listens to routers itself. An address set by hand has no
-/// end, and keeps its prefix whatever routers say.
+/// end, and keeps its prefix whatever routers say. On a link without neighbors it gives no prefix unless a person asks for addresses there:
+/// the other end of a VPN drops what comes from an address that it has not assigned.
 pub(crate) fn known(
     interface: &Uplink,
     seen: &Seen<'_>,
-    learned: &BTreeSet<(u32, [u8; 8])>,
+    (learned, policy): (&BTreeSet<(u32, [u8; 8])>, &AddressPolicy),
     is_ours: &dyn Fn(Locator) -> bool,
     now: Instant,
 ) -> BTreeMap<[u8; 8], Until> {
@@ -95,7 +97,9 @@ pub(crate) fn known(
     for address in interface.addresses.iter().filter(|one| gives_prefix(one, is_ours)) {
         let prefix = Locator(address.address).prefix();
         if address.flags.contains(AddressFlags::PERMANENT) {
-            known.insert(prefix, Until::FOREVER);
+            if interface.has_neighbors || policy.is_named(&interface.name, prefix) {
+                known.insert(prefix, Until::FOREVER);
+            }
         } else if !learned.contains(&(interface.ifindex, prefix)) {
             let until = Until::of(address.lifetimes, seen.at);
             known.entry(prefix).and_modify(|one| *one = one.or_later(until)).or_insert(until);

@@ -24,6 +24,8 @@ pub struct HostView {
     /// Destinations that contexts and sessions go on reaching by another link than that of a specific route which has come since. Empty as
     /// the kernel does not tell, as `in_use`.
     pub detours: BTreeSet<Prefix>,
+    /// Digest of the routing rules of others: rules of ours follow them.
+    pub rules_of_others: u64,
     /// Whether both links of our pair are there and up.
     pub has_moor: bool,
     /// Addresses that contexts or sessions use. Empty as the kernel does not tell: the owner of the contexts fills it in
@@ -172,6 +174,8 @@ pub struct Uplink {
     pub name: String,
     /// Whether the link layer works.
     pub carrier: bool,
+    /// Whether hosts on the link find each other by Neighbor Discovery. On a tunnel or PPP somebody assigns each address.
+    pub has_neighbors: bool,
     /// MTU of the interface, octets.
     pub mtu: u32,
     /// Router of the default route with the lowest metric; none on a point-to-point link.
@@ -195,6 +199,7 @@ impl Uplink {
             ifindex,
             name: name.into(),
             carrier: true,
+            has_neighbors: true,
             mtu: 1500,
             gateway: None,
             default_routes: Vec::new(),
@@ -217,6 +222,16 @@ impl Uplink {
             |address| UplinkAddress::new(address, 64, AddressFlags::PERMANENT, Lifetimes::FOREVER);
         self.addresses.extend(addresses.into_iter().map(lasting));
         self
+    }
+
+    /// Whether it has addresses of several networks and default routes by several routers: when one of the routers fails, there is another way.
+    #[must_use]
+    pub fn has_ways(&self) -> bool {
+        let networks: BTreeSet<_> =
+            self.addresses.iter().map(|own| Prefix::new(own.address, 64)).collect();
+        let routers: BTreeSet<_> =
+            self.default_routes.iter().filter_map(|route| route.gateway).collect();
+        networks.len() > 1 && routers.len() > 1
     }
 
     /// Whether it has a global address that ends: a router has been followed there.

@@ -1,7 +1,7 @@
 //! Uplinks that carry nothing, as hosts of the operator's choice show: each uplink sends them echo requests (RFC 4443 s4.1).
 //!
-//! An uplink fails when [`LOST`] requests in a row stay without an answer while another uplink gets answers: then it is not the hosts that
-//! have failed. After the first loss the requests follow each other fast, so a failure shows within a second, and chance has to strike so
+//! An uplink fails when [`LOST`] requests in a row stay without an answer while another uplink gets answers to requests of the same time:
+//! then it is not the hosts that have failed. After the first loss the requests follow each other fast, so a failure shows within a second, and chance has to strike so
 //! often in a row that a lossy link is no failed one. An uplink that answers again has to go on for a while, which doubles with each failure.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -36,7 +36,8 @@ struct Asked {
     asked_at: Option<Instant>,
     /// When the next request or the next look is due.
     next: Instant,
-    answered_at: Option<Instant>,
+    /// When the first and the last of the requests left that were answered without a gap of [`FEW`].
+    answered: Option<(Instant, Instant)>,
     /// Longest time that an answer has lately taken.
     slowest: Duration,
     failing: Option<Failing>,
@@ -94,18 +95,19 @@ impl Health {
     /// Asks where it is due. Result: requests to send, and whether other uplinks fail than before.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> (Vec<Effect>, bool) {
         let before = self.failing();
-        let answering: BTreeSet<u32> = self
-            .uplinks
-            .iter()
-            .filter(|(_, asked)| asked.is_answering(now))
-            .map(|(ifindex, _)| *ifindex)
-            .collect();
+        let working = self.uplinks.iter().filter(|(_, asked)| asked.failing.is_none());
+        let working: Vec<_> =
+            working.filter_map(|(ifindex, asked)| Some((*ifindex, asked.answered?))).collect();
         let mut effects = Vec::new();
         for (ifindex, asked) in &mut self.uplinks {
             if asked.next > now {
                 continue;
             }
-            let has_other = answering.iter().any(|other| other != ifindex);
+            let at = asked.doubted_at();
+            let answered_then =
+                |(first, last): (Instant, Instant)| at.is_some_and(|at| first <= at && at <= last);
+            let has_other =
+                working.iter().any(|(other, span)| other != ifindex && answered_then(*span));
             asked.judge(has_other, now);
             if let Some(next) = asked.rests_until(now) {
                 asked.next = next;
@@ -153,7 +155,7 @@ impl Asked {
             sent: 0,
             asked_at: None,
             next: now,
-            answered_at: None,
+            answered: None,
             slowest: Duration::ZERO,
             failing: None,
             failures: 0,
@@ -162,7 +164,7 @@ impl Asked {
     }
 
     fn due(&self) -> Duration {
-        (self.slowest * 2 + MARGIN).min(LONGEST)
+        self.answered.map_or(LONGEST, |_| (self.slowest * 2 + MARGIN).min(LONGEST))
     }
 
     /// Requests without an answer that should have come by now.
@@ -170,9 +172,10 @@ impl Asked {
         self.waiting.iter().filter(|request| now.since(request.at) >= self.due()).count()
     }
 
-    fn is_answering(&self, now: Instant) -> bool {
-        let is_fresh = self.answered_at.is_some_and(|at| now.since(at) < LONGEST);
-        is_fresh && self.failing.is_none()
+    /// When a request left that stayed without an answer, and not the first one: a host that failed while the first was under way did not
+    /// answer another uplink at this time.
+    fn doubted_at(&self) -> Option<Instant> {
+        self.waiting.get(1).map(|request| request.at)
     }
 
     /// Whether it fails, or has answered for long enough to be used again.
@@ -194,7 +197,7 @@ impl Asked {
     }
 
     fn is_hasty(&self, now: Instant) -> bool {
-        self.failing.is_none() && self.lost(now) > 0
+        self.failing.is_none() && (1..MOST_WAITING).contains(&self.lost(now))
     }
 
     /// When the next request leaves, if that is not now.
@@ -205,7 +208,7 @@ impl Asked {
 
     fn ask(&mut self, nonce: u64, now: Instant) {
         let is_hasty = self.is_hasty(now);
-        if self.waiting.len() >= LOST * 2 {
+        if self.waiting.len() >= MOST_WAITING {
             self.waiting.pop_front();
         }
         self.waiting.push_back(Request { nonce, at: now });
@@ -223,7 +226,8 @@ impl Asked {
         let took = now.since(request.at);
         // One slow answer is forgotten after some more.
         self.slowest = took.max(self.slowest - self.slowest / 8);
-        self.answered_at = Some(now);
+        let first = self.answered.filter(|_| at < FEW).map_or(request.at, |(first, _)| first);
+        self.answered = Some((first, request.at));
         if let Some(failing) = &mut self.failing {
             failing.good_since.get_or_insert(now);
         }
@@ -299,24 +303,23 @@ impl fmt::Debug for Health {
     }
 }
 
-/// The default route that is put before those of uplinks that fail: a copy of the best one of another uplink, with a metric that is less by one
-/// than the least that fails. None if the kernel's first choice is no uplink that fails, as that of a VPN may be. The kernel passes over routes
-/// without a carrier.
+/// The default route that is put before those of uplinks that fail or have no carrier: a copy of the best one of another uplink, with a metric
+/// that is less by one than the least of theirs. None if the kernel's first choice is another interface, as that of a VPN may be.
 fn preferred(view: &HostView, failing: &BTreeSet<u32>) -> Option<(u32, DefaultRoute)> {
     let has_carrier = |ifindex: u32| view.uplink(ifindex).is_none_or(|uplink| uplink.carrier);
-    let mut ways = view.default_ways();
-    ways.retain(|(ifindex, _)| has_carrier(*ifindex));
+    let fails = |ifindex: u32| failing.contains(&ifindex) || !has_carrier(ifindex);
+    let ways = view.default_ways();
     // The least metrics come first.
     let least = |is_failing: bool| {
-        let found = ways.iter().find(|(ifindex, _)| failing.contains(ifindex) == is_failing);
+        let found = ways.iter().find(|(ifindex, _)| fails(*ifindex) == is_failing);
         found.map(|(_, route)| route.metric)
     };
     let metric =
         least(true).filter(|of_failing| least(false).is_some_and(|one| one >= *of_failing));
     let metric = metric?.checked_sub(1).filter(|metric| *metric > 0)?;
-    let is_of_use = |ifindex: &u32| !failing.contains(ifindex) && view.uplink(*ifindex).is_some();
-    let (ifindex, route) = ways.into_iter().find(|(ifindex, _)| is_of_use(ifindex))?;
-    Some((ifindex, DefaultRoute { metric, ..route }))
+    let is_of_use = |ifindex: u32| !fails(ifindex) && view.uplink(ifindex).is_some();
+    let (ifindex, route) = ways.iter().find(|(ifindex, _)| is_of_use(*ifindex))?;
+    Some((*ifindex, DefaultRoute { metric, ..*route }))
 }
 
 /// The address that hosts are asked from.
@@ -331,6 +334,8 @@ const CALM: Duration = Duration::from_millis(250);
 const HASTY: Duration = Duration::from_millis(60);
 /// Requests in a row without an answer that are a failure. At a loss of 5 % each way, 7 are lost in a row once in some 12 million.
 const LOST: usize = 7;
+/// Requests without an answer that are remembered. So many in a row, and no other uplink works: it is the hosts, and there is no haste.
+const MOST_WAITING: usize = LOST * 2;
 /// Requests in a row without an answer that end the time in which an uplink answers again.
 const FEW: usize = 3;
 /// An answer is due after twice the longest time, and this.

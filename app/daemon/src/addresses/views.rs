@@ -104,10 +104,17 @@ impl AddressViews<'_> {
         let (view, mut warnings) = (self.host.view(), Vec::new());
         let failing = self.host.failing_uplinks();
         if view.uplinks.len() < 2 {
+            let what = match view.uplinks.first() {
+                None => format!("no uplink: connections {ONE_UPLINK}"),
+                Some(one) if one.has_ways() => format!(
+                    "only one uplink: connections can move between the routers of {0}, and {ONE_UPLINK} when {0} itself fails",
+                    one.name
+                ),
+                Some(_) => format!("only one uplink: connections {ONE_UPLINK}"),
+            };
             warnings.push(format!(
-                "{} uplink: {ONE_UPLINK}. An uplink is an interface with a \
-                 global IPv6 address and a default route; see `ip -6 route show default`.",
-                if view.uplinks.is_empty() { "no" } else { "only one" }
+                "{what}. An uplink is an interface with a \
+                 global IPv6 address and a default route; see `ip -6 route show default`."
             ));
         }
         for uplink in view.uplinks.iter().filter(|one| failing.contains(&one.ifindex)) {

@@ -7,7 +7,7 @@ use moorline_addresses::{AddressFlags, Uplink, UplinkAddress};
 use moorline_api::{
     Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState, TABLE_FULL, Uplink as ApiUplink,
 };
-use moorline_netlink::{HostRule, MAX_PREFIXES, Takes, UNBOUND_PRIORITY};
+use moorline_netlink::{HostRule, MAIN_PRIORITY, MAX_PREFIXES, Takes};
 use moorline_types::{Encapsulation, Prefix};
 
 use crate::facts::Facts;
@@ -15,17 +15,29 @@ use crate::finding::{Finding, Severity};
 
 pub(super) fn uplinks(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let names: Vec<_> = facts.uplinks.iter().map(|uplink| uplink.name.as_str()).collect();
-    if names.len() < 2 {
-        let what = match names.first() {
-            Some(name) => format!("{name} is the only uplink: connections have nothing to move to"),
-            None => "no uplink: there is no IPv6 to the outside".to_owned(),
+    if facts.uplinks.len() < 2 {
+        // Two routers on one link.
+        let is_split = facts.uplinks.iter().any(Uplink::has_ways);
+        let (severity, what) = match facts.uplinks.first() {
+            Some(Uplink { name, .. }) if is_split => (
+                Severity::Warning,
+                format!(
+                    "{name} is the only uplink: connections can move between its routers, and {ONE_UPLINK} when {name} itself fails"
+                ),
+            ),
+            Some(Uplink { name, .. }) => (
+                Severity::StopsProtection,
+                format!("{name} is the only uplink: connections {ONE_UPLINK}"),
+            ),
+            None => {
+                (Severity::StopsProtection, "no uplink: there is no IPv6 to the outside".to_owned())
+            }
         };
         let candidate =
             |name: &_| format!("{name} has a default route and no global address in use");
         let unused =
             |name: &_| format!("{name} could be one, and `uplinks` in moorlined.toml lacks it");
-        let finding = Finding::stops("one-uplink", what)
+        let finding = Finding::new("one-uplink", severity, what)
             .shown_by_each(facts.candidates.iter().map(candidate))
             .shown_by_each(facts.unused.iter().map(unused));
         findings.push(finding.remedy(
@@ -79,8 +91,9 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
         let evidence = uplink.locators.iter().map(|own| format!("{}: proof none", own.address));
         Finding::stops("unprovable", what).shown_by_each(evidence).remedy(
             "Set addresses = \"hba-compatible\" in moorlined.toml. If it is set already: addresses are made in prefixes of \
-             64 bits that a router announces, or that an address of the host has (2001:db8::1/64, and not /128). \
-             `moorline addr list` shows what became of it.",
+             64 bits that a router announces, or that an address of the host has (2001:db8::1/64, and not /128), each on one \
+             uplink. On tunnels and other links without neighbors an address gives a prefix only if [interfaces.NAME] sets \
+             `addresses`, as the other end may drop what it has not assigned. `moorline addr list` shows what became of it.",
         )
     });
     // Findings of their own tell of these.
@@ -107,27 +120,24 @@ pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
         }
         return findings;
     };
-    // A rule of others behind the rules of prefixes takes no packet that one of these would have.
-    let last = ours().filter(|priority| *priority < UNBOUND_PRIORITY).max();
+    // Rules of others before that for the main table decide before those of prefixes (decision 139).
     let foreign = |rule: &&HostRule| {
-        let before = rule.priority > 0 && last.is_some_and(|last| rule.priority <= last);
+        let before = (1..MAIN_PRIORITY).contains(&rule.priority);
         !rule.is_ours && before && !rule.suppresses_default
     };
-    let found = facts.rules.iter().filter(foreign).filter_map(|rule| foreign_rule(facts, rule));
-    findings.extend(found.map(|finding| {
-        finding.remedy(format!(
-            "Give it a priority above {} if those packets are to use both ISPs.",
-            last.unwrap_or(first)
-        ))
-    }));
+    for rule in facts.rules.iter().filter(foreign) {
+        let is_after_moved = rule.priority > first;
+        findings.extend(foreign_rule(facts, rule, is_after_moved));
+    }
     if facts.answers().is_some() {
         findings.extend(without_rule(facts));
     }
     findings
 }
 
-/// A rule of others that comes before ours, if it takes packets from a prefix of an uplink.
-fn foreign_rule(facts: &Facts, rule: &HostRule) -> Option<Finding> {
+/// A rule of others that decides before ours, if it takes packets from a prefix of an uplink. `is_after_moved`: packets of pairs that have
+/// moved come first.
+fn foreign_rule(facts: &Facts, rule: &HostRule, is_after_moved: bool) -> Option<Finding> {
     // The source of such a rule is a source that the rule may not take.
     let from = rule.from.filter(|_| rule.takes != Takes::AllBut);
     let touches =
@@ -146,6 +156,13 @@ fn foreign_rule(facts: &Facts, rule: &HostRule) -> Option<Finding> {
             (Severity::Note, "takes packets of other addresses than those that peers are told of")
         }
         (Takes::Some, _) => (Severity::Note, "takes some packets before ours are looked at"),
+        (Takes::All, Some(_)) if is_after_moved => {
+            (Severity::Note, "leads packets of an address that peers are told of, until they move")
+        }
+        (Takes::All, None) if is_after_moved => (
+            Severity::Warning,
+            "takes all packets that have not moved: they leave where it says, through one ISP or a VPN",
+        ),
         (Takes::AllBut, _) => (
             Severity::Warning,
             "takes all packets but some before ours are looked at: they may leave through the wrong ISP",
@@ -160,7 +177,13 @@ fn foreign_rule(facts: &Facts, rule: &HostRule) -> Option<Finding> {
         ),
     };
     let what = format!("a routing rule of others {what}");
-    Some(Finding::new("foreign-rule", severity, what).shown_by(rule.text.clone()))
+    let remedy = if is_after_moved {
+        "Nothing has to be done if it is meant so. Packets that it does not take use both ISPs."
+    } else {
+        "Give it a priority above 5540 if connections with those packets are to move."
+    };
+    let finding = Finding::new("foreign-rule", severity, what).shown_by(rule.text.clone());
+    Some(finding.remedy(remedy))
 }
 
 /// Addresses whose packets can move: those that peers are told of, and those of connections that can. All addresses of

@@ -156,6 +156,14 @@ fn fewer_than_two_uplinks_are_told_once() {
         answers(facts).status.warnings.push(warning);
     });
     assert_eq!(found, one("one-uplink", Stops));
+    let split = after(|facts| {
+        facts.uplinks.truncate(1);
+        let [router, other] = ["fe80::66", "fe80::77"].map(|router| router.parse().unwrap());
+        let address = "2001:db8:2::7".parse().unwrap();
+        let one = facts.uplinks.remove(0).reached(router, []).reached(other, [address]);
+        facts.uplinks.push(one);
+    });
+    assert_eq!(split, one("one-uplink", Warning), "of two routers one can fail");
     let full = format!("{TABLE_FULL}: 5 of 5");
     let found = after(|facts| answers(facts).status.warnings.push(full));
     assert_eq!(found, one("contexts-full", Stops));
@@ -200,7 +208,8 @@ fn rules_that_lack_or_come_before_ours_are_told() {
         assert_eq!(found, one("foreign-rule", severity), "{takes:?}");
     }
     assert_eq!(foreign(|rule| rule.suppresses_default = true), []);
-    assert_eq!(foreign(|rule| rule.priority = 6000), []);
+    assert_eq!(foreign(|rule| rule.priority = 32765), one("foreign-rule", Warning));
+    assert_eq!(foreign(|rule| rule.priority = 32767), []);
     let elsewhere = |rule: &mut HostRule| {
         rule.from = Some(Prefix::new(Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, 0), 64));
     };
@@ -217,6 +226,12 @@ fn a_rule_for_an_address_that_peers_are_not_told_of_stops_nothing() {
     assert_eq!(from("2001:db8:1::77", 128), one("foreign-rule", Note));
     assert_eq!(from("2001:db8:1::5", 128), one("foreign-rule", Stops));
     assert_eq!(from("2001:db8:1::", 64), one("foreign-rule", Stops));
+    let behind = HostRule {
+        is_ours: false,
+        ..our_rule(32765, Some(Prefix::new(address("2001:db8:1::5"), 128)))
+    };
+    let found = after(|facts| facts.rules.push(behind));
+    assert_eq!(found, one("foreign-rule", Note), "what has moved comes first");
     let own = HostRule {
         is_ours: false,
         ..our_rule(5000, Some(Prefix::new(address("2001:db8:1::77"), 128)))

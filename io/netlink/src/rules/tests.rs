@@ -253,19 +253,60 @@ fn what_is_on_a_link_without_a_carrier_is_thrown_out_of_no_table_nor_what_someth
 #[test]
 fn rules_and_routes_of_others_are_not_in_the_plan() {
     let mut kernel = Kernel::default();
-    let theirs = Rule {
-        carries: None,
-        is_inverted: false,
-        port: None,
-        priority: 5541,
-        from: Some(prefix("2001:db8:6::/64")),
-        output: None,
-        action: Action::Lookup { table: 9, suppress_default: false },
-        protocol: 3,
-    };
+    let rule = look_up(5541, 9);
+    let theirs = Rule { from: Some(prefix("2001:db8:6::/64")), protocol: 3, ..rule };
     kernel.rules.insert(theirs.clone());
     kernel.apply(&[uplink(3, &["2001:db8:1::1/64"])]);
     assert!(kernel.rules.contains(&theirs));
+}
+
+/// A person's rules: a table for a mark, a stop for a port, and those of a VPN.
+#[test]
+fn packets_that_rules_of_others_select_pass_by_the_rules_of_prefixes() {
+    let mut kernel = Kernel::default();
+    let theirs = |text: &[(u16, &[u8])], rule: Rule| {
+        let row = Rule { protocol: 3, ..rule }.row();
+        Rule::read(&text.iter().fold(row, |row, (number, value)| row.with(*number, value)))
+    };
+    let mark = theirs(&[(10, &7_u32.to_ne_bytes())], look_up(32764, 101));
+    let port = theirs(&[(24, &[7, 0, 9, 0])], look_up(32763, 102));
+    let suppresses = theirs(&[], Rule::new(32762, specific_look_up()));
+    let before = theirs(&[], look_up(100, 103));
+    let main = theirs(&[], look_up(32766, 254));
+    let both = [uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"])];
+    let passing = |kernel: &Kernel| -> Vec<String> {
+        let passing = kernel.rules.iter().filter(|rule| rule.priority == 5539);
+        passing.map(ToString::to_string).collect()
+    };
+    kernel.rules.extend([before, main]);
+    kernel.apply(&both);
+    assert_eq!(passing(&kernel), Vec::<String>::new(), "these come first or last anyway");
+    kernel.rules.extend([mark.clone(), port.clone(), suppresses.clone()]);
+    kernel.apply(&both);
+    let ports = [u16::from_ne_bytes([7, 0]), u16::from_ne_bytes([9, 0])];
+    let all = [
+        "rule 5539: from all fwmark 0x7 goto 32762".to_owned(),
+        format!("rule 5539: from all dport {}-{} goto 32762", ports[0], ports[1]),
+    ];
+    assert_eq!(
+        passing(&kernel),
+        all,
+        "from the first of theirs on all are looked at in their order"
+    );
+    for rule in kernel.rules.iter().filter(|rule| rule.is_ours()) {
+        assert_eq!(Rule::read(&rule.row()), *rule, "as the kernel tells it");
+    }
+    kernel.rules.remove(&suppresses);
+    kernel.rules.remove(&port);
+    kernel.apply(&both);
+    assert_eq!(passing(&kernel), ["rule 5539: from all fwmark 0x7 goto 32764"]);
+    kernel.rules.remove(&mark);
+    kernel.apply(&both);
+    assert_eq!(passing(&kernel), Vec::<String>::new());
+}
+
+const fn specific_look_up() -> Action {
+    Action::Lookup { table: MAIN_TABLE, suppress_default: true }
 }
 
 fn numbered(numbers: std::ops::Range<u16>) -> Vec<String> {

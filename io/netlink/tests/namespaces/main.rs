@@ -7,6 +7,7 @@ mod discovery;
 mod harness;
 mod monitoring;
 mod neighbors;
+mod precedence;
 mod router;
 mod routers;
 mod routing;

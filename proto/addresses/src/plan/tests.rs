@@ -21,6 +21,8 @@ struct World {
     policy: AddressPolicy,
     table: AdvertisedPrefixes,
     interfaces: BTreeSet<u32>,
+    /// Interfaces without Neighbor Discovery.
+    tunnels: BTreeSet<u32>,
     addresses: BTreeMap<(u32, Ipv6Addr), Own>,
     /// New addresses are tentative until [`World::detect`].
     is_detecting: bool,
@@ -59,6 +61,7 @@ impl World {
             policy,
             table: AdvertisedPrefixes::new(),
             interfaces: BTreeSet::new(),
+            tunnels: BTreeSet::new(),
             addresses: BTreeMap::new(),
             is_detecting: false,
             in_use: BTreeSet::new(),
@@ -130,6 +133,7 @@ impl World {
         Uplink {
             default_routes: vec![DefaultRoute::new(1024 * ifindex, None)],
             addresses: addresses.collect(),
+            has_neighbors: !self.tunnels.contains(&ifindex),
             ..Uplink::new(ifindex, format!("up{ifindex}"))
         }
     }
@@ -454,6 +458,39 @@ fn prefixes_of_addresses_set_by_hand_count_and_have_no_end() {
     world.advertise(1, 1, 600, 1200);
     world.settle();
     assert_eq!(world.left((1, world.only(1))), (u32::MAX, u32::MAX));
+}
+
+/// The server of a VPN drops packets from addresses that it has not assigned.
+#[test]
+fn an_address_set_by_hand_on_a_tunnel_gives_a_prefix_only_where_a_person_asks_for_it() {
+    let asked = PartOfRule { mode: Some(AddressMode::Cga), ..PartOfRule::default() };
+    let named = PartOfRule { set: Some("other".to_owned()), ..PartOfRule::default() };
+    let of_interface =
+        |part: PartOfRule| (BTreeMap::from([("up2".to_owned(), part)]), BTreeMap::new());
+    let of_prefix = (BTreeMap::new(), BTreeMap::from([(prefix(2), asked.clone())]));
+    let nothing = (BTreeMap::new(), BTreeMap::new());
+    let cases = [(nothing, 0), (of_interface(named), 0), (of_interface(asked), 1), (of_prefix, 1)];
+    for ((interfaces, prefixes), made) in cases {
+        let mut world =
+            World::with(AddressPolicy { interfaces, prefixes, ..policy(AddressMode::Cga) });
+        world.interfaces = BTreeSet::from([1, 2]);
+        world.tunnels = BTreeSet::from([2]);
+        world.set_by_hand(1, "2001:db8:1::5");
+        world.set_by_hand(2, "2001:db8:2::5");
+        world.settle();
+        assert_eq!(world.ours(1).len(), 1);
+        assert_eq!(world.ours(2).len(), made);
+    }
+}
+
+/// PPP of an ISP has no neighbors either, and has its prefix from a router.
+#[test]
+fn a_prefix_that_the_router_of_a_tunnel_advertises_is_like_others() {
+    let mut world = World::new(AddressMode::Cga);
+    (world.interfaces, world.tunnels) = (BTreeSet::from([1]), BTreeSet::from([1]));
+    world.advertise(1, 1, 600, 1200);
+    world.settle();
+    assert_eq!(world.ours(1).len(), 1);
 }
 
 #[test]

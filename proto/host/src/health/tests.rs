@@ -5,6 +5,9 @@ use super::*;
 /// Round trip of an answer.
 const RTT: Duration = Duration::from_millis(20);
 
+/// Round trips by the two uplinks.
+const ROUND_TRIPS: [[u64; 2]; 5] = [[20, 20], [1, 300], [300, 1], [5, 60], [800, 700]];
+
 fn address(link: u16, node: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, link, 0, 0, 0, 0, node)
 }
@@ -28,6 +31,7 @@ struct Net {
     now: Instant,
     /// Permille of requests, by uplink.
     loss: [u32; 2],
+    rtts: [Duration; 2],
     rng: ChaCha12Rng,
     answers: Vec<(Instant, Ipv6Addr, Ipv6Addr, u64)>,
     changes: Vec<(Instant, BTreeSet<u32>)>,
@@ -40,7 +44,9 @@ impl Net {
         let now = Instant::from_nanos(1);
         assert!(!health.follow(&two([1024; 2]), now));
         let rng = ChaCha12Rng::from_seed([seed ^ 0xff; 32]);
-        Self { health, now, loss: [0; 2], rng, answers: Vec::new(), changes: Vec::new(), sent: 0 }
+        let (loss, rtts) = ([0; 2], [RTT; 2]);
+        let (answers, changes, sent) = (Vec::new(), Vec::new(), 0);
+        Self { health, now, loss, rtts, rng, answers, changes, sent }
     }
 
     fn run(&mut self, time: Duration) {
@@ -76,7 +82,7 @@ impl Net {
             };
             let place = usize::try_from(ifindex - 1).expect("an uplink");
             if self.rng.next_u32() % 1000 >= self.loss[place] {
-                self.answers.push((self.now + RTT, source, target, nonce));
+                self.answers.push((self.now + self.rtts[place], source, target, nonce));
             }
         }
         changed
@@ -133,11 +139,22 @@ fn an_uplink_that_fails_again_and_again_is_used_ever_more_rarely() {
 
 #[test]
 fn no_uplink_fails_if_the_hosts_do_and_answers_of_strangers_count_for_nothing() {
-    let mut net = Net::new(4);
-    net.run(Duration::from_secs(5));
-    net.loss = [1000; 2];
-    net.run(Duration::from_secs(60));
-    assert!(net.health.failing().is_empty());
+    for (number, rtts) in (0..).zip(ROUND_TRIPS) {
+        for offset in 0..20 {
+            let mut net = Net::new(offset);
+            net.rtts = rtts.map(Duration::from_millis);
+            net.loss = [20; 2];
+            net.run(Duration::from_millis(5000 + 17 * u64::from(offset)));
+            for silent in [3, 60] {
+                // The hosts fail: what is under way to them gets no answer.
+                (net.loss, net.answers) = ([1000; 2], Vec::new());
+                net.run(Duration::from_secs(silent));
+                net.loss = [20; 2];
+                net.run(Duration::from_millis(20_000 + 13 * u64::from(offset)));
+            }
+            assert_eq!(net.changes, [], "{rtts:?}, {number}, {offset}");
+        }
+    }
 
     let mut net = Net::new(5);
     net.run(Duration::from_secs(5));
@@ -166,7 +183,12 @@ fn a_copy_of_the_route_of_an_uplink_that_works_comes_before_those_that_fail() {
     assert_eq!(metrics(&two([100, 600])), Some((2, 99)));
     assert_eq!(metrics(&two([600, 100])), None, "the kernel chooses the one that works");
     assert_eq!(metrics(&two([1, 1024])), None, "no metric is left");
-    assert_eq!(preferred(&two([1024; 2]), &BTreeSet::new()), None);
+    let nothing = BTreeSet::new();
+    assert_eq!(preferred(&two([1024; 2]), &nothing), None);
+    let mut unplugged = two([100, 600]);
+    unplugged.uplinks[0].carrier = false;
+    let route = preferred(&unplugged, &nothing).map(|(by, route)| (by, route.metric));
+    assert_eq!(route, Some((2, 99)), "the kernel waits for the router for seconds");
     let mut with_vpn = two([1024; 2]);
     with_vpn.left_alone.push(uplink(3, 50));
     assert_eq!(metrics(&with_vpn), None, "a VPN goes on");
