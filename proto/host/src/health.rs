@@ -81,11 +81,14 @@ impl Health {
         self.failing() != before
     }
 
-    /// Uplinks that carry nothing. None if all fail: it may be the hosts that have failed, and no uplink is better.
+    /// Uplinks that carry nothing. None if no other one gets answers: it may be the hosts that have failed, and no uplink is better.
     pub(crate) fn failing(&self) -> BTreeSet<u32> {
+        let works = |asked: &Asked| asked.failing.is_none() && asked.waiting.len() < MOST_WAITING;
+        if !self.uplinks.values().any(works) {
+            return BTreeSet::new();
+        }
         let all = self.uplinks.iter().filter(|(_, asked)| asked.failing.is_some());
-        let failing: BTreeSet<u32> = all.map(|(ifindex, _)| *ifindex).collect();
-        if failing.len() == self.uplinks.len() { BTreeSet::new() } else { failing }
+        all.map(|(ifindex, _)| *ifindex).collect()
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
@@ -172,10 +175,12 @@ impl Asked {
         self.waiting.iter().filter(|request| now.since(request.at) >= self.due()).count()
     }
 
-    /// When a request left that stayed without an answer, and not the first one: a host that failed while the first was under way did not
-    /// answer another uplink at this time.
+    /// When a request left that stayed without an answer, after the answer to the first of them was due: a host that failed while the
+    /// first was under way answered no request of this time by another uplink.
     fn doubted_at(&self) -> Option<Instant> {
-        self.waiting.get(1).map(|request| request.at)
+        let first = self.waiting.front()?.at;
+        let mut sent = self.waiting.iter().map(|request| request.at);
+        sent.find(|at| at.since(first) >= self.due())
     }
 
     /// Whether it fails, or has answered for long enough to be used again.
@@ -334,8 +339,9 @@ const CALM: Duration = Duration::from_millis(250);
 const HASTY: Duration = Duration::from_millis(60);
 /// Requests in a row without an answer that are a failure. At a loss of 5 % each way, 7 are lost in a row once in some 12 million.
 const LOST: usize = 7;
-/// Requests without an answer that are remembered. So many in a row, and no other uplink works: it is the hosts, and there is no haste.
-const MOST_WAITING: usize = LOST * 2;
+/// Requests without an answer that are remembered: more than leave in haste while one that takes [`LONGEST`] is waited for. With so many in a row, and no
+/// other uplink that works, it is the hosts, and there is no haste.
+const MOST_WAITING: usize = 32;
 /// Requests in a row without an answer that end the time in which an uplink answers again.
 const FEW: usize = 3;
 /// An answer is due after twice the longest time, and this.

@@ -112,6 +112,21 @@ fn an_uplink_that_carries_nothing_is_found_within_a_second_and_used_again_after_
 }
 
 #[test]
+fn an_uplink_that_has_never_answered_or_is_slow_is_found_as_well() {
+    for rtts in ROUND_TRIPS {
+        let [_, other] = rtts.map(Duration::from_millis);
+        for before in [0, 20] {
+            let mut net = Net::new(7);
+            net.rtts = rtts.map(Duration::from_millis);
+            net.run(Duration::from_secs(before));
+            net.loss = [1000, 0];
+            net.run(other + Duration::from_secs(4));
+            assert_eq!(net.health.failing(), BTreeSet::from([1]), "{rtts:?} after {before} s");
+        }
+    }
+}
+
+#[test]
 fn a_loss_of_five_percent_each_way_is_no_failure_in_an_hour() {
     for seed in 0..20 {
         let mut net = Net::new(seed);
@@ -155,6 +170,18 @@ fn no_uplink_fails_if_the_hosts_do_and_answers_of_strangers_count_for_nothing() 
             assert_eq!(net.changes, [], "{rtts:?}, {number}, {offset}");
         }
     }
+
+    let mut net = Net::new(6);
+    net.run(Duration::from_secs(5));
+    net.loss = [1000, 0];
+    net.run(Duration::from_secs(5));
+    assert_eq!(net.health.failing(), BTreeSet::from([1]));
+    net.loss = [1000; 2];
+    net.run(Duration::from_secs(5));
+    assert!(net.health.failing().is_empty(), "nobody answers any more");
+    net.loss = [1000, 0];
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.health.failing(), BTreeSet::from([1]));
 
     let mut net = Net::new(5);
     net.run(Duration::from_secs(5));
