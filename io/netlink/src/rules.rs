@@ -305,21 +305,27 @@ fn in_order(
     all.into_iter().map(|(_, prefix)| prefix).collect()
 }
 
-/// The default route of the uplink, and behind it a stop: should the kernel take the first away with
-/// the interface, the lookup must not go on to the other ISP.
+/// The default routes of the uplink for the prefix, and behind them a stop: should the kernel take the others away with
+/// the interface, the lookup must not go on to the other ISP. Of two routers the kernel takes the second one while the first one is gone.
 fn table_routes(
     table: u32,
     prefix: Prefix,
     uplink: Option<&Uplink>,
     has_stop: bool,
 ) -> impl Iterator<Item = Route> {
-    let way = uplink.and_then(|uplink| {
-        let gateway = uplink.gateway_for(prefix)?.gateway;
-        let target = Target::Device { ifindex: uplink.ifindex, gateway };
-        Some(Route::new(table, Route::DEFAULT, target))
+    let gateways = |uplink: &Uplink| {
+        let routes = uplink.gateways_for(prefix);
+        let mut gateways: Vec<_> = routes.into_iter().map(|route| route.gateway).collect();
+        gateways.dedup();
+        gateways.into_iter().take(MAX_ROUTERS).map(|gateway| (uplink.ifindex, gateway)).collect()
+    };
+    let ways: Vec<_> = uplink.map(gateways).unwrap_or_default();
+    let ways = (Route::METRIC..).zip(ways).map(move |(metric, (ifindex, gateway))| {
+        let target = Target::Device { ifindex, gateway };
+        Route { metric, ..Route::new(table, Route::DEFAULT, target) }
     });
     let stop = Route::new(table, Route::DEFAULT, Target::Unreachable);
-    way.into_iter().chain(has_stop.then_some(Route { metric: u32::MAX, ..stop }))
+    ways.chain(has_stop.then_some(Route { metric: u32::MAX, ..stop }))
 }
 
 /// Connected and specific routes of the main table come before the default route of a prefix: those by the uplink itself as copies,
@@ -415,6 +421,8 @@ fn passing_rules(rules: &[Rule]) -> BTreeSet<Rule> {
 const ANY_PEER: Ulid = Ulid(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0));
 const SLOTS: usize = MAX_PREFIXES as usize;
 const MAX_ROUNDS: u32 = 3;
+/// Routers of one prefix that its table leads to.
+const MAX_ROUTERS: usize = 4;
 /// Protocol number.
 const TCP: u8 = 6;
 const MAIN_TABLE: u32 = libc::RT_TABLE_MAIN as u32;

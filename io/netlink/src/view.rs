@@ -40,7 +40,12 @@ impl Interfaces {
             uplink.gateway =
                 general.or(uplink.default_routes.first()).and_then(|route| route.gateway);
         }
-        let bare = bare_links(all.values(), links, addresses);
+        let ports: BTreeSet<u32> = links
+            .iter()
+            .filter(|row| row.attribute(libc::IFLA_MASTER).is_some())
+            .map(|row| row.header_u32(4))
+            .collect();
+        let bare = bare_links(all.values(), &ports, addresses);
         let is_moor = |row: &&Row| row.header_u32(8) & IFF_UP != 0 && is_our_link(row);
         let has_moor = links.iter().filter(is_moor).count() == 2;
         let dead = all.values().filter(|one| one.default_routes.is_empty() && !one.carrier);
@@ -60,8 +65,12 @@ impl Interfaces {
             }
         }
         for interface in all.values().filter(|one| !one.default_routes.is_empty()) {
-            let kind = if is_uplink(interface) { &mut view.uplinks } else { &mut view.candidates };
-            kind.push(interface.clone());
+            if is_uplink(interface) {
+                view.uplinks.push(interface.clone());
+            } else if !ports.contains(&interface.ifindex) {
+                // The default route of a port is left from before it was one.
+                view.candidates.push(interface.clone());
+            }
         }
         Self { all, view }
     }
@@ -76,14 +85,9 @@ pub(crate) fn is_uplink(interface: &Uplink) -> bool {
 /// Picks the bare ones of all interfaces that are up.
 fn bare_links<'a>(
     interfaces: impl Iterator<Item = &'a Uplink>,
-    links: &[Row],
+    ports: &BTreeSet<u32>,
     addresses: &[Row],
 ) -> Vec<Uplink> {
-    let ports: BTreeSet<u32> = links
-        .iter()
-        .filter(|row| row.attribute(libc::IFLA_MASTER).is_some())
-        .map(|row| row.header_u32(4))
-        .collect();
     let bare = interfaces.filter(|one| {
         one.default_routes.is_empty() && one.carrier && !ports.contains(&one.ifindex)
     });

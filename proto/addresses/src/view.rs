@@ -272,10 +272,16 @@ impl Uplink {
         Some(NextHop { ifindex: self.ifindex, gateway })
     }
 
-    /// The router for packets from this prefix: that of a default route for the source, else one that
-    /// advertises the prefix (RFC 8028 s3.1), else the general one.
+    /// The router for packets from this prefix: the first of [`Self::gateways_for`].
     #[must_use]
     pub fn gateway_for(&self, prefix: Prefix) -> Option<&DefaultRoute> {
+        self.gateways_for(prefix).into_iter().next()
+    }
+
+    /// The routers for packets from this prefix, in the order in which the kernel would take them: those of default routes for the source, else
+    /// those that advertise the prefix (RFC 8028 s3.1), else the general ones.
+    #[must_use]
+    pub fn gateways_for(&self, prefix: Prefix) -> Vec<&DefaultRoute> {
         let general = || self.default_routes.iter().filter(|route| route.source.is_none());
         let is_for = |route: &&DefaultRoute| route.source.is_some_and(|from| from.covers(prefix));
         let advertises = |route: &&DefaultRoute| {
@@ -283,8 +289,15 @@ impl Uplink {
                 advertised.covers(prefix) && route.gateway == Some(*router)
             })
         };
-        let special = self.default_routes.iter().find(is_for);
-        special.or_else(|| general().find(advertises)).or_else(|| general().next())
+        let mut found: Vec<_> = self.default_routes.iter().filter(is_for).collect();
+        if found.is_empty() {
+            found = general().filter(advertises).collect();
+        }
+        if found.is_empty() {
+            found = general().collect();
+        }
+        found.sort_by_key(|route| (route.metric, route.preference));
+        found
     }
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 use crate::view::tests::{prefix, uplink};
-use moorline_addresses::SpecificRoute;
+use moorline_addresses::{DefaultRoute, SpecificRoute};
 
 /// The rules and tables of a host, changed as the kernel would by each plan.
 #[derive(Default)]
@@ -258,6 +258,24 @@ fn rules_and_routes_of_others_are_not_in_the_plan() {
     kernel.rules.insert(theirs.clone());
     kernel.apply(&[uplink(3, &["2001:db8:1::1/64"])]);
     assert!(kernel.rules.contains(&theirs));
+}
+
+#[test]
+fn the_table_of_a_prefix_has_both_of_its_routers() {
+    let mut kernel = Kernel::default();
+    let mut pair = uplink(3, &["2001:db8:1::1/64"]);
+    let (first, second) = (pair.gateway, "fe80::99".parse().ok());
+    pair.default_routes.push(DefaultRoute::new(2000, second));
+    kernel.apply(std::slice::from_ref(&pair));
+    let gateway = |route: &Route| match route.target {
+        Target::Device { gateway, .. } => Some((route.metric, gateway)),
+        Target::Multipath(_) | Target::Unreachable | Target::Throw => None,
+    };
+    let gateways: Vec<_> = kernel.routes.iter().filter_map(gateway).collect();
+    assert_eq!(gateways, [(1024, first), (1025, second)]);
+    pair.default_routes.truncate(1);
+    kernel.apply(&[pair]);
+    assert_eq!(kernel.ways("2001:db8:1::/64"), [3]);
 }
 
 /// A person's rules: a table for a mark, a stop for a port, and those of a VPN.

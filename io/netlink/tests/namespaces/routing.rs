@@ -40,6 +40,23 @@ fn packets_leave_by_the_uplink_of_their_source() {
     });
 }
 
+/// A pair of routers for one prefix, of which the first dies: the kernel takes the second, as it does without us.
+#[test]
+fn the_second_router_of_a_prefix_takes_the_place_of_one_that_does_not_answer() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        ip("-6 route add default via fe80::11 dev up1 metric 1031");
+        ip("-6 neigh add fe80::11 lladdr 02:00:00:00:00:11 dev up1");
+        netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
+        let route = || ip(&format!("-6 route get {FAR} from 2001:db8:1::1"));
+        assert!(route().contains("via fe80::1 "), "{}", route());
+        ip("-6 neigh replace fe80::1 dev up1 nud failed");
+        assert!(route().contains("via fe80::11 "), "{}", route());
+        ip("-6 neigh replace fe80::1 lladdr 02:00:00:00:00:01 dev up1");
+        assert!(route().contains("via fe80::1 "), "{}", route());
+    });
+}
+
 /// The rules of the host for packets from a prefix.
 fn prefix_rules() -> Vec<String> {
     ip("-6 rule").lines().filter(|rule| rule.contains("from 2001")).map(str::to_owned).collect()

@@ -59,3 +59,18 @@ fn of_two_routers_the_one_that_advertises_the_prefix_is_taken() {
     assert_eq!(router("2001:db8:2::/64"), Some(other));
     assert_eq!(router("2001:db8:1::/64"), both.gateway);
 }
+
+#[test]
+fn two_routers_that_advertise_a_prefix_are_both_for_it() {
+    let mut pair = uplink(1, &["2001:db8:1::1/64"]);
+    let first: Ipv6Addr = "fe80::99".parse().unwrap();
+    let high = DefaultRoute { preference: 0, ..DefaultRoute::new(1024, Some(first)) };
+    let stranger: Ipv6Addr = "fe80::77".parse().unwrap();
+    let second = pair.gateway.unwrap();
+    pair.default_routes.extend([high, DefaultRoute::new(1, Some(stranger))]);
+    pair.default_routes.sort();
+    let one = prefix("2001:db8:1::/64");
+    pair.advertisers.extend([(one, second), (one, first)]);
+    let routers: Vec<_> = pair.gateways_for(one).iter().map(|route| route.gateway).collect();
+    assert_eq!(routers, [Some(first), Some(second)], "by preference, and nobody else's");
+}
