@@ -18,6 +18,7 @@ mod ilnp_flood;
 mod isp_loss;
 mod local_event;
 mod negotiation;
+mod new_connections;
 pub(crate) mod options;
 mod peers;
 mod plot;
@@ -51,6 +52,7 @@ pub use ilnp_flood::IlnpFlood;
 pub use isp_loss::IspLoss;
 pub use local_event::LocalEvent;
 pub use negotiation::{Negotiation, Security};
+pub use new_connections::NewConnections;
 pub use peers::{PeerFlow, PeerSystem, Peers};
 pub use plot::Chart;
 pub(crate) use recovery::{Scene, pause};
@@ -279,6 +281,7 @@ experiments! {
     Peers(Peers),
     Throughput(Throughput),
     LocalEvent(LocalEvent),
+    NewConnections(NewConnections),
     Rough(Rough),
     Handoff(HandOff),
     StateCost(StateCost),

@@ -105,6 +105,9 @@ fn why_not(interface: &InterfaceAddresses, info: &AddressInfo) -> Option<&'stati
         (_, AddressState::Tentative) => Some("duplicate address detection is going on"),
         (_, AddressState::Duplicate) => Some("another host has it"),
         (_, AddressState::Deprecated) => Some("it is deprecated: its prefix goes"),
+        _ if info.address.is_unique_local() => {
+            Some("it is unique local: only an internal zone can have it")
+        }
         _ if !info.announced => Some("it is not announced: its interface is no uplink now"),
         _ => None,
     }
@@ -154,6 +157,7 @@ mod tests {
             vec![
                 info("2001:db8:2::a", Proof::Cga, AddressState::Preferred),
                 info("2001:db8:3::a", Proof::Cga, AddressState::Deprecated),
+                info("fd00::a", Proof::Cga, AddressState::Preferred),
             ],
         );
         let owner = parse_name("server.example.com").unwrap();
@@ -163,6 +167,7 @@ mod tests {
         server.example.com. 300 IN AAAA 2001:db8:2::a
         ; 2001:db8:1::5 on eth0: it proves nothing: connections to it cannot move
         ; 2001:db8:3::a on wwan0: it is deprecated: its prefix goes
+        ; fd00::a on wwan0: it is unique local: only an internal zone can have it
         ");
         let json = serde_json::to_value(&records).unwrap();
         assert_eq!(json["records"][1]["value"], "2001:db8:2::a");

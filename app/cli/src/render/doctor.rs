@@ -18,6 +18,9 @@ pub fn doctor(report: &Report) -> String {
     let has_warning = report.findings.iter().any(is_warning);
     text.push_str(match report.exit_status() {
         0 if has_warning => "Nothing found that stops protection, but see WARNING above.\n",
+        0 if report.peer.is_none() => {
+            "Nothing found that stops protection. `moorline doctor PEER` tries the way to a peer.\n"
+        }
         0 => "Nothing found that stops protection.\n",
         1 => "Connections are not protected as they could be: see STOPS above.\n",
         _ => "Nothing found that stops protection, but not everything could be looked at.\n",

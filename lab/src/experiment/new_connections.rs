@@ -1,0 +1,261 @@
+//! How long new connections to a host without Moorline fail when an uplink does: the kernel goes on choosing the uplink, and each
+//! of its connections waits there.
+
+use std::io;
+use std::net::{Ipv6Addr, SocketAddrV6, TcpListener};
+use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use clap::Args;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
+use rustix::net::sockopt::socket_error;
+use rustix::net::{AddressFamily, SocketFlags, SocketType, connect, socket_with};
+use serde::Serialize;
+
+use super::options::{as_millis, count, rtt, span};
+use super::pool::{Trial, Trials, part};
+use super::recovery::{Scene, pause};
+use super::statistics::ms;
+use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
+use crate::Failure;
+use crate::daemon::{Daemon, DaemonOptions};
+use crate::interrupt;
+use crate::named::named;
+use crate::topology::{HOSTS, ISPS, Impairment};
+
+/// Time from a failure of an uplink to the first new connection to a host without Moorline (as root).
+///
+/// A program opens a connection each 50 ms, once with Moorline on its host and once without.
+#[derive(Clone, Debug, Args, Serialize)]
+pub struct NewConnections {
+    /// Round-trip times in milliseconds.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,20,80", value_parser = rtt)]
+    #[serde(skip)]
+    pub rtts: Vec<Duration>,
+    /// Failures for each combination; three at most of those that are waited for in vain.
+    #[arg(long, value_name = "N", default_value_t = 10, value_parser = count)]
+    pub repetitions: usize,
+    /// How long a connection is waited for.
+    #[arg(long, value_name = "TIME", default_value = "15s", value_parser = span)]
+    #[serde(rename = "limit_ms", serialize_with = "as_millis")]
+    pub limit: Duration,
+    /// Networks side by side.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = count)]
+    pub parallel: usize,
+    /// What the moments of failures follow from.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
+#[derive(Clone, Debug, Serialize)]
+struct Point {
+    failure: Kind,
+    system: System,
+    rtt_ms: f64,
+    repetitions: usize,
+    /// Repetitions in which a connection came about.
+    connected: usize,
+    /// From the failure to the first connection.
+    first_connection_ms: Percentiles,
+    /// Connections that began after the failure and before the first that came about.
+    lost: Percentiles,
+}
+
+named! {
+    /// What fails: the ISP says nothing, or the link has no carrier.
+    enum Kind {
+        Silent = "silent",
+        Carrier = "carrier",
+    }
+}
+
+named! {
+    enum System {
+        Moorline = "moorline",
+        None = "none",
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    kind: Kind,
+    system: System,
+    rtt: Duration,
+    limit: Duration,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    first: Option<Duration>,
+    lost: u32,
+}
+
+impl Experiment for NewConnections {
+    fn card(&self) -> Card {
+        Card {
+            name: "new-connections",
+            about: "time from a failure of an uplink to the first new connection to a host without Moorline",
+            needs: Needs::Daemons(&[]),
+            columns: "failure system rtt_ms connected repetitions first_connection_ms.median \
+                      first_connection_ms.p95 lost.median",
+        }
+    }
+
+    fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
+        let name = |case: &Case| format!("{}, {}, RTT {} ms", case.kind, case.system, ms(case.rtt));
+        let tried = self.trials().run(watch, name, run)?;
+        let points: Vec<_> = tried.iter().map(|(case, all)| Point::of(case, all)).collect();
+        Ok(Results::new(self, &points)?.with_charts([chart(&points)]))
+    }
+}
+
+impl NewConnections {
+    fn trials(&self) -> Trials<Case> {
+        let &Self { ref rtts, repetitions, limit, parallel, seed } = self;
+        let mut cases = Vec::new();
+        for &kind in Kind::ALL {
+            for &system in System::ALL {
+                let is_vain = kind == Kind::Silent && system == System::None;
+                let times = if is_vain { repetitions.min(MOST_IN_VAIN) } else { repetitions };
+                cases.extend(rtts.iter().map(|&rtt| (Case { kind, system, rtt, limit }, times)));
+            }
+        }
+        Trials { cases, seed, parallel }
+    }
+}
+
+impl Point {
+    fn of(case: &Case, all: &[Outcome]) -> Self {
+        Self {
+            failure: case.kind,
+            system: case.system,
+            rtt_ms: ms(case.rtt),
+            repetitions: all.len(),
+            connected: all.iter().filter(|one| one.first.is_some()).count(),
+            first_connection_ms: Percentiles::of(all.iter().map(|one| one.first.map(ms))),
+            lost: Percentiles::of(all.iter().map(|one| f64::from(one.lost))),
+        }
+    }
+}
+
+/// One failure of ISP 1, which the kernel of host A prefers.
+fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
+    let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt) };
+    let mut scene = Scene::plain(cables)?;
+    if trial.system == System::Moorline {
+        let options =
+            DaemonOptions::new(SEND_TIMEOUT, format!("uplink-probes = [\"{SERVER}\"]\n"))?;
+        scene.daemons.push(Daemon::start(&scene.lab, HOSTS[0], &options)?);
+    }
+    let server = SocketAddrV6::new(SERVER, PORT, 0, 0);
+    let listen = || TcpListener::bind(server).context("listen");
+    let _listener = scene.lab.namespace(ISPS[1])?.enter(listen)?;
+    let host = scene.lab.namespace(HOSTS[0])?.clone();
+    host.enter(|| first_connection(server, trial.limit, Instant::now()))?;
+    pause(SETTLING + SPREAD.mul_f64(part(trial.seed, 0)))?;
+    let cut = scene.lab.fail(match trial.kind {
+        Kind::Silent => Failure::Silent { router: ISPS[0].into() },
+        Kind::Carrier => Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() },
+    })?;
+    host.enter(|| first_connection(server, trial.limit, cut))
+        .with_context(|| format!("{trial:?}: {}", scene.logs()))
+}
+
+/// Opens connections until one comes about.
+fn first_connection(
+    server: SocketAddrV6,
+    limit: Duration,
+    since: Instant,
+) -> anyhow::Result<Outcome> {
+    let mut open: Vec<OwnedFd> = Vec::new();
+    let mut started = 0;
+    while since.elapsed() < limit {
+        interrupt::check()?;
+        let next = Instant::now() + EACH;
+        started += 1;
+        open.extend(begin(server)?);
+        loop {
+            let left = next.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let mut polled: Vec<_> =
+                open.iter().map(|one| PollFd::new(one, PollFlags::OUT)).collect();
+            poll(&mut polled, Some(&Timespec::try_from(left)?))?;
+            let is_over: Vec<_> = polled.iter().map(|one| !one.revents().is_empty()).collect();
+            for (at, _) in is_over.iter().enumerate().filter(|(_, is_over)| **is_over) {
+                if socket_error(&open[at])?.is_ok() {
+                    let first = Some(since.elapsed());
+                    return Ok(Outcome { first, lost: started - 1 });
+                }
+            }
+            let mut is_over = is_over.into_iter();
+            open.retain(|_| !is_over.next().unwrap_or_default());
+        }
+    }
+    Ok(Outcome { first: None, lost: started })
+}
+
+/// A connection that is being opened; none if the host knows at once that it cannot be.
+fn begin(server: SocketAddrV6) -> io::Result<Option<OwnedFd>> {
+    let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
+    let one = socket_with(AddressFamily::INET6, SocketType::STREAM, flags, None)?;
+    match connect(&one, &server) {
+        Ok(()) | Err(Errno::INPROGRESS) => Ok(Some(one)),
+        Err(Errno::HOSTUNREACH | Errno::NETUNREACH) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn chart(points: &[Point]) -> Chart {
+    let places = points.iter().map(|point| {
+        let Point { failure, system, rtt_ms, first_connection_ms, .. } = point;
+        (format!("{failure}, {system}"), *rtt_ms, first_connection_ms.range())
+    });
+    let axes = ["round-trip time (ms)", "milliseconds"];
+    Chart::lines("First new connection after an uplink has failed", axes, places).in_decades()
+}
+
+/// The router of ISP 2, where it meets ISP 1: both ISPs lead there, and it has no Moorline.
+const SERVER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, 2);
+const PORT: u16 = 7000;
+/// Between two connections.
+const EACH: Duration = Duration::from_millis(50);
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+/// For the daemon to have heard the server by both uplinks.
+const SETTLING: Duration = Duration::from_secs(2);
+const SPREAD: Duration = Duration::from_millis(500);
+const MOST_IN_VAIN: usize = 3;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetitions_make_points_of_both_systems_and_those_in_vain_are_few() {
+        let experiment = NewConnections::default();
+        let cases = experiment.trials().cases;
+        assert_eq!(cases.iter().map(|(_, times)| times).sum::<usize>(), 3 * (10 + 3 + 10 + 10));
+        let outcome =
+            |first: Option<u64>| Outcome { first: first.map(Duration::from_millis), lost: 4 };
+        let point = Point::of(&cases[0].0, &[outcome(Some(600)), outcome(None)]);
+        assert_eq!((point.connected, point.repetitions), (1, 2));
+        assert_eq!(point.first_connection_ms.median, Some(600.0));
+    }
+
+    #[test]
+    fn the_first_connection_is_found() {
+        let listener = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).unwrap();
+        let std::net::SocketAddr::V6(server) = listener.local_addr().unwrap() else {
+            panic!("IPv4")
+        };
+        let limit = Duration::from_secs(60);
+        let found = first_connection(server, limit, Instant::now()).unwrap();
+        assert!(found.first.is_some() && found.lost == 0);
+        drop(listener);
+        let refused = first_connection(server, Duration::from_millis(1), Instant::now()).unwrap();
+        assert!(refused.first.is_none() && refused.lost == 1);
+    }
+}
