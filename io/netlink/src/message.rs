@@ -155,12 +155,12 @@ impl Rule {
             protocol: row.u8(FRA_PROTOCOL).unwrap_or_default(),
         };
         let selector = Selector::of(row);
-        match rule.action {
-            _ if !rule.is_ours() => Self { selector, ..rule },
-            action if rule.priority == PASSING_PRIORITY => {
-                Self { selector, ..Self::new(PASSING_PRIORITY, action) }
-            }
-            _ => rule,
+        if !rule.is_ours() {
+            Self { selector, ..rule }
+        } else if rule.priority == PASSING_PRIORITY {
+            Self { selector, ..Self::new(PASSING_PRIORITY, rule.action) }
+        } else {
+            rule
         }
     }
 
