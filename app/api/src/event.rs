@@ -63,6 +63,10 @@ open_enum! {
         UplinkUp = "uplink-up",
         /// An uplink lost its carrier, its route or itself.
         UplinkDown = "uplink-down",
+        /// The hosts of `uplink-probes` answer by another uplink, and no more by this one.
+        UplinkFailing = "uplink-failing",
+        /// They have answered by this uplink again for long enough.
+        UplinkWorks = "uplink-works",
         /// The set of our locators is another.
         LocatorsChanged = "locators-changed",
         /// Traffic earned a context: the I1 goes out.

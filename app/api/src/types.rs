@@ -50,6 +50,9 @@ pub struct Uplink {
     pub ifindex: u32,
     /// Whether the link has a carrier.
     pub carrier: bool,
+    /// Whether it carries nothing, as `uplink-probes` show.
+    #[serde(default)]
+    pub failing: bool,
     /// MTU in octets.
     pub mtu: u32,
     /// Next hop of the default route; none on point-to-point links or while there is no route.

@@ -28,6 +28,7 @@ fn status() -> Status {
             name: "eth0".into(),
             ifindex: 2,
             carrier: true,
+            failing: false,
             mtu: 1500,
             gateway: Some(address("fe80::1")),
             locators: vec![LocatorInfo {

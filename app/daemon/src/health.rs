@@ -1,4 +1,5 @@
 use anyhow::Context as _;
+use moorline_api::EventKind;
 use moorline_link::{Echo, EchoSocket};
 use std::future;
 use std::net::Ipv6Addr;
@@ -43,13 +44,19 @@ impl Daemon {
             uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone())
         };
         for ifindex in failing.difference(&self.failing) {
-            tracing::warn!(
-                uplink = name(ifindex),
-                "carries nothing: new connections take another uplink"
-            );
+            let (name, what) =
+                (name(ifindex), "carries nothing: new connections take another uplink");
+            tracing::warn!(uplink = name, "{what}");
+            self.events.push(EventKind::UplinkFailing, |told| {
+                told.reason = Some(format!("{name}: {what}"));
+            });
         }
         for ifindex in self.failing.difference(&failing) {
-            tracing::info!(uplink = name(ifindex), "is for new connections again");
+            let (name, what) = (name(ifindex), "works again: new connections may take it");
+            tracing::info!(uplink = name, "{what}");
+            self.events.push(EventKind::UplinkWorks, |told| {
+                told.reason = Some(format!("{name}: {what}"));
+            });
         }
         self.failing = failing;
     }

@@ -165,7 +165,8 @@ impl Reason {
             }
             Self::OnePair => "One of the two hosts needs a second uplink.",
             Self::OwnUnproven => {
-                "`moorline status` shows which addresses have a proof: bind to one of those, or give it out in the DNS."
+                "Open it again: new connections take an address with a proof by themselves. A server gives out such an address in \
+                 the DNS: `moorline dns-records`."
             }
             Self::PeerUnproven => {
                 "Connect to an address of the peer with a proof, which `moorline status` shows there: publish it in the DNS."

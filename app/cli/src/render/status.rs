@@ -44,13 +44,21 @@ fn uplink(uplink: &Uplink) -> TitledRow {
     let of_each = |cell: fn(&LocatorInfo) -> String| super::lines(&uplink.locators, cell);
     vec![
         ("UPLINK", uplink.name.clone()),
-        ("LINK", if uplink.carrier { "up" } else { "down" }.to_owned()),
+        ("LINK", link(uplink).to_owned()),
         ("MTU", uplink.mtu.to_string()),
         ("GATEWAY", super::or_dash(uplink.gateway)),
         ("LOCATOR", of_each(|own| format!("{}/{}", own.address, own.prefix_len))),
         ("PROOF", of_each(|own| own.proof.to_string())),
         ("ANNOUNCED", of_each(|own| super::yes_or_no(own.announced))),
     ]
+}
+
+const fn link(uplink: &Uplink) -> &'static str {
+    match (uplink.carrier, uplink.failing) {
+        (false, _) => "down",
+        (true, true) => "fails",
+        (true, false) => "up",
+    }
 }
 
 /// A line for each uplink that contexts or sessions use.

@@ -33,6 +33,7 @@ fn a_status() -> Status {
                 name: "eth0".into(),
                 ifindex: 2,
                 carrier: true,
+                failing: false,
                 mtu: 1500,
                 gateway: Some(address("fe80::1")),
                 locators: vec![
@@ -44,6 +45,7 @@ fn a_status() -> Status {
                 name: "wwan0".into(),
                 ifindex: 3,
                 carrier: false,
+                failing: false,
                 mtu: 1428,
                 gateway: None,
                 locators: vec![],

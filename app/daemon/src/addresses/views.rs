@@ -35,10 +35,12 @@ impl AddressViews<'_> {
             proof: self.proof_of(own.address),
             announced: self.is_announced(own.address),
         };
+        let failing = self.host.failing_uplinks();
         let uplink = |uplink: &host::Uplink| Uplink {
             name: uplink.name.clone(),
             ifindex: uplink.ifindex,
             carrier: uplink.carrier,
+            failing: failing.contains(&uplink.ifindex),
             mtu: uplink.mtu,
             gateway: uplink.gateway,
             locators: uplink.addresses.iter().map(info).collect(),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use moorline_api::{Context, ContextState, Pair, Readiness, ReadinessState, SAME_UPLINK};
+use moorline_api::{Context, ContextState, Pair, Proof, Readiness, ReadinessState, SAME_UPLINK};
 
 use crate::facts::Facts;
 use crate::finding::{Finding, Severity};
@@ -22,6 +22,8 @@ pub(super) fn contexts(facts: &Facts) -> Vec<Finding> {
     // The pair that such a context left has failed, so it has no other.
     let moved = answers.contexts.iter().filter(|context| context.moved);
     let moved: BTreeSet<_> = moved.map(Context::ulids).collect();
+    let mut locators = answers.status.uplinks.iter().flat_map(|uplink| &uplink.locators);
+    let has_proof = locators.any(|own| own.proof != Proof::None);
     let mut by_reason: BTreeMap<&str, (&Readiness, Vec<Pair>)> = BTreeMap::new();
     for (readiness, pair) in of_contexts.chain(of_sessions) {
         if let Some(reason) = &readiness.reason
@@ -35,21 +37,23 @@ pub(super) fn contexts(facts: &Facts) -> Vec<Finding> {
         .map(|(reason, (readiness, pairs))| {
             let is_older = facts.is_just_opened && FIREWALL_REASONS.contains(&reason);
             let has_moved = pairs.iter().any(|pair| moved.contains(pair));
-            finding(reason, readiness, &pairs, (is_older, has_moved))
+            finding(reason, readiness, &pairs, (is_older, has_moved, has_proof))
         })
         .collect()
 }
 
-/// `is_older`: this host's firewall was closed when the daemon found that out. `has_moved`: one of the pairs has moved.
+/// `is_older`: this host's firewall was closed when the daemon found that out. `has_moved`: one of the pairs has moved. `has_proof`: the host has
+/// addresses that prove themselves, and new connections take these.
 fn finding(
     reason: &str,
     readiness: &Readiness,
     pairs: &[Pair],
-    (is_older, has_moved): (bool, bool),
+    (is_older, has_moved, has_proof): (bool, bool, bool),
 ) -> Finding {
     let cannot = readiness.state == ReadinessState::Cannot;
     let severity = match reason {
         _ if is_older => Severity::Note,
+        "own-unproven" if has_proof => Severity::Warning,
         _ if cannot => Severity::StopsProtection,
         SAME_UPLINK | "half-open" | "unrenewed" | "unreachable" => Severity::StopsProtection,
         "peer-mute" if has_moved => Severity::StopsProtection,

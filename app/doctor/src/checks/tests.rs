@@ -31,6 +31,7 @@ fn told(uplink: &Uplink) -> moorline_api::Uplink {
         name: uplink.name.clone(),
         ifindex: uplink.ifindex,
         carrier: true,
+        failing: false,
         mtu: 1500,
         gateway: None,
         locators: vec![LocatorInfo {
