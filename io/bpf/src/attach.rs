@@ -4,9 +4,10 @@ use std::fs::{self, File};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
 
-use libbpf_rs::query::LinkTypeInfo;
+use libbpf_rs::query::{LinkInfo, LinkTypeInfo, TcxLinkInfo};
 use libbpf_rs::{
-    AsRawLibbpf, ErrorKind, Link, Object, Program, TC_EGRESS, TC_INGRESS, TcHook, TcHookBuilder,
+    AsRawLibbpf, ErrorKind, Link, Object, Program, ProgramAttachType, TC_EGRESS, TC_INGRESS,
+    TcHook, TcHookBuilder,
 };
 use moorline_link::has_link_layer;
 
@@ -18,6 +19,8 @@ use crate::settings::AttachMode;
 
 /// Number and priorities of our filters on classic tc: unlikely to be another's.
 const TC_HANDLE: u32 = 0x4d;
+/// Links on a hook of an interface that the kernel has room for (`BPF_MPROG_MAX`).
+const MAX_LINKS: u32 = 64;
 const TC_PRIORITY: u32 = 0x4d6f;
 const TC_PRIORITY_FIRST: u32 = TC_PRIORITY - 1;
 
@@ -257,8 +260,12 @@ fn take_over(pin: &Path, program: &Program<'_>, ifindex: u32) -> Option<Link> {
         return None;
     }
     let replaced = Link::open(pin).and_then(|mut link| {
-        // The interface of that index may be another by now.
-        if !matches!(link.info()?.info, LinkTypeInfo::Tcx(info) if info.ifindex == ifindex) {
+        // The interface of that index may be another by now, or one of another network namespace.
+        let LinkInfo { info, id, .. } = link.info()?;
+        let LinkTypeInfo::Tcx(TcxLinkInfo { ifindex: at, attach_type, .. }) = info else {
+            return Err(libbpf_rs::Error::from_raw_os_error(libc::ENODEV));
+        };
+        if at != ifindex || !is_on(ifindex, attach_type, id) {
             return Err(libbpf_rs::Error::from_raw_os_error(libc::ENODEV));
         }
         link.update_prog(program)?;
@@ -270,6 +277,24 @@ fn take_over(pin: &Path, program: &Program<'_>, ifindex: u32) -> Option<Link> {
             let _ = fs::remove_file(pin);
         })
         .ok()
+}
+
+/// Whether a link is on this interface of this network namespace.
+fn is_on(ifindex: u32, hook: ProgramAttachType, link: u32) -> bool {
+    let Ok(ifindex) = i32::try_from(ifindex) else { return false };
+    let (mut programs, mut links) = ([0_u32; MAX_LINKS as usize], [0_u32; MAX_LINKS as usize]);
+    let mut options = libbpf_rs::libbpf_sys::bpf_prog_query_opts {
+        sz: size_of::<libbpf_rs::libbpf_sys::bpf_prog_query_opts>() as _,
+        prog_ids: programs.as_mut_ptr(),
+        link_ids: links.as_mut_ptr(),
+        ..Default::default()
+    };
+    options.__bindgen_anon_1.count = MAX_LINKS;
+    // SAFETY: the options and both arrays, whose length they tell, live for the call.
+    let outcome = unsafe {
+        libbpf_rs::libbpf_sys::bpf_prog_query_opts(ifindex, hook as u32, &raw mut options)
+    };
+    outcome == 0 && links.contains(&link)
 }
 
 fn link_path(pins: &Path, ifindex: u32, hook: Hook) -> PathBuf {

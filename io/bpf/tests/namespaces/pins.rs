@@ -68,6 +68,29 @@ fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
     assert!(!net.a.sh("bpftool net; tc filter show dev up1 ingress").contains("uplink"));
 }
 
+/// As in a container that starts anew with the BPF file system of its host: each interface has the index that it had.
+#[test]
+fn programs_in_another_namespace_are_not_taken_for_those_of_this_one() {
+    if !can_run("programs_in_another_namespace_are_not_taken_for_those_of_this_one") {
+        return;
+    }
+    let before = Net::new("wheref");
+    let (pins_a, pins_b) = (Pins::new("wherea"), Pins::new("whereb"));
+    let attach = AttachMode::Auto;
+    drop(Host::new(&before, "a", &pins_a.settings(attach)));
+    let net = Net::new("wheres");
+    let mut a = Host::new(&net, "a", &pins_a.settings(attach));
+    let mut b = Host::new(&net, "b", &pins_b.settings(attach));
+    let (mut client, mut server) = connect(&net);
+    for host in [&mut a, &mut b] {
+        Net::route_over_moor(&host.namespace, address(host.end, 1), address(host.peer, 1));
+        let entry = host.entry(2);
+        host.upsert(entry);
+    }
+    net.r.sh("ip link set a1 down; ip link set b1 down");
+    transfer(&mut client, &mut server, 100_000);
+}
+
 /// Pins of another version, which ours replace.
 fn moved_traffic_outlives_the_version(attach: AttachMode, tag: &str) {
     let net = Net::new(tag);
