@@ -308,11 +308,17 @@ impl fmt::Debug for Health {
     }
 }
 
-/// The default route that is put before those of uplinks that fail or have no carrier: a copy of the best one of another uplink, with a metric
-/// that is less by one than the least of theirs. None if the kernel's first choice is another interface, as that of a VPN may be.
+/// The default route that is put before those of uplinks that are not for new connections: they fail, have no carrier, or have nothing but
+/// deprecated addresses. It is a copy of the best one of another uplink, with a metric that is less by one than the least of theirs. None if the
+/// kernel's first choice is another interface, as that of a VPN may be.
+///
+/// Packets of a socket that takes a source address of another uplink leave by the first choice all the same, until the socket has sent
+/// three times in vain.
 fn preferred(view: &HostView, failing: &BTreeSet<u32>) -> Option<(u32, DefaultRoute)> {
-    let has_carrier = |ifindex: u32| view.uplink(ifindex).is_none_or(|uplink| uplink.carrier);
-    let fails = |ifindex: u32| failing.contains(&ifindex) || !has_carrier(ifindex);
+    let is_new =
+        |uplink: &Uplink| uplink.carrier && uplink.addresses.iter().any(|own| own.preferred);
+    let fails =
+        |ifindex: u32| failing.contains(&ifindex) || !view.uplink(ifindex).is_none_or(is_new);
     let ways = view.default_ways();
     // The least metrics come first.
     let least = |is_failing: bool| {

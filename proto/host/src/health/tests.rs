@@ -216,6 +216,12 @@ fn a_copy_of_the_route_of_an_uplink_that_works_comes_before_those_that_fail() {
     unplugged.uplinks[0].carrier = false;
     let route = preferred(&unplugged, &nothing).map(|(by, route)| (by, route.metric));
     assert_eq!(route, Some((2, 99)), "the kernel waits for the router for seconds");
+    let mut deprecated = two([100, 600]);
+    deprecated.uplinks[0].addresses[0].preferred = false;
+    let route = preferred(&deprecated, &nothing).map(|(by, route)| (by, route.metric));
+    assert_eq!(route, Some((2, 99)), "new connections have the other source");
+    deprecated.uplinks[1].addresses[0].preferred = false;
+    assert_eq!(preferred(&deprecated, &nothing), None, "neither is better");
     let mut with_vpn = two([1024; 2]);
     with_vpn.left_alone.push(uplink(3, 50));
     assert_eq!(metrics(&with_vpn), None, "a VPN goes on");
