@@ -544,9 +544,10 @@ impl Planner {
             });
             if mode != AddressMode::Off && !has_place {
                 self.warnings.push(format!(
-                    "{}: there is no prefix of 64 bits to make addresses in (single addresses from \
-                     DHCPv6 are none): connections on it do not move. Ask the network for Router \
-                     Advertisements with a prefix for hosts (A flag).",
+                    "{0}: there is no prefix of 64 bits to make addresses in (single addresses from \
+                     DHCPv6 are none, nor is the address of a tunnel unless [interfaces.{0}] sets `addresses`): \
+                     connections on it do not move. Ask the network for Router Advertisements with a prefix for \
+                     hosts (A flag).",
                     uplink.name
                 ));
             }
