@@ -225,6 +225,9 @@ impl Machine {
         let old = context.established().cloned();
         let role = old.as_ref().map_or(Role::Responder, |old| old.role);
         let is_recovering = context.handshake().is_some();
+        // The pair that has just answered our own I1 works in both directions, and that of the question may work in one.
+        let answered = context.handshake().filter(|own| own.echo.is_some() && own.retries == 0);
+        let first = answered.map_or(locators, |own| own.via);
         let told = self.told_to(context, locators);
         let tag = (offer.initiator_tag, offer.responder_nonce);
         let mut new = Established::with(tag, told, peer, role);
@@ -252,7 +255,7 @@ impl Machine {
         self.events.push_back(if old.is_some() {
             Event::Renewed { context: id }
         } else {
-            Event::Established { context: id, role, locators }
+            Event::Established { context: id, role, locators: first }
         });
     }
 

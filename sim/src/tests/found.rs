@@ -146,3 +146,9 @@ fn a_stream_that_has_ended_tells_nothing_of_the_peer() {
 fn streams_may_lose_some_retransmissions_in_a_row() {
     sound(&[2_230_000_450_331]);
 }
+
+/// A host that had lost its context had an answer by the ULIDs, and an I2bis by another pair, whose way back failed then.
+#[test]
+fn a_context_begins_by_the_pair_that_has_answered() {
+    sound(&[2_340_000_080_558]);
+}

@@ -2,7 +2,7 @@
 
 use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::ContextPlane as _;
-use std::net::{SocketAddrV6, UdpSocket};
+use std::net::{SocketAddrV6, TcpStream, UdpSocket};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -31,19 +31,25 @@ impl Drop for Pins {
     }
 }
 
-fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
-    let net = Net::new(tag);
-    let (pins_a, pins_b) = (Pins::new(&format!("{tag}a")), Pins::new(&format!("{tag}b")));
-    let mut a = Host::new(&net, "a", &pins_a.settings(attach));
-    let mut b = Host::new(&net, "b", &pins_b.settings(attach));
-    let (mut client, mut server) = connect(&net);
-    for host in [&mut a, &mut b] {
+/// Both hosts with a connection that has moved to the second uplinks, as the first are down.
+fn moved(net: &Net, settings: &[Settings; 2]) -> ([Host; 2], [TcpStream; 2]) {
+    let mut hosts = [0, 1].map(|at| Host::new(net, ["a", "b"][at], &settings[at]));
+    let (mut client, mut server) = connect(net);
+    for host in &mut hosts {
         Net::route_over_moor(&host.namespace, address(host.end, 1), address(host.peer, 1));
         let entry = host.entry(2);
         host.upsert(entry);
     }
     net.r.sh("ip link set a1 down; ip link set b1 down");
     transfer(&mut client, &mut server, 100_000);
+    (hosts, [client, server])
+}
+
+fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
+    let net = Net::new(tag);
+    let (pins_a, pins_b) = (Pins::new(&format!("{tag}a")), Pins::new(&format!("{tag}b")));
+    let settings = [&pins_a, &pins_b].map(|pins| pins.settings(attach));
+    let ([a, _b], [mut client, mut server]) = moved(&net, &settings);
     let entry = a.entry(2);
     let before = a.plane.counters(ID).unwrap();
 
@@ -79,32 +85,16 @@ fn programs_in_another_namespace_are_not_taken_for_those_of_this_one() {
     let attach = AttachMode::Auto;
     drop(Host::new(&before, "a", &pins_a.settings(attach)));
     let net = Net::new("wheres");
-    let mut a = Host::new(&net, "a", &pins_a.settings(attach));
-    let mut b = Host::new(&net, "b", &pins_b.settings(attach));
-    let (mut client, mut server) = connect(&net);
-    for host in [&mut a, &mut b] {
-        Net::route_over_moor(&host.namespace, address(host.end, 1), address(host.peer, 1));
-        let entry = host.entry(2);
-        host.upsert(entry);
-    }
-    net.r.sh("ip link set a1 down; ip link set b1 down");
-    transfer(&mut client, &mut server, 100_000);
+    // Payload arrives.
+    moved(&net, &[&pins_a, &pins_b].map(|pins| pins.settings(attach)));
 }
 
 /// Pins of another version, which ours replace.
 fn moved_traffic_outlives_the_version(attach: AttachMode, tag: &str) {
     let net = Net::new(tag);
     let (pins_a, pins_b) = (Pins::new(&format!("{tag}a")), Pins::new(&format!("{tag}b")));
-    let mut a = Host::new(&net, "a", &pins_a.settings(attach));
-    let mut b = Host::new(&net, "b", &pins_b.settings(attach));
-    let (mut client, mut server) = connect(&net);
-    for host in [&mut a, &mut b] {
-        Net::route_over_moor(&host.namespace, address(host.end, 1), address(host.peer, 1));
-        let entry = host.entry(2);
-        host.upsert(entry);
-    }
-    net.r.sh("ip link set a1 down; ip link set b1 down");
-    transfer(&mut client, &mut server, 100_000);
+    let settings = [&pins_a, &pins_b].map(|pins| pins.settings(attach));
+    let ([a, _b], [mut client, mut server]) = moved(&net, &settings);
     let entry = a.entry(2);
     drop(a);
     let mut left = std::fs::read_dir(&pins_a.0).unwrap().map(|entry| entry.unwrap().path());

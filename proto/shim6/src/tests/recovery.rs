@@ -465,3 +465,29 @@ fn a_forged_list_does_not_outlive_the_next_real_one() {
         duo.check_established();
     }
 }
+
+/// A peer that has lost its contexts and asks for one anew is asked for the old one by another pair, before it has the answer. What it
+/// sends by that pair may get lost.
+#[test]
+fn a_context_begins_by_the_pair_that_has_answered_and_not_by_that_of_an_i2bis() {
+    let mut duo = Duo::established();
+    duo.lose(1);
+    duo.trigger(1);
+    while !matches!(duo.kinds().last(), Some(&MessageType::I2)) {
+        duo.step().expect("I1, R1");
+    }
+    duo.under_way.clear();
+    let elsewhere = LocatorPair::new(locators(1)[1], locators(2)[0]);
+    duo.stray_payload(0, elsewhere);
+    events(&mut duo.machines[1]);
+    let r1bis = duo.under_way.pop_front().expect("an R1bis");
+    duo.hand(&r1bis).expect("the context is used");
+    let i2bis = duo.under_way.pop_front().expect("an I2bis");
+    assert_eq!((i2bis.message.kind(), i2bis.pair), (MessageType::I2BIS, elsewhere));
+    duo.hand(&i2bis).expect("taken");
+    let begun = events(&mut duo.machines[1]).into_iter().find_map(|event| match event {
+        Event::Established { locators, .. } => Some(locators),
+        _ => None,
+    });
+    assert_eq!(begun, Some(duo.ulids_of(1).as_locators()));
+}
