@@ -65,8 +65,8 @@ open_enum! {
         UplinkDown = "uplink-down",
         /// The hosts of `uplink-probes` answer by another uplink, and no more by this one.
         UplinkFailing = "uplink-failing",
-        /// They have answered by this uplink again for long enough.
-        UplinkWorks = "uplink-works",
+        /// New connections may take this uplink again: the hosts have answered by it for long enough, or answer by none.
+        UplinkBack = "uplink-back",
         /// The set of our locators is another.
         LocatorsChanged = "locators-changed",
         /// Traffic earned a context: the I1 goes out.

@@ -51,10 +51,11 @@ impl Daemon {
                 told.reason = Some(format!("{name}: {what}"));
             });
         }
-        for ifindex in self.failing.difference(&failing) {
-            let (name, what) = (name(ifindex), "works again: new connections may take it");
+        let is_there = |ifindex: &&u32| self.host.view().uplink(**ifindex).is_some();
+        for ifindex in self.failing.difference(&failing).filter(is_there) {
+            let (name, what) = (name(ifindex), "is for new connections again");
             tracing::info!(uplink = name, "{what}");
-            self.events.push(EventKind::UplinkWorks, |told| {
+            self.events.push(EventKind::UplinkBack, |told| {
                 told.reason = Some(format!("{name}: {what}"));
             });
         }

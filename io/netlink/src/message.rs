@@ -2,7 +2,7 @@
 
 use crate::look::Takes;
 use crate::row::{Row, align, read_u32};
-use crate::settings::{PASSING_PRIORITY, PROTOCOL, is_our_priority};
+use crate::settings::{LANDING_PRIORITY, PASSING_PRIORITY, PROTOCOL, is_our_priority};
 use moorline_types::Prefix;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -54,6 +54,18 @@ impl Selector {
     fn is_empty(&self) -> bool {
         *self == Self::default()
     }
+
+    /// A number by which the kernel tells a rule of ours from others with the same priority (FNV-1a). Else it takes two rules for the same if they
+    /// differ in a source, a destination or an inversion that one of them has not.
+    fn number(&self) -> u32 {
+        let flags = [u8::from(self.is_inverted)];
+        let attributes = self.attributes.iter().flat_map(|(number, value)| {
+            number.to_ne_bytes().into_iter().chain(value.iter().copied())
+        });
+        let octets = self.header.into_iter().chain(flags).chain(attributes);
+        let mix = |number: u32, octet| (number ^ u32::from(octet)).wrapping_mul(0x0100_0193);
+        octets.fold(0x811c_9dc5, mix) & 0x7fff_ffff
+    }
 }
 
 /// A port from 1 to [`LAST_PORT`].
@@ -98,10 +110,19 @@ impl Rule {
         }
     }
 
-    /// A rule of ours that has the packets of a rule of somebody else go on there, or at a rule before it.
-    pub(crate) fn passing(theirs: &Self, goto: u32) -> Self {
-        let rule = Self::new(PASSING_PRIORITY, Action::Goto(goto));
+    /// A rule of ours that has the packets of a rule of somebody else go on behind the rules of prefixes.
+    pub(crate) fn passing(theirs: &Self) -> Self {
+        let rule = Self::new(PASSING_PRIORITY, Action::Goto(LANDING_PRIORITY));
         Self { selector: theirs.selector.clone(), ..rule }
+    }
+
+    /// Rules of ours are made in this order and taken away against it: no packet meets a rule of a prefix without its way past.
+    pub(crate) fn turn(&self) -> u8 {
+        match self.priority {
+            LANDING_PRIORITY => 0,
+            PASSING_PRIORITY => 1,
+            _ => 2,
+        }
     }
 
     /// Whether the rule bears our mark, at a priority of ours.
@@ -129,6 +150,9 @@ impl Rule {
             .with_some(FRA_OIFNAME, self.output.as_ref())
             .with_some(FRA_IP_PROTO, self.carries.map(|protocol| [protocol]));
         let row = if self.selector.is_empty() { row } else { row.at(1, header) };
+        let number = (self.priority == PASSING_PRIORITY).then(|| self.selector.number());
+        // Means nothing to a rule that looks nothing up.
+        let row = row.with_some(FRA_SUPPRESS_IFGROUP, number.map(u32::to_ne_bytes));
         let row = attributes.iter().fold(row, |row, (number, value)| row.with(*number, value));
         let ports = [1, LAST_PORT].map(u16::to_ne_bytes);
         self.port.into_iter().fold(row, |row, port| row.with(port as u16, ports.as_flattened()))
@@ -148,7 +172,9 @@ impl Rule {
                 None if row.byte(7) == FR_ACT_NOP => Action::Nop,
                 None => Action::Lookup {
                     table: row.u32(FRA_TABLE).unwrap_or_else(|| row.byte(4).into()),
-                    suppress_default: row.u32(FRA_SUPPRESS_PREFIXLEN) == Some(0),
+                    suppress_default: row
+                        .u32(FRA_SUPPRESS_PREFIXLEN)
+                        .is_some_and(|length| length != u32::MAX),
                 },
             },
             selector: Selector::default(),
@@ -452,6 +478,7 @@ const FRA_IIFNAME: u16 = 3;
 const FRA_GOTO: u16 = 4;
 const FRA_PRIORITY: u16 = 6;
 const FRA_FWMARK: u16 = 10;
+const FRA_SUPPRESS_IFGROUP: u16 = 13;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 const FRA_TABLE: u16 = 15;
 const FRA_FWMASK: u16 = 16;

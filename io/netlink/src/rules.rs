@@ -4,13 +4,14 @@ use crate::error::Error;
 use crate::handle::Netlink;
 use crate::message::{Action, Port, Route, Rule, Target};
 use crate::settings::{
-    MAIN_PRIORITY, MAX_PREFIXES, MOVED_PRIORITY, MOVED_TABLE, MOVED_TCP_PRIORITY, MOVED_TCP_TABLE,
-    PASSING_PRIORITY, PREFIX_PRIORITY, PREFIX_TABLE, PROTOCOL, REDIRECTED_PRIORITY,
-    SOCKET_PRIORITY, SPECIFIC_PRIORITY, UNBOUND_PRIORITY, UNBOUND_TABLE, slot_of_priority,
+    LANDING_PRIORITY, MAIN_PRIORITY, MAX_PREFIXES, MOVED_PRIORITY, MOVED_TABLE, MOVED_TCP_PRIORITY,
+    MOVED_TCP_TABLE, PREFIX_PRIORITY, PREFIX_TABLE, PROTOCOL, REDIRECTED_PRIORITY, SOCKET_PRIORITY,
+    SPECIFIC_PRIORITY, UNBOUND_PRIORITY, UNBOUND_TABLE, slot_of_priority,
 };
 use moorline_addresses::{HostView, MAX_SPECIFIC, Uplink};
 use moorline_types::{Prefix, Ulid};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
@@ -60,26 +61,17 @@ impl Netlink {
     }
 
     async fn bring_about(&self, view: &HostView, left: Left<'_>) -> Result<SourceRules, Error> {
-        let mut told = SourceRules { is_changed: false, unserved: Vec::new() };
-        // The kernel deletes the first rule that has all that is named, which may be another one that has more.
-        for _ in 0..MAX_ROUNDS {
-            let rules = self.rules()?;
-            let routes = self.routes_of_prefixes(view, &rules)?;
-            // All global addresses of the host, on our links too: those of ULIDs that are kept.
-            let rows = self.address_rows()?;
-            let held: Vec<_> =
-                rows.iter().filter_map(|row| row.address(libc::IFA_ADDRESS)).collect();
-            let plan = plan(view, left, &rules, &routes, &held);
-            if !plan.is_empty() {
-                told.is_changed = true;
-                self.carry_out(&plan).await?;
-            }
-            told.unserved = plan.unserved;
-            if plan.delete_rules.iter().all(|rule| rule.priority != PASSING_PRIORITY) {
-                break;
-            }
+        let rules = self.rules()?;
+        let routes = self.routes_of_prefixes(view, &rules)?;
+        // All global addresses of the host, on our links too: those of ULIDs that are kept.
+        let rows = self.address_rows()?;
+        let held: Vec<_> = rows.iter().filter_map(|row| row.address(libc::IFA_ADDRESS)).collect();
+        let plan = plan(view, left, &rules, &routes, &held);
+        let is_changed = !plan.is_empty();
+        if is_changed {
+            self.carry_out(&plan).await?;
         }
-        Ok(told)
+        Ok(SourceRules { is_changed, unserved: plan.unserved })
     }
 
     async fn carry_out(&self, plan: &Plan) -> Result<(), Error> {
@@ -199,10 +191,14 @@ fn plan(
         wanted_routes.extend(specific_routes(table, view, *uplink));
     }
     let current: BTreeSet<Route> = routes.iter().cloned().collect();
+    let mut add_rules: Vec<_> = wanted_rules.difference(&present).cloned().collect();
+    add_rules.sort_by_key(Rule::turn);
+    let mut delete_rules: Vec<_> = present.difference(&wanted_rules).cloned().collect();
+    delete_rules.sort_by_key(|rule| Reverse(rule.turn()));
     Plan {
         set_routes: wanted_routes.difference(&current).cloned().collect(),
-        add_rules: wanted_rules.difference(&present).cloned().collect(),
-        delete_rules: present.difference(&wanted_rules).cloned().collect(),
+        add_rules,
+        delete_rules,
         delete_routes: current.difference(&wanted_routes).cloned().collect(),
         unserved,
     }
@@ -402,25 +398,27 @@ fn redirected_rule(uplink: &Uplink) -> Rule {
     }
 }
 
-/// Rules of others behind those of prefixes go first, as they would without us: a person who keeps packets in a tunnel, or stops
-/// them, has no exceptions in mind. The rules that the kernel gives a priority of its own come before all of ours if they are made after ours,
-/// so nothing depends on the order either. Only packets of pairs that have moved are not concerned.
+/// Rules of others behind those of prefixes decide first, as they would without us: a person who keeps packets in a tunnel, or stops
+/// them, has no exceptions in mind. The kernel puts a rule without a priority before all of ours if ours are there, and behind if
+/// not, so the order of starts means nothing either. Packets of pairs that have moved are not concerned.
 ///
-/// A rule for specific routes alone leaves the way out to others.
+/// A rule for specific routes of the main table alone leaves the way out to others.
 fn passing_rules(rules: &[Rule]) -> BTreeSet<Rule> {
-    let is_behind = |rule: &&Rule| (PASSING_PRIORITY..MAIN_PRIORITY).contains(&rule.priority);
-    let mut theirs: Vec<_> = rules.iter().filter(is_behind).collect();
-    theirs.retain(|rule| rule.protocol != PROTOCOL);
-    let Some(first) = theirs.iter().map(|rule| rule.priority).min() else { return BTreeSet::new() };
-    theirs.retain(|rule| !matches!(rule.action, Action::Lookup { suppress_default: true, .. }));
-    theirs.into_iter().map(|rule| Rule::passing(rule, first)).collect()
+    let is_behind = |rule: &&Rule| (LANDING_PRIORITY..MAIN_PRIORITY).contains(&rule.priority);
+    let specific = Action::Lookup { table: MAIN_TABLE, suppress_default: true };
+    let theirs = rules.iter().filter(is_behind).filter(|rule| rule.protocol != PROTOCOL);
+    let passing = theirs.filter(|rule| rule.action != specific).map(Rule::passing);
+    let mut passing: BTreeSet<Rule> = passing.collect();
+    if !passing.is_empty() {
+        passing.insert(Rule::new(LANDING_PRIORITY, Action::Nop));
+    }
+    passing
 }
 
 /// An address that no route but a default route is likely to lead to: the subnet-router anycast address of all global unicast
 /// addresses.
 const ANY_PEER: Ulid = Ulid(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0));
 const SLOTS: usize = MAX_PREFIXES as usize;
-const MAX_ROUNDS: u32 = 3;
 /// Routers of one prefix that its table leads to.
 const MAX_ROUTERS: usize = 4;
 /// Protocol number.

@@ -2,18 +2,21 @@
 
 /// Mark on routes, rules and addresses (`rtm_protocol`, `FRA_PROTOCOL`, `IFA_PROTO`).
 pub(crate) const PROTOCOL: u8 = 139;
-/// Priority of the first rule. The range up to `RULE_BASE` + 10 + [`MAX_PREFIXES`] is ours; one more rule has
+/// Priority of the first rule. The range up to [`LANDING_PRIORITY`] is ours; one more rule has
 /// [`UNBOUND_PRIORITY`].
 pub(crate) const RULE_BASE: u32 = 5530;
 pub(crate) const SOCKET_PRIORITY: u32 = RULE_BASE;
 pub(crate) const REDIRECTED_PRIORITY: u32 = RULE_BASE + 1;
 pub(crate) const MOVED_TCP_PRIORITY: u32 = RULE_BASE + 2;
-pub(crate) const MOVED_PRIORITY: u32 = RULE_BASE + 3;
+/// Of the rule for pairs that have moved.
+pub const MOVED_PRIORITY: u32 = RULE_BASE + 3;
 pub(crate) const SPECIFIC_PRIORITY: u32 = RULE_BASE + 4;
 /// Has packets pass by the rules of prefixes that a rule of somebody else selects.
 pub(crate) const PASSING_PRIORITY: u32 = RULE_BASE + 9;
 /// Of the first prefix.
 pub(crate) const PREFIX_PRIORITY: u32 = RULE_BASE + 10;
+/// Behind all prefixes: where packets go on that pass by.
+pub(crate) const LANDING_PRIORITY: u32 = PREFIX_PRIORITY + MAX_PREFIXES;
 /// Priority of the rule for sockets without an address, just before that of the main table: rules of others, such as those
 /// of a VPN, come first. Others may use this priority, too.
 pub const UNBOUND_PRIORITY: u32 = 32765;
@@ -48,7 +51,7 @@ pub(crate) fn slot_of_priority(priority: u32) -> Option<u32> {
 /// Whether this is a priority that we use.
 pub(crate) fn is_our_priority(priority: u32) -> bool {
     let offset = priority.checked_sub(RULE_BASE);
-    offset.is_some_and(|offset| offset < 5 || (9..10 + MAX_PREFIXES).contains(&offset))
+    offset.is_some_and(|offset| offset < 5 || (9..=10 + MAX_PREFIXES).contains(&offset))
         || priority == UNBOUND_PRIORITY
 }
 

@@ -202,7 +202,8 @@ impl Asked {
     }
 
     fn is_hasty(&self, now: Instant) -> bool {
-        self.failing.is_none() && (1..MOST_WAITING).contains(&self.lost(now))
+        let is_in_doubt = self.lost(now) > 0 && self.waiting.len() < MOST_WAITING;
+        self.failing.is_none() && is_in_doubt
     }
 
     /// When the next request leaves, if that is not now.

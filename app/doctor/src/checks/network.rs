@@ -7,7 +7,7 @@ use moorline_addresses::{AddressFlags, Uplink, UplinkAddress};
 use moorline_api::{
     Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState, TABLE_FULL, Uplink as ApiUplink,
 };
-use moorline_netlink::{HostRule, MAIN_PRIORITY, MAX_PREFIXES, Takes};
+use moorline_netlink::{HostRule, MAIN_PRIORITY, MAX_PREFIXES, MOVED_PRIORITY, Takes};
 use moorline_types::{Encapsulation, Prefix};
 
 use crate::facts::Facts;
@@ -112,21 +112,20 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
 /// Rules of others that come before ours, and those of ours that lack.
 pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let ours = || facts.rules.iter().filter(|rule| rule.is_ours).map(|rule| rule.priority);
-    let Some(first) = ours().min() else {
+    if !facts.rules.iter().any(|rule| rule.is_ours) {
         if facts.answers().is_some() && !facts.uplinks.is_empty() {
             let what = "the rules of moorlined are gone: packets leave through the wrong ISP";
             findings.push(missing(what));
         }
         return findings;
-    };
+    }
     // Rules of others before that for the main table decide before those of prefixes (decision 139).
     let foreign = |rule: &&HostRule| {
         let before = (1..MAIN_PRIORITY).contains(&rule.priority);
         !rule.is_ours && before && !rule.suppresses_default
     };
     for rule in facts.rules.iter().filter(foreign) {
-        let is_after_moved = rule.priority > first;
+        let is_after_moved = rule.priority > MOVED_PRIORITY;
         findings.extend(foreign_rule(facts, rule, is_after_moved));
     }
     if facts.answers().is_some() {
@@ -179,8 +178,11 @@ fn foreign_rule(facts: &Facts, rule: &HostRule, is_after_moved: bool) -> Option<
     let what = format!("a routing rule of others {what}");
     let remedy = if is_after_moved {
         "Nothing has to be done if it is meant so. Packets that it does not take use both ISPs."
+            .to_owned()
     } else {
-        "Give it a priority above 5540 if connections with those packets are to move."
+        format!(
+            "Give it a priority above {MOVED_PRIORITY} if connections with those packets are to move."
+        )
     };
     let finding = Finding::new("foreign-rule", severity, what).shown_by(rule.text.clone());
     Some(finding.remedy(remedy))

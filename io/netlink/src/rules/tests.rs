@@ -303,21 +303,17 @@ fn packets_that_rules_of_others_select_pass_by_the_rules_of_prefixes() {
     kernel.apply(&both);
     let ports = [u16::from_ne_bytes([7, 0]), u16::from_ne_bytes([9, 0])];
     let all = [
-        "rule 5539: from all fwmark 0x7 goto 32762".to_owned(),
-        format!("rule 5539: from all dport {}-{} goto 32762", ports[0], ports[1]),
+        "rule 5539: from all fwmark 0x7 goto 5604".to_owned(),
+        format!("rule 5539: from all dport {}-{} goto 5604", ports[0], ports[1]),
     ];
-    assert_eq!(
-        passing(&kernel),
-        all,
-        "from the first of theirs on all are looked at in their order"
-    );
+    assert_eq!(passing(&kernel), all, "behind the rules of prefixes");
     for rule in kernel.rules.iter().filter(|rule| rule.is_ours()) {
         assert_eq!(Rule::read(&rule.row()), *rule, "as the kernel tells it");
     }
     kernel.rules.remove(&suppresses);
     kernel.rules.remove(&port);
     kernel.apply(&both);
-    assert_eq!(passing(&kernel), ["rule 5539: from all fwmark 0x7 goto 32764"]);
+    assert_eq!(passing(&kernel), ["rule 5539: from all fwmark 0x7 goto 5604"]);
     kernel.rules.remove(&mark);
     kernel.apply(&both);
     assert_eq!(passing(&kernel), Vec::<String>::new());

@@ -18,6 +18,11 @@ fn way(besides: &str) -> String {
     words.find(|word| *word == "dev").and_then(|_| words.next()).unwrap().to_owned()
 }
 
+/// Rules of ours that have packets pass by.
+fn passing() -> usize {
+    ip("-6 rule").lines().filter(|rule| rule.contains("goto 5604")).count()
+}
+
 async fn follow(netlink: &Netlink) {
     netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
     let again = netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
@@ -56,6 +61,45 @@ fn a_persons_own_rules_decide_as_they_would_without_ours() {
         let left = ip("-6 rule");
         assert_eq!(left.matches("fwmark 0x7 unreachable").count(), 1, "{left}");
         assert!(!left.contains("goto"), "{left}");
+    });
+}
+
+/// The kernel takes rules with the same priority for the same if one of them names less, or the opposite.
+#[test]
+fn rules_that_the_kernel_takes_for_the_same_are_all_followed() {
+    on_host(async |host: Host| {
+        ip("link add tun0 type veth peer name tun1");
+        ip("link set tun0 up");
+        ip("-6 route add default dev tun0 table 100");
+        let netlink = host.netlink();
+        let rules = [
+            "pref 32001 from 2001:db8:7::/64 lookup 100",
+            "pref 32002 to 2001:db8:7::/64 lookup 100",
+            "pref 32003 fwmark 7 lookup 100",
+            "pref 32004 not fwmark 7 to 2001:db8:7::/64 lookup 100",
+            "pref 32005 not fwmark 8 lookup main",
+            "pref 32006 lookup 100",
+        ];
+        for (number, rule) in (1..).zip(rules) {
+            ip(&format!("-6 rule add {rule}"));
+            follow(&netlink).await;
+            assert_eq!(passing(), number, "{}", ip("-6 rule"));
+        }
+        // Whichever goes, the others stay.
+        for left in (0..rules.len()).rev() {
+            ip(&format!("-6 rule del {}", rules[left]));
+            follow(&netlink).await;
+            assert_eq!(passing(), left, "{}", ip("-6 rule"));
+        }
+        for rule in rules {
+            ip(&format!("-6 rule add {rule}"));
+        }
+        follow(&netlink).await;
+        ip("-6 rule del pref 32006");
+        follow(&netlink).await;
+        assert_eq!(passing(), rules.len() - 1);
+        netlink.undo_all().await;
+        assert_eq!(ip("-6 rule").matches("goto").count(), 0);
     });
 }
 
