@@ -51,7 +51,8 @@ impl Daemon {
                 told.reason = Some(format!("{name}: {what}"));
             });
         }
-        let is_there = |ifindex: &&u32| self.host.view().uplink(**ifindex).is_some();
+        let view = self.host.view();
+        let is_there = |ifindex: &&u32| view.uplink(**ifindex).is_some_and(|one| one.carrier);
         for ifindex in self.failing.difference(&failing).filter(is_there) {
             let (name, what) = (name(ifindex), "is for new connections again");
             tracing::info!(uplink = name, "{what}");

@@ -44,7 +44,7 @@ impl Daemon {
         let view = self.host.view();
         let is_none = |name: &&String| view.uplinks.iter().all(|uplink| uplink.name != **name);
         warnings.extend(self.config.uplinks.iter().filter(is_none).map(|name| {
-            format!("{name}, which `uplinks` names, is no uplink now: `ip -6 addr show dev {name}` and `ip -6 route show default`")
+            format!("{name}, which `uplinks` names, is no uplink now: see `ip -6 addr show dev {name}` and `ip -6 route show default`")
         }));
         if !self.datapath.is_pinned() {
             warnings.push(PINS_REMOVED.to_owned());

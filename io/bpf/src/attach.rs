@@ -294,7 +294,8 @@ fn is_on(ifindex: u32, hook: ProgramAttachType, link: u32) -> bool {
     let outcome = unsafe {
         libbpf_rs::libbpf_sys::bpf_prog_query_opts(ifindex, hook as u32, &raw mut options)
     };
-    outcome == 0 && links.contains(&link)
+    // A kernel that does not tell keeps what there is.
+    outcome != 0 || links.contains(&link)
 }
 
 fn link_path(pins: &Path, ifindex: u32, hook: Hook) -> PathBuf {

@@ -58,8 +58,7 @@ impl Netlink {
 
     pub(crate) fn interfaces(&self) -> Result<Interfaces, Error> {
         let (links, addresses) = (self.link_rows()?, self.address_rows()?);
-        let (routes, rules) = (self.route_rows(libc::RT_TABLE_MAIN)?, self.rule_rows()?);
-        Ok(Interfaces::read(&links, &addresses, &routes, &rules))
+        Ok(Interfaces::read(&links, &addresses, &self.route_rows(libc::RT_TABLE_MAIN)?))
     }
 }
 

@@ -77,6 +77,6 @@ pub use monitor::{Monitor, Notice};
 pub use moor::MoorLinks;
 pub use reachability::{LostNeighbor, Reachability};
 pub use rules::SourceRules;
-pub use settings::{LINK_NAMES, MAIN_PRIORITY, MAX_PREFIXES, MOVED_PRIORITY, UNBOUND_PRIORITY};
+pub use settings::{LINK_NAMES, MAIN_PRIORITY, MAX_PREFIXES, MOVED_PRIORITY, PREFIX_PRIORITY};
 pub use sockets::connected_pairs;
 pub use undo::Undone;

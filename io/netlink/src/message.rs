@@ -2,14 +2,13 @@
 
 use crate::look::Takes;
 use crate::row::{Row, align, read_u32};
-use crate::settings::{LANDING_PRIORITY, PASSING_PRIORITY, PROTOCOL, is_our_priority};
+use crate::settings::{PROTOCOL, is_our_priority};
 use moorline_types::Prefix;
-use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv6Addr;
 
 /// A routing rule.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Rule {
     /// Rules with lower numbers come first.
     pub(crate) priority: u32,
@@ -23,53 +22,14 @@ pub(crate) struct Rule {
     pub(crate) is_inverted: bool,
     /// The port that a packet has to have; the rule is for all packets if none.
     pub(crate) port: Option<Port>,
-    /// All that a rule of somebody else selects packets by, or a rule of ours that has the same packets pass by. Else empty.
-    pub(crate) selector: Selector,
     /// What it does.
     pub(crate) action: Action,
     /// Who made it.
     pub(crate) protocol: u8,
 }
 
-/// What a rule selects packets by, as the kernel tells it.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(crate) struct Selector {
-    /// Lengths of destination and source, and the traffic class.
-    header: [u8; 3],
-    is_inverted: bool,
-    attributes: BTreeMap<u16, Vec<u8>>,
-}
-
-impl Selector {
-    fn of(row: &Row) -> Self {
-        let is_meant = |number| is_selector(number) || FRA_ADDRESSES.contains(&number);
-        let attributes = row.attributes().filter(|(number, _)| is_meant(*number));
-        Self {
-            header: [1, 2, 3].map(|at| row.byte(at)),
-            is_inverted: row.header_u32(8) & FIB_RULE_INVERT != 0,
-            attributes: attributes.map(|(number, value)| (number, value.to_vec())).collect(),
-        }
-    }
-
-    fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
-    /// A number by which the kernel tells a rule of ours from others with the same priority (FNV-1a). Else it takes two rules for the same if they
-    /// differ in a source, a destination or an inversion that one of them has not.
-    fn number(&self) -> u32 {
-        let flags = [u8::from(self.is_inverted)];
-        let attributes = self.attributes.iter().flat_map(|(number, value)| {
-            number.to_ne_bytes().into_iter().chain(value.iter().copied())
-        });
-        let octets = self.header.into_iter().chain(flags).chain(attributes);
-        let mix = |number: u32, octet| (number ^ u32::from(octet)).wrapping_mul(0x0100_0193);
-        octets.fold(0x811c_9dc5, mix) & 0x7fff_ffff
-    }
-}
-
 /// A port from 1 to [`LAST_PORT`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u16)]
 pub(crate) enum Port {
     /// The kernel keeps type and code of ICMPv6 in the same place.
@@ -78,7 +38,7 @@ pub(crate) enum Port {
 }
 
 /// What a rule does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Action {
     /// Looks into a table.
     Lookup {
@@ -96,7 +56,6 @@ pub(crate) enum Action {
 impl Rule {
     /// A rule of ours for all packets.
     pub(crate) const fn new(priority: u32, action: Action) -> Self {
-        let selector = Selector { header: [0; 3], is_inverted: false, attributes: BTreeMap::new() };
         Self {
             priority,
             from: None,
@@ -104,24 +63,8 @@ impl Rule {
             carries: None,
             is_inverted: false,
             port: None,
-            selector,
             action,
             protocol: PROTOCOL,
-        }
-    }
-
-    /// A rule of ours that has the packets of a rule of somebody else go on behind the rules of prefixes.
-    pub(crate) fn passing(theirs: &Self) -> Self {
-        let rule = Self::new(PASSING_PRIORITY, Action::Goto(LANDING_PRIORITY));
-        Self { selector: theirs.selector.clone(), ..rule }
-    }
-
-    /// Rules of ours are made in this order and taken away against it: no packet meets a rule of a prefix without its way past.
-    pub(crate) fn turn(&self) -> u8 {
-        match self.priority {
-            LANDING_PRIORITY => 0,
-            PASSING_PRIORITY => 1,
-            _ => 2,
         }
     }
 
@@ -140,8 +83,7 @@ impl Rule {
             Action::Goto(priority) => row.at(7, [FR_ACT_GOTO]).with_u32(FRA_GOTO, priority),
             Action::Nop => row.at(7, [FR_ACT_NOP]),
         };
-        let Selector { header, is_inverted, attributes } = &self.selector;
-        let flags = if self.is_inverted || *is_inverted { FIB_RULE_INVERT } else { 0 };
+        let flags = if self.is_inverted { FIB_RULE_INVERT } else { 0 };
         let row = row
             .at(8, flags.to_ne_bytes())
             .with_u32(FRA_PRIORITY, self.priority)
@@ -149,18 +91,13 @@ impl Rule {
             .with_prefix(FRA_SRC, 2, self.from)
             .with_some(FRA_OIFNAME, self.output.as_ref())
             .with_some(FRA_IP_PROTO, self.carries.map(|protocol| [protocol]));
-        let row = if self.selector.is_empty() { row } else { row.at(1, header) };
-        let number = (self.priority == PASSING_PRIORITY).then(|| self.selector.number());
-        // Means nothing to a rule that looks nothing up.
-        let row = row.with_some(FRA_SUPPRESS_IFGROUP, number.map(u32::to_ne_bytes));
-        let row = attributes.iter().fold(row, |row, (number, value)| row.with(*number, value));
         let ports = [1, LAST_PORT].map(u16::to_ne_bytes);
         self.port.into_iter().fold(row, |row, port| row.with(port as u16, ports.as_flattened()))
     }
 
     pub(crate) fn read(row: &Row) -> Self {
         let ports = [Port::Source, Port::Destination];
-        let rule = Self {
+        Self {
             priority: row.u32(FRA_PRIORITY).unwrap_or_default(),
             from: row.prefix(FRA_SRC, 2),
             output: row.text(FRA_OIFNAME),
@@ -172,21 +109,10 @@ impl Rule {
                 None if row.byte(7) == FR_ACT_NOP => Action::Nop,
                 None => Action::Lookup {
                     table: row.u32(FRA_TABLE).unwrap_or_else(|| row.byte(4).into()),
-                    suppress_default: row
-                        .u32(FRA_SUPPRESS_PREFIXLEN)
-                        .is_some_and(|length| length != u32::MAX),
+                    suppress_default: row.u32(FRA_SUPPRESS_PREFIXLEN) == Some(0),
                 },
             },
-            selector: Selector::default(),
             protocol: row.u8(FRA_PROTOCOL).unwrap_or_default(),
-        };
-        let selector = Selector::of(row);
-        if !rule.is_ours() {
-            Self { selector, ..rule }
-        } else if rule.priority == PASSING_PRIORITY {
-            Self { selector, ..Self::new(PASSING_PRIORITY, rule.action) }
-        } else {
-            rule
         }
     }
 
@@ -444,11 +370,7 @@ impl fmt::Display for Route {
 
 /// Whether an attribute of a rule narrows it down: mark, user, VRF, interface to leave by, protocol, ports, and those without words.
 const fn is_selector(number: u16) -> bool {
-    matches!(
-        number,
-        FRA_FWMARK | FRA_FWMASK | FRA_OIFNAME | FRA_L3MDEV | FRA_UID_RANGE
-            | FRA_IP_PROTO..=FRA_DPORT_RANGE | 12 | 25..=30
-    )
+    matches!(number, FRA_FWMARK | FRA_OIFNAME..=FRA_UID_RANGE | FRA_IP_PROTO..=FRA_DPORT_RANGE | 12 | 25 | 26)
 }
 
 /// The table of a route.
@@ -468,17 +390,14 @@ const FIB_RULE_INVERT: u32 = 2;
 const FR_ACT_TO_TBL: u8 = 1;
 const FR_ACT_GOTO: u8 = 2;
 const FR_ACT_NOP: u8 = 3;
-/// Tunnel, DSCP, flow label, and masks of these and of ports.
-const FRA_WITHOUT_WORDS: [u16; 7] = [12, 25, 26, 27, 28, 29, 30];
-/// Destination, source, and the interface that the packet came by.
-const FRA_ADDRESSES: [u16; 3] = [FRA_DST, FRA_SRC, FRA_IIFNAME];
+/// Tunnel, DSCP, flow label.
+const FRA_WITHOUT_WORDS: [u16; 3] = [12, 25, 26];
 const FRA_DST: u16 = 1;
 const FRA_SRC: u16 = 2;
 const FRA_IIFNAME: u16 = 3;
 const FRA_GOTO: u16 = 4;
 const FRA_PRIORITY: u16 = 6;
 const FRA_FWMARK: u16 = 10;
-const FRA_SUPPRESS_IFGROUP: u16 = 13;
 const FRA_SUPPRESS_PREFIXLEN: u16 = 14;
 const FRA_TABLE: u16 = 15;
 const FRA_FWMASK: u16 = 16;

@@ -4,7 +4,7 @@ use crate::error::Error;
 use crate::event::Change;
 use crate::exchange::Bulletin;
 use crate::handle::Netlink;
-use crate::message::{Rule, table};
+use crate::message::table;
 use crate::moor::moor_ifindex;
 use crate::row::Row;
 use crate::settings::{PROTOCOL, UNBOUND_TABLE};
@@ -144,7 +144,6 @@ impl Monitor {
                 !is_our_link(row)
             }
             libc::RTM_NEWLINK | libc::RTM_DELLINK => true,
-            libc::RTM_NEWRULE | libc::RTM_DELRULE => !Rule::read(row).is_ours(),
             libc::RTM_NEWADDR | libc::RTM_DELADDR => moor_ifindex().ok() != Some(row.header_u32(4)),
             libc::RTM_NEWROUTE | libc::RTM_DELROUTE => {
                 let is_default = row.byte(1) == 0;
@@ -163,12 +162,7 @@ fn taken_from(row: &Row) -> Option<u32> {
     row.u32(libc::RTA_OIF).filter(|_| is_ours)
 }
 
-const GROUPS: [u32; 4] = [
-    libc::RTNLGRP_LINK,
-    libc::RTNLGRP_IPV6_IFADDR,
-    libc::RTNLGRP_IPV6_ROUTE,
-    libc::RTNLGRP_IPV6_RULE,
-];
+const GROUPS: [u32; 3] = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV6_IFADDR, libc::RTNLGRP_IPV6_ROUTE];
 /// Port of who changes something of its own accord; who is asked to by a process names that.
 const KERNEL: u32 = 0;
 /// Tables are not read more often than this: a burst (an interface going down with all its routes)

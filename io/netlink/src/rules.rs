@@ -4,14 +4,13 @@ use crate::error::Error;
 use crate::handle::Netlink;
 use crate::message::{Action, Port, Route, Rule, Target};
 use crate::settings::{
-    LANDING_PRIORITY, MAIN_PRIORITY, MAX_PREFIXES, MOVED_PRIORITY, MOVED_TABLE, MOVED_TCP_PRIORITY,
-    MOVED_TCP_TABLE, PREFIX_PRIORITY, PREFIX_TABLE, PROTOCOL, REDIRECTED_PRIORITY, SOCKET_PRIORITY,
-    SPECIFIC_PRIORITY, UNBOUND_PRIORITY, UNBOUND_TABLE, slot_of_priority,
+    MAX_PREFIXES, MOVED_PRIORITY, MOVED_TABLE, MOVED_TCP_PRIORITY, MOVED_TCP_TABLE,
+    PREFIX_PRIORITY, PREFIX_TABLE, REDIRECTED_PRIORITY, SOCKET_PRIORITY, SPECIFIC_PRIORITY,
+    UNBOUND_PRIORITY, UNBOUND_TABLE, slot_of_table,
 };
 use moorline_addresses::{HostView, MAX_SPECIFIC, Uplink};
 use moorline_types::{Prefix, Ulid};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL, NLM_F_REPLACE};
-use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
@@ -92,6 +91,11 @@ impl Netlink {
             let (flags, action) = (NLM_F_CREATE | NLM_F_EXCL, format_args!("add {rule}"));
             self.change(&rule.row(), flags, &[libc::EEXIST], action)?;
         }
+        if let Some(rule) = &plan.put_behind {
+            self.remove(&rule.row(), rule)?;
+            let (flags, action) = (NLM_F_CREATE | NLM_F_EXCL, format_args!("add {rule}"));
+            self.change(&rule.row(), flags, &[libc::EEXIST], action)?;
+        }
         for rule in &plan.delete_rules {
             self.remove(&rule.row(), rule)?;
         }
@@ -108,7 +112,7 @@ impl Netlink {
 
     /// Our routes in the tables that prefixes have or may be given. The routes of moved pairs, which may be very many, are not read.
     fn routes_of_prefixes(&self, view: &HostView, rules: &[Rule]) -> Result<Vec<Route>, Error> {
-        let used = rules.iter().filter_map(|rule| slot_of_priority(rule.priority));
+        let used = rules.iter().filter_map(slot_of);
         let new = u32::try_from(prefixes(view, &Led::new()).len()).unwrap_or(u32::MAX);
         let slots = used.max().map_or(0, |slot| slot + 1).saturating_add(new);
         let mut routes = Vec::new();
@@ -127,6 +131,8 @@ type Left<'a> = Option<&'a BTreeSet<Prefix>>;
 struct Plan {
     set_routes: Vec<Route>,
     add_rules: Vec<Rule>,
+    /// To be made anew, behind those that are added.
+    put_behind: Option<Rule>,
     delete_rules: Vec<Rule>,
     delete_routes: Vec<Route>,
     /// Prefixes that stay as the kernel has them.
@@ -171,13 +177,14 @@ fn plan(
     wanted.retain(|prefix, _| !is_left(prefix));
     let (slots, unserved) = assign_slots(view, &wanted, &present, &is_held);
 
+    let unbound =
+        Rule { carries: Some(TCP), is_inverted: true, ..look_up(UNBOUND_PRIORITY, UNBOUND_TABLE) };
     let mut wanted_rules = BTreeSet::from([
         Rule { carries: Some(TCP), ..look_up(MOVED_TCP_PRIORITY, MOVED_TCP_TABLE) },
         look_up(MOVED_PRIORITY, MOVED_TABLE),
         specific_rule(view),
-        Rule { carries: Some(TCP), is_inverted: true, ..look_up(UNBOUND_PRIORITY, UNBOUND_TABLE) },
+        unbound.clone(),
     ]);
-    wanted_rules.extend(passing_rules(rules));
     for uplink in &view.uplinks {
         wanted_rules.extend(socket_rules(uplink));
         wanted_rules.insert(redirected_rule(uplink));
@@ -185,22 +192,29 @@ fn plan(
     let mut wanted_routes = BTreeSet::new();
     for (slot, (prefix, uplink)) in &slots {
         let table = PREFIX_TABLE + *slot;
-        let rule = look_up(PREFIX_PRIORITY + *slot, table);
+        let rule = look_up(PREFIX_PRIORITY, table);
         wanted_rules.insert(Rule { from: Some(*prefix), ..rule });
         wanted_routes.extend(table_routes(table, *prefix, *uplink, left.is_none()));
         wanted_routes.extend(specific_routes(table, view, *uplink));
     }
     let current: BTreeSet<Route> = routes.iter().cloned().collect();
     let mut add_rules: Vec<_> = wanted_rules.difference(&present).cloned().collect();
-    add_rules.sort_by_key(Rule::turn);
-    let mut delete_rules: Vec<_> = present.difference(&wanted_rules).cloned().collect();
-    delete_rules.sort_by_key(|rule| Reverse(rule.turn()));
+    add_rules.sort_by_key(|rule| (rule.priority, rule.from.is_none()));
+    let is_behind = !add_rules.iter().any(|rule| rule.from.is_some());
     Plan {
         set_routes: wanted_routes.difference(&current).cloned().collect(),
+        put_behind: Some(unbound).filter(|unbound| !is_behind && present.contains(unbound)),
         add_rules,
-        delete_rules,
+        delete_rules: present.difference(&wanted_rules).cloned().collect(),
         delete_routes: current.difference(&wanted_routes).cloned().collect(),
         unserved,
+    }
+}
+
+fn slot_of(rule: &Rule) -> Option<u32> {
+    match rule.action {
+        Action::Lookup { table, .. } => slot_of_table(table),
+        Action::Goto(_) | Action::Nop => None,
     }
 }
 
@@ -209,7 +223,7 @@ type Led = BTreeMap<Prefix, u32>;
 
 fn led(rules: &[Rule], routes: &[Route]) -> Led {
     let way = |rule: &Rule| {
-        let (prefix, slot) = rule.from.zip(slot_of_priority(rule.priority))?;
+        let (prefix, slot) = rule.from.zip(slot_of(rule))?;
         let of_table = |route: &&Route| route.table == PREFIX_TABLE + slot;
         let ways = routes.iter().filter(of_table).filter(|route| route.destination.length() == 0);
         let mut ways = ways.filter_map(|route| match route.target {
@@ -259,8 +273,7 @@ fn assign_slots<'a>(
 ) -> (Slots<'a>, Vec<Prefix>) {
     let mut before = BTreeMap::new();
     for rule in present {
-        let slot = slot_of_priority(rule.priority);
-        let Some((prefix, slot)) = rule.from.zip(slot) else { continue };
+        let Some((prefix, slot)) = rule.from.zip(slot_of(rule)) else { continue };
         if wanted.contains_key(&prefix) || is_held(&prefix) {
             before.entry(prefix).or_insert(slot);
         }
@@ -311,9 +324,13 @@ fn table_routes(
 ) -> impl Iterator<Item = Route> {
     let gateways = |uplink: &Uplink| {
         let routes = uplink.gateways_for(prefix);
-        let mut gateways: Vec<_> = routes.into_iter().map(|route| route.gateway).collect();
-        gateways.dedup();
-        gateways.into_iter().take(MAX_ROUTERS).map(|gateway| (uplink.ifindex, gateway)).collect()
+        let mut seen = BTreeSet::new();
+        let gateways = routes.into_iter().map(|route| route.gateway);
+        gateways
+            .filter(move |gateway| seen.insert(*gateway))
+            .take(MAX_ROUTERS)
+            .map(|gateway| (uplink.ifindex, gateway))
+            .collect()
     };
     let ways: Vec<_> = uplink.map(gateways).unwrap_or_default();
     let ways = (Route::METRIC..).zip(ways).map(move |(metric, (ifindex, gateway))| {
@@ -396,23 +413,6 @@ fn redirected_rule(uplink: &Uplink) -> Rule {
         output: Some(uplink.name.clone()),
         ..Rule::new(REDIRECTED_PRIORITY, Action::Goto(SPECIFIC_PRIORITY))
     }
-}
-
-/// Rules of others behind those of prefixes decide first, as they would without us: a person who keeps packets in a tunnel, or stops
-/// them, has no exceptions in mind. The kernel puts a rule without a priority before all of ours if ours are there, and behind if
-/// not, so the order of starts means nothing either. Packets of pairs that have moved are not concerned.
-///
-/// A rule for specific routes of the main table alone leaves the way out to others.
-fn passing_rules(rules: &[Rule]) -> BTreeSet<Rule> {
-    let is_behind = |rule: &&Rule| (LANDING_PRIORITY..MAIN_PRIORITY).contains(&rule.priority);
-    let specific = Action::Lookup { table: MAIN_TABLE, suppress_default: true };
-    let theirs = rules.iter().filter(is_behind).filter(|rule| rule.protocol != PROTOCOL);
-    let passing = theirs.filter(|rule| rule.action != specific).map(Rule::passing);
-    let mut passing: BTreeSet<Rule> = passing.collect();
-    if !passing.is_empty() {
-        passing.insert(Rule::new(LANDING_PRIORITY, Action::Nop));
-    }
-    passing
 }
 
 /// An address that no route but a default route is likely to lead to: the subnet-router anycast address of all global unicast

@@ -2,8 +2,8 @@
 
 /// Mark on routes, rules and addresses (`rtm_protocol`, `FRA_PROTOCOL`, `IFA_PROTO`).
 pub(crate) const PROTOCOL: u8 = 139;
-/// Priority of the first rule. The range up to [`LANDING_PRIORITY`] is ours; one more rule has
-/// [`UNBOUND_PRIORITY`].
+/// Priority of the first rule. The range up to `RULE_BASE` + 10 + [`MAX_PREFIXES`] is ours; the rules of prefixes have
+/// [`PREFIX_PRIORITY`].
 pub(crate) const RULE_BASE: u32 = 5530;
 pub(crate) const SOCKET_PRIORITY: u32 = RULE_BASE;
 pub(crate) const REDIRECTED_PRIORITY: u32 = RULE_BASE + 1;
@@ -11,15 +11,11 @@ pub(crate) const MOVED_TCP_PRIORITY: u32 = RULE_BASE + 2;
 /// Of the rule for pairs that have moved.
 pub const MOVED_PRIORITY: u32 = RULE_BASE + 3;
 pub(crate) const SPECIFIC_PRIORITY: u32 = RULE_BASE + 4;
-/// Has packets pass by the rules of prefixes that a rule of somebody else selects.
-pub(crate) const PASSING_PRIORITY: u32 = RULE_BASE + 9;
-/// Of the first prefix.
-pub(crate) const PREFIX_PRIORITY: u32 = RULE_BASE + 10;
-/// Behind all prefixes: where packets go on that pass by.
-pub(crate) const LANDING_PRIORITY: u32 = PREFIX_PRIORITY + MAX_PREFIXES;
-/// Priority of the rule for sockets without an address, just before that of the main table: rules of others, such as those
-/// of a VPN, come first. Others may use this priority, too.
-pub const UNBOUND_PRIORITY: u32 = 32765;
+/// Priority of the rules of prefixes, just before that of the main table. Others may use this priority, too: the kernel puts a new rule behind
+/// those that are there, so rules of the host, such as those of a VPN, come first (decision 139).
+pub const PREFIX_PRIORITY: u32 = 32765;
+/// Of the rule for sockets without an address, which has to stand behind those of prefixes.
+pub(crate) const UNBOUND_PRIORITY: u32 = PREFIX_PRIORITY;
 /// Priority of the rule for the main table. Rules of others come before it.
 pub const MAIN_PRIORITY: u32 = 32766;
 
@@ -43,16 +39,16 @@ pub(crate) const LINK_GROUP: u32 = PROTOCOL as u32;
 /// Alias of our links, for people (`ip link show` prints it).
 pub(crate) const LINK_ALIAS: &str = "moorline";
 
-/// The slot of the prefix whose rule has this priority.
-pub(crate) fn slot_of_priority(priority: u32) -> Option<u32> {
-    priority.checked_sub(PREFIX_PRIORITY).filter(|slot| *slot < MAX_PREFIXES)
+/// The slot of the prefix that has this table.
+pub(crate) fn slot_of_table(table: u32) -> Option<u32> {
+    table.checked_sub(PREFIX_TABLE).filter(|slot| *slot < MAX_PREFIXES)
 }
 
-/// Whether this is a priority that we use.
+/// Whether this is a priority that we use, or have used for prefixes.
 pub(crate) fn is_our_priority(priority: u32) -> bool {
     let offset = priority.checked_sub(RULE_BASE);
-    offset.is_some_and(|offset| offset < 5 || (9..=10 + MAX_PREFIXES).contains(&offset))
-        || priority == UNBOUND_PRIORITY
+    offset.is_some_and(|offset| offset < 5 || (10..10 + MAX_PREFIXES).contains(&offset))
+        || priority == PREFIX_PRIORITY
 }
 
 pub(crate) fn is_our_table(table: u32) -> bool {

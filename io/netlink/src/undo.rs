@@ -10,7 +10,6 @@ use crate::moor::Link;
 use crate::preferred::MAIN_TABLE;
 use crate::row::Row;
 use crate::settings::is_our_table;
-use std::cmp::Reverse;
 use std::fmt;
 
 /// One thing that was undone, or should have been.
@@ -81,9 +80,8 @@ impl Netlink {
 
     fn made_rules(&self) -> Result<Vec<Made>, Error> {
         let rules = self.rules()?;
-        let mut ours: Vec<_> = rules.iter().filter(|rule| rule.is_ours()).collect();
-        ours.sort_by_key(|rule| Reverse(rule.turn()));
-        Ok(ours.into_iter().map(|rule| (rule.to_string(), rule.row())).collect())
+        let ours = rules.iter().filter(|rule| rule.is_ours());
+        Ok(ours.map(|rule| (rule.to_string(), rule.row())).collect())
     }
 
     fn made_routes(&self) -> Result<Vec<Made>, Error> {

@@ -1,4 +1,4 @@
-use crate::message::{Hop, Rule, mtu, table};
+use crate::message::{Hop, mtu, table};
 use crate::row::{Row, read_u32};
 use crate::settings::{LINK_NAMES, PROTOCOL};
 use moorline_addresses::{
@@ -6,7 +6,6 @@ use moorline_addresses::{
     UplinkAddress,
 };
 use std::collections::{BTreeMap, BTreeSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::Ipv6Addr;
 
 /// All that was read of the interfaces that could be uplinks.
@@ -19,8 +18,8 @@ pub(crate) struct Interfaces {
 }
 
 impl Interfaces {
-    /// Puts together what the four dumps say.
-    pub(crate) fn read(links: &[Row], addresses: &[Row], routes: &[Row], rules: &[Row]) -> Self {
+    /// Puts together what the three dumps say.
+    pub(crate) fn read(links: &[Row], addresses: &[Row], routes: &[Row]) -> Self {
         let uplinks = links.iter().filter_map(read_link);
         let mut all: BTreeMap<u32, _> = uplinks.map(|uplink| (uplink.ifindex, uplink)).collect();
         for row in addresses {
@@ -50,14 +49,7 @@ impl Interfaces {
         let has_moor = links.iter().filter(is_moor).count() == 2;
         let dead = all.values().filter(|one| one.default_routes.is_empty() && !one.carrier);
         let dead = dead.map(|one| one.ifindex).collect();
-        let mut hasher = DefaultHasher::new();
-        rules
-            .iter()
-            .map(Rule::read)
-            .filter(|rule| !rule.is_ours())
-            .for_each(|rule| rule.hash(&mut hasher));
-        let rules_of_others = hasher.finish();
-        let mut view = HostView { bare, dead, has_moor, rules_of_others, ..HostView::default() };
+        let mut view = HostView { bare, dead, has_moor, ..HostView::default() };
         for one in routes.iter().filter_map(read_specific) {
             view.specific.insert(one);
             if view.specific.len() > MAX_SPECIFIC {

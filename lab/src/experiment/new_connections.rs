@@ -169,26 +169,27 @@ fn first_connection(
     limit: Duration,
     since: Instant,
 ) -> anyhow::Result<Outcome> {
-    let mut open: Vec<OwnedFd> = Vec::new();
+    // Each with how many began before it.
+    let mut open: Vec<(u32, OwnedFd)> = Vec::new();
     let mut started = 0;
     while since.elapsed() < limit {
         interrupt::check()?;
         let next = Instant::now() + EACH;
+        open.extend(begin(server)?.map(|one| (started, one)));
         started += 1;
-        open.extend(begin(server)?);
         loop {
             let left = next.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 break;
             }
             let mut polled: Vec<_> =
-                open.iter().map(|one| PollFd::new(one, PollFlags::OUT)).collect();
+                open.iter().map(|(_, one)| PollFd::new(one, PollFlags::OUT)).collect();
             poll(&mut polled, Some(&Timespec::try_from(left)?))?;
             let is_over: Vec<_> = polled.iter().map(|one| !one.revents().is_empty()).collect();
             for (at, _) in is_over.iter().enumerate().filter(|(_, is_over)| **is_over) {
-                if socket_error(&open[at])?.is_ok() {
-                    let first = Some(since.elapsed());
-                    return Ok(Outcome { first, lost: started - 1 });
+                let (lost, one) = &open[at];
+                if socket_error(one)?.is_ok() {
+                    return Ok(Outcome { first: Some(since.elapsed()), lost: *lost });
                 }
             }
             let mut is_over = is_over.into_iter();

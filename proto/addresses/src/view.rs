@@ -24,8 +24,6 @@ pub struct HostView {
     /// Destinations that contexts and sessions go on reaching by another link than that of a specific route which has come since. Empty as
     /// the kernel does not tell, as `in_use`.
     pub detours: BTreeSet<Prefix>,
-    /// Digest of the routing rules of others: rules of ours follow them.
-    pub rules_of_others: u64,
     /// Whether both links of our pair are there and up.
     pub has_moor: bool,
     /// Addresses that contexts or sessions use. Empty as the kernel does not tell: the owner of the contexts fills it in

@@ -7,7 +7,7 @@ use moorline_api::{
     LocatorInfo, NO_RULE, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role, Status,
     TABLE_FULL,
 };
-use moorline_netlink::{HostRule, Takes, UNBOUND_PRIORITY};
+use moorline_netlink::{HostRule, PREFIX_PRIORITY, Takes};
 use moorline_types::Prefix;
 use serde_json::json;
 
@@ -86,9 +86,9 @@ fn good() -> Facts {
         rules: vec![
             HostRule { is_ours: false, ..our_rule(0, None) },
             our_rule(5531, None),
-            our_rule(5540, prefix(&uplinks[0])),
-            our_rule(5541, prefix(&uplinks[1])),
-            our_rule(UNBOUND_PRIORITY, None),
+            our_rule(PREFIX_PRIORITY, prefix(&uplinks[0])),
+            our_rule(PREFIX_PRIORITY, prefix(&uplinks[1])),
+            our_rule(PREFIX_PRIORITY, None),
             HostRule { is_ours: false, ..our_rule(32766, None) },
         ],
         uplinks,

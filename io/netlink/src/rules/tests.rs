@@ -79,9 +79,9 @@ fn each_prefix_has_a_rule_after_those_for_all_and_a_table() {
             "rule 5532: from all ipproto 6 lookup 5531",
             "rule 5533: from all lookup 5530",
             "rule 5534: from all nop",
-            "rule 5540: from 2001:db8:1::/64 lookup 5540",
-            "rule 5541: from 2001:db8:2::/64 lookup 5541",
             "rule 32765: not from all ipproto 6 lookup 5532",
+            "rule 32765: from 2001:db8:1::/64 lookup 5540",
+            "rule 32765: from 2001:db8:2::/64 lookup 5541",
         ]
     );
     assert_eq!(
@@ -278,49 +278,17 @@ fn the_table_of_a_prefix_has_both_of_its_routers() {
     assert_eq!(kernel.ways("2001:db8:1::/64"), [3]);
 }
 
-/// A person's rules: a table for a mark, a stop for a port, and those of a VPN.
+/// A packet from an address of ours has its uplink; the rule for sockets without an address takes what no rule of a prefix does.
 #[test]
-fn packets_that_rules_of_others_select_pass_by_the_rules_of_prefixes() {
+fn the_rule_for_sockets_without_an_address_stays_behind_those_of_prefixes() {
     let mut kernel = Kernel::default();
-    let theirs = |text: &[(u16, &[u8])], rule: Rule| {
-        let row = Rule { protocol: 3, ..rule }.row();
-        Rule::read(&text.iter().fold(row, |row, (number, value)| row.with(*number, value)))
-    };
-    let mark = theirs(&[(10, &7_u32.to_ne_bytes())], look_up(32764, 101));
-    let port = theirs(&[(24, &[7, 0, 9, 0])], look_up(32763, 102));
-    let suppresses = theirs(&[], Rule::new(32762, specific_look_up()));
-    let before = theirs(&[], look_up(100, 103));
-    let main = theirs(&[], look_up(32766, 254));
-    let both = [uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"])];
-    let passing = |kernel: &Kernel| -> Vec<String> {
-        let passing = kernel.rules.iter().filter(|rule| rule.priority == 5539);
-        passing.map(ToString::to_string).collect()
-    };
-    kernel.rules.extend([before, main]);
-    kernel.apply(&both);
-    assert_eq!(passing(&kernel), Vec::<String>::new(), "these come first or last anyway");
-    kernel.rules.extend([mark.clone(), port.clone(), suppresses.clone()]);
-    kernel.apply(&both);
-    let ports = [u16::from_ne_bytes([7, 0]), u16::from_ne_bytes([9, 0])];
-    let all = [
-        "rule 5539: from all fwmark 0x7 goto 5604".to_owned(),
-        format!("rule 5539: from all dport {}-{} goto 5604", ports[0], ports[1]),
-    ];
-    assert_eq!(passing(&kernel), all, "behind the rules of prefixes");
-    for rule in kernel.rules.iter().filter(|rule| rule.is_ours()) {
-        assert_eq!(Rule::read(&rule.row()), *rule, "as the kernel tells it");
-    }
-    kernel.rules.remove(&suppresses);
-    kernel.rules.remove(&port);
-    kernel.apply(&both);
-    assert_eq!(passing(&kernel), ["rule 5539: from all fwmark 0x7 goto 5604"]);
-    kernel.rules.remove(&mark);
-    kernel.apply(&both);
-    assert_eq!(passing(&kernel), Vec::<String>::new());
-}
-
-const fn specific_look_up() -> Action {
-    Action::Lookup { table: MAIN_TABLE, suppress_default: true }
+    let [first, second] = [uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"])];
+    let plan = kernel.apply(std::slice::from_ref(&first));
+    let is_last = plan.add_rules.last().is_some_and(|rule| rule.from.is_none());
+    assert!(is_last && plan.put_behind.is_none(), "{plan:?}");
+    let plan = kernel.apply(&[first.clone(), second]);
+    assert!(plan.put_behind.is_some(), "{plan:?}");
+    assert_eq!(kernel.apply(&[first]).put_behind, None);
 }
 
 fn numbered(numbers: std::ops::Range<u16>) -> Vec<String> {

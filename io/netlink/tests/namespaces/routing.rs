@@ -59,7 +59,10 @@ fn the_second_router_of_a_prefix_takes_the_place_of_one_that_does_not_answer() {
 
 /// The rules of the host for packets from a prefix.
 fn prefix_rules() -> Vec<String> {
-    ip("-6 rule").lines().filter(|rule| rule.contains("from 2001")).map(str::to_owned).collect()
+    let all = ip("-6 rule");
+    let mut rules: Vec<_> = all.lines().filter(|rule| rule.contains("from 2001")).collect();
+    rules.sort_unstable();
+    rules.into_iter().map(str::to_owned).collect()
 }
 
 #[test]

@@ -127,6 +127,22 @@ fn an_uplink_that_has_never_answered_or_is_slow_is_found_as_well() {
 }
 
 #[test]
+fn hosts_that_never_answer_are_asked_four_times_a_second() {
+    for rtts in ROUND_TRIPS {
+        for before in [0, 20] {
+            let mut net = Net::new(8);
+            net.rtts = rtts.map(Duration::from_millis);
+            net.run(Duration::from_secs(before));
+            net.loss = [1000; 2];
+            net.run(Duration::from_secs(10));
+            let sent = net.sent;
+            net.run(Duration::from_secs(60));
+            assert!(net.sent - sent <= 2 * 4 * 60 + 2, "{} for {rtts:?}", net.sent - sent);
+        }
+    }
+}
+
+#[test]
 fn a_loss_of_five_percent_each_way_is_no_failure_in_an_hour() {
     for seed in 0..20 {
         let mut net = Net::new(seed);
