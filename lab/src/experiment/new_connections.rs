@@ -241,9 +241,10 @@ mod tests {
         assert_eq!(cases.iter().map(|(_, times)| times).sum::<usize>(), 3 * (10 + 3 + 10 + 10));
         let outcome =
             |first: Option<u64>| Outcome { first: first.map(Duration::from_millis), lost: 4 };
-        let point = Point::of(&cases[0].0, &[outcome(Some(600)), outcome(None)]);
-        assert_eq!((point.connected, point.repetitions), (1, 2));
-        assert_eq!(point.first_connection_ms.median, Some(600.0));
+        let all = [outcome(Some(600)), outcome(Some(700)), outcome(None)];
+        let point = Point::of(&cases[0].0, &all);
+        assert_eq!((point.connected, point.repetitions), (2, 3));
+        assert_eq!(point.first_connection_ms.median, Some(700.0), "none is later than any");
     }
 
     #[test]
