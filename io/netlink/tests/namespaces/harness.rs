@@ -101,14 +101,28 @@ pub(crate) fn ip(arguments: &str) -> String {
 /// kernel takes down a link, and sets the routes of an address, in its own time) may leave entries out that are there.
 pub(crate) fn state() -> String {
     let mut last = read_state();
-    for _ in 0..100 {
+    for _ in 0..1000 {
         let again = read_state();
-        if again == last && !again.contains("tentative") {
+        if again == last && are_addresses_set(&again) {
             break;
         }
         last = again;
     }
     last
+}
+
+/// Whether each address has its local route, which the kernel makes when it has the time.
+fn are_addresses_set(state: &str) -> bool {
+    let addresses = state.rsplit("---\n").next().unwrap();
+    let mut link = "";
+    addresses.lines().all(|line| {
+        if !line.starts_with(' ') {
+            link = line.split([' ', '@']).nth(1).unwrap().trim_end_matches(':');
+        }
+        let own = line.trim().strip_prefix("inet6 ").filter(|own| !own.contains("dadfailed"));
+        let local = own.and_then(|own| own.split('/').next());
+        local.is_none_or(|own| state.contains(&format!("local {own} dev {link} ")))
+    }) && !state.contains("tentative")
 }
 
 /// It is that again, once the kernel has done all that it was told.
