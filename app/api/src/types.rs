@@ -50,7 +50,7 @@ pub struct Uplink {
     pub ifindex: u32,
     /// Whether the link has a carrier.
     pub carrier: bool,
-    /// Whether it carries nothing, as `uplink-probes` show.
+    /// Whether the uplink carries nothing, as `uplink-probes` show.
     #[serde(default)]
     pub failing: bool,
     /// MTU in octets.

@@ -282,7 +282,7 @@ impl Daemon {
         self.events.push(EventKind::DaemonStarted, |_| {});
         // Before anything is routed.
         self.host.handle_left(self.netlink.moved().await?);
-        // That of a run that was killed: which uplinks carry nothing is found out anew.
+        // A run that was killed has left its route. Which uplinks carry nothing is found out anew.
         self.netlink.prefer_route(None).await?;
         self.begin_ilnp(&view);
         self.on_view(view);

@@ -78,7 +78,7 @@ impl Until {
 ///
 /// What routers say counts if the kernel believes it. Else what the addresses say that somebody has
 /// put there, such as a network manager that listens to routers itself. An address set by hand has no
-/// end, and keeps its prefix whatever routers say. On a link without neighbors it gives no prefix unless a person asks for addresses there:
+/// end, and keeps its prefix whatever routers say. On a link without neighbors such an address gives no prefix unless a person asks for addresses there:
 /// the other end of a VPN drops what comes from an address that it has not assigned.
 pub(crate) fn known(
     interface: &Uplink,

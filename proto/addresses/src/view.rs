@@ -222,7 +222,8 @@ impl Uplink {
         self
     }
 
-    /// Whether it has addresses of several networks and default routes by several routers: when one of the routers fails, there is another way.
+    /// Whether the interface has addresses of several networks and default routes by several routers: when one of the routers fails, there is
+    /// another way.
     #[must_use]
     pub fn has_ways(&self) -> bool {
         let networks: BTreeSet<_> =

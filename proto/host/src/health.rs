@@ -310,7 +310,7 @@ impl fmt::Debug for Health {
 }
 
 /// The default route that is put before those of uplinks that are not for new connections: they fail, have no carrier, or have nothing but
-/// deprecated addresses. It is a copy of the best one of another uplink, with a metric that is less by one than the least of theirs. None if the
+/// deprecated addresses. The route is a copy of the best one of another uplink, with a metric that is less by one than the least of theirs. None if the
 /// kernel's first choice is another interface, as that of a VPN may be.
 ///
 /// Packets of a socket that takes a source address of another uplink leave by the first choice all the same, until the socket has sent

@@ -160,7 +160,7 @@ fn foreign_rule(facts: &Facts, rule: &HostRule, is_after_moved: bool) -> Option<
         }
         (Takes::All, None) if is_after_moved => (
             Severity::Warning,
-            "takes all packets that have not moved: they leave where it says, through one ISP or a VPN",
+            "takes all packets that have not moved: these leave where the rule says, through one ISP or a VPN",
         ),
         (Takes::AllBut, _) => (
             Severity::Warning,
