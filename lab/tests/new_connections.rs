@@ -7,6 +7,7 @@ use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use common::{daemon_options, end_silence, eventually, restore_carrier, two_by_two_open};
+use moorline_api::EventKind;
 use moorline_lab::Failure;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::netns::Namespace;
@@ -33,11 +34,14 @@ fn new_connections_leave_a_dead_isp_and_come_back_to_it() {
     let server = Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, 2);
     let settings = format!("uplink-probes = [\"{server}\"]\n");
     let options = DaemonOptions { settings, ..daemon_options() };
-    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    let mut daemon = Daemon::start(&lab, "a", &options).unwrap();
     assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
     lab.fail(Failure::Silent { router: "isp1".to_owned() }).unwrap();
     eventually("the other ISP", || way(&a, server) == "isp2");
+    daemon.wait_for(&EventKind::UplinkFailing, Duration::from_secs(60)).unwrap();
     let status = daemon.status().unwrap();
+    let failing: Vec<bool> = status.uplinks.iter().map(|uplink| uplink.failing).collect();
+    assert_eq!(failing, [true, false]);
     let is_told = |warning: &String| warning.starts_with("isp1 carries nothing");
     assert!(status.warnings.iter().any(is_told), "{:?}", status.warnings);
     let listener = lab.namespace("isp2").unwrap().enter(|| Ok(TcpListener::bind((server, PORT))?));

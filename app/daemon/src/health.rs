@@ -44,21 +44,13 @@ impl Daemon {
             uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone())
         };
         for ifindex in failing.difference(&self.failing) {
-            let (name, what) =
-                (name(ifindex), "carries nothing: new connections take another uplink");
-            tracing::warn!(uplink = name, "{what}");
-            self.events.push(EventKind::UplinkFailing, |told| {
-                told.reason = Some(format!("{name}: {what}"));
-            });
+            let what = "carries nothing: new connections take another uplink";
+            self.tell_uplink(EventKind::UplinkFailing, &name(ifindex), what);
         }
         let view = self.host.view();
         let is_there = |ifindex: &&u32| view.uplink(**ifindex).is_some_and(|one| one.carrier);
         for ifindex in self.failing.difference(&failing).filter(is_there) {
-            let (name, what) = (name(ifindex), "is for new connections again");
-            tracing::info!(uplink = name, "{what}");
-            self.events.push(EventKind::UplinkBack, |told| {
-                told.reason = Some(format!("{name}: {what}"));
-            });
+            self.tell_uplink(EventKind::UplinkBack, &name(ifindex), "is for new connections again");
         }
         self.failing = failing;
     }

@@ -87,9 +87,16 @@ impl Daemon {
             let views = [&notice.view, self.host.view()];
             let uplink = views.iter().find_map(|view| view.uplink(ifindex));
             let name = uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone());
-            tracing::info!(uplink = name, "{what}");
-            self.events.push(kind, |told| told.reason = Some(format!("{name}: {what}")));
+            self.tell_uplink(kind, &name, what);
         }
+    }
+}
+
+impl Daemon {
+    /// Logs what has become of an uplink, and gives it to those who listen.
+    pub(crate) fn tell_uplink(&self, kind: EventKind, name: &str, what: &str) {
+        tracing::info!(uplink = name, "{what}");
+        self.events.push(kind, |told| told.reason = Some(format!("{name}: {what}")));
     }
 }
 

@@ -88,13 +88,11 @@ impl Netlink {
             }
         }
         for rule in &plan.add_rules {
-            let (flags, action) = (NLM_F_CREATE | NLM_F_EXCL, format_args!("add {rule}"));
-            self.change(&rule.row(), flags, &[libc::EEXIST], action)?;
+            self.add_rule(rule)?;
         }
         if let Some(rule) = &plan.put_behind {
             self.remove(&rule.row(), rule)?;
-            let (flags, action) = (NLM_F_CREATE | NLM_F_EXCL, format_args!("add {rule}"));
-            self.change(&rule.row(), flags, &[libc::EEXIST], action)?;
+            self.add_rule(rule)?;
         }
         for rule in &plan.delete_rules {
             self.remove(&rule.row(), rule)?;
@@ -108,6 +106,11 @@ impl Netlink {
             return Ok(());
         }
         self.flush_cached_routes().await
+    }
+
+    fn add_rule(&self, rule: &Rule) -> Result<(), Error> {
+        let (flags, action) = (NLM_F_CREATE | NLM_F_EXCL, format_args!("add {rule}"));
+        self.change(&rule.row(), flags, &[libc::EEXIST], action).map(drop)
     }
 
     /// Our routes in the tables that prefixes have or may be given. The routes of moved pairs, which may be very many, are not read.
@@ -131,7 +134,7 @@ type Left<'a> = Option<&'a BTreeSet<Prefix>>;
 struct Plan {
     set_routes: Vec<Route>,
     add_rules: Vec<Rule>,
-    /// To be made anew, behind those that are added.
+    /// The rule for sockets without an address, if a rule of a prefix would stand behind it.
     put_behind: Option<Rule>,
     delete_rules: Vec<Rule>,
     delete_routes: Vec<Route>,
@@ -143,6 +146,7 @@ impl Plan {
     fn is_empty(&self) -> bool {
         self.set_routes.is_empty()
             && self.add_rules.is_empty()
+            && self.put_behind.is_none()
             && self.delete_rules.is_empty()
             && self.delete_routes.is_empty()
     }
@@ -150,6 +154,7 @@ impl Plan {
     /// Whether there is nothing in it but routes to some destinations.
     fn is_addition(&self) -> bool {
         self.add_rules.is_empty()
+            && self.put_behind.is_none()
             && self.delete_rules.is_empty()
             && self.delete_routes.is_empty()
             && self.set_routes.iter().all(|route| route.destination.length() > 0)
@@ -200,10 +205,13 @@ fn plan(
     let current: BTreeSet<Route> = routes.iter().cloned().collect();
     let mut add_rules: Vec<_> = wanted_rules.difference(&present).cloned().collect();
     add_rules.sort_by_key(|rule| (rule.priority, rule.from.is_none()));
-    let is_behind = !add_rules.iter().any(|rule| rule.from.is_some());
+    // A process that was killed may have left one behind.
+    let of_prefix = |rule: &Rule| rule.is_ours() && rule.from.is_some();
+    let mut behind = rules.iter().skip_while(|rule| **rule != unbound).skip(1).chain(&add_rules);
+    let is_behind = present.contains(&unbound) && behind.any(of_prefix);
     Plan {
         set_routes: wanted_routes.difference(&current).cloned().collect(),
-        put_behind: Some(unbound).filter(|unbound| !is_behind && present.contains(unbound)),
+        put_behind: is_behind.then_some(unbound),
         add_rules,
         delete_rules: present.difference(&wanted_rules).cloned().collect(),
         delete_routes: current.difference(&wanted_routes).cloned().collect(),

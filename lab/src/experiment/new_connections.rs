@@ -44,7 +44,7 @@ pub struct NewConnections {
     /// Networks side by side.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = count)]
     pub parallel: usize,
-    /// What the moments of failures follow from.
+    /// Number that the moments of failures follow from.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -64,7 +64,7 @@ struct Point {
 }
 
 named! {
-    /// What fails: the ISP says nothing, or the link has no carrier.
+    /// The failure: the ISP says nothing, or the link has no carrier.
     enum Kind {
         Silent = "silent",
         Carrier = "carrier",

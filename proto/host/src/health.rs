@@ -263,13 +263,11 @@ impl Host {
     }
 
     pub(crate) fn follow_health(&mut self, now: Instant) {
-        if self.health.follow(&self.routing.view, now) {
-            return self.prefer_route(now);
-        }
+        let is_other = self.health.follow(&self.routing.view, now);
         // The kernel may have taken a copy away with its uplink.
         let wanted = preferred(&self.routing.view, &self.health.failing());
-        if wanted.is_some() || self.preferred.is_some() {
-            self.prefer_route(now);
+        if is_other || wanted.is_some() || self.preferred.is_some() {
+            self.set_preferred(wanted, now);
         }
     }
 
@@ -296,7 +294,10 @@ impl Host {
 
     /// Sets the route that comes first, and removes others. A route that nobody sets again ends by itself.
     fn prefer_route(&mut self, now: Instant) {
-        let wanted = preferred(&self.routing.view, &self.health.failing());
+        self.set_preferred(preferred(&self.routing.view, &self.health.failing()), now);
+    }
+
+    fn set_preferred(&mut self, wanted: Option<(u32, DefaultRoute)>, now: Instant) {
         self.preferred = wanted.is_some().then(|| now + REFRESHED);
         self.effects.push_back(Effect::PreferRoute(wanted));
     }

@@ -20,7 +20,8 @@ impl Kernel {
         let (specific, detours) = (self.specific.clone(), self.detours.clone());
         let mut view = HostView { uplinks, in_use, specific, detours, ..HostView::default() };
         view.leave_alone(|name| name != OTHERS);
-        let rules: Vec<Rule> = self.rules.iter().cloned().collect();
+        let mut rules: Vec<Rule> = self.rules.iter().cloned().collect();
+        rules.sort_by_key(|rule| (rule.priority, rule.from.is_none()));
         let routes: Vec<Route> = self.routes.iter().cloned().collect();
         plan(&view, self.left.as_ref(), &rules, &routes, &self.held)
     }
@@ -288,7 +289,14 @@ fn the_rule_for_sockets_without_an_address_stays_behind_those_of_prefixes() {
     assert!(is_last && plan.put_behind.is_none(), "{plan:?}");
     let plan = kernel.apply(&[first.clone(), second]);
     assert!(plan.put_behind.is_some(), "{plan:?}");
-    assert_eq!(kernel.apply(&[first]).put_behind, None);
+    assert_eq!(kernel.apply(&[first.clone()]).put_behind, None);
+    // A process was killed before it made the rule anew.
+    let mut left: Vec<Rule> = kernel.rules.iter().cloned().collect();
+    left.sort_by_key(|rule| (rule.priority, rule.from.is_some()));
+    let view = HostView { uplinks: vec![first], ..HostView::default() };
+    let routes: Vec<Route> = kernel.routes.iter().cloned().collect();
+    let plan = super::plan(&view, None, &left, &routes, &[]);
+    assert!(plan.put_behind.is_some() && plan.add_rules.is_empty(), "{plan:?}");
 }
 
 fn numbered(numbers: std::ops::Range<u16>) -> Vec<String> {

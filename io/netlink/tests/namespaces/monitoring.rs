@@ -221,3 +221,20 @@ fn an_interface_that_was_down_for_a_moment_has_lost_our_routes() {
         assert!(netlink.ensure_rules(&view).await.unwrap().is_changed, "the way out of a prefix");
     });
 }
+
+/// A person flushes an interface and makes it a port: the default route of its router stays there for half an hour.
+#[test]
+fn a_port_of_a_bridge_is_no_candidate() {
+    on_host(async |host: Host| {
+        ip("link add br0 type bridge");
+        let netlink = host.netlink();
+        ip("-6 addr flush dev up1 scope global");
+        let view = netlink.view().await.unwrap();
+        assert!(view.candidates.iter().any(|one| one.name == "up1"));
+        ip("link set up1 master br0");
+        assert!(ip("-6 route show default").contains("dev up1"));
+        assert!(netlink.view().await.unwrap().candidates.is_empty());
+        ip("link set up1 nomaster");
+        assert_eq!(netlink.view().await.unwrap().candidates, view.candidates);
+    });
+}

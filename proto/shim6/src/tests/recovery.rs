@@ -466,8 +466,8 @@ fn a_forged_list_does_not_outlive_the_next_real_one() {
     }
 }
 
-/// A peer that has lost its contexts and asks for one anew is asked for the old one by another pair, before it has the answer. What it
-/// sends by that pair may get lost.
+/// A peer that has lost its contexts and asks for one anew is asked for the old one by another pair, before the answer is there. Packets of
+/// the peer by that pair may get lost.
 #[test]
 fn a_context_begins_by_the_pair_that_has_answered_and_not_by_that_of_an_i2bis() {
     let mut duo = Duo::established();
