@@ -289,7 +289,7 @@ fn the_rule_for_sockets_without_an_address_stays_behind_those_of_prefixes() {
     assert!(is_last && plan.put_behind.is_none(), "{plan:?}");
     let plan = kernel.apply(&[first.clone(), second]);
     assert!(plan.put_behind.is_some(), "{plan:?}");
-    assert_eq!(kernel.apply(&[first.clone()]).put_behind, None);
+    assert_eq!(kernel.apply(std::slice::from_ref(&first)).put_behind, None);
     // A process was killed before it made the rule anew.
     let mut left: Vec<Rule> = kernel.rules.iter().cloned().collect();
     left.sort_by_key(|rule| (rule.priority, rule.from.is_some()));
