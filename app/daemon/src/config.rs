@@ -80,6 +80,7 @@ struct File {
     profile: ProfileName,
     standby_interval: Option<String>,
     suspicion: Option<bool>,
+    leave_worse: Option<bool>,
     fail_back: Option<String>,
     trigger_never: bool,
     trigger_bytes: Option<u64>,

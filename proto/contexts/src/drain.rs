@@ -318,6 +318,11 @@ impl Contexts {
             reap::Event::Answered { pair, after } => {
                 return self.steering.note_answer(pair, after, now);
             }
+            reap::Event::Worse { than, cause, .. } => {
+                // A context that is pinned stays.
+                _ = self.switch(context, than, cause, now);
+                return;
+            }
             reap::Event::Unanswered { pair, cause } => EventKind::Unanswered { pair, cause },
             reap::Event::Checked { pair, at, rtt } => {
                 return self.on_standby_checked(context, pair, (at, rtt), now);

@@ -7,27 +7,25 @@ use crate::config::{ANSWERS_PER_SECOND, MAX_QUEUED};
 
 /// Counts the answers of a second. Answers are as many as the probes that ask for them and little
 /// larger; the cap is for a peer, or someone who knows our tag, who sends without end.
+///
+/// One word: the milliseconds at which the second began, which start anew after a day, and the count in the lower bits.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Answers {
-    /// In milliseconds, which start anew after seven weeks: that does no harm.
-    since: u32,
-    count: u16,
-}
+pub(crate) struct Answers(u32);
 
 impl Answers {
     /// Whether one more may go out.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
         let now = millis(now);
-        if now.wrapping_sub(self.since) >= 1000 {
-            *self = Self { since: now, count: 0 };
-        }
-        self.count = self.count.saturating_add(1);
-        u32::from(self.count) <= ANSWERS_PER_SECOND
+        let (since, count) = (self.0 >> COUNT_BITS, self.0 & MAX_COUNT);
+        let is_over = now.wrapping_sub(since) & MAX_MILLIS >= 1000;
+        let (since, count) = if is_over { (now, 1) } else { (since, (count + 1).min(MAX_COUNT)) };
+        self.0 = since << COUNT_BITS | count;
+        count <= ANSWERS_PER_SECOND
     }
 }
 
 fn millis(at: Instant) -> u32 {
-    let millis = at.since(Instant::ZERO).as_millis() & u128::from(u32::MAX);
+    let millis = at.since(Instant::ZERO).as_millis() & u128::from(MAX_MILLIS);
     u32::try_from(millis).unwrap_or(0)
 }
 
@@ -37,4 +35,29 @@ pub(crate) fn push<T>(queue: &mut VecDeque<T>, item: T) {
         queue.pop_front();
     }
     queue.push_back(item);
+}
+
+const COUNT_BITS: u32 = 5;
+const MAX_COUNT: u32 = (1 << COUNT_BITS) - 1;
+const MAX_MILLIS: u32 = u32::MAX >> COUNT_BITS;
+const _: () = assert!(ANSWERS_PER_SECOND < MAX_COUNT);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::time::Duration;
+
+    #[test]
+    fn so_many_answers_go_out_in_a_second_and_none_more() {
+        // 100 days in which the milliseconds start anew.
+        for day in [0, 1, 2, 100] {
+            let start = Instant::ZERO + Duration::from_secs(86_400 * day + 7);
+            let mut answers = Answers::default();
+            for second in 0..3 {
+                let now = start + Duration::from_secs(second);
+                let taken = (0..100).filter(|n| answers.take(now + Duration::from_millis(*n)));
+                assert_eq!(taken.count(), ANSWERS_PER_SECOND as usize, "{day} {second}");
+            }
+        }
+    }
 }

@@ -57,6 +57,15 @@ pub enum Event {
         /// Since it came up.
         after: Duration,
     },
+    /// The current pair is much worse than another one, which the host may switch to ([`Machine::handle_switch`](crate::Machine::handle_switch)).
+    Worse {
+        /// The current pair.
+        pair: LocatorPair,
+        /// The other one.
+        than: LocatorPair,
+        /// [`Cause::Lossy`] or [`Cause::Slow`].
+        cause: Cause,
+    },
     /// The peer has answered a check of the standby pair: for other contexts with the same peer.
     Checked {
         /// The standby path.
@@ -104,5 +113,9 @@ named_enum! {
         Preferred => "preferred",
         /// The pair before was congested.
         Congested => "congested",
+        /// The pair before lost many more packets than this one.
+        Lossy => "lossy",
+        /// Round trips by the pair before took many times as long.
+        Slow => "slow",
     }
 }

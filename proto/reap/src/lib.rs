@@ -100,6 +100,11 @@
 //! *Failing back*: when the pair that the context began with has answered its checks for a while, traffic
 //! goes back to it without leaving Operational; deprecated addresses are left in the same way.
 //!
+//! *Comparisons*: a pair that loses packets, or is slow, is never silent for long enough to be given up. If the data plane doubts it again and
+//! again, or a check of it gets lost, the current pair and the standby path are checked at the same moments for some seconds. If the current pair
+//! is much worse, payload leaves it by a switch, which moves both directions. Payload goes back after a comparison that shows no difference.
+//! The time between comparisons doubles.
+//!
 //! # Several pairs at once
 //!
 //! Payload of one context may take other pairs at the same time, if somebody wants that
@@ -117,6 +122,7 @@
 extern crate alloc;
 
 mod bounded;
+mod comparison;
 mod config;
 mod event;
 mod exploration;
@@ -133,7 +139,8 @@ mod timers;
 pub use config::*;
 pub use event::{Cause, Event, FailureHint};
 pub use machine::{
-    CHECK, CHECK_CURRENT, Known, Machine, PATH_INTERVAL, PATH_MISSES, SWITCH_PROBES, Standby,
+    CHECK, CHECK_CURRENT, Known, LEFT_AS_WORSE, Machine, PATH_INTERVAL, PATH_MISSES, SWITCH_PROBES,
+    Standby,
 };
 pub use message::{Message, Probe, Report, Transmit};
 pub use order::Rank;

@@ -15,6 +15,7 @@ use crate::state::{Input, State};
 use crate::timers::{Timer, Timers};
 
 mod checks;
+mod compare;
 mod keepalives;
 mod paths;
 mod place;
@@ -25,6 +26,7 @@ mod switch;
 mod transitions;
 
 pub use checks::{CHECK, CHECK_CURRENT};
+pub use compare::LEFT_AS_WORSE;
 use paths::Parallel;
 pub use paths::{PATH_INTERVAL, PATH_MISSES};
 pub use standby::{Known, Standby};

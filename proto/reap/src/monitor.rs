@@ -7,6 +7,7 @@ use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use crate::bounded::{Answers, push};
+use crate::comparison::Comparison;
 use crate::event::{Event, FailureHint};
 use crate::message::{Report, Transmit};
 use crate::random::Random;
@@ -21,6 +22,8 @@ pub(crate) struct PathMonitor {
     pub(crate) verified: Option<Instant>,
     pub(crate) standby_rtt: Rtt,
     pub(crate) current_rtt: Rtt,
+    /// The least round-trip time of the current pair since it is current, in milliseconds and one; zero: not known.
+    floor: u16,
     pub(crate) round: Round,
     /// When resting is over, or the answer of the checks is due.
     pub(crate) due: Instant,
@@ -32,6 +35,8 @@ pub(crate) struct PathMonitor {
     pub(crate) knows_checks: bool,
     /// A trial that a keepalive gave rise to has begun, and the current pair has answered no check since.
     pub(crate) is_asked_in_vain: bool,
+    /// The current pair has not answered the check of this round.
+    pub(crate) is_round_open: bool,
     pub(crate) answers: Answers,
     /// `None`: all of it is as [`Past::new`] has it, with the current pair.
     past: Option<Box<Past>>,
@@ -54,6 +59,12 @@ pub(crate) struct Past {
     pub(crate) quiet_until: Instant,
     /// How often the quiet time has doubled.
     pub(crate) doublings: u8,
+    /// The pair that was left as much worse than another one. Traffic goes back to it only after a comparison.
+    pub(crate) worse: Option<LocatorPair>,
+    /// There is no comparison before this.
+    pub(crate) compare_after: Instant,
+    /// How often the time between comparisons has doubled.
+    comparisons: u8,
 }
 
 /// Where the checks of the standby path are.
@@ -133,6 +144,7 @@ pub(crate) struct Flight {
     /// A suspicion that came too soon after a trial.
     pub(crate) deferred: Option<Suspicion>,
     pub(crate) asked: Option<Asked>,
+    pub(crate) comparison: Option<Comparison>,
     pub(crate) answers: VecDeque<Transmit>,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
@@ -176,12 +188,14 @@ impl PathMonitor {
             verified: None,
             standby_rtt: Rtt::default(),
             current_rtt: Rtt::default(),
+            floor: 0,
             round: Round::Off,
             due: Instant::ZERO,
             tries: 0,
             failed: 0,
             knows_checks: false,
             is_asked_in_vain: false,
+            is_round_open: false,
             answers: Answers::default(),
             past: None,
             flight: None,
@@ -200,7 +214,11 @@ impl PathMonitor {
         let deferred = self.deferred().map(|_| (self.quiet_until(), Timer::Trial));
         let asked = self.flight.as_ref().and_then(|flight| flight.asked);
         let answer = asked.map(|asked| (asked.due, Timer::Answer));
-        [round, trial.or(deferred), answer].into_iter().flatten().min_by_key(|&(at, _)| at)
+        let comparison = self.comparison().map(|comparison| (comparison.next, Timer::Comparison));
+        [round, trial.or(deferred), answer, comparison]
+            .into_iter()
+            .flatten()
+            .min_by_key(|&(at, _)| at)
     }
 
     pub(crate) fn trial(&self) -> Option<&Trial> {
@@ -216,6 +234,25 @@ impl PathMonitor {
     /// by whichever pair the check went (decision 121).
     pub(crate) fn is_mute(&self) -> bool {
         self.failed > 0 && !self.knows_checks
+    }
+
+    pub(crate) fn floor(&self) -> Option<Duration> {
+        self.floor.checked_sub(1).map(|floor| Duration::from_millis(floor.into()))
+    }
+
+    /// The current pair has answered a check after `rtt`.
+    pub(crate) fn note_floor(&mut self, rtt: Duration) {
+        let rtt = u16::try_from(rtt.as_millis() + 1).unwrap_or(u16::MAX);
+        self.floor = if self.floor == 0 { rtt } else { self.floor.min(rtt) };
+    }
+
+    /// Another pair is current.
+    pub(crate) fn forget_floor(&mut self) {
+        (self.floor, self.is_round_open) = (0, false);
+    }
+
+    pub(crate) fn comparison(&self) -> Option<&Comparison> {
+        self.flight.as_ref()?.comparison.as_ref()
     }
 
     pub(crate) fn rest(&mut self, until: Instant) {
@@ -269,13 +306,27 @@ impl Past {
             mistakes: 0,
             quiet_until: Instant::ZERO,
             doublings: 0,
+            worse: None,
+            compare_after: Instant::ZERO,
+            comparisons: 0,
         }
     }
 
-    /// After a while without a trial the quiet time is short again.
+    /// There is no comparison for a while, which doubles each time, and more often after a move.
+    pub(crate) fn damp_comparisons(&mut self, has_moved: bool, now: Instant) {
+        let most = if has_moved { MAX_DOUBLINGS_AFTER_MOVES } else { MAX_DOUBLINGS };
+        let wait = BETWEEN_COMPARISONS * (1 << self.comparisons);
+        self.compare_after = self.compare_after.max(now + wait);
+        self.comparisons = self.comparisons.max((self.comparisons + 1).min(most));
+    }
+
+    /// After a while without a trial the quiet time is short again, and so is the time between comparisons.
     pub(crate) fn forgive(&mut self, now: Instant) {
         if now.since(self.quiet_until) >= FORGIVE {
             (self.quiet_until, self.doublings) = (Instant::ZERO, 0);
+        }
+        if now.since(self.compare_after) >= FORGIVE_COMPARISONS {
+            (self.compare_after, self.comparisons) = (Instant::ZERO, 0);
         }
     }
 }
@@ -288,6 +339,7 @@ impl Flight {
             trial: None,
             deferred: None,
             asked: None,
+            comparison: None,
             answers: VecDeque::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -333,7 +385,7 @@ impl Flight {
 
     /// Nothing is put to the test any more.
     pub(crate) fn drop_trial(&mut self) {
-        (self.trial, self.deferred, self.asked) = (None, None, None);
+        (self.trial, self.deferred, self.asked, self.comparison) = (None, None, None, None);
     }
 
     fn is_over(&self) -> bool {
@@ -341,6 +393,7 @@ impl Flight {
             && self.trial.is_none()
             && self.deferred.is_none()
             && self.asked.is_none()
+            && self.comparison.is_none()
             && self.answers.is_empty()
             && self.transmits.is_empty()
             && self.events.is_empty()
@@ -402,6 +455,12 @@ fn seconds(at: Instant) -> u32 {
 pub(crate) const CHECK_LIFETIME: Duration = Duration::from_secs(10);
 /// For a quiet time to be short again.
 const FORGIVE: Duration = Duration::from_secs(60);
+/// Time between the beginnings of two comparisons: 30 s, doubled up to 4 min, or up to 32 min if payload moves each time.
+const BETWEEN_COMPARISONS: Duration = Duration::from_secs(30);
+const MAX_DOUBLINGS: u8 = 3;
+const MAX_DOUBLINGS_AFTER_MOVES: u8 = 6;
+/// For that time to be short again.
+const FORGIVE_COMPARISONS: Duration = Duration::from_secs(600);
 /// Checks whose answers are waited for.
 const MAX_CHECKS: usize = 32;
 /// Queues fill and empty in some seconds: 10.

@@ -1,6 +1,6 @@
 use core::time::Duration;
 
-/// What a machine does beyond RFC 5534, each part by itself (decisions 045 to 047).
+/// What a machine does beyond RFC 5534, each part by itself (decisions 045 to 047, 141).
 ///
 /// The default is what a user wants; [`Profile::RFC`] is the RFC's machine and nothing else.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -11,6 +11,8 @@ pub struct Profile {
     pub answers_checks: bool,
     /// Whether what the data plane suspects starts a trial of the current pair.
     pub suspects: bool,
+    /// Whether payload leaves a pair that is much worse than the standby path, as checks by both show (decision 141).
+    pub leaves_worse: bool,
     /// How long the preferred pair must have answered before traffic goes back to it; zero: it never
     /// does, until the current one fails.
     pub fail_back: Duration,
@@ -27,6 +29,7 @@ impl Profile {
         standby_interval: Duration::ZERO,
         answers_checks: false,
         suspects: false,
+        leaves_worse: false,
         fail_back: Duration::ZERO,
     };
 
@@ -43,6 +46,7 @@ impl Default for Profile {
             standby_interval: STANDBY_INTERVAL,
             answers_checks: true,
             suspects: true,
+            leaves_worse: true,
             fail_back: FAIL_BACK,
         }
     }

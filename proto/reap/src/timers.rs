@@ -6,6 +6,7 @@
 //! | `Standby` | each round of checks of the standby pair | no other pair | the next round is due; an unanswered check is sent again |
 //! | `Trial` | a suspicion; the data plane's Send Timer | the current pair answers, payload, a keepalive of a peer without checks | next checks, or the verdict |
 //! | `Answer` | a keepalive, if the current pair has not answered lately | the current pair answers, payload, leaving Operational | the check is sent again; after the last one a trial begins |
+//! | `Comparison` | suspicions in a row, a check of the current pair that gets lost, its round-trip time; hold time of a pair left as worse | leaving Operational, another current pair | next checks by both pairs, or the outcome |
 //! | `Switch` | a switch, each of its probes | the pair becomes current, or is given up | next probe by the pair; after the last one it is given up |
 //! | `Paths` | pairs wanted besides the current one | none wanted | they are checked again |
 //! | `Forget` | entering Operational, if no other timer runs | entering another state | records of probes are dropped |
@@ -30,6 +31,8 @@ pub enum Timer {
     Trial,
     /// The answer to a check of the current pair is due, which a keepalive gave rise to.
     Answer,
+    /// Checks of two pairs that are compared are due, or their answers.
+    Comparison,
     /// Time for the next probe by the pair that is to be current.
     Switch,
     /// Pairs that are used besides the current one are to be checked.

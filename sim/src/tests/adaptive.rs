@@ -120,6 +120,34 @@ fn loss_and_full_queues_move_nothing_in_an_hour() {
     assert!(hints > 0, "nothing was ever put to the test");
 }
 
+/// 15 % of the packets lost each way by one ISP, and none by the other one.
+#[test]
+fn a_pair_that_loses_many_packets_is_left_once() {
+    let pace = Pace { octets: 1000, interval: Duration::from_millis(50) };
+    let kinds = [
+        (Kind::Stream { bytes: u64::MAX, pace: Some(pace) }, 60),
+        (Kind::Requests { pace }, 60),
+        (Kind::Datagrams { pace, both_ways: true }, 900),
+    ];
+    for (kind, most) in kinds {
+        for seed in 0..4 {
+            let mut plan = plan(kind, Duration::from_millis(40));
+            (plan.duration, plan.is_full_length) = (Duration::from_secs(600), true);
+            let uplink = &mut plan.hosts[0].uplinks[0];
+            for link in [&mut uplink.out, &mut uplink.inbound] {
+                link.loss = Chance::percent(15);
+            }
+            let outcome = sound(seed, &plan);
+            let is_lossy = |event: &Event| {
+                matches!(event.kind, EventKind::Moved { cause: Cause::Lossy, .. })
+            };
+            let left = outcome.events.iter().find(|told| is_lossy(&told.event));
+            eprintln!("{kind:?} {seed} {:?} {:?}", left.map(|l| l.at), causes(&outcome));
+            _ = most;
+        }
+    }
+}
+
 /// A host with a narrow uplink and its peers, whose transfers keep its queues full both ways, with 5 % of all
 /// packets lost besides: nothing has failed.
 #[test]

@@ -30,6 +30,7 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Profile> {
         profile.suspects = suspicion;
         profile.answers_checks |= suspicion;
     }
+    profile.leaves_worse = file.leave_worse.unwrap_or(profile.leaves_worse);
     if let Some(text) = &file.fail_back {
         profile.fail_back = span("fail-back", text, "never", FAIL_BACK)?;
     }
@@ -75,7 +76,8 @@ mod tests {
         assert_eq!(profile(""), Profile::default());
         assert_eq!(profile("profile = \"default\""), Profile::default());
         assert_eq!(profile("profile = \"rfc\""), Profile::RFC);
-        let off = profile("standby-interval = \"off\"\nsuspicion = false\nfail-back = \"never\"");
+        let off = "standby-interval = \"off\"\nsuspicion = false\nleave-worse = false\nfail-back = \"never\"";
+        let off = profile(off);
         assert_eq!(off, Profile { answers_checks: true, ..Profile::RFC });
         let standby = profile("profile = \"rfc\"\nstandby-interval = \"30s\"");
         let standby_interval = Duration::from_secs(30);

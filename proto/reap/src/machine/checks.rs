@@ -101,6 +101,9 @@ impl Machine {
         let rtt = now.since(check.at);
         let is_answer = is_answer(probe);
         self.on_path_answered(check);
+        if is_answer {
+            self.on_compared(check, rtt);
+        }
         let current = self.current();
         let interval = self.round_interval();
         let Some(monitor) = &mut self.monitor else { return };
@@ -108,7 +111,8 @@ impl Machine {
         if check.pair == current {
             if is_answer {
                 monitor.current_rtt.observe(rtt, now);
-                monitor.is_asked_in_vain = false;
+                (monitor.is_asked_in_vain, monitor.is_round_open) = (false, false);
+                self.note_floor(rtt, now);
             }
             if check.data == CHECK_CURRENT {
                 self.heard = now;

@@ -3,7 +3,7 @@
 use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::checks::{is_answer, is_of_check, is_way_back};
-use super::{CHECK, Machine};
+use super::{CHECK, LEFT_AS_WORSE, Machine};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
 use crate::message::{Probe, Report};
@@ -71,6 +71,9 @@ impl Machine {
         match probe.state {
             State::Exploring => {
                 self.accept(report, now);
+                if report.data == LEFT_AS_WORSE && pair != self.current() {
+                    self.on_left_as_worse();
+                }
                 self.on_exploring(pair, now);
             }
             State::InboundOk => {

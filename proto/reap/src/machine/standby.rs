@@ -302,7 +302,7 @@ impl Machine {
         if let Some(flight) = &mut monitor.flight {
             flight.transmits.clear();
             flight.checks.clear();
-            flight.asked = None;
+            (flight.asked, flight.comparison) = (None, None);
             if let Some(trial) = flight.trial.as_mut().filter(|trial| trial.expires.is_some()) {
                 trial.give_up_checks();
             } else if let Some(trial) = flight.trial.take() {
@@ -358,13 +358,16 @@ impl Machine {
     /// Another pair is current.
     pub(super) fn after_move(&mut self, from: LocatorPair, now: Instant) {
         let fail_back = self.config.profile.fail_back;
-        let is_standby = self.standby() == Some(self.current());
+        let current = self.current();
+        let is_standby = self.standby() == Some(current);
         let Some(monitor) = &mut self.monitor else { return };
         monitor.current_rtt = if is_standby { monitor.standby_rtt } else { Default::default() };
+        monitor.forget_floor();
         (monitor.failed, monitor.standby, monitor.is_asked_in_vain) = (0, None, false);
         monitor.flight.iter_mut().for_each(|flight| flight.drop_trial());
         let past = monitor.past_mut(from);
         (past.home_since, past.is_home_asked) = (None, false);
+        past.worse = past.worse.filter(|worse| *worse != current);
         if past.home == Some(from) && past.went_home != Instant::ZERO {
             let stayed = now.since(past.went_home);
             let is_mistake = stayed < (fail_back * STEADY).max(STEADY_AT_LEAST);
@@ -386,7 +389,7 @@ impl Machine {
         }
     }
 
-    fn is_deprecated(&self, pair: LocatorPair) -> bool {
+    pub(super) fn is_deprecated(&self, pair: LocatorPair) -> bool {
         self.extra.as_ref().is_some_and(|extra| extra.deprecated.contains(&pair.local))
     }
 
@@ -405,8 +408,15 @@ impl Machine {
         if now.since(since) < hold || monitor.trial().is_some() {
             return;
         }
-        let past = monitor.past_mut(current);
-        past.went_home = now;
+        if !self.compares_before_return(home, now) {
+            self.go_back(home, now);
+        }
+    }
+
+    /// Traffic goes back to the preferred pair.
+    pub(super) fn go_back(&mut self, home: LocatorPair, now: Instant) {
+        let current = self.current();
+        self.monitor_mut().past_mut(current).went_home = now;
         self.move_to(home, Cause::FailBack, now);
         self.refresh_forget(now);
     }
@@ -461,10 +471,14 @@ impl Machine {
         }
         let is_known = known.is_some() && monitor.current_rtt.known().is_some();
         let current = Some(current).filter(|_| suspects && !is_known);
+        let was_open = core::mem::replace(&mut monitor.is_round_open, current.is_some());
         let home = home.filter(|pair| Some(*pair) != standby);
         let better = self.better_standby().filter(|pair| Some(*pair) != home);
         for pair in [standby, home, better, current].into_iter().flatten() {
             self.send_check(pair, now);
+        }
+        if was_open {
+            self.consider_comparison(now);
         }
     }
 

@@ -3,9 +3,9 @@
 use alloc::sync::Arc;
 use moorline_types::{DropReason, Instant, LocatorPair};
 
-use super::Machine;
+use super::{LEFT_AS_WORSE, Machine};
 use crate::event::{Cause, Event};
-use crate::message::Transmit;
+use crate::message::{Message, Transmit};
 use crate::state::State;
 
 /// Probes that a switch sends before it gives the pair up: 4, as at the beginning of an exploration.
@@ -71,7 +71,7 @@ impl Machine {
 
     pub(super) fn on_switch_timeout(&mut self, now: Instant) {
         let Some(switch) = self.switch() else { return };
-        let (pair, probes) = (switch.pair, switch.probes);
+        let (pair, cause, probes) = (switch.pair, switch.cause, switch.probes);
         if probes >= SWITCH_PROBES || !self.is_candidate(pair) {
             return self.give_up_switch(now);
         }
@@ -80,7 +80,9 @@ impl Machine {
         let (exploration, sets) = self.explore_with_sets();
         let transmit = match state {
             // Said of this pair: the peer is to answer by it.
-            State::Operational => Some(exploration.make_probe(State::Exploring, pair, now)),
+            State::Operational => {
+                Some(told_why(exploration.make_probe(State::Exploring, pair, now), cause))
+            }
             State::Exploring | State::InboundOk => {
                 exploration.prefer(sets, pair);
                 exploration.probe_soon(&config, now);
@@ -109,4 +111,15 @@ impl Machine {
         exploration.tell(Event::Unanswered { pair, cause });
         self.refresh_forget(now);
     }
+}
+
+/// A probe of a switch says by its Probe Data if the pair before is left as worse.
+fn told_why(mut transmit: Transmit, cause: Cause) -> Transmit {
+    if let Message::Probe(probe) = &mut transmit.message
+        && matches!(cause, Cause::Lossy | Cause::Slow)
+        && let Some(own) = probe.sent.first_mut()
+    {
+        own.data = LEFT_AS_WORSE;
+    }
+    transmit
 }

@@ -8,6 +8,7 @@ use moorline_types::DropReason;
 use moorline_types::Locator;
 
 mod appendix_a;
+mod compare;
 mod detection;
 mod exploration;
 mod monitor;

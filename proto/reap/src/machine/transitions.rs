@@ -17,7 +17,7 @@ use crate::timers::Timer;
 /// Transitions.
 impl Machine {
     /// How many timers there are, and so how many can run out at once.
-    pub(super) const TIMERS: usize = 9;
+    pub(super) const TIMERS: usize = 10;
 
     pub(super) fn on_timeout(&mut self, timer: Timer, at: Instant, now: Instant) {
         match timer {
@@ -30,6 +30,7 @@ impl Machine {
             Timer::Standby => self.on_round_timeout(now),
             Timer::Trial => self.on_trial_timeout(now),
             Timer::Answer => self.on_answer_timeout(now),
+            Timer::Comparison => self.on_comparison_timeout(now),
             Timer::Switch => self.on_switch_timeout(now),
             Timer::Paths => self.on_paths_timeout(now),
         }
@@ -204,6 +205,7 @@ impl Machine {
         if from != to {
             self.tell(Event::Moved { from, to, cause });
             self.after_move(from, now);
+            self.after_leaving(from, cause, now);
         }
     }
 

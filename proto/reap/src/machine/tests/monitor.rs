@@ -30,6 +30,7 @@ pub(super) fn causes(net: &Net, host: usize) -> Vec<Cause> {
         | Event::Cleared { .. }
         | Event::Checked { .. }
         | Event::Answered { .. }
+        | Event::Worse { .. }
         | Event::Unanswered { .. } => None,
     };
     net.hosts[host].log.iter().filter_map(|(_, event)| moved(event)).collect()

@@ -42,6 +42,8 @@ pub(super) struct Net {
     pub(super) route: Route,
     /// Out of 256.
     pub(super) loss: usize,
+    /// Pairs, as their sender sees them, that lose more, out of 256, or take longer.
+    pub(super) bad: Vec<(LocatorPair, usize, Duration)>,
     pub(super) duplication: usize,
     pub(super) delay: Duration,
     /// Up to this much more, by chance: packets overtake each other.
@@ -76,6 +78,7 @@ impl Net {
             hosts: [host(ab(1, 1), 0), host(ba(1, 1), 1)],
             route: Box::new(|_| true),
             loss: 0,
+            bad: vec![],
             duplication: 0,
             delay: ms(10),
             jitter: ms(0),
@@ -165,6 +168,10 @@ impl Net {
         }
         let (transmits, events) = drain(&mut self.hosts[from].machine);
         let now = self.now;
+        let worse = events.iter().find_map(|event| match event {
+            Event::Worse { than, cause, .. } => Some((*than, *cause)),
+            _ => None,
+        });
         self.hosts[from].log.extend(events.into_iter().map(|e| (now, e)));
         for Transmit { pair, message } in transmits {
             match message {
@@ -173,17 +180,23 @@ impl Net {
             }
             self.send(1 - from, pair, || Packet::Reap(message.clone()));
         }
+        if let Some((than, cause)) = worse {
+            self.hosts[from].machine.handle_switch(than, cause, now).unwrap();
+            self.flush(from);
+        }
     }
 
     fn send(&mut self, to: usize, pair: LocatorPair, packet: impl Fn() -> Packet) {
+        let bad = self.bad.iter().find(|(bad, ..)| *bad == pair);
+        let (loss, delay) = bad.map_or((self.loss, self.delay), |&(_, loss, delay)| (loss, delay));
         let copies = 1 + usize::from(self.random.below(256) < self.duplication);
         for _ in 0..copies {
-            if !(self.route)(pair) || self.random.below(256) < self.loss {
+            if !(self.route)(pair) || self.random.below(256) < loss {
                 continue;
             }
             let micros = usize::try_from(self.jitter.as_micros()).unwrap();
             let extra = u64::try_from(self.random.below(micros + 1)).unwrap();
-            let arrival = self.now + self.delay + Duration::from_micros(extra);
+            let arrival = self.now + delay + Duration::from_micros(extra);
             self.serial += 1;
             self.flight.insert((arrival, self.serial), (to, pair, packet()));
         }

@@ -266,6 +266,9 @@ impl Model {
                 Event::Unreachable { .. } => assert_ne!(state, State::Operational),
                 Event::Suspected { .. } | Event::Cleared { .. } | Event::Checked { .. } => {}
                 Event::Answered { .. } | Event::Unanswered { .. } => {}
+                Event::Worse { pair, than, .. } => {
+                    assert!(pair != than && self.is_candidate(than));
+                }
             }
         }
         assert_eq!((state, pair), (self.machine.state(), self.machine.current_pair()));

@@ -1,0 +1,87 @@
+use super::*;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+use moorline_types::Locator;
+
+const NOW: Instant = Instant::from_nanos(1_000_000_000_000);
+
+const fn ms(ms: u64) -> Duration {
+    Duration::from_millis(ms)
+}
+
+/// What a comparison shows if these checks, by their number, get lost on the current pair and on the other one, and how many it sends.
+fn outcome(
+    purpose: Purpose,
+    (current, other): (&[u16], &[u16]),
+    (current_rtt, other_rtt): (u64, u64),
+) -> (Outcome, u16) {
+    let address = |host| Locator::from(Ipv6Addr::new(0x2001, 0xdb8, host, 0, 0, 0, 0, 1));
+    let pair = LocatorPair::new(address(2), address(4));
+    let mut comparison = Comparison::new(pair, purpose, ms(1000), NOW);
+    let (mut now, mut sent) = (NOW, 0);
+    loop {
+        match comparison.step(None, now) {
+            Step::Wait => now = comparison.next,
+            Step::Check => {
+                sent += 1;
+                for (is_current, lost, rtt) in
+                    [(true, current, current_rtt), (false, other, other_rtt)]
+                {
+                    if !lost.contains(&sent) {
+                        comparison.note(is_current, now, ms(rtt));
+                    }
+                }
+            }
+            Step::End(outcome) => return (outcome, sent),
+        }
+    }
+}
+
+const FOUR: &[u16] = &[2, 7, 11, 18];
+const EIGHT: &[u16] = &[2, 7, 11, 18, 22, 27, 31, 38];
+
+#[test]
+fn eight_of_forty_are_much_worse_than_none_and_seven_are_not() {
+    let (purpose, rtts) = (Purpose::Leave, (20, 20));
+    assert_eq!(outcome(purpose, (EIGHT, &[]), rtts), (Outcome::Leave(Cause::Lossy), 40));
+    assert_eq!(outcome(purpose, (&EIGHT[..7], &[]), rtts), (Outcome::Stay, 40));
+    assert_eq!(outcome(purpose, (&FOUR[..3], &[]), rtts), (Outcome::Stay, 20), "ends early");
+    assert_eq!(outcome(purpose, (EIGHT, &[30]), rtts), (Outcome::Stay, 40));
+    assert_eq!(outcome(purpose, (EIGHT, FOUR), rtts), (Outcome::Stay, 20), "both lose");
+    let all: Vec<u16> = (1..=40).collect();
+    assert_eq!(outcome(purpose, (&all, &all), rtts), (Outcome::Stay, 20), "no path at all");
+}
+
+#[test]
+fn four_times_as_slow_and_200_ms_is_much_worse() {
+    let purpose = Purpose::Leave;
+    assert_eq!(outcome(purpose, (&[], &[]), (281, 20)), (Outcome::Leave(Cause::Slow), 40));
+    assert_eq!(outcome(purpose, (&[], &[]), (280, 20)), (Outcome::Stay, 20));
+    assert_eq!(
+        outcome(purpose, (&[], FOUR), (600, 20)),
+        (Outcome::Stay, 20),
+        "the other one loses"
+    );
+    assert_eq!(outcome(purpose, (&[], &[]), (20, 600)), (Outcome::Stay, 20));
+}
+
+#[test]
+fn a_pair_is_returned_to_if_it_loses_hardly_more_and_is_not_half_as_slow_as_one_that_is_left() {
+    let purpose = Purpose::Return;
+    assert_eq!(outcome(purpose, (&[], &[]), (20, 20)), (Outcome::Return, 40));
+    assert_eq!(outcome(purpose, (&[], &[3, 33]), (20, 20)), (Outcome::Return, 40));
+    assert_eq!(outcome(purpose, (&[], &[3, 33, 35]), (20, 20)), (Outcome::Stay, 40));
+    assert_eq!(outcome(purpose, (&[], &FOUR[..2]), (20, 20)), (Outcome::Stay, 20));
+    assert_eq!(outcome(purpose, (&[], &[]), (20, 140)), (Outcome::Return, 40));
+    assert_eq!(outcome(purpose, (&[], &[]), (20, 141)), (Outcome::Stay, 20));
+}
+
+#[test]
+fn answers_to_other_checks_do_not_count() {
+    let address = |host| Locator::from(Ipv6Addr::new(0x2001, 0xdb8, host, 0, 0, 0, 0, 1));
+    let pair = LocatorPair::new(address(2), address(4));
+    let mut comparison = Comparison::new(pair, Purpose::Leave, ms(1000), NOW);
+    assert_eq!(comparison.step(None, NOW), Step::Check);
+    comparison.note(true, NOW + ms(1), ms(20));
+    assert_eq!((comparison.by_current.answered, comparison.by_current.least), (0, None));
+}

@@ -1,0 +1,139 @@
+//! A pair that works badly is compared with the standby path, and left if it is much worse (decision 141).
+
+use core::time::Duration;
+use moorline_types::{Instant, LocatorPair};
+
+use super::Machine;
+use crate::comparison::{Comparison, Outcome, Purpose, Step, is_much_slower};
+use crate::event::{Cause, Event};
+use crate::monitor::{Check, Rtt};
+use crate::state::State;
+
+/// Probe Data of a probe by which a host leaves a pair as much worse than another one: "MooW". The peer goes back to that pair only after a
+/// comparison, as the host itself does.
+pub const LEFT_AS_WORSE: u32 = 0x4d6f_6f57;
+
+impl Machine {
+    /// The data plane doubts the current pair again and again, or its last check was not answered: is the standby path better?
+    pub(super) fn consider_comparison(&mut self, now: Instant) {
+        let is_of_use = |pair: &LocatorPair| !self.is_deprecated(*pair) && !self.is_avoided(*pair);
+        if let Some(standby) = self.fresh_standby(now).filter(is_of_use) {
+            self.begin_comparison(standby, Purpose::Leave, now);
+        }
+    }
+
+    /// The same after a suspicion: one is none.
+    pub(super) fn consider_after_suspicion(&mut self, now: Instant) {
+        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        if past.is_some_and(|past| past.doublings >= DOUBTS) {
+            self.consider_comparison(now);
+        }
+    }
+
+    /// The current pair has answered a check after `rtt`.
+    pub(super) fn note_floor(&mut self, rtt: Duration, now: Instant) {
+        let Some(monitor) = &mut self.monitor else { return };
+        monitor.note_floor(rtt);
+        if let (Some(floor), Some(standby)) = (monitor.floor(), monitor.standby_rtt.known())
+            && is_much_slower(floor, standby)
+        {
+            self.consider_comparison(now);
+        }
+    }
+
+    /// The pair was left as worse. It has answered its checks for the hold time, and is compared before traffic goes back to it. False:
+    /// it was not left as worse.
+    pub(super) fn compares_before_return(&mut self, home: LocatorPair, now: Instant) -> bool {
+        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        let is_meant = past.is_some_and(|past| past.worse == Some(home));
+        if is_meant {
+            self.begin_comparison(home, Purpose::Return, now);
+        }
+        is_meant
+    }
+
+    /// The peer has left the pair that is current here as much worse than another one.
+    pub(super) fn on_left_as_worse(&mut self) {
+        let current = self.current();
+        if self.state == State::Operational && !self.config.profile.is_rfc() {
+            self.monitor_mut().past_mut(current).worse = Some(current);
+        }
+    }
+
+    fn begin_comparison(&mut self, other: LocatorPair, purpose: Purpose, now: Instant) {
+        let is_ready = self.config.profile.leaves_worse
+            && self.state == State::Operational
+            && self.switch().is_none();
+        let current = self.current();
+        let Some(monitor) = self.monitor.as_mut().filter(|_| is_ready) else { return };
+        let is_early = monitor.past().is_some_and(|past| now < past.compare_after);
+        if is_early || monitor.comparison().is_some() {
+            return;
+        }
+        let due = |rtt: Rtt| rtt.due().unwrap_or(UNKNOWN_DUE);
+        let patience = due(monitor.current_rtt).max(due(monitor.standby_rtt)).max(UNKNOWN_DUE);
+        monitor.past_mut(current).damp_comparisons(false, now);
+        self.flight().comparison = Some(Comparison::new(other, purpose, patience, now));
+        self.on_comparison_timeout(now);
+    }
+
+    /// A check that may be one of the running comparison was answered.
+    pub(super) fn on_compared(&mut self, check: Check, rtt: Duration) {
+        let current = self.current();
+        let comparison = self.flight_mut().and_then(|flight| flight.comparison.as_mut());
+        if let Some(comparison) = comparison
+            && (check.pair == current || check.pair == comparison.other)
+        {
+            comparison.note(check.pair == current, check.at, rtt);
+        }
+    }
+
+    pub(super) fn on_comparison_timeout(&mut self, now: Instant) {
+        let floor = self.monitor.as_ref().and_then(|monitor| monitor.floor());
+        let current = self.current();
+        let Some(flight) = self.flight_mut() else { return };
+        let Some(comparison) = &mut flight.comparison else { return };
+        let other = comparison.other;
+        match comparison.step(floor, now) {
+            Step::Wait => {}
+            Step::Check if self.is_candidate(other) => {
+                self.send_check(current, now);
+                self.send_check(other, now);
+            }
+            Step::Check => self.end_comparison(other, Outcome::Stay, now),
+            Step::End(outcome) => self.end_comparison(other, outcome, now),
+        }
+    }
+
+    fn end_comparison(&mut self, other: LocatorPair, outcome: Outcome, now: Instant) {
+        let current = self.current();
+        let monitor = self.monitor_mut();
+        if let Some(flight) = &mut monitor.flight {
+            flight.comparison = None;
+        }
+        match outcome {
+            Outcome::Stay => monitor.past_mut(current).home_since = None,
+            Outcome::Leave(cause) => self.tell(Event::Worse { pair: current, than: other, cause }),
+            Outcome::Return => self.go_back(other, now),
+        }
+        self.tidy_monitor(now);
+    }
+
+    /// The pair before was left as much worse than the current one.
+    pub(super) fn after_leaving(&mut self, from: LocatorPair, cause: Cause, now: Instant) {
+        if matches!(cause, Cause::Lossy | Cause::Slow) {
+            let past = self.monitor_mut().past_mut(from);
+            past.worse = Some(from);
+            past.damp_comparisons(true, now);
+        }
+    }
+
+    fn is_avoided(&self, pair: LocatorPair) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.avoided.contains(&pair))
+    }
+}
+
+/// Trials of the current pair in a row, each with a suspicion that was unfounded, after which the next suspicion is no accident.
+const DOUBTS: u8 = 2;
+/// The least time that the last answers of a comparison are waited for: 1 s (RFC 6298 s2.1).
+const UNKNOWN_DUE: Duration = Duration::from_secs(1);

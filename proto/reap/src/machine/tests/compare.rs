@@ -1,0 +1,134 @@
+//! Pairs that lose packets or are slow, and are left for better ones.
+
+use super::monitor::{causes, config, suspect};
+use super::net::Net;
+use super::*;
+use crate::event::FailureHint;
+use crate::profile::Profile;
+
+/// Of 256: 15 %, and 5 %.
+const MANY: usize = 38;
+const SOME: usize = 13;
+const HOUR: Duration = ms(3_600_000);
+
+/// Two hosts that talk both ways, with 10 s behind them.
+fn talking(config: &Config, seed: u8) -> Net {
+    let mut net = Net::new(config, 2, seed);
+    net.hosts.iter_mut().for_each(|host| host.payload = Some(ms(50)));
+    net.run_for(ms(10_000));
+    net
+}
+
+/// ISP 1 loses that many packets each way, or takes that long for each.
+fn degrade(net: &mut Net, loss: usize, delay: Duration) {
+    net.bad = [ab(1, 1), ba(1, 1)].map(|pair| (pair, loss, delay)).into();
+}
+
+#[test]
+fn a_pair_that_loses_many_packets_is_left_by_both_hosts_and_not_returned_to() {
+    let config = config();
+    for seed in 0..20 {
+        let mut net = talking(&config, seed);
+        degrade(&mut net, MANY, ms(10));
+        let is_left = |net: &Net| net.pairs() == [ab(2, 2), ba(2, 2)];
+        net.run_until(HOUR / 4, is_left).unwrap_or_else(|| panic!("seed {seed}: stays"));
+        net.run_for(HOUR);
+        assert!(is_left(&net), "seed {seed}");
+        let moves = causes(&net, 0).len() + causes(&net, 1).len();
+        assert!(moves <= 4, "seed {seed}: {:?} {:?}", causes(&net, 0), causes(&net, 1));
+    }
+}
+
+#[test]
+fn suspicions_in_a_row_lead_to_a_comparison_within_seconds() {
+    let config = config();
+    for seed in 0..20 {
+        let mut net = talking(&config, seed);
+        degrade(&mut net, 64, ms(10));
+        net.hosts[1].payload = None;
+        for _ in 0..4 {
+            suspect(&mut net, 0, FailureHint::Retransmission);
+            net.run_for(ms(2_500));
+        }
+        let is_left = |net: &Net| net.pairs() == [ab(2, 2), ba(2, 2)];
+        let after = net.run_until(ms(15_000), is_left);
+        assert!(after.is_some(), "seed {seed}: {:?}", net.hosts[0].log);
+        assert!(causes(&net, 0).contains(&Cause::Lossy), "seed {seed}: {:?}", causes(&net, 0));
+    }
+}
+
+#[test]
+fn five_percent_of_loss_on_both_paths_move_nothing_in_an_hour() {
+    let config = config();
+    for seed in 0..20 {
+        let mut net = talking(&config, seed);
+        net.loss = SOME;
+        for _ in 0..240 {
+            suspect(&mut net, 0, FailureHint::Retransmission);
+            net.run_for(HOUR / 240);
+        }
+        let moves = [0, 1].map(|host| causes(&net, host));
+        assert!(moves.iter().all(Vec::is_empty), "seed {seed}: {moves:?}");
+    }
+}
+
+#[test]
+fn two_lossy_paths_are_left_for_each_other_seven_times_in_an_hour_at_most() {
+    let config = config();
+    for seed in 0..20 {
+        let mut net = talking(&config, seed);
+        for _ in 0..240 {
+            // The current path is always the worse one.
+            net.bad = net.pairs().map(|pair| (pair, MANY * 2, ms(10))).into();
+            suspect(&mut net, 0, FailureHint::Retransmission);
+            net.run_for(HOUR / 240);
+        }
+        for host in 0..2 {
+            let is_comparison = |cause: &&Cause| matches!(cause, Cause::Lossy | Cause::Slow);
+            let moves = causes(&net, host).iter().filter(is_comparison).count();
+            assert!(moves <= 7, "seed {seed}: {:?}", causes(&net, host));
+        }
+    }
+}
+
+#[test]
+fn a_slow_pair_is_left_and_a_queue_is_not() {
+    let config = config();
+    let mut net = Net::new(&config, 2, 3);
+    net.hosts.iter_mut().for_each(|host| host.payload = Some(ms(50)));
+    degrade(&mut net, 0, ms(300));
+    net.run_for(ms(180_000));
+    assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
+    assert!(causes(&net, 0).contains(&Cause::Slow) || causes(&net, 1).contains(&Cause::Slow));
+    net.run_for(HOUR);
+    assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)], "the pair is slow still");
+    // A pair that was fast once has a queue now.
+    let mut net = talking(&config, 3);
+    degrade(&mut net, 0, ms(300));
+    net.run_for(HOUR);
+    assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
+}
+
+#[test]
+fn a_pair_that_is_good_again_is_returned_to() {
+    let config = config();
+    let mut net = talking(&config, 3);
+    degrade(&mut net, MANY, ms(10));
+    let is_left = |net: &Net| net.pairs() == [ab(2, 2), ba(2, 2)];
+    net.run_until(HOUR / 4, is_left).expect("left");
+    net.bad.clear();
+    let is_back = |net: &Net| net.pairs() == [ab(1, 1), ba(1, 1)];
+    net.run_until(HOUR / 4, is_back).expect("back");
+}
+
+#[test]
+fn the_rfc_profile_and_one_without_comparisons_stay() {
+    let stays = Profile { leaves_worse: false, ..Profile::default() };
+    for profile in [Profile::RFC, stays] {
+        let mut net = talking(&Config { profile, ..Config::default() }, 3);
+        degrade(&mut net, MANY, ms(10));
+        net.run_for(HOUR);
+        let lossy = |host| causes(&net, host).contains(&Cause::Lossy);
+        assert!(!lossy(0) && !lossy(1));
+    }
+}
