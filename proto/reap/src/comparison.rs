@@ -100,6 +100,10 @@ impl Comparison {
         if now < self.next {
             return Step::Wait;
         }
+        let is_in_vain = self.by_current.answered | self.by_other.answered == 0;
+        if is_in_vain && self.sent.len() >= IN_VAIN {
+            return Step::End(Outcome::Stay);
+        }
         if self.is_waiting {
             let outcome = self.judge(floor);
             if outcome == Outcome::Stay || self.sent.len() >= PARTS * PART {
@@ -117,11 +121,14 @@ impl Comparison {
         let sent = u32::try_from(self.sent.len()).unwrap_or(u32::MAX);
         let lost = |tally: Tally| sent - tally.answered.count_ones();
         let (current, other) = (lost(self.by_current), lost(self.by_other));
+        // After the first part a hint is enough to go on.
+        let is_final = self.sent.len() >= PARTS * PART;
+        let more = sent / if is_final { MORE_LOST } else { MORE_LOST * 2 };
         let floor = [floor, self.by_current.least].into_iter().flatten().min();
         match (self.purpose, floor, self.by_other.least) {
             // A pair without an answer is no better, whatever the current one is.
             (_, _, None) => Outcome::Stay,
-            (Purpose::Leave, _, Some(_)) if current >= other * 2 + sent / MORE_LOST => {
+            (Purpose::Leave, _, Some(_)) if current >= other * 2 + more => {
                 Outcome::Leave(Cause::Lossy)
             }
             (Purpose::Leave, Some(floor), Some(least))
@@ -149,6 +156,8 @@ const GAP: Duration = Duration::from_millis(200);
 /// Checks by each pair in a part: 4 s of them.
 const PART: usize = 20;
 const PARTS: usize = 2;
+/// Checks by each pair without an answer after which the comparison ends: there is no path, or the peer answers no checks any more.
+const IN_VAIN: usize = 10;
 /// The longest time that answers are waited for at the end of a part.
 const MAX_PATIENCE: Duration = Duration::from_secs(4);
 /// The current pair is much worse if it loses one check in five more than twice as many as the other pair: 8 of 40. Two pairs that lose

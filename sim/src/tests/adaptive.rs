@@ -12,7 +12,7 @@ use crate::{Outcome, run, trace};
 const CUT: Duration = Duration::from_secs(20);
 
 /// Two hosts with two uplinks each, the round trip given, and a Send Timeout that is out of the question.
-fn plan(kind: Kind, rtt: Duration) -> Plan {
+pub(super) fn plan(kind: Kind, rtt: Duration) -> Plan {
     let link = Link { delay: rtt / 4, ..Link::default() };
     let uplinks = (0..2).map(|isp| Uplink { isp, out: link, inbound: link }).collect();
     let host = HostPlan { send_timeout: Duration::from_secs(15), uplinks, ..HostPlan::default() };
@@ -32,13 +32,13 @@ fn cut(mut plan: Plan) -> Plan {
     plan
 }
 
-fn sound(seed: u64, plan: &Plan) -> Outcome {
+pub(super) fn sound(seed: u64, plan: &Plan) -> Outcome {
     let outcome = run(seed, plan);
     assert_eq!(outcome.violations, [], "seed {seed}\n{}", trace(seed, plan));
     outcome
 }
 
-fn causes(outcome: &Outcome) -> Vec<Cause> {
+pub(super) fn causes(outcome: &Outcome) -> Vec<Cause> {
     let cause = |event: &Event| {
         if let EventKind::Moved { cause, .. } = event.kind { Some(cause) } else { None }
     };
@@ -120,34 +120,6 @@ fn loss_and_full_queues_move_nothing_in_an_hour() {
     assert!(hints > 0, "nothing was ever put to the test");
 }
 
-/// 15 % of the packets lost each way by one ISP, and none by the other one.
-#[test]
-fn a_pair_that_loses_many_packets_is_left_once() {
-    let pace = Pace { octets: 1000, interval: Duration::from_millis(50) };
-    let kinds = [
-        (Kind::Stream { bytes: u64::MAX, pace: Some(pace) }, 60),
-        (Kind::Requests { pace }, 60),
-        (Kind::Datagrams { pace, both_ways: true }, 900),
-    ];
-    for (kind, most) in kinds {
-        for seed in 0..4 {
-            let mut plan = plan(kind, Duration::from_millis(40));
-            (plan.duration, plan.is_full_length) = (Duration::from_secs(600), true);
-            let uplink = &mut plan.hosts[0].uplinks[0];
-            for link in [&mut uplink.out, &mut uplink.inbound] {
-                link.loss = Chance::percent(15);
-            }
-            let outcome = sound(seed, &plan);
-            let is_lossy = |event: &Event| {
-                matches!(event.kind, EventKind::Moved { cause: Cause::Lossy, .. })
-            };
-            let left = outcome.events.iter().find(|told| is_lossy(&told.event));
-            eprintln!("{kind:?} {seed} {:?} {:?}", left.map(|l| l.at), causes(&outcome));
-            _ = most;
-        }
-    }
-}
-
 /// A host with a narrow uplink and its peers, whose transfers keep its queues full both ways, with 5 % of all
 /// packets lost besides: nothing has failed.
 #[test]
@@ -164,7 +136,9 @@ fn full_queues_and_loss_move_nothing_in_many_hours() {
 /// Plays an hour for each seed and depth of the queue, in milliseconds.
 fn hours(seeds: std::ops::Range<u64>, depths: &[u64]) {
     for (seed, &depth) in seeds.flat_map(|seed| depths.iter().map(move |depth| (seed, depth))) {
-        let plan = crowded(Duration::from_millis(depth));
+        let mut plan = crowded(Duration::from_millis(depth));
+        // The other uplink is much better, and a context that compares the two would leave.
+        plan.hosts.iter_mut().for_each(|host| host.profile.leaves_worse = false);
         let outcome = run(seed, &plan);
         assert_eq!(causes(&outcome), [], "seed {seed}, {depth} ms");
         let is_hint = |event: &Event| matches!(event.kind, EventKind::Suspected { .. });
@@ -180,7 +154,7 @@ fn hours(seeds: std::ops::Range<u64>, depths: &[u64]) {
 }
 
 /// The first host's first uplink carries less than its peers, each with a context of its own, would send and get.
-fn crowded(queue: Duration) -> Plan {
+pub(super) fn crowded(queue: Duration) -> Plan {
     let pace = |octets, millis| Pace { octets, interval: Duration::from_millis(millis) };
     let transfer = Kind::Stream { bytes: u64::MAX, pace: None };
     let kinds = [

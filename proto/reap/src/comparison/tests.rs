@@ -45,11 +45,12 @@ fn eight_of_forty_are_much_worse_than_none_and_seven_are_not() {
     let (purpose, rtts) = (Purpose::Leave, (20, 20));
     assert_eq!(outcome(purpose, (EIGHT, &[]), rtts), (Outcome::Leave(Cause::Lossy), 40));
     assert_eq!(outcome(purpose, (&EIGHT[..7], &[]), rtts), (Outcome::Stay, 40));
-    assert_eq!(outcome(purpose, (&FOUR[..3], &[]), rtts), (Outcome::Stay, 20), "ends early");
+    assert_eq!(outcome(purpose, (&FOUR[..1], &[]), rtts), (Outcome::Stay, 20), "ends early");
+    assert_eq!(outcome(purpose, (&FOUR[..2], &[]), rtts), (Outcome::Stay, 40));
     assert_eq!(outcome(purpose, (EIGHT, &[30]), rtts), (Outcome::Stay, 40));
     assert_eq!(outcome(purpose, (EIGHT, FOUR), rtts), (Outcome::Stay, 20), "both lose");
     let all: Vec<u16> = (1..=40).collect();
-    assert_eq!(outcome(purpose, (&all, &all), rtts), (Outcome::Stay, 20), "no path at all");
+    assert_eq!(outcome(purpose, (&all, &all), rtts), (Outcome::Stay, 10), "no path at all");
 }
 
 #[test]

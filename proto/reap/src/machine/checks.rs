@@ -11,6 +11,7 @@ use alloc::vec::Vec;
 use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::Machine;
+use super::compare::ANSWER_DUE;
 use crate::bounded::push;
 use crate::event::Event;
 use crate::message::{Message, Probe, Report, Transmit};
@@ -111,7 +112,10 @@ impl Machine {
         if check.pair == current {
             if is_answer {
                 monitor.current_rtt.observe(rtt, now);
-                (monitor.is_asked_in_vain, monitor.is_round_open) = (false, false);
+                monitor.is_asked_in_vain = false;
+                if core::mem::take(&mut monitor.is_round_open) && monitor.round == Round::Resting {
+                    monitor.rest(now + interval);
+                }
                 self.note_floor(rtt, now);
             }
             if check.data == CHECK_CURRENT {
@@ -132,7 +136,9 @@ impl Machine {
             monitor.verified = Some(check.at);
             monitor.failed = 0;
             if monitor.round == Round::Checking {
-                monitor.rest(now + interval);
+                // The current pair has answered by then, or its check is lost.
+                let is_open = monitor.is_round_open;
+                monitor.rest(now + if is_open { interval.min(ANSWER_DUE) } else { interval });
             }
             self.flight().tell(Event::Checked { pair: check.pair, at: check.at, rtt });
         }

@@ -14,19 +14,11 @@ use crate::state::State;
 pub const LEFT_AS_WORSE: u32 = 0x4d6f_6f57;
 
 impl Machine {
-    /// The data plane doubts the current pair again and again, or its last check was not answered: is the standby path better?
+    /// The data plane doubts the current pair, or a check of it was not answered: is the standby path better?
     pub(super) fn consider_comparison(&mut self, now: Instant) {
         let is_of_use = |pair: &LocatorPair| !self.is_deprecated(*pair) && !self.is_avoided(*pair);
         if let Some(standby) = self.fresh_standby(now).filter(is_of_use) {
             self.begin_comparison(standby, Purpose::Leave, now);
-        }
-    }
-
-    /// The same after a suspicion: one is none.
-    pub(super) fn consider_after_suspicion(&mut self, now: Instant) {
-        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
-        if past.is_some_and(|past| past.doublings >= DOUBTS) {
-            self.consider_comparison(now);
         }
     }
 
@@ -67,11 +59,11 @@ impl Machine {
         let current = self.current();
         let Some(monitor) = self.monitor.as_mut().filter(|_| is_ready) else { return };
         let is_early = monitor.past().is_some_and(|past| now < past.compare_after);
-        if is_early || monitor.comparison().is_some() {
+        if is_early || monitor.is_asked_in_vain || monitor.comparison().is_some() {
             return;
         }
-        let due = |rtt: Rtt| rtt.due().unwrap_or(UNKNOWN_DUE);
-        let patience = due(monitor.current_rtt).max(due(monitor.standby_rtt)).max(UNKNOWN_DUE);
+        let due = |rtt: Rtt| rtt.due().unwrap_or(ANSWER_DUE);
+        let patience = due(monitor.current_rtt).max(due(monitor.standby_rtt)).max(ANSWER_DUE);
         monitor.past_mut(current).damp_comparisons(false, now);
         self.flight().comparison = Some(Comparison::new(other, purpose, patience, now));
         self.on_comparison_timeout(now);
@@ -133,7 +125,5 @@ impl Machine {
     }
 }
 
-/// Trials of the current pair in a row, each with a suspicion that was unfounded, after which the next suspicion is no accident.
-const DOUBTS: u8 = 2;
-/// The least time that the last answers of a comparison are waited for: 1 s (RFC 6298 s2.1).
-const UNKNOWN_DUE: Duration = Duration::from_secs(1);
+/// For how long an answer is waited for at least, if there is no hurry: 1 s (RFC 6298 s2.1).
+pub(super) const ANSWER_DUE: Duration = Duration::from_secs(1);

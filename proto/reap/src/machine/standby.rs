@@ -275,8 +275,13 @@ impl Machine {
 
     pub(super) fn on_round_timeout(&mut self, now: Instant) {
         let (current, suspects) = (self.current(), self.config.profile.suspects);
+        let interval = self.round_interval();
         let Some(monitor) = &mut self.monitor else { return };
         match monitor.round {
+            Round::Resting if core::mem::take(&mut monitor.is_round_open) => {
+                monitor.rest(now + interval);
+                self.consider_comparison(now);
+            }
             Round::Resting => monitor.end_rest(),
             Round::Checking if monitor.tries < TRIES && self.state == State::Operational => {
                 monitor.tries += 1;
@@ -471,14 +476,11 @@ impl Machine {
         }
         let is_known = known.is_some() && monitor.current_rtt.known().is_some();
         let current = Some(current).filter(|_| suspects && !is_known);
-        let was_open = core::mem::replace(&mut monitor.is_round_open, current.is_some());
+        monitor.is_round_open = current.is_some();
         let home = home.filter(|pair| Some(*pair) != standby);
         let better = self.better_standby().filter(|pair| Some(*pair) != home);
         for pair in [standby, home, better, current].into_iter().flatten() {
             self.send_check(pair, now);
-        }
-        if was_open {
-            self.consider_comparison(now);
         }
     }
 
@@ -491,6 +493,7 @@ impl Machine {
         let Some(monitor) = &mut self.monitor else { return };
         monitor.failed = monitor.failed.saturating_add(1);
         (monitor.verified, monitor.standby_rtt) = (None, Default::default());
+        monitor.is_round_open = false;
         let failed = usize::from(monitor.failed);
         //= rfc5534#4.3-2
         let wait = if monitor.is_mute() {

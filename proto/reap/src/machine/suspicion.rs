@@ -36,7 +36,7 @@ impl Machine {
         if self.monitor.as_ref().is_some_and(|monitor| monitor.trial().is_some()) {
             return;
         }
-        self.consider_after_suspicion(now);
+        self.consider_comparison(now);
         if self.monitor.as_ref().is_some_and(|monitor| now < monitor.quiet_until()) {
             self.flight().deferred.get_or_insert(suspicion);
             return self.refresh_watch();

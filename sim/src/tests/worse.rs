@@ -1,0 +1,81 @@
+//! Pairs that work badly: contexts leave them for better ones, once, and do not flap (decision 141).
+
+use std::time::Duration;
+
+use moorline_contexts::{Cause, Event, EventKind};
+
+use super::adaptive::{causes, crowded, plan, sound};
+use crate::Outcome;
+use crate::plan::{Chance, Kind, Link, Pace, Plan, Uplink};
+
+const PACE: Pace = Pace { octets: 1000, interval: Duration::from_millis(50) };
+const STREAM: Kind = Kind::Stream { bytes: u64::MAX, pace: Some(PACE) };
+
+/// So long with these links of the first host, to and from each ISP.
+fn by(kind: Kind, links: [Link; 2], minutes: u64) -> Plan {
+    let mut plan = plan(kind, Duration::from_millis(40));
+    (plan.duration, plan.is_full_length) = (Duration::from_secs(60 * minutes), true);
+    plan.hosts[0].uplinks = (0..2).map(|isp| Uplink::symmetric(isp, links[isp])).collect();
+    plan
+}
+
+fn link(percent: u8, delay: u64) -> Link {
+    Link { loss: Chance::percent(percent.into()), ..Link::clean(Duration::from_millis(delay)) }
+}
+
+fn moves(outcome: &Outcome, host: usize, causes: &[Cause]) -> usize {
+    let is_meant = |event: &Event| matches!(event.kind, EventKind::Moved { cause, .. } if causes.contains(&cause));
+    let of_host = outcome.events.iter().filter(|told| told.host == host);
+    of_host.filter(|told| is_meant(&told.event)).count()
+}
+
+#[test]
+fn a_pair_that_loses_15_percent_each_way_is_left_and_not_returned_to() {
+    let both_ways = Kind::Datagrams { pace: PACE, both_ways: true };
+    for kind in [STREAM, Kind::Requests { pace: PACE }, both_ways] {
+        for seed in 0..4 {
+            let outcome = sound(seed, &by(kind, [link(15, 10), link(0, 10)], 20));
+            let lossy = moves(&outcome, 0, &[Cause::Lossy]) + moves(&outcome, 1, &[Cause::Lossy]);
+            let back = causes(&outcome).contains(&Cause::FailBack);
+            assert!((1..=2).contains(&lossy) && !back, "{kind:?} {seed}: {:?}", causes(&outcome));
+        }
+    }
+}
+
+#[test]
+fn two_paths_that_lose_alike_are_both_stayed_on() {
+    for percent in [1, 5] {
+        for seed in 0..4 {
+            let outcome = sound(seed, &by(STREAM, [link(percent, 10); 2], 60));
+            assert_eq!(causes(&outcome), [], "{percent} %, seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn a_path_by_satellite_is_left_and_one_that_is_a_little_longer_is_not() {
+    for seed in 0..4 {
+        let outcome = sound(seed, &by(STREAM, [link(0, 290), link(0, 10)], 20));
+        let slow = moves(&outcome, 0, &[Cause::Slow]) + moves(&outcome, 1, &[Cause::Slow]);
+        assert!((1..=2).contains(&slow), "seed {seed}: {:?}", causes(&outcome));
+        assert!(!causes(&outcome).contains(&Cause::FailBack), "seed {seed}");
+        let outcome = sound(seed, &by(STREAM, [link(0, 80), link(0, 10)], 20));
+        assert_eq!(causes(&outcome), [], "seed {seed}");
+    }
+}
+
+/// The contexts of a host fill the queues of whichever uplink they take, so the other one is always better.
+#[test]
+fn contexts_do_not_chase_each_other_from_queue_to_queue() {
+    for seed in 0..2 {
+        let mut plan = crowded(Duration::from_millis(90));
+        let narrow = plan.hosts[0].uplinks[0].out;
+        plan.hosts[0].uplinks[1] = Uplink::symmetric(1, narrow);
+        let outcome = sound(seed, &plan);
+        for host in 0..plan.hosts.len() {
+            let left = moves(&outcome, host, &[Cause::Lossy, Cause::Slow]);
+            let contexts = if host == 0 { plan.workloads.len() } else { 1 };
+            assert!(left <= 7 * contexts, "seed {seed}, host {host}: {left} in an hour");
+        }
+    }
+}
