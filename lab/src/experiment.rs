@@ -17,6 +17,7 @@ mod ilcc;
 mod ilnp_flood;
 mod isp_loss;
 mod local_event;
+mod lossy;
 mod negotiation;
 mod new_connections;
 pub(crate) mod options;
@@ -51,6 +52,7 @@ pub use ilcc::{Growth, IlccStudy, Layer, PlaneName, PolicyName};
 pub use ilnp_flood::IlnpFlood;
 pub use isp_loss::IspLoss;
 pub use local_event::LocalEvent;
+pub use lossy::{Lossy, LossySystem};
 pub use negotiation::{Negotiation, Security};
 pub use new_connections::NewConnections;
 pub use peers::{PeerFlow, PeerSystem, Peers};
@@ -282,6 +284,7 @@ experiments! {
     Throughput(Throughput),
     LocalEvent(LocalEvent),
     NewConnections(NewConnections),
+    Lossy(Lossy),
     Rough(Rough),
     Handoff(HandOff),
     StateCost(StateCost),

@@ -16,6 +16,13 @@ pub enum Failure {
         /// Which router.
         router: String,
     },
+    /// A router drops so many of a hundred packets that it should forward, each by chance.
+    Lossy {
+        /// Which router.
+        router: String,
+        /// Of a hundred, each way.
+        percent: u8,
+    },
     /// A link loses its carrier, seen from a node: the other end is switched off.
     CarrierDown {
         /// The node that sees the carrier go.
@@ -62,10 +69,10 @@ impl Lab {
     /// There is no such node or interface.
     pub fn arm(&self, failure: Failure) -> anyhow::Result<Armed> {
         let commands = match &failure {
-            Failure::Silent { router } => self.namespace(router).and_then(|router| {
-                let silence = SILENCE.to_owned();
-                Ok(vec![(router.waiting_nft()?, silence)])
-            }),
+            Failure::Silent { router } => self.drops(router, ""),
+            Failure::Lossy { router, percent } => {
+                self.drops(router, &format!("numgen random mod 100 < {percent} "))
+            }
             Failure::CarrierDown { node, interface } => {
                 self.ends_seen_from(node, interface).and_then(|ends| {
                     let down = |(interface, namespace): (String, Namespace)| {
@@ -78,6 +85,12 @@ impl Lab {
         };
         let commands = commands.with_context(|| format!("prepare {failure:?}"))?;
         Ok(Armed { failure, commands })
+    }
+
+    /// A router that drops the packets that this rule of nftables matches.
+    fn drops(&self, router: &str, rule: &str) -> anyhow::Result<Vec<(Waiting, String)>> {
+        let script = format!("{CUT}add rule ip6 cut forward {rule}counter drop\n");
+        Ok(vec![(self.namespace(router)?.waiting_nft()?, script)])
     }
 
     /// What has to go down for a node to lose its carrier: the far end of the cable and, as a wire does
@@ -106,6 +119,5 @@ impl Lab {
 }
 
 /// "create" fails when the table exists: breaking twice is a mistake in a scenario.
-const SILENCE: &str = "create table ip6 cut\n\
-    add chain ip6 cut forward { type filter hook forward priority -10; }\n\
-    add rule ip6 cut forward counter drop\n";
+const CUT: &str = "create table ip6 cut\n\
+    add chain ip6 cut forward { type filter hook forward priority -10; }\n";
