@@ -8,7 +8,7 @@ use std::net::{Ipv6Addr, UdpSocket};
 use std::os::unix::fs::MetadataExt as _;
 use std::time::Duration;
 
-use common::{Protected, eventually, protected, protected_with};
+use common::{Protected, await_standby, eventually, protected, protected_with};
 use moorline_api::{
     BlockingClient, Client, Context, EventKind, Pair, PathResult, PathRule, PathState, Preference,
     Scope, SwitchRequest, UnpinRequest,
@@ -342,6 +342,33 @@ fn the_control_socket_is_for_root_and_its_group() {
 }
 
 /// A TCP transfer does not notice that it is put to and fro.
+#[test]
+fn a_path_that_loses_packets_is_left() {
+    let Some(mut hosts) = protected("loss", &["a", "b"], &[]) else { return };
+    let [client, server] = hosts.ends.clone();
+    let sender = Sender::Client;
+    let options = TcpOptions { client, server, sender, bytes: 1 << 40, rate: 1_000_000 };
+    let transfer = TcpTransfer::start(&options).unwrap();
+    hosts.await_context();
+    await_standby(&hosts.lab);
+    hosts.lab.fail(Failure::Lossy { router: "isp1".into(), percent: 15 }).unwrap();
+    let is_lossy = |event: &moorline_api::Event| {
+        event.kind == EventKind::Moved && event.reason.as_deref() == Some("lossy")
+    };
+    moorline_lab::interrupt::wait_for("a move", Duration::from_secs(300), || {
+        let daemons = &mut hosts.daemons;
+        Ok(daemons.iter_mut().any(|one| one.events().iter().any(is_lossy)).then_some(()))
+    })
+    .unwrap();
+    let [a, b] = [0, 1].map(|host: usize| hosts.daemons[host].verifiable_address("isp2").unwrap());
+    for (daemon, to) in hosts.daemons.iter().zip([Pair::new(a, b), Pair::new(b, a)]) {
+        eventually("both ends by ISP 2", || daemon.contexts().unwrap()[0].locators() == to);
+    }
+    let then = transfer.arrivals().total();
+    eventually("bytes", || transfer.arrivals().total() > then + 1_000_000);
+    transfer.abandon().unwrap();
+}
+
 #[test]
 fn tcp_is_put_to_and_fro_without_a_lost_byte() {
     let Some(mut hosts) = protected("TCP put", &["a", "b"], &[]) else { return };
