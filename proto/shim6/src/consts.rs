@@ -22,6 +22,9 @@ pub const MAX_STRANDED_TIMEOUT: Duration = Duration::from_secs(60);
 pub const NO_R1_HOLDDOWN_TIME: Duration = Duration::from_secs(60);
 /// How long "peer has no Shim6" is remembered (RFC 5533 s14). Not configurable.
 pub const ICMP_HOLDDOWN_TIME: Duration = Duration::from_secs(600);
+/// How long "peer has no Shim6" is remembered of a peer that has spoken Shim6 before, doubled each time up to
+/// [`ICMP_HOLDDOWN_TIME`]: the time before an I1 is sent again. Not configurable.
+pub const LAPSE_HOLDDOWN_TIME: Duration = I1_TIMEOUT;
 /// Nominal time before an Update Request is sent again, doubled each time (RFC 5533 s14). Not configurable.
 pub const UPDATE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Where that backoff ends (RFC 5533 s14). Not configurable.

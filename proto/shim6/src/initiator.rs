@@ -75,7 +75,7 @@ impl Machine {
         let tag = (r2.responder_tag, asked.asked_at);
         let established = Established { is_confirmed, ..Established::with(tag, told, peer, role) };
         self.table.establish(id, established);
-        self.negatives.remove(key.ulids);
+        self.negatives.forgive(key.ulids);
         self.events.push_back(if former_role.is_some() {
             Event::Renewed { context: id }
         } else {
@@ -142,6 +142,12 @@ impl Machine {
         //= rfc5533#7.8
         let holddown = match failure {
             Failure::NoAnswer | Failure::NotTaken => NO_R1_HOLDDOWN_TIME,
+            // A daemon that is started again speaks soon.
+            Failure::NoSupport
+                if context.established().is_some() || self.negatives.has_lapsed(ulids, now) =>
+            {
+                self.negatives.lapse(ulids, now)
+            }
             Failure::NoSupport => ICMP_HOLDDOWN_TIME,
         };
         if context.key == Key::of(ulids) {

@@ -180,7 +180,7 @@ impl Machine {
                 id
             }
         };
-        self.negatives.remove(key.ulids);
+        self.negatives.forgive(key.ulids);
         //= rfc5533#7.14
         //= rfc5533#7.13-5 rfc5533#7.13-7 rfc5533#7.14-1 rfc5533#7.20-6 rfc5533#7.20-8
         self.resolve_confusion(id, locators.peer);
