@@ -108,7 +108,7 @@ impl Machine {
             (MessageType::UPDATE_REQUEST, State::Established)
                 if context.established().is_some_and(awaits_ack) =>
             {
-                self.table.change_established(id, |established| established.update = None);
+                self.on_update_refused(id, now);
             }
             _ => return Err(DropReason::BadNonce),
         }
