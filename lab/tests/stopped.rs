@@ -77,7 +77,7 @@ fn a_peer_without_shim6_gets_plain_ipv6_from_who_has_moved() {
         }
         go(&mut hosts, end);
         let removed = hosts.daemons[0]
-            .wait_for(&EventKind::ContextRemoved, Duration::from_secs(10))
+            .wait_for(&EventKind::ContextRemoved, Duration::from_secs(20))
             .unwrap_or_else(|error| panic!("{end:?}: {error:#}\n{}", hosts.story()));
         assert_eq!(removed.reason.as_deref(), Some("the peer has no Shim6 any more"));
         drop(flow.map(|flow| flow.finish().unwrap()));

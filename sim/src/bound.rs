@@ -11,8 +11,6 @@ pub struct Conditions {
     pub gap: Duration,
     /// Longest time that a report of a data plane takes to its core.
     pub report_delay: Duration,
-    /// One host sends checks, and the other one takes them for what RFC 5534 says of a Probe Operational.
-    pub has_mute_peer: bool,
     /// Locator pairs of the context.
     pub pairs: u32,
     /// How many of them work both ways.
@@ -36,10 +34,6 @@ pub struct Conditions {
 /// a round of probes if that is longer. So `2 * send_timeout + walk`, and a payload interval and a few
 /// one-way delays.
 ///
-/// **Checks.** A peer that knows no checks takes one for a Probe Operational, which starts its keepalives for a Keepalive
-/// Timeout and stops its Send Timer (s6.9), whichever pair it came by. So a round of checks that the failure falls into,
-/// or that the last payload before it began, adds a round and a Send Timeout.
-///
 /// **Exploration.** A host probes pair by pair: Number of Initial Probes (4) at Initial Probe Timeout
 /// (0.5 s), then at intervals that double up to Max Probe Timeout (60 s) (s4.3, s7). If `both_ways` of
 /// `pairs` work both ways, one of `pairs - both_ways + 1` probes in a row takes one of these, and the peer
@@ -57,14 +51,8 @@ pub struct Conditions {
 #[must_use]
 pub fn recovery_bound(conditions: &Conditions) -> Duration {
     let round = walk(0, (conditions.pairs + 1).min(LONGEST_ROUND));
-    let checks = if conditions.has_mute_peer {
-        CHECKS_ROUND + conditions.send_timeout
-    } else {
-        Duration::ZERO
-    };
     let detection = conditions.send_timeout * 2
         + conditions.send_timeout.max(round)
-        + checks
         + conditions.gap
         + conditions.one_way * 2
         + conditions.report_delay * 2;
@@ -201,8 +189,6 @@ const INITIAL_PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 const INITIAL_PROBES: u32 = 4;
 /// Max Probe Timeout (RFC 5534 s4.3).
 const MAX_PROBE_TIMEOUT: Duration = Duration::from_secs(60);
-/// From the first check of a round to the last one: a choice of `moorline-reap`.
-const CHECKS_ROUND: Duration = Duration::from_secs(3);
 /// How long a peer is waited for whose context somebody else claims: a choice of `moorline-contexts`.
 const CONTEST: Duration = Duration::from_secs(10);
 /// Nominal time until an I2bis is sent again (RFC 5533 s14).
@@ -223,7 +209,6 @@ mod tests {
             one_way: Duration::from_millis(50),
             gap: Duration::from_millis(100),
             report_delay: Duration::ZERO,
-            has_mute_peer: false,
             pairs: 4,
             both_ways: 4,
             one_direction: 4,
@@ -237,13 +222,6 @@ mod tests {
         let bound = recovery_bound(&conditions());
         // Twice 15 s, InboundOk's 15 s, one probe interval, and delays.
         assert!(bound > Duration::from_secs(45) && bound < Duration::from_secs(47), "{bound:?}");
-    }
-
-    #[test]
-    fn a_peer_that_knows_no_checks_takes_a_round_of_them_longer() {
-        let mute = Conditions { has_mute_peer: true, ..conditions() };
-        let more = recovery_bound(&mute) - recovery_bound(&conditions());
-        assert_eq!(more, Duration::from_secs(3 + 15));
     }
 
     #[test]

@@ -124,6 +124,9 @@ pub enum Rule {
     WantedContext,
     /// (5) Control packets that answer none come no faster than the timers of the contexts allow.
     ControlBound,
+    /// A Probe InboundOk reports a probe that has come in (RFC 5534 s5.2), and each check says that only who knows checks may
+    /// process it.
+    ProbeForm,
     /// (6) No two ESTABLISHED contexts with one peer share a tag, in either direction.
     UniqueTags,
     /// Nothing is logged as an error.
@@ -166,6 +169,7 @@ impl Rule {
             | Self::TimersAdvance
             | Self::HonestDrops
             | Self::FalseAlarm
+            | Self::ProbeForm
             | Self::Restored => None,
         }
     }

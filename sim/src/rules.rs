@@ -242,6 +242,8 @@ const fn is_explained(reason: DropReason) -> bool {
             | DropReason::Replayed
             | DropReason::RateLimited
             | DropReason::NoUplink
+            // Checks, which a host with the profile `rfc` does not know.
+            | DropReason::UnknownCriticalOption
     )
 }
 

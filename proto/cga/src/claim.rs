@@ -91,9 +91,19 @@ impl<'a> LocatorClaim<'a> {
             self.entries().iter().position(is_hba)
         } else if matches!(error, VerifyError::NoPublicKey | VerifyError::Key(_)) {
             self.first_signed()
+        } else if error == VerifyError::PrefixNotInSet {
+            self.first_outside()
         } else {
             None
         }
+    }
+
+    /// The first locator that is to be an HBA of the set, and has none of its prefixes.
+    fn first_outside(&self) -> Option<usize> {
+        let parameters = Parameters::parse(self.pds).ok()?;
+        let prefixes = parameters.prefixes()?;
+        let is_outside = |entry: &LocatorEntry| !prefixes.contains(&entry.locator.prefix());
+        self.entries().iter().position(|entry| is_hba(entry) && is_outside(entry))
     }
 
     fn check_ulid(&self, verifier: &mut Verifier<'_>) -> Result<(), VerifyError> {

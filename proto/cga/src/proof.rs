@@ -40,6 +40,8 @@ pub struct LocalProof {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ForUlid {
     announcement: Option<Announcement>,
+    /// The same without signed locators, if there are some besides those of the set.
+    plain: Option<Announcement>,
     left_out: Vec<(Locator, LeftOut)>,
     locators: Locators,
 }
@@ -131,6 +133,19 @@ impl LocalProof {
         self.by_ulid.get(&ulid)?.announcement.as_ref()
     }
 
+    /// The same for a peer that does not take a list with both methods: the members of the HBA set alone. `None`: the announcement has
+    /// one method.
+    #[must_use]
+    pub fn plain_announcement_for(&self, ulid: Ulid) -> Option<&Announcement> {
+        self.by_ulid.get(&ulid)?.plain.as_ref()
+    }
+
+    /// Ls(local) of a context whose peer is told [`plain_announcement_for`](Self::plain_announcement_for) the ULID.
+    #[must_use]
+    pub fn plain_locators_for(&self, ulid: Ulid) -> Option<Locators> {
+        Some(locators_of(ulid, Some(self.plain_announcement_for(ulid)?)))
+    }
+
     /// Ls(local) of a context: what such a peer may be sent from and to, the ULID always among it: first if the
     /// peer's list names it, else last. The same for all contexts of a ULID that this proof knows.
     #[must_use]
@@ -211,15 +226,16 @@ impl Maker<'_> {
         let is_member = |locator: &Locator| set.locators().contains(locator);
         let (members, others): (Vec<_>, Vec<_>) = self.present.iter().partition(|l| is_member(l));
         let key = set.public_key().ok_or(LeftOut::NotInSet);
-        self.signed(pds, key, (&others, None), &members).unwrap_or_else(|why| ForUlid {
-            announcement: Some(Announcement {
-                list: self.list(&[], &members),
-                pds: pds.to_vec(),
-                signature: None,
-            }),
-            locators: Locators::default(),
-            left_out: others.iter().map(|&locator| (locator, why)).collect(),
-        })
+        let list = self.list(&[], &members);
+        let plain = Announcement { list, pds: pds.to_vec(), signature: None };
+        match self.signed(pds, key, (&others, None), &members) {
+            Ok(signed) => ForUlid { plain: Some(plain).filter(|_| !members.is_empty()), ..signed },
+            Err(why) => ForUlid {
+                announcement: Some(plain),
+                left_out: others.iter().map(|&locator| (locator, why)).collect(),
+                ..ForUlid::default()
+            },
+        }
     }
 
     fn for_cga(&mut self, cga: &Cga) -> ForUlid {
@@ -229,9 +245,8 @@ impl Maker<'_> {
         let first = (present, Some(ulid));
         let mut result = self.signed(cga.pds(), key, first, &[]).unwrap_or_else(|why| ForUlid {
             // RFC 5533 s5.15.5: a list with a CGA in it needs a signature.
-            announcement: None,
-            locators: Locators::default(),
             left_out: present.iter().map(|&locator| (locator, why)).collect(),
+            ..ForUlid::default()
         });
         result.left_out.retain(|&(locator, _)| locator != ulid);
         result
@@ -271,7 +286,7 @@ impl Maker<'_> {
             .map_err(LeftOut::Sign)?;
         let left_out = signed[room..].iter().map(|&locator| (locator, LeftOut::NoRoom)).collect();
         let announcement = Announcement { list, pds: pds.to_vec(), signature: Some(signature) };
-        Ok(ForUlid { announcement: Some(announcement), left_out, locators: Locators::default() })
+        Ok(ForUlid { announcement: Some(announcement), left_out, ..ForUlid::default() })
     }
 
     fn list(&self, signed: &[Locator], members: &[Locator]) -> LocatorList {

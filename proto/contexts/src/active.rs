@@ -12,6 +12,7 @@ use siphasher::sip::SipHasher13;
 
 use crate::asked::Request;
 use crate::congestion::Congested;
+use crate::ending::Refusals;
 use crate::event::Cause;
 use crate::machine::Contexts;
 
@@ -45,6 +46,8 @@ pub(crate) struct Notes {
     /// An order from outside.
     pub ranking: Vec<LocatorPair>,
     pub congested: Option<Congested>,
+    /// The peer's host refuses payload.
+    pub refusals: Option<Refusals>,
     /// The Update Request that waits for its acknowledgement.
     pub request: Option<Request>,
 }

@@ -2,7 +2,7 @@ use moorline_datapath::shim6::Update;
 use moorline_reap as reap;
 use moorline_shim6::Incoming;
 use moorline_types::{ContextTag, DropReason, Instant, Locator, LocatorPair};
-use moorline_wire::{Keepalive, Message, MessageType, Options, Packet, PayloadHeader, Probe};
+use moorline_wire::{Keepalive, Message, MessageType, Opt, Options, Packet, PayloadHeader, Probe};
 
 use crate::drain::Pace;
 use crate::event::Transmit;
@@ -65,6 +65,7 @@ impl Contexts {
                 }
                 self.shim6.handle_message(&came)
             }
+            MessageType::ERROR => self.on_error(&came),
             _ => self.shim6.handle_message(&came),
         }
     }
@@ -82,7 +83,12 @@ impl Contexts {
             let asked = self.contests.asked(id);
             let is_answer = asked.is_some_and(|asked| active.reap.reports_since(&received, asked));
             let probe = reap::Probe { state, sent, received };
-            active.reap.handle_probe(locators, &probe, now)?;
+            if let Err(reason) = active.reap.handle_probe(locators, &probe, now) {
+                if reason == DropReason::UnknownCriticalOption {
+                    self.shim6.refuse_check(came);
+                }
+                return Err(reason);
+            }
             if is_answer {
                 self.contests.end(id);
             }
@@ -95,6 +101,17 @@ impl Contexts {
         }
         self.drain_reap_by(id, Pace::Answer, now);
         self.send_waiting(now);
+        Ok(())
+    }
+
+    /// An Error about a check comes from a peer that knows none. Others are about messages of the establishment.
+    fn on_error(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
+        let Some((id, nonce)) = self.shim6.refused_check(came)? else {
+            return self.shim6.handle_message(came);
+        };
+        let active = self.active.get_mut(&id).ok_or(DropReason::Gone)?;
+        active.reap.handle_check_refused(nonce, came.now)?;
+        self.drain_reap(id, came.now);
         Ok(())
     }
 
@@ -142,10 +159,13 @@ pub(crate) fn emit(locators: LocatorPair, message: &Message) -> Transmit {
 }
 
 pub(crate) fn reap_message(receiver_tag: ContextTag, message: reap::Message) -> Message {
-    let options = Options::default();
     match message {
-        reap::Message::Keepalive => Message::Keepalive(Keepalive { receiver_tag, options }),
-        reap::Message::Probe(reap::Probe { state, sent, received }) => {
+        reap::Message::Keepalive => {
+            Message::Keepalive(Keepalive { receiver_tag, options: Options::default() })
+        }
+        reap::Message::Probe(probe) => {
+            let options = probe.is_check().then_some(Opt::Check).into_iter().collect();
+            let reap::Probe { state, sent, received } = probe;
             Message::Probe(Probe { receiver_tag, state, sent, received, options })
         }
     }

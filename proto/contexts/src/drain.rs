@@ -93,6 +93,9 @@ impl Contexts {
             }
             shim6::Event::Renewed { context } => {
                 self.contests.end(context);
+                if let Some(notes) = self.notes.get_mut(&context) {
+                    notes.refusals = None;
+                }
                 if let Some(ulids) = self.ulids(context) {
                     self.tell(context, ulids, EventKind::Renewed);
                 }

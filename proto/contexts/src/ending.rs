@@ -1,12 +1,22 @@
 use alloc::collections::BTreeSet;
+use core::time::Duration;
 
 use moorline_datapath::shim6::ContextEntry;
+use moorline_reap::State;
 use moorline_shim6::Failure;
-use moorline_types::{DropReason, Instant, Locator, LocatorPair};
+use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PayloadHeader};
 
 use crate::event::Removal;
 use crate::machine::Contexts;
+
+/// Payload of a context that the kernel of the peer has refused.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Refusals {
+    /// The first time since the peer was heard.
+    since: Instant,
+    last: Instant,
+}
 
 /// A host that knows no Shim6 any more, at the other end or here (decision 094).
 impl Contexts {
@@ -19,7 +29,7 @@ impl Contexts {
         source: Locator,
         now: Instant,
     ) -> Result<(), DropReason> {
-        let tag = PayloadHeader::parse(quoted)?.tag;
+        let PayloadHeader { tag, next_header } = PayloadHeader::parse(quoted)?;
         let context = self.shim6.by_peer_tag(tag, locators).ok_or(DropReason::UnknownTag)?;
         let entry = self.entry(context).ok_or(DropReason::NotEstablished)?;
         if !entry.peer_locators.contains(&source) {
@@ -28,9 +38,28 @@ impl Contexts {
         if !tagged(&entry).contains(&locators) {
             return Err(DropReason::Disbelieved);
         }
-        self.shim6.give_up(entry.id, Failure::NoSupport, now);
-        self.on_removed(entry.id, entry.ulids, Removal::NoSupport);
+        if next_header == NO_NEXT_HEADER || self.is_refused_for_good(entry.id, now) {
+            self.shim6.give_up(entry.id, Failure::NoSupport, now);
+            self.on_removed(entry.id, entry.ulids, Removal::NoSupport);
+        }
         Ok(())
+    }
+
+    /// Whether the kernel of the peer has refused payload for as long as a daemon may take to start again (decision 145). What is
+    /// heard of the peer in between begins the time anew. So does a refusal long after the last one in Operational: payload
+    /// has been answered since.
+    fn is_refused_for_good(&mut self, id: ContextId, now: Instant) -> bool {
+        let Some(active) = self.active.get(&id) else { return true };
+        let is_calm = active.reap.state() == State::Operational;
+        let heard = active.reap.heard();
+        let answered_after = self.reap_config.send_timeout * 2;
+        let known = &mut self.notes.entry(id).or_default().refusals;
+        let before = known.filter(|before| {
+            heard <= before.last && !(is_calm && now.since(before.last) > answered_after)
+        });
+        let since = before.map_or(now, |before| before.since);
+        *known = Some(Refusals { since, last: now });
+        now.since(since) >= REFUSAL_PATIENCE
     }
 
     /// What peers send on contexts that have moved, as far as we know: the header of payload, and the addresses on it.
@@ -51,5 +80,7 @@ fn tagged(entry: &ContextEntry) -> BTreeSet<LocatorPair> {
     entry.all_paths().filter(|path| path.is_moved()).map(|path| path.pair).collect()
 }
 
-/// RFC 8200 s4.7.
+/// A daemon that is started again takes payload, or answers with R1bis, within this time: 5 s. Not configurable.
+const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
+/// RFC 8200 s4.7. A host that ends for good quotes it, and no payload (see [`Contexts::payload_to_refuse`]).
 const NO_NEXT_HEADER: u8 = 59;

@@ -14,6 +14,7 @@ use crate::{Config, Contexts, Event, EventKind, LocalState};
 mod congestion;
 mod contest;
 mod ending;
+mod foreign;
 mod many;
 mod neighbor;
 mod proofs;
@@ -50,8 +51,13 @@ impl Pair {
     }
 
     fn with_config(locals: [LocalState; 2], config: &Config) -> Self {
+        Self::with_configs(locals, [config.clone(), config.clone()])
+    }
+
+    fn with_configs(locals: [LocalState; 2], [first, second]: [Config; 2]) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
-        let hosts = [1u8, 2].map(|seed| Contexts::new(config.clone(), [seed; 32], now));
+        let hosts = [(1, first), (2, second)];
+        let hosts = hosts.map(|(seed, config)| Contexts::new(config, [seed; 32], now));
         let mut pair = Self {
             hosts,
             locators: [Vec::new(), Vec::new()],

@@ -31,6 +31,8 @@ pub(crate) struct Exploration {
     /// When the last probe left of our own accord.
     last_probe: Instant,
     is_unreachable: bool,
+    /// The peer has been heard since the last transition to Exploring, but by no probe.
+    pub(crate) is_heard: bool,
     /// Probes that are answered.
     pub(crate) answers: Answers,
     /// Keepalives since the last probe of the peer's, or since the exploration began.
@@ -54,6 +56,7 @@ impl Exploration {
             hastened: None,
             last_probe: Instant::ZERO,
             is_unreachable: false,
+            is_heard: false,
             answers: Answers::default(),
             keepalives: 0,
             watch_since: Instant::ZERO,

@@ -22,7 +22,7 @@
 //!    locator gone, |   | Probe Operat.  |   | Probe          | Probe InboundOk
 //!    local failure |   | Probe InboundOk|   | Exploring      | Probe Operational
 //!                  v   |                |   v                |
-//!              +-----------+   payload, keepalive,       +-----------+
+//!              +-----------+                             +-----------+
 //!              | Exploring |   Probe Exploring           | InboundOk |
 //!              |           | --------------------------> |           |
 //!              |           | <-------------------------- |           |
@@ -58,6 +58,7 @@
 //! | in Operational, more reports | the current pair stays if this exploration has proven it |
 //! | probe Operational without a report, in Exploring | a sign of life only: it cannot be the answer to a probe InboundOk of ours. So a recorded one does not stop the search |
 //! | all reports in a probe are unknown | dropped as [`BadNonce`]; in Operational a probe InboundOk is still answered, as its sender may have waited too long for an answer |
+//! | payload, keepalive or control message in Exploring, without a probe: s6.1 has InboundOk, and s5.2 a report in it, of which there is none | stays in Exploring and sends a probe Exploring at once (decision 144) |
 //! | a probe InboundOk without reports, though we know that the current pair is gone | a sign of life only |
 //! | the same probe twice | dropped as [`Replayed`] |
 //! | Send Timeout shorter than a round of all pairs | InboundOk waits for the round ([`Config::inbound_ok_timeout`]) |
@@ -80,7 +81,7 @@
 //!
 //! What [`Profile`] switches on; [`Profile::RFC`] is none of it.
 //!
-//! *Checks* are Probes Operational that only those answer who know them ([`CHECK`]), by the pair they came
+//! *Checks* are Probes Operational that only those answer who know them ([`CHECK`]; others refuse them, decision 143), by the pair they came
 //! by; those of the current pair ([`CHECK_CURRENT`]) by the pair that their own payload takes, so that the answer
 //! is a sign of life in both directions. They try pairs out while nothing is wrong, and touch no timer and no state.
 //!

@@ -166,8 +166,8 @@ impl Machine {
 
     /// A Shim6 control message other than Keepalive and Probe came in.
     ///
-    /// In an exploration of a pair that we know not to work it is a sign of life and no more: InboundOk would have the
-    /// peer answer by that pair, as no probe of its own is reported.
+    /// In an exploration of a pair that we know not to work it is a sign of life and no more: the first new pair that
+    /// comes is probed at once.
     pub fn handle_control(&mut self, now: Instant) {
         self.heard = now;
         if self.is_current_down && self.state == State::Exploring {
@@ -378,7 +378,8 @@ impl Machine {
     /// Whether nothing comes from the peer, and several probes have found no pair that works.
     #[must_use]
     pub fn explores_in_vain(&self) -> bool {
-        let is_in_vain = self.exploration.as_ref().is_some_and(|one| one.is_in_vain());
+        let is_in_vain =
+            self.exploration.as_ref().is_some_and(|one| one.is_in_vain() && !one.is_heard);
         self.state == State::Exploring && is_in_vain
     }
 

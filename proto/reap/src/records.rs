@@ -108,6 +108,11 @@ impl Records {
         last.chain(earlier).take(limit).map(Sent::report).collect()
     }
 
+    /// Whether [`received_reports`](Self::received_reports) has any.
+    pub(crate) fn has_report(&self) -> bool {
+        self.received.iter().any(|received| received.is_current)
+    }
+
     /// Up to `limit` of the peer's probes.
     pub(crate) fn received_reports(&self, limit: usize) -> Vec<Report> {
         self.received.iter().filter(|r| r.is_current).take(limit).map(|r| r.report).collect()

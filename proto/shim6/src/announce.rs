@@ -5,9 +5,25 @@ use moorline_cga::LocalProof;
 use moorline_types::{Instant, Locator, LocatorPair, Locators, Ulid, UlidPair};
 use moorline_wire::{LocatorPreference, LocatorPreferences, Opt};
 
-use crate::consts::DEFAULT_SEND_TIMEOUT;
-use crate::context::Told;
+use crate::consts::{DEFAULT_SEND_TIMEOUT, PREFERENCES_RETRIES_MAX};
+use crate::context::{Takes, Told};
 use crate::machine::Machine;
+
+/// How much a message tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wording {
+    /// All there is.
+    Whole,
+    /// What peers take that know no preferences, and no list with signed locators besides those of an HBA set.
+    Plain,
+}
+
+impl Wording {
+    /// Of a message that went out so often before.
+    pub(crate) fn after(sent: u32) -> Self {
+        if sent <= u32::from(PREFERENCES_RETRIES_MAX) { Self::Whole } else { Self::Plain }
+    }
+}
 
 /// What peers are told of us.
 impl Machine {
@@ -105,15 +121,36 @@ impl Machine {
         proof.map_or_else(|| (&[ulid.as_locator()]).into(), |proof| proof.locators_for(ulid))
     }
 
+    /// The same of a context whose peer takes this.
+    pub(crate) fn locators_that(&self, takes: Takes, ulid: Ulid) -> Locators {
+        let is_plain = takes == Takes::Plain;
+        let plain = is_plain.then(|| self.local.as_ref()?.plain_locators_for(ulid)).flatten();
+        plain.unwrap_or_else(|| self.locators_for(ulid))
+    }
+
+    /// Whether there is a list for peers that do not take the whole one.
+    pub(crate) fn has_plain(&self, ulid: Ulid) -> bool {
+        let plain = |proof: &LocalProof| proof.plain_announcement_for(ulid).is_some();
+        self.local.as_ref().is_some_and(plain)
+    }
+
     /// What the options of a message sent now tell.
     pub(crate) fn telling(&self, ulid: Ulid) -> Told {
         Told { locators: self.locators_for(ulid), edition: self.edition }
     }
 
-    /// The same if the message that told it may have left preferences out: then there is more to tell.
-    pub(crate) fn without_preferences(&self, told: Told, ulid: Ulid) -> Told {
+    /// The same if the message that told it may have been a [plain](Wording::Plain) one: then there is more to tell.
+    pub(crate) fn plain(&self, told: Told, ulid: Ulid) -> Told {
         let is_some = |option: &Opt| matches!(option, Opt::LocatorPreferences(_));
-        if self.options_for(ulid, true).iter().any(is_some) { told.outdated() } else { told }
+        if self.has_plain(ulid) {
+            let locators = self.locators_that(Takes::Plain, ulid);
+            return Told { locators, ..told }.outdated();
+        }
+        if self.options_for(ulid, Wording::Whole).iter().any(is_some) {
+            told.outdated()
+        } else {
+            told
+        }
     }
 
     /// Whether the ULID is an address of this host.
@@ -137,9 +174,14 @@ impl Machine {
 
     /// The options of I2, I2bis, R2 and Update Request that tell our locators and Send Timeout.
     //= rfc5533#7.6-1 rfc5534#5.3-2
-    pub(crate) fn options_for(&self, ulid: Ulid, with_preferences: bool) -> Vec<Opt> {
+    pub(crate) fn options_for(&self, ulid: Ulid, wording: Wording) -> Vec<Opt> {
         let mut options = Vec::new();
-        if let Some(told) = self.local.as_ref().and_then(|proof| proof.announcement_for(ulid)) {
+        let is_whole = wording == Wording::Whole;
+        let told = self.local.as_ref().and_then(|proof| {
+            let plain = proof.plain_announcement_for(ulid).filter(|_| !is_whole);
+            plain.or(proof.announcement_for(ulid))
+        });
+        if let Some(told) = told {
             options = told.options();
             let list = told.list();
             let of = |locator| {
@@ -147,7 +189,7 @@ impl Machine {
                 known.map(|(_, preference)| *preference)
             };
             let preferences: Vec<_> = list.entries.iter().map(|e| of(e.locator)).collect();
-            if with_preferences && preferences.iter().any(Option::is_some) {
+            if is_whole && preferences.iter().any(Option::is_some) {
                 //= rfc5533#10.1
                 let all: Vec<_> = preferences.iter().map(|p| p.unwrap_or_default()).collect();
                 let preferences = LocatorPreferences::new(list.generation, &all);

@@ -1,5 +1,5 @@
-use moorline_types::{ContextTag, DropReason};
-use moorline_wire::{ErrorCode, ErrorMessage, Message, MessageType};
+use moorline_types::{ContextId, ContextTag, DropReason};
+use moorline_wire::{ErrorCode, ErrorMessage, Message, MessageType, OptionType};
 
 use crate::context::{Context, Established, State};
 use crate::event::{Failure, Incoming, Via};
@@ -27,6 +27,34 @@ impl Machine {
                 Err(DropReason::UnknownCriticalOption)
             }
         }
+    }
+
+    /// This host knows no checks: says so to who has sent one, as a host with RFC 5533 alone does (decision 143).
+    //= rfc5533#12.3-1
+    pub fn refuse_check(&mut self, came: &Incoming<'_>) {
+        let mut options = came.packet.options().map_while(Result::ok);
+        if let Some(option) = options.find(|option| option.kind == OptionType::CHECK) {
+            self.complain(came, ErrorCode::CRITICAL_OPTION, option.offset);
+        }
+    }
+
+    /// The context and the nonce of a check that an Error refuses. `None`: the Error is about something else.
+    ///
+    /// # Errors
+    /// [`Unasked`](DropReason::Unasked): it quotes a probe of no context.
+    pub fn refused_check(
+        &self,
+        came: &Incoming<'_>,
+    ) -> Result<Option<(ContextId, u32)>, DropReason> {
+        let Message::Error(error) = came.packet.message()? else { return Ok(None) };
+        let quoted = Quoted::read(&error.packet).ok_or(DropReason::Truncated)?;
+        if quoted.kind != MessageType::PROBE || error.code != ErrorCode::CRITICAL_OPTION {
+            return Ok(None);
+        }
+        let context = self.by_peer_tag(quoted.tag, came.locators).ok_or(DropReason::Unasked)?;
+        let nonce = error.packet.get(PROBE_NONCE_AT..).and_then(<[u8]>::first_chunk);
+        let nonce = nonce.ok_or(DropReason::Truncated)?;
+        Ok(Some((context.id, u32::from_be_bytes(*nonce))))
     }
 
     /// Sends an Error if the limit for its receiver lets it through. As much of the message goes back
@@ -80,7 +108,7 @@ impl Machine {
             (MessageType::UPDATE_REQUEST, State::Established)
                 if context.established().is_some_and(awaits_ack) =>
             {
-                self.table.change_established(id, |established| established.update = None);
+                self.on_update_refused(id, now);
             }
             _ => return Err(DropReason::BadNonce),
         }
@@ -110,5 +138,7 @@ impl Quoted {
 
 /// Octets of an Error before the packet it is about.
 const ERROR_HEADER_LEN: usize = 8;
+/// Of the first Probe Nonce in a Probe: behind its header and two addresses.
+const PROBE_NONCE_AT: usize = 48;
 /// Of the Type in a control message.
 const TYPE_AT: u16 = 2;

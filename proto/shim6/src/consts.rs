@@ -22,6 +22,9 @@ pub const MAX_STRANDED_TIMEOUT: Duration = Duration::from_secs(60);
 pub const NO_R1_HOLDDOWN_TIME: Duration = Duration::from_secs(60);
 /// How long "peer has no Shim6" is remembered (RFC 5533 s14). Not configurable.
 pub const ICMP_HOLDDOWN_TIME: Duration = Duration::from_secs(600);
+/// How long "peer has no Shim6" is remembered of a peer that has spoken Shim6 before, doubled each time up to
+/// [`ICMP_HOLDDOWN_TIME`]: the time before an I1 is sent again. Not configurable.
+pub const LAPSE_HOLDDOWN_TIME: Duration = I1_TIMEOUT;
 /// Nominal time before an Update Request is sent again, doubled each time (RFC 5533 s14). Not configurable.
 pub const UPDATE_TIMEOUT: Duration = Duration::from_secs(4);
 /// Where that backoff ends (RFC 5533 s14). Not configurable.
@@ -56,8 +59,8 @@ pub const R1_BURST: u32 = 1000;
 pub const UPDATE_BURST: u32 = 100;
 /// Time between the Update Requests of one change, and between handshakes that go on from another locator: 1 ms.
 pub const UPDATE_INTERVAL: Duration = Duration::from_millis(1);
-/// Retransmissions of an Update Request or I2 that still carry Locator Preferences: a peer that drops
-/// messages with options it does not know, as LinShim6, gets the list without.
+/// Retransmissions of an Update Request or I2 that still tell all: a peer that drops messages with options it does not
+/// know, as LinShim6, or lists with both methods, gets the list without Locator Preferences and with one method.
 pub const PREFERENCES_RETRIES_MAX: u8 = 1;
 /// ULIDs whose parameters are remembered, for messages that leave them out.
 pub const MAX_REMEMBERED_PARAMETERS: usize = 4096;

@@ -6,6 +6,7 @@ use moorline_types::{
 };
 use moorline_wire::Options;
 
+use crate::announce::Wording;
 use crate::consts::MAX_PEER_VALIDATOR_LEN;
 use crate::key::Key;
 use crate::peer::PeerSet;
@@ -116,6 +117,11 @@ impl Handshake {
         }
     }
 
+    /// How much an I2 or I2bis tells.
+    pub(crate) fn wording(&self) -> Wording {
+        Wording::after(u32::from(self.retries))
+    }
+
     /// The peer has named a tag in an I1.
     pub(crate) fn cross(&mut self, named: Named) {
         self.crossing = match self.crossing {
@@ -172,12 +178,26 @@ pub struct Established {
     pub(crate) edition: u32,
     /// What the peer has been told and has not acknowledged.
     pub(crate) update: Option<Box<Update>>,
+    /// Which of our lists it takes, if it has shown that it has the context.
+    pub(crate) takes: Takes,
     /// The Responder Nonce that the peer has told its tag with, or that was the last when we asked for it:
     /// an I2 with this one or an older one is from before, and if it names another tag, from a life of the
     /// peer's that is over.
     pub(crate) told_at: u32,
-    /// See [`is_confirmed`](Self::is_confirmed).
-    pub(crate) is_confirmed: bool,
+}
+
+/// Which list a peer takes, where ours has signed locators besides those of an HBA set: some peers never acknowledge such a one
+/// (decision 008).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Takes {
+    /// The peer has not shown that it has the context.
+    Unknown,
+    /// The whole one, as far as is known.
+    All,
+    /// It has acknowledged the plain one, and not the whole one: that may have been lost, and is told once more.
+    Doubtful,
+    /// The plain one alone.
+    Plain,
 }
 
 /// What a peer has been told of us.
@@ -217,9 +237,9 @@ impl Established {
             peer,
             role,
             edition: 0,
+            takes: Takes::Unknown,
             update: None,
             told_at: 0,
-            is_confirmed: false,
         }
     }
 
@@ -238,7 +258,7 @@ impl Established {
     /// cross are answered without a context (RFC 5533 s7.4).
     #[must_use]
     pub const fn is_confirmed(&self) -> bool {
-        self.is_confirmed
+        !matches!(self.takes, Takes::Unknown)
     }
 
     /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).

@@ -6,11 +6,14 @@ use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
 use moorline_wire::{I1, I2, I2bis, Message, Opt, Options};
 use rand_core::RngCore;
 
+use crate::announce::Wording;
 use crate::consts::{
     EARLY_USE, I1_RETRIES_MAX, I1_TIMEOUT, I2_RETRIES_MAX, I2_TIMEOUT, ICMP_HOLDDOWN_TIME,
-    NO_R1_HOLDDOWN_TIME, PREFERENCES_RETRIES_MAX,
+    NO_R1_HOLDDOWN_TIME,
 };
-use crate::context::{Context, Crossing, Echo, Established, Handshake, Role, Stand, State, Told};
+use crate::context::{
+    Context, Crossing, Echo, Established, Handshake, Role, Stand, State, Takes, Told,
+};
 use crate::event::{Event, Failure, Incoming, Via};
 use crate::key::Key;
 use crate::machine::Machine;
@@ -51,7 +54,7 @@ impl Machine {
         let (id, key) = (context.id, context.key);
         let asked = context.handshake().cloned().ok_or(DropReason::Unasked)?;
         let former_role = context.established().map(|established| established.role);
-        let is_confirmed = context.state() != State::I1Sent;
+        let takes = if context.state() == State::I1Sent { Takes::Unknown } else { Takes::All };
         let told = self.told_to(context, locators);
         let Message::R2(r2) = packet.message()? else { return Err(DropReason::UnknownType) };
         if self.table.is_crowded(r2.responder_tag) {
@@ -73,9 +76,9 @@ impl Machine {
         }
         let role = former_role.unwrap_or(Role::Initiator);
         let tag = (r2.responder_tag, asked.asked_at);
-        let established = Established { is_confirmed, ..Established::with(tag, told, peer, role) };
+        let established = Established { takes, ..Established::with(tag, told, peer, role) };
         self.table.establish(id, established);
-        self.negatives.remove(key.ulids);
+        self.negatives.forgive(key.ulids);
         self.events.push_back(if former_role.is_some() {
             Event::Renewed { context: id }
         } else {
@@ -142,6 +145,12 @@ impl Machine {
         //= rfc5533#7.8
         let holddown = match failure {
             Failure::NoAnswer | Failure::NotTaken => NO_R1_HOLDDOWN_TIME,
+            // A daemon that is started again speaks soon.
+            Failure::NoSupport
+                if context.established().is_some() || self.negatives.has_lapsed(ulids, now) =>
+            {
+                self.negatives.lapse(ulids, now)
+            }
             Failure::NoSupport => ICMP_HOLDDOWN_TIME,
         };
         if context.key == Key::of(ulids) {
@@ -160,9 +169,7 @@ impl Machine {
                 Told { locators, edition: established.edition }
             }
             Stand::Handshake(asked) if asked.is_retold => told.uncertain(ulid, via),
-            Stand::Handshake(asked) if asked.retries > PREFERENCES_RETRIES_MAX => {
-                self.without_preferences(told, ulid)
-            }
+            Stand::Handshake(asked) if asked.wording() == Wording::Plain => self.plain(told, ulid),
             Stand::Handshake(_) => told,
         }
     }
@@ -212,8 +219,7 @@ impl Machine {
         //= rfc5533#5.6-4 rfc5533#5.6-5
         let mut options = alloc::vec![Opt::Validator(validator.clone())];
         options.extend(context.key.options(via));
-        let with_preferences = asked.retries <= PREFERENCES_RETRIES_MAX;
-        options.extend(self.options_for(context.key.ulids.local, with_preferences));
+        options.extend(self.options_for(context.key.ulids.local, asked.wording()));
         let options = Options::from(options);
         let message = match asked.established.as_ref().map(|established| established.peer_tag) {
             None => Message::I2(I2 { initiator_tag, initiator_nonce, responder_nonce, options }),

@@ -26,6 +26,7 @@
 #![forbid(unsafe_code)]
 extern crate alloc;
 
+mod acknowledged;
 mod announce;
 mod complaint;
 mod config;

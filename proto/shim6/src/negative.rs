@@ -1,8 +1,10 @@
 use alloc::collections::{BTreeMap, BTreeSet};
 
+use core::time::Duration;
+
 use moorline_types::{Instant, UlidPair};
 
-use crate::consts::MAX_NEGATIVES;
+use crate::consts::{ICMP_HOLDDOWN_TIME, LAPSE_HOLDDOWN_TIME, MAX_NEGATIVES};
 use crate::event::Failure;
 
 /// Pairs not to be tried again for a while (RFC 5533 s7.8), at most [`MAX_NEGATIVES`].
@@ -10,6 +12,9 @@ use crate::event::Failure;
 pub(crate) struct Negatives {
     entries: BTreeMap<UlidPair, (Instant, Failure)>,
     by_end: BTreeSet<(Instant, UlidPair)>,
+    /// Pairs whose peer has spoken Shim6 and refuses it since, with the last time to wait and when that is forgotten: at most
+    /// [`MAX_NEGATIVES`].
+    lapses: BTreeMap<UlidPair, (Duration, Instant)>,
 }
 
 impl Negatives {
@@ -24,8 +29,33 @@ impl Negatives {
         self.by_end.insert((until, ulids));
     }
 
+    /// A peer that has spoken Shim6 refuses it: how long not to ask. Twice as long after each time, up to the time for a peer that
+    /// never has.
+    pub(crate) fn lapse(&mut self, ulids: UlidPair, now: Instant) -> Duration {
+        let before = self.lapses.get(&ulids).filter(|(_, end)| *end > now);
+        let wait = before.map_or(LAPSE_HOLDDOWN_TIME, |(wait, _)| *wait * 2);
+        let wait = wait.min(ICMP_HOLDDOWN_TIME);
+        if self.lapses.len() >= MAX_NEGATIVES {
+            self.lapses.retain(|_, (_, end)| *end > now);
+        }
+        if self.lapses.len() < MAX_NEGATIVES || self.lapses.contains_key(&ulids) {
+            self.lapses.insert(ulids, (wait, now + wait + ICMP_HOLDDOWN_TIME));
+        }
+        wait
+    }
+
+    /// Whether the peer has spoken Shim6 not long ago, and refused it since.
+    pub(crate) fn has_lapsed(&self, ulids: UlidPair, now: Instant) -> bool {
+        self.lapses.get(&ulids).is_some_and(|(_, end)| *end > now)
+    }
+
     /// The peer has shown that it can: forget what was held against it.
-    pub(crate) fn remove(&mut self, ulids: UlidPair) {
+    pub(crate) fn forgive(&mut self, ulids: UlidPair) {
+        self.lapses.remove(&ulids);
+        self.remove(ulids);
+    }
+
+    fn remove(&mut self, ulids: UlidPair) {
         if let Some((until, _)) = self.entries.remove(&ulids) {
             self.by_end.remove(&(until, ulids));
         }

@@ -4,7 +4,9 @@ use core::time::Duration;
 
 use moorline_cga::LocatorClaim;
 use moorline_types::{DropReason, Locator, Locators, Ulid};
-use moorline_wire::{ErrorCode, LocatorList, LocatorPreference, LocatorPreferences, Options};
+use moorline_wire::{
+    ErrorCode, LocatorList, LocatorPreference, LocatorPreferences, MessageType, Options,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::consts::{DEFAULT_SEND_TIMEOUT, MAX_LOCATORS};
@@ -186,7 +188,9 @@ impl Machine {
         };
         // An HBA can be made under any prefix; what is no global unicast address is no locator.
         let entries = list.map_or(&[][..], |list| &list.entries);
-        if !entries.iter().all(|entry| entry.locator.is_global_unicast()) {
+        let wrong = entries.iter().position(|entry| !entry.locator.is_global_unicast());
+        if wrong.is_some() {
+            self.complain_of_list(came, None, wrong);
             return Err(DropReason::BadAddress);
         }
         //= rfc5533#7.13
@@ -195,23 +199,22 @@ impl Machine {
         //= rfc5533#7.20-9 rfc5533#10.4-4
         // Without a list it still says whether the parameters are those of the ULID.
         let claim = LocatorClaim { ulid, pds: &pds, list, signature: options.cga_signature() };
-        let hashes = match claim.check() {
-            Ok(hashes) => hashes,
-            Err(error) => {
-                //= rfc5533#7.2
-                //= rfc5533#7.2-5
-                if let Some(index) = claim.inconsistent_method(error)
-                    && let Some(pointer) = came.packet.verification_method_offset(index)
-                {
-                    self.complain(came, ErrorCode::VERIFICATION_METHOD, pointer);
+        let verified = match claim.check() {
+            Ok(hashes) => {
+                if hashes.needs_signature() {
+                    self.signatures.take(came.locators.peer.prefix(), came.now)?;
                 }
+                hashes.verify_signature()
+            }
+            Err(error) => Err(error),
+        };
+        let verified = match verified {
+            Ok(verified) => verified,
+            Err(error) => {
+                self.complain_of_list(came, claim.inconsistent_method(error), Some(0));
                 return Err(error.into());
             }
         };
-        if hashes.needs_signature() {
-            self.signatures.take(came.locators.peer.prefix(), came.now)?;
-        }
-        let verified = hashes.verify_signature()?;
         self.parameters.remember(&verified);
         if let Some(list) = list {
             peer.take_list(list.generation, verified.locators().iter().copied(), ulid);
@@ -219,6 +222,27 @@ impl Machine {
             peer.has_lost_ulid = !is_named && came.locators.peer != ulid.as_locator();
         }
         Ok(peer)
+    }
+}
+
+impl Machine {
+    /// Error of code 2: about a method that does not go with the parameters, whatever message has the list (s7.2). About a list
+    /// that cannot be verified if it is in an Update Request (s10.4), pointing at the method of the locator at `failed`.
+    //= rfc5533#7.2
+    //= rfc5533#7.2-5
+    fn complain_of_list(
+        &mut self,
+        came: &Incoming<'_>,
+        inconsistent: Option<usize>,
+        failed: Option<usize>,
+    ) {
+        //= rfc5533#10.4
+        let failed = failed.filter(|_| came.packet.kind() == MessageType::UPDATE_REQUEST);
+        if let Some(index) = inconsistent.or(failed)
+            && let Some(pointer) = came.packet.verification_method_offset(index)
+        {
+            self.complain(came, ErrorCode::VERIFICATION_METHOD, pointer);
+        }
     }
 }
 

@@ -3,7 +3,7 @@ use moorline_wire::{Message, Opt, Options, R1bis};
 use rand_core::RngCore;
 
 use crate::consts::EARLY_USE;
-use crate::context::{Context, Echo, Established, Handshake};
+use crate::context::{Context, Echo, Established, Handshake, Takes};
 use crate::event::{Incoming, Via};
 use crate::machine::Machine;
 use crate::validator::Bound;
@@ -78,7 +78,7 @@ impl Machine {
         let context = self.by_peer_tag(tag, locators).ok_or(DropReason::UnknownTag)?;
         let id = context.id;
         let established = context.established().cloned();
-        let established = established.map(|known| Established { is_confirmed: false, ..known });
+        let established = established.map(|known| Established { takes: Takes::Unknown, ..known });
         let again = context.handshake().cloned();
         if again.as_ref().is_some_and(|h| h.is_referred || now.since(h.sent) < EARLY_USE) {
             return Err(DropReason::Replayed);

@@ -1,6 +1,7 @@
 use moorline_types::{ContextId, ContextTag, DropReason, LocatorPair, Ulid};
 use moorline_wire::{Message, Opt, OptionType, Options, R1, R2};
 
+use crate::announce::Wording;
 use crate::context::{Context, Established, Named, Role, Stand};
 use crate::event::{Event, Incoming, Via};
 use crate::key::{Key, as_ulids};
@@ -180,7 +181,7 @@ impl Machine {
                 id
             }
         };
-        self.negatives.remove(key.ulids);
+        self.negatives.forgive(key.ulids);
         //= rfc5533#7.14
         //= rfc5533#7.13-5 rfc5533#7.13-7 rfc5533#7.14-1 rfc5533#7.20-6 rfc5533#7.20-8
         self.resolve_confusion(id, locators.peer);
@@ -249,7 +250,9 @@ impl Machine {
             if old.peer_tag == new.peer_tag && !is_news {
                 return;
             }
-            new.is_confirmed = old.is_confirmed && old.peer_tag == new.peer_tag;
+            if old.peer_tag == new.peer_tag {
+                new.takes = old.takes;
+            }
         }
         self.table.establish(id, new);
         self.events.push_back(if old.is_some() {
@@ -262,7 +265,7 @@ impl Machine {
     /// By the pair that the question came by.
     fn send_r2(&mut self, id: ContextId, initiator_nonce: u32, locators: LocatorPair) {
         let Some(Context { key, local_tag, .. }) = self.table.get(id) else { return };
-        let options = Options::from(self.options_for(key.ulids.local, true));
+        let options = Options::from(self.options_for(key.ulids.local, Wording::Whole));
         let r2 = R2 { responder_tag: *local_tag, initiator_nonce, options };
         self.push_transmit(Via::Pair(locators), Message::R2(r2));
     }

@@ -19,6 +19,7 @@ mod confirmed;
 mod confusion;
 mod duo;
 mod forks;
+mod plain_lists;
 mod preferences;
 mod proofs;
 mod properties;

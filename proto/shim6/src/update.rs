@@ -7,11 +7,12 @@ use moorline_types::{ContextId, DropReason, Instant, Locator, LocatorPair, Ulid}
 use moorline_wire::{ErrorCode, Message, OptionType, Options, UpdateAck, UpdateRequest};
 use rand_core::RngCore;
 
+use crate::acknowledged::wording;
 use crate::consts::{
-    MAX_STRANDED_TIMEOUT, MAX_UPDATE_TIMEOUT, PREFERENCES_RETRIES_MAX, STRANDED_INITIAL,
-    STRANDED_TIMEOUT, UPDATE_BURST, UPDATE_INTERVAL, UPDATE_TIMEOUT,
+    MAX_STRANDED_TIMEOUT, MAX_UPDATE_TIMEOUT, STRANDED_INITIAL, STRANDED_TIMEOUT, UPDATE_BURST,
+    UPDATE_INTERVAL, UPDATE_TIMEOUT,
 };
-use crate::context::{Context, Established, Handshake, Update};
+use crate::context::{Context, Established, Handshake, Takes, Update};
 use crate::event::{Event, Incoming, Via};
 use crate::initiator::backoff;
 use crate::machine::Machine;
@@ -97,7 +98,8 @@ impl Machine {
             None => (&established.local_locators, established.edition),
         };
         let ulid = context.key.ulids.local;
-        edition != self.edition || self.is_provable(ulid) && self.locators_for(ulid) != *locators
+        let to_tell = self.locators_that(established.takes, ulid);
+        edition != self.edition || self.is_provable(ulid) && to_tell != *locators
     }
 
     pub(crate) fn on_update_timeout(&mut self, id: ContextId, now: Instant) {
@@ -110,7 +112,7 @@ impl Machine {
     }
 
     /// `sent`: how often it went out before.
-    fn send_update(&mut self, id: ContextId, nonce: u32, sent: u32, now: Instant) {
+    pub(crate) fn send_update(&mut self, id: ContextId, nonce: u32, sent: u32, now: Instant) {
         let Some(context) = self.table.get(id) else { return };
         //= rfc5533#10.2
         // The backoff "stops at MAX_UPDATE_TIMEOUT", the nominal value that is randomized (s14).
@@ -122,8 +124,8 @@ impl Machine {
         let deadline = now + self.randomized(nominal);
         let Some(context) = self.table.get(id) else { return };
         let Some(established) = context.established() else { return };
-        let with_preferences = sent <= u32::from(PREFERENCES_RETRIES_MAX);
-        let options = self.options_for(context.key.ulids.local, with_preferences);
+        let wording = wording(established.takes, sent);
+        let options = self.options_for(context.key.ulids.local, wording);
         let request = UpdateRequest {
             receiver_tag: established.peer_tag,
             request_nonce: nonce,
@@ -155,7 +157,9 @@ impl Machine {
         let settled = self.table.get(id).filter(|context| context.settled().is_some());
         let Some(context) = settled else { return };
         //= rfc5533#10.3
-        let told = self.telling(context.key.ulids.local);
+        let mut told = self.telling(context.key.ulids.local);
+        let takes = context.established().map_or(Takes::Unknown, |established| established.takes);
+        told.locators = self.locators_that(takes, context.key.ulids.local);
         let update = Some(Box::new(Update { nonce, told, sent, deadline }));
         self.table.change_established(id, |established| established.update = update);
     }
@@ -254,28 +258,6 @@ impl Machine {
         Ok(peer)
     }
 
-    /// Update Acknowledgement: the peer can verify what it was told (s10.5).
-    pub(crate) fn on_update_ack(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
-        let id = self.addressed_if(came, |own| own.has_locators(came.locators))?;
-        let nonce = came.packet.request_nonce().ok_or(DropReason::Truncated)?;
-        //= rfc5533#10.5
-        let is_for = |update: &&Update| update.nonce == nonce && update.sent > 0;
-        let update = self.established_of(id)?.update.as_deref().filter(is_for);
-        let update = update.ok_or(DropReason::BadNonce)?;
-        let mut told = update.told.clone();
-        if update.sent > u32::from(PREFERENCES_RETRIES_MAX) + 1 {
-            let context = self.table.get(id).ok_or(DropReason::UnknownTag)?;
-            told = self.without_preferences(told, context.key.ulids.local);
-        }
-        self.table.change_established(id, |established| {
-            (established.local_locators, established.edition) = (told.locators, told.edition);
-            established.update = None;
-        });
-        self.confirm(id);
-        self.events.push_back(Event::Announced { context: id });
-        Ok(())
-    }
-
     /// The context that a message names by its Receiver Context Tag and comes by the locators of. If
     /// there is none, an R1bis says so (RFC 5533 s12.4).
     ///
@@ -302,16 +284,16 @@ impl Machine {
         }
     }
 
-    fn confirm(&mut self, id: ContextId) {
+    pub(crate) fn confirm(&mut self, id: ContextId) {
         if let Ok(established) = self.established_of(id)
-            && !established.is_confirmed
+            && !established.is_confirmed()
         {
-            self.table.change_established(id, |established| established.is_confirmed = true);
+            self.table.change_established(id, |established| established.takes = Takes::All);
             self.events.push_back(Event::Confirmed { context: id });
         }
     }
 
-    fn addressed_if(
+    pub(crate) fn addressed_if(
         &mut self,
         came: &Incoming<'_>,
         has_locators: impl FnOnce(&Established) -> bool,
@@ -332,7 +314,7 @@ impl Machine {
         if has_locators.is_some() { Ok(id) } else { Err(DropReason::NotEstablished) }
     }
 
-    fn established_of(&self, id: ContextId) -> Result<&Established, DropReason> {
+    pub(crate) fn established_of(&self, id: ContextId) -> Result<&Established, DropReason> {
         let established = self.table.get(id).and_then(Context::established);
         established.ok_or(DropReason::NotEstablished)
     }

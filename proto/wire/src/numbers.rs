@@ -119,6 +119,7 @@ impl MessageType {
                 matches!(self, Self::I2 | Self::R2 | Self::I2BIS | Self::UPDATE_REQUEST)
             }
             OptionType::SOURCE => matches!(self, Self::I1 | Self::R1),
+            OptionType::CHECK => matches!(self, Self::PROBE),
             OptionType(_) => false,
         }
     }
@@ -149,6 +150,9 @@ number_space! {
         /// Ours, "MS" in ASCII, in the same range. In I1: the address that it is sent from. In R1, if the I1 has the
         /// option: the address that the I1 came from.
         SOURCE = 0x4d53, "Source";
+        /// Ours, "MC" in ASCII, in the same range, critical: this Probe is a check, which a host that knows no checks must
+        /// not process (RFC 5533 s5.15).
+        CHECK = 0x4d43, "Check";
     }
 }
 

@@ -32,6 +32,8 @@ pub enum Opt {
     SendTimeoutMillis(u32),
     /// Where an I1 is sent from, or has come from ([`OptionType::SOURCE`]).
     Source(Locator),
+    /// A Probe that only hosts may process which know checks ([`OptionType::CHECK`]).
+    Check,
     /// Unknown, or not listed for the type of the message it came in.
     Unknown {
         /// Type without the critical bit.
@@ -59,6 +61,7 @@ impl Opt {
             Self::KeepaliveTimeout(_) => OptionType::KEEPALIVE_TIMEOUT,
             Self::SendTimeoutMillis(_) => OptionType::SEND_TIMEOUT_MILLIS,
             Self::Source(_) => OptionType::SOURCE,
+            Self::Check => OptionType::CHECK,
             Self::Unknown { kind, .. } => *kind,
         }
     }
@@ -67,6 +70,11 @@ impl Opt {
     #[must_use]
     pub const fn is_critical(&self) -> bool {
         matches!(self, Self::Unknown { critical: true, .. })
+    }
+
+    /// The C bit that it goes out with.
+    pub(crate) const fn has_critical_bit(&self) -> bool {
+        matches!(self, Self::Check) || self.is_critical()
     }
 
     fn decode(raw: RawOption<'_>) -> Result<Self, DropReason> {
@@ -95,6 +103,10 @@ impl Opt {
                 Self::SendTimeoutMillis(u32::from_be_bytes(exactly(contents)?))
             }
             OptionType::SOURCE => Self::Source(Locator::from(exactly::<16>(contents)?)),
+            OptionType::CHECK => {
+                let [] = exactly(contents)?;
+                Self::Check
+            }
             _ => Self::unknown(raw),
         })
     }
@@ -126,6 +138,7 @@ impl Opt {
                 out.extend(value.to_be_bytes());
             }
             Self::Source(locator) => out.extend(locator.octets()),
+            Self::Check => {}
             //= rfc5534#5.3-6
             Self::KeepaliveTimeout(seconds) => out.extend(u32::from(*seconds).to_be_bytes()),
         }

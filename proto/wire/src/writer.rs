@@ -57,7 +57,7 @@ impl Writer {
 
     //= rfc5533#5.15-1 rfc5533#5.15-2 rfc5533#5.15-3
     fn option(&mut self, option: &Opt, len: u16, contents: &[u8]) {
-        let type_and_critical = option.kind().value() << 1 | u16::from(option.is_critical());
+        let type_and_critical = option.kind().value() << 1 | u16::from(option.has_critical_bit());
         self.octets.extend(type_and_critical.to_be_bytes());
         self.octets.extend(len.to_be_bytes());
         self.octets.extend_from_slice(contents);

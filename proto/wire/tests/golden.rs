@@ -165,6 +165,25 @@ fn probe_with_nonce_and_data_of_both_reports() {
     both_ways(&message, &golden);
 }
 
+/// The option has the critical bit: 0x4d43 << 1 | 1.
+#[test]
+fn check_says_that_only_who_knows_checks_may_process_it() {
+    let report =
+        ProbeReport { src: locator_of(A), dst: locator_of(B), nonce: 1, data: 0x4d6f_6f72 };
+    let message = Message::Probe(Probe {
+        receiver_tag: TAG,
+        state: ProbeState::Operational,
+        sent: vec![report],
+        received: vec![],
+        options: options([Opt::Check]),
+    });
+    let golden = format!(
+        "3b07 4300 3438 112233445566 0100 0000
+         {A} {B} 00000001 4d6f6f72 9a87 0000 00000000"
+    );
+    both_ways(&message, &golden);
+}
+
 #[track_caller]
 fn both_ways(message: &Message, golden: &str) {
     let compact: String = golden.split_whitespace().collect();

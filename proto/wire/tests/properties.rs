@@ -130,7 +130,7 @@ fn is_what_the_getter_gives(options: &Options, option: &Opt) -> bool {
         Opt::SendTimeoutMillis(value) => options.send_timeout_millis() == Some(*value),
         Opt::Source(locator) => options.source() == Some(*locator),
         // They are read in place.
-        Opt::UlidPair { .. } | Opt::ForkedInstance(_) => true,
+        Opt::UlidPair { .. } | Opt::ForkedInstance(_) | Opt::Check => true,
         Opt::Unknown { .. } => false,
     }
 }
@@ -237,6 +237,7 @@ fn sized_option(kind: MessageType, contents: usize) -> BoxedStrategy<Opt> {
         any::<u16>().prop_map(Opt::KeepaliveTimeout),
         any::<u32>().prop_map(Opt::SendTimeoutMillis),
         any::<[u8; 16]>().prop_map(|octets| Opt::Source(Locator::from(octets))),
+        Just(Opt::Check),
     ]
     .prop_filter("listed for the type", move |option| kind.lists(option.kind()))
     .boxed()

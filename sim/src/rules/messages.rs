@@ -1,7 +1,7 @@
 //! What control messages tell the rules.
 
 use moorline_types::{Instant, LocatorPair};
-use moorline_wire::{Message, MessageType, OptionType, Packet, Probe};
+use moorline_wire::{Message, MessageType, Opt, OptionType, Packet, Probe, ProbeState};
 
 use super::{Rules, name};
 use crate::outcome::Rule;
@@ -26,7 +26,13 @@ impl Rules {
         self.check(is_verified, Rule::VerifiedLocator, now, || {
             format!("{} sends {:?} by {locators}", name(host), packet.kind())
         });
-        for own in probe(&packet).into_iter().flat_map(|probe| probe.sent) {
+        let sent = probe(&packet);
+        if let Some(probe) = &sent {
+            self.check(is_well_formed(probe), Rule::ProbeForm, now, || {
+                format!("{} sends {probe:?}", name(host))
+            });
+        }
+        for own in sent.into_iter().flat_map(|probe| probe.sent) {
             if LocatorPair::new(own.src, own.dst) == locators {
                 self.probes.insert((host, locators, own.nonce), now);
             }
@@ -113,6 +119,17 @@ fn validator(packet: &Packet<'_>) -> Option<(u32, Vec<u8>)> {
 fn request_nonce(packet: &Packet<'_>, kind: MessageType) -> Option<u32> {
     packet.request_nonce().filter(|_| packet.kind() == kind)
 }
+
+/// Whether RFC 5534 s5.2 has it so. Of private extensions it must have the critical option that a peer heeds.
+fn is_well_formed(probe: &Probe) -> bool {
+    let asks = probe.state == ProbeState::Operational && probe.received.is_empty();
+    let is_check = probe.sent.first().is_some_and(|own| asks && CHECKS.contains(&own.data));
+    let is_marked = probe.options.iter().any(|option| *option == Opt::Check);
+    is_check == is_marked && (probe.state != ProbeState::InboundOk || !probe.received.is_empty())
+}
+
+/// Probe Data of checks (decision 046), written down again.
+const CHECKS: [u32; 2] = [0x4d6f_6f72, 0x4d6f_6f52];
 
 fn probe(packet: &Packet<'_>) -> Option<Probe> {
     // Others would cost as much to decode, and there are many.

@@ -85,6 +85,28 @@ fn moved_payload_needs_a_report_of_a_probe_that_was_sent() {
     assert!(broken(&mut rules).contains(&Rule::Untouched), "a header on the ULID pair");
 }
 
+//= rfc5534#5.2-5 (test)
+#[test]
+fn probes_have_the_form_that_an_rfc_peer_takes() {
+    let (mut rules, [pair, _]) = rules();
+    let now = instant(Duration::ZERO);
+    let report = |data| ProbeReport { src: pair.local, dst: pair.peer, nonce: 5, data };
+    let mut sends = |state, data, received: Vec<ProbeReport>, options: &[Opt]| {
+        let (receiver_tag, sent) = (ContextTag::from_bits(7), vec![report(data)]);
+        let options = Options::from(options.to_vec());
+        let probe = Message::Probe(Probe { receiver_tag, state, sent, received, options });
+        rules.on_control_sent(0, &probe.octets(), pair, now);
+        broken(&mut rules).contains(&Rule::ProbeForm)
+    };
+    let check = 0x4d6f_6f72;
+    assert!(sends(ProbeState::InboundOk, 0, vec![], &[]));
+    assert!(sends(ProbeState::Operational, check, vec![], &[]));
+    assert!(sends(ProbeState::Operational, 0, vec![], &[Opt::Check]));
+    assert!(!sends(ProbeState::InboundOk, 0, vec![report(1)], &[]));
+    assert!(!sends(ProbeState::Operational, check, vec![], &[Opt::Check]));
+    assert!(!sends(ProbeState::Operational, 0, vec![report(check)], &[]), "the answer");
+}
+
 #[test]
 fn a_context_of_a_responder_needs_an_i2_with_its_validator() {
     let (mut rules, [pair, _]) = rules();

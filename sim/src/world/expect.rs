@@ -268,7 +268,6 @@ impl World<'_> {
             one_way: self.network.longest_delay(),
             gap: gap(workload.plan.kind),
             report_delay: hosts.iter().map(|host| host.report_delay).max().unwrap_or_default(),
-            has_mute_peer: hosts[0].profile.is_rfc() != hosts[1].profile.is_rfc(),
             pairs,
             both_ways,
             one_direction,

@@ -303,6 +303,13 @@ fn inconsistent_method_is_pointed_at() {
         point(super::a_set(&[A], Sec::ZERO).pds(), &[CGA, CGA, CGA], signature),
         (VerifyError::NoPublicKey, Some(1))
     );
+    let set = a_compatible_set(&key);
+    let entries = [(set.locators()[0], HBA), (plain(1), HBA)];
+    let list = list(0, &entries);
+    let ulid = set.locators()[0].as_ulid();
+    let claim = LocatorClaim { ulid, pds: set.pds(), list: Some(&list), signature: None };
+    assert_eq!(claim.verify().unwrap_err(), VerifyError::PrefixNotInSet);
+    assert_eq!(claim.inconsistent_method(VerifyError::PrefixNotInSet), Some(1));
     assert_eq!(point(cga.pds(), &[CGA, CGA], signature), (VerifyError::Signature, None));
     assert_eq!(point(cga.pds(), &[CGA, CGA], None), (VerifyError::NoSignature, None));
 }

@@ -14,18 +14,28 @@ impl Pair {
         self.drain(0);
     }
 
+    /// The same once a second, as often as a kernel says so, for payload of side 0 by its current pair. Answers whether the context
+    /// is there still after each of them.
+    fn refuse_for(&mut self, seconds: usize) -> Vec<bool> {
+        let entry = self.entries[0][0].clone();
+        let refused = (0..seconds).map(|_| {
+            self.refuse(entry.peer_tag, entry.current.pair, entry.current.pair.peer);
+            self.now = self.now + Duration::from_secs(1);
+            self.has_context()
+        });
+        refused.collect()
+    }
+
     fn has_context(&self) -> bool {
         self.hosts[0].contexts().count() == 1 && self.entries[0].len() == 1
     }
 }
 
 #[test]
-fn refused_payload_ends_a_context_that_has_moved() {
+fn payload_that_is_refused_for_long_ends_a_context_that_has_moved() {
     let mut pair = Pair::moved();
-    let ContextEntry { id, ulids, peer_tag, current, .. } = pair.entries[0][0].clone();
-    let locators = current.pair;
-    pair.refuse(peer_tag, locators, locators.peer);
-    assert!(pair.entries[0].is_empty());
+    let ContextEntry { id, ulids, .. } = pair.entries[0][0].clone();
+    assert_eq!(pair.refuse_for(6), [true, true, true, true, true, false]);
     assert_eq!(pair.hosts[0].contexts().count(), 0);
     let removed =
         Event { context: id, ulids, kind: EventKind::Removed { removal: Removal::NoSupport } };
@@ -33,7 +43,6 @@ fn refused_payload_ends_a_context_that_has_moved() {
     // It is not asked again at once, and may come by itself.
     let negative = pair.hosts[0].negatives().next().expect("remembered");
     assert_eq!((negative.ulids, negative.failure), (ulids, Failure::NoSupport));
-    assert_eq!(negative.until, pair.now + Duration::from_secs(600));
     pair.hosts[0].handle_report(Report::Trigger { ulids }, pair.now);
     assert_eq!(pair.hosts[0].poll_transmit(), None);
     pair.dead.clear();
@@ -43,12 +52,93 @@ fn refused_payload_ends_a_context_that_has_moved() {
     assert_eq!(pair.hosts[0].negatives().count(), 0);
 }
 
+/// The first question comes soon, and the next ones ever later, up to the time for a host that has never spoken Shim6.
+#[test]
+fn a_peer_that_has_lapsed_is_asked_again_soon_and_then_ever_more_rarely() {
+    let mut pair = Pair::moved();
+    let ulids = pair.ulids(0);
+    pair.refuse_for(6);
+    let mut waits = Vec::new();
+    for _ in 0..10 {
+        let until = pair.hosts[0].negatives().next().expect("remembered").until;
+        waits.push(until.since(pair.now).as_secs());
+        pair.now = until;
+        pair.hosts[0].handle_timeout(pair.now);
+        pair.hosts[0].handle_report(Report::Trigger { ulids }, pair.now);
+        let i1 = next_of(&mut pair, 0, MessageType::I1);
+        pair.hosts[0].handle_unrecognized(&i1.octets, i1.locators, i1.locators.peer, pair.now);
+        pair.drain(0);
+    }
+    // The first one began a second before.
+    assert_eq!(waits, [3, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
+    let until = pair.hosts[0].negatives().next().expect("remembered").until;
+    pair.now = until;
+    pair.hosts[0].handle_timeout(pair.now);
+    pair.dead.clear();
+    pair.lose(1);
+    pair.trigger(0);
+    assert!(pair.has_context(), "it has come back");
+}
+
+#[test]
+fn a_host_that_never_spoke_shim6_is_left_alone_for_ten_minutes() {
+    let mut pair = Pair::new();
+    let ulids = pair.ulids(0);
+    pair.hosts[0].handle_report(Report::Trigger { ulids }, pair.now);
+    let i1 = next_of(&mut pair, 0, MessageType::I1);
+    pair.hosts[0].handle_unrecognized(&i1.octets, i1.locators, i1.locators.peer, pair.now);
+    let until = pair.hosts[0].negatives().next().expect("remembered").until;
+    assert_eq!(until, pair.now + Duration::from_secs(600));
+}
+
+#[test]
+fn a_daemon_that_is_gone_for_some_seconds_costs_no_context() {
+    let mut pair = Pair::moved();
+    let tag = pair.entries[0][0].peer_tag;
+    assert_eq!(pair.refuse_for(4), [true; 4]);
+    // It has forgotten all, and answers the next payload with R1bis.
+    pair.lose(1);
+    let locators = pair.entries[0][0].current.pair;
+    let header = PayloadHeader { next_header: 6, tag }.emit();
+    let seen = LocatorPair::new(locators.peer, locators.local);
+    pair.hosts[1].handle_control(&header, seen, pair.now);
+    pair.settle();
+    assert!(pair.has_context());
+    assert_ne!(pair.entries[0][0].peer_tag, tag, "made anew");
+    // The next time counts from its own begin.
+    assert_eq!(pair.refuse_for(4), [true; 4]);
+}
+
+/// A daemon that has kept its contexts goes on without a word to ours.
+#[test]
+fn refusals_far_apart_are_no_long_absence() {
+    let mut pair = Pair::moved();
+    for _ in 0..3 {
+        assert_eq!(pair.refuse_for(2), [true; 2]);
+        pair.now = pair.now + Duration::from_secs(60);
+    }
+    // While nothing is heard of the peer they are.
+    let context = pair.entries[0][0].id;
+    let since = pair.now;
+    pair.now = pair.now + Duration::from_secs(2);
+    pair.hosts[0].handle_report(Report::SendExpired { context, since }, pair.now);
+    let entry = pair.entries[0][0].clone();
+    pair.refuse(entry.peer_tag, entry.current.pair, entry.current.pair.peer);
+    pair.now = pair.now + Duration::from_secs(60);
+    pair.refuse(entry.peer_tag, entry.current.pair, entry.current.pair.peer);
+    assert!(pair.entries[0].is_empty());
+}
+
 #[test]
 fn any_locator_of_the_peer_may_refuse() {
     let mut pair = Pair::moved();
     let (entry, other) = (pair.entries[0][0].clone(), pair.locators[1][0]);
     assert_ne!(entry.current.pair.peer, other);
-    pair.refuse(entry.peer_tag, entry.current.pair, other);
+    for _ in 0..3 {
+        assert!(pair.has_context());
+        pair.refuse(entry.peer_tag, entry.current.pair, other);
+        pair.now = pair.now + Duration::from_secs(3);
+    }
     assert!(pair.entries[0].is_empty());
 }
 

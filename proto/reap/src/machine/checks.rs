@@ -1,10 +1,11 @@
 //! Checks: probes by which a pair is tried out while nothing is wrong (decision 046).
 //!
-//! A check is a Probe Operational that has [`CHECK`] in its Probe Data and reports nothing. Who knows
+//! A check is a Probe Operational that has [`CHECK`] in its Probe Data and reports nothing. A critical option keeps it from
+//! hosts that know no checks, which refuse it (decision 143). Who knows
 //! checks and is in Operational answers by a Probe Operational that reports it, by the pair that it came
 //! by. With [`CHECK_CURRENT`], which is for the current pair, it answers by the pair that its own payload takes, so
 //! that an answer says of both directions that they work; if that is another one, also by the way back, with
-//! [`CHECK`] in Probe Data of the answer. For others it is what RFC 5534 s6.9 says of a Probe Operational: a sign of life.
+//! [`CHECK`] in Probe Data of the answer.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,7 +18,7 @@ use crate::event::Event;
 use crate::message::{Message, Probe, Report, Transmit};
 use crate::monitor::{Check, Flight, PathMonitor, Round};
 use crate::random::Random;
-use crate::state::State;
+use crate::state::{Act, State, Transition, nothing};
 
 /// Probe Data of a check, copied back by RFC 5534 s5.2: "Moor".
 pub const CHECK: u32 = 0x4d6f_6f72;
@@ -61,18 +62,39 @@ impl Machine {
         push(&mut flight.answers, transmit);
     }
 
-    /// Whether this probe asks for an answer to a check.
-    pub(super) fn is_check(&self, probe: &Probe) -> bool {
-        self.state == State::Operational
-            && [CHECK, CHECK_CURRENT].iter().any(|data| self.is_worded_as_check(probe, *data))
-    }
-
-    /// Whether this probe is a check with this Probe Data, whatever state this host is in.
-    pub(super) fn is_worded_as_check(&self, probe: &Probe, data: u32) -> bool {
-        self.config.profile.answers_checks
-            && probe.state == State::Operational
-            && probe.received.is_empty()
-            && probe.sent.first().is_some_and(|report| report.data == data)
+    /// The peer's Error says that it knows no checks: it quotes the one with this nonce (decision 143). Checks are rare from now
+    /// on, and no trial waits for answers.
+    ///
+    /// The Error starts the peer's Send Timer (RFC 5534 s6.2), so keepalives are owed. It says nothing of the pair that payload
+    /// takes, and stops no timer.
+    ///
+    /// # Errors
+    /// [`BadNonce`](DropReason::BadNonce): no check with this nonce waits for its answer.
+    pub fn handle_check_refused(&mut self, nonce: u32, now: Instant) -> Result<(), DropReason> {
+        let mut sent = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
+        if !sent.any(|check| check.nonce == nonce) {
+            return Err(DropReason::BadNonce);
+        }
+        self.on_trial_refused(now);
+        let Some(monitor) = &mut self.monitor else { return Ok(()) };
+        let is_round = monitor.round == Round::Checking;
+        if let Some(flight) = &mut monitor.flight {
+            flight.checks.clear();
+            flight.transmits.clear();
+            flight.asked = None;
+        }
+        (monitor.current_rtt, monitor.standby_rtt) = Default::default();
+        (monitor.knows_checks, monitor.failed) = (false, monitor.failed.max(u8::from(!is_round)));
+        if is_round {
+            self.on_standby_failed(now);
+        }
+        if self.state == State::Operational {
+            let owed = Transition { keepalive_timer: Act::Start, ..nothing(self.state) };
+            self.run_timers(owed, now);
+        }
+        self.tidy_monitor(now);
+        self.refresh_watch();
+        Ok(())
     }
 
     /// The newest check of ours that is reported here. One by the way back may not be the only answer.

@@ -75,7 +75,8 @@ impl Machine {
                 }
             }
         });
-        if self.state == crate::State::Operational {
+        let is_mute = self.monitor.as_ref().is_some_and(|monitor| monitor.is_mute());
+        if self.state == crate::State::Operational && !is_mute {
             for pair in asked {
                 self.send_check(pair, now);
             }

@@ -33,13 +33,18 @@ impl Machine {
     /// [`Replayed`](DropReason::Replayed): it came before.
     /// [`RateLimited`](DropReason::RateLimited): too many to answer.
     /// [`BadNonce`](DropReason::BadNonce): what it says to have received we have not sent.
+    /// [`UnknownCriticalOption`](DropReason::UnknownCriticalOption): a check, and this host knows none.
     pub fn handle_probe(
         &mut self,
         pair: LocatorPair,
         probe: &Probe,
         now: Instant,
     ) -> Result<(), DropReason> {
-        if let Some(report) = probe.sent.first().filter(|_| self.is_check(probe)) {
+        if probe.is_check() && !self.config.profile.answers_checks {
+            return Err(DropReason::UnknownCriticalOption);
+        }
+        let is_to_answer = probe.is_check() && self.state == State::Operational;
+        if let Some(report) = probe.sent.first().filter(|_| is_to_answer) {
             return self.answer_check(pair, *report, now);
         }
         let report = self.check(pair, probe, now)?;
@@ -88,7 +93,7 @@ impl Machine {
                     return Err(DropReason::BadNonce);
                 }
                 self.accept(report, now);
-                if self.state == State::Exploring && self.is_worded_as_check(probe, CHECK) {
+                if self.state == State::Exploring && probe.is_worded_as_check(CHECK) {
                     self.explore_by(pair, now);
                 } else if verdict == Verdict::Silent && is_of_check(report.data) {
                     // The peer sends checks in any case: one says nothing of what the peer hears.

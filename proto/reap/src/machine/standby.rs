@@ -485,7 +485,7 @@ impl Machine {
     }
 
     /// The standby path does not answer: another one may.
-    fn on_standby_failed(&mut self, now: Instant) {
+    pub(super) fn on_standby_failed(&mut self, now: Instant) {
         let pairs = self.candidates().count();
         let (interval, standby_interval) =
             (self.round_interval(), self.config.profile.standby_interval);

@@ -216,6 +216,17 @@ impl Machine {
         monitor.end_rest();
     }
 
+    /// The peer refuses checks: a trial ends without them, or waits for the end of the Send Timeout.
+    pub(super) fn on_trial_refused(&mut self, now: Instant) {
+        let Some(trial) = self.trial_mut() else { return };
+        if trial.expires.is_some() {
+            return trial.give_up_checks();
+        }
+        let (hint, started) = (trial.suspicion.hint, trial.started);
+        self.end_trial(now);
+        self.tell(Event::Cleared { hint, after: now.since(started) });
+    }
+
     /// The current pair has answered a check, or something else was heard.
     pub(super) fn on_current_answered(&mut self, now: Instant) {
         if let Some(flight) = self.flight_mut() {

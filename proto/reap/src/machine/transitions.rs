@@ -80,6 +80,9 @@ impl Machine {
         if cell == state::nothing(from) {
             return;
         }
+        if from == State::Exploring && cell.next == State::InboundOk && !self.has_report() {
+            return self.on_heard_without_probe(now);
+        }
         if from == State::Operational && cell.next != State::Operational {
             self.begin(now);
         }
@@ -101,6 +104,24 @@ impl Machine {
             self.explore().pace(&config, has_pair, now);
         }
         self.refresh_forget(now);
+        self.refresh_watch();
+    }
+
+    /// Whether a probe of the peer's has come in that InboundOk can report.
+    fn has_report(&self) -> bool {
+        self.exploration.as_ref().is_some_and(|exploration| exploration.records.has_report())
+    }
+
+    /// The peer is heard in Exploring, and has sent no probe. InboundOk "MUST include copies of the fields of at least one of
+    /// the inbound probes" (RFC 5534 s5.2), so the state stays until there is one: a Probe Exploring, which the peer
+    /// answers with a probe, leaves at once, and others follow at the pace of a new exploration (decision 144).
+    //= rfc5534#5.2-5
+    fn on_heard_without_probe(&mut self, now: Instant) {
+        let exploration = self.explore();
+        if !core::mem::replace(&mut exploration.is_heard, true) {
+            exploration.hasten(now);
+            self.step(Input::Retransmission, Cause::SendTimeout, None, now);
+        }
         self.refresh_watch();
     }
 
@@ -126,6 +147,7 @@ impl Machine {
             State::Exploring => {
                 exploration.records.retire_received();
                 exploration.watch_since = now;
+                exploration.is_heard = false;
             }
             State::InboundOk if from == State::Exploring => exploration.hasten(now),
             State::InboundOk => {}
@@ -237,8 +259,8 @@ impl Machine {
 
     pub(super) fn refresh_watch(&mut self) {
         let is_wanted = self.exploration.as_ref().is_some_and(|e| {
-            let is_exploring = self.state == State::Exploring;
-            is_exploring || e.deadlines.send.is_some() || e.deadlines.keepalive.is_some()
+            let is_unheard = self.state == State::Exploring && !e.is_heard;
+            is_unheard || e.deadlines.send.is_some() || e.deadlines.keepalive.is_some()
         });
         let is_wanted = is_wanted || self.watches_traffic();
         if is_wanted && !self.is_watching {

@@ -91,6 +91,61 @@ fn a_verification_method_we_do_not_know_is_pointed_at() {
     assert_eq!(duo.machines[1].contexts().count(), 0);
 }
 
+/// The Update Request of side 0, with another list.
+fn request_with(duo: &mut Duo, change: impl FnOnce(&mut LocatorList)) -> Flight {
+    duo.machines[0].set_send_timeout(Duration::from_secs(7), NOW);
+    duo.collect();
+    let Some(Flight { pair, message: Message::UpdateRequest(mut told), .. }) =
+        duo.under_way.pop_front()
+    else {
+        panic!("an Update Request")
+    };
+    let mut options: Vec<Opt> = told.options.iter().cloned().collect();
+    let list = options
+        .iter_mut()
+        .find_map(|option| if let Opt::LocatorList(list) = option { Some(list) } else { None });
+    change(list.expect("a list"));
+    told.options = Options::from(options);
+    Flight { from: 0, pair, message: Message::UpdateRequest(told) }
+}
+
+//= rfc5533#10.4 (test)
+#[test]
+fn a_list_in_an_update_that_cannot_be_verified_is_complained_of() {
+    let outside = "2001:db8:bad::1".parse::<Ipv6Addr>().expect("an address");
+    let mut other = locators(1)[1].octets();
+    other[15] ^= 1;
+    let other = Locator::from(other);
+    type Change = fn(&mut LocatorEntry, Locator, Locator);
+    let changes: [(Change, usize, DropReason); 4] = [
+        (|entry, outside, _| entry.locator = outside, 1, DropReason::Unverified),
+        (|entry, _, other| entry.locator = other, 0, DropReason::Unverified),
+        (|entry, _, _| entry.locator = Locator(Ipv6Addr::LOCALHOST), 1, DropReason::BadAddress),
+        (|entry, _, _| entry.method = VerificationMethod::CGA, 0, DropReason::MissingOption),
+    ];
+    for (change, pointed, reason) in changes {
+        let mut duo = Duo::established();
+        let request = request_with(&mut duo, |list| {
+            list.generation += 1;
+            change(&mut list.entries[1], outside.into(), other);
+        });
+        let known = duo.of_side(1).peer.clone();
+        let octets = request.message.octets();
+        let listed = Packet::parse(&octets, request.pair.local.0, request.pair.peer.0);
+        let at = listed.expect("well formed").verification_method_offset(pointed);
+        assert_eq!(duo.hand(&request), Err(reason));
+        let (_, error) = error(&mut duo);
+        assert_eq!((error.code, Some(error.pointer)), (ErrorCode::VERIFICATION_METHOD, at));
+        assert!(Message::Error(error).octets().len() <= octets.len(), "no amplifier");
+        assert_eq!(duo.of_side(1).peer, known);
+        // Who is not known as a source gets R1bis, and nothing besides (s10.4).
+        let pair = LocatorPair::new(locators(3)[0], request.pair.peer);
+        duo.under_way.clear();
+        assert!(duo.hand(&Flight { pair, ..request }).is_err());
+        assert!(duo.under_way.iter().all(|sent| sent.message.kind() == MessageType::R1BIS));
+    }
+}
+
 /// An Error of side 1 about a message of side 0.
 fn about(message: &Message, pair: LocatorPair) -> Flight {
     let error =

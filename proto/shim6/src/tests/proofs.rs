@@ -6,7 +6,7 @@ use super::*;
 
 /// How the addresses of a side are proved; the first is the ULID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+pub(super) enum Kind {
     Cga,
     Hba,
     HbaCompatible,
@@ -48,7 +48,7 @@ fn compatible_set(side: u8) -> HbaSet {
 }
 
 /// Addresses at ISPs 1 and 2, and those of `others`.
-fn proof(kind: Kind, side: u8, generation: u32, others: &[Locator]) -> LocalProof {
+pub(super) fn proof(kind: Kind, side: u8, generation: u32, others: &[Locator]) -> LocalProof {
     let (mut sets, mut cgas, mut present) = (Vec::new(), Vec::new(), Vec::new());
     match kind {
         Kind::Cga => cgas = [1, 2].map(|isp| cga(side, isp)).to_vec(),
@@ -59,7 +59,11 @@ fn proof(kind: Kind, side: u8, generation: u32, others: &[Locator]) -> LocalProo
     present.extend(sets.iter().flat_map(|set| set.locators().to_vec()));
     present.extend(cgas.iter().map(Cga::address));
     present.extend(others);
-    let addresses = LocalAddresses { present, sets, cgas };
+    remade(generation, LocalAddresses { present, sets, cgas })
+}
+
+/// Of these addresses.
+pub(super) fn remade(generation: u32, addresses: LocalAddresses) -> LocalProof {
     LocalProof::new(generation, addresses, &[&key()], [9; 32])
 }
 

@@ -107,7 +107,10 @@ fn payload_goes_on_while_an_i2bis_waits_for_its_answer() {
     let before = duo.of_side(0).clone();
     duo.step();
     assert_eq!(duo.context(0).state().as_str(), "i2bis-sent");
-    assert_eq!(*duo.of_side(0), crate::Established { is_confirmed: false, ..before });
+    assert_eq!(
+        *duo.of_side(0),
+        crate::Established { takes: crate::context::Takes::Unknown, ..before }
+    );
 }
 
 #[test]

@@ -134,7 +134,36 @@ fn payload_from_before_the_timer_started_does_not_stop_it() {
     assert_ne!(machine.watch(), watch, "the data plane reports each watch once");
     assert_ne!(machine.watch(), 0);
     machine.handle_payload(at(15_002), at(15_003));
-    assert_eq!(machine.state(), State::InboundOk);
+    assert_eq!(machine.watch(), 0);
+}
+
+/// InboundOk must report a probe (RFC 5534 s5.2), and there is none: a Probe Exploring draws one.
+//= rfc5534#5.2-5 (test)
+#[test]
+fn who_is_heard_without_a_probe_is_asked_for_one_once() {
+    let mut exploring = machine();
+    exploring.handle_send_expired(at(0), at(15_000));
+    run(&mut exploring, at(100_000));
+    let signs: [fn(&mut Machine, Instant); 3] = [
+        |machine, now| machine.handle_payload(now, now),
+        |machine, now| machine.handle_control(now),
+        |machine, now| machine.handle_keepalive(now).unwrap(),
+    ];
+    for sign in signs {
+        let mut machine = exploring.clone();
+        for millis in 0..5 {
+            sign(&mut machine, at(100_000 + millis));
+        }
+        let (_, probe) = only_probe(&mut machine);
+        assert_eq!((machine.state(), probe.state), (State::Exploring, State::Exploring));
+        assert!(!machine.explores_in_vain());
+        // The pace is that of a new exploration.
+        let next = run(&mut machine, at(100_600));
+        assert_eq!(next.len(), 1);
+        let answer = ba(2, 2);
+        deliver(&mut machine, answer, State::InboundOk, 1, &probe.sent, at(100_600)).unwrap();
+        assert_eq!(machine.state(), State::Operational);
+    }
 }
 
 #[test]

@@ -29,17 +29,23 @@ pub(super) struct Host {
     pub(super) keepalives_sent: usize,
     pub(super) payload_received: Vec<Instant>,
     pub(super) drops: Vec<DropReason>,
+    /// Suspicions of the data plane since payload was answered.
+    pub(super) doubts: u32,
 }
 
-enum Packet {
+pub(super) enum Packet {
     Payload,
     Reap(Message),
+    /// An Error that quotes a check with this nonce.
+    Refusal(u32),
 }
 
 pub(super) struct Net {
     pub(super) now: Instant,
     pub(super) hosts: [Host; 2],
     pub(super) route: Route,
+    /// Whether who knows no checks says so.
+    pub(super) has_errors: bool,
     /// Out of 256.
     pub(super) loss: usize,
     /// Pairs, as their sender sees them, that lose more, out of 256, or take longer.
@@ -61,22 +67,13 @@ impl Net {
             let mut machine = Machine::new(config.clone(), pair, [seed ^ (index << 7); 16], at(0));
             let (own, other) = (usize::from(index), usize::from(1 - index));
             machine.set_candidates(&sets[own], &sets[other], at(0));
-            Host {
-                machine,
-                plane: Plane::default(),
-                payload: None,
-                next_payload: at(1),
-                log: vec![],
-                probes_sent: 0,
-                keepalives_sent: 0,
-                payload_received: vec![],
-                drops: vec![],
-            }
+            Host::new(machine)
         };
         Self {
             now: at(0),
             hosts: [host(ab(1, 1), 0), host(ba(1, 1), 1)],
             route: Box::new(|_| true),
+            has_errors: true,
             loss: 0,
             bad: vec![],
             duplication: 0,
@@ -147,7 +144,7 @@ impl Net {
         for index in 0..2 {
             let host = &mut self.hosts[index];
             host.run_plane(now);
-            if host.payload.is_some_and(|_| host.next_payload <= now) {
+            if host.is_payload_due(now) {
                 let pair = host.send_payload(now);
                 self.send(1 - index, pair, || Packet::Payload);
             }
@@ -157,8 +154,11 @@ impl Net {
         }
         while let Some(entry) = self.flight.first_entry().filter(|e| e.key().0 <= now) {
             let (to, pair, packet) = entry.remove();
-            self.hosts[to].receive(turn(pair), &packet, now);
+            let refused = self.hosts[to].receive(turn(pair), &packet, now);
             self.flush(to);
+            if let Some(nonce) = refused.filter(|_| self.has_errors) {
+                self.send(1 - to, turn(pair), || Packet::Refusal(nonce));
+            }
         }
     }
 
@@ -204,7 +204,31 @@ impl Net {
 }
 
 impl Host {
-    fn next_time(&self) -> Option<Instant> {
+    pub(super) fn new(machine: Machine) -> Self {
+        Self {
+            machine,
+            plane: Plane::default(),
+            payload: None,
+            next_payload: at(1),
+            log: vec![],
+            probes_sent: 0,
+            keepalives_sent: 0,
+            payload_received: vec![],
+            drops: vec![],
+            doubts: 0,
+        }
+    }
+
+    /// Since when payload has had no answer.
+    pub(super) fn unanswered_since(&self) -> Option<Instant> {
+        self.plane.first_sent
+    }
+
+    pub(super) fn is_payload_due(&self, now: Instant) -> bool {
+        self.payload.is_some() && self.next_payload <= now
+    }
+
+    pub(super) fn next_time(&self) -> Option<Instant> {
         let timers = self.machine.timers();
         let send = timers.and_then(|t| Some(self.plane.first_sent? + t.send));
         let keepalive = timers.and_then(|_| self.plane.keepalive.map(|(next, _)| next));
@@ -213,14 +237,14 @@ impl Host {
         [send, keepalive, payload, machine].into_iter().flatten().min()
     }
 
-    fn send_payload(&mut self, now: Instant) -> LocatorPair {
+    pub(super) fn send_payload(&mut self, now: Instant) -> LocatorPair {
         self.next_payload = now + self.payload.unwrap();
         self.plane.first_sent.get_or_insert(now);
         self.plane.keepalive = None;
         self.machine.current_pair()
     }
 
-    fn run_plane(&mut self, now: Instant) {
+    pub(super) fn run_plane(&mut self, now: Instant) {
         let Some(timers) = self.machine.timers() else { return };
         if let Some(since) = self.plane.first_sent.filter(|&since| since + timers.send <= now) {
             self.plane.first_sent = None;
@@ -233,7 +257,13 @@ impl Host {
         }
     }
 
-    fn receive(&mut self, pair: LocatorPair, packet: &Packet, now: Instant) {
+    /// Gives the nonce of a check that this host refuses.
+    pub(super) fn receive(
+        &mut self,
+        pair: LocatorPair,
+        packet: &Packet,
+        now: Instant,
+    ) -> Option<u32> {
         match packet {
             Packet::Payload => self.receive_payload(now),
             Packet::Reap(Message::Keepalive) => match self.machine.handle_keepalive(now) {
@@ -244,10 +274,18 @@ impl Host {
                 match self.machine.handle_probe(pair, probe, now) {
                     Ok(()) if self.machine.heard() == now => self.plane.first_sent = None,
                     Ok(()) => {}
-                    Err(reason) => self.drops.push(reason),
+                    Err(reason) => {
+                        self.drops.push(reason);
+                        let is_refused = reason == DropReason::UnknownCriticalOption;
+                        return is_refused.then(|| probe.sent[0].nonce);
+                    }
                 }
             }
+            Packet::Refusal(nonce) => {
+                let _ = self.machine.handle_check_refused(*nonce, now);
+            }
         }
+        None
     }
 
     fn receive_payload(&mut self, now: Instant) {

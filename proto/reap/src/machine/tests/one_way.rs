@@ -83,15 +83,18 @@ fn lost_checks_move_nothing_while_keepalives_come() {
 }
 
 #[test]
-fn a_peer_that_stops_to_answer_checks_is_taken_for_failed_once() {
-    let mut net = one_way(&config());
-    net.hosts[1].machine.handle_config(Config::default());
-    net.run_for(ms(3_600_000));
-    let is_begin =
-        |event: &Event| matches!(event, Event::StateChanged { to: State::Exploring, .. });
-    let begun = net.hosts[0].log.iter().filter(|(_, event)| is_begin(event)).count();
-    assert_eq!(begun, 1);
-    assert!(net.is_connected());
+fn a_peer_that_stops_to_answer_checks_is_taken_for_failed_once_unless_it_says_so() {
+    for has_errors in [true, false] {
+        let mut net = one_way(&config());
+        net.has_errors = has_errors;
+        net.hosts[1].machine.handle_config(Config::default());
+        net.run_for(ms(3_600_000));
+        let is_begin =
+            |event: &Event| matches!(event, Event::StateChanged { to: State::Exploring, .. });
+        let begun = net.hosts[0].log.iter().filter(|(_, event)| is_begin(event)).count();
+        assert_eq!(begun, usize::from(!has_errors));
+        assert!(net.is_connected());
+    }
 }
 
 #[test]
@@ -109,6 +112,7 @@ fn without_room_for_checks_a_keepalive_is_believed() {
 #[test]
 fn checks_that_keepalives_give_rise_to_end_with_a_trial_in_vain() {
     let mut net = one_way(&config());
+    net.has_errors = false;
     net.hosts[0].payload = None;
     net.run_for(SEND_TIMEOUT);
     net.hosts[1].machine.handle_config(Config::default());

@@ -284,6 +284,7 @@ impl Model {
         assert_eq!((own.src, own.dst), (pair.local, pair.peer));
         assert!(self.nonces.insert(own.nonce), "a nonce is used once");
         self.sent.push(own);
+        assert!(probe.state != State::InboundOk || !probe.received.is_empty());
         if probe.state == State::Operational {
             let is_way_back = before == State::Operational && is_unproven_by(op, pair);
             assert!(is_way_back || pair == self.machine.current_pair());
@@ -334,7 +335,8 @@ impl Model {
                     machine.poll_timeout(),
                     Some((_, Timer::Retransmission | Timer::Switch))
                 ));
-                assert_ne!(machine.watch(), 0);
+                let is_heard = machine.exploration.as_ref().is_some_and(|e| e.is_heard);
+                assert!(is_heard || machine.watch() != 0);
             }
             State::InboundOk => {
                 assert!(machine.timers().is_some_and(|t| t.keepalive_timeout.is_zero()));

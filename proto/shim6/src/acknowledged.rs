@@ -1,0 +1,68 @@
+use moorline_types::{ContextId, DropReason, Instant};
+
+use crate::announce::Wording;
+use crate::consts::PREFERENCES_RETRIES_MAX;
+use crate::context::{Takes, Update};
+use crate::event::{Event, Incoming};
+use crate::machine::Machine;
+
+/// What becomes of an Update Request of ours (RFC 5533 s10.5). Where our list has signed locators besides those of an HBA set,
+/// some peers never acknowledge it. Such a peer gets the plain list, with the members of the set alone, and later changes
+/// are told in plain lists from the beginning.
+impl Machine {
+    /// Update Acknowledgement: the peer can verify what it was told (s10.5).
+    pub(crate) fn on_update_ack(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
+        let id = self.addressed_if(came, |own| own.has_locators(came.locators))?;
+        let nonce = came.packet.request_nonce().ok_or(DropReason::Truncated)?;
+        //= rfc5533#10.5
+        let is_for = |update: &&Update| update.nonce == nonce && update.sent > 0;
+        let update = self.established_of(id)?.update.as_deref().filter(is_for);
+        let update = update.ok_or(DropReason::BadNonce)?;
+        let (mut told, last) = (update.told.clone(), update.sent.saturating_sub(1));
+        let context = self.table.get(id).ok_or(DropReason::UnknownTag)?;
+        let ulid = context.key.ulids.local;
+        self.confirm(id);
+        let before = self.established_of(id)?.takes;
+        let takes = match (wording(before, last), before) {
+            (Wording::Whole, _) => Takes::All,
+            (Wording::Plain, _) if !self.has_plain(ulid) => before,
+            (Wording::Plain, Takes::Unknown | Takes::All) => Takes::Doubtful,
+            (Wording::Plain, Takes::Doubtful | Takes::Plain) => Takes::Plain,
+        };
+        if takes == Takes::Plain {
+            told.locators = self.locators_that(takes, ulid);
+        } else if wording(before, last) == Wording::Plain {
+            told = self.plain(told, ulid);
+        }
+        self.table.change_established(id, |established| {
+            (established.local_locators, established.edition) = (told.locators, told.edition);
+            (established.takes, established.update) = (takes, None);
+        });
+        self.events.push_back(Event::Announced { context: id });
+        if takes == Takes::Doubtful {
+            self.update_if_outdated(id, came.now);
+        }
+        Ok(())
+    }
+
+    /// The peer refuses an Update Request: the plain list takes its place, if that has not been sent yet.
+    pub(crate) fn on_update_refused(&mut self, id: ContextId, now: Instant) {
+        let Some(context) = self.table.get(id) else { return };
+        let Some(established) = context.established() else { return };
+        let Some(update) = &established.update else { return };
+        let is_whole = wording(established.takes, update.sent.saturating_sub(1)) == Wording::Whole;
+        if is_whole && self.has_plain(context.key.ulids.local) {
+            let nonce = update.nonce;
+            return self.send_update(id, nonce, u32::from(PREFERENCES_RETRIES_MAX) + 1, now);
+        }
+        self.table.change_established(id, |established| established.update = None);
+    }
+}
+
+/// How much an Update Request tells that went out so often before.
+pub(crate) fn wording(takes: Takes, sent: u32) -> Wording {
+    match takes {
+        Takes::Unknown | Takes::All | Takes::Doubtful => Wording::after(sent),
+        Takes::Plain => Wording::Plain,
+    }
+}

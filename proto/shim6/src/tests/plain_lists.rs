@@ -1,0 +1,178 @@
+//! A peer that never acknowledges a list with both methods, HBA and CGA.
+
+use super::duo::{Duo, Flight};
+use super::proofs::{Kind, proof, remade};
+use super::*;
+use crate::context::Takes;
+use moorline_wire::{ErrorCode, ErrorMessage, UpdateAck};
+
+fn other(number: u8) -> Locator {
+    Locator::from(Ipv6Addr::new(0x2001, 0xdb8, 0xf0, 0, 0, 0, 0, number.into()))
+}
+
+fn is_mixed(message: &Message) -> bool {
+    let list = message.options().and_then(|options| options.locator_list().cloned());
+    let has = |method| list.iter().flat_map(|list| &list.entries).any(|one| one.method == method);
+    has(VerificationMethod::HBA) && has(VerificationMethod::CGA)
+}
+
+/// Side 0 has an HBA set with a key, and side 1 takes no mixed list.
+struct Foreign {
+    duo: Duo,
+    generation: u32,
+    /// What side 1 does with a mixed list: an Error, or nothing.
+    complains: bool,
+    /// Whether side 1 is one of ours, and messages get lost instead while this holds.
+    is_deaf: bool,
+    /// The last list that it took.
+    known: Vec<Locator>,
+}
+
+impl Foreign {
+    fn established(complains: bool) -> Self {
+        let mut machines = [1, 2].map(|seed| Machine::new(Config::default(), [seed; 32], NOW));
+        let proofs = [proof(Kind::HbaCompatible, 1, 5, &[]), proof(Kind::Hba, 2, 7, &[])];
+        for (machine, proof) in machines.iter_mut().zip(&proofs) {
+            machine.set_local(proof, NOW);
+        }
+        let mut duo = Duo::of(machines);
+        let [ours, theirs] = proofs.map(|proof| proof.addresses().present[0].as_ulid());
+        duo.ulids = UlidPair::new(ours, theirs);
+        duo.trigger(0);
+        duo.settle();
+        duo.check_established();
+        let known = duo.of_side(1).peer.locators.to_vec();
+        Self { duo, generation: 5, complains, is_deaf: true, known }
+    }
+
+    /// Side 0 has the first of its set, or both, and these addresses besides.
+    fn have(&mut self, members: usize, others: &[Locator]) {
+        self.generation += 1;
+        let whole = proof(Kind::HbaCompatible, 1, self.generation, others);
+        let mut addresses = whole.addresses().clone();
+        let (gone, _) = addresses.sets[0].locators().split_at(2 - members);
+        let gone = gone.to_vec();
+        addresses.present.retain(|one| !gone.contains(one) || members == 2);
+        let told = remade(self.generation, addresses);
+        let now = self.duo.now;
+        self.duo.machines[0].set_local(&told, now);
+        self.pass();
+    }
+
+    /// Delivers what is under way. Side 1, while it is deaf, is written by hand: it takes each list with one method.
+    fn pass(&mut self) {
+        self.duo.collect();
+        while let Some(flight) = self.duo.under_way.pop_front() {
+            let Flight { from, pair, message } = &flight;
+            let is_by_hand = self.is_deaf && *from == 0;
+            if is_by_hand && is_mixed(message) {
+                self.refuse(*pair, message);
+            } else if is_by_hand && let Message::UpdateRequest(request) = message {
+                self.take(*pair, request);
+            } else {
+                let _ = self.duo.hand(&flight);
+            }
+        }
+    }
+
+    fn refuse(&mut self, pair: LocatorPair, message: &Message) {
+        if self.complains {
+            let (code, packet) = (ErrorCode::VERIFICATION_METHOD, message.octets());
+            self.answer(pair, Message::Error(ErrorMessage { code, pointer: 24, packet }));
+        }
+    }
+
+    fn take(&mut self, pair: LocatorPair, request: &UpdateRequest) {
+        let list = request.options.locator_list().expect("a list");
+        self.known = list.entries.iter().map(|one| one.locator).collect();
+        let receiver_tag = self.duo.context(0).local_tag;
+        let (request_nonce, options) = (request.request_nonce, Options::default());
+        self.answer(pair, Message::UpdateAck(UpdateAck { receiver_tag, request_nonce, options }));
+    }
+
+    fn answer(&mut self, pair: LocatorPair, message: Message) {
+        self.duo.hand(&Flight { from: 1, pair: turned(pair), message }).expect("believed");
+    }
+
+    /// Lets time pass until no request is left; gives how often one went out, mixed and plain.
+    fn settle(&mut self) -> [usize; 2] {
+        let begin = self.duo.log.len();
+        for _ in 0..12 {
+            if self.duo.machines[0].poll_timeout().is_none() {
+                break;
+            }
+            self.duo.wake();
+            self.pass();
+        }
+        assert_eq!(self.duo.machines[0].poll_timeout(), None, "it goes on for ever");
+        let sent = self.duo.log[begin..].iter().map(|flight| &flight.message);
+        let requests = sent.filter(|one| one.kind() == MessageType::UPDATE_REQUEST);
+        let mixed: Vec<_> = requests.map(is_mixed).collect();
+        [true, false].map(|is| mixed.iter().filter(|one| **one == is).count())
+    }
+}
+
+#[test]
+fn a_peer_that_takes_no_mixed_list_gets_the_set_alone_and_later_changes_at_once() {
+    for complains in [false, true] {
+        let mut foreign = Foreign::established(complains);
+        let both = foreign.known.clone();
+        assert_eq!(both.len(), 2);
+        foreign.have(2, &[other(1)]);
+        let sent = foreign.settle();
+        // Two of each by time, and once more when it has answered; or as soon as it refuses.
+        assert_eq!(sent, if complains { [0, 0] } else { [3, 2] });
+        assert_eq!(foreign.duo.of_side(0).takes, Takes::Plain);
+        assert_eq!(foreign.known, both);
+        assert_eq!(foreign.duo.of_side(0).local_locators[..], both, "no source that it would drop");
+        // One more address is no news to it, and one that goes is told at once.
+        foreign.have(2, &[other(1), other(2)]);
+        assert_eq!(foreign.settle(), [0, 0]);
+        let now = foreign.duo.now;
+        foreign.have(1, &[other(1), other(2)]);
+        assert_eq!(foreign.settle(), [0, 0], "nothing is left to repeat");
+        assert_eq!((foreign.duo.now, &foreign.known[..]), (now, &both[1..]));
+    }
+}
+
+/// Both sides are ours, and the path was away for a while: the whole list comes after the plain one.
+#[test]
+fn a_peer_that_was_out_of_reach_gets_the_whole_list_in_the_end() {
+    let mut ours = Foreign::established(false);
+    ours.have(2, &[other(1)]);
+    while ours.duo.log.last().is_none_or(|one| one.message.kind() != MessageType::UPDATE_ACK) {
+        ours.duo.wake();
+        let requests = ours.duo.log.iter().filter(|one| is_mixed(&one.message)).count();
+        ours.is_deaf = requests < 2;
+        ours.pass();
+    }
+    ours.is_deaf = false;
+    ours.pass();
+    ours.settle();
+    assert_eq!(ours.duo.of_side(0).takes, Takes::All);
+    assert!(ours.duo.of_side(1).peer.locators.contains(&other(1)));
+}
+
+#[test]
+fn an_i2_that_is_sent_again_has_the_set_alone() {
+    let mut machines = [1, 2].map(|seed| Machine::new(Config::default(), [seed; 32], NOW));
+    let proofs = [proof(Kind::HbaCompatible, 1, 5, &[other(1)]), proof(Kind::Hba, 2, 7, &[])];
+    for (machine, proof) in machines.iter_mut().zip(&proofs) {
+        machine.set_local(proof, NOW);
+    }
+    let mut duo = Duo::of(machines);
+    let [ours, theirs] = proofs.map(|proof| proof.addresses().present[0].as_ulid());
+    duo.ulids = UlidPair::new(ours, theirs);
+    duo.trigger(0);
+    let mut foreign =
+        Foreign { duo, generation: 5, complains: false, is_deaf: true, known: Vec::new() };
+    foreign.pass();
+    for _ in 0..2 {
+        foreign.duo.wake();
+        foreign.pass();
+    }
+    assert_eq!(foreign.duo.of_side(1).peer.locators.len(), 2);
+    foreign.settle();
+    assert_eq!(foreign.duo.of_side(0).takes, Takes::Plain);
+    assert_eq!(foreign.known[..], foreign.duo.of_side(0).local_locators[..]);
+}
