@@ -168,7 +168,7 @@ __noinline int note_control_came(const struct arrival *arrival)
 	return 0;
 }
 
-/* Whether nothing but wrong nonces has come on a session for a while. */
+/* Whether nothing but wrong nonces has come on a session for a while. The next time is as much later at least. */
 static __always_inline bool has_lost(const struct pair *pair, __u64 now)
 {
 	struct found found;
@@ -177,7 +177,10 @@ static __always_inline bool has_lost(const struct pair *pair, __u64 now)
 		return false;
 	if (!found.live->heard)
 		found.live->heard = now;
-	return now - found.live->heard >= CANDIDATE_INTERVAL;
+	if (now - found.live->heard < LOST_INTERVAL)
+		return false;
+	found.live->heard = now;
+	return true;
 }
 
 /* The socket of a packet with a nonce that nobody agreed to, with what only those who look for it need. Not
@@ -193,8 +196,8 @@ __noinline int consider_strange(struct __sk_buff *skb, __u32 l2, struct arrival 
 	at = sizeof(arrival->ip6) + arrival->options.len;
 	find_upper(skb, l2, arrival->options.next, at, &arrival->upper);
 	fill_traffic(&traffic, &arrival->pair, &arrival->upper, true);
-	if (!is_forged)
-		traffic.nonce = arrival->options.nonce;
+	traffic.nonce = arrival->options.nonce;
+	traffic.is_lost = is_forged;
 	return consider(skb, &traffic);
 }
 
@@ -310,8 +313,9 @@ static __always_inline bool may_be_bound(struct __sk_buff *skb, const struct fou
 __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, const struct ilnp_upper *upper)
 {
 	const struct node *node;
-	bool is_claimed = false;
+	bool is_claimed_elsewhere = false;
 	bool is_one_named = false;
+	bool is_claimed = false;
 	struct nids nids;
 	__u32 ports;
 
@@ -322,28 +326,35 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 	ports = ports_of(upper);
 	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
 		struct found found;
-		bool may_be_its;
+		bool is_its_locator;
 		__u16 flags;
 
 		if (!find_slot(node->slot[i], &found))
 			continue;
 		flags = found.session->flags;
-		if (is_named(&found, &pair->peer)) {
-			is_one_named = true;
-			may_be_its = flags & ILNP_SETTLED && flags & ILNP_MAPS_TCP && upper->is_within_tcp;
-		} else {
-			may_be_its = !is_one_named && !is_claimed && may_claim(upper);
-		}
-		if (!may_be_its || !(has_connection(skb, &found.session->pair, upper->protocol, ports) ||
-				     (is_one_named && may_be_bound(skb, &found, pair, ports))))
+		is_its_locator = is_named(&found, &pair->peer);
+		is_one_named |= is_its_locator;
+		if (!may_claim(upper) || (!is_its_locator && (is_one_named || is_claimed_elsewhere)))
 			continue;
-		if (is_one_named)
-			return found.slot;
+		if (!has_connection(skb, &found.session->pair, upper->protocol, ports) &&
+		    !(is_its_locator && upper->is_within_tcp && may_be_bound(skb, &found, pair, ports)))
+			continue;
+		if (!is_its_locator) {
+			is_claimed_elsewhere = true;
+			continue;
+		}
 		is_claimed = true;
+		/* Who did the handshake has a nonce in all but segments of TCP. */
+		if (!(flags & ILNP_SETTLED) || (!upper->is_within_tcp && flags & ILNP_MAPS_TCP))
+			continue;
+		/* A packet whose own addresses have a connection is of that. */
+		return has_connection(skb, pair, upper->protocol, ports) ? FROM_CLAIMED : (int)found.slot;
 	}
+	if (is_claimed)
+		return FROM_CLAIMED;
 	if (is_one_named)
 		return FROM_NAMED;
-	if (is_claimed && !has_connection(skb, pair, upper->protocol, ports))
+	if (is_claimed_elsewhere && !has_connection(skb, pair, upper->protocol, ports))
 		return FROM_NOWHERE;
 	return NO_SESSION;
 }
@@ -353,11 +364,16 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
  */
 __noinline int is_forged(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
 {
+	int slot;
+
 	if (!arrival || slot_of_pair(&arrival->pair) >= 0)
 		return true;
 	if (is_common(arrival->options.next))
 		look_into_upper(skb, l2 + arrival->upper.at, &arrival->upper);
-	return moved_session(skb, &arrival->pair, &arrival->upper) != NO_SESSION;
+	slot = moved_session(skb, &arrival->pair, &arrival->upper);
+	/* A correspondent that has begun anew has other connections. */
+	return slot >= 0 || slot == FROM_NOWHERE || slot == FROM_CLAIMED ||
+	       (slot == FROM_NAMED && !is_common(arrival->upper.protocol));
 }
 
 static __always_inline struct moved_flow *flow_place(const struct arrival *arrival)
@@ -501,7 +517,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 			status = load_options(skb, l2, octets, &arrival.options);
 	}
 	message = status ? 0 : message_at(skb, l2, &arrival.ip6, &arrival.options);
-	if (is_control(skb, l2, message) || is_about_nonce(skb, l2, &arrival.ip6, message)) {
+	if (is_control(skb, l2, &arrival.ip6, message, ICMP_ECHO_REPLY) || is_about_nonce(skb, l2, &arrival.ip6, message)) {
 		if (!is_for_us(&arrival.ip6))
 			return TC_ACT_UNSPEC;
 		/* Anybody can send as many as they like: they fill no ring. */

@@ -396,7 +396,7 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 		    load_options(skb, l2, bpf_ntohs(ip6->payload_len), &options))
 			options.next = 0;
 		/* What the core sends has all that it needs. */
-		if (is_control(skb, l2, message_at(skb, l2, ip6, &options))) {
+		if (is_control(skb, l2, ip6, message_at(skb, l2, ip6, &options), ICMP_ECHO_REQUEST)) {
 			if (options.nonce.len && has_sessions())
 				note_control_sent(&departure.pair, &options.nonce);
 			return TC_ACT_UNSPEC;

@@ -25,6 +25,8 @@
 #define ICMP_ECHO_REQUEST 128
 #define ICMP_ECHO_REPLY 129
 #define ICMP_LOCATOR_UPDATE 156
+/* Identifier and Sequence Number of Echo Requests of the core: ECHO_MARK of proto/wire. */
+#define ICMP_ECHO_MARK 0x4d4c6e6f
 #define ICMP_UNRECOGNIZED_OPTION 2
 #define ICMP_ERROR_LEN 8
 /* Where our Nonce option is: behind the IPv6 header and two octets. */
@@ -299,13 +301,28 @@ static __always_inline __u32 message_at(struct __sk_buff *skb, __u32 l2, const s
 	return next == NEXT_ICMPV6 && skb->len >= l2 + end && at < end ? at : 0;
 }
 
-/* A Locator Update or a message of the handshake. */
-static __always_inline bool is_control(struct __sk_buff *skb, __u32 l2, __u32 message)
+/* An echo message of this type that is the core's. */
+static __always_inline bool is_echo_of_core(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
+					    __u32 message, __u8 type)
+{
+	struct icmp_error begin;
+
+	if (message + sizeof(begin) > sizeof(*ip6) + bpf_ntohs(ip6->payload_len) ||
+	    bpf_skb_load_bytes(skb, l2 + message, &begin, sizeof(begin)))
+		return false;
+	return begin.type == type && !begin.code && begin.info == bpf_htonl(ICMP_ECHO_MARK);
+}
+
+/* A Locator Update, a message of the handshake, or an echo message of this type that is the core's. */
+static __always_inline bool is_control(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, __u32 message,
+				       __u8 echo)
 {
 	__u8 type;
 
 	if (!message || bpf_skb_load_bytes(skb, l2 + message, &type, 1))
 		return false;
+	if (type == echo)
+		return is_echo_of_core(skb, l2, ip6, message, echo);
 	return type == ICMP_LOCATOR_UPDATE || type == initiator_type || type == responder_type;
 }
 

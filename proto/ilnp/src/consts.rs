@@ -42,6 +42,8 @@ pub const MAX_FIRST_RETRANSMISSION: Duration = Duration::from_secs(2);
 pub const MAX_RETRANSMISSION: Duration = Duration::from_secs(8);
 /// Times that a proposal is sent: 3. Not configurable.
 pub const PROPOSAL_TRIES: u32 = 3;
+/// Times that a correspondent without the handshake is asked whether it reads our nonce: 3 (decision 146). Not configurable.
+pub const TRIAL_TRIES: u32 = 3;
 /// Times that a confirmation, or the Locator Update that answers it, is sent at least before the correspondent, or the way to it,
 /// is taken for one that lets no nonces pass: 4, and for as long as [`OFFER_TIMEOUT`]. Not configurable.
 pub const CONFIRMATION_TRIES: u32 = 4;

@@ -58,6 +58,7 @@ mod proposal;
 mod question;
 mod session;
 mod snapshot;
+mod trial;
 mod validator;
 
 #[cfg(test)]

@@ -8,6 +8,7 @@ mod known;
 mod lost;
 mod neighbor;
 mod overlap;
+mod plain;
 mod question;
 mod room;
 

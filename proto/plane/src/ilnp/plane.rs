@@ -13,12 +13,14 @@ use moorline_wire::ilnp::{
 use super::packet::{Ip6, fix, write_addresses};
 use super::quote::Quote;
 use super::whence::Whence;
-use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, LOOK_INTERVAL, ROOM_IN_TCP, USED_INTERVAL};
+use moorline_datapath::ilnp::{
+    CANDIDATE_INTERVAL, LOOK_INTERVAL, LOST_INTERVAL, ROOM_IN_TCP, USED_INTERVAL,
+};
 use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Sockets, Update};
 use moorline_datapath::ilnp::{MAX_SESSIONS, Socket, Wanted};
 use moorline_index::{Class, Ilcc};
 use moorline_wire::ilnp::{Control, NONCE_AT};
-use moorline_wire::ip6::{MIN_MTU, TCP, Upper};
+use moorline_wire::ip6::{MIN_MTU, TCP, UDP, Upper};
 
 /// Settings of a [`Plane`].
 #[derive(Clone, Debug)]
@@ -212,7 +214,7 @@ impl Plane {
             return Ok(Outbound::Pass);
         }
         // What the machine sends has all that it needs.
-        if ip6.may_be_control(packet) && Control::is_ours(packet, self.settings.types) {
+        if ip6.may_be_control(packet) && Control::is_of_sessions(packet, self.settings.types) {
             if let Some(nonce) = ip6.nonce(packet) {
                 self.note_control_sent(pair, nonce);
             }
@@ -303,7 +305,7 @@ impl Plane {
         };
         let pair = IlvPair::new(ip6.destination, ip6.source);
         if ip6.may_be_control(packet)
-            && (Control::is_ours(packet, self.settings.types) || is_about_nonce())
+            && (Control::is_for_sessions(packet, self.settings.types) || is_about_nonce())
         {
             return match Control::is_bare_update(packet) {
                 _ if !is_for_us() => Ok(Inbound::Pass),
@@ -368,12 +370,16 @@ impl Plane {
             return Ok(Inbound::Deliver);
         }
         // Of a session it would be a forgery; of a stranger it is a first packet.
-        let is_forged = is_between
-            && (self.sessions.find_pair(pair).is_some()
-                || self.whence(packet, pair, &upper, at.sockets) != Whence::Elsewhere);
+        let is_forged = || match self.whence(packet, pair, &upper, at.sockets) {
+            Whence::Session(_) | Whence::Claimed | Whence::Nowhere => true,
+            // A correspondent that has begun anew has other connections.
+            Whence::Named => !matches!(upper.protocol, TCP | UDP),
+            Whence::Elsewhere => false,
+        };
+        let is_forged = is_between && (self.sessions.find_pair(pair).is_some() || is_forged());
         if is_forged {
             if self.has_lost(pair, at.now) {
-                self.consider(pair, &upper.reversed(), (Origin::Lost, None), at);
+                self.consider(pair, &upper.reversed(), (Origin::Lost, Some(nonce)), at);
             }
             return Err(DropReason::BadNonce);
         }
@@ -386,11 +392,15 @@ impl Plane {
         Ok(Inbound::Deliver)
     }
 
-    /// Whether nothing but wrong nonces has come on a session for a while.
+    /// Whether nothing but wrong nonces has come on a session for [`LOST_INTERVAL`]. The next time is as much later at least.
     fn has_lost(&mut self, pair: IlvPair, now: Instant) -> bool {
         let slot = self.sessions.find_pair(pair);
         let Some(flow) = slot.and_then(|slot| self.sessions.get_mut(slot)) else { return false };
-        now.since(*flow.heard.get_or_insert(now)) >= CANDIDATE_INTERVAL
+        let has_lost = now.since(*flow.heard.get_or_insert(now)) >= LOST_INTERVAL;
+        if has_lost {
+            flow.heard = Some(now);
+        }
+        has_lost
     }
 
     /// The first nonce of a correspondent that we have offered ours, from where we have offered it.
@@ -437,7 +447,7 @@ impl Plane {
             None => match self.whence(packet, pair, &upper, at.sockets) {
                 Whence::Session(slot) => Some(slot),
                 Whence::Nowhere => return Err(DropReason::WrongLocators),
-                Whence::Named | Whence::Elsewhere => None,
+                Whence::Named | Whence::Claimed | Whence::Elsewhere => None,
             },
         };
         let Some(slot) = slot else {
@@ -497,7 +507,10 @@ impl Plane {
         let protocol = upper.protocol;
         let ports = upper.ports.unwrap_or_default();
         let socket = sockets.kind(pair, protocol, ports);
-        let is_wanted = self.settings.wanted == Wanted::All || socket == Socket::Connected;
+        // A correspondent that has begun anew may not have the socket yet.
+        let is_wanted = self.settings.wanted == Wanted::All
+            || socket == Socket::Connected
+            || origin == Origin::Lost;
         let inbound = origin != Origin::Here;
         let report = Report::Candidate { pair, protocol, ports, socket, inbound, nonce };
         if !is_wanted || !self.reports.push(report) {

@@ -11,6 +11,8 @@ pub(super) enum Whence {
     Session(SessionId),
     /// A locator that a session names.
     Named,
+    /// A locator that a session names, and it claims a session's socket that it does not get.
+    Claimed,
     /// A locator that no session names, and it claims a session's socket.
     Nowhere,
     /// Another node, be its identifier the same.
@@ -35,22 +37,29 @@ impl Plane {
         let has_socket = |pair| sockets.has_connection(pair, upper.protocol, ports);
         let is_within_tcp = upper.is_within_tcp(packet);
         let may_claim = is_within_tcp || upper.protocol == UDP;
-        let (mut is_named, mut is_claimed) = (false, false);
+        let (mut is_named, mut is_claimed, mut is_claimed_elsewhere) = (false, false, false);
         for slot in self.sessions.between(local, remote) {
             let Some(Flow { entry, .. }) = self.sessions.get(slot) else { continue };
-            if entry.remote.contains(&pair.remote.l64) {
-                is_named = true;
-                let maps = entry.settled && entry.maps_tcp && is_within_tcp;
-                if maps && has_socket(entry.pair) {
-                    return Whence::Session(slot);
-                }
-            } else if !is_named && !is_claimed && may_claim {
-                is_claimed = has_socket(entry.pair);
+            if !entry.remote.contains(&pair.remote.l64) {
+                is_claimed_elsewhere |=
+                    !is_named && !is_claimed_elsewhere && may_claim && has_socket(entry.pair);
+                continue;
+            }
+            is_named = true;
+            if !may_claim || !has_socket(entry.pair) {
+                continue;
+            }
+            is_claimed = true;
+            // RFC 6741 s5.4. Who did the handshake has a nonce in all but segments of TCP.
+            if entry.settled && (is_within_tcp || !entry.maps_tcp) {
+                // A packet whose own addresses have a connection is of that.
+                return if has_socket(pair) { Whence::Claimed } else { Whence::Session(slot) };
             }
         }
         match (is_named, is_claimed) {
-            (true, _) => Whence::Named,
-            (false, true) if !has_socket(pair) => Whence::Nowhere,
+            (true, true) => Whence::Claimed,
+            (true, false) => Whence::Named,
+            (false, _) if is_claimed_elsewhere && !has_socket(pair) => Whence::Nowhere,
             (false, _) => Whence::Elsewhere,
         }
     }

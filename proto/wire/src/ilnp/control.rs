@@ -3,6 +3,7 @@ use moorline_types::{DropReason, Ilv, IlvPair, Nonce};
 use crate::ip6::{DESTINATION_OPTIONS, ICMPV6, IP6_LEN, Ip6};
 
 use super::consts::LOCATOR_UPDATE;
+use super::echo::{ECHO_REPLY, ECHO_REQUEST, is_echo};
 use super::{AdmissionTypes, OptionsHeader};
 
 /// An ICMPv6 packet from the network, taken apart.
@@ -45,14 +46,22 @@ impl<'a> Control<'a> {
         }
     }
 
-    /// Whether a packet is one for the sessions of the host: a Locator Update or a message of the handshake.
-    /// Of Parameter Problems a copy is.
+    /// Whether a packet from the network is one for the sessions of the host: a Locator Update, a message of the handshake or the
+    /// answer to an [`Echo`](super::Echo). Of Parameter Problems a copy is.
     #[must_use]
-    pub fn is_ours(packet: &'a [u8], types: AdmissionTypes) -> bool {
-        Self::read(packet).is_ok_and(|control| {
-            let kinds = [LOCATOR_UPDATE, types.initiator, types.responder];
-            control.message.first().is_some_and(|kind| kinds.contains(kind))
-        })
+    pub fn is_for_sessions(packet: &'a [u8], types: AdmissionTypes) -> bool {
+        Self::read(packet).is_ok_and(|control| control.is_control(types, ECHO_REPLY))
+    }
+
+    /// Whether a packet that this host sends is one of its sessions.
+    #[must_use]
+    pub fn is_of_sessions(packet: &'a [u8], types: AdmissionTypes) -> bool {
+        Self::read(packet).is_ok_and(|control| control.is_control(types, ECHO_REQUEST))
+    }
+
+    fn is_control(&self, types: AdmissionTypes, echo: u8) -> bool {
+        let kinds = [LOCATOR_UPDATE, types.initiator, types.responder];
+        self.message.first().is_some_and(|kind| kinds.contains(kind)) || is_echo(self.message, echo)
     }
 
     /// Whether it is a Locator Update that shows no nonce, which a host takes from nobody (RFC 6743 s6).

@@ -1,0 +1,1 @@
+//! How we move towards them.
