@@ -66,11 +66,8 @@ impl Machine {
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
         let Some(session) = self.ilcc.get(id) else { return false };
         let current = session.wire.0;
-        let is_read = |local: L64| {
-            !session.agreed
-                || local == pair.local.l64
-                || !session.owes_update && told.contains(&local)
-        };
+        let is_read =
+            |local: L64| local == pair.local.l64 || !session.owes_update && told.contains(&local);
         let local = self.best_local(current, pair.remote.at(remote));
         let local =
             local.filter(|local| !self.has_locator(current) || is_read(*local)).unwrap_or(current);
@@ -92,6 +89,35 @@ impl Machine {
         let Some((current, remote)) = self.ilcc.get(id).map(|session| session.wire) else { return };
         if let Some(best) = self.best_local(current, pair.remote.at(remote)) {
             self.send_by(id, (best, remote), nonce_until);
+        }
+    }
+
+    /// The correspondent has not acknowledged the locator in use, however often it was told of it. The locator of the sockets is there again,
+    /// and the correspondent knows that one.
+    pub(crate) fn go_back(&mut self, id: SessionId, now: Instant) -> bool {
+        let Some((pair, _)) = self.ilcc.key(id) else { return false };
+        let Some(session) = self.ilcc.get(id) else { return false };
+        let remote = session.wire.1;
+        let (first, to) = (pair.local.l64, pair.remote.at(remote));
+        let is_usable = self.has_locator(first) && !self.leads_elsewhere(first, to);
+        session.owes_update
+            && is_usable
+            && self.send_by(id, (first, remote), now + NONCE_AFTER_CHANGE)
+    }
+
+    /// Our locator that the `nth` Locator Update goes from, to one of the correspondent's `remotes`: the one in use, which the correspondent
+    /// knows, and the best one by turns.
+    pub(crate) fn source_of_update(
+        &self,
+        (current, remote): (L64, Ilv),
+        nth: usize,
+        remotes: usize,
+    ) -> L64 {
+        let is_turn = (nth / remotes.max(1)).is_multiple_of(2);
+        let is_usable = self.has_locator(current) && !self.leads_elsewhere(current, remote);
+        match self.best_local(current, remote) {
+            Some(best) if !(is_turn && is_usable) => best,
+            _ => current,
         }
     }
 

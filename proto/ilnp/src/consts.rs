@@ -56,6 +56,9 @@ pub const RTT_DOUBTED_TRIES: u32 = 4;
 /// How long all packets have the nonce after our locator has changed, if the correspondent has not
 /// acknowledged before: 60 s (RFC 6744 s4: "such as 1 minute"). Not configurable.
 pub const NONCE_AFTER_CHANGE: Duration = Duration::from_secs(60);
+/// Times that a Locator Update is sent in vain, before a session that has moved leaves the new locator for that of its sockets, if that one is
+/// there: 3. Not configurable.
+pub const GO_BACK_TRIES: u32 = 3;
 /// Round trips for which they have it at least (RFC 6744 s4). Not configurable.
 pub const NONCE_ROUND_TRIPS: u32 = 3;
 /// How long an initiator's packets have it after the responder's first Locator Update: 2 s, time for that to

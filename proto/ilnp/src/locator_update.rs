@@ -7,7 +7,9 @@ use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::config::{LocalLocator, LocalState};
-use crate::consts::{CHECK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, UPDATE_LIFETIME};
+use crate::consts::{
+    CHECK_TRIES, GO_BACK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, UPDATE_LIFETIME,
+};
 use crate::event::{Cause, Classic, Event};
 use crate::machine::Machine;
 use crate::session::{Advertisement, Opening};
@@ -117,7 +119,7 @@ impl Machine {
         remotes.sort_by_key(|l64| *l64 != session.wire.1);
         let remote = remotes.get(nth % remotes.len().max(1)).copied().unwrap_or(session.wire.1);
         let remote = pair.remote.at(remote);
-        let local = self.best_local(session.wire.0, remote).unwrap_or(session.wire.0);
+        let local = self.source_of_update((session.wire.0, remote), nth, remotes.len());
         let wire = IlvPair::new(pair.local.at(local), remote);
         let update = LocatorUpdate {
             operation: Operation::ADVERTISEMENT,
@@ -153,11 +155,13 @@ impl Machine {
             return;
         }
         let awaits_first_answer = session.awaits_first_answer();
+        let is_silent = advertisement.retry.tries >= GO_BACK_TRIES;
         if let Some(advertisement) = &mut session.advertisement {
             advertisement.retry = advertisement.retry.again(now);
         }
+        let goes_back = is_silent && self.go_back(id, now);
         self.send_advertisement(id);
-        if awaits_first_answer {
+        if awaits_first_answer || goes_back {
             // The data plane watches for the next packet with the right nonce.
             self.tell(id, now);
         }

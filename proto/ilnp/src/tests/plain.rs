@@ -83,7 +83,7 @@ impl Plain {
         let mut message = message(packet).to_vec();
         match (message[0], message[1]) {
             (128, 0) => message[0] = 129,
-            (156, 0) if message[8] == 1 && self.acknowledges => message[8] = 2,
+            (156, 0) if message[5] == 1 && self.acknowledges => message[5] = 2,
             _ => return None,
         }
         let (source, destination) = (&packet[24..40], &packet[8..24]);
