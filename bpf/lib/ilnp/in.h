@@ -16,7 +16,7 @@ struct arrival {
 	struct ilnp_upper upper;
 };
 
-_Static_assert(sizeof(struct arrival) == 112, "arrival");
+_Static_assert(sizeof(struct arrival) == 120, "arrival");
 
 /* To the core, in place of the stack. */
 static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
@@ -39,19 +39,19 @@ static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip
 	return TC_ACT_SHOT;
 }
 
-/* Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it. The
+/* Takes the nonce out: with its header, if that is the first one and there is nothing else in it, which moves what is behind it. The
  * IPv6 header is in `arrival` only until it is stored. Else an option that everybody skips takes its place:
- * Linux drops what has more than 7 octets of padding in a row.
+ * Linux drops what has more than 7 octets of padding in a row, and a fragment must not change its length.
  */
 static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
 {
 	const struct ilnp_options *options = &arrival->options;
-	__u32 option = l2 + sizeof(arrival->ip6) + options->nonce_at;
+	__u32 option = l2 + options->at + options->nonce_at;
 	const __u8 zeros[12] = {};
 	__u8 kind = OPTION_EXPERIMENTAL;
 	__u32 payload;
 
-	if (!options->has_others) {
+	if (!options->has_others && options->at == sizeof(arrival->ip6)) {
 		/* What the kernel has merged is of the segments that it was. */
 		if (bpf_skb_adjust_room(skb, -(__s32)options->len, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
 			return false;
@@ -193,7 +193,7 @@ __noinline int consider_strange(struct __sk_buff *skb, __u32 l2, struct arrival 
 
 	if (!arrival)
 		return 0;
-	at = sizeof(arrival->ip6) + arrival->options.len;
+	at = arrival->options.at + arrival->options.len;
 	find_upper(skb, l2, arrival->options.next, at, &arrival->upper);
 	fill_traffic(&traffic, &arrival->pair, &arrival->upper, true);
 	traffic.nonce = arrival->options.nonce;
@@ -510,11 +510,11 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		look_into_upper(skb, l2 + sizeof(arrival.ip6), upper);
 		return receive_plain(skb, l2, &arrival);
 	}
-	if (arrival.ip6.next == NEXT_DESTINATION) {
+	if (is_extension(arrival.ip6.next)) {
 		if (!is_for_us(&arrival.ip6))
 			return TC_ACT_UNSPEC;
-		if (!take_short_nonce(skb, l2, octets, &arrival.options))
-			status = load_options(skb, l2, octets, &arrival.options);
+		if (arrival.ip6.next != NEXT_DESTINATION || !take_short_nonce(skb, l2, octets, &arrival.options))
+			status = find_options(skb, l2, octets, arrival.ip6.next, &arrival.options);
 	}
 	message = status ? 0 : message_at(skb, l2, &arrival.ip6, &arrival.options);
 	if (is_control(skb, l2, &arrival.ip6, message, ICMP_ECHO_REPLY) || is_about_nonce(skb, l2, &arrival.ip6, message)) {
@@ -537,7 +537,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		return receive_plain(skb, l2, &arrival);
 	}
 	upper->protocol = options->next;
-	upper->at = sizeof(arrival.ip6) + options->len;
+	upper->at = options->at + options->len;
 	if (unlikely(!is_common(options->next)))
 		find_upper(skb, l2, options->next, upper->at, upper);
 	if (!has_sessions())

@@ -9,6 +9,7 @@
 //! * [`NidRecord`], [`L32Record`], [`L64Record`], [`LpRecord`]: RDATA of the DNS records (RFC 6742 s2).
 
 mod admission;
+mod chain;
 mod checksum;
 pub mod consts;
 mod control;
@@ -19,6 +20,7 @@ mod locator_update;
 mod nonce;
 
 pub use admission::{Accept, Admission, AdmissionFlags, AdmissionTypes, Confirm, Flow, Refusal};
+pub use chain::Chain;
 pub use checksum::{ChecksumDelta, checksum_at, transport_checksum};
 pub use control::{Control, ERROR_HEADER_LEN, NONCE_AT, PARAMETER_PROBLEM, UNRECOGNIZED_OPTION};
 pub use dns::{DomainName, L32Record, L64Record, LpRecord, NidRecord};

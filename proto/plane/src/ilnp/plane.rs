@@ -214,7 +214,7 @@ impl Plane {
             return Ok(Outbound::Pass);
         }
         // What the machine sends has all that it needs.
-        if ip6.may_be_control(packet) && Control::is_of_sessions(packet, self.settings.types) {
+        if ip6.may_be_control() && Control::is_of_sessions(packet, self.settings.types) {
             if let Some(nonce) = ip6.nonce(packet) {
                 self.note_control_sent(pair, nonce);
             }
@@ -295,7 +295,7 @@ impl Plane {
             return Ok(if is_error { Inbound::Deliver } else { Inbound::Pass });
         };
         let is_for_us = || self.nids.contains(&ip6.destination.nid);
-        if ip6.has_options() && !is_for_us() {
+        if ip6.has_extensions() && !is_for_us() {
             return Ok(Inbound::Pass);
         }
         // An error about a nonce is not for the sockets, which sent none and would give up.
@@ -304,7 +304,7 @@ impl Plane {
             quoted.is_some_and(|quoted| quoted.get(NONCE_AT as usize) == Some(&NONCE_OPTION))
         };
         let pair = IlvPair::new(ip6.destination, ip6.source);
-        if ip6.may_be_control(packet)
+        if ip6.may_be_control()
             && (Control::is_for_sessions(packet, self.settings.types) || is_about_nonce())
         {
             return match Control::is_bare_update(packet) {
@@ -318,9 +318,12 @@ impl Plane {
                 }
             };
         }
-        let options = ip6.options(packet)?;
-        match options.and_then(|options| Some((options, options.nonce?))) {
-            Some((options, nonce)) => self.on_nonce(packet, (ip6, pair), (options, nonce), at),
+        let shown = ip6.chain(packet)?.and_then(|chain| {
+            let options = chain.options?;
+            Some((options, chain.options_at, options.nonce?))
+        });
+        match shown {
+            Some(shown) => self.on_nonce(packet, (ip6, pair), shown, at),
             None if self.translate_error(packet, &ip6, at.sockets) => Ok(Inbound::Deliver),
             None => self.on_plain(packet, (ip6, pair), at),
         }
@@ -354,10 +357,10 @@ impl Plane {
         &mut self,
         packet: &mut Vec<u8>,
         (ip6, pair): (Ip6, IlvPair),
-        (options, nonce): (OptionsHeader, Nonce),
+        (options, options_at, nonce): (OptionsHeader, usize, Nonce),
         at: At<'_>,
     ) -> Result<Inbound, DropReason> {
-        let mut upper = Ip6::upper_behind(packet, &options);
+        let mut upper = Ip6::upper_behind(packet, &options, options_at);
         let (local, remote) = pair.nids();
         let found = self.sessions.find_nonce(local, remote, nonce);
         // Of a stranger, whom a flood is made of, this look says that there is nothing more to look for.
@@ -365,7 +368,7 @@ impl Plane {
         let found = found.or_else(|| is_between.then(|| self.learn(pair, nonce))?);
         if let Some(slot) = found {
             self.note_used(slot, at.now);
-            ip6.strip(packet, &options, &mut upper);
+            ip6.strip(packet, &options, options_at, &mut upper);
             self.deliver(packet, (ip6, &upper), slot, true, at.now);
             return Ok(Inbound::Deliver);
         }
@@ -384,7 +387,7 @@ impl Plane {
             return Err(DropReason::BadNonce);
         }
         self.consider(pair, &upper.reversed(), (Origin::Stranger, Some(nonce)), at);
-        ip6.strip(packet, &options, &mut upper);
+        ip6.strip(packet, &options, options_at, &mut upper);
         if self.settings.checksum == ChecksumMode::NidOnly {
             let delta = ChecksumDelta::to_nid_only(pair.l64s()).inverse();
             fix(&upper, packet, delta, ChecksumDelta::default());
