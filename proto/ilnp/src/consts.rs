@@ -75,13 +75,20 @@ pub const REFUSAL_LIFETIME: Duration = Duration::from_secs(10);
 /// A correspondent is asked whether it still knows a session that is in use, if it has not shown so for this long: 30 s
 /// (decision 089). Not configurable.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// The same where the session could go by other locators: 5 s, so that each report of its use has it asked (decision 148). Not
+/// configurable.
+pub const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Times that it is asked by the locators in use, before the question goes by others: 2. Not configurable.
+pub const SILENT_TRIES: u32 = 2;
+/// Other pairs of locators that the question goes by: 8. Not configurable.
+pub const MAX_TRIED_PAIRS: usize = 8;
 /// A proposal for the addresses of a session that has moved gives rise to that question at most this often: every 10 s. Anybody
 /// can send proposals. Not configurable.
 pub const ASK_INTERVAL: Duration = Duration::from_secs(10);
 /// The correspondent is not asked because of a proposal if it has shown within this time that it knows the session: 1 s. Not
 /// configurable.
 pub const SHOWN_LATELY: Duration = Duration::from_secs(1);
-/// Times that it is asked, before that is begun again by what is sent: 3. Not configurable.
+/// Times that it is asked at least, before that is begun again by what is sent: 3. Not configurable.
 pub const CHECK_TRIES: u32 = 3;
 /// Quiet time after which a session without sockets is forgotten: 5 minutes (RFC 6741 s5.2: "several
 /// minutes"). Configurable.

@@ -53,6 +53,7 @@ mod known;
 mod locator_update;
 mod machine;
 mod negative;
+mod paths;
 mod policy;
 mod proposal;
 mod question;

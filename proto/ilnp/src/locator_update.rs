@@ -2,17 +2,15 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, Rtt, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, L64, Rtt, SessionId};
 use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::config::{LocalLocator, LocalState};
-use crate::consts::{
-    CHECK_TRIES, GO_BACK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, UPDATE_LIFETIME,
-};
+use crate::consts::{GO_BACK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, UPDATE_LIFETIME};
 use crate::event::{Cause, Classic, Event};
 use crate::machine::Machine;
-use crate::session::{Advertisement, Opening};
+use crate::session::{Advertisement, Opening, Session};
 use moorline_index::Class;
 use moorline_wire::ilnp::Control;
 
@@ -113,14 +111,15 @@ impl Machine {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
         let Some(advertisement) = &session.advertisement else { return };
-        // The peer may have moved as well: each repetition tries another of its locators.
         let nth = advertisement.retry.tries.saturating_sub(1) as usize;
-        let mut remotes: Vec<_> = session.remote.iter().map(|remote| remote.l64).collect();
-        remotes.sort_by_key(|l64| *l64 != session.wire.1);
-        let remote = remotes.get(nth % remotes.len().max(1)).copied().unwrap_or(session.wire.1);
-        let remote = pair.remote.at(remote);
-        let local = self.source_of_update((session.wire.0, remote), nth, remotes.len());
-        let wire = IlvPair::new(pair.local.at(local), remote);
+        let (local, remote) = match session.owes_update {
+            true => self.pair_of_update(session, pair, nth),
+            false => {
+                let pairs = self.pairs_of_question(session, pair);
+                pairs.get(nth).copied().unwrap_or(session.wire)
+            }
+        };
+        let wire = IlvPair::new(pair.local.at(local), pair.remote.at(remote));
         let update = LocatorUpdate {
             operation: Operation::ADVERTISEMENT,
             locators: advertisement.locators.clone(),
@@ -131,13 +130,25 @@ impl Machine {
         self.send(wire, &message, Some(nonce));
     }
 
+    /// The locators that the `nth` Locator Update with news goes by. The peer may have moved as well: each repetition tries another of its
+    /// locators.
+    fn pair_of_update(&self, session: &Session, pair: IlvPair, nth: usize) -> (L64, L64) {
+        let mut remotes: Vec<_> = session.remote.iter().map(|remote| remote.l64).collect();
+        remotes.sort_by_key(|l64| *l64 != session.wire.1);
+        let remote = remotes.get(nth % remotes.len().max(1)).copied().unwrap_or(session.wire.1);
+        let to = pair.remote.at(remote);
+        (self.source_of_update((session.wire.0, to), nth, remotes.len()), remote)
+    }
+
     pub(crate) fn repeat_advertisement(&mut self, id: SessionId, pair: IlvPair, now: Instant) {
+        let asked = self.ilcc.get(id).filter(|session| !session.owes_update);
+        let most = asked.map(|session| self.pairs_of_question(session, pair).len());
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(advertisement) = &session.advertisement else { return };
         if advertisement.retry.next > now {
             return;
         }
-        if !session.owes_update && advertisement.retry.tries >= CHECK_TRIES {
+        if most.is_some_and(|most| advertisement.retry.tries as usize >= most) {
             session.advertisement = None;
             return;
         }
@@ -212,7 +223,7 @@ impl Machine {
                 return Err(DropReason::BadAddress);
             }
             session.taken = control.sequence.or(session.taken);
-            self.follow_correspondent(id, control.pair.remote, now);
+            self.follow_correspondent(id, (control.pair.remote, came_to.l64), now);
         }
         let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
         if let Opening::Confirming(confirming) = &session.opening {
@@ -263,7 +274,10 @@ impl Machine {
         session.advertisement = None;
         if session.settled && !session.owes_update {
             self.on_shown(id, now);
-            self.schedule(id);
+            let by = (control.pair.local.l64, control.pair.remote.l64);
+            if !self.on_answer_by(id, by, retry.tries, now) {
+                self.schedule(id);
+            }
             return Ok(());
         }
         session.owes_update = false;
@@ -282,7 +296,7 @@ impl Machine {
     }
 }
 
-impl crate::session::Session {
+impl Session {
     /// Whether both number their Locator Updates (decision 072).
     fn numbers(&self) -> bool {
         self.agreed && self.peer.has(AdmissionFlags::SEQUENCE)

@@ -491,12 +491,12 @@ impl Machine {
         self.ilcc.touch(id);
         let Some(session) = self.ilcc.get_mut(id) else { return };
         session.last_used = session.last_used.max(at);
-        if session.advertisement.is_some() {
+        let Some(session) = self.ilcc.get(id).filter(|one| one.advertisement.is_none()) else {
             return;
-        }
+        };
         if session.owes_update {
             self.advertise(id, now);
-        } else if session.is_in_doubt(now) {
+        } else if self.is_in_doubt(session, now) {
             self.ask_whether_known(id, now);
         }
     }

@@ -127,6 +127,9 @@ fn a_correspondent_that_has_lost_a_moved_session_and_proposes_another_is_asked_a
         duo.take(1).into_iter().partition(|packet| packet[6] == 58);
     assert_eq!((refuse.len(), update.len()), (1, 1));
     duo.give(0, &refuse);
+    // The question goes there twice, and then elsewhere.
+    duo.fire(1);
+    duo.take(1);
     duo.fire(1);
     duo.play();
     assert!(duo.has_event(1, is_denied));
