@@ -359,6 +359,33 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 	return NO_SESSION;
 }
 
+/* Sessions with a correspondent without the handshake share its nonce (decision 149). Of these the one of the packet's addresses, else
+ * the one whose socket it is for; `slot` is one of them. Not static, for a stack of its own.
+ */
+__noinline int sibling_of(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
+{
+	const struct facts *facts = facts_of(slot);
+	const struct node *node;
+	struct found found;
+	struct nids nids;
+
+	if (!arrival || !facts || facts->flags & ILNP_MAPS_TCP || pair_eq(&facts->pair, &arrival->pair))
+		return slot;
+	if (find_pair(&arrival->pair, &found) && nonce_eq(&found.session->receive, &arrival->options.nonce))
+		return found.slot;
+	if (is_common(arrival->options.next))
+		look_into_upper(skb, l2 + arrival->upper.at, &arrival->upper);
+	nids = nids_of(&arrival->pair);
+	node = bpf_map_lookup_elem(&by_nids, &nids);
+	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
+		if (find_slot(node->slot[i], &found) &&
+		    nonce_eq(&found.session->receive, &arrival->options.nonce) &&
+		    has_connection(skb, &found.session->pair, arrival->upper.protocol, ports_of(&arrival->upper)))
+			return found.slot;
+	}
+	return slot;
+}
+
 /* Whether a nonce that no session between the two nodes has should be that of one. Not static, for a stack of
  * its own.
  */
@@ -546,7 +573,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	if (unlikely(slot < 0))
 		slot = session_of_nonce(&arrival);
 	if (likely(slot >= 0))
-		return deliver(skb, l2, &arrival, slot);
+		return deliver(skb, l2, &arrival, sibling_of(skb, l2, &arrival, slot));
 	return receive_strange(skb, l2, &arrival, slot != NO_NODE && is_forged(skb, l2, &arrival));
 }
 

@@ -64,6 +64,7 @@ mod policy;
 mod proposal;
 mod question;
 mod session;
+mod sibling;
 mod snapshot;
 mod trial;
 mod validator;

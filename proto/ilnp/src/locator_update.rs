@@ -199,10 +199,43 @@ impl Machine {
         };
         let update = update?;
         match update.operation {
-            Operation::ADVERTISEMENT => self.on_advertisement(id, &update, control, now),
-            Operation::ACKNOWLEDGEMENT => self.on_acknowledgement(id, &update, control, now),
+            Operation::ADVERTISEMENT => {
+                self.on_advertisement(id, &update, control, now)?;
+                for sibling in self.siblings(id).into_iter().skip(1) {
+                    self.take_locators(sibling, &update, control, now)?;
+                    self.tell(sibling, now);
+                }
+                Ok(())
+            }
+            Operation::ACKNOWLEDGEMENT => {
+                let mut result = Err(DropReason::Replayed);
+                for sibling in self.siblings(id) {
+                    result = self.on_acknowledgement(sibling, &update, control, now).or(result);
+                }
+                result
+            }
             _ => Err(DropReason::UnknownType),
         }
+    }
+
+    /// Takes the locators of an update, if it is news. Result: whether it is.
+    fn take_locators(
+        &mut self,
+        id: SessionId,
+        update: &LocatorUpdate,
+        control: &Control<'_>,
+        now: Instant,
+    ) -> Result<bool, DropReason> {
+        let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
+        let is_news = session.is_news(control.sequence)?;
+        if is_news {
+            if !session.set_remote(&update.locators, now) {
+                return Err(DropReason::BadAddress);
+            }
+            session.taken = control.sequence.or(session.taken);
+            self.follow_correspondent(id, (control.pair.remote, control.pair.local.l64), now);
+        }
+        Ok(is_news)
     }
 
     //= rfc6743#2-6 rfc6743#4-2
@@ -216,15 +249,7 @@ impl Machine {
         let (pair, _) = self.ilcc.key(id).ok_or(DropReason::Gone)?;
         let came_to = control.pair.local;
         let is_here = self.has_locator(came_to.l64);
-        let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
-        let is_news = session.is_news(control.sequence)?;
-        if is_news {
-            if !session.set_remote(&update.locators, now) {
-                return Err(DropReason::BadAddress);
-            }
-            session.taken = control.sequence.or(session.taken);
-            self.follow_correspondent(id, (control.pair.remote, came_to.l64), now);
-        }
+        let is_news = self.take_locators(id, update, control, now)?;
         let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
         if let Opening::Confirming(confirming) = &session.opening {
             let retry = confirming.retry;

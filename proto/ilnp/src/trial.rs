@@ -52,7 +52,7 @@ impl Machine {
         }
     }
 
-    fn begin_trial(&mut self, pair: IlvPair, why: Why, nonce: Nonce, now: Instant) {
+    pub(crate) fn begin_trial(&mut self, pair: IlvPair, why: Why, nonce: Nonce, now: Instant) {
         if self.trials.len() >= MAX_PROPOSALS {
             self.drop_counted(DropReason::TableFull);
             return;

@@ -13,6 +13,7 @@ use moorline_datapath::ilnp::Report;
 
 mod moves;
 mod nonces;
+mod second;
 
 /// A node at the address of the second host.
 pub(super) struct Plain {

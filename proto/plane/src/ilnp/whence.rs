@@ -1,5 +1,5 @@
 use moorline_datapath::ilnp::Sockets;
-use moorline_types::{IlvPair, SessionId};
+use moorline_types::{IlvPair, Nonce, SessionId};
 
 use super::plane::{Flow, Plane};
 use moorline_wire::ip6::{UDP, Upper};
@@ -20,6 +20,35 @@ pub(super) enum Whence {
 }
 
 impl Plane {
+    /// Sessions with a correspondent without the handshake share its nonce (decision 149). Of these the one of the packet's addresses, else the one
+    /// whose socket it is for.
+    pub(super) fn sibling_of(
+        &self,
+        slot: SessionId,
+        (pair, nonce): (IlvPair, Nonce),
+        upper: &Upper,
+        sockets: &dyn Sockets,
+    ) -> SessionId {
+        let is_alone = |flow: &Flow| flow.entry.maps_tcp || flow.entry.pair == pair;
+        if self.sessions.get(slot).is_none_or(is_alone) {
+            return slot;
+        }
+        let shares = |other: &SessionId| {
+            self.sessions.key(*other).is_some_and(|(_, known)| known == Some(nonce))
+        };
+        if let Some(exact) = self.sessions.find_pair(pair).filter(shares) {
+            return exact;
+        }
+        let (local, remote) = pair.nids();
+        let ports = upper.reversed().ports.unwrap_or_default();
+        let has_socket = |other: &SessionId| {
+            let key = self.sessions.key(*other);
+            key.is_some_and(|(of, _)| sockets.has_connection(of, upper.protocol, ports))
+        };
+        let all = self.sessions.between(local, remote);
+        all.filter(shares).find(has_socket).unwrap_or(slot)
+    }
+
     /// Identifiers may coincide, so a locator that none of the sessions between two nodes names is another node's until
     /// the packet claims a socket of a session. To that it is not given, nor to the stack, which would answer the segment of
     /// a correspondent whose Locator Update is late with a reset.
