@@ -123,7 +123,7 @@ static __always_inline bool load_quote(struct __sk_buff *skb, __u32 l2, const st
 	if (!address_eq(&ip6.source, &outer->local) || outer->peer.word[1] == ip6.destination.word[1])
 		return false;
 	if (ip6.next == NEXT_DESTINATION &&
-	    load_options(skb, quoted, bpf_ntohs(ip6.payload_len), &quote->options))
+	    load_options(skb, quoted + sizeof(ip6), bpf_ntohs(ip6.payload_len), &quote->options))
 		return false;
 	find_upper(skb, quoted, ip6.next, sizeof(ip6), &quote->upper);
 	return true;

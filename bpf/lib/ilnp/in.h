@@ -6,17 +6,7 @@
 #include "../bound.h"
 #include "../handled.h"
 #include "error.h"
-
-struct arrival {
-	struct ip6 ip6;
-	/* As it came. */
-	struct pair pair;
-	struct ilnp_options options;
-	/* Behind the options, if there is a nonce in them. */
-	struct ilnp_upper upper;
-};
-
-_Static_assert(sizeof(struct arrival) == 112, "arrival");
+#include "whose.h"
 
 /* To the core, in place of the stack. */
 static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
@@ -39,19 +29,19 @@ static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip
 	return TC_ACT_SHOT;
 }
 
-/* Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it. The
+/* Takes the nonce out: with its header, if that is the first one and there is nothing else in it, which moves what is behind it. The
  * IPv6 header is in `arrival` only until it is stored. Else an option that everybody skips takes its place:
- * Linux drops what has more than 7 octets of padding in a row.
+ * Linux drops what has more than 7 octets of padding in a row, and a fragment must not change its length.
  */
 static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
 {
 	const struct ilnp_options *options = &arrival->options;
-	__u32 option = l2 + sizeof(arrival->ip6) + options->nonce_at;
+	__u32 option = l2 + options->at + options->nonce_at;
 	const __u8 zeros[12] = {};
 	__u8 kind = OPTION_EXPERIMENTAL;
 	__u32 payload;
 
-	if (!options->has_others) {
+	if (!options->has_others && options->at == sizeof(arrival->ip6)) {
 		/* What the kernel has merged is of the segments that it was. */
 		if (bpf_skb_adjust_room(skb, -(__s32)options->len, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
 			return false;
@@ -133,31 +123,6 @@ static __always_inline int deliver_as_it_is(struct __sk_buff *skb, __u32 l2, con
 	return TC_ACT_UNSPEC;
 }
 
-/* The first nonce of a correspondent that we have offered ours, from where we have offered it. */
-static __always_inline bool learn(const struct arrival *arrival, struct found *found)
-{
-	struct nonce_key key = { .nids = nids_of(&arrival->pair), .nonce = arrival->options.nonce };
-	struct ilnp_live *live;
-
-	if (!find_pair(&arrival->pair, found) || has_nonce(found))
-		return false;
-	live = found->live;
-	if (__sync_val_compare_and_swap(&live->learning, 0, 1))
-		return false;
-	if (bpf_map_update_elem(&by_nonce, &key, &found->slot, BPF_ANY))
-		goto failed;
-	if (!report_session(ILNP_LEARNED, found, &key.nonce, clock_about())) {
-		bpf_map_delete_elem(&by_nonce, &key);
-		goto failed;
-	}
-	live->learned = key.nonce;
-	return true;
-failed:
-	/* The next one will do. */
-	live->learning = 0;
-	return false;
-}
-
 /* A message of a correspondent to the core. Not static, for a stack of its own; the result says nothing. */
 __noinline int note_control_came(const struct arrival *arrival)
 {
@@ -168,7 +133,7 @@ __noinline int note_control_came(const struct arrival *arrival)
 	return 0;
 }
 
-/* Whether nothing but wrong nonces has come on a session for a while. */
+/* Whether nothing but wrong nonces has come on a session for a while. The next time is as much later at least. */
 static __always_inline bool has_lost(const struct pair *pair, __u64 now)
 {
 	struct found found;
@@ -177,7 +142,10 @@ static __always_inline bool has_lost(const struct pair *pair, __u64 now)
 		return false;
 	if (!found.live->heard)
 		found.live->heard = now;
-	return now - found.live->heard >= CANDIDATE_INTERVAL;
+	if (now - found.live->heard < LOST_INTERVAL)
+		return false;
+	found.live->heard = now;
+	return true;
 }
 
 /* The socket of a packet with a nonce that nobody agreed to, with what only those who look for it need. Not
@@ -190,11 +158,11 @@ __noinline int consider_strange(struct __sk_buff *skb, __u32 l2, struct arrival 
 
 	if (!arrival)
 		return 0;
-	at = sizeof(arrival->ip6) + arrival->options.len;
+	at = arrival->options.at + arrival->options.len;
 	find_upper(skb, l2, arrival->options.next, at, &arrival->upper);
 	fill_traffic(&traffic, &arrival->pair, &arrival->upper, true);
-	if (!is_forged)
-		traffic.nonce = arrival->options.nonce;
+	traffic.nonce = arrival->options.nonce;
+	traffic.is_lost = is_forged;
 	return consider(skb, &traffic);
 }
 
@@ -218,146 +186,6 @@ __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *
 	if (!full_checksum)
 		fix_checksum(skb, l2, &arrival->upper, checksum_delta_nids(&arrival->pair), 0);
 	return TC_ACT_UNSPEC;
-}
-
-static __always_inline struct shown *shown_place(const struct nids *nids, const struct nonce *nonce)
-{
-	__u32 number = 0;
-	__u32 place;
-
-	__builtin_memcpy(&number, nonce->octet, sizeof(number));
-	place = ((nids->local + nids->remote * 3 + number) * MIX >> 32) % ILNP_SHOWN_LAST;
-	return bpf_map_lookup_elem(&shown_last, &place);
-}
-
-static __always_inline bool is_shown(const struct shown *last, const struct nids *nids,
-				     const struct nonce *nonce)
-{
-	return last->key.nids.local == nids->local && last->key.nids.remote == nids->remote &&
-	       nonce_eq(&last->key.nonce, nonce);
-}
-
-/* The session that a packet with this nonce was of of late: its slot or NO_SESSION. */
-static __always_inline int recent_of_nonce(const struct arrival *arrival)
-{
-	struct nids nids = nids_of(&arrival->pair);
-	const struct shown *last = shown_place(&nids, &arrival->options.nonce);
-
-	if (!last || last->changes != count_of(ILNP_CHANGES) || !is_shown(last, &nids, &arrival->options.nonce))
-		return NO_SESSION;
-	return last->slot;
-}
-
-/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". The slot or an enum
- * no_slot: of a stranger, whom a flood is made of, the first look says that there is none. Not static, for a
- * stack of its own.
- */
-//= rfc6744#3-1
-//= rfc6741#5.4-1 rfc6741#11.1-12
-__noinline int session_of_nonce(const struct arrival *arrival)
-{
-	__u32 changes = count_of(ILNP_CHANGES);
-	struct shown *last;
-	struct found found;
-	struct nids nids;
-
-	if (!arrival)
-		return NO_NODE;
-	nids = nids_of(&arrival->pair);
-	last = shown_place(&nids, &arrival->options.nonce);
-	if (!last || !bpf_map_lookup_elem(&by_nids, &nids))
-		return NO_NODE;
-	if (!find_nonce(&arrival->pair, &arrival->options.nonce, &found) && !learn(arrival, &found))
-		return NO_SESSION;
-	last->key.nids = nids;
-	last->key.nonce = arrival->options.nonce;
-	last->slot = found.slot;
-	last->changes = changes;
-	return found.slot;
-}
-
-/* As they are to a socket: ours and the remote one. */
-static __always_inline __u32 ports_of(const struct ilnp_upper *upper)
-{
-	return (__u32)upper->destination << 16 | upper->source;
-}
-
-/* Whether only a socket that is connected to its sender should have it. */
-static __always_inline bool may_claim(const struct ilnp_upper *upper)
-{
-	return upper->is_within_tcp || upper->protocol == IPPROTO_UDP;
-}
-
-/* Whether a segment may be for a socket that is bound to another uplink than it came by: the kernel does not
- * find such a socket for us. No socket has the addresses of the segment, so it is lost otherwise.
- */
-static __always_inline bool may_be_bound(struct __sk_buff *skb, const struct found *found,
-					 const struct pair *pair, __u32 ports)
-{
-	if (likely(!bound_known))
-		return false;
-	return bound_elsewhere(skb, ETH_HLEN, &found->session->pair.local) &&
-	       !has_connection(skb, pair, IPPROTO_TCP, ports);
-}
-
-/* Of which session a packet is that shows none by its nonce or its addresses: its slot or an enum no_slot.
- * Identifiers may coincide, so a locator that none of the sessions between two nodes names is another node's
- * until the packet claims a socket of a session. To that it is not given, nor to the stack, which would answer
- * the segment of a correspondent whose Locator Update is late with a reset. Not static, for a stack of its own.
- */
-//= rfc6744#4-2
-//= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1
-__noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, const struct ilnp_upper *upper)
-{
-	const struct node *node;
-	bool is_claimed = false;
-	bool is_one_named = false;
-	struct nids nids;
-	__u32 ports;
-
-	if (!pair || !upper)
-		return NO_SESSION;
-	nids = nids_of(pair);
-	node = bpf_map_lookup_elem(&by_nids, &nids);
-	ports = ports_of(upper);
-	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
-		struct found found;
-		bool may_be_its;
-		__u16 flags;
-
-		if (!find_slot(node->slot[i], &found))
-			continue;
-		flags = found.session->flags;
-		if (is_named(&found, &pair->peer)) {
-			is_one_named = true;
-			may_be_its = flags & ILNP_SETTLED && flags & ILNP_MAPS_TCP && upper->is_within_tcp;
-		} else {
-			may_be_its = !is_one_named && !is_claimed && may_claim(upper);
-		}
-		if (!may_be_its || !(has_connection(skb, &found.session->pair, upper->protocol, ports) ||
-				     (is_one_named && may_be_bound(skb, &found, pair, ports))))
-			continue;
-		if (is_one_named)
-			return found.slot;
-		is_claimed = true;
-	}
-	if (is_one_named)
-		return FROM_NAMED;
-	if (is_claimed && !has_connection(skb, pair, upper->protocol, ports))
-		return FROM_NOWHERE;
-	return NO_SESSION;
-}
-
-/* Whether a nonce that no session between the two nodes has should be that of one. Not static, for a stack of
- * its own.
- */
-__noinline int is_forged(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
-{
-	if (!arrival || slot_of_pair(&arrival->pair) >= 0)
-		return true;
-	if (is_common(arrival->options.next))
-		look_into_upper(skb, l2 + arrival->upper.at, &arrival->upper);
-	return moved_session(skb, &arrival->pair, &arrival->upper) != NO_SESSION;
 }
 
 static __always_inline struct moved_flow *flow_place(const struct arrival *arrival)
@@ -494,14 +322,14 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		look_into_upper(skb, l2 + sizeof(arrival.ip6), upper);
 		return receive_plain(skb, l2, &arrival);
 	}
-	if (arrival.ip6.next == NEXT_DESTINATION) {
+	if (is_extension(arrival.ip6.next)) {
 		if (!is_for_us(&arrival.ip6))
 			return TC_ACT_UNSPEC;
-		if (!take_short_nonce(skb, l2, octets, &arrival.options))
-			status = load_options(skb, l2, octets, &arrival.options);
+		if (arrival.ip6.next != NEXT_DESTINATION || !take_short_nonce(skb, l2, octets, &arrival.options))
+			status = find_options(skb, l2, octets, arrival.ip6.next, &arrival.options);
 	}
 	message = status ? 0 : message_at(skb, l2, &arrival.ip6, &arrival.options);
-	if (is_control(skb, l2, message) || is_about_nonce(skb, l2, &arrival.ip6, message)) {
+	if (is_control(skb, l2, &arrival.ip6, message, ICMP_ECHO_REPLY) || is_about_nonce(skb, l2, &arrival.ip6, message)) {
 		if (!is_for_us(&arrival.ip6))
 			return TC_ACT_UNSPEC;
 		/* Anybody can send as many as they like: they fill no ring. */
@@ -521,7 +349,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		return receive_plain(skb, l2, &arrival);
 	}
 	upper->protocol = options->next;
-	upper->at = sizeof(arrival.ip6) + options->len;
+	upper->at = options->at + options->len;
 	if (unlikely(!is_common(options->next)))
 		find_upper(skb, l2, options->next, upper->at, upper);
 	if (!has_sessions())
@@ -530,7 +358,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	if (unlikely(slot < 0))
 		slot = session_of_nonce(&arrival);
 	if (likely(slot >= 0))
-		return deliver(skb, l2, &arrival, slot);
+		return deliver(skb, l2, &arrival, sibling_of(skb, l2, &arrival, slot));
 	return receive_strange(skb, l2, &arrival, slot != NO_NODE && is_forged(skb, l2, &arrival));
 }
 

@@ -392,11 +392,11 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 		find_upper(skb, l2, ip6->next, sizeof(*ip6), upper);
 		if (is_discovery(upper))
 			return TC_ACT_UNSPEC;
-		if (ip6->next == NEXT_DESTINATION &&
-		    load_options(skb, l2, bpf_ntohs(ip6->payload_len), &options))
-			options.next = 0;
+		if (is_extension(ip6->next) &&
+		    find_options(skb, l2, bpf_ntohs(ip6->payload_len), ip6->next, &options))
+			options.icmp_at = 0;
 		/* What the core sends has all that it needs. */
-		if (is_control(skb, l2, message_at(skb, l2, ip6, &options))) {
+		if (is_control(skb, l2, ip6, message_at(skb, l2, ip6, &options), ICMP_ECHO_REQUEST)) {
 			if (options.nonce.len && has_sessions())
 				note_control_sent(&departure.pair, &options.nonce);
 			return TC_ACT_UNSPEC;

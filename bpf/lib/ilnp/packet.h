@@ -25,6 +25,8 @@
 #define ICMP_ECHO_REQUEST 128
 #define ICMP_ECHO_REPLY 129
 #define ICMP_LOCATOR_UPDATE 156
+/* Identifier and Sequence Number of Echo Requests of the core: ECHO_MARK of proto/wire. */
+#define ICMP_ECHO_MARK 0x4d4c6e6f
 #define ICMP_UNRECOGNIZED_OPTION 2
 #define ICMP_ERROR_LEN 8
 /* Where our Nonce option is: behind the IPv6 header and two octets. */
@@ -72,9 +74,13 @@ struct short_nonce {
 
 _Static_assert(sizeof(struct short_nonce) == 8, "short_nonce");
 
-/* A Destination Options header. */
+/* A Destination Options header, and what the extension headers of the packet lead to. */
 struct ilnp_options {
+	/* Where it begins, from the IPv6 header on. */
+	__u32 at;
 	__u32 len;
+	/* Where an ICMPv6 message begins behind all of them, from the IPv6 header on; 0: there is none. */
+	__u32 icmp_at;
 	/* Of the Nonce option, from the header on. */
 	__u32 nonce_at;
 	struct nonce nonce;
@@ -237,21 +243,25 @@ static __always_inline bool take_short_nonce(struct __sk_buff *skb, __u32 l2, __
 	if (octets < sizeof(header) || !LOAD_FAR(skb, begin, &header) || header.units ||
 	    header.option != NONCE_OPTION || header.option_len != sizeof(header.nonce))
 		return false;
+	/* Behind others there may be another nonce. */
+	if (is_extension(header.next))
+		return false;
 	options->next = header.next;
+	options->at = sizeof(struct ip6);
 	options->len = sizeof(header);
+	options->icmp_at = header.next == NEXT_ICMPV6 ? options->at + options->len : 0;
 	options->nonce_at = offsetof(struct short_nonce, option);
 	options->nonce.len = sizeof(header.nonce);
 	__builtin_memcpy(options->nonce.octet, header.nonce, sizeof(header.nonce));
 	return true;
 }
 
-/* The header behind the IPv6 header, in a packet of so many octets behind that: 0, or -1 - reason. What is
- * behind the packet is padding of the link. Not static, so that the verifier looks at it once.
+/* The header that begins there in the packet, `octets` before its end: 0, or -1 - reason. What is behind the packet is padding
+ * of the link. Not static, so that the verifier looks at it once.
  */
 //= rfc6744#2-1 rfc6744#2-6
-__noinline int load_options(struct __sk_buff *skb, __u32 l2, __u32 octets, struct ilnp_options *options)
+__noinline int load_options(struct __sk_buff *skb, __u32 begin, __u32 octets, struct ilnp_options *options)
 {
-	__u32 begin = l2 + sizeof(struct ip6);
 	__u8 header[2];
 	__u32 at = 2;
 	__u32 len;
@@ -286,26 +296,86 @@ __noinline int load_options(struct __sk_buff *skb, __u32 l2, __u32 octets, struc
 	return at >= len ? 0 : -1 - DROP_TOO_MANY;
 }
 
-/* Where an ICMPv6 message begins, right behind the IPv6 header or its Destination Options, from the IPv6 header
- * on; 0: there is none, or the packet is cut off. `options` are those of the packet, len 0 without.
+/* The Destination Options header with the nonce, if there is one, else the last one, among up to MAX_CHAIN extension headers: 0, or
+ * -1 - reason. Two nonces are an error, wherever they are. Not static, for a stack of its own.
+ */
+//= rfc6744#2-1
+__noinline int find_options(struct __sk_buff *skb, __u32 l2, __u32 octets, __u32 first, struct ilnp_options *options)
+{
+	struct ilnp_options one = {};
+	__u8 header[4];
+	__u32 next = first;
+	__u32 at = 0;
+	int status;
+
+	if (!options)
+		return -1 - DROP_TRUNCATED;
+	__builtin_memset(options, 0, sizeof(*options));
+	for (int i = 0; i < MAX_CHAIN; i++) {
+		__u32 begin = l2 + sizeof(struct ip6) + at;
+		__u32 kind = next;
+
+		if (kind == NEXT_DESTINATION) {
+			status = load_options(skb, begin, octets > at ? octets - at : 0, &one);
+			if (status)
+				return status;
+			if (options->nonce.len && one.nonce.len)
+				return -1 - DROP_DUPLICATE_OPTION;
+			if (!options->nonce.len) {
+				*options = one;
+				options->at = sizeof(struct ip6) + at;
+			}
+			next = one.next;
+			at += one.len;
+			continue;
+		}
+		if (!is_extension(kind) || at + sizeof(header) > octets ||
+		    bpf_skb_load_bytes(skb, begin, header, sizeof(header)))
+			break;
+		next = header[0];
+		/* A later fragment has nothing of this behind it. */
+		if (kind == NEXT_FRAGMENT && (header[2] || header[3] >> 3))
+			return 0;
+		at += kind == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
+	}
+	options->icmp_at = next == NEXT_ICMPV6 ? sizeof(struct ip6) + at : 0;
+	return 0;
+}
+
+/* Where an ICMPv6 message begins, right behind the IPv6 header or its extension headers, from the IPv6 header on; 0: there
+ * is none, or the packet is cut off. `options` are those of the packet.
  */
 static __always_inline __u32 message_at(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					const struct ilnp_options *options)
 {
 	__u32 end = sizeof(*ip6) + bpf_ntohs(ip6->payload_len);
-	__u32 at = sizeof(*ip6) + options->len;
-	__u8 next = options->len ? options->next : ip6->next;
+	__u32 at = ip6->next == NEXT_ICMPV6 ? sizeof(*ip6) : options->icmp_at;
 
-	return next == NEXT_ICMPV6 && skb->len >= l2 + end && at < end ? at : 0;
+	return skb->len >= l2 + end && at < end ? at : 0;
 }
 
-/* A Locator Update or a message of the handshake. */
-static __always_inline bool is_control(struct __sk_buff *skb, __u32 l2, __u32 message)
+/* An echo message of this type that is the core's. */
+static __always_inline bool is_echo_of_core(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
+					    __u32 message, __u8 type)
+{
+	struct icmp_error begin;
+
+	if (message + sizeof(begin) > sizeof(*ip6) + bpf_ntohs(ip6->payload_len) ||
+	    bpf_skb_load_bytes(skb, l2 + message, &begin, sizeof(begin)))
+		return false;
+	return begin.type == type && !begin.code && begin.info == bpf_htonl(ICMP_ECHO_MARK);
+}
+
+/* A Locator Update, a message of the handshake, or an echo message of this type that is the core's. */
+static __always_inline bool is_control(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, __u32 message,
+				       __u8 echo)
 {
 	__u8 type;
 
 	if (!message || bpf_skb_load_bytes(skb, l2 + message, &type, 1))
 		return false;
+	if (type == echo)
+		return is_echo_of_core(skb, l2, ip6, message, echo);
 	return type == ICMP_LOCATOR_UPDATE || type == initiator_type || type == responder_type;
 }
 

@@ -6,10 +6,11 @@
 #include "maps.h"
 #include "packet.h"
 
-/* USED_INTERVAL, CANDIDATE_INTERVAL and LOOK_INTERVAL of the contract, nanoseconds. */
+/* USED_INTERVAL, CANDIDATE_INTERVAL, LOOK_INTERVAL and LOST_INTERVAL of the contract, nanoseconds. */
 #define USED_INTERVAL 10000000000ULL
 #define CANDIDATE_INTERVAL 10000000000ULL
 #define LOOK_INTERVAL 1000000000ULL
+#define LOST_INTERVAL 1000000000ULL
 /* Fewer ticks of the kernel are less than LOOK_INTERVAL at any rate that it has, and need no look at the clock.
  */
 #define LOOK_TICKS 100
@@ -25,6 +26,8 @@ enum no_slot {
 	FROM_NAMED = -3,
 	/* No session names that, and the packet claims the socket of one. */
 	FROM_NOWHERE = -4,
+	/* A session names the locator, and the packet claims the socket of a session that it does not get. */
+	FROM_CLAIMED = -5,
 };
 
 struct found {
@@ -44,7 +47,8 @@ struct traffic {
 	__u8 inbound;
 	/* Nobody that there is a session with. */
 	__u8 is_strange;
-	__u8 zero;
+	/* With a wrong nonce: a correspondent that has begun anew may not have the socket yet. */
+	__u8 is_lost;
 };
 
 static __always_inline void fill_traffic(struct traffic *traffic, const struct pair *pair,
@@ -453,7 +457,7 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 		return 0;
 	kind = socket_kind(skb, &traffic->pair, traffic->protocol,
 			   (__u32)traffic->local_port << 16 | traffic->remote_port);
-	if (kind < wanted)
+	if (kind < wanted && !traffic->is_lost)
 		return 0;
 	report = report_begin(ILNP_CANDIDATE, now);
 	if (!report)

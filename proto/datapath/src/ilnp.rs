@@ -166,6 +166,9 @@ impl SessionEntry {
 pub const USED_INTERVAL: Duration = Duration::from_secs(10);
 /// A data plane reports a pair without a session at most this often: every 10 s. Not configurable.
 pub const CANDIDATE_INTERVAL: Duration = Duration::from_secs(10);
+/// A data plane reports packets with a wrong nonce between the addresses of a session, whatever sockets there are, if nothing else has
+/// come on that session for this time, and at most this often: 1 s (decision 146). All data planes alike, not configurable.
+pub const LOST_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two looks for the socket of a packet that came from a stranger: at least 1 s. All data planes alike, not
 /// configurable.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);

@@ -56,34 +56,50 @@ impl Machine {
         if !self.has_locator(local) || !self.is_reached(pair.remote.at(remote)) {
             remote = self.best_remote(session, pair.remote, None, now);
         }
-        self.send_to(id, remote, told, now)
+        if let Some(session) = self.ilcc.get_mut(id) {
+            session.failed = None;
+        }
+        self.send_to(id, (None, remote), told, now)
     }
 
-    /// Has a session send to `remote`, from the best of our locators. The correspondent has read of those in `told`, unless it is owed an
-    /// update: it turns away packets from any other without a nonce. Result: whether the session has moved.
+    /// Has a session send to `remote`, from the best of our locators; of equal ones from `likely`, where the correspondent has reached us. The
+    /// correspondent has read of those in `told`, unless it is owed an update: it turns away packets from any other without a nonce. Result:
+    /// whether the session has moved.
     //= rfc6740#3.2.2-1 rfc6740#3.4-2
-    fn send_to(&mut self, id: SessionId, remote: L64, told: &BTreeSet<L64>, now: Instant) -> bool {
+    fn send_to(
+        &mut self,
+        id: SessionId,
+        (likely, remote): (Option<L64>, L64),
+        told: &BTreeSet<L64>,
+        now: Instant,
+    ) -> bool {
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
         let Some(session) = self.ilcc.get(id) else { return false };
         let current = session.wire.0;
         let is_read = |local: L64| {
-            !session.agreed
-                || local == pair.local.l64
+            local == pair.local.l64
+                || Some(local) == likely
                 || !session.owes_update && told.contains(&local)
         };
-        let local = self.best_local(current, pair.remote.at(remote));
+        let local = self.best_local(likely.unwrap_or(current), pair.remote.at(remote));
         let local =
             local.filter(|local| !self.has_locator(current) || is_read(*local)).unwrap_or(current);
         // RFC 6744 s4: in all packets, for three round trips at least.
         self.send_by(id, (local, remote), now + NONCE_AFTER_CHANGE)
     }
 
-    /// The correspondent has sent an update from `source`.
-    pub(crate) fn follow_correspondent(&mut self, id: SessionId, source: Ilv, now: Instant) {
+    /// The correspondent has sent an update from `source` to a locator, which may be none of ours any more.
+    pub(crate) fn follow_correspondent(
+        &mut self,
+        id: SessionId,
+        (source, came_to): (Ilv, L64),
+        now: Instant,
+    ) {
         let Some(session) = self.ilcc.get(id) else { return };
         let remote = self.best_remote(session, source, Some(source.l64), now);
         let told = self.locators.iter().map(|local| local.l64).collect();
-        self.send_to(id, remote, &told, now);
+        let likely = self.has_locator(came_to).then_some(came_to);
+        self.send_to(id, (likely, remote), &told, now);
     }
 
     /// The correspondent has read all our locators: one that is better than the one in use can take its place.
@@ -95,12 +111,47 @@ impl Machine {
         }
     }
 
+    /// The correspondent has not acknowledged the locator in use, however often it was told of it. The locator of the sockets is there again,
+    /// and the correspondent knows that one.
+    pub(crate) fn go_back(&mut self, id: SessionId, now: Instant) -> bool {
+        let Some((pair, _)) = self.ilcc.key(id) else { return false };
+        let Some(session) = self.ilcc.get(id) else { return false };
+        let remote = session.wire.1;
+        let (first, to) = (pair.local.l64, pair.remote.at(remote));
+        let is_usable = self.has_locator(first) && !self.leads_elsewhere(first, to);
+        session.owes_update
+            && is_usable
+            && self.send_by(id, (first, remote), now + NONCE_AFTER_CHANGE)
+    }
+
+    /// Our locator that the `nth` Locator Update goes from, to one of the correspondent's `remotes`: the one in use, which the correspondent
+    /// knows, and the best one by turns.
+    pub(crate) fn source_of_update(
+        &self,
+        (current, remote): (L64, Ilv),
+        nth: usize,
+        remotes: usize,
+    ) -> L64 {
+        let is_turn = (nth / remotes.max(1)).is_multiple_of(2);
+        let is_usable = self.has_locator(current) && !self.leads_elsewhere(current, remote);
+        match self.best_local(current, remote) {
+            Some(best) if !(is_turn && is_usable) => best,
+            _ => current,
+        }
+    }
+
     /// What a session sends goes by these locators; if ours is another one than before, with the nonce until then. Result: whether the session
     /// has moved.
-    fn send_by(&mut self, id: SessionId, wire: (L64, L64), nonce_until: Instant) -> bool {
+    pub(crate) fn send_by(
+        &mut self,
+        id: SessionId,
+        wire: (L64, L64),
+        nonce_until: Instant,
+    ) -> bool {
+        let has_current = self.ilcc.get(id).is_some_and(|one| self.has_locator(one.wire.0));
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
         let Some(session) = self.ilcc.get_mut(id) else { return false };
-        if session.wire == wire {
+        if session.wire == wire || has_current && session.failed == Some(wire) {
             return false;
         }
         if session.wire.0 != wire.0 {
@@ -117,7 +168,7 @@ impl Machine {
     }
 
     /// Whether packets from a locator of ours to a correspondent would have to leave by another link than that of the locator.
-    fn leads_elsewhere(&self, local: L64, remote: Ilv) -> bool {
+    pub(crate) fn leads_elsewhere(&self, local: L64, remote: Ilv) -> bool {
         let own = self.routes.toward(Locator(remote.address()));
         own.is_some_and(|own| own.iter().all(|own| Ilv::of(own.0).l64 != local))
     }

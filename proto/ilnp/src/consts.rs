@@ -42,6 +42,8 @@ pub const MAX_FIRST_RETRANSMISSION: Duration = Duration::from_secs(2);
 pub const MAX_RETRANSMISSION: Duration = Duration::from_secs(8);
 /// Times that a proposal is sent: 3. Not configurable.
 pub const PROPOSAL_TRIES: u32 = 3;
+/// Times that a correspondent without the handshake is asked whether it reads our nonce: 3 (decision 146). Not configurable.
+pub const TRIAL_TRIES: u32 = 3;
 /// Times that a confirmation, or the Locator Update that answers it, is sent at least before the correspondent, or the way to it,
 /// is taken for one that lets no nonces pass: 4, and for as long as [`OFFER_TIMEOUT`]. Not configurable.
 pub const CONFIRMATION_TRIES: u32 = 4;
@@ -54,6 +56,9 @@ pub const RTT_DOUBTED_TRIES: u32 = 4;
 /// How long all packets have the nonce after our locator has changed, if the correspondent has not
 /// acknowledged before: 60 s (RFC 6744 s4: "such as 1 minute"). Not configurable.
 pub const NONCE_AFTER_CHANGE: Duration = Duration::from_secs(60);
+/// Times that a Locator Update is sent in vain, before a session that has moved leaves the new locator for that of its sockets, if that one is
+/// there: 3. Not configurable.
+pub const GO_BACK_TRIES: u32 = 3;
 /// Round trips for which they have it at least (RFC 6744 s4). Not configurable.
 pub const NONCE_ROUND_TRIPS: u32 = 3;
 /// How long an initiator's packets have it after the responder's first Locator Update: 2 s, time for that to
@@ -70,13 +75,20 @@ pub const REFUSAL_LIFETIME: Duration = Duration::from_secs(10);
 /// A correspondent is asked whether it still knows a session that is in use, if it has not shown so for this long: 30 s
 /// (decision 089). Not configurable.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(30);
+/// The same where the session could go by other locators: 5 s, so that each report of its use has it asked (decision 148). Not
+/// configurable.
+pub const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
+/// Times that it is asked by the locators in use, before the question goes by others: 2. Not configurable.
+pub const SILENT_TRIES: u32 = 2;
+/// Other pairs of locators that the question goes by: 8. Not configurable.
+pub const MAX_TRIED_PAIRS: usize = 8;
 /// A proposal for the addresses of a session that has moved gives rise to that question at most this often: every 10 s. Anybody
 /// can send proposals. Not configurable.
 pub const ASK_INTERVAL: Duration = Duration::from_secs(10);
 /// The correspondent is not asked because of a proposal if it has shown within this time that it knows the session: 1 s. Not
 /// configurable.
 pub const SHOWN_LATELY: Duration = Duration::from_secs(1);
-/// Times that it is asked, before that is begun again by what is sent: 3. Not configurable.
+/// Times that it is asked at least, before that is begun again by what is sent: 3. Not configurable.
 pub const CHECK_TRIES: u32 = 3;
 /// Quiet time after which a session without sockets is forgotten: 5 minutes (RFC 6741 s5.2: "several
 /// minutes"). Configurable.

@@ -1,7 +1,7 @@
 use moorline_types::{DropReason, Ilv, Instant, SessionId};
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use moorline_wire::ilnp::{
-    Admission, Control, ERROR_HEADER_LEN, NONCE_AT, NONCE_OPTION, PARAMETER_PROBLEM,
+    Admission, Control, ECHO_REPLY, ERROR_HEADER_LEN, NONCE_AT, NONCE_OPTION, PARAMETER_PROBLEM,
     UNRECOGNIZED_OPTION,
 };
 
@@ -30,6 +30,9 @@ impl Machine {
             let message = Admission::parse(control.message, types, src, dst)?;
             return self.on_admission(&message, control.pair, now);
         }
+        if kind == ECHO_REPLY {
+            return self.on_echo_reply(control, now);
+        }
         if control.message.starts_with(&[PARAMETER_PROBLEM, UNRECOGNIZED_OPTION]) {
             return self.on_parameter_problem(control, now);
         }
@@ -47,6 +50,10 @@ impl Machine {
         now: Instant,
     ) -> Result<(), DropReason> {
         let quoted = control.message.get(ERROR_HEADER_LEN..).ok_or(DropReason::Truncated)?;
+        let nonce = quoted.get(NONCE_AT as usize + 2..).unwrap_or_default();
+        if self.refute_trial(control.pair, nonce, now) {
+            return Ok(());
+        }
         let id = self.quoted_session(quoted)?;
         let (pair, _) = self.ilcc.key(id).ok_or(DropReason::Gone)?;
         let session = self.ilcc.get(id).ok_or(DropReason::Gone)?;

@@ -10,19 +10,21 @@ use moorline_wire::ilnp::{
 };
 use moorline_wire::ip6::{self, DESTINATION_OPTIONS, IP6_LEN, MIN_MTU};
 
-use crate::consts::CHECK_INTERVAL;
+use crate::consts::{CHECK_INTERVAL, PATH_CHECK_INTERVAL};
 use crate::event::Cause;
 use crate::machine::Machine;
 use crate::session::{Opening, Session};
 
-impl Session {
-    /// The correspondent has not shown for a while that it knows the session.
-    pub(crate) fn is_in_doubt(&self, now: Instant) -> bool {
-        matches!(self.opening, Opening::Done) && now.since(self.shown_at) >= CHECK_INTERVAL
-    }
-}
-
 impl Machine {
+    /// Whether a correspondent has not shown for a while that it knows the session.
+    pub(crate) fn is_in_doubt(&self, session: &Session, now: Instant) -> bool {
+        let interval = match self.has_other_pairs(session) {
+            true => PATH_CHECK_INTERVAL,
+            false => CHECK_INTERVAL,
+        };
+        matches!(session.opening, Opening::Done) && now.since(session.shown_at) >= interval
+    }
+
     /// Asks the correspondent, by the last Locator Update once more: it is acknowledged, and nothing changes.
     pub(crate) fn ask_whether_known(&mut self, id: SessionId, now: Instant) {
         if !self.locators.is_empty() {

@@ -32,6 +32,12 @@
 //! whether it still knows it, by its last Locator Update once more; one that does not says so as a host without ILNP does, and
 //! so does one that ends (decision 089).
 //!
+//! **Correspondents without the handshake** are asked by an Echo Request with our nonce, once theirs has come. The answer, with theirs, makes
+//! the session, or gives it another nonce (decision 146).
+//!
+//! **Paths that fail.** If the question goes unanswered by the locators in use, it goes by others, and the session goes where the
+//! answer comes from (decision 148).
+//!
 //! **Falling back.** A host that answers a nonce with "unrecognized option", or no proposal at all, is
 //! remembered, and gets classic IPv6.
 //!
@@ -53,11 +59,14 @@ mod known;
 mod locator_update;
 mod machine;
 mod negative;
+mod paths;
 mod policy;
 mod proposal;
 mod question;
 mod session;
+mod sibling;
 mod snapshot;
+mod trial;
 mod validator;
 
 #[cfg(test)]

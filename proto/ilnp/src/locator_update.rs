@@ -2,15 +2,15 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, Rtt, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, L64, Rtt, SessionId};
 use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::config::{LocalLocator, LocalState};
-use crate::consts::{CHECK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, UPDATE_LIFETIME};
+use crate::consts::{GO_BACK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, UPDATE_LIFETIME};
 use crate::event::{Cause, Classic, Event};
 use crate::machine::Machine;
-use crate::session::{Advertisement, Opening};
+use crate::session::{Advertisement, Opening, Session};
 use moorline_index::Class;
 use moorline_wire::ilnp::Control;
 
@@ -111,14 +111,15 @@ impl Machine {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
         let Some(advertisement) = &session.advertisement else { return };
-        // The peer may have moved as well: each repetition tries another of its locators.
         let nth = advertisement.retry.tries.saturating_sub(1) as usize;
-        let mut remotes: Vec<_> = session.remote.iter().map(|remote| remote.l64).collect();
-        remotes.sort_by_key(|l64| *l64 != session.wire.1);
-        let remote = remotes.get(nth % remotes.len().max(1)).copied().unwrap_or(session.wire.1);
-        let remote = pair.remote.at(remote);
-        let local = self.best_local(session.wire.0, remote).unwrap_or(session.wire.0);
-        let wire = IlvPair::new(pair.local.at(local), remote);
+        let (local, remote) = match session.owes_update {
+            true => self.pair_of_update(session, pair, nth),
+            false => {
+                let pairs = self.pairs_of_question(session, pair);
+                pairs.get(nth).copied().unwrap_or(session.wire)
+            }
+        };
+        let wire = IlvPair::new(pair.local.at(local), pair.remote.at(remote));
         let update = LocatorUpdate {
             operation: Operation::ADVERTISEMENT,
             locators: advertisement.locators.clone(),
@@ -129,13 +130,25 @@ impl Machine {
         self.send(wire, &message, Some(nonce));
     }
 
+    /// The locators that the `nth` Locator Update with news goes by. The peer may have moved as well: each repetition tries another of its
+    /// locators.
+    fn pair_of_update(&self, session: &Session, pair: IlvPair, nth: usize) -> (L64, L64) {
+        let mut remotes: Vec<_> = session.remote.iter().map(|remote| remote.l64).collect();
+        remotes.sort_by_key(|l64| *l64 != session.wire.1);
+        let remote = remotes.get(nth % remotes.len().max(1)).copied().unwrap_or(session.wire.1);
+        let to = pair.remote.at(remote);
+        (self.source_of_update((session.wire.0, to), nth, remotes.len()), remote)
+    }
+
     pub(crate) fn repeat_advertisement(&mut self, id: SessionId, pair: IlvPair, now: Instant) {
+        let asked = self.ilcc.get(id).filter(|session| !session.owes_update);
+        let most = asked.map(|session| self.pairs_of_question(session, pair).len());
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(advertisement) = &session.advertisement else { return };
         if advertisement.retry.next > now {
             return;
         }
-        if !session.owes_update && advertisement.retry.tries >= CHECK_TRIES {
+        if most.is_some_and(|most| advertisement.retry.tries as usize >= most) {
             session.advertisement = None;
             return;
         }
@@ -153,11 +166,13 @@ impl Machine {
             return;
         }
         let awaits_first_answer = session.awaits_first_answer();
+        let is_silent = advertisement.retry.tries >= GO_BACK_TRIES;
         if let Some(advertisement) = &mut session.advertisement {
             advertisement.retry = advertisement.retry.again(now);
         }
+        let goes_back = is_silent && self.go_back(id, now);
         self.send_advertisement(id);
-        if awaits_first_answer {
+        if awaits_first_answer || goes_back {
             // The data plane watches for the next packet with the right nonce.
             self.tell(id, now);
         }
@@ -184,10 +199,43 @@ impl Machine {
         };
         let update = update?;
         match update.operation {
-            Operation::ADVERTISEMENT => self.on_advertisement(id, &update, control, now),
-            Operation::ACKNOWLEDGEMENT => self.on_acknowledgement(id, &update, control, now),
+            Operation::ADVERTISEMENT => {
+                self.on_advertisement(id, &update, control, now)?;
+                for sibling in self.siblings(id).into_iter().skip(1) {
+                    self.take_locators(sibling, &update, control, now)?;
+                    self.tell(sibling, now);
+                }
+                Ok(())
+            }
+            Operation::ACKNOWLEDGEMENT => {
+                let mut result = Err(DropReason::Replayed);
+                for sibling in self.siblings(id) {
+                    result = self.on_acknowledgement(sibling, &update, control, now).or(result);
+                }
+                result
+            }
             _ => Err(DropReason::UnknownType),
         }
+    }
+
+    /// Takes the locators of an update, if it is news. Result: whether it is.
+    fn take_locators(
+        &mut self,
+        id: SessionId,
+        update: &LocatorUpdate,
+        control: &Control<'_>,
+        now: Instant,
+    ) -> Result<bool, DropReason> {
+        let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
+        let is_news = session.is_news(control.sequence)?;
+        if is_news {
+            if !session.set_remote(&update.locators, now) {
+                return Err(DropReason::BadAddress);
+            }
+            session.taken = control.sequence.or(session.taken);
+            self.follow_correspondent(id, (control.pair.remote, control.pair.local.l64), now);
+        }
+        Ok(is_news)
     }
 
     //= rfc6743#2-6 rfc6743#4-2
@@ -201,15 +249,7 @@ impl Machine {
         let (pair, _) = self.ilcc.key(id).ok_or(DropReason::Gone)?;
         let came_to = control.pair.local;
         let is_here = self.has_locator(came_to.l64);
-        let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
-        let is_news = session.is_news(control.sequence)?;
-        if is_news {
-            if !session.set_remote(&update.locators, now) {
-                return Err(DropReason::BadAddress);
-            }
-            session.taken = control.sequence.or(session.taken);
-            self.follow_correspondent(id, control.pair.remote, now);
-        }
+        let is_news = self.take_locators(id, update, control, now)?;
         let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
         if let Opening::Confirming(confirming) = &session.opening {
             let retry = confirming.retry;
@@ -259,7 +299,10 @@ impl Machine {
         session.advertisement = None;
         if session.settled && !session.owes_update {
             self.on_shown(id, now);
-            self.schedule(id);
+            let by = (control.pair.local.l64, control.pair.remote.l64);
+            if !self.on_answer_by(id, by, retry.tries, now) {
+                self.schedule(id);
+            }
             return Ok(());
         }
         session.owes_update = false;
@@ -278,7 +321,7 @@ impl Machine {
     }
 }
 
-impl crate::session::Session {
+impl Session {
     /// Whether both number their Locator Updates (decision 072).
     fn numbers(&self) -> bool {
         self.agreed && self.peer.has(AdmissionFlags::SEQUENCE)

@@ -17,6 +17,7 @@ use crate::policy::{Candidate, Stage};
 use crate::proposal::Proposal;
 use crate::question::Questions;
 use crate::session::{Opening, Session, SessionView};
+use crate::trial::Trial;
 use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{Report, Update};
 use moorline_index::{Class, Ilcc, Removed, Validators};
@@ -48,6 +49,8 @@ pub struct Machine {
     /// Of sessions, which all have one.
     session_timers: Deadlines,
     pub(crate) proposal_timers: BTreeSet<(Instant, IlvPair)>,
+    pub(crate) trials: BTreeMap<IlvPair, Trial>,
+    pub(crate) trial_timers: BTreeSet<(Instant, IlvPair)>,
     updates: VecDeque<Update>,
     transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
@@ -64,6 +67,8 @@ enum Timer {
     Session(SessionId),
     /// Repetition or end of a proposal.
     Proposal(IlvPair),
+    /// The same of a trial.
+    Trial(IlvPair),
 }
 
 impl Machine {
@@ -92,6 +97,8 @@ impl Machine {
             questions: Questions::default(),
             session_timers: Deadlines::new(),
             proposal_timers: BTreeSet::new(),
+            trials: BTreeMap::new(),
+            trial_timers: BTreeSet::new(),
             updates: VecDeque::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -132,7 +139,7 @@ impl Machine {
         self.forget(session, Cause::NotTaken);
     }
 
-    /// A control packet from the network: ICMPv6 of one of the types that [`Control::is_ours`] tells, whole.
+    /// A control packet from the network: ICMPv6 of one of the types that [`Control::is_for_sessions`] tells, whole.
     ///
     /// What is wrong with it is counted.
     pub fn handle_control(&mut self, packet: &[u8], now: Instant) {
@@ -154,6 +161,10 @@ impl Machine {
                     self.proposal_timers.remove(&(at, pair));
                     self.on_proposal_timer(pair, now);
                 }
+                Timer::Trial(pair) => {
+                    self.trial_timers.remove(&(at, pair));
+                    self.on_trial_timer(pair, now);
+                }
             }
         }
     }
@@ -162,7 +173,8 @@ impl Machine {
         let session = self.session_timers.first();
         let session = session.map(|(at, slot)| (at, Timer::Session(SessionId(slot))));
         let proposal = self.proposal_timers.first().map(|&(at, pair)| (at, Timer::Proposal(pair)));
-        session.into_iter().chain(proposal).min()
+        let trial = self.trial_timers.first().map(|&(at, pair)| (at, Timer::Trial(pair)));
+        session.into_iter().chain(proposal).chain(trial).min()
     }
 
     /// The next word to the data plane; `None` until the next `handle_*`.
@@ -226,7 +238,9 @@ impl Machine {
     /// Whether these addresses have a session, or may have one soon: one is proposed to the correspondent.
     #[must_use]
     pub fn is_taken(&self, pair: IlvPair) -> bool {
-        self.proposals.contains_key(&pair) || self.has_session(pair)
+        self.proposals.contains_key(&pair)
+            || self.trials.contains_key(&pair)
+            || self.has_session(pair)
     }
 
     /// Whether these addresses have a session.
@@ -339,6 +353,7 @@ impl Machine {
         session: Session,
         now: Instant,
     ) -> SessionId {
+        self.drop_trial(pair);
         let same = self.ilcc.find_pair(pair);
         let (id, removed) = self.ilcc.insert(pair, nonce, class, session);
         if let Some(removed) = removed {
@@ -437,6 +452,16 @@ impl Machine {
 
     /// A packet with the right nonce came in.
     pub(crate) fn on_shown(&mut self, id: SessionId, now: Instant) {
+        let offered = self.ilcc.get(id).map(|session| &session.opening);
+        if matches!(offered, Some(Opening::Offered { .. })) {
+            self.try_offered(id, now);
+        } else {
+            self.on_proven(id, now);
+        }
+    }
+
+    /// The correspondent has shown that it knows the session.
+    pub(crate) fn on_proven(&mut self, id: SessionId, now: Instant) {
         let Some((pair, Some(_))) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get_mut(id) else { return };
         session.last_used = session.last_used.max(now);
@@ -466,12 +491,12 @@ impl Machine {
         self.ilcc.touch(id);
         let Some(session) = self.ilcc.get_mut(id) else { return };
         session.last_used = session.last_used.max(at);
-        if session.advertisement.is_some() {
+        let Some(session) = self.ilcc.get(id).filter(|one| one.advertisement.is_none()) else {
             return;
-        }
+        };
         if session.owes_update {
             self.advertise(id, now);
-        } else if session.is_in_doubt(now) {
+        } else if self.is_in_doubt(session, now) {
             self.ask_whether_known(id, now);
         }
     }

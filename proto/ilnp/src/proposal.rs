@@ -28,9 +28,15 @@ impl Machine {
     /// Traffic without a session: shall there be one?
     pub(crate) fn on_candidate(&mut self, traffic: &Traffic, now: Instant) {
         let &Traffic { pair, nonce, .. } = traffic;
-        if !self.is_ours(pair)
-            || self.ilcc.find_pair(pair).is_some_and(|id| !self.is_lost(id, traffic, now))
+        if !self.is_ours(pair) || self.trials.contains_key(&pair) {
+            return;
+        }
+        if let Some(id) = self.ilcc.find_pair(pair)
+            && !self.is_lost(id, traffic, now)
         {
+            if nonce.is_some() {
+                self.doubt_nonce(pair, now);
+            }
             return;
         }
         if let Some(proposal) = self.proposals.get_mut(&pair) {
@@ -40,7 +46,9 @@ impl Machine {
         if nonce.is_some() {
             self.negatives.doubt(pair.remote);
         }
-        if self.negatives.is_classic(pair.remote, now) {
+        if self.negatives.is_classic(pair.remote, now)
+            || !self.proposals.contains_key(&pair) && self.try_sibling(traffic, now)
+        {
             return;
         }
         let stage = match traffic.inbound {
@@ -80,9 +88,8 @@ impl Machine {
         let mut session = self.new_session(pair, why, now);
         // A nonce that came first may have come from anybody; one that answers ours has been read.
         session.proves = nonce.is_none() || socket == Socket::Connected;
-        let is_for_traffic = nonce.is_none() || why == Why::ConnectedHere;
+        let is_for_traffic = nonce.is_none();
         session.opening = Opening::Offered { until: is_for_traffic.then_some(now + OFFER_TIMEOUT) };
-        session.settled = why != Why::ConnectedHere;
         let class = if session.proves && nonce.is_some() { Class::Proven } else { Class::Unproven };
         self.admit(pair, nonce, class, session, now);
     }
@@ -131,6 +138,7 @@ impl Machine {
     pub fn withdraw(&mut self, pair: IlvPair) {
         self.questions.forget_admissions(|asked| asked == pair);
         self.drop_proposal(pair);
+        self.drop_trial(pair);
         if self.is_confirming(pair)
             && let Some(id) = self.ilcc.find_pair(pair)
         {
@@ -158,10 +166,10 @@ impl Machine {
             return;
         }
         let Some(Proposal { socket, nonce, .. }) = self.proposals.remove(&pair) else { return };
-        if let Some(nonce) = nonce {
+        if nonce.is_some() {
             let candidate = self.candidate(pair, Stage::Unanswered, socket);
             if let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) {
-                self.offer(pair, Some(nonce), socket, why, now);
+                self.try_correspondent(pair, why, now);
                 return;
             }
         }

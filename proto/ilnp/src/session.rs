@@ -75,6 +75,8 @@ pub(crate) struct Session {
     pub(crate) remote: Vec<RemoteLocator>,
     /// Source and destination of what we send.
     pub(crate) wire: (L64, L64),
+    /// What it was sent by when that had failed, until our locators change. No preference leads back there.
+    pub(crate) failed: Option<(L64, L64)>,
     /// Number of the last Locator Update that was taken.
     pub(crate) taken: Option<u32>,
     /// Number of the last Locator Update that was sent.
@@ -183,6 +185,7 @@ impl Session {
             accepted_at,
             remote: vec![RemoteLocator { l64: pair.remote.l64, preference: 0, expires: None }],
             wire: (pair.local.l64, pair.remote.l64),
+            failed: None,
             taken: None,
             sent: 0,
             advertisement: None,

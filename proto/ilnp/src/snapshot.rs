@@ -108,8 +108,9 @@ impl Machine {
         if !(1..=MAX_REMOTE_LOCATORS).contains(&remote.len()) {
             return Err(DropReason::WrongLocators);
         }
-        if self.has_session(*pair) || self.ilcc.find_nonce(local, peer, snapshot.nonces.1).is_some()
-        {
+        let is_known = self.ilcc.find_nonce(local, peer, snapshot.nonces.1).is_some();
+        // Correspondents without the handshake have one nonce for all their sessions (decision 149).
+        if self.has_session(*pair) || snapshot.agreed && is_known {
             return Err(DropReason::Replayed);
         }
         let with_node = self.ilcc.between(local, peer).take(self.config.max_with_node).count();

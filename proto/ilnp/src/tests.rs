@@ -8,6 +8,8 @@ mod known;
 mod lost;
 mod neighbor;
 mod overlap;
+mod paths;
+mod plain;
 mod question;
 mod room;
 

@@ -3,22 +3,27 @@
 //! * [`NonceHeader`]: the Destination Options header with the Nonce option (RFC 6744 s2).
 //! * [`LocatorUpdate`]: the ICMPv6 message that tells correspondents of locators (RFC 6743 s2).
 //! * [`Admission`]: the ICMPv6 messages by which two hosts agree on a session (decision 070).
+//! * [`Echo`]: the ICMPv6 Echo Request that asks a correspondent to show that it reads our nonce (decision 146).
 //! * [`Control`]: a packet with one of these messages, taken apart.
 //! * [`ChecksumDelta`]: what a change of locators does to the checksum of TCP or UDP (RFC 6741 s4.2).
 //! * [`NidRecord`], [`L32Record`], [`L64Record`], [`LpRecord`]: RDATA of the DNS records (RFC 6742 s2).
 
 mod admission;
+mod chain;
 mod checksum;
 pub mod consts;
 mod control;
 mod dns;
+mod echo;
 mod icmp;
 mod locator_update;
 mod nonce;
 
 pub use admission::{Accept, Admission, AdmissionFlags, AdmissionTypes, Confirm, Flow, Refusal};
+pub use chain::Chain;
 pub use checksum::{ChecksumDelta, checksum_at, transport_checksum};
 pub use control::{Control, ERROR_HEADER_LEN, NONCE_AT, PARAMETER_PROBLEM, UNRECOGNIZED_OPTION};
 pub use dns::{DomainName, L32Record, L64Record, LpRecord, NidRecord};
+pub use echo::{ECHO_MARK, ECHO_REPLY, ECHO_REQUEST, Echo};
 pub use locator_update::{L64Entry, LocatorUpdate, Operation};
 pub use nonce::{NONCE_OPTION, NonceHeader, OptionsHeader};

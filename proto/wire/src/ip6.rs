@@ -60,6 +60,12 @@ impl Ip6 {
         matches!(self.next_header, HOP_BY_HOP | ROUTING)
     }
 
+    /// Whether the first header behind it is an extension header.
+    #[must_use]
+    pub fn has_extensions(&self) -> bool {
+        EXTENSIONS.contains(&self.next_header)
+    }
+
     /// The upper layer.
     #[must_use]
     pub fn upper(&self, packet: &[u8]) -> Upper {
@@ -83,18 +89,11 @@ impl Upper {
     #[must_use]
     pub fn read(packet: &[u8], mut protocol: u8, mut at: usize) -> Self {
         for _ in 0..MAX_CHAIN {
-            let fields = packet.get(at..).and_then(<[u8]>::first_chunk::<4>);
-            let (true, Some(&[next, len, offset, flags])) =
-                (EXTENSIONS.contains(&protocol), fields)
-            else {
-                break;
-            };
-            let is_fragment = protocol == FRAGMENT;
+            let rest = packet.get(at..).unwrap_or_default();
+            let Some((next, len)) = next_header(protocol, rest) else { break };
             protocol = next;
-            if is_fragment && u16::from_be_bytes([offset, flags]) >> 3 != 0 {
-                return Self { protocol, at: None, ports: None };
-            }
-            at += if is_fragment { 8 } else { (usize::from(len) + 1) * 8 };
+            let Some(len) = len else { return Self { protocol, at: None, ports: None } };
+            at += len;
         }
         let has_ports = matches!(protocol, TCP | UDP | UDP_LITE | DCCP);
         let ports = packet.get(at..).and_then(<[u8]>::first_chunk::<4>).filter(|_| has_ports);
@@ -121,6 +120,20 @@ impl Upper {
         let flags = self.at.and_then(|at| packet.get(at + TCP_FLAGS_AT));
         self.protocol == TCP && flags.is_some_and(|flags| flags & TCP_SYN == 0)
     }
+}
+
+/// What an extension header of this number, with these octets, says of the one behind it: its number, and how far behind it begins; `None`
+/// instead of the latter in a later fragment. `None` if it is no extension header, or if there is too little of it.
+pub(crate) fn next_header(protocol: u8, octets: &[u8]) -> Option<(u8, Option<usize>)> {
+    let &[next, len, offset, flags] = octets.first_chunk()?;
+    if !EXTENSIONS.contains(&protocol) {
+        return None;
+    }
+    if protocol != FRAGMENT {
+        return Some((next, Some((usize::from(len) + 1) * 8)));
+    }
+    let is_first = u16::from_be_bytes([offset, flags]) >> 3 == 0;
+    Some((next, is_first.then_some(8)))
 }
 
 /// A packet with the payload right behind its header, and with a hop limit of 64. A payload above 65,535 octets has no right length.

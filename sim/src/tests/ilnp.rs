@@ -336,6 +336,25 @@ fn a_host_that_is_started_anew_is_agreed_with_however_long_that_took() {
 const IN_DOUBT: Duration =
     Duration::from_secs(CHECK_INTERVAL.as_secs() + USED_INTERVAL.as_secs() + 1);
 
+/// An ISP of either host drops packets and says nothing. The host prefers it, before and after.
+#[test]
+fn a_session_leaves_a_locator_that_fails_without_a_word_and_stays_away() {
+    for (seed, traffic) in (20..).zip(KINDS.into_iter().cycle()).take(12) {
+        let host = usize::from(seed % 2 == 0);
+        let gains =
+            [0, 1].map(|host| (Duration::from_secs(5), IlnpChange::Gain { host, locator: 1 }));
+        let cut = (Duration::from_secs(20), IlnpChange::Cut { host, locator: 1 });
+        let changes = [&gains[..], &[cut]].concat();
+        let outcome = clean(&IlnpPlan { traffic, changes, loss: 10, ..plan(seed, 120) });
+        assert!(outcome.longest_pause <= SILENT, "seed {seed}: {outcome:?}");
+        let lost = outcome.sent - outcome.received;
+        assert!(lost < outcome.sent / 8, "seed {seed}: {outcome:?}");
+    }
+}
+
+/// The plane says at such times that the session is in use; the question goes out four times at most, three of them in vain, and the move is told.
+const SILENT: Duration = Duration::from_secs(USED_INTERVAL.as_secs() + 3);
+
 //= rfc6744#1-1 rfc6744#6-1 rfc6744#7-1 rfc6744#8-1 (test)
 #[test]
 fn a_host_without_ilnp_sees_classic_ipv6() {

@@ -145,10 +145,23 @@ impl Sessions {
         let learned = self.lives.lookup(&id.0)?.and_then(|live| convert::nonce_back(live.learned));
         for nonce in [known.nonce, learned].into_iter().flatten() {
             if but != Some(nonce) {
-                forget(&self.by_nonce, &convert::nonce_key(known.pair, nonce), id)?;
+                self.forget_nonce(&known.pair, nonce, id)?;
             }
         }
         Ok(())
+    }
+
+    /// A nonce leads to another session that shares it from now on, if there is one (decision 149).
+    fn forget_nonce(&self, pair: &IlvPair, nonce: Nonce, id: SessionId) -> Result<()> {
+        let shares = |other: &&SessionId| {
+            let known = self.known.get(other).filter(|_| **other != id);
+            known.is_some_and(|known| known.nonce == Some(nonce))
+        };
+        let key = convert::nonce_key(*pair, nonce);
+        match self.nodes.get(&pair.nids()).and_then(|all| all.iter().find(shares)) {
+            Some(other) => self.by_nonce.insert(&key, &other.0),
+            None => forget(&self.by_nonce, &key, id),
+        }
     }
 
     fn join_node(&mut self, id: SessionId, pair: IlvPair) -> Result<()> {

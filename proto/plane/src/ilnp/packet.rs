@@ -3,7 +3,7 @@
 use alloc::vec::Vec;
 use moorline_types::{DropReason, Ilv, IlvPair, Nonce};
 use moorline_wire::PROTOCOL;
-use moorline_wire::ilnp::{ChecksumDelta, NonceHeader, OptionsHeader, checksum_at};
+use moorline_wire::ilnp::{Chain, ChecksumDelta, NonceHeader, OptionsHeader, checksum_at};
 use moorline_wire::ip6::{self, DESTINATION_OPTIONS, ICMPV6, IP6_LEN, Upper, write_lengths};
 
 /// An IPv6 header, as far as it matters here.
@@ -33,38 +33,44 @@ impl Ip6 {
         Some(Self { source: Ilv::of(header.source), destination, header })
     }
 
-    /// False for most packets, at one look: an ICMPv6 message is the first thing in it, or behind options.
-    pub(crate) fn may_be_control(&self, packet: &[u8]) -> bool {
-        let behind_options = || packet.get(IP6_LEN) == Some(&ICMPV6);
-        self.header.next_header == ICMPV6
-            || self.header.next_header == DESTINATION_OPTIONS && behind_options()
+    /// False for most packets, at one look: an ICMPv6 message is the first thing in it, or behind extension headers.
+    pub(crate) fn may_be_control(&self) -> bool {
+        self.header.next_header == ICMPV6 || self.has_extensions()
     }
 
-    /// Whether the first header is of Destination Options.
-    pub(crate) const fn has_options(&self) -> bool {
-        self.header.next_header == DESTINATION_OPTIONS
+    /// Whether the first header is an extension header.
+    pub(crate) fn has_extensions(&self) -> bool {
+        self.header.has_extensions()
     }
 
-    /// The Destination Options header, if it is the first.
-    pub(crate) fn options(&self, packet: &[u8]) -> Result<Option<OptionsHeader>, DropReason> {
-        if !self.has_options() {
+    /// The Destination Options header of a packet that this host has sent: the first one.
+    pub(crate) fn first_options(&self, packet: &[u8]) -> Result<Option<OptionsHeader>, DropReason> {
+        if self.header.next_header != DESTINATION_OPTIONS {
             return Ok(None);
         }
         Ok(Some(OptionsHeader::parse(self.header.payload(packet))?))
     }
 
-    /// The nonce of the Destination Options header, if it is the first and as it should be.
+    /// What the extension headers have for ILNP.
+    pub(crate) fn chain(&self, packet: &[u8]) -> Result<Option<Chain>, DropReason> {
+        if !self.has_extensions() {
+            return Ok(None);
+        }
+        Ok(Some(Chain::read(packet, &self.header)?))
+    }
+
+    /// The nonce in a Destination Options header, if the extension headers are as they should be.
     pub(crate) fn nonce(&self, packet: &[u8]) -> Option<Nonce> {
-        self.options(packet).ok()??.nonce
+        self.chain(packet).ok()??.options?.nonce
     }
 
     pub(crate) fn upper(&self, packet: &[u8]) -> Upper {
         self.header.upper(packet)
     }
 
-    /// The same behind the first Destination Options header.
-    pub(crate) fn upper_behind(packet: &[u8], options: &OptionsHeader) -> Upper {
-        Upper::read(packet, options.next_header, IP6_LEN + options.len)
+    /// The same behind a Destination Options header.
+    pub(crate) fn upper_behind(packet: &[u8], options: &OptionsHeader, at: usize) -> Upper {
+        Upper::read(packet, options.next_header, at + options.len)
     }
 
     /// Puts a nonce in front of everything.
@@ -91,10 +97,17 @@ impl Ip6 {
         Ok(())
     }
 
-    /// Takes the nonce out: with its header, if there is nothing else in that, which moves what is behind it.
-    pub(crate) fn strip(&self, packet: &mut Vec<u8>, options: &OptionsHeader, upper: &mut Upper) {
-        if options.has_others {
-            options.void_nonce(packet.get_mut(IP6_LEN..).unwrap_or(&mut []));
+    /// Takes the nonce out: with its header, if that is the first one and there is nothing else in it, which moves what is behind it. Behind
+    /// others nothing moves: a fragment would have another length.
+    pub(crate) fn strip(
+        &self,
+        packet: &mut Vec<u8>,
+        options: &OptionsHeader,
+        at: usize,
+        upper: &mut Upper,
+    ) {
+        if options.has_others || at != IP6_LEN {
+            options.void_nonce(packet.get_mut(at..).unwrap_or(&mut []));
             return;
         }
         packet.drain(IP6_LEN..IP6_LEN + options.len);

@@ -13,12 +13,14 @@ use moorline_wire::ilnp::{
 use super::packet::{Ip6, fix, write_addresses};
 use super::quote::Quote;
 use super::whence::Whence;
-use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, LOOK_INTERVAL, ROOM_IN_TCP, USED_INTERVAL};
+use moorline_datapath::ilnp::{
+    CANDIDATE_INTERVAL, LOOK_INTERVAL, LOST_INTERVAL, ROOM_IN_TCP, USED_INTERVAL,
+};
 use moorline_datapath::ilnp::{ChecksumMode, Report, SessionEntry, Sockets, Update};
 use moorline_datapath::ilnp::{MAX_SESSIONS, Socket, Wanted};
 use moorline_index::{Class, Ilcc};
 use moorline_wire::ilnp::{Control, NONCE_AT};
-use moorline_wire::ip6::{MIN_MTU, TCP, Upper};
+use moorline_wire::ip6::{MIN_MTU, TCP, UDP, Upper};
 
 /// Settings of a [`Plane`].
 #[derive(Clone, Debug)]
@@ -212,7 +214,7 @@ impl Plane {
             return Ok(Outbound::Pass);
         }
         // What the machine sends has all that it needs.
-        if ip6.may_be_control(packet) && Control::is_ours(packet, self.settings.types) {
+        if ip6.may_be_control() && Control::is_of_sessions(packet, self.settings.types) {
             if let Some(nonce) = ip6.nonce(packet) {
                 self.note_control_sent(pair, nonce);
             }
@@ -293,7 +295,7 @@ impl Plane {
             return Ok(if is_error { Inbound::Deliver } else { Inbound::Pass });
         };
         let is_for_us = || self.nids.contains(&ip6.destination.nid);
-        if ip6.has_options() && !is_for_us() {
+        if ip6.has_extensions() && !is_for_us() {
             return Ok(Inbound::Pass);
         }
         // An error about a nonce is not for the sockets, which sent none and would give up.
@@ -302,8 +304,8 @@ impl Plane {
             quoted.is_some_and(|quoted| quoted.get(NONCE_AT as usize) == Some(&NONCE_OPTION))
         };
         let pair = IlvPair::new(ip6.destination, ip6.source);
-        if ip6.may_be_control(packet)
-            && (Control::is_ours(packet, self.settings.types) || is_about_nonce())
+        if ip6.may_be_control()
+            && (Control::is_for_sessions(packet, self.settings.types) || is_about_nonce())
         {
             return match Control::is_bare_update(packet) {
                 _ if !is_for_us() => Ok(Inbound::Pass),
@@ -316,9 +318,12 @@ impl Plane {
                 }
             };
         }
-        let options = ip6.options(packet)?;
-        match options.and_then(|options| Some((options, options.nonce?))) {
-            Some((options, nonce)) => self.on_nonce(packet, (ip6, pair), (options, nonce), at),
+        let shown = ip6.chain(packet)?.and_then(|chain| {
+            let options = chain.options?;
+            Some((options, chain.options_at, options.nonce?))
+        });
+        match shown {
+            Some(shown) => self.on_nonce(packet, (ip6, pair), shown, at),
             None if self.translate_error(packet, &ip6, at.sockets) => Ok(Inbound::Deliver),
             None => self.on_plain(packet, (ip6, pair), at),
         }
@@ -352,33 +357,38 @@ impl Plane {
         &mut self,
         packet: &mut Vec<u8>,
         (ip6, pair): (Ip6, IlvPair),
-        (options, nonce): (OptionsHeader, Nonce),
+        (options, options_at, nonce): (OptionsHeader, usize, Nonce),
         at: At<'_>,
     ) -> Result<Inbound, DropReason> {
-        let mut upper = Ip6::upper_behind(packet, &options);
+        let mut upper = Ip6::upper_behind(packet, &options, options_at);
         let (local, remote) = pair.nids();
         let found = self.sessions.find_nonce(local, remote, nonce);
+        let found = found.map(|slot| self.sibling_of(slot, (pair, nonce), &upper, at.sockets));
         // Of a stranger, whom a flood is made of, this look says that there is nothing more to look for.
         let is_between = found.is_some() || self.sessions.between(local, remote).next().is_some();
         let found = found.or_else(|| is_between.then(|| self.learn(pair, nonce))?);
         if let Some(slot) = found {
             self.note_used(slot, at.now);
-            ip6.strip(packet, &options, &mut upper);
+            ip6.strip(packet, &options, options_at, &mut upper);
             self.deliver(packet, (ip6, &upper), slot, true, at.now);
             return Ok(Inbound::Deliver);
         }
         // Of a session it would be a forgery; of a stranger it is a first packet.
-        let is_forged = is_between
-            && (self.sessions.find_pair(pair).is_some()
-                || self.whence(packet, pair, &upper, at.sockets) != Whence::Elsewhere);
+        let is_forged = || match self.whence(packet, pair, &upper, at.sockets) {
+            Whence::Session(_) | Whence::Claimed | Whence::Nowhere => true,
+            // A correspondent that has begun anew has other connections.
+            Whence::Named => !matches!(upper.protocol, TCP | UDP),
+            Whence::Elsewhere => false,
+        };
+        let is_forged = is_between && (self.sessions.find_pair(pair).is_some() || is_forged());
         if is_forged {
             if self.has_lost(pair, at.now) {
-                self.consider(pair, &upper.reversed(), (Origin::Lost, None), at);
+                self.consider(pair, &upper.reversed(), (Origin::Lost, Some(nonce)), at);
             }
             return Err(DropReason::BadNonce);
         }
         self.consider(pair, &upper.reversed(), (Origin::Stranger, Some(nonce)), at);
-        ip6.strip(packet, &options, &mut upper);
+        ip6.strip(packet, &options, options_at, &mut upper);
         if self.settings.checksum == ChecksumMode::NidOnly {
             let delta = ChecksumDelta::to_nid_only(pair.l64s()).inverse();
             fix(&upper, packet, delta, ChecksumDelta::default());
@@ -386,11 +396,15 @@ impl Plane {
         Ok(Inbound::Deliver)
     }
 
-    /// Whether nothing but wrong nonces has come on a session for a while.
+    /// Whether nothing but wrong nonces has come on a session for [`LOST_INTERVAL`]. The next time is as much later at least.
     fn has_lost(&mut self, pair: IlvPair, now: Instant) -> bool {
         let slot = self.sessions.find_pair(pair);
         let Some(flow) = slot.and_then(|slot| self.sessions.get_mut(slot)) else { return false };
-        now.since(*flow.heard.get_or_insert(now)) >= CANDIDATE_INTERVAL
+        let has_lost = now.since(*flow.heard.get_or_insert(now)) >= LOST_INTERVAL;
+        if has_lost {
+            flow.heard = Some(now);
+        }
+        has_lost
     }
 
     /// The first nonce of a correspondent that we have offered ours, from where we have offered it.
@@ -437,7 +451,7 @@ impl Plane {
             None => match self.whence(packet, pair, &upper, at.sockets) {
                 Whence::Session(slot) => Some(slot),
                 Whence::Nowhere => return Err(DropReason::WrongLocators),
-                Whence::Named | Whence::Elsewhere => None,
+                Whence::Named | Whence::Claimed | Whence::Elsewhere => None,
             },
         };
         let Some(slot) = slot else {
@@ -497,7 +511,10 @@ impl Plane {
         let protocol = upper.protocol;
         let ports = upper.ports.unwrap_or_default();
         let socket = sockets.kind(pair, protocol, ports);
-        let is_wanted = self.settings.wanted == Wanted::All || socket == Socket::Connected;
+        // A correspondent that has begun anew may not have the socket yet.
+        let is_wanted = self.settings.wanted == Wanted::All
+            || socket == Socket::Connected
+            || origin == Origin::Lost;
         let inbound = origin != Origin::Here;
         let report = Report::Candidate { pair, protocol, ports, socket, inbound, nonce };
         if !is_wanted || !self.reports.push(report) {

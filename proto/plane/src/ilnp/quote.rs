@@ -40,7 +40,8 @@ impl Quote {
         if !is_message || !is_ours {
             return None;
         }
-        let nonce_header = header.options(quoted).ok()?.filter(|options| options.nonce.is_some());
+        let nonce_header =
+            header.first_options(quoted).ok()?.filter(|options| options.nonce.is_some());
         let upper = header.upper(quoted);
         let len = nonce_header.as_ref().map_or(0, |options| options.len);
         let room = nonce_header.as_ref().filter(|_| upper.protocol == TCP).map(|_| ROOM_IN_TCP);

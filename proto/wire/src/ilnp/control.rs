@@ -1,9 +1,10 @@
 use moorline_types::{DropReason, Ilv, IlvPair, Nonce};
 
-use crate::ip6::{DESTINATION_OPTIONS, ICMPV6, IP6_LEN, Ip6};
+use crate::ip6::{IP6_LEN, Ip6};
 
 use super::consts::LOCATOR_UPDATE;
-use super::{AdmissionTypes, OptionsHeader};
+use super::echo::{ECHO_REPLY, ECHO_REQUEST, is_echo};
+use super::{AdmissionTypes, Chain};
 
 /// An ICMPv6 packet from the network, taken apart.
 #[derive(Clone, Copy, Debug)]
@@ -21,38 +22,39 @@ pub struct Control<'a> {
 }
 
 impl<'a> Control<'a> {
-    /// Reads a whole IPv6 packet with an ICMPv6 message, with or without a Destination Options header.
+    /// Reads a whole IPv6 packet with an ICMPv6 message, behind extension headers or right behind the IPv6 header.
     ///
     /// # Errors
     /// The reason why it is none.
     pub fn read(packet: &'a [u8]) -> Result<Self, DropReason> {
         let ip6 = Ip6::read(packet).ok_or(DropReason::Truncated)?;
-        let len = usize::from(ip6.payload_len);
-        let rest = packet.get(IP6_LEN..IP6_LEN + len).ok_or(DropReason::Truncated)?;
+        let end = IP6_LEN + usize::from(ip6.payload_len);
+        let packet_octets = packet.get(..end).ok_or(DropReason::Truncated)?;
         let pair = IlvPair::new(Ilv::of(ip6.destination), Ilv::of(ip6.source));
-        match ip6.next_header {
-            ICMPV6 => Ok(Self { packet, pair, nonce: None, sequence: None, message: rest }),
-            DESTINATION_OPTIONS => {
-                let options = OptionsHeader::parse(rest)?;
-                if options.next_header != ICMPV6 {
-                    return Err(DropReason::UnknownType);
-                }
-                let message = rest.get(options.len..).unwrap_or(&[]);
-                let OptionsHeader { nonce, sequence, .. } = options;
-                Ok(Self { packet, pair, nonce, sequence, message })
-            }
-            _ => Err(DropReason::UnknownType),
-        }
+        let chain = Chain::read(packet, &ip6)?;
+        let at = chain.icmp_at.ok_or(DropReason::UnknownType)?;
+        let message = packet_octets.get(at..).unwrap_or_default();
+        let nonce = chain.options.and_then(|options| options.nonce);
+        let sequence = chain.options.and_then(|options| options.sequence);
+        Ok(Self { packet, pair, nonce, sequence, message })
     }
 
-    /// Whether a packet is one for the sessions of the host: a Locator Update or a message of the handshake.
-    /// Of Parameter Problems a copy is.
+    /// Whether a packet from the network is one for the sessions of the host: a Locator Update, a message of the handshake or the
+    /// answer to an [`Echo`](super::Echo). Of Parameter Problems a copy is.
     #[must_use]
-    pub fn is_ours(packet: &'a [u8], types: AdmissionTypes) -> bool {
-        Self::read(packet).is_ok_and(|control| {
-            let kinds = [LOCATOR_UPDATE, types.initiator, types.responder];
-            control.message.first().is_some_and(|kind| kinds.contains(kind))
-        })
+    pub fn is_for_sessions(packet: &'a [u8], types: AdmissionTypes) -> bool {
+        Self::read(packet).is_ok_and(|control| control.is_control(types, ECHO_REPLY))
+    }
+
+    /// Whether a packet that this host sends is one of its sessions.
+    #[must_use]
+    pub fn is_of_sessions(packet: &'a [u8], types: AdmissionTypes) -> bool {
+        Self::read(packet).is_ok_and(|control| control.is_control(types, ECHO_REQUEST))
+    }
+
+    fn is_control(&self, types: AdmissionTypes, echo: u8) -> bool {
+        let kinds = [LOCATOR_UPDATE, types.initiator, types.responder];
+        self.message.first().is_some_and(|kind| kinds.contains(kind)) || is_echo(self.message, echo)
     }
 
     /// Whether it is a Locator Update that shows no nonce, which a host takes from nobody (RFC 6743 s6).

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use moorline_ilnp::{Admit, Config, Event, LocalLocator, LocalState, Machine, Open, Policy, State};
 use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{DropReason, Ilv, Instant, L64, Nid};
+use moorline_wire::fill_icmp_checksum;
 
 use super::plan::{IlnpHost, IlnpOutcome};
 use super::sockets::{SimSocket, ip6, read, sockets_of};
@@ -145,7 +146,13 @@ impl SimHost {
         };
         let sockets = sockets_of(self.socket.as_ref());
         match core.plane.handle_inbound(&mut packet, sockets, now) {
-            Inbound::Pass | Inbound::Deliver => Received::Socket(packet),
+            Inbound::Pass | Inbound::Deliver => match echo_reply(&packet) {
+                Some(reply) => {
+                    self.send(reply, outcome, now);
+                    Received::Nothing
+                }
+                None => Received::Socket(packet),
+            },
             Inbound::Up => Received::Machine(packet),
             Inbound::Drop(_) => Received::Nothing,
         }
@@ -234,6 +241,15 @@ impl SimHost {
         }
         all
     }
+}
+
+/// What the kernel answers to an Echo Request (RFC 4443 s4.2).
+fn echo_reply(packet: &[u8]) -> Option<Vec<u8>> {
+    let (pair, ICMPV6, message) = read(packet)? else { return None };
+    let [128, code, _, _, rest @ ..] = message else { return None };
+    let mut reply = [&[129, *code, 0, 0], rest].concat();
+    fill_icmp_checksum(&mut reply, pair.remote.address(), pair.local.address());
+    Some(ip6(pair.reversed(), ICMPV6, &reply))
 }
 
 fn note(event: Event, host: usize, outcome: &mut IlnpOutcome) {

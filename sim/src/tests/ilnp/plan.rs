@@ -94,6 +94,13 @@ pub(super) enum IlnpChange {
         /// Which of its locators.
         locator: u8,
     },
+    /// What has this locator at either end gets lost from now on, and nobody says so.
+    Cut {
+        /// Which host.
+        host: usize,
+        /// Which of its locators.
+        locator: u8,
+    },
     /// The next Locator Update or acknowledgement of the host gets lost.
     LoseUpdate {
         /// Which host.

@@ -2,10 +2,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use moorline_datapath::ilnp::Socket;
-use moorline_types::{DropReason, IlvPair, Instant};
+use moorline_types::{DropReason, IlvPair, Instant, L64};
 
 use super::attack::{EVIL, guessed_update, is_locator_update, made_up};
-use super::host::{DESTINATION_OPTIONS, Received, SimHost, owner};
+use super::host::{DESTINATION_OPTIONS, Received, SimHost, l64, owner};
 use super::plan::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic};
 use super::sockets::{SimSocket, number, packet, read, sockets_of};
 use crate::packet::{TCP, UDP};
@@ -49,6 +49,7 @@ struct World<'a> {
     last_received: [Option<Instant>; 2],
     /// Locator Updates that an attacker has seen.
     captured: Vec<Vec<u8>>,
+    cut: BTreeSet<L64>,
     /// Of each host, still to come.
     lost_updates: [u32; 2],
     is_closed: bool,
@@ -70,6 +71,7 @@ impl<'a> World<'a> {
             seen: [BTreeSet::new(), BTreeSet::new()],
             last_received: [None; 2],
             captured: Vec::new(),
+            cut: BTreeSet::new(),
             lost_updates: [0; 2],
             is_closed: false,
         };
@@ -160,6 +162,7 @@ impl<'a> World<'a> {
         let lost = self.rng.below(1000) < u64::from(self.plan.loss);
         let delay = self.plan.delay + self.rng.duration(self.plan.jitter);
         let Some((pair, ..)) = read(&packet) else { return };
+        let lost = lost || pair.l64s().iter().any(|l64| self.cut.contains(l64));
         // A host that lost its locator sends nothing from it: no router takes it.
         let is_there = owner(pair.local.l64).is_some_and(|(host, locator)| {
             host == from && self.hosts[from].locators.contains(&locator)
@@ -249,6 +252,9 @@ impl<'a> World<'a> {
             IlnpChange::Lose { host, locator } => {
                 self.hosts[host].locators.retain(|known| *known != locator);
                 self.hosts[host].tell_local(self.now);
+            }
+            IlnpChange::Cut { host, locator } => {
+                self.cut.insert(l64(host, locator));
             }
             IlnpChange::LoseUpdate { host } => self.lost_updates[host] += 1,
             IlnpChange::BeginAnew { host } => {

@@ -8,8 +8,8 @@ use crate::workload::{Running, Side};
 impl World<'_> {
     /// What is expected of traffic to one side where a side has an ILNP session, seen as [`Side::BOTH`] has them.
     ///
-    /// ILNP follows locators that come and go, and does not look for paths. So traffic goes on where both ends have agreed on
-    /// the session, and the locators that each end uses carry packets both ways. Nothing else is promised.
+    /// Traffic goes on where both ends have agreed on the session, and the locators that each end uses carry packets both ways. Nothing else is
+    /// promised: a session finds another path only while it is in use, and with a correspondent that answers (decision 148).
     pub(super) fn session_expectation(
         &self,
         workload: &Running,

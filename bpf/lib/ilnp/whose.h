@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
+/* Of which session a packet from the network is. */
+#ifndef MOORLINE_ILNP_WHOSE_H
+#define MOORLINE_ILNP_WHOSE_H
+
+#include "../bound.h"
+#include "session.h"
+
+struct arrival {
+	struct ip6 ip6;
+	/* As it came. */
+	struct pair pair;
+	struct ilnp_options options;
+	/* Behind the options, if there is a nonce in them. */
+	struct ilnp_upper upper;
+};
+
+_Static_assert(sizeof(struct arrival) == 120, "arrival");
+
+/* The first nonce of a correspondent that we have offered ours, from where we have offered it. */
+static __always_inline bool learn(const struct arrival *arrival, struct found *found)
+{
+	struct nonce_key key = { .nids = nids_of(&arrival->pair), .nonce = arrival->options.nonce };
+	struct ilnp_live *live;
+
+	if (!find_pair(&arrival->pair, found) || has_nonce(found))
+		return false;
+	live = found->live;
+	if (__sync_val_compare_and_swap(&live->learning, 0, 1))
+		return false;
+	if (bpf_map_update_elem(&by_nonce, &key, &found->slot, BPF_ANY))
+		goto failed;
+	if (!report_session(ILNP_LEARNED, found, &key.nonce, clock_about())) {
+		bpf_map_delete_elem(&by_nonce, &key);
+		goto failed;
+	}
+	live->learned = key.nonce;
+	return true;
+failed:
+	/* The next one will do. */
+	live->learning = 0;
+	return false;
+}
+
+static __always_inline struct shown *shown_place(const struct nids *nids, const struct nonce *nonce)
+{
+	__u32 number = 0;
+	__u32 place;
+
+	__builtin_memcpy(&number, nonce->octet, sizeof(number));
+	place = ((nids->local + nids->remote * 3 + number) * MIX >> 32) % ILNP_SHOWN_LAST;
+	return bpf_map_lookup_elem(&shown_last, &place);
+}
+
+static __always_inline bool is_shown(const struct shown *last, const struct nids *nids,
+				     const struct nonce *nonce)
+{
+	return last->key.nids.local == nids->local && last->key.nids.remote == nids->remote &&
+	       nonce_eq(&last->key.nonce, nonce);
+}
+
+/* The session that a packet with this nonce was of of late: its slot or NO_SESSION. */
+static __always_inline int recent_of_nonce(const struct arrival *arrival)
+{
+	struct nids nids = nids_of(&arrival->pair);
+	const struct shown *last = shown_place(&nids, &arrival->options.nonce);
+
+	if (!last || last->changes != count_of(ILNP_CHANGES) || !is_shown(last, &nids, &arrival->options.nonce))
+		return NO_SESSION;
+	return last->slot;
+}
+
+/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". The slot or an enum
+ * no_slot: of a stranger, whom a flood is made of, the first look says that there is none. Not static, for a
+ * stack of its own.
+ */
+//= rfc6744#3-1
+//= rfc6741#5.4-1 rfc6741#11.1-12
+__noinline int session_of_nonce(const struct arrival *arrival)
+{
+	__u32 changes = count_of(ILNP_CHANGES);
+	struct shown *last;
+	struct found found;
+	struct nids nids;
+
+	if (!arrival)
+		return NO_NODE;
+	nids = nids_of(&arrival->pair);
+	last = shown_place(&nids, &arrival->options.nonce);
+	if (!last || !bpf_map_lookup_elem(&by_nids, &nids))
+		return NO_NODE;
+	if (!find_nonce(&arrival->pair, &arrival->options.nonce, &found) && !learn(arrival, &found))
+		return NO_SESSION;
+	last->key.nids = nids;
+	last->key.nonce = arrival->options.nonce;
+	last->slot = found.slot;
+	last->changes = changes;
+	return found.slot;
+}
+
+/* As they are to a socket: ours and the remote one. */
+static __always_inline __u32 ports_of(const struct ilnp_upper *upper)
+{
+	return (__u32)upper->destination << 16 | upper->source;
+}
+
+/* Whether only a socket that is connected to its sender should have it. */
+static __always_inline bool may_claim(const struct ilnp_upper *upper)
+{
+	return upper->is_within_tcp || upper->protocol == IPPROTO_UDP;
+}
+
+/* Whether a segment may be for a socket that is bound to another uplink than it came by: the kernel does not
+ * find such a socket for us. No socket has the addresses of the segment, so it is lost otherwise.
+ */
+static __always_inline bool may_be_bound(struct __sk_buff *skb, const struct found *found,
+					 const struct pair *pair, __u32 ports)
+{
+	if (likely(!bound_known))
+		return false;
+	return bound_elsewhere(skb, ETH_HLEN, &found->session->pair.local) &&
+	       !has_connection(skb, pair, IPPROTO_TCP, ports);
+}
+
+/* Of which session a packet is that shows none by its nonce or its addresses: its slot or an enum no_slot.
+ * Identifiers may coincide, so a locator that none of the sessions between two nodes names is another node's
+ * until the packet claims a socket of a session. To that it is not given, nor to the stack, which would answer
+ * the segment of a correspondent whose Locator Update is late with a reset. Not static, for a stack of its own.
+ */
+//= rfc6744#4-2
+//= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1
+__noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, const struct ilnp_upper *upper)
+{
+	const struct node *node;
+	bool is_claimed_elsewhere = false;
+	bool is_one_named = false;
+	bool is_claimed = false;
+	struct nids nids;
+	__u32 ports;
+
+	if (!pair || !upper)
+		return NO_SESSION;
+	nids = nids_of(pair);
+	node = bpf_map_lookup_elem(&by_nids, &nids);
+	ports = ports_of(upper);
+	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
+		struct found found;
+		bool is_its_locator;
+		__u16 flags;
+
+		if (!find_slot(node->slot[i], &found))
+			continue;
+		flags = found.session->flags;
+		is_its_locator = is_named(&found, &pair->peer);
+		is_one_named |= is_its_locator;
+		if (!may_claim(upper) || (!is_its_locator && (is_one_named || is_claimed_elsewhere)))
+			continue;
+		if (!has_connection(skb, &found.session->pair, upper->protocol, ports) &&
+		    !(is_its_locator && upper->is_within_tcp && may_be_bound(skb, &found, pair, ports)))
+			continue;
+		if (!is_its_locator) {
+			is_claimed_elsewhere = true;
+			continue;
+		}
+		is_claimed = true;
+		/* Who did the handshake has a nonce in all but segments of TCP. */
+		if (!(flags & ILNP_SETTLED) || (!upper->is_within_tcp && flags & ILNP_MAPS_TCP))
+			continue;
+		/* A packet whose own addresses have a connection is of that. */
+		return has_connection(skb, pair, upper->protocol, ports) ? FROM_CLAIMED : (int)found.slot;
+	}
+	if (is_claimed)
+		return FROM_CLAIMED;
+	if (is_one_named)
+		return FROM_NAMED;
+	if (is_claimed_elsewhere && !has_connection(skb, pair, upper->protocol, ports))
+		return FROM_NOWHERE;
+	return NO_SESSION;
+}
+
+/* Sessions with a correspondent without the handshake share its nonce (decision 149). Of these the one of the packet's addresses, else
+ * the one whose socket it is for; `slot` is one of them. Not static, for a stack of its own.
+ */
+__noinline int sibling_of(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
+{
+	const struct facts *facts = facts_of(slot);
+	const struct node *node;
+	struct found found;
+	struct nids nids;
+
+	if (!arrival || !facts || facts->flags & ILNP_MAPS_TCP || pair_eq(&facts->pair, &arrival->pair))
+		return slot;
+	if (find_pair(&arrival->pair, &found) && nonce_eq(&found.session->receive, &arrival->options.nonce))
+		return found.slot;
+	if (is_common(arrival->options.next))
+		look_into_upper(skb, l2 + arrival->upper.at, &arrival->upper);
+	nids = nids_of(&arrival->pair);
+	node = bpf_map_lookup_elem(&by_nids, &nids);
+	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
+		if (find_slot(node->slot[i], &found) &&
+		    nonce_eq(&found.session->receive, &arrival->options.nonce) &&
+		    has_connection(skb, &found.session->pair, arrival->upper.protocol, ports_of(&arrival->upper)))
+			return found.slot;
+	}
+	return slot;
+}
+
+/* Whether a nonce that no session between the two nodes has should be that of one. Not static, for a stack of
+ * its own.
+ */
+__noinline int is_forged(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
+{
+	int slot;
+
+	if (!arrival || slot_of_pair(&arrival->pair) >= 0)
+		return true;
+	if (is_common(arrival->options.next))
+		look_into_upper(skb, l2 + arrival->upper.at, &arrival->upper);
+	slot = moved_session(skb, &arrival->pair, &arrival->upper);
+	/* A correspondent that has begun anew has other connections. */
+	return slot >= 0 || slot == FROM_NOWHERE || slot == FROM_CLAIMED ||
+	       (slot == FROM_NAMED && !is_common(arrival->upper.protocol));
+}
+
+#endif

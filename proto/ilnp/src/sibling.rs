@@ -1,0 +1,50 @@
+//! Sessions that share the nonces of one correspondent (decision 149).
+//!
+//! RFC 6744 s4 ties a nonce to the two identifiers. A correspondent that did no handshake has one nonce for all its locators, and expects
+//! one of ours. Sockets have whole addresses, so each pair of addresses has a session of its own, with the same nonces.
+
+use alloc::vec::Vec;
+
+use moorline_types::{IlvPair, Instant, SessionId};
+
+use crate::machine::{Machine, Traffic};
+use crate::policy::{Decision, Stage};
+use crate::session::{Opening, Session};
+
+impl Machine {
+    /// Asks whether the node of this traffic is a correspondent that has a session already by another pair of addresses. Result: whether it is
+    /// asked.
+    pub(crate) fn try_sibling(&mut self, traffic: &Traffic, now: Instant) -> bool {
+        let pair = traffic.pair;
+        let Some(nonce) = self.known_to(pair).map(|session| session.send_nonce) else {
+            return false;
+        };
+        let candidate = self.candidate(pair, Stage::Unanswered, traffic.socket);
+        let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) else {
+            return false;
+        };
+        self.begin_trial(pair, why, nonce, now);
+        true
+    }
+
+    /// A session with these identifiers whose correspondent did no handshake.
+    fn known_to(&self, pair: IlvPair) -> Option<&Session> {
+        let (local, remote) = pair.nids();
+        let mut sessions = self.ilcc.between(local, remote).filter_map(|id| self.ilcc.get(id));
+        sessions.find(|session| !session.agreed && matches!(session.opening, Opening::Done))
+    }
+
+    /// A session and those that share its nonces.
+    pub(crate) fn siblings(&self, id: SessionId) -> Vec<SessionId> {
+        let mut all = Vec::from([id]);
+        let has_handshake = self.ilcc.get(id).is_none_or(|session| session.agreed);
+        if let Some((pair, Some(nonce))) = self.ilcc.key(id).filter(|_| !has_handshake) {
+            let (local, remote) = pair.nids();
+            let is_one = |other: &SessionId| {
+                *other != id && self.ilcc.key(*other).is_some_and(|(_, of)| of == Some(nonce))
+            };
+            all.extend(self.ilcc.between(local, remote).filter(is_one));
+        }
+        all
+    }
+}

@@ -1,0 +1,160 @@
+//! Paths that fail without a word.
+
+use core::time::Duration;
+use std::vec::Vec;
+
+use moorline_datapath::ilnp::{Report, USED_INTERVAL};
+use moorline_types::L64;
+
+use super::duo::Duo;
+use super::ilv;
+use crate::consts::PATH_CHECK_INTERVAL;
+use crate::{Event, LocalLocator};
+
+/// Two hosts with two locators each that know of each other, and nobody prefers any.
+struct Net {
+    duo: Duo,
+    /// Nothing passes from this locator to that one.
+    dead: Vec<(L64, L64)>,
+}
+
+fn second(host: usize) -> L64 {
+    L64(0x2001_0db8_00a0_0000 + host as u64)
+}
+
+impl Net {
+    fn new() -> Self {
+        let mut duo = Duo::established();
+        for host in 0..2 {
+            duo.roam(host, &[ilv(host).l64.0, second(host).0]);
+            duo.play();
+        }
+        let mut net = Self { duo, dead: Vec::new() };
+        net.run(Duration::from_secs(5));
+        net
+    }
+
+    /// Both ways, whatever the other end is.
+    fn kill(&mut self, locator: L64) {
+        let all = [ilv(0).l64, second(0), ilv(1).l64, second(1)];
+        self.dead.extend(all.iter().flat_map(|other| [(locator, *other), (*other, locator)]));
+    }
+
+    /// Timers and messages for so long, without a delay on the way.
+    fn run(&mut self, time: Duration) {
+        let end = self.duo.now + time;
+        loop {
+            self.deliver();
+            let next =
+                (0..2).filter_map(|host| Some((self.duo.machines[host].poll_timeout()?, host)));
+            let Some((at, host)) = next.min().filter(|(at, _)| *at <= end) else { break };
+            self.duo.now = at.max(self.duo.now);
+            self.duo.fire_due(host);
+        }
+        self.duo.now = end;
+    }
+
+    fn deliver(&mut self) {
+        loop {
+            let mut is_quiet = true;
+            for host in 0..2 {
+                let packets = self.duo.take(host);
+                is_quiet &= packets.is_empty();
+                let locator = |packet: &[u8], at: usize| {
+                    L64(u64::from_be_bytes(packet[at..at + 8].try_into().unwrap()))
+                };
+                let passes = |packet: &&Vec<u8>| {
+                    !self.dead.contains(&(locator(packet, 8), locator(packet, 24)))
+                };
+                let arrived: Vec<_> = packets.iter().filter(passes).cloned().collect();
+                self.duo.give(1 - host, &arrived);
+            }
+            if is_quiet {
+                break;
+            }
+        }
+    }
+
+    /// The host sends for so long.
+    fn send(&mut self, host: usize, time: Duration) {
+        let end = self.duo.now + time;
+        while self.duo.now < end {
+            let session = self.duo.entry(host).id;
+            let report = Report::Used { session, at: self.duo.now };
+            self.duo.report(host, report);
+            self.run(USED_INTERVAL);
+        }
+    }
+
+    /// Whether packets of a host arrive.
+    fn works(&self, host: usize) -> bool {
+        !self.dead.contains(&self.duo.entry(host).wire)
+    }
+}
+
+/// A session that nobody has found to be in doubt, at the moment when its path fails, is on another path after a report of its use.
+#[test]
+fn a_session_leaves_a_path_that_fails_without_a_word_in_both_directions() {
+    for dead in [ilv(0).l64, ilv(1).l64] {
+        for sender in 0..2 {
+            let mut net = Net::new();
+            net.kill(dead);
+            net.run(PATH_CHECK_INTERVAL);
+            assert!(!net.works(0) && !net.works(1));
+            net.send(sender, USED_INTERVAL);
+            assert!(net.works(0) && net.works(1), "{dead:?} {sender}");
+            let moves = |duo: &Duo| duo.transcript.len();
+            let before = (net.duo.entry(0).wire, net.duo.entry(1).wire);
+            let sent = moves(&net.duo);
+            net.send(sender, USED_INTERVAL * 20);
+            assert_eq!((net.duo.entry(0).wire, net.duo.entry(1).wire), before, "it stays there");
+            assert!(moves(&net.duo) - sent <= 60, "two messages a question");
+        }
+    }
+}
+
+#[test]
+fn a_path_that_fails_in_one_direction_is_left_by_both() {
+    for (from, to) in [(0, 1), (1, 0)] {
+        let mut net = Net::new();
+        net.dead.push((ilv(from).l64, ilv(to).l64));
+        net.run(PATH_CHECK_INTERVAL);
+        net.send(to, USED_INTERVAL);
+        assert!(net.works(0) && net.works(1), "{from} to {to}");
+    }
+}
+
+#[test]
+fn a_question_that_is_lost_once_moves_nothing() {
+    let mut net = Net::new();
+    net.run(PATH_CHECK_INTERVAL);
+    let session = net.duo.entry(0).id;
+    let report = Report::Used { session, at: net.duo.now };
+    net.duo.report(0, report);
+    assert_eq!(net.duo.take(0).len(), 1, "lost");
+    net.run(USED_INTERVAL);
+    let first = |event: &Event| matches!(event, Event::Moved { .. });
+    assert!(!net.duo.has_event(0, first) && !net.duo.has_event(1, first));
+}
+
+/// The host prefers an uplink that has failed.
+#[test]
+fn no_preference_leads_back_to_a_path_that_has_failed_until_the_locators_change() {
+    let mut net = Net::new();
+    let place = |net: &mut Net, first: u16| {
+        let locators = [(ilv(0).l64, first), (second(0), 20)]
+            .map(|(l64, preference)| LocalLocator { preference, ..LocalLocator::new(l64) });
+        net.duo.place(0, locators.into());
+        net.run(Duration::from_secs(5));
+    };
+    place(&mut net, 10);
+    net.kill(ilv(0).l64);
+    net.run(PATH_CHECK_INTERVAL);
+    net.send(0, USED_INTERVAL * 10);
+    assert_eq!(net.duo.entry(0).wire.0, second(0));
+    net.dead.clear();
+    net.send(0, USED_INTERVAL * 10);
+    assert_eq!(net.duo.entry(0).wire.0, second(0));
+    place(&mut net, 11);
+    assert_eq!(net.duo.entry(0).wire.0, ilv(0).l64);
+}

@@ -1,0 +1,81 @@
+//! How we move towards them.
+
+use core::time::Duration;
+use std::vec::Vec;
+
+use moorline_types::{L64, SessionId};
+
+use super::{Plain, message};
+use crate::tests::duo::Duo;
+use crate::tests::ilv;
+use crate::{Event, LocalLocator, State};
+
+const NEW: L64 = L64(0x2001_0db8_0005_0000);
+
+/// Locators of the first host, by preference.
+fn place(duo: &mut Duo, locators: &[(L64, u16)]) {
+    let locators = locators
+        .iter()
+        .map(|&(l64, preference)| LocalLocator { preference, ..LocalLocator::new(l64) });
+    duo.place(0, locators.collect());
+}
+
+/// Sources of the Locator Updates among these packets.
+fn sources(packets: &[Vec<u8>]) -> Vec<u64> {
+    let updates = packets.iter().filter(|packet| message(packet)[0] == 156);
+    updates.map(|packet| u64::from_be_bytes(packet[8..16].try_into().unwrap())).collect()
+}
+
+#[test]
+fn a_soft_hand_off_tells_from_the_old_locator_and_moves_on_the_acknowledgement() {
+    let mut duo = Duo::new();
+    let peer = Plain::in_session(&mut duo);
+    let old = ilv(0).l64;
+    place(&mut duo, &[(old, 1100), (NEW, 100)]);
+    let told = duo.take(0);
+    assert_eq!(sources(&told), [old.0]);
+    assert_eq!(told[0][41], 0, "8 octets of options: a nonce and no number of ours");
+    assert_eq!(duo.session(0).wire.local.l64, old);
+    duo.now = duo.now + Duration::from_millis(100);
+    duo.give(0, &[peer.answer(&told[0]).expect("an acknowledgement")]);
+    assert_eq!((duo.session(0).wire.local.l64, duo.entry(0).wire.0), (NEW, NEW));
+    assert!(duo.entry(0).attach, "RFC 6744 s4");
+}
+
+#[test]
+fn a_soft_hand_off_that_nobody_acknowledges_does_not_move_while_the_old_locator_is_there() {
+    let mut duo = Duo::new();
+    let _silent = Plain::in_session(&mut duo);
+    let old = ilv(0).l64;
+    place(&mut duo, &[(old, 1100), (NEW, 100)]);
+    let mut told = sources(&duo.take(0));
+    let end = duo.now + Duration::from_secs(60);
+    while duo.machines[0].poll_timeout().is_some_and(|next| next <= end) {
+        duo.fire(0);
+        told.extend(sources(&duo.take(0)));
+    }
+    assert_eq!(told[..4], [old.0, NEW.0, old.0, NEW.0], "by turns: the old path may be dead");
+    assert!(duo.has_event(0, |event| matches!(event, Event::UpdateUnanswered { .. })));
+    assert!(!duo.has_event(0, |event| matches!(event, Event::Moved { .. })));
+    // There is nothing else left.
+    place(&mut duo, &[(NEW, 100)]);
+    assert_eq!((duo.session(0).state, duo.entry(0).wire.0), (State::Established, NEW));
+}
+
+#[test]
+fn a_session_goes_back_if_nobody_acknowledges_the_new_locator_and_the_old_one_returns() {
+    for is_back in [false, true] {
+        let mut duo = Duo::new();
+        let _silent = Plain::in_session(&mut duo);
+        let old = ilv(0).l64;
+        place(&mut duo, &[(NEW, 100)]);
+        assert_eq!(duo.entry(0).wire.0, NEW);
+        let places = [(NEW, 100), (old, 100)];
+        place(&mut duo, if is_back { &places } else { &places[..1] });
+        duo.alone(0, Duration::from_secs(5));
+        assert_eq!(duo.entry(0).wire.0, if is_back { old } else { NEW });
+        let moved = |event: &Event| matches!(event, Event::Moved { session: SessionId(0), wire } if wire.local.l64 == old);
+        assert_eq!(duo.has_event(0, moved), is_back);
+        assert!(duo.entry(0).attach);
+    }
+}

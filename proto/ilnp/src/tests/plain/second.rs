@@ -1,0 +1,106 @@
+//! A second locator of a correspondent in session.
+
+use core::time::Duration;
+use std::vec::Vec;
+
+use moorline_datapath::ilnp::Report;
+use moorline_types::{Ilv, IlvPair, L64, Nonce};
+
+use super::{Plain, is_echo, octets, with_nonce};
+use crate::tests::duo::Duo;
+use crate::tests::ilv;
+use crate::{Config, Machine, SessionView, Socket, State};
+
+const SECOND: L64 = L64(0x2001_0db8_0022_0000);
+const THIRD: L64 = L64(0x2001_0db8_0033_0000);
+
+fn second() -> Ilv {
+    ilv(1).at(SECOND)
+}
+
+/// A connection to the second locator begins: the first host has a session with the node already.
+fn connect(duo: &mut Duo) {
+    let report = Report::Candidate {
+        pair: IlvPair::new(ilv(0), second()),
+        protocol: 6,
+        ports: (40_001, 7),
+        socket: Socket::Connected,
+        inbound: false,
+        nonce: None,
+    };
+    duo.report(0, report);
+}
+
+fn sessions(duo: &Duo) -> Vec<SessionView> {
+    duo.machines[0].sessions(duo.now).collect()
+}
+
+/// A host with sessions by both locators of the peer.
+fn both(duo: &mut Duo) -> Plain {
+    let peer = Plain::in_session(duo);
+    connect(duo);
+    duo.now = duo.now + Duration::from_millis(20);
+    peer.play(duo);
+    peer
+}
+
+//= rfc6744#4-2 (test)
+#[test]
+fn a_connection_to_a_second_locator_has_the_nonces_of_the_node() {
+    let mut duo = Duo::new();
+    let peer = Plain::in_session(&mut duo);
+    let first = duo.entry(0);
+    connect(&mut duo);
+    let asked = duo.take(0);
+    assert!(asked.len() == 1 && is_echo(&asked[0]), "no proposal");
+    assert_eq!(asked[0][44..48], *first.send_nonce.octets());
+    assert_eq!(asked[0][24..40], octets(second().address()));
+    duo.give(0, &[peer.answer(&asked[0]).expect("an answer")]);
+    let all = sessions(&duo);
+    assert_eq!(all.len(), 2);
+    assert_eq!(all[0].nonces, all[1].nonces);
+    assert!(all.iter().all(|session| session.state == State::Established));
+    assert_eq!(duo.entry(0).pair, IlvPair::new(ilv(0), second()));
+}
+
+#[test]
+fn another_node_with_the_identifier_has_a_session_with_its_own_nonce() {
+    let mut duo = Duo::new();
+    let peer = Plain::in_session(&mut duo);
+    connect(&mut duo);
+    let namesake = Plain { nonce: [7; 4], ..Plain::new() };
+    namesake.play(&mut duo);
+    let theirs: Vec<_> = sessions(&duo).iter().map(|session| session.nonces.1).collect();
+    assert_eq!(theirs, [peer.nonce, namesake.nonce].map(|nonce| Some(Nonce::Short(nonce))));
+}
+
+/// The peer says once where it is, and acknowledges each of our messages.
+#[test]
+fn what_one_session_is_told_all_of_the_node_follow() {
+    let mut duo = Duo::new();
+    let peer = both(&mut duo);
+    let mut update = [156, 0, 0, 0, 1, 1, 0, 0].to_vec();
+    update.extend(THIRD.0.to_be_bytes());
+    update.extend([0, 10, 0, 100]);
+    let (from, to) = (octets(ilv(1).at(THIRD).address()), octets(ilv(0).address()));
+    duo.give(0, &[with_nonce(&from, &to, peer.nonce, &update)]);
+    assert_eq!(duo.take(0).len(), 1, "one acknowledgement");
+    assert!(sessions(&duo).iter().all(|session| session.wire.remote.l64 == THIRD));
+    duo.roam(0, &[0x2001_0db8_00aa_0000]);
+    peer.play(&mut duo);
+    let is_told = |session: &SessionView| {
+        session.wire.local.l64 == L64(0x2001_0db8_00aa_0000) && !session.awaits_acknowledgement
+    };
+    assert!(sessions(&duo).iter().all(is_told));
+}
+
+#[test]
+fn both_sessions_are_there_in_another_run() {
+    let mut duo = Duo::new();
+    both(&mut duo);
+    let mut machine = Machine::new(Config::default(), [77; 32], duo.now);
+    for snapshot in duo.machines[0].snapshot() {
+        machine.restore(snapshot, duo.now).expect("a session");
+    }
+    assert_eq!(machine.session_count(), 2);
+}

@@ -1,0 +1,151 @@
+//! Whether a correspondent that did no handshake reads our nonce (decision 146).
+//!
+//! A nonce that comes in can be from anybody. So the correspondent gets an Echo Request with our nonce and drawn data. A node without
+//! ILNP answers with an error (RFC 6744 s6). A node with ILNP answers as RFC 4443 s4.2 says, and RFC 6744 s6 has its nonce in the
+//! answer. Until then the traffic is classic IPv6.
+
+use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
+use moorline_wire::ilnp::{Control, Echo};
+use rand_core::RngCore;
+
+use crate::consts::{MAX_PROPOSALS, NONCE_AFTER_AGREEMENT, SHOWN_LATELY, TRIAL_TRIES};
+use crate::event::{Classic, Event};
+use crate::machine::Machine;
+use crate::policy::Why;
+use crate::session::{Opening, Retry, Session};
+use moorline_index::Class;
+
+/// An Echo Request that waits for its answer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Trial {
+    why: Why,
+    /// Ours, which the request shows.
+    nonce: Nonce,
+    echo: Echo,
+    retry: Retry,
+}
+
+impl Machine {
+    /// Asks a correspondent of no session that has shown a nonce.
+    pub(crate) fn try_correspondent(&mut self, pair: IlvPair, why: Why, now: Instant) {
+        let nonce = self.draw_nonce();
+        self.begin_trial(pair, why, nonce, now);
+    }
+
+    /// A packet between the addresses of a session has come with another nonce than the session's. The correspondent may have begun
+    /// anew, and is asked. Who has the addresses of a session that has moved is not asked: that may be another node.
+    pub(crate) fn doubt_nonce(&mut self, pair: IlvPair, now: Instant) {
+        let id = self.ilcc.find_pair(pair);
+        let Some(session) = id.and_then(|id| self.ilcc.get(id)) else { return };
+        let is_open = matches!(session.opening, Opening::Done);
+        if is_open && !session.is_moved(pair) && now.since(session.shown_at) >= SHOWN_LATELY {
+            self.begin_trial(pair, session.why, session.send_nonce, now);
+        }
+    }
+
+    /// A packet has come with the nonce that a correspondent has shown on a session that we have offered. Anybody can send a nonce twice.
+    pub(crate) fn try_offered(&mut self, id: SessionId, now: Instant) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let Some(session) = self.ilcc.get(id) else { return };
+        if !self.trials.contains_key(&pair) {
+            self.begin_trial(pair, session.why, session.send_nonce, now);
+        }
+    }
+
+    pub(crate) fn begin_trial(&mut self, pair: IlvPair, why: Why, nonce: Nonce, now: Instant) {
+        if self.trials.len() >= MAX_PROPOSALS {
+            self.drop_counted(DropReason::TableFull);
+            return;
+        }
+        let mut token = [0; 8];
+        self.rng.fill_bytes(&mut token);
+        let retry = Retry::new(now);
+        let trial = Trial { why, nonce, echo: Echo { token }, retry };
+        self.trials.insert(pair, trial);
+        self.trial_timers.insert((retry.next, pair));
+        self.send_echo(pair, &trial);
+    }
+
+    fn send_echo(&mut self, pair: IlvPair, trial: &Trial) {
+        let message = trial.echo.emit(pair.local.address(), pair.remote.address());
+        self.send(pair, &message, Some((trial.nonce, None)));
+    }
+
+    pub(crate) fn drop_trial(&mut self, pair: IlvPair) -> Option<Trial> {
+        let trial = self.trials.remove(&pair)?;
+        self.trial_timers.remove(&(trial.retry.next, pair));
+        Some(trial)
+    }
+
+    pub(crate) fn on_trial_timer(&mut self, pair: IlvPair, now: Instant) {
+        let Some(trial) = self.trials.get_mut(&pair) else { return };
+        if trial.retry.tries < TRIAL_TRIES {
+            trial.retry = trial.retry.again(now);
+            let trial = *trial;
+            self.trial_timers.insert((trial.retry.next, pair));
+            self.send_echo(pair, &trial);
+            return;
+        }
+        self.trials.remove(&pair);
+        if !self.has_session(pair) {
+            self.remember_classic(pair, Classic::Unread, now);
+        }
+    }
+
+    /// The node at the correspondent's address does not know the option (RFC 6744 s6), as far as an error says that quotes our nonce. A
+    /// session that there is stays: its own packets show whether it is known.
+    //= rfc6744#6-13
+    pub(crate) fn refute_trial(&mut self, pair: IlvPair, quoted: &[u8], now: Instant) -> bool {
+        let Some(trial) = self.trials.get(&pair) else { return false };
+        let nonce = trial.nonce.octets();
+        if self.has_session(pair) || quoted.get(..nonce.len()) != Some(nonce) {
+            return false;
+        }
+        self.drop_trial(pair);
+        self.remember_classic(pair, Classic::NoSupport, now);
+        true
+    }
+
+    /// The answer: its sender has read our nonce, and the nonce in the answer is that of the correspondent.
+    pub(crate) fn on_echo_reply(
+        &mut self,
+        control: &Control<'_>,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let pair = control.pair;
+        let (src, dst) = (pair.remote.address(), pair.local.address());
+        let echo = Echo::parse_reply(control.message, src, dst)?;
+        let trial = self.trials.get(&pair).ok_or(DropReason::Unasked)?;
+        if trial.echo != echo {
+            return Err(DropReason::BadNonce);
+        }
+        let nonce = control.nonce.ok_or(DropReason::MissingOption)?;
+        let trial = self.drop_trial(pair).ok_or(DropReason::Unasked)?;
+        let known = self.ilcc.find_pair(pair);
+        let session = known.and_then(|id| self.ilcc.get(id));
+        if session.is_some_and(|session| session.is_moved(pair)) {
+            return Err(DropReason::Disbelieved);
+        }
+        match known {
+            Some(id) if self.ilcc.key(id).is_some_and(|(_, known)| known == Some(nonce)) => {
+                self.on_proven(id, now);
+            }
+            _ => self.open_proven(pair, &trial, nonce, now),
+        }
+        Ok(())
+    }
+
+    /// A session with a correspondent that did no handshake and has shown that it reads our nonce. An older session of the same
+    /// addresses gives way: the correspondent began anew.
+    fn open_proven(&mut self, pair: IlvPair, trial: &Trial, nonce: Nonce, now: Instant) {
+        let accepted_at = self.validators.latest();
+        let ours = (trial.nonce, accepted_at);
+        let mut session = Session::new(pair, trial.why, ours, self.config.checksum, now);
+        session.on_answered(trial.retry, now);
+        // RFC 6744 s6: "the first few packets".
+        session.attach_until(now + NONCE_AFTER_AGREEMENT);
+        self.negatives.forget(pair.remote);
+        let id = self.admit(pair, Some(nonce), Class::Proven, session, now);
+        self.events.push_back(Event::Established { session: id, pair, why: trial.why });
+    }
+}
