@@ -97,6 +97,9 @@ struct File {
     uplinks: Vec<String>,
     uplink_probes: Vec<Ipv6Addr>,
     addresses: Option<AddressMode>,
+    temporary: Option<bool>,
+    temporary_preferred_lifetime: Option<String>,
+    temporary_valid_lifetime: Option<String>,
     sec: Option<u8>,
     keys: BTreeMap<String, KeyPart>,
     sets: BTreeMap<String, SetPart>,
@@ -295,8 +298,10 @@ mod tests {
             key = "work"
         "#;
         let policy = Config::parse(text).expect("valid").addresses.policy;
-        let expected =
-            |mode, key: &str, set: &str| Rule { mode, key: key.to_owned(), set: set.to_owned() };
+        let expected = |mode, key: &str, set: &str| {
+            let (key, set) = (key.to_owned(), set.to_owned());
+            Rule { mode, key, set, temporary: false }
+        };
         let prefix = [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0];
         assert_eq!(policy.rule_of("eth9"), expected(AddressMode::Cga, "default", "default"));
         assert_eq!(policy.rule_of("eth0"), expected(AddressMode::Hba, "default", "servers"));
@@ -304,6 +309,21 @@ mod tests {
             policy.rule("eth0", prefix),
             expected(AddressMode::HbaCompatible, "work", "servers")
         );
+    }
+
+    #[test]
+    fn temporary_addresses_last_as_rfc_8981_says_unless_the_file_does() {
+        let of = |text: &str| Config::parse(text).expect("valid").addresses.policy;
+        assert!(!of("").rule_of("eth0").temporary && !of("").is_temporary_said);
+        let said = of("temporary = false");
+        assert!(!said.rule_of("eth0").temporary && said.is_temporary_said);
+        let policy = of("temporary = true\n[interfaces.dmz0]\ntemporary = false");
+        let kinds = ["eth0", "dmz0"].map(|name| policy.rule_of(name).mode);
+        assert_eq!(kinds, [AddressMode::Hba, AddressMode::HbaCompatible]);
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        assert_eq!((policy.lifetimes.preferred, policy.lifetimes.valid), (hours(24), hours(48)));
+        let policy = of("temporary = true\ntemporary-preferred-lifetime = \"1h\"");
+        assert_eq!((policy.lifetimes.preferred, policy.lifetimes.valid), (hours(1), hours(48)));
     }
 
     #[test]
@@ -320,6 +340,11 @@ mod tests {
             ("max-contexts = 0", "max-contexts"),
             ("max-flows = 0", "max-flows"),
             ("addresses = \"magic\"", "addresses"),
+            ("temporary = true\naddresses = \"cga\"", "temporary"),
+            ("[interfaces.eth0]\ntemporary = true\naddresses = \"off\"", "temporary"),
+            ("temporary-preferred-lifetime = \"1s\"", "temporary-preferred-lifetime"),
+            ("temporary-valid-lifetime = \"1h\"", "temporary-valid-lifetime"),
+            ("temporary = true\n[sets.default]\nparams = \"/y\"\nsec = 1", "sets.default"),
             ("sec = 2", "sec"),
             ("[sets.a]\nparams = \"/y\"\nsec = 3", "sets.a"),
             ("[sets.a]\nparams = \"/y\"", "sec"),

@@ -1,7 +1,10 @@
 use crate::{
     Cga, HbaSet, KeyError, MAX_LOCATORS, PublicKey, SignError, Signer, signature::signed_octets,
 };
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use moorline_types::{Locator, Locators, Ulid};
@@ -16,6 +19,8 @@ pub struct LocalAddresses {
     pub sets: Vec<HbaSet>,
     /// The CGAs, also without those that are no more present.
     pub cgas: Vec<Cga>,
+    /// Addresses that no signature tells of: nobody is to learn that they are of the same host as the one who signs.
+    pub temporary: BTreeSet<Locator>,
 }
 
 /// What peers are told of our addresses, with its proof: made once for each change of the addresses,
@@ -94,6 +99,7 @@ impl LocalProof {
         let mut maker = Maker {
             generation,
             present: &addresses.present,
+            temporary: &addresses.temporary,
             signers,
             random: ChaCha20Rng::from_seed(seed),
             signatures: BTreeMap::new(),
@@ -198,6 +204,7 @@ fn locators_of(ulid: Ulid, told: Option<&Announcement>) -> Locators {
 struct Maker<'a> {
     generation: u32,
     present: &'a [Locator],
+    temporary: &'a BTreeSet<Locator>,
     signers: &'a [&'a dyn Signer],
     random: ChaCha20Rng,
     signatures: BTreeMap<ToSign, Result<Vec<u8>, SignError>>,
@@ -209,7 +216,9 @@ type ToSign = (Vec<u8>, Vec<u8>);
 impl Maker<'_> {
     fn for_hba(&mut self, set: &HbaSet, pds: &[u8]) -> ForUlid {
         let is_member = |locator: &Locator| set.locators().contains(locator);
-        let (members, others): (Vec<_>, Vec<_>) = self.present.iter().partition(|l| is_member(l));
+        let (members, mut others): (Vec<_>, Vec<_>) =
+            self.present.iter().partition(|l| is_member(l));
+        others.retain(|locator| !self.temporary.contains(locator));
         let key = set.public_key().ok_or(LeftOut::NotInSet);
         self.signed(pds, key, (&others, None), &members).unwrap_or_else(|why| ForUlid {
             announcement: Some(Announcement {
@@ -224,9 +233,10 @@ impl Maker<'_> {
 
     fn for_cga(&mut self, cga: &Cga) -> ForUlid {
         let ulid = cga.address();
-        let present = self.present;
+        let mut present = self.present.to_vec();
+        present.retain(|locator| !self.temporary.contains(locator));
         let key = Ok(cga.public_key().clone());
-        let first = (present, Some(ulid));
+        let first = (&present[..], Some(ulid));
         let mut result = self.signed(cga.pds(), key, first, &[]).unwrap_or_else(|why| ForUlid {
             // RFC 5533 s5.15.5: a list with a CGA in it needs a signature.
             announcement: None,

@@ -404,7 +404,7 @@ impl World {
         let name = || "default".to_owned();
         let policy = AddressPolicy {
             sec: Sec::ZERO,
-            default: AddressRule { mode: self.mode, key: name(), set: name() },
+            default: AddressRule { mode: self.mode, key: name(), set: name(), temporary: false },
             interfaces: BTreeMap::new(),
             prefixes: BTreeMap::new(),
         };

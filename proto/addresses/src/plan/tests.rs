@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use moorline_cga::{LocalProof, RsaKey, Signer as _};
 
+use super::sets::GATHER;
 use super::*;
 use crate::advertised::{AdvertisedPrefixes, Advertisement, Origin, PrefixInformation};
 use crate::group::Kind;
@@ -13,6 +14,7 @@ use crate::policy::tests::policy;
 use crate::view::DefaultRoute;
 
 mod properties;
+mod temporary;
 
 /// A host whose kernel does what the plan says, on a virtual clock.
 struct World {
@@ -321,7 +323,7 @@ fn a_later_prefix_gets_a_cga_of_the_same_key() {
     assert!(before.iter().all(|old| world.planner.member(*old).is_some()));
     let [set] = &world.planner.groups()[0].sets[..] else { panic!() };
     let cga = world.planner.announced(&world.view()).cgas.remove(0);
-    assert_eq!(set.public_key().as_ref(), Some(cga.public_key()));
+    assert_eq!(set.set.public_key().as_ref(), Some(cga.public_key()));
     assert!(world.planner.warnings().is_empty());
 }
 
@@ -688,7 +690,8 @@ fn interfaces_may_have_sets_and_modes_of_their_own() {
     for (name, mode, set) in
         [("up3", AddressMode::Hba, "servers"), ("up4", AddressMode::Off, "default")]
     {
-        let part = PartOfRule { mode: Some(mode), key: None, set: Some(set.to_owned()) };
+        let part =
+            PartOfRule { mode: Some(mode), set: Some(set.to_owned()), ..PartOfRule::default() };
         policy.interfaces.insert(name.to_owned(), part);
     }
     let mut world = World::with(policy);
