@@ -14,6 +14,7 @@ use crate::advertised::AdvertisedPrefix;
 use crate::group::{Group, Member};
 use crate::policy::{AddressMode, AddressPolicy, Rule};
 use crate::prefixes::{self, Until};
+use crate::temporary::is_too_late;
 use crate::view::{AddressFlags, HostView, Lifetimes, Uplink, UplinkAddress};
 
 /// Decides which addresses the host should have. Pure: views of the host and what routers say go in,
@@ -133,6 +134,8 @@ struct Wanted<'a> {
     until: Until,
     /// Whether it is for new traffic; else it stays for contexts that use it.
     is_current: bool,
+    /// Whether it is of no use any more if it is not there: RFC 8981 s3.4 makes no temporary address in a prefix that is about to be deprecated.
+    is_too_late: bool,
 }
 
 /// A prefix on an interface, and whose it is.
@@ -468,7 +471,8 @@ impl Planner {
                 let lasts =
                     if is_current { lasts } else { replaced(interface, current, lasts, now) };
                 let until = place.until.or_sooner(lasts);
-                wanted.push(Wanted { interface, address, until, is_current });
+                let is_too_late = is_current && group.rule.temporary && is_too_late(until, now);
+                wanted.push(Wanted { interface, address, until, is_current, is_too_late });
             }
             match current {
                 Some(_) => {}
@@ -515,6 +519,7 @@ impl Planner {
         match own {
             // It has ended, or is about to, with its prefix.
             None if wanted.until.valid.is_some_and(|until| until <= now + GRACE) => {}
+            None if wanted.is_too_late => {}
             None => {
                 let told = self.told.get(&at).copied().unwrap_or(Until::FOREVER);
                 let has_ended = told.valid.is_some_and(|until| until <= now + GRACE);

@@ -92,7 +92,7 @@ impl DatedSet {
 
     /// Whether new traffic may take its addresses for a while.
     fn is_new(&self, now: Instant) -> bool {
-        self.until.preferred.is_none_or(|until| until > now + REGEN_ADVANCE)
+        !is_too_late(self.until, now)
     }
 
     fn is_over(&self, now: Instant) -> bool {
@@ -162,24 +162,24 @@ impl Group {
         is_changed || self.sets.len() != before
     }
 
-    /// Finds room for one more set. A set that is unused goes before one that contexts use; those go only as another's time is over.
+    /// Finds room for one more set. Sets that are unused go before those that contexts use, which go only as another's time is over.
     pub(crate) fn make_room(&mut self, lack: Lack, is_used: &impl Fn(Locator) -> bool) -> bool {
-        let kept: Vec<usize> =
-            (0..self.sets.len()).filter(|at| !self.sets[*at].is_evicted).collect();
-        if !self.rule.temporary || kept.len() < MAX_SETS {
+        if !self.rule.temporary {
             return true;
         }
-        let old = &kept[..kept.len() - 1];
-        let unused = old.iter().find(|at| !self.sets[**at].is_any(is_used));
-        let first = old.first().filter(|_| lack == Lack::Time);
-        let is_room = self.sets.len() < MAX_SETS + MAX_EVICTED;
-        match unused.or(first).filter(|_| is_room) {
-            Some(at) => {
-                self.sets[*at].is_evicted = true;
-                true
-            }
-            None => false,
+        let kept: Vec<usize> =
+            (0..self.sets.len()).filter(|at| !self.sets[*at].is_evicted).collect();
+        let (used, mut to_go): (Vec<usize>, Vec<usize>) = kept
+            .iter()
+            .take(kept.len().saturating_sub(1))
+            .partition(|at| self.sets[**at].is_any(is_used));
+        to_go.extend(used.into_iter().filter(|_| lack == Lack::Time));
+        let excess = (kept.len() + 1).saturating_sub(MAX_SETS);
+        if to_go.len() < excess || self.sets.len() >= MAX_WITH_EVICTED {
+            return false;
         }
+        to_go[..excess].iter().for_each(|at| self.sets[*at].is_evicted = true);
+        true
     }
 
     /// The older sets, whose addresses are for new traffic no more.
@@ -197,11 +197,16 @@ impl Group {
     }
 }
 
+/// RFC 8981 s3.4, step 5: a new address has more than `REGEN_ADVANCE` left for new traffic.
+pub(crate) fn is_too_late(until: Until, now: Instant) -> bool {
+    until.preferred.is_some_and(|until| until <= now + REGEN_ADVANCE)
+}
+
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// RFC 8981 s3.8, in seconds: 2 + (`TEMP_IDGEN_RETRIES` * `DupAddrDetectTransmits` * `RetransTimer` / 1000). Not configurable.
 const REGEN_ADVANCE: Duration = Duration::from_secs(5);
 /// Sets of a group at a time. By the default times of RFC 8981 there are four: one for new traffic, and three that are valid. The kernel makes no
 /// address on an interface with 16 (`max_addresses`), and ours count.
 pub(crate) const MAX_SETS: usize = 5;
-/// Sets that have to go and whose addresses are still there.
-const MAX_EVICTED: usize = 2;
+/// With the sets that have to go and whose addresses are still there, and before duplicates bring more: two for each set.
+pub(crate) const MAX_WITH_EVICTED: usize = 2 * MAX_SETS;
