@@ -45,6 +45,8 @@ pub struct Planner {
     told: BTreeMap<(u32, Ipv6Addr), Until>,
     /// What someone should look at, as of the last plan.
     warnings: Vec<String>,
+    /// Uplinks without a prefix to make addresses in, as of the last plan.
+    bare: BTreeSet<u32>,
     /// Addresses that should be on an interface and that somebody has removed, as of the last plan.
     taken_away: Vec<(String, Ipv6Addr)>,
     /// Whether it is known which addresses contexts use.
@@ -169,6 +171,7 @@ impl Planner {
             placed: BTreeSet::new(),
             told: BTreeMap::new(),
             warnings: Vec::new(),
+            bare: BTreeSet::new(),
             taken_away: Vec::new(),
             is_restored: false,
             random: ChaCha20Rng::from_seed(seed),
@@ -287,7 +290,7 @@ impl Planner {
     }
 
     /// What peers may be told of: our addresses that are in use, and what is on interfaces where we make
-    /// none; those for new traffic first.
+    /// none or can make none; those for new traffic first.
     #[must_use]
     pub fn announced(&self, view: &HostView) -> LocalAddresses {
         let (mut present, mut deprecated) = (Vec::new(), Vec::new());
@@ -318,7 +321,9 @@ impl Planner {
     fn is_announced_as_it_is(&self, interface: &Uplink, own: &UplinkAddress) -> bool {
         let rule = self.policy.rule(&interface.name, Locator(own.address).prefix());
         let is_lasting = !own.flags.contains(AddressFlags::TEMPORARY);
-        rule.mode == AddressMode::Off && own.preferred && is_lasting
+        let is_alone =
+            self.bare.contains(&interface.ifindex) && interface.has_neighbors && !rule.temporary;
+        (rule.mode == AddressMode::Off || is_alone) && own.preferred && is_lasting
     }
 
     /// Interfaces that lack nothing but a default route and have addresses of ours: connections on the link use these.
@@ -485,21 +490,20 @@ impl Planner {
 
     /// Uplinks in whose networks there is no prefix to make addresses in.
     fn warn_of_bare(&mut self, view: &HostView, places: &[Place<'_>]) {
+        self.bare.clear();
+        let has_key = |group: &Group| group.rule.mode.has_key() && !group.awaits_set();
+        let is_signed = self.groups.iter().any(has_key);
         for uplink in &view.uplinks {
-            let mode = self.policy.rule_of(&uplink.name).mode;
+            let rule = self.policy.rule_of(&uplink.name);
             let has_place = uplink.addresses.iter().any(|own| {
                 let prefix = Locator(own.address).prefix();
                 let is_off = self.policy.rule(&uplink.name, prefix).mode == AddressMode::Off;
                 is_off || places.iter().any(|place| place.prefix == prefix)
             });
-            if mode != AddressMode::Off && !has_place {
-                self.warnings.push(format!(
-                    "{0}: there is no prefix of 64 bits to make addresses in (single addresses from \
-                     DHCPv6 are none, nor is the address of a tunnel unless [interfaces.{0}] sets `addresses`): \
-                     connections on it do not move. Ask the network for Router Advertisements with a prefix for \
-                     hosts (A flag).",
-                    uplink.name
-                ));
+            if rule.mode != AddressMode::Off && !has_place {
+                self.bare.insert(uplink.ifindex);
+                let is_signed = is_signed && uplink.has_neighbors && !rule.temporary;
+                self.warnings.push(no_prefix(&uplink.name, is_signed));
             }
         }
     }
@@ -672,6 +676,16 @@ fn is_duplicate(own: &UplinkAddress) -> bool {
 
 fn as_prefix(octets: [u8; 8]) -> Prefix {
     Prefix::new(Ipv6Addr::from_bits(u128::from(u64::from_be_bytes(octets)) << 64), 64)
+}
+
+fn no_prefix(interface: &str, is_signed: bool) -> String {
+    let others = if is_signed { "; those of other uplinks can move to it" } else { "" };
+    format!(
+        "{interface}: there is no prefix of 64 bits to make addresses in (single addresses from \
+         DHCPv6 are none, nor is the address of a tunnel unless [interfaces.{interface}] sets `addresses`): \
+         connections that begin on it do not move{others}. Ask the network for Router Advertisements with a prefix for \
+         hosts (A flag)."
+    )
 }
 
 fn passed_over(interface: &str) -> String {

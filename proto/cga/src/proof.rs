@@ -137,6 +137,16 @@ impl LocalProof {
         self.by_ulid.get(&ulid)?.announcement.as_ref()
     }
 
+    /// Whether peers of one of the present addresses are told of this one. A message has no room for very many.
+    #[must_use]
+    pub fn is_told(&self, locator: Locator) -> bool {
+        let lists = |ulid: &Locator| {
+            let told = self.announcement_for(ulid.as_ulid());
+            told.is_some_and(|told| told.list.entries.iter().any(|one| one.locator == locator))
+        };
+        self.addresses.present.iter().any(lists)
+    }
+
     /// Ls(local) of a context: what such a peer may be sent from and to, the ULID always among it: first if the
     /// peer's list names it, else last. The same for all contexts of a ULID that this proof knows.
     #[must_use]

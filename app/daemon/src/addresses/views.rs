@@ -34,7 +34,7 @@ impl AddressViews<'_> {
             prefix_len: own.prefix_len,
             proof: self.proof_of(own.address),
             temporary: self.is_temporary(own),
-            announced: self.is_announced(own.address),
+            announced: self.host.proof().is_told(Locator(own.address)),
         };
         let failing = self.host.failing_uplinks();
         let uplink = |uplink: &host::Uplink| Uplink {
@@ -94,7 +94,7 @@ impl AddressViews<'_> {
             state: state(own),
             preferred_s: finite(left.preferred),
             valid_s: finite(left.valid),
-            announced: self.is_announced(own.address),
+            announced: self.host.proof().is_told(Locator(own.address)),
         }
     }
 

@@ -26,6 +26,8 @@ struct World {
     /// Interfaces without Neighbor Discovery.
     tunnels: BTreeSet<u32>,
     addresses: BTreeMap<(u32, Ipv6Addr), Own>,
+    /// Addresses with a prefix of 128 bits, as DHCPv6 gives them.
+    singles: BTreeSet<Ipv6Addr>,
     /// New addresses are tentative until [`World::detect`].
     is_detecting: bool,
     in_use: BTreeSet<Ipv6Addr>,
@@ -65,6 +67,7 @@ impl World {
             interfaces: BTreeSet::new(),
             tunnels: BTreeSet::new(),
             addresses: BTreeMap::new(),
+            singles: BTreeSet::new(),
             is_detecting: false,
             in_use: BTreeSet::new(),
             now: Instant::ZERO + Duration::from_secs(1000),
@@ -128,7 +131,8 @@ impl World {
         let of = self.addresses.iter().filter(|((at, _), _)| *at == ifindex);
         let addresses = of.map(|((_, address), own)| {
             let lifetimes = own.until.left(self.now);
-            let mut shown = UplinkAddress::new(*address, 64, own.flags, lifetimes);
+            let prefix_len = if self.singles.contains(address) { 128 } else { 64 };
+            let mut shown = UplinkAddress::new(*address, prefix_len, own.flags, lifetimes);
             shown.preferred &= lifetimes.preferred > 0;
             shown
         });
@@ -528,6 +532,31 @@ fn single_addresses_of_dhcp_make_no_prefix() {
     assert_eq!(plan.actions, [Action::Solicit { ifindex: 1 }]);
     let [warning] = world.planner.warnings() else { panic!() };
     assert!(warning.starts_with("up1: there is no prefix of 64 bits"), "{warning}");
+}
+
+#[test]
+fn connections_of_another_uplink_can_move_to_a_single_address() {
+    for (mode, is_told) in [(AddressMode::HbaCompatible, true), (AddressMode::Hba, false)] {
+        let mut world = World::new(mode);
+        world.interfaces = BTreeSet::from([1, 2]);
+        world.advertise(1, 1, 1800, 3600);
+        let single = address("2001:db8:2::5");
+        world.singles.insert(single);
+        world.set_by_hand(2, "2001:db8:2::5");
+        world.settle();
+        world.advance(GATHER.as_secs());
+        world.settle();
+        let key = RsaKey::generate(1024, &mut [7; 32]).unwrap();
+        let local = world.planner.announced(&world.view());
+        assert!(local.present.contains(&Locator(single)), "{mode:?}");
+        let proof = LocalProof::new(1, local, &[&key], [1; 32]);
+        let ours = world.only(1);
+        assert_eq!(proof.locators_for(Locator(ours).as_ulid()).contains(&Locator(single)), is_told);
+        assert_eq!(proof.is_told(Locator(single)), is_told);
+        let [warning] = world.planner.warnings() else { panic!() };
+        assert_eq!(warning.contains("those of other uplinks can move to it"), is_told, "{warning}");
+        assert!(warning.starts_with("up2: "), "{warning}");
+    }
 }
 
 #[test]
