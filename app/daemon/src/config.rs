@@ -145,7 +145,7 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn parse(text: &str) -> anyhow::Result<Self> {
-        let file: File = toml::from_str(text)?;
+        let file: File = toml::from_str(text).map_err(|error| with_example(&error))?;
         let send_timeout = span("send-timeout", file.send_timeout.as_ref(), LEAST_RECOMMENDED)?;
         ensure!(
             SEND_TIMEOUT.contains(&send_timeout),
@@ -182,9 +182,28 @@ impl Config {
         })
     }
 
+    /// Reads the files that the configuration names, and makes none.
+    ///
+    /// # Errors
+    /// One of them cannot be read, or is no key or no parameters.
+    pub fn check_files(&self) -> anyhow::Result<()> {
+        self.addresses.check_files()
+    }
+
     /// Whether this interface is one to use.
     pub(crate) fn uses(&self, interface: &str) -> bool {
         self.uplinks.is_empty() || self.uplinks.iter().any(|name| name == interface)
+    }
+}
+
+/// An error of the file. Durations and switches are texts, which a number or a bare word is not.
+fn with_example(error: &toml::de::Error) -> anyhow::Error {
+    let message = error.message();
+    let is_of_type = message.starts_with("invalid type") || message.starts_with("wanted string");
+    let example = "write durations and switches in quotes, for example send-timeout = \"10s\" or ilnp = \"on\"";
+    match is_of_type {
+        true => anyhow::anyhow!("{error}{example}"),
+        false => anyhow::anyhow!("{error}"),
     }
 }
 
@@ -324,6 +343,28 @@ mod tests {
         assert_eq!((policy.lifetimes.preferred, policy.lifetimes.valid), (hours(24), hours(48)));
         let policy = of("temporary = true\ntemporary-preferred-lifetime = \"1h\"");
         assert_eq!((policy.lifetimes.preferred, policy.lifetimes.valid), (hours(1), hours(48)));
+    }
+
+    #[test]
+    fn a_value_of_another_type_comes_with_an_example() {
+        for text in ["ilnp = true", "send-timeout = 10"] {
+            let error = format!("{:#}", Config::parse(text).expect_err(text));
+            assert!(error.contains(text), "{error}");
+            assert!(error.ends_with("send-timeout = \"10s\" or ilnp = \"on\""), "{error}");
+        }
+    }
+
+    #[test]
+    fn files_that_are_named_and_not_there_are_told() {
+        let check = |text: &str| Config::parse(text).expect("valid").check_files();
+        check("").expect("no file is named");
+        let key = "[keys.default]\nfile = \"/none/such.pem\"\n";
+        let error = format!("{:#}", check(key).expect_err("no key"));
+        assert!(error.contains("key \"default\"") && error.contains("/none/such.pem"), "{error}");
+        check(&format!("addresses = \"hba\"\n{key}")).expect("nothing uses the key");
+        let set = "[sets.default]\nparams = \"/none/params\"\nsec = 1";
+        let error = format!("{:#}", check(set).expect_err("no parameters"));
+        assert!(error.contains("sets.default") && error.contains("/none/params"), "{error}");
     }
 
     #[test]

@@ -1,9 +1,9 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use moorline_addr::parse_prefix;
+use moorline_addr::{parse_prefix, read_key, read_params};
 use moorline_addresses::{AddressMode, AddressPolicy, PartOfRule, Rule, TemporaryLifetimes};
 use moorline_cga::{MAX_SIGNING_BITS, MIN_SIGNING_BITS, Sec};
 use serde::Deserialize;
@@ -108,6 +108,19 @@ impl AddressSettings {
             );
         }
         Ok(Self { policy, keys, sets })
+    }
+
+    pub(super) fn check_files(&self) -> anyhow::Result<()> {
+        for name in self.policy.keys_in_use() {
+            if let Some(KeySource::File(path)) = self.keys.get(&name) {
+                read_key(path).with_context(|| format!("key \"{name}\""))?;
+            }
+        }
+        let used: BTreeSet<_> = self.policy.rules().into_iter().map(|rule| rule.set).collect();
+        for (name, source) in self.sets.iter().filter(|(name, _)| used.contains(*name)) {
+            read_params(&source.params).with_context(|| format!("sets.{name}"))?;
+        }
+        Ok(())
     }
 
     #[cfg(test)]
