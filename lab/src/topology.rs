@@ -244,7 +244,9 @@ fn isp_name(isp: u16) -> String {
     format!("isp{isp}")
 }
 
-fn gateway_address(host: &str, isp: u16) -> Ipv6Addr {
+/// The address of an ISP's router on the link to a host of [`two_by_two`].
+#[must_use]
+pub fn gateway_address(host: &str, isp: u16) -> Ipv6Addr {
     let [a, b, c, ..] = host_address(host, isp).segments();
     Ipv6Addr::new(a, b, c, 0, 0, 0, 0, 1)
 }

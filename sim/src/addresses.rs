@@ -123,8 +123,12 @@ impl AddressBook {
         let newest_first =
             |uplink: &Prefixes| -> Vec<_> { uplink.addresses.iter().rev().copied().collect() };
         let present = self.uplinks.iter().flat_map(newest_first).collect();
-        let addresses =
-            LocalAddresses { present, sets: self.sets.clone(), cgas: self.cgas.clone() };
+        let addresses = LocalAddresses {
+            present,
+            sets: self.sets.clone(),
+            cgas: self.cgas.clone(),
+            ..LocalAddresses::default()
+        };
         let signer = self.signer();
         let signers: Vec<_> = signer.map(|signer| signer as &dyn Signer).into_iter().collect();
         LocalProof::new(self.generation, addresses, &signers, [0; 32])

@@ -36,6 +36,9 @@ pub struct AddressInfo {
     pub set: Option<String>,
     /// Parameters that prove it, in hex, as `moorline addr verify --params hex:` takes them.
     pub params: Option<String>,
+    /// Whether another one takes its place with time (RFC 8981).
+    #[serde(default)]
+    pub temporary: bool,
     /// What it can be used for.
     pub state: AddressState,
     /// Seconds that it can be used for new traffic; none: for ever.

@@ -71,6 +71,9 @@ pub struct LocatorInfo {
     pub prefix_len: u8,
     /// How a peer can verify that it is ours.
     pub proof: Proof,
+    /// Whether another one takes its place with time (RFC 8981).
+    #[serde(default)]
+    pub temporary: bool,
     /// Whether peers are told of it.
     pub announced: bool,
 }

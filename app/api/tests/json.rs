@@ -35,6 +35,7 @@ fn status() -> Status {
                 address: address("2001:db8:1::5"),
                 prefix_len: 64,
                 proof: Proof::Hba,
+                temporary: false,
                 announced: true,
             }],
         }],
@@ -65,7 +66,7 @@ fn status_json() -> Value {
         "uplinks": [{
             "name": "eth0", "ifindex": 2, "carrier": true, "failing": false, "mtu": 1500, "gateway": "fe80::1",
             "locators": [
-                {"address": "2001:db8:1::5", "prefix_len": 64, "proof": "hba", "announced": true}
+                {"address": "2001:db8:1::5", "prefix_len": 64, "proof": "hba", "temporary": false, "announced": true}
             ]
         }],
         "contexts":
@@ -167,6 +168,7 @@ fn addresses() -> InterfaceAddresses {
             key: Some("default".into()),
             set: Some("default".into()),
             params: Some("00ff".into()),
+            temporary: false,
             state: AddressState::Preferred,
             preferred_s: Some(1800),
             valid_s: None,
@@ -180,7 +182,7 @@ fn addresses_json() -> Value {
         "interface": "eth0", "ifindex": 2, "mode": "hba-compatible",
         "addresses": [{
             "address": "2001:db8:1::5", "prefix_len": 64, "proof": "cga", "sec": 1,
-            "collision_count": 0, "key": "default", "set": "default", "params": "00ff",
+            "collision_count": 0, "key": "default", "set": "default", "params": "00ff", "temporary": false,
             "state": "preferred", "preferred_s": 1800, "valid_s": null, "announced": true
         }]
     })

@@ -22,7 +22,7 @@ pub use ilnp::found;
 pub use paths::{path_answer, paths};
 pub use status::status;
 
-use moorline_api::Pair;
+use moorline_api::{Pair, Proof};
 use std::fmt::Display;
 
 /// A cell with a line for each.
@@ -37,6 +37,11 @@ fn ends(pair: Pair) -> String {
 
 fn or_dash(value: Option<impl Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
+}
+
+/// How an address is proved, and whether it stays.
+fn proof(proof: &Proof, temporary: bool) -> String {
+    if temporary { format!("{proof}, temporary") } else { proof.to_string() }
 }
 
 fn yes_or_no(is_so: bool) -> String {

@@ -17,12 +17,13 @@ use moorline_addresses::{Addressing, HostView, Planner, Rule};
 use moorline_cga::{LocalAddresses, LocalProof};
 use moorline_types::Prefix;
 
+use crate::clock;
 use crate::config::AddressSettings;
 use crate::deaf::Deaf;
 use crate::shell::seed;
 use crate::store::Store;
 use keys::Keys;
-pub(crate) use saved::SavedAddresses;
+pub(crate) use saved::{Moment, SavedAddresses};
 pub(crate) use views::{AddressViews, has_router};
 
 /// The keys of our addresses, and prefixes and links that people should know of. The host has the plans.
@@ -48,7 +49,8 @@ impl Addresses {
         let (generation, mut groups) = match saved {
             Some(saved) => {
                 let generation = saved.generation;
-                let groups = saved.into_groups(key_of).with_context(|| {
+                let lifetimes = &settings.policy.lifetimes;
+                let groups = saved.into_groups(key_of, lifetimes, moment()).with_context(|| {
                     format!("{}: remove it to get new addresses", store.addresses().display())
                 })?;
                 (generation, groups)
@@ -81,8 +83,13 @@ impl Addresses {
 
 /// Writes the parameters of all addresses, with the generation that peers know.
 fn save(store: &Store, addressing: &Addressing, generation: u32) -> anyhow::Result<()> {
-    let saved = SavedAddresses::new(generation, addressing.planner.groups().iter());
+    let saved = SavedAddresses::new(generation, addressing.planner.groups().iter(), moment());
     store.save_addresses(&saved)
+}
+
+/// Now.
+pub(crate) fn moment() -> Moment {
+    Moment { now: clock::now(), unix_s: clock::unix_ms() / 1000 }
 }
 
 #[cfg(test)]

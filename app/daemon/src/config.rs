@@ -98,6 +98,9 @@ struct File {
     uplinks: Vec<String>,
     uplink_probes: Vec<Ipv6Addr>,
     addresses: Option<AddressMode>,
+    temporary: Option<bool>,
+    temporary_preferred_lifetime: Option<String>,
+    temporary_valid_lifetime: Option<String>,
     sec: Option<u8>,
     keys: BTreeMap<String, KeyPart>,
     sets: BTreeMap<String, SetPart>,
@@ -143,7 +146,7 @@ impl Config {
     /// # Errors
     /// As [`Config::load`].
     pub fn parse(text: &str) -> anyhow::Result<Self> {
-        let file: File = toml::from_str(text)?;
+        let file: File = toml::from_str(text).map_err(|error| with_example(&error))?;
         let send_timeout = span("send-timeout", file.send_timeout.as_ref(), LEAST_RECOMMENDED)?;
         ensure!(
             SEND_TIMEOUT.contains(&send_timeout),
@@ -180,9 +183,28 @@ impl Config {
         })
     }
 
+    /// Reads the files that the configuration names, and makes none.
+    ///
+    /// # Errors
+    /// One of them cannot be read, or is no key or no parameters.
+    pub fn check_files(&self) -> anyhow::Result<()> {
+        self.addresses.check_files()
+    }
+
     /// Whether this interface is one to use.
     pub(crate) fn uses(&self, interface: &str) -> bool {
         self.uplinks.is_empty() || self.uplinks.iter().any(|name| name == interface)
+    }
+}
+
+/// An error of the file. Durations and switches are texts, which a number or a bare word is not.
+fn with_example(error: &toml::de::Error) -> anyhow::Error {
+    let message = error.message();
+    let is_of_type = message.starts_with("invalid type") || message.starts_with("wanted string");
+    let example = "write durations and switches in quotes, for example send-timeout = \"10s\" or ilnp = \"on\"";
+    match is_of_type {
+        true => anyhow::anyhow!("{error}{example}"),
+        false => anyhow::anyhow!("{error}"),
     }
 }
 
@@ -296,8 +318,10 @@ mod tests {
             key = "work"
         "#;
         let policy = Config::parse(text).expect("valid").addresses.policy;
-        let expected =
-            |mode, key: &str, set: &str| Rule { mode, key: key.to_owned(), set: set.to_owned() };
+        let expected = |mode, key: &str, set: &str| {
+            let (key, set) = (key.to_owned(), set.to_owned());
+            Rule { mode, key, set, temporary: false }
+        };
         let prefix = [0x20, 1, 0xd, 0xb8, 0, 1, 0, 0];
         assert_eq!(policy.rule_of("eth9"), expected(AddressMode::Cga, "default", "default"));
         assert_eq!(policy.rule_of("eth0"), expected(AddressMode::Hba, "default", "servers"));
@@ -305,6 +329,43 @@ mod tests {
             policy.rule("eth0", prefix),
             expected(AddressMode::HbaCompatible, "work", "servers")
         );
+    }
+
+    #[test]
+    fn temporary_addresses_last_as_rfc_8981_says_unless_the_file_does() {
+        let of = |text: &str| Config::parse(text).expect("valid").addresses.policy;
+        assert!(!of("").rule_of("eth0").temporary && !of("").is_temporary_said);
+        let said = of("temporary = false");
+        assert!(!said.rule_of("eth0").temporary && said.is_temporary_said);
+        let policy = of("temporary = true\n[interfaces.dmz0]\ntemporary = false");
+        let kinds = ["eth0", "dmz0"].map(|name| policy.rule_of(name).mode);
+        assert_eq!(kinds, [AddressMode::Hba, AddressMode::HbaCompatible]);
+        let hours = |hours: u64| Duration::from_secs(hours * 3600);
+        assert_eq!((policy.lifetimes.preferred, policy.lifetimes.valid), (hours(24), hours(48)));
+        let policy = of("temporary = true\ntemporary-preferred-lifetime = \"1h\"");
+        assert_eq!((policy.lifetimes.preferred, policy.lifetimes.valid), (hours(1), hours(48)));
+    }
+
+    #[test]
+    fn a_value_of_another_type_comes_with_an_example() {
+        for text in ["ilnp = true", "send-timeout = 10"] {
+            let error = format!("{:#}", Config::parse(text).expect_err(text));
+            assert!(error.contains(text), "{error}");
+            assert!(error.ends_with("send-timeout = \"10s\" or ilnp = \"on\""), "{error}");
+        }
+    }
+
+    #[test]
+    fn files_that_are_named_and_not_there_are_told() {
+        let check = |text: &str| Config::parse(text).expect("valid").check_files();
+        check("").expect("no file is named");
+        let key = "[keys.default]\nfile = \"/none/such.pem\"\n";
+        let error = format!("{:#}", check(key).expect_err("no key"));
+        assert!(error.contains("key \"default\"") && error.contains("/none/such.pem"), "{error}");
+        check(&format!("addresses = \"hba\"\n{key}")).expect("nothing uses the key");
+        let set = "[sets.default]\nparams = \"/none/params\"\nsec = 1";
+        let error = format!("{:#}", check(set).expect_err("no parameters"));
+        assert!(error.contains("sets.default") && error.contains("/none/params"), "{error}");
     }
 
     #[test]
@@ -321,6 +382,11 @@ mod tests {
             ("max-contexts = 0", "max-contexts"),
             ("max-flows = 0", "max-flows"),
             ("addresses = \"magic\"", "addresses"),
+            ("temporary = true\naddresses = \"cga\"", "temporary"),
+            ("[interfaces.eth0]\ntemporary = true\naddresses = \"off\"", "temporary"),
+            ("temporary-preferred-lifetime = \"1s\"", "temporary-preferred-lifetime"),
+            ("temporary-valid-lifetime = \"1h\"", "temporary-valid-lifetime"),
+            ("temporary = true\n[sets.default]\nparams = \"/y\"\nsec = 1", "sets.default"),
             ("sec = 2", "sec"),
             ("[sets.a]\nparams = \"/y\"\nsec = 3", "sets.a"),
             ("[sets.a]\nparams = \"/y\"", "sec"),

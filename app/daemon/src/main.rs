@@ -42,7 +42,7 @@ fn start(args: &Args) -> anyhow::Result<()> {
     }
     let config = Config::load(args.config.as_deref())?;
     if args.check {
-        return Ok(());
+        return config.check_files();
     }
     runtime.block_on(moorlined::run(args, config))
 }

@@ -5,11 +5,12 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use moorline_addr::{Outlives, write_private};
+use moorline_addresses::TemporaryLifetimes;
 use moorline_contexts::ContextSnapshot;
 use moorline_ilnp::SessionSnapshot;
 use serde::{Deserialize, Serialize};
 
-use crate::addresses::SavedAddresses;
+use crate::addresses::{SavedAddresses, moment};
 
 /// Files under the state directory, readable by the daemon only: tags and nonces are secrets.
 #[derive(Debug)]
@@ -147,7 +148,7 @@ pub struct SavedState {
 /// The file is no such one.
 pub fn read_addresses(octets: &[u8]) -> anyhow::Result<usize> {
     let addresses: SavedAddresses = serde_json::from_slice(octets)?;
-    Ok(addresses.into_groups(|_| None)?.len())
+    Ok(addresses.into_groups(|_| None, &TemporaryLifetimes::default(), moment())?.len())
 }
 
 /// Sockets do not outlive a boot, so neither do contexts.

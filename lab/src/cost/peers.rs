@@ -66,7 +66,15 @@ impl Peers {
                 let key = HbaKey::extended_modifier([1; 48]);
                 let set = generate_hba(&prefixes, Sec::ZERO, &key, modifier, 1)?;
                 let present = set.locators().to_vec();
-                (LocalAddresses { present, sets: vec![set], cgas: vec![] }, vec![])
+                (
+                    LocalAddresses {
+                        present,
+                        sets: vec![set],
+                        cgas: vec![],
+                        ..LocalAddresses::default()
+                    },
+                    vec![],
+                )
             }
             Some(key) => {
                 let cga =
@@ -74,7 +82,10 @@ impl Peers {
                 let cgas = vec![cga(prefixes[0])?, cga(prefixes[1])?];
                 let present = cgas.iter().map(|cga| cga.address()).collect();
                 let signer: &dyn Signer = key;
-                (LocalAddresses { present, sets: vec![], cgas }, vec![signer])
+                (
+                    LocalAddresses { present, sets: vec![], cgas, ..LocalAddresses::default() },
+                    vec![signer],
+                )
             }
         };
         let usable = addresses.present.clone();

@@ -108,11 +108,24 @@ impl Chart {
     fn heights(&self) -> Range<f64> {
         let values = || self.points().flat_map(|point| point.1);
         let most = values().fold(f64::MIN_POSITIVE, f64::max);
+        let legend = self.series.len() as f64 * LEGEND_LINE + LEGEND_MORE;
+        let below_legend = (1.0 - legend / f64::from(HEIGHT - AROUND)).max(0.3);
         if !self.is_in_decades {
-            return 0.0..1.3 * most;
+            return 0.0..(1.3 * most).max(most / below_legend);
         }
         let least = values().fold(most, f64::min);
-        10_f64.powf((least / 1.5).log10().floor())..10_f64.powf((5.0 * most).log10().ceil())
+        let foot = (least / 1.5).log10().floor();
+        let top = foot + (most.log10() - foot) / below_legend;
+        10_f64.powf(foot)..10_f64.powf((5.0 * most).log10().max(top).ceil())
+    }
+
+    /// So many labels that an axis of few whole numbers has one for each; `None`: another axis.
+    fn whole(values: impl Iterator<Item = f64>, range: &Range<f64>) -> Option<usize> {
+        let mut values = values.peekable();
+        let is_whole = values.peek().is_some() && values.all(|x| x.fract() == 0.0);
+        let first = range.start.ceil();
+        let count = (0..=MOST_LABELS).take_while(|n| first + f64::from(*n) <= range.end).count();
+        (is_whole && count <= usize::from(MOST_LABELS)).then_some(count)
     }
 
     fn widths(&self) -> Range<f64> {
@@ -135,15 +148,41 @@ pub(super) fn svg(charts: &[Chart]) -> anyhow::Result<String> {
     let height = HEIGHT * u32::try_from(charts.len().max(1))?;
     let root = SVGBackend::with_string(&mut text, (WIDTH, height)).into_drawing_area();
     root.fill(&WHITE).map_err(plain)?;
-    for (chart, area) in charts.iter().zip(root.split_evenly((charts.len().max(1), 1))) {
-        draw(chart, &area)?;
+    let colours = colours(charts);
+    let areas = root.split_evenly((charts.len().max(1), 1));
+    for ((chart, area), colours) in charts.iter().zip(areas).zip(&colours) {
+        draw(chart, colours, &area)?;
     }
     root.present().map_err(plain)?;
     drop(root);
     Ok(text)
 }
 
-fn draw(chart: &Chart, area: &Area<'_>) -> anyhow::Result<()> {
+/// The colours of the series of each chart. A name has the same colour in all charts, and no two series of a chart have the same one while
+/// there are others.
+pub(super) fn colours(charts: &[Chart]) -> Vec<Vec<RGBColor>> {
+    let mut known: Vec<(&str, RGBColor)> = Vec::new();
+    let mut all = Vec::new();
+    for chart in charts {
+        let of = |known: &[(&str, RGBColor)], name: &str| {
+            known.iter().find(|one| one.0 == name).map(|one| one.1)
+        };
+        let mut taken: Vec<_> =
+            chart.series.iter().filter_map(|one| of(&known, &one.name)).collect();
+        for (index, series) in chart.series.iter().enumerate() {
+            if of(&known, &series.name).is_none() {
+                let free = COLOURS.into_iter().find(|colour| !taken.contains(colour));
+                let colour = free.unwrap_or(COLOURS[index % COLOURS.len()]);
+                taken.push(colour);
+                known.push((&series.name, colour));
+            }
+        }
+        all.push(chart.series.iter().filter_map(|one| of(&known, &one.name)).collect());
+    }
+    all
+}
+
+fn draw(chart: &Chart, colours: &[RGBColor], area: &Area<'_>) -> anyhow::Result<()> {
     let mut builder = ChartBuilder::on(area);
     builder
         .caption(&chart.title, (FONT, 18))
@@ -152,25 +191,37 @@ fn draw(chart: &Chart, area: &Area<'_>) -> anyhow::Result<()> {
         .y_label_area_size(72);
     let (x, y) = (chart.widths(), chart.heights());
     if chart.is_in_decades {
-        fill(chart, builder.build_cartesian_2d(x, y.log_scale()).map_err(plain)?)
+        fill(chart, colours, builder.build_cartesian_2d(x, y.log_scale()).map_err(plain)?)
     } else {
-        fill(chart, builder.build_cartesian_2d(x, y).map_err(plain)?)
+        fill(chart, colours, builder.build_cartesian_2d(x, y).map_err(plain)?)
     }
 }
 
-fn fill<'a, 'b: 'a, Y>(chart: &Chart, mut system: System<'a, 'b, Y>) -> anyhow::Result<()>
+fn fill<'a, 'b: 'a, Y>(
+    chart: &Chart,
+    colours: &[RGBColor],
+    mut system: System<'a, 'b, Y>,
+) -> anyhow::Result<()>
 where
     Y: Ranged<ValueType = f64> + ValueFormatter<f64>,
 {
     let mut mesh = system.configure_mesh();
     mesh.disable_x_mesh().light_line_style(WHITE).x_desc(chart.axes[0]).y_desc(chart.axes[1]);
+    let whole_number = |x: &f64| format!("{x:.0}");
+    let whole = Chart::whole(chart.points().map(|(x, _)| *x), &chart.widths());
     if chart.groups.is_some() {
         mesh.x_labels(0);
+    } else if let Some(labels) = whole {
+        mesh.x_labels(labels).x_label_formatter(&whole_number);
+    }
+    let whole = Chart::whole(chart.points().flat_map(|(_, range)| *range), &chart.heights());
+    if let Some(labels) = whole.filter(|_| !chart.is_in_decades) {
+        mesh.y_labels(labels).y_label_formatter(&whole_number);
     }
     mesh.label_style((FONT, 13)).axis_desc_style((FONT, 13)).draw().map_err(plain)?;
     match &chart.groups {
-        Some(groups) => draw_bars(groups, chart, &mut system)?,
-        None => draw_lines(&chart.series, &mut system)?,
+        Some(groups) => draw_bars(groups, chart, colours, &mut system)?,
+        None => draw_lines(&chart.series, colours, &mut system)?,
     }
     let mut labels = system.configure_series_labels();
     labels.position(plotters::chart::SeriesLabelPosition::UpperLeft);
@@ -181,6 +232,7 @@ where
 fn draw_bars<Y>(
     groups: &[String],
     chart: &Chart,
+    colours: &[RGBColor],
     system: &mut System<'_, '_, Y>,
 ) -> anyhow::Result<()>
 where
@@ -190,7 +242,7 @@ where
     let foot = chart.heights().start;
     let width = GROUP / series.len().max(1) as f64;
     let left = |group: f64, index: usize| group + (1.0 - GROUP) / 2.0 + index as f64 * width;
-    for (index, (bars, colour)) in series.iter().zip(COLOURS.into_iter().cycle()).enumerate() {
+    for (index, (bars, &colour)) in series.iter().zip(colours).enumerate() {
         let bar = |&(group, [_, value, _]): &(f64, [f64; 3])| {
             let from = left(group, index);
             Rectangle::new([(from, foot), (from + width, value)], colour.filled())
@@ -219,11 +271,15 @@ where
     Ok(())
 }
 
-fn draw_lines<Y>(lines: &[Series], system: &mut System<'_, '_, Y>) -> anyhow::Result<()>
+fn draw_lines<Y>(
+    lines: &[Series],
+    colours: &[RGBColor],
+    system: &mut System<'_, '_, Y>,
+) -> anyhow::Result<()>
 where
     Y: Ranged<ValueType = f64>,
 {
-    let coloured = || lines.iter().zip(COLOURS.into_iter().cycle());
+    let coloured = || lines.iter().zip(colours.iter().copied());
     for (line, colour) in coloured() {
         for &(x, [low, _, high]) in line.points.iter().filter(|(_, [low, _, high])| low < high) {
             let bar = LineSeries::new([(x, low), (x, high)], colour.mix(0.5).stroke_width(3));
@@ -264,14 +320,24 @@ fn plain(error: impl std::fmt::Display) -> anyhow::Error {
 /// Of the chart, in pixels.
 const WIDTH: u32 = 900;
 const HEIGHT: u32 = 420;
+/// Above and below the coordinate system of a chart: title, margins, labels.
+const AROUND: u32 = 110;
+/// A line of the legend, and its edges.
+const LEGEND_LINE: f64 = 19.0;
+const LEGEND_MORE: f64 = 24.0;
+/// An axis of more whole numbers has labels in larger steps.
+const MOST_LABELS: u8 = 12;
 const FONT: &str = "sans-serif";
 /// Part of a group's room that its bars take.
 const GROUP: f64 = 0.8;
 /// Told apart by those who see no red or no green, and in print.
-const COLOURS: [RGBColor; 5] = [
+const COLOURS: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xe6, 0x9f, 0x00),
     RGBColor(0x00, 0x9e, 0x73),
     RGBColor(0xcc, 0x79, 0xa7),
     RGBColor(0x56, 0xb4, 0xe9),
+    RGBColor(0xd5, 0x5e, 0x00),
+    RGBColor(0x00, 0x00, 0x00),
+    RGBColor(0x8c, 0x6d, 0x31),
 ];

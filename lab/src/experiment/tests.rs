@@ -55,6 +55,31 @@ fn what_was_not_measured_has_no_bar() {
 }
 
 #[test]
+fn each_series_of_a_chart_has_a_colour_of_its_own_that_is_the_same_in_all_charts() {
+    let bars = |names: &[&str]| {
+        let bars: Vec<_> =
+            names.iter().map(|name| ("group", name.to_string(), Some(1.0))).collect();
+        Chart::bars("Bars", ["", ""], bars)
+    };
+    let all = ["a", "b", "c", "d", "e", "f", "g", "h"];
+    let colours = plot::colours(&[bars(&all[2..]), bars(&all), bars(&["h", "b"])]);
+    let distinct: std::collections::BTreeSet<_> =
+        colours[1].iter().map(|colour| (colour.0, colour.1, colour.2)).collect();
+    assert_eq!(distinct.len(), 8);
+    assert_eq!(colours[0], colours[1][2..]);
+    assert_eq!(colours[2], [colours[1][7], colours[1][1]]);
+}
+
+#[test]
+fn an_axis_of_whole_numbers_has_no_half_steps() {
+    let svg = plot::svg(&[lines(&[(2.0, 10.0), (4.0, 20.0)])]).unwrap();
+    for label in ["2", "3", "4"] {
+        assert!(svg.contains(&format!("\n{label}\n")), "{label}: {svg}");
+    }
+    assert!(!svg.contains("\n2.5\n") && !svg.contains("\n2.0\n"), "{svg}");
+}
+
+#[test]
 fn one_point_and_no_chart_can_be_drawn() {
     assert!(plot::svg(&[lines(&[(2.0, 0.0)])]).unwrap().contains("<circle "));
     assert!(plot::svg(&[]).unwrap().starts_with("<svg "));

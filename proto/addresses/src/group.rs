@@ -1,14 +1,14 @@
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
-use moorline_cga::{
-    Cga, GenerateError, HbaKey, HbaSet, PublicKey, Sec, generate_cga, generate_hba,
-};
+use moorline_cga::{Cga, GenerateError, HbaKey, PublicKey, Sec, generate_cga, generate_hba};
 use moorline_types::{Locator, named_enum};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore as _;
 
 use crate::policy::Rule;
+use crate::prefixes::Until;
+use crate::temporary::DatedSet;
 
 /// The addresses that one rule makes: their parameters, from which they can be made again.
 #[derive(Clone, Debug)]
@@ -19,8 +19,8 @@ pub struct Group {
     pub sec: Sec,
     /// `None` for a mode without one, and for a group of an earlier configuration.
     pub key: Option<PublicKey>,
-    /// The set and, after collisions, those before it: contexts may have their addresses as ULIDs.
-    pub sets: Vec<HbaSet>,
+    /// The set in use and, before it, those whose place it has taken, after collisions and with time: contexts may have their addresses as ULIDs.
+    pub sets: Vec<DatedSet>,
     /// What every CGA is made from: of the same key, with its own prefix in it.
     pub base: Option<Cga>,
     /// Prefixes that have a CGA, with its collision count.
@@ -78,13 +78,14 @@ impl Group {
         self.rule.mode.has_set() && self.sets.is_empty()
     }
 
-    /// Makes the set over these prefixes.
+    /// Makes the set over these prefixes, which lasts until then.
     ///
     /// # Errors
     /// The key is not at hand; [`generate_hba`] refuses the prefixes or finds no set.
     pub fn make_set(
         &mut self,
         prefixes: &[[u8; 8]],
+        until: Until,
         random: &mut ChaCha20Rng,
     ) -> Result<(), GenerateError> {
         let key = match (&self.key, self.rule.mode.has_key()) {
@@ -98,7 +99,7 @@ impl Group {
             }
         };
         let set = generate_hba(prefixes, self.sec, &key, modifier(random), MAX_TRIES)?;
-        self.sets.push(set);
+        self.sets.push(DatedSet::new(set, until));
         Ok(())
     }
 
@@ -137,8 +138,10 @@ impl Group {
     /// The address of a prefix: of the set if it has it, else a CGA if there is one.
     #[must_use]
     pub fn address(&self, prefix: [u8; 8]) -> Option<Locator> {
-        let in_set = |set: &HbaSet| set.locators().iter().find(|l| l.prefix() == prefix).copied();
-        self.sets.last().and_then(in_set).or_else(|| self.cga(prefix).map(|cga| cga.address()))
+        self.sets
+            .last()
+            .and_then(|dated| dated.address(prefix))
+            .or_else(|| self.cga(prefix).map(|cga| cga.address()))
     }
 
     /// Whether somebody else has had so many addresses of ours in this prefix that no more are tried there in this run.
@@ -151,8 +154,11 @@ impl Group {
     /// none is tried.
     pub fn collide(&mut self, address: Locator) -> bool {
         let prefix = address.prefix();
-        let next = match self.sets.last().filter(|set| set.locators().contains(&address)) {
-            Some(set) => set.after_collision().ok().map(|set| self.sets.push(set)),
+        let next = match self.sets.last().filter(|dated| dated.set.locators().contains(&address)) {
+            Some(DatedSet { set, until, .. }) => {
+                let next = set.after_collision().ok().map(|set| DatedSet::new(set, *until));
+                next.map(|dated| self.sets.push(dated))
+            }
             None => self.cga(prefix).and_then(|cga| cga.after_collision().ok()).map(|cga| {
                 self.cgas.insert(prefix, cga.collision_count());
             }),
@@ -169,7 +175,7 @@ impl Group {
     /// What is known of an address; `None` if it is none of this group.
     pub(crate) fn member(&self, address: Locator) -> Option<Member<'_>> {
         let current = self.sets.len().saturating_sub(1);
-        let of_set = self.sets.iter().enumerate().find_map(|(index, set)| {
+        let of_set = self.sets.iter().enumerate().find_map(|(index, DatedSet { set, .. })| {
             let params = set.pds_of(address)?.to_vec();
             let kind = match set.public_key() {
                 Some(_) => Kind::HbaCompatible,

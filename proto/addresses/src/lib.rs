@@ -6,6 +6,7 @@
 //! | `advertisement` | reads Router Advertisements (RFC 4861 s4.2) |
 //! | `advertised` | what routers advertise, and how long each prefix holds: [`AdvertisedPrefixes`] |
 //! | `policy` | how the address of a prefix on an interface is made: [`AddressPolicy`] |
+//! | `temporary` | sets of addresses that are replaced with time (RFC 8981): [`DatedSet`] |
 //! | `group` | the parameters of addresses that belong together: [`Group`] |
 //! | `prefixes` | in which prefixes an interface can have addresses of ours, and for how long |
 //! | `plan` | which addresses the host should have: [`Planner`] |
@@ -29,6 +30,7 @@ mod plan;
 mod policy;
 mod prefixes;
 mod routes;
+mod temporary;
 mod unbound;
 mod view;
 
@@ -44,6 +46,7 @@ pub use plan::{Action, Note, Plan, Planner, RETRY, Seen};
 pub use policy::{AddressMode, AddressPolicy, PartOfRule, Rule};
 pub use prefixes::Until;
 pub use routes::{FoundRoute, MovedRoute, Mover, RouteStep, Routes};
+pub use temporary::{DatedSet, TemporaryLifetimes};
 pub use unbound::{Unbound, UnboundDue, UnboundPeer, UnboundPlan};
 pub use view::{
     AddressFlags, DefaultRoute, DefaultWays, HostView, Lifetimes, MAX_SPECIFIC, NextHop,

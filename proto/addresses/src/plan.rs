@@ -14,6 +14,7 @@ use crate::advertised::AdvertisedPrefix;
 use crate::group::{Group, Member};
 use crate::policy::{AddressMode, AddressPolicy, Rule};
 use crate::prefixes::{self, Until};
+use crate::temporary::is_too_late;
 use crate::view::{AddressFlags, HostView, Lifetimes, Uplink, UplinkAddress};
 
 /// Decides which addresses the host should have. Pure: views of the host and what routers say go in,
@@ -28,6 +29,10 @@ pub struct Planner {
     gathering: BTreeMap<Rule, Instant>,
     /// When a set is to be made, as of the last plan.
     due: Option<Instant>,
+    /// No temporary set takes the place of another sooner.
+    next_set: Instant,
+    /// Interfaces whose own temporary addresses come second, and that people have been told of.
+    told_stable: BTreeSet<u32>,
     /// Interfaces whose routers have been asked in this run, and when.
     asked: BTreeMap<u32, Instant>,
     /// Prefixes that the kernel has believed routers in this run.
@@ -40,6 +45,8 @@ pub struct Planner {
     told: BTreeMap<(u32, Ipv6Addr), Until>,
     /// What someone should look at, as of the last plan.
     warnings: Vec<String>,
+    /// Uplinks without a prefix to make addresses in, as of the last plan.
+    bare: BTreeSet<u32>,
     /// Addresses that should be on an interface and that somebody has removed, as of the last plan.
     taken_away: Vec<(String, Ipv6Addr)>,
     /// Whether it is known which addresses contexts use.
@@ -127,6 +134,10 @@ struct Wanted<'a> {
     interface: &'a Uplink,
     address: Locator,
     until: Until,
+    /// Whether it is for new traffic; else it stays for contexts that use it.
+    is_current: bool,
+    /// Whether it is of no use any more if it is not there: RFC 8981 s3.4 makes no temporary address in a prefix that is about to be deprecated.
+    is_too_late: bool,
 }
 
 /// A prefix on an interface, and whose it is.
@@ -152,12 +163,15 @@ impl Planner {
             groups,
             gathering: BTreeMap::new(),
             due: None,
+            next_set: Instant::ZERO,
+            told_stable: BTreeSet::new(),
             asked: BTreeMap::new(),
             learned: BTreeSet::new(),
             known: BTreeSet::new(),
             placed: BTreeSet::new(),
             told: BTreeMap::new(),
             warnings: Vec::new(),
+            bare: BTreeSet::new(),
             taken_away: Vec::new(),
             is_restored: false,
             random: ChaCha20Rng::from_seed(seed),
@@ -169,6 +183,7 @@ impl Planner {
     pub fn plan(&mut self, seen: &Seen<'_>, now: Instant) -> Plan {
         let view = seen.view;
         let mut plan = Plan::default();
+        self.due = None;
         self.warnings.clear();
         self.taken_away.clear();
         let bare = self.bare_with_ours(view);
@@ -179,9 +194,10 @@ impl Planner {
         self.drop_duplicates(&interfaces, &mut plan);
         let places = self.places(&interfaces, seen, now);
         self.make_groups(&places);
-        self.make_sets(&ranked, &places, now, &mut plan);
+        self.retire_sets(view, now, &mut plan);
+        self.make_sets(view, &ranked, &places, now, &mut plan);
         self.make_cgas(view, &places, &mut plan);
-        let wanted = self.wanted(&places);
+        let wanted = self.wanted(view, &places, now);
         self.warn_of_bare(view, &places);
         for one in &wanted {
             self.bring_about(one, seen.at, now, &mut plan.actions);
@@ -191,6 +207,7 @@ impl Planner {
         self.learned.extend(heard.map(|one| (one.ifindex, prefixes::octets_of(one.prefix))));
         self.known.extend(places.iter().map(|one| (one.interface.ifindex, one.prefix)));
         plan.outranked = self.outranked(&ranked);
+        self.tell_of_stable(&ranked, &mut plan);
         plan
     }
 
@@ -273,7 +290,7 @@ impl Planner {
     }
 
     /// What peers may be told of: our addresses that are in use, and what is on interfaces where we make
-    /// none; those for new traffic first.
+    /// none or can make none; those for new traffic first.
     #[must_use]
     pub fn announced(&self, view: &HostView) -> LocalAddresses {
         let (mut present, mut deprecated) = (Vec::new(), Vec::new());
@@ -291,17 +308,22 @@ impl Planner {
             }
         }
         present.append(&mut deprecated);
+        let sets = |group: &Group| group.sets.iter().map(|one| one.set.clone()).collect::<Vec<_>>();
+        let temporary = self.groups.iter().filter(|group| group.rule.temporary);
         LocalAddresses {
             present,
-            sets: self.groups.iter().flat_map(|group| group.sets.clone()).collect(),
+            sets: self.groups.iter().flat_map(sets).collect(),
             cgas: self.groups.iter().flat_map(Group::all_cgas).collect(),
+            temporary: temporary.flat_map(sets).flat_map(|set| set.locators().to_vec()).collect(),
         }
     }
 
     fn is_announced_as_it_is(&self, interface: &Uplink, own: &UplinkAddress) -> bool {
         let rule = self.policy.rule(&interface.name, Locator(own.address).prefix());
         let is_lasting = !own.flags.contains(AddressFlags::TEMPORARY);
-        rule.mode == AddressMode::Off && own.preferred && is_lasting
+        let is_alone =
+            self.bare.contains(&interface.ifindex) && interface.has_neighbors && !rule.temporary;
+        (rule.mode == AddressMode::Off || is_alone) && own.preferred && is_lasting
     }
 
     /// Interfaces that lack nothing but a default route and have addresses of ours: connections on the link use these.
@@ -429,89 +451,12 @@ impl Planner {
         places
     }
 
-    fn make_groups(&mut self, places: &[Place<'_>]) {
-        for place in places {
-            if self.groups.iter().all(|group| group.rule != place.rule) {
-                let key = place.rule.key().and_then(|name| self.keys.get(name)).cloned();
-                self.groups.push(Group::new(place.rule.clone(), self.policy.sec, key));
-            }
-        }
-    }
-
-    /// An HBA set gets the prefixes that are known at its making, and no other ever: so there is a
-    /// short wait for those of all uplinks.
-    fn make_sets(
+    fn wanted<'a>(
         &mut self,
-        interfaces: &[&Uplink],
-        places: &[Place<'_>],
+        view: &HostView,
+        places: &[Place<'a>],
         now: Instant,
-        plan: &mut Plan,
-    ) {
-        self.due = None;
-        for group in self.groups.iter_mut().filter(|group| group.awaits_set()) {
-            let own: Vec<_> = places.iter().filter(|place| place.rule == group.rule).collect();
-            let Some(first) = own.first() else {
-                self.gathering.remove(&group.rule);
-                continue;
-            };
-            let until = *self.gathering.entry(group.rule.clone()).or_insert(now + GATHER);
-            let several = own.iter().any(|p| p.interface.ifindex != first.interface.ifindex);
-            let is_missing = |one: &&Uplink| {
-                self.policy.rule_of(&one.name) == group.rule
-                    && places.iter().all(|place| place.interface.ifindex != one.ifindex)
-            };
-            let is_complete = several && !interfaces.iter().any(is_missing);
-            if !is_complete && now < until {
-                be_due_at(&mut self.due, until);
-                continue;
-            }
-            let prefixes: Vec<_> = own.iter().map(|place| place.prefix).collect();
-            let prefixes = &prefixes[..prefixes.len().min(moorline_cga::MAX_PREFIXES)];
-            match group.make_set(prefixes, &mut self.random) {
-                Ok(()) => {
-                    plan.is_changed = true;
-                    plan.notes.push(Note::News(format!(
-                        "made a set of {} addresses ({})",
-                        prefixes.len(),
-                        group.rule
-                    )));
-                }
-                Err(error) => {
-                    self.warnings.push(not_made(&group.rule, error));
-                    let again = now + RETRY;
-                    be_due_at(&mut self.due, again);
-                }
-            }
-        }
-    }
-
-    /// A laptop meets many networks. CGAs of those that it has left go when there are many, but for CGAs that contexts use.
-    fn make_cgas(&mut self, view: &HostView, places: &[Place<'_>], plan: &mut Plan) {
-        let in_use: BTreeSet<_> =
-            view.in_use.iter().map(|address| Locator(*address).prefix()).collect();
-        for group in &mut self.groups {
-            let rule = group.rule.clone();
-            for place in places.iter().filter(|place| place.rule == rule) {
-                match group.make_cga(place.prefix, &mut self.random) {
-                    Ok(true) => {
-                        plan.is_changed = true;
-                        plan.notes.push(Note::News(format!(
-                            "{}: made an address for another prefix ({rule})",
-                            place.interface.name
-                        )));
-                    }
-                    Ok(false) => {}
-                    Err(error) => self.warnings.push(not_made(&rule, error)),
-                }
-            }
-            let is_here =
-                |prefix| places.iter().any(|place| place.rule == rule && place.prefix == prefix);
-            plan.is_changed |= self.is_restored
-                && group.limit_cgas(|prefix| in_use.contains(&prefix) || is_here(prefix));
-        }
-    }
-
-    fn wanted<'a>(&mut self, places: &[Place<'a>]) -> Vec<Wanted<'a>> {
+    ) -> Vec<Wanted<'a>> {
         let mut wanted = Vec::new();
         for place in places {
             let name = &place.interface.name;
@@ -522,11 +467,21 @@ impl Planner {
                 self.warnings.push(given_up(name, place.prefix));
                 continue;
             }
-            match group.address(place.prefix) {
-                Some(address) => {
-                    wanted.push(Wanted { interface: place.interface, address, until: place.until });
-                }
-                None if group.awaits_set() => {}
+            let (interface, current) = (place.interface, group.address(place.prefix));
+            let former = group.former().filter_map(|one| one.address(place.prefix));
+            let used = former.filter(|one| group.rule.temporary && view.in_use.contains(&one.0));
+            for address in current.into_iter().chain(used) {
+                let Some(lasts) = group.until(address, now) else { continue };
+                let is_current = Some(address) == current;
+                let lasts =
+                    if is_current { lasts } else { replaced(interface, current, lasts, now) };
+                let until = place.until.or_sooner(lasts);
+                let is_too_late = is_current && group.rule.temporary && is_too_late(until, now);
+                wanted.push(Wanted { interface, address, until, is_current, is_too_late });
+            }
+            match current {
+                Some(_) => {}
+                None if self.gathering.contains_key(&group.rule) => {}
                 None => self.warnings.push(not_in_set(name, place.prefix, &group.rule)),
             }
         }
@@ -535,21 +490,20 @@ impl Planner {
 
     /// Uplinks in whose networks there is no prefix to make addresses in.
     fn warn_of_bare(&mut self, view: &HostView, places: &[Place<'_>]) {
+        self.bare.clear();
+        let has_key = |group: &Group| group.rule.mode.has_key() && !group.awaits_set();
+        let is_signed = self.groups.iter().any(has_key);
         for uplink in &view.uplinks {
-            let mode = self.policy.rule_of(&uplink.name).mode;
+            let rule = self.policy.rule_of(&uplink.name);
             let has_place = uplink.addresses.iter().any(|own| {
                 let prefix = Locator(own.address).prefix();
                 let is_off = self.policy.rule(&uplink.name, prefix).mode == AddressMode::Off;
                 is_off || places.iter().any(|place| place.prefix == prefix)
             });
-            if mode != AddressMode::Off && !has_place {
-                self.warnings.push(format!(
-                    "{0}: there is no prefix of 64 bits to make addresses in (single addresses from \
-                     DHCPv6 are none, nor is the address of a tunnel unless [interfaces.{0}] sets `addresses`): \
-                     connections on it do not move. Ask the network for Router Advertisements with a prefix for \
-                     hosts (A flag).",
-                    uplink.name
-                ));
+            if rule.mode != AddressMode::Off && !has_place {
+                self.bare.insert(uplink.ifindex);
+                let is_signed = is_signed && uplink.has_neighbors && !rule.temporary;
+                self.warnings.push(no_prefix(&uplink.name, is_signed));
             }
         }
     }
@@ -569,6 +523,7 @@ impl Planner {
         match own {
             // It has ended, or is about to, with its prefix.
             None if wanted.until.valid.is_some_and(|until| until <= now + GRACE) => {}
+            None if wanted.is_too_late => {}
             None => {
                 let told = self.told.get(&at).copied().unwrap_or(Until::FOREVER);
                 let has_ended = told.valid.is_some_and(|until| until <= now + GRACE);
@@ -618,9 +573,16 @@ impl Planner {
                 let prefix = Locator(address).prefix();
                 let told = self.told_of(ifindex, own, at_view);
                 let over = Until { preferred: Some(now), valid: told.valid };
-                let until = if let Some(other) = here().find(|one| one.address.prefix() == prefix) {
+                let is_in_place =
+                    |one: &&Wanted<'_>| one.is_current && one.address.prefix() == prefix;
+                let until = if let Some(other) = here().find(is_in_place) {
+                    let Some(lasts) = self.lasts(address, now) else {
+                        actions.push(Action::Remove { ifindex, address });
+                        continue;
+                    };
                     // Its lifetimes may not have been set yet, and it does not outlast its prefix.
-                    over.or_sooner(other.until)
+                    let lasts = told.or_sooner(lasts).or_sooner(other.until);
+                    replaced(interface, Some(other.address), lasts, now)
                 } else if self.known.contains(&(ifindex, prefix)) {
                     actions.push(Action::Remove { ifindex, address });
                     continue;
@@ -635,6 +597,32 @@ impl Planner {
                     let lifetimes = until.left(now);
                     actions.push(Action::SetLifetimes { ifindex, address, lifetimes });
                 }
+            }
+        }
+    }
+
+    /// Until when an address of ours is used, whatever its prefix; `None`: its time is over.
+    fn lasts(&self, address: Ipv6Addr, now: Instant) -> Option<Until> {
+        let of = self.groups.iter().find(|group| group.member(Locator(address)).is_some());
+        of.and_then(|group| group.until(Locator(address), now))
+    }
+
+    /// Says of the host's own temporary addresses, once, that new connections take an address of ours in place of them that stays the same.
+    fn tell_of_stable(&mut self, interfaces: &[&Uplink], plan: &mut Plan) {
+        for interface in interfaces {
+            let is_passed_over = |own: &&UplinkAddress| {
+                let prefix = Locator(own.address).prefix();
+                own.flags.contains(AddressFlags::TEMPORARY)
+                    && plan.outranked.contains(&(interface.ifindex, own.address))
+                    && !self.policy.rule(&interface.name, prefix).temporary
+                    && !self.policy.is_temporary_said(&interface.name, prefix)
+            };
+            if interface.addresses.iter().any(|own| is_passed_over(&own)) {
+                let text = passed_over(&interface.name);
+                if self.told_stable.insert(interface.ifindex) {
+                    plan.notes.push(Note::News(text.clone()));
+                }
+                self.warnings.push(text);
             }
         }
     }
@@ -669,6 +657,19 @@ fn ranked(view: &HostView) -> Vec<&Uplink> {
     all
 }
 
+/// Until when an address lasts whose place another one has taken: not for new traffic once the other is.
+fn replaced(interface: &Uplink, by: Option<Locator>, lasts: Until, now: Instant) -> Until {
+    let is_for_new = |own: &UplinkAddress| {
+        own.preferred
+            && Some(Locator(own.address)) == by
+            && !own.flags.contains(AddressFlags::TENTATIVE)
+    };
+    match interface.addresses.iter().any(is_for_new) {
+        true => Until { preferred: Some(now), ..lasts },
+        false => lasts,
+    }
+}
+
 fn is_duplicate(own: &UplinkAddress) -> bool {
     own.flags.contains(AddressFlags::DAD_FAILED)
 }
@@ -677,8 +678,22 @@ fn as_prefix(octets: [u8; 8]) -> Prefix {
     Prefix::new(Ipv6Addr::from_bits(u128::from(u64::from_be_bytes(octets)) << 64), 64)
 }
 
-fn not_made(rule: &Rule, error: GenerateError) -> String {
-    format!("no addresses are made ({rule}): {error}")
+fn no_prefix(interface: &str, is_signed: bool) -> String {
+    let others = if is_signed { "; those of other uplinks can move to it" } else { "" };
+    format!(
+        "{interface}: there is no prefix of 64 bits to make addresses in (single addresses from \
+         DHCPv6 are none, nor is the address of a tunnel unless [interfaces.{interface}] sets `addresses`): \
+         connections that begin on it do not move{others}. Ask the network for Router Advertisements with a prefix for \
+         hosts (A flag)."
+    )
+}
+
+fn passed_over(interface: &str) -> String {
+    format!(
+        "{interface}: this host makes temporary addresses (use_tempaddr), and new connections take the address of Moorline in place of them, \
+         which stays the same. For addresses of Moorline that are temporary, too, set temporary = true; to keep the address as it is, \
+         set temporary = false."
+    )
 }
 
 fn given_up(interface: &str, prefix: [u8; 8]) -> String {
@@ -698,18 +713,16 @@ fn not_in_set(interface: &str, prefix: [u8; 8], rule: &Rule) -> String {
     )
 }
 
-/// How long the first start waits for the prefixes of all uplinks: routers answer a solicitation
-/// within half a second (RFC 4861 s6.2.6), and it may be asked for twice.
-const GATHER: Duration = Duration::from_secs(2);
 /// By then routers have answered, if they are there.
 const ANSWERS: Duration = Duration::from_secs(15);
 /// How long what a crashed run has left lasts at most, if nobody tells of its prefix: as long as RFC 4862 s5.5.3 keeps an
 /// address whose router takes the prefix back.
 const LEFT: Duration = Duration::from_secs(2 * 60 * 60);
-/// Until parameters that could not be made or written are tried again.
+/// Until parameters that could not be made or written are tried again, and until a temporary set has another after it.
 pub const RETRY: Duration = Duration::from_secs(10);
 /// An address that is gone so shortly before its end was not taken away by a person.
 const GRACE: Duration = Duration::from_secs(5);
 
+mod sets;
 #[cfg(test)]
 mod tests;

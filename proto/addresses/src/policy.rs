@@ -8,6 +8,8 @@ use moorline_cga::Sec;
 use moorline_types::named_enum;
 use serde::{Deserialize, Serialize};
 
+use crate::temporary::TemporaryLifetimes;
+
 named_enum! {
     /// Where provable addresses come from.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -49,6 +51,10 @@ pub struct AddressPolicy {
     pub interfaces: BTreeMap<String, PartOfRule>,
     /// What is said of prefixes of 64 bits.
     pub prefixes: BTreeMap<[u8; 8], PartOfRule>,
+    /// Whether a person has said for all interfaces if their addresses are temporary.
+    pub is_temporary_said: bool,
+    /// How long temporary addresses last.
+    pub lifetimes: TemporaryLifetimes,
 }
 
 /// How the address of a prefix on an interface is made. Addresses with the same rule belong together:
@@ -61,6 +67,8 @@ pub struct Rule {
     pub key: String,
     /// Name of its set.
     pub set: String,
+    /// Whether its set is replaced with time (RFC 8981). Such a set has no key: the key would tell that two sets are of one host.
+    pub temporary: bool,
 }
 
 /// The part of a rule that a configuration gives for an interface or a prefix: `None` leaves that of the rule before.
@@ -74,6 +82,8 @@ pub struct PartOfRule {
     pub key: Option<String>,
     /// See [`Rule::set`].
     pub set: Option<String>,
+    /// See [`Rule::temporary`].
+    pub temporary: Option<bool>,
 }
 
 impl AddressPolicy {
@@ -81,13 +91,17 @@ impl AddressPolicy {
     /// of the interface, and that before what is said of all.
     #[must_use]
     pub fn rule(&self, interface: &str, prefix: [u8; 8]) -> Rule {
-        let rule = self.rule_of(interface);
-        self.prefixes.get(&prefix).map_or(rule.clone(), |part| part.over(&rule))
+        let rule = self.part_of(interface);
+        self.prefixes.get(&prefix).map_or(rule.clone(), |part| part.over(&rule)).resolved()
     }
 
     /// The rule for an interface, whatever its prefixes.
     #[must_use]
     pub fn rule_of(&self, interface: &str) -> Rule {
+        self.part_of(interface).resolved()
+    }
+
+    fn part_of(&self, interface: &str) -> Rule {
         let part = self.interfaces.get(interface);
         part.map_or_else(|| self.default.clone(), |part| part.over(&self.default))
     }
@@ -95,15 +109,23 @@ impl AddressPolicy {
     /// Whether addresses may be made on an interface.
     #[must_use]
     pub fn is_managed(&self, interface: &str) -> bool {
-        let rule = self.rule_of(interface);
+        let rule = self.part_of(interface);
         let modes = self.prefixes.values().map(|part| part.over(&rule).mode);
         modes.chain([rule.mode]).any(|mode| mode != AddressMode::Off)
     }
 
     /// Whether a person has said which addresses are made on this interface or in this prefix.
     pub(crate) fn is_named(&self, interface: &str, prefix: [u8; 8]) -> bool {
-        let parts = [self.interfaces.get(interface), self.prefixes.get(&prefix)];
-        parts.into_iter().flatten().any(|part| part.mode.is_some())
+        self.parts(interface, prefix).any(|part| part.mode.is_some())
+    }
+
+    /// Whether a person has said if the addresses on this interface or in this prefix are temporary.
+    pub(crate) fn is_temporary_said(&self, interface: &str, prefix: [u8; 8]) -> bool {
+        self.is_temporary_said || self.parts(interface, prefix).any(|part| part.temporary.is_some())
+    }
+
+    fn parts(&self, interface: &str, prefix: [u8; 8]) -> impl Iterator<Item = &PartOfRule> {
+        [self.interfaces.get(interface), self.prefixes.get(&prefix)].into_iter().flatten()
     }
 
     /// Every rule that there can be.
@@ -115,7 +137,7 @@ impl AddressPolicy {
             |part: &PartOfRule| rules.iter().map(|rule| part.over(rule)).collect::<Vec<_>>();
         let by_prefix: Vec<Rule> = self.prefixes.values().flat_map(of_prefix).collect();
         rules.extend(by_prefix);
-        rules
+        rules.into_iter().map(Rule::resolved).collect()
     }
 
     /// Names of the keys that some rule needs.
@@ -131,11 +153,21 @@ impl Rule {
     pub fn key(&self) -> Option<&str> {
         self.mode.has_key().then_some(&*self.key)
     }
+
+    /// The rule in force: temporary addresses are of sets without a key, and there are none where no addresses are made.
+    fn resolved(mut self) -> Self {
+        self.temporary &= self.mode != AddressMode::Off;
+        if self.temporary {
+            self.mode = AddressMode::Hba;
+        }
+        self
+    }
 }
 
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} \"{}\"", self.mode, self.set)
+        let temporary = if self.temporary { "temporary " } else { "" };
+        write!(f, "{temporary}{} \"{}\"", self.mode, self.set)
     }
 }
 
@@ -145,6 +177,8 @@ impl PartOfRule {
             mode: self.mode.unwrap_or(rule.mode),
             key: self.key.clone().unwrap_or_else(|| rule.key.clone()),
             set: self.set.clone().unwrap_or_else(|| rule.set.clone()),
+            // Who names a kind of addresses for a part of the host wants this kind there.
+            temporary: self.temporary.unwrap_or(rule.temporary && self.mode.is_none()),
         }
     }
 }

@@ -17,7 +17,8 @@ pub struct Until {
 }
 
 impl Until {
-    pub(crate) const FOREVER: Self = Self { preferred: None, valid: None };
+    /// Without an end.
+    pub const FOREVER: Self = Self { preferred: None, valid: None };
 
     /// From what the kernel says is left.
     pub(crate) fn of(left: Lifetimes, now: Instant) -> Self {

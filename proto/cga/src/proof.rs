@@ -1,7 +1,10 @@
 use crate::{
     Cga, HbaSet, KeyError, MAX_LOCATORS, PublicKey, SignError, Signer, signature::signed_octets,
 };
-use alloc::{collections::BTreeMap, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec::Vec,
+};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use moorline_types::{Locator, Locators, Ulid};
@@ -16,6 +19,8 @@ pub struct LocalAddresses {
     pub sets: Vec<HbaSet>,
     /// The CGAs, also without those that are no more present.
     pub cgas: Vec<Cga>,
+    /// Addresses that no signature tells of: nobody is to learn that they are of the same host as the one who signs.
+    pub temporary: BTreeSet<Locator>,
 }
 
 /// What peers are told of our addresses, with its proof: made once for each change of the addresses,
@@ -96,6 +101,7 @@ impl LocalProof {
         let mut maker = Maker {
             generation,
             present: &addresses.present,
+            temporary: &addresses.temporary,
             signers,
             random: ChaCha20Rng::from_seed(seed),
             signatures: BTreeMap::new(),
@@ -144,6 +150,16 @@ impl LocalProof {
     #[must_use]
     pub fn plain_locators_for(&self, ulid: Ulid) -> Option<Locators> {
         Some(locators_of(ulid, Some(self.plain_announcement_for(ulid)?)))
+    }
+
+    /// Whether peers of one of the present addresses are told of this one. A message has no room for very many.
+    #[must_use]
+    pub fn is_told(&self, locator: Locator) -> bool {
+        let lists = |ulid: &Locator| {
+            let told = self.announcement_for(ulid.as_ulid());
+            told.is_some_and(|told| told.list.entries.iter().any(|one| one.locator == locator))
+        };
+        self.addresses.present.iter().any(lists)
     }
 
     /// Ls(local) of a context: what such a peer may be sent from and to, the ULID always among it: first if the
@@ -213,6 +229,7 @@ fn locators_of(ulid: Ulid, told: Option<&Announcement>) -> Locators {
 struct Maker<'a> {
     generation: u32,
     present: &'a [Locator],
+    temporary: &'a BTreeSet<Locator>,
     signers: &'a [&'a dyn Signer],
     random: ChaCha20Rng,
     signatures: BTreeMap<ToSign, Result<Vec<u8>, SignError>>,
@@ -224,7 +241,9 @@ type ToSign = (Vec<u8>, Vec<u8>);
 impl Maker<'_> {
     fn for_hba(&mut self, set: &HbaSet, pds: &[u8]) -> ForUlid {
         let is_member = |locator: &Locator| set.locators().contains(locator);
-        let (members, others): (Vec<_>, Vec<_>) = self.present.iter().partition(|l| is_member(l));
+        let (members, mut others): (Vec<_>, Vec<_>) =
+            self.present.iter().partition(|l| is_member(l));
+        others.retain(|locator| !self.temporary.contains(locator));
         let key = set.public_key().ok_or(LeftOut::NotInSet);
         let list = self.list(&[], &members);
         let plain = Announcement { list, pds: pds.to_vec(), signature: None };
@@ -240,9 +259,10 @@ impl Maker<'_> {
 
     fn for_cga(&mut self, cga: &Cga) -> ForUlid {
         let ulid = cga.address();
-        let present = self.present;
+        let mut present = self.present.to_vec();
+        present.retain(|locator| !self.temporary.contains(locator));
         let key = Ok(cga.public_key().clone());
-        let first = (present, Some(ulid));
+        let first = (&present[..], Some(ulid));
         let mut result = self.signed(cga.pds(), key, first, &[]).unwrap_or_else(|why| ForUlid {
             // RFC 5533 s5.15.5: a list with a CGA in it needs a signature.
             left_out: present.iter().map(|&locator| (locator, why)).collect(),

@@ -168,8 +168,12 @@ fn local_state(side: u8) -> LocalState {
 
 fn state_of(set: HbaSet) -> LocalState {
     let usable = set.locators().to_vec();
-    let addresses =
-        LocalAddresses { present: usable.clone(), sets: [set].into(), cgas: Vec::new() };
+    let addresses = LocalAddresses {
+        present: usable.clone(),
+        sets: [set].into(),
+        cgas: Vec::new(),
+        ..LocalAddresses::default()
+    };
     LocalState { proof: LocalProof::new(1, addresses, &[], [0; 32]), usable }
 }
 

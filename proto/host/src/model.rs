@@ -232,7 +232,12 @@ pub fn local_state(number: u8, generation: u32) -> LocalState {
     let set =
         generate_hba(&prefixes, Sec::ZERO, &key, [number; 16], 1).expect("Sec 0 takes one try");
     let usable = set.locators().to_vec();
-    let addresses = LocalAddresses { present: usable.clone(), sets: vec![set], cgas: Vec::new() };
+    let addresses = LocalAddresses {
+        present: usable.clone(),
+        sets: vec![set],
+        cgas: Vec::new(),
+        ..LocalAddresses::default()
+    };
     LocalState { proof: LocalProof::new(generation, addresses, &[], [0; 32]), usable }
 }
 

@@ -52,7 +52,12 @@ fn local(side: u8) -> LocalProof {
 /// Without a signature.
 fn proof_of(generation: u32, sets: Vec<HbaSet>) -> LocalProof {
     let present = sets.iter().flat_map(|set| set.locators().to_vec()).collect();
-    LocalProof::new(generation, LocalAddresses { present, sets, cgas: Vec::new() }, &[], [0; 32])
+    LocalProof::new(
+        generation,
+        LocalAddresses { present, sets, cgas: Vec::new(), ..LocalAddresses::default() },
+        &[],
+        [0; 32],
+    )
 }
 
 fn locators(side: u8) -> Vec<Locator> {

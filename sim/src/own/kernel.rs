@@ -50,6 +50,10 @@ impl Ends {
         }
     }
 
+    pub(super) fn is_for_new(self, now: Instant) -> bool {
+        self.preferred.is_none_or(|until| until > now)
+    }
+
     fn left(self, now: Instant) -> Lifetimes {
         let left = |until: Option<Instant>| match until {
             None => u32::MAX,

@@ -9,7 +9,7 @@ use moorline_host::Host;
 use moorline_types::{Instant, Locator};
 
 use super::kernel::{Ends, Held};
-use super::world::{WITH, WITHOUT, World, links};
+use super::world::{LIFETIMES, WITH, WITHOUT, World, links};
 use crate::outcome::Rule;
 
 /// A prefix on a link.
@@ -28,6 +28,14 @@ impl World {
             let detail = format!("with Moorline {with:?}, without {without:?}");
             self.violate(Rule::OwnAddresses, detail);
         }
+        if self.is_temporary {
+            let mut known = self.known();
+            known.retain(|_, ends| ends.is_for_new(self.now + LATE));
+            self.since.retain(|place, _| known.contains_key(place));
+            known.keys().for_each(|place| {
+                self.since.entry(*place).or_insert(self.now);
+            });
+        }
     }
 
     /// Nothing has happened for a while.
@@ -36,8 +44,10 @@ impl World {
         self.ends.extend(&known);
         let Some(host) = &self.daemon else { return };
         let Some(planner) = host.addressing().map(|addressing| &addressing.planner) else { return };
-        let wrong =
-            self.out_of_step(planner, &known).or_else(|| self.lacking(host, planner, &known));
+        let wrong = self
+            .out_of_step(planner, &known)
+            .or_else(|| self.lacking(host, planner, &known))
+            .or_else(|| self.too_old(planner));
         if let Some(detail) = wrong {
             self.violate(Rule::LifetimesInStep, detail);
         }
@@ -77,6 +87,10 @@ impl World {
                 let prefix = self.ends.get(&place(*at)).map(|ends| ends.preferred);
                 return prefix.is_some_and(|until| self.is_no_later(held.ends.preferred, until));
             }
+            if let Some(ends) = known.get(&place(*at)).filter(|_| self.is_temporary) {
+                return self.is_no_later(held.ends.preferred, ends.preferred)
+                    && self.is_no_later(held.ends.valid, ends.valid);
+            }
             if let Some(ends) = known.get(&place(*at)).filter(|_| !is_former) {
                 return held.ends.distance(*ends, self.now).is_some_and(|apart| apart <= CLOSE);
             }
@@ -98,19 +112,46 @@ impl World {
         known: &BTreeMap<Place, Ends>,
     ) -> Option<String> {
         // A set has the prefixes of its making, and no others.
-        if self.mode == AddressMode::Hba {
+        if self.mode == AddressMode::Hba && !self.is_temporary {
             return None;
         }
         let groups = planner.groups();
         let in_view = links(host.view());
         let is_wanted = |(at, ends): &(&Place, &Ends)| {
             let lasts = ends.valid.is_none_or(|until| until > self.now + Duration::from_secs(10));
+            let is_there_for_long = |since: &Instant| *since + LATE <= self.now;
+            if self.is_temporary && !self.since.get(at).is_some_and(is_there_for_long) {
+                return false;
+            }
             let is_given_up = groups.iter().any(|group| group.is_given_up(at.1));
             in_view.contains(&at.0) && lasts && !self.taken.contains(*at) && !is_given_up
         };
-        let has = |at: &Place| self.ours().any(|(own, _)| place(own) == *at);
+        let is_for_new = |held: &Held| held.ends.is_for_new(self.now);
+        let has = |at: &Place| {
+            let is_enough = |held: &Held| !self.is_temporary || is_for_new(held);
+            self.ours().any(|(own, held)| place(own) == *at && is_enough(&held))
+        };
         let ((ifindex, prefix), _) = known.iter().filter(is_wanted).find(|(at, _)| !has(at))?;
         Some(format!("no address of Moorline in {prefix:02x?} on wan{ifindex}"))
+    }
+
+    /// A temporary address that is used for longer than RFC 8981 allows, or more sets than there can be.
+    fn too_old(&self, planner: &Planner) -> Option<String> {
+        let sets = planner.groups().iter().map(|group| group.sets.len()).max().unwrap_or(0);
+        if sets > MOST_SETS {
+            return Some(format!("{sets} sets"));
+        }
+        let is_young = |(at, held): &((u32, Ipv6Addr), Held)| {
+            let born = self.born.get(&at.1).copied().unwrap_or(self.now);
+            let is_settled = !held.flags.contains(AddressFlags::TENTATIVE);
+            self.is_no_later(held.ends.preferred, Some(born + LIFETIMES.preferred))
+                && (!is_settled || self.is_no_later(held.ends.valid, Some(born + LIFETIMES.valid)))
+        };
+        let is_usable = |held: &Held| !held.flags.contains(AddressFlags::DAD_FAILED);
+        let mut judged = self.ours().filter(|(_, held)| self.is_temporary && is_usable(held));
+        let ((ifindex, address), held) = judged.find(|one| !is_young(one))?;
+        let born = self.born.get(&address);
+        Some(format!("{address} on wan{ifindex}, since {born:?}, ends at {:?}", held.ends))
     }
 
     fn is_no_later(&self, ours: Option<Instant>, prefix: Option<Instant>) -> bool {
@@ -121,5 +162,9 @@ impl World {
 
 /// The kernel and Moorline count whole seconds, and Moorline leaves differences of up to 3 s as they are.
 const CLOSE: Duration = Duration::from_secs(5);
+/// By then a new set has been made for a new prefix.
+const LATE: Duration = Duration::from_secs(30);
+/// Those in use, those whose addresses are about to be removed, and two for duplicates of the last one.
+const MOST_SETS: usize = 12;
 /// An address that a killed run has left goes so long after it was found, at most.
 const LEFT: Duration = Duration::from_secs(2 * 60 * 60);

@@ -27,7 +27,9 @@ fn each_fault_breaks_the_rule_that_is_about_it() {
         (Fault::RemovesOthers, Rule::OwnAddresses, 10),
         (Fault::SetsLifetimesOnce, Rule::LifetimesInStep, 10),
         // A second, for each new address.
-        (Fault::AddsForever, Rule::LifetimesInStep, 5),
+        (Fault::AddsForever, Rule::LifetimesInStep, 4),
+        (Fault::PrefersForLong, Rule::LifetimesInStep, 10),
+        (Fault::AddsNoMore, Rule::LifetimesInStep, 10),
     ];
     for (fault, rule, least) in faults {
         let mut broken = BTreeMap::new();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use moorline_addresses::{
     Action, AddressFlags, AddressMode, AddressPolicy, Addressing, Advertisement, Group, HostView,
-    Lifetimes, Origin, Planner, Rule as AddressRule,
+    Lifetimes, Origin, Planner, Rule as AddressRule, TemporaryLifetimes,
 };
 use moorline_cga::{LocalProof, Sec, Signer as _};
 use moorline_contexts::{self as shim6, Contexts};
@@ -43,6 +43,10 @@ pub(super) enum Fault {
     SetsLifetimesOnce,
     /// A new address is for new traffic without end until its lifetimes are set.
     AddsForever,
+    /// Temporary addresses are for new traffic as long as they are valid.
+    PrefersForLong,
+    /// No address takes the place of a temporary one.
+    AddsNoMore,
 }
 
 /// Somebody does something then.
@@ -69,6 +73,12 @@ pub(super) struct World {
     queue: Queue<Event>,
     pub(super) now: Instant,
     pub(super) mode: AddressMode,
+    /// Whether Moorline's addresses are temporary.
+    pub(super) is_temporary: bool,
+    /// When an address of Moorline came first.
+    pub(super) born: BTreeMap<Ipv6Addr, Instant>,
+    /// Since when the kernel has known a prefix for new traffic.
+    pub(super) since: BTreeMap<(u32, [u8; 8]), Instant>,
     /// With Moorline, and without.
     pub(super) kernels: [Kernel; 2],
     routers: BTreeMap<u32, Router>,
@@ -104,11 +114,18 @@ impl World {
     pub(super) fn new(seed: u64, fault: Option<Fault>) -> Self {
         let mut rng = Rng::new(seed, STREAM);
         let mode = rng.pick(&MODES).unwrap_or(AddressMode::Cga);
+        let of_temporary = matches!(fault, Some(Fault::PrefersForLong | Fault::AddsNoMore));
+        // Of its own, so that the other runs stay as they are.
+        let is_temporary =
+            of_temporary || Rng::new(seed, STREAM_OF_TEMPORARY).is(Chance::percent(30));
         let kernel = Kernel::new(rng.is(Chance::percent(30)), rng.is(Chance::percent(30)));
         let mut world = Self {
             queue: Queue::new(),
             now: Instant::ZERO,
             mode,
+            is_temporary,
+            born: BTreeMap::new(),
+            since: BTreeMap::new(),
             kernels: [kernel.clone(), kernel],
             routers: BTreeMap::new(),
             ours: BTreeSet::new(),
@@ -404,9 +421,16 @@ impl World {
         let name = || "default".to_owned();
         let policy = AddressPolicy {
             sec: Sec::ZERO,
-            default: AddressRule { mode: self.mode, key: name(), set: name() },
+            default: AddressRule {
+                mode: self.mode,
+                key: name(),
+                set: name(),
+                temporary: self.is_temporary,
+            },
             interfaces: BTreeMap::new(),
             prefixes: BTreeMap::new(),
+            is_temporary_said: true,
+            lifetimes: LIFETIMES,
         };
         let keys = BTreeMap::from([(name(), signer_of(0).public_key().clone())]);
         // As from the disk: what was given up is tried again.
@@ -490,6 +514,13 @@ impl World {
                 let lifetimes = Lifetimes { preferred, valid: u32::MAX };
                 self.add(ifindex, address, Ends::of(lifetimes, self.now))
             }
+            Action::SetLifetimes { ifindex, address, lifetimes }
+                if self.fault == Some(Fault::PrefersForLong) =>
+            {
+                let for_long = Lifetimes { preferred: lifetimes.valid, ..lifetimes };
+                let ends = Ends::of(for_long, self.now);
+                self.kernels[WITH].change(ifindex, address, |held| held.ends = ends)
+            }
             Action::SetLifetimes { .. }
                 if self.fault == Some(Fault::SetsLifetimesOnce)
                     && self.now > Instant::ZERO + LENGTH / 8 =>
@@ -511,6 +542,9 @@ impl World {
     }
 
     fn add(&mut self, ifindex: u32, address: Ipv6Addr, ends: Ends) -> bool {
+        if self.fault == Some(Fault::AddsNoMore) && self.now > Instant::ZERO + LENGTH / 8 {
+            return true;
+        }
         if !self.kernels[WITH].is_up(ifindex) {
             return false;
         }
@@ -522,6 +556,7 @@ impl World {
         let held = Held { prefix_len: 64, is_made: false, flags, ends };
         self.kernels[WITH].set(ifindex, address, held);
         self.ours.insert((ifindex, address));
+        self.born.entry(address).or_insert(self.now);
         self.found.remove(&(ifindex, address));
         let is_duplicate = self.rng.is(Chance::percent(2));
         let late = self.rng.between(Duration::from_secs(1), Duration::from_secs(2));
@@ -538,12 +573,18 @@ pub(super) fn links(view: &HostView) -> BTreeSet<u32> {
 }
 
 const MODES: [AddressMode; 3] = [AddressMode::HbaCompatible, AddressMode::Cga, AddressMode::Hba];
+/// Of temporary addresses: a run sees several sets.
+pub(super) const LIFETIMES: TemporaryLifetimes = TemporaryLifetimes {
+    preferred: Duration::from_secs(60 * 60),
+    valid: Duration::from_secs(2 * 60 * 60),
+};
 const LINKS: u32 = 3;
 /// Places in [`World::kernels`].
 pub(super) const WITH: usize = 0;
 pub(super) const WITHOUT: usize = 1;
 /// Of the random numbers.
 const STREAM: u64 = 77;
+const STREAM_OF_TEMPORARY: u64 = 78;
 const LENGTH: Duration = Duration::from_secs(8 * 60 * 60);
 /// Seconds, at most, between two changes.
 const PAUSES: [u64; 5] = [1, 10, 60, 600, 10_000];

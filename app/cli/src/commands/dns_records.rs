@@ -102,6 +102,7 @@ fn why_not(interface: &InterfaceAddresses, info: &AddressInfo) -> Option<&'stati
             Some("it proves nothing, as addresses = \"off\" on this interface")
         }
         (Proof::None, _) => Some("it proves nothing: connections to it cannot move"),
+        _ if info.temporary => Some("it is temporary: another one takes its place soon"),
         (_, AddressState::Tentative) => Some("duplicate address detection is going on"),
         (_, AddressState::Duplicate) => Some("another host has it"),
         (_, AddressState::Deprecated) => Some("it is deprecated: its prefix goes"),
@@ -128,6 +129,7 @@ mod tests {
             key: None,
             set: None,
             params: None,
+            temporary: false,
             state,
             preferred_s: None,
             valid_s: None,
@@ -150,6 +152,10 @@ mod tests {
             vec![
                 info("2001:db8:1::a", Proof::HbaCompatible, AddressState::Preferred),
                 info("2001:db8:1::5", Proof::None, AddressState::Preferred),
+                AddressInfo {
+                    temporary: true,
+                    ..info("2001:db8:1::b", Proof::Hba, AddressState::Preferred)
+                },
             ],
         );
         let wwan0 = interface(
@@ -166,6 +172,7 @@ mod tests {
         server.example.com. 300 IN AAAA 2001:db8:1::a
         server.example.com. 300 IN AAAA 2001:db8:2::a
         ; 2001:db8:1::5 on eth0: it proves nothing: connections to it cannot move
+        ; 2001:db8:1::b on eth0: it is temporary: another one takes its place soon
         ; 2001:db8:3::a on wwan0: it is deprecated: its prefix goes
         ; fd00::a on wwan0: it is unique local: only an internal zone can have it
         ");

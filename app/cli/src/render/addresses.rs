@@ -18,7 +18,7 @@ fn row(interface: &InterfaceAddresses) -> TitledRow {
         ("INTERFACE", interface.interface.clone()),
         ("MODE", interface.mode.to_string()),
         ("ADDRESS", of_each(|own| format!("{}/{}", own.address, own.prefix_len))),
-        ("PROOF", of_each(|own| own.proof.to_string())),
+        ("PROOF", of_each(|own| super::proof(&own.proof, own.temporary))),
         ("SEC", of_each(|own| super::or_dash(own.sec.as_ref()))),
         ("KEY", of_each(|own| super::or_dash(own.key.as_ref()))),
         ("STATE", of_each(|own| own.state.to_string())),

@@ -8,7 +8,8 @@ use std::fmt::Write;
 #[must_use]
 pub fn contexts(contexts: &[Context], now_unix_ms: u64) -> String {
     if contexts.is_empty() {
-        return "no contexts: one is made when a peer and this host have exchanged 2 kB\n"
+        return "no contexts: one is made when a peer and this host have exchanged 2 kB, unless `[[triggers]]` or `trigger-never` in \
+                moorlined.toml exclude the peer\n"
             .to_owned();
     }
     let mut sorted: Vec<&Context> = contexts.iter().collect();

@@ -48,7 +48,7 @@ fn uplink(uplink: &Uplink) -> TitledRow {
         ("MTU", uplink.mtu.to_string()),
         ("GATEWAY", super::or_dash(uplink.gateway)),
         ("LOCATOR", of_each(|own| format!("{}/{}", own.address, own.prefix_len))),
-        ("PROOF", of_each(|own| own.proof.to_string())),
+        ("PROOF", of_each(|own| super::proof(&own.proof, own.temporary))),
         ("ANNOUNCED", of_each(|own| super::yes_or_no(own.announced))),
     ]
 }

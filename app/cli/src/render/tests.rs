@@ -18,7 +18,7 @@ fn address(text: &str) -> Ipv6Addr {
 
 fn locator(text: &str, proof: Proof) -> LocatorInfo {
     let announced = proof == Proof::Hba;
-    LocatorInfo { address: address(text), prefix_len: 64, proof, announced }
+    LocatorInfo { address: address(text), prefix_len: 64, proof, temporary: false, announced }
 }
 
 fn a_status() -> Status {
@@ -250,6 +250,7 @@ fn own(text: &str, proof: Proof, state: AddressState, left: Option<(u32, u32)>) 
         key: is_ours.then(|| "default".to_owned()),
         set: is_ours.then(|| "default".to_owned()),
         params: is_ours.then(|| "00ff".to_owned()),
+        temporary: false,
         announced: is_ours && state == AddressState::Preferred,
         state,
         preferred_s: left.map(|(preferred, _)| preferred),

@@ -1,6 +1,6 @@
 use anyhow::{Context as _, bail};
 use moorline_addr::read_params;
-use moorline_addresses::{AddressMode, Group, Rule};
+use moorline_addresses::{AddressMode, DatedSet, Group, Rule, Until};
 use moorline_cga::{Cga, HbaSet, PublicKey};
 
 use crate::config::{AddressSettings, SetSource};
@@ -36,7 +36,7 @@ fn read(source: &SetSource, rule: Rule, key: Option<PublicKey>) -> anyhow::Resul
     let mut group = Group::new(rule, source.sec, key);
     let (mode, its_key) = if let Ok(set) = HbaSet::from_pds(&params, source.sec) {
         let key = set.public_key();
-        group.sets.push(set);
+        group.sets.push(DatedSet::new(set, Until::FOREVER));
         let with_key = key.is_some();
         (if with_key { AddressMode::HbaCompatible } else { AddressMode::Hba }, key)
     } else {

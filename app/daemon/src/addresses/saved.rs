@@ -1,9 +1,11 @@
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use moorline_addr::{parse_prefix, prefix_text};
-use moorline_addresses::{AddressMode, Group, Rule};
+use moorline_addresses::{AddressMode, DatedSet, Group, Rule, TemporaryLifetimes, Until};
 use moorline_cga::{Cga, HbaSet, PublicKey, Sec};
+use moorline_types::Instant;
 use serde::{Deserialize, Serialize};
 
 /// What the state directory keeps of our addresses, so that they are the same at the next start.
@@ -23,18 +25,43 @@ struct SavedGroup {
     mode: AddressMode,
     key: String,
     set: String,
+    #[serde(default, skip_serializing_if = "is_false")]
+    temporary: bool,
     sec: u8,
     /// Parameters in hex, the set in use last.
     hba_sets: Vec<String>,
+    /// When the temporary sets end, in the same order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    hba_ends: Vec<SavedEnds>,
     /// Parameters of the first CGA, in hex.
     cga: Option<String>,
     /// Prefixes with a CGA, and its collision count.
     cga_prefixes: BTreeMap<String, u8>,
 }
 
+/// When a temporary set ends, in seconds since 1970.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
+struct SavedEnds {
+    preferred: u64,
+    valid: u64,
+}
+
+/// A moment by both clocks: the monotonic one does not go on over a boot, and a person may set the other.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Moment {
+    pub now: Instant,
+    /// Seconds since 1970.
+    pub unix_s: u64,
+}
+
 impl SavedAddresses {
-    pub(crate) fn new<'a>(generation: u32, groups: impl Iterator<Item = &'a Group>) -> Self {
-        let groups = groups.map(SavedGroup::new).collect();
+    pub(crate) fn new<'a>(
+        generation: u32,
+        groups: impl Iterator<Item = &'a Group>,
+        at: Moment,
+    ) -> Self {
+        let groups = groups.map(|group| SavedGroup::new(group, at)).collect();
         Self { version: VERSION, generation, groups }
     }
 
@@ -44,11 +71,13 @@ impl SavedAddresses {
     pub(crate) fn into_groups(
         self,
         key_of: impl Fn(&Rule) -> Option<PublicKey>,
+        lifetimes: &TemporaryLifetimes,
+        at: Moment,
     ) -> anyhow::Result<Vec<Group>> {
         ensure!(self.version == VERSION, "it is of version {}, not {VERSION}", self.version);
         let mut groups = Vec::new();
         for saved in self.groups {
-            let group = saved.into_group(&key_of)?;
+            let group = saved.into_group(&key_of, lifetimes, at)?;
             if is_of_its_key(&group) {
                 groups.push(group);
             } else {
@@ -63,13 +92,16 @@ impl SavedAddresses {
 }
 
 impl SavedGroup {
-    fn new(group: &Group) -> Self {
+    fn new(group: &Group, at: Moment) -> Self {
+        let dated = group.sets.iter().filter(|_| group.rule.temporary);
         Self {
             mode: group.rule.mode,
             key: group.rule.key.clone(),
             set: group.rule.set.clone(),
+            temporary: group.rule.temporary,
             sec: group.sec.value(),
-            hba_sets: group.sets.iter().map(|set| hex::encode(set.pds())).collect(),
+            hba_sets: group.sets.iter().map(|one| hex::encode(one.set.pds())).collect(),
+            hba_ends: dated.map(|one| SavedEnds::of(one.until, at)).collect(),
             cga: group.base.as_ref().map(|cga| hex::encode(cga.pds())),
             cga_prefixes: group
                 .cgas
@@ -79,14 +111,26 @@ impl SavedGroup {
         }
     }
 
-    fn into_group(self, key_of: &impl Fn(&Rule) -> Option<PublicKey>) -> anyhow::Result<Group> {
+    fn into_group(
+        self,
+        key_of: &impl Fn(&Rule) -> Option<PublicKey>,
+        lifetimes: &TemporaryLifetimes,
+        at: Moment,
+    ) -> anyhow::Result<Group> {
         let sec = Sec::new(self.sec).context("sec")?;
-        let rule = Rule { mode: self.mode, key: self.key, set: self.set };
+        let temporary = self.temporary;
+        let rule = Rule { mode: self.mode, key: self.key, set: self.set, temporary };
         let key = key_of(&rule);
         let mut group = Group::new(rule, sec, key);
-        for text in self.hba_sets {
+        let ends = match temporary {
+            true => self.hba_ends.iter().map(|ends| ends.until(lifetimes, at)).collect(),
+            false => vec![Until::FOREVER; self.hba_sets.len()],
+        };
+        ensure!(ends.len() == self.hba_sets.len(), "hba-ends: each set has one end");
+        for (text, until) in self.hba_sets.into_iter().zip(ends) {
             let pds = hex::decode(text).context("hba-sets")?;
-            group.sets.push(HbaSet::from_pds(&pds, sec).context("hba-sets")?);
+            let set = HbaSet::from_pds(&pds, sec).context("hba-sets")?;
+            group.sets.push(DatedSet::new(set, until));
         }
         if let Some(text) = self.cga {
             let pds = hex::decode(text).context("cga")?;
@@ -99,10 +143,30 @@ impl SavedGroup {
     }
 }
 
+impl SavedEnds {
+    fn of(until: Until, at: Moment) -> Self {
+        let end = |until: Option<Instant>| {
+            let left = until.map_or(u64::MAX, |until| until.since(at.now).as_secs());
+            at.unix_s.saturating_add(left)
+        };
+        Self { preferred: end(until.preferred), valid: end(until.valid) }
+    }
+
+    fn until(self, lifetimes: &TemporaryLifetimes, at: Moment) -> Until {
+        let left = |end: u64| Duration::from_secs(end.saturating_sub(at.unix_s));
+        lifetimes.restored(left(self.preferred), left(self.valid), at.now)
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+const fn is_false(value: &bool) -> bool {
+    !*value
+}
+
 /// Whether the parameters of a group have the key that goes by its name now; true if there is none.
 fn is_of_its_key(group: &Group) -> bool {
     let Some(key) = &group.key else { return true };
-    let in_sets = group.sets.iter().filter_map(HbaSet::public_key);
+    let in_sets = group.sets.iter().filter_map(|one| one.set.public_key());
     let in_cga = group.base.iter().map(|cga| cga.public_key().clone());
     in_sets.chain(in_cga).all(|one| one == *key)
 }
@@ -123,12 +187,53 @@ mod tests {
             mode: AddressMode::HbaCompatible,
             key: "default".to_owned(),
             set: "default".to_owned(),
+            temporary: false,
         };
         let mut random = ChaCha20Rng::from_seed([1; 32]);
         let mut group = Group::new(rule, Sec::ZERO, Some(key.clone()));
-        group.make_set(&[[0x20; 8], [0x21; 8]], &mut random).unwrap();
+        group.make_set(&[[0x20; 8], [0x21; 8]], Until::FOREVER, &mut random).unwrap();
         group.make_cga([0x22; 8], &mut random).unwrap();
         group
+    }
+
+    fn at(seconds: u64, unix_s: u64) -> Moment {
+        Moment { now: Instant::ZERO + Duration::from_secs(seconds), unix_s }
+    }
+
+    fn into_groups(
+        saved: SavedAddresses,
+        key: Option<&PublicKey>,
+        at: Moment,
+    ) -> anyhow::Result<Vec<Group>> {
+        saved.into_groups(|_| key.cloned(), &TemporaryLifetimes::default(), at)
+    }
+
+    #[test]
+    fn temporary_sets_age_over_a_boot_and_one_whose_age_nobody_knows_is_deprecated() {
+        let rule = Rule {
+            mode: AddressMode::Hba,
+            key: "default".to_owned(),
+            set: "default".to_owned(),
+            temporary: true,
+        };
+        let mut group = Group::new(rule, Sec::ZERO, None);
+        let made = at(1000, 1_000_000);
+        let end = |after: u64| Some(made.now + Duration::from_secs(after));
+        let until = Until { preferred: end(50_000), valid: end(150_000) };
+        let mut random = ChaCha20Rng::from_seed([1; 32]);
+        group.make_set(&[[0x20; 8]], until, &mut random).unwrap();
+        let text =
+            serde_json::to_string(&SavedAddresses::new(7, [&group].into_iter(), made)).unwrap();
+        let left = |at: Moment| {
+            let groups = into_groups(serde_json::from_str(&text).unwrap(), None, at).unwrap();
+            assert_eq!((groups.len(), &groups[0].rule), (1, &group.rule));
+            assert_eq!(groups[0].sets[0].set, group.sets[0].set);
+            let Until { preferred, valid } = groups[0].sets[0].until;
+            [preferred, valid].map(|end| end.unwrap().since(at.now).as_secs())
+        };
+        assert_eq!(left(at(9, 1_010_000)), [40_000, 140_000]);
+        assert_eq!(left(at(9, 2_000_000)), [0, 0], "the host was off for long");
+        assert_eq!(left(at(9, 60)), [0, 2 * 86_400], "the clock begins at 1970");
     }
 
     #[test]
@@ -137,7 +242,9 @@ mod tests {
         let mut group = group(&key);
         group.collide(group.address([0x20; 8]).unwrap());
         group.collide(group.address([0x22; 8]).unwrap());
-        let text = serde_json::to_string(&SavedAddresses::new(7, [&group].into_iter())).unwrap();
+        let text =
+            serde_json::to_string(&SavedAddresses::new(7, [&group].into_iter(), at(1000, 0)))
+                .unwrap();
         assert!(
             text.contains(
                 r#""groups":[{"mode":"hba-compatible","key":"default","set":"default","sec":0,"#
@@ -146,7 +253,7 @@ mod tests {
         );
         let saved: SavedAddresses = serde_json::from_str(&text).unwrap();
         assert_eq!(saved.generation, 7);
-        let groups = saved.into_groups(|_| Some(key.clone())).unwrap();
+        let groups = into_groups(saved, Some(&key), at(9, 0)).unwrap();
         for prefix in [[0x20; 8], [0x21; 8], [0x22; 8]] {
             assert_eq!(groups[0].address(prefix), group.address(prefix));
         }
@@ -156,11 +263,11 @@ mod tests {
     #[test]
     fn addresses_of_another_key_do_not_come_back_and_damage_is_told() {
         let [key, other] = [1, 2].map(|_| generate_key(1024).unwrap().public_key().clone());
-        let saved = || SavedAddresses::new(7, [&group(&key)].into_iter());
-        assert!(saved().into_groups(|_| Some(other.clone())).unwrap().is_empty());
+        let saved = || SavedAddresses::new(7, [&group(&key)].into_iter(), at(1000, 0));
+        assert!(into_groups(saved(), Some(&other), at(9, 0)).unwrap().is_empty());
         let mut damaged = saved();
         damaged.groups[0].hba_sets[0].truncate(60);
-        let error = damaged.into_groups(|_| Some(key.clone())).unwrap_err();
+        let error = into_groups(damaged, Some(&key), at(9, 0)).unwrap_err();
         assert_eq!(
             format!("{error:#}"),
             "hba-sets: the public key is not a DER SubjectPublicKeyInfo"

@@ -33,7 +33,8 @@ impl AddressViews<'_> {
             address: own.address,
             prefix_len: own.prefix_len,
             proof: self.proof_of(own.address),
-            announced: self.is_announced(own.address),
+            temporary: self.is_temporary(own),
+            announced: self.host.proof().is_told(Locator(own.address)),
         };
         let failing = self.host.failing_uplinks();
         let uplink = |uplink: &host::Uplink| Uplink {
@@ -89,11 +90,18 @@ impl AddressViews<'_> {
             key: member.and_then(|member| member.rule.key()).map(ToOwned::to_owned),
             set: member.map(|member| member.rule.set.clone()),
             params: member.map(|member| hex::encode(&member.params)),
+            temporary: self.is_temporary(own),
             state: state(own),
             preferred_s: finite(left.preferred),
             valid_s: finite(left.valid),
-            announced: self.is_announced(own.address),
+            announced: self.host.proof().is_told(Locator(own.address)),
         }
+    }
+
+    /// Of ours, and of the kernel's.
+    fn is_temporary(&self, own: &UplinkAddress) -> bool {
+        let of_kernel = own.flags.contains(AddressFlags::TEMPORARY);
+        of_kernel || self.member(own.address).is_some_and(|member| member.rule.temporary)
     }
 
     fn proof_of(&self, address: Ipv6Addr) -> Proof {

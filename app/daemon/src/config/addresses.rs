@@ -1,13 +1,14 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
-use moorline_addr::parse_prefix;
-use moorline_addresses::{AddressMode, AddressPolicy, PartOfRule, Rule};
+use moorline_addr::{parse_prefix, read_key, read_params};
+use moorline_addresses::{AddressMode, AddressPolicy, PartOfRule, Rule, TemporaryLifetimes};
 use moorline_cga::{MAX_SIGNING_BITS, MIN_SIGNING_BITS, Sec};
 use serde::Deserialize;
 
-use super::{File, within};
+use super::{File, span, within};
 
 /// Which addresses are made, and where their keys and sets come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,12 +84,43 @@ impl AddressSettings {
         for (text, part) in &file.prefixes {
             prefixes.insert(parse_prefix(text).context("prefixes")?, part.clone());
         }
+        check_temporary(file.temporary, file.addresses)?;
         let mode = file.addresses.unwrap_or(AddressMode::HbaCompatible);
-        let default = Rule { mode, key: DEFAULT.to_owned(), set: DEFAULT.to_owned() };
+        let name = || DEFAULT.to_owned();
+        let default =
+            Rule { mode, key: name(), set: name(), temporary: file.temporary == Some(true) };
         let sec = Sec::new(sec).context("sec")?;
         let interfaces = file.interfaces.clone();
-        let policy = AddressPolicy { sec, default, interfaces, prefixes };
+        let policy = AddressPolicy {
+            sec,
+            default,
+            interfaces,
+            prefixes,
+            is_temporary_said: file.temporary.is_some(),
+            lifetimes: temporary_lifetimes(file)?,
+        };
+        for Rule { set, .. } in policy.rules().into_iter().filter(|rule| rule.temporary) {
+            let is_given = sets.contains_key(&set);
+            ensure!(
+                !is_given,
+                "sets.{set}: it was made elsewhere and stays, and temporary addresses are made anew: set temporary = false, or \
+                 another `set`, where these addresses are"
+            );
+        }
         Ok(Self { policy, keys, sets })
+    }
+
+    pub(super) fn check_files(&self) -> anyhow::Result<()> {
+        for name in self.policy.keys_in_use() {
+            if let Some(KeySource::File(path)) = self.keys.get(&name) {
+                read_key(path).with_context(|| format!("key \"{name}\""))?;
+            }
+        }
+        let used: BTreeSet<_> = self.policy.rules().into_iter().map(|rule| rule.set).collect();
+        for (name, source) in self.sets.iter().filter(|(name, _)| used.contains(*name)) {
+            read_params(&source.params).with_context(|| format!("sets.{name}"))?;
+        }
+        Ok(())
     }
 
     #[cfg(test)]
@@ -116,8 +148,44 @@ impl KeyPart {
     }
 }
 
+/// RFC 8981 s3.8.
+fn temporary_lifetimes(file: &File) -> anyhow::Result<TemporaryLifetimes> {
+    let default = TemporaryLifetimes::default();
+    let key = "temporary-preferred-lifetime";
+    let preferred = span(key, file.temporary_preferred_lifetime.as_ref(), default.preferred)?;
+    ensure!(
+        preferred >= LEAST_PREFERRED,
+        "{key}: {} is less than {}",
+        humantime::format_duration(preferred),
+        humantime::format_duration(LEAST_PREFERRED)
+    );
+    let key = "temporary-valid-lifetime";
+    let valid = span(key, file.temporary_valid_lifetime.as_ref(), default.valid)?;
+    // RFC 8981 s3.8: the preferred lifetime MUST be smaller.
+    ensure!(
+        (preferred + Duration::from_secs(1)..=MOST_VALID).contains(&valid),
+        "{key}: {} is outside what temporary-preferred-lifetime says ({}) to {}",
+        humantime::format_duration(valid),
+        humantime::format_duration(preferred),
+        humantime::format_duration(MOST_VALID)
+    );
+    Ok(TemporaryLifetimes { preferred, valid })
+}
+
+/// Temporary addresses have no key.
+fn check_temporary(temporary: Option<bool>, mode: Option<AddressMode>) -> anyhow::Result<()> {
+    if let (Some(true), Some(mode)) = (temporary, mode.filter(|mode| *mode != AddressMode::Hba)) {
+        bail!(
+            "temporary: with `temporary = true` addresses are HBA sets without a key, and not \"{mode}\"; leave `addresses` \
+             out, or set temporary = false"
+        );
+    }
+    Ok(())
+}
+
 /// The key that a place names has to be there.
 fn check_part(part: &PartOfRule, keys: &BTreeMap<String, KeySource>) -> anyhow::Result<()> {
+    check_temporary(part.temporary, part.mode)?;
     if let Some(set) = &part.set {
         check_name("set", set)?;
     }
@@ -144,3 +212,6 @@ const KEY_BITS: u32 = 2048;
 /// The daemon has no minutes for a search.
 const MAX_SEC: u8 = 1;
 const MAX_NAME: usize = 64;
+/// Shorter times leave none between `REGEN_ADVANCE` and the largest `DESYNC_FACTOR` (RFC 8981 s3.8).
+const LEAST_PREFERRED: Duration = Duration::from_secs(20);
+const MOST_VALID: Duration = Duration::from_secs(30 * 24 * 60 * 60);

@@ -70,7 +70,7 @@ fn contexts_and_sessions_of_half_a_file_are_none() {
 fn addresses_of_half_a_file_are_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    store.save_addresses(&SavedAddresses::new(1, std::iter::empty())).unwrap();
+    store.save_addresses(&SavedAddresses::new(1, std::iter::empty(), moment())).unwrap();
     assert!(store.load_addresses().unwrap().is_some());
     fs::write(store.addresses(), b"{").unwrap();
     assert!(store.load_addresses().is_err());

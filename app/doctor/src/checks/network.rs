@@ -5,7 +5,8 @@ use std::net::Ipv6Addr;
 
 use moorline_addresses::{AddressFlags, Uplink, UplinkAddress};
 use moorline_api::{
-    Context, DEAF, NO_RULE, ONE_UPLINK, Proof, ReadinessState, TABLE_FULL, Uplink as ApiUplink,
+    Context, DEAF, LocatorInfo, NO_RULE, ONE_UPLINK, Proof, ReadinessState, TABLE_FULL,
+    Uplink as ApiUplink,
 };
 use moorline_netlink::{HostRule, MAIN_PRIORITY, MAX_PREFIXES, MOVED_PRIORITY, Takes};
 use moorline_types::{Encapsulation, Prefix};
@@ -106,7 +107,24 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
         false => Finding::warning("daemon-warning", warning)
             .remedy("As it says: this is what moorlined warns of."),
     });
-    unprovable.chain(other).collect()
+    unprovable.chain(other).chain(temporary(&answers.status.uplinks)).collect()
+}
+
+/// Nobody who gives out such an address should wonder why it is gone.
+fn temporary(uplinks: &[ApiUplink]) -> Option<Finding> {
+    let is_ours = |own: &&LocatorInfo| own.temporary && own.proof != Proof::None;
+    let all: Vec<_> = uplinks
+        .iter()
+        .filter_map(|uplink| Some((uplink, uplink.locators.iter().find(is_ours)?)))
+        .collect();
+    let what = "new connections take temporary addresses of Moorline (RFC 8981): others take their place each day";
+    let evidence = all.iter().map(|(uplink, own)| format!("{}: {}", uplink.name, own.address));
+    let finding = Finding::note("temporary", what).shown_by_each(evidence);
+    (!all.is_empty()).then(|| {
+        finding.remedy(
+            "Publish none of them. For addresses that stay: temporary = false in moorlined.toml.",
+        )
+    })
 }
 
 /// Rules of others that come before ours, and those of ours that lack.

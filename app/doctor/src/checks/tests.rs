@@ -38,6 +38,7 @@ fn told(uplink: &Uplink) -> moorline_api::Uplink {
             address: own.address,
             prefix_len: 64,
             proof: Proof::Hba,
+            temporary: false,
             announced: true,
         }],
     }
@@ -187,6 +188,12 @@ fn links_without_carrier_and_narrow_ones_are_told() {
 fn an_uplink_whose_addresses_prove_nothing_is_told() {
     let found = after(|facts| answers(facts).status.uplinks[0].locators[0].proof = Proof::None);
     assert_eq!(found, one("unprovable", Stops));
+}
+
+#[test]
+fn temporary_addresses_are_told_of() {
+    let found = after(|facts| answers(facts).status.uplinks[0].locators[0].temporary = true);
+    assert_eq!(found, one("temporary", Note));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 
 use moorline_cga::{LocalProof, RsaKey, Signer as _};
 
+use super::sets::GATHER;
 use super::*;
 use crate::advertised::{AdvertisedPrefixes, Advertisement, Origin, PrefixInformation};
 use crate::group::Kind;
@@ -13,6 +14,7 @@ use crate::policy::tests::policy;
 use crate::view::DefaultRoute;
 
 mod properties;
+mod temporary;
 
 /// A host whose kernel does what the plan says, on a virtual clock.
 struct World {
@@ -24,6 +26,8 @@ struct World {
     /// Interfaces without Neighbor Discovery.
     tunnels: BTreeSet<u32>,
     addresses: BTreeMap<(u32, Ipv6Addr), Own>,
+    /// Addresses with a prefix of 128 bits, as DHCPv6 gives them.
+    singles: BTreeSet<Ipv6Addr>,
     /// New addresses are tentative until [`World::detect`].
     is_detecting: bool,
     in_use: BTreeSet<Ipv6Addr>,
@@ -63,6 +67,7 @@ impl World {
             interfaces: BTreeSet::new(),
             tunnels: BTreeSet::new(),
             addresses: BTreeMap::new(),
+            singles: BTreeSet::new(),
             is_detecting: false,
             in_use: BTreeSet::new(),
             now: Instant::ZERO + Duration::from_secs(1000),
@@ -126,7 +131,8 @@ impl World {
         let of = self.addresses.iter().filter(|((at, _), _)| *at == ifindex);
         let addresses = of.map(|((_, address), own)| {
             let lifetimes = own.until.left(self.now);
-            let mut shown = UplinkAddress::new(*address, 64, own.flags, lifetimes);
+            let prefix_len = if self.singles.contains(address) { 128 } else { 64 };
+            let mut shown = UplinkAddress::new(*address, prefix_len, own.flags, lifetimes);
             shown.preferred &= lifetimes.preferred > 0;
             shown
         });
@@ -321,7 +327,7 @@ fn a_later_prefix_gets_a_cga_of_the_same_key() {
     assert!(before.iter().all(|old| world.planner.member(*old).is_some()));
     let [set] = &world.planner.groups()[0].sets[..] else { panic!() };
     let cga = world.planner.announced(&world.view()).cgas.remove(0);
-    assert_eq!(set.public_key().as_ref(), Some(cga.public_key()));
+    assert_eq!(set.set.public_key().as_ref(), Some(cga.public_key()));
     assert!(world.planner.warnings().is_empty());
 }
 
@@ -529,6 +535,31 @@ fn single_addresses_of_dhcp_make_no_prefix() {
 }
 
 #[test]
+fn connections_of_another_uplink_can_move_to_a_single_address() {
+    for (mode, is_told) in [(AddressMode::HbaCompatible, true), (AddressMode::Hba, false)] {
+        let mut world = World::new(mode);
+        world.interfaces = BTreeSet::from([1, 2]);
+        world.advertise(1, 1, 1800, 3600);
+        let single = address("2001:db8:2::5");
+        world.singles.insert(single);
+        world.set_by_hand(2, "2001:db8:2::5");
+        world.settle();
+        world.advance(GATHER.as_secs());
+        world.settle();
+        let key = RsaKey::generate(1024, &mut [7; 32]).unwrap();
+        let local = world.planner.announced(&world.view());
+        assert!(local.present.contains(&Locator(single)), "{mode:?}");
+        let proof = LocalProof::new(1, local, &[&key], [1; 32]);
+        let ours = world.only(1);
+        assert_eq!(proof.locators_for(Locator(ours).as_ulid()).contains(&Locator(single)), is_told);
+        assert_eq!(proof.is_told(Locator(single)), is_told);
+        let [warning] = world.planner.warnings() else { panic!() };
+        assert_eq!(warning.contains("those of other uplinks can move to it"), is_told, "{warning}");
+        assert!(warning.starts_with("up2: "), "{warning}");
+    }
+}
+
+#[test]
 fn a_duplicate_of_a_cga_is_replaced_twice_and_then_given_up() {
     let mut world = World::new(AddressMode::Cga);
     world.is_detecting = true;
@@ -688,7 +719,8 @@ fn interfaces_may_have_sets_and_modes_of_their_own() {
     for (name, mode, set) in
         [("up3", AddressMode::Hba, "servers"), ("up4", AddressMode::Off, "default")]
     {
-        let part = PartOfRule { mode: Some(mode), key: None, set: Some(set.to_owned()) };
+        let part =
+            PartOfRule { mode: Some(mode), set: Some(set.to_owned()), ..PartOfRule::default() };
         policy.interfaces.insert(name.to_owned(), part);
     }
     let mut world = World::with(policy);

@@ -45,7 +45,12 @@ fn proof(
     signers: &[&dyn Signer],
 ) -> LocalProof {
     let present = present(&sets, &cgas, others);
-    LocalProof::new(5, LocalAddresses { present, sets, cgas }, signers, [1; 32])
+    LocalProof::new(
+        5,
+        LocalAddresses { present, sets, cgas, ..LocalAddresses::default() },
+        signers,
+        [1; 32],
+    )
 }
 
 /// As a peer does that gets the options in a message.
@@ -154,6 +159,7 @@ fn address_that_is_gone_is_no_locator_and_can_still_be_the_ulid() {
         present: vec![here, plain(1)],
         sets: vec![set.clone()],
         cgas: vec![cga.clone()],
+        ..LocalAddresses::default()
     };
     let proof = LocalProof::new(6, addresses, &[&key], [1; 32]);
     for ulid in [gone, cga.address()].map(Locator::as_ulid) {
@@ -256,7 +262,12 @@ fn the_ulid_has_room_wherever_it_stands() {
     let cga = a_cga(&stub.key, A);
     let others = (0..40).map(plain);
     let present: Vec<_> = others.chain([cga.address()]).collect();
-    let addresses = LocalAddresses { present, sets: vec![], cgas: vec![cga.clone()] };
+    let addresses = LocalAddresses {
+        present,
+        sets: vec![],
+        cgas: vec![cga.clone()],
+        ..LocalAddresses::default()
+    };
     let proof = LocalProof::new(5, addresses, &[&stub], [1; 32]);
     let told = proof.announcement_for(cga.address().as_ulid()).unwrap();
     assert_eq!(told.list().entries.len(), 32);
@@ -304,7 +315,7 @@ prop_compose! {
         if some_absent && !present.is_empty() {
             present.remove(absent.index(present.len()));
         }
-        LocalAddresses { present, sets, cgas }
+        LocalAddresses { present, sets, cgas, ..LocalAddresses::default() }
     }
 }
 
@@ -330,4 +341,26 @@ proptest! {
             }
         }
     }
+}
+
+/// A signature would tell the peers of one address of the other ones.
+#[test]
+fn no_signature_tells_of_a_temporary_address() {
+    let key = key();
+    let stable = a_set(key.public_key(), &[A, B]);
+    let cga = a_cga(key.public_key(), C);
+    let without_key = HbaKey::extended_modifier([3; 48]);
+    let set = generate_hba(&[A, B], Sec::ZERO, &without_key, [6; 16], 1).unwrap();
+    let (sets, cgas) = (vec![stable.clone(), set.clone()], vec![cga.clone()]);
+    let present = present(&sets, &cgas, &[]);
+    let temporary = set.locators().iter().copied().collect();
+    let addresses = LocalAddresses { present, sets, cgas, temporary };
+    let proof = LocalProof::new(5, addresses, &[&key], [1; 32]);
+    for ulid in [stable.locators()[0], cga.address()].map(Locator::as_ulid) {
+        let locators = proof.locators_for(ulid);
+        assert!(set.locators().iter().all(|one| !locators.contains(one)));
+        assert!(proof.left_out_for(ulid).is_empty());
+    }
+    let ulid = set.locators()[0].as_ulid();
+    assert_eq!(methods(proof.announcement_for(ulid).unwrap()), [1, 1], "its own set is told of");
 }

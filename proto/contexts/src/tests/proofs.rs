@@ -28,7 +28,8 @@ fn compatible(generation: u32, has_later: bool) -> LocalState {
     let cgas: Vec<Cga> = Some(later).filter(|_| has_later).into_iter().collect();
     let present: Vec<_> =
         sets[0].locators().iter().copied().chain(cgas.iter().map(Cga::address)).collect();
-    let addresses = LocalAddresses { present: present.clone(), sets, cgas };
+    let addresses =
+        LocalAddresses { present: present.clone(), sets, cgas, ..LocalAddresses::default() };
     LocalState { proof: LocalProof::new(generation, addresses, &[&key], [3; 32]), usable: present }
 }
 

@@ -130,7 +130,8 @@ fn newer_information_takes_the_place_of_what_is_under_way() {
     //= rfc5533#10.3 (test)
     let proof = |generation: u32, present: &[Locator]| {
         let (present, sets) = (present.to_vec(), alloc::vec![hba_set(1, [1, 2])]);
-        let addresses = LocalAddresses { present, sets, cgas: Vec::new() };
+        let addresses =
+            LocalAddresses { present, sets, cgas: Vec::new(), ..LocalAddresses::default() };
         LocalProof::new(generation, addresses, &[], [0; 32])
     };
     let mut first = Machine::new(Config::default(), [1; 32], NOW);

@@ -59,7 +59,7 @@ pub(super) fn proof(kind: Kind, side: u8, generation: u32, others: &[Locator]) -
     present.extend(sets.iter().flat_map(|set| set.locators().to_vec()));
     present.extend(cgas.iter().map(Cga::address));
     present.extend(others);
-    remade(generation, LocalAddresses { present, sets, cgas })
+    remade(generation, LocalAddresses { present, sets, cgas, ..LocalAddresses::default() })
 }
 
 /// Of these addresses.
@@ -245,7 +245,7 @@ fn a_list_without_the_ulid_leaves_the_ulid_in_use() {
     let present = alloc::vec![plain(1, 3)];
     let gone = LocalProof::new(
         6,
-        LocalAddresses { present, sets: Vec::new(), cgas },
+        LocalAddresses { present, sets: Vec::new(), cgas, ..LocalAddresses::default() },
         &[&key() as &dyn Signer],
         [9; 32],
     );

@@ -97,7 +97,12 @@ impl Play {
         let number = u8::try_from(side + 1).expect("two sides");
         let set = hba_set(number, [1, 2]);
         let present = set.locators()[..count].to_vec();
-        let addresses = LocalAddresses { present, sets: alloc::vec![set], cgas: Vec::new() };
+        let addresses = LocalAddresses {
+            present,
+            sets: alloc::vec![set],
+            cgas: Vec::new(),
+            ..LocalAddresses::default()
+        };
         let proof = LocalProof::new(self.generations[side], addresses, &[], [0; 32]);
         self.duo.machines[side].set_local(&proof, self.duo.now);
         self.duo.collect();

@@ -61,7 +61,7 @@ fn control_messages_without_a_context_bring_it_back_too() {
     duo.lose(1);
     let present = alloc::vec![locators(1)[0]];
     let sets = alloc::vec![hba_set(1, [1, 2])];
-    let fewer = LocalAddresses { present, sets, cgas: Vec::new() };
+    let fewer = LocalAddresses { present, sets, cgas: Vec::new(), ..LocalAddresses::default() };
     duo.machines[0].set_local(&LocalProof::new(2, fewer, &[], [0; 32]), duo.now);
     // The I2bis tells the new list already.
     duo.settle();
@@ -369,7 +369,12 @@ fn a_peer_that_uses_the_context_while_its_r2_is_late_is_referred_to_r1bis() {
 /// Side 0 tells these of its locators in a list of this generation; the Update Request is under way.
 fn tell_list(duo: &mut Duo, generation: u32, present: &[Locator]) {
     let sets = alloc::vec![hba_set(1, [1, 2])];
-    let addresses = LocalAddresses { present: present.to_vec(), sets, cgas: Vec::new() };
+    let addresses = LocalAddresses {
+        present: present.to_vec(),
+        sets,
+        cgas: Vec::new(),
+        ..LocalAddresses::default()
+    };
     let now = duo.now;
     duo.machines[0].set_local(&LocalProof::new(generation, addresses, &[], [0; 32]), now);
     duo.collect();

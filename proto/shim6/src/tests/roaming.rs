@@ -6,7 +6,12 @@ use super::*;
 /// Tells a machine of side 0 that it has these locators of its set and no others.
 fn have(machine: &mut Machine, generation: u32, there: &[Locator], now: Instant) {
     let sets = alloc::vec![hba_set(1, [1, 2])];
-    let addresses = LocalAddresses { present: there.to_vec(), sets, cgas: Vec::new() };
+    let addresses = LocalAddresses {
+        present: there.to_vec(),
+        sets,
+        cgas: Vec::new(),
+        ..LocalAddresses::default()
+    };
     machine.set_addresses(&LocalProof::new(generation, addresses, &[], [0; 32]), there, now);
 }
 

@@ -1,0 +1,258 @@
+use super::*;
+use crate::temporary::{MAX_SETS, MAX_WITH_EVICTED, TemporaryLifetimes};
+
+/// Two ISPs whose prefixes last, and a host that is to have temporary addresses.
+fn host() -> World {
+    let mut policy = policy(AddressMode::HbaCompatible);
+    policy.default.temporary = true;
+    let mut world = World::with(policy);
+    world.interfaces = BTreeSet::from([1, 2]);
+    for number in [1, 2] {
+        world.advertise(number, number.try_into().unwrap(), u32::MAX, u32::MAX);
+    }
+    world.planner.on_restored();
+    world.settle();
+    world
+}
+
+impl World {
+    /// Lets time go by, and plans whenever the planner asks for it.
+    fn live(&mut self, seconds: u64) {
+        let end = self.now + Duration::from_secs(seconds);
+        while self.now < end {
+            let due = self.planner.poll_timeout().filter(|due| *due <= end);
+            let step = due.unwrap_or(end).since(self.now).as_secs() + 1;
+            self.advance(step);
+            self.settle();
+        }
+    }
+
+    /// Our addresses on an interface that are for new traffic.
+    fn new_ones(&self, ifindex: u32) -> Vec<Ipv6Addr> {
+        let ours = self.ours(ifindex).into_iter().map(|(address, _)| address);
+        ours.filter(|address| self.left((ifindex, *address)).0 > 0).collect()
+    }
+
+    fn newest(&self, ifindex: u32) -> Ipv6Addr {
+        let new = self.new_ones(ifindex);
+        assert_eq!(new.len(), 1, "{new:?}");
+        new[0]
+    }
+
+    fn sets(&self) -> usize {
+        self.planner.groups().iter().map(|group| group.sets.len()).sum()
+    }
+}
+
+#[test]
+fn a_set_without_a_key_is_for_new_traffic_for_a_day_at_most() {
+    let world = host();
+    let groups = world.planner.groups();
+    assert!(groups[0].sets[0].set.public_key().is_none());
+    let at = (1, world.newest(1));
+    let (preferred, valid) = world.left(at);
+    assert!((DAY * 6 / 10..=DAY).contains(&preferred), "RFC 8981: MAX_DESYNC_FACTOR: {preferred}");
+    assert_eq!(valid, 2 * DAY);
+    assert_eq!(world.kinds(2), [(2, Kind::Hba)], "both are in one set");
+    let local = world.planner.announced(&world.view());
+    assert_eq!(local.temporary, local.present.iter().copied().collect());
+}
+
+#[test]
+fn another_set_comes_before_the_end_of_the_one_before_which_stays_until_its_end() {
+    let mut world = host();
+    let first = world.newest(1);
+    let preferred = u64::from(world.left((1, first)).0);
+    world.live(preferred - 60);
+    assert_eq!(world.newest(1), first);
+    world.live(120);
+    let second = world.newest(1);
+    assert_ne!(second, first);
+    let (new, valid) = world.left((1, first));
+    assert_eq!(new, 0, "the first is deprecated");
+    assert!(u64::from(valid) <= u64::from(2 * DAY) - preferred);
+    world.live(u64::from(valid) + 60);
+    assert!(!world.addresses.contains_key(&(1, first)), "nothing uses it");
+    assert!(world.planner.member(first).is_none(), "and nothing tells of it");
+}
+
+#[test]
+fn the_one_before_is_for_new_traffic_until_another_is() {
+    let mut world = host();
+    let first = world.newest(1);
+    world.is_detecting = true;
+    world.interfaces.insert(3);
+    world.advertise(3, 3, u32::MAX, u32::MAX);
+    world.settle();
+    world.advance(GATHER.as_secs() + RETRY.as_secs());
+    world.settle();
+    assert_eq!(world.sets(), 2);
+    assert!(world.left((1, first)).0 > 0, "detection of the other is going on");
+    world.detect(|_| false);
+    world.settle();
+    assert_eq!(world.left((1, first)).0, 0);
+    assert_ne!(world.newest(1), first);
+    assert_eq!(world.kinds(3), [(3, Kind::Hba)], "the new network has an address");
+}
+
+#[test]
+fn a_set_that_contexts_use_outlasts_its_time() {
+    let mut world = host();
+    let first = world.newest(1);
+    world.in_use.insert(first);
+    world.live(u64::from(4 * DAY));
+    assert_eq!(world.left((1, first)).0, 0);
+    assert!(world.left((1, first)).1 > 0);
+    // The kernel takes all addresses when a link is down for a moment.
+    world.addresses.retain(|(ifindex, _), _| *ifindex != 1);
+    world.planner.on_interfaces_down(&BTreeSet::from([1]));
+    world.settle();
+    assert!(world.addresses.contains_key(&(1, first)), "the context goes on");
+    assert_eq!(world.left((1, first)).0, 0);
+    world.in_use.clear();
+    world.live(u64::from(DAY));
+    assert!(!world.addresses.contains_key(&(1, first)));
+}
+
+#[test]
+fn a_restart_keeps_the_sets() {
+    let mut world = host();
+    world.live(u64::from(DAY) + 60);
+    let (ours, newest) = (world.ours(1), world.newest(1));
+    world.restart();
+    world.advertise(1, 1, u32::MAX, u32::MAX);
+    world.advertise(2, 2, u32::MAX, u32::MAX);
+    world.settle();
+    assert_eq!((world.ours(1), world.newest(1)), (ours, newest));
+}
+
+#[test]
+fn a_clock_that_was_put_back_ends_a_set_for_new_traffic() {
+    let lifetimes = TemporaryLifetimes::default();
+    let now = Instant::ZERO + Duration::from_secs(50);
+    let left = |preferred, valid| {
+        let [preferred, valid] = [preferred, valid].map(Duration::from_secs);
+        let left = lifetimes.restored(preferred, valid, now).left(now);
+        (left.preferred, left.valid)
+    };
+    assert_eq!(left(3600, 90_000), (3600, 90_000));
+    assert_eq!(left(0, 3600), (0, 3600));
+    assert_eq!(left(400 * u64::from(DAY), 401 * u64::from(DAY)), (0, 2 * DAY));
+    assert_eq!(left(7200, 3600), (3600, 3600));
+}
+
+#[test]
+fn a_host_that_comes_back_to_a_network_has_the_set_of_before() {
+    let mut world = host();
+    let roam = |world: &mut World, number| {
+        for other in [1, 2, 3] {
+            let is_here = other == number;
+            let lifetime = if is_here { u32::MAX } else { 0 };
+            world.say(
+                1,
+                other,
+                Lifetimes { preferred: lifetime, valid: lifetime },
+                Origin::Kernel,
+                true,
+            );
+        }
+        world.addresses.retain(|(ifindex, _), _| *ifindex != 1);
+        world.planner.on_interfaces_down(&BTreeSet::from([1]));
+        world.settle();
+        world.live(30);
+        world.newest(1)
+    };
+    world.interfaces.remove(&2);
+    let home = roam(&mut world, 1);
+    let away = roam(&mut world, 3);
+    assert_eq!((roam(&mut world, 1), world.sets()), (home, 2));
+    assert_eq!((roam(&mut world, 3), world.sets()), (away, 2));
+    let iids = [home, away].map(|one| one.segments()[4..].to_vec());
+    assert_ne!(iids[0], iids[1]);
+    let prefixes = |at: usize| world.planner.groups()[0].sets[at].set.locators().len();
+    assert_eq!(prefixes(1), 1, "the set of a new network does not tell of another");
+}
+
+#[test]
+fn routers_that_tell_of_ever_new_prefixes_do_not_take_the_sets_that_are_used() {
+    let mut world = host();
+    world.in_use.insert(world.newest(1));
+    let used = world.newest(1);
+    for number in 10..40 {
+        world.say(2, number, Lifetimes { preferred: 1800, valid: 7200 }, Origin::Kernel, true);
+        world.say(2, number - 1, Lifetimes { preferred: 0, valid: 0 }, Origin::Kernel, true);
+        world.settle();
+        world.live(20);
+        assert!(world.sets() <= MAX_SETS, "{}", world.sets());
+    }
+    assert!(world.addresses.contains_key(&(1, used)));
+    // Each of the sets is used.
+    let members = |world: &World| -> Vec<Ipv6Addr> {
+        let sets = &world.planner.groups()[0].sets;
+        sets.iter().map(|one| one.set.locators()[0].0).collect()
+    };
+    world.in_use = members(&world).into_iter().collect();
+    let before = members(&world);
+    world.say(2, 50, Lifetimes { preferred: 1800, valid: 7200 }, Origin::Kernel, true);
+    world.settle();
+    world.live(60);
+    assert_eq!(members(&world), before);
+    assert!(world.planner.warnings().iter().any(|one| one.contains("connections use all sets")));
+    // Time goes on for all of them: a new set takes the place of the oldest.
+    world.live(u64::from(DAY));
+    assert!(world.sets() <= MAX_SETS && !world.addresses.contains_key(&(1, used)));
+}
+
+#[test]
+fn the_hosts_own_temporary_addresses_are_told_of_once() {
+    let mut world = World::with_two(AddressMode::HbaCompatible);
+    assert!(world.planner.warnings().is_empty());
+    let own = Own {
+        flags: AddressFlags::TEMPORARY,
+        until: world.addresses.values().next().unwrap().until,
+    };
+    let told = |world: &mut World| {
+        let view = world.view();
+        let advertised: Vec<_> = world.table.prefixes().collect();
+        let seen = Seen { view: &view, at: world.now, advertised: &advertised };
+        let plan = world.planner.plan(&seen, world.now);
+        (
+            plan.notes.len(),
+            world.planner.warnings().iter().filter(|one| one.contains("temporary = true")).count(),
+        )
+    };
+    world.addresses.insert((1, address("2001:db8:1::7e")), own);
+    assert_eq!(told(&mut world), (1, 1));
+    assert_eq!(told(&mut world), (0, 1), "the log has it once");
+    world.planner.policy.is_temporary_said = true;
+    assert_eq!(told(&mut world), (0, 0), "a person has decided");
+}
+
+#[test]
+fn duplicates_leave_room_for_the_sets_after_them() {
+    let mut world = host();
+    world.is_detecting = true;
+    for _ in 0..10 {
+        let first = world.newest(1);
+        let left = u64::from(world.left((1, first)).0);
+        world.live(left - 2);
+        // The first two of three are taken.
+        for times in 0..3 {
+            let new: Vec<_> = world
+                .addresses
+                .iter()
+                .filter(|(_, own)| own.flags.contains(AddressFlags::TENTATIVE))
+                .map(|(at, _)| at.1)
+                .collect();
+            world.detect(|address| {
+                times < 2 && new.contains(&address) && address.segments()[2] == 1
+            });
+            world.settle();
+        }
+        world.live(20);
+        assert_ne!(world.newest(1), first);
+        assert!(world.sets() <= MAX_WITH_EVICTED, "{}", world.sets());
+    }
+}
+
+const DAY: u32 = 24 * 60 * 60;

@@ -1,0 +1,212 @@
+//! Sets of temporary addresses (RFC 8981): a set is for new traffic for about a day, and goes after another.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+
+use moorline_cga::HbaSet;
+use moorline_types::{Instant, Locator};
+use rand_chacha::ChaCha20Rng;
+use rand_core::RngCore as _;
+
+use crate::group::Group;
+use crate::prefixes::Until;
+
+/// How long temporary addresses last (RFC 8981 s3.8).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TemporaryLifetimes {
+    /// `TEMP_PREFERRED_LIFETIME`: for new traffic, at most.
+    pub preferred: Duration,
+    /// `TEMP_VALID_LIFETIME`: for any traffic. A set that contexts use lasts longer.
+    pub valid: Duration,
+}
+
+/// An HBA set, and until when its addresses are used.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatedSet {
+    /// The set.
+    pub set: HbaSet,
+    /// Without an end unless its addresses are temporary.
+    pub until: Until,
+    /// Whether it has to go, even if contexts use it: there are too many sets.
+    pub(crate) is_evicted: bool,
+}
+
+/// Why a group has to make a set.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Lack {
+    /// There is none for these prefixes.
+    Prefixes,
+    /// The time of the set is over, or about to be.
+    Time,
+}
+
+impl Default for TemporaryLifetimes {
+    fn default() -> Self {
+        Self { preferred: DAY, valid: 2 * DAY }
+    }
+}
+
+impl TemporaryLifetimes {
+    /// Of a set that is made now (RFC 8981 s3.4, steps 4 and 5).
+    pub(crate) fn begin(&self, random: &mut ChaCha20Rng, now: Instant) -> Until {
+        let most = u64::try_from(self.preferred.as_nanos()).unwrap_or(u64::MAX) / 5 * 2;
+        // RFC 8981 s3.4: DESYNC_FACTOR is computed anew for each address.
+        let desync = Duration::from_nanos(random.next_u64() % most.max(1));
+        let preferred = now + self.preferred.saturating_sub(desync);
+        Until { preferred: Some(preferred), valid: Some(now + self.valid) }
+    }
+
+    /// Of a set from the disk that has so much time left by the clock of the wall. If more is left than a set ever has, the clock was put back:
+    /// nobody knows how old the set is, and it is for new traffic no more.
+    #[must_use]
+    pub fn restored(&self, preferred: Duration, valid: Duration, now: Instant) -> Until {
+        let is_sound = preferred <= self.preferred;
+        let preferred = if is_sound { preferred } else { Duration::ZERO };
+        Until {
+            preferred: Some(now + preferred.min(valid)),
+            valid: Some(now + valid.min(self.valid)),
+        }
+    }
+
+    /// How much longer a set lasts each time that contexts use it when it is about to go.
+    fn prolongation(&self) -> Duration {
+        self.valid / 4
+    }
+}
+
+impl DatedSet {
+    /// A set, and until when its addresses are used.
+    #[must_use]
+    pub const fn new(set: HbaSet, until: Until) -> Self {
+        Self { set, until, is_evicted: false }
+    }
+
+    /// Its address in this prefix.
+    pub(crate) fn address(&self, prefix: [u8; 8]) -> Option<Locator> {
+        self.set.locators().iter().find(|locator| locator.prefix() == prefix).copied()
+    }
+
+    fn covers(&self, prefixes: &[[u8; 8]]) -> bool {
+        prefixes.iter().all(|prefix| self.address(*prefix).is_some())
+    }
+
+    /// Whether new traffic may take its addresses for a while.
+    fn is_new(&self, now: Instant) -> bool {
+        !is_too_late(self.until, now)
+    }
+
+    fn is_over(&self, now: Instant) -> bool {
+        self.is_evicted || self.until.is_over(now)
+    }
+
+    fn is_any(&self, is: &impl Fn(Locator) -> bool) -> bool {
+        self.set.locators().iter().any(|locator| is(*locator))
+    }
+}
+
+impl Group {
+    /// Goes back to a set that is new enough and has all these prefixes, as when the host is back in a network. True if it did.
+    pub(crate) fn resume(&mut self, prefixes: &[[u8; 8]], now: Instant) -> bool {
+        let serves = |one: &DatedSet| !one.is_evicted && one.is_new(now) && one.covers(prefixes);
+        match self.sets.iter().rposition(serves).filter(|at| at + 1 < self.sets.len()) {
+            Some(at) if self.rule.temporary => {
+                self.sets[at..].rotate_left(1);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Whether a set has to be made for these prefixes, and why.
+    pub(crate) fn lack(&self, prefixes: &[[u8; 8]], now: Instant) -> Option<Lack> {
+        match self.sets.last() {
+            _ if !self.rule.mode.has_set() => None,
+            None => Some(Lack::Prefixes),
+            Some(_) if !self.rule.temporary => None,
+            Some(last) if !last.covers(prefixes) => Some(Lack::Prefixes),
+            Some(last) => (!last.is_new(now)).then_some(Lack::Time),
+        }
+    }
+
+    /// When [`Group::lack`] and [`Group::retire`] may have another result, as time goes.
+    pub(crate) fn poll_timeout(
+        &self,
+        lifetimes: &TemporaryLifetimes,
+        now: Instant,
+    ) -> Option<Instant> {
+        let renewed = self.sets.last().and_then(|one| one.until.preferred);
+        let renewed = renewed.map(|until| until - REGEN_ADVANCE);
+        let ends = self.sets.iter().filter_map(|one| one.until.valid);
+        let ends = ends.flat_map(|end| [end - lifetimes.prolongation() / 2, end]);
+        ends.chain(renewed).filter(|at| *at > now).min()
+    }
+
+    /// Lets go of temporary sets whose time is over: none that contexts use, which lasts on, and none with addresses on an interface. True if
+    /// there is a change.
+    pub(crate) fn retire(
+        &mut self,
+        lifetimes: &TemporaryLifetimes,
+        is_used: &impl Fn(Locator) -> bool,
+        is_there: &impl Fn(Locator) -> bool,
+        now: Instant,
+    ) -> bool {
+        let (before, mut is_changed) = (self.sets.len(), false);
+        let prolongation = lifetimes.prolongation();
+        for one in self.sets.iter_mut().filter(|one| !one.is_evicted && one.is_any(is_used)) {
+            if one.until.valid.is_some_and(|end| end <= now + prolongation / 2) {
+                one.until.valid = Some(now + prolongation);
+                is_changed = true;
+            }
+        }
+        self.sets.retain(|one| !one.is_over(now) || one.is_any(is_there));
+        is_changed || self.sets.len() != before
+    }
+
+    /// Finds room for one more set. Sets that are unused go before those that contexts use, which go only as another's time is over.
+    pub(crate) fn make_room(&mut self, lack: Lack, is_used: &impl Fn(Locator) -> bool) -> bool {
+        if !self.rule.temporary {
+            return true;
+        }
+        let kept: Vec<usize> =
+            (0..self.sets.len()).filter(|at| !self.sets[*at].is_evicted).collect();
+        let (used, mut to_go): (Vec<usize>, Vec<usize>) = kept
+            .iter()
+            .take(kept.len().saturating_sub(1))
+            .partition(|at| self.sets[**at].is_any(is_used));
+        to_go.extend(used.into_iter().filter(|_| lack == Lack::Time));
+        let excess = (kept.len() + 1).saturating_sub(MAX_SETS);
+        if to_go.len() < excess || self.sets.len() >= MAX_WITH_EVICTED {
+            return false;
+        }
+        to_go[..excess].iter().for_each(|at| self.sets[*at].is_evicted = true);
+        true
+    }
+
+    /// The older sets, whose addresses are for new traffic no more.
+    pub(crate) fn former(&self) -> impl Iterator<Item = &DatedSet> {
+        self.sets.iter().rev().skip(1)
+    }
+
+    /// Until when an address of this group is used, whatever its prefix; `None`: the time of its set is over.
+    pub(crate) fn until(&self, address: Locator, now: Instant) -> Option<Until> {
+        if !self.rule.temporary {
+            return Some(Until::FOREVER);
+        }
+        let of = self.sets.iter().find(|one| one.set.locators().contains(&address));
+        of.filter(|one| !one.is_over(now)).map(|one| one.until)
+    }
+}
+
+/// RFC 8981 s3.4, step 5: a new address has more than `REGEN_ADVANCE` left for new traffic.
+pub(crate) fn is_too_late(until: Until, now: Instant) -> bool {
+    until.preferred.is_some_and(|until| until <= now + REGEN_ADVANCE)
+}
+
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+/// RFC 8981 s3.8, in seconds: 2 + (`TEMP_IDGEN_RETRIES` * `DupAddrDetectTransmits` * `RetransTimer` / 1000). Not configurable.
+const REGEN_ADVANCE: Duration = Duration::from_secs(5);
+/// Sets of a group at a time. By the default times of RFC 8981 there are four: one for new traffic, and three that are valid. The kernel makes no
+/// address on an interface with 16 (`max_addresses`), and ours count.
+pub(crate) const MAX_SETS: usize = 5;
+/// With the sets that have to go and whose addresses are still there, and before duplicates bring more: two for each set.
+pub(crate) const MAX_WITH_EVICTED: usize = 2 * MAX_SETS;
