@@ -51,7 +51,7 @@ pub struct PathInfo {
     pub preference: Preference,
     /// Milliseconds since it last answered a probe of ours on this context; none if it has not.
     pub answered_ms_ago: Option<u64>,
-    /// Round trip of that probe in microseconds.
+    /// Round-trip time of the last check by it, in microseconds; none if no check has been answered.
     pub probe_rtt_us: Option<u64>,
 }
 

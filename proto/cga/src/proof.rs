@@ -152,14 +152,20 @@ impl LocalProof {
         Some(locators_of(ulid, Some(self.plain_announcement_for(ulid)?)))
     }
 
-    /// Whether peers of one of the present addresses are told of this one. A message has no room for very many.
+    /// Whether peers are told of this address: a list names it, and each list of a present address that lacks it does so for another reason than
+    /// room in a message.
     #[must_use]
     pub fn is_told(&self, locator: Locator) -> bool {
-        let lists = |ulid: &Locator| {
-            let told = self.announcement_for(ulid.as_ulid());
+        let of_present = || {
+            let all = self.addresses.present.iter();
+            all.filter_map(|ulid| self.by_ulid.get(&ulid.as_ulid()))
+        };
+        let lists = |known: &ForUlid| {
+            let told = known.announcement.as_ref();
             told.is_some_and(|told| told.list.entries.iter().any(|one| one.locator == locator))
         };
-        self.addresses.present.iter().any(lists)
+        let lacks_room = |known: &ForUlid| known.left_out.contains(&(locator, LeftOut::NoRoom));
+        of_present().any(lists) && !of_present().any(lacks_room)
     }
 
     /// Ls(local) of a context: what such a peer may be sent from and to, the ULID always among it: first if the

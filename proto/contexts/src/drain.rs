@@ -318,8 +318,8 @@ impl Contexts {
                 EventKind::Suspected { locators: active.reap.current_pair(), hint }
             }
             reap::Event::Cleared { hint, after } => EventKind::Cleared { hint, after },
-            reap::Event::Answered { pair, after } => {
-                return self.steering.note_answer(pair, after, now);
+            reap::Event::Answered { pair } => {
+                return self.steering.note_answer(pair, None, now);
             }
             reap::Event::Worse { than, cause, .. } => {
                 // A context that is pinned stays.

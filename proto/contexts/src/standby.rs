@@ -117,7 +117,7 @@ impl Contexts {
         answered: (Instant, Duration),
         now: Instant,
     ) {
-        self.steering.note_answer(pair, answered.1, now);
+        self.steering.note_answer(pair, Some(answered.1), now);
         if let Some(peer) = self.peer_locators(id) {
             self.standby.note(pair, &peer, answered, now);
         }

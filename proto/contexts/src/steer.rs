@@ -59,8 +59,10 @@ pub struct PathView {
     pub is_pending: bool,
     /// What the rules say.
     pub preference: Preference,
-    /// When a probe by it was answered last, on any context, and how long after it left.
-    pub answered: Option<(Instant, Duration)>,
+    /// When a probe by it was answered last, on any context.
+    pub answered: Option<Instant>,
+    /// Round-trip time of the last check by it.
+    pub rtt: Option<Duration>,
 }
 
 /// What comes of a request that can be granted.
@@ -119,7 +121,7 @@ pub(crate) struct Steering {
     /// Whether the payload of new contexts takes several pairs at once.
     pub(crate) spreads_new: bool,
     /// Of each pair the last answer.
-    answered: BTreeMap<LocatorPair, (Instant, Duration)>,
+    answered: BTreeMap<LocatorPair, (Instant, Option<Duration>)>,
 }
 
 impl Steering {
@@ -128,14 +130,16 @@ impl Steering {
         self.rules.retain(|rule| rule.scope != Scope::Context(id));
     }
 
-    pub(crate) fn note_answer(&mut self, pair: LocatorPair, after: Duration, now: Instant) {
+    /// The peer has answered by this pair, a check after `rtt`.
+    pub(crate) fn note_answer(&mut self, pair: LocatorPair, rtt: Option<Duration>, now: Instant) {
+        let rtt = rtt.or_else(|| self.answered.get(&pair)?.1);
         if self.answered.len() >= MAX_ANSWERED && !self.answered.contains_key(&pair) {
             let oldest = self.answered.iter().min_by_key(|(_, (at, _))| *at);
             if let Some(oldest) = oldest.map(|(pair, _)| *pair) {
                 self.answered.remove(&oldest);
             }
         }
-        self.answered.insert(pair, (now, after));
+        self.answered.insert(pair, (now, rtt));
     }
 
     pub(crate) fn has_rules(&self) -> bool {
@@ -220,16 +224,18 @@ impl Contexts {
     #[must_use]
     pub fn paths(&self, id: ContextId) -> Vec<PathView> {
         let Some(active) = self.active.get(&id) else { return Vec::new() };
-        let pending = active.reap.pending_switch();
+        let (current, pending) = (active.reap.current_pair(), active.reap.pending_switch());
+        let round_trip = |pair| active.reap.round_trip().filter(|_| pair == current);
+        let noted = |pair| self.steering.answered.get(&pair).copied();
         let view = |pair: LocatorPair| PathView {
             pair,
             is_usable: self.usable.contains(&pair.local),
             is_pending: pending == Some(pair),
             preference: self.preference(id, pair),
-            answered: self.steering.answered.get(&pair).copied(),
+            answered: noted(pair).map(|(at, _)| at),
+            rtt: round_trip(pair).or_else(|| noted(pair)?.1),
         };
         let mut views: Vec<_> = self.pairs_of(id).into_iter().map(view).collect();
-        let current = active.reap.current_pair();
         views.sort_by_key(|view| {
             let shared = view.pair.shared_ends(current);
             (view.pair != current, Reverse((view.is_usable, view.preference, shared)))

@@ -25,12 +25,10 @@ pub enum Event {
         /// Why.
         cause: Cause,
     },
-    /// The peer has reported a probe of ours.
+    /// The peer has reported a probe of ours. The report may be in a later probe than the answer, so it says nothing of the round-trip time.
     Answered {
         /// By this pair.
         pair: LocatorPair,
-        /// This long after it left.
-        after: Duration,
     },
     /// The pair of a switch did not answer, or is no candidate any more: payload stays where it is.
     Unanswered {

@@ -109,7 +109,9 @@ fn why_not(interface: &InterfaceAddresses, info: &AddressInfo) -> Option<&'stati
         _ if info.address.is_unique_local() => {
             Some("it is unique local: only an internal zone can have it")
         }
-        _ if !info.announced => Some("it is not announced: its interface is no uplink now"),
+        _ if !info.announced => Some(
+            "it is not announced: its interface is no uplink now, or a message has no room for it",
+        ),
         _ => None,
     }
 }

@@ -39,7 +39,7 @@ impl Daemon {
 
     fn path_info(&self, view: &PathView, current: Option<LocatorPair>) -> PathInfo {
         let now = clock::now();
-        let is_fresh = view.answered.is_some_and(|(at, _)| now.since(at) <= FRESH);
+        let is_fresh = view.answered.is_some_and(|at| now.since(at) <= FRESH);
         let state = if current == Some(view.pair) {
             PathState::Current
         } else if !view.is_usable {
@@ -58,8 +58,8 @@ impl Daemon {
             uplink: uplink.map(|uplink| uplink.name.clone()),
             state,
             preference: view.preference.to_string().into(),
-            answered_ms_ago: view.answered.map(|(at, _)| clock::millis(now.since(at))),
-            probe_rtt_us: view.answered.map(|(_, rtt)| micros(rtt)),
+            answered_ms_ago: view.answered.map(|at| clock::millis(now.since(at))),
+            probe_rtt_us: view.rtt.map(micros),
         }
     }
 }

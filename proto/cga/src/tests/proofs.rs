@@ -364,3 +364,16 @@ fn no_signature_tells_of_a_temporary_address() {
     let ulid = set.locators()[0].as_ulid();
     assert_eq!(methods(proof.announcement_for(ulid).unwrap()), [1, 1], "its own set is told of");
 }
+
+#[test]
+fn an_address_that_lists_have_no_room_for_is_not_told_of() {
+    let stub = Stub::new(public("rsa1024"));
+    let cgas: Vec<_> = (1..=60).map(|n| a_cga(&stub.key, [n; 8])).collect();
+    let ulids: Vec<_> = cgas.iter().map(Cga::address).collect();
+    let proof = proof(vec![], cgas, &[], &[&stub]);
+    let (first, last) = (ulids[0], ulids[59]);
+    assert!(proof.left_out_for(first.as_ulid()).contains(&(last, LeftOut::NoRoom)));
+    assert!(proof.locators_for(last.as_ulid()).contains(&last), "its own list names it");
+    assert!(proof.is_told(first) && !proof.is_told(last));
+    assert!(!proof.is_told(plain(1)));
+}

@@ -63,7 +63,11 @@ fn a_switch_moves_the_payload_of_both_ends_and_the_data_plane_hears_of_nothing_e
     assert_eq!(pair.switch(to), Ok(Placed::Already));
     let view = pair.hosts[0].paths(ID)[0];
     assert_eq!((view.pair, view.is_pending), (to, false));
-    assert!(view.answered.is_some_and(|(at, _)| at == pair.now));
+    assert_eq!(
+        (view.answered, view.rtt),
+        (Some(pair.now), None),
+        "the answer of an exploration is no measurement"
+    );
     let explored =
         pair.events[0].iter().any(|event| matches!(event.kind, EventKind::StateChanged { .. }));
     assert!(!explored, "{:?}", pair.events[0]);

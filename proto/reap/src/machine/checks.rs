@@ -162,7 +162,13 @@ impl Machine {
                 let is_open = monitor.is_round_open;
                 monitor.rest(now + if is_open { interval.min(ANSWER_DUE) } else { interval });
             }
-            self.flight().tell(Event::Checked { pair: check.pair, at: check.at, rtt });
+            // The report in a probe of an exploration may be late.
+            let event = if is_answer {
+                Event::Checked { pair: check.pair, at: check.at, rtt }
+            } else {
+                Event::Answered { pair: check.pair }
+            };
+            self.flight().tell(event);
         }
         self.on_other_answered(check, now);
         self.on_home_answered(check, now);

@@ -33,6 +33,12 @@ impl Machine {
         }
     }
 
+    /// Round-trip time of the current pair, as checks have shown it.
+    #[must_use]
+    pub fn round_trip(&self) -> Option<Duration> {
+        self.monitor.as_ref()?.current_rtt.known()
+    }
+
     /// The pair was left as worse. It has answered its checks for the hold time, and is compared before traffic goes back to it. False:
     /// it was not left as worse.
     pub(super) fn compares_before_return(&mut self, home: LocatorPair, now: Instant) -> bool {

@@ -253,8 +253,7 @@ impl Machine {
             let Some(sent) = records.and_then(|r| r.confirm(report, now)) else {
                 continue;
             };
-            let after = now.since(sent.at);
-            self.explore().tell(Event::Answered { pair: sent.pair, after });
+            self.explore().tell(Event::Answered { pair: sent.pair });
             if !self.is_candidate(sent.pair) {
                 if verdict == Verdict::Unknown {
                     verdict = Verdict::Outdated;
