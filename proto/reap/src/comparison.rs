@@ -8,8 +8,8 @@ use crate::event::Cause;
 
 /// The current pair and another one, with a check by each every [`GAP`].
 ///
-/// Both pairs are checked at the same moments, so a disturbance of both does not count. A comparison has two parts of [`PART`] checks.
-/// If the first part shows no difference, there is no second one.
+/// Both pairs are checked at the same moments, so a disturbance of both does not count. A comparison has [parts](Purpose::parts) of [`PART`] checks.
+/// If a part decides, there is no further one.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub(crate) other: LocatorPair,
@@ -33,6 +33,16 @@ pub(crate) enum Purpose {
     Leave,
     /// Whether the other pair, which was left as worse, is as good as the current one again.
     Return,
+}
+
+impl Purpose {
+    /// Parts of a comparison: a pair that was left has to be good for longer.
+    const fn parts(self) -> usize {
+        match self {
+            Self::Leave => 2,
+            Self::Return => 3,
+        }
+    }
 }
 
 /// What is to be done next.
@@ -106,7 +116,7 @@ impl Comparison {
         }
         if self.is_waiting {
             let outcome = self.judge(floor);
-            if outcome == Outcome::Stay || self.sent.len() >= PARTS * PART {
+            if outcome == Outcome::Stay || self.sent.len() >= self.purpose.parts() * PART {
                 return Step::End(outcome);
             }
             self.is_waiting = false;
@@ -122,7 +132,7 @@ impl Comparison {
         let lost = |tally: Tally| sent - tally.answered.count_ones();
         let (current, other) = (lost(self.by_current), lost(self.by_other));
         // After the first part a hint is enough to go on.
-        let is_final = self.sent.len() >= PARTS * PART;
+        let is_final = self.sent.len() >= self.purpose.parts() * PART;
         let more = sent / if is_final { MORE_LOST } else { MORE_LOST * 2 };
         let floor = [floor, self.by_current.least].into_iter().flatten().min();
         match (self.purpose, floor, self.by_other.least) {
@@ -155,7 +165,6 @@ pub(crate) fn is_much_slower(floor: Duration, other: Duration) -> bool {
 const GAP: Duration = Duration::from_millis(200);
 /// Checks by each pair in a part: 4 s of them.
 const PART: usize = 20;
-const PARTS: usize = 2;
 /// Checks by each pair without an answer after which the comparison ends: there is no path, or the peer answers no checks any more.
 const IN_VAIN: usize = 10;
 /// The longest time that answers are waited for at the end of a part.

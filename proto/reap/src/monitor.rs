@@ -59,8 +59,8 @@ pub(crate) struct Past {
     pub(crate) quiet_until: Instant,
     /// How often the quiet time has doubled.
     pub(crate) doublings: u8,
-    /// The pair that was left as much worse than another one. Traffic goes back to it only after a comparison.
-    pub(crate) worse: Option<LocatorPair>,
+    /// Pairs that were left as much worse than others, at most [`MAX_WORSE`]. Traffic goes back to them only after a comparison.
+    pub(crate) worse: Vec<LocatorPair>,
     /// There is no comparison before this.
     pub(crate) compare_after: Instant,
     /// How often the time between comparisons has doubled.
@@ -256,7 +256,7 @@ impl PathMonitor {
     }
 
     pub(crate) fn rest(&mut self, until: Instant) {
-        (self.round, self.due) = (Round::Resting, until);
+        (self.round, self.due, self.is_round_open) = (Round::Resting, until, false);
     }
 
     /// The next round is due with the next traffic.
@@ -306,10 +306,20 @@ impl Past {
             mistakes: 0,
             quiet_until: Instant::ZERO,
             doublings: 0,
-            worse: None,
+            worse: Vec::new(),
             compare_after: Instant::ZERO,
             comparisons: 0,
         }
+    }
+
+    /// This pair was left as much worse than another one. The oldest makes room.
+    pub(crate) fn note_worse(&mut self, pair: LocatorPair, now: Instant) {
+        self.worse.retain(|worse| *worse != pair);
+        if self.worse.len() >= MAX_WORSE {
+            self.worse.remove(0);
+        }
+        self.worse.push(pair);
+        self.damp_comparisons(true, now);
     }
 
     /// There is no comparison for a while, which doubles each time, and more often after a move.
@@ -459,6 +469,8 @@ const FORGIVE: Duration = Duration::from_secs(60);
 const BETWEEN_COMPARISONS: Duration = Duration::from_secs(30);
 const MAX_DOUBLINGS: u8 = 3;
 const MAX_DOUBLINGS_AFTER_MOVES: u8 = 6;
+/// Pairs that a context has left one after another: a host with four uplinks.
+const MAX_WORSE: usize = 4;
 /// For that time to be short again.
 const FORGIVE_COMPARISONS: Duration = Duration::from_secs(600);
 /// Checks whose answers are waited for.

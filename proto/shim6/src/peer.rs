@@ -211,7 +211,10 @@ impl Machine {
         let verified = match verified {
             Ok(verified) => verified,
             Err(error) => {
-                self.complain_of_list(came, claim.inconsistent_method(error), Some(0));
+                // RFC 5533 s10.4: parameters that are not those of ULID(peer) are "silently discarded".
+                let is_of_ulid = LocatorClaim { list: None, ..claim }.check().is_ok();
+                let failed = is_of_ulid.then_some(0);
+                self.complain_of_list(came, claim.inconsistent_method(error), failed);
                 return Err(error.into());
             }
         };

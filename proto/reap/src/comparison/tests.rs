@@ -69,11 +69,11 @@ fn four_times_as_slow_and_200_ms_is_much_worse() {
 #[test]
 fn a_pair_is_returned_to_if_it_loses_hardly_more_and_is_not_half_as_slow_as_one_that_is_left() {
     let purpose = Purpose::Return;
-    assert_eq!(outcome(purpose, (&[], &[]), (20, 20)), (Outcome::Return, 40));
-    assert_eq!(outcome(purpose, (&[], &[3, 33]), (20, 20)), (Outcome::Return, 40));
+    assert_eq!(outcome(purpose, (&[], &[]), (20, 20)), (Outcome::Return, 60));
+    assert_eq!(outcome(purpose, (&[], &[3, 33, 45]), (20, 20)), (Outcome::Return, 60));
     assert_eq!(outcome(purpose, (&[], &[3, 33, 35]), (20, 20)), (Outcome::Stay, 40));
     assert_eq!(outcome(purpose, (&[], &FOUR[..2]), (20, 20)), (Outcome::Stay, 20));
-    assert_eq!(outcome(purpose, (&[], &[]), (20, 140)), (Outcome::Return, 40));
+    assert_eq!(outcome(purpose, (&[], &[]), (20, 140)), (Outcome::Return, 60));
     assert_eq!(outcome(purpose, (&[], &[]), (20, 141)), (Outcome::Stay, 20));
 }
 

@@ -81,7 +81,7 @@ impl Machine {
         if let Some(flight) = &mut monitor.flight {
             flight.checks.clear();
             flight.transmits.clear();
-            flight.asked = None;
+            (flight.asked, flight.comparison) = (None, None);
         }
         (monitor.current_rtt, monitor.standby_rtt) = Default::default();
         (monitor.knows_checks, monitor.failed) = (false, monitor.failed.max(u8::from(!is_round)));
@@ -135,14 +135,18 @@ impl Machine {
             if is_answer {
                 monitor.current_rtt.observe(rtt, now);
                 monitor.is_asked_in_vain = false;
-                if core::mem::take(&mut monitor.is_round_open) && monitor.round == Round::Resting {
+                if monitor.is_round_open && monitor.round == Round::Resting {
                     monitor.rest(now + interval);
                 }
+                monitor.is_round_open = false;
                 self.note_floor(rtt, now);
             }
             if check.data == CHECK_CURRENT {
                 self.heard = now;
-                self.on_current_answered(now);
+                // One that left before the trial began says nothing of the failure that the trial is about.
+                if self.trial_started().is_none_or(|started| check.at >= started) {
+                    self.on_current_answered(now);
+                }
             }
         }
         if is_answer && self.better_standby() == Some(check.pair) {
@@ -161,6 +165,7 @@ impl Machine {
                 // The current pair has answered by then, or its check is lost.
                 let is_open = monitor.is_round_open;
                 monitor.rest(now + if is_open { interval.min(ANSWER_DUE) } else { interval });
+                monitor.is_round_open = is_open;
             }
             // The report in a probe of an exploration may be late.
             let event = if is_answer {

@@ -43,7 +43,8 @@ impl Machine {
     /// it was not left as worse.
     pub(super) fn compares_before_return(&mut self, home: LocatorPair, now: Instant) -> bool {
         let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
-        let is_meant = past.is_some_and(|past| past.worse == Some(home));
+        let was_left = past.is_some_and(|past| past.worse.contains(&home));
+        let is_meant = was_left && self.config.profile.leaves_worse;
         if is_meant {
             self.begin_comparison(home, Purpose::Return, now);
         }
@@ -51,10 +52,10 @@ impl Machine {
     }
 
     /// The peer has left the pair that is current here as much worse than another one.
-    pub(super) fn on_left_as_worse(&mut self) {
+    pub(super) fn on_left_as_worse(&mut self, now: Instant) {
         let current = self.current();
-        if self.state == State::Operational && !self.config.profile.is_rfc() {
-            self.monitor_mut().past_mut(current).worse = Some(current);
+        if self.config.profile.leaves_worse {
+            self.monitor_mut().past_mut(current).note_worse(current, now);
         }
     }
 
@@ -112,7 +113,13 @@ impl Machine {
         match outcome {
             Outcome::Stay => monitor.past_mut(current).home_since = None,
             Outcome::Leave(cause) => self.tell(Event::Worse { pair: current, than: other, cause }),
-            Outcome::Return => self.go_back(other, now),
+            // The pair may have gone meanwhile, or the current one be on trial.
+            Outcome::Return
+                if self.home_to_check() == Some(other) && self.trial_started().is_none() =>
+            {
+                self.go_back(other, now);
+            }
+            Outcome::Return => {}
         }
         self.tidy_monitor(now);
     }
@@ -120,9 +127,7 @@ impl Machine {
     /// The pair before was left as much worse than the current one.
     pub(super) fn after_leaving(&mut self, from: LocatorPair, cause: Cause, now: Instant) {
         if matches!(cause, Cause::Lossy | Cause::Slow) {
-            let past = self.monitor_mut().past_mut(from);
-            past.worse = Some(from);
-            past.damp_comparisons(true, now);
+            self.monitor_mut().past_mut(from).note_worse(from, now);
         }
     }
 

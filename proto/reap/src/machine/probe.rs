@@ -77,7 +77,7 @@ impl Machine {
             State::Exploring => {
                 self.accept(report, now);
                 if report.data == LEFT_AS_WORSE && pair != self.current() {
-                    self.on_left_as_worse();
+                    self.on_left_as_worse(now);
                 }
                 self.on_exploring(pair, now);
             }

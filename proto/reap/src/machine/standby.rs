@@ -278,7 +278,7 @@ impl Machine {
         let interval = self.round_interval();
         let Some(monitor) = &mut self.monitor else { return };
         match monitor.round {
-            Round::Resting if core::mem::take(&mut monitor.is_round_open) => {
+            Round::Resting if monitor.is_round_open => {
                 monitor.rest(now + interval);
                 self.consider_comparison(now);
             }
@@ -372,7 +372,7 @@ impl Machine {
         monitor.flight.iter_mut().for_each(|flight| flight.drop_trial());
         let past = monitor.past_mut(from);
         (past.home_since, past.is_home_asked) = (None, false);
-        past.worse = past.worse.filter(|worse| *worse != current);
+        past.worse.retain(|worse| *worse != current);
         if past.home == Some(from) && past.went_home != Instant::ZERO {
             let stayed = now.since(past.went_home);
             let is_mistake = stayed < (fail_back * STEADY).max(STEADY_AT_LEAST);
@@ -445,7 +445,7 @@ impl Machine {
     }
 
     /// The pair to go back to.
-    fn home_to_check(&self) -> Option<LocatorPair> {
+    pub(super) fn home_to_check(&self) -> Option<LocatorPair> {
         if self.config.profile.fail_back.is_zero() {
             return None;
         }
@@ -493,7 +493,6 @@ impl Machine {
         let Some(monitor) = &mut self.monitor else { return };
         monitor.failed = monitor.failed.saturating_add(1);
         (monitor.verified, monitor.standby_rtt) = (None, Default::default());
-        monitor.is_round_open = false;
         let failed = usize::from(monitor.failed);
         //= rfc5534#4.3-2
         let wait = if monitor.is_mute() {

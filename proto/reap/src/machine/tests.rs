@@ -9,6 +9,7 @@ use moorline_types::Locator;
 
 mod appendix_a;
 mod compare;
+mod compare_corners;
 mod detection;
 mod exploration;
 mod foreign;

@@ -214,3 +214,30 @@ fn an_error_about_our_i2bis_starts_over() {
     duo.settle();
     duo.check_established();
 }
+
+/// RFC 5533 s10.4.
+#[test]
+fn parameters_of_another_ulid_in_an_update_are_silently_discarded() {
+    let mut duo = Duo::established();
+    duo.machines[0].set_send_timeout(Duration::from_secs(7), NOW);
+    duo.collect();
+    let Some(Flight { pair, message: Message::UpdateRequest(mut told), .. }) =
+        duo.under_way.pop_front()
+    else {
+        panic!("no Update Request");
+    };
+    let mut options: Vec<Opt> = told.options.iter().cloned().collect();
+    for option in &mut options {
+        if let Opt::Pds(pds) = option {
+            pds[0] ^= 1;
+        }
+        if let Opt::LocatorList(list) = option {
+            list.generation += 1;
+        }
+    }
+    assert!(options.iter().any(|option| matches!(option, Opt::Pds(_))), "{options:?}");
+    told.options = Options::from(options);
+    assert!(duo.hand(&Flight { from: 0, pair, message: Message::UpdateRequest(told) }).is_err());
+    duo.collect();
+    assert!(duo.under_way.is_empty(), "{:?}", duo.under_way);
+}

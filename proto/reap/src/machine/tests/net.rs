@@ -168,9 +168,8 @@ impl Net {
         }
         let (transmits, events) = drain(&mut self.hosts[from].machine);
         let now = self.now;
-        let worse = events.iter().find_map(|event| match event {
-            Event::Worse { than, cause, .. } => Some((*than, *cause)),
-            _ => None,
+        let worse = events.iter().find_map(|event| {
+            if let Event::Worse { than, cause, .. } = event { Some((*than, *cause)) } else { None }
         });
         self.hosts[from].log.extend(events.into_iter().map(|e| (now, e)));
         for Transmit { pair, message } in transmits {
