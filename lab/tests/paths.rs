@@ -341,7 +341,6 @@ fn the_control_socket_is_for_root_and_its_group() {
     assert!(said.starts_with("HTTP/1.1 200"), "{said}");
 }
 
-/// A TCP transfer does not notice that it is put to and fro.
 #[test]
 fn a_path_that_loses_packets_is_left() {
     let Some(mut hosts) = protected("loss", &["a", "b"], &[]) else { return };
@@ -369,6 +368,7 @@ fn a_path_that_loses_packets_is_left() {
     transfer.abandon().unwrap();
 }
 
+/// A TCP transfer does not notice that it is put to and fro.
 #[test]
 fn tcp_is_put_to_and_fro_without_a_lost_byte() {
     let Some(mut hosts) = protected("TCP put", &["a", "b"], &[]) else { return };

@@ -241,8 +241,15 @@ impl Contexts {
                     return;
                 }
             }
-            if active.reap.has_check() && !self.pacer.take_standby(now) {
-                active.reap.handle_checks_refused(now);
+            if active.reap.has_check() {
+                let has_room = if active.reap.compares() {
+                    self.pacer.take_comparison(now)
+                } else {
+                    self.pacer.take_standby(now)
+                };
+                if !has_room {
+                    active.reap.handle_checks_refused(now);
+                }
             }
             let Some(transmit) = active.reap.poll_transmit() else { return };
             if !is_ours_now(&self.usable, &self.gone, &self.shim6, transmit.pair.local) {

@@ -85,6 +85,11 @@ impl Pacer {
             && self.take(now)
     }
 
+    /// Takes one for a comparison: three quarters of a burst stay for checks that find failures, and for explorations.
+    pub(crate) fn take_comparison(&mut self, now: Instant) -> bool {
+        self.paid_at <= now + self.interval * (self.burst / 4) && self.take_standby(now)
+    }
+
     /// Queues a context that is not in the queue yet, by the /64 of its peer's ULID.
     pub(crate) fn wait(&mut self, prefix: [u8; 8], id: ContextId) {
         self.waiting.push(prefix, id);

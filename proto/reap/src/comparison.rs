@@ -26,7 +26,7 @@ pub(crate) struct Comparison {
     by_other: Tally,
 }
 
-/// What a comparison is to decide.
+/// The question of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Whether the current pair is so much worse that payload leaves it for the other one.
@@ -45,7 +45,7 @@ impl Purpose {
     }
 }
 
-/// What is to be done next.
+/// The next thing to do in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Nothing before [`Comparison::next`].
@@ -56,7 +56,7 @@ pub(crate) enum Step {
     End(Outcome),
 }
 
-/// What a comparison has shown.
+/// The answer of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// Payload stays where it is.
@@ -127,6 +127,13 @@ impl Comparison {
         Step::Check
     }
 
+    /// There was no room for the last checks: they are made up for later.
+    pub(crate) fn postpone(&mut self, now: Instant) {
+        self.sent.pop();
+        self.is_waiting = false;
+        self.next = now + POSTPONED;
+    }
+
     fn judge(&self, floor: Option<Duration>) -> Outcome {
         let sent = u32::try_from(self.sent.len()).unwrap_or(u32::MAX);
         let lost = |tally: Tally| sent - tally.answered.count_ones();
@@ -161,8 +168,10 @@ pub(crate) fn is_much_slower(floor: Duration, other: Duration) -> bool {
     floor > other * MUCH_SLOWER + SLOWER_BY
 }
 
-/// Between checks: 200 ms. With checks by both pairs a quarter of the answers that a peer gives in a second.
+/// Between checks: 200 ms. With checks by both pairs half of the answers that a peer gives in a second.
 const GAP: Duration = Duration::from_millis(200);
+/// The same if a host has no room for them.
+const POSTPONED: Duration = Duration::from_secs(1);
 /// Checks by each pair in a part: 4 s of them.
 const PART: usize = 20;
 /// Checks by each pair without an answer after which the comparison ends: there is no path, or the peer answers no checks any more.

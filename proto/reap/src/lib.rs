@@ -101,8 +101,8 @@
 //! *Failing back*: when the pair that the context began with has answered its checks for a while, traffic
 //! goes back to it without leaving Operational; deprecated addresses are left in the same way.
 //!
-//! *Comparisons*: a pair that loses packets, or is slow, is never silent for long enough to be given up. If the data plane doubts it again and
-//! again, or a check of it gets lost, the current pair and the standby path are checked at the same moments for some seconds. If the current pair
+//! *Comparisons*: a pair that loses packets, or is slow, is never silent for long enough to be given up. If the data plane doubts it, or a
+//! check of it gets lost, the current pair and the standby path are checked at the same moments for some seconds. If the current pair
 //! is much worse, payload leaves it by a switch, which moves both directions. Payload goes back after a comparison that shows no difference.
 //! The time between comparisons doubles.
 //!

@@ -229,9 +229,7 @@ impl PathMonitor {
         self.flight.as_ref()?.deferred
     }
 
-    /// Checks were sent in vain to a peer that has never shown that it knows them. To a peer with RFC 5534 alone a check
-    /// is a Probe Operational, which stops its Send Timer and starts its keepalives (s6.9): those stop our Send Timer,
-    /// by whichever pair the check went (decision 121).
+    /// Checks were sent in vain to a peer that has never shown that it knows them, or the peer refuses them (decisions 121, 143).
     pub(crate) fn is_mute(&self) -> bool {
         self.failed > 0 && !self.knows_checks
     }
@@ -375,7 +373,11 @@ impl Flight {
     ) -> Option<Check> {
         let found = self.find(pair, report, now);
         if let Some(found) = found {
-            self.checks.retain(|check| check.pair != pair || check.at > found.at);
+            // In a comparison each check counts, in whatever order the answers come.
+            let is_older = |check: &Check| check.pair == pair && check.at <= found.at;
+            let compares = self.comparison.is_some();
+            self.checks
+                .retain(|check| check.nonce != found.nonce && (compares || !is_older(check)));
         }
         found
     }

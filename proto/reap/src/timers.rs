@@ -6,7 +6,7 @@
 //! | `Standby` | each round of checks of the standby pair | no other pair | the next round is due; an unanswered check is sent again |
 //! | `Trial` | a suspicion; the data plane's Send Timer | the current pair answers, payload, a keepalive of a peer without checks | next checks, or the verdict |
 //! | `Answer` | a keepalive, if the current pair has not answered lately | the current pair answers, payload, leaving Operational | the check is sent again; after the last one a trial begins |
-//! | `Comparison` | suspicions in a row, a check of the current pair that gets lost, its round-trip time; hold time of a pair left as worse | leaving Operational, another current pair | next checks by both pairs, or the outcome |
+//! | `Comparison` | a suspicion, a check of the current pair that gets lost, its round-trip time; hold time of a pair left as worse | leaving Operational, another current pair | next checks by both pairs, or the outcome |
 //! | `Switch` | a switch, each of its probes | the pair becomes current, or is given up | next probe by the pair; after the last one it is given up |
 //! | `Paths` | pairs wanted besides the current one | none wanted | they are checked again |
 //! | `Forget` | entering Operational, if no other timer runs | entering another state | records of probes are dropped |

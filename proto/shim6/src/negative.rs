@@ -15,6 +15,8 @@ pub(crate) struct Negatives {
     /// Pairs whose peer has spoken Shim6 and refuses it since, with the last time to wait and when that is forgotten: at most
     /// [`MAX_NEGATIVES`].
     lapses: BTreeMap<UlidPair, (Duration, Instant)>,
+    /// When those that are over were looked for last: a look at all of them.
+    swept: Option<Instant>,
 }
 
 impl Negatives {
@@ -35,7 +37,9 @@ impl Negatives {
         let before = self.lapses.get(&ulids).filter(|(_, end)| *end > now);
         let wait = before.map_or(LAPSE_HOLDDOWN_TIME, |(wait, _)| *wait * 2);
         let wait = wait.min(ICMP_HOLDDOWN_TIME);
-        if self.lapses.len() >= MAX_NEGATIVES {
+        let is_full = self.lapses.len() >= MAX_NEGATIVES;
+        if is_full && self.swept.is_none_or(|at| now.since(at) >= LAPSE_HOLDDOWN_TIME) {
+            self.swept = Some(now);
             self.lapses.retain(|_, (_, end)| *end > now);
         }
         if self.lapses.len() < MAX_NEGATIVES || self.lapses.contains_key(&ulids) {

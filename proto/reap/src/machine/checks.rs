@@ -164,7 +164,8 @@ impl Machine {
             if monitor.round == Round::Checking {
                 // The current pair has answered by then, or its check is lost.
                 let is_open = monitor.is_round_open;
-                monitor.rest(now + if is_open { interval.min(ANSWER_DUE) } else { interval });
+                let due = monitor.current_rtt.due().unwrap_or_default().max(ANSWER_DUE);
+                monitor.rest(now + if is_open { interval.min(due) } else { interval });
                 monitor.is_round_open = is_open;
             }
             // The report in a probe of an exploration may be late.

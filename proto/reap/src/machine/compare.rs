@@ -16,8 +16,7 @@ pub const LEFT_AS_WORSE: u32 = 0x4d6f_6f57;
 impl Machine {
     /// The data plane doubts the current pair, or a check of it was not answered: is the standby path better?
     pub(super) fn consider_comparison(&mut self, now: Instant) {
-        let is_of_use = |pair: &LocatorPair| !self.is_deprecated(*pair) && !self.is_avoided(*pair);
-        if let Some(standby) = self.fresh_standby(now).filter(is_of_use) {
+        if let Some(standby) = self.fresh_standby(now).filter(|pair| self.is_of_use(*pair)) {
             self.begin_comparison(standby, Purpose::Leave, now);
         }
     }
@@ -31,6 +30,13 @@ impl Machine {
         {
             self.consider_comparison(now);
         }
+    }
+
+    /// Whether the checks that go out are those of a comparison, which can wait.
+    #[must_use]
+    pub fn compares(&self) -> bool {
+        let flight = self.flight_now();
+        flight.is_some_and(|flight| flight.comparison.is_some() && flight.trial.is_none())
     }
 
     /// Round-trip time of the current pair, as checks have shown it.
@@ -112,14 +118,13 @@ impl Machine {
         }
         match outcome {
             Outcome::Stay => monitor.past_mut(current).home_since = None,
-            Outcome::Leave(cause) => self.tell(Event::Worse { pair: current, than: other, cause }),
-            // The pair may have gone meanwhile, or the current one be on trial.
-            Outcome::Return
-                if self.home_to_check() == Some(other) && self.trial_started().is_none() =>
-            {
-                self.go_back(other, now);
+            // Somebody may have said meanwhile where payload is to go.
+            Outcome::Leave(cause) if self.switch().is_none() && self.is_of_use(other) => {
+                self.tell(Event::Worse { pair: current, than: other, cause });
             }
-            Outcome::Return => {}
+            // The pair may have gone meanwhile, or the current one be on trial.
+            Outcome::Return if self.may_return_to(other) => self.go_back(other, now),
+            Outcome::Leave(_) | Outcome::Return => {}
         }
         self.tidy_monitor(now);
     }
@@ -131,8 +136,17 @@ impl Machine {
         }
     }
 
-    fn is_avoided(&self, pair: LocatorPair) -> bool {
-        self.extra.as_ref().is_some_and(|extra| extra.avoided.contains(&pair))
+    /// Whether payload may leave the current pair for this one.
+    fn is_of_use(&self, pair: LocatorPair) -> bool {
+        let is_avoided = self.extra.as_ref().is_some_and(|extra| extra.avoided.contains(&pair));
+        !is_avoided && !self.is_deprecated(pair)
+    }
+
+    fn may_return_to(&self, pair: LocatorPair) -> bool {
+        self.home_to_check() == Some(pair)
+            && !self.is_broken(pair)
+            && self.trial_started().is_none()
+            && self.switch().is_none()
     }
 }
 

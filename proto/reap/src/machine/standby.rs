@@ -307,7 +307,10 @@ impl Machine {
         if let Some(flight) = &mut monitor.flight {
             flight.transmits.clear();
             flight.checks.clear();
-            (flight.asked, flight.comparison) = (None, None);
+            flight.asked = None;
+            if let Some(comparison) = &mut flight.comparison {
+                comparison.postpone(now);
+            }
             if let Some(trial) = flight.trial.as_mut().filter(|trial| trial.expires.is_some()) {
                 trial.give_up_checks();
             } else if let Some(trial) = flight.trial.take() {
@@ -476,7 +479,8 @@ impl Machine {
         }
         let is_known = known.is_some() && monitor.current_rtt.known().is_some();
         let current = Some(current).filter(|_| suspects && !is_known);
-        monitor.is_round_open = current.is_some();
+        // Without a check of the standby path the round of another context decides.
+        monitor.is_round_open = current.is_some() && monitor.round == Round::Checking;
         let home = home.filter(|pair| Some(*pair) != standby);
         let better = self.better_standby().filter(|pair| Some(*pair) != home);
         for pair in [standby, home, better, current].into_iter().flatten() {

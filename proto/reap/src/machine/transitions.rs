@@ -23,6 +23,11 @@ impl Machine {
         match timer {
             Timer::Send => self.on_send_timeout(at, now),
             Timer::Retransmission => {
+                if let Some(exploration) = &mut self.exploration
+                    && now.since(self.heard) > self.config.send_timeout
+                {
+                    exploration.is_heard = false;
+                }
                 self.step(Input::Retransmission, Cause::SendTimeout, None, now);
             }
             Timer::Keepalive => self.on_keepalive_interval(now),
