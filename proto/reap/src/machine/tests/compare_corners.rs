@@ -188,3 +188,29 @@ fn both_hosts_together_leave_pairs_seven_times_in_an_hour_at_most() {
         assert!(of(0) + of(1) <= 7, "seed {seed}: {} and {}", of(0), of(1));
     }
 }
+
+#[test]
+fn a_pair_that_somebody_wants_is_not_replaced_by_the_better_one() {
+    let config = config();
+    let mut net = Net::new(&config, 3, 3);
+    net.hosts.iter_mut().for_each(|host| host.payload = Some(ms(50)));
+    net.run_for(ms(10_000));
+    degrade(&mut net, A_QUARTER, ms(10));
+    let is_waiting = |net: &Net| {
+        let comparison = net.hosts[0].machine.monitor.as_ref().and_then(|one| one.comparison());
+        comparison.is_some_and(|one| one.next > net.now + ms(500))
+    };
+    suspect(&mut net, 0, FailureHint::Retransmission);
+    net.run_until(ms(60_000), is_waiting).expect("the first part");
+    net.run_for(ms(2_000));
+    net.run_until(ms(60_000), is_waiting).expect("the second part");
+    // The first probe by the pair gets lost.
+    let now = net.now;
+    net.bad.push((ab(3, 3), 256, ms(10)));
+    net.hosts[0].machine.handle_switch(ab(3, 3), Cause::Switch, now).unwrap();
+    net.flush(0);
+    net.run_for(ms(1_100));
+    net.bad.pop();
+    net.run_for(ms(3_000));
+    assert_eq!(net.pairs()[0], ab(3, 3), "{:?}", causes(&net, 0));
+}

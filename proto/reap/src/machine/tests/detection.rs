@@ -246,3 +246,16 @@ fn payload_from_before_a_restart_of_the_send_timer_does_not_stop_it() {
     machine.handle_payload(at(120), at(130));
     assert_ne!(machine.poll_timeout(), Some((at(15_100), Timer::Send)));
 }
+
+#[test]
+fn who_was_heard_once_is_watched_again_after_a_send_timeout_of_silence() {
+    let mut machine = machine();
+    machine.handle_send_expired(at(0), at(15_000));
+    run(&mut machine, at(100_000));
+    assert!(machine.explores_in_vain());
+    machine.handle_payload(at(100_000), at(100_000));
+    assert_eq!(machine.watch(), 0);
+    run(&mut machine, at(300_000));
+    assert_eq!(machine.state(), State::Exploring);
+    assert!(machine.explores_in_vain() && machine.watch() != 0);
+}
