@@ -21,6 +21,17 @@ pub enum NonceMode {
     Always,
 }
 
+/// Which correspondents without a session are asked for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Initiate {
+    /// Correspondents with our handshake. One without it has to begin.
+    #[default]
+    Handshake,
+    /// Those, and correspondents at an address for which the DNS has a NID and an L64 record (decision 142).
+    Dns,
+}
+
 /// Octets of the nonces that we draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NonceLen {
@@ -40,6 +51,8 @@ pub struct Config {
     pub max_sessions: usize,
     /// [`MAX_WITH_NODE`]
     pub max_with_node: usize,
+    /// Which correspondents are asked.
+    pub initiate: Initiate,
     /// When packets carry the nonce.
     pub nonce: NonceMode,
     /// How long ours are.
@@ -58,6 +71,7 @@ impl Default for Config {
             policy: Arc::new(Admit::default()),
             max_sessions: MAX_SESSIONS,
             max_with_node: MAX_WITH_NODE,
+            initiate: Initiate::Handshake,
             nonce: NonceMode::Economy,
             nonce_len: NonceLen::Short,
             checksum: ChecksumMode::NidOnly,

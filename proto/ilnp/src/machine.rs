@@ -41,7 +41,7 @@ pub struct Machine {
     pub(crate) ilcc: Ilcc<Session>,
     pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
     pub(crate) negatives: Negatives,
-    hints: Hints,
+    pub(crate) hints: Hints,
     /// Answers to proposals, and denials.
     pub(crate) answers: Answers,
     pub(crate) validators: Validators,
@@ -108,16 +108,17 @@ impl Machine {
         }
     }
 
-    /// Somebody says that a node speaks ILNP, and that this is good until then: the DNS (RFC 6742 s2.1).
+    /// The DNS has a NID record of a node, and these L64 records with it, all good until then: the node speaks ILNP (RFC 6742 s2.1).
     ///
-    /// It is asked again at once if it has been silent before, and soon if it is silent now. Whether it has a
-    /// session is for the policy and the node to say: a hint makes none.
+    /// The node is asked again at once if it has been silent before, and soon if it is silent now. With
+    /// [`Initiate::Dns`](crate::Initiate::Dns) a node that is silent to the handshake is asked without it, at one of these
+    /// locators. Whether the node has a session is for the policy and the node to say: a hint makes none.
     //= rfc6742#2.1 rfc6744#6-7
-    pub fn handle_hint(&mut self, nid: Nid, until: Instant, now: Instant) {
+    pub fn handle_hint(&mut self, nid: Nid, l64s: &[L64], until: Instant, now: Instant) {
         if !self.hints.has(nid, now) {
             self.negatives.forget_node(nid);
         }
-        self.hints.add(nid, until, now);
+        self.hints.add_records(nid, l64s, until, now);
     }
 
     /// What a data plane has seen.

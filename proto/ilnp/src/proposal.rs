@@ -4,7 +4,7 @@ use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::{Accept, Admission, AdmissionFlags, Confirm, Flow, Refusal};
 use rand_core::RngCore;
 
-use crate::config::NonceMode;
+use crate::config::{Initiate, NonceMode};
 use crate::consts::{ASK_INTERVAL, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES, SHOWN_LATELY};
 use crate::event::{Cause, Classic};
 use crate::machine::{Machine, Traffic};
@@ -166,10 +166,12 @@ impl Machine {
             return;
         }
         let Some(Proposal { socket, nonce, .. }) = self.proposals.remove(&pair) else { return };
-        if nonce.is_some() {
+        let is_named =
+            self.config.initiate == Initiate::Dns && self.hints.has_records(pair.remote, now);
+        if nonce.is_some() || is_named {
             let candidate = self.candidate(pair, Stage::Unanswered, socket);
             if let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) {
-                self.try_correspondent(pair, why, now);
+                self.try_correspondent(pair, why, is_named, now);
                 return;
             }
         }

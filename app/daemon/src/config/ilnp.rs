@@ -5,7 +5,7 @@ use moorline_api::IlnpPolicy;
 use moorline_bpf::ilnp::IlnpSettings;
 use moorline_datapath::ilnp::Wanted;
 use moorline_ilnp::consts::MAX_WITH_NODE;
-use moorline_ilnp::{Admit, Config, NonceLen, Open, Policy, share_of_locator};
+use moorline_ilnp::{Admit, Config, Initiate, NonceLen, Open, Policy, share_of_locator};
 use moorline_wire::ilnp::AdmissionTypes;
 use moorline_wire::ilnp::consts::{ADMISSION_INITIATOR, ADMISSION_RESPONDER};
 use serde::Deserialize;
@@ -61,6 +61,11 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
         file.ilnp_peers.len()
     );
     check_names(&file.ilnp_peers)?;
+    ensure!(
+        file.ilnp_initiate == Initiate::Handshake || !file.ilnp_peers.is_empty(),
+        "ilnp-initiate: \"dns\" is about the peers in ilnp-peers, and there is none; write for example \
+         ilnp-peers = [\"host2.example.com\"]"
+    );
     let admit = Admit { max_sessions: bound(max_sessions), max_with_node, max_with_locator };
     let (policy, of_machine): (_, Arc<dyn Policy>) = match &file.ilnp_policy {
         None | Some(IlnpPolicy::Admit) => (IlnpPolicy::Admit, Arc::new(admit)),
@@ -73,6 +78,7 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
         policy: of_machine,
         max_sessions: bound(max_sessions),
         max_with_node,
+        initiate: file.ilnp_initiate,
         nonce: file.ilnp_nonce,
         nonce_len,
         checksum: file.ilnp_checksum,

@@ -12,6 +12,7 @@ use crate::{Socket, State};
 use moorline_datapath::ilnp::Report;
 
 mod moves;
+mod named;
 mod nonces;
 mod second;
 
