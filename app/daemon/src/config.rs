@@ -118,6 +118,7 @@ struct File {
     ilnp_max_with_locator: Option<u32>,
     ilnp_idle: Option<String>,
     ilnp_peers: Vec<String>,
+    ilnp_older_locator_updates: Vec<String>,
     attach: AttachMode,
     tcp_notice: Option<bool>,
 }
@@ -418,6 +419,7 @@ mod tests {
             ("ilnp-max-with-locator = 0", "ilnp-max-with-locator"),
             ("ilnp-idle = \"never\"", "ilnp-idle"),
             ("ilnp-peers = [\"a..b\"]", "ilnp-peers"),
+            ("ilnp-older-locator-updates = [\"host\"]", "write 2001:db8::1 or 2001:db8::/32"),
             ("ilnp-initiate = \"always\"", "ilnp-initiate"),
             ("ilnp-initiate = \"dns\"", "for example ilnp-peers = [\"host2.example.com\"]"),
             ("uplink-probes = [\"fe80::1\"]", "uplink-probes"),

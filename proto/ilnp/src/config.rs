@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_datapath::ilnp::ChecksumMode;
-use moorline_types::{L64, LocalRoutes, Nid};
+use moorline_types::{L64, LocalRoutes, Nid, Prefix};
 use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::consts::{IDLE_TIMEOUT, LOCATOR_LIFETIME, MAX_SESSIONS, MAX_WITH_NODE};
@@ -63,6 +63,8 @@ pub struct Config {
     pub idle_timeout: Duration,
     /// ICMPv6 types of the handshake.
     pub types: AdmissionTypes,
+    /// Peers whose Locator Updates may have the older form (decision 152): the addresses of their sockets.
+    pub older_updates: Vec<Prefix>,
 }
 
 impl Default for Config {
@@ -77,6 +79,7 @@ impl Default for Config {
             checksum: ChecksumMode::NidOnly,
             idle_timeout: IDLE_TIMEOUT,
             types: AdmissionTypes::default(),
+            older_updates: Vec::new(),
         }
     }
 }

@@ -64,6 +64,7 @@ mod paths;
 mod policy;
 mod proposal;
 mod question;
+mod received;
 mod session;
 mod sibling;
 mod snapshot;

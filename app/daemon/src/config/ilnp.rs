@@ -1,16 +1,17 @@
 use std::sync::Arc;
 
 use anyhow::{bail, ensure};
-use moorline_api::IlnpPolicy;
+use moorline_api::{IlnpPolicy, Net};
 use moorline_bpf::ilnp::IlnpSettings;
 use moorline_datapath::ilnp::Wanted;
 use moorline_ilnp::consts::MAX_WITH_NODE;
 use moorline_ilnp::{Admit, Config, Initiate, NonceLen, Open, Policy, share_of_locator};
+use moorline_types::Prefix;
 use moorline_wire::ilnp::AdmissionTypes;
 use moorline_wire::ilnp::consts::{ADMISSION_INITIATOR, ADMISSION_RESPONDER};
 use serde::Deserialize;
 
-use super::{File, IDLE, span, within};
+use super::{File, IDLE, net, span, within};
 
 /// ILNPv6, where it is on.
 #[derive(Clone, Debug)]
@@ -84,10 +85,19 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
         checksum: file.ilnp_checksum,
         idle_timeout: span("ilnp-idle", file.ilnp_idle.as_ref(), IDLE)?,
         types: AdmissionTypes { initiator, responder },
+        older_updates: older_updates(&file.ilnp_older_locator_updates)?,
     };
     let peers = file.ilnp_peers.clone();
     let is_on = file.ilnp == Switch::On;
     Ok(is_on.then_some(IlnpConfig { policy, max_sessions, machine, peers }))
+}
+
+/// Peers whose Locator Updates may have the older form.
+fn older_updates(peers: &[String]) -> anyhow::Result<Vec<Prefix>> {
+    let key = "ilnp-older-locator-updates";
+    let count = peers.len();
+    ensure!(count <= MAX_OLDER, "{key}: {count} peers, and {MAX_OLDER} are the most");
+    peers.iter().map(|peer| net(key, peer).map(|Net(prefix)| prefix)).collect()
 }
 
 #[cfg(feature = "dns")]
@@ -136,3 +146,29 @@ const MOST_SESSIONS: u32 = 1 << 24;
 const LAST_ASSIGNED: u8 = 161;
 /// Each is looked up as often as its TTL says.
 const MAX_PEERS: usize = 256;
+/// Addresses and prefixes in `ilnp-older-locator-updates`: each such update is held against all of them.
+const MAX_OLDER: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use moorline_types::Prefix;
+
+    use crate::config::Config;
+
+    #[test]
+    fn peers_that_send_the_older_locator_update_are_addresses_and_prefixes() {
+        let older = |text: &str| {
+            let config = Config::parse(&format!("ilnp = \"on\"\n{text}")).expect("valid");
+            config.ilnp.expect("on").machine.older_updates
+        };
+        assert_eq!(older(""), []);
+        let text = "ilnp-older-locator-updates = [\"2001:db8::7\", \"2001:db8:1::/48\"]";
+        let address = |text: &str| text.parse().expect("an address");
+        let expected =
+            [Prefix::new(address("2001:db8::7"), 128), Prefix::new(address("2001:db8:1::"), 48)];
+        assert_eq!(older(text), expected);
+        let many = vec!["\"2001:db8::7\""; 65].join(", ");
+        let error = Config::parse(&format!("ilnp-older-locator-updates = [{many}]"));
+        assert!(format!("{:#}", error.expect_err("too many")).contains("64 are the most"));
+    }
+}
