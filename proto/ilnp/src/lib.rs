@@ -55,6 +55,7 @@ mod best;
 mod config;
 pub mod consts;
 mod control;
+mod entries;
 mod event;
 mod known;
 mod locator_update;
@@ -65,10 +66,12 @@ mod policy;
 mod proposal;
 mod question;
 mod received;
+mod responder;
 mod session;
 mod sibling;
 mod snapshot;
 mod trial;
+mod used;
 mod validator;
 
 #[cfg(test)]
