@@ -156,6 +156,7 @@ impl Machine {
         }
     }
 
+    //= rfc6744#6-7
     pub(crate) fn on_proposal_timer(&mut self, pair: IlvPair, now: Instant) {
         let Some(proposal) = self.proposals.get_mut(&pair) else { return };
         if proposal.retry.tries < PROPOSAL_TRIES {

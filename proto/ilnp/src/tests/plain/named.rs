@@ -37,6 +37,7 @@ fn asked(duo: &mut Duo) -> (usize, usize, Option<Classic>) {
     (packets.len() - echoes, echoes, cause.map(|(cause, _)| cause))
 }
 
+//= rfc6742#2.1 rfc6744#6-7 (test)
 #[test]
 fn a_correspondent_that_the_dns_names_has_a_session_without_having_begun() {
     let mut duo = by_dns();
