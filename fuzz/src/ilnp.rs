@@ -1,7 +1,7 @@
 use moorline_wire::fill_icmp_checksum;
 use moorline_wire::ilnp::{
     Admission, AdmissionTypes, L32Record, L64Record, LocatorUpdate, LpRecord, NidRecord,
-    NonceHeader, OptionsHeader,
+    NonceHeader, OlderLocatorUpdate, OptionsHeader,
 };
 use std::net::Ipv6Addr;
 
@@ -32,6 +32,7 @@ pub(crate) fn ilnp_options(octets: &[u8]) -> bool {
 /// reserved. The checksum is made right first, which a fuzzer cannot guess.
 pub(crate) fn ilnp_control(octets: &[u8]) -> bool {
     let _ = LocatorUpdate::parse(octets, SRC, DST);
+    older_update(octets);
     let types = AdmissionTypes::default();
     let _ = Admission::parse(octets, types, SRC, DST);
     let mut octets = octets.to_vec();
@@ -51,6 +52,23 @@ pub(crate) fn ilnp_control(octets: &[u8]) -> bool {
     assert_eq!(emitted.len(), octets.len());
     assert_eq!(Admission::parse(&emitted, types, SRC, DST), Ok(message));
     true
+}
+
+/// A Locator Update in the older form is emitted octet by octet, but for what is reserved, and is none by RFC 6743.
+fn older_update(octets: &[u8]) {
+    let _ = OlderLocatorUpdate::parse(octets, SRC, DST);
+    let mut octets = octets.to_vec();
+    let [src, dst] =
+        [SRC, DST].map(|all| Ipv6Addr::from_bits(all.to_bits() & u128::from(u64::MAX)));
+    fill_icmp_checksum(&mut octets, src, dst);
+    let Ok(older) = OlderLocatorUpdate::parse(&octets, SRC, DST) else { return };
+    assert!(OlderLocatorUpdate::is_it(&octets));
+    assert!(LocatorUpdate::parse(&octets, SRC, DST).is_err());
+    let emitted = older.emit(SRC, DST);
+    assert_eq!(emitted.len(), octets.len());
+    assert_eq!(OlderLocatorUpdate::parse(&emitted, SRC, DST), Ok(older));
+    let answer = older.acknowledgement();
+    assert_eq!(OlderLocatorUpdate::parse(&answer.emit(DST, SRC), DST, SRC), Ok(answer));
 }
 
 /// RDATA of a record of RFC 6742, the first octet says which: read, it is emitted octet by octet, and has no

@@ -12,7 +12,7 @@ use moorline_api::{IlnpPolicy, Net};
 use moorline_bpf::AttachMode;
 use moorline_contexts::Profile;
 use moorline_datapath::ilnp::ChecksumMode;
-use moorline_ilnp::NonceMode;
+use moorline_ilnp::{Initiate, NonceMode};
 use moorline_types::Ulid;
 use serde::Deserialize;
 
@@ -108,6 +108,7 @@ struct File {
     prefixes: BTreeMap<String, PartOfRule>,
     ilnp: Switch,
     ilnp_policy: Option<IlnpPolicy>,
+    ilnp_initiate: Initiate,
     ilnp_nonce: NonceMode,
     ilnp_nonce_bits: Option<u8>,
     ilnp_checksum: ChecksumMode,
@@ -117,6 +118,7 @@ struct File {
     ilnp_max_with_locator: Option<u32>,
     ilnp_idle: Option<String>,
     ilnp_peers: Vec<String>,
+    ilnp_older_locator_updates: Vec<String>,
     attach: AttachMode,
     tcp_notice: Option<bool>,
 }
@@ -293,6 +295,18 @@ mod tests {
         assert_eq!(ilnp.machine.nonce_len, moorline_ilnp::NonceLen::Long);
     }
 
+    #[cfg(feature = "dns")]
+    #[test]
+    fn peers_without_the_handshake_are_asked_if_the_dns_is_to_say_so() {
+        let initiate = |text: &str| {
+            let config = Config::parse(&format!("ilnp = \"on\"\n{text}")).expect("valid");
+            config.ilnp.expect("on").machine.initiate
+        };
+        let peers = "ilnp-peers = [\"b.example\"]\n";
+        assert_eq!(initiate(peers), Initiate::Handshake);
+        assert_eq!(initiate(&format!("{peers}ilnp-initiate = \"dns\"")), Initiate::Dns);
+    }
+
     #[test]
     fn guests_of_a_locator_are_a_share_of_the_sessions_unless_it_is_said() {
         let limit = |text: &str| {
@@ -405,6 +419,9 @@ mod tests {
             ("ilnp-max-with-locator = 0", "ilnp-max-with-locator"),
             ("ilnp-idle = \"never\"", "ilnp-idle"),
             ("ilnp-peers = [\"a..b\"]", "ilnp-peers"),
+            ("ilnp-older-locator-updates = [\"host\"]", "write 2001:db8::1 or 2001:db8::/32"),
+            ("ilnp-initiate = \"always\"", "ilnp-initiate"),
+            ("ilnp-initiate = \"dns\"", "for example ilnp-peers = [\"host2.example.com\"]"),
             ("uplink-probes = [\"fe80::1\"]", "uplink-probes"),
             ("uplink-probes = [\"example.com\"]", "uplink-probes"),
             ("[prefixes.\"2001:db8::/48\"]\nset = \"a\"", "2001:db8::/48"),

@@ -3,7 +3,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_datapath::ilnp::ChecksumMode;
-use moorline_types::{L64, LocalRoutes, Nid};
+use moorline_types::{L64, LocalRoutes, Nid, Prefix};
 use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::consts::{IDLE_TIMEOUT, LOCATOR_LIFETIME, MAX_SESSIONS, MAX_WITH_NODE};
@@ -19,6 +19,17 @@ pub enum NonceMode {
     Economy,
     /// All of them, for peers that want that: the St Andrews kernel, FreeBSD.
     Always,
+}
+
+/// Which correspondents without a session are asked for one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Initiate {
+    /// Correspondents with our handshake. One without it has to begin.
+    #[default]
+    Handshake,
+    /// Those, and correspondents at an address for which the DNS has a NID and an L64 record (decision 142).
+    Dns,
 }
 
 /// Octets of the nonces that we draw.
@@ -40,6 +51,8 @@ pub struct Config {
     pub max_sessions: usize,
     /// [`MAX_WITH_NODE`]
     pub max_with_node: usize,
+    /// Which correspondents are asked.
+    pub initiate: Initiate,
     /// When packets carry the nonce.
     pub nonce: NonceMode,
     /// How long ours are.
@@ -50,6 +63,8 @@ pub struct Config {
     pub idle_timeout: Duration,
     /// ICMPv6 types of the handshake.
     pub types: AdmissionTypes,
+    /// Peers whose Locator Updates may have the older form (decision 152): the addresses of their sockets.
+    pub older_updates: Vec<Prefix>,
 }
 
 impl Default for Config {
@@ -58,11 +73,13 @@ impl Default for Config {
             policy: Arc::new(Admit::default()),
             max_sessions: MAX_SESSIONS,
             max_with_node: MAX_WITH_NODE,
+            initiate: Initiate::Handshake,
             nonce: NonceMode::Economy,
             nonce_len: NonceLen::Short,
             checksum: ChecksumMode::NidOnly,
             idle_timeout: IDLE_TIMEOUT,
             types: AdmissionTypes::default(),
+            older_updates: Vec::new(),
         }
     }
 }

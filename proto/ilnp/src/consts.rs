@@ -13,6 +13,8 @@ pub const MAX_PROPOSALS: usize = 1024;
 pub const MAX_NEGATIVES: usize = 4096;
 /// Nodes that are said to speak ILNP: 4,096. Not configurable.
 pub const MAX_HINTS: usize = 4096;
+/// L64 records of one node that are kept: 32. Not configurable.
+pub const MAX_HINTED_LOCATORS: usize = 32;
 /// Answers to proposals, and denials of sessions, to one prefix: one in this time, 1 ms. A whole site may be there, and all its
 /// hosts propose anew when we were restarted; an answer costs a hash and a look for a socket. Not configurable.
 pub const ANSWER_INTERVAL: Duration = Duration::from_millis(1);

@@ -32,7 +32,8 @@
 //! whether it still knows it, by its last Locator Update once more; one that does not says so as a host without ILNP does, and
 //! so does one that ends (decision 089).
 //!
-//! **Correspondents without the handshake** are asked by an Echo Request with our nonce, once theirs has come. The answer, with theirs, makes
+//! **Correspondents without the handshake** are asked by an Echo Request with our nonce, once theirs has come, or where the DNS names them and
+//! [`Initiate::Dns`] is set. The answer, with theirs, makes
 //! the session, or gives it another nonce (decision 146).
 //!
 //! **Paths that fail.** If the question goes unanswered by the locators in use, it goes by others, and the session goes where the
@@ -54,6 +55,7 @@ mod best;
 mod config;
 pub mod consts;
 mod control;
+mod entries;
 mod event;
 mod known;
 mod locator_update;
@@ -63,16 +65,19 @@ mod paths;
 mod policy;
 mod proposal;
 mod question;
+mod received;
+mod responder;
 mod session;
 mod sibling;
 mod snapshot;
 mod trial;
+mod used;
 mod validator;
 
 #[cfg(test)]
 mod tests;
 
-pub use config::{Config, LocalLocator, LocalState, NonceLen, NonceMode};
+pub use config::{Config, Initiate, LocalLocator, LocalState, NonceLen, NonceMode};
 pub use event::{Cause, Classic, Event, Transmit};
 pub use machine::Machine;
 pub use moorline_datapath::ilnp::Socket;

@@ -10,6 +10,7 @@ use crate::config::{LocalLocator, LocalState};
 use crate::consts::{GO_BACK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, UPDATE_LIFETIME};
 use crate::event::{Cause, Classic, Event};
 use crate::machine::Machine;
+use crate::received::Received;
 use crate::session::{Advertisement, Opening, Session};
 use moorline_index::Class;
 use moorline_wire::ilnp::Control;
@@ -189,20 +190,20 @@ impl Machine {
         let nonce = control.nonce.ok_or(DropReason::MissingOption)?;
         let (local, remote) = control.pair.nids();
         let id = self.ilcc.find_nonce(local, remote, nonce);
-        let (src, dst) = (control.pair.remote.address(), control.pair.local.address());
-        let update = LocatorUpdate::parse(control.message, src, dst);
+        let received = self.read_update(control, id);
         let Some(id) = id else {
-            if update.is_ok_and(|update| update.operation == Operation::ADVERTISEMENT) {
+            if received.is_ok_and(|one| one.update.operation == Operation::ADVERTISEMENT) {
                 self.deny(control, now);
             }
             return Err(DropReason::BadNonce);
         };
-        let update = update?;
+        let received = received?;
+        let update = &received.update;
         match update.operation {
             Operation::ADVERTISEMENT => {
-                self.on_advertisement(id, &update, control, now)?;
+                self.on_advertisement(id, &received, control, now)?;
                 for sibling in self.siblings(id).into_iter().skip(1) {
-                    self.take_locators(sibling, &update, control, now)?;
+                    self.take_locators(sibling, update, control, now)?;
                     self.tell(sibling, now);
                 }
                 Ok(())
@@ -210,7 +211,7 @@ impl Machine {
             Operation::ACKNOWLEDGEMENT => {
                 let mut result = Err(DropReason::Replayed);
                 for sibling in self.siblings(id) {
-                    result = self.on_acknowledgement(sibling, &update, control, now).or(result);
+                    result = self.on_acknowledgement(sibling, update, control, now).or(result);
                 }
                 result
             }
@@ -242,14 +243,14 @@ impl Machine {
     fn on_advertisement(
         &mut self,
         id: SessionId,
-        update: &LocatorUpdate,
+        received: &Received,
         control: &Control<'_>,
         now: Instant,
     ) -> Result<(), DropReason> {
         let (pair, _) = self.ilcc.key(id).ok_or(DropReason::Gone)?;
         let came_to = control.pair.local;
         let is_here = self.has_locator(came_to.l64);
-        let is_news = self.take_locators(id, update, control, now)?;
+        let is_news = self.take_locators(id, &received.update, control, now)?;
         let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
         if let Opening::Confirming(confirming) = &session.opening {
             let retry = confirming.retry;
@@ -266,7 +267,7 @@ impl Machine {
         // A locator that is no longer ours, or never was, is no source.
         let local = if is_here { came_to } else { wire.local };
         let back = IlvPair::new(local, control.pair.remote);
-        let message = update.acknowledgement().emit(local.address(), back.remote.address());
+        let message = received.acknowledgement(local.address(), back.remote.address());
         self.send(back, &message, Some(nonce));
         self.on_shown(id, now);
         if is_news || !was_settled {

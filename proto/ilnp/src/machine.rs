@@ -9,18 +9,17 @@ use moorline_wire::ilnp::{NonceHeader, Refusal};
 use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 
-use crate::config::{Config, LocalLocator, NonceLen, NonceMode};
-use crate::consts::{NEGATIVE_LIFETIME, NONCE_AFTER_AGREEMENT, VALIDATOR_MIN_LIFETIME};
+use crate::config::{Config, LocalLocator, NonceLen};
+use crate::consts::{NEGATIVE_LIFETIME, VALIDATOR_MIN_LIFETIME};
 use crate::event::{Cause, Classic, Event, Transmit};
 use crate::negative::{Answers, Hints, Negatives};
-use crate::policy::{Candidate, Stage};
 use crate::proposal::Proposal;
 use crate::question::Questions;
-use crate::session::{Opening, Session, SessionView};
+use crate::session::{Session, SessionView};
 use crate::trial::Trial;
 use moorline_datapath::ilnp::Socket;
 use moorline_datapath::ilnp::{Report, Update};
-use moorline_index::{Class, Ilcc, Removed, Validators};
+use moorline_index::{Ilcc, Validators};
 use moorline_wire::ilnp::Control;
 use moorline_wire::ip6::{self, DESTINATION_OPTIONS, ICMPV6};
 
@@ -41,17 +40,17 @@ pub struct Machine {
     pub(crate) ilcc: Ilcc<Session>,
     pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
     pub(crate) negatives: Negatives,
-    hints: Hints,
+    pub(crate) hints: Hints,
     /// Answers to proposals, and denials.
     pub(crate) answers: Answers,
     pub(crate) validators: Validators,
     pub(crate) questions: Questions,
     /// Of sessions, which all have one.
-    session_timers: Deadlines,
+    pub(crate) session_timers: Deadlines,
     pub(crate) proposal_timers: BTreeSet<(Instant, IlvPair)>,
     pub(crate) trials: BTreeMap<IlvPair, Trial>,
     pub(crate) trial_timers: BTreeSet<(Instant, IlvPair)>,
-    updates: VecDeque<Update>,
+    pub(crate) updates: VecDeque<Update>,
     transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
     drops: DropCounters,
@@ -108,16 +107,17 @@ impl Machine {
         }
     }
 
-    /// Somebody says that a node speaks ILNP, and that this is good until then: the DNS (RFC 6742 s2.1).
+    /// The DNS has a NID record of a node, and these L64 records with it, all good until then: the node speaks ILNP (RFC 6742 s2.1).
     ///
-    /// It is asked again at once if it has been silent before, and soon if it is silent now. Whether it has a
-    /// session is for the policy and the node to say: a hint makes none.
+    /// The node is asked again at once if it has been silent before, and soon if it is silent now. With
+    /// [`Initiate::Dns`](crate::Initiate::Dns) a node that is silent to the handshake is asked without it, at one of these
+    /// locators. Whether the node has a session is for the policy and the node to say: a hint makes none.
     //= rfc6742#2.1 rfc6744#6-7
-    pub fn handle_hint(&mut self, nid: Nid, until: Instant, now: Instant) {
+    pub fn handle_hint(&mut self, nid: Nid, l64s: &[L64], until: Instant, now: Instant) {
         if !self.hints.has(nid, now) {
             self.negatives.forget_node(nid);
         }
-        self.hints.add(nid, until, now);
+        self.hints.add_records(nid, l64s, until, now);
     }
 
     /// What a data plane has seen.
@@ -316,21 +316,6 @@ impl Machine {
         }
     }
 
-    /// What the policy is asked. A session that would be replaced takes no room.
-    pub(crate) fn candidate(&self, pair: IlvPair, stage: Stage, socket: Socket) -> Candidate {
-        let (local, remote) = pair.nids();
-        let same = self.ilcc.find_pair(pair);
-        let others = self.ilcc.between(local, remote).filter(|id| Some(*id) != same);
-        let with_node = others.take(self.config.max_with_node).count();
-        let same = same.and_then(|id| self.ilcc.class(id));
-        let count = |class| self.ilcc.count(class) - usize::from(same == Some(class));
-        let guests = count(Class::Unproven) + count(Class::Guest);
-        let is_guest = usize::from(same == Some(Class::Guest));
-        let with_locator = self.ilcc.guests_at(pair.remote.l64) - is_guest;
-        let sessions = guests + count(Class::Proven);
-        Candidate { stage, socket, sessions, guests, with_node, with_locator }
-    }
-
     /// Whether we can speak ILNP between these addresses.
     pub(crate) fn is_ours(&self, pair: IlvPair) -> bool {
         self.nids.contains(&pair.local.nid)
@@ -342,84 +327,6 @@ impl Machine {
 
     pub(crate) fn has_locator(&self, l64: L64) -> bool {
         self.locators.iter().any(|local| local.l64 == l64)
-    }
-
-    /// Makes an entry, and tells the data plane and whom it costs theirs.
-    pub(crate) fn admit(
-        &mut self,
-        pair: IlvPair,
-        nonce: Option<Nonce>,
-        class: Class,
-        session: Session,
-        now: Instant,
-    ) -> SessionId {
-        self.drop_trial(pair);
-        let same = self.ilcc.find_pair(pair);
-        let (id, removed) = self.ilcc.insert(pair, nonce, class, session);
-        if let Some(removed) = removed {
-            let cause = if same == Some(removed.id) { Cause::Replaced } else { Cause::Evicted };
-            self.on_removed(removed, cause);
-        }
-        self.tell(id, now);
-        self.tell_overlapped(pair, now);
-        self.schedule(id);
-        id
-    }
-
-    /// Sessions that have moved to the addresses of this one.
-    fn tell_overlapped(&mut self, pair: IlvPair, now: Instant) {
-        let (local, remote) = pair.nids();
-        let is_there = |id: &SessionId| self.overlaps(*id) == Some(pair);
-        let overlapped: Vec<_> = self.ilcc.between(local, remote).filter(is_there).collect();
-        for id in overlapped {
-            self.tell(id, now);
-        }
-    }
-
-    /// The addresses that a session has moved to, if they are those of another one: the correspondent would take segments
-    /// without a nonce for that one's.
-    fn overlaps(&self, id: SessionId) -> Option<IlvPair> {
-        let (pair, _) = self.ilcc.key(id)?;
-        let wire = self.ilcc.get(id)?.wire_pair(pair);
-        (wire != pair && self.ilcc.find_pair(wire).is_some()).then_some(wire)
-    }
-
-    pub(crate) fn forget(&mut self, id: SessionId, cause: Cause) {
-        if let Some(removed) = self.ilcc.remove(id) {
-            self.on_removed(removed, cause);
-        }
-    }
-
-    fn on_removed(&mut self, removed: Removed<Session>, cause: Cause) {
-        self.session_timers.set(removed.id.0, None);
-        self.questions.forget_session(removed.id);
-        self.updates.push_back(Update::Remove { session: removed.id });
-        self.events.push_back(Event::Forgotten { session: removed.id, pair: removed.pair, cause });
-    }
-
-    /// Tells the data plane what the session is now.
-    pub(crate) fn tell(&mut self, id: SessionId, now: Instant) {
-        let Some(key) = self.ilcc.key(id) else { return };
-        let always = self.config.nonce == NonceMode::Always || self.overlaps(id).is_some();
-        let Some(session) = self.ilcc.get(id) else { return };
-        let entry = session.entry(id, key, always, now);
-        self.updates.push_back(Update::Upsert(entry));
-    }
-
-    /// Sets the timer of a session to the first thing that is due.
-    pub(crate) fn schedule(&mut self, id: SessionId) {
-        let idle = self.config.idle_timeout;
-        let answer = self.questions.waits_until(id);
-        let Some(session) = self.ilcc.get_mut(id) else { return };
-        let opening = match &session.opening {
-            Opening::Confirming(confirming) => Some(confirming.retry.next),
-            Opening::Offered { until } => *until,
-            Opening::Done => None,
-        };
-        let advertisement = session.advertisement.as_ref().map(|sent| sent.retry.next);
-        let quiet = answer.max(Some(session.last_used + idle));
-        let next = [opening, advertisement, session.nonce_until, quiet];
-        self.session_timers.set(id.0, next.into_iter().flatten().min());
     }
 
     /// The correspondent goes by classic IPv6, for a while.
@@ -441,106 +348,6 @@ impl Machine {
     /// started anew, and it is asked again soon.
     pub(crate) fn has_spoken(&mut self, pair: IlvPair, now: Instant) {
         self.hints.add(pair.remote.nid, now + NEGATIVE_LIFETIME, now);
-    }
-
-    fn on_learned(&mut self, id: SessionId, nonce: Nonce, now: Instant) {
-        if let Some((_, None)) = self.ilcc.key(id) {
-            self.ilcc.set_nonce(id, nonce);
-            self.on_shown(id, now);
-        }
-    }
-
-    /// A packet with the right nonce came in.
-    pub(crate) fn on_shown(&mut self, id: SessionId, now: Instant) {
-        let offered = self.ilcc.get(id).map(|session| &session.opening);
-        if matches!(offered, Some(Opening::Offered { .. })) {
-            self.try_offered(id, now);
-        } else {
-            self.on_proven(id, now);
-        }
-    }
-
-    /// The correspondent has shown that it knows the session.
-    pub(crate) fn on_proven(&mut self, id: SessionId, now: Instant) {
-        let Some((pair, Some(_))) = self.ilcc.key(id) else { return };
-        let Some(session) = self.ilcc.get_mut(id) else { return };
-        session.last_used = session.last_used.max(now);
-        session.shown_at = now;
-        if matches!(session.opening, Opening::Done) {
-            return;
-        }
-        session.opening = Opening::Done;
-        session.accepted_at = self.validators.latest();
-        if !session.agreed {
-            session.settled = true;
-            // What we get may have been sent before ours came there: "the first few packets" (RFC 6744 s6).
-            session.attach_until(now + NONCE_AFTER_AGREEMENT);
-        }
-        let (why, proves) = (session.why, session.proves);
-        self.drop_proposal(pair);
-        if proves {
-            self.ilcc.promote(id, Class::Unproven);
-        }
-        self.events.push_back(Event::Established { session: id, pair, why });
-        self.advertise_if_of_use(id, now);
-        self.tell(id, now);
-        self.schedule(id);
-    }
-
-    fn on_used(&mut self, id: SessionId, at: Instant, now: Instant) {
-        self.ilcc.touch(id);
-        let Some(session) = self.ilcc.get_mut(id) else { return };
-        session.last_used = session.last_used.max(at);
-        let Some(session) = self.ilcc.get(id).filter(|one| one.advertisement.is_none()) else {
-            return;
-        };
-        if session.owes_update {
-            self.advertise(id, now);
-        } else if self.is_in_doubt(session, now) {
-            self.ask_whether_known(id, now);
-        }
-    }
-
-    pub(crate) fn on_session_timer(&mut self, id: SessionId, now: Instant) {
-        let Some((pair, _)) = self.ilcc.key(id) else { return };
-        let Some(session) = self.ilcc.get(id) else { return };
-        if let Opening::Offered { until: Some(until) } = session.opening
-            && until <= now
-        {
-            self.forget(id, Cause::Unanswered);
-            self.remember_classic(pair, Classic::Unread, now);
-            return;
-        }
-        if self.is_quiet(id, now) && self.ask_whether_connected(id, pair, now) {
-            return;
-        }
-        let Some(session) = self.ilcc.get_mut(id) else { return };
-        if session.nonce_until.is_some_and(|until| until <= now) {
-            session.nonce_until = None;
-            self.tell(id, now);
-        }
-        if self.repeat_confirmation(id, pair, now) {
-            self.repeat_advertisement(id, pair, now);
-            self.schedule(id);
-        }
-    }
-
-    /// Whether a session has not been used for the idle time.
-    pub(crate) fn is_quiet(&self, id: SessionId, now: Instant) -> bool {
-        let idle = self.config.idle_timeout;
-        self.ilcc.get(id).is_some_and(|session| session.last_used + idle <= now)
-    }
-
-    /// Asks whether a connected socket has the addresses of a quiet session, unless that question waits. Returns whether the rest of
-    /// what is due waits for the answer as well: after the first question only, so that a lost answer stops nothing.
-    fn ask_whether_connected(&mut self, id: SessionId, pair: IlvPair, now: Instant) -> bool {
-        let asked = self.questions.waits_until(id);
-        if asked.is_some_and(|until| until > now) {
-            return false;
-        }
-        let until = self.questions.ask_about_quiet(id, pair, now);
-        self.session_timers.set(id.0, Some(until));
-        asked.is_none()
     }
 }
 

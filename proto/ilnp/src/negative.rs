@@ -1,12 +1,13 @@
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use moorline_index::FloodLimit;
 use moorline_types::{DropReason, Ilv, Instant, L64, Nid};
 use moorline_wire::ilnp::Refusal;
 
 use crate::consts::{
-    ALL_ANSWERS_BURST, ALL_ANSWERS_INTERVAL, ANSWER_BURST, ANSWER_INTERVAL, MAX_HINTS,
-    MAX_NEGATIVES, NEGATIVE_LIFETIME, REFUSAL_LIFETIME,
+    ALL_ANSWERS_BURST, ALL_ANSWERS_INTERVAL, ANSWER_BURST, ANSWER_INTERVAL, MAX_HINTED_LOCATORS,
+    MAX_HINTS, MAX_NEGATIVES, NEGATIVE_LIFETIME, REFUSAL_LIFETIME,
 };
 use crate::event::Classic;
 
@@ -21,25 +22,52 @@ struct Negative {
     is_sure: bool,
 }
 
-/// Nodes that are said to speak ILNP, until when.
+/// Nodes that are said to speak ILNP.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Hints(BTreeMap<Nid, Instant>);
+pub(crate) struct Hints(BTreeMap<Nid, Hint>);
+
+#[derive(Clone, Debug)]
+struct Hint {
+    until: Instant,
+    /// The node's L64 records, and until when they are good. Packets of the node add nothing to them.
+    records: Option<(Vec<L64>, Instant)>,
+}
 
 impl Hints {
-    /// One that is good for longer stays.
+    /// The node has shown that it speaks ILNP. A hint that is good for longer stays.
     pub(crate) fn add(&mut self, nid: Nid, until: Instant, now: Instant) {
+        self.hint(nid, until, now);
+    }
+
+    /// The DNS has a NID record of the node, and these L64 records.
+    pub(crate) fn add_records(&mut self, nid: Nid, l64s: &[L64], until: Instant, now: Instant) {
+        if let Some(hint) = self.hint(nid, until, now) {
+            let l64s = l64s.get(..MAX_HINTED_LOCATORS).unwrap_or(l64s);
+            hint.records = Some((l64s.to_vec(), until));
+        }
+    }
+
+    /// `None` if there is no room.
+    fn hint(&mut self, nid: Nid, until: Instant, now: Instant) -> Option<&mut Hint> {
         if self.0.len() >= MAX_HINTS && !self.0.contains_key(&nid) {
-            self.0.retain(|_, until| *until > now);
+            self.0.retain(|_, hint| hint.until > now);
             if self.0.len() >= MAX_HINTS {
-                return;
+                return None;
             }
         }
-        let known = self.0.entry(nid).or_insert(until);
-        *known = until.max(*known);
+        let known = self.0.entry(nid).or_insert(Hint { until, records: None });
+        known.until = until.max(known.until);
+        Some(known)
     }
 
     pub(crate) fn has(&self, nid: Nid, now: Instant) -> bool {
-        self.0.get(&nid).is_some_and(|until| *until > now)
+        self.0.get(&nid).is_some_and(|hint| hint.until > now)
+    }
+
+    /// Whether the DNS has a NID and an L64 record for this address.
+    pub(crate) fn has_records(&self, remote: Ilv, now: Instant) -> bool {
+        let records = self.0.get(&remote.nid).and_then(|hint| hint.records.as_ref());
+        records.is_some_and(|(l64s, until)| *until > now && l64s.contains(&remote.l64))
     }
 }
 

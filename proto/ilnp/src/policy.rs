@@ -21,8 +21,8 @@ pub enum Stage {
         /// Whether its socket is connected.
         connected: bool,
     },
-    /// We proposed one, nothing came back, but its packets have nonces: it knows RFC 6744 and nothing of
-    /// the handshake.
+    /// We proposed one, nothing came back, but its packets have nonces, or the DNS names it and we initiate by that: it knows
+    /// RFC 6744 and nothing of the handshake.
     Unanswered,
 }
 

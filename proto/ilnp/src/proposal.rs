@@ -4,7 +4,7 @@ use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::{Accept, Admission, AdmissionFlags, Confirm, Flow, Refusal};
 use rand_core::RngCore;
 
-use crate::config::NonceMode;
+use crate::config::{Initiate, NonceMode};
 use crate::consts::{ASK_INTERVAL, MAX_PROPOSALS, OFFER_TIMEOUT, PROPOSAL_TRIES, SHOWN_LATELY};
 use crate::event::{Cause, Classic};
 use crate::machine::{Machine, Traffic};
@@ -95,7 +95,7 @@ impl Machine {
     }
 
     //= rfc6744#6-9
-    fn new_session(&mut self, pair: IlvPair, why: Why, now: Instant) -> Session {
+    pub(crate) fn new_session(&mut self, pair: IlvPair, why: Why, now: Instant) -> Session {
         let accepted_at = self.validators.latest();
         let nonce = self.draw_nonce();
         Session::new(pair, why, (nonce, accepted_at), self.config.checksum, now)
@@ -120,14 +120,14 @@ impl Machine {
         self.send_admission(&Admission::Propose(flow), traffic.pair);
     }
 
-    fn flags(&self, socket: Socket) -> AdmissionFlags {
+    pub(crate) fn flags(&self, socket: Socket) -> AdmissionFlags {
         AdmissionFlags::SEQUENCE
             .with(AdmissionFlags::CONNECTED, socket == Socket::Connected)
             .with(AdmissionFlags::FULL_CHECKSUM, self.config.checksum == ChecksumMode::Full)
             .with(AdmissionFlags::ALWAYS_NONCE, self.config.nonce == NonceMode::Always)
     }
 
-    fn send_admission(&mut self, message: &Admission, pair: IlvPair) {
+    pub(crate) fn send_admission(&mut self, message: &Admission, pair: IlvPair) {
         let (src, dst) = (pair.local.address(), pair.remote.address());
         let octets = message.emit(self.config.types, src, dst);
         self.send(pair, &octets, None);
@@ -156,6 +156,7 @@ impl Machine {
         }
     }
 
+    //= rfc6744#6-7
     pub(crate) fn on_proposal_timer(&mut self, pair: IlvPair, now: Instant) {
         let Some(proposal) = self.proposals.get_mut(&pair) else { return };
         if proposal.retry.tries < PROPOSAL_TRIES {
@@ -166,10 +167,12 @@ impl Machine {
             return;
         }
         let Some(Proposal { socket, nonce, .. }) = self.proposals.remove(&pair) else { return };
-        if nonce.is_some() {
+        let is_named =
+            self.config.initiate == Initiate::Dns && self.hints.has_records(pair.remote, now);
+        if nonce.is_some() || is_named {
             let candidate = self.candidate(pair, Stage::Unanswered, socket);
             if let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) {
-                self.try_correspondent(pair, why, now);
+                self.try_correspondent(pair, why, is_named, now);
                 return;
             }
         }
@@ -211,65 +214,15 @@ impl Machine {
         }
     }
 
-    fn judge(&self, flow: &Flow, pair: IlvPair, socket: Socket) -> Decision {
-        let stage = Stage::Proposed { connected: flow.flags.has(AdmissionFlags::CONNECTED) };
-        self.config.policy.decide(&self.candidate(pair, stage, socket))
-    }
-
-    fn on_propose(&mut self, flow: Flow, pair: IlvPair, now: Instant) -> Result<(), DropReason> {
-        if self.prevails(pair) {
-            return self.insist(pair, now);
-        }
-        self.answers.take(pair.remote.l64, now)?;
-        self.questions.ask_for_socket(flow, None, pair, now)
-    }
-
-    /// Nothing is kept of a Propose beyond its answer: the Confirm will bring all of it back.
-    fn answer_propose(
-        &mut self,
-        flow: Flow,
-        pair: IlvPair,
-        socket: Socket,
-        now: Instant,
-    ) -> Result<(), DropReason> {
-        if self.prevails(pair) {
-            return self.insist(pair, now);
-        }
-        let refusal = match self.judge(&flow, pair, socket) {
-            Decision::Refuse(reason) => Some(reason),
-            // A session that has moved may not be displaced by who has its old address now.
-            _ if self.has_moved(pair) => {
-                self.handle_rival(pair, now);
-                Some(Refusal::POLICY)
-            }
-            Decision::Admit(_) | Decision::Propose => None,
-        };
-        if let Some(reason) = refusal {
-            self.refusal_counted(reason);
-            self.send_admission(&Admission::Refuse(flow, reason), pair);
-            return Ok(());
-        }
-        let accept = Accept {
-            flow,
-            flags: self.flags(socket),
-            number: 0,
-            validator: [0; 16],
-            responder_nonce: self.draw_nonce(),
-        };
-        let accept = self.seal(accept, pair, now);
-        self.send_admission(&Admission::Accept(accept), pair);
-        Ok(())
-    }
-
     /// Whether our proposal goes on and the correspondent's does not: of two that cross, the one from the higher address.
-    fn prevails(&self, pair: IlvPair) -> bool {
+    pub(crate) fn prevails(&self, pair: IlvPair) -> bool {
         pair.local > pair.remote && (self.proposals.contains_key(&pair) || self.is_confirming(pair))
     }
 
     /// Repeats our proposal, which prevails. If it had to be sent again, the correspondent was perhaps not there for it, as one that
     /// has just been started, and now it is. A correspondent that proposes after our Confirm had to be sent again may not know
     /// its Accept any more: the handshake begins anew.
-    fn insist(&mut self, pair: IlvPair, now: Instant) -> Result<(), DropReason> {
+    pub(crate) fn insist(&mut self, pair: IlvPair, now: Instant) -> Result<(), DropReason> {
         if let Some(proposal) = self.proposals.get(&pair) {
             let flow = proposal.flow;
             if proposal.retry.tries <= 1 {
@@ -309,12 +262,12 @@ impl Machine {
         self.session_of(pair).filter(|session| matches!(session.opening, Opening::Done))
     }
 
-    fn is_confirming(&self, pair: IlvPair) -> bool {
+    pub(crate) fn is_confirming(&self, pair: IlvPair) -> bool {
         let is_it = |session: &Session| matches!(session.opening, Opening::Confirming(_));
         self.session_of(pair).is_some_and(is_it)
     }
 
-    fn has_moved(&self, pair: IlvPair) -> bool {
+    pub(crate) fn has_moved(&self, pair: IlvPair) -> bool {
         self.session_of(pair).is_some_and(|session| session.is_moved(pair))
     }
 
@@ -377,99 +330,6 @@ impl Machine {
         Ok(())
     }
 
-    fn on_confirm(
-        &mut self,
-        confirm: &Confirm,
-        pair: IlvPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
-        if let Some(id) = self.confirmed(confirm, pair) {
-            self.repeat_answer(id, now);
-            return Ok(());
-        }
-        self.check_confirm(confirm, pair, now)?;
-        self.questions.ask_for_socket(confirm.accept.flow, Some(*confirm), pair, now)
-    }
-
-    /// The session that a Confirm has made.
-    fn confirmed(&self, confirm: &Confirm, pair: IlvPair) -> Option<SessionId> {
-        let id = self.ilcc.find_pair(pair)?;
-        let (_, theirs) = self.ilcc.key(id)?;
-        let nonces = (self.ilcc.get(id)?.send_nonce, theirs);
-        let confirmed = (confirm.accept.responder_nonce, Some(confirm.initiator_nonce));
-        (nonces == confirmed).then_some(id)
-    }
-
-    /// Repeats the Locator Update that answers a Confirm: a repeated Confirm shows that the update got lost.
-    fn repeat_answer(&mut self, id: SessionId, now: Instant) {
-        let session = self.ilcc.get_mut(id);
-        match session.and_then(|session| session.advertisement.as_deref_mut()) {
-            Some(advertisement) => {
-                advertisement.confirmed_at = Some(now);
-                self.send_advertisement(id);
-            }
-            None => self.advertise(id, now),
-        }
-    }
-
-    /// Checks that a Confirm may make a session, or replace the session of its addresses.
-    fn check_confirm(
-        &mut self,
-        confirm: &Confirm,
-        pair: IlvPair,
-        now: Instant,
-    ) -> Result<(), DropReason> {
-        self.check_seal(&confirm.accept, pair, now)?;
-        let is_later = |session: &Session| {
-            self.validators.is_newer(confirm.accept.number, session.accepted_at)
-        };
-        if !self.agreed_session(pair).is_none_or(is_later) {
-            return Err(DropReason::StaleNonce);
-        }
-        // Ours and theirs have crossed at every step: the one from the higher address goes on.
-        let is_crossed = self.is_confirming(pair) && pair.local > pair.remote;
-        if is_crossed {
-            return Err(DropReason::Crossed);
-        }
-        if self.has_moved(pair) { Err(DropReason::Disbelieved) } else { Ok(()) }
-    }
-
-    fn answer_confirm(
-        &mut self,
-        confirm: &Confirm,
-        pair: IlvPair,
-        socket: Socket,
-        now: Instant,
-    ) -> Result<(), DropReason> {
-        if let Some(id) = self.confirmed(confirm, pair) {
-            self.repeat_answer(id, now);
-            return Ok(());
-        }
-        self.check_confirm(confirm, pair, now)?;
-        let Confirm { accept, initiator_nonce } = confirm;
-        let decision = self.judge(&accept.flow, pair, socket);
-        let why = match decision {
-            Decision::Admit(why) => why,
-            Decision::Refuse(Refusal::RESOURCES) => return Err(DropReason::TableFull),
-            Decision::Refuse(_) | Decision::Propose => return Err(DropReason::Unwanted),
-        };
-        let is_proposed_here = self.drop_proposal(pair).is_some() || self.is_confirming(pair);
-        let class = match socket {
-            Socket::Connected => Class::Proven,
-            Socket::None | Socket::Unconnected if is_proposed_here => Class::Proven,
-            Socket::None | Socket::Unconnected => Class::Guest,
-        };
-        self.negatives.forget(pair.remote);
-        let mut session = self.new_session(pair, why, now);
-        session.send_nonce = accept.responder_nonce;
-        session.accepted_at = accept.number;
-        session.agree(accept.flow.flags, accept.flags, accept.flow.flags);
-        let id = self.admit(pair, Some(*initiator_nonce), class, session, now);
-        self.events.push_back(crate::Event::Established { session: id, pair, why });
-        self.advertise(id, now);
-        Ok(())
-    }
-
     /// Whether the session is still there.
     pub(crate) fn repeat_confirmation(
         &mut self,
@@ -501,7 +361,7 @@ impl Machine {
 
 impl Session {
     /// What both want; and what the peer has.
-    fn agree(
+    pub(crate) fn agree(
         &mut self,
         initiator: AdmissionFlags,
         responder: AdmissionFlags,

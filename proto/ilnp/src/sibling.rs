@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 
 use moorline_types::{IlvPair, Instant, SessionId};
 
+use crate::event::Classic;
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage};
 use crate::session::{Opening, Session};
@@ -23,7 +24,7 @@ impl Machine {
         let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) else {
             return false;
         };
-        self.begin_trial(pair, why, nonce, now);
+        self.begin_trial(pair, why, nonce, Classic::Unread, now);
         true
     }
 

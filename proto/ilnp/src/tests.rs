@@ -207,7 +207,7 @@ fn one_that_is_said_to_speak_ilnp_is_asked_at_once_and_soon_again() {
     assert!(asks_now(&mut duo));
     assert!(!asks_now(&mut duo), "it was silent");
     let (nid, minute) = (duo.ilv(1).nid, Duration::from_secs(60));
-    duo.machines[0].handle_hint(nid, duo.now + minute, duo.now);
+    duo.machines[0].handle_hint(nid, &[], duo.now + minute, duo.now);
     assert!(asks_now(&mut duo));
     assert!(!asks_now(&mut duo), "not all the time");
     duo.now = duo.now + Duration::from_secs(10);

@@ -23,13 +23,23 @@ pub(crate) struct Trial {
     nonce: Nonce,
     echo: Echo,
     retry: Retry,
+    /// How no answer is remembered.
+    silence: Classic,
 }
 
 impl Machine {
-    /// Asks a correspondent of no session that has shown a nonce.
-    pub(crate) fn try_correspondent(&mut self, pair: IlvPair, why: Why, now: Instant) {
+    /// Asks a correspondent of no session that has shown a nonce, or that the DNS names. No answer of the latter may be the silence of a
+    /// node that is down: the correspondent is asked again soon.
+    pub(crate) fn try_correspondent(
+        &mut self,
+        pair: IlvPair,
+        why: Why,
+        is_named: bool,
+        now: Instant,
+    ) {
         let nonce = self.draw_nonce();
-        self.begin_trial(pair, why, nonce, now);
+        let silence = if is_named { Classic::Silent } else { Classic::Unread };
+        self.begin_trial(pair, why, nonce, silence, now);
     }
 
     /// A packet between the addresses of a session has come with another nonce than the session's. The correspondent may have begun
@@ -39,7 +49,7 @@ impl Machine {
         let Some(session) = id.and_then(|id| self.ilcc.get(id)) else { return };
         let is_open = matches!(session.opening, Opening::Done);
         if is_open && !session.is_moved(pair) && now.since(session.shown_at) >= SHOWN_LATELY {
-            self.begin_trial(pair, session.why, session.send_nonce, now);
+            self.begin_trial(pair, session.why, session.send_nonce, Classic::Unread, now);
         }
     }
 
@@ -48,11 +58,18 @@ impl Machine {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
         if !self.trials.contains_key(&pair) {
-            self.begin_trial(pair, session.why, session.send_nonce, now);
+            self.begin_trial(pair, session.why, session.send_nonce, Classic::Unread, now);
         }
     }
 
-    pub(crate) fn begin_trial(&mut self, pair: IlvPair, why: Why, nonce: Nonce, now: Instant) {
+    pub(crate) fn begin_trial(
+        &mut self,
+        pair: IlvPair,
+        why: Why,
+        nonce: Nonce,
+        silence: Classic,
+        now: Instant,
+    ) {
         if self.trials.len() >= MAX_PROPOSALS {
             self.drop_counted(DropReason::TableFull);
             return;
@@ -60,7 +77,7 @@ impl Machine {
         let mut token = [0; 8];
         self.rng.fill_bytes(&mut token);
         let retry = Retry::new(now);
-        let trial = Trial { why, nonce, echo: Echo { token }, retry };
+        let trial = Trial { why, nonce, echo: Echo { token }, retry, silence };
         self.trials.insert(pair, trial);
         self.trial_timers.insert((retry.next, pair));
         self.send_echo(pair, &trial);
@@ -86,9 +103,10 @@ impl Machine {
             self.send_echo(pair, &trial);
             return;
         }
+        let silence = trial.silence;
         self.trials.remove(&pair);
         if !self.has_session(pair) {
-            self.remember_classic(pair, Classic::Unread, now);
+            self.remember_classic(pair, silence, now);
         }
     }
 

@@ -2,6 +2,7 @@
 //!
 //! * [`NonceHeader`]: the Destination Options header with the Nonce option (RFC 6744 s2).
 //! * [`LocatorUpdate`]: the ICMPv6 message that tells correspondents of locators (RFC 6743 s2).
+//! * [`OlderLocatorUpdate`]: the same in the form of an older implementation (decision 152).
 //! * [`Admission`]: the ICMPv6 messages by which two hosts agree on a session (decision 070).
 //! * [`Echo`]: the ICMPv6 Echo Request that asks a correspondent to show that it reads our nonce (decision 146).
 //! * [`Control`]: a packet with one of these messages, taken apart.
@@ -25,5 +26,5 @@ pub use checksum::{ChecksumDelta, checksum_at, transport_checksum};
 pub use control::{Control, ERROR_HEADER_LEN, NONCE_AT, PARAMETER_PROBLEM, UNRECOGNIZED_OPTION};
 pub use dns::{DomainName, L32Record, L64Record, LpRecord, NidRecord};
 pub use echo::{ECHO_MARK, ECHO_REPLY, ECHO_REQUEST, Echo};
-pub use locator_update::{L64Entry, LocatorUpdate, Operation};
+pub use locator_update::{L64Entry, LocatorUpdate, OlderLocatorUpdate, Operation};
 pub use nonce::{NONCE_OPTION, NonceHeader, OptionsHeader};

@@ -4,7 +4,8 @@
 use moorline_types::{DropReason, Ilv, L64, Nonce};
 use moorline_wire::ilnp::{
     Accept, Admission, AdmissionFlags, AdmissionTypes, ChecksumDelta, Confirm, Flow, L64Entry,
-    LocatorUpdate, NonceHeader, Operation, OptionsHeader, Refusal, checksum_at, transport_checksum,
+    LocatorUpdate, NonceHeader, OlderLocatorUpdate, Operation, OptionsHeader, Refusal, checksum_at,
+    transport_checksum,
 };
 use std::net::Ipv6Addr;
 
@@ -204,6 +205,56 @@ fn the_locator_update_of_st_andrews_is_not_that_of_the_rfc() {
     assert_eq!(header.nonce, Some(Nonce::Short([0xe8, 0x6c, 0x23, 0x76])));
     let update = LocatorUpdate::parse(&payload[header.len..], src, dst);
     assert_eq!(update, Err(DropReason::BadLength));
+}
+
+#[test]
+fn the_locator_update_of_st_andrews_is_read_and_acknowledged_in_its_own_form() {
+    let (src, dst, payload) = capture("locator-update");
+    let message = &payload[OptionsHeader::parse(&payload).expect("parses").len..];
+    assert!(OlderLocatorUpdate::is_it(message));
+    let older = OlderLocatorUpdate::parse(message, src, dst).expect("the older form");
+    assert_eq!(older.emit(src, dst), message);
+    let locators = vec![L64Entry { preference: 10, l64: L64(0x2001_0002_0000_00ee), lifetime: 30 }];
+    assert_eq!(older.update(), LocatorUpdate { operation: Operation::ADVERTISEMENT, locators });
+    let answer = older.acknowledgement().emit(dst, src);
+    // One more in the Operation is one less in the checksum.
+    let mut expected = message.to_vec();
+    (expected[3], expected[5]) = (expected[3] - 1, 2);
+    assert_eq!(hex::encode(answer), hex::encode(expected));
+    // Locators are in no checksum, identifiers are.
+    let elsewhere = Ipv6Addr::from_bits(dst.to_bits() ^ 1 << 64);
+    assert_eq!(OlderLocatorUpdate::parse(message, src, elsewhere), Ok(older));
+    let other = Ipv6Addr::from_bits(dst.to_bits() ^ 1);
+    assert_eq!(OlderLocatorUpdate::parse(message, src, other), Err(DropReason::BadChecksum));
+    let far = OlderLocatorUpdate { preference: 1 << 16, lifetime: u32::MAX, ..older };
+    let far = far.update().locators[0];
+    assert_eq!((far.preference, far.lifetime), (u16::MAX, u16::MAX));
+}
+
+#[test]
+fn an_older_locator_update_with_another_length_count_code_or_address_is_refused() {
+    let (src, dst, payload) = capture("locator-update");
+    let good = payload[OptionsHeader::parse(&payload).expect("parses").len..].to_vec();
+    let parse = |octets: &[u8]| OlderLocatorUpdate::parse(octets, src, dst);
+    for len in 0..good.len() {
+        assert_eq!(parse(&good[..len]), Err(DropReason::Truncated));
+    }
+    assert_eq!(parse(&[&good[..], &[0; 16]].concat()), Err(DropReason::BadLength));
+    // The checksum is made right again.
+    let changed = |at: usize, by: u16| {
+        let mut octets = good.clone();
+        octets[at] += 1;
+        let sum = u16::from_be_bytes([octets[2], octets[3]]) - by;
+        octets[2..4].copy_from_slice(&sum.to_be_bytes());
+        octets
+    };
+    assert_eq!(parse(&changed(1, 1)), Err(DropReason::BadFormat), "the code");
+    assert_eq!(parse(&changed(4, 0x100)), Err(DropReason::BadFormat), "the count");
+    assert_eq!(parse(&changed(0, 0x100)), Err(DropReason::UnknownType));
+    assert_eq!(parse(&changed(1, 0)), Err(DropReason::BadChecksum));
+    let link_local = Ipv6Addr::from_bits(0xfe80 << 112 | src.to_bits() & u128::from(u64::MAX));
+    let refused = OlderLocatorUpdate::parse(&good, link_local, dst);
+    assert_eq!(refused, Err(DropReason::BadAddress));
 }
 
 #[track_caller]

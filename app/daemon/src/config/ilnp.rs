@@ -1,16 +1,17 @@
 use std::sync::Arc;
 
 use anyhow::{bail, ensure};
-use moorline_api::IlnpPolicy;
+use moorline_api::{IlnpPolicy, Net};
 use moorline_bpf::ilnp::IlnpSettings;
 use moorline_datapath::ilnp::Wanted;
 use moorline_ilnp::consts::MAX_WITH_NODE;
-use moorline_ilnp::{Admit, Config, NonceLen, Open, Policy, share_of_locator};
+use moorline_ilnp::{Admit, Config, Initiate, NonceLen, Open, Policy, share_of_locator};
+use moorline_types::Prefix;
 use moorline_wire::ilnp::AdmissionTypes;
 use moorline_wire::ilnp::consts::{ADMISSION_INITIATOR, ADMISSION_RESPONDER};
 use serde::Deserialize;
 
-use super::{File, IDLE, span, within};
+use super::{File, IDLE, net, span, within};
 
 /// ILNPv6, where it is on.
 #[derive(Clone, Debug)]
@@ -61,6 +62,11 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
         file.ilnp_peers.len()
     );
     check_names(&file.ilnp_peers)?;
+    ensure!(
+        file.ilnp_initiate == Initiate::Handshake || !file.ilnp_peers.is_empty(),
+        "ilnp-initiate: \"dns\" is about the peers in ilnp-peers, and there is none; write for example \
+         ilnp-peers = [\"host2.example.com\"]"
+    );
     let admit = Admit { max_sessions: bound(max_sessions), max_with_node, max_with_locator };
     let (policy, of_machine): (_, Arc<dyn Policy>) = match &file.ilnp_policy {
         None | Some(IlnpPolicy::Admit) => (IlnpPolicy::Admit, Arc::new(admit)),
@@ -73,15 +79,25 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
         policy: of_machine,
         max_sessions: bound(max_sessions),
         max_with_node,
+        initiate: file.ilnp_initiate,
         nonce: file.ilnp_nonce,
         nonce_len,
         checksum: file.ilnp_checksum,
         idle_timeout: span("ilnp-idle", file.ilnp_idle.as_ref(), IDLE)?,
         types: AdmissionTypes { initiator, responder },
+        older_updates: older_updates(&file.ilnp_older_locator_updates)?,
     };
     let peers = file.ilnp_peers.clone();
     let is_on = file.ilnp == Switch::On;
     Ok(is_on.then_some(IlnpConfig { policy, max_sessions, machine, peers }))
+}
+
+/// Peers whose Locator Updates may have the older form.
+fn older_updates(peers: &[String]) -> anyhow::Result<Vec<Prefix>> {
+    let key = "ilnp-older-locator-updates";
+    let count = peers.len();
+    ensure!(count <= MAX_OLDER, "{key}: {count} peers, and {MAX_OLDER} are the most");
+    peers.iter().map(|peer| net(key, peer).map(|Net(prefix)| prefix)).collect()
 }
 
 #[cfg(feature = "dns")]
@@ -130,3 +146,29 @@ const MOST_SESSIONS: u32 = 1 << 24;
 const LAST_ASSIGNED: u8 = 161;
 /// Each is looked up as often as its TTL says.
 const MAX_PEERS: usize = 256;
+/// Addresses and prefixes in `ilnp-older-locator-updates`: each such update is held against all of them.
+const MAX_OLDER: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use moorline_types::Prefix;
+
+    use crate::config::Config;
+
+    #[test]
+    fn peers_that_send_the_older_locator_update_are_addresses_and_prefixes() {
+        let older = |text: &str| {
+            let config = Config::parse(&format!("ilnp = \"on\"\n{text}")).expect("valid");
+            config.ilnp.expect("on").machine.older_updates
+        };
+        assert_eq!(older(""), []);
+        let text = "ilnp-older-locator-updates = [\"2001:db8::7\", \"2001:db8:1::/48\"]";
+        let address = |text: &str| text.parse().expect("an address");
+        let expected =
+            [Prefix::new(address("2001:db8::7"), 128), Prefix::new(address("2001:db8:1::"), 48)];
+        assert_eq!(older(text), expected);
+        let many = vec!["\"2001:db8::7\""; 65].join(", ");
+        let error = Config::parse(&format!("ilnp-older-locator-updates = [{many}]"));
+        assert!(format!("{:#}", error.expect_err("too many")).contains("64 are the most"));
+    }
+}

@@ -44,8 +44,9 @@ impl Daemon {
                 let now = clock::now();
                 // Until it has been looked up again, and that has been tried once more.
                 let until = now + known.next.saturating_mul(2);
+                let l64s: Vec<_> = found.locators.iter().map(|locator| locator.l64).collect();
                 for nid in &found.nids {
-                    sessions.handle_hint(nid.nid, until, now);
+                    sessions.handle_hint(nid.nid, &l64s, until, now);
                 }
                 let (nids, locators) = (found.nids.len(), found.locators.len());
                 tracing::debug!(peer = known.name, nids, locators, "in the DNS");

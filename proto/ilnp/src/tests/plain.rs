@@ -12,7 +12,9 @@ use crate::{Socket, State};
 use moorline_datapath::ilnp::Report;
 
 mod moves;
+mod named;
 mod nonces;
+mod older;
 mod second;
 
 /// A node at the address of the second host.

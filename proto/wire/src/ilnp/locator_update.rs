@@ -1,3 +1,5 @@
+mod older;
+
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -8,6 +10,8 @@ use super::icmp;
 use crate::fill_icmp_checksum;
 use crate::numbers::number_space;
 use crate::reader::Reader;
+
+pub use older::OlderLocatorUpdate;
 
 number_space! {
     /// What a Locator Update is (RFC 6743 s2).

@@ -15,7 +15,7 @@ fn short(nonce: [u8; 4]) -> Option<Nonce> {
 }
 
 /// What a node without ILNP says of the nonce (RFC 4443 s3.4).
-fn unrecognized(about: &[u8]) -> Vec<u8> {
+pub(super) fn unrecognized(about: &[u8]) -> Vec<u8> {
     let message = [&[4, 2, 0, 0, 0, 0, 0, 42][..], about].concat();
     let message = summed(&about[24..40], &about[8..24], &message);
     packet(&about[24..40], &about[8..24], 58, &message)

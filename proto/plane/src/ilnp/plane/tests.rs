@@ -1,7 +1,12 @@
+mod candidates;
+mod outbound;
+
 use super::*;
-use moorline_types::{Ilv, L64, Nid};
+use crate::ilnp::packet::Ip6;
+use moorline_datapath::ilnp::Socket;
+use moorline_types::{Ilv, L64, Nid, Nonce};
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
-use moorline_wire::ilnp::{checksum_at, transport_checksum};
+use moorline_wire::ilnp::{NONCE_OPTION, NonceHeader, checksum_at, transport_checksum};
 use std::vec;
 
 const NOW: Instant = Instant::from_nanos(1);
@@ -354,81 +359,6 @@ fn options_do_not_go_on_behind_the_packet() {
     assert_eq!(verdict, Inbound::Drop(DropReason::Truncated));
 }
 
-#[test]
-fn moved_traffic_has_the_nonce_but_for_tcp_that_a_socket_tells() {
-    let mut plane = plane((AWAY, THERE), &[THERE]);
-    for (protocol, flags, has_nonce) in [(6, ACK, false), (6, SYN, true), (17, 0, true)] {
-        let mut packet = packet(pair().local, pair().remote, protocol, flags, (HOME, THERE));
-        let verdict = plane.handle_outbound(&mut packet, &One, NOW);
-        let wire = pair().local.at(AWAY);
-        assert_eq!(verdict, Outbound::Send { source: wire.address() });
-        assert_eq!(packet[6] == 60, has_nonce, "protocol {protocol}");
-        let at = if has_nonce { 48 } else { 40 };
-        let (from, to) = (wire.at(L64(0)), pair().remote.at(L64(0)));
-        assert_eq!(transport_checksum(from, to, protocol, &packet[at..]), 0);
-    }
-}
-
-#[test]
-fn a_nonce_that_has_no_room_is_left_out_only_where_the_packet_is_known_without() {
-    let mut plane = plane((HOME, THERE), &[THERE]);
-    plane.settings.mtu = 70;
-    let send_type = |plane: &mut Plane, protocol, kind: Option<u8>| {
-        let mut packet = packet(pair().local, pair().remote, protocol, ACK, (HOME, THERE));
-        packet[40] = kind.unwrap_or(packet[40]);
-        let verdict = plane.handle_outbound(&mut packet, &One, NOW);
-        assert_eq!(packet[6], protocol, "no nonce");
-        verdict
-    };
-    let send = |plane: &mut Plane, protocol| send_type(plane, protocol, None);
-    let entry = |wire| SessionEntry {
-        id: SessionId(3),
-        pair: pair(),
-        wire,
-        send_nonce: OURS,
-        attach: true,
-        always: false,
-        maps_tcp: false,
-        settled: true,
-        receive_nonce: Some(THEIRS),
-        remote: [THERE].into(),
-        checksum: ChecksumMode::NidOnly,
-        confirming: false,
-        watch: false,
-    };
-    let source = pair().local.address();
-    plane.handle_update(&Update::Upsert(entry((HOME, THERE))));
-    assert_eq!(send(&mut plane, 6), Outbound::Send { source });
-    assert_eq!(send(&mut plane, 17), Outbound::Send { source });
-    assert_eq!(send(&mut plane, 58), Outbound::Send { source }, "an echo");
-    let error = send_type(&mut plane, 58, Some(UNREACHABLE));
-    assert_eq!(error, Outbound::Drop(DropReason::AdjustRoom));
-    plane.handle_update(&Update::Upsert(entry((AWAY, THERE))));
-    assert_eq!(send(&mut plane, 6), Outbound::Drop(DropReason::AdjustRoom));
-    assert_eq!(send(&mut plane, 58), Outbound::Drop(DropReason::AdjustRoom));
-}
-
-/// Destination Unreachable (RFC 4443 s3.1).
-const UNREACHABLE: u8 = 1;
-
-/// The route of the session leaves the room, but on a path that takes the least. A segment that was cut for another route goes without.
-#[test]
-fn where_it_is_there_for_good_the_nonce_is_in_all_that_leaves_room_as_its_route_does() {
-    for wire in [(HOME, THERE), (AWAY, THERE)] {
-        let mut plane = plane(wire, &[THERE]);
-        let flow = plane.sessions.get_mut(plane.slots[&SessionId(3)]).expect("a session");
-        (flow.entry.attach, flow.entry.always) = (true, true);
-        for (len, more) in [(1272, 8), (1273, 0), (1280, 0), (1281, 8), (1460, 8), (1461, 0)] {
-            let mut packet = packet(pair().local, pair().remote, 6, ACK, (HOME, THERE));
-            packet.resize(len, 0);
-            packet[4..6].copy_from_slice(&u16::try_from(len - 40).expect("short").to_be_bytes());
-            let verdict = plane.handle_outbound(&mut packet, &One, NOW);
-            assert_eq!(verdict, Outbound::Send { source: pair().local.at(wire.0).address() });
-            assert_eq!(packet.len(), len + more, "{len}");
-        }
-    }
-}
-
 //= rfc6741#11.1-12 (test)
 #[test]
 fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
@@ -463,62 +393,7 @@ fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
     assert_eq!(receive(&mut plane, THERE, THEIRS), Inbound::Deliver);
 }
 
-#[test]
-fn a_nonce_that_nobody_agreed_to_costs_nothing_and_passes() {
-    let mut plane = Plane::new(Settings::default(), [1; 16]);
-    plane.set_nids([pair().local.nid].into());
-    let stranger = Ilv::new(AWAY, Nid(77));
-    for n in 0..1000 {
-        let mut packet =
-            packet(Ilv { nid: Nid(n), ..stranger }, pair().local, 17, 0, (L64(0), L64(0)));
-        let header = NonceHeader { next_header: 0, nonce: OURS, sequence: None };
-        insert(&mut packet, header);
-        assert_eq!(plane.handle_inbound(&mut packet, &One, NOW), Inbound::Deliver);
-        let ip6 = Ip6::read(&packet).expect("a header");
-        assert_eq!(transport_checksum(ip6.source, ip6.destination, 17, &packet[40..]), 0);
-    }
-    assert_eq!((plane.session_count(), plane.poll_report()), (0, None));
-    assert!(plane.reported.is_empty());
-}
-
-/// A connected socket for everybody, that counts how often it is looked for.
-#[derive(Default)]
-struct Counted(core::cell::Cell<u32>);
-
-impl Sockets for Counted {
-    fn kind(&self, _of: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
-        self.0.set(self.0.get() + 1);
-        Socket::Connected
-    }
-
-    fn any_between(&self, _of: IlvPair) -> bool {
-        true
-    }
-}
-
-#[test]
-fn sockets_of_strangers_are_looked_for_at_intervals_and_those_that_send_at_once() {
-    let mut plane = Plane::new(Settings::default(), [1; 16]);
-    let sockets = Counted::default();
-    let home = pair().local;
-    let stranger = |n: u64| Ilv::new(THERE, Nid(0x100 + n));
-    let over = (L64(0), L64(0));
-    for n in 0..50 {
-        let mut packet = packet(stranger(n), home, 17, 0, over);
-        assert_eq!(plane.handle_inbound(&mut packet, &sockets, NOW), Inbound::Pass);
-    }
-    assert_eq!(sockets.0.get(), 1);
-    let later = NOW + LOOK_INTERVAL;
-    let mut again = packet(stranger(7), home, 17, 0, over);
-    assert_eq!(plane.handle_inbound(&mut again, &sockets, later), Inbound::Pass);
-    assert_eq!(sockets.0.get(), 2);
-    for n in 50..60 {
-        let mut packet = packet(home, stranger(n), 17, 0, over);
-        assert_eq!(plane.handle_outbound(&mut packet, &sockets, later), Outbound::Pass);
-    }
-    assert_eq!(sockets.0.get(), 12);
-    assert_eq!(core::iter::from_fn(|| plane.poll_report()).count(), 12);
-}
-
 const ACK: u8 = 0x10;
 const SYN: u8 = 0x02;
+/// Destination Unreachable (RFC 4443 s3.1).
+const UNREACHABLE: u8 = 1;

@@ -1,0 +1,111 @@
+//! What packets and timers show of a session: that its correspondent knows it, that it is in use, or that it is quiet.
+
+use moorline_index::Class;
+use moorline_types::{IlvPair, Instant, Nonce, SessionId};
+
+use crate::consts::NONCE_AFTER_AGREEMENT;
+use crate::event::{Cause, Classic, Event};
+use crate::machine::Machine;
+use crate::session::Opening;
+
+impl Machine {
+    pub(crate) fn on_learned(&mut self, id: SessionId, nonce: Nonce, now: Instant) {
+        if let Some((_, None)) = self.ilcc.key(id) {
+            self.ilcc.set_nonce(id, nonce);
+            self.on_shown(id, now);
+        }
+    }
+
+    /// A packet with the right nonce came in.
+    pub(crate) fn on_shown(&mut self, id: SessionId, now: Instant) {
+        let offered = self.ilcc.get(id).map(|session| &session.opening);
+        if matches!(offered, Some(Opening::Offered { .. })) {
+            self.try_offered(id, now);
+        } else {
+            self.on_proven(id, now);
+        }
+    }
+
+    /// The correspondent has shown that it knows the session.
+    pub(crate) fn on_proven(&mut self, id: SessionId, now: Instant) {
+        let Some((pair, Some(_))) = self.ilcc.key(id) else { return };
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        session.last_used = session.last_used.max(now);
+        session.shown_at = now;
+        if matches!(session.opening, Opening::Done) {
+            return;
+        }
+        session.opening = Opening::Done;
+        session.accepted_at = self.validators.latest();
+        if !session.agreed {
+            session.settled = true;
+            // What we get may have been sent before ours came there: "the first few packets" (RFC 6744 s6).
+            session.attach_until(now + NONCE_AFTER_AGREEMENT);
+        }
+        let (why, proves) = (session.why, session.proves);
+        self.drop_proposal(pair);
+        if proves {
+            self.ilcc.promote(id, Class::Unproven);
+        }
+        self.events.push_back(Event::Established { session: id, pair, why });
+        self.advertise_if_of_use(id, now);
+        self.tell(id, now);
+        self.schedule(id);
+    }
+
+    pub(crate) fn on_used(&mut self, id: SessionId, at: Instant, now: Instant) {
+        self.ilcc.touch(id);
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        session.last_used = session.last_used.max(at);
+        let Some(session) = self.ilcc.get(id).filter(|one| one.advertisement.is_none()) else {
+            return;
+        };
+        if session.owes_update {
+            self.advertise(id, now);
+        } else if self.is_in_doubt(session, now) {
+            self.ask_whether_known(id, now);
+        }
+    }
+
+    pub(crate) fn on_session_timer(&mut self, id: SessionId, now: Instant) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let Some(session) = self.ilcc.get(id) else { return };
+        if let Opening::Offered { until: Some(until) } = session.opening
+            && until <= now
+        {
+            self.forget(id, Cause::Unanswered);
+            self.remember_classic(pair, Classic::Unread, now);
+            return;
+        }
+        if self.is_quiet(id, now) && self.ask_whether_connected(id, pair, now) {
+            return;
+        }
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        if session.nonce_until.is_some_and(|until| until <= now) {
+            session.nonce_until = None;
+            self.tell(id, now);
+        }
+        if self.repeat_confirmation(id, pair, now) {
+            self.repeat_advertisement(id, pair, now);
+            self.schedule(id);
+        }
+    }
+
+    /// Whether a session has not been used for the idle time.
+    pub(crate) fn is_quiet(&self, id: SessionId, now: Instant) -> bool {
+        let idle = self.config.idle_timeout;
+        self.ilcc.get(id).is_some_and(|session| session.last_used + idle <= now)
+    }
+
+    /// Asks whether a connected socket has the addresses of a quiet session, unless that question waits. Returns whether the rest of
+    /// what is due waits for the answer as well: after the first question only, so that a lost answer stops nothing.
+    fn ask_whether_connected(&mut self, id: SessionId, pair: IlvPair, now: Instant) -> bool {
+        let asked = self.questions.waits_until(id);
+        if asked.is_some_and(|until| until > now) {
+            return false;
+        }
+        let until = self.questions.ask_about_quiet(id, pair, now);
+        self.session_timers.set(id.0, Some(until));
+        asked.is_none()
+    }
+}

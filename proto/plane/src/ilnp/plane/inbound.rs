@@ -1,0 +1,225 @@
+//! Packets from the network.
+
+use alloc::vec::Vec;
+
+use moorline_datapath::ilnp::{ChecksumMode, LOST_INTERVAL, Report, Sockets};
+use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
+use moorline_wire::ilnp::{ChecksumDelta, Control, NONCE_AT, NONCE_OPTION, OptionsHeader};
+use moorline_wire::ip6::{TCP, UDP, Upper};
+
+use super::{At, Origin, Plane, is_echo, is_neighbour_discovery};
+use crate::Inbound;
+use crate::ilnp::packet::{Ip6, fix, write_addresses};
+use crate::ilnp::quote::Quote;
+use crate::ilnp::whence::Whence;
+
+impl Plane {
+    pub(super) fn on_inbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        at: At<'_>,
+    ) -> Result<Inbound, DropReason> {
+        let Some(ip6) = Ip6::read(packet) else {
+            let is_error = Ip6::read_from_link(packet)
+                .is_some_and(|ip6| self.translate_error(packet, &ip6, at.sockets));
+            return Ok(if is_error { Inbound::Deliver } else { Inbound::Pass });
+        };
+        let is_for_us = || self.nids.contains(&ip6.destination.nid);
+        if ip6.has_extensions() && !is_for_us() {
+            return Ok(Inbound::Pass);
+        }
+        // An error about a nonce is not for the sockets, which sent none and would give up.
+        let is_about_nonce = || {
+            let quoted = Control::quoted_by_parameter_problem(packet);
+            quoted.is_some_and(|quoted| quoted.get(NONCE_AT as usize) == Some(&NONCE_OPTION))
+        };
+        let pair = IlvPair::new(ip6.destination, ip6.source);
+        if ip6.may_be_control()
+            && (Control::is_for_sessions(packet, self.settings.types) || is_about_nonce())
+        {
+            return match Control::is_bare_update(packet) {
+                _ if !is_for_us() => Ok(Inbound::Pass),
+                true => Err(DropReason::MissingOption),
+                false => {
+                    if let Some(nonce) = ip6.nonce(packet) {
+                        self.note_nonce_came(pair, nonce);
+                    }
+                    Ok(Inbound::Up)
+                }
+            };
+        }
+        let shown = ip6.chain(packet)?.and_then(|chain| {
+            let options = chain.options?;
+            Some((options, chain.options_at, options.nonce?))
+        });
+        match shown {
+            Some(shown) => self.on_nonce(packet, (ip6, pair), shown, at),
+            None if self.translate_error(packet, &ip6, at.sockets) => Ok(Inbound::Deliver),
+            None => self.on_plain(packet, (ip6, pair), at),
+        }
+    }
+
+    fn note_nonce_came(&mut self, pair: IlvPair, nonce: Nonce) {
+        let (local, remote) = pair.nids();
+        let found = self.sessions.find_nonce(local, remote, nonce);
+        if let Some(flow) = found.and_then(|slot| self.sessions.get_mut(slot)) {
+            flow.has_come = true;
+        }
+    }
+
+    /// Whether it is an error of a router about a packet of a session that has moved or showed a nonce, which is one about
+    /// the socket's packet now.
+    fn translate_error(&self, packet: &mut Vec<u8>, ip6: &Ip6, sockets: &dyn Sockets) -> bool {
+        let Some(quote) = Quote::read(packet, ip6) else { return false };
+        let (local, remote) = quote.pair.nids();
+        let all = self.sessions.between(local, remote).filter_map(|slot| self.sessions.get(slot));
+        let Some(flow) = all.into_iter().find(|flow| quote.is_of(&flow.entry, sockets)) else {
+            return false;
+        };
+        quote.translate(packet, flow.entry.pair);
+        true
+    }
+
+    /// RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple".
+    //= rfc6744#3-1
+    //= rfc6741#5.4-1 rfc6741#11.1-12
+    fn on_nonce(
+        &mut self,
+        packet: &mut Vec<u8>,
+        (ip6, pair): (Ip6, IlvPair),
+        (options, options_at, nonce): (OptionsHeader, usize, Nonce),
+        at: At<'_>,
+    ) -> Result<Inbound, DropReason> {
+        let mut upper = Ip6::upper_behind(packet, &options, options_at);
+        let (local, remote) = pair.nids();
+        let found = self.sessions.find_nonce(local, remote, nonce);
+        let found = found.map(|slot| self.sibling_of(slot, (pair, nonce), &upper, at.sockets));
+        // Of a stranger, whom a flood is made of, this look says that there is nothing more to look for.
+        let is_between = found.is_some() || self.sessions.between(local, remote).next().is_some();
+        let found = found.or_else(|| is_between.then(|| self.learn(pair, nonce))?);
+        if let Some(slot) = found {
+            self.note_used(slot, at.now);
+            ip6.strip(packet, &options, options_at, &mut upper);
+            self.deliver(packet, (ip6, &upper), slot, true, at.now);
+            return Ok(Inbound::Deliver);
+        }
+        // Of a session it would be a forgery; of a stranger it is a first packet.
+        let is_forged = || match self.whence(packet, pair, &upper, at.sockets) {
+            Whence::Session(_) | Whence::Claimed | Whence::Nowhere => true,
+            // A correspondent that has begun anew has other connections.
+            Whence::Named => !matches!(upper.protocol, TCP | UDP),
+            Whence::Elsewhere => false,
+        };
+        let is_forged = is_between && (self.sessions.find_pair(pair).is_some() || is_forged());
+        if is_forged {
+            if self.has_lost(pair, at.now) {
+                self.consider(pair, &upper.reversed(), (Origin::Lost, Some(nonce)), at);
+            }
+            return Err(DropReason::BadNonce);
+        }
+        self.consider(pair, &upper.reversed(), (Origin::Stranger, Some(nonce)), at);
+        ip6.strip(packet, &options, options_at, &mut upper);
+        if self.settings.checksum == ChecksumMode::NidOnly {
+            let delta = ChecksumDelta::to_nid_only(pair.l64s()).inverse();
+            fix(&upper, packet, delta, ChecksumDelta::default());
+        }
+        Ok(Inbound::Deliver)
+    }
+
+    /// Whether nothing but wrong nonces has come on a session for [`LOST_INTERVAL`]. The next time is as much later at least.
+    fn has_lost(&mut self, pair: IlvPair, now: Instant) -> bool {
+        let slot = self.sessions.find_pair(pair);
+        let Some(flow) = slot.and_then(|slot| self.sessions.get_mut(slot)) else { return false };
+        let has_lost = now.since(*flow.heard.get_or_insert(now)) >= LOST_INTERVAL;
+        if has_lost {
+            flow.heard = Some(now);
+        }
+        has_lost
+    }
+
+    /// The first nonce of a correspondent that we have offered ours, from where we have offered it.
+    fn learn(&mut self, pair: IlvPair, nonce: Nonce) -> Option<SessionId> {
+        let slot = self.sessions.find_pair(pair)?;
+        let (_, None) = self.sessions.key(slot)? else { return None };
+        let id = self.sessions.get(slot)?.entry.id;
+        if !self.reports.push(Report::Learned { session: id, nonce }) {
+            return None;
+        }
+        self.sessions.set_nonce(slot, nonce);
+        Some(slot)
+    }
+
+    //= rfc6744#7-3
+    //= rfc6741#5.4-2 rfc6741#11.1-11
+    fn on_plain(
+        &mut self,
+        packet: &mut [u8],
+        (ip6, pair): (Ip6, IlvPair),
+        at: At<'_>,
+    ) -> Result<Inbound, DropReason> {
+        let upper = ip6.upper(packet);
+        let kind = upper.icmp(packet);
+        if kind.is_some_and(is_neighbour_discovery) {
+            return Ok(Inbound::Pass);
+        }
+        let exact = self.sessions.find_pair(pair);
+        // Who has not shown its nonce is still sending classic IPv6.
+        let shown = exact.filter(|slot| {
+            self.sessions.key(*slot).is_some_and(|(_, nonce)| nonce.is_some())
+                && self.sessions.get(*slot).is_some_and(|flow| flow.has_come)
+        });
+        if kind.is_some_and(|kind| !is_echo(kind))
+            && let Some(slot) = shown
+        {
+            // Of one that has lost the session, it may be: then it is asked.
+            self.note_used(slot, at.now);
+            // RFC 6744 s7: "MUST be discarded as forgeries".
+            return Err(DropReason::MissingOption);
+        }
+        let slot = match shown {
+            Some(slot) => Some(slot),
+            None => match self.whence(packet, pair, &upper, at.sockets) {
+                Whence::Session(slot) => Some(slot),
+                Whence::Nowhere => return Err(DropReason::WrongLocators),
+                Whence::Named | Whence::Claimed | Whence::Elsewhere => None,
+            },
+        };
+        let Some(slot) = slot else {
+            if exact.is_none() {
+                self.consider(pair, &upper.reversed(), (Origin::Stranger, None), at);
+            }
+            return Ok(Inbound::Pass);
+        };
+        self.note_used(slot, at.now);
+        self.deliver(packet, (ip6, &upper), slot, false, at.now);
+        Ok(Inbound::Deliver)
+    }
+
+    /// Puts back what the sockets have.
+    fn deliver(
+        &mut self,
+        packet: &mut [u8],
+        (ip6, upper): (Ip6, &Upper),
+        slot: SessionId,
+        authenticated: bool,
+        now: Instant,
+    ) {
+        let Some(flow) = self.sessions.get_mut(slot) else { return };
+        flow.heard = Some(now);
+        flow.has_come |= authenticated;
+        let entry = &mut flow.entry;
+        // The nonce of one that is told ours by a Confirm alone answers that.
+        let has_sent = flow.has_sent || entry.confirming;
+        let to = entry.pair.reversed();
+        let full = ChecksumDelta::new([ip6.source.l64, ip6.destination.l64], to.l64s());
+        let delta = match entry.checksum {
+            ChecksumMode::Full => full,
+            ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(to.l64s()).inverse(),
+        };
+        if authenticated && entry.watch && has_sent {
+            entry.watch = !self.reports.push(Report::Authenticated { session: entry.id });
+        }
+        fix(upper, packet, delta, full);
+        write_addresses(packet, to);
+    }
+}

@@ -1,0 +1,103 @@
+//! Packets that sockets and the machine send.
+
+use alloc::vec::Vec;
+
+use moorline_datapath::ilnp::{ChecksumMode, ROOM_IN_TCP};
+use moorline_types::{DropReason, IlvPair, Nonce, SessionId};
+use moorline_wire::ilnp::{ChecksumDelta, Control, NonceHeader};
+use moorline_wire::ip6::{MIN_MTU, TCP};
+
+use super::{At, Flow, Origin, Plane, is_echo, is_neighbour_discovery};
+use crate::Outbound;
+use crate::ilnp::packet::{Ip6, fix, write_addresses};
+
+impl Plane {
+    //= rfc6744#1-1 rfc6744#6-1 rfc6744#6-3 rfc6744#6-4 rfc6744#7-1 rfc6744#3-1
+    //= rfc6741#11.1-9 rfc6741#11.1-10
+    pub(super) fn on_outbound(
+        &mut self,
+        packet: &mut Vec<u8>,
+        at: At<'_>,
+    ) -> Result<Outbound, DropReason> {
+        let Some(ip6) = Ip6::read(packet) else { return Ok(Outbound::Pass) };
+        let pair = IlvPair::new(ip6.source, ip6.destination);
+        let mut upper = ip6.upper(packet);
+        let is_discovery = upper.icmp(packet).is_some_and(is_neighbour_discovery);
+        if is_discovery {
+            return Ok(Outbound::Pass);
+        }
+        // What the machine sends has all that it needs.
+        if ip6.may_be_control() && Control::is_of_sessions(packet, self.settings.types) {
+            if let Some(nonce) = ip6.nonce(packet) {
+                self.note_control_sent(pair, nonce);
+            }
+            return Ok(Outbound::Pass);
+        }
+        let Some(slot) = self.sessions.find_pair(pair) else {
+            self.consider(pair, &upper, (Origin::Here, None), at);
+            return Ok(Outbound::Pass);
+        };
+        self.note_used(slot, at.now);
+        let Some(flow) = self.sessions.get(slot) else { return Ok(Outbound::Pass) };
+        let Flow { entry, has_sent, has_come, .. } = flow;
+        let wire = entry.wire_pair();
+        let full = ChecksumDelta::new(pair.l64s(), wire.l64s());
+        let delta = match entry.checksum {
+            ChecksumMode::Full => full,
+            ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(pair.l64s()),
+        };
+        let is_unclear = wire != pair && !(entry.maps_tcp && upper.is_within_tcp(packet));
+        // By its session's own addresses a packet is known without it, but for what routers and hosts report.
+        let kind = upper.icmp(packet);
+        let needs_nonce = is_unclear || kind.is_some_and(|kind| !is_echo(kind));
+        // An echo is like a datagram, but correspondents may expect a nonce with all of ICMPv6.
+        let is_tried = needs_nonce || kind.is_some();
+        let mut has_nonce = false;
+        // A correspondent that may not have the session yet gets classic IPv6, unless it may have seen the nonce from another
+        // locator: with a nonce it takes the packet either way. One whose nonce has come has the session, also if the core, which
+        // would say so, has stopped.
+        let is_unsure = entry.confirming && wire == pair && !has_come;
+        let may_have = !is_unsure || *has_sent;
+        if may_have && (entry.attach || is_tried || is_unsure) {
+            let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
+            // Its sender knows the MTU of the path, and of the nonce only if its route leaves room for that.
+            // That does on paths that take more than the least: no MTU is smaller than that.
+            // What is lost without the nonce is tried with it: routers say if the path takes less.
+            let is_room_known = is_tried || entry.always && packet.len() > usize::from(MIN_MTU);
+            // A segment that was cut for a route without room goes without: see `ROOM_IN_TCP`.
+            let room = if is_tried || upper.protocol != TCP { 0 } else { ROOM_IN_TCP as usize };
+            let is_segment_whole = packet.len() + room > self.settings.mtu;
+            let most = if is_room_known && !is_segment_whole { usize::MAX } else { MIN_MTU.into() };
+            match ip6.insert(packet, header, most.min(self.settings.mtu), &mut upper) {
+                Err(reason) if needs_nonce => return Err(reason),
+                inserted => has_nonce = inserted.is_ok(),
+            }
+        }
+        if has_nonce || wire != pair || *has_sent {
+            fix(&upper, packet, delta, full);
+        }
+        write_addresses(packet, wire);
+        if has_nonce {
+            self.note_nonce_sent(slot);
+        }
+        Ok(Outbound::Send { source: wire.local.address() })
+    }
+
+    /// The correspondent learns from this packet that what follows has the checksum of the session.
+    fn note_nonce_sent(&mut self, slot: SessionId) {
+        if let Some(flow) = self.sessions.get_mut(slot) {
+            flow.has_sent = true;
+        }
+    }
+
+    /// A message of the machine, from whatever locator: the correspondent finds its session by the same two identifiers and
+    /// the nonce.
+    fn note_control_sent(&mut self, pair: IlvPair, nonce: Nonce) {
+        let (local, remote) = pair.nids();
+        let is_of = |slot: &SessionId| {
+            self.sessions.get(*slot).is_some_and(|flow| flow.entry.send_nonce == nonce)
+        };
+        let told: Vec<_> = self.sessions.between(local, remote).filter(is_of).collect();
+        told.into_iter().for_each(|slot| self.note_nonce_sent(slot));
+    }
+}
