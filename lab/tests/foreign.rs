@@ -1,0 +1,151 @@
+//! Peers that are not ours, made of raw sockets by the RFCs. Needs root, BPF, python3 and a built `moorlined`.
+#![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
+
+mod common;
+
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use common::script::Script;
+use common::{daemon_options, eventually, is_skipped, story, two_by_two};
+use moorline_api::EventKind;
+use moorline_lab::daemon::{Daemon, DaemonOptions};
+use moorline_lab::topology::{ISPS, host_address};
+use moorline_lab::{Failure, Lab, preflight};
+use serde_json::Value;
+
+const PORT: &str = "7000";
+/// In seconds.
+const PEER_SEND_TIMEOUT: &str = "3";
+
+/// The network of the demo; none, said aloud, where a lab cannot run.
+fn network(test: &str) -> Option<Lab> {
+    let lab = two_by_two(test, &["python3"])?;
+    (!is_skipped(test, &preflight::check_bpf())).then_some(lab)
+}
+
+/// What a script says of what happened so far.
+fn told(script: &mut Script) -> Value {
+    serde_json::from_str(&script.step()).unwrap()
+}
+
+fn number(script: &mut Script, name: &str) -> u64 {
+    told(script)[name].as_u64().unwrap()
+}
+
+/// More answers come than there were before.
+fn goes_on(script: &mut Script, what: &str) {
+    let before = number(script, "answered");
+    eventually(what, || number(script, "answered") > before + 20);
+}
+
+/// Has the kernel of host B resolve these addresses for its neighbors and leave all else to the peer that has them.
+fn leave_to_the_peer(lab: &Lab, addresses: &[Ipv6Addr]) {
+    let set = addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let rules = format!(
+        "create table ip6 peer\n\
+         add chain ip6 peer input {{ type filter hook input priority -10; }}\n\
+         add rule ip6 peer input icmpv6 type {{ nd-neighbor-solicit, nd-neighbor-advert }} accept\n\
+         add rule ip6 peer input ip6 daddr {{ {set} }} drop\n"
+    );
+    lab.namespace("b").unwrap().nft(&rules).unwrap();
+}
+
+/// Host A, and a peer with Shim6 by the RFCs in host B.
+struct Shim6 {
+    /// Before the lab, so that they end before it goes.
+    daemons: Vec<Daemon>,
+    peer: Script,
+    client: Script,
+    options: DaemonOptions,
+    lab: Lab,
+}
+
+impl Shim6 {
+    /// Starts datagrams to the peer and back, and waits until both hosts know two locators of each other.
+    fn start(test: &str, send_timeout: Duration) -> Option<Self> {
+        let lab = network(test)?;
+        // The peer reads no signatures.
+        let settings = "addresses = \"hba\"".to_owned();
+        let options = DaemonOptions { send_timeout, settings, ..daemon_options() };
+        let uplinks = ISPS
+            .iter()
+            .zip(1..)
+            .map(|(isp, number)| format!("{isp}={}", host_address("b", number)));
+        let arguments: Vec<_> =
+            [PORT.to_owned(), PEER_SEND_TIMEOUT.to_owned()].into_iter().chain(uplinks).collect();
+        let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
+        let mut peer = Script::start(&lab, "b", "shim6_peer.py", &arguments);
+        let addresses: Vec<Ipv6Addr> = serde_json::from_str(&peer.line()).unwrap();
+        for (isp, address) in ISPS.iter().zip(&addresses) {
+            let address = format!("{address}/64");
+            let add = ["addr", "add", &address, "dev", isp, "nodad"];
+            lab.namespace("b").unwrap().ip(&add).unwrap();
+        }
+        leave_to_the_peer(&lab, &addresses);
+        let mut daemon = Daemon::start(&lab, "a", &options).unwrap();
+        let ulids = [daemon.verifiable_address("isp1").unwrap(), addresses[0]];
+        let [local, remote] = ulids.map(|ulid| ulid.to_string());
+        let mut client = Script::start(&lab, "a", "raw.py", &["ask", &local, &remote, PORT]);
+        daemon.wait_for(&EventKind::ContextEstablished, Duration::from_secs(60)).unwrap();
+        eventually("two locators of each", || {
+            daemon.contexts().unwrap()[0].peer_locators.len() == 2
+                && told(&mut peer)["locators"].as_array().unwrap().len() == 2
+        });
+        goes_on(&mut client, "answers of the peer");
+        Some(Self { daemons: vec![daemon], peer, client, options, lab })
+    }
+
+    /// ISP 1 falls silent, and the datagrams go on by ISP 2.
+    fn leave_isp1(&mut self) {
+        self.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+        eventually("payload by the other ISP", || number(&mut self.peer, "moved") > 20);
+        goes_on(&mut self.client, "answers by the other ISP");
+    }
+
+    /// Whether all that the peer has read is by the RFCs, and no Probe Operational without a report of its probes ended its exploration.
+    fn check(&mut self) -> Value {
+        let peer = told(&mut self.peer);
+        let faults = peer["faults"].as_object().unwrap();
+        assert!(faults.values().all(|count| *count == 0), "{peer}\n{}", story(&mut self.daemons));
+        assert_eq!(peer["handshakes"], 1, "{peer}");
+        peer
+    }
+}
+
+/// RFC 5534 s4.1 and s4.3: the shorter Send Timeout, and probes by three pairs that do not work; twice that for a busy machine.
+const LONGEST_SILENCE: f64 = 10.0;
+
+fn leaves_a_silent_isp(test: &str, send_timeout: Duration) {
+    let Some(mut shim6) = Shim6::start(test, send_timeout) else { return };
+    eventually("a check that the peer refuses", || number(&mut shim6.peer, "refused") > 0);
+    shim6.leave_isp1();
+    let peer = shim6.check();
+    let client = told(&mut shim6.client);
+    assert!(client["longest"].as_f64().unwrap() < LONGEST_SILENCE, "{client}\n{peer}");
+}
+
+#[test]
+fn a_context_with_a_peer_of_rfc_5533_leaves_an_isp_that_falls_silent() {
+    leaves_a_silent_isp("a peer of RFC 5533", Duration::from_secs(3));
+}
+
+/// The peer explores first, and its exploration ends only when it has found a pair.
+#[test]
+fn so_it_does_if_the_peer_has_the_shorter_send_timeout() {
+    leaves_a_silent_isp("a peer of RFC 5533, which explores first", Duration::from_secs(15));
+}
+
+#[test]
+fn a_context_that_has_moved_with_a_peer_of_rfc_5533_outlives_a_daemon_that_is_killed() {
+    let test = "a peer of RFC 5533, and a daemon that is killed";
+    let Some(mut shim6) = Shim6::start(test, Duration::from_secs(3)) else { return };
+    shim6.leave_isp1();
+    shim6.daemons.remove(0).kill().unwrap();
+    goes_on(&mut shim6.client, "answers without a daemon");
+    shim6.daemons.push(Daemon::start(&shim6.lab, "a", &shim6.options).unwrap());
+    let contexts = shim6.daemons[0].contexts().unwrap();
+    assert!(contexts.iter().all(|one| one.moved) && contexts.len() == 1, "{contexts:?}");
+    goes_on(&mut shim6.client, "answers after the restart");
+    shim6.check();
+}
