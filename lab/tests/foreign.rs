@@ -7,12 +7,12 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use common::script::Script;
-use common::{daemon_options, eventually, is_skipped, story, two_by_two};
-use moorline_api::EventKind;
+use common::{Protected, daemon_options, eventually, is_skipped, story, two_by_two, with_ilnp};
+use moorline_api::{EventKind, PathRule, Preference, Scope};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::topology::{ISPS, host_address};
 use moorline_lab::{Failure, Lab, preflight};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const PORT: &str = "7000";
 /// In seconds.
@@ -148,4 +148,57 @@ fn a_context_that_has_moved_with_a_peer_of_rfc_5533_outlives_a_daemon_that_is_ki
     assert!(contexts.iter().all(|one| one.moved) && contexts.len() == 1, "{contexts:?}");
     goes_on(&mut shim6.client, "answers after the restart");
     shim6.check();
+}
+
+fn prefer_isp2(hosts: &Protected) {
+    let prefer = PathRule {
+        scope: Scope::All,
+        local: Some("isp2".to_owned()),
+        peer: None,
+        preference: Preference::Prefer,
+        tell_peer: false,
+        origin: String::new(),
+    };
+    hosts.daemons[0].rule(&prefer).unwrap();
+}
+
+/// Where the traffic goes that host A sends, from its own address at one ISP to the peer's.
+fn pair(from: u16, to: u16) -> Value {
+    json!([host_address("a", from), host_address("b", to)])
+}
+
+/// Datagrams without nonce reach the socket from there to there, and are answered.
+fn goes_on_bare(hosts: &mut Protected, peer: &mut Script, pair: &Value) {
+    eventually("answers to datagrams without nonce", || {
+        let told = told(peer);
+        told["bare"].as_u64().unwrap() > 20 && told["last"] == *pair
+    });
+    let peer = told(peer);
+    let faults = peer["faults"].as_object().unwrap();
+    assert!(faults.values().all(|count| *count == 0), "{peer}\n{}", hosts.story());
+}
+
+#[test]
+fn a_session_with_a_peer_of_rfc_6740_goes_on_when_either_end_moves() {
+    let test = "a peer of RFC 6740";
+    let Some(mut hosts) = with_ilnp(test, &["python3"], [Some(""), None]) else { return };
+    let addresses = [1, 2].map(|isp| host_address("b", isp));
+    leave_to_the_peer(&hosts.lab, &addresses);
+    let [a, b] = ["a", "b"].map(|host| host_address(host, 1).to_string());
+    let mut server = Script::start(&hosts.lab, "a", "raw.py", &["echo", &a, PORT, &b, PORT]);
+    assert_eq!(server.line(), "ready");
+    let uplinks = ISPS.iter().zip(addresses).map(|(isp, address)| format!("{isp}={address}"));
+    let [first, second] = uplinks.collect::<Vec<_>>().try_into().unwrap();
+    let arguments = [PORT, &a, PORT, &first, &second];
+    let mut peer = Script::start(&hosts.lab, "b", "ilnp_peer.py", &arguments);
+    assert_eq!(peer.line(), "ready");
+    hosts.await_session();
+    goes_on_bare(&mut hosts, &mut peer, &pair(1, 1));
+    peer.ask("move");
+    goes_on_bare(&mut hosts, &mut peer, &pair(1, 2));
+    prefer_isp2(&hosts);
+    goes_on_bare(&mut hosts, &mut peer, &pair(2, 2));
+    // RFC 6744 s4: the peer drops packets without nonce from a locator that it has not read of.
+    let updates = &told(&mut peer)["updates"];
+    assert_eq!(updates[0][0], a, "from the old locator first: {updates}");
 }

@@ -69,7 +69,7 @@ class Packet:
     def is_sum_right(self, source, destination, message, protocol=UDP):
         """Whether the checksum is for these addresses: the whole of it, or what the network card is to complete."""
         pseudo = pseudo_header(source, destination, len(message), protocol)
-        if self.is_partial:
+        if self.is_partial and protocol == UDP:
             return ones_sum(pseudo) == int.from_bytes(message[6:8], "big")
         return ones_sum(pseudo + message) == 0xFFFF
 
@@ -95,13 +95,14 @@ class Wire:
         self.senders[source[:8]].sendto(packet, (text(destination), 0))
 
     def receive(self, timeout):
-        """Packets, and None for each line of input; nothing if the time is over."""
+        """Packets, and the words of input; nothing if the time is over."""
         ready = select.select([*self.listeners, sys.stdin], [], [], max(timeout, 0))[0]
         for one in ready:
             if one is sys.stdin:
-                if not os.read(0, 4096):
+                words = os.read(0, 4096).decode().split()
+                if not words:
                     sys.exit()
-                yield None
+                yield from words
                 continue
             octets, ancillary, _, source = one.recvmsg(65536, 256)
             if source[2] == socket.PACKET_OUTGOING or len(octets) < IPV6_HEADER:

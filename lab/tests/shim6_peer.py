@@ -422,9 +422,9 @@ class Host:
         while True:
             due = self.reap.next_time()
             timeout = 60 if due is None else due - time.monotonic()
-            for packet in self.wire.receive(timeout):
-                if packet:
-                    self.on_packet(packet, time.monotonic())
+            for came in self.wire.receive(timeout):
+                if isinstance(came, raw.Packet):
+                    self.on_packet(came, time.monotonic())
                 else:
                     self.tell()
             self.reap.wake(time.monotonic())
