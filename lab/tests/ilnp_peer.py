@@ -2,9 +2,9 @@
 
     ilnp_peer.py PORT PEER PEER_PORT UPLINK=ADDRESS...
 
-Sends a datagram every 50 ms from the first address. The word "move" has the session go on from the next address; each other line of
-input has a line of output with what happened so far, as JSON. The kernel has to own the addresses, for Neighbor Discovery, and must not
-answer anything else.
+Sends a datagram every 50 ms from the first address. Each word of input has a line of output with what happened so far, as
+JSON; the word "move" has the session go on from the next address. The kernel has to own the addresses, for Neighbor
+Discovery, and must not answer anything else.
 """
 
 import os

@@ -1,9 +1,10 @@
 """A host with Shim6 by RFC 5533, 5534 and 5535 and nothing else, the responder of one context.
 
-    shim6_peer.py PORT SEND_TIMEOUT UPLINK=PREFIX...
+    shim6_peer.py PORT SEND_TIMEOUT UPLINK=ADDRESS...
 
-Prints the addresses of its HBA set as JSON, and sends datagrams to PORT back. Each line of input has a line of output with what
-happened so far. The kernel has to own the addresses, for Neighbor Discovery, and must not answer anything else.
+Makes an HBA set in the prefixes of these addresses, prints it as JSON, and sends datagrams to PORT back. Each word of input
+has a line of output with what happened so far, as JSON. The kernel has to own the addresses of the set, for Neighbor
+Discovery, and must not answer anything else.
 """
 
 import hashlib
@@ -15,6 +16,7 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
+import hba  # noqa: E402
 import raw  # noqa: E402
 
 SHIM6, NO_NEXT_HEADER = 140, 59
@@ -28,65 +30,11 @@ LISTED = {I1: {ULIDS, FORK}, I2: OF_LISTS | {VALIDATOR, ULIDS, FORK}, UPDATE: OF
 OPTIONS_AT = {I1: 16, I2: 24, UPDATE: 16, UPDATE_ACK: 16, KEEPALIVE: 16, PROBE: 16}
 UNKNOWN_TYPE, CRITICAL_OPTION = 0, 1
 HBA = 1
-MULTI_PREFIX = 0x0012
-# The bits of an identifier's first octet that are neither Sec nor u nor g.
-HASHED = 0x1C
 REPORT_LEN = 40
 # RFC 5534 s5.2
 OPERATIONAL, EXPLORING, INBOUND_OK = 0, 1, 2
 # RFC 5534 s7
 INITIAL_PROBE_TIMEOUT, INITIAL_PROBES, MAX_PROBE_TIMEOUT, DEFAULT_TIMEOUT = 0.5, 4, 60, 15
-
-
-def der(tag, contents):
-    length = len(contents)
-    return bytes([tag, length] if length < 128 else [tag, 0x81, length]) + contents
-
-
-def der_integer(number):
-    return der(2, number.to_bytes(number.bit_length() // 8 + 1, "big"))
-
-
-def hba_set(prefixes):
-    """RFC 5535 s6 with Sec 0 and without a key: the addresses, and the parameters with the first prefix."""
-    algorithm = der(0x30, der(6, bytes.fromhex("2a864886f70d010101")) + der(5, b""))
-    extended_modifier = int.from_bytes(os.urandom(48), "big")
-    numbers = der(0x30, der_integer(extended_modifier) + der_integer(65537))
-    key = der(0x30, algorithm + der(3, b"\0" + numbers))
-    extension = struct.pack("!HHI", MULTI_PREFIX, 4 + 8 * len(prefixes), 0) + b"".join(prefixes)
-    modifier = os.urandom(16)
-    parameters = [modifier + prefix + b"\0" + key + extension for prefix in prefixes]
-    return [one[16:24] + identifier(one) for one in parameters], parameters[0]
-
-
-def identifier(parameters):
-    octets = bytearray(hashlib.sha1(parameters).digest()[:8])
-    octets[0] &= HASHED
-    return bytes(octets)
-
-
-def prefixes_of(parameters):
-    """The prefixes of the Multi-Prefix extension, behind a key whose length takes one to three octets."""
-    length, at = parameters[26], 27
-    if length > 128:
-        at = 27 + (length & 0x7F)
-        length = int.from_bytes(parameters[27:at], "big")
-    at += length
-    while at < len(parameters):
-        kind, length = struct.unpack("!HH", parameters[at : at + 4])
-        if kind == MULTI_PREFIX:
-            return [parameters[one : one + 8] for one in range(at + 8, at + 4 + length, 8)]
-        at += 4 + length
-    return []
-
-
-def is_of_set(locator, parameters):
-    """RFC 5535 s7.2"""
-    made = identifier(parameters[:16] + locator[:8] + parameters[24:])
-    is_made = made == bytes([locator[8] & HASHED]) + locator[9:]
-    hash2 = hashlib.sha1(parameters[:16] + bytes(9) + parameters[25:]).digest()
-    is_hard = not any(hash2[: 2 * (locator[8] >> 5)])
-    return is_made and is_hard and locator[:8] in prefixes_of(parameters)
 
 
 def control(kind, fields, code=0):
@@ -231,7 +179,7 @@ class Host:
     def __init__(self, port, send_timeout, uplinks):
         self.port, self.send_timeout = port, send_timeout
         self.wire = raw.Wire(uplinks)
-        self.locators, self.parameters = hba_set([prefix for _, prefix in uplinks])
+        self.locators, self.parameters = hba.hba_set([prefix for _, prefix in uplinks])
         self.secret = os.urandom(16)
         self.tag, self.peer_tag = (os.urandom(6) for _ in range(2))
         self.tag = bytes([self.tag[0] & 0x7F]) + self.tag[1:]
@@ -379,7 +327,7 @@ class Host:
             at = len(contents) - 16 * len(methods)
             listed = [contents[one : one + 16] for one in range(at, len(contents), 16)]
             is_verified = [
-                method == HBA and is_of_set(locator, self.peer_parameters)
+                method == HBA and hba.is_of_set(locator, self.peer_parameters)
                 for locator, method in zip(listed, methods)
             ]
             self.unverified += is_verified.count(False)
