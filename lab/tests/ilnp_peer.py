@@ -22,7 +22,7 @@ NONCE, PAD1 = 0x8B, 0
 ECHO_REQUEST, ECHO_REPLY, LOCATOR_UPDATE = 128, 129, 156
 ADVERTISEMENT, ACKNOWLEDGEMENT = 1, 2
 LIFETIME = 3600
-# Packets of a session that begin it with the nonce, once the correspondent has shown its own (RFC 6744 s6).
+# Packets with the nonce that begin a session, once the correspondent has shown its own (RFC 6744 s6).
 FIRST_PACKETS = 5
 # Between a Locator Update and the next, until it is acknowledged.
 AGAIN = 0.5
@@ -59,6 +59,8 @@ class Node:
         self.addresses = [address for _, address in uplinks]
         self.local = self.addresses[0]
         self.nonce, self.peer_nonce = os.urandom(4), None
+        # Whether a datagram has come with the nonce (RFC 6744 s6).
+        self.is_begun = False
         # The best first.
         self.peer_locators = [peer[:8]]
         self.first_packets = FIRST_PACKETS
@@ -86,8 +88,8 @@ class Node:
 
     def ask(self):
         """The next datagram, without the nonce once the correspondent has shown that it takes part."""
-        has_nonce = self.peer_nonce is None or self.first_packets > 0
-        if self.peer_nonce:
+        has_nonce = not self.is_begun or self.first_packets > 0
+        if self.is_begun:
             self.first_packets -= has_nonce
         if not has_nonce:
             self.bare_numbers.add(self.number)
@@ -155,7 +157,8 @@ class Node:
         self.send_icmp(packet.destination, packet.source, LOCATOR_UPDATE, rest)
 
     def on_answer(self, packet, nonce, message):
-        if self.peer_nonce is None and nonce is None:
+        self.is_begun = self.is_begun or nonce is not None
+        if not self.is_begun:
             # The correspondent takes no part yet: the checksum is of classic IPv6, and wrong here.
             self.classic += 1
             return
