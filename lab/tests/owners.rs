@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use common::script::Script;
 use common::{Protected, daemon_options, eventually, protected_with, with_ilnp};
 use moorline_api::{ContextState, EventKind};
 use moorline_lab::Failure;
@@ -92,7 +93,7 @@ fn a_pair_that_shim6_has_moved_gets_no_session_and_another_pair_does() {
     [first, second].into_iter().for_each(is_undamaged);
 }
 
-/// A name server of a host: every name has the identifier of B, and no other record.
+/// A name server of a host: every name has the identifier and a locator of B, and no other record.
 struct Dns {
     folder: PathBuf,
     stop: Arc<AtomicBool>,
@@ -132,14 +133,16 @@ fn answer(stop: &AtomicBool) -> anyhow::Result<()> {
         // The question: a name up to a zero, type, class.
         let name = octets[HEADER..len].iter().position(|octet| *octet == 0).unwrap_or(0);
         let question = &octets[HEADER..(HEADER + name + 5).min(len)];
-        let is_nid = question[name + 1..].starts_with(&NID);
+        let address = host_address("b", 1).octets();
+        let (l64, nid) = address.split_at(8);
+        let halves = [(NID, nid), (L64, l64)];
+        let asked = halves.into_iter().find(|(kind, _)| question[name + 1..].starts_with(kind));
         let mut reply = octets[..2].to_vec();
-        reply.extend([0x81, 0x80, 0, 1, 0, is_nid.into(), 0, 0, 0, 0]);
+        reply.extend([0x81, 0x80, 0, 1, 0, asked.is_some().into(), 0, 0, 0, 0]);
         reply.extend(question);
-        if is_nid {
-            let nid = host_address("b", 1).octets();
-            reply.extend([0xc0, 12, NID[0], NID[1], 0, 1, 0, 0, 0, 60, 0, 10, 0, 10]);
-            reply.extend(&nid[8..]);
+        if let Some(([high, low], half)) = asked {
+            reply.extend([0xc0, 12, high, low, 0, 1, 0, 0, 0, 60, 0, 10, 0, 10]);
+            reply.extend(half);
         }
         socket.send_to(&reply, from)?;
     }
@@ -197,10 +200,44 @@ fn a_silent_peer_that_the_dns_names_is_asked_again_soon() {
     tasks.into_iter().for_each(|task| task.join().unwrap());
 }
 
+/// The peer is octets by hand, and the kernel of its host says nothing of options that it does not know.
+//= rfc6744#6-7 (test)
+#[test]
+fn a_peer_without_the_handshake_that_the_dns_names_has_a_session_and_is_followed() {
+    let programs = ["nft", "python3"];
+    let Some(mut hosts) = with_ilnp("ilnp-initiate", &programs, [None, None]) else { return };
+    let quiet = "table ip6 plain {\nchain out {\ntype filter hook output priority 0;\n\
+                 icmpv6 type parameter-problem drop\n}\n}\n";
+    hosts.lab.namespace("b").unwrap().nft(quiet).unwrap();
+    let [here, there] = [1, 2].map(|isp| host_address("b", isp).to_string());
+    let mut peer = Script::start(&hosts.lab, "b", "plain_peer.py", &[&there]);
+    assert_eq!(peer.line(), "ready");
+    let _dns = Dns::start(&hosts);
+    let settings = format!(
+        "addresses = \"off\"\ntrigger-never = true\nilnp = \"on\"\nilnp-peers = [\"b.example.\"]\n\
+         ilnp-initiate = \"dns\"\nilnp-older-locator-updates = [\"{here}\"]\n"
+    );
+    let options = DaemonOptions { settings, log: Some("debug"), ..daemon_options() };
+    hosts.daemons.push(Daemon::start(&hosts.lab, "a", &options).unwrap());
+    eventually("an answer of the DNS", || hosts.daemons[0].log().contains("in the DNS"));
+    let stop = Arc::new(AtomicBool::new(false));
+    let tasks = trickle(&hosts, Arc::clone(&stop));
+    hosts.daemons[0].wait_for(&EventKind::SessionEstablished, SOON).unwrap();
+    assert_eq!(peer.line(), "answered");
+    assert_eq!(peer.step(), "acknowledged");
+    let correspondents = hosts.daemons[0].ilcc().unwrap().correspondents;
+    let ends = correspondents.iter().map(|one| [one.addresses.peer, one.via.peer]);
+    assert_eq!(ends.collect::<Vec<_>>(), [[1, 2].map(|isp| host_address("b", isp))]);
+    stop.store(true, Ordering::Relaxed);
+    tasks.into_iter().for_each(|task| task.join().unwrap());
+}
+
 /// Octets of a DNS message before the question.
 const HEADER: usize = 12;
 /// Type of an identifier's record (RFC 6742 s2.1).
 const NID: [u8; 2] = [0, 104];
+/// Type of a locator's record (RFC 6742 s2.3).
+const L64: [u8; 2] = [0, 106];
 const PORT: u16 = 7778;
 const TICK: Duration = Duration::from_millis(200);
 /// Ten seconds, the intervals of reports, and a busy machine.

@@ -32,7 +32,12 @@ impl Script {
 
     /// Lets it take its next step, and gives what it says then.
     pub(crate) fn step(&mut self) -> String {
-        self.input.write_all(b"go\n").unwrap();
+        self.ask("go")
+    }
+
+    /// Gives it a word, and gives what it says then.
+    pub(crate) fn ask(&mut self, word: &str) -> String {
+        self.input.write_all(format!("{word}\n").as_bytes()).unwrap();
         self.line()
     }
 }

@@ -63,7 +63,7 @@ impl Machine {
     }
 
     /// Has a session send to `remote`, from the best of our locators; of equal ones from `likely`, where the correspondent has reached us. The
-    /// correspondent has read of those in `told`, unless it is owed an update: it turns away packets from any other without a nonce. Result:
+    /// correspondent has read of those in `told` if it has been told of all that there were: it turns away packets from any other without a nonce. Result:
     /// whether the session has moved.
     //= rfc6740#3.2.2-1 rfc6740#3.4-2
     fn send_to(
@@ -79,7 +79,7 @@ impl Machine {
         let is_read = |local: L64| {
             local == pair.local.l64
                 || Some(local) == likely
-                || !session.owes_update && told.contains(&local)
+                || session.is_told() && told.contains(&local)
         };
         let local = self.best_local(likely.unwrap_or(current), pair.remote.at(remote));
         let local =

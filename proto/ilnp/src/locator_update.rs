@@ -298,6 +298,7 @@ impl Machine {
             session.on_answered(retry, now);
         }
         session.advertisement = None;
+        session.has_acknowledged = true;
         if session.settled && !session.owes_update {
             self.on_shown(id, now);
             let by = (control.pair.local.l64, control.pair.remote.l64);

@@ -84,6 +84,8 @@ pub(crate) struct Session {
     pub(crate) advertisement: Option<Box<Advertisement>>,
     /// The correspondent has not read our locators as they are now.
     pub(crate) owes_update: bool,
+    /// The correspondent has acknowledged a Locator Update: it has read all our locators of then.
+    pub(crate) has_acknowledged: bool,
     /// To the correspondent, by what it has answered.
     pub(crate) rtt: Rtt<2>,
     /// Until then all packets have the nonce.
@@ -165,6 +167,11 @@ impl Retry {
 }
 
 impl Session {
+    /// Whether the correspondent has read all our locators. One without the handshake is told of none when the session begins.
+    pub(crate) fn is_told(&self) -> bool {
+        !self.owes_update && (self.agreed || self.has_acknowledged)
+    }
+
     /// One that both ends know of, with our nonce and the number of the last Accept, by the addresses of its sockets.
     pub(crate) fn new(
         pair: IlvPair,
@@ -190,6 +197,7 @@ impl Session {
             sent: 0,
             advertisement: None,
             owes_update: false,
+            has_acknowledged: false,
             rtt: Rtt::default(),
             nonce_until: None,
             last_used: now,

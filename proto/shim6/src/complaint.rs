@@ -47,12 +47,13 @@ impl Machine {
         came: &Incoming<'_>,
     ) -> Result<Option<(ContextId, u32)>, DropReason> {
         let Message::Error(error) = came.packet.message()? else { return Ok(None) };
-        let quoted = Quoted::read(&error.packet).ok_or(DropReason::Truncated)?;
+        let message = quoted_message(&error.packet);
+        let quoted = Quoted::read(message).ok_or(DropReason::Truncated)?;
         if quoted.kind != MessageType::PROBE || error.code != ErrorCode::CRITICAL_OPTION {
             return Ok(None);
         }
         let context = self.by_peer_tag(quoted.tag, came.locators).ok_or(DropReason::Unasked)?;
-        let nonce = error.packet.get(PROBE_NONCE_AT..).and_then(<[u8]>::first_chunk);
+        let nonce = message.get(PROBE_NONCE_AT..).and_then(<[u8]>::first_chunk);
         let nonce = nonce.ok_or(DropReason::Truncated)?;
         Ok(Some((context.id, u32::from_be_bytes(*nonce))))
     }
@@ -83,7 +84,7 @@ impl Machine {
     pub(crate) fn on_error(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         let &Incoming { packet, locators, now } = came;
         let Message::Error(error) = packet.message()? else { return Err(DropReason::UnknownType) };
-        let quoted = Quoted::read(&error.packet).ok_or(DropReason::Truncated)?;
+        let quoted = Quoted::read(quoted_message(&error.packet)).ok_or(DropReason::Truncated)?;
         let context = match quoted.kind {
             MessageType::UPDATE_REQUEST => self.by_peer_tag(quoted.tag, locators),
             MessageType::I1 | MessageType::I2 | MessageType::I2BIS => {
@@ -116,6 +117,17 @@ impl Machine {
     }
 }
 
+/// The message in what an Error quotes. RFC 5533 s5.14 has an Error quote the invoking packet, and s12.4 reads the addresses of that
+/// packet. An implementation that quotes the message alone, as this one does, is understood, too: Next Header of a control message
+/// (59) does not look like version 6.
+//= rfc5533#5.14
+fn quoted_message(quoted: &[u8]) -> &[u8] {
+    match quoted.first() {
+        Some(first) if first >> 4 == 6 => quoted.get(IPV6_HEADER_LEN..).unwrap_or_default(),
+        _ => quoted,
+    }
+}
+
 /// The start of a message of ours: what tells it from one that was made up. I1, I2, I2bis and Update
 /// Request have tag and nonce in the same place.
 struct Quoted {
@@ -136,6 +148,8 @@ impl Quoted {
     }
 }
 
+/// Octets of an IPv6 header.
+const IPV6_HEADER_LEN: usize = 40;
 /// Octets of an Error before the packet it is about.
 const ERROR_HEADER_LEN: usize = 8;
 /// Of the first Probe Nonce in a Probe: behind its header and two addresses.

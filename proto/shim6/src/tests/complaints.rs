@@ -148,9 +148,33 @@ fn a_list_in_an_update_that_cannot_be_verified_is_complained_of() {
 
 /// An Error of side 1 about a message of side 0.
 fn about(message: &Message, pair: LocatorPair) -> Flight {
-    let error =
-        ErrorMessage { code: ErrorCode::CRITICAL_OPTION, pointer: 0, packet: message.octets() };
+    quoting(message.octets(), pair)
+}
+
+fn quoting(packet: Vec<u8>, pair: LocatorPair) -> Flight {
+    let error = ErrorMessage { code: ErrorCode::CRITICAL_OPTION, pointer: 0, packet };
     Flight { from: 1, pair: turned(pair), message: Message::Error(error) }
+}
+
+/// The message in its packet (RFC 8200 s3).
+fn in_packet(message: &Message, pair: LocatorPair) -> Vec<u8> {
+    let octets = message.octets();
+    let len = u16::try_from(octets.len()).expect("short").to_be_bytes();
+    let head = [0x60, 0, 0, 0, len[0], len[1], 140, 64];
+    [&head[..], &pair.local.0.octets(), &pair.peer.0.octets(), &octets].concat()
+}
+
+#[test]
+fn an_error_that_quotes_the_ipv6_header_is_believed_as_well() {
+    //= rfc5533#5.14 (test)
+    let mut duo = Duo::new();
+    duo.trigger(0);
+    let Flight { pair, message, .. } = duo.under_way.pop_front().expect("I1");
+    let packet = in_packet(&message, pair);
+    assert!(duo.hand(&quoting(packet[..40].to_vec(), pair)).is_err(), "nothing is quoted");
+    duo.hand(&quoting(packet, pair)).expect("believed");
+    let (_, failure, _) = duo.machines[0].negatives().next().expect("remembered");
+    assert_eq!(failure, Failure::NoSupport);
 }
 
 #[test]

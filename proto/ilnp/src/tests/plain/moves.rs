@@ -1,6 +1,7 @@
 //! How we move towards them.
 
 use core::time::Duration;
+use std::vec;
 use std::vec::Vec;
 
 use moorline_types::{L64, SessionId};
@@ -40,6 +41,23 @@ fn a_soft_hand_off_tells_from_the_old_locator_and_moves_on_the_acknowledgement()
     duo.give(0, &[peer.answer(&told[0]).expect("an acknowledgement")]);
     assert_eq!((duo.session(0).wire.local.l64, duo.entry(0).wire.0), (NEW, NEW));
     assert!(duo.entry(0).attach, "RFC 6744 s4");
+}
+
+/// Such a correspondent is told of no locators when the session begins.
+#[test]
+fn a_soft_hand_off_to_a_locator_of_before_the_session_tells_from_the_old_one_as_well() {
+    let mut duo = Duo::new();
+    let old = ilv(0).l64;
+    place(&mut duo, &[(old, 100), (NEW, 1100)]);
+    let peer = Plain::in_session(&mut duo);
+    place(&mut duo, &[(old, 1100), (NEW, 100)]);
+    let told = duo.take(0);
+    assert_eq!((sources(&told), duo.session(0).wire.local.l64), (vec![old.0], old));
+    duo.give(0, &[peer.answer(&told[0]).expect("an acknowledgement")]);
+    assert_eq!(duo.session(0).wire.local.l64, NEW);
+    // The correspondent has read of both by now.
+    place(&mut duo, &[(old, 100), (NEW, 1100)]);
+    assert_eq!(duo.session(0).wire.local.l64, old);
 }
 
 #[test]
