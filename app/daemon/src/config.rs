@@ -199,15 +199,16 @@ impl Config {
     }
 }
 
-/// An error of the file. Durations and switches are texts, which a number or a bare word is not.
+/// An error of the file, with an example of the right form. Durations are texts, which a number is not.
 fn with_example(error: &toml::de::Error) -> anyhow::Error {
     let message = error.message();
     let is_of_type = message.starts_with("invalid type") || message.starts_with("wanted string");
-    let example = "write durations and switches in quotes, for example send-timeout = \"10s\" or ilnp = \"on\"";
-    match is_of_type {
-        true => anyhow::anyhow!("{error}{example}"),
-        false => anyhow::anyhow!("{error}"),
-    }
+    let example = match is_of_type {
+        true if message.ends_with("a boolean") => "write true or false, without quotes",
+        true => "write it in quotes, for example send-timeout = \"10s\" or ilnp = \"on\"",
+        false => "",
+    };
+    anyhow::anyhow!("{error}{example}")
 }
 
 /// The duration that the file gives, or the default.
@@ -390,9 +391,12 @@ mod tests {
             ("send-timeout = \"soon\"", "send-timeout"),
             ("idle = \"0s\"", "idle"),
             ("profile = \"fast\"", "profile"),
-            ("standby-interval = \"never\"", "standby-interval"),
+            ("standby-interval = \"never\"", "\"off\" to switch it off"),
             ("standby-interval = \"1s\"", "standby-interval"),
+            ("fail-back = \"off\"", "\"never\" to switch it off"),
             ("fail-back = \"0s\"", "fail-back"),
+            ("leave-worse = \"no\"", "write true or false, without quotes"),
+            ("send-timeout = 10", "send-timeout = \"10s\""),
             ("max-contexts = 0", "max-contexts"),
             ("max-flows = 0", "max-flows"),
             ("addresses = \"magic\"", "addresses"),

@@ -47,7 +47,8 @@ fn span(
     if text == none {
         return Ok(Duration::ZERO);
     }
-    let span = duration(key, text)?;
+    let span = duration(key, text)
+        .map_err(|error| anyhow::anyhow!("{error}, or \"{none}\" to switch it off"))?;
     ensure!(
         limits.contains(&span),
         "{key}: {text} is outside {} to {}; \"{none}\" switches it off",
