@@ -141,6 +141,68 @@ fn a_clock_that_was_put_back_ends_a_set_for_new_traffic() {
     assert_eq!(left(7200, 3600), (3600, 3600));
 }
 
+/// The clock of the wall was put forward, and contexts are back only after the addresses.
+#[test]
+fn a_set_whose_saved_end_is_past_stays_at_a_restart_until_it_is_known_what_uses_it() {
+    for is_used in [true, false] {
+        let mut world = host();
+        let first = world.newest(1);
+        let (now, mut groups) = (world.now, world.planner.groups().to_vec());
+        for one in groups.iter_mut().flat_map(|group| &mut group.sets) {
+            one.until = world.policy.lifetimes.restored(Duration::ZERO, Duration::ZERO, now);
+        }
+        let keys = BTreeMap::from([("default".to_owned(), world.key.clone())]);
+        world.planner = Planner::new(world.policy.clone(), keys, groups, [8; 32]);
+        world.settle();
+        world.live(30);
+        assert!(world.addresses.contains_key(&(1, first)), "contexts are not back yet");
+        assert_eq!(world.left((1, first)).0, 0, "it is deprecated");
+        world.in_use.extend(is_used.then_some(first));
+        world.planner.on_restored();
+        world.settle();
+        world.live(u64::from(DAY));
+        assert_eq!(world.addresses.contains_key(&(1, first)), is_used);
+    }
+}
+
+#[test]
+fn no_set_makes_room_before_it_is_known_what_uses_it() {
+    for with_time in [false, true] {
+        let mut world = host();
+        let first = world.newest(1);
+        let say = |world: &mut World, numbers: core::ops::Range<u16>| {
+            for number in numbers {
+                world.say(
+                    2,
+                    number,
+                    Lifetimes { preferred: 1800, valid: 7200 },
+                    Origin::Kernel,
+                    true,
+                );
+                world.settle();
+                world.live(20);
+            }
+        };
+        say(&mut world, 10..14);
+        assert_eq!(world.sets(), MAX_SETS);
+        world.restart();
+        for number in [1, 2] {
+            world.advertise(number, number.try_into().unwrap(), u32::MAX, u32::MAX);
+        }
+        world.settle();
+        say(&mut world, 14..15);
+        if with_time {
+            world.live(u64::from(DAY));
+        }
+        assert!(world.addresses.contains_key(&(1, first)), "contexts are not back yet");
+        assert!(world.planner.warnings().iter().all(|one| !one.contains("use all sets")));
+        world.planner.on_restored();
+        world.settle();
+        world.live(60);
+        assert!(!world.addresses.contains_key(&(1, first)), "nothing uses it");
+    }
+}
+
 #[test]
 fn a_host_that_comes_back_to_a_network_has_the_set_of_before() {
     let mut world = host();
