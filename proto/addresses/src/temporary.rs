@@ -27,6 +27,9 @@ pub struct DatedSet {
     pub set: HbaSet,
     /// Without an end unless its addresses are temporary.
     pub until: Until,
+    /// What is added to the generation of the lists that peers of its addresses have, so that generations do not tell that two sets are of
+    /// one host: drawn for temporary sets, else 0.
+    pub added: u32,
     /// Whether it has to go, even if contexts use it: there are too many sets.
     pub(crate) is_evicted: bool,
 }
@@ -79,7 +82,7 @@ impl DatedSet {
     /// A set, and until when its addresses are used.
     #[must_use]
     pub const fn new(set: HbaSet, until: Until) -> Self {
-        Self { set, until, is_evicted: false }
+        Self { set, until, added: 0, is_evicted: false }
     }
 
     /// Its address in this prefix.

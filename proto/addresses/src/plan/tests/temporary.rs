@@ -55,7 +55,7 @@ fn a_set_without_a_key_is_for_new_traffic_for_a_day_at_most() {
     assert_eq!(valid, 2 * DAY);
     assert_eq!(world.kinds(2), [(2, Kind::Hba)], "both are in one set");
     let local = world.planner.announced(&world.view());
-    assert_eq!(local.temporary, local.present.iter().copied().collect());
+    assert_eq!(local.temporary.keys().copied().collect::<Vec<_>>(), local.present);
 }
 
 #[test]
@@ -124,6 +124,28 @@ fn a_restart_keeps_the_sets() {
     world.advertise(2, 2, u32::MAX, u32::MAX);
     world.settle();
     assert_eq!((world.ours(1), world.newest(1)), (ours, newest));
+}
+
+/// Peers of two sets that put their generations side by side do not learn that these are of one host.
+#[test]
+fn the_generations_of_a_set_begin_at_a_number_of_its_own_that_lasts() {
+    let mut world = host();
+    let first = world.newest(1);
+    world.live(u64::from(DAY) + 60);
+    let second = world.newest(1);
+    let generations = |world: &World, counter| {
+        let local = world.planner.announced(&world.view());
+        let proof = LocalProof::new(counter, local, &[], [0; 32]);
+        [first, second].map(|one| {
+            let told = proof.announcement_for(Locator(one).as_ulid()).unwrap();
+            told.list().generation
+        })
+    };
+    let [of_first, of_second] = generations(&world, 7);
+    assert!(of_first != of_second && of_first != 7 && of_second != 7);
+    world.restart();
+    let next = [of_first, of_second].map(|one| one.wrapping_add(1));
+    assert_eq!(generations(&world, 8), next, "a newer list is newer for peers of before");
 }
 
 #[test]
