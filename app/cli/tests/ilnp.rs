@@ -298,12 +298,16 @@ fn what_a_name_server_refuses_is_told_with_what_to_do() {
     assert!(error.contains("no connection to the name server [::1]:9"), "{error}");
 }
 
-/// A daemon that answers each question with this, as often as it is asked.
-fn daemon(socket: &Path, ilcc: &'static str, times: usize) -> std::thread::JoinHandle<()> {
+/// A daemon that is asked once what it tells of ILNP, and then of its addresses.
+fn daemon(
+    socket: &Path,
+    ilcc: &'static str,
+    addresses: &'static str,
+) -> std::thread::JoinHandle<()> {
     fs::remove_file(socket).ok();
     let listener = UnixListener::bind(socket).unwrap();
     std::thread::spawn(move || {
-        for _ in 0..times {
+        for (path, answer) in [("ilcc", ilcc), ("addresses", addresses)] {
             let (mut stream, _) = listener.accept().unwrap();
             let mut request = Vec::new();
             while !request.ends_with(b"\r\n\r\n") {
@@ -311,10 +315,11 @@ fn daemon(socket: &Path, ilcc: &'static str, times: usize) -> std::thread::JoinH
                 stream.read_exact(&mut octet).unwrap();
                 request.push(octet[0]);
             }
-            assert!(request.starts_with(b"GET /v1/ilcc "), "{}", text(&request));
-            let len = ilcc.len();
+            let asked = format!("GET /v1/{path} ");
+            assert!(request.starts_with(asked.as_bytes()), "{}", text(&request));
+            let len = answer.len();
             let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close";
-            write!(stream, "{head}\r\ncontent-length: {len}\r\n\r\n{ilcc}").unwrap();
+            write!(stream, "{head}\r\ncontent-length: {len}\r\n\r\n{answer}").unwrap();
         }
     })
 }
@@ -329,7 +334,7 @@ fn only_a_host_that_speaks_ilnp_says_so_with_the_preferences_of_its_daemon() {
     host.serve(&[("example.com", policy)]);
     let send = format!("dns-records --name host1.example.com --send {TO}");
     assert!(host.fails(&send).contains("--anyway"), "no daemon");
-    let off = daemon(&host.path("socket"), "{\"on\": false}", 1);
+    let off = daemon(&host.path("socket"), "{\"on\": false}", "[]");
     let error = host.fails(&send);
     assert!(error.starts_with("moorline: ILNP is off on this host: "), "{error}");
     off.join().unwrap();
@@ -338,9 +343,19 @@ fn only_a_host_that_speaks_ilnp_says_so_with_the_preferences_of_its_daemon() {
     let on = "{\"on\": true, \"locators\": [\
         {\"l64\": \"2001:0db8:1140:1000\", \"preference\": 200, \"lifetime_s\": 60},\
         {\"l64\": \"2001:0db8:2140:2000\", \"preference\": 100, \"lifetime_s\": 60}]}";
-    let on = daemon(&host.path("socket"), on, 1);
+    // The daemon has made it, so the kernel does not call it temporary.
+    host.ip("addr add 2001:db8:1140:1000:2:3:4:5/64 dev isp1 nodad");
+    let addresses = r#"[{"interface": "isp1", "ifindex": 2, "mode": "hba", "addresses": [
+        {"address": "2001:db8:1140:1000:2:3:4:5", "prefix_len": 64, "proof": "hba", "temporary": true,
+        "state": "preferred", "announced": true}]}]"#;
+    let on = daemon(&host.path("socket"), on, addresses);
     let said = host.ok(&send);
     on.join().unwrap();
+    assert!(said.contains(" NID 10 0014:4fff:ff20:ee64"), "{said}");
+    assert!(
+        !said.contains("0002:0003:0004:0005"),
+        "a temporary address is not for the DNS: {said}"
+    );
     let l64s: Vec<_> = said.lines().filter(|line| line.contains(" IN L64 ")).collect();
     assert_eq!(
         l64s,

@@ -8,7 +8,8 @@ use crate::{NodeRecords, Ttls};
 
 impl NodeRecords {
     /// Those of a host with these uplinks: every prefix of one that works is a locator, every interface
-    /// identifier an identifier. Addresses that are for old traffic, or made for privacy, are not for the DNS.
+    /// identifier an identifier. Addresses that are for old traffic, or made for privacy, are not for the DNS. The flags of the view say
+    /// so, also of addresses that the kernel does not know to be temporary.
     ///
     /// Locators have the order of the default routes: the one with the lowest metric first.
     //= rfc6742#2.1.1.2-1 rfc6742#2.3-1 rfc6741#8.4-1 rfc6744#6-5

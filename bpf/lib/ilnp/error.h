@@ -24,8 +24,6 @@ static __always_inline bool is_of(struct __sk_buff *skb, const struct ilnp_quote
 {
 	__u32 ports = (__u32)quote->upper.source << 16 | quote->upper.destination;
 
-	if (quote->options.nonce.len)
-		return nonce_eq(&quote->options.nonce, &session->send);
 	/* The stack finds its socket by itself. */
 	if (pair_eq(&session->pair, &quote->pair))
 		return false;
@@ -33,7 +31,7 @@ static __always_inline bool is_of(struct __sk_buff *skb, const struct ilnp_quote
 	       has_connection(skb, &session->pair, IPPROTO_TCP, ports);
 }
 
-/* The slot or NO_SESSION. Not static, for a stack of its own. */
+/* Of a packet without nonce: the slot or NO_SESSION. Not static, for a stack of its own. */
 __noinline int session_of_quote(struct __sk_buff *skb, const struct ilnp_quote *quote)
 {
 	const struct node *node;
@@ -50,6 +48,33 @@ __noinline int session_of_quote(struct __sk_buff *skb, const struct ilnp_quote *
 			return found.slot;
 	}
 	return NO_SESSION;
+}
+
+/* A session with this nonce, one at these locators before others: sessions may share a nonce (decision 149).
+ * The slot or NO_SESSION. Not static, for a stack of its own.
+ */
+__noinline int session_of_quoted_nonce(const struct ilnp_quote *quote)
+{
+	const struct node *node;
+	int first = NO_SESSION;
+	struct nids nids;
+
+	if (!quote)
+		return NO_SESSION;
+	nids = nids_of(&quote->pair);
+	node = bpf_map_lookup_elem(&by_nids, &nids);
+	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
+		struct found found;
+
+		if (!find_slot(node->slot[i], &found) ||
+		    !nonce_eq(&quote->options.nonce, &found.session->send))
+			continue;
+		if (pair_eq(&found.session->wire, &quote->pair))
+			return found.slot;
+		if (first < 0)
+			first = found.slot;
+	}
+	return first;
 }
 
 /* What the socket's packet would have had for info: the nonce stays in the quote, where the stack passes over
@@ -146,7 +171,7 @@ __noinline int receive_error(struct __sk_buff *skb, __u32 l2, const struct pair 
 	info = error.info;
 	if (!translate_info(&error, &quote))
 		return 0;
-	slot = session_of_quote(skb, &quote);
+	slot = quote.options.nonce.len ? session_of_quoted_nonce(&quote) : session_of_quote(skb, &quote);
 	if (slot < 0 || !find_slot(slot, &found))
 		return 0;
 	bpf_spin_lock(&found.session->lock);

@@ -99,7 +99,8 @@ impl Group {
             }
         };
         let set = generate_hba(prefixes, self.sec, &key, modifier(random), MAX_TRIES)?;
-        self.sets.push(DatedSet::new(set, until));
+        let added = if self.rule.temporary { random.next_u32() } else { 0 };
+        self.sets.push(DatedSet { added, ..DatedSet::new(set, until) });
         Ok(())
     }
 
@@ -155,8 +156,10 @@ impl Group {
     pub fn collide(&mut self, address: Locator) -> bool {
         let prefix = address.prefix();
         let next = match self.sets.last().filter(|dated| dated.set.locators().contains(&address)) {
-            Some(DatedSet { set, until, .. }) => {
-                let next = set.after_collision().ok().map(|set| DatedSet::new(set, *until));
+            Some(before) => {
+                // Its modifier is the same, so all can see that they belong together.
+                let of = |set| DatedSet { added: before.added, ..DatedSet::new(set, before.until) };
+                let next = before.set.after_collision().ok().map(of);
                 next.map(|dated| self.sets.push(dated))
             }
             None => self.cga(prefix).and_then(|cga| cga.after_collision().ok()).map(|cga| {

@@ -314,7 +314,10 @@ impl Planner {
             present,
             sets: self.groups.iter().flat_map(sets).collect(),
             cgas: self.groups.iter().flat_map(Group::all_cgas).collect(),
-            temporary: temporary.flat_map(sets).flat_map(|set| set.locators().to_vec()).collect(),
+            temporary: temporary
+                .flat_map(|group| &group.sets)
+                .flat_map(|one| one.set.locators().iter().map(|locator| (*locator, one.added)))
+                .collect(),
         }
     }
 

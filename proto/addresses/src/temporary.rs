@@ -27,6 +27,9 @@ pub struct DatedSet {
     pub set: HbaSet,
     /// Without an end unless its addresses are temporary.
     pub until: Until,
+    /// What is added to the generation of the lists that peers of its addresses have, so that generations do not tell that two sets are of
+    /// one host: drawn for temporary sets, else 0.
+    pub added: u32,
     /// Whether it has to go, even if contexts use it: there are too many sets.
     pub(crate) is_evicted: bool,
 }
@@ -57,14 +60,15 @@ impl TemporaryLifetimes {
     }
 
     /// Of a set from the disk that has so much time left by the clock of the wall. If more is left than a set ever has, the clock was put back:
-    /// nobody knows how old the set is, and it is for new traffic no more.
+    /// nobody knows how old the set is, and it is for new traffic no more. If nothing is left, the clock may have been put forward while contexts
+    /// use the set: it stays until these are back.
     #[must_use]
     pub fn restored(&self, preferred: Duration, valid: Duration, now: Instant) -> Until {
         let is_sound = preferred <= self.preferred;
         let preferred = if is_sound { preferred } else { Duration::ZERO };
         Until {
             preferred: Some(now + preferred.min(valid)),
-            valid: Some(now + valid.min(self.valid)),
+            valid: Some(now + valid.max(RESTORING).min(self.valid)),
         }
     }
 
@@ -78,7 +82,7 @@ impl DatedSet {
     /// A set, and until when its addresses are used.
     #[must_use]
     pub const fn new(set: HbaSet, until: Until) -> Self {
-        Self { set, until, is_evicted: false }
+        Self { set, until, added: 0, is_evicted: false }
     }
 
     /// Its address in this prefix.
@@ -163,7 +167,12 @@ impl Group {
     }
 
     /// Finds room for one more set. Sets that are unused go before those that contexts use, which go only as another's time is over.
-    pub(crate) fn make_room(&mut self, lack: Lack, is_used: &impl Fn(Locator) -> bool) -> bool {
+    /// `is_used` is `None` as long as it is not known: no set goes then.
+    pub(crate) fn make_room(
+        &mut self,
+        lack: Lack,
+        is_used: Option<&impl Fn(Locator) -> bool>,
+    ) -> bool {
         if !self.rule.temporary {
             return true;
         }
@@ -172,8 +181,8 @@ impl Group {
         let (used, mut to_go): (Vec<usize>, Vec<usize>) = kept
             .iter()
             .take(kept.len().saturating_sub(1))
-            .partition(|at| self.sets[**at].is_any(is_used));
-        to_go.extend(used.into_iter().filter(|_| lack == Lack::Time));
+            .partition(|at| is_used.is_none_or(|is_used| self.sets[**at].is_any(is_used)));
+        to_go.extend(used.into_iter().filter(|_| lack == Lack::Time && is_used.is_some()));
         let excess = (kept.len() + 1).saturating_sub(MAX_SETS);
         if to_go.len() < excess || self.sets.len() >= MAX_WITH_EVICTED {
             return false;
@@ -202,6 +211,8 @@ pub(crate) fn is_too_late(until: Until, now: Instant) -> bool {
     until.preferred.is_some_and(|until| until <= now + REGEN_ADVANCE)
 }
 
+/// How long a set from the disk stays at least: by then the contexts of the run before are back.
+const RESTORING: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// RFC 8981 s3.8, in seconds: 2 + (`TEMP_IDGEN_RETRIES` * `DupAddrDetectTransmits` * `RetransTimer` / 1000). Not configurable.
 const REGEN_ADVANCE: Duration = Duration::from_secs(5);

@@ -1,10 +1,7 @@
 use crate::{
     Cga, HbaSet, KeyError, MAX_LOCATORS, PublicKey, SignError, Signer, signature::signed_octets,
 };
-use alloc::{
-    collections::{BTreeMap, BTreeSet},
-    vec::Vec,
-};
+use alloc::{collections::BTreeMap, vec::Vec};
 use chacha20::ChaCha20Rng;
 use chacha20::rand_core::{Rng, SeedableRng};
 use moorline_types::{Locator, Locators, Ulid};
@@ -19,8 +16,9 @@ pub struct LocalAddresses {
     pub sets: Vec<HbaSet>,
     /// The CGAs, also without those that are no more present.
     pub cgas: Vec<Cga>,
-    /// Addresses that no signature tells of: nobody is to learn that they are of the same host as the one who signs.
-    pub temporary: BTreeSet<Locator>,
+    /// Addresses that no signature tells of: nobody is to learn that they are of the same host as the one who signs. Each with what is added to
+    /// the generation of its lists, always the same, as the generations of two sets would else tell that they are of one host.
+    pub temporary: BTreeMap<Locator, u32>,
 }
 
 /// What peers are told of our addresses, with its proof: made once for each change of the addresses,
@@ -121,7 +119,7 @@ impl LocalProof {
         Self { generation, addresses, by_ulid }
     }
 
-    /// Of all the lists.
+    /// Of all lists; those of temporary addresses have more, by what [`LocalAddresses::temporary`] adds.
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.generation
@@ -235,7 +233,7 @@ fn locators_of(ulid: Ulid, told: Option<&Announcement>) -> Locators {
 struct Maker<'a> {
     generation: u32,
     present: &'a [Locator],
-    temporary: &'a BTreeSet<Locator>,
+    temporary: &'a BTreeMap<Locator, u32>,
     signers: &'a [&'a dyn Signer],
     random: ChaCha20Rng,
     signatures: BTreeMap<ToSign, Result<Vec<u8>, SignError>>,
@@ -249,9 +247,12 @@ impl Maker<'_> {
         let is_member = |locator: &Locator| set.locators().contains(locator);
         let (members, mut others): (Vec<_>, Vec<_>) =
             self.present.iter().partition(|l| is_member(l));
-        others.retain(|locator| !self.temporary.contains(locator));
+        others.retain(|locator| !self.temporary.contains_key(locator));
         let key = set.public_key().ok_or(LeftOut::NotInSet);
-        let list = self.list(&[], &members);
+        // If one address of a set is temporary, all are.
+        let added = set.locators().first().and_then(|one| self.temporary.get(one));
+        let generation = self.generation.wrapping_add(added.copied().unwrap_or(0));
+        let list = list(generation, &[], &members);
         let plain = Announcement { list, pds: pds.to_vec(), signature: None };
         match self.signed(pds, key, (&others, None), &members) {
             Ok(signed) => ForUlid { plain: Some(plain).filter(|_| !members.is_empty()), ..signed },
@@ -266,7 +267,7 @@ impl Maker<'_> {
     fn for_cga(&mut self, cga: &Cga) -> ForUlid {
         let ulid = cga.address();
         let mut present = self.present.to_vec();
-        present.retain(|locator| !self.temporary.contains(locator));
+        present.retain(|locator| !self.temporary.contains_key(locator));
         let key = Ok(cga.public_key().clone());
         let first = (&present[..], Some(ulid));
         let mut result = self.signed(cga.pds(), key, first, &[]).unwrap_or_else(|why| ForUlid {
@@ -300,7 +301,7 @@ impl Maker<'_> {
         {
             signed[room - 1..=at].rotate_right(1);
         }
-        let list = self.list(&signed[..room], members);
+        let list = list(self.generation, &signed[..room], members);
         let octets = signed_octets(&list);
         let mut blinding = [0; 32];
         self.random.fill_bytes(&mut blinding);
@@ -314,13 +315,13 @@ impl Maker<'_> {
         let announcement = Announcement { list, pds: pds.to_vec(), signature: Some(signature) };
         Ok(ForUlid { announcement: Some(announcement), left_out, ..ForUlid::default() })
     }
+}
 
-    fn list(&self, signed: &[Locator], members: &[Locator]) -> LocatorList {
-        let by = |method| move |&locator: &Locator| LocatorEntry { locator, method };
-        let entries = signed.iter().map(by(VerificationMethod::CGA));
-        let entries = entries.chain(members.iter().map(by(VerificationMethod::HBA))).collect();
-        LocatorList { generation: self.generation, entries }
-    }
+fn list(generation: u32, signed: &[Locator], members: &[Locator]) -> LocatorList {
+    let by = |method| move |&locator: &Locator| LocatorEntry { locator, method };
+    let entries = signed.iter().map(by(VerificationMethod::CGA));
+    let entries = entries.chain(members.iter().map(by(VerificationMethod::HBA))).collect();
+    LocatorList { generation, entries }
 }
 
 /// How many signed locators fit into a message, besides those of the set; one at least.

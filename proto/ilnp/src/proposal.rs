@@ -46,9 +46,7 @@ impl Machine {
         if nonce.is_some() {
             self.negatives.doubt(pair.remote);
         }
-        if self.negatives.is_classic(pair.remote, now)
-            || !self.proposals.contains_key(&pair) && self.try_sibling(traffic, now)
-        {
+        if self.negatives.is_classic(pair.remote, now) || self.try_sibling(traffic, now) {
             return;
         }
         let stage = match traffic.inbound {

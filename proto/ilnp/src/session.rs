@@ -75,7 +75,7 @@ pub(crate) struct Session {
     pub(crate) remote: Vec<RemoteLocator>,
     /// Source and destination of what we send.
     pub(crate) wire: (L64, L64),
-    /// What it was sent by when that had failed, until our locators change. No preference leads back there.
+    /// The locators that have failed, until locators or preferences of either node, or our routes, change. No preference leads back there.
     pub(crate) failed: Option<(L64, L64)>,
     /// Number of the last Locator Update that was taken.
     pub(crate) taken: Option<u32>,
@@ -262,6 +262,12 @@ impl Session {
         }
         if remote.is_empty() {
             return false;
+        }
+        let known = |one: &RemoteLocator| (one.l64, one.preference);
+        let is_known = |one| self.remote.iter().any(|had| known(had) == known(one));
+        // The session follows a correspondent that comes back to a locator, whatever has failed before.
+        if remote.len() != self.remote.len() || !remote.iter().all(is_known) {
+            self.failed = None;
         }
         self.remote = remote;
         true

@@ -28,11 +28,15 @@ impl Machine {
         true
     }
 
-    /// A session with these identifiers whose correspondent did no handshake.
+    /// A session with these identifiers whose correspondent did no handshake, and has named this locator. Anybody can take the identifier elsewhere,
+    /// and have the DNS say so. Our nonce would let that node redirect what the correspondent sends to us.
     fn known_to(&self, pair: IlvPair) -> Option<&Session> {
         let (local, remote) = pair.nids();
         let mut sessions = self.ilcc.between(local, remote).filter_map(|id| self.ilcc.get(id));
-        sessions.find(|session| !session.agreed && matches!(session.opening, Opening::Done))
+        sessions.find(|session| {
+            let is_open = !session.agreed && matches!(session.opening, Opening::Done);
+            is_open && session.remote.iter().any(|remote| remote.l64 == pair.remote.l64)
+        })
     }
 
     /// A session and those that share its nonces.

@@ -3,8 +3,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, bail};
-use moorline_addresses::UplinkAddress;
-use moorline_api::{Client, Error, Ilcc, IlnpLocator};
+use moorline_addresses::{AddressFlags, HostView, UplinkAddress};
+use moorline_api::{AddressInfo, Client, Error, Ilcc, IlnpLocator, InterfaceAddresses};
 use moorline_dns::{Change, Found, Key, Line, Locator, NodeRecords, Resolver, Ttls, Update};
 use moorline_types::{Ilv, L64};
 use moorline_wire::ilnp::{DomainName, LpRecord, NidRecord};
@@ -41,9 +41,11 @@ async fn dns_records(
         let text = |_: &_| format!("{owner} has no NID, L64 and LP records any more.\n");
         return show(out, args.json, &view, text);
     }
-    let daemon = daemon.ilcc().await;
+    let (daemon, addresses) = (daemon.ilcc().await, daemon.addresses().await);
+    // Without a daemon there may be some all the same, of a run before: only `--anyway` sends then.
+    let addresses = if daemon.is_ok() { addresses? } else { Vec::new() };
     let told = daemon.as_ref().ok().filter(|ilcc| ilcc.on).map(|ilcc| &*ilcc.locators);
-    let records = own_records(owner, args, told).await?;
+    let records = own_records(owner, args, told, &addresses).await?;
     if args.send {
         ensure_on(daemon, args.anyway)?;
         send(args, Change::Put(records.clone())).await?;
@@ -91,14 +93,29 @@ fn preference_of(told: &[IlnpLocator], l64: L64) -> Option<u16> {
     told.iter().find(|locator| locator.l64 == text).map(|locator| locator.preference)
 }
 
+/// The kernel does not know that addresses of the daemon are temporary. Such an identifier is not for the DNS: it would be beside one that
+/// stays, and tell that both are of one host.
+fn mark_temporary(view: &mut HostView, told: &[InterfaceAddresses]) {
+    let told = || told.iter().flat_map(|one| &one.addresses);
+    let is_temporary = |own: &UplinkAddress| {
+        told().any(|info: &AddressInfo| info.temporary && info.address == own.address)
+    };
+    let all = view.uplinks.iter_mut().flat_map(|uplink| &mut uplink.addresses);
+    for own in all.filter(|own| is_temporary(own)) {
+        own.flags.0 |= AddressFlags::TEMPORARY.0;
+    }
+}
+
 /// Of the uplinks that a daemon tells correspondents of; of all of them without one.
 async fn own_records(
     owner: DomainName,
     args: &IlnpRecordsArgs,
     told: Option<&[IlnpLocator]>,
+    addresses: &[InterfaceAddresses],
 ) -> anyhow::Result<NodeRecords> {
     let look = moorline_netlink::look().await;
     let mut view = look.context("the kernel's tables")?.view;
+    mark_temporary(&mut view, addresses);
     if let Some(told) = told {
         let is_told = |own: &UplinkAddress| preference_of(told, Ilv::of(own.address).l64).is_some();
         view.uplinks.retain(|uplink| uplink.addresses.iter().any(is_told));
@@ -113,7 +130,7 @@ async fn own_records(
     }
     anyhow::ensure!(
         !records.is_empty(),
-        "this host is nowhere: no interface that works has a default route and a global address"
+        "this host is nowhere: no interface that works has a default route and a global address that is not temporary"
     );
     if !args.lp.is_empty() {
         records.l64s.clear();

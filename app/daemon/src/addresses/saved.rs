@@ -45,6 +45,9 @@ struct SavedGroup {
 struct SavedEnds {
     preferred: u64,
     valid: u64,
+    /// What is added to the generation of its lists.
+    #[serde(default)]
+    added: u32,
 }
 
 /// A moment by both clocks: the monotonic one does not go on over a boot, and a person may set the other.
@@ -101,7 +104,7 @@ impl SavedGroup {
             temporary: group.rule.temporary,
             sec: group.sec.value(),
             hba_sets: group.sets.iter().map(|one| hex::encode(one.set.pds())).collect(),
-            hba_ends: dated.map(|one| SavedEnds::of(one.until, at)).collect(),
+            hba_ends: dated.map(|one| SavedEnds::of(one, at)).collect(),
             cga: group.base.as_ref().map(|cga| hex::encode(cga.pds())),
             cga_prefixes: group
                 .cgas
@@ -123,14 +126,16 @@ impl SavedGroup {
         let key = key_of(&rule);
         let mut group = Group::new(rule, sec, key);
         let ends = match temporary {
-            true => self.hba_ends.iter().map(|ends| ends.until(lifetimes, at)).collect(),
-            false => vec![Until::FOREVER; self.hba_sets.len()],
+            true => self.hba_ends.iter().map(|one| (one.until(lifetimes, at), one.added)).collect(),
+            false => vec![(Until::FOREVER, 0); self.hba_sets.len()],
         };
         ensure!(ends.len() == self.hba_sets.len(), "hba-ends: each set has one end");
-        for (text, until) in self.hba_sets.into_iter().zip(ends) {
+        for (text, (until, added)) in self.hba_sets.into_iter().zip(ends) {
             let pds = hex::decode(text).context("hba-sets")?;
             let set = HbaSet::from_pds(&pds, sec).context("hba-sets")?;
-            group.sets.push(DatedSet::new(set, until));
+            let mut dated = DatedSet::new(set, until);
+            dated.added = added;
+            group.sets.push(dated);
         }
         if let Some(text) = self.cga {
             let pds = hex::decode(text).context("cga")?;
@@ -144,12 +149,13 @@ impl SavedGroup {
 }
 
 impl SavedEnds {
-    fn of(until: Until, at: Moment) -> Self {
+    fn of(one: &DatedSet, at: Moment) -> Self {
         let end = |until: Option<Instant>| {
             let left = until.map_or(u64::MAX, |until| until.since(at.now).as_secs());
             at.unix_s.saturating_add(left)
         };
-        Self { preferred: end(until.preferred), valid: end(until.valid) }
+        let Until { preferred, valid } = one.until;
+        Self { preferred: end(preferred), valid: end(valid), added: one.added }
     }
 
     fn until(self, lifetimes: &TemporaryLifetimes, at: Moment) -> Until {
@@ -228,11 +234,16 @@ mod tests {
             let groups = into_groups(serde_json::from_str(&text).unwrap(), None, at).unwrap();
             assert_eq!((groups.len(), &groups[0].rule), (1, &group.rule));
             assert_eq!(groups[0].sets[0].set, group.sets[0].set);
+            assert_eq!(groups[0].sets[0].added, group.sets[0].added);
             let Until { preferred, valid } = groups[0].sets[0].until;
             [preferred, valid].map(|end| end.unwrap().since(at.now).as_secs())
         };
         assert_eq!(left(at(9, 1_010_000)), [40_000, 140_000]);
-        assert_eq!(left(at(9, 2_000_000)), [0, 0], "the host was off for long");
+        assert_eq!(
+            left(at(9, 2_000_000)),
+            [0, 3600],
+            "the host was off for long, or somebody set the clock"
+        );
         assert_eq!(left(at(9, 60)), [0, 2 * 86_400], "the clock begins at 1970");
     }
 

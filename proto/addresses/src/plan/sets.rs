@@ -85,8 +85,9 @@ impl Planner {
             be_due_at(&mut self.due, until);
             return;
         }
-        if !group.make_room(lack, &|one: Locator| view.in_use.contains(&one.0)) {
-            self.warnings.push(no_room(&group.rule));
+        let is_used = |one: Locator| view.in_use.contains(&one.0);
+        if !group.make_room(lack, self.is_restored.then_some(&is_used)) {
+            self.warnings.extend(self.is_restored.then(|| no_room(&group.rule)));
             be_due_at(&mut self.due, now + RETRY);
             return;
         }

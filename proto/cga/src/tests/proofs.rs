@@ -353,7 +353,7 @@ fn no_signature_tells_of_a_temporary_address() {
     let set = generate_hba(&[A, B], Sec::ZERO, &without_key, [6; 16], 1).unwrap();
     let (sets, cgas) = (vec![stable.clone(), set.clone()], vec![cga.clone()]);
     let present = present(&sets, &cgas, &[]);
-    let temporary = set.locators().iter().copied().collect();
+    let temporary = set.locators().iter().map(|one| (*one, u32::MAX)).collect();
     let addresses = LocalAddresses { present, sets, cgas, temporary };
     let proof = LocalProof::new(5, addresses, &[&key], [1; 32]);
     for ulid in [stable.locators()[0], cga.address()].map(Locator::as_ulid) {
@@ -363,6 +363,10 @@ fn no_signature_tells_of_a_temporary_address() {
     }
     let ulid = set.locators()[0].as_ulid();
     assert_eq!(methods(proof.announcement_for(ulid).unwrap()), [1, 1], "its own set is told of");
+    let generation =
+        |one: Locator| proof.announcement_for(one.as_ulid()).map(|told| told.list().generation);
+    assert_eq!(generation(cga.address()), Some(5));
+    assert_eq!(generation(set.locators()[0]), Some(4), "5 and what is added, modulo 2^32");
 }
 
 #[test]

@@ -137,17 +137,19 @@ fn a_question_that_is_lost_once_moves_nothing() {
     assert!(!net.duo.has_event(0, first) && !net.duo.has_event(1, first));
 }
 
+/// The preferred of two locators of the host.
+fn prefer_first(net: &mut Net, preference: u16) {
+    let locators = [(ilv(0).l64, preference), (second(0), 20)]
+        .map(|(l64, preference)| LocalLocator { preference, ..LocalLocator::new(l64) });
+    net.duo.place(0, locators.into());
+    net.run(Duration::from_secs(5));
+}
+
 /// The host prefers an uplink that has failed.
 #[test]
 fn no_preference_leads_back_to_a_path_that_has_failed_until_the_locators_change() {
     let mut net = Net::new();
-    let place = |net: &mut Net, first: u16| {
-        let locators = [(ilv(0).l64, first), (second(0), 20)]
-            .map(|(l64, preference)| LocalLocator { preference, ..LocalLocator::new(l64) });
-        net.duo.place(0, locators.into());
-        net.run(Duration::from_secs(5));
-    };
-    place(&mut net, 10);
+    prefer_first(&mut net, 10);
     net.kill(ilv(0).l64);
     net.run(PATH_CHECK_INTERVAL);
     net.send(0, USED_INTERVAL * 10);
@@ -155,6 +157,27 @@ fn no_preference_leads_back_to_a_path_that_has_failed_until_the_locators_change(
     net.dead.clear();
     net.send(0, USED_INTERVAL * 10);
     assert_eq!(net.duo.entry(0).wire.0, second(0));
-    place(&mut net, 11);
+    prefer_first(&mut net, 11);
     assert_eq!(net.duo.entry(0).wire.0, ilv(0).l64);
 }
+
+/// The path between the preferred locators fails. Then the correspondent goes elsewhere, and comes back.
+#[test]
+fn a_correspondent_that_comes_back_to_a_locator_is_followed_whatever_failed_before() {
+    let mut net = Net::new();
+    net.duo.roam(1, &[ilv(1).l64.0]);
+    prefer_first(&mut net, 10);
+    net.kill(ilv(0).l64);
+    net.run(PATH_CHECK_INTERVAL);
+    net.send(0, USED_INTERVAL * 3);
+    assert_eq!(net.duo.entry(0).wire, (second(0), ilv(1).l64));
+    net.dead.clear();
+    for there in [AWAY, ilv(1).l64] {
+        net.duo.roam(1, &[there.0]);
+        net.run(Duration::from_secs(5));
+        assert_eq!(net.duo.entry(0).wire.1, there);
+    }
+}
+
+/// A locator of the second host in another network.
+const AWAY: L64 = L64(0x2001_0db8_00b0_0000);

@@ -53,7 +53,7 @@ impl Quote {
         })
     }
 
-    /// Whether a packet of this session is quoted, and the stack would not find its socket or the nonce's octets are in it.
+    /// Whether a packet of this session may be quoted, and the stack would not find its socket or the nonce's octets are in it.
     pub(crate) fn is_of(&self, entry: &SessionEntry, sockets: &dyn Sockets) -> bool {
         if let Some(nonce) = self.nonce_header.as_ref().and_then(|options| options.nonce) {
             return nonce == entry.send_nonce;

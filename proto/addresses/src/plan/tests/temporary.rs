@@ -55,7 +55,7 @@ fn a_set_without_a_key_is_for_new_traffic_for_a_day_at_most() {
     assert_eq!(valid, 2 * DAY);
     assert_eq!(world.kinds(2), [(2, Kind::Hba)], "both are in one set");
     let local = world.planner.announced(&world.view());
-    assert_eq!(local.temporary, local.present.iter().copied().collect());
+    assert_eq!(local.temporary.keys().copied().collect::<Vec<_>>(), local.present);
 }
 
 #[test]
@@ -126,6 +126,28 @@ fn a_restart_keeps_the_sets() {
     assert_eq!((world.ours(1), world.newest(1)), (ours, newest));
 }
 
+/// Peers of two sets that put their generations side by side do not learn that these are of one host.
+#[test]
+fn the_generations_of_a_set_begin_at_a_number_of_its_own_that_lasts() {
+    let mut world = host();
+    let first = world.newest(1);
+    world.live(u64::from(DAY) + 60);
+    let second = world.newest(1);
+    let generations = |world: &World, counter| {
+        let local = world.planner.announced(&world.view());
+        let proof = LocalProof::new(counter, local, &[], [0; 32]);
+        [first, second].map(|one| {
+            let told = proof.announcement_for(Locator(one).as_ulid()).unwrap();
+            told.list().generation
+        })
+    };
+    let [of_first, of_second] = generations(&world, 7);
+    assert!(of_first != of_second && of_first != 7 && of_second != 7);
+    world.restart();
+    let next = [of_first, of_second].map(|one| one.wrapping_add(1));
+    assert_eq!(generations(&world, 8), next, "a newer list is newer for peers of before");
+}
+
 #[test]
 fn a_clock_that_was_put_back_ends_a_set_for_new_traffic() {
     let lifetimes = TemporaryLifetimes::default();
@@ -139,6 +161,68 @@ fn a_clock_that_was_put_back_ends_a_set_for_new_traffic() {
     assert_eq!(left(0, 3600), (0, 3600));
     assert_eq!(left(400 * u64::from(DAY), 401 * u64::from(DAY)), (0, 2 * DAY));
     assert_eq!(left(7200, 3600), (3600, 3600));
+}
+
+/// The clock of the wall was put forward, and contexts are back only after the addresses.
+#[test]
+fn a_set_whose_saved_end_is_past_stays_at_a_restart_until_it_is_known_what_uses_it() {
+    for is_used in [true, false] {
+        let mut world = host();
+        let first = world.newest(1);
+        let (now, mut groups) = (world.now, world.planner.groups().to_vec());
+        for one in groups.iter_mut().flat_map(|group| &mut group.sets) {
+            one.until = world.policy.lifetimes.restored(Duration::ZERO, Duration::ZERO, now);
+        }
+        let keys = BTreeMap::from([("default".to_owned(), world.key.clone())]);
+        world.planner = Planner::new(world.policy.clone(), keys, groups, [8; 32]);
+        world.settle();
+        world.live(30);
+        assert!(world.addresses.contains_key(&(1, first)), "contexts are not back yet");
+        assert_eq!(world.left((1, first)).0, 0, "it is deprecated");
+        world.in_use.extend(is_used.then_some(first));
+        world.planner.on_restored();
+        world.settle();
+        world.live(u64::from(DAY));
+        assert_eq!(world.addresses.contains_key(&(1, first)), is_used);
+    }
+}
+
+#[test]
+fn no_set_makes_room_before_it_is_known_what_uses_it() {
+    for with_time in [false, true] {
+        let mut world = host();
+        let first = world.newest(1);
+        let say = |world: &mut World, numbers: core::ops::Range<u16>| {
+            for number in numbers {
+                world.say(
+                    2,
+                    number,
+                    Lifetimes { preferred: 1800, valid: 7200 },
+                    Origin::Kernel,
+                    true,
+                );
+                world.settle();
+                world.live(20);
+            }
+        };
+        say(&mut world, 10..14);
+        assert_eq!(world.sets(), MAX_SETS);
+        world.restart();
+        for number in [1, 2] {
+            world.advertise(number, number.try_into().unwrap(), u32::MAX, u32::MAX);
+        }
+        world.settle();
+        say(&mut world, 14..15);
+        if with_time {
+            world.live(u64::from(DAY));
+        }
+        assert!(world.addresses.contains_key(&(1, first)), "contexts are not back yet");
+        assert!(world.planner.warnings().iter().all(|one| !one.contains("use all sets")));
+        world.planner.on_restored();
+        world.settle();
+        world.live(60);
+        assert!(!world.addresses.contains_key(&(1, first)), "nothing uses it");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use moorline_types::{Ilv, IlvPair, L64, Nonce};
 use super::{Plain, is_echo, octets, with_nonce};
 use crate::tests::duo::Duo;
 use crate::tests::ilv;
-use crate::{Config, Machine, SessionView, Socket, State};
+use crate::{Config, Initiate, Machine, SessionView, Socket, State};
 
 const SECOND: L64 = L64(0x2001_0db8_0022_0000);
 const THIRD: L64 = L64(0x2001_0db8_0033_0000);
@@ -31,6 +31,19 @@ fn connect(duo: &mut Duo) {
     duo.report(0, report);
 }
 
+/// The peer says where it is, with its nonce.
+fn name(duo: &mut Duo, peer: &Plain, locators: &[L64]) {
+    let mut update = [156, 0, 0, 0, 1, 1, 0, 0].to_vec();
+    update[4] = locators.len().try_into().unwrap();
+    for l64 in locators {
+        update.extend(l64.0.to_be_bytes());
+        update.extend([0, 10, 0, 100]);
+    }
+    let (from, to) = (octets(ilv(1).at(locators[0]).address()), octets(ilv(0).address()));
+    duo.give(0, &[with_nonce(&from, &to, peer.nonce, &update)]);
+    assert_eq!(duo.take(0).len(), 1, "one acknowledgement");
+}
+
 fn sessions(duo: &Duo) -> Vec<SessionView> {
     duo.machines[0].sessions(duo.now).collect()
 }
@@ -38,6 +51,7 @@ fn sessions(duo: &Duo) -> Vec<SessionView> {
 /// A host with sessions by both locators of the peer.
 fn both(duo: &mut Duo) -> Plain {
     let peer = Plain::in_session(duo);
+    name(duo, &peer, &[ilv(1).l64, SECOND]);
     connect(duo);
     duo.now = duo.now + Duration::from_millis(20);
     peer.play(duo);
@@ -49,6 +63,7 @@ fn both(duo: &mut Duo) -> Plain {
 fn a_connection_to_a_second_locator_has_the_nonces_of_the_node() {
     let mut duo = Duo::new();
     let peer = Plain::in_session(&mut duo);
+    name(&mut duo, &peer, &[ilv(1).l64, SECOND]);
     let first = duo.entry(0);
     connect(&mut duo);
     let asked = duo.take(0);
@@ -67,6 +82,7 @@ fn a_connection_to_a_second_locator_has_the_nonces_of_the_node() {
 fn another_node_with_the_identifier_has_a_session_with_its_own_nonce() {
     let mut duo = Duo::new();
     let peer = Plain::in_session(&mut duo);
+    name(&mut duo, &peer, &[ilv(1).l64, SECOND]);
     connect(&mut duo);
     let namesake = Plain { nonce: [7; 4], ..Plain::new() };
     namesake.play(&mut duo);
@@ -79,12 +95,7 @@ fn another_node_with_the_identifier_has_a_session_with_its_own_nonce() {
 fn what_one_session_is_told_all_of_the_node_follow() {
     let mut duo = Duo::new();
     let peer = both(&mut duo);
-    let mut update = [156, 0, 0, 0, 1, 1, 0, 0].to_vec();
-    update.extend(THIRD.0.to_be_bytes());
-    update.extend([0, 10, 0, 100]);
-    let (from, to) = (octets(ilv(1).at(THIRD).address()), octets(ilv(0).address()));
-    duo.give(0, &[with_nonce(&from, &to, peer.nonce, &update)]);
-    assert_eq!(duo.take(0).len(), 1, "one acknowledgement");
+    name(&mut duo, &peer, &[THIRD]);
     assert!(sessions(&duo).iter().all(|session| session.wire.remote.l64 == THIRD));
     duo.roam(0, &[0x2001_0db8_00aa_0000]);
     peer.play(&mut duo);
@@ -103,4 +114,25 @@ fn both_sessions_are_there_in_another_run() {
         machine.restore(snapshot, duo.now).expect("a session");
     }
     assert_eq!(machine.session_count(), 2);
+}
+
+/// Somebody has taken the node's identifier in another network, and the host connects to there. The DNS may be that node's.
+#[test]
+fn our_nonce_is_not_shown_to_a_locator_that_the_node_has_not_named() {
+    let mut duo = Duo::with(&Config { initiate: Initiate::Dns, ..Config::default() }, 1);
+    Plain::in_session(&mut duo);
+    let ours = duo.entry(0).send_nonce;
+    let until = duo.now + Duration::from_secs(60);
+    duo.machines[0].handle_hint(second().nid, &[ilv(1).l64, SECOND], until, duo.now);
+    connect(&mut duo);
+    let mut sent = duo.take(0);
+    while duo.machines[0].is_taken(IlvPair::new(ilv(0), second())) {
+        duo.fire(0);
+        sent.extend(duo.take(0));
+    }
+    let to_second = |packet: &&Vec<u8>| packet[24..40] == octets(second().address());
+    let to_second: Vec<_> = sent.iter().filter(to_second).collect();
+    assert!(to_second.iter().any(|packet| is_echo(packet)), "asked as a node that is not known");
+    let shows = |packet: &[u8]| packet.windows(4).any(|octets| octets == ours.octets());
+    assert!(!to_second.iter().any(|packet| shows(packet)));
 }

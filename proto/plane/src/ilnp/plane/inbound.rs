@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use moorline_datapath::ilnp::{ChecksumMode, LOST_INTERVAL, Report, Sockets};
+use moorline_datapath::ilnp::{ChecksumMode, LOST_INTERVAL, Report, SessionEntry, Sockets};
 use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::{ChecksumDelta, Control, NONCE_AT, NONCE_OPTION, OptionsHeader};
 use moorline_wire::ip6::{TCP, UDP, Upper};
@@ -73,10 +73,11 @@ impl Plane {
         let Some(quote) = Quote::read(packet, ip6) else { return false };
         let (local, remote) = quote.pair.nids();
         let all = self.sessions.between(local, remote).filter_map(|slot| self.sessions.get(slot));
-        let Some(flow) = all.into_iter().find(|flow| quote.is_of(&flow.entry, sockets)) else {
-            return false;
-        };
-        quote.translate(packet, flow.entry.pair);
+        // Sessions may share a nonce (decision 149): one at the locators in the quote goes before others.
+        let entries = all.map(|flow| &flow.entry).filter(|entry| quote.is_of(entry, sockets));
+        let nearest = entries.min_by_key(|entry| entry.wire_pair() != quote.pair);
+        let Some(SessionEntry { pair, .. }) = nearest else { return false };
+        quote.translate(packet, *pair);
         true
     }
 

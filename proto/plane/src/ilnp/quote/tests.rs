@@ -179,3 +179,31 @@ fn what_shows_neither_nonce_nor_socket_is_left_alone() {
         assert_eq!(packet, before, "{what}");
     }
 }
+
+/// Sessions with a correspondent that did no handshake share its nonces.
+#[test]
+fn an_error_goes_to_the_sibling_whose_locators_it_quotes() {
+    let mut plane = Plane::new(Settings::default(), [1; 16]);
+    let other = IlvPair::new(PAIR.local, PAIR.remote.at(AWAY));
+    for (id, pair) in [(3, other), (4, PAIR)] {
+        plane.handle_update(&Update::Upsert(SessionEntry {
+            id: SessionId(id),
+            pair,
+            wire: (pair.local.l64, pair.remote.l64),
+            send_nonce: OURS,
+            attach: true,
+            always: true,
+            maps_tcp: false,
+            settled: true,
+            receive_nonce: Some(Nonce::Short([5, 6, 7, 8])),
+            remote: [THERE, AWAY].into(),
+            checksum: ChecksumMode::NidOnly,
+            confirming: false,
+            watch: false,
+        }));
+    }
+    let quoted = sent(HOME, UDP, [41_000, 7], Some(OURS));
+    let mut packet = error(ROUTER, PAIR.local, (PACKET_TOO_BIG, 1400), &quoted);
+    assert_eq!(plane.handle_inbound(&mut packet, &One, NOW), Inbound::Deliver);
+    assert_eq!(packet[48 + 24..48 + 40], PAIR.remote.address().octets());
+}
