@@ -202,6 +202,19 @@ static __always_inline bool is_flow(const struct moved_flow *flow, const struct 
 	       pair_eq(&flow->pair, &arrival->pair);
 }
 
+/* A packet of no session. Not static, for a stack of its own. */
+__noinline int consider_plain(struct __sk_buff *skb, const struct arrival *arrival)
+{
+	struct traffic traffic = {};
+
+	if (!arrival)
+		return TC_ACT_UNSPEC;
+	fill_traffic(&traffic, &arrival->pair, &arrival->upper, true);
+	traffic.is_strange = 1;
+	consider(skb, &traffic);
+	return TC_ACT_UNSPEC;
+}
+
 /* Not static, for a stack of its own. */
 //= rfc6744#7-3
 //= rfc6741#5.4-2 rfc6741#11.1-11
@@ -210,7 +223,6 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	__u32 changes = count_of(ILNP_CHANGES);
 	const struct ilnp_upper *upper;
 	struct moved_flow *flow = NULL;
-	struct traffic traffic = {};
 	struct found found;
 	bool is_exact = false;
 	int slot = NO_SESSION;
@@ -256,10 +268,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 		set_words(skb, HANDLED_IN);
 		return TC_ACT_UNSPEC;
 	}
-	fill_traffic(&traffic, &arrival->pair, upper, true);
-	traffic.is_strange = 1;
-	consider(skb, &traffic);
-	return TC_ACT_UNSPEC;
+	return consider_plain(skb, arrival);
 }
 
 /* An ICMPv6 message without nonce: the verdict on it in `status`, if it was an error to translate. */
