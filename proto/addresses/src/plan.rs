@@ -471,9 +471,11 @@ impl Planner {
                 continue;
             }
             let (interface, current) = (place.interface, group.address(place.prefix));
-            let former = group.former().filter_map(|one| one.address(place.prefix));
-            let used = former.filter(|one| group.rule.temporary && view.in_use.contains(&one.0));
-            for address in current.into_iter().chain(used) {
+            // A context moves to the other addresses of its set, so all of them last as long as it uses one.
+            let is_used = |one: Locator| view.in_use.contains(&one.0);
+            let used = group.former().filter(|one| group.rule.temporary && one.is_any(&is_used));
+            let former = used.filter_map(|one| one.address(place.prefix));
+            for address in current.into_iter().chain(former) {
                 let Some(lasts) = group.until(address, now) else { continue };
                 let is_current = Some(address) == current;
                 let lasts =

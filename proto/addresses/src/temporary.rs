@@ -103,7 +103,8 @@ impl DatedSet {
         self.is_evicted || self.until.is_over(now)
     }
 
-    fn is_any(&self, is: &impl Fn(Locator) -> bool) -> bool {
+    /// Whether this holds of one of its addresses.
+    pub(crate) fn is_any(&self, is: &impl Fn(Locator) -> bool) -> bool {
         self.set.locators().iter().any(|locator| is(*locator))
     }
 }

@@ -82,8 +82,10 @@ fn narrow(uplink: &Uplink) -> Option<Finding> {
 
 pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
     let Some(answers) = facts.answers() else { return Vec::new() };
-    let is_unprovable =
-        |uplink: &&ApiUplink| uplink.locators.iter().all(|locator| locator.proof == Proof::None);
+    // An address without a proof that peers are told of is signed by another uplink's key: a warning of the daemon says what moves there.
+    let is_unprovable = |uplink: &&ApiUplink| {
+        uplink.locators.iter().all(|own| own.proof == Proof::None && !own.announced)
+    };
     let unprovable = answers.status.uplinks.iter().filter(is_unprovable).map(|uplink| {
         let what = format!(
             "no address of {} can be proved to be ours, so nothing of ours can move there",

@@ -98,11 +98,15 @@ fn the_one_before_is_for_new_traffic_until_another_is() {
 #[test]
 fn a_set_that_contexts_use_outlasts_its_time() {
     let mut world = host();
-    let first = world.newest(1);
+    let (first, beside) = (world.newest(1), world.newest(2));
     world.in_use.insert(first);
     world.live(u64::from(4 * DAY));
-    assert_eq!(world.left((1, first)).0, 0);
-    assert!(world.left((1, first)).1 > 0);
+    for at in [(1, first), (2, beside)] {
+        assert!(
+            world.left(at).0 == 0 && world.left(at).1 > 0,
+            "a context moves from one to the other"
+        );
+    }
     // The kernel takes all addresses when a link is down for a moment.
     world.addresses.retain(|(ifindex, _), _| *ifindex != 1);
     world.planner.on_interfaces_down(&BTreeSet::from([1]));
@@ -111,7 +115,9 @@ fn a_set_that_contexts_use_outlasts_its_time() {
     assert_eq!(world.left((1, first)).0, 0);
     world.in_use.clear();
     world.live(u64::from(DAY));
-    assert!(!world.addresses.contains_key(&(1, first)));
+    assert!(
+        !world.addresses.contains_key(&(1, first)) && !world.addresses.contains_key(&(2, beside))
+    );
 }
 
 #[test]
