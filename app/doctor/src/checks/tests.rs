@@ -186,8 +186,14 @@ fn links_without_carrier_and_narrow_ones_are_told() {
 
 #[test]
 fn an_uplink_whose_addresses_prove_nothing_is_told() {
-    let found = after(|facts| answers(facts).status.uplinks[0].locators[0].proof = Proof::None);
-    assert_eq!(found, one("unprovable", Stops));
+    let unproved = |announced| {
+        after(|facts| {
+            let own = &mut answers(facts).status.uplinks[0].locators[0];
+            (own.proof, own.announced) = (Proof::None, announced);
+        })
+    };
+    assert_eq!(unproved(false), one("unprovable", Stops));
+    assert_eq!(unproved(true), [], "the key of another uplink signs it, and the daemon says so");
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn stacks_of_all_that_is_called_in_a_row_fit_linux_6_1() {
         for program in object.progs() {
             let (functions, roots) = functions(program.insns());
             let all = roots.iter().map(|root| stacks(&functions, *root));
-            let deepest = all.max_by_key(total).expect("a program");
+            let deepest = all.max_by_key(|stacks| total(stacks)).expect("a program");
             let name = program.name().display().to_string();
             assert!(total(&deepest) <= MOST, "{name}: {} octets, {deepest:?}", total(&deepest));
         }
@@ -87,11 +87,11 @@ fn depth(code: &[bpf_insn]) -> u32 {
 fn stacks(functions: &BTreeMap<usize, Function>, begin: usize) -> Vec<u32> {
     let function = &functions[&begin];
     let called = function.calls.iter().map(|called| stacks(functions, *called));
-    let called = called.max_by_key(total).unwrap_or_default();
+    let called = called.max_by_key(|stacks| total(stacks)).unwrap_or_default();
     [vec![function.depth.max(1).next_multiple_of(FRAME)], called].concat()
 }
 
-fn total(stacks: &Vec<u32>) -> u32 {
+fn total(stacks: &[u32]) -> u32 {
     stacks.iter().sum()
 }
 
