@@ -29,8 +29,8 @@ pub struct Planner {
     gathering: BTreeMap<Rule, Instant>,
     /// When a set is to be made, as of the last plan.
     due: Option<Instant>,
-    /// No temporary set takes the place of another sooner.
-    next_set: Instant,
+    /// No temporary set of a group takes the place of another sooner.
+    next_set: BTreeMap<Rule, Instant>,
     /// Interfaces whose own temporary addresses come second, and that people have been told of.
     told_stable: BTreeSet<u32>,
     /// Interfaces whose routers have been asked in this run, and when.
@@ -163,7 +163,7 @@ impl Planner {
             groups,
             gathering: BTreeMap::new(),
             due: None,
-            next_set: Instant::ZERO,
+            next_set: BTreeMap::new(),
             told_stable: BTreeSet::new(),
             asked: BTreeMap::new(),
             learned: BTreeSet::new(),

@@ -31,6 +31,7 @@ impl Planner {
         let rules = self.policy.rules();
         let is_empty = |group: &Group| group.rule.temporary && group.sets.is_empty();
         self.groups.retain(|group| !is_empty(group) || rules.contains(&group.rule));
+        self.next_set.retain(|_, at| *at > now);
     }
 
     pub(super) fn make_sets(
@@ -73,14 +74,15 @@ impl Planner {
             Lack::Prefixes => now + GATHER,
             Lack::Time => now,
         };
-        let earliest = earliest.max(group.sets.last().map_or(now, |_| self.next_set));
+        let next = self.next_set.get(&group.rule).copied().unwrap_or(now);
+        let earliest = earliest.max(group.sets.last().map_or(now, |_| next));
         let until = *self.gathering.entry(group.rule.clone()).or_insert(earliest);
         let several = own.iter().any(|p| p.interface.ifindex != first.interface.ifindex);
         let is_missing = |one: &&Uplink| {
             self.policy.rule_of(&one.name) == group.rule
                 && places.iter().all(|place| place.interface.ifindex != one.ifindex)
         };
-        let is_complete = several && !interfaces.iter().any(is_missing) && self.next_set <= now;
+        let is_complete = several && !interfaces.iter().any(is_missing) && next <= now;
         if !is_complete && now < until {
             be_due_at(&mut self.due, until);
             return;
@@ -99,7 +101,7 @@ impl Planner {
             Ok(()) => {
                 plan.is_changed = true;
                 self.gathering.remove(&group.rule);
-                self.next_set = now + RETRY;
+                self.next_set.insert(group.rule.clone(), now + RETRY);
                 let (count, rule) = (prefixes.len(), &group.rule);
                 plan.notes.push(Note::News(format!("made a set of {count} addresses ({rule})")));
             }
