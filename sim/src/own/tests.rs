@@ -21,6 +21,14 @@ fn what_a_killed_run_has_left_ends_on_a_silent_link() {
     assert_eq!(run_addresses(seed).violations, [], "{}", trace_addresses(seed));
 }
 
+/// A set of another group had been made a moment before.
+#[test]
+fn a_temporary_set_has_its_successor_in_time_whatever_other_groups_do() {
+    for seed in [2_450_020_000_248, 2_450_020_000_496] {
+        assert_eq!(run_addresses(seed).violations, [], "{}", trace_addresses(seed));
+    }
+}
+
 #[test]
 fn each_fault_breaks_the_rule_that_is_about_it() {
     let faults = [
