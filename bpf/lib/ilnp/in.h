@@ -303,7 +303,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	struct ilnp_upper *upper = &arrival.upper;
 	const struct facts *facts;
 	struct ilnp_live *live;
-	__u32 message;
+	__u32 message = 0;
 	__u32 octets;
 	__u32 known;
 	int status = 0;
@@ -337,7 +337,9 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		if (arrival.ip6.next != NEXT_DESTINATION || !take_short_nonce(skb, l2, octets, &arrival.options))
 			status = find_options(skb, l2, octets, arrival.ip6.next, &arrival.options);
 	}
-	message = status ? 0 : message_at(skb, l2, &arrival.ip6, &arrival.options);
+	/* Without a nonce it is for the stack to say what becomes of options that it does not know (RFC 8200 s4.2). */
+	if (!status && (options->nonce.len || !options->is_refused))
+		message = message_at(skb, l2, &arrival.ip6, &arrival.options);
 	if (is_control(skb, l2, &arrival.ip6, message, ICMP_ECHO_REPLY) || is_about_nonce(skb, l2, &arrival.ip6, message)) {
 		if (!is_for_us(&arrival.ip6))
 			return TC_ACT_UNSPEC;

@@ -16,6 +16,8 @@
 #define NONCE_OPTION 0x8b
 #define OPTION_PAD1 0
 #define OPTION_PADN 1
+/* Bits of a type: what becomes of the packet if it is not known; 0: the option is skipped. */
+#define OPTION_REFUSED 0xc0
 /* Of RFC 4727, and what tells our experiment from others': the number of a Locator Update. */
 #define OPTION_EXPERIMENTAL 0x1e
 #define SEQUENCE_LEN 6
@@ -88,7 +90,8 @@ struct ilnp_options {
 	/* Options that are neither ours nor padding. */
 	__u8 has_others;
 	__u8 has_sequence;
-	__u8 zero;
+	/* A stack that does not know one of the others discards the packet (RFC 8200 s4.2). */
+	__u8 is_refused;
 };
 
 static __always_inline bool l64_is_link_local(__u64 l64)
@@ -229,6 +232,8 @@ static __always_inline int take_option(struct __sk_buff *skb, __u32 offset, __u8
 		options->has_sequence = 1;
 	} else if (kind != OPTION_PADN) {
 		options->has_others = 1;
+		if (kind & OPTION_REFUSED)
+			options->is_refused = 1;
 	}
 	return 0;
 }

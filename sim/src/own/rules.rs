@@ -95,9 +95,8 @@ impl World {
                 return held.ends.distance(*ends, self.now).is_some_and(|apart| apart <= CLOSE);
             }
             let ends = self.ends.get(&place(*at));
-            let is_left = held.ends.valid.is_some_and(|until| until <= self.now + LEFT);
             ends.is_some_and(|ends| self.is_no_later(held.ends.valid, ends.valid))
-                || is_left && self.found.contains(at)
+                || self.is_left(at, held)
         };
         let ((ifindex, address), held) = judged.into_iter().find(|one| !is_in_step(one))?;
         let ends = self.ends.get(&place((ifindex, address)));
@@ -145,13 +144,21 @@ impl World {
             let born = self.born.get(&at.1).copied().unwrap_or(self.now);
             let is_settled = !held.flags.contains(AddressFlags::TENTATIVE);
             self.is_no_later(held.ends.preferred, Some(born + LIFETIMES.preferred))
-                && (!is_settled || self.is_no_later(held.ends.valid, Some(born + LIFETIMES.valid)))
+                && (!is_settled
+                    || self.is_no_later(held.ends.valid, Some(born + LIFETIMES.valid))
+                    || self.is_left(at, held))
         };
         let is_usable = |held: &Held| !held.flags.contains(AddressFlags::DAD_FAILED);
         let mut judged = self.ours().filter(|(_, held)| self.is_temporary && is_usable(held));
         let ((ifindex, address), held) = judged.find(|one| !is_young(one))?;
         let born = self.born.get(&address);
         Some(format!("{address} on wan{ifindex}, since {born:?}, ends at {:?}", held.ends))
+    }
+
+    /// Whether a killed run has left this address, which goes soon.
+    fn is_left(&self, at: &(u32, Ipv6Addr), held: &Held) -> bool {
+        let goes_soon = held.ends.valid.is_some_and(|until| until <= self.now + LEFT);
+        goes_soon && self.found.contains(at)
     }
 
     fn is_no_later(&self, ours: Option<Instant>, prefix: Option<Instant>) -> bool {

@@ -60,6 +60,8 @@ pub struct OptionsHeader {
     pub sequence: Option<u32>,
     /// Whether there are options that are neither ours nor padding: the header has to stay then.
     pub has_others: bool,
+    /// Whether a host that does not know one of these discards the packet (RFC 8200 s4.2).
+    pub is_refused: bool,
     /// Offset of the Nonce option within the header; 0 without one.
     nonce_at: usize,
 }
@@ -76,8 +78,15 @@ impl OptionsHeader {
         let &[next_header, units] = octets.first_chunk().ok_or(DropReason::Truncated)?;
         let len = (usize::from(units) + 1) * 8;
         let header = octets.get(..len).ok_or(DropReason::Truncated)?;
-        let mut found =
-            Self { next_header, len, nonce: None, sequence: None, has_others: false, nonce_at: 0 };
+        let mut found = Self {
+            next_header,
+            len,
+            nonce: None,
+            sequence: None,
+            has_others: false,
+            is_refused: false,
+            nonce_at: 0,
+        };
         let mut at = OPTIONS_AT;
         for _ in 0..MAX_OPTIONS {
             let Some(&kind) = header.get(at) else { break };
@@ -122,11 +131,17 @@ impl OptionsHeader {
                 }
             }
             (PADN, _) => {}
-            _ => self.has_others = true,
+            _ => {
+                self.has_others = true;
+                self.is_refused |= kind & REFUSED != 0;
+            }
         }
         Ok(())
     }
 }
+
+/// Bits of an option's type that say what becomes of the packet if the type is not known; 0: the option is skipped (RFC 8200 s4.2).
+const REFUSED: u8 = 0xc0;
 
 /// Octets before the first option.
 const OPTIONS_AT: usize = 2;

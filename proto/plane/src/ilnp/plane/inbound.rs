@@ -33,8 +33,15 @@ impl Plane {
             let quoted = Control::quoted_by_parameter_problem(packet);
             quoted.is_some_and(|quoted| quoted.get(NONCE_AT as usize) == Some(&NONCE_OPTION))
         };
+        // Without a nonce it is for the stack to say what becomes of options that it does not know (RFC 8200 s4.2).
+        let is_for_stack = || {
+            let chain = ip6.chain(packet).ok().flatten();
+            let options = chain.and_then(|chain| chain.options);
+            options.is_some_and(|options| options.nonce.is_none() && options.is_refused)
+        };
         let pair = IlvPair::new(ip6.destination, ip6.source);
         if ip6.may_be_control()
+            && !is_for_stack()
             && (Control::is_for_sessions(packet, self.settings.types) || is_about_nonce())
         {
             return match Control::is_bare_update(packet) {
