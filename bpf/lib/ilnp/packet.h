@@ -261,7 +261,7 @@ static __always_inline bool take_short_nonce(struct __sk_buff *skb, __u32 l2, __
 	return true;
 }
 
-/* The header that begins there in the packet, `octets` before its end: 0, or -1 - reason. What is behind the packet is padding
+/* The header that begins there in the packet, `octets` before its end: 0, or -1 - reason. Octets behind the packet are padding
  * of the link. Not static, so that the verifier looks at it once.
  */
 //= rfc6744#2-1 rfc6744#2-6

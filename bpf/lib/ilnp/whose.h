@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Of which session a packet from the network is. */
+/* The session of a packet from the network. */
 #ifndef MOORLINE_ILNP_WHOSE_H
 #define MOORLINE_ILNP_WHOSE_H
 
@@ -122,7 +122,7 @@ static __always_inline bool may_be_bound(struct __sk_buff *skb, const struct fou
 	       !has_connection(skb, pair, IPPROTO_TCP, ports);
 }
 
-/* Of which session a packet is that shows none by its nonce or its addresses: its slot or an enum no_slot.
+/* The session of a packet whose nonce and addresses show none: its slot or an enum no_slot.
  * Identifiers may coincide, so a locator that none of the sessions between two nodes names is another node's
  * until the packet claims a socket of a session. To that it is not given, nor to the stack, which would answer
  * the segment of a correspondent whose Locator Update is late with a reset. Not static, for a stack of its own.
@@ -163,7 +163,7 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 			continue;
 		}
 		is_claimed = true;
-		/* Who did the handshake has a nonce in all but segments of TCP. */
+		/* A correspondent with the handshake has a nonce in all but segments of TCP. */
 		if (!(flags & ILNP_SETTLED) || (!upper->is_within_tcp && flags & ILNP_MAPS_TCP))
 			continue;
 		/* A packet whose own addresses have a connection is of that. */

@@ -27,7 +27,7 @@ pub struct DatedSet {
     pub set: HbaSet,
     /// Without an end unless its addresses are temporary.
     pub until: Until,
-    /// What is added to the generation of the lists that peers of its addresses have, so that generations do not tell that two sets are of
+    /// The number that is added to the generation of the lists that peers of its addresses have, so that generations do not tell that two sets are of
     /// one host: drawn for temporary sets, else 0.
     pub added: u32,
     /// Whether it has to go, even if contexts use it: there are too many sets.

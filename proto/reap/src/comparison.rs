@@ -20,6 +20,8 @@ pub(crate) struct Comparison {
     patience: Duration,
     /// When checks by both pairs left.
     sent: Vec<Instant>,
+    /// How often there was no room for checks.
+    postponed: u8,
     /// Whether the answers to the checks of this part are waited for.
     is_waiting: bool,
     by_current: Tally,
@@ -90,6 +92,7 @@ impl Comparison {
             next: now,
             patience: patience.min(MAX_PATIENCE),
             sent: Vec::new(),
+            postponed: 0,
             is_waiting: false,
             by_current: Tally::default(),
             by_other: Tally::default(),
@@ -127,11 +130,14 @@ impl Comparison {
         Step::Check
     }
 
-    /// There was no room for the last checks: they are made up for later.
-    pub(crate) fn postpone(&mut self, now: Instant) {
+    /// There was no room for the last checks: the comparison goes on later, each time after twice the time. False: it has waited often
+    /// enough, and is to be given up.
+    pub(crate) fn postpone(&mut self, now: Instant) -> bool {
         self.sent.pop();
         self.is_waiting = false;
-        self.next = now + POSTPONED;
+        self.next = now + POSTPONED * (1 << self.postponed);
+        self.postponed += 1;
+        self.postponed < MOST_POSTPONED
     }
 
     fn judge(&self, floor: Option<Duration>) -> Outcome {
@@ -172,6 +178,8 @@ pub(crate) fn is_much_slower(floor: Duration, other: Duration) -> bool {
 const GAP: Duration = Duration::from_millis(200);
 /// The same if a host has no room for them.
 const POSTPONED: Duration = Duration::from_secs(1);
+/// The comparison is given up after half a minute without room. Without an end, each context of a full host would wake it again and again.
+const MOST_POSTPONED: u8 = 6;
 /// Checks by each pair in a part: 4 s of them.
 const PART: usize = 20;
 /// Checks by each pair without an answer after which the comparison ends: there is no path, or the peer answers no checks any more.

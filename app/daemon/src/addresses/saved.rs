@@ -45,7 +45,7 @@ struct SavedGroup {
 struct SavedEnds {
     preferred: u64,
     valid: u64,
-    /// What is added to the generation of its lists.
+    /// The number that is added to the generation of its lists.
     #[serde(default)]
     added: u32,
 }

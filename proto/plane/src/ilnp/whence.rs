@@ -79,7 +79,7 @@ impl Plane {
                 continue;
             }
             is_claimed = true;
-            // RFC 6741 s5.4. Who did the handshake has a nonce in all but segments of TCP.
+            // RFC 6741 s5.4. A correspondent with the handshake has a nonce in all but segments of TCP.
             if entry.settled && (is_within_tcp || !entry.maps_tcp) {
                 // A packet whose own addresses have a connection is of that.
                 return if has_socket(pair) { Whence::Claimed } else { Whence::Session(slot) };

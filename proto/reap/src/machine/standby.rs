@@ -308,9 +308,10 @@ impl Machine {
             flight.transmits.clear();
             flight.checks.clear();
             flight.asked = None;
-            if let Some(comparison) = &mut flight.comparison {
-                comparison.postpone(now);
-            }
+            flight.comparison = flight
+                .comparison
+                .take()
+                .and_then(|mut comparison| comparison.postpone(now).then_some(comparison));
             if let Some(trial) = flight.trial.as_mut().filter(|trial| trial.expires.is_some()) {
                 trial.give_up_checks();
             } else if let Some(trial) = flight.trial.take() {

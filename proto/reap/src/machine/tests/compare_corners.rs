@@ -214,3 +214,22 @@ fn a_pair_that_somebody_wants_is_not_replaced_by_the_better_one() {
     net.run_for(ms(3_000));
     assert_eq!(net.pairs()[0], ab(3, 3), "{:?}", causes(&net, 0));
 }
+
+#[test]
+fn a_comparison_without_room_waits_ever_longer_and_is_given_up() {
+    let mut machine = checked();
+    let mut now = at(1_000);
+    machine.consider_comparison(now);
+    let mut tries = 0;
+    while machine.monitor.as_ref().unwrap().comparison().is_some() {
+        if machine.has_check() {
+            tries += 1;
+            machine.handle_checks_refused(now);
+        }
+        let Some((next, _)) = machine.poll_timeout() else { break };
+        now = next;
+        machine.handle_timeout(now);
+        assert!(now < at(120_000), "no end");
+    }
+    assert_eq!(tries, 6);
+}
