@@ -150,20 +150,22 @@ impl LocalProof {
         Some(locators_of(ulid, Some(self.plain_announcement_for(ulid)?)))
     }
 
-    /// Whether peers are told of this address: a list names it, and each list of a present address that lacks it does so for another reason than
-    /// room in a message.
+    /// Whether a list of a present address names this one.
     #[must_use]
-    pub fn is_told(&self, locator: Locator) -> bool {
-        let of_present = || {
-            let all = self.addresses.present.iter();
-            all.filter_map(|ulid| self.by_ulid.get(&ulid.as_ulid()))
-        };
-        let lists = |known: &ForUlid| {
-            let told = known.announcement.as_ref();
-            told.is_some_and(|told| told.list.entries.iter().any(|one| one.locator == locator))
-        };
-        let lacks_room = |known: &ForUlid| known.left_out.contains(&(locator, LeftOut::NoRoom));
-        of_present().any(lists) && !of_present().any(lacks_room)
+    pub fn lists(&self, locator: Locator) -> bool {
+        let names =
+            |told: &Announcement| told.list.entries.iter().any(|one| one.locator == locator);
+        self.of_present().any(|known| known.announcement.as_ref().is_some_and(names))
+    }
+
+    /// Whether a list of a present address lacks this one for want of room in a message.
+    #[must_use]
+    pub fn lacks_room(&self, locator: Locator) -> bool {
+        self.of_present().any(|known| known.left_out.contains(&(locator, LeftOut::NoRoom)))
+    }
+
+    fn of_present(&self) -> impl Iterator<Item = &ForUlid> {
+        self.addresses.present.iter().filter_map(|ulid| self.by_ulid.get(&ulid.as_ulid()))
     }
 
     /// Ls(local) of a context: what such a peer may be sent from and to, the ULID always among it: first if the

@@ -7,7 +7,8 @@ use moorline_addresses::{
 };
 
 use moorline_contexts::Contexts;
-use moorline_host::{Effect, Host};
+use moorline_host::{Effect, Host, Sessions};
+use moorline_ilnp::Config;
 use moorline_types::{Instant, Locator};
 
 use super::*;
@@ -37,11 +38,15 @@ struct Bench {
 
 impl Bench {
     fn new(mode: AddressMode, store: Store) -> Self {
+        Self::of(mode, store, None)
+    }
+
+    fn of(mode: AddressMode, store: Store, ilnp: Option<Sessions>) -> Self {
         let now = Instant::ZERO + Duration::from_secs(1);
         let (addresses, addressing, proof) =
             Addresses::open(AddressSettings::of(mode), &store).unwrap();
         let contexts = Contexts::new(moorline_contexts::Config::default(), [1; 32], now);
-        let host = Host::new(contexts, None).with_addressing(addressing, proof);
+        let host = Host::new(contexts, ilnp).with_addressing(addressing, proof);
         Self { addresses, host, store, now }
     }
 
@@ -92,6 +97,19 @@ fn addresses_that_cannot_be_kept_are_not_used_until_they_can() {
     assert_eq!(placed.len(), 2);
     let mut next = Bench::new(AddressMode::HbaCompatible, Store::open(&state).unwrap());
     assert_eq!(next.follow(view()), placed, "the next run has the same");
+}
+
+#[test]
+fn addresses_without_proof_are_announced_by_ilnp_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    for ilnp in [false, true] {
+        let sessions = ilnp.then(|| Sessions::new(Config::default(), [2; 32], Instant::ZERO));
+        let mut bench = Bench::of(AddressMode::Off, Store::open(folder.path()).unwrap(), sessions);
+        bench.follow(view());
+        let uplinks = bench.views().uplinks();
+        let own: Vec<_> = uplinks.iter().flat_map(|uplink| &uplink.locators).collect();
+        assert!(!own.is_empty() && own.iter().all(|own| own.announced == ilnp), "{own:?}");
+    }
 }
 
 #[test]

@@ -34,7 +34,7 @@ impl AddressViews<'_> {
             prefix_len: own.prefix_len,
             proof: self.proof_of(own.address),
             temporary: self.is_temporary(own),
-            announced: self.host.proof().is_told(Locator(own.address)),
+            announced: self.is_told(own.address),
         };
         let failing = self.host.failing_uplinks();
         let uplink = |uplink: &host::Uplink| Uplink {
@@ -49,7 +49,14 @@ impl AddressViews<'_> {
         self.host.view().uplinks.iter().map(uplink).collect()
     }
 
-    pub(crate) fn is_announced(&self, address: Ipv6Addr) -> bool {
+    /// Whether peers are told of it. Without a proof only ILNP correspondents are; one that Shim6's lists have no room for counts as not told.
+    fn is_told(&self, address: Ipv6Addr) -> bool {
+        let (proof, locator) = (self.host.proof(), Locator(address));
+        let by_ilnp = self.host.ilnp().is_some() && self.is_present(address);
+        (proof.lists(locator) || by_ilnp) && !proof.lacks_room(locator)
+    }
+
+    pub(crate) fn is_present(&self, address: Ipv6Addr) -> bool {
         self.host.proof().addresses().present.contains(&Locator(address))
     }
 
@@ -94,7 +101,7 @@ impl AddressViews<'_> {
             state: state(own),
             preferred_s: finite(left.preferred),
             valid_s: finite(left.valid),
-            announced: self.host.proof().is_told(Locator(own.address)),
+            announced: self.is_told(own.address),
         }
     }
 

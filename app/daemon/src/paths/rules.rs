@@ -141,8 +141,8 @@ impl Daemon {
         let mut told = Vec::new();
         for uplink in &self.host.view().uplinks {
             let own = uplink.addresses.iter();
-            let announced = own.filter(|own| self.address_views().is_announced(own.address));
-            told.extend(announced.map(|own| (Locator(own.address), preference(uplink, own))));
+            let present = own.filter(|own| self.address_views().is_present(own.address));
+            told.extend(present.map(|own| (Locator(own.address), preference(uplink, own))));
         }
         told
     }

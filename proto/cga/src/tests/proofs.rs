@@ -370,7 +370,7 @@ fn no_signature_tells_of_a_temporary_address() {
 }
 
 #[test]
-fn an_address_that_lists_have_no_room_for_is_not_told_of() {
+fn lists_lack_an_address_that_they_have_no_room_for() {
     let stub = Stub::new(public("rsa1024"));
     let cgas: Vec<_> = (1..=60).map(|n| a_cga(&stub.key, [n; 8])).collect();
     let ulids: Vec<_> = cgas.iter().map(Cga::address).collect();
@@ -378,6 +378,7 @@ fn an_address_that_lists_have_no_room_for_is_not_told_of() {
     let (first, last) = (ulids[0], ulids[59]);
     assert!(proof.left_out_for(first.as_ulid()).contains(&(last, LeftOut::NoRoom)));
     assert!(proof.locators_for(last.as_ulid()).contains(&last), "its own list names it");
-    assert!(proof.is_told(first) && !proof.is_told(last));
-    assert!(!proof.is_told(plain(1)));
+    assert!(proof.lists(first) && !proof.lacks_room(first));
+    assert!(proof.lacks_room(last));
+    assert!(!proof.lists(plain(1)));
 }
