@@ -123,7 +123,7 @@ use Severity::{NotSeen, Note, StopsProtection as Stops, Warning};
 
 #[test]
 fn a_fault_of_a_daemon_that_has_just_started_may_be_its_start() {
-    let start = ("daemon-just-started".to_owned(), Severity::Note);
+    let start = ("daemon-just-started".to_owned(), Note);
     let fault = |age, rules| {
         after(|facts| {
             answers(facts).age = Duration::from_secs(age);
