@@ -48,8 +48,8 @@ pub enum Error {
     },
     /// No answer in time.
     #[error(
-        "moorlined at {path} took the request and has not answered for {limit:?}: see its log \
-         (`journalctl -u moorlined`)", path = path.display()
+        "moorlined at {path} took the request and has not answered for {limit:?}. A first start makes \
+         a key, which takes a while on a busy machine; otherwise see its log (`journalctl -u moorlined`)", path = path.display()
     )]
     Timeout {
         /// The socket.

@@ -31,8 +31,14 @@ pub async fn reset(args: &Args) -> anyhow::Result<()> {
         std::os::unix::net::UnixStream::connect(&args.socket).is_err(),
         "moorlined is running and would be reset under its feet; stop it first"
     );
-    let _claims = Claims::take(&Store::open(&args.state_dir)?, &args.pin_dir)?;
-    undo_all(args).await
+    let had_state = args.state_dir.exists();
+    let store = Store::open(&args.state_dir)?;
+    let _claims = Claims::take(&store, &args.pin_dir)?;
+    undo_all(args).await?;
+    if !had_state {
+        store.discard()?;
+    }
+    Ok(())
 }
 
 pub(crate) async fn undo_all(args: &Args) -> anyhow::Result<()> {

@@ -33,6 +33,13 @@ impl Store {
         self.place("moorlined.lock")
     }
 
+    /// Removes the directory, if it holds nothing but the lock.
+    pub(crate) fn discard(self) -> anyhow::Result<()> {
+        let (lock, directory) = (self.lock(), self.directory);
+        let removed = fs::remove_file(lock).and_then(|()| fs::remove_dir(&directory));
+        removed.with_context(|| format!("state directory {}", directory.display()))
+    }
+
     /// The folder of the keys that are made here.
     pub(crate) fn keys(&self) -> anyhow::Result<PathBuf> {
         let folder = self.place("keys");

@@ -26,6 +26,9 @@ pub fn examine(facts: &Facts) -> Vec<Finding> {
     findings.extend(network::advertisements(facts));
     findings.extend(ilnp::sessions(facts));
     findings.extend(firewall_rules(facts));
+    if findings.iter().any(|finding| finding.severity == Severity::StopsProtection) {
+        findings.extend(host::start(facts));
+    }
     findings
 }
 

@@ -1,5 +1,6 @@
 use std::fs;
 use std::process::Command;
+use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use moorline_addresses::Uplink;
@@ -52,7 +53,9 @@ fn kernel() -> Kernel {
 async fn ask(client: &Client) -> Daemon {
     let answers = async {
         let (status, contexts) = (client.status().await?, client.contexts().await?);
-        Ok(Answers { status, contexts, ilcc: client.ilcc().await? })
+        let started = SystemTime::UNIX_EPOCH + Duration::from_millis(status.started_unix_ms);
+        let age = started.elapsed().unwrap_or_default();
+        Ok(Answers { age, status, contexts, ilcc: client.ilcc().await? })
     };
     match answers.await {
         Ok(answers) => Daemon::Running(Box::new(answers)),

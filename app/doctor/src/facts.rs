@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use moorline_addresses::Uplink;
 use moorline_api::{Context, Ilcc, IlnpStatus, Status};
@@ -60,6 +61,8 @@ pub enum Daemon {
 /// What the daemon says.
 #[derive(Clone, Debug)]
 pub struct Answers {
+    /// Time since its start.
+    pub age: Duration,
     /// At a glance.
     pub status: Status,
     /// Its contexts and the peers that it has given up.

@@ -109,7 +109,7 @@ impl Reason {
                  implementation or no context, or a firewall drops protocol 140"
             }
             Self::Unanswered => {
-                "no other pair answers: an ISP or a firewall drops protocol 140, or translates addresses (NAT66)"
+                "no other pair answers: an ISP is down, or an ISP or a firewall drops protocol 140 or translates addresses (NAT66)"
             }
             Self::OnePair => {
                 "each end has one address that can be used now: there is no other pair"

@@ -24,7 +24,7 @@ pub fn status(status: &Status, now_unix_ms: u64) -> String {
         context_counts(status.contexts),
         survival(&status.survival),
         status.ilnp.as_ref().map_or_else(|| "off".to_owned(), ilnp),
-        drops(&without_ilnp(status))
+        without_ilnp(status)
     );
     for warning in &status.warnings {
         let _ = writeln!(text, "warning   {warning}");
@@ -127,12 +127,15 @@ fn ilnp(ilnp: &IlnpStatus) -> String {
 }
 
 /// The drops that are not in the part about ILNP.
-fn without_ilnp(status: &Status) -> BTreeMap<String, u64> {
+fn without_ilnp(status: &Status) -> String {
     let of_ilnp = |reason| status.ilnp.as_ref().and_then(|ilnp| ilnp.drops.get(reason)).copied();
     let rest = status.drops.iter().map(|(reason, count)| {
         (reason.clone(), count.saturating_sub(of_ilnp(reason).unwrap_or_default()))
     });
-    rest.collect()
+    let rest: BTreeMap<_, _> = rest.collect();
+    let is_any = |drops: &BTreeMap<_, u64>| drops.values().any(|count| *count > 0);
+    let has_ilnp = status.ilnp.as_ref().is_some_and(|ilnp| is_any(&ilnp.drops));
+    if has_ilnp && !is_any(&rest) { "none besides those of ILNP".to_owned() } else { drops(&rest) }
 }
 
 fn drops(drops: &BTreeMap<String, u64>) -> String {

@@ -158,6 +158,14 @@ fn status_of_a_host_with_ilnp() {
 }
 
 #[test]
+fn drops_of_ilnp_alone_are_not_told_as_none() {
+    let drops = BTreeMap::from([("bad_nonce".into(), 3)]);
+    let ilnp = IlnpStatus { drops: drops.clone(), ..IlnpStatus::default() };
+    let told = status(&Status { ilnp: Some(ilnp), drops, ..a_status() }, NOW);
+    assert!(told.contains("\ndrops     none besides those of ILNP\n"), "{told}");
+}
+
+#[test]
 fn one_thing_is_not_told_as_several_and_no_context_is_not_counted() {
     let sessions = SessionCounts { established: 1, ..SessionCounts::default() };
     let of_ilnp = |uplink: &str, sessions| Survival {

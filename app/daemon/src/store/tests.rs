@@ -75,3 +75,13 @@ fn addresses_of_half_a_file_are_an_error() {
     fs::write(store.addresses(), b"{").unwrap();
     assert!(store.load_addresses().is_err());
 }
+
+#[test]
+fn a_directory_without_state_is_discarded_with_its_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let state = folder.path().join("state");
+    let store = Store::open(&state).unwrap();
+    fs::write(store.lock(), "").unwrap();
+    store.discard().unwrap();
+    assert!(!state.exists());
+}

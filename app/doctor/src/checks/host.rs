@@ -1,6 +1,7 @@
 //! Kernel, daemon, and what the daemon knows of peers.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use moorline_api::ContextState;
 
@@ -57,6 +58,18 @@ pub(super) fn daemon(facts: &Facts) -> Option<Finding> {
     })
 }
 
+/// A daemon that may not be done with its start.
+pub(super) fn start(facts: &Facts) -> Option<Finding> {
+    let age = facts.answers()?.age;
+    let what = format!("moorlined started {} s ago, and may not be done", age.as_secs());
+    let finding = Finding::note("daemon-just-started", what);
+    (age < STARTED).then(|| {
+        finding.remedy(
+            "A first start makes a key, which takes a while on a busy machine: run this again.",
+        )
+    })
+}
+
 /// Peers that the daemon has given up for a while.
 pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
     let of = |state: ContextState| {
@@ -100,5 +113,7 @@ fn is_older(release: &str, than: (u32, u32)) -> bool {
     }
 }
 
+/// A start with a key to make is done by then.
+const STARTED: Duration = Duration::from_secs(30);
 /// docs/kernels.md
 const OLDEST: (u32, u32) = (6, 1);

@@ -1,5 +1,6 @@
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
+use std::time::Duration;
 
 use moorline_addresses::{AddressFlags, Lifetimes, Uplink, UplinkAddress};
 use moorline_api::{
@@ -76,6 +77,7 @@ fn good() -> Facts {
         version: "1.0".into(),
         kernel: Kernel { release: "6.18.2".into(), has_btf: true, has_jit: true },
         daemon: Daemon::Running(Box::new(Answers {
+            age: Duration::from_secs(3600),
             status,
             contexts: Vec::new(),
             ilcc: Ilcc::default(),
@@ -118,6 +120,20 @@ fn one(code: &str, severity: Severity) -> Vec<(String, Severity)> {
 }
 
 use Severity::{NotSeen, Note, StopsProtection as Stops, Warning};
+
+#[test]
+fn a_fault_of_a_daemon_that_has_just_started_may_be_its_start() {
+    let start = ("daemon-just-started".to_owned(), Note);
+    let fault = |age, rules| {
+        after(|facts| {
+            answers(facts).age = Duration::from_secs(age);
+            facts.rules = rules;
+        })
+    };
+    assert!(fault(5, vec![]).contains(&start));
+    assert!(!fault(60, vec![]).contains(&start));
+    assert_eq!(fault(5, good().rules), []);
+}
 
 #[test]
 fn a_good_host_has_no_findings() {
