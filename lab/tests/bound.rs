@@ -7,8 +7,8 @@ mod common;
 use std::time::Duration;
 
 use common::script::Script;
-use common::{Protected, is_skipped, protected, protected_with, with_ilnp};
-use moorline_api::{BlockingClient, Client, EventKind, PathRule, Preference, Scope};
+use common::{Protected, is_skipped, prefer, protected, protected_with, with_ilnp};
+use moorline_api::EventKind;
 use moorline_lab::topology::{HOSTS, host_address};
 use moorline_lab::workload::Direction;
 use moorline_lab::{Failure, preflight};
@@ -75,18 +75,8 @@ fn bound_sockets_of_a_session_go_on_by_another_provider() {
 
 /// Both hosts prefer the second provider.
 fn leave_isp1(hosts: &mut Protected) {
-    for host in HOSTS {
-        let socket = hosts.lab.directory(host).unwrap().join("moorlined.sock");
-        let client = BlockingClient::new(Client::new(socket)).unwrap();
-        let prefer = PathRule {
-            scope: Scope::All,
-            local: Some("isp2".to_owned()),
-            peer: None,
-            preference: Preference::Prefer,
-            tell_peer: false,
-            origin: String::new(),
-        };
-        client.rule(&prefer).unwrap();
+    for daemon in &hosts.daemons {
+        daemon.rule(&prefer("isp2")).unwrap();
     }
 }
 

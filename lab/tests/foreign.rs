@@ -7,8 +7,10 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use common::script::Script;
-use common::{Protected, daemon_options, eventually, is_skipped, story, two_by_two, with_ilnp};
-use moorline_api::{EventKind, PathRule, Preference, Scope};
+use common::{
+    Protected, daemon_options, eventually, is_skipped, prefer, story, two_by_two, with_ilnp,
+};
+use moorline_api::EventKind;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::topology::{ISPS, host_address};
 use moorline_lab::{Failure, Lab, preflight};
@@ -171,18 +173,6 @@ fn a_context_that_has_moved_with_a_peer_of_rfc_5533_outlives_a_daemon_that_is_ki
     shim6.check();
 }
 
-fn prefer_isp2(hosts: &Protected) {
-    let prefer = PathRule {
-        scope: Scope::All,
-        local: Some("isp2".to_owned()),
-        peer: None,
-        preference: Preference::Prefer,
-        tell_peer: false,
-        origin: String::new(),
-    };
-    hosts.daemons[0].rule(&prefer).unwrap();
-}
-
 /// Where the traffic goes that host A sends, from its own address at one ISP to the peer's.
 fn pair(from: u16, to: u16) -> Value {
     json!([host_address("a", from), host_address("b", to)])
@@ -228,7 +218,7 @@ fn a_session_with_a_peer_of_rfc_6740_goes_on_when_either_end_moves() {
     let Some((_server, mut peer, mut hosts)) = ilnp("a peer of RFC 6740") else { return };
     peer.ask("move");
     goes_on_bare(&mut hosts, &mut peer, &pair(1, 2));
-    prefer_isp2(&hosts);
+    hosts.daemons[0].rule(&prefer("isp2")).unwrap();
     goes_on_bare(&mut hosts, &mut peer, &pair(2, 2));
     // RFC 6744 s4: the peer drops packets without nonce from a locator that it has not read of.
     let updates = &told(&mut peer)["updates"];

@@ -10,9 +10,9 @@ use std::thread;
 use std::time::Duration;
 
 use common::{
-    Protected, daemon_options, endpoint, eventually, is_skipped, protected_with, two_by_two,
+    Protected, daemon_options, endpoint, eventually, is_skipped, prefer, protected_with, two_by_two,
 };
-use moorline_api::{BlockingClient, Client, EventKind, PathRule, Preference, Scope};
+use moorline_api::EventKind;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::workload::{Direction, Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{preflight, topology};
@@ -104,16 +104,7 @@ fn a_connection_that_has_moved_does_not_wait_for_the_router_that_it_has_left() {
     let flow = hosts.datagrams(Direction::BothWays);
     hosts.await_context();
     drop(flow.finish());
-    let socket = hosts.lab.directory(topology::HOSTS[0]).unwrap().join("moorlined.sock");
-    let prefer = PathRule {
-        scope: Scope::All,
-        local: Some("isp2".to_owned()),
-        peer: None,
-        preference: Preference::Prefer,
-        tell_peer: false,
-        origin: String::new(),
-    };
-    BlockingClient::new(Client::new(socket)).unwrap().rule(&prefer).unwrap();
+    hosts.daemons[0].rule(&prefer("isp2")).unwrap();
     hosts.daemons[0].wait_for(&EventKind::Moved, Duration::from_secs(20)).unwrap();
     let [client, server] = hosts.ends.clone();
     // Packets of full size would have the daemon tell sockets of a route with room for a header.

@@ -7,11 +7,8 @@ use std::fs;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use common::{Protected, daemon_options, eventually, protected_with, with_ilnp};
-use moorline_api::{
-    BlockingClient, Client, Correspondent, EventKind, LocatorValidity, PathRule, Preference, Scope,
-    SessionState,
-};
+use common::{Protected, daemon_options, eventually, prefer, protected_with, with_ilnp};
+use moorline_api::{Correspondent, EventKind, LocatorValidity, SessionState};
 use moorline_lab::capture::{Capture, Frame};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::demo::{self, DemoOptions, Protocol};
@@ -154,16 +151,7 @@ fn a_rule_moves_sessions_when_it_comes() {
     let daemon = Pid::from_raw(hosts.daemons[0].id().cast_signed()).unwrap();
     kill_process(daemon, Signal::HUP).unwrap();
     eventually("the session to leave isp1", || is_via(&hosts.daemons[0], "a", 2));
-    let client = BlockingClient::new(Client::new(directory.join("moorlined.sock"))).unwrap();
-    let prefer = PathRule {
-        scope: Scope::All,
-        local: Some("isp1".to_owned()),
-        peer: None,
-        preference: Preference::Prefer,
-        tell_peer: false,
-        origin: String::new(),
-    };
-    client.rule(&prefer).unwrap();
+    hosts.daemons[0].rule(&prefer("isp1")).unwrap();
     eventually("the session to come back", || is_via(&hosts.daemons[0], "a", 1));
     awaits_more(&flow, 100);
     for way in flow.finish().unwrap() {

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use moorline_api::{BlockingClient, Client, EventKind, Pair};
+use moorline_api::{BlockingClient, Client, EventKind, Pair, PathRule, Preference, Scope};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::process::Process;
 use moorline_lab::router::{self, Advertised, Manner};
@@ -100,6 +100,18 @@ pub(crate) fn advertise(lab: &Lab, at: &str, interface: &str, prefixes: &[Advert
 /// A prefix with the lifetimes of an ISP that plans to stay.
 pub(crate) fn for_long(prefix: Prefix) -> Advertised {
     Advertised { prefix, preferred: 1800, valid: 3600 }
+}
+
+/// A preference for an uplink, for whichever peer.
+pub(crate) fn prefer(uplink: &str) -> PathRule {
+    PathRule {
+        scope: Scope::All,
+        local: Some(uplink.to_owned()),
+        peer: None,
+        preference: Preference::Prefer,
+        tell_peer: false,
+        origin: String::new(),
+    }
 }
 
 /// Waits for a condition, generously: the machine may be busy.
