@@ -33,6 +33,8 @@ pub(crate) struct Addresses {
     pub(crate) deaf: Deaf,
     /// Prefixes that have no routing rule, as there are too many.
     unserved: Vec<Prefix>,
+    /// A sentence on a damaged file of the last run.
+    damage: Option<String>,
 }
 
 impl Addresses {
@@ -43,26 +45,30 @@ impl Addresses {
         store: &Store,
     ) -> anyhow::Result<(Self, Addressing, LocalProof)> {
         let keys = Keys::open(&settings, &store.keys()?)?;
-        let saved = store.load_addresses()?;
         let seed = seed()?;
         let key_of = |rule: &Rule| rule.key().and_then(|name| keys.public().get(name)).cloned();
-        let (generation, mut groups) = match saved {
-            Some(saved) => {
-                let generation = saved.generation;
-                let lifetimes = &settings.policy.lifetimes;
-                let groups = saved.into_groups(key_of, lifetimes, moment()).with_context(|| {
-                    format!("{}: remove it to get new addresses", store.addresses().display())
-                })?;
-                (generation, groups)
-            }
+        let lifetimes = &settings.policy.lifetimes;
+        let saved = store.load_addresses(|saved| {
+            let generation = saved.generation;
+            Ok((generation, saved.into_groups(key_of, lifetimes, moment())?))
+        })?;
+        let (mut generation, mut groups) = match saved.value {
+            Some(saved) => saved,
             None => (getrandom::u32().context("randomness of the kernel")?, Vec::new()),
         };
+        if saved.is_older {
+            generation = generation.wrapping_add(GENERATIONS_OF_A_FILE);
+        }
+        if let Some(damage) = &saved.damage {
+            tracing::warn!("{damage}");
+        }
         given::add(&mut groups, &settings, key_of)?;
         let planner = Planner::new(settings.policy, keys.public().clone(), groups, seed);
         let local = planner.announced(&HostView::default());
         // Another generation than any that peers of a run before may know.
         let proof = LocalProof::new(generation.wrapping_add(1), local, &[], seed);
-        let addresses = Self { keys, deaf: Deaf::default(), unserved: Vec::new() };
+        let addresses =
+            Self { keys, deaf: Deaf::default(), unserved: Vec::new(), damage: saved.damage };
         Ok((addresses, Addressing::new(planner), proof))
     }
 
@@ -91,6 +97,9 @@ fn save(store: &Store, addressing: &Addressing, generation: u32) -> anyhow::Resu
 pub(crate) fn moment() -> Moment {
     Moment { now: clock::now(), unix_s: clock::unix_ms() / 1000 }
 }
+
+/// Serial numbers of locator lists (RFC 5533 s5.15.2) that no run uses between two of its files.
+const GENERATIONS_OF_A_FILE: u32 = 1 << 16;
 
 #[cfg(test)]
 mod tests;

@@ -10,7 +10,10 @@ use moorline_contexts::ContextSnapshot;
 use moorline_ilnp::SessionSnapshot;
 use serde::{Deserialize, Serialize};
 
+use self::sealed::{seal, unseal};
 use crate::addresses::{SavedAddresses, moment};
+
+mod sealed;
 
 /// Files under the state directory, readable by the daemon only: tags and nonces are secrets.
 #[derive(Debug)]
@@ -52,24 +55,50 @@ impl Store {
         self.place(ADDRESSES)
     }
 
-    /// The addresses of the last run.
-    pub(crate) fn load_addresses(&self) -> anyhow::Result<Option<SavedAddresses>> {
-        let Some(octets) = self.read(ADDRESSES)? else { return Ok(None) };
-        let read = serde_json::from_slice(&octets).map(Some);
-        read.with_context(|| {
-            format!("{}: remove it to get new addresses", self.addresses().display())
-        })
+    /// The addresses of the last run, as `take` makes them of what was saved: those of the file, or if the file is damaged, those of the file
+    /// before it. Without the file, and with two damaged ones, there are none.
+    pub(crate) fn load_addresses<T>(
+        &self,
+        take: impl Fn(SavedAddresses) -> anyhow::Result<T>,
+    ) -> anyhow::Result<Loaded<T>> {
+        let read = |name| {
+            let Some(octets) = self.read(name)? else { return Ok(None) };
+            unseal(&octets)
+                .and_then(&take)
+                .map(Some)
+                .with_context(|| format!("{name} in {}", self.directory.display()))
+        };
+        let error = match read(ADDRESSES) {
+            Ok(value) => return Ok(Loaded { value, damage: None, is_older: false }),
+            Err(error) => error,
+        };
+        // For people. The next file that is written is put before one that is whole.
+        fs::rename(self.place(ADDRESSES), self.place(ASIDE))?;
+        let older = read(BEFORE).unwrap_or_default();
+        let instead = match older {
+            Some(_) => "the addresses of the file before it are in use",
+            None => "new addresses are made",
+        };
+        let damage = format!("{error:#}: the file is {ASIDE} now, and {instead}");
+        Ok(Loaded { is_older: older.is_some(), value: older, damage: Some(damage) })
     }
 
+    /// Keeps the file before, too: a damaged file costs what has changed since then, and not all addresses.
     pub(crate) fn save_addresses(&self, addresses: &SavedAddresses) -> anyhow::Result<()> {
-        self.write(ADDRESSES, &serde_json::to_vec(addresses)?, Outlives::Machine)
+        if self.addresses().exists() {
+            let before = self.place(BEFORE);
+            remove_file(&before)?;
+            fs::hard_link(self.addresses(), &before)
+                .with_context(|| before.display().to_string())?;
+        }
+        self.write(ADDRESSES, &seal(addresses)?, Outlives::Machine)
     }
 
     /// Contexts or sessions of the last run, if the run was since this boot. A file that does not outlive a boot may be half there after
     /// one: then there are none.
     pub(crate) fn load_state(&self, name: &str) -> SavedState {
         let read = self.read(name).and_then(|octets| {
-            let state = octets.map(|octets| serde_json::from_slice::<SavedState>(&octets));
+            let state = octets.map(|octets| unseal::<SavedState>(&octets));
             state.transpose().with_context(|| self.place(name).display().to_string())
         });
         let state = read.unwrap_or_else(|error| {
@@ -97,17 +126,12 @@ impl Store {
 
     fn save_state(&self, name: &str, state: SavedState) -> anyhow::Result<()> {
         let state = SavedState { boot_id: boot_id(), ..state };
-        self.write(name, &serde_json::to_vec(&state)?, Outlives::Process)
+        self.write(name, &seal(&state)?, Outlives::Process)
     }
 
     /// Removes contexts or sessions, which are of no use any more.
     pub(crate) fn remove(&self, name: &str) -> anyhow::Result<()> {
-        match fs::remove_file(self.place(name)) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(error).with_context(|| self.place(name).display().to_string())
-            }
-            _ => Ok(()),
-        }
+        remove_file(&self.place(name))
     }
 
     fn place(&self, name: &str) -> PathBuf {
@@ -127,6 +151,16 @@ impl Store {
     }
 }
 
+/// Removes a file that may not be there.
+fn remove_file(place: &Path) -> anyhow::Result<()> {
+    match fs::remove_file(place) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| place.display().to_string())
+        }
+        _ => Ok(()),
+    }
+}
+
 fn make_private_folder(folder: &Path) -> anyhow::Result<()> {
     let mut builder = fs::DirBuilder::new();
     builder
@@ -134,6 +168,17 @@ fn make_private_folder(folder: &Path) -> anyhow::Result<()> {
         .mode(0o700)
         .create(folder)
         .with_context(|| format!("state directory {}", folder.display()))
+}
+
+/// A file of the last run.
+#[derive(Debug)]
+pub(crate) struct Loaded<T> {
+    /// Its contents; `None`: there is none.
+    pub value: Option<T>,
+    /// A sentence for people on a damaged file.
+    pub damage: Option<String>,
+    /// Whether the contents are of an earlier file than the last one.
+    pub is_older: bool,
 }
 
 /// The contexts or the sessions of a run, which do not outlive a boot.
@@ -154,7 +199,7 @@ pub struct SavedState {
 /// # Errors
 /// The file is no such one.
 pub fn read_addresses(octets: &[u8]) -> anyhow::Result<usize> {
-    let addresses: SavedAddresses = serde_json::from_slice(octets)?;
+    let addresses: SavedAddresses = unseal(octets)?;
     Ok(addresses.into_groups(|_| None, &TemporaryLifetimes::default(), moment())?.len())
 }
 
@@ -164,6 +209,10 @@ fn boot_id() -> String {
 }
 
 const ADDRESSES: &str = "addresses.json";
+/// The file before the last one.
+const BEFORE: &str = "addresses.json.before";
+/// A file that was damaged.
+const ASIDE: &str = "addresses.json.damaged";
 /// The contexts of a run.
 pub(crate) const CONTEXTS: &str = "contexts.json";
 /// The ILNP sessions of a run.

@@ -100,6 +100,22 @@ fn addresses_that_cannot_be_kept_are_not_used_until_they_can() {
 }
 
 #[test]
+fn a_damaged_file_costs_no_address_and_a_person_is_told() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = || Store::open(folder.path()).unwrap();
+    let mut bench = Bench::new(AddressMode::HbaCompatible, open());
+    let placed = bench.follow(view());
+    let generation = bench.host.proof().generation();
+    save(&bench.store, bench.host.addressing().unwrap(), generation).unwrap();
+    fs::write(bench.store.addresses(), "{").unwrap();
+    let mut next = Bench::new(AddressMode::HbaCompatible, open());
+    assert!(next.host.proof().generation() > generation, "peers take none for old");
+    assert_eq!(next.follow(view()), placed);
+    let warnings = next.views().warnings(&[]);
+    assert!(warnings.iter().any(|one| one.contains("addresses.json.damaged")), "{warnings:?}");
+}
+
+#[test]
 fn addresses_without_proof_are_announced_by_ilnp_alone() {
     let folder = tempfile::tempdir().unwrap();
     for ilnp in [false, true] {

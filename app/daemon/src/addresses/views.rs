@@ -154,6 +154,7 @@ impl AddressViews<'_> {
         }
         warnings.extend(self.planner().into_iter().flat_map(Planner::warnings).cloned());
         warnings.extend(self.addresses.keys.warnings());
+        warnings.extend(self.addresses.damage.clone());
         warnings.extend(self.addresses.too_many_prefixes());
         warnings.extend(self.taken_away(in_use));
         warnings.extend(self.unprovable(in_use));

@@ -66,14 +66,67 @@ fn contexts_and_sessions_of_half_a_file_are_none() {
     }
 }
 
+fn save(store: &Store, generation: u32) {
+    store.save_addresses(&SavedAddresses::new(generation, std::iter::empty(), moment())).unwrap();
+}
+
+/// The generation of the file that is taken, and whether a person is told of damage.
+fn load(store: &Store) -> (Option<u32>, bool) {
+    let loaded = store.load_addresses(|saved| Ok(saved.generation)).unwrap();
+    assert!(!loaded.is_older || loaded.damage.is_some());
+    (loaded.value, loaded.damage.is_some())
+}
+
 #[test]
-fn addresses_of_half_a_file_are_an_error() {
+fn a_file_of_addresses_with_any_wrong_octet_gives_way_to_the_file_before_it() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
-    store.save_addresses(&SavedAddresses::new(1, std::iter::empty(), moment())).unwrap();
-    assert!(store.load_addresses().unwrap().is_some());
-    fs::write(store.addresses(), b"{").unwrap();
-    assert!(store.load_addresses().is_err());
+    save(&store, 1);
+    save(&store, 2);
+    let whole = fs::read(store.addresses()).unwrap();
+    for at in 0..whole.len() {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 1;
+        fs::write(store.addresses(), damaged).unwrap();
+        assert_eq!(load(&store), (Some(1), true), "octet {at}");
+    }
+    save(&store, 3);
+    assert_eq!(load(&store), (Some(3), false), "it is written anew");
+    fs::write(store.addresses(), "{").unwrap();
+    assert_eq!(load(&store), (Some(1), true), "what was damaged is not kept as the file before");
+}
+
+#[test]
+fn without_a_whole_file_there_are_no_addresses_and_a_removed_one_comes_not_back() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    assert_eq!(load(&store), (None, false));
+    fs::write(store.addresses(), "{").unwrap();
+    assert_eq!(load(&store), (None, true));
+    save(&store, 1);
+    save(&store, 2);
+    fs::remove_file(store.addresses()).unwrap();
+    assert_eq!(load(&store), (None, false));
+}
+
+#[test]
+fn files_of_earlier_versions_have_no_checksum() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let saved = SavedAddresses::new(7, std::iter::empty(), moment());
+    fs::write(store.addresses(), serde_json::to_vec(&saved).unwrap()).unwrap();
+    assert_eq!(load(&store), (Some(7), false));
+}
+
+/// One that stays JSON: a tag, a locator.
+#[test]
+fn contexts_with_a_wrong_octet_are_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    store.save_contexts(contexts(KEPT.as_bytes()).into_iter()).unwrap();
+    let text = fs::read_to_string(store.place(CONTEXTS)).unwrap();
+    fs::write(store.place(CONTEXTS), text.replace("[0,0,0,0,0,5]", "[0,0,0,0,0,4]")).unwrap();
+    assert_eq!(store.load_state(CONTEXTS).contexts, []);
 }
 
 #[test]

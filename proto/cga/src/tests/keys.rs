@@ -67,6 +67,26 @@ fn key_comes_back_from_what_it_was_written_to() {
 }
 
 #[test]
+fn a_private_key_with_a_wrong_octet_is_refused_or_the_same_key() {
+    let key = rsa_key(&file(), "rsa1024");
+    let pkcs1 = file().keys["rsa1024"].private_pem.clone().unwrap();
+    let (pkcs8, der) = (key.to_pkcs8_pem().unwrap(), key.to_pkcs8_der().unwrap());
+    for whole in [pkcs1.as_bytes(), pkcs8.as_bytes(), &der] {
+        for at in 0..whole.len() {
+            let mut damaged = whole.to_vec();
+            damaged[at] ^= 1;
+            match KeyFile::parse(&damaged) {
+                Ok(KeyFile::Rsa(back)) => {
+                    assert_eq!(back.to_pkcs8_der().unwrap(), der, "octet {at}")
+                }
+                Ok(KeyFile::AddressOnly(_)) => panic!("octet {at} made it another kind of key"),
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+#[test]
 fn debug_shows_nothing_of_a_private_key() {
     let key = rsa_key(&file(), "rsa1024");
     assert_eq!(format!("{key:?}"), "RsaKey { bits: 1024, .. }");
