@@ -6,13 +6,14 @@ mod common;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use common::{Protected, eventually, protected_with};
 use moorline_api::{BlockingClient, Client, EventKind, Pair};
-use moorline_lab::preflight;
 use moorline_lab::workload::{Direction, UdpFlow, UdpOptions};
+use moorline_lab::{Failure, preflight};
 
 const WATCH: &str = "[congestion]\nwatch = true\n";
 
@@ -57,6 +58,29 @@ fn python(hosts: &Protected, host: &str, arguments: &[String]) -> Command {
 
 fn words(words: &[&dyn ToString]) -> Vec<String> {
     words.iter().map(|word| word.to_string()).collect()
+}
+
+/// Every connection is root's: the daemon keeps a place for nobody else.
+#[test]
+fn idle_connections_to_the_control_socket_leave_descriptors_to_the_daemon() {
+    let Some(mut hosts) = hosts("idle connections", "") else { return };
+    let socket = hosts.lab.directory("a").unwrap().join("moorlined.sock");
+    let mut idle: Vec<_> = (0..400).map(|_| UnixStream::connect(&socket).unwrap()).collect();
+    let mut answer = String::new();
+    idle.last_mut().unwrap().read_to_string(&mut answer).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("close some"), "{answer}");
+    // Routes, probes and rewritten tables all take descriptors.
+    let flow = UdpFlow::start(&UdpOptions {
+        ends: hosts.ends.clone(),
+        direction: Direction::BothWays,
+        per_second: 100,
+        size: 600,
+    });
+    hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    hosts.daemons[1].wait_for(&EventKind::Moved, LIMIT).unwrap();
+    drop(idle);
+    eventually("an answer", || hosts.daemons[0].contexts().is_ok_and(|all| all[0].moved));
+    flow.unwrap().finish().unwrap();
 }
 
 /// Marked datagrams from b to a, for half a minute.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use axum::body::Bytes;
-use axum::extract::{ConnectInfo, Query, State};
+use axum::extract::{ConnectInfo, DefaultBodyLimit, Query, State};
 use axum::http::StatusCode;
 use axum::response::sse::{self, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
@@ -25,6 +25,8 @@ use crate::ending::Ending;
 use crate::events::Events;
 use crate::paths::{Granted, Who};
 use crate::shell::Daemon;
+
+mod connections;
 
 /// What somebody at the control socket wants of the main loop. Its answer is on its way when this returns, with how the run
 /// ends if that was asked for.
@@ -56,13 +58,9 @@ pub(crate) fn start(args: &Args, events: Events) -> anyhow::Result<mpsc::Receive
         .route(paths::DOWN, post(down))
         .route(paths::EVENTS, get(follow))
         .fallback(unknown)
+        .layer(DefaultBodyLimit::max(MAX_BODY))
         .with_state(Shared { tasks, events, folders: args.folders() });
-    let service = router.into_make_service_with_connect_info::<Who>();
-    tokio::spawn(async move {
-        if let Err(error) = axum::serve(listener, service).await {
-            tracing::error!(%error, "control socket");
-        }
-    });
+    tokio::spawn(connections::serve(listener, router));
     Ok(waiting)
 }
 
@@ -206,5 +204,7 @@ fn error(code: StatusCode, text: &str) -> Response {
     (code, Json(ErrorBody { error: text.to_owned(), help: None })).into_response()
 }
 
+/// Octets of a request's body: a rule has some hundred.
+const MAX_BODY: usize = 64 * 1024;
 /// Questions that may wait for the main loop.
 const WAITING: usize = 64;

@@ -1,8 +1,6 @@
-use axum::extract::connect_info::Connected;
-use axum::serve::IncomingStream;
 use moorline_api::SOCKET_GROUP;
 use nix::unistd::{Gid, Group, Uid, User, geteuid, getgrouplist};
-use tokio::net::UnixListener;
+use tokio::net::UnixStream;
 use tokio::sync::Semaphore;
 
 use crate::privileges;
@@ -20,6 +18,15 @@ pub(crate) struct Who {
 
 impl Who {
     const UNKNOWN: Self = Self { uid: u32::MAX, gid: u32::MAX, pid: 0 };
+
+    /// The process at the other end of this connection.
+    pub(crate) fn of(stream: &UnixStream) -> Self {
+        stream.peer_cred().map_or(Self::UNKNOWN, |cred| Self {
+            uid: cred.uid(),
+            gid: cred.gid(),
+            pid: cred.pid().unwrap_or(0),
+        })
+    }
 
     /// Whether it may change anything: root, the user of the daemon, and members of the socket's group.
     ///
@@ -55,16 +62,6 @@ impl Who {
 
 /// Threads that ask at a time.
 static ASKING: Semaphore = Semaphore::const_new(4);
-
-impl Connected<IncomingStream<'_, UnixListener>> for Who {
-    fn connect_info(stream: IncomingStream<'_, UnixListener>) -> Self {
-        stream.io().peer_cred().map_or(Self::UNKNOWN, |cred| Self {
-            uid: cred.uid(),
-            gid: cred.gid(),
-            pid: cred.pid().unwrap_or(0),
-        })
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -1,0 +1,146 @@
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use axum::extract::ConnectInfo;
+use axum::{Extension, Router};
+use hyper::server::conn::http1;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::service::TowerToHyperService;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::time;
+
+use crate::paths::Who;
+
+/// Serves connections until the task is dropped, as many at a time as there are places.
+pub(super) async fn serve(listener: UnixListener, router: Router) {
+    let places = Arc::new(Places::default());
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                tracing::warn!(%error, "control socket");
+                time::sleep(AGAIN).await;
+                continue;
+            }
+        };
+        let who = Who::of(&stream);
+        match Places::take(&places, who.uid) {
+            Some(place) => {
+                tokio::spawn(serve_one(stream, router.clone(), who, place));
+            }
+            // The answer fits into the buffer of a new socket. A client that does not wait for it loses nothing.
+            None => drop(stream.try_write(BUSY)),
+        }
+    }
+}
+
+async fn serve_one(stream: UnixStream, router: Router, who: Who, _place: Place) {
+    let service = TowerToHyperService::new(router.layer(Extension(ConnectInfo(who))));
+    let connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADER_TIMEOUT)
+        .max_buf_size(MAX_HEADER)
+        .serve_connection(TokioIo::new(stream), service);
+    if let Err(error) = connection.await {
+        tracing::debug!(%error, pid = who.pid, "connection to the control socket");
+    }
+}
+
+/// Connections by user.
+#[derive(Debug, Default)]
+struct Places {
+    by_user: Mutex<BTreeMap<u32, usize>>,
+}
+
+/// A connection's place, free again when this is dropped.
+#[derive(Debug)]
+struct Place {
+    places: Arc<Places>,
+    uid: u32,
+}
+
+impl Places {
+    /// A place for a connection of this user. All users but root leave [`FOR_ROOT`] places free.
+    fn take(places: &Arc<Self>, uid: u32) -> Option<Place> {
+        let mut by_user = places.by_user.lock().unwrap_or_else(PoisonError::into_inner);
+        let taken = by_user.values().sum::<usize>();
+        let own = by_user.get(&uid).copied().unwrap_or_default();
+        let has_room = match uid {
+            0 => taken < MAX_CONNECTIONS,
+            _ => taken < MAX_CONNECTIONS - FOR_ROOT && own < OF_ONE_USER,
+        };
+        has_room.then(|| {
+            *by_user.entry(uid).or_default() += 1;
+            Place { places: Arc::clone(places), uid }
+        })
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut by_user = self.places.by_user.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(count) = by_user.get_mut(&self.uid) {
+            *count -= 1;
+            if *count == 0 {
+                by_user.remove(&self.uid);
+            }
+        }
+    }
+}
+
+/// A quarter of the descriptors that a process has by default: the others are for netlink, raw sockets, state and maps.
+const MAX_CONNECTIONS: usize = 256;
+/// Of them, places that other users leave.
+const FOR_ROOT: usize = 64;
+/// Connections of one user that is not root.
+const OF_ONE_USER: usize = 64;
+/// From the beginning of a connection, or the answer before, to the end of a header.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Octets of a header, and of what is read ahead of a body.
+const MAX_HEADER: usize = 16 * 1024;
+/// After a connection that could not be accepted, for want of descriptors or memory.
+const AGAIN: Duration = Duration::from_millis(100);
+/// To a connection that there is no place for.
+const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n\
+    content-length: 77\r\n\r\n{\"error\":\"too many connections to the control socket: close some, try again\"}";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn users_have_a_share_and_root_has_a_reserve() {
+        let places = Arc::new(Places::default());
+        let take = |uid, count| -> Vec<Place> {
+            (0..count).map_while(|_| Places::take(&places, uid)).collect()
+        };
+        let mut users: Vec<_> = (1..=10).map(|uid| take(uid, MAX_CONNECTIONS)).collect();
+        assert_eq!(users[0].len(), OF_ONE_USER);
+        let all: usize = users.iter().map(Vec::len).sum();
+        assert_eq!(all, MAX_CONNECTIONS - FOR_ROOT);
+        let root = take(0, MAX_CONNECTIONS);
+        assert_eq!(root.len(), FOR_ROOT);
+        users[0].pop();
+        assert_eq!(take(9, 2).len(), 0, "connections of root count");
+        drop(root);
+        assert_eq!(take(9, 2).len(), 1);
+    }
+
+    #[test]
+    fn the_answer_without_a_place_is_a_whole_one() {
+        let text = std::str::from_utf8(BUSY).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n").unwrap();
+        assert!(head.ends_with(&format!("content-length: {}", body.len())), "{}", body.len());
+        serde_json::from_str::<moorline_api::ErrorBody>(body).unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_sends_no_header_gives_the_place_back() {
+        let (near, far) = UnixStream::pair().unwrap();
+        let places = Arc::new(Places::default());
+        let place = Places::take(&places, 1).unwrap();
+        serve_one(far, Router::new(), Who::of(&near), place).await;
+        assert!(places.by_user.lock().unwrap().is_empty());
+    }
+}
