@@ -81,10 +81,9 @@ impl Host {
             ));
         }
         self.write("named.conf", &configuration);
-        // Run a copy, because AppArmor keeps the distribution's `named` from files outside its folders. `cp` makes the
-        // copy: a program
-        // that another test starts would inherit an open descriptor of this process, and the kernel executes no file that
-        // is open for writing.
+        // Run a copy, because AppArmor keeps the distribution's `named` from files outside its folders. `cp` makes the copy:
+        // a program that another test starts would inherit an open descriptor of this process, and the kernel executes no
+        // file that is open for writing.
         let copied = Command::new("cp").args([find("named"), self.path("named")]).status().unwrap();
         assert!(copied.success());
         let mut named = Command::new("ip")

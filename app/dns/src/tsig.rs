@@ -22,8 +22,7 @@ impl Signed {
     }
 
     /// Verifies an answer and returns its response code; the server has made the update if the code is `NoError`. An error
-    /// about
-    /// our signature may have no signature; the server has changed nothing then.
+    /// about our signature may have no signature; the server has changed nothing then.
     pub(crate) fn read(mut self, octets: &[u8], key: &Key) -> Result<ResponseCode, UpdateError> {
         let unsigned = |what: &str| UpdateError::Unsigned { what: what.to_owned() };
         let message = Message::from_vec(octets)
