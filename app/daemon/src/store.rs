@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::addresses::{SavedAddresses, moment};
 
-/// Files under the state directory, readable by the daemon only: tags and nonces are secrets.
+/// Files in the state directory. Only the daemon can read them, because tags and nonces are secrets.
 #[derive(Debug)]
 pub(crate) struct Store {
     directory: PathBuf,
@@ -28,31 +28,31 @@ impl Store {
         &self.directory
     }
 
-    /// The file that the daemon in charge of this directory keeps locked.
+    /// Returns the path of the lock file; the daemon that uses the directory holds its lock.
     pub(crate) fn lock(&self) -> PathBuf {
         self.place("moorlined.lock")
     }
 
-    /// Removes the directory, if it holds nothing but the lock.
+    /// Removes the directory, if it has no file but the lock.
     pub(crate) fn discard(self) -> anyhow::Result<()> {
         let (lock, directory) = (self.lock(), self.directory);
         let removed = fs::remove_file(lock).and_then(|()| fs::remove_dir(&directory));
         removed.with_context(|| format!("state directory {}", directory.display()))
     }
 
-    /// The folder of the keys that are made here.
+    /// Returns the folder of own keys.
     pub(crate) fn keys(&self) -> anyhow::Result<PathBuf> {
         let folder = self.place("keys");
         make_private_folder(&folder)?;
         Ok(folder)
     }
 
-    /// Where our addresses are kept.
+    /// Returns the path of the file of our addresses.
     pub(crate) fn addresses(&self) -> PathBuf {
         self.place(ADDRESSES)
     }
 
-    /// The addresses of the last run.
+    /// Reads the addresses of the last run.
     pub(crate) fn load_addresses(&self) -> anyhow::Result<Option<SavedAddresses>> {
         let Some(octets) = self.read(ADDRESSES)? else { return Ok(None) };
         let read = serde_json::from_slice(&octets).map(Some);
@@ -65,8 +65,8 @@ impl Store {
         self.write(ADDRESSES, &serde_json::to_vec(addresses)?, Outlives::Machine)
     }
 
-    /// Contexts or sessions of the last run, if the run was since this boot. A file that does not outlive a boot may be half there after
-    /// one: then there are none.
+    /// Reads contexts or sessions of the last run, if that run was in this boot. The files are not synced, so a file may be
+    /// incomplete after a boot; the result is empty then.
     pub(crate) fn load_state(&self, name: &str) -> SavedState {
         let read = self.read(name).and_then(|octets| {
             let state = octets.map(|octets| serde_json::from_slice::<SavedState>(&octets));
@@ -100,7 +100,7 @@ impl Store {
         self.write(name, &serde_json::to_vec(&state)?, Outlives::Process)
     }
 
-    /// Removes contexts or sessions, which are of no use any more.
+    /// Removes the file of contexts or sessions.
     pub(crate) fn remove(&self, name: &str) -> anyhow::Result<()> {
         match fs::remove_file(self.place(name)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -136,10 +136,10 @@ fn make_private_folder(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("state directory {}", folder.display()))
 }
 
-/// The contexts or the sessions of a run, which do not outlive a boot.
+/// Contexts or sessions of a run, which are valid only in the same boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedState {
-    /// The boot that the run was of.
+    /// Id of the boot.
     pub boot_id: String,
     /// Contexts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -149,24 +149,24 @@ pub struct SavedState {
     pub sessions: Vec<SessionSnapshot>,
 }
 
-/// Reads the file of our addresses as the daemon does at its start. Result: how many groups of addresses there are.
+/// Reads the file of our addresses as the daemon does at its start. Returns the number of groups of addresses.
 ///
 /// # Errors
-/// The file is no such one.
+/// The octets are not such a file.
 pub fn read_addresses(octets: &[u8]) -> anyhow::Result<usize> {
     let addresses: SavedAddresses = serde_json::from_slice(octets)?;
     Ok(addresses.into_groups(|_| None, &TemporaryLifetimes::default(), moment())?.len())
 }
 
-/// Sockets do not outlive a boot, so neither do contexts.
+/// Returns the id of this boot. Sockets end at a boot, so contexts of another boot are useless.
 fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 const ADDRESSES: &str = "addresses.json";
-/// The contexts of a run.
+/// File of the contexts of a run.
 pub(crate) const CONTEXTS: &str = "contexts.json";
-/// The ILNP sessions of a run.
+/// File of the ILNP sessions of a run.
 pub(crate) const SESSIONS: &str = "sessions.json";
 
 #[cfg(test)]
