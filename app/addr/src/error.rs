@@ -8,7 +8,7 @@ pub enum Error {
     /// The text is not an IPv6 prefix of 64 bits.
     #[error("{text} is no prefix of 64 bits: write it like 2001:db8:1::/64")]
     Prefix {
-        /// What was given.
+        /// Text of the user.
         text: String,
     },
     /// The prefix is multicast or reserved.
@@ -16,19 +16,19 @@ pub enum Error {
         "{text} has no addresses of hosts: give a prefix of this network, like 2001:db8:1::/64"
     )]
     NoHosts {
-        /// What was given.
+        /// Text of the user.
         text: String,
     },
     /// The text is not a shard.
     #[error("{text} is no shard: write it like 0/16, counting from 0")]
     Shard {
-        /// What was given.
+        /// Text of the user.
         text: String,
     },
     /// The text is not octets in hex.
     #[error("{text} is not in hexadecimal digits")]
     Hex {
-        /// What was given.
+        /// Text of the user.
         text: String,
     },
     /// The request has several prefixes for a CGA, which has only one.
@@ -68,7 +68,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
     /// A file is much longer than it should be.
@@ -84,7 +84,7 @@ pub enum Error {
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
     /// The file is not a state file.
@@ -114,7 +114,7 @@ pub enum Error {
     Threads {
         /// Requested number of threads.
         wanted: usize,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
     /// All offsets have been tried. In practice this never happens.

@@ -27,7 +27,7 @@ macro_rules! requests {
             $($(#[$doc])*
             ///
             /// # Errors
-            /// When the daemon does not answer or refuses, or its answer cannot be read.
+            /// The daemon does not answer or refuses, or its answer cannot be read.
             pub async fn $name(&self $(, $body: &$kind)?) -> Result<$answer, Error> {
                 let body = None$(.or(Some(encode($path, $body)?)))?;
                 self.answer($path, body).await
@@ -38,7 +38,7 @@ macro_rules! requests {
             $($(#[$doc])*
             ///
             /// # Errors
-            /// When the daemon does not answer or refuses, or its answer cannot be read.
+            /// The daemon does not answer or refuses, or its answer cannot be read.
             pub fn $name(&self $(, $body: &$kind)?) -> Result<$answer, Error> {
                 self.runtime.block_on(self.client.$name($($body)?))
             })*
@@ -86,7 +86,7 @@ impl Client {
     /// with the daemon.
     ///
     /// # Errors
-    /// When the daemon does not answer or refuses.
+    /// The daemon does not answer or refuses.
     pub async fn down(&self) -> Result<Down, Error> {
         self.answer(paths::DOWN, Some(encode(paths::DOWN, &())?)).await
     }
@@ -94,7 +94,7 @@ impl Client {
     /// Opens a stream of events.
     ///
     /// # Errors
-    /// When the daemon does not answer or refuses.
+    /// The daemon does not answer or refuses.
     pub async fn events(&self, query: EventsQuery) -> Result<Events, Error> {
         let request = query.to_path();
         let response = self.send(&request, None).await?;
@@ -207,7 +207,7 @@ impl BlockingClient {
     /// Wraps a client.
     ///
     /// # Errors
-    /// When the system gives no poll descriptor.
+    /// The system gives no poll descriptor.
     pub fn new(client: Client) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { client, runtime })
@@ -216,7 +216,7 @@ impl BlockingClient {
     /// Blocking form of [`Client::down`].
     ///
     /// # Errors
-    /// When the daemon does not answer or refuses.
+    /// The daemon does not answer or refuses.
     pub fn down(&self) -> Result<Down, Error> {
         self.runtime.block_on(self.client.down())
     }
@@ -224,7 +224,7 @@ impl BlockingClient {
     /// Blocking form of [`Client::events`], as an iterator.
     ///
     /// # Errors
-    /// When the daemon does not answer or refuses.
+    /// The daemon does not answer or refuses.
     pub fn events(&self, query: EventsQuery) -> Result<BlockingEvents<'_>, Error> {
         let events = self.runtime.block_on(self.client.events(query))?;
         Ok(BlockingEvents { runtime: &self.runtime, events })

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 pub struct Ilcc {
     /// Whether ILNPv6 is on; if not, the other fields are empty.
     pub on: bool,
-    /// Which correspondents get an entry.
+    /// Policy for entries of correspondents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<IlnpPolicy>,
     /// Largest number of entries.
@@ -25,7 +25,7 @@ pub struct Ilcc {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IlnpStatus {
-    /// Which correspondents get an entry.
+    /// Policy for entries of correspondents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<IlnpPolicy>,
     /// ICMPv6 types of the handshake: the initiator's, the responder's.
@@ -90,7 +90,7 @@ pub struct Correspondent {
     pub via: Pair,
     /// Whether `via` differs from `addresses`.
     pub moved: bool,
-    /// How far the session has come.
+    /// State of the handshake.
     pub state: SessionState,
     /// Reason why the policy admitted the session, for a person.
     pub why: String,
@@ -140,7 +140,7 @@ pub struct RemoteLocator {
 }
 
 open_enum! {
-    /// Which correspondents get an entry in the cache.
+    /// Policy for entries of the cache.
     IlnpPolicy {
         /// A correspondent gets an entry if a socket needs the session and both ends agree.
         Admit = "admit",

@@ -18,7 +18,7 @@ pub enum KeyError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
     /// Users other than the owner may read the file.
@@ -67,7 +67,7 @@ pub enum UpdateError {
     Connect {
         /// The server.
         server: SocketAddr,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
     /// The server took too long. The update may have been made.
@@ -152,7 +152,7 @@ pub enum LookupError {
     Failed {
         /// The name.
         name: String,
-        /// Why.
+        /// Cause.
         error: String,
     },
 }

@@ -16,7 +16,7 @@ use super::{File, IDLE, net, span, within};
 /// Configuration of ILNPv6.
 #[derive(Clone, Debug)]
 pub struct IlnpConfig {
-    /// Which correspondents get an entry.
+    /// Policy for entries of correspondents.
     pub policy: IlnpPolicy,
     /// Largest number of entries of the correspondent cache.
     pub max_sessions: u32,
