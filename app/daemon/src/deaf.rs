@@ -18,7 +18,7 @@ pub(crate) struct Deaf {
     links: Vec<Uplink>,
     /// Interfaces that were uplinks in this run, and still exist.
     were_uplinks: BTreeSet<u32>,
-    /// Time of the last warning about an interface. A flapping interface must not cause a warning each time.
+    /// Interfaces with a warning, and the last look that found each deaf. A flapping interface must not cause a warning each time.
     told: BTreeMap<u32, Instant>,
 }
 
@@ -98,7 +98,7 @@ impl Daemon {
 }
 
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// Shortest time between two warnings about one interface.
+/// Time after which the daemon warns again about an interface that was not deaf meanwhile.
 const TELL_AGAIN: Duration = Duration::from_secs(600);
 
 #[cfg(test)]
