@@ -1,6 +1,6 @@
-//! Searches with Sec 2 on one thread and on more.
+//! Searches with Sec 2 on one thread and on several threads.
 //!
-//! What a second thread adds depends on what else the machine does: run it on a quiet one.
+//! The gain of a second thread depends on other work of the machine: run this benchmark on an idle machine.
 #![allow(missing_docs, reason = "the functions of a benchmark are its own")]
 
 use divan::{Bencher, counter::ItemsCount};
@@ -32,7 +32,7 @@ fn threads() -> Vec<NonZeroUsize> {
     (0..10).filter_map(|n| NonZeroUsize::new(1 << n)).take_while(|n| *n <= all).collect()
 }
 
-/// Of those from 0 on, the first whose search is over within seconds.
+/// First seed, counted from 0, whose search ends within seconds.
 const SEED: u8 = 5;
-/// Where its modifier is.
+/// Offset of the modifier of this seed.
 const OFFSET: u64 = 127_055_877;

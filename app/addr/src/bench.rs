@@ -3,10 +3,10 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use serde::Serialize;
 use std::time::Duration;
 
-/// How fast an engine is on one core.
+/// Speed of an engine on one core.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct EngineRate {
-    /// Of the engine.
+    /// Name of the engine.
     pub name: &'static str,
     /// SHA-1 blocks of 64 octets a second.
     pub blocks_per_s: f64,
@@ -16,8 +16,8 @@ pub struct EngineRate {
 
 /// Measures every engine of this machine, fastest first, for about `time` each.
 ///
-/// `tail` is public key and extensions. Seconds are those that this thread ran, as `openssl speed`
-/// counts them, so that other work on the machine does not count.
+/// `tail` is public key and extensions. Time is processor time of this thread, as in `openssl speed`,
+/// so other work on the machine does not count.
 #[must_use]
 pub fn bench(tail: &[u8], time: Duration) -> Vec<EngineRate> {
     Engine::available().map(|engine| rate(engine, tail, time)).collect()
@@ -27,7 +27,7 @@ fn rate(engine: Engine, tail: &[u8], time: Duration) -> EngineRate {
     let search = Hash2Search::new(tail, Sec::MAX).with_engine(engine);
     let mut start = 0;
     let mut run = |tries: u64| {
-        // Nothing fits Sec 7 but by an accident of 2^-112.
+        // A modifier fits Sec 7 with probability 2^-112, so the search never ends early.
         std::hint::black_box(search.first_fit(start, tries));
         start += u128::from(tries);
     };
@@ -47,13 +47,13 @@ fn rate(engine: Engine, tail: &[u8], time: Duration) -> EngineRate {
     EngineRate { name: engine.name(), blocks_per_s, tries_per_s }
 }
 
-/// Seconds that this thread has run.
+/// Returns the processor time of this thread, in seconds.
 fn thread_time() -> f64 {
     let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::ThreadCPUTime);
     tv_sec as f64 + tv_nsec as f64 * 1e-9
 }
 
-/// Tries between two looks at the clock: milliseconds.
+/// Tries between two readings of the clock; these tries take milliseconds.
 const PIECE: u64 = 1 << 17;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Parameters and keys in words.
+//! Descriptions of parameters and keys, for people.
 
 use crate::{Error, prefix_text};
 use der::{Decode, Document, asn1::ObjectIdentifier, pem::LineEnding};
@@ -9,42 +9,42 @@ use sha2::{Digest, Sha256};
 use spki::SubjectPublicKeyInfoRef;
 use std::net::Ipv6Addr;
 
-/// A CGA Parameters data structure.
+/// Contents of a CGA Parameters data structure (RFC 3972 s3).
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub struct ParamsView {
-    /// Of the whole.
+    /// Length of the structure in octets.
     pub octets: usize,
-    /// In hex.
+    /// Modifier, in hex.
     pub modifier: String,
-    /// Of the address it was made for.
+    /// Prefix of the address that the parameters were made for.
     pub prefix: String,
-    /// 0 to 2.
+    /// Collision count, 0 to 2.
     pub collision_count: u8,
     /// The contents of the public key field.
     pub key: KeyView,
-    /// Whether that is a key: not in an HBA set without, where random octets stand in.
+    /// Whether the field holds a key. An HBA set without a key has random octets there.
     pub is_real_key: bool,
-    /// In order.
+    /// Extension fields, in order.
     pub extensions: Vec<ExtensionView>,
-    /// The highest Sec that Hash2 is good for, among those in use.
+    /// Highest Sec in use whose condition Hash2 fulfils.
     pub sec: u8,
-    /// With that Sec: of the set if there is one, else of the prefix.
+    /// Addresses with that Sec: of the set if there is a set, else of the prefix.
     pub addresses: Vec<Ipv6Addr>,
 }
 
 /// A public key.
 #[derive(Clone, Debug, Serialize)]
 pub struct KeyView {
-    /// As people say it, or an object identifier.
+    /// Common name of the algorithm, or its object identifier.
     pub algorithm: String,
-    /// Of the modulus of an RSA key.
+    /// Bits of the modulus of an RSA key.
     pub bits: Option<u32>,
-    /// Why it cannot sign locator lists, unless it can.
+    /// Reason why the key cannot sign locator lists; none if it can.
     pub cannot_sign: Option<String>,
-    /// Octets of its `SubjectPublicKeyInfo`.
+    /// Octets of the key's `SubjectPublicKeyInfo`.
     pub octets: usize,
-    /// SHA-256 of that, in hex.
+    /// SHA-256 of the `SubjectPublicKeyInfo`, in hex.
     pub sha256: String,
 }
 
@@ -52,30 +52,30 @@ pub struct KeyView {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case", tag = "type")]
 pub enum ExtensionView {
-    /// RFC 5535 s5.
+    /// Multi-Prefix extension (RFC 5535 s5).
     MultiPrefix {
         /// P flag.
         has_public_key: bool,
-        /// Of the set.
+        /// Prefixes of the set.
         prefixes: Vec<String>,
     },
-    /// Hashed and ignored.
+    /// Unknown extension: hashed, and otherwise ignored.
     Unknown {
         /// Extension Type.
         number: u16,
-        /// In hex.
+        /// Extension Data, in hex.
         data: String,
     },
 }
 
 impl ParamsView {
-    /// Takes the structure apart.
+    /// Decodes the structure.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The structure is malformed.
     pub fn new(params: &[u8]) -> Result<Self, VerifyError> {
-        // Good for Sec 0 is what has the right form and a collision count that may be.
+        // With Sec 0, this checks only the form and the collision count.
         Cga::from_pds(params, Sec::ZERO)?;
         let sec = [Sec::TWO, Sec::ONE].into_iter().find(|&sec| Cga::from_pds(params, sec).is_ok());
         let sec = sec.unwrap_or(Sec::ZERO);
@@ -102,7 +102,7 @@ impl ParamsView {
 }
 
 impl KeyView {
-    /// Looks at lengths and identifiers only.
+    /// Describes a key from lengths and identifiers alone.
     #[must_use]
     pub fn new(key: &PublicKey) -> Self {
         let bits = key.rsa_bits();
@@ -134,11 +134,11 @@ impl ExtensionView {
     }
 }
 
-/// A public key as PEM (`BEGIN PUBLIC KEY`), which OpenSSL reads too.
+/// Encodes a public key as PEM (`BEGIN PUBLIC KEY`), which OpenSSL also reads.
 ///
 /// # Errors
 ///
-/// It is no key.
+/// The octets are not a key.
 pub fn public_key_pem(key: &PublicKey) -> Result<String, Error> {
     Document::try_from(key.spki())
         .and_then(|document| document.to_pem("PUBLIC KEY", LineEnding::LF))
@@ -154,7 +154,7 @@ fn algorithm(spki: &[u8]) -> String {
     name.map_or_else(|| spki.algorithm.oid.to_string(), |(_, name)| (*name).to_owned())
 }
 
-/// Curves and algorithms that a key file is likely to hold.
+/// Names of the usual curves and algorithms.
 const NAMES: [(&str, &str); 7] = [
     ("1.2.840.113549.1.1.1", "RSA"),
     ("1.2.840.113549.1.1.10", "RSASSA-PSS"),

@@ -1,63 +1,63 @@
 use moorline_cga::{GenerateError, KeyError};
 use std::{io, path::PathBuf};
 
-/// Why there is no address, key or file. The text is one sentence for a person.
+/// Reason why there is no address, key or file. The text is one sentence for a person.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No IPv6 prefix of 64 bits.
+    /// The text is not an IPv6 prefix of 64 bits.
     #[error("{text} is no prefix of 64 bits: write it like 2001:db8:1::/64")]
     Prefix {
-        /// What was given.
+        /// Text of the user.
         text: String,
     },
-    /// Multicast, or what is reserved.
+    /// The prefix is multicast or reserved.
     #[error(
         "{text} has no addresses of hosts: give a prefix of this network, like 2001:db8:1::/64"
     )]
     NoHosts {
-        /// What was given.
+        /// Text of the user.
         text: String,
     },
-    /// No shard.
+    /// The text is not a shard.
     #[error("{text} is no shard: write it like 0/16, counting from 0")]
     Shard {
-        /// What was given.
+        /// Text of the user.
         text: String,
     },
-    /// No octets in hex.
+    /// The text is not octets in hex.
     #[error("{text} is not in hexadecimal digits")]
     Hex {
-        /// What was given.
+        /// Text of the user.
         text: String,
     },
-    /// Several prefixes for a CGA, which has one.
+    /// The request has several prefixes for a CGA, which has only one.
     #[error("a CGA has one prefix: ask for an HBA set, or for one address after the other")]
     OnePrefix,
-    /// A CGA without the key that it is bound to.
+    /// The request is for a CGA, and has no key.
     #[error("a CGA needs a key: make one with `moorline key generate`, or ask for an HBA set")]
     NoKey,
-    /// Shards that would draw different random octets.
+    /// Without a seed, the shards would draw different random octets.
     #[error("the shards of an HBA set without a key must agree: give all of them the same seed")]
     NoSeed,
-    /// The addresses that were asked for cannot be made.
+    /// The requested addresses cannot be made.
     #[error(transparent)]
     Generate(#[from] GenerateError),
-    /// The key is not fit.
+    /// The key file cannot be used.
     #[error("{}: {error}", path.display())]
     Key {
         /// The key file.
         path: PathBuf,
-        /// What is wrong.
+        /// Fault of the key.
         error: KeyError,
     },
-    /// A public key that is none.
+    /// The octets are not a public key.
     #[error("{0}")]
     PublicKey(KeyError),
-    /// No such key is made here.
+    /// A key of this length cannot be generated.
     #[error("{0}")]
     KeyBits(KeyError),
-    /// A private key that is none any more.
+    /// Users other than the owner may read the private key.
     #[error("{} holds a private key that others may read or write: chmod 600 {}", path.display(), path.display())]
     KeyMode {
         /// The key file.
@@ -68,7 +68,7 @@ pub enum Error {
     Read {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
     /// A file is much longer than it should be.
@@ -79,45 +79,45 @@ pub enum Error {
         /// The cap.
         max: usize,
     },
-    /// A file could not be written. Nothing half written stays.
+    /// A file could not be written. No partial file is left.
     #[error("cannot write {}: {error}", path.display())]
     Write {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
-    /// The state file is not one.
+    /// The file is not a state file.
     #[error("{} is no state of a search: {why}", path.display())]
     State {
         /// The state file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault of the file.
         why: String,
     },
-    /// The state file is of a search for something else.
+    /// The state file belongs to another search.
     #[error("{} is the state of a search with another {what}: remove it or name another file", path.display())]
     OtherSearch {
         /// The state file.
         path: PathBuf,
-        /// What differs.
+        /// Name of the difference.
         what: &'static str,
     },
-    /// The caller wanted it to end.
+    /// The caller has cancelled the search.
     #[error("interrupted after {tries} tries")]
     Cancelled {
-        /// Of this run and those before.
+        /// Tries of this run and earlier runs.
         tries: u64,
     },
-    /// The system gives no more threads.
+    /// The system refused to start threads.
     #[error("cannot start {wanted} threads: {error}")]
     Threads {
-        /// How many.
+        /// Requested number of threads.
         wanted: usize,
-        /// What the system says.
+        /// Error of the system.
         error: io::Error,
     },
-    /// No more offsets. Nobody will see this.
+    /// All offsets have been tried. In practice this never happens.
     #[error("2^64 tries found nothing")]
     Exhausted,
     /// The system gives no random octets.

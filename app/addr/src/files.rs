@@ -1,4 +1,4 @@
-//! Files that are there whole or not at all.
+//! Atomic writing of files: a reader sees the old file or the complete new file.
 
 use crate::Error;
 use rustix::fs::{Access, access};
@@ -11,12 +11,12 @@ use std::{
 use tempfile::NamedTempFile;
 use zeroize::Zeroizing;
 
-/// Writes a file that anybody may read, over the old one if there is one. What is no file, such as
-/// `/dev/stdout` or a pipe, is written to and not replaced.
+/// Writes a file that everybody may read, in place of the old file. If the path is a device or pipe, such as
+/// `/dev/stdout`, the function writes to it and does not replace it.
 ///
 /// # Errors
 ///
-/// [`Error::Write`], and the old file stays.
+/// [`Error::Write`]; the old file stays.
 pub fn write_public(path: &Path, octets: &[u8]) -> Result<(), Error> {
     if is_special(path) {
         let write = || OpenOptions::new().write(true).open(path)?.write_all(octets);
@@ -25,8 +25,7 @@ pub fn write_public(path: &Path, octets: &[u8]) -> Result<(), Error> {
     write(path, octets, PUBLIC, Over::Old(Outlives::Machine))
 }
 
-/// Whether [`write_public`] would find a folder that takes files, so that it is known before hours
-/// of work and not after them.
+/// Checks that [`write_public`] can create a file in the folder, so that a long search does not fail at its end.
 ///
 /// # Errors
 ///
@@ -44,7 +43,7 @@ pub fn check_public(path: &Path) -> Result<(), Error> {
     check().map_err(|error| failed(path, error))
 }
 
-/// Writes a file that anybody may read. A file that is there already stays, and is an error.
+/// Writes a new file that everybody may read. If the file exists, it stays, and the function fails.
 ///
 /// # Errors
 ///
@@ -53,7 +52,7 @@ pub fn write_new_public(path: &Path, octets: &[u8]) -> Result<(), Error> {
     write(path, octets, PUBLIC, Over::Nothing)
 }
 
-/// Writes a file for the owner alone. A file that is there already stays, and is an error.
+/// Writes a new file that only its owner may read. If the file exists, it stays, and the function fails.
 ///
 /// # Errors
 ///
@@ -62,21 +61,21 @@ pub fn write_new_private(path: &Path, octets: &[u8]) -> Result<(), Error> {
     write(path, octets, PRIVATE, Over::Nothing)
 }
 
-/// Writes a file for the owner alone, over the old one if there is one.
+/// Writes a file that only its owner may read, in place of the old file.
 ///
 /// # Errors
 ///
-/// [`Error::Write`], and the old file stays.
+/// [`Error::Write`]; the old file stays.
 pub fn write_private(path: &Path, octets: &[u8], outlives: Outlives) -> Result<(), Error> {
     write(path, octets, PRIVATE, Over::Old(outlives))
 }
 
-/// Reads a whole file into memory that is wiped, with its mode.
+/// Reads a whole file into memory that is wiped on drop, and returns its mode, too.
 pub(crate) fn read(path: &Path, max: usize) -> Result<(Zeroizing<Vec<u8>>, u32), Error> {
     let failed = |error| Error::Read { path: path.to_owned(), error };
     let file = File::open(path).map_err(failed)?;
     let mode = file.metadata().map_err(failed)?.permissions().mode();
-    // All the room at once: growing would leave copies behind.
+    // Reserve the maximum: growth would leave copies of the secret in memory.
     let mut octets = Zeroizing::new(Vec::with_capacity(max + 1));
     file.take(max as u64 + 1).read_to_end(&mut octets).map_err(failed)?;
     if octets.len() > max {
@@ -85,12 +84,12 @@ pub(crate) fn read(path: &Path, max: usize) -> Result<(Zeroizing<Vec<u8>>, u32),
     Ok((octets, mode))
 }
 
-/// The ends that a file outlives.
+/// Failures that a written file survives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outlives {
-    /// The process, however it ends: what waits for the disk is the kernel's, and nobody waits with it.
+    /// End of the process: the kernel writes the data to the disk later, and the caller does not wait.
     Process,
-    /// The machine, whose power may fail.
+    /// Power failure of the machine: the caller waits until the data is on the disk.
     Machine,
 }
 
@@ -104,7 +103,7 @@ fn write(path: &Path, octets: &[u8], mode: u32, over: Over) -> Result<(), Error>
     let folder = folder_of(path);
     let write = || -> io::Result<()> {
         let folder_itself = File::open(folder)?;
-        // Made for the owner alone, so the octets are never more open than they are meant to be.
+        // The temporary file has mode 0600, so no other user can read the octets before the mode is set.
         let mut file = NamedTempFile::new_in(folder)?;
         file.as_file_mut().write_all(octets)?;
         file.as_file().set_permissions(Permissions::from_mode(mode))?;
@@ -128,12 +127,12 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// A device or a pipe: root could rename a file over it.
+/// Whether the path is a device or a pipe, which a rename by root would replace.
 fn is_special(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|there| !there.is_file() && !there.is_dir())
 }
 
-/// Without the name of the temporary file, which says nothing to anybody.
+/// Makes an error with the target's path instead of the temporary file's.
 fn failed(path: &Path, error: io::Error) -> Error {
     let code = error.raw_os_error();
     let plain = code.map_or_else(|| error.kind().into(), io::Error::from_raw_os_error);

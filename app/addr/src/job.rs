@@ -4,20 +4,20 @@ use moorline_cga::{
 };
 use sha2::{Digest, Sha256};
 
-/// Addresses to be made, with nothing left open but the modifier.
+/// Complete description of addresses, except for their modifier.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
-    /// An HBA set, and not a CGA.
+    /// Whether the result is an HBA set and not a CGA.
     pub hba: bool,
-    /// One for each address.
+    /// Prefixes, one for each address.
     pub prefixes: Vec<[u8; 8]>,
     /// The key that binds the addresses, or the random octets in its place.
     pub key: SetKey,
-    /// How hard the search is.
+    /// Security parameter, which sets the work of the search.
     pub sec: Sec,
     /// The first modifier of the search.
     pub start: [u8; 16],
-    /// Public key and extensions, which is what Hash2 is over besides the modifier.
+    /// Public key and extensions: the input of Hash2 besides the modifier.
     pub(crate) tail: Vec<u8>,
 }
 
@@ -30,21 +30,21 @@ pub enum SetKey {
     Random([u8; 48]),
 }
 
-/// What a job makes.
+/// Result of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Addresses {
     /// One address, bound to a key.
     Cga(Cga),
-    /// Addresses bound to each other, and to a key if there is one.
+    /// Addresses bound to each other, and to the key if the set has a key.
     Hba(HbaSet),
 }
 
 impl Job {
-    /// An HBA set, or one CGA.
+    /// Makes a job for an HBA set, or for one CGA.
     ///
     /// # Errors
     ///
-    /// It cannot be made.
+    /// These addresses cannot be made.
     pub fn new(
         hba: bool,
         prefixes: Vec<[u8; 8]>,
@@ -62,12 +62,12 @@ impl Job {
             return Err(GenerateError::HashFunction { sec }.into());
         }
         let mut job = Self { hba, prefixes, key, sec, start, tail: Vec::new() };
-        // Sec 0 takes no search, and shows before a long one whether there will be addresses.
+        // Sec 0 needs no search. So this shows before a long search whether the addresses can be made.
         job.tail = job.make(Sec::ZERO, start)?.params()[FIXED_OCTETS..].to_vec();
         Ok(job)
     }
 
-    /// Where shards start who have not been told: it follows from the job.
+    /// Derives the start of shards without an explicit start from the job.
     #[must_use]
     pub fn agreed_start(&self) -> [u8; 16] {
         let digest = Sha256::new()
@@ -81,7 +81,7 @@ impl Job {
         *start
     }
 
-    /// The public key, unless it is an HBA set without.
+    /// Returns the public key; none for an HBA set without a key.
     #[must_use]
     pub fn public_key(&self) -> Option<&PublicKey> {
         match &self.key {
@@ -90,7 +90,7 @@ impl Job {
         }
     }
 
-    /// The addresses of the modifier at this offset from the start.
+    /// Makes the addresses of the modifier at this offset from the start.
     ///
     /// # Errors
     ///
@@ -113,17 +113,17 @@ impl Job {
 }
 
 impl Addresses {
-    /// Parameters of the first address.
+    /// Returns the parameters of the first address.
     #[must_use]
     pub fn params(&self) -> &[u8] {
         self.members()[0].pds()
     }
 
-    /// The addresses after duplicate address detection has found one of them taken.
+    /// Makes the next addresses, after duplicate address detection has found a duplicate.
     ///
     /// # Errors
     ///
-    /// [`GenerateError::Collisions`] the third time.
+    /// [`GenerateError::Collisions`] after the third duplicate.
     pub fn after_collision(&self) -> Result<Self, GenerateError> {
         match self {
             Self::Cga(cga) => cga.after_collision().map(Self::Cga),
@@ -131,7 +131,7 @@ impl Addresses {
         }
     }
 
-    /// Each address with its parameters.
+    /// Returns each address with its parameters.
     #[must_use]
     pub fn members(&self) -> &[Cga] {
         match self {
@@ -141,7 +141,7 @@ impl Addresses {
     }
 }
 
-/// So that these octets are those of nothing else.
+/// Label that separates these hash inputs from all others.
 const START_LABEL: &[u8] = b"moorline: start of a search";
-/// RFC 3972 s3: modifier, prefix and collision count.
+/// Octets of modifier, prefix and collision count (RFC 3972 s3).
 const FIXED_OCTETS: usize = 25;

@@ -5,11 +5,11 @@ use moorline_cga::{KeyError, KeyFile, RsaKey};
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Makes an RSA key out of random octets of the system's.
+/// Makes an RSA key from random octets of the system.
 ///
 /// # Errors
 ///
-/// `bits` out of range, or no random octets.
+/// `bits` is out of range, or the system gives no random octets.
 pub fn generate_key(bits: u32) -> Result<RsaKey, Error> {
     let mut seed = Zeroizing::new([0; 32]);
     getrandom::fill(&mut seed[..]).map_err(Error::Random)?;
@@ -20,7 +20,7 @@ pub fn generate_key(bits: u32) -> Result<RsaKey, Error> {
 ///
 /// # Errors
 ///
-/// The file cannot be read, is no key, or is a private key that is open to others.
+/// The file cannot be read, is not a key, or is a private key that other users may read.
 pub fn read_key(path: &Path) -> Result<KeyFile, Error> {
     let (octets, mode) = files::read(path, MAX_KEY_OCTETS)?;
     let key =
@@ -31,20 +31,20 @@ pub fn read_key(path: &Path) -> Result<KeyFile, Error> {
     Ok(key)
 }
 
-/// Writes a private key as PEM (PKCS#8) into a new file for its owner alone.
+/// Writes a private key as PEM (PKCS#8) into a new file that only its owner may read.
 ///
 /// # Errors
 ///
-/// The file cannot be written, or is there already.
+/// The file cannot be written, or exists already.
 pub fn write_key(path: &Path, key: &RsaKey) -> Result<(), Error> {
     let failed = |error: KeyError| Error::Key { path: path.to_owned(), error };
     let pem = key.to_pkcs8_pem().map_err(failed)?;
     files::write_new_private(path, pem.as_bytes())
 }
 
-/// A key of 4096 bits takes 3,272 octets as PEM; some files have text before it.
+/// Largest key file. A key of 4096 bits has 3,272 octets as PEM, and some files have text before the key.
 const MAX_KEY_OCTETS: usize = 64 * 1024;
-/// Permission bits that a private key must not give.
+/// Permission bits that a private key file must not have.
 const OF_OTHERS: u32 = 0o077;
 
 #[cfg(test)]

@@ -1,36 +1,36 @@
 use crate::Shard;
 use std::collections::BTreeSet;
 
-/// Who has searched what: the chunks of a shard, numbered from zero within the shard.
+/// Record of the searched chunks of a shard. Chunks have numbers from zero within the shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Ledger {
     shard: Shard,
     chunk_tries: u64,
-    /// To be handed out.
+    /// Next chunk for a worker.
     next: u64,
-    /// All below have been searched.
+    /// All chunks below this number have been searched.
     done: u64,
-    /// Searched, and above `done`.
+    /// Searched chunks above `done`.
     ahead: BTreeSet<u64>,
     /// The lowest chunk with a fit so far, and the offset of the fit in the whole search.
     found: Option<(u64, u64)>,
 }
 
-/// A piece of work.
+/// Unit of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Chunk {
     number: u64,
-    /// Of its first try in the whole search.
+    /// Offset of the first try in the whole search.
     pub(crate) offset: u64,
 }
 
 impl Ledger {
-    /// `done` chunks have been searched in vain.
+    /// Makes a ledger in which the first `done` chunks have no fit.
     pub(crate) fn new(shard: Shard, chunk_tries: u64, done: u64) -> Self {
         Self { shard, chunk_tries, next: done, done, ahead: BTreeSet::new(), found: None }
     }
 
-    /// The next piece; `None` when no more pieces can change the result.
+    /// Returns the next chunk; `None` if no further chunk can change the result.
     pub(crate) fn hand_out(&mut self) -> Option<Chunk> {
         if self.found.is_some_and(|(number, _)| number < self.next) {
             return None;
@@ -44,7 +44,7 @@ impl Ledger {
         Some(Chunk { number, offset })
     }
 
-    /// A piece is back, with where in it the first fit is.
+    /// Takes back a searched chunk, with the position of its first fit.
     pub(crate) fn take_back(&mut self, chunk: Chunk, fit: Option<u64>) {
         if let Some(fit) = fit
             && self.found.is_none_or(|(number, _)| chunk.number < number)
@@ -57,22 +57,22 @@ impl Ledger {
         }
     }
 
-    /// The result, once nothing can come before it.
+    /// Returns the result, if no earlier fit is possible.
     pub(crate) fn result(&self) -> Option<u64> {
         self.found.filter(|&(number, _)| number < self.done).map(|(_, offset)| offset)
     }
 
-    /// Whether every offset has been tried in vain.
+    /// Whether the search has tried every offset without a fit.
     pub(crate) fn is_exhausted(&self) -> bool {
         self.found.is_none() && self.next == self.done && self.clone().hand_out().is_none()
     }
 
-    /// Chunks that need not be searched again.
+    /// Returns the number of chunks that a later run can skip.
     pub(crate) fn done(&self) -> u64 {
         self.done
     }
 
-    /// Tries of all chunks that are back.
+    /// Returns the tries of all searched chunks.
     pub(crate) fn tries(&self) -> u64 {
         (self.done + self.ahead.len() as u64).saturating_mul(self.chunk_tries)
     }
@@ -128,7 +128,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whoever is slow: chunks come back in any order.
+        /// Chunks come back in any order.
         #[test]
         fn the_first_fit_of_the_shard_is_the_result(
             fits in prop::collection::btree_set(0u64..300, 1..5),

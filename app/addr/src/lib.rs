@@ -1,15 +1,14 @@
-//! Everything about making provable addresses that needs threads, files or randomness.
+//! Generation of provable addresses (CGA, HBA): the parts that need threads, files or randomness.
 //!
-//! A [`Request`] says what addresses are wanted. [`Request::resolve`] settles what it leaves open, from
-//! a state file if there is one, else with random octets, and gives a [`Search`]. The search counts
-//! tries up from a starting modifier. It is cut into chunks: the chunks of shard `i` of `n` are those
-//! whose number leaves `i` when divided by `n`, and the threads of a machine take the chunks of its
-//! shard in turn. A chunk that has a fit ends the search when all chunks of the shard before it have
-//! been searched too, so a shard has one result, whoever runs it, with however many threads, engines
-//! and interruptions; and the least offset among all shards is what one machine alone would find.
+//! A [`Request`] describes the wanted addresses. [`Request::resolve`] completes the request, from
+//! a state file if there is one, else with random octets, and returns a [`Search`]. The search counts
+//! tries up from a start modifier, in chunks. Shard `i` of `n` has the chunks whose number modulo `n` is `i`. The
+//! threads of a machine take the chunks of its shard in turn. If a chunk has a fit, the search ends after all earlier chunks
+//! of the shard have been searched. So the result of a shard does not depend on the machine, the number of threads, the engine
+//! or interruptions. The least offset among all shards is the result of a search on one machine.
 //!
-//! Keys and parameters live in files that are written beside, synced and renamed, so that a full disk
-//! or a cut leaves the old file or the new one.
+//! The crate writes keys and parameters to a new file, syncs it and renames it. So a full disk
+//! or a power cut leaves the old file or the new file.
 #![forbid(unsafe_code)]
 
 mod bench;

@@ -1,4 +1,4 @@
-//! Parameters as people hand them over: files of octets or of hexadecimal digits, or the digits.
+//! Input forms of parameters: files of octets or of hexadecimal digits, or the digits themselves.
 
 use crate::{Error, files};
 use moorline_cga::MAX_PDS_OCTETS;
@@ -8,10 +8,10 @@ use std::path::Path;
 ///
 /// # Errors
 ///
-/// The file cannot be read, or is far too long. What the octets mean is not looked into.
+/// The file cannot be read, or is far too long. The function does not check the meaning of the octets.
 pub fn read_params(path: &Path) -> Result<Vec<u8>, Error> {
     let (octets, _) = files::read(path, MAX_FILE_OCTETS)?;
-    // The octets of a key are no digits, so the two forms cannot be mistaken for each other.
+    // A key has octets that are not digits, so the two forms cannot be confused.
     let as_hex = std::str::from_utf8(&octets).ok().and_then(|text| params_from_hex(text).ok());
     Ok(as_hex.filter(|params| !params.is_empty()).unwrap_or_else(|| octets.to_vec()))
 }
@@ -32,9 +32,9 @@ pub fn params_from_hex(text: &str) -> Result<Vec<u8>, Error> {
     })
 }
 
-/// Three characters for each octet, and room for some lines.
+/// Largest file: three characters for each octet, and some white space.
 const MAX_FILE_OCTETS: usize = 4 * MAX_PDS_OCTETS;
-/// Characters of wrong input that an error repeats.
+/// Largest number of characters of wrong input in an error.
 const MAX_QUOTED: usize = 32;
 
 #[cfg(test)]

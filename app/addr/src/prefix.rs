@@ -1,7 +1,7 @@
 use crate::Error;
 use std::net::Ipv6Addr;
 
-/// Reads a prefix such as `2001:db8:1::/64`; the length may be left out, as there is only one.
+/// Parses a prefix such as `2001:db8:1::/64`. The length is optional, because only 64 is valid.
 ///
 /// # Errors
 ///
@@ -25,7 +25,7 @@ pub fn parse_prefix(text: &str) -> Result<[u8; 8], Error> {
     Ok(prefix)
 }
 
-/// The same the other way round.
+/// Formats a prefix.
 #[must_use]
 pub fn prefix_text(prefix: [u8; 8]) -> String {
     let bits = u128::from(u64::from_be_bytes(prefix)) << 64;

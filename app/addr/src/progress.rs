@@ -1,16 +1,16 @@
 use moorline_cga::Sec;
 use std::time::Duration;
 
-/// How far a search is.
+/// Progress of a search.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Progress {
-    /// Of this run and those before.
+    /// Tries of this run and earlier runs.
     pub tries: u64,
-    /// Of this run.
+    /// Tries a second of this run.
     pub tries_per_s: f64,
-    /// That a search has found something after that many tries: 0 to 1.
+    /// Probability that a search has a result after that many tries: 0 to 1.
     pub probability: f64,
-    /// How much longer it takes on average. A search has no memory, so this does not become less.
+    /// Average time left. A search has no memory, so this time does not decrease.
     pub expected_left: Option<Duration>,
 }
 
@@ -27,7 +27,7 @@ impl Progress {
     }
 }
 
-/// 2^(16 * Sec).
+/// Returns the average number of tries, 2^(16 * Sec).
 fn mean_tries(sec: Sec) -> f64 {
     2f64.powi(16 * i32::from(sec.value()))
 }

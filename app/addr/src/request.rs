@@ -3,40 +3,40 @@ use moorline_cga::{PublicKey, Sec};
 use sha2::{Digest, Sha256};
 use std::path::Path;
 
-/// What a person or the daemon asks for. What is `None` is settled by [`Request::resolve`].
+/// Request of a person or the daemon for addresses. [`Request::resolve`] sets the fields that are `None`.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// One for a CGA, one or more for an HBA set.
+    /// Prefixes: one for a CGA, one or more for an HBA set.
     pub prefixes: Vec<[u8; 8]>,
-    /// An HBA set. With a key each of its addresses is a CGA too.
+    /// Whether the request is for an HBA set. If the set has a key, each address is a CGA, too.
     pub hba: bool,
-    /// The public key. An HBA set may be without.
+    /// The public key. An HBA set may have no key.
     pub key: Option<PublicKey>,
     /// Security parameter.
     pub sec: Sec,
     /// First modifier of the search.
     pub start: Option<[u8; 16]>,
-    /// What to take in place of random octets, so that others come to the same.
+    /// Seed in place of random octets, so that other machines get the same result.
     pub seed: Option<[u8; 32]>,
-    /// Which part of the search.
+    /// Part of the search.
     pub shard: Shard,
 }
 
-/// The security parameter of an address that people may make.
+/// Parses the security parameter of a new address.
 ///
 /// # Errors
-/// It has no hash function.
+/// No hash function is defined for this Sec.
 pub fn parse_sec(text: &str) -> Result<Sec, &'static str> {
     let sec = text.parse().ok().and_then(Sec::new).filter(|sec| sec.is_sha1());
     sec.ok_or("Sec is 0, 1 or 2; the others stand for no hash function yet (RFC 4982)")
 }
 
 impl Request {
-    /// Settles what is open, from the state file if it is there, else with random octets.
+    /// Completes the request, from the state file if it exists, else with random octets.
     ///
     /// # Errors
     ///
-    /// The request makes no sense, or the state is of another one.
+    /// The request is contradictory, or the state belongs to another request.
     pub fn resolve(&self, state: Option<&Path>) -> Result<Search, Error> {
         if let Some(path) = state
             && let Some(state) = State::load(path)?
@@ -59,7 +59,7 @@ impl Request {
         let job = self.job()?;
         let start = match (self.start, self.seed) {
             (Some(start), _) => start,
-            // Who has the seed must come to the same start, and who has none must not.
+            // Shards with the same seed must have the same start; without a seed the start is random.
             (None, Some(_)) => self.seed_or_random(b"start")?,
             (None, None) if self.shard.is_part() => job.agreed_start(),
             (None, None) => random()?,
@@ -67,7 +67,7 @@ impl Request {
         Ok(Job { start, ..job })
     }
 
-    /// With a start that is yet to come.
+    /// Makes the job; the caller sets the start later.
     fn job(&self) -> Result<Job, Error> {
         let key = match &self.key {
             Some(key) => SetKey::Public(key.clone()),
@@ -76,7 +76,7 @@ impl Request {
         Job::new(self.hba, self.prefixes.clone(), key, self.sec, [0; 16])
     }
 
-    /// What the request asks for and a search that has begun is not about.
+    /// Returns the name of a difference between this request and a search that has begun.
     fn difference(&self, search: &Search) -> Result<Option<&'static str>, Error> {
         let begun = &search.job;
         let differences = [
@@ -91,7 +91,7 @@ impl Request {
         }
         let is_key = match (&self.key, self.seed) {
             (Some(key), _) => begun.public_key() == Some(key),
-            // Any random one will do.
+            // Any random octets match.
             (None, None) => begun.public_key().is_none(),
             (None, Some(_)) => self.job()?.key == begun.key,
         };
@@ -120,7 +120,7 @@ fn random<const N: usize>() -> Result<[u8; N], Error> {
     Ok(octets)
 }
 
-/// So that these octets are those of nothing else.
+/// Label that separates these hash inputs from all others.
 const SEED_LABEL: &[u8] = b"moorline: from a seed";
 
 #[cfg(test)]

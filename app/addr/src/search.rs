@@ -13,40 +13,41 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// A search that can start, or go on.
+/// Search that can start or continue.
 #[derive(Clone, Debug)]
 pub struct Search {
     /// The addresses that the search is for.
     pub job: Job,
-    /// Which part of the search.
+    /// Part of the search.
     pub shard: Shard,
-    /// Threads it runs on. The result does not depend on them.
+    /// Number of threads. The result does not depend on this number.
     pub threads: NonZeroUsize,
-    /// The instructions that compute the tries. The result does not depend on the engine.
+    /// Engine that computes the tries. The result does not depend on the engine.
     pub engine: Engine,
-    /// A file that is kept up to date, and that [`crate::Request::resolve`] can go on from.
+    /// State file, which the search keeps current. [`crate::Request::resolve`] continues from this file.
     pub state: Option<PathBuf>,
-    /// Searched in vain by the runs before, and the result if they have it already.
+    /// Chunks that earlier runs have searched without a fit.
     pub(crate) chunks_done: u64,
+    /// Offset of the result, if an earlier run has found it.
     pub(crate) offset: Option<u64>,
 }
 
-/// The end of a search.
+/// Result of a search.
 #[derive(Clone, Debug)]
 pub struct Found {
-    /// What was looked for.
+    /// Addresses found.
     pub addresses: Addresses,
-    /// How far behind the start its modifier is. Among shards the least is what one search of the
-    /// whole would have found.
+    /// Distance of the modifier from the start. The least offset among all shards is the result of a search
+    /// without shards.
     pub offset: u64,
-    /// Made in this run, those of the other threads included.
+    /// Tries of this run, over all threads.
     pub tries: u64,
-    /// How long this run took.
+    /// Time that this run took.
     pub elapsed: Duration,
 }
 
 impl Search {
-    /// From the start of the job, with the fastest engine, on all processors.
+    /// Makes a search from the start of the job, with the fastest engine, on all processors.
     #[must_use]
     pub fn new(job: Job, shard: Shard) -> Self {
         let threads = thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
@@ -54,18 +55,18 @@ impl Search {
         Self { job, shard, threads, engine, state: None, chunks_done: 0, offset: None }
     }
 
-    /// Tries of the runs before this one.
+    /// Returns the tries of earlier runs.
     #[must_use]
     pub fn tries_before(&self) -> u64 {
         self.chunks_done.saturating_mul(self.chunk_tries())
     }
 
-    /// Searches until there is a result, or until `cancel` is set, which is looked at a few times a
-    /// second; as often `on_progress` hears how far it is.
+    /// Searches until there is a result or `cancel` is set. A few times a second the search reads `cancel` and calls
+    /// `on_progress`.
     ///
     /// # Errors
     ///
-    /// [`Error::Cancelled`], or the state could not be saved.
+    /// [`Error::Cancelled`], or an error of saving the state.
     pub fn run(
         &self,
         cancel: &AtomicBool,
@@ -75,7 +76,7 @@ impl Search {
         if let Some(offset) = self.offset {
             return self.found(offset, 0, began);
         }
-        // A state that cannot be saved is better known now than after an hour.
+        // If the state cannot be saved, fail now and not after an hour.
         self.save(self.chunks_done, None)?;
         let ledger = self.search(cancel, began, &mut on_progress)?;
         let tries = ledger.tries();
@@ -88,9 +89,9 @@ impl Search {
         }
     }
 
-    /// Of a shard that is handed out at once. Short enough for all threads to have a part in an
-    /// average search, long enough for them to meet seldom. Part of what makes a shard's result, so it
-    /// depends on nothing but Sec.
+    /// Returns the tries of a chunk. A chunk is short enough that all threads take part in an average search, and long enough
+    /// that the threads rarely wait for the ledger. The result of a shard depends on the chunk size, so the size depends
+    /// only on Sec.
     pub(crate) fn chunk_tries(&self) -> u64 {
         if self.job.sec <= Sec::ONE { 1 << 12 } else { 1 << 20 }
     }
@@ -102,13 +103,13 @@ impl Search {
 
     fn save(&self, chunks_done: u64, offset: Option<u64>) -> Result<(), Error> {
         match &self.state {
-            // The chunk of the result counts as done, and is of no use to who goes on.
+            // The chunk with the result counts as done; a later run does not need it.
             Some(path) => State::of(self, chunks_done, offset).save(path),
             None => Ok(()),
         }
     }
 
-    /// Until there is a result, or all workers have left.
+    /// Searches until there is a result, or until all workers have ended.
     fn search(
         &self,
         cancel: &AtomicBool,
@@ -134,14 +135,14 @@ impl Search {
             }
         };
         thread::scope(|scope| {
-            // Nobody sends: each worker holds a sender until it ends, be it by a panic.
+            // The channel carries no messages: a worker holds a sender until it ends, even by a panic.
             let (sender, workers) = mpsc::channel();
             let started = (0..self.threads.get()).try_for_each(|_| {
                 let (work, sender) = (&work, sender.clone());
                 thread::Builder::new().spawn_scoped(scope, move || work(sender)).map(drop)
             });
             drop(sender);
-            // If not all could be started, the others may go.
+            // If a thread could not be started, the other threads stop.
             is_short_handed.store(started.is_err(), Ordering::Relaxed);
             let mut saved = began;
             while workers.recv_timeout(TICK) == Err(RecvTimeoutError::Timeout) {
@@ -152,7 +153,7 @@ impl Search {
                 let tries_now = tries - self.tries_before();
                 on_progress(&Progress::new(self.job.sec, tries, tries_now, began.elapsed()));
                 if saved.elapsed() >= SAVE_EVERY {
-                    // If this fails, the next may not: a full disk is no reason to throw hours away.
+                    // Ignore an error, because the next save may succeed: a full disk must not end a search of hours.
                     let _ = self.save(done, None);
                     saved = Instant::now();
                 }
@@ -163,9 +164,9 @@ impl Search {
     }
 }
 
-/// Between two looks at how far it is.
+/// Interval between two progress reports.
 const TICK: Duration = Duration::from_millis(200);
-/// Between two states; what is lost with the machine.
+/// Interval between two saved states: a crash of the machine loses at most this work.
 const SAVE_EVERY: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

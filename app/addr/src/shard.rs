@@ -12,25 +12,25 @@ impl Shard {
     /// The whole search.
     pub const WHOLE: Self = Self { index: 0, count: 1 };
 
-    /// `None` unless `index` is below `count`.
+    /// Makes a shard; `None` unless `index` is below `count`.
     #[must_use]
     pub fn new(index: u32, count: u32) -> Option<Self> {
         (index < count).then_some(Self { index, count })
     }
 
-    /// From zero.
+    /// Returns the number of this shard, from zero.
     #[must_use]
     pub fn index(self) -> u32 {
         self.index
     }
 
-    /// How many there are.
+    /// Returns the number of shards.
     #[must_use]
     pub fn count(self) -> u32 {
         self.count
     }
 
-    /// Whether it is one of several.
+    /// Whether the search has more than one shard.
     #[must_use]
     pub fn is_part(self) -> bool {
         self.count > 1

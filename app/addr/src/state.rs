@@ -1,35 +1,35 @@
-//! What a search has to remember, as a file.
+//! State file of a search.
 
 use crate::{Error, Job, Outlives, Search, SetKey, Shard, files, parse_prefix, prefix_text};
 use moorline_cga::{PublicKey, Sec};
 use serde::{Deserialize, Serialize};
 use std::{io, path::Path};
 
-/// Everything that [`crate::Request::resolve`] may have drawn at random is in here.
+/// State of a search, with all random values that [`crate::Request::resolve`] has drawn.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct State {
     format: String,
     hba: bool,
     prefixes: Vec<String>,
-    /// SubjectPublicKeyInfo in hex.
+    /// SubjectPublicKeyInfo, in hex.
     #[serde(skip_serializing_if = "Option::is_none")]
     public_key: Option<String>,
-    /// In hex, in place of a public key.
+    /// Extended Modifier in place of a public key, in hex.
     #[serde(skip_serializing_if = "Option::is_none")]
     extended_modifier: Option<String>,
     sec: u8,
     start: String,
     shard: String,
-    /// Chunks of the shard that have been searched in vain.
+    /// Chunks of the shard that have been searched without a fit.
     chunks_done: u64,
     chunk_tries: u64,
-    /// The result: its distance from the start.
+    /// Distance of the result from the start.
     offset: Option<u64>,
 }
 
 impl State {
-    /// `None` if the file is not there.
+    /// Reads the state; `None` if the file does not exist.
     pub(crate) fn load(path: &Path) -> Result<Option<Self>, Error> {
         let octets = match files::read(path, MAX_STATE_OCTETS) {
             Ok((octets, _)) => octets,
@@ -74,7 +74,7 @@ impl State {
         }
     }
 
-    /// The search that goes on where this one stopped.
+    /// Makes the search that continues from this state.
     pub(crate) fn into_search(self, path: &Path) -> Result<Search, Error> {
         let shard: Shard =
             self.shard.parse().map_err(|error: Error| wrong(path, error.to_string()))?;
@@ -119,5 +119,5 @@ fn octets<const N: usize>(text: &str) -> Result<[u8; N], Error> {
 }
 
 const FORMAT: &str = "moorline-search-1";
-/// The longest has 32 prefixes and a key of 4096 bits: a tenth of it.
+/// Largest state file. A state with 32 prefixes and a key of 4096 bits has a tenth of this size.
 const MAX_STATE_OCTETS: usize = 64 * 1024;

@@ -3,20 +3,20 @@ use moorline_types::Locator;
 use serde::Serialize;
 use std::net::Ipv6Addr;
 
-/// Whether parameters prove an address.
+/// Result of verifying an address.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Verdict {
-    /// What was asked about.
+    /// Address of the question.
     pub address: Ipv6Addr,
     /// `cga` or `hba`.
     pub method: &'static str,
-    /// What the address claims.
+    /// Sec in the address.
     pub sec: u8,
-    /// They do.
+    /// Whether the parameters prove the address.
     pub valid: bool,
-    /// Which step failed.
+    /// Failed step of the verification.
     pub step: Option<&'static str>,
-    /// How.
+    /// Reason of the failure.
     pub reason: Option<String>,
 }
 
@@ -41,7 +41,7 @@ impl Verdict {
 
 type Verify = fn(Locator, &[u8]) -> Result<(), VerifyError>;
 
-/// The step of the verification that an error belongs to.
+/// Returns the step of the verification that gives an error.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the errors of locator lists do not occur here")]
 fn step(error: VerifyError) -> &'static str {
     match error {
@@ -107,7 +107,7 @@ mod tests {
         assert_eq!(step(address, &params[..params.len() - 1], true), "extension");
         assert_eq!(step(address, &[], true), "length");
         assert_eq!(step(address | 7 << 61, &params, true), "Sec");
-        // Sec 1 on the address, for which Hash2 is not good enough.
+        // With Sec 1 in the address, Hash2 does not fulfil the condition.
         assert_eq!(step(address | 1 << 61, &params, true), "hash 2");
     }
 }

@@ -1,6 +1,6 @@
-//! What stays of a private key in the memory of a process that is done with it: nothing.
+//! Test that no part of a private key stays in memory after the process has dropped it.
 //!
-//! Alone in this program, as another test's key would be found too.
+//! This program has no other test, because the test would find the key of another test.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use moorline_addr::{generate_key, read_key, write_key};
@@ -26,7 +26,7 @@ fn nothing_of_a_private_key_stays_in_memory() {
     assert_eq!(found(&needles), [""; 0], "read, used, dropped");
 }
 
-/// A piece of a secret, kept in a form in which it is not found.
+/// Piece of a secret, stored in a form that the search does not match.
 struct Needle {
     what: String,
     masked: Vec<u8>,
@@ -48,7 +48,7 @@ impl Needle {
 
 fn needles_of(key: &RsaKey) -> Vec<Needle> {
     let der = key.to_pkcs8_der().unwrap();
-    // PrivateKeyInfo, without what comes before the octets of the RSAPrivateKey.
+    // Skip the header of PrivateKeyInfo, up to the octets of RSAPrivateKey.
     let rsa = &der[26..];
     let mut rest = value(rsa).0;
     let mut integers = Vec::new();
@@ -61,7 +61,7 @@ fn needles_of(key: &RsaKey) -> Vec<Needle> {
     for (name, integer) in [("d", 3), ("p", 4), ("q", 5)].map(|(name, n)| (name, integers[n])) {
         let tail = &integer[integer.len() - 32..];
         needles.push(Needle::new(&format!("{name} in DER"), tail.iter().copied()));
-        // Little-endian words, least first.
+        // Little-endian words, least significant word first.
         needles.push(Needle::new(&format!("{name} as a number"), tail.iter().rev().copied()));
     }
     let pem = key.to_pkcs8_pem().unwrap();
@@ -69,7 +69,7 @@ fn needles_of(key: &RsaKey) -> Vec<Needle> {
     needles
 }
 
-/// The value of a DER element and what follows it.
+/// Splits off the value of a DER element; returns the value and the rest.
 fn value(der: &[u8]) -> (&[u8], &[u8]) {
     let (length, header) = match der[1] {
         0x81 => (usize::from(der[2]), 3),
@@ -79,7 +79,7 @@ fn value(der: &[u8]) -> (&[u8], &[u8]) {
     der[header..].split_at(length)
 }
 
-/// Which needles are anywhere in the memory that this process may write.
+/// Returns the names of the needles found in the writable memory of this process.
 fn found(needles: &[Needle]) -> Vec<String> {
     let memory = File::open("/proc/self/mem").unwrap();
     let maps = fs::read_to_string("/proc/self/maps").unwrap();

@@ -8,11 +8,11 @@ use std::net::Ipv6Addr;
 pub struct InterfaceAddresses {
     /// Name of the interface.
     pub interface: String,
-    /// Its index.
+    /// Index of the interface.
     pub ifindex: u32,
-    /// What addresses are made on it, where nothing else is said of a prefix.
+    /// Addresses that the daemon makes on the interface; a setting for a prefix overrides this mode.
     pub mode: AddressMode,
-    /// Its addresses.
+    /// Global addresses of the interface.
     #[serde(default)]
     pub addresses: Vec<AddressInfo>,
 }
@@ -22,57 +22,57 @@ pub struct InterfaceAddresses {
 pub struct AddressInfo {
     /// The address.
     pub address: Ipv6Addr,
-    /// Length of its prefix in bits.
+    /// Length of the prefix in bits.
     pub prefix_len: u8,
-    /// How a peer can verify that it is ours.
+    /// Proof by which a peer can verify that the address is ours.
     pub proof: Proof,
-    /// Security parameter of its hash; none without a proof.
+    /// Security parameter of the hash (RFC 3972); none without a proof.
     pub sec: Option<u8>,
-    /// How many duplicates were found before it; none without a proof.
+    /// Number of duplicates found before this address; none without a proof.
     pub collision_count: Option<u8>,
-    /// Name of its key; none for those that have none.
+    /// Name of the key of the address; none without a key.
     pub key: Option<String>,
-    /// Name of the set that it is made with; none without a proof.
+    /// Name of the address's set; none without a proof.
     pub set: Option<String>,
-    /// Parameters that prove it, in hex, as `moorline addr verify --params hex:` takes them.
+    /// Parameters that prove the address, in hex, for `moorline addr verify --params hex:`.
     pub params: Option<String>,
-    /// Whether another one takes its place with time (RFC 8981).
+    /// Whether the address is temporary (RFC 8981).
     #[serde(default)]
     pub temporary: bool,
-    /// What it can be used for.
+    /// Allowed use of the address.
     pub state: AddressState,
-    /// Seconds that it can be used for new traffic; none: for ever.
+    /// Preferred lifetime in seconds; none: infinite.
     pub preferred_s: Option<u32>,
-    /// Seconds that it can be used at all; none: for ever.
+    /// Valid lifetime in seconds; none: infinite.
     pub valid_s: Option<u32>,
-    /// Whether peers are told of it.
+    /// Whether the daemon tells peers of the address.
     pub announced: bool,
 }
 
 open_enum! {
-    /// Which addresses are made.
+    /// Kind of addresses that the daemon makes.
     AddressMode {
-        /// Cryptographically generated ones (RFC 3972).
+        /// Cryptographically generated addresses (RFC 3972).
         Cga = "cga",
         /// A hash-based set over fixed prefixes, without a key (RFC 5535).
         Hba = "hba",
-        /// A hash-based set with a key, and cryptographically generated ones for later prefixes.
+        /// A hash-based set with a key, and cryptographically generated addresses for later prefixes.
         HbaCompatible = "hba-compatible",
-        /// None.
+        /// No addresses.
         Off = "off",
     }
 }
 
 open_enum! {
-    /// What an address can be used for, as the kernel sees it (RFC 4862 s5.5.4, s5.4).
+    /// Allowed use of an address, as the kernel reports it (RFC 4862 s5.5.4, s5.4).
     AddressState {
         /// Any traffic.
         Preferred = "preferred",
-        /// Traffic that uses it already.
+        /// Only traffic that uses the address already.
         Deprecated = "deprecated",
-        /// Nothing yet: duplicate address detection is going on.
+        /// No traffic yet: duplicate address detection runs.
         Tentative = "tentative",
-        /// Nothing: another host has it.
+        /// No traffic: another host has the address.
         Duplicate = "duplicate",
     }
 }

@@ -20,14 +20,14 @@ use std::time::Duration;
 use tokio::net::UnixStream;
 use tokio::time::timeout;
 
-/// Gives both clients a method for each request: its body, if it has one, its answer, and its path.
+/// Defines a method of both clients for each request, from the name, the body (if any), the answer and the path.
 macro_rules! requests {
     ($($(#[$doc:meta])* $name:ident($($body:ident: $kind:ty)?) -> $answer:ty = $path:expr;)*) => {
         impl Client {
             $($(#[$doc])*
             ///
             /// # Errors
-            /// When the daemon does not answer or refuses, or its answer cannot be read.
+            /// The daemon does not answer or refuses, or its answer cannot be read.
             pub async fn $name(&self $(, $body: &$kind)?) -> Result<$answer, Error> {
                 let body = None$(.or(Some(encode($path, $body)?)))?;
                 self.answer($path, body).await
@@ -38,7 +38,7 @@ macro_rules! requests {
             $($(#[$doc])*
             ///
             /// # Errors
-            /// When the daemon does not answer or refuses, or its answer cannot be read.
+            /// The daemon does not answer or refuses, or its answer cannot be read.
             pub fn $name(&self $(, $body: &$kind)?) -> Result<$answer, Error> {
                 self.runtime.block_on(self.client.$name($($body)?))
             })*
@@ -47,7 +47,7 @@ macro_rules! requests {
 }
 
 requests! {
-    /// The daemon at a glance.
+    /// Overview of the daemon.
     status() -> Status = paths::STATUS;
     /// Every context of the host.
     contexts() -> Vec<Context> = paths::CONTEXTS;
@@ -55,45 +55,46 @@ requests! {
     ilcc() -> Ilcc = paths::ILCC;
     /// The interfaces that lead to an ISP, and their addresses.
     addresses() -> Vec<InterfaceAddresses> = paths::ADDRESSES;
-    /// Where each context can send, and the rules in force.
+    /// Paths of each context, and the rules in force.
     paths() -> Paths = paths::PATHS;
-    /// Has contexts use a pair now.
+    /// Moves contexts to a pair now.
     switch(request: SwitchRequest) -> PathAnswer = paths::SWITCH;
-    /// Has contexts stay on a pair, or where they are, while that works.
+    /// Pins contexts to a pair, or to their current pair, while that pair works.
     pin(request: SwitchRequest) -> PathAnswer = paths::PIN;
-    /// Takes a pin back.
+    /// Removes a pin.
     unpin(request: UnpinRequest) -> PathAnswer = paths::UNPIN;
-    /// Has the payload of contexts take all their pairs at once, or one at a time again.
+    /// Spreads the payload of contexts over all their pairs, or ends the spread.
     spread(request: SpreadRequest) -> PathAnswer = paths::SPREAD;
-    /// Puts a rule in force, or takes it back.
+    /// Adds or removes a rule.
     rule(rule: PathRule) -> PathAnswer = paths::RULES;
 }
 
-/// Talks to a daemon; holds no connection between requests.
+/// Client of a daemon. A client holds no connection between requests.
 #[derive(Clone, Debug)]
 pub struct Client {
     socket: PathBuf,
 }
 
 impl Client {
-    /// Of the daemon that listens on `socket`.
+    /// Makes a client of the daemon that listens on `socket`.
     #[must_use]
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         Self { socket: socket.into() }
     }
 
-    /// Has the daemon restore the host and end. It is still at that when it answers; its streams of events end with it.
+    /// Tells the daemon to restore the host and end. The answer comes before the daemon has finished; event streams end
+    /// with the daemon.
     ///
     /// # Errors
-    /// When the daemon does not answer or refuses.
+    /// The daemon does not answer or refuses.
     pub async fn down(&self) -> Result<Down, Error> {
         self.answer(paths::DOWN, Some(encode(paths::DOWN, &())?)).await
     }
 
-    /// Events as they happen.
+    /// Opens a stream of events.
     ///
     /// # Errors
-    /// When the daemon does not answer or refuses.
+    /// The daemon does not answer or refuses.
     pub async fn events(&self, query: EventsQuery) -> Result<Events, Error> {
         let request = query.to_path();
         let response = self.send(&request, None).await?;
@@ -116,8 +117,7 @@ impl Client {
         serde_json::from_slice(&body).map_err(|error| Error::decode(request, error))
     }
 
-    /// Sends the request, a POST if there is a body; a response other than a success is an error with
-    /// what it says.
+    /// Sends the request, as POST if there is a body. If the response is not a success, the error has its text.
     async fn send(&self, request: &str, body: Option<Bytes>) -> Result<Response<Incoming>, Error> {
         let response = self.in_time(self.connect_and_send(request, body)).await?;
         let status = response.status();
@@ -139,7 +139,7 @@ impl Client {
             .map_err(|error| Error::from_connect(&self.socket, error))?;
         let (mut sender, connection) =
             http1::handshake(TokioIo::new(stream)).await.map_err(broken)?;
-        // The body of the response reports what goes wrong here.
+        // The body of the response reports errors of this task.
         tokio::spawn(async move { drop(connection.await) });
         let method = if body.is_some() { Method::POST } else { Method::GET };
         let request = Request::builder()
@@ -176,7 +176,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// The next event; `None` when the daemon has ended the stream. Safe to cancel.
+    /// Returns the next event, or `None` if the daemon has ended the stream. Cancel-safe.
     pub async fn next(&mut self) -> Option<Result<Event, Error>> {
         loop {
             if let Some(data) = self.ready.pop_front() {
@@ -196,7 +196,7 @@ impl Events {
     }
 }
 
-/// [`Client`] for callers without a runtime of their own. Not for use inside one.
+/// Blocking [`Client`], for callers outside of a runtime.
 #[derive(Debug)]
 pub struct BlockingClient {
     client: Client,
@@ -207,24 +207,24 @@ impl BlockingClient {
     /// Wraps a client.
     ///
     /// # Errors
-    /// When the system gives no poll descriptor.
+    /// The system gives no poll descriptor.
     pub fn new(client: Client) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         Ok(Self { client, runtime })
     }
 
-    /// As [`Client::down`].
+    /// Blocking form of [`Client::down`].
     ///
     /// # Errors
-    /// When the daemon does not answer or refuses.
+    /// The daemon does not answer or refuses.
     pub fn down(&self) -> Result<Down, Error> {
         self.runtime.block_on(self.client.down())
     }
 
-    /// As [`Client::events`], as an iterator that blocks.
+    /// Blocking form of [`Client::events`], as an iterator.
     ///
     /// # Errors
-    /// When the daemon does not answer or refuses.
+    /// The daemon does not answer or refuses.
     pub fn events(&self, query: EventsQuery) -> Result<BlockingEvents<'_>, Error> {
         let events = self.runtime.block_on(self.client.events(query))?;
         Ok(BlockingEvents { runtime: &self.runtime, events })

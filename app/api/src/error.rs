@@ -3,11 +3,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Why the daemon gave no answer; each says what to do.
+/// Reason why the daemon gave no answer. Each text says what to do.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// Nobody listens on the socket, or there is none.
+    /// No process listens on the socket, or the socket does not exist.
     #[error(
         "moorlined does not answer at {path}: is it running? Start it with `moorlined` as root, \
          or see `systemctl status moorlined`; a socket elsewhere is named with --socket or \
@@ -17,7 +17,7 @@ pub enum Error {
         /// The socket.
         path: PathBuf,
     },
-    /// The socket is not for this user.
+    /// The user has no permission for the socket.
     #[error(
         "no permission to use {path}: run this as root, or as a member of the group {SOCKET_GROUP} \
          (`sudo groupadd -rf {SOCKET_GROUP}; sudo usermod -aG {SOCKET_GROUP} $USER; sudo systemctl \
@@ -32,10 +32,10 @@ pub enum Error {
     Connect {
         /// The socket.
         path: PathBuf,
-        /// What the system said.
+        /// Error of the system.
         source: io::Error,
     },
-    /// The connection broke, or what came is not HTTP.
+    /// The connection broke, or the answer is not HTTP.
     #[error(
         "the conversation with moorlined at {path} broke off: {message}. If it was restarted, try \
          again; otherwise see its log (`journalctl -u moorlined`)", path = path.display()
@@ -43,7 +43,7 @@ pub enum Error {
     Broken {
         /// The socket.
         path: PathBuf,
-        /// What happened.
+        /// Error text.
         message: String,
     },
     /// No answer in time.
@@ -54,7 +54,7 @@ pub enum Error {
     Timeout {
         /// The socket.
         path: PathBuf,
-        /// How long we waited.
+        /// Time that the client waited.
         limit: Duration,
     },
     /// The daemon refused the request.
@@ -67,12 +67,12 @@ pub enum Error {
         request: String,
         /// HTTP status.
         status: u16,
-        /// What the daemon said.
+        /// Error text of the daemon.
         error: String,
-        /// What the daemon says to do.
+        /// Advice of the daemon.
         help: Option<String>,
     },
-    /// The answer is not what this version understands.
+    /// This version cannot read the answer.
     #[error(
         "moorlined's answer to {request} cannot be read ({message}): are `moorline` and \
          `moorlined` of the same version?"
@@ -80,7 +80,7 @@ pub enum Error {
     Decode {
         /// Path of the request.
         request: String,
-        /// What is wrong with it.
+        /// Fault in the answer.
         message: String,
     },
 }

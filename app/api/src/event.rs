@@ -2,21 +2,21 @@ use crate::open_enum::open_enum;
 use crate::types::Pair;
 use serde::{Deserialize, Serialize};
 
-/// Something that happened, in the order it happened.
+/// An event of the daemon. Events have the order in which they happened.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Event {
-    /// Counts from 1 within one run of the daemon, without gaps.
+    /// Number of the event: counts from 1 within one run of the daemon, without gaps.
     pub seq: u64,
-    /// When, milliseconds since 1970.
+    /// Time in milliseconds since 1970.
     pub at_unix_ms: u64,
-    /// When, nanoseconds of `CLOCK_MONOTONIC`: for differences between processes of one machine.
+    /// Time in nanoseconds of `CLOCK_MONOTONIC`, for differences between processes of one machine.
     pub at_ns: u64,
-    /// What.
+    /// Kind of the event.
     pub kind: EventKind,
-    /// Number of the context it happened to.
+    /// Number of the event's context.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub context: Option<u32>,
-    /// Number of the ILNP session it happened to.
+    /// Number of the event's ILNP session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub session: Option<u32>,
     /// The addresses that sockets see.
@@ -28,13 +28,13 @@ pub struct Event {
     /// Locator pair after.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<Pair>,
-    /// Why, for a person; names the interface in events of uplinks.
+    /// Reason, for a person; in events of uplinks the name of the interface.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }
 
 impl Event {
-    /// An event with nothing but its place, time and kind.
+    /// Makes an event with number, time and kind only.
     #[must_use]
     pub const fn new(seq: u64, at_unix_ms: u64, at_ns: u64, kind: EventKind) -> Self {
         Self {
@@ -53,23 +53,24 @@ impl Event {
 }
 
 open_enum! {
-    /// What happened.
+    /// Kind of an event.
     EventKind {
         /// The daemon is ready.
         DaemonStarted = "daemon-started",
-        /// The daemon was told to stop and is restoring what it changed.
+        /// The daemon got the order to stop, and undoes its changes to the host.
         DaemonStopping = "daemon-stopping",
         /// An uplink appeared or got its carrier back.
         UplinkUp = "uplink-up",
-        /// An uplink lost its carrier, its route or itself.
+        /// An uplink lost its carrier or its route, or is gone.
         UplinkDown = "uplink-down",
-        /// The hosts of `uplink-probes` answer by another uplink, and no more by this one.
+        /// The hosts of `uplink-probes` answer by another uplink, and no longer by this uplink.
         UplinkFailing = "uplink-failing",
-        /// New connections may take this uplink again: the hosts have answered by it for long enough, or answer by none.
+        /// New connections may use this uplink again: the hosts have answered by this uplink for long enough, or answer by
+        /// no uplink.
         UplinkBack = "uplink-back",
-        /// The set of our locators is another.
+        /// The set of our locators has changed.
         LocatorsChanged = "locators-changed",
-        /// Traffic earned a context: the I1 goes out.
+        /// Traffic triggered a context: the I1 leaves.
         ContextTriggered = "context-triggered",
         /// Both ends have the context.
         ContextEstablished = "context-established",
@@ -77,37 +78,37 @@ open_enum! {
         ContextFailed = "context-failed",
         /// The peer does not speak Shim6: its traffic stays plain IPv6.
         PeerNoSupport = "peer-no-support",
-        /// Signs that the current pair has failed, before a timer says so.
+        /// A failure hint for the current pair came before the Send Timeout.
         Suspect = "suspect",
-        /// The current pair answered, or nothing could be found out: nothing moves.
+        /// The current pair answered, or the check had no result: the context does not move.
         Cleared = "cleared",
-        /// The current pair is held to have failed: probing.
+        /// REAP considers the current pair failed, and probes.
         Exploring = "exploring",
-        /// Probes or payload come in again.
+        /// Probes or payload arrive again.
         InboundOk = "inbound-ok",
         /// A pair works in both directions.
         Operational = "operational",
-        /// Payload of a context or session takes another locator pair from now on.
+        /// Payload of a context or session uses another locator pair from now on.
         Moved = "moved",
-        /// Someone, or a policy, asked for another path: the reason says who and for what.
+        /// A person or a policy asked for another path: the reason names the requester and the path.
         PathRequested = "path-requested",
-        /// A pair that was asked for did not answer: payload stays where it is.
+        /// A requested pair did not answer: payload stays on the current pair.
         PathUnanswered = "path-unanswered",
         /// The path `to` of a context is congested: the reason has the figures.
         Congested = "congested",
-        /// The context is gone.
+        /// The daemon has removed the context.
         ContextRemoved = "context-removed",
-        /// ILNP: both ends have the session; the reason says why it was admitted.
+        /// ILNP: both ends have the session; the reason says why the policy admitted it.
         SessionEstablished = "session-established",
-        /// ILNP: the correspondent has read our locators.
+        /// ILNP: the correspondent has acknowledged our locators.
         LocatorsAcknowledged = "locators-acknowledged",
-        /// ILNP: the traffic of a pair goes on without a session, as plain IPv6.
+        /// ILNP: the traffic of a pair stays plain IPv6, without a session.
         NoSession = "no-session",
-        /// ILNP: the session is gone.
+        /// ILNP: the daemon has removed the session.
         SessionForgotten = "session-forgotten",
-        /// Someone should look: the reason says at what.
+        /// A warning for the operator: the reason has the text.
         Warning = "warning",
-        /// Older events asked for are no longer kept: the reason says how many.
+        /// Older requested events are no longer kept: the reason says how many.
         Missed = "missed",
     }
 }
@@ -115,7 +116,7 @@ open_enum! {
 /// Query of `GET /v1/events`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EventsQuery {
-    /// Send the kept events with a larger `seq` first; without it only those that come from now on.
+    /// Sequence number: the answer begins with the kept events after it. None: only new events.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub since: Option<u64>,
     /// `false`: end the answer after the kept events. Default `true`.
@@ -124,7 +125,7 @@ pub struct EventsQuery {
 }
 
 impl EventsQuery {
-    /// Whether the answer goes on with events to come.
+    /// Whether the answer continues with new events.
     #[must_use]
     pub fn is_following(self) -> bool {
         self.follow.unwrap_or(true)

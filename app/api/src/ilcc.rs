@@ -8,43 +8,43 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Ilcc {
-    /// Whether this daemon does ILNPv6; if not, there is nothing more.
+    /// Whether ILNPv6 is on; if not, the other fields are empty.
     pub on: bool,
-    /// Which correspondents get an entry.
+    /// Policy for entries of correspondents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<IlnpPolicy>,
-    /// Most entries at a time.
+    /// Largest number of entries.
     pub max_sessions: u32,
-    /// Where this node is: what correspondents are told, the best first.
+    /// Locators that this node tells correspondents, the best first.
     pub locators: Vec<IlnpLocator>,
     /// The entries, by number.
     pub correspondents: Vec<Correspondent>,
 }
 
-/// ILNPv6 at a glance: part of [`Status`](crate::Status).
+/// Overview of ILNPv6: part of [`Status`](crate::Status).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct IlnpStatus {
-    /// Which correspondents get an entry.
+    /// Policy for entries of correspondents.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<IlnpPolicy>,
     /// ICMPv6 types of the handshake: the initiator's, the responder's.
     pub icmp_types: [u8; 2],
-    /// Nodes that there are sessions with.
+    /// Number of nodes with a session.
     pub correspondents: u64,
-    /// How many sessions are in which state.
+    /// Number of sessions by state.
     pub sessions: SessionCounts,
-    /// Most of them at a time.
+    /// Largest number of sessions.
     pub max_sessions: u32,
-    /// Where this node is: four groups of four digits each, the best first.
+    /// Locators of this node, each as four groups of four digits, the best first.
     pub locators: Vec<String>,
-    /// Its identifiers.
+    /// Number of identifiers of this node.
     pub identifiers: u32,
     /// Packets dropped since the start, by reason.
     pub drops: BTreeMap<String, u64>,
     /// Proposals of correspondents that this node has refused since the start, by reason.
     pub refused: BTreeMap<String, u64>,
-    /// Proposals of this node since the start that came to nothing, by cause.
+    /// Proposals of this node without a session as result since the start, by cause.
     pub classic: BTreeMap<String, u64>,
 }
 
@@ -52,13 +52,13 @@ pub struct IlnpStatus {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SessionCounts {
-    /// Both ends know of it.
+    /// Both ends have the session.
     pub established: u64,
-    /// Not yet.
+    /// The handshake is not complete.
     pub opening: u64,
-    /// Sending to or from other addresses than sockets see.
+    /// Sessions that use other addresses than sockets see.
     pub moved: u64,
-    /// The correspondent has not acknowledged our locators as they are now.
+    /// Sessions whose correspondent has not acknowledged our current locators.
     pub awaiting: u64,
 }
 
@@ -67,15 +67,15 @@ pub struct SessionCounts {
 pub struct IlnpLocator {
     /// Four groups of four digits.
     pub l64: String,
-    /// The uplink that has it.
+    /// Uplink of the locator.
     pub uplink: Option<String>,
     /// Lower is better.
     pub preference: u16,
-    /// Seconds for which correspondents may think it valid.
+    /// Lifetime in seconds that this node tells correspondents.
     pub lifetime_s: u16,
 }
 
-/// An entry: what is known of a correspondent, for one pair of addresses.
+/// Entry of a correspondent, for one pair of addresses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Correspondent {
     /// Number in this host; reused after removal.
@@ -84,42 +84,42 @@ pub struct Correspondent {
     pub addresses: Pair,
     /// Our identifier: four groups of four digits.
     pub local_nid: String,
-    /// The correspondent's.
+    /// Identifier of the correspondent.
     pub remote_nid: String,
-    /// The addresses of what we send.
+    /// Addresses of the packets that we send.
     pub via: Pair,
-    /// Whether these are others than sockets see.
+    /// Whether `via` differs from `addresses`.
     pub moved: bool,
-    /// How far the session has come.
+    /// State of the handshake.
     pub state: SessionState,
-    /// Why it was admitted, for a person.
+    /// Reason why the policy admitted the session, for a person.
     pub why: String,
-    /// Where the correspondent is, the best first.
+    /// Locators of the correspondent, the best first.
     #[serde(default)]
     pub locators: Vec<RemoteLocator>,
-    /// For root alone: whoever knows them can send as one of the two.
+    /// Nonces, for root only: a process that knows a nonce can send packets of the session.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub nonces: Option<IlnpNonces>,
-    /// Whether it has not acknowledged our locators as they are now.
+    /// Whether the correspondent has not acknowledged our current locators.
     #[serde(default)]
     pub awaits_acknowledgement: bool,
-    /// Whether it survives the loss of the addresses that it uses; none from a daemon that does not say.
+    /// Whether the session survives the loss of its current pair; none from a daemon without this field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness: Option<Readiness>,
-    /// Seconds since packets went either way, as far as is known: it is told every 10 s.
+    /// Seconds since the last packet in either direction; the data plane reports use every 10 s.
     pub last_used_s_ago: u64,
 }
 
 /// The nonces of a session (RFC 6744), hexadecimal, 8 or 24 digits.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IlnpNonces {
-    /// Goes into packets that we send.
+    /// Nonce of packets that we send.
     pub sent: String,
-    /// Comes with those of the correspondent; none if it has not come yet.
+    /// Nonce of packets of the correspondent; none before the first.
     pub received: Option<String>,
 }
 
-/// Not for logs.
+/// Hides the nonces, so that logs never have them.
 impl std::fmt::Debug for IlnpNonces {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("IlnpNonces").finish_non_exhaustive()
@@ -133,44 +133,44 @@ pub struct RemoteLocator {
     pub l64: String,
     /// Lower is better.
     pub preference: u16,
-    /// Seconds left; none: nobody has said.
+    /// Remaining lifetime in seconds; none if unknown.
     pub lifetime_s: Option<u64>,
-    /// How good it is.
+    /// Validity of the locator.
     pub validity: LocatorValidity,
 }
 
 open_enum! {
-    /// Which correspondents get an entry in the cache.
+    /// Policy for entries of the cache.
     IlnpPolicy {
-        /// Where there are sockets for it, and both ends agree.
+        /// A correspondent gets an entry if a socket needs the session and both ends agree.
         Admit = "admit",
-        /// Each.
+        /// Each correspondent gets an entry.
         Open = "open",
     }
 }
 
 open_enum! {
-    /// How far a session has come.
+    /// State of a session's handshake.
     SessionState {
-        /// The correspondent has accepted, and not shown yet that it has our confirmation.
+        /// The correspondent has accepted, and has not yet shown that it has our Confirm.
         Confirming = "confirming",
-        /// Our packets have a nonce; the correspondent has not shown yet that it knows what that is.
+        /// Our packets have a nonce; the correspondent has not yet shown that it knows nonces.
         Offered = "offered",
-        /// Both know.
+        /// Both ends know the session.
         Established = "established",
     }
 }
 
 open_enum! {
-    /// How good a locator of a correspondent is (RFC 6741 s5.1).
+    /// Validity of a correspondent's locator (RFC 6741 s5.1).
     LocatorValidity {
         /// In use.
         Active = "active",
-        /// Could be used.
+        /// Not in use, and usable.
         Valid = "valid",
         /// In use beyond its lifetime.
         Expired = "expired",
-        /// Beyond its lifetime.
+        /// Not in use, and beyond its lifetime.
         Aged = "aged",
     }
 }

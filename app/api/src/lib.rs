@@ -1,4 +1,4 @@
-//! Versioned control types of the daemon, and its client.
+//! Versioned control types of the daemon, and a client of the daemon.
 //!
 //! The daemon serves HTTP/1.1 with JSON on a Unix socket ([`DEFAULT_SOCKET`]), so that
 //! `curl --unix-socket /run/moorline/moorlined.sock http://moorlined/v1/status` works too:
@@ -17,10 +17,9 @@
 //! | `GET /v1/events?since=SEQ&follow=BOOL` ([`EventsQuery`]) | server-sent events, each one [`Event`] |
 //! | anything that goes wrong | [`ErrorBody`] with a 4xx or 5xx status |
 //!
-//! Field names are `snake_case`, values of enumerations `kebab-case`, addresses are text, durations
-//! and times carry their unit in the name. Version 1 grows without breaking: a reader ignores fields
-//! it does not know and keeps values it does not know as text (`Other`); a field added later is an `Option` or has a
-//! `#[serde(default)]`. Anything else is `/v2`.
+//! Field names are `snake_case`, values of enumerations are `kebab-case`, and addresses are text. The name of a duration or
+//! time has its unit. Changes of version 1 are additions: a reader ignores unknown fields and keeps unknown values as
+//! text (`Other`), and a new field is an `Option` or has `#[serde(default)]`. Any other change needs `/v2`.
 #![forbid(unsafe_code)]
 
 mod addresses;
@@ -53,25 +52,25 @@ pub use types::{
     ReapState, Role, Status, Uplink,
 };
 
-/// Where the daemon listens unless told otherwise.
+/// Default path of the daemon's socket.
 pub const DEFAULT_SOCKET: &str = "/run/moorline/moorlined.sock";
 
-/// Environment variable that names another socket.
+/// Name of the environment variable with the path of another socket.
 pub const SOCKET_ENV: &str = "MOORLINE_SOCKET";
 
-/// Group whose members may use the socket besides root.
+/// Group whose members may use the socket, beside root.
 pub const SOCKET_GROUP: &str = "moorline";
 
-/// What [`Status::warnings`] says of a host with fewer than two uplinks, among other words.
+/// Words in the warning of [`Status::warnings`] about a host with fewer than two uplinks.
 pub const ONE_UPLINK: &str = "have nothing to move to";
 
-/// Words of the warning about an interface whose routers the kernel ignores, behind its name and "is".
+/// Words in the warning about an interface whose routers the kernel ignores; the interface's name and "is" come before them.
 pub const DEAF: &str = "no uplink: this host forwards";
 
-/// The first words of the warning about a table without room for another context.
+/// First words of the warning about a full context table.
 pub const TABLE_FULL: &str = "the context table is full";
 
-/// Words of the warning about more prefixes than there are routing tables for.
+/// Words in the warning about prefixes for which no routing table is left.
 pub const NO_RULE: &str = "have no routing rule of their own";
 
 /// Request paths of version 1.
@@ -96,7 +95,7 @@ pub mod paths {
     pub const SPREAD: &str = "/v1/paths/spread";
     /// `POST`: [`PathRule`](crate::PathRule).
     pub const RULES: &str = "/v1/paths/rules";
-    /// `POST`: restore the host and end; answered with [`Down`](crate::Down).
+    /// `POST`: restore the host and end; the answer is [`Down`](crate::Down).
     pub const DOWN: &str = "/v1/down";
     /// `GET`: server-sent events, with [`EventsQuery`](crate::EventsQuery).
     pub const EVENTS: &str = "/v1/events";

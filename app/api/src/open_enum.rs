@@ -1,4 +1,4 @@
-/// Defines an enumeration that travels as text and keeps values it does not know in `Other`.
+/// Defines an enumeration whose serialized form is text; `Other` keeps unknown values.
 macro_rules! open_enum {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
@@ -7,7 +7,7 @@ macro_rules! open_enum {
         #[serde(from = "String", into = "String")]
         pub enum $name {
             $($(#[$vdoc])* $variant,)*
-            /// A value of a newer version, as it came.
+            /// Unknown value of a newer version, unchanged.
             Other(String),
         }
 

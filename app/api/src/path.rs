@@ -6,7 +6,7 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
-/// Answer to `GET /v1/paths`: where each context can send, and the rules in force.
+/// Answer to `GET /v1/paths`: paths of each context, and the rules in force.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Paths {
     /// Established contexts, by number.
@@ -23,15 +23,15 @@ pub struct ContextPaths {
     pub context: u32,
     /// The addresses that sockets see.
     pub ulids: Pair,
-    /// Whether it stays where it is while that works.
+    /// Whether the context stays on its current pair while that pair works.
     pub pinned: bool,
-    /// Pairs that payload takes besides the current one, as the packet mark counts them from 1; the
-    /// current pair stands in for those that do not answer. Empty if the context is not spread.
+    /// Pairs that payload uses beside the current pair; the packet mark counts them from 1. If a pair does not answer, its
+    /// payload uses the current pair. Empty if the context is not spread.
     #[serde(default)]
     pub spread: Vec<Pair>,
-    /// What was counted since the context took its current pair; none where nothing is counted.
+    /// Counters since the context took its current pair; none if the data plane does not count for this context.
     pub counters: Option<PathCounters>,
-    /// Every pair that can be tried, the current one first, the others in the order of trying.
+    /// All usable pairs: the current pair first, then the others in the order of trial.
     pub paths: Vec<PathInfo>,
 }
 
@@ -42,21 +42,21 @@ pub struct PathInfo {
     pub local: Ipv6Addr,
     /// The peer's end.
     pub peer: Ipv6Addr,
-    /// Name of the interface that it leaves by; none: our address cannot be sent from now.
+    /// Name of the interface by which the pair leaves; none: this host cannot send from the local address now.
     pub uplink: Option<String>,
-    /// What is known of it.
+    /// State of the pair.
     pub state: PathState,
-    /// What rules say of it.
+    /// Preference of the rules for the pair.
     #[serde(default)]
     pub preference: Preference,
-    /// Milliseconds since it last answered a probe of ours on this context; none if it has not.
+    /// Milliseconds since the last answer by this pair to a probe of this context; none without an answer.
     pub answered_ms_ago: Option<u64>,
-    /// Round-trip time of the last check by it, in microseconds; none if no check has been answered.
+    /// Round-trip time of the last answered check by this pair, in microseconds; none without an answer.
     pub probe_rtt_us: Option<u64>,
 }
 
 impl PathInfo {
-    /// The two ends.
+    /// Returns the two ends.
     #[must_use]
     pub const fn pair(&self) -> Pair {
         Pair { local: self.local, peer: self.peer }
@@ -69,50 +69,50 @@ impl PathInfo {
 pub struct PathCounters {
     /// Payload packets received.
     pub received: u64,
-    /// Those with Congestion Experienced: the way to us is congested.
+    /// Packets received with Congestion Experienced: the path to us is congested.
     pub ce: u64,
-    /// TCP segments received with ECN-Echo: the way to the peer was congested.
+    /// TCP segments received with ECN-Echo: the path to the peer was congested.
     pub ece: u64,
     /// TCP segments sent with Congestion Window Reduced: our TCP has slowed down.
     pub cwr: u64,
     /// TCP segments with data sent.
     pub segments: u64,
-    /// Those that had been sent before.
+    /// TCP segments with data that were retransmissions.
     pub retransmissions: u64,
     /// Smoothed round trip time of TCP in microseconds; none if not known.
     pub rtt_us: Option<u64>,
 }
 
-/// What contexts or peers a request or rule is about.
+/// Contexts or peers of a request or rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
-    /// All.
+    /// All contexts.
     #[default]
     All,
     /// The context of this number.
     Context(u32),
-    /// Contexts whose peer's ULID, or one of its locators, is in this prefix.
+    /// Contexts whose peer has its ULID or a locator in this prefix.
     Peer(Net),
 }
 
-/// An IPv6 prefix as people write it: an address stands for the prefix of 128 bits.
+/// IPv6 prefix in text form; an address without a length is a prefix of 128 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Net(pub Prefix);
 
 /// Body of `POST /v1/paths/switch` and `/v1/paths/pin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwitchRequest {
-    /// Which contexts; without it all that can use the pair.
+    /// Contexts of the request; default: all contexts that can use the pair.
     #[serde(default)]
     pub scope: Scope,
-    /// Our end and the peer's. `pin` without a pair: wherever they are.
+    /// The requested pair. `pin` without a pair pins contexts to their current pairs.
     pub pair: Option<Pair>,
 }
 
 /// Body of `POST /v1/paths/unpin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnpinRequest {
-    /// Which contexts.
+    /// Contexts of the request.
     #[serde(default)]
     pub scope: Scope,
 }
@@ -120,7 +120,7 @@ pub struct UnpinRequest {
 /// Body of `POST /v1/paths/spread`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SpreadRequest {
-    /// Which contexts.
+    /// Contexts of the request.
     #[serde(default)]
     pub scope: Scope,
     /// Whether payload takes all pairs at once.
@@ -130,7 +130,7 @@ pub struct SpreadRequest {
 /// Body of `POST /v1/paths/rules`, and an entry of [`Paths::rules`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct PathRule {
-    /// To whom it applies.
+    /// Contexts or peers of the rule.
     #[serde(default)]
     pub scope: Scope,
     /// Our end: name of an uplink, an address or a prefix; none: any.
@@ -139,80 +139,80 @@ pub struct PathRule {
     /// The peer's end: an address or a prefix; none: any.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub peer: Option<Net>,
-    /// What to think of such pairs; `neutral` takes a rule back.
+    /// Preference for such pairs; `neutral` removes a rule.
     pub preference: Preference,
-    /// Whether peers are told by locator preferences (RFC 5533 s5.15.3).
+    /// Whether the daemon tells peers by locator preferences (RFC 5533 s5.15.3).
     #[serde(default)]
     pub tell_peer: bool,
-    /// Where it comes from: `configuration` or who asked; empty in requests.
+    /// Origin of the rule: `configuration` or the requester; empty in requests.
     #[serde(default)]
     pub origin: String,
 }
 
-/// Answer to each `POST`: what came of it, for each context it was about.
+/// Answer to each `POST`: the result for each context of the request.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathAnswer {
-    /// In order of their numbers; may be empty for rules.
+    /// Results, in order of the contexts' numbers; may be empty for rules.
     pub outcomes: Vec<PathOutcome>,
 }
 
-/// What came of a request for one context.
+/// Result of a request for one context.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathOutcome {
-    /// The context.
+    /// Number of the context.
     pub context: u32,
     /// The addresses that sockets see.
     pub ulids: Pair,
-    /// Where it sends now.
+    /// Pair to which the context sends now.
     pub current: Pair,
-    /// In a word.
+    /// Result as a keyword.
     pub result: PathResult,
-    /// One sentence for a person.
+    /// Result as one sentence for a person.
     pub text: String,
 }
 
 open_enum! {
-    /// What is known of a pair.
+    /// State of a pair.
     PathState {
-        /// Payload takes it.
+        /// Payload uses the pair.
         Current = "current",
-        /// It has answered a probe lately.
+        /// The pair has answered a probe recently.
         Answered = "answered",
-        /// It is being probed.
+        /// The host probes the pair.
         Probing = "probing",
-        /// Both ends are proven to belong to their hosts; it has not been probed, or did not answer.
+        /// Both locators have a proof; the pair has not been probed, or did not answer.
         Untried = "untried",
-        /// Our end cannot be sent from now: link, route or address is gone.
+        /// The host cannot send from its locator now: link, route or address is gone.
         Unusable = "unusable",
     }
 }
 
 open_enum! {
-    /// What rules say of a pair.
+    /// Preference of the rules for a pair.
     #[derive(Default)]
     Preference {
-        /// Rather than others.
+        /// Use the pair rather than others.
         Prefer = "prefer",
-        /// Nothing.
+        /// No preference.
         #[default]
         Neutral = "neutral",
-        /// Only when no other works.
+        /// Use the pair only if no other pair works.
         Avoid = "avoid",
     }
 }
 
 open_enum! {
-    /// What came of a request.
+    /// Result of a request.
     PathResult {
-        /// Payload takes the pair from now on.
+        /// Payload uses the pair from now on.
         Moved = "moved",
-        /// It was there already.
+        /// Payload uses the pair already.
         Unchanged = "unchanged",
-        /// The pair is being probed; payload moves once it has answered.
+        /// The host probes the pair; payload moves after the answer.
         Waiting = "waiting",
-        /// The pair did not answer; payload stays where it was.
+        /// The pair did not answer; payload stays on its pair.
         Unanswered = "unanswered",
-        /// Not done: the text says why and what to do.
+        /// The daemon refused the request: the text says why and what to do.
         Refused = "refused",
     }
 }
@@ -251,7 +251,7 @@ impl fmt::Display for Scope {
 impl FromStr for Scope {
     type Err = String;
 
-    /// `all`, the number of a context, an address or a prefix.
+    /// Parses `all`, the number of a context, an address or a prefix.
     fn from_str(text: &str) -> Result<Self, String> {
         if text == "all" {
             return Ok(Self::All);

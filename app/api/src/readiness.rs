@@ -5,31 +5,30 @@ use serde::{Deserialize, Serialize};
 use crate::open_enum::open_enum;
 use crate::types::Pair;
 
-/// Whether a connection survives the loss of the pair that it uses: the one notion of it, for `status`, `contexts`
-/// and `doctor`.
+/// Whether a connection survives the loss of its current pair. `status`, `contexts` and `doctor` share this type.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Readiness {
     /// Protected, not yet, or not at all.
     pub state: ReadinessState,
-    /// Why it is not protected: a name for programs, as in `unanswered` (docs/doctor.md has the list).
+    /// Reason why the connection is not protected, as a name for programs, such as `unanswered` (docs/doctor.md has the list).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The same for a person.
+    /// Explanation of the state, for a person.
     #[serde(default)]
     pub why: String,
-    /// Step that mends it, for a person.
+    /// Step that makes the connection protected, for a person.
     #[serde(default)]
     pub remedy: String,
-    /// The pair that payload would take.
+    /// Standby path: the pair that payload would use after a failure.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub standby: Option<Pair>,
-    /// Milliseconds since the check left that the peer answered by that pair.
+    /// Milliseconds since this host sent the check that the peer answered by `standby`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub answered_ms_ago: Option<u64>,
 }
 
-/// Consequences of the loss of an uplink for the contexts whose current pair uses it. Others lose nothing and are not
-/// counted.
+/// Consequences of the loss of an uplink for the contexts whose current pair uses it. Other contexts lose nothing and do
+/// not count.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Survival {
@@ -39,23 +38,23 @@ pub struct Survival {
     pub contexts: u64,
     /// Contexts among them with a pair by another uplink that has answered.
     pub survive: u64,
-    /// The others, by [`Readiness::reason`].
+    /// Contexts that do not survive, by [`Readiness::reason`].
     pub others: BTreeMap<String, u64>,
-    /// ILNP sessions that use it. Nothing tries their other locators beforehand, so none is counted as surviving.
+    /// ILNP sessions that use the uplink. Nothing tests their other locators in advance, so no session counts as surviving.
     pub sessions: u64,
 }
 
 open_enum! {
     /// Whether a connection survives the loss of its pair.
     ReadinessState {
-        /// Another pair has answered, not long ago.
+        /// Another pair has answered recently.
         Protected = "protected",
-        /// Nothing is known to be in the way, but no other pair has answered.
+        /// No obstacle is known, but no other pair has answered.
         NotYet = "not-yet",
-        /// It does not.
+        /// The connection does not survive.
         Cannot = "cannot",
     }
 }
 
-/// A [`Readiness::reason`]: the pair that has answered leaves by the uplink of the current one, and none by another uplink has.
+/// A [`Readiness::reason`]: only pairs by the uplink of the current pair have answered.
 pub const SAME_UPLINK: &str = "same-uplink";

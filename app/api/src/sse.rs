@@ -1,10 +1,9 @@
 //! Decoder of server-sent events: octets in, contents of `data` out.
 //!
-//! Only what the daemon sends is kept: comments (its keep-alives), `id` and `event` are skipped,
-//! since the JSON in `data` holds both.
+//! The decoder skips comments (keep-alives of the daemon), `id` and `event`, because the JSON in `data` holds both.
 
-/// Collects the octets of `GET /v1/events` until an event is whole, for clients with a transport of their own;
-/// [`Events`](crate::Events) has one.
+/// Collects the octets of `GET /v1/events` until an event is complete, for clients with a transport of their own.
+/// [`Events`](crate::Events) uses this decoder.
 #[derive(Debug, Default)]
 pub struct Decoder {
     line: Vec<u8>,
@@ -12,10 +11,10 @@ pub struct Decoder {
 }
 
 impl Decoder {
-    /// Takes the next octets of the stream; gives the `data` of every event they complete.
+    /// Takes the next octets of the stream, and returns the `data` of every completed event.
     ///
     /// # Errors
-    /// What is wrong with the stream: not UTF-8, or an event longer than 1 MiB.
+    /// The stream is not UTF-8, or an event is longer than 1 MiB.
     pub fn handle_octets(&mut self, octets: &[u8]) -> Result<Vec<String>, &'static str> {
         let mut events = Vec::new();
         for &octet in octets {
@@ -48,7 +47,7 @@ impl Decoder {
     }
 }
 
-/// No event of the daemon comes near: a cap against a stream that never ends its line.
+/// Largest event, in octets: a cap against a stream with an endless line. Events of the daemon are far smaller.
 const MAX_EVENT: usize = 1 << 20;
 
 #[cfg(test)]

@@ -7,36 +7,35 @@ use std::fmt;
 use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
-/// Answer to `GET /v1/status`: the daemon at a glance.
+/// Answer to `GET /v1/status`: overview of the daemon.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Status {
     /// Version of the daemon.
     pub version: String,
-    /// Its process.
+    /// Process id of the daemon.
     pub pid: u32,
-    /// When it started, milliseconds since 1970.
+    /// Start of the daemon, milliseconds since 1970.
     pub started_unix_ms: u64,
     /// Send Timeout in milliseconds (RFC 5534 s7): silence that starts exploration.
     pub send_timeout_ms: u64,
-    /// What moves the packets.
+    /// Data plane that handles the packets.
     pub data_plane: DataPlane,
     /// Interfaces that lead to an ISP.
     #[serde(default)]
     pub uplinks: Vec<Uplink>,
-    /// How many contexts are in which state.
+    /// Number of contexts by state.
     #[serde(default)]
     pub contexts: ContextCounts,
     /// Consequences of the loss of each uplink that contexts use.
     #[serde(default)]
     pub survival: Vec<Survival>,
-    /// ILNPv6; none where it is off.
+    /// State of ILNPv6; none if ILNPv6 is off.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ilnp: Option<IlnpStatus>,
-    /// Packets and reports dropped since the start, by reason, those of ILNP among them; reasons that never
-    /// happened may lack.
+    /// Packets and reports dropped since the start, by reason, including ILNP. A reason without a drop may be absent.
     #[serde(default)]
     pub drops: BTreeMap<String, u64>,
-    /// What someone should look at: each says what is wrong and what to do.
+    /// Warnings for the operator: each says what is wrong and what to do.
     #[serde(default)]
     pub warnings: Vec<String>,
 }
@@ -50,14 +49,14 @@ pub struct Uplink {
     pub ifindex: u32,
     /// Whether the link has a carrier.
     pub carrier: bool,
-    /// Whether the uplink carries nothing, as `uplink-probes` show.
+    /// Whether `uplink-probes` show that the uplink carries no packets.
     #[serde(default)]
     pub failing: bool,
     /// MTU in octets.
     pub mtu: u32,
     /// Next hop of the default route; none on point-to-point links or while there is no route.
     pub gateway: Option<Ipv6Addr>,
-    /// Its addresses that peers may learn.
+    /// Addresses of the uplink that peers may learn.
     #[serde(default)]
     pub locators: Vec<LocatorInfo>,
 }
@@ -69,75 +68,75 @@ pub struct LocatorInfo {
     pub address: Ipv6Addr,
     /// Length of its prefix in bits.
     pub prefix_len: u8,
-    /// How a peer can verify that it is ours.
+    /// Proof by which a peer can verify that the address is ours.
     pub proof: Proof,
-    /// Whether another one takes its place with time (RFC 8981).
+    /// Whether the address is temporary (RFC 8981).
     #[serde(default)]
     pub temporary: bool,
-    /// Whether peers are told of it.
+    /// Whether the daemon tells peers of the address.
     pub announced: bool,
 }
 
-/// Number of contexts by state; a context that has moved is counted as established too.
+/// Number of contexts by state. A moved or exploring context also counts as established.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ContextCounts {
-    /// I1 or I2 sent, not answered yet.
+    /// Contexts whose I1 or I2 has no answer yet.
     pub establishing: u64,
-    /// Established, exploring or not.
+    /// Established contexts, exploring or not.
     pub established: u64,
-    /// Established and not Operational.
+    /// Established contexts whose REAP state is not Operational.
     pub exploring: u64,
-    /// Established on locators other than the ULIDs.
+    /// Established contexts whose locators differ from the ULIDs.
     pub moved: u64,
-    /// Peers remembered for not answering or not speaking Shim6.
+    /// Pairs in E-FAILED or NO-SUPPORT: the peer did not answer, or does not speak Shim6.
     pub no_support: u64,
 }
 
 /// A context: state that a pair of hosts keeps for a pair of ULIDs (RFC 5533 s6).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Context {
-    /// Number in this host; reused after removal. [`u32::MAX`] where there is none, in the states E-FAILED and NO-SUPPORT.
+    /// Number in this host, reused after removal; [`u32::MAX`] in the states E-FAILED and NO-SUPPORT, which have no number.
     pub id: u32,
     /// The address that local sockets see.
     pub ulid_local: Ipv6Addr,
     /// The peer's address that local sockets see.
     pub ulid_peer: Ipv6Addr,
-    /// Who began.
+    /// Role of this host in the establishment.
     pub role: Role,
-    /// How far establishment has come.
+    /// State of the establishment.
     pub state: ContextState,
-    /// What reachability detection says (RFC 5534 s4).
+    /// State of reachability detection (RFC 5534 s4).
     pub reap: ReapState,
-    /// Our end of the current pair: source of what we send.
+    /// Our end of the current pair: source of the packets that we send.
     pub locator_local: Ipv6Addr,
-    /// The peer's end of the current pair: destination of what we send.
+    /// The peer's end of the current pair: destination of the packets that we send.
     pub locator_peer: Ipv6Addr,
     /// Whether the current pair is not the ULID pair.
     pub moved: bool,
-    /// Why this pair is the current one, for a person.
+    /// Reason why this pair is current, for a person.
     pub why: String,
-    /// Whether it survives the loss of the current pair; none from a daemon that does not say.
+    /// Whether the connection survives the loss of the current pair; none from a daemon without this field.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub readiness: Option<Readiness>,
-    /// Since when this pair is the current one, milliseconds since 1970; 0 before the context is established.
+    /// Time when this pair became current, milliseconds since 1970; 0 before the context is established.
     pub since_unix_ms: u64,
-    /// Locators that the peer knows of us.
+    /// Locators of this host that the peer knows.
     #[serde(default)]
     pub local_locators: Vec<Ipv6Addr>,
-    /// Locators that we know of the peer and have verified.
+    /// Verified locators of the peer.
     #[serde(default)]
     pub peer_locators: Vec<Ipv6Addr>,
     /// Payload packets sent.
     #[serde(default)]
     pub tx_packets: u64,
-    /// Octets of them.
+    /// Octets of these packets.
     #[serde(default)]
     pub tx_bytes: u64,
     /// Payload packets received.
     #[serde(default)]
     pub rx_packets: u64,
-    /// Octets of them.
+    /// Octets of these packets.
     #[serde(default)]
     pub rx_bytes: u64,
     /// Milliseconds since the last payload packet sent; none if there was none.
@@ -147,13 +146,13 @@ pub struct Context {
 }
 
 impl Context {
-    /// The addresses that sockets see.
+    /// Returns the pair of addresses that sockets see.
     #[must_use]
     pub const fn ulids(&self) -> Pair {
         Pair { local: self.ulid_local, peer: self.ulid_peer }
     }
 
-    /// The current locator pair.
+    /// Returns the current locator pair.
     #[must_use]
     pub const fn locators(&self) -> Pair {
         Pair { local: self.locator_local, peer: self.locator_peer }
@@ -163,9 +162,9 @@ impl Context {
 /// A pair of addresses, seen from this host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Pair {
-    /// Ours.
+    /// Our end.
     pub local: Ipv6Addr,
-    /// The peer's.
+    /// The peer's end.
     pub peer: Ipv6Addr,
 }
 
@@ -183,62 +182,62 @@ impl fmt::Display for Pair {
     }
 }
 
-/// Body of every answer that is not a success.
+/// Body of every error answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// What was wrong, and where.
+    /// Error and its place.
     pub error: String,
-    /// What to do about it.
+    /// Advice.
     pub help: Option<String>,
 }
 
-/// Folders of a daemon that restores the host and ends: what is left is found there.
+/// Folders of a daemon that restores the host and ends. If the daemon leaves files, they are in these folders.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Down {
-    /// Of keys, addresses, contexts and sessions.
+    /// Folder of keys, addresses, contexts and sessions.
     pub state_dir: PathBuf,
-    /// Of the programs and tables.
+    /// Folder of the pinned programs and tables.
     pub pin_dir: PathBuf,
 }
 
 open_enum! {
-    /// What moves the packets.
+    /// Kind of data plane.
     DataPlane {
         /// eBPF programs attached by tcx links (kernel 6.6 and later).
         Tcx = "tcx",
         /// eBPF programs attached as classic tc filters.
         Tc = "tc",
-        /// Rewriting in user space.
+        /// Data plane in user space.
         User = "user",
     }
 }
 
 open_enum! {
-    /// How a peer can verify a locator.
+    /// Proof by which a peer can verify a locator.
     Proof {
         /// Hash-based address (RFC 5535): the addresses of its set prove each other.
         Hba = "hba",
         /// Hash-based address with a key: its set proves itself, and the key signs for others.
         HbaCompatible = "hba-compatible",
-        /// Cryptographically generated address (RFC 3972): its key signs for it and others.
+        /// Cryptographically generated address (RFC 3972): its key signs for this address and others.
         Cga = "cga",
-        /// It cannot: good as a ULID only, never as a place to move to.
+        /// No proof: the address can be a ULID, and no connection can move to it.
         None = "none",
     }
 }
 
 open_enum! {
-    /// Who began a context.
+    /// Role of this host in the establishment of a context.
     Role {
         /// This host sent the I1.
         Initiator = "initiator",
-        /// The peer did.
+        /// The peer sent the I1.
         Responder = "responder",
     }
 }
 
 open_enum! {
-    /// How far establishment has come (RFC 5533 s6.2).
+    /// State of the establishment (RFC 5533 s6.2).
     ContextState {
         /// I1 sent, waiting for R1.
         I1Sent = "i1-sent",
@@ -246,9 +245,9 @@ open_enum! {
         I2Sent = "i2-sent",
         /// Both ends have the context.
         Established = "established",
-        /// The exchange failed; not tried again for a while.
+        /// The exchange failed; the host does not try again for a while.
         EFailed = "e-failed",
-        /// The peer does not speak Shim6; remembered for a while.
+        /// The peer does not speak Shim6; the host remembers this for a while.
         NoSupport = "no-support",
     }
 }
@@ -258,9 +257,9 @@ open_enum! {
     ReapState {
         /// The current pair works, as far as is known.
         Operational = "operational",
-        /// Nothing comes in: probing for a pair that works.
+        /// No packet arrives: the host probes for a pair that works.
         Exploring = "exploring",
-        /// Something comes in, and the peer has not said that it hears us.
+        /// Packets arrive, and the peer has not confirmed that it receives ours.
         InboundOk = "inbound-ok",
     }
 }

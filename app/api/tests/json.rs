@@ -1,4 +1,4 @@
-//! The JSON of version 1, fixed: a change here that is not an addition breaks clients.
+//! Fixes the JSON of version 1: a change that is not an addition breaks clients.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 use moorline_api::{

@@ -32,7 +32,7 @@ use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
 
-/// Shows a value: as JSON, or as `text` makes it for a person.
+/// Prints a value as JSON, or as the text that `text` makes.
 pub(crate) fn show<T: Serialize>(
     out: &mut dyn Write,
     json: bool,
@@ -75,7 +75,7 @@ pub(crate) fn client(args: &Args) -> anyhow::Result<BlockingClient> {
     BlockingClient::new(Client::new(&args.socket)).context("cannot wait for the socket")
 }
 
-/// Carries out a command that asks the network.
+/// Runs a command that uses the network, in a runtime.
 fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
 }

@@ -1,7 +1,7 @@
 //! The Moorline command line: shows what the daemon does, undoes it, makes addresses.
 //!
-//! Commands that read take `--json`; the JSON is that of `moorline-api`, so scripts may use either.
-//! What a person reads is made in [`render`], from values alone, so that tests can fix every line.
+//! Commands that read take `--json`. They print the JSON of `moorline-api`, so scripts may use the command or the socket.
+//! [`render`] makes the text for people from values alone, so tests can check every line.
 #![forbid(unsafe_code)]
 
 mod args;
@@ -15,10 +15,10 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Carries out the command; what it shows goes to `out`.
+/// Runs the command, and writes its output to `out`.
 ///
 /// # Errors
-/// When it cannot be carried out; the text says what was wrong and what to do.
+/// The command fails; the text says what was wrong and what to do.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Status(format) => {

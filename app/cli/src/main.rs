@@ -1,4 +1,4 @@
-//! `moorline`: everything a person types.
+//! `moorline`, the command line program.
 #![forbid(unsafe_code)]
 
 use clap::Parser;

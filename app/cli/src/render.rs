@@ -1,4 +1,4 @@
-//! What a person reads, from values alone: no clock, no terminal.
+//! Text output for people. The functions depend on values alone: no clock, no terminal.
 
 mod addr;
 mod addresses;
@@ -25,12 +25,12 @@ pub use status::status;
 use moorline_api::{Pair, Proof};
 use std::fmt::Display;
 
-/// A cell with a line for each.
+/// Formats a cell with a line for each element.
 fn lines<T>(all: &[T], line: impl FnMut(&T) -> String) -> String {
     all.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// A cell with both ends of a pair.
+/// Formats a cell with both ends of a pair.
 fn ends(pair: Pair) -> String {
     format!("{}\n{}", pair.local, pair.peer)
 }
@@ -39,7 +39,7 @@ fn or_dash(value: Option<impl Display>) -> String {
     value.map_or_else(|| "-".to_owned(), |value| value.to_string())
 }
 
-/// How an address is proved, and whether it stays.
+/// Formats the proof of an address, and whether the address is temporary.
 fn proof(proof: &Proof, temporary: bool) -> String {
     if temporary { format!("{proof}, temporary") } else { proof.to_string() }
 }

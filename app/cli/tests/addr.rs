@@ -1,4 +1,4 @@
-//! `moorline addr` and `moorline key`, as people and scripts call them.
+//! Tests of `moorline addr` and `moorline key` as programs.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 use serde_json::Value;
@@ -29,7 +29,7 @@ impl Folder {
         command
     }
 
-    /// Words between spaces.
+    /// Runs the program with the words of `line` as arguments.
     fn run(&self, line: &str) -> Output {
         let args: Vec<_> = line.split(' ').collect();
         self.command(&args).output().unwrap()
@@ -46,7 +46,7 @@ impl Folder {
         serde_json::from_str(&self.ok(line)).unwrap()
     }
 
-    /// The exit code and the one line that tells what is wrong.
+    /// Runs a command that fails; returns the exit code and the one line of its error.
     fn fails(&self, line: &str) -> (i32, String) {
         let output = self.run(line);
         assert!(output.stdout.is_empty(), "{line}: {}", text(&output.stdout));
@@ -72,7 +72,7 @@ fn a_set_made_here_verifies_here() {
     assert_eq!(made["cannot_sign"], Value::Null);
     for one in made["addresses"].as_array().unwrap() {
         let (address, params) = (one["address"].as_str().unwrap(), one["params"].as_str().unwrap());
-        // Each by the parameters of the first, and by its own as a CGA.
+        // Verify each address by the parameters of the first, and as a CGA by its own parameters.
         let said = folder.ok(&format!("addr verify --address {address} --params params --hba"));
         assert_eq!(said, format!("{address} is valid: HBA, Sec 1\n"));
         let said = folder.ok(&format!("addr verify --address {address} --params hex:{params}"));
@@ -210,7 +210,7 @@ fn an_interrupted_search_says_how_to_go_on() {
     let words: Vec<_> = line.split(' ').collect();
     let mut child =
         folder.command(&words).stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
-    // Written once everything is settled and the signals are caught.
+    // The program writes the state after it has set its signal handlers.
     while !folder.path("state").exists() {
         std::thread::yield_now();
         assert!(child.try_wait().unwrap().is_none(), "it ended by itself");
@@ -223,7 +223,7 @@ fn an_interrupted_search_says_how_to_go_on() {
     assert!(said.starts_with("moorline: interrupted after "), "{said}");
     assert!(said.ends_with(" tries; the same command goes on\n"), "{said}");
     assert_eq!(mode(&folder.path("state")), 0o600);
-    // As if it had found something, and something that does not fit.
+    // Change the state: the search has a result, and this result does not fit.
     let state = fs::read_to_string(folder.path("state")).unwrap();
     let (before, _) = state.split_once("\"offset\": null").unwrap();
     fs::write(folder.path("state"), format!("{before}\"offset\": 5}}")).unwrap();
@@ -240,7 +240,7 @@ fn an_interrupted_search_says_how_to_go_on() {
 #[test]
 fn a_place_that_takes_no_file_is_told_before_the_search() {
     let folder = Folder::new();
-    // Were it told after the search, this would take minutes.
+    // An error after the search would take minutes.
     let (code, said) = folder.fails(&format!("addr generate --prefix {A} --hba --sec 2 --out n/p"));
     let expected = "moorline: cannot write n/p: No such file or directory (os error 2)\n";
     assert_eq!((code, said.as_str()), (1, expected));
@@ -331,7 +331,7 @@ fn keys_are_for_their_owner_and_never_lost_or_shown() {
     ] {
         assert!(!folder.ok(command).contains(line_of_key), "{command}");
     }
-    // The state has the public key; what it may not have is a number of the private one.
+    // The state has the public key, and must not have a number of the private key.
     let state = fs::read_to_string(folder.path("state")).unwrap();
     let spki = folder.ok("key show key.pem --public").lines().count();
     assert!(spki > 2 && state.contains("\"public-key\": \"30819f30"), "{state}");

@@ -1,4 +1,4 @@
-//! The program itself, against a daemon that answers from fixed values.
+//! Tests of the program against a daemon that answers from fixed values.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 use axum::extract::Query;
@@ -17,7 +17,7 @@ use tokio::sync::broadcast;
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::BroadcastStream;
 
-/// A daemon with two events in its ring; the test may send more.
+/// Daemon with two events in its ring. A test may send more events.
 struct Daemon {
     socket: PathBuf,
     news: broadcast::Sender<Event>,
@@ -71,7 +71,7 @@ fn an_event(seq: u64) -> Event {
 fn events(Query(query): Query<EventsQuery>, news: &broadcast::Sender<Event>) -> impl IntoResponse {
     let since = query.since.unwrap_or(u64::MAX);
     let kept = (1..=2).filter(move |seq| *seq > since).map(an_event);
-    // A test may send faster than the program reads: it misses some, and the stream goes on.
+    // If a test sends faster than the program reads, the program misses events, and the stream continues.
     let news = BroadcastStream::new(news.subscribe()).filter_map(Result::ok);
     let limit = if query.is_following() { usize::MAX } else { 0 };
     let stream = tokio_stream::iter(kept).chain(news.take(limit));
@@ -136,7 +136,7 @@ fn following_shows_each_event_as_it_happens() {
         let line = lines.next().unwrap().unwrap();
         serde_json::from_str::<Event>(&line).unwrap().seq
     };
-    // The old ones show that the stream is open, so that the new one cannot come too early.
+    // The old events show that the stream is open, so the new event does not come too early.
     assert_eq!((next(), next()), (1, 2));
     daemon.news.send(an_event(3)).unwrap();
     assert_eq!(next(), 3);
@@ -154,7 +154,7 @@ fn a_reader_that_leaves_is_no_error() {
         let mut reader = BufReader::new(child.stdout.take().unwrap());
         reader.read_line(&mut line).unwrap();
         drop(reader);
-        // Whatever the pipe still took, the writes after this one fail.
+        // The pipe may accept this write, but later writes fail.
         while child.try_wait().unwrap().is_none() {
             let _ = daemon.news.send(an_event(3));
             std::thread::yield_now();
@@ -186,7 +186,7 @@ fn the_socket_option_beats_the_environment() {
 
 #[test]
 fn down_undoes_nothing_under_a_daemon_that_refuses_to_end() {
-    // This one does not know the request.
+    // This daemon does not know the request.
     let daemon = Daemon::start();
     let output = run(&daemon.socket, &["down"]);
     assert_eq!(output.status.code(), Some(1));

@@ -1,4 +1,4 @@
-//! `moorline ilnp` against BIND, in a namespace with two uplinks.
+//! Tests of `moorline ilnp` against BIND, in a namespace with two uplinks.
 #![cfg(feature = "dns")]
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// A namespace of its own: a host with two uplinks, and a name server on its loopback.
+/// Network namespace of a host with two uplinks, with a name server on its loopback.
 struct Host {
     namespace: String,
     folder: TempDir,
@@ -19,7 +19,7 @@ struct Host {
 }
 
 impl Host {
-    /// `None` without root.
+    /// Makes the host; `None` without root.
     fn new(test: &str) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             assert!(
@@ -58,7 +58,7 @@ impl Host {
         fs::write(self.path(name), text).unwrap();
     }
 
-    /// What `tsig-keygen` writes, for its owner alone.
+    /// Writes a key file in the format of `tsig-keygen`, with mode 0600.
     fn key(&self, file: &str, name: &str) {
         let output = Command::new("tsig-keygen").arg(name).output().expect("tsig-keygen");
         assert!(output.status.success());
@@ -66,7 +66,7 @@ impl Host {
         fs::set_permissions(self.path(file), fs::Permissions::from_mode(0o600)).unwrap();
     }
 
-    /// Runs BIND, whose zones are files `NAME.zone` here; returns when it answers.
+    /// Starts BIND with zones in files `NAME.zone`; returns when BIND answers.
     fn serve(&mut self, zones: &[(&str, &str)]) {
         let folder = self.folder.path().display();
         let mut configuration = format!(
@@ -81,8 +81,9 @@ impl Host {
             ));
         }
         self.write("named.conf", &configuration);
-        // A copy: AppArmor keeps the one of the distribution from files elsewhere. No descriptor of this process writes the copy, as a program
-        // that another test starts would hold that one too, and the kernel executes no file that somebody writes.
+        // Run a copy, because AppArmor keeps the distribution's `named` from files outside its folders. `cp` makes the copy:
+        // a program that another test starts would inherit an open descriptor of this process, and the kernel executes no
+        // file that is open for writing.
         let copied = Command::new("cp").args([find("named"), self.path("named")]).status().unwrap();
         assert!(copied.success());
         let mut named = Command::new("ip")
@@ -103,11 +104,11 @@ impl Host {
                 break;
             }
         }
-        // It shall never wait for a reader.
+        // Read all output, so that BIND never waits for a reader.
         std::thread::spawn(move || lines.for_each(drop));
     }
 
-    /// Words between spaces, in the namespace and the folder.
+    /// Runs the program in the namespace and the folder, with the words of `line` as arguments.
     fn run(&self, line: &str) -> Output {
         Command::new("ip")
             .args(["netns", "exec", &self.namespace])
@@ -250,7 +251,7 @@ fn an_update_with_the_key_replaces_the_records_and_nothing_else() {
     );
     assert_eq!(l64s(&host.json(lookup)), ["2001:0db8:1140:1000", "2001:0db8:2140:2000"]);
 
-    // An ISP is gone.
+    // One ISP fails.
     host.ip("link set isp1 down");
     let sent = host.json(&format!("dns-records --name host1.example.com --send {PUT} --json"));
     assert_eq!(
@@ -298,7 +299,7 @@ fn what_a_name_server_refuses_is_told_with_what_to_do() {
     assert!(error.contains("no connection to the name server [::1]:9"), "{error}");
 }
 
-/// A daemon that is asked once what it tells of ILNP, and then of its addresses.
+/// Starts a daemon that answers one request about ILNP, and then one about its addresses.
 fn daemon(
     socket: &Path,
     ilcc: &'static str,
@@ -343,7 +344,7 @@ fn only_a_host_that_speaks_ilnp_says_so_with_the_preferences_of_its_daemon() {
     let on = "{\"on\": true, \"locators\": [\
         {\"l64\": \"2001:0db8:1140:1000\", \"preference\": 200, \"lifetime_s\": 60},\
         {\"l64\": \"2001:0db8:2140:2000\", \"preference\": 100, \"lifetime_s\": 60}]}";
-    // The daemon has made it, so the kernel does not call it temporary.
+    // The daemon has made this address, so the kernel does not mark it as temporary.
     host.ip("addr add 2001:db8:1140:1000:2:3:4:5/64 dev isp1 nodad");
     let addresses = r#"[{"interface": "isp1", "ifindex": 2, "mode": "hba", "addresses": [
         {"address": "2001:db8:1140:1000:2:3:4:5", "prefix_len": 64, "proof": "hba", "temporary": true,

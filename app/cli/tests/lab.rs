@@ -1,5 +1,5 @@
-//! `moorline demo`, `sim` and `lab`. Alone in its program: a fork of another test could hold the files open that are written here, and
-//! they could not be run then.
+//! Tests of `moorline demo`, `sim` and `lab`. This program has no other test: a fork of another test could hold a script of
+//! this test open for writing, and the kernel would not execute it.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 use std::os::unix::fs::PermissionsExt;

@@ -1,10 +1,10 @@
-//! Our addresses: keys, disk, rules and labels. Which addresses the host should have is decided in [`moorline_addresses`].
+//! Our addresses: keys, files, rules and labels. [`moorline_addresses`] decides which addresses the host should have.
 //!
 //! | module | concern |
 //! |---|---|
-//! | `keys`, `saved`, `given` | what is on disk |
-//! | `views` | what the control API tells |
-//! | `effects` | executes what the host wants of addresses |
+//! | `keys`, `saved`, `given` | files |
+//! | `views` | answers of the control API |
+//! | `effects` | execution of the host's effects about addresses |
 
 mod effects;
 mod given;
@@ -26,20 +26,20 @@ use keys::Keys;
 pub(crate) use saved::{Moment, SavedAddresses};
 pub(crate) use views::{AddressViews, has_router};
 
-/// The keys of our addresses, and prefixes and links that people should know of. The host has the plans.
+/// Keys of our addresses, and the prefixes and links of warnings. `Host` has the plans of addresses.
 #[derive(Debug)]
 pub(crate) struct Addresses {
     keys: Keys,
     pub(crate) deaf: Deaf,
-    /// Prefixes that have no routing rule, as there are too many.
+    /// Prefixes without a routing rule, because the host has too many prefixes.
     unserved: Vec<Prefix>,
     /// A sentence on a damaged file of the last run.
     damage: Option<String>,
 }
 
 impl Addresses {
-    /// With the keys and addresses of the last run, if there was one: peers and name servers may know
-    /// them. With them come what decides which addresses the host should have, and the proof of none.
+    /// Loads keys and addresses of the last run, which peers and name servers may know. Returns also the planner of
+    /// addresses, and a proof of an empty list.
     pub(crate) fn open(
         settings: AddressSettings,
         store: &Store,
@@ -65,35 +65,35 @@ impl Addresses {
         given::add(&mut groups, &settings, key_of)?;
         let planner = Planner::new(settings.policy, keys.public().clone(), groups, seed);
         let local = planner.announced(&HostView::default());
-        // Another generation than any that peers of a run before may know.
+        // Use a generation that no peer of an earlier run knows.
         let proof = LocalProof::new(generation.wrapping_add(1), local, &[], seed);
         let addresses =
             Self { keys, deaf: Deaf::default(), unserved: Vec::new(), damage: saved.damage };
         Ok((addresses, Addressing::new(planner), proof))
     }
 
-    /// Notes which prefixes have no routing rule. Gives a warning if all had one before.
+    /// Stores the prefixes without a routing rule. Returns a warning if all prefixes had a rule before.
     pub(crate) fn handle_unserved(&mut self, unserved: Vec<Prefix>) -> Option<String> {
         let is_news = self.unserved.is_empty();
         self.unserved = unserved;
         self.too_many_prefixes().filter(|_| is_news)
     }
 
-    /// A proof of these addresses, of the generation after this one. Signs the list if that is wanted.
+    /// Makes a proof of these addresses with the generation after `generation`, and signs the list if needed.
     fn sign(&self, addresses: LocalAddresses, generation: u32) -> anyhow::Result<LocalProof> {
-        // Without randomness there is no blinding, so nothing is signed, and peers know what they know.
+        // Blinding needs random octets. Without them nothing is signed, and peers keep the last list.
         let (seed, generation) = (seed()?, generation.wrapping_add(1));
         Ok(LocalProof::new(generation, addresses, &self.keys.signers(), seed))
     }
 }
 
-/// Writes the parameters of all addresses, with the generation that peers know.
+/// Writes the parameters of all addresses, and the generation that peers know.
 fn save(store: &Store, addressing: &Addressing, generation: u32) -> anyhow::Result<()> {
     let saved = SavedAddresses::new(generation, addressing.planner.groups().iter(), moment());
     store.save_addresses(&saved)
 }
 
-/// Now.
+/// Returns the current time of both clocks.
 pub(crate) fn moment() -> Moment {
     Moment { now: clock::now(), unix_s: clock::unix_ms() / 1000 }
 }

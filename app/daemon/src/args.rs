@@ -29,9 +29,9 @@ pub struct Args {
 }
 
 impl Args {
-    /// Lists the folders, for `moorline down`.
+    /// Returns the folders of the daemon, for `moorline down`.
     pub(crate) fn folders(&self) -> Down {
-        // Without a working directory there are no relative paths either.
+        // Without a working directory a relative path cannot work; keep the path then.
         let absolute = |path: &PathBuf| path::absolute(path).unwrap_or_else(|_| path.clone());
         Down { state_dir: absolute(&self.state_dir), pin_dir: absolute(&self.pin_dir) }
     }

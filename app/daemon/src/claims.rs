@@ -1,6 +1,6 @@
-//! Claims: one daemon at a time uses a state directory, one a network namespace, and one a folder for BPF pins.
+//! Claims: only one daemon at a time uses a state directory, a network namespace, or a folder of BPF pins.
 //!
-//! The claims end with the process, however it ends, so nothing is left to be cleared after a crash.
+//! A claim ends with its process, also after a crash, so no claim needs clean-up.
 
 use std::fs::{self, File, TryLockError};
 use std::io::Write as _;
@@ -18,18 +18,18 @@ use rustix::process::geteuid;
 
 use crate::store::Store;
 
-/// The claims of this process, for as long as the value lives.
+/// Claims of this process. Dropping the value ends the claims.
 #[derive(Debug)]
 pub(crate) struct Claims {
     _state: File,
-    /// `None`: a stranger holds the name.
+    /// `None` if a process that is not a daemon holds the name.
     _namespace: Option<UnixListener>,
-    /// `None`: there is no folder.
+    /// `None` if the folder does not exist.
     _pins: Option<File>,
 }
 
 impl Claims {
-    /// Takes all, or says which process has one of them and what to do.
+    /// Takes all claims. If another process holds a claim, the error names the process and gives advice.
     pub(crate) fn take(store: &Store, pin_dir: &Path) -> anyhow::Result<Self> {
         Ok(Self {
             _state: claim_state(store)?,
@@ -42,7 +42,7 @@ impl Claims {
 fn claim_state(store: &Store) -> anyhow::Result<File> {
     let place = store.lock();
     let open = || {
-        // The holder's process id stays readable until the lock is ours.
+        // Do not truncate: the file has the process id of the lock's holder.
         let mut options = File::options();
         options.read(true).write(true).create(true).truncate(false).mode(0o600).open(&place)
     };
@@ -62,7 +62,8 @@ fn claim_state(store: &Store) -> anyhow::Result<File> {
             return Err(error).with_context(|| format!("lock on {}", place.display()));
         }
     }
-    // A full disk has no room for the pid. The lock holds all the same, and its message names no process.
+    // If the disk is full, the file has no process id. The lock still holds, and the message of another daemon names no
+    // process.
     let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     if let Err(error) = written {
         tracing::debug!(%error, "no pid in {}", place.display());
@@ -70,7 +71,7 @@ fn claim_state(store: &Store) -> anyhow::Result<File> {
     Ok(file)
 }
 
-/// Network namespaces may share a bpffs.
+/// Claims the pin folder, because network namespaces may share a bpffs.
 pub(crate) fn claim_pins(pin_dir: &Path) -> anyhow::Result<Option<File>> {
     let folder = match File::open(pin_dir) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -89,7 +90,8 @@ pub(crate) fn claim_pins(pin_dir: &Path) -> anyhow::Result<Option<File>> {
     }
 }
 
-/// Rules, routes, `moor0` and programs on uplinks are of the network namespace, and so are abstract names of Unix sockets.
+/// Claims the network namespace by an abstract name of a Unix socket. Rules, routes, `moor0` and programs on uplinks belong
+/// to the namespace, and so do abstract names.
 fn claim_namespace(name: &str) -> anyhow::Result<Option<UnixListener>> {
     let address = SocketAddr::from_abstract_name(name)?;
     let error = match UnixListener::bind_addr(&address) {
@@ -99,8 +101,8 @@ fn claim_namespace(name: &str) -> anyhow::Result<Option<UnixListener>> {
     if error.kind() != std::io::ErrorKind::AddrInUse {
         return Err(error).context("claim on this network namespace");
     }
-    // Any user can bind the name, and keep others from connecting to it. Nobody but root, or the user of this process, runs
-    // a daemon, and a daemon listens.
+    // Any user can bind the name, and prevent connections to it. Only root, or the user of this process, runs a daemon, and
+    // a daemon listens on the name.
     let is_daemon = |holder: &UCred| holder.uid.is_root() || holder.uid == geteuid();
     match holder(name) {
         Ok(holder) if is_daemon(&holder) => bail!(
@@ -119,10 +121,10 @@ fn claim_namespace(name: &str) -> anyhow::Result<Option<UnixListener>> {
     Ok(None)
 }
 
-/// The process that bound the name.
+/// Returns the process that bound the name.
 ///
 /// # Errors
-/// It does not listen, has ended, or too many others ask it.
+/// The process does not listen, has ended, or has too many waiting connections.
 fn holder(name: &str) -> Result<UCred, Errno> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -172,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_network_namespace_has_one_daemon_and_its_pid_is_named_until_it_goes() {
-        // Not the real name: a daemon of this machine may hold that.
+        // Use another name than the daemon's, because a daemon of this machine may hold it.
         let name = format!("moorlined-test-{}", std::process::id());
         let first = claim_namespace(&name).unwrap();
         let said = refused(claim_namespace(&name));

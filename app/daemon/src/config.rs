@@ -35,44 +35,44 @@ use ilnp::Switch;
 use profile::ProfileName;
 use triggers::RulePart;
 
-/// Validated configuration: the file over the defaults.
+/// Validated configuration: values of the file, else defaults.
 #[derive(Clone, Debug)]
 pub struct Config {
     /// Send Timeout of REAP (RFC 5534 s7).
     pub send_timeout: Duration,
-    /// What reachability detection does beyond RFC 5534.
+    /// Extensions of reachability detection beyond RFC 5534.
     pub profile: Profile,
-    /// When traffic deserves a context.
+    /// Rules that say which traffic triggers a context.
     pub triggers: TriggerConfig,
-    /// Quiet time after which a context that has not moved is forgotten.
+    /// Quiet time after which the host forgets a context that has not moved.
     pub idle: Duration,
-    /// Most contexts at a time.
+    /// Largest number of contexts.
     pub max_contexts: u32,
-    /// Address pairs without a context that are counted at a time.
+    /// Largest number of address pairs without a context that the data plane counts.
     pub max_flows: u32,
-    /// Interfaces to use; empty: all that have a global address and a default route.
+    /// Interfaces to use; if empty, all interfaces with a global address and a default route.
     pub uplinks: Vec<String>,
-    /// Hosts that are asked by each uplink, to find those that carry nothing.
+    /// Hosts that the daemon probes by each uplink, to find uplinks that carry no packets.
     pub uplink_probes: Vec<Ipv6Addr>,
-    /// Which addresses are made, that prove whose they are.
+    /// Generation of addresses that prove themselves.
     pub addresses: AddressSettings,
-    /// Which paths are preferred and avoided.
+    /// Rules that prefer or avoid paths.
     pub paths: Vec<moorline_api::PathRule>,
-    /// Whether payload takes all pairs of a context at once.
+    /// Whether payload uses all pairs of a context at once.
     pub spread: bool,
-    /// What is made of congestion.
+    /// Reaction to congestion.
     pub congestion: CongestionConfig,
-    /// Who is asked for the order of pairs.
+    /// External server that ranks the pairs.
     pub ranker: Option<RankerConfig>,
     /// ILNPv6, if it is on.
     pub ilnp: Option<IlnpConfig>,
-    /// How the programs are attached.
+    /// Method of attaching the programs.
     pub attach: AttachMode,
-    /// Whether TCP is told to send again at once after a move.
+    /// Whether the daemon tells TCP to retransmit at once after a move.
     pub tcp_notice: bool,
 }
 
-/// The file as it is written. A key that the file leaves out has its default where the key is read.
+/// Contents of the file. If the file lacks a key, the code that reads the key sets the default.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 struct File {
@@ -124,10 +124,10 @@ struct File {
 }
 
 impl Config {
-    /// Reads `path`, or the default place if it is there, or takes the defaults.
+    /// Reads `path`. Without `path`, reads the default file if it exists, and else uses the defaults.
     ///
     /// # Errors
-    /// A file that was asked for and is not there; unknown keys; values out of range.
+    /// The file of `path` does not exist, a key is unknown, or a value is out of range.
     pub fn load(path: Option<&Path>) -> anyhow::Result<Self> {
         let (place, asked) = match path {
             Some(path) => (path.to_owned(), true),
@@ -146,7 +146,7 @@ impl Config {
     /// Reads the contents of a file.
     ///
     /// # Errors
-    /// As [`Config::load`].
+    /// A key is unknown, or a value is out of range.
     pub fn parse(text: &str) -> anyhow::Result<Self> {
         let file: File = toml::from_str(text).map_err(|error| with_example(&error))?;
         let send_timeout = span("send-timeout", file.send_timeout.as_ref(), LEAST_RECOMMENDED)?;
@@ -185,21 +185,21 @@ impl Config {
         })
     }
 
-    /// Reads the files that the configuration names, and makes none.
+    /// Checks the files that the configuration names, and makes no file.
     ///
     /// # Errors
-    /// One of them cannot be read, or is no key or no parameters.
+    /// A file cannot be read, or has no key or parameters.
     pub fn check_files(&self) -> anyhow::Result<()> {
         self.addresses.check_files()
     }
 
-    /// Whether this interface is one to use.
+    /// Whether the configuration allows this interface.
     pub(crate) fn uses(&self, interface: &str) -> bool {
         self.uplinks.is_empty() || self.uplinks.iter().any(|name| name == interface)
     }
 }
 
-/// An error of the file, with an example of the right form. Durations are texts, which a number is not.
+/// Adds an example to an error of the file. A common mistake: a duration must be text and not a number.
 fn with_example(error: &toml::de::Error) -> anyhow::Error {
     let message = error.message();
     let is_of_type = message.starts_with("invalid type") || message.starts_with("wanted string");
@@ -212,7 +212,7 @@ fn with_example(error: &toml::de::Error) -> anyhow::Error {
     anyhow::anyhow!("{error}{example}")
 }
 
-/// The duration that the file gives, or the default.
+/// Parses a duration of the file, or returns the default.
 fn span(key: &str, text: Option<&String>, default: Duration) -> anyhow::Result<Duration> {
     text.map_or(Ok(default), |text| duration(key, text))
 }
@@ -235,7 +235,7 @@ fn within<T: PartialOrd + Display>(
     Ok(value)
 }
 
-/// Reads each rule of a list; an error says which one is wrong.
+/// Parses each rule of a list; an error names the number of the rule.
 fn rules<Part, T>(
     list: &str,
     parts: &[Part],
@@ -249,18 +249,18 @@ fn net(key: &str, text: &str) -> anyhow::Result<Net> {
     text.parse().map_err(|error| anyhow::anyhow!("{key}: {error}"))
 }
 
-/// The least Send Timeout that RFC 5534 s7 recommends.
+/// Smallest Send Timeout that RFC 5534 s7 recommends.
 const LEAST_RECOMMENDED: Duration = Duration::from_secs(10);
-/// Quiet time after which contexts and sessions are forgotten, unless the file says otherwise.
+/// Default quiet time after which the host forgets contexts and sessions.
 const IDLE: Duration = Duration::from_secs(300);
-/// Hosts that are asked by each uplink.
+/// Largest number of hosts to probe.
 const MAX_PROBES: usize = 8;
 const MAX_CONTEXTS: RangeInclusive<u32> = 1..=1 << 24;
-/// Fewer would forget traffic that goes on; each takes 128 octets.
+/// Limits of `max-flows`. A smaller table would evict active traffic; an entry takes 128 octets.
 const MAX_FLOWS: RangeInclusive<u32> = 1024..=1 << 24;
-/// Read if it is there and no other file is named.
+/// Default configuration file, read if it exists.
 const DEFAULT_PLACE: &str = "/etc/moorline/moorlined.toml";
-/// Design: any Send Timeout from 200 ms up; RFC 5534 s7 recommends at most 100 s.
+/// Limits of the Send Timeout: from 200 ms by design; RFC 5534 s7 recommends at most 100 s.
 //= rfc5534#7-2
 const SEND_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(200)..=Duration::from_secs(100);

@@ -1,4 +1,4 @@
-//! Interfaces that are no uplinks because this host forwards: who they are, and what to do.
+//! Deaf interfaces: interfaces that are no uplinks, because this host forwards and its kernel ignores routers there.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -12,19 +12,19 @@ use crate::addresses::has_router;
 use crate::clock;
 use crate::shell::Daemon;
 
-/// Deaf interfaces of the last look, and what is known of them from before.
+/// Deaf interfaces of the last look, and their history.
 #[derive(Debug, Default)]
 pub(crate) struct Deaf {
     links: Vec<Uplink>,
     /// Interfaces that were uplinks in this run, and still exist.
     were_uplinks: BTreeSet<u32>,
-    /// When people were told of an interface: it may flap, and they are not told each time.
+    /// Interfaces with a warning, and the last look that found each deaf. A flapping interface must not cause a warning each time.
     told: BTreeMap<u32, Instant>,
 }
 
 impl Deaf {
-    /// Takes in a new look. Gives the interfaces whose routers are to be asked: those that are new here, to learn whether
-    /// there is a router, and those that the kernel hears again.
+    /// Takes a new look. Returns the interfaces on which to solicit routers: new deaf interfaces, to learn whether they have a
+    /// router, and interfaces on which the kernel accepts routers again.
     fn handle_links(
         &mut self,
         links: Vec<Uplink>,
@@ -41,26 +41,26 @@ impl Deaf {
         before.symmetric_difference(&deaf).copied().collect()
     }
 
-    /// Deaf interfaces that look like uplinks: they were, or a router has been followed or is heard there.
+    /// Returns deaf interfaces that are probably uplinks: they were uplinks before, or have, or had, a router.
     fn likely(&self, has_router: impl Fn(&Uplink) -> bool) -> impl Iterator<Item = &Uplink> {
         self.links.iter().filter(move |one| {
             one.has_dynamic() || self.were_uplinks.contains(&one.ifindex) || has_router(one)
         })
     }
 
-    /// A warning for each of these.
+    /// Returns a warning for each likely uplink.
     pub(crate) fn warnings(&self, has_router: impl Fn(&Uplink) -> bool) -> Vec<String> {
         self.likely(has_router).map(text).collect()
     }
 
-    /// Gives each warning once, and again if the interface was not deaf for a while.
+    /// Returns new warnings: each warning once, and again if the interface was not deaf for a while.
     fn take_news(&mut self, has_router: impl Fn(&Uplink) -> bool, now: Instant) -> Vec<String> {
         let mut likely: Vec<_> = self.likely(has_router).cloned().collect();
         likely.retain(|one| self.told.insert(one.ifindex, now).is_none());
         likely.iter().map(text).collect()
     }
 
-    /// When to look again, as no notice tells of a changed `accept_ra`.
+    /// Returns the time until the next look: the kernel sends no notice about a changed `accept_ra`.
     pub(crate) fn again(&self) -> Option<Duration> {
         self.links.iter().any(|one| self.told.contains_key(&one.ifindex)).then_some(LOOK_AGAIN)
     }
@@ -77,7 +77,7 @@ fn text(link: &Uplink) -> String {
 }
 
 impl Daemon {
-    /// Looks for interfaces whose routers the kernel does not hear, asks those routers, and tells of them.
+    /// Finds deaf interfaces, solicits their routers, and warns about them.
     pub(crate) fn follow_deaf(&mut self) {
         let now = clock::now();
         let links =
@@ -98,7 +98,7 @@ impl Daemon {
 }
 
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// An interface that was deaf so shortly before is not told of again.
+/// Time after which the daemon warns again about an interface that was not deaf meanwhile.
 const TELL_AGAIN: Duration = Duration::from_secs(600);
 
 #[cfg(test)]

@@ -11,7 +11,7 @@ use crate::clock;
 use crate::shell::Daemon;
 
 impl Daemon {
-    /// Executes all effects, until the host wants no more.
+    /// Executes effects until the host has no more.
     pub(crate) async fn pump(&mut self) {
         while let Some(effect) = self.host.poll_effect(clock::now()) {
             match self.execute(&effect).await {
@@ -20,7 +20,7 @@ impl Daemon {
                     self.host.handle_done(&effect, clock::now());
                 }
                 Err(error) => {
-                    // The whole chain names addresses of peers.
+                    // The whole error chain has addresses of peers, so log it at DEBUG only.
                     tracing::debug!("{error:#}");
                     if !is_expected(&effect) {
                         self.troubles.note(&effect, &error);
@@ -34,7 +34,7 @@ impl Daemon {
     async fn execute(&mut self, effect: &Effect) -> anyhow::Result<()> {
         match effect {
             Effect::UpdateContext(update) => match self.datapath.apply(update, clock::now()) {
-                // There is nothing to remove: the data plane did not take it, or forgot it with an error before.
+                // The data plane does not have the context: it refused the entry, or an earlier removal failed half-way.
                 Err(Error::UnknownContext(_)) => {}
                 done => done.context("data plane")?,
             },
@@ -128,7 +128,7 @@ impl Daemon {
         done.context("routes of what has moved")
     }
 
-    /// Reads the kernel's routes of moved pairs: some may lack, and some may be too many.
+    /// Reads the kernel's routes of moved pairs, so that the host can add missing routes and remove superfluous ones.
     pub(crate) async fn look_at_routes(&mut self) -> anyhow::Result<()> {
         self.unbound.doubt();
         let there = self.netlink.moved().await.context("routes of what has moved")?;
@@ -145,7 +145,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// A deprecated address of its own /128, which no new traffic takes.
+    /// Adds a ULID of a session as a deprecated /128 address, which new traffic does not use.
     async fn add_session_address(&mut self, made: SessionAddress) -> anyhow::Result<()> {
         let spec = AddressSpec {
             optimistic: true,
@@ -160,8 +160,8 @@ impl Daemon {
     }
 }
 
-/// Whether a failure is nobody's business: an uplink or address may just have gone, a buffer may be full, and the host tries
-/// again.
+/// Whether a failure of the effect needs no warning: the uplink or address may be gone, or a buffer may be full, and the host
+/// tries again.
 const fn is_expected(effect: &Effect) -> bool {
     matches!(
         effect,

@@ -1,4 +1,4 @@
-//! How a run ends, and what is left of it.
+//! End of a run.
 
 use std::time::Duration;
 
@@ -13,19 +13,19 @@ use crate::claims::Claims;
 use crate::shell::Daemon;
 use crate::store::{CONTEXTS, SESSIONS, Store};
 
-/// How a run ends.
+/// Kind of end of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ending {
-    /// The host is as it was found.
+    /// The daemon has undone all changes to the host.
     Restored,
-    /// Programs, addresses, routes and contexts are in place, for the next run to go on with.
+    /// Programs, addresses, routes and contexts stay in place for the next run.
     Kept,
 }
 
-/// Undoes what an earlier run left: addresses, rules, routes, links, programs.
+/// Undoes the changes that an earlier run left: addresses, rules, routes, links, programs.
 ///
 /// # Errors
-/// What could not be undone, each with its cause.
+/// Some changes could not be undone; the error lists them with their causes.
 pub async fn reset(args: &Args) -> anyhow::Result<()> {
     anyhow::ensure!(
         std::os::unix::net::UnixStream::connect(&args.socket).is_err(),
@@ -70,10 +70,10 @@ impl Daemon {
         self.save_delay = save_delay(began.elapsed()).max(least);
     }
 
-    /// Leaves everything as it is, for the next run. Traffic goes on meanwhile; what it needs to be told is
-    /// in the store.
+    /// Ends the run and leaves everything in place for the next run. Traffic continues meanwhile, and the store has the
+    /// state for the next run.
     pub(crate) async fn keep(mut self, args: &Args) -> anyhow::Result<()> {
-        // What the programs have told so far is in the contexts that are kept.
+        // Handle all reports of the programs before the contexts are saved.
         let told = self.take_reports().and_then(|()| self.take_last_ilnp_reports());
         self.pump().await;
         self.leave_routing().await;
@@ -91,7 +91,7 @@ impl Daemon {
         sessions.context("sessions for the next run")
     }
 
-    /// Leaves routes and rules that hold while no daemon follows the default routes of the host.
+    /// Sets routes and rules that stay valid while no daemon follows the default routes of the host.
     pub(crate) async fn leave_routing(&mut self) {
         if let Err(error) = self.netlink.remove_unbound(|_| true).await {
             tracing::warn!(%error, "unbound routes");
@@ -104,19 +104,20 @@ impl Daemon {
         }
     }
 
-    /// Puts the host back as it was found.
+    /// Ends the run and undoes all changes to the host.
     pub(crate) async fn stop(mut self, args: &Args) -> anyhow::Result<()> {
         tracing::info!("stopping and restoring the host");
         self.end_sessions().await;
         self.refuse_payload();
-        // As long as there are routes that lead moved traffic to an uplink, its header is put in there.
+        // Remove the routes before the programs: while a route leads moved traffic to an uplink, the program there must
+        // insert the header.
         let undone = undo(&self.netlink).await;
         self.datapath.detach_all();
         let ilnp = self.ilnp.map(|ilnp| ilnp.datapath.close()).transpose();
         let closed = self.datapath.close();
         self.store.remove(CONTEXTS)?;
         self.store.remove(SESSIONS)?;
-        // Gone already if somebody tidied up.
+        // Ignore an error: the socket may have been removed.
         let _ = std::fs::remove_file(&args.socket);
         undone?;
         ilnp.context("BPF objects of ILNP")?;
@@ -124,13 +125,13 @@ impl Daemon {
     }
 }
 
-/// From a change to its being written, if the last writing took so long: a host with very many contexts has other things to
-/// do.
+/// Returns the delay between a change and its saving, from the time of the last save. A host with very many contexts saves
+/// less often.
 pub(crate) fn save_delay(took: Duration) -> Duration {
     LEAST_SAVE_DELAY.max(took * REST)
 }
 
-/// The warning about what would not survive a crash.
+/// Makes the warning about state that would not survive a crash.
 fn not_written(contexts: anyhow::Result<()>, sessions: anyhow::Result<()>) -> Option<String> {
     let lost = [("contexts", contexts), ("sessions", sessions)];
     let lost = lost.into_iter().filter_map(|(what, result)| Some((what, result.err()?)));
@@ -140,11 +141,11 @@ fn not_written(contexts: anyhow::Result<()>, sessions: anyhow::Result<()>) -> Op
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-/// After a failure, writing is tried again so much later.
+/// Delay of the next save after a failure.
 const AGAIN: Duration = Duration::from_secs(5);
-/// Many contexts may change at once.
+/// Smallest delay of a save, because many contexts may change at once.
 const LEAST_SAVE_DELAY: Duration = Duration::from_millis(200);
-/// Writing is followed by a rest of so many times its length.
+/// Length of the pause after a save, in lengths of the save.
 const REST: u32 = 10;
 
 async fn undo(netlink: &Netlink) -> anyhow::Result<()> {

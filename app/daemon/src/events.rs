@@ -9,7 +9,7 @@ use tracing::field::display;
 
 use crate::clock;
 
-/// The last events, and a way to hear of new ones. Cheap to clone.
+/// Journal of the last events, with subscriptions to new events. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Events {
     kept: Arc<Mutex<Kept>>,
@@ -28,14 +28,14 @@ impl Events {
         Self { kept: Arc::new(Mutex::new(kept)), sender: broadcast::channel(KEPT).0 }
     }
 
-    /// Adds an event of this kind; `fill` sets what belongs to it.
+    /// Adds an event of this kind; `fill` sets its fields.
     pub(crate) fn push(&self, kind: EventKind, fill: impl FnOnce(&mut Event)) {
         let mut event = Event::new(0, 0, 0, kind);
         fill(&mut event);
         self.add(event);
     }
 
-    /// Adds an event with its number and time.
+    /// Adds an event, and sets its number and time.
     //= rfc5534#9-1
     pub(crate) fn add(&self, told: Event) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,11 +46,12 @@ impl Events {
             kept.events.pop_front();
         }
         kept.events.push_back(event.clone());
-        // Fails if nobody listens.
+        // Sending fails if there is no listener.
         let _ = self.sender.send(event);
     }
 
-    /// Kept events after `since`, how many of those asked for are gone, and those to come.
+    /// Returns the kept events after `since`, the number of requested events that are no longer kept, and a stream of new
+    /// events.
     pub(crate) fn subscribe(&self, since: Option<u64>) -> Subscription {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let coming = self.sender.subscribe();
@@ -77,7 +78,7 @@ pub(crate) fn log(level: Level, line: &str, event: &Event) {
     tracing::debug!(context, session, ulids, from, to, reason, "{line}");
 }
 
-/// What a listener gets.
+/// Subscription of a listener.
 #[derive(Debug)]
 pub(crate) struct Subscription {
     pub kept: Vec<Event>,
@@ -93,7 +94,7 @@ pub(crate) fn locator_pair(locators: LocatorPair) -> Pair {
     Pair::new(locators.local.0, locators.peer.0)
 }
 
-/// Events kept for those who ask later, and for listeners that are slow.
+/// Number of events kept for later requests and for slow listeners.
 const KEPT: usize = 4096;
 
 #[cfg(test)]

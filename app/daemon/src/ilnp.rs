@@ -2,10 +2,10 @@
 //!
 //! | module | concern |
 //! |---|---|
-//! | `again` | goes on with the sessions of the run before |
-//! | `peers`, `no_peers` | what the DNS says of peers that the configuration names; a build without the DNS |
+//! | `again` | takes over the sessions of the last run |
+//! | `peers`, `no_peers` | DNS records of the peers in the configuration; the replacement in a build without the DNS |
 //! | `tell` | events and logs |
-//! | `views` | what the control API tells |
+//! | `views` | answers of the control API |
 
 mod again;
 #[cfg(feature = "dns")]
@@ -35,22 +35,22 @@ use crate::shell::{Daemon, seed};
 use crate::usage::connected;
 pub(crate) use peers::Peers;
 
-/// The sessions, and what the host holds for them.
+/// Data plane and sockets of ILNP.
 pub(crate) struct Ilnp {
     pub(crate) datapath: IlnpDatapath,
     pub(crate) sender: PacketSocket,
     config: IlnpConfig,
-    /// The segmentation path, until it carries them.
+    /// Interfaces of the segmentation path, until the programs are on them.
     moors: Option<[u32; 2]>,
-    /// Sessions differ from those in the store.
+    /// Whether the sessions differ from the store.
     pub(crate) is_unsaved: bool,
-    /// As the data plane has it.
+    /// Node of the data plane: our identifiers and locators.
     node: Node,
 }
 
 impl Ilnp {
-    /// Loads the programs and opens sockets; what wakes the main loop comes with it. Programs of a run before go on
-    /// until [`Self::attach`].
+    /// Loads the programs and opens sockets; returns also the sources that wake the main loop. Programs of the last run stay
+    /// attached until [`Self::attach`].
     pub(crate) fn open(
         config: &IlnpConfig,
         shared: &moorline_bpf::Settings,
@@ -70,7 +70,7 @@ impl Ilnp {
         Ok((ilnp, reports))
     }
 
-    /// Takes the programs of a run before off interfaces that lead nowhere now. On the others our programs take their place.
+    /// Detaches the programs of the last run from interfaces that are no uplinks now. On uplinks our programs replace them.
     fn detach_left(&mut self, view: &HostView) {
         let here = Node::places(view).chain(&view.bare).map(|place| place.ifindex);
         let here: BTreeSet<_> = here.chain(self.moors.into_iter().flatten()).collect();
@@ -79,7 +79,7 @@ impl Ilnp {
         }
     }
 
-    /// Puts the programs on an interface, and on the segmentation path before the first one.
+    /// Attaches the programs to an interface; before the first interface, to the segmentation path.
     pub(crate) fn attach(&mut self, ifindex: u32) -> anyhow::Result<()> {
         if let Some(moors) = self.moors {
             self.attach_moor(moors)?;
@@ -87,7 +87,7 @@ impl Ilnp {
         Ok(self.datapath.attach_uplink(ifindex)?)
     }
 
-    /// Puts the programs on the links of the segmentation path.
+    /// Attaches the programs to the links of the segmentation path.
     pub(crate) fn attach_moor(&mut self, moors: [u32; 2]) -> anyhow::Result<()> {
         self.moors = Some(moors);
         let attached = self.datapath.attach_moor(moors[0], moors[1]);
@@ -96,8 +96,8 @@ impl Ilnp {
         Ok(())
     }
 
-    /// What the programs have seen, and packets for the machine that they have kept from the stack: a batch of each, so
-    /// that nothing else waits for long. Whether there may be more.
+    /// Reads reports of the programs, and control packets that the programs have taken for the machine. Reads one batch of
+    /// each, so that other work does not wait long. Returns whether there may be more.
     pub(crate) fn take_reports(
         &mut self,
         host: &mut Host,
@@ -123,16 +123,16 @@ impl Ilnp {
     }
 }
 
-/// Driving it: the counterpart of `shim6`.
+/// Drives the sessions: the counterpart of `shim6`.
 impl Daemon {
-    /// What the programs of ILNP have to say.
+    /// Handles a batch of reports of ILNP's programs.
     pub(crate) fn take_ilnp_reports(&mut self) -> anyhow::Result<()> {
         let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
         self.ilnp_waits = ilnp.take_reports(&mut self.host, &mut self.unbound)?;
         Ok(())
     }
 
-    /// All of that; what a flood adds meanwhile is not waited for.
+    /// Handles all pending reports of ILNP's programs; the number of batches is bounded, so a flood cannot prolong it.
     pub(crate) fn take_last_ilnp_reports(&mut self) -> anyhow::Result<()> {
         for _ in 0..BATCHES_OF_A_RING {
             self.take_ilnp_reports()?;
@@ -143,7 +143,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Answers questions to the sockets of the host.
+    /// Answers the machine's questions about sockets of the host.
     pub(crate) fn answer_ilnp(&mut self, questions: &[Question]) {
         let Some(ilnp) = &self.ilnp else { return };
         let sockets = HostSockets::new(&ilnp.datapath);
@@ -152,7 +152,8 @@ impl Daemon {
         }
     }
 
-    /// Ends all sessions, and tells the correspondents: without that they go on with checksums that nobody here expects.
+    /// Ends all sessions and tells the correspondents. Otherwise they would continue to send packets with checksums that
+    /// this host does not expect.
     pub(crate) async fn end_sessions(&mut self) {
         if let Some(sessions) = self.host.ilnp_mut() {
             sessions.handle_end();
@@ -160,12 +161,13 @@ impl Daemon {
         }
     }
 
-    /// Tells the programs of our identifiers and locators. Identifiers come first, so that nothing that is for us is passed on.
+    /// Writes our identifiers and locators to the tables. Identifiers come first, so that the programs never treat a packet
+    /// for this host as a forwarded packet.
     pub(crate) fn set_node(&mut self, node: &Node) -> anyhow::Result<()> {
         let Some(ilnp) = &mut self.ilnp else { return Ok(()) };
         ilnp.datapath.set_nids(&node.nids).context("identifiers in the data plane")?;
         let mut done = Ok(());
-        // A locator that the tables refuse is not noted, so the next call tries the locator again.
+        // A locator that the tables refuse is not stored in `node`, so the next call tries it again.
         let mut written = ilnp.node.uplinks.clone();
         for l64 in ilnp.node.uplinks.keys().filter(|l64| !node.uplinks.contains_key(l64)) {
             match ilnp.datapath.unset_locator(*l64) {
@@ -186,7 +188,7 @@ impl Daemon {
     }
 }
 
-/// The sockets of the host, as they answer the questions of the machine. Questions of a batch share one look for connected pairs.
+/// Answers of the host's sockets to questions of the machine. The questions of a batch share one list of connected pairs.
 struct HostSockets<'a> {
     datapath: &'a IlnpDatapath,
     connected: OnceCell<BTreeSet<UlidPair>>,
@@ -211,12 +213,12 @@ impl Sockets for HostSockets<'_> {
     }
 }
 
-/// The machine of the sessions, as the configuration has it.
+/// Makes the machine of the sessions from the configuration.
 pub(crate) fn machine(config: &IlnpConfig) -> anyhow::Result<Sessions> {
     Ok(Sessions::new(config.machine.clone(), seed()?, clock::now()))
 }
 
-/// Reports that are taken at once.
+/// Number of reports in a batch.
 const REPORTS_AT_ONCE: u32 = 1024;
-/// More than a ring holds at a time.
+/// Largest number of batches at the end of a run; a ring holds fewer.
 const BATCHES_OF_A_RING: u32 = 16;

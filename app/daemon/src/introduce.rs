@@ -1,7 +1,7 @@
-//! Routers learn of our addresses before they have packets for them.
+//! Advertisements of our addresses to routers, before the routers have packets for these addresses.
 //!
-//! A router that has a packet for an address it never saw asks for it first, and a host that has a packet for a router it
-//! never used does the same: each a round trip of that link, in the middle of a hand-off to it.
+//! A router resolves a new address before it forwards the first packet to it. A host resolves a new router before it sends
+//! the first packet. Each resolution costs a round trip of that link, in the middle of a hand-off to the link.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -13,13 +13,13 @@ use moorline_types::Instant;
 
 use crate::clock;
 
-/// What the routers have been told.
+/// Record of the advertisements that routers have received.
 #[derive(Debug)]
 pub(crate) struct Introductions {
     socket: Icmp6Sender,
-    /// And the names of the links.
+    /// Advertised addresses, with the names of their links.
     told: BTreeMap<Introduction, String>,
-    /// Addresses that were told of once more since then.
+    /// Addresses advertised again since that time.
     repeated: (Instant, BTreeSet<Ipv6Addr>),
 }
 
@@ -29,7 +29,7 @@ impl Introductions {
         Ok(Self { socket: Icmp6Sender::open()?, told: BTreeMap::new(), repeated })
     }
 
-    /// Tells of what is new: an address, a router, a link that works again.
+    /// Sends advertisements for each change: a new address, a new router, a link that works again.
     pub(crate) fn follow(&mut self, view: &HostView) {
         let all = |uplink| introductions(uplink).into_iter().map(|what| (what, &uplink.name));
         let mut wanted = BTreeMap::new();
@@ -42,8 +42,9 @@ impl Introductions {
         self.told = wanted;
     }
 
-    /// Once more, as traffic is about to come in for this address: routers forget what they do not use. One that is
-    /// not known was made a moment ago, on this interface. Of very many that move there, the first says it for all.
+    /// Advertises an address again, because traffic for it is about to arrive: routers forget addresses that they do not
+    /// use. If the address is not known, the daemon has just added it on this interface. If very many pairs move to the
+    /// address, only the first move sends an advertisement.
     pub(crate) fn repeat(&mut self, address: Ipv6Addr, ifindex: u32, now: Instant) {
         if now.since(self.repeated.0) >= AGAIN {
             self.repeated = (now, BTreeSet::new());
@@ -62,13 +63,13 @@ impl Introductions {
 
     fn send(&self, what: &Introduction, link_name: &str) {
         if let Err(error) = self.socket.introduce(what) {
-            // The address, link or router may be gone by now; who misses it will ask.
+            // The address, link or router may be gone. A router that needs the address will resolve it.
             tracing::debug!(%error, link_name, "router not told of an address");
         }
     }
 }
 
-/// Of the addresses of an uplink that packets may come from, to each of its routers.
+/// Returns an advertisement for each pair of a usable address and a router of the uplink.
 fn introductions(uplink: &Uplink) -> Vec<Introduction> {
     if !uplink.carrier {
         return Vec::new();
@@ -91,9 +92,9 @@ fn introductions(uplink: &Uplink) -> Vec<Introduction> {
     all.take(MAX_ON_UPLINK).collect()
 }
 
-/// Routers are not told of an address again sooner.
+/// Shortest time between two advertisements of an address.
 const AGAIN: Duration = Duration::from_secs(1);
-/// A host with more addresses on an uplink than this has more than anybody would move to.
+/// Largest number of advertised addresses on an uplink. A host with more addresses does not move to all of them.
 const MAX_ON_UPLINK: usize = 64;
 
 #[cfg(test)]

@@ -1,30 +1,37 @@
 //! The Moorline daemon.
 //!
-//! A shell around [`moorline_contexts::Contexts`]: it feeds the machine with control packets, reports of the
-//! data plane, changes of the host's addresses and the time, and carries out what comes back.
+//! The daemon is a shell around [`moorline_host::Host`]. It passes control packets, reports of the data planes, views of the
+//! kernel and the time to the host, and executes the effects of the host.
 //!
 //! | module | concern |
 //! |---|---|
 //! | `args`, `config` | command line, configuration file |
-//! | `shell` | the main loop: one thread, one task that owns everything |
+//! | `shell` | main loop: one thread, one task that owns all state |
+//! | `effects` | execution of the host's effects: data plane entries, routes, addresses, messages |
 //! | `shim6` | Shim6 between core, data plane and network |
 //! | `ilnp` | ILNPv6 between core, data plane and network |
-//! | `signals` | what the service manager wants |
-//! | `claims` | what one daemon alone may use: state directory, network namespace |
-//! | `ending` | how a run ends: keeping everything for the next run, restoring the host |
-//! | `addresses` | our addresses: made, kept on disk, put on the host, proved to peers |
-//! | `uplinks` | programs on the uplinks, and what is told of them |
-//! | `protect` | carries out updates: data plane entries, routes, kept ULIDs |
-//! | `path_mtu` | has the routes of moved pairs know the MTU of a path |
-//! | `unbound` | has sockets without an address know the MTU of a path |
-//! | `paths` | what people and programs want of paths: put, pin, prefer, avoid |
-//! | `ranker` | asks somebody outside for the order of pairs |
-//! | `triggers` | which traffic earns a context, read again while running |
-//! | `notice` | has TCP go on at once after a move |
-//! | `introduce` | has routers know our addresses before they need them |
-//! | `privileges` | gives up what is not needed once all is set up |
-//! | `events`, `server` | journal of events, control socket |
-//! | `store` | what survives a crash: addresses, contexts, sessions |
+//! | `signals` | signals of the service manager |
+//! | `claims` | locks: one daemon per state directory, network namespace and pin folder |
+//! | `ending` | end of a run: keep everything for the next run, or restore the host |
+//! | `addresses` | our addresses: generation, files, configuration of the host, proofs for peers |
+//! | `uplinks` | programs on the uplinks, and events of uplinks |
+//! | `health` | probes of `uplink-probes` |
+//! | `deaf` | interfaces that are no uplinks because this host forwards |
+//! | `neighbors` | lost routers |
+//! | `moor` | the interfaces `moor0` and `moor1` |
+//! | `path_mtu` | path MTU in the routes of moved pairs |
+//! | `unbound` | path MTU for sockets without a source address |
+//! | `paths` | path requests and rules: switch, pin, prefer, avoid |
+//! | `ranker` | order of pairs from an external server |
+//! | `triggers` | trigger rules, and reload of the configuration |
+//! | `usage` | quiet contexts: whether a socket needs them |
+//! | `notice` | notices to TCP after a move, so that TCP retransmits at once |
+//! | `introduce` | advertisements of our addresses to routers |
+//! | `privileges` | reduction of capabilities after set-up |
+//! | `events`, `tell` | journal of events, and their lines in the log |
+//! | `server`, `views`, `readiness` | control socket and its answers |
+//! | `troubles` | failed effects that the host tries again |
+//! | `store` | files that survive a crash: addresses, contexts, sessions |
 #![forbid(unsafe_code)]
 
 mod addresses;

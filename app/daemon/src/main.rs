@@ -28,11 +28,11 @@ fn main() -> ExitCode {
 fn start(args: &Args) -> anyhow::Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     if args.reset {
-        // Without the configuration, which may be what the daemon died of.
+        // Do not read the configuration: an error in it may have ended the daemon.
         let (state, pins) =
             (args.state_dir.display().to_string(), args.pin_dir.display().to_string());
         runtime.block_on(moorlined::reset(args))?;
-        // A closed output is no failure of the command.
+        // Ignore a closed output: the command has succeeded.
         let _ = writeln!(
             io::stdout(),
             "Moorline is down: its links, addresses, routes and rules are gone from this host, and its programs in {pins} (state \

@@ -1,4 +1,5 @@
-//! The pair of links of the segmentation path, made anew if somebody removes it: traffic that has moved needs it.
+//! The links `moor0` and `moor1` of the segmentation path. If the links are removed, the daemon makes them again, because moved
+//! traffic needs them.
 
 use std::time::Duration;
 
@@ -8,14 +9,14 @@ use tokio::time::Instant;
 
 use crate::shell::Daemon;
 
-/// The pair that carries the programs.
+/// State of the pair of links.
 #[derive(Debug)]
 pub(crate) struct Moor {
     links: MoorLinks,
     made: Instant,
-    /// When the pair is made anew.
+    /// Time when the daemon makes the pair again.
     due: Option<Instant>,
-    /// From one attempt to the next.
+    /// Time between two attempts.
     pause: Duration,
 }
 
@@ -24,12 +25,13 @@ impl Moor {
         Self { links, made: Instant::now(), due: None, pause: PAUSE }
     }
 
-    /// When [`Daemon::make_moor_anew`] is due.
+    /// Returns the time when [`Daemon::make_moor_anew`] is due.
     pub(crate) const fn poll_timeout(&self) -> Option<Instant> {
         self.due
     }
 
-    /// The pair is not there, or down. The daemon makes it anew at a bounded pace, however often somebody removes it.
+    /// Schedules a new pair, because the pair is gone or down. The rate is bounded, even if the pair is removed again and
+    /// again.
     fn miss(&mut self) {
         self.due.get_or_insert_with(|| (self.made + self.pause).max(Instant::now()));
     }
@@ -40,7 +42,7 @@ impl Moor {
 }
 
 impl Daemon {
-    /// Looks whether the pair is there.
+    /// Schedules a new pair if the pair is missing, and cancels the schedule if the pair is there.
     pub(crate) fn follow_moor(&mut self, has_moor: bool) {
         match has_moor {
             true => self.moor.due = None,
@@ -48,8 +50,8 @@ impl Daemon {
         }
     }
 
-    /// Makes the pair, the programs on it, and what the kernel has removed with it: routes of what has moved, and ULIDs that have left
-    /// their uplink.
+    /// Makes the pair again, attaches the programs, and restores the state that the kernel has removed with the pair: routes
+    /// of moved pairs, and ULIDs that have left their uplink.
     pub(crate) async fn make_moor_anew(&mut self) {
         self.moor.made = Instant::now();
         self.moor.due = None;
@@ -89,7 +91,7 @@ impl Daemon {
     }
 }
 
-/// Between two times that the pair is made.
+/// Shortest time between two attempts.
 const PAUSE: Duration = Duration::from_secs(1);
-/// The same while that fails.
+/// Longest time between two attempts, while attempts fail.
 const LONGEST_PAUSE: Duration = Duration::from_secs(64);

@@ -8,15 +8,16 @@ use moorline_types::Instant;
 use crate::clock;
 use crate::shell::Daemon;
 
-/// When each router was found lost, by interface and address.
+/// Time of the last loss of each router, by interface and address.
 #[derive(Debug, Default)]
 pub(crate) struct LostRouters(BTreeMap<(u32, Ipv6Addr), Instant>);
 
 impl LostRouters {
-    /// Notes a loss. Result: whether it is news. To give up what waits for a router has the kernel tell of the loss once more.
+    /// Records a loss. Returns whether the loss is news. Reason: after the daemon drops the packets that wait for a router,
+    /// the kernel reports the loss once more.
     ///
-    /// A loss that is no news extends no time: a kernel that looks for a router in less than [`QUIET`] tells of a loss again and again,
-    /// and contexts that began meanwhile have to hear of one.
+    /// A loss that is no news does not extend the quiet time. A kernel that resolves a router in less than [`QUIET`] reports
+    /// losses repeatedly, and contexts that began meanwhile must learn of one.
     fn is_news(&mut self, router: (u32, Ipv6Addr), now: Instant) -> bool {
         self.0.retain(|_, at| now.since(*at) < QUIET);
         let is_news = !self.0.contains_key(&router);
@@ -26,8 +27,8 @@ impl LostRouters {
 }
 
 impl Daemon {
-    /// The kernel has given up a neighbour. If that is the router of an uplink, its addresses are of
-    /// no use for now.
+    /// Handles the loss of a neighbour. If the neighbour is the router of an uplink, the addresses of the uplink cannot be
+    /// used for now.
     pub(crate) async fn on_lost_neighbor(&mut self, lost: LostNeighbor) {
         let uplink = self.host.view().uplink(lost.ifindex);
         let Some(uplink) = uplink.filter(|uplink| uplink.gateway == Some(lost.address)) else {
@@ -43,7 +44,7 @@ impl Daemon {
     }
 }
 
-/// Between two losses of the same router that are told: as long as the kernel looks for it.
+/// Shortest time between two reported losses of one router: the time of the kernel's resolution.
 const QUIET: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -8,27 +8,27 @@ use moorline_types::{Instant, UlidPair};
 
 use crate::clock;
 
-/// Has TCP go on at once after a move, instead of when its doubled retransmission timer runs out.
+/// Sender of notices to TCP sockets, so that TCP retransmits at once after a move and does not wait for its doubled timer.
 ///
-/// A pass lists the sockets between ULIDs that have moved and wait, and sends each as many notices as its
-/// timer was doubled. More passes follow, ever more rarely, for those that were busy and for what was lost
-/// before the peer had moved too; they end with an acknowledgement to all, or after [`LAST`].
+/// A pass lists the waiting sockets between moved ULIDs. For each doubling of its timer a socket gets a notice. Further passes
+/// follow at growing intervals, for sockets that were busy and for segments lost before the peer had moved, too. The passes end
+/// when all sockets have an acknowledgement, or after [`LAST`].
 #[derive(Default)]
 pub(crate) struct Notices {
     means: Option<Means>,
     pairs: BTreeMap<UlidPair, Move>,
-    /// Of the pass under way: whom to notify, and of what MTU.
+    /// Sockets of the current pass, each with the MTU to report.
     queue: VecDeque<(StalledSocket, Option<u32>)>,
-    /// Between the passes.
+    /// Interval of the passes.
     gap: Duration,
-    /// Of the next pass, or the rest of this one.
+    /// Time of the next pass, or of the rest of this pass.
     due: Option<Instant>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Move {
     at: Instant,
-    /// Of the new path, if sockets have still to be told.
+    /// MTU of the new path, if sockets do not know it yet.
     mtu: Option<u32>,
 }
 
@@ -38,7 +38,7 @@ struct Means {
 }
 
 impl Notices {
-    /// Without `wanted`, or where the kernel lacks what is needed, nothing will be sent.
+    /// Opens the sender. Without `wanted`, or if the kernel lacks a feature, it sends nothing.
     pub(crate) fn open(wanted: bool) -> anyhow::Result<Self> {
         if !wanted {
             return Ok(Self::default());
@@ -54,11 +54,11 @@ impl Notices {
         Ok(Self { means, ..Self::default() })
     }
 
-    /// Traffic of this pair takes another path from now on, of this MTU if it may be smaller.
+    /// Handles a move of a pair. `mtu`: MTU of the new path, if it may be smaller.
     pub(crate) fn on_moved(&mut self, ulids: UlidPair, mtu: Option<u32>, now: Instant) {
         let Some(means) = &self.means else { return };
         if let Err(error) = means.sockets.watch(ulids) {
-            // More pairs than the table holds.
+            // The table has no room for another pair.
             tracing::debug!(%error, "no notices to TCP");
             return;
         }
@@ -67,13 +67,13 @@ impl Notices {
         self.due = Some(now);
     }
 
-    /// When [`Self::handle_timeout`] is due; changes with it and with [`Self::on_moved`].
+    /// Returns the time when [`Self::handle_timeout`] is due; changes after that call and after [`Self::on_moved`].
     #[must_use]
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         self.due
     }
 
-    /// Sends what is due, not more at a time than [`BATCH`] sockets get.
+    /// Sends the due notices, to at most [`BATCH`] sockets.
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         if self.due.is_none_or(|due| due > now) {
             return;
@@ -91,14 +91,14 @@ impl Notices {
         } else if self.pairs.is_empty() {
             self.due = None;
         } else {
-            // A host with very many sockets has other things to do than to look through them.
+            // Listing very many sockets takes long, so pause in proportion.
             let took = clock::now().since(now);
             self.due = Some(now + self.gap.max(took * REST));
             self.gap = (self.gap * 2).min(LAST_GAP);
         }
     }
 
-    /// Fills the queue, and forgets the pairs that need no more.
+    /// Fills the queue, and forgets the pairs that need no more notices.
     fn look(&mut self, now: Instant) {
         let Some(means) = &self.means else { return };
         let stalled = means.sockets.list().unwrap_or_else(|error| {
@@ -124,9 +124,9 @@ impl Notices {
 }
 
 //= rfc5534#4.2-1
-/// One notice takes back one doubling (RFC 6069 s4.1): all of them at once, for the timer may have been
-/// doubled often. Those that come after an acknowledgement do nothing. A timer that has not run out yet is
-/// not waited for where segments have become too long.
+/// Notifies a socket. One notice takes back one doubling of the timer (RFC 6069 s4.1), so the function sends a notice for each
+/// doubling at once. A notice after an acknowledgement has no effect. If segments are too long for the new path, a Packet Too
+/// Big comes first, so that TCP retransmits before its timer expires.
 fn notify(sender: &Icmp6Sender, socket: &StalledSocket, mtu: Option<u32>) {
     let segment = Segment {
         source: socket.ulids.local.0,
@@ -142,15 +142,15 @@ fn notify(sender: &Icmp6Sender, socket: &StalledSocket, mtu: Option<u32>) {
     }
 }
 
-/// Between the first two passes; then twice as long each time.
+/// Interval between the first two passes; each further interval is twice as long.
 const FIRST_GAP: Duration = Duration::from_millis(2);
-/// At most so long between two passes.
+/// Longest interval between two passes.
 const LAST_GAP: Duration = Duration::from_millis(64);
-/// So long after a move TCP is left to itself: it has had a timer of its least length by then.
+/// Time after a move when passes end: by then TCP's timer of minimal length has expired.
 const LAST: Duration = Duration::from_secs(1);
-/// A pass is followed by a rest of so many times its length.
+/// Length of the pause after a pass, in lengths of the pass.
 const REST: u32 = 10;
-/// Sockets that get notices before the daemon looks after other things.
+/// Number of sockets that get notices before the daemon handles other work.
 const BATCH: u32 = 256;
-/// To a socket in a pass: `net.ipv4.tcp_retries2` allows hardly more doublings.
+/// Largest number of notices to a socket in a pass: `net.ipv4.tcp_retries2` allows hardly more doublings.
 const MAX_NOTICES: u8 = 16;

@@ -1,8 +1,8 @@
-//! The MTU of paths that are narrower than the uplinks of this host.
+//! MTU of paths that are narrower than the uplinks of this host.
 //!
-//! The kernel looks up where to note a Packet Too Big with an interface and without ports. Echo replies and sockets that are bound to an
-//! interface look their route up with ports, so they find the route of a moved pair, and not what the kernel has noted. The daemon
-//! asks the kernel what it knows and gives the MTU to the routes of the pair (decision 118).
+//! The kernel stores the MTU of a Packet Too Big at a route that it looks up with an interface and without ports. Echo
+//! replies and sockets bound to an interface look up their route with ports. So they find the route of a moved pair, and not
+//! the stored MTU. The daemon reads the stored MTU from the kernel and sets it on the routes of the pair (decision 118).
 
 use std::collections::BTreeSet;
 use std::iter;
@@ -16,18 +16,18 @@ use tokio::time::Instant;
 use crate::clock;
 use crate::shell::Daemon;
 
-/// State about routers that found a packet too long.
+/// State of Packet Too Big messages.
 #[derive(Debug, Default)]
 pub(crate) struct PathMtus {
-    /// When sockets may be told again that their route is not the one of the moved pair.
+    /// Earliest time of the next notice to sockets whose route is not the route of the moved pair.
     tell_after: Option<Instant>,
-    /// Pairs of packets that were too long for a path with the least MTU. The kernel ignores what routers say of these: less
-    /// than the least MTU is left of it once the octets of the header are taken off.
+    /// Pairs whose packets were too long for a path with the minimum MTU. The kernel ignores these messages: without the
+    /// octets of the header, the reported MTU is below the minimum.
     least: BTreeSet<UlidPair>,
 }
 
 impl Daemon {
-    /// A router says that a packet was too long.
+    /// Handles a Packet Too Big.
     pub(crate) fn on_too_big(&mut self, told: TooBig) {
         let LocatorPair { local, peer } = told.addresses;
         let pair = UlidPair::new(local.as_ulid(), peer.as_ulid());
@@ -38,7 +38,7 @@ impl Daemon {
         }
     }
 
-    /// Asks the kernel for the MTU of the paths of these pairs, if they have moved, and gives it to their routes.
+    /// Asks the kernel for the path MTU of these pairs, if they have moved, and sets it on their routes.
     pub(crate) async fn learn_path_mtus(&mut self, pairs: &BTreeSet<UlidPair>) {
         let (mut news, mut known) = (Vec::new(), Vec::new());
         for mover in self.host.routes().movers_of(pairs) {
@@ -58,9 +58,9 @@ impl Daemon {
         self.tell_tcp(&known).await;
     }
 
-    /// The routes of these movers have the least MTU, and a router says that a packet was too long all the same. A connection of TCP that has begun
-    /// without an address keeps the route that it had then, and the kernel ignores the router: the connection has to look its route up
-    /// again, and to be told.
+    /// Handles a Packet Too Big although the routes of these movers have the minimum MTU already. A TCP connection that
+    /// began without a source address keeps its first route, and the kernel ignores the message. So the connection must look
+    /// up its route again, and needs a notice.
     async fn tell_tcp(&mut self, movers: &[Mover]) {
         let now = Instant::now();
         if movers.is_empty() || self.path_mtus.tell_after.is_some_and(|at| now < at) {
@@ -75,7 +75,7 @@ impl Daemon {
         }
     }
 
-    /// The MTU of the path, with the header in. None if the kernel knows of none that is less than that of the route.
+    /// Returns the MTU of the path, including the header; none if the kernel knows no MTU below the MTU of the route.
     async fn ask_path_mtu(&self, mover: Mover, path: LocatorPair) -> Option<u32> {
         let route = *self.host.routes().get(mover)?;
         let overhead = self.host.overhead_of(mover)?;
@@ -93,12 +93,13 @@ impl Daemon {
             }
         }
         let mtu = mtu.filter(|mtu| *mtu < route.mtu)?;
-        // The kernel takes 1,280 for anything less, so the path may take no more than this with the header in.
+        // The kernel stores 1,280 for any smaller value, so the MTU of the path may be this value including the header.
         Some(if mtu <= MIN_MTU { MIN_MTU } else { mtu + overhead })
     }
 }
 
-/// IPv6 asks for no less of any link (RFC 8200 s5), octets.
+/// Minimum MTU of an IPv6 link, in octets (RFC 8200 s5).
 const MIN_MTU: u32 = moorline_wire::ip6::MIN_MTU as u32;
-/// Anybody can send a Packet Too Big, and each time all sockets of the host look their routes up.
+/// Shortest time between two notices. Every host can send a Packet Too Big, and each notice makes all sockets of this host
+/// look up their routes.
 const TELL_GAP: Duration = Duration::from_millis(500);

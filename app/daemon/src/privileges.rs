@@ -2,13 +2,13 @@ use anyhow::{Context as _, bail};
 use caps::{CapSet, Capability, CapsHashSet};
 use rustix::process::DumpableBehavior;
 
-/// Keeps private keys out of core dumps, and away from debuggers of who is not root.
+/// Keeps private keys out of core dumps, and out of reach of debuggers without root.
 pub(crate) fn hide_memory() -> anyhow::Result<()> {
     let behavior = DumpableBehavior::NotDumpable;
     rustix::process::set_dumpable_behavior(behavior).context("core dumps")
 }
 
-/// Whether the daemon may change the network at all: people are told that before the first file cannot be written.
+/// Checks that the daemon may change the network, so that this error comes before errors of files.
 pub(crate) fn check() -> anyhow::Result<()> {
     let held = caps::read(None, CapSet::Effective).context("capabilities")?;
     let needed = [Capability::CAP_NET_ADMIN, Capability::CAP_NET_RAW];
@@ -21,8 +21,8 @@ pub(crate) fn check() -> anyhow::Result<()> {
     })
 }
 
-/// Gives up every capability but those that the daemon goes on to need, for good: called when all is
-/// set up, before anything from the network is parsed (docs/decisions/006).
+/// Gives up all capabilities but [`KEEP`], for good. The daemon calls this after set-up, before it parses anything from
+/// the network (docs/decisions/006).
 pub(crate) fn reduce() -> anyhow::Result<()> {
     let keep = CapsHashSet::from(KEEP);
     let held = caps::read(None, CapSet::Permitted).context("capabilities")?;
@@ -38,7 +38,7 @@ pub(crate) fn reduce() -> anyhow::Result<()> {
     rustix::thread::set_no_new_privs(true).context("no_new_privs")
 }
 
-/// Addresses, routes and programs on interfaces; raw sockets; tables and programs.
+/// Capabilities for addresses, routes and programs on interfaces; for raw sockets; for tables and programs.
 const KEEP: [Capability; 4] = [
     Capability::CAP_NET_ADMIN,
     Capability::CAP_NET_RAW,
@@ -52,7 +52,7 @@ mod tests {
 
     #[test]
     fn who_may_not_change_the_network_is_told_to_be_root() {
-        // Capabilities are a thread's.
+        // Capabilities belong to a thread, so use another thread.
         let told = std::thread::spawn(|| {
             caps::clear(None, CapSet::Effective).expect("anybody may");
             check().expect_err("none is left").to_string()

@@ -1,8 +1,8 @@
-//! Somebody outside who is sent the pairs of a context and answers with an order (as IDIPS and ALTO do).
+//! External server that ranks the pairs of a context (as IDIPS and ALTO do).
 //!
-//! The answer is a request, for the order of trying alone: what is not a pair of the context is not looked
-//! at, pairs that are missing keep their order after the others. Asking is no part of the main loop: one
-//! request at a time, bounded in time and size, and an answer is kept for its lifetime.
+//! The answer sets only the order of trial. The machine ignores pairs that the context does not have; pairs missing in the
+//! answer follow the others in their old order. A request does not block the main loop: there is one request at a time,
+//! bounded in time and size, and the daemon keeps an answer for its lifetime.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -25,26 +25,26 @@ use crate::config::RankerConfig;
 use crate::events::locator_pair;
 use crate::shell::Daemon;
 
-/// What is sent, and what is to come back in another order.
+/// Body of a request: pairs. The answer has these pairs in another order.
 #[derive(Debug, Serialize, Deserialize)]
 struct Pairs {
     pairs: Vec<Pair>,
 }
 
-/// An order that came in.
+/// Received order.
 #[derive(Debug)]
 pub(crate) struct Ranked {
     asked: Vec<LocatorPair>,
     order: anyhow::Result<Vec<LocatorPair>>,
 }
 
-/// Who is asked, and what the answers were.
+/// Client of the external server, with its answers.
 #[derive(Debug, Default)]
 pub(crate) struct Ranker {
     config: Option<RankerConfig>,
-    /// The question that is not answered yet.
+    /// Request without an answer so far.
     asked: JoinSet<Ranked>,
-    /// By what was asked: what came, none if nothing did, and until when it counts.
+    /// Answers by the pairs of the request: the order, or none without an answer, and the end of its lifetime.
     known: BTreeMap<Vec<LocatorPair>, (Option<Vec<LocatorPair>>, time::Instant)>,
     waiting: BTreeMap<Vec<LocatorPair>, BTreeSet<ContextId>>,
     queue: VecDeque<Vec<LocatorPair>>,
@@ -56,16 +56,16 @@ impl Ranker {
         Self { config, ..Self::default() }
     }
 
-    /// The next answer; never, if nobody is asked. Cancel safe.
+    /// Waits for the next answer; waits for ever without a request. Cancel-safe.
     pub(crate) async fn next(&mut self) -> Ranked {
         match self.asked.join_next().await {
             Some(Ok(ranked)) => ranked,
-            // A question neither panics nor is it cancelled.
+            // A request does not panic and is not cancelled.
             Some(Err(_)) | None => std::future::pending().await,
         }
     }
 
-    /// What is known of these pairs; asks if it is nothing, or too old.
+    /// Returns the known order of these pairs. If the order is unknown or too old, asks the server.
     fn look_up(&mut self, id: ContextId, pairs: Vec<LocatorPair>) -> Option<Vec<LocatorPair>> {
         self.config.as_ref()?;
         let now = time::Instant::now();
@@ -86,7 +86,7 @@ impl Ranker {
         old
     }
 
-    /// Puts the next question, if the last one is answered.
+    /// Sends the next request, if no request waits for its answer.
     fn ask(&mut self) {
         if let (Some(config), true) = (&self.config, self.asked.is_empty())
             && let Some(pairs) = self.queue.pop_front()
@@ -95,7 +95,7 @@ impl Ranker {
         }
     }
 
-    /// Keeps an answer; the contexts it is for, and the order.
+    /// Stores an answer. Returns its contexts and the order.
     fn keep(&mut self, ranked: Ranked) -> (BTreeSet<ContextId>, Option<Vec<LocatorPair>>) {
         let waiting = self.waiting.remove(&ranked.asked).unwrap_or_default();
         let now = time::Instant::now();
@@ -123,7 +123,7 @@ impl Ranker {
 }
 
 impl Daemon {
-    /// Locators come and go, and orders get old: what is known and fresh is not asked for again.
+    /// Ranks all contexts, because locators change and orders expire. Contexts with a valid order cause no request.
     pub(crate) fn rank_all(&mut self) {
         let established =
             self.host.shim6().contexts().filter(|context| context.established.is_some());
@@ -133,7 +133,7 @@ impl Daemon {
         }
     }
 
-    /// A context is new or has other pairs: in which order are they to be tried?
+    /// Ranks the pairs of a context that is new or has other pairs.
     pub(crate) fn rank(&mut self, id: ContextId) {
         let mut pairs: Vec<_> = self.host.shim6().paths(id).iter().map(|path| path.pair).collect();
         pairs.sort_unstable();
@@ -143,7 +143,7 @@ impl Daemon {
         }
     }
 
-    /// Answers are used as they come, and asked for again when they are old.
+    /// Applies an answer to its contexts.
     pub(crate) fn on_ranked(&mut self, ranked: Ranked) {
         let (contexts, order) = self.ranker.keep(ranked);
         if let Some(order) = order {
@@ -161,7 +161,7 @@ async fn ask_in_time(config: RankerConfig, asked: Vec<LocatorPair>) -> Ranked {
     Ranked { asked, order }
 }
 
-/// One request and its answer.
+/// Sends one request and returns its answer.
 async fn ask(config: &RankerConfig, pairs: &[LocatorPair]) -> anyhow::Result<Vec<LocatorPair>> {
     let pairs = pairs.iter().copied().map(locator_pair).collect();
     let body = serde_json::to_vec(&Pairs { pairs })?;
@@ -169,7 +169,7 @@ async fn ask(config: &RankerConfig, pairs: &[LocatorPair]) -> anyhow::Result<Vec
         .await
         .with_context(|| format!("connect to {}", config.authority))?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    // The answer's body reports what goes wrong here.
+    // The body of the answer reports errors of this task.
     let connection = tokio::spawn(async move { drop(connection.await) });
     let request = Request::post(&config.path)
         .header(header::HOST, &config.authority)
@@ -191,15 +191,15 @@ async fn ask(config: &RankerConfig, pairs: &[LocatorPair]) -> anyhow::Result<Vec
     answer
 }
 
-/// Pairs that are sent at a time.
+/// Largest number of pairs in a request.
 const MAX_PAIRS: usize = 1024;
-/// Octets of an answer: 1024 pairs of some 100 octets, twice.
+/// Largest answer, in octets: twice the size of 1024 pairs of some 100 octets.
 const MAX_ANSWER: usize = 256 << 10;
-/// Sets of pairs that wait for an answer; others go without.
+/// Largest number of sets of pairs that wait for an answer. Further sets get no order.
 const MAX_WAITING: usize = 1024;
-/// Sets of pairs whose order is kept.
+/// Largest number of stored orders.
 const MAX_KNOWN: usize = 4096;
-/// Who has not answered is asked again after this time.
+/// Time between two requests for the same pairs, if the server does not answer.
 const RETRY: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Whether connections survive the loss of the pair that they use, as the control API tells it.
+//! Answers of the control API about readiness: whether connections survive the loss of their current pair.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use crate::events::locator_pair;
 use crate::shell::Daemon;
 
 impl Daemon {
-    /// Of a context; none if there is no such one.
+    /// Returns the readiness of a context; none if the context does not exist.
     pub(crate) fn readiness_of(&self, context: &ContextView) -> Option<Readiness> {
         let now = clock::now();
         let readiness = self.host.shim6().readiness(context.id, now)?;
         let mut told = told(readiness, now);
-        // Both may be because somebody has removed an address of ours.
+        // The cause of both may be that a person has removed one of our addresses.
         if let host::Readiness::Cannot(Reason::AddressGone | Reason::OnePair) = readiness
             && let Some(command) = self.address_views().way_back(context.ulids.local)
         {
@@ -39,8 +39,8 @@ impl Daemon {
         Some(told)
     }
 
-    /// The pair that answers leaves by the uplink of the current one. Pairs by an address that has come since the last check are asked
-    /// next, and those of an idle connection with its next traffic.
+    /// Makes the readiness of a context whose answering pair leaves by the uplink of the current pair. The host checks pairs
+    /// by a new address next; if the connection is idle, with its next traffic.
     fn of_shared(
         &self,
         context: &ContextView,
@@ -57,14 +57,15 @@ impl Daemon {
         shared(uplink, is_untried)
     }
 
-    /// The interface that has the local address in use, if the interface only lacks a default route.
+    /// Returns the interface of the local address, if that interface lacks only a default route.
     fn without_router(&self, context: &ContextView) -> Option<&Uplink> {
         let current = context.established.as_ref()?.locators.local.0;
         let has = |link: &&Uplink| link.addresses.iter().any(|own| own.address == current);
         self.host.view().bare.iter().find(has)
     }
 
-    /// The uplink that both the current pair of a context and this one leave by, if the host has another.
+    /// Returns the uplink of both the current pair and the pair `by`, if they have the same uplink and the host has another
+    /// uplink.
     fn shared_uplink(&self, context: &ContextView, by: LocatorPair) -> Option<&str> {
         let current = context.established.as_ref()?.locators.local.0;
         let uplink = self.host.view().uplink_of(current)?;
@@ -73,7 +74,7 @@ impl Daemon {
         is_shared.then_some(uplink.name.as_str())
     }
 
-    /// For each uplink that contexts or sessions use.
+    /// Returns the consequences of a loss for each uplink that contexts or sessions use.
     pub(crate) fn survival(&self) -> Vec<Survival> {
         let now = clock::now();
         let mut by_uplink: BTreeMap<u32, Survival> = BTreeMap::new();
@@ -113,7 +114,7 @@ impl Daemon {
     }
 }
 
-/// As the control API tells it.
+/// Converts a readiness to the type of the control API.
 pub(crate) fn told(readiness: host::Readiness, now: Instant) -> Readiness {
     match readiness {
         host::Readiness::Protected { by, at } => Readiness {
@@ -129,8 +130,8 @@ pub(crate) fn told(readiness: host::Readiness, now: Instant) -> Readiness {
     }
 }
 
-/// Of an ILNP session, at a node with so many locators. No check tries another locator while one works, so there is
-/// none that is known to.
+/// Returns the readiness of an ILNP session, at a node with `locators` locators. While the current locator works, no check
+/// tests another, so no session counts as protected.
 pub(crate) fn of_session(session: &SessionView, locators: usize) -> Readiness {
     if session.state != State::Established {
         return not_protected(ReadinessState::NotYet, Reason::Establishing);
@@ -147,12 +148,12 @@ pub(crate) fn of_session(session: &SessionView, locators: usize) -> Readiness {
     not_protected(ReadinessState::NotYet, reason)
 }
 
-/// Whether an address has come so shortly ago that pairs by it need not have been asked.
+/// Whether an address is so new that the host may not have checked its pairs yet.
 fn is_untried(gained: Option<Instant>, asked: Instant, now: Instant) -> bool {
     gained.is_some_and(|gained| asked <= gained && now.since(gained) < ASKED_WITHIN)
 }
 
-/// The pair that answers leaves by the uplink of the current one.
+/// Makes the readiness for an answering pair that leaves by the uplink of the current pair.
 fn shared(uplink: &str, is_untried: bool) -> Readiness {
     let (reason, others) = if is_untried {
         (Reason::Untried.as_str(), "pairs by other uplinks are tried next, with traffic")
@@ -171,7 +172,7 @@ fn shared(uplink: &str, is_untried: bool) -> Readiness {
     }
 }
 
-/// The address that the connection uses is there, and its interface has no default route.
+/// Makes the readiness for a connection whose interface has no default route.
 fn no_default_route(name: &str) -> Readiness {
     Readiness {
         reason: Some(NO_ROUTE.to_owned()),
@@ -184,10 +185,10 @@ fn no_default_route(name: &str) -> Readiness {
     }
 }
 
-/// By then pairs by an uplink that has come are asked, three times if need be.
+/// Time after which the host has checked the pairs of a new uplink, with up to three attempts.
 const ASKED_WITHIN: Duration = Duration::from_secs(20);
 
-/// Name of that reason in JSON.
+/// Name of the reason "no default route" in JSON.
 const NO_ROUTE: &str = "no-default-route";
 
 fn not_protected(state: ReadinessState, reason: Reason) -> Readiness {

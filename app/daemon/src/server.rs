@@ -28,8 +28,8 @@ use crate::shell::Daemon;
 
 mod connections;
 
-/// What somebody at the control socket wants of the main loop. Its answer is on its way when this returns, with how the run
-/// ends if that was asked for.
+/// Request from the control socket to the main loop. The task sends its answer before it returns. If the request ends the run,
+/// the task returns the kind of end.
 pub(crate) type Task = Box<dyn FnOnce(&mut Daemon) -> Option<Ending> + Send>;
 
 #[derive(Clone)]
@@ -39,7 +39,7 @@ struct Shared {
     folders: Down,
 }
 
-/// Opens the control socket, for root and the group `moorline` if there is one, and serves it.
+/// Opens the control socket for root and, if it exists, the group `moorline`, and serves it.
 pub(crate) fn start(args: &Args, events: Events) -> anyhow::Result<mpsc::Receiver<Task>> {
     let path = &args.socket;
     let listener = listen(path).with_context(|| format!("control socket {}", path.display()))?;
@@ -68,7 +68,7 @@ fn listen(path: &Path) -> anyhow::Result<UnixListener> {
     if let Some(directory) = path.parent() {
         fs::create_dir_all(directory)?;
     }
-    // A socket that nobody serves is what a crash left; one that answers is another daemon's.
+    // If the socket answers, another daemon serves it. If not, a crashed daemon has left it.
     if std::os::unix::net::UnixStream::connect(path).is_ok() {
         anyhow::bail!("another moorlined answers there; stop it, or name another with --socket");
     }
@@ -84,12 +84,12 @@ fn listen(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-/// What anybody with access to the socket may know.
+/// Serves a view for every user with access to the socket.
 fn view<T: Serialize + Send + 'static>(of: fn(&Daemon) -> T) -> MethodRouter<Shared> {
     get(async move |State(shared): State<Shared>| answer(&shared, of).await)
 }
 
-/// Something is to change. Who asks for it must be allowed to, whatever the mode of the socket.
+/// Serves a change. The user must have permission, regardless of the mode of the socket.
 fn change<T: DeserializeOwned + Send + 'static>(
     request: fn(&mut Daemon, T, Who) -> Granted,
 ) -> MethodRouter<Shared> {
@@ -120,7 +120,8 @@ fn change<T: DeserializeOwned + Send + 'static>(
     })
 }
 
-/// Who may read nonces may send as a correspondent, so members of the group do not see them.
+/// Serves the correspondent cache. A user who knows nonces can send as a correspondent, so members of the group do not get
+/// them.
 async fn ilcc(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response {
     let with_nonces = who.uid == 0;
     answer(&shared, move |daemon| daemon.ilcc(with_nonces)).await
@@ -128,7 +129,8 @@ async fn ilcc(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response
 
 type Asker = ConnectInfo<Who>;
 
-/// Members of the group choose paths; connections of all users end with the daemon.
+/// Serves the request to end. Only root may end the daemon, because that ends connections of all users; members of the group
+/// may choose paths.
 async fn down(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response {
     if !who.is_root() {
         tracing::warn!(uid = who.uid, pid = who.pid, "`down` refused: not root");
@@ -147,14 +149,14 @@ async fn answer<T: Serialize + Send + 'static>(
     of: impl FnOnce(&Daemon) -> T + Send + 'static,
 ) -> Response {
     let answered = ask(shared, |daemon, reply| {
-        // Who asked may be gone by now.
+        // The client may have closed the connection.
         drop(reply.send(of(daemon)));
         None
     });
     answered.await.map_or_else(stopping, |value| Json(value).into_response())
 }
 
-/// What the main loop answers; none if it has ended.
+/// Asks the main loop. Returns none if the main loop has ended.
 async fn ask<T: Send + 'static>(
     shared: &Shared,
     task: impl FnOnce(&mut Daemon, oneshot::Sender<T>) -> Option<Ending> + Send + 'static,
@@ -204,7 +206,7 @@ fn error(code: StatusCode, text: &str) -> Response {
     (code, Json(ErrorBody { error: text.to_owned(), help: None })).into_response()
 }
 
-/// Octets of a request's body: a rule has some hundred.
+/// Largest body of a request in octets: a rule has some hundred.
 const MAX_BODY: usize = 64 * 1024;
-/// Questions that may wait for the main loop.
+/// Largest number of requests that wait for the main loop.
 const WAITING: usize = 64;

@@ -41,11 +41,11 @@ use crate::store::Store;
 use crate::troubles::Troubles;
 use crate::usage::Quiet;
 
-/// Everything the main loop owns.
+/// All state of the main loop.
 pub(crate) struct Daemon {
     pub(crate) config: Config,
     pub(crate) config_path: Option<PathBuf>,
-    /// What the data plane was told last.
+    /// Trigger rules in the data plane.
     pub(crate) triggers: Triggers,
     pub(crate) host: Host,
     pub(crate) datapath: Datapath,
@@ -59,38 +59,38 @@ pub(crate) struct Daemon {
     pub(crate) introductions: Introductions,
     pub(crate) events: Events,
     pub(crate) started_unix_ms: u64,
-    /// Contexts differ from those in the store.
+    /// Whether the contexts differ from the store.
     pub(crate) contexts_changed: bool,
     pub(crate) store: Store,
-    /// What the data plane takes for our addresses.
+    /// Our addresses in the data plane.
     pub(crate) locals: BTreeMap<Ipv6Addr, u32>,
     pub(crate) save_at: Option<time::Instant>,
-    /// From a change to that.
+    /// Delay between a change and its saving.
     pub(crate) save_delay: Duration,
-    /// A warning, while contexts or sessions could not be written.
+    /// Warning, while contexts or sessions cannot be saved.
     pub(crate) unsaved: Option<String>,
     pub(crate) path_mtus: PathMtus,
     pub(crate) unbound: Unbound,
-    /// Until then strangers wait.
+    /// Time until which messages of strangers wait.
     pub(crate) strangers_at: Option<time::Instant>,
     pub(crate) quiet: Quiet,
     pub(crate) steer: Steer,
     /// ILNPv6, if it is on.
     pub(crate) ilnp: Option<Ilnp>,
-    /// Its programs may have more to say than was read.
+    /// Whether ILNP's programs may have more reports than the daemon has read.
     pub(crate) ilnp_waits: bool,
     pub(crate) ranker: Ranker,
     pub(crate) lost_routers: LostRouters,
     pub(crate) targets: Targets,
-    /// Uplinks that carry nothing, as people have been told.
+    /// Uplinks that carry no packets, as reported in events.
     pub(crate) failing: BTreeSet<u32>,
 }
 
-/// What wakes the main loop besides the daemon's own state.
+/// Sources that wake the main loop, beside the daemon's own timers.
 struct Sources {
     icmp6: Icmp6Socket,
     reports: Readiness,
-    /// Of ILNP.
+    /// Reports of ILNP.
     sessions: Option<Readiness>,
     peers: Peers,
     monitor: Monitor,
@@ -98,17 +98,17 @@ struct Sources {
     tasks: mpsc::Receiver<Task>,
 }
 
-/// Runs the daemon until SIGTERM, then leaves everything in place for the next run; until SIGINT or a request at the control
-/// socket, then it restores the host.
+/// Runs the daemon. On SIGTERM, it leaves everything in place for the next run. On SIGINT, or a request at the control
+/// socket, it restores the host.
 ///
 /// # Errors
-/// What keeps it from starting: rights, kernel features, another daemon, a damaged state directory.
+/// The daemon cannot start: missing rights or kernel features, another daemon, or a damaged state directory.
 pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     privileges::check()?;
     privileges::hide_memory()?;
     let mut signals = Signals::catch().context("signals")?;
     let store = Store::open(&args.state_dir)?;
-    // First of all: what another daemon uses may not be changed.
+    // Take the claims first: this daemon must not change anything that another daemon uses.
     let _claims = claim(&store, args)?;
     let events = Events::new();
     let tasks = server::start(args, events.clone())?;
@@ -129,7 +129,7 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
             return Err(error);
         }
     };
-    // Tells systemd; fails where there is none.
+    // Tell systemd; this fails on a host without systemd.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
     let served = daemon.serve(&mut sources, &mut signals).await;
     daemon.events.push(EventKind::DaemonStopping, |_| {});
@@ -146,14 +146,15 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     }
 }
 
-/// Random octets of the kernel.
+/// Returns random octets of the kernel.
 pub(crate) fn seed() -> anyhow::Result<[u8; 32]> {
     let mut seed = [0; 32];
     getrandom::fill(&mut seed).context("randomness of the kernel")?;
     Ok(seed)
 }
 
-/// A daemon that is refused leaves no pin folder that it has made, unless another daemon has claimed that folder.
+/// Takes the claims. If a claim fails, removes the pin folder that this daemon has made, unless another daemon has claimed
+/// the folder.
 fn claim(store: &Store, args: &Args) -> anyhow::Result<Claims> {
     let is_new = !args.pin_dir.exists();
     if let Err(error) = Datapath::make_pin_dir(&args.pin_dir) {
@@ -178,7 +179,7 @@ impl Daemon {
         tasks: mpsc::Receiver<Task>,
         goes_on: bool,
     ) -> anyhow::Result<(Self, Sources)> {
-        // Before anything on the host is changed: what is wrong with keys is told here.
+        // Report errors of keys before any change to the host.
         let (addresses, addressing, proof) = Addresses::open(config.addresses.clone(), &store)?;
         let netlink = Netlink::connect()?;
         let routers = netlink.advertisements()?;
@@ -204,7 +205,7 @@ impl Daemon {
         let mut shim6 = Contexts::new(shim6_config(&config), seed()?, clock::now());
         shim6.set_congestion_policy(config.congestion.policy);
         shim6.set_spread_default(config.spread);
-        // Of a run that was killed: what is not ours any more goes with the first view.
+        // Start with the addresses of the last run; the first view removes addresses that are no longer ours.
         let locals = datapath.locals()?.into_iter().collect();
         for ifindex in datapath.attached_before() {
             let is_bare = view.bare.iter().any(|link| link.ifindex == ifindex);
@@ -271,7 +272,7 @@ impl Daemon {
         Ok((daemon, sources))
     }
 
-    /// Goes on with what an earlier run has left, if `goes_on`, and brings the host in step.
+    /// Takes over the state of an earlier run, if `goes_on`, and updates the host.
     async fn begin(
         &mut self,
         args: &Args,
@@ -280,14 +281,14 @@ impl Daemon {
     ) -> anyhow::Result<(Icmp6Socket, Reachability)> {
         self.restore_sessions(args).await?;
         self.events.push(EventKind::DaemonStarted, |_| {});
-        // Before anything is routed.
+        // Do this before the host sets any route.
         self.host.handle_left(self.netlink.moved().await?);
-        // A run that was killed has left its route. Which uplinks carry nothing is found out anew.
+        // A killed run leaves its preferred route. Remove it: new probes show which uplinks carry packets.
         self.netlink.prefer_route(None).await?;
         self.begin_ilnp(&view);
         self.on_view(view);
         self.pump().await;
-        // The uplinks that do carry the programs are of use.
+        // If at least one uplink has the programs, the daemon can work.
         let is_partial = !self.host.carriers().shim6.is_empty();
         if !goes_on && let Some(trouble) = self.troubles.fatal(is_partial) {
             anyhow::bail!("{trouble}");
@@ -343,7 +344,7 @@ impl Daemon {
                 ranked = self.ranker.next() => self.on_ranked(ranked),
                 _ = rankings.tick(), if self.config.ranker.is_some() => self.rank_all(),
                 Some(task) = sources.tasks.recv() => if let Some(ending) = task(self) {
-                    // The answer leaves first: what follows may never wait for anything.
+                    // Let the answer leave first, because the following code may never yield.
                     tokio::task::yield_now().await;
                     return Ok(ending);
                 },
@@ -358,7 +359,7 @@ impl Daemon {
         }
     }
 
-    /// Sets when contexts and sessions are saved, if they differ from the store.
+    /// Schedules the save of contexts and sessions, if they differ from the store.
     fn plan_save(&mut self) {
         let is_unsaved = self.ilnp.as_ref().is_some_and(|ilnp| ilnp.is_unsaved);
         if (self.contexts_changed || is_unsaved) && self.save_at.is_none() {
@@ -390,7 +391,7 @@ impl Daemon {
     }
 }
 
-/// Waits for a source that may not be there.
+/// Waits for a source; without a source, waits for ever.
 async fn ready(source: Option<&Readiness>) -> std::io::Result<()> {
     match source {
         Some(source) => source.ready().await,
@@ -408,7 +409,7 @@ async fn sleep_until(wake: Option<Instant>) {
     }
 }
 
-/// Cgroups that trigger rules name are looked up again.
+/// Interval of look-ups of the cgroups in trigger rules.
 const CGROUPS_AGAIN: Duration = Duration::from_secs(10);
-/// Contexts whose pairs have changed, or whose order is too old, are ranked again.
+/// Interval at which contexts with changed pairs, or an expired order, are ranked again.
 const RANK_AGAIN: Duration = Duration::from_secs(10);

@@ -15,7 +15,7 @@ use crate::shell::Daemon;
 use crate::store::CONTEXTS;
 
 impl Daemon {
-    /// Goes on with the contexts of a run that was killed or has handed over.
+    /// Takes over the contexts of the last run, after a crash or a hand-over.
     pub(crate) async fn restore(&mut self) -> anyhow::Result<()> {
         let now = clock::now();
         let mut restored = 0u32;
@@ -31,18 +31,18 @@ impl Daemon {
         }
         let left = self.datapath.contexts()?.into_iter().map(|context| context.id);
         self.host.handle_left_contexts(left);
-        // A pair that the run before was told of, and has made no context for yet, is told again.
+        // Make the data plane report again pairs that the last run has a report of, and no context.
         self.datapath.forget_traffic()?;
         self.pump().await;
-        // Routes and ULIDs of contexts and sessions that are not taken over go.
+        // Remove routes and ULIDs of contexts and sessions that are not taken over.
         let kept = self.netlink.kept_ulids().await?.into_iter().collect();
         self.host.handle_restored(kept, now);
         self.pump().await;
         Ok(())
     }
 
-    /// Messages of protocol 140, a batch of them, so that nothing else waits for long. Strangers get no more of
-    /// our time than [`STRANGERS_PER_SECOND`] leaves them: the rest of a flood is dropped by the kernel.
+    /// Handles a batch of messages of protocol 140; a batch is small, so that other work does not wait long. Messages of
+    /// strangers are limited to [`STRANGERS_PER_SECOND`]; the kernel drops the rest of a flood.
     pub(crate) fn take_messages(&mut self, queue: Queue) -> anyhow::Result<()> {
         for _ in 0..BATCH {
             let received = self.shim6.try_receive(queue).context("raw socket of protocol 140")?;
@@ -56,8 +56,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Tells the peers of contexts that have moved what the kernel of this host will tell them: that nobody here knows
-    /// Shim6. What they send from now on is plain IPv6.
+    /// Tells the peers of moved contexts that this host no longer speaks Shim6, with the message that the kernel of this
+    /// host would send. From then on the peers send plain IPv6.
     pub(crate) fn refuse_payload(&self) {
         let socket = match Icmp6Sender::open() {
             Ok(socket) => socket,
@@ -66,13 +66,13 @@ impl Daemon {
         for (header, locators) in self.host.shim6().payload_to_refuse() {
             let uplink = self.host.ifindex_to_force(locators);
             if let Err(error) = socket.refuse(&header, locators, uplink) {
-                // An address that just went, a full buffer: the kernel tells the peer with its next packet.
+                // The address may be gone, or a buffer full. The kernel tells the peer when its next packet arrives.
                 tracing::debug!(%error, %locators, "a peer is not told of the end");
             }
         }
     }
 
-    /// Those of ILNP first, which asks first (decision 071).
+    /// Handles the reports of the programs. Reports of ILNP come first, because ILNP asks peers first (decision 071).
     pub(crate) fn take_reports(&mut self) -> anyhow::Result<()> {
         self.take_ilnp_reports()?;
         for report in self.datapath.take_reports()? {
@@ -85,7 +85,7 @@ impl Daemon {
     }
 }
 
-/// What the machine is told once.
+/// Makes the machine's configuration.
 pub(crate) fn shim6_config(config: &Config) -> moorline_contexts::Config {
     let mut host = moorline_contexts::Config {
         idle: config.idle,
@@ -99,8 +99,8 @@ pub(crate) fn shim6_config(config: &Config) -> moorline_contexts::Config {
     host
 }
 
-/// Messages of protocol 140 that are taken at once.
+/// Number of messages of protocol 140 in a batch.
 const BATCH: u32 = 64;
-/// Messages of strangers that are looked at in a second, when there are more: a tenth of a core or two. Of a site
-/// that comes back with 10,000 contexts all are answered in two seconds.
+/// Largest number of messages of strangers in a second; these take 10 to 20 % of a core. If a site comes back with 10,000
+/// contexts, the daemon answers all of its messages within two seconds.
 const STRANGERS_PER_SECOND: u32 = 20_000;

@@ -1,17 +1,17 @@
-//! Signals to the daemon. They are caught from the first on, and kept until the main loop asks: what the start has changed on the
-//! host by then is undone by who knows of it.
+//! Signals to the daemon. The daemon catches signals from its start and keeps them until the main loop reads them. So a signal
+//! during the start does not end the process half-way, and the main loop undoes the changes to the host.
 
 use std::io;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What came, and nobody has asked for yet.
+/// Signals that the main loop has not read yet.
 pub(crate) struct Signals {
-    /// SIGTERM, from a service manager: an end after which another run may go on.
+    /// SIGTERM, from a service manager: end the run and keep everything for the next run.
     pub(crate) terminate: Signal,
-    /// SIGINT, Ctrl-C of a person: an end that restores the host.
+    /// SIGINT, from Ctrl-C: end the run and restore the host.
     pub(crate) interrupt: Signal,
-    /// SIGHUP: the configuration of now.
+    /// SIGHUP: read the configuration again.
     pub(crate) hangup: Signal,
 }
 

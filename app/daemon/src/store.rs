@@ -15,7 +15,7 @@ use crate::addresses::{SavedAddresses, moment};
 
 mod sealed;
 
-/// Files under the state directory, readable by the daemon only: tags and nonces are secrets.
+/// Files in the state directory. Only the daemon can read them, because tags and nonces are secrets.
 #[derive(Debug)]
 pub(crate) struct Store {
     directory: PathBuf,
@@ -31,32 +31,33 @@ impl Store {
         &self.directory
     }
 
-    /// The file that the daemon in charge of this directory keeps locked.
+    /// Returns the path of the lock file; the daemon that uses the directory holds its lock.
     pub(crate) fn lock(&self) -> PathBuf {
         self.place("moorlined.lock")
     }
 
-    /// Removes the directory, if it holds nothing but the lock.
+    /// Removes the directory, if it has no file but the lock.
     pub(crate) fn discard(self) -> anyhow::Result<()> {
         let (lock, directory) = (self.lock(), self.directory);
         let removed = fs::remove_file(lock).and_then(|()| fs::remove_dir(&directory));
         removed.with_context(|| format!("state directory {}", directory.display()))
     }
 
-    /// The folder of the keys that are made here.
+    /// Returns the folder of own keys.
     pub(crate) fn keys(&self) -> anyhow::Result<PathBuf> {
         let folder = self.place("keys");
         make_private_folder(&folder)?;
         Ok(folder)
     }
 
-    /// Where our addresses are kept.
+    /// Returns the path of the file of our addresses.
     pub(crate) fn addresses(&self) -> PathBuf {
         self.place(ADDRESSES)
     }
 
-    /// The addresses of the last run, as `take` makes them of what was saved: those of the file, or if the file is damaged, those of the file
-    /// before it. Without the file, and with two damaged ones, there are none.
+    /// Reads the addresses of the last run. `take` makes the result of the saved addresses. If the file is damaged or `take` fails, the file before it
+    /// counts, and if that is damaged too, there are no addresses. A person who removes the file wants new addresses, so the file before
+    /// it does not count then.
     pub(crate) fn load_addresses<T>(
         &self,
         take: impl Fn(SavedAddresses) -> anyhow::Result<T>,
@@ -72,7 +73,7 @@ impl Store {
             Ok(value) => return Ok(Loaded { value, damage: None, is_older: false }),
             Err(error) => error,
         };
-        // For people. The next file that is written is put before one that is whole.
+        // The damaged file stays for people. The next save must not keep it as the file before.
         fs::rename(self.place(ADDRESSES), self.place(ASIDE))?;
         let older = read(BEFORE).unwrap_or_default();
         let instead = match older {
@@ -83,7 +84,7 @@ impl Store {
         Ok(Loaded { is_older: older.is_some(), value: older, damage: Some(damage) })
     }
 
-    /// Keeps the file before, too: a damaged file costs what has changed since then, and not all addresses.
+    /// Writes the addresses, and keeps the file that they replace: if the new file is damaged, only the last change is lost.
     pub(crate) fn save_addresses(&self, addresses: &SavedAddresses) -> anyhow::Result<()> {
         if self.addresses().exists() {
             let before = self.place(BEFORE);
@@ -94,8 +95,8 @@ impl Store {
         self.write(ADDRESSES, &seal(addresses)?, Outlives::Machine)
     }
 
-    /// Contexts or sessions of the last run, if the run was since this boot. A file that does not outlive a boot may be half there after
-    /// one: then there are none.
+    /// Reads contexts or sessions of the last run, if that run was in this boot. The files are not synced, so a file may be
+    /// incomplete after a boot; the result is empty then.
     pub(crate) fn load_state(&self, name: &str) -> SavedState {
         let read = self.read(name).and_then(|octets| {
             let state = octets.map(|octets| unseal::<SavedState>(&octets));
@@ -129,7 +130,7 @@ impl Store {
         self.write(name, &seal(&state)?, Outlives::Process)
     }
 
-    /// Removes contexts or sessions, which are of no use any more.
+    /// Removes the file of contexts or sessions.
     pub(crate) fn remove(&self, name: &str) -> anyhow::Result<()> {
         remove_file(&self.place(name))
     }
@@ -170,21 +171,21 @@ fn make_private_folder(folder: &Path) -> anyhow::Result<()> {
         .with_context(|| format!("state directory {}", folder.display()))
 }
 
-/// A file of the last run.
+/// Result of reading a file of the last run.
 #[derive(Debug)]
 pub(crate) struct Loaded<T> {
-    /// Its contents; `None`: there is none.
+    /// Contents; `None`: there is no file.
     pub value: Option<T>,
-    /// A sentence for people on a damaged file.
+    /// Sentence for people on a damaged file.
     pub damage: Option<String>,
-    /// Whether the contents are of an earlier file than the last one.
+    /// The contents are of the file before the last one.
     pub is_older: bool,
 }
 
-/// The contexts or the sessions of a run, which do not outlive a boot.
+/// Contexts or sessions of a run, which are valid only in the same boot.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SavedState {
-    /// The boot that the run was of.
+    /// Id of the boot.
     pub boot_id: String,
     /// Contexts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -194,28 +195,28 @@ pub struct SavedState {
     pub sessions: Vec<SessionSnapshot>,
 }
 
-/// Reads the file of our addresses as the daemon does at its start. Result: how many groups of addresses there are.
+/// Reads the file of our addresses as the daemon does at its start. Returns the number of groups of addresses.
 ///
 /// # Errors
-/// The file is no such one.
+/// The octets are not such a file.
 pub fn read_addresses(octets: &[u8]) -> anyhow::Result<usize> {
     let addresses: SavedAddresses = unseal(octets)?;
     Ok(addresses.into_groups(|_| None, &TemporaryLifetimes::default(), moment())?.len())
 }
 
-/// Sockets do not outlive a boot, so neither do contexts.
+/// Returns the id of this boot. Sockets end at a boot, so contexts of another boot are useless.
 fn boot_id() -> String {
     fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default().trim().to_owned()
 }
 
 const ADDRESSES: &str = "addresses.json";
-/// The file before the last one.
+/// Hard link to the file that the last save of [`ADDRESSES`] replaced.
 const BEFORE: &str = "addresses.json.before";
-/// A file that was damaged.
+/// Damaged file of addresses.
 const ASIDE: &str = "addresses.json.damaged";
-/// The contexts of a run.
+/// File of the contexts of a run.
 pub(crate) const CONTEXTS: &str = "contexts.json";
-/// The ILNP sessions of a run.
+/// File of the ILNP sessions of a run.
 pub(crate) const SESSIONS: &str = "sessions.json";
 
 #[cfg(test)]

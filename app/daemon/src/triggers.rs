@@ -4,8 +4,7 @@ use crate::config::Config;
 use crate::shell::Daemon;
 
 impl Daemon {
-    /// Reads the configuration again. Of what is new in it, the trigger policy and the rules for paths hold from now
-    /// on, all else from the next start.
+    /// Reads the configuration again. New trigger rules and path rules apply now; all other changes apply at the next start.
     pub(crate) fn reload(&mut self) {
         match Config::load(self.config_path.as_deref()) {
             Ok(config) => {
@@ -19,7 +18,7 @@ impl Daemon {
         }
     }
 
-    /// Tells the data plane what the policy is, if it is another than before: cgroups come and go.
+    /// Writes the trigger rules to the data plane, if they have changed; cgroups come and go.
     pub(crate) fn apply_triggers(&mut self) {
         let triggers = self.config.triggers.now();
         if self.triggers == triggers {

@@ -1,15 +1,15 @@
-//! Effects that have failed and are tried again, for people.
+//! Failed effects that the host tries again: warnings for people.
 
 use std::collections::BTreeMap;
 
 use moorline_addresses::HostView;
 use moorline_host::{Effect, Node, Protocol};
 
-/// The failures that last.
+/// Lasting failures.
 #[derive(Debug, Default)]
 pub(crate) struct Troubles(BTreeMap<Concern, String>);
 
-/// The subject of an effect, if people should know for as long as the effect fails.
+/// Subject of an effect whose failure is a warning as long as it lasts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Concern {
     Disk,
@@ -42,7 +42,7 @@ impl Concern {
 }
 
 impl Troubles {
-    /// An effect failed. A trouble that people know of is not logged again. Result: whether it was logged.
+    /// Records a failed effect, and logs it, unless the same failure has been logged. Returns whether it was logged.
     pub(crate) fn note(&mut self, effect: &Effect, error: &anyhow::Error) -> bool {
         let Some(concern) = Concern::of(effect) else {
             tracing::warn!("{error}: {}", error.root_cause());
@@ -57,14 +57,14 @@ impl Troubles {
         is_news
     }
 
-    /// An effect was executed.
+    /// Removes the failure of an effect that has now succeeded.
     pub(crate) fn settle(&mut self, effect: &Effect) {
         if let Some(concern) = Concern::of(effect) {
             self.0.remove(&concern);
         }
     }
 
-    /// Programs are no trouble on interfaces that lead nowhere now.
+    /// Removes failures about programs on interfaces that are no uplinks now.
     pub(crate) fn follow(&mut self, view: &HostView) {
         let is_here = |ifindex: u32| Node::places(view).any(|place| place.ifindex == ifindex);
         self.0.retain(|concern, _| match *concern {
@@ -73,7 +73,8 @@ impl Troubles {
         });
     }
 
-    /// What keeps a daemon from starting where nothing is left of a run before. Uplinks without programs do so if no uplink has some.
+    /// Returns the failure that ends a start without state of an earlier run. Uplinks without programs end the start only if
+    /// no uplink has programs.
     pub(crate) fn fatal(&self, has_programs: bool) -> Option<&str> {
         let is_fatal = |concern: &Concern| match concern {
             Concern::Rules | Concern::Locals => true,
@@ -83,7 +84,7 @@ impl Troubles {
         self.0.iter().find(|(concern, _)| is_fatal(concern)).map(|(_, text)| text.as_str())
     }
 
-    /// All of them.
+    /// Returns the texts of all failures.
     pub(crate) fn texts(&self) -> impl Iterator<Item = String> + '_ {
         self.0.values().cloned()
     }

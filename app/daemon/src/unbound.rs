@@ -1,4 +1,4 @@
-//! Sets and removes unbound routes, as [`moorline_addresses::Unbound`] has it.
+//! Sets and removes unbound routes, as [`moorline_addresses::Unbound`] decides.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use crate::clock;
 use crate::shell::Daemon;
 
 impl Daemon {
-    /// Sets the unbound routes that are due, all at once: each change makes every socket of the host look its route up again.
+    /// Sets all due unbound routes at once, because each change makes every socket of the host look up its route again.
     pub(crate) async fn set_unbound(&mut self) {
         let (now, too_long) = (clock::now(), self.unbound.too_long().clone());
         self.learn_path_mtus(&too_long).await;
@@ -28,7 +28,7 @@ impl Daemon {
         self.remove_unbound(&gone).await;
     }
 
-    /// The routes of these moved pairs are gone, and so is their MTU.
+    /// Removes the unbound routes of these moved pairs, whose routes are gone.
     pub(crate) async fn forget_unbound(&mut self, routes: &[MovedRoute]) {
         let peers = self.unbound.forget(routes.iter().map(|route| route.ulids.peer));
         self.remove_unbound(&peers).await;
@@ -38,13 +38,14 @@ impl Daemon {
         if !peers.is_empty()
             && let Err(error) = self.netlink.remove_unbound(|peer| peers.contains(peer)).await
         {
-            // The routes expire.
+            // The routes expire by themselves.
             tracing::warn!(%error, "unbound routes");
         }
     }
 
-    /// Removes all unbound routes if the host has other default routes now, or if some of them may lack, as at a start, and those to
-    /// peers that another route leads to now. The next packet that is too long has them set again.
+    /// Removes all unbound routes if the default routes of the host have changed, or if some unbound routes may be missing,
+    /// as at a start. Also removes unbound routes to peers that have another route now. The next Packet Too Big sets the
+    /// routes again.
     pub(crate) async fn follow_default_ways(&mut self) {
         let gone = self.unbound.follow_specific(&self.host.view().specific);
         self.remove_unbound(&gone).await;

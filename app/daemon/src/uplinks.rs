@@ -11,9 +11,9 @@ use moorline_netlink::{ChangeKind, Netlink, Notice};
 use crate::clock;
 use crate::shell::Daemon;
 
-/// Following the uplinks.
+/// Handling of changes of the uplinks.
 impl Daemon {
-    /// The host is different now.
+    /// Handles a new view of the host.
     pub(crate) fn on_view(&mut self, mut view: HostView) {
         view.leave_alone(|name| self.config.uses(name));
         self.introductions.follow(&view);
@@ -21,7 +21,7 @@ impl Daemon {
         self.host.handle_view(view, clock::now());
     }
 
-    /// Puts the programs of a data plane on an interface.
+    /// Attaches the programs of a data plane to an interface.
     pub(crate) fn attach(&mut self, protocol: Protocol, ifindex: u32) -> anyhow::Result<()> {
         let uplink = Node::places(self.host.view()).find(|one| one.ifindex == ifindex);
         let name = uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone());
@@ -37,7 +37,7 @@ impl Daemon {
         }
     }
 
-    /// Takes the programs of a data plane off an interface.
+    /// Detaches the programs of a data plane from an interface.
     pub(crate) fn detach(&mut self, protocol: Protocol, ifindex: u32) {
         match (protocol, &mut self.ilnp) {
             (Protocol::Shim6, _) => self.datapath.detach_uplink(ifindex),
@@ -46,7 +46,7 @@ impl Daemon {
         }
     }
 
-    /// Tells the data plane of Shim6 our addresses.
+    /// Writes our addresses to the data plane of Shim6.
     pub(crate) fn set_locals(&mut self, locals: &BTreeMap<Ipv6Addr, u32>) -> anyhow::Result<()> {
         let change = || {
             for address in self.locals.keys().filter(|address| !locals.contains_key(address)) {
@@ -64,7 +64,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Who sums what of moved traffic, and which uplinks it may be routed to.
+    /// Decides who computes checksums of moved traffic, and to which uplinks moved traffic may be routed directly.
     pub(crate) fn follow_offloads(&mut self) {
         let uplinks = &self.host.view().uplinks;
         let sum: Vec<_> =
@@ -72,14 +72,14 @@ impl Daemon {
         if let Err(error) = self.netlink.leave_checksums(sum.len() == uplinks.len()) {
             tracing::warn!(%error, "moved traffic may be slower");
         }
-        // What is to be segmented is redirected to `moor0`, which is Ethernet, and a checksum may be left to do behind a
-        // header that the hardware does not know.
+        // The program redirects super-packets to `moor0`, which is Ethernet. And a packet may have an unfinished checksum
+        // behind a header that the hardware does not know.
         let able = sum.into_iter().map(|uplink| uplink.ifindex);
         let takes_moved = able.filter(|one| has_link_layer(*one).unwrap_or_default()).collect();
         self.host.set_takes_moved(takes_moved);
     }
 
-    /// Logs what happened to the uplinks and gives it to those who listen.
+    /// Logs changes of the uplinks and adds them to the journal.
     pub(crate) fn tell_changes(&self, notice: &Notice) {
         for change in &notice.changes {
             let (kind, what) = uplink_event(change.kind);
@@ -93,14 +93,14 @@ impl Daemon {
 }
 
 impl Daemon {
-    /// Logs what has become of an uplink, and gives it to those who listen.
+    /// Logs a change of an uplink and adds it to the journal.
     pub(crate) fn tell_uplink(&self, kind: EventKind, name: &str, what: &str) {
         tracing::info!(uplink = name, "{what}");
         self.events.push(kind, |told| told.reason = Some(format!("{name}: {what}")));
     }
 }
 
-/// Kind and words for a change of an uplink.
+/// Returns event kind and text of a change of an uplink.
 const fn uplink_event(change: ChangeKind) -> (EventKind, &'static str) {
     match change {
         ChangeKind::UplinkAdded => (EventKind::UplinkUp, "is an uplink"),

@@ -10,7 +10,7 @@ use tokio::time;
 use crate::clock;
 use crate::shell::Daemon;
 
-/// Contexts that have been quiet, of which the machine wants to know whether anything needs them.
+/// Open questions of the machine whether a quiet context is in use.
 #[derive(Debug, Default)]
 pub(crate) struct Quiet {
     questions: Vec<Question>,
@@ -18,12 +18,12 @@ pub(crate) struct Quiet {
 }
 
 impl Quiet {
-    /// When to answer, if there is anything to.
+    /// Returns the time to answer; none without a question.
     pub(crate) const fn answer_at(&self) -> Option<time::Instant> {
         self.answer_at
     }
 
-    /// Takes a question of the machine, to be answered together with others.
+    /// Stores a question of the machine; the answer comes together with others.
     pub(crate) fn ask(&mut self, question: Question) {
         self.questions.push(question);
         self.answer_at.get_or_insert_with(|| time::Instant::now() + ANSWER_DELAY);
@@ -31,8 +31,8 @@ impl Quiet {
 }
 
 impl Daemon {
-    /// A context is in use if a socket is connected between its ULIDs, or if payload has come or gone
-    /// since it was found to be quiet.
+    /// Answers all questions. A context is in use if a socket is connected between its ULIDs, or if payload has passed since
+    /// the context was quiet.
     //= rfc5533#9-1
     pub(crate) fn answer_questions(&mut self) {
         self.quiet.answer_at = None;
@@ -48,14 +48,15 @@ impl Daemon {
     }
 }
 
-/// Pairs that a socket is connected between.
+/// Returns the pairs of addresses with a connected socket.
 pub(crate) fn connected() -> BTreeSet<UlidPair> {
     connected_pairs().unwrap_or_else(|error| {
-        // Then quiet is all that counts.
+        // Without the list of sockets, only the payload counts.
         tracing::debug!(%error, "asking for sockets");
         BTreeSet::new()
     })
 }
 
-/// All sockets of the host are read at once: not more often than this, however many contexts there are.
+/// Delay of the answers: the daemon reads all sockets of the host at once, at most at this interval, for any number of
+/// contexts.
 const ANSWER_DELAY: Duration = Duration::from_secs(1);

@@ -76,7 +76,7 @@ impl Daemon {
         AddressViews { addresses: &self.addresses, host: &self.host }
     }
 
-    /// Of contexts that peers know us by.
+    /// Returns the ULIDs of contexts.
     fn ulids_in_use(&self) -> Vec<Ulid> {
         let established =
             self.host.shim6().contexts().filter(|context| context.established.is_some());
@@ -101,7 +101,7 @@ impl Daemon {
     }
 }
 
-/// Counts by name: equal names are one.
+/// Sums counts by name.
 pub(crate) fn sums(counts: impl Iterator<Item = (String, u64)>) -> BTreeMap<String, u64> {
     let mut sums = BTreeMap::new();
     for (name, count) in counts {
@@ -139,7 +139,7 @@ fn live(context: &ContextView, counters: &ContextCounters) -> Context {
     }
 }
 
-/// A warning if there is no room for another context.
+/// Returns a warning if the context table is full.
 fn table_full(count: usize, max: u32) -> Option<String> {
     let is_full = u32::try_from(count).map_or(true, |count| count >= max);
     is_full.then(|| {
@@ -150,10 +150,10 @@ fn table_full(count: usize, max: u32) -> Option<String> {
 /// Warning of `moorline status`.
 const PINS_REMOVED: &str = "somebody has removed the pins of the BPF tables (--pin-dir): moved connections would stop at a \
                             crash or restart of moorlined; restart it when none has moved";
-/// Why there is no context where there was to be one.
+/// Reason why a triggered context does not exist.
 pub(crate) const NOT_TAKEN: &str = "the data plane did not take it";
 
-/// A pair in E-FAILED or NO-SUPPORT: no context, but worth showing.
+/// Shows a pair in E-FAILED or NO-SUPPORT, which has no context.
 fn dormant(negative: &NegativeView) -> Context {
     let left = humantime::format_duration(Duration::from_secs(
         negative.until.since(clock::now()).as_secs(),

@@ -4,12 +4,12 @@ use std::path::PathBuf;
 
 use moorline_wire::ilnp::DomainName;
 
-/// What is no domain name.
+/// The text is not a domain name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is no fully qualified domain name; write for example host1.example.com")]
 pub struct NameError(pub(crate) String);
 
-/// What is wrong with a key file.
+/// Fault of a key file.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
@@ -18,21 +18,21 @@ pub enum KeyError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
-    /// Others may read it.
+    /// Users other than the owner may read the file.
     #[error("{}: others than its owner may use this key; run: chmod 600 {0}", path.display())]
     Mode {
         /// The file.
         path: PathBuf,
     },
-    /// It is not what `tsig-keygen` writes.
+    /// The file does not have the format of `tsig-keygen`.
     #[error("{}: {what}; what `tsig-keygen` writes is needed: key \"NAME\" {{ algorithm hmac-sha256; secret \"BASE64\"; }};", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Fault of the file or answer.
         what: String,
     },
     /// The algorithm is broken or unknown.
@@ -40,12 +40,12 @@ pub enum KeyError {
     Algorithm {
         /// The file.
         path: PathBuf,
-        /// As the file has it.
+        /// Name of the algorithm in the file.
         algorithm: String,
     },
 }
 
-/// Why an update is not known to be done.
+/// Reason why an update has failed, or may have failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum UpdateError {
@@ -62,12 +62,12 @@ pub enum UpdateError {
         "the LP record of {0} would point to itself: name the subnetwork that has the L64 records"
     )]
     PointsToItself(DomainName),
-    /// The server is not there.
+    /// The connection to the server failed.
     #[error("no connection to the name server {server}: {error}; it has to take updates by TCP")]
     Connect {
         /// The server.
         server: SocketAddr,
-        /// Why.
+        /// Cause.
         error: io::Error,
     },
     /// The server took too long. The update may have been made.
@@ -78,12 +78,12 @@ pub enum UpdateError {
         /// The server.
         server: SocketAddr,
     },
-    /// What came back is no answer.
+    /// The answer is malformed.
     #[error("the name server {server} answered with something else: {what}")]
     Malformed {
         /// The server.
         server: SocketAddr,
-        /// What is wrong.
+        /// Fault of the file or answer.
         what: String,
     },
     /// The server does not know the key (BADKEY).
@@ -108,20 +108,20 @@ pub enum UpdateError {
         /// Seconds by which the server's clock is ahead, if it says.
         server_ahead_s: Option<i64>,
     },
-    /// The server does not want the update.
+    /// The server refused the update.
     #[error("{code}: {advice}")]
     Refused {
         /// Name of the response code, as in RFC 2136.
         code: String,
-        /// What it means, and what to do.
+        /// Meaning of the code, and advice.
         advice: String,
     },
-    /// The answer has no signature of the key, or a wrong one: it may be anybody's.
+    /// The answer has no signature of the key, or a wrong signature: another host may have sent it.
     #[error(
         "the answer is not signed with our key ({what}): it is not believed, and whether the update was made is not known"
     )]
     Unsigned {
-        /// What is wrong with the signature.
+        /// Fault of the signature.
         what: String,
     },
 }
@@ -134,25 +134,25 @@ fn ahead(seconds: Option<i64>) -> String {
     }
 }
 
-/// Why nothing is known of a name.
+/// Reason why a look-up failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LookupError {
-    /// `/etc/resolv.conf` is not to be used.
+    /// `/etc/resolv.conf` cannot be used.
     #[error("the configuration of the resolver: {0}")]
     Configuration(String),
-    /// There is no such name.
+    /// The name does not exist.
     #[error("{0}: no such name in the DNS")]
     NoSuchName(String),
-    /// It is no name.
+    /// The text is not a name.
     #[error("{0:?} is no domain name")]
     BadName(String),
-    /// No name server has answered, or not to the point.
+    /// No name server gave a usable answer.
     #[error("{name}: {error}")]
     Failed {
         /// The name.
         name: String,
-        /// Why.
+        /// Cause.
         error: String,
     },
 }

@@ -13,7 +13,7 @@ use zeroize::Zeroizing;
 use crate::KeyError;
 use crate::name::{parse_name, to_name};
 
-/// A secret that a name server and we share, and its name (RFC 8945).
+/// Secret shared with a name server, and the name of that secret (RFC 8945).
 #[derive(Clone)]
 pub struct Key {
     name: DomainName,
@@ -21,17 +21,17 @@ pub struct Key {
 }
 
 impl Key {
-    /// Reads what `tsig-keygen` writes, which is what BIND has in its configuration.
+    /// Reads the format of `tsig-keygen`, which is also the format of BIND's configuration.
     ///
     /// # Errors
-    /// The file cannot be read, is open to others, or holds something else.
+    /// The file cannot be read, other users may read it, or its format is wrong.
     pub fn read(path: &Path) -> Result<Self, KeyError> {
         let failed = |error| KeyError::Read { path: path.to_owned(), error };
         let file = File::open(path).map_err(failed)?;
         if file.metadata().map_err(failed)?.permissions().mode() & OF_OTHERS != 0 {
             return Err(KeyError::Mode { path: path.to_owned() });
         }
-        // All the room at once: growing would leave copies behind.
+        // Reserve the maximum: growth would leave copies of the secret in memory.
         let mut text = Zeroizing::new(String::with_capacity(MAX_OCTETS + 1));
         file.take(MAX_OCTETS as u64 + 1).read_to_string(&mut text).map_err(failed)?;
         if text.len() > MAX_OCTETS {
@@ -41,7 +41,7 @@ impl Key {
         Self::parse(&text, path)
     }
 
-    /// Its name, which the server goes by.
+    /// Returns the name by which the server selects the key.
     #[must_use]
     pub const fn name(&self) -> &DomainName {
         &self.name
@@ -76,14 +76,14 @@ impl Key {
     }
 }
 
-/// Without the secret.
+/// Hides the secret.
 impl fmt::Debug for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Key").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
-/// `key NAME { algorithm NAME; secret TEXT; };`, the only thing in a file but comments.
+/// `key NAME { algorithm NAME; secret TEXT; };`: the only statement of a file, beside comments.
 struct Statement<'a> {
     name: &'a str,
     algorithm: &'a str,
@@ -125,7 +125,7 @@ impl<'a> Statement<'a> {
     }
 }
 
-/// Words, strings without their quotes, and `{`, `}`, `;`.
+/// Iterator over tokens: words, strings without their quotes, and `{`, `}`, `;`.
 struct Words<'a>(&'a str);
 
 impl<'a> Iterator for Words<'a> {
@@ -151,7 +151,7 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// Behind white space and comments: `#`, `//` and `/* */`.
+/// Skips white space and comments: `#`, `//` and `/* */`.
 fn after_space(mut text: &str) -> &str {
     loop {
         text = text.trim_start();
@@ -165,11 +165,11 @@ fn after_space(mut text: &str) -> &str {
     }
 }
 
-/// Seconds by which two clocks may differ (RFC 8945 s10).
+/// Seconds by which the two clocks may differ (RFC 8945 s10).
 const FUDGE_S: u16 = 300;
-/// The longest key of 512 bits takes some 200 octets; comments may come with it.
+/// Largest key file. A key of 512 bits takes some 200 octets, and the file may have comments.
 const MAX_OCTETS: usize = 64 * 1024;
-/// Permission bits that a secret must not give.
+/// Permission bits that a file with a secret must not have.
 const OF_OTHERS: u32 = 0o077;
 
 #[cfg(test)]
@@ -178,7 +178,7 @@ mod tests {
 
     use super::*;
 
-    /// As `tsig-keygen moorline` has written it.
+    /// Output of `tsig-keygen moorline`.
     const WRITTEN: &str = "key \"moorline\" {\n\talgorithm hmac-sha256;\n\tsecret \"MTIzNDU2Nzg5MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTI=\";\n};\n";
 
     fn parse(text: &str) -> Result<Key, KeyError> {

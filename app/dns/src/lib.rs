@@ -1,17 +1,17 @@
-//! ILNP in the DNS (RFC 6742): what a peer's name says of it, and what ours says to peers.
+//! ILNP in the DNS (RFC 6742): look-up of a peer's records, and publication of this host's records.
 //!
-//! A host that speaks ILNP has NID records, its identifiers, and L64 records, its locators. Where many hosts
-//! share their locators, such as those of a network that moves, an LP record names the name that has them.
+//! A host that speaks ILNP has NID records for its identifiers and L64 records for its locators. If many hosts
+//! share their locators, such as the hosts of a mobile network, an LP record points to the name that has the L64 records.
 //!
-//! * [`NodeRecords`]: a host's own, from its addresses, as lines of a zone file.
-//! * [`Update`]: puts them in place of those that a name has, by a dynamic update (RFC 2136) with TSIG
-//!   (RFC 8945). [`Key`] is read from what `tsig-keygen` writes.
-//! * [`Resolver`]: looks a name up: its NID records first, since without one it speaks no ILNP, then L64 and
-//!   LP, and the L64 records of what LP points to, once.
-//! * [`watch`]: looks names up again and again, as their TTLs say.
+//! * [`NodeRecords`]: records of this host, from its addresses, as lines of a zone file.
+//! * [`Update`]: replaces the records of a name by a dynamic update (RFC 2136) with TSIG
+//!   (RFC 8945). [`Key`] reads the format of `tsig-keygen`.
+//! * [`Resolver`]: looks up a name. NID records come first, because a name without them speaks no ILNP. L64 and
+//!   LP records follow, and then the L64 records of the names that LP points to, one level deep.
+//! * [`watch`]: looks up names repeatedly, at intervals of their TTLs.
 //!
-//! The library that speaks DNS has no types for these records: they come and go as RDATA, which `moorline-wire`
-//! reads and writes. An answer is bounded by [`MAX_RECORDS`], and what is malformed in it is left out.
+//! The DNS library has no types for these records, so the crate passes RDATA to it; `moorline-wire`
+//! reads and writes the RDATA. [`MAX_RECORDS`] bounds an answer, and the resolver skips malformed records.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -15,39 +15,39 @@ use moorline_wire::ilnp::{DomainName, L64Record, LpRecord, NidRecord};
 use crate::LookupError;
 use crate::name::{of_name, to_name};
 
-/// Looks peers up.
+/// Resolver for the ILNP records of peers.
 #[derive(Clone, Debug)]
 pub struct Resolver(TokioResolver);
 
 //= rfc6742#3.1-3
-/// The records of a name's owner: each identifier may be at each locator.
+/// Records of a name: each identifier may be at each locator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
-    /// The name that has the records: one from the search list may have been appended.
+    /// Name with the records; the resolver may have appended a domain of the search list.
     pub name: DomainName,
-    /// Identifiers, the preferred ones first. None: it speaks no ILNP (RFC 6742 s2.1).
+    /// Identifiers, the preferred ones first. If empty, the host speaks no ILNP (RFC 6742 s2.1).
     pub nids: Vec<NidRecord>,
     /// Locators, the preferred ones first.
     pub locators: Vec<Locator>,
-    /// Records that were left out: malformed, of no use, or beyond [`MAX_RECORDS`].
+    /// Number of skipped records: malformed, unusable, or beyond [`MAX_RECORDS`].
     pub left_out: usize,
-    /// How long this may be kept.
+    /// Time for which this result may be cached.
     pub ttl: Duration,
 }
 
-/// A locator, and how it was found.
+/// Locator, and the LP record that points to it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Locator {
-    /// Of the pointer, if there is one, and of the locator: lower is better.
+    /// Without an LP record, the locator's preference and none; else the preferences of LP record and locator. Lower is better.
     pub preferences: (u16, Option<u16>),
     /// The locator.
     pub l64: L64,
-    /// The name that an LP record points to.
+    /// Name that the LP record points to; none without an LP record.
     pub via: Option<DomainName>,
 }
 
 impl Resolver {
-    /// As the system has it, in `/etc/resolv.conf`.
+    /// Makes a resolver with the system's configuration, `/etc/resolv.conf`.
     ///
     /// # Errors
     /// [`LookupError::Configuration`].
@@ -57,7 +57,7 @@ impl Resolver {
         resolver.map(Self).map_err(failed)
     }
 
-    /// One name server, and no search list.
+    /// Makes a resolver with one name server, and no search list.
     ///
     /// # Errors
     /// [`LookupError::Configuration`].
@@ -74,10 +74,10 @@ impl Resolver {
         resolver.map(Self).map_err(failed)
     }
 
-    /// What a name says of its owner.
+    /// Looks up the records of a name.
     ///
     /// # Errors
-    /// There is no such name, or nobody says what it has.
+    /// The name does not exist, or no name server gives an answer.
     //= rfc6742#3.1-2 rfc6744#6-6
     pub async fn lookup(&self, name: &str) -> Result<Found, LookupError> {
         if name.parse::<IpAddr>().is_ok() {
@@ -111,7 +111,7 @@ impl Resolver {
         Ok(found)
     }
 
-    /// The locators of the names that are pointed to: one level, as RFC 6742 s2.4 has it.
+    /// Adds the locators of the names that LP records point to, one level deep (RFC 6742 s2.4).
     //= rfc6741#6.2-1
     async fn follow(&self, lps: Records<LpRecord>, found: &mut Found) -> Result<(), LookupError> {
         found.left_out += lps.malformed;
@@ -121,7 +121,7 @@ impl Resolver {
         let mut pointers = lps.records;
         pointers.sort_unstable();
         for (at, lp) in pointers.into_iter().enumerate() {
-            // RFC 6742 s2.4.1.2: it "MUST NOT have the same value as the owner name".
+            // RFC 6742 s2.4.1.2: the pointed-to name "MUST NOT have the same value as the owner name".
             if at >= MAX_POINTERS || lp.name.is_same(&found.name) {
                 found.left_out += 1;
                 continue;
@@ -129,7 +129,7 @@ impl Resolver {
             let l64s = self.records(to_name(&lp.name), DNS_L64, L64Record::parse).await;
             match l64s {
                 Ok(l64s) => found.take(l64s, Some(lp)),
-                // Another may have some.
+                // Another pointer may have locators.
                 Err(LookupError::NoSuchName(_)) => found.left_out += 1,
                 Err(error) => return Err(error),
             }
@@ -147,7 +147,7 @@ impl Resolver {
         match self.0.lookup(name, RecordType::from(code)).await {
             Ok(lookup) => {
                 let left = lookup.valid_until().saturating_duration_since(Instant::now());
-                // A moment has gone by since the answer came.
+                // Round up: some time has passed since the answer came.
                 let ttl = Duration::from_secs(left.as_secs() + u64::from(left.subsec_nanos() > 0));
                 let mut all = Records { owner: None, records: Vec::new(), malformed: 0, ttl };
                 for record in lookup.answers() {
@@ -169,7 +169,7 @@ impl Resolver {
     }
 }
 
-/// All of one type that a name has.
+/// All records of one type of a name.
 struct Records<T> {
     owner: Option<Name>,
     records: Vec<T>,
@@ -178,7 +178,7 @@ struct Records<T> {
 }
 
 impl<T> Records<T> {
-    /// A name without such records is none that cannot be looked up.
+    /// Maps an error: a name that exists without such records gives an empty result.
     fn of_error(name: &str, error: &NetError) -> Result<Self, LookupError> {
         if let NetError::Dns(DnsError::NoRecordsFound(none)) = error {
             if none.response_code == ResponseCode::NXDomain {
@@ -197,7 +197,7 @@ impl<T> Records<T> {
 impl Found {
     fn take(&mut self, l64s: Records<L64Record>, lp: Option<LpRecord>) {
         self.left_out += l64s.malformed;
-        // That there are none of a kind says nothing of those that there are.
+        // The negative TTL of an absent type does not limit the records that exist.
         if !l64s.records.is_empty() {
             self.ttl = self.ttl.min(l64s.ttl);
         }
@@ -218,7 +218,7 @@ impl Found {
         }
     }
 
-    /// An identifier of a group names no node (RFC 6741 s2.4).
+    /// Stores the identifiers, without group identifiers, which name no node (RFC 6741 s2.4).
     fn take_nids(&mut self, mut nids: Vec<NidRecord>) {
         let all = nids.len();
         nids.retain(|record| !record.nid.is_group());
@@ -232,7 +232,7 @@ impl Found {
     }
 }
 
-/// In order of preference, what is there twice once, and not more than [`MAX_RECORDS`]; how many are beyond those.
+/// Sorts by preference, removes duplicates, and keeps at most [`MAX_RECORDS`]. Returns the number of records beyond the limit.
 fn keep_best<T: Ord, K: Ord>(all: &mut Vec<T>, what: impl Fn(&T) -> K) -> usize {
     all.sort_unstable();
     let mut seen = BTreeSet::new();
@@ -242,13 +242,13 @@ fn keep_best<T: Ord, K: Ord>(all: &mut Vec<T>, what: impl Fn(&T) -> K) -> usize 
     beyond
 }
 
-/// Identifiers, and locators, of one name that are taken: 32 each.
+/// Largest number of identifiers, and of locators, of one name: 32 each.
 pub const MAX_RECORDS: usize = 32;
-/// LP records that are followed, the preferred ones: 4.
+/// Largest number of LP records that a look-up follows, the preferred ones first: 4.
 pub const MAX_POINTERS: usize = 4;
-/// Records of an answer that are looked at: 128.
+/// Largest number of records that are read from an answer: 128.
 const MAX_ANSWERS: usize = 128;
-/// What nothing is kept for where nobody says (RFC 2308 s5 wants that said): 5 s.
+/// Time for which an empty answer without a negative TTL is cached: 5 s (RFC 2308 s5 requires that TTL).
 const NEGATIVE_TTL: Duration = Duration::from_secs(5);
 
 #[cfg(test)]

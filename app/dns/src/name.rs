@@ -4,30 +4,30 @@ use moorline_wire::ilnp::DomainName;
 
 use crate::NameError;
 
-/// Reads a fully qualified domain name, as a person writes it: the dot at the end may lack.
+/// Parses a fully qualified domain name. The dot at the end is optional.
 ///
 /// # Errors
-/// It is none.
+/// The text is not a domain name.
 pub fn parse_name(text: &str) -> Result<DomainName, NameError> {
-    // Names with other letters are for people and not for zones: `xn--` is what those have.
+    // Zones have only ASCII names: a name with other letters has its `xn--` form there.
     let name = Name::from_ascii(text).ok().filter(|name| name.num_labels() > 0);
     let mut name = name.ok_or_else(|| NameError(text.to_owned()))?;
     name.set_fqdn(true);
     Ok(of_name(&name))
 }
 
-/// Whether a name is that of the zone or below it.
+/// Whether a name is the zone's name or below it.
 pub(crate) fn is_in_zone(name: &DomainName, zone: &DomainName) -> bool {
     to_name(zone).zone_of(&to_name(name))
 }
 
-/// A name that a library has read is one.
+/// Converts a name of the DNS library. Both types have the same limits, so this cannot fail.
 pub(crate) fn of_name(name: &Name) -> DomainName {
     let octets = name.to_bytes().unwrap_or_default();
     DomainName::parse(&octets).unwrap_or_else(|_| DomainName::root())
 }
 
-/// A name as the library has it, which knows the same limits.
+/// Converts a name to the type of the DNS library. Both types have the same limits, so this cannot fail.
 pub(crate) fn to_name(name: &DomainName) -> Name {
     Name::from_labels(name.labels()).unwrap_or_else(|_| Name::root())
 }

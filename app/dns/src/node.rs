@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use crate::name::to_name;
 
-/// What a name says of the host that owns it.
+/// ILNP records of a host.
 ///
-/// A host has either locators or pointers; it is up to the caller to give the right ones.
+/// A host has either L64 or LP records. The caller must not set both.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeRecords {
     /// The name.
@@ -20,35 +20,35 @@ pub struct NodeRecords {
     pub nids: Vec<NidRecord>,
     /// Locators.
     pub l64s: Vec<L64Record>,
-    /// Names that have the locators.
+    /// Names that have the locators, for LP records.
     pub lps: Vec<LpRecord>,
-    /// How long resolvers may keep them.
+    /// Times to live of the records.
     pub ttls: Ttls,
 }
 
 /// Times to live, whole seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ttls {
-    /// Of L64 records: they change when the host moves.
+    /// TTL of L64 records, which change when the host moves.
     pub locators: Duration,
-    /// Of NID and LP records, which stay.
+    /// TTL of NID and LP records, which rarely change.
     pub identifiers: Duration,
 }
 
 impl Ttls {
-    /// A minute for locators, an hour for the rest (RFC 6742 s3.1: "very low" and "normally higher").
+    /// Default TTLs: one minute for L64 records, one hour for the others (RFC 6742 s3.1: "very low" and "normally higher").
     pub const DEFAULT: Self =
         Self { locators: Duration::from_secs(60), identifiers: Duration::from_secs(3600) };
 }
 
 impl NodeRecords {
-    /// Whether there is nothing to say.
+    /// Whether there is no record.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.nids.is_empty() && self.l64s.is_empty() && self.lps.is_empty()
     }
 
-    /// Lines of a zone file, which any server understands that knows RFC 6742: BIND, Knot, NSD, PowerDNS.
+    /// Formats the records as lines of a zone file, for servers that know RFC 6742: BIND, Knot, NSD, PowerDNS.
     //= rfc6742#2.1.2-1 rfc6742#2.1.2-2 rfc6742#2.1.2-3
     //= rfc6742#2.3.2-1 rfc6742#2.3.2-2 rfc6742#2.3.2-3
     //= rfc6742#2.4.2-1 rfc6742#2.4.2-2
@@ -59,13 +59,13 @@ impl NodeRecords {
         let mut text = String::new();
         for Line { ttl, kind, preference, value, .. } in lines() {
             let owner = &self.owner;
-            // Into a string: cannot fail.
+            // Writing to a String cannot fail.
             let _ = writeln!(text, "{owner} {ttl:<width$} IN {kind:<3} {preference} {value}");
         }
         text
     }
 
-    /// For an update.
+    /// Returns the records of an update message.
     //= rfc6742#2.2-2
     pub(crate) fn records(&self) -> Vec<Record> {
         let record = |Line { code, ttl, rdata, .. }: Line| {
@@ -75,7 +75,7 @@ impl NodeRecords {
         self.lines().map(record).collect()
     }
 
-    /// Each record, as people read it.
+    /// Returns each record in presentation format.
     pub fn lines(&self) -> impl Iterator<Item = Line> {
         let line = |(kind, code), ttl, preference, value: &dyn Display, rdata| {
             let (ttl, value) = (seconds(ttl), value.to_string());
@@ -95,10 +95,10 @@ impl NodeRecords {
     }
 }
 
-/// A record, as people read it.
+/// Record in presentation format.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Line {
-    /// Its type.
+    /// Name of the record type.
     #[serde(rename = "type")]
     pub kind: &'static str,
     /// Time to live, seconds.
@@ -106,16 +106,16 @@ pub struct Line {
     pub ttl: u32,
     /// Lower is better.
     pub preference: u16,
-    /// As in a zone file.
+    /// Value, in presentation format.
     pub value: String,
-    /// Number of the type.
+    /// Number of the record type.
     #[serde(skip)]
     code: u16,
     #[serde(skip)]
     rdata: Vec<u8>,
 }
 
-/// RFC 2181 s8: a TTL has 31 bits.
+/// Converts a TTL to seconds, at most 31 bits (RFC 2181 s8).
 fn seconds(ttl: Duration) -> u32 {
     u32::try_from(ttl.as_secs()).unwrap_or(u32::MAX).min(u32::MAX >> 1)
 }
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::parse_name;
 
-    /// The example of RFC 6742 s3.
+    /// Example of RFC 6742 s3.
     #[test]
     fn a_zone_file_as_in_the_rfc() {
         let mut records = NodeRecords {

@@ -7,11 +7,11 @@ use moorline_wire::ilnp::{DomainName, L64Record, NidRecord};
 use crate::{NodeRecords, Ttls};
 
 impl NodeRecords {
-    /// Those of a host with these uplinks: every prefix of one that works is a locator, every interface
-    /// identifier an identifier. Addresses that are for old traffic, or made for privacy, are not for the DNS. The flags of the view say
-    /// so, also of addresses that the kernel does not know to be temporary.
+    /// Makes the records of a host from its uplinks: every prefix of a working uplink is a locator, and every interface
+    /// identifier is an identifier. Deprecated and temporary addresses get no records. The flags of the view mark
+    /// such addresses, including temporary addresses of the daemon, which the kernel does not mark.
     ///
-    /// Locators have the order of the default routes: the one with the lowest metric first.
+    /// Locators have the order of the default routes, the lowest metric first.
     //= rfc6742#2.1.1.2-1 rfc6742#2.3-1 rfc6741#8.4-1 rfc6744#6-5
     #[must_use]
     pub fn of_host(owner: DomainName, view: &HostView, ttls: Ttls) -> Self {
@@ -45,7 +45,7 @@ fn is_for_names(own: &UplinkAddress) -> bool {
     own.preferred && !own.flags.contains(AddressFlags::TEMPORARY)
 }
 
-/// Between preferences, as in the examples of RFC 6742: room for others.
+/// Step between preferences, as in the examples of RFC 6742; leaves room for other records.
 const STEP: u16 = 10;
 
 #[cfg(test)]

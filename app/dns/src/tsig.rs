@@ -1,4 +1,4 @@
-//! Requests that are signed, and answers that have to be (RFC 8945).
+//! Signed requests and their answers, which must be signed, too (RFC 8945).
 
 use hickory_proto::op::{Message, ResponseCode};
 use hickory_proto::rr::TSigVerifier;
@@ -6,7 +6,7 @@ use hickory_proto::rr::rdata::tsig::TsigError;
 
 use crate::{Key, UpdateError};
 
-/// A request as it goes onto the wire, and what its answer is held against.
+/// Signed request in wire format, and the data to verify its answer.
 pub(crate) struct Signed {
     pub(crate) octets: Vec<u8>,
     pub(crate) id: u16,
@@ -14,15 +14,15 @@ pub(crate) struct Signed {
 }
 
 impl Signed {
-    /// `now` in seconds since 1970.
+    /// Signs a message at time `now`, in seconds since 1970.
     pub(crate) fn new(mut message: Message, key: &Key, now: u64) -> Result<Self, String> {
         let verifier = message.finalize(key.signer(), now).map_err(|error| error.to_string())?;
         let octets = message.to_vec().map_err(|error| error.to_string())?;
         Ok(Self { octets, id: message.metadata.id, verifier })
     }
 
-    /// Reads the code of an answer that is our server's; the update is made if that is `NoError`. A complaint about our signature may
-    /// come without one, and changes nothing.
+    /// Verifies an answer and returns its response code; the server has made the update if the code is `NoError`. An error
+    /// about our signature may have no signature; the server has changed nothing then.
     pub(crate) fn read(mut self, octets: &[u8], key: &Key) -> Result<ResponseCode, UpdateError> {
         let unsigned = |what: &str| UpdateError::Unsigned { what: what.to_owned() };
         let message = Message::from_vec(octets)
@@ -41,7 +41,7 @@ impl Signed {
             Some(TsigError::Unknown(_)) | None => {}
         }
         if tsig.is_none() && code != ResponseCode::NoError {
-            // Before it has looked at the signature a server may refuse without one of its own.
+            // A server may refuse before it verifies our signature; such an answer has no signature.
             return Ok(code);
         }
         let verifier = self.verifier.as_mut().ok_or_else(|| unsigned("ours lacks"))?;
@@ -53,7 +53,8 @@ impl Signed {
     }
 }
 
-/// How far a server's clock is ahead of the time that we signed: it has 48 bits (RFC 8945 s5.2.3).
+/// Returns the seconds by which the server's clock is ahead of the signed time. The server's time has 48 bits (RFC 8945
+/// s5.2.3).
 fn ahead(signed: u64, other: &[u8]) -> Option<i64> {
     let &[a, b, c, d, e, f] = other else { return None };
     let theirs = i64::try_from(u64::from_be_bytes([0, 0, a, b, c, d, e, f])).ok()?;

@@ -14,26 +14,26 @@ use crate::name::{is_in_zone, to_name};
 use crate::tsig::Signed;
 use crate::{Key, NodeRecords, UpdateError};
 
-/// Puts records of a host into its zone, by a dynamic update (RFC 2136) that is signed (RFC 8945).
+/// Signed dynamic update (RFC 2136, RFC 8945) of a host's records in its zone.
 ///
-/// All NID, L64 and LP records of the name are replaced, in one step: nobody sees a half of them. Other records
-/// of it, such as AAAA or L32, stay.
+/// The update replaces all NID, L64 and LP records of the name in one step, so no resolver sees a part of them. Other records
+/// of the name, such as AAAA or L32, stay.
 #[derive(Clone, Debug)]
 pub struct Update {
     /// The primary name server of the zone.
     pub server: SocketAddr,
     /// The zone.
     pub zone: DomainName,
-    /// What to do.
+    /// Change to make.
     pub change: Change,
 }
 
-/// What an update does.
+/// Change that an update makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// These, and no others.
+    /// Replace the records of the name by these records.
     Put(NodeRecords),
-    /// None: the host speaks ILNP no longer, or is nowhere (RFC 6742 s3.1).
+    /// Remove the records of the name: the host no longer speaks ILNP, or has no locator (RFC 6742 s3.1).
     Remove(DomainName),
 }
 
@@ -47,10 +47,10 @@ impl Change {
 }
 
 impl Update {
-    /// Sends it, once: an answer may take 10 s.
+    /// Sends the update once, and waits up to 10 s for the answer.
     ///
     /// # Errors
-    /// Whatever the server says but "done", with what to do about it; no answer, or one that is not the server's.
+    /// The server refuses the update, gives no answer, or the answer has no valid signature.
     //= rfc6742#4-2
     pub async fn send(&self, key: &Key) -> Result<(), UpdateError> {
         self.check()?;
@@ -90,7 +90,7 @@ impl Update {
         message.metadata.op_code = OpCode::Update;
         message.metadata.recursion_desired = false;
         message.add_zone(zone);
-        // RFC 2136 s2.5.2: class ANY, no TTL and no RDATA delete all of a type.
+        // RFC 2136 s2.5.2: class ANY, no TTL and no RDATA delete all records of a type.
         for code in [DNS_NID, DNS_L64, DNS_LP] {
             let name = to_name(self.change.owner());
             let mut all = Record::update0(name, 0, RecordType::from(code));
@@ -110,7 +110,7 @@ impl Update {
         let stream = connected.map_err(|_| failed(io::ErrorKind::TimedOut.into()))?;
         let mut stream = stream.map_err(failed)?;
         let answer = timeout(ANSWER_TIMEOUT, exchange(&mut stream, octets)).await;
-        // Whether the server has read it before that is not known.
+        // The server may have read the update before this error.
         answer.ok().and_then(Result::ok).ok_or(UpdateError::NoAnswer { server })
     }
 
@@ -155,7 +155,7 @@ impl Update {
     }
 }
 
-/// RFC 1035 s4.2.2: two octets of length before each message.
+/// Sends a message and receives the answer; two octets of length precede each message (RFC 1035 s4.2.2).
 async fn exchange(stream: &mut TcpStream, octets: &[u8]) -> io::Result<Vec<u8>> {
     let len = u16::try_from(octets.len()).map_err(|_| io::ErrorKind::InvalidInput)?;
     stream.write_all(&[&len.to_be_bytes(), octets].concat()).await?;

@@ -5,20 +5,20 @@ use tokio::task::JoinSet;
 
 use crate::{Found, LookupError, Resolver};
 
-/// News of a name.
+/// Result of a look-up.
 #[derive(Debug)]
 pub struct Known {
-    /// The name, as it was given.
+    /// Name as configured.
     pub name: String,
-    /// What it says now.
+    /// Current records of the name.
     pub result: Result<Found, LookupError>,
-    /// When it is looked up again: what is known is good until then.
+    /// Time until the next look-up; the result is valid until then.
     pub next: Duration,
 }
 
-/// Looks names up at once, and each again when its records are due, as long as somebody listens.
+/// Looks up all names at once, and each name again when its TTL has passed. The look-ups end when the receiver is dropped.
 ///
-/// Has to be called inside a tokio runtime.
+/// The caller must be inside a tokio runtime.
 #[must_use]
 pub fn watch(resolver: &Resolver, names: &[String]) -> mpsc::Receiver<Known> {
     let (sender, receiver) = mpsc::channel(names.len().max(1));
@@ -44,7 +44,7 @@ async fn follow(resolver: Resolver, name: String, sender: mpsc::Sender<Known>) {
     }
 }
 
-/// The TTL, within bounds: of a host that moves it is "very low" (RFC 6742 s3.1).
+/// Returns the TTL within bounds. The TTL of a mobile host is "very low" (RFC 6742 s3.1).
 fn pause(found: Option<&Found>) -> Duration {
     found.map_or(AFTER_FAILURE, |found| found.ttl.clamp(SHORTEST, LONGEST))
 }

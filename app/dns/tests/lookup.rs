@@ -1,4 +1,4 @@
-//! Lookups against a name server of a few lines, which says whatever a test wants.
+//! Look-ups against a minimal name server, whose records a test chooses.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio::net::UdpSocket;
 
 /// Name, type, TTL, RDATA.
 type Entry = (&'static str, u16, u32, Vec<u8>);
-/// What has been asked, without repetitions.
+/// Set of all questions.
 type Asked = Arc<Mutex<BTreeSet<String>>>;
 
 const NID: u16 = 104;
@@ -45,7 +45,7 @@ async fn pointers_are_followed_once_and_what_is_wrong_is_left_out() {
     assert_eq!(l64s, [prefix(7), prefix(5)]);
     assert_eq!(found.locators[0].preferences, (10, Some(1)));
     assert_eq!(found.locators[0].via.as_ref().expect("a pointer").to_string(), "net.example.");
-    // Malformed NID and LP, the pointer to itself, to nothing, and the multicast prefix.
+    // A malformed NID, a malformed LP, a pointer to itself, a pointer to nothing, and a multicast prefix.
     assert_eq!(found.left_out, 5);
     assert_eq!(found.ttl, Duration::from_secs(30));
 }
@@ -96,7 +96,7 @@ async fn who_watches_names_is_told_of_each() {
     assert!(known[1].result.is_err());
 }
 
-/// A resolver that asks a server with these records, until the test ends.
+/// Starts a server with these records, and returns a resolver that asks it.
 async fn serve(entries: Vec<Entry>) -> (Resolver, Asked) {
     let socket = UdpSocket::bind("127.0.0.1:0").await.expect("a port");
     let address: SocketAddr = socket.local_addr().expect("an address");

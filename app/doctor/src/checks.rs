@@ -1,4 +1,4 @@
-//! Facts to findings.
+//! Findings from facts.
 
 mod failover;
 mod host;
@@ -12,7 +12,7 @@ use crate::facts::{Facts, Firewall};
 use crate::finding::{Finding, Severity};
 use crate::firewall;
 
-/// Everything that is wrong with this host.
+/// Returns all findings about this host.
 #[must_use]
 pub fn examine(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -9,7 +9,7 @@ use moorline_netlink::is_deaf;
 
 use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel};
 
-/// Looks at the host, and asks the daemon.
+/// Collects the facts from the host and the daemon.
 ///
 /// # Errors
 /// The kernel's tables cannot be read.
@@ -17,7 +17,7 @@ pub async fn collect(version: &str, client: &Client) -> anyhow::Result<Facts> {
     let look = moorline_netlink::look().await.context("the kernel's tables")?;
     let view = look.view;
     let daemon = ask(client).await;
-    // Those that it was told to use.
+    // Uplinks that the daemon is configured to use.
     let is_used = |link: &Uplink| match &daemon {
         Daemon::Running(all) => all.status.uplinks.iter().any(|one| one.ifindex == link.ifindex),
         Daemon::NotRunning(_) | Daemon::NoPermission(_) | Daemon::Broken(_) => true,
@@ -44,7 +44,7 @@ fn kernel() -> Kernel {
     Kernel {
         release: control("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
         has_btf: fs::exists("/sys/kernel/btf/vmlinux").unwrap_or(false),
-        // A kernel that always compiles may lack the control; who is not root may not read it.
+        // A kernel that always compiles programs may lack this control, and only root may read it.
         has_jit: control("/proc/sys/net/core/bpf_jit_enable")
             .is_none_or(|value| value.trim() != "0"),
     }

@@ -5,20 +5,20 @@ use moorline_addresses::Uplink;
 use moorline_api::{Context, Ilcc, IlnpStatus, Status};
 use moorline_netlink::HostRule;
 
-/// What is known of the host.
+/// Facts about the host.
 #[derive(Clone, Debug)]
 pub struct Facts {
-    /// Of this program.
+    /// Version of this program.
     pub version: String,
     /// The kernel.
     pub kernel: Kernel,
     /// The daemon.
     pub daemon: Daemon,
-    /// Interfaces with a global address and a default route; if there is a daemon, those that it uses.
+    /// Interfaces with a global address and a default route; if a daemon runs, only the uplinks that the daemon uses.
     pub uplinks: Vec<Uplink>,
     /// Indexes of uplinks on which the kernel follows no router, because this host forwards.
     pub deaf_uplinks: BTreeSet<u32>,
-    /// Names of those that it does not use.
+    /// Names of uplinks that the daemon does not use.
     pub unused: Vec<String>,
     /// Names of interfaces with a default route that lack a global address in use.
     pub candidates: Vec<String>,
@@ -26,59 +26,59 @@ pub struct Facts {
     pub deaf: Vec<Uplink>,
     /// All rules for IPv6, in order.
     pub rules: Vec<HostRule>,
-    /// Rules of nftables, those of ip6tables-nft among them.
+    /// Rules of nftables, including rules of ip6tables-nft.
     pub firewall: Firewall,
-    /// Tables of the older ip6tables, which nothing here reads.
+    /// Tables of the older ip6tables, which this crate does not read.
     pub legacy_tables: Vec<String>,
-    /// The firewall has been opened a moment ago: what peers did not answer was tried before.
+    /// Whether the firewall has just been opened: the daemon asked the peers that did not answer before that.
     pub is_just_opened: bool,
 }
 
-/// What the kernel can do.
+/// Features of the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Kernel {
-    /// As `uname -r` prints it.
+    /// Release, as `uname -r` prints it.
     pub release: String,
-    /// Whether it describes its types, which the programs need.
+    /// Whether the kernel has BTF, which the programs need.
     pub has_btf: bool,
-    /// Whether programs are compiled.
+    /// Whether the kernel compiles programs (JIT).
     pub has_jit: bool,
 }
 
-/// What came of asking the daemon.
+/// Result of asking the daemon.
 #[derive(Clone, Debug)]
 pub enum Daemon {
-    /// It answers.
+    /// The daemon answers.
     Running(Box<Answers>),
-    /// Nobody listens on its socket.
+    /// No process listens on the socket.
     NotRunning(String),
-    /// Its socket is not for this user.
+    /// The user has no permission for the socket.
     NoPermission(String),
-    /// It listens, and something else is wrong.
+    /// A process listens on the socket, and another error occurred.
     Broken(String),
 }
 
-/// What the daemon says.
+/// Answers of the daemon.
 #[derive(Clone, Debug)]
 pub struct Answers {
-    /// Time since its start.
+    /// Time since the start of the daemon.
     pub age: Duration,
-    /// At a glance.
+    /// Overview.
     pub status: Status,
-    /// Its contexts and the peers that it has given up.
+    /// Contexts, and peers that the daemon does not ask for a while.
     pub contexts: Vec<Context>,
-    /// Its ILNP sessions.
+    /// ILNP sessions.
     pub ilcc: Ilcc,
 }
 
 /// The rules of nftables.
 #[derive(Clone, Debug)]
 pub enum Firewall {
-    /// What `nft -j list ruleset` prints.
+    /// Output of `nft -j list ruleset`.
     Ruleset(serde_json::Value),
-    /// There is no program to list them with.
+    /// The program `nft` is not installed.
     NoProgram,
-    /// Could not be read.
+    /// The rules could not be read; holds the reason.
     Unread(String),
 }
 
@@ -90,7 +90,7 @@ impl Facts {
         }
     }
 
-    /// None where it is off, too.
+    /// Returns the state of ILNP; none without a daemon, or if ILNP is off.
     pub(crate) fn ilnp(&self) -> Option<&IlnpStatus> {
         self.answers()?.status.ilnp.as_ref()
     }

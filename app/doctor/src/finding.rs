@@ -2,41 +2,41 @@ use serde::{Deserialize, Serialize};
 
 use crate::probe::PeerReport;
 
-/// Something that is not as it should be.
+/// Result of a check that needs attention.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Name for programs, as in `one-uplink`.
+    /// Name for programs, such as `one-uplink`.
     pub code: String,
-    /// How bad it is.
+    /// Severity of the finding.
     pub severity: Severity,
-    /// What is wrong.
+    /// Description of the fault.
     pub what: String,
-    /// What shows it.
+    /// Observations that show the fault.
     pub evidence: Vec<String>,
-    /// What to do about it.
+    /// Advice.
     pub remedy: String,
 }
 
-/// How bad a finding is.
+/// Severity of a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Severity {
     /// Connections cannot move.
     StopsProtection,
-    /// Some cannot, or it costs something.
+    /// Some connections cannot move, or the fault has another cost.
     Warning,
-    /// Could not be looked at.
+    /// The check was not possible.
     NotSeen,
-    /// Worth knowing.
+    /// Information.
     Note,
 }
 
-/// All that was found.
+/// All findings.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Report {
-    /// The worst first.
+    /// Findings, the worst first.
     pub findings: Vec<Finding>,
-    /// What came of the test packets, if there was a peer to send some to.
+    /// Results of the test packets, if the user gave a peer.
     pub peer: Option<PeerReport>,
 }
 
@@ -51,17 +51,17 @@ impl Finding {
         }
     }
 
-    /// Connections cannot move.
+    /// Makes a finding: connections cannot move.
     pub(crate) fn stops(code: &str, what: impl Into<String>) -> Self {
         Self::new(code, Severity::StopsProtection, what)
     }
 
-    /// Some connections cannot move, or it costs something.
+    /// Makes a finding: some connections cannot move, or the fault has another cost.
     pub(crate) fn warning(code: &str, what: impl Into<String>) -> Self {
         Self::new(code, Severity::Warning, what)
     }
 
-    /// Worth knowing.
+    /// Makes a finding that is information.
     pub(crate) fn note(code: &str, what: impl Into<String>) -> Self {
         Self::new(code, Severity::Note, what)
     }
@@ -76,7 +76,7 @@ impl Finding {
         self
     }
 
-    /// Names some, and says how many there are more.
+    /// Adds the first elements as evidence, and the number of the others.
     pub(crate) fn shown_by_some<T: ToString>(self, all: impl ExactSizeIterator<Item = T>) -> Self {
         let more = all.len().saturating_sub(MAX_SHOWN);
         let rest = (more > 0).then(|| format!("and {more} more"));
@@ -90,14 +90,15 @@ impl Finding {
 }
 
 impl Report {
-    /// The findings in order.
+    /// Makes a report, and sorts the findings.
     #[must_use]
     pub fn new(mut findings: Vec<Finding>, peer: Option<PeerReport>) -> Self {
         findings.sort_by_key(|finding| finding.severity);
         Self { findings, peer }
     }
 
-    /// 0: nothing stops protection; 1: something does; 2: nothing was seen to, but not all could be looked at.
+    /// Returns the exit code: 0: nothing prevents protection; 1: something does; 2: nothing was found, and some checks were
+    /// not possible.
     #[must_use]
     pub fn exit_status(&self) -> u8 {
         let has = |severity| self.findings.iter().any(|finding| finding.severity == severity);
@@ -111,5 +112,5 @@ impl Report {
     }
 }
 
-/// Peers or connections that a finding names.
+/// Largest number of peers or connections in a finding.
 const MAX_SHOWN: usize = 10;

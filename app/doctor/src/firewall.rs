@@ -1,10 +1,10 @@
-//! Which rules of nftables drop what Moorline needs.
+//! Findings about rules of nftables that drop packets of Moorline.
 //!
-//! Of ILNP that is what the daemon sends: messages that come in are taken by the programs, and nonces put in and
-//! out, where no rule has seen the packet yet, or sees it no more.
+//! For ILNP only messages that the daemon sends matter. The eBPF programs take incoming messages before any rule sees
+//! them. The programs also insert and remove nonces where no rule sees the packet.
 //!
-//! The ruleset is what `nft -j list ruleset` prints (libnftables-json(5)). A packet walks the chains of each hook;
-//! what a rule matches on is known of the packet, or known not to fit, or not known.
+//! The ruleset is the output of `nft -j list ruleset` (libnftables-json(5)). A model packet walks the chains of each hook.
+//! A match of a rule fits the packet, does not fit it, or is unknown.
 
 mod matches;
 mod walk;
@@ -21,20 +21,20 @@ use crate::finding::{Finding, Severity};
 use crate::icmpv6::{DESTINATION_UNREACHABLE, ECHO_REPLY, PACKET_TOO_BIG, PARAMETER_PROBLEM};
 use walk::{Ruleset, Verdict};
 
-/// A packet, as far as it decides about rules.
+/// Model packet: the properties that rules match on.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Packet<'a> {
-    /// The hook's direction.
+    /// Name of the hook.
     pub(crate) hook: &'static str,
-    /// Where it comes in or goes out.
+    /// Interface by which the packet enters or leaves.
     pub(crate) interface: &'a str,
     /// Transport protocol.
     pub(crate) protocol: u8,
-    /// Its ICMPv6 type, if it is one.
+    /// ICMPv6 type; none for other protocols.
     pub(crate) icmp_type: Option<u8>,
     /// Whether the message is behind destination options.
     pub(crate) has_options: bool,
-    /// What connection tracking says of it.
+    /// State in connection tracking.
     pub(crate) ct_state: &'static str,
 }
 
@@ -48,13 +48,13 @@ impl<'a> Packet<'a> {
     }
 }
 
-/// Findings about a ruleset, for packets on these interfaces; with the ICMPv6 types of ILNP's handshake if it is on.
+/// Returns findings about a ruleset, for packets on these interfaces. `ilnp`: ICMPv6 types of ILNP's handshake, if ILNP is on.
 pub(crate) fn examine(ruleset: &Value, interfaces: &[&str], ilnp: Option<[u8; 2]>) -> Vec<Finding> {
     let ruleset = Ruleset::read(ruleset);
     let mut drops: Vec<Drops<'_>> = Vec::new();
     let all = interfaces.iter().flat_map(|interface| packets(interface));
     let of_ilnp = interfaces.iter().flat_map(|interface| of_ilnp(interface, ilnp));
-    // RFC 6069: Destination Unreachable about a TCP segment, from this host to itself.
+    // Notice to TCP (RFC 6069): Destination Unreachable about a TCP segment, from this host to itself.
     let notice = Packet::icmpv6("input", "lo", DESTINATION_UNREACHABLE, "related");
     for packet in all.chain([notice]).chain(of_ilnp) {
         for verdict in ruleset.walk(&packet) {
@@ -71,12 +71,12 @@ pub(crate) fn examine(ruleset: &Value, interfaces: &[&str], ilnp: Option<[u8; 2]
         .collect()
 }
 
-/// The packets that a rule drops.
+/// Packets that one rule drops.
 struct Drops<'a> {
-    /// The worst.
+    /// Packet whose drop is the most severe.
     packet: Packet<'a>,
     verdict: Verdict,
-    /// The interfaces on which the rule does so.
+    /// Interfaces on which the rule drops the packet.
     on: Vec<&'a str>,
 }
 
@@ -86,7 +86,7 @@ impl<'a> Drops<'a> {
         of(&self.packet) == of(packet) && self.verdict.place == verdict.place
     }
 
-    /// Another interface counts if the rule drops as much there.
+    /// Adds an interface, if the rule drops the same packet there.
     fn add(&mut self, packet: &Packet<'a>, verdict: &Verdict) {
         let is_as_bad = self.packet.ct_state == packet.ct_state
             && self.packet.hook == packet.hook
@@ -97,18 +97,17 @@ impl<'a> Drops<'a> {
     }
 }
 
-/// A chain that keeps messages of ours from this host, or on it.
+/// Chain that drops our messages on their way in or out.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Closed {
     pub(crate) family: String,
     pub(crate) table: String,
     pub(crate) chain: String,
-    /// It is those of ILNP; else those of Shim6.
+    /// Whether the chain drops messages of ILNP; else it drops messages of Shim6.
     pub(crate) is_ilnp: bool,
 }
 
-/// The base chains for packets of this host that drop messages of Shim6, such that begin something new among them, or
-/// of ILNP.
+/// Returns the base chains of input and output that drop messages of Shim6 (new or established) or of ILNP.
 pub(crate) fn closed(ruleset: &Value, interfaces: &[&str], ilnp: Option<[u8; 2]>) -> Vec<Closed> {
     let ruleset = Ruleset::read(ruleset);
     let all = interfaces.iter().flat_map(|interface| packets(interface));
@@ -125,7 +124,7 @@ pub(crate) fn closed(ruleset: &Value, interfaces: &[&str], ilnp: Option<[u8; 2]>
     found
 }
 
-/// An answer to a test packet, as it comes in.
+/// Answer to a test packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     /// Echo reply.
@@ -136,7 +135,7 @@ pub(crate) enum Answer {
     Refusal,
 }
 
-/// The place where this host drops such an answer, and whether that is certain.
+/// Returns the rule of this host that drops such an answer, and whether the drop is certain.
 pub(crate) fn dropped(ruleset: &Value, interface: &str, answer: Answer) -> Option<(String, bool)> {
     let ruleset = Ruleset::read(ruleset);
     let at = |hook| match answer {
@@ -145,13 +144,13 @@ pub(crate) fn dropped(ruleset: &Value, interface: &str, answer: Answer) -> Optio
         Answer::Refusal => Packet::icmpv6(hook, interface, PARAMETER_PROBLEM, "invalid"),
     };
     let found = INBOUND.into_iter().flat_map(|hook| ruleset.walk(&at(hook)));
-    // The answer comes in by the interface that the test packet left by.
+    // The answer arrives on the interface by which the test packet left, so rules about the reverse path do not drop it.
     let found = found.filter(|verdict| !verdict.is_reverse_path);
     found.max_by_key(|one| one.is_certain).map(|one| (one.place, one.is_certain))
 }
 
-/// What has to pass. What is dropped of something that goes on is dropped of what begins, too: that comes first,
-/// for it is worse.
+/// Returns the packets that must pass. Established packets come first, because their drop is worse. A rule that drops
+/// established packets usually drops new packets, too.
 fn packets(interface: &str) -> Vec<Packet<'_>> {
     let hooks = || INBOUND.into_iter().chain(OUTBOUND);
     let shim6 = |ct_state| hooks().map(move |hook| Packet::shim6(hook, interface, ct_state));
@@ -159,7 +158,7 @@ fn packets(interface: &str) -> Vec<Packet<'_>> {
     shim6("established").chain(shim6("new")).chain(too_big).collect()
 }
 
-/// What the daemon sends for ILNP. Connection tracking knows none of these types.
+/// Returns the messages that the daemon sends for ILNP. Connection tracking does not know these types.
 fn of_ilnp(interface: &str, types: Option<[u8; 2]>) -> impl Iterator<Item = Packet<'_>> {
     let messages = types.into_iter().flat_map(|[initiator, responder]| {
         [(initiator, false), (responder, false), (LOCATOR_UPDATE, true)]

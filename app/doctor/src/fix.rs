@@ -1,8 +1,8 @@
-//! Commands that open the host's own firewall for Moorline, and for nothing else.
+//! Commands that open the host's own firewall for Moorline only.
 //!
-//! A rule that accepts in a table of ours would not help: a packet has to be accepted by every base chain of its hook.
-//! So the rule goes to the top of the chain that drops, by the tool which that chain belongs to. Chains of firewalld and
-//! ufw are written anew by these whenever they like; for them there is only what to type.
+//! An accepting rule in a table of Moorline would not help, because every base chain of a hook must accept a packet. So the
+//! rule goes to the top of the chain that drops, with the tool that owns the chain. firewalld and ufw write their chains again
+//! at any time, so for these tools the user must type commands.
 
 use std::collections::BTreeSet;
 
@@ -18,11 +18,11 @@ use crate::firewall::{self, Closed};
 pub struct Fix {
     /// Commands to run, each a program and its arguments.
     pub commands: Vec<Vec<String>>,
-    /// Changes that only a person can make, in the exact words.
+    /// Commands that only the user can run, verbatim.
     pub by_hand: Vec<String>,
 }
 
-/// Finds the commands that let the messages of Shim6, and of ILNP if it is on, through the chains that drop them now.
+/// Returns the commands that make the dropping chains accept the messages of Shim6, and of ILNP if it is on.
 #[must_use]
 pub fn fixes(facts: &Facts) -> Fix {
     let Firewall::Ruleset(ruleset) = &facts.firewall else { return Fix::default() };
@@ -44,7 +44,7 @@ pub fn fixes(facts: &Facts) -> Fix {
     fix
 }
 
-/// Finds the commands that remove the rules of [`fixes`] from the ruleset.
+/// Returns the commands that remove the rules of [`fixes`] from the ruleset.
 #[must_use]
 pub fn undoing(ruleset: &Value) -> Vec<Vec<String>> {
     let rules = ruleset["nftables"].as_array().into_iter().flatten().map(|object| &object["rule"]);
@@ -101,7 +101,7 @@ fn has_ufw(ruleset: &Value) -> bool {
         .any(|name| name.starts_with("ufw6-"))
 }
 
-/// Whether each match of a rule is one of [`fixes`]: a rule of somebody else may have the same comment.
+/// Whether a rule has only matches of [`fixes`]: a foreign rule may have the same comment.
 fn looks_at_messages_alone(rule: &Value) -> bool {
     let protocols = [json!(SHIM6), json!("shim6"), json!(58), json!("icmpv6"), json!("ipv6-icmp")];
     let is_message = |test: &Value| {
@@ -115,13 +115,13 @@ fn looks_at_messages_alone(rule: &Value) -> bool {
     !tests.is_empty() && tests.into_iter().all(is_message)
 }
 
-/// nft prints a comment of ip6tables as a comment of the rule, or as a match that it does not look into.
+/// Whether a statement is a comment of ip6tables. nft prints such a comment as a comment of the rule, or as an opaque match.
 fn is_xt_comment(rule: &Value) -> bool {
     let statements = rule["expr"].as_array().into_iter().flatten();
     statements.map(|one| &one["xt"]).any(|xt| xt["name"] == "comment" && xt["info"] == COMMENT)
 }
 
-/// Of the rules that are put in.
+/// Comment of the inserted rules.
 pub const COMMENT: &str = "moorline";
 const FIREWALLD: &str =
     "firewalld: firewall-cmd --permanent --add-protocol=140 && firewall-cmd --reload";

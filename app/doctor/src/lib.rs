@@ -1,26 +1,26 @@
-//! What stops protection on this host, and between it and a peer.
+//! Diagnosis: causes that prevent protection on this host, and between this host and a peer.
 //!
-//! **The host.** [`Facts`] are collected once ([`collect`]): kernel, daemon, uplinks, routing rules, firewall.
-//! [`examine`] looks for what is wrong in them and nowhere else, so that a test can put any host together.
-//! The firewall's rules are walked as a packet would walk them: one of protocol 140 that begins something new,
-//! and a Packet Too Big about something that goes on. What a rule asks and the packet does not tell (an address, a
-//! mark) makes what follows uncertain, and the finding milder.
+//! **The host.** [`collect`] reads all [`Facts`] once: kernel, daemon, uplinks, routing rules, firewall. [`examine`] makes
+//! findings from these facts alone, so a test can describe any host. The examination walks the firewall's rules with model
+//! packets: a new and an established message of protocol 140, and a Packet Too Big of an established flow. If a rule matches
+//! on a property that the model packet does not have (an address, a mark), the result is uncertain, and the finding is less
+//! severe.
 //!
-//! **The peer.** [`probe::run`] sends test packets on each pair of addresses and says what came of each; a pair's
-//! packets are built whole, from the IPv6 header on, so that nothing on this host changes them.
-//! [`examine_peer`] says what the verdicts mean.
+//! **The peer.** [`probe::run`] sends test packets on each pair of addresses and returns a verdict for each. The program
+//! builds each packet from the IPv6 header on, so that this host does not change it. [`examine_peer`] makes findings from
+//! the verdicts.
 //!
 //! | module | concern |
 //! |---|---|
-//! | `facts`, `collect` | what is known of the host, and where it comes from |
-//! | `checks` | facts to findings |
-//! | `firewall` | which rules of nftables drop what Moorline needs |
+//! | `facts`, `collect` | facts about the host, and their sources |
+//! | `checks` | findings from facts |
+//! | `firewall` | rules of nftables that drop packets of Moorline |
 //! | `icmpv6` | numbers of ICMPv6 messages |
 //! | `fix` | rules that open the host's own firewall for Moorline |
-//! | `probe` | test packets: made, sent, recognized when they or errors come back |
-//! | `unheard` | silence that a firewall of the ends explains |
-//! | `ways` | which pairs of addresses are tried with a peer |
-//! | `peer` | verdicts to findings |
+//! | `probe` | test packets: construction, sending, matching of answers and errors |
+//! | `unheard` | missing answers that a firewall of this host or the peer explains |
+//! | `ways` | pairs of addresses to test with a peer |
+//! | `peer` | findings from verdicts |
 #![forbid(unsafe_code)]
 
 mod checks;

@@ -6,15 +6,15 @@ use moorline_api::Pair;
 use crate::finding::{Finding, Severity};
 use crate::probe::{Kind, PairReport, PeerReport, Verdict};
 
-/// Turns the verdicts into findings.
+/// Makes findings from the verdicts.
 #[must_use]
 pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
     let pairs = &report.pairs;
     if let Some(finding) = without_any_path(pairs) {
         return vec![finding];
     }
-    // A translator lets through what it takes for an answer, as long as it remembers the question, and drops what it cannot
-    // tell from that.
+    // A translator passes packets that look like answers while it remembers the flow, and drops others. So verdicts of pairs
+    // behind a translator do not show the state of the path.
     let behind_nat = translated_locals(pairs);
     let mut findings = Vec::new();
     findings.extend(unknown(pairs));
@@ -40,7 +40,7 @@ pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
     findings
 }
 
-/// Where protocol 140 passes on all pairs, no firewall explains a context that does not come about: the finding says so.
+/// Extends findings about half-open contexts: if protocol 140 passes on all pairs, no firewall is the cause.
 pub fn explain_half_open(report: &PeerReport, findings: &mut [Finding]) {
     let passes = |pair: &PairReport| pair.is_answered(Kind::Shim6);
     if report.pairs.is_empty() || !report.pairs.iter().all(passes) {
@@ -57,7 +57,7 @@ pub fn explain_half_open(report: &PeerReport, findings: &mut [Finding]) {
     }
 }
 
-/// Nothing else can be found if there is no pair, or none answers.
+/// Returns a finding if there is no pair, or no pair answers; then no other finding is possible.
 fn without_any_path(pairs: &[PairReport]) -> Option<Finding> {
     if pairs.is_empty() {
         let finding = Finding::stops("peer-no-pair", "there is no pair of addresses to try");
@@ -76,7 +76,7 @@ fn without_any_path(pairs: &[PairReport]) -> Option<Finding> {
     })
 }
 
-/// Test packets whose fate nothing tells.
+/// Returns a finding about test packets with unknown results.
 fn unknown(pairs: &[PairReport]) -> Option<Finding> {
     let mut by_reason: BTreeMap<&str, BTreeSet<Kind>> = BTreeMap::new();
     for (kind, verdict) in pairs.iter().flat_map(|pair| &pair.verdicts) {
@@ -130,12 +130,12 @@ fn shim6(pairs: &[PairReport], behind_nat: &BTreeSet<Ipv6Addr>) -> Option<Findin
     lost(&direct, Kind::Shim6, "peer-shim6-lost", "protocol 140", severity, remedy)
 }
 
-/// Whether this came of the kind on some pair.
+/// Whether this kind has this verdict on some pair.
 fn has(pairs: &[PairReport], kind: Kind, verdict: &Verdict) -> bool {
     pairs.iter().any(|pair| pair.verdicts.get(&kind) == Some(verdict))
 }
 
-/// Addresses of the peer that the daemon begins no context with, unless told to.
+/// Returns a finding about addresses of the peer with which the daemon begins no context by default.
 fn from_link_layer(pairs: &[PairReport]) -> Option<Finding> {
     let is_eui64 = |address: &Ipv6Addr| address.octets()[11..13] == [0xff, 0xfe];
     let peers: BTreeSet<_> = pairs.iter().map(|pair| pair.pair.peer).collect();
@@ -151,7 +151,7 @@ fn from_link_layer(pairs: &[PairReport]) -> Option<Finding> {
     Some(finding.shown_by_each(found))
 }
 
-/// Our addresses that somebody on the way replaces, be it on one pair.
+/// Returns our addresses that a translator replaces on at least one pair.
 fn translated_locals(pairs: &[PairReport]) -> BTreeSet<Ipv6Addr> {
     let is_translated = |pair: &&PairReport| {
         matches!(pair.verdicts.get(&Kind::Shim6), Some(Verdict::Translated { .. }))
@@ -159,8 +159,8 @@ fn translated_locals(pairs: &[PairReport]) -> BTreeSet<Ipv6Addr> {
     pairs.iter().filter(is_translated).map(|pair| pair.pair.local).collect()
 }
 
-/// Pairs whose packets get another source address on the way. The peer drops probes from an address that it was not
-/// told of, so nothing moves there. It is worse if no pair of another address of ours answers.
+/// Returns a finding about pairs whose packets get another source address on the path. The peer drops probes from an unknown
+/// address, so no connection moves to such a pair. If no pair of another local address answers, the finding is more severe.
 fn translated(
     pairs: &[PairReport],
     behind_nat: &BTreeSet<Ipv6Addr>,
@@ -194,15 +194,15 @@ fn translated(
     Some(finding.shown_by_each(translated))
 }
 
-/// One of the two ends of a pair.
+/// Function that returns one end of a pair.
 type End = fn(&Pair) -> Ipv6Addr;
 
-/// Failover needs pairs that answer by more than one of our addresses and more than one of the peer's, at each end that
-/// has more than one.
+/// Returns a finding if the answering pairs have only one address at an end that has several. Failover needs answers by
+/// more than one address at each such end.
 fn without_second_path(pairs: &[PairReport], usable: &[Pair]) -> Option<Finding> {
     let remedy = "Connections with it have nothing to move to: see to the other rows.";
     match usable {
-        // Other findings say so where there is no Shim6 at all.
+        // If no pair answers, other findings report it.
         [] => return None,
         [_] => {
             let what = "only one pair of addresses works with this peer";
@@ -227,7 +227,8 @@ fn without_second_path(pairs: &[PairReport], usable: &[Pair]) -> Option<Finding>
     Some(Finding::stops("peer-one-end", what).remedy(remedy).shown_by_each(works))
 }
 
-/// The nonce is an option of 8 octets, or 16: the tests of options say what becomes of those.
+/// Returns findings about ILNP. The nonce option takes 8 or 16 octets of header; the tests of options show whether the path
+/// drops such packets.
 fn ilnp(pairs: &[PairReport]) -> Vec<Finding> {
     let is_answered = pairs.iter().any(|pair| pair.is_answered(Kind::Ilnp));
     if !is_answered && has(pairs, Kind::Ilnp, &Verdict::NoIlnp) {
@@ -253,7 +254,7 @@ fn ilnp(pairs: &[PairReport]) -> Vec<Finding> {
     found.collect()
 }
 
-/// Pairs where plain packets arrive and these do not.
+/// Returns the pairs on which plain packets arrive and packets of this kind do not.
 fn lost(
     pairs: &[PairReport],
     kind: Kind,
@@ -312,7 +313,7 @@ mod tests {
     const OURS: [&str; 2] = ["2001:db8:1::1", "2001:db8:2::1"];
     const THEIRS: [&str; 2] = ["2001:db8:3::1", "2001:db8:4::1"];
 
-    /// The translator remembers a packet of the peer, and lets the answer through as it is.
+    /// A translator that remembers a packet of the peer passes the answer unchanged.
     #[test]
     fn what_nothing_tells_of_is_no_fault_of_the_way() {
         let unknown = || Verdict::Unknown { why: "this host drops the answers".to_owned() };
@@ -362,7 +363,7 @@ mod tests {
         assert_eq!(codes(first().into()), []);
     }
 
-    /// The translator has a packet of the peer to the address that it gives out, and drops ours.
+    /// A translator that remembers a packet of the peer to its own address drops our packets.
     #[test]
     fn what_a_translator_drops_is_no_fault_of_a_firewall() {
         let seen = "2001:db8:2::99".parse().unwrap();

@@ -1,11 +1,16 @@
 //! Test packets to a peer, on each pair of addresses.
 //!
-//! Each kind of packet is one that any Linux host answers: echo requests, also behind destination options and in
-//! fragments, draw echo replies; an I1 draws an R1 from a peer with Shim6, who keeps no state for it, and
-//! "unrecognized next header" from one without. Where ILNP is on: a Propose draws a Refuse, for there is no socket,
-//! from a peer with ILNP, who keeps no state for it either; and its ICMPv6 types go behind an option that every
-//! host has to refuse (RFC 8200 s4.2), so that the error shows that they arrive. Each is sent up to three times, a second apart, not more than a
-//! hundred packets a second in all. An ICMPv6 error counts if it quotes what was sent, random octets included.
+//! Any Linux host answers each kind of packet:
+//!
+//! * An echo request, also behind destination options or in fragments, gets an echo reply.
+//! * An I1 gets an R1 from a peer with Shim6, which keeps no state for it. A peer without Shim6 answers "unrecognized next
+//!   header".
+//! * If ILNP is on: a Propose gets a Refuse from a peer with ILNP, because the peer has no such socket; the peer keeps no state.
+//! * If ILNP is on: each ICMPv6 type of ILNP goes behind an option that every host must refuse (RFC 8200 s4.2). The error shows
+//!   that the packet arrives.
+//!
+//! The program sends each packet up to three times, a second apart, and at most a hundred packets a second in all. An ICMPv6
+//! error counts if it quotes the sent packet with its random octets.
 
 mod packet;
 mod run;
@@ -21,53 +26,54 @@ use serde::{Deserialize, Serialize};
 
 pub use run::run;
 
-/// A pair of addresses to try.
+/// Pair of addresses to test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Way {
-    /// Its addresses.
+    /// Addresses of the pair.
     pub pair: Pair,
-    /// Our interface.
+    /// Index of our interface.
     pub ifindex: u32,
-    /// The MTU of that.
+    /// MTU of our interface.
     pub mtu: u32,
-    /// These are the ULIDs of a context or session that has moved: what is no control message would go another way.
+    /// Whether the pair is the ULID pair of a moved context or session: packets that are not control messages would use
+    /// another pair.
     pub has_moved: bool,
-    /// They have an ILNP session, so that an I1 gets no answer.
+    /// Whether the pair has an ILNP session, so that an I1 gets no answer.
     pub has_session: bool,
-    /// ICMPv6 types of the handshake, where this host does ILNP.
+    /// ICMPv6 types of ILNP's handshake; none if ILNP is off.
     pub ilnp: Option<[u8; 2]>,
 }
 
-/// What is tried.
+/// Kind of test packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// An echo request.
+    /// Echo request.
     Plain,
-    /// An I1.
+    /// I1 of Shim6.
     Shim6,
-    /// An echo request behind destination options of 8 octets.
+    /// Echo request behind destination options of 8 octets.
     Options8,
-    /// Of 16, as ILNP has.
+    /// Echo request behind destination options of 16 octets, the size of ILNP's options.
     Options16,
-    /// An echo request in two fragments.
+    /// Echo request in two fragments.
     Fragments,
-    /// An echo request of 1280 octets, IPv6 header included.
+    /// Echo request of 1280 octets, including the IPv6 header.
     Size1280,
-    /// Of 1500.
+    /// Echo request of 1500 octets, including the IPv6 header.
     Size1500,
-    /// A Propose of ILNP.
+    /// Propose of ILNP.
     Ilnp,
-    /// ICMPv6 type 156 behind an option to refuse.
+    /// ICMPv6 type 156 behind an option that the peer must refuse.
     LocatorUpdate,
-    /// The type of the handshake's initiator, the same way.
+    /// ICMPv6 type of the handshake's initiator behind an option that the peer must refuse.
     Initiator,
-    /// The responder's.
+    /// ICMPv6 type of the handshake's responder behind an option that the peer must refuse.
     Responder,
 }
 
 impl Kind {
-    /// All, as they are shown.
+    /// All kinds without ILNP, in the order of display.
     pub const ALL: [Self; 7] = [
         Self::Plain,
         Self::Shim6,
@@ -78,11 +84,11 @@ impl Kind {
         Self::Size1500,
     ];
 
-    /// What is tried where ILNP is on, besides.
+    /// Additional kinds if ILNP is on.
     pub const OF_ILNP: [Self; 4] =
         [Self::Ilnp, Self::LocatorUpdate, Self::Initiator, Self::Responder];
 
-    /// The title of its column.
+    /// Returns the title of the kind's column.
     #[must_use]
     pub const fn column(self) -> &'static str {
         match self {
@@ -100,49 +106,49 @@ impl Kind {
         }
     }
 
-    /// Whether the peer's refusal of its option shows that it has arrived.
+    /// Whether the packet has an option that the peer must refuse; the refusal shows that the packet has arrived.
     pub(crate) const fn is_to_be_refused(self) -> bool {
         matches!(self, Self::LocatorUpdate | Self::Initiator | Self::Responder)
     }
 }
 
-/// What came of it.
+/// Result of a test packet.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It was answered.
+    /// The peer answered.
     Passes {
-        /// How long that took, microseconds.
+        /// Round-trip time in microseconds.
         rtt_us: u64,
     },
-    /// The I1 arrived, and the peer knows no Shim6.
+    /// The I1 arrived, and the peer does not speak Shim6.
     NoShim6,
-    /// The Propose may have arrived, as its type does, and the peer did not answer: it does no ILNP.
+    /// The peer did not answer the Propose, although packets of its type arrive: the peer does not speak ILNP.
     NoIlnp,
-    /// It arrived, and the peer saw another source address than ours: NAT66.
+    /// The packet arrived, and the peer saw another source address than ours: NAT66.
     Translated {
         /// The address that the peer saw.
         seen: Ipv6Addr,
     },
-    /// Nothing came back.
+    /// No answer came.
     Lost,
-    /// Nothing came back, and for a reason that says nothing about the way.
+    /// No answer came, for a reason that says nothing about the path.
     Unknown {
-        /// Why.
+        /// Reason.
         why: String,
     },
-    /// Somebody refused it.
+    /// A host or router refused the packet.
     Error {
-        /// Who.
+        /// Source of the error.
         from: Ipv6Addr,
-        /// In what words.
+        /// Error text.
         what: String,
-        /// For Packet Too Big: what would fit.
+        /// MTU of a Packet Too Big.
         mtu: Option<u32>,
     },
-    /// This host did not send it.
+    /// This host did not send the packet.
     NotSent {
-        /// Why.
+        /// Reason.
         why: String,
     },
 }
@@ -155,48 +161,48 @@ impl Verdict {
     }
 }
 
-/// What came of all test packets.
+/// Results of all test packets.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerReport {
-    /// As it was asked for.
+    /// Address or name of the peer, as the user gave it.
     pub peer: String,
-    /// A row for each pair.
+    /// Results by pair.
     pub pairs: Vec<PairReport>,
 }
 
-/// What came of those of one pair.
+/// Results of one pair.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PairReport {
     /// The pair.
     #[serde(flatten)]
     pub pair: Pair,
-    /// By kind; one that was not tried lacks.
+    /// Verdicts by kind; kinds without a test are absent.
     pub verdicts: BTreeMap<Kind, Verdict>,
-    /// The largest packet that arrives, octets; none if that could not be found out.
+    /// Largest packet that arrives, in octets; none if unknown.
     pub path_mtu: Option<u32>,
-    /// Larger ones vanish without an ICMPv6 error.
+    /// Whether larger packets are lost without an ICMPv6 error.
     #[serde(default)]
     pub is_black_hole: bool,
 }
 
 impl PairReport {
-    /// Whether this kind arrived, from whatever address.
+    /// Whether this kind arrived, from any source address.
     pub(crate) fn arrives(&self, kind: Kind) -> bool {
         let is_translated = |verdict: &Verdict| matches!(verdict, Verdict::Translated { .. });
         self.passes(kind) || self.verdicts.get(&kind).is_some_and(is_translated)
     }
 
-    /// Whether the peer answered this kind as one that knows it.
+    /// Whether the peer answered this kind, and knows its protocol.
     pub(crate) fn is_answered(&self, kind: Kind) -> bool {
         matches!(self.verdicts.get(&kind), Some(Verdict::Passes { .. }))
     }
 
-    /// Whether this kind arrived as it was sent.
+    /// Whether this kind arrived unchanged.
     #[must_use]
     pub fn passes(&self, kind: Kind) -> bool {
         self.verdicts.get(&kind).is_some_and(Verdict::is_passed)
     }
 }
 
-/// Pairs that are tried at most.
+/// Largest number of tested pairs.
 pub const MAX_WAYS: usize = 16;

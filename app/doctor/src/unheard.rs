@@ -4,8 +4,8 @@ use crate::facts::{Facts, Firewall};
 use crate::firewall::{self, Answer};
 use crate::probe::{Kind, PairReport, Verdict, Way};
 
-/// Tells silence of a way from silence of a firewall: where a firewall of the ends explains that no answer came, the verdict is
-/// unknown. The reports are those of the ways, in order.
+/// Separates losses on the path from drops by firewalls of the two hosts: if a firewall explains a missing answer, the
+/// verdict becomes unknown. `reports` has the order of `ways`.
 pub fn explain_silence(facts: &Facts, ways: &[Way], reports: &mut [PairReport]) {
     for (way, report) in ways.iter().zip(reports) {
         let uplink = facts.uplinks.iter().find(|uplink| uplink.ifindex == way.ifindex);
@@ -16,8 +16,8 @@ pub fn explain_silence(facts: &Facts, ways: &[Way], reports: &mut [PairReport]) 
     }
 }
 
-/// The rules of this host drop the answers. Connection tracking takes the errors that answer the types of ILNP for invalid, as it
-/// takes these types themselves.
+/// Handles rules of this host that drop the answers. Connection tracking classifies the types of ILNP as invalid, and so the
+/// errors about these types, too.
 fn by_own_firewall(ruleset: &Value, interface: &str, report: &mut PairReport) {
     let drops = |answer| firewall::dropped(ruleset, interface, answer);
     let certainly = |answer| drops(answer).filter(|(_, is_certain)| *is_certain);
@@ -27,7 +27,7 @@ fn by_own_firewall(ruleset: &Value, interface: &str, report: &mut PairReport) {
         let dropped = if *kind == Kind::Shim6 {
             &shim6
         } else if Kind::OF_ILNP.contains(kind) {
-            // Without these errors, silence of a peer is no sign of a loss.
+            // If rules drop these errors, a missing answer does not show a loss.
             &refusal
         } else {
             &echo
@@ -40,8 +40,9 @@ fn by_own_firewall(ruleset: &Value, interface: &str, report: &mut PairReport) {
     }
 }
 
-/// A proposal arrives, and no packet of the same type with an option to refuse, although options arrive. A firewall at the peer sees
-/// the latter alone: the programs take the former before.
+/// Handles a firewall of the peer. Sign: the peer answers a Propose and passes options, and does not answer a packet of the
+/// same type with an option to refuse. The programs of the peer take the Propose before the firewall sees it; the other
+/// packet passes the firewall.
 fn by_firewall_of_peer(report: &mut PairReport) {
     let is_lost = report.verdicts.get(&Kind::Initiator) == Some(&Verdict::Lost);
     if !report.is_answered(Kind::Ilnp) || !is_lost || !report.passes(Kind::Options8) {
@@ -62,7 +63,7 @@ mod tests {
 
     use super::*;
 
-    /// All kinds have passed, but for these.
+    /// Makes a report in which all kinds have passed except these.
     fn report(lost: &[Kind]) -> PairReport {
         let all = Kind::ALL.into_iter().chain(Kind::OF_ILNP);
         let verdict = |kind| match lost.contains(&kind) {
@@ -85,7 +86,7 @@ mod tests {
 
     const REFUSED: [Kind; 3] = [Kind::LocatorUpdate, Kind::Initiator, Kind::Responder];
 
-    /// A chain of the hook input, with a rule in front of the one that drops what is invalid.
+    /// Makes a chain of the hook input with this rule, and then a rule that drops invalid packets.
     fn input(first: &Value) -> Value {
         let place = json!({"family": "inet", "table": "fw", "chain": "input", "handle": 7});
         let rule = |expr: &Value| {

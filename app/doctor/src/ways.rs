@@ -7,7 +7,7 @@ use moorline_api::Pair;
 use crate::facts::{Answers, Facts};
 use crate::probe::{MAX_WAYS, Way};
 
-/// The pairs to try with a peer that has these addresses, or others that a context tells of.
+/// Returns the pairs to test with a peer: the given addresses, and further locators of contexts and sessions with that peer.
 #[must_use]
 pub fn ways(facts: &Facts, given: &[Ipv6Addr]) -> Vec<Way> {
     let answers = facts.answers();
@@ -22,7 +22,7 @@ pub fn ways(facts: &Facts, given: &[Ipv6Addr]) -> Vec<Way> {
     found
 }
 
-/// Those that peers are told of; of an uplink without such, or without a daemon, one of each prefix.
+/// Returns the announced addresses of an uplink. If there are none, or no daemon runs, returns one address of each prefix.
 fn our_locators(answers: Option<&Answers>, uplink: &Uplink) -> Vec<Ipv6Addr> {
     let told = answers.into_iter().flat_map(|all| &all.status.uplinks);
     let announced: Vec<_> = told

@@ -1,14 +1,14 @@
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How far a long command is, on the standard error of a terminal. The bar goes when it is dropped.
+/// Progress bar of a long command, on the standard error of a terminal. Dropping the bar removes it from the screen.
 #[derive(Debug)]
 pub struct Bar(ProgressBar);
 
 impl Bar {
-    /// A bar with this template of `indicatif`.
+    /// Makes a bar with this template of `indicatif`.
     #[must_use]
     pub fn new(template: &str) -> Self {
-        // `indicatif` draws on the standard error, and only if that is a terminal.
+        // `indicatif` draws on the standard error, and only if the standard error is a terminal.
         let bar = ProgressBar::new(STEPS);
         let style = ProgressStyle::with_template(template);
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
@@ -21,13 +21,13 @@ impl Bar {
         self.0.is_hidden()
     }
 
-    /// Shows this text beside the bar.
+    /// Shows `text` beside the bar.
     pub fn say(&self, text: impl Into<String>) {
         self.0.set_message(text.into());
         self.0.tick();
     }
 
-    /// The part of the whole that is done, from 0 to 1.
+    /// Sets the completed part, from 0 to 1.
     pub fn set(&self, part: f64) {
         let steps = (0..=STEPS).rfind(|step| *step as f64 <= part * STEPS as f64);
         self.0.set_position(steps.unwrap_or(0));

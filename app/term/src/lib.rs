@@ -12,8 +12,7 @@ use serde::Serialize;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-/// Runs the main function of a program and says what went wrong. A reader that is gone, as in `moorline events | head`, is not
-/// worth a word.
+/// Runs the main function of a program and prints its error. A closed output, as in `moorline events | head`, is no error.
 pub fn run_main(
     program: &str,
     main: impl FnOnce(&mut dyn Write) -> anyhow::Result<ExitCode>,
@@ -37,13 +36,13 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
         .any(|cause| cause.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// One JSON value, as `--json` prints it.
+/// Writes one JSON value, in the form of `--json`.
 ///
 /// # Errors
-/// Nobody takes the output.
+/// The output is closed.
 pub fn write_json(out: &mut dyn Write, value: &impl Serialize) -> anyhow::Result<()> {
     Ok(writeln!(out, "{}", serde_json::to_string_pretty(value)?)?)
 }
 
-/// Exit code of a program that Ctrl-C has ended, as a shell gives it.
+/// Exit code after Ctrl-C, as in a shell.
 pub const EXIT_INTERRUPTED: u8 = 130;

@@ -1,7 +1,7 @@
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, Table};
 
-/// Columns two spaces apart, no lines, capitals on top, nothing at the ends of lines.
+/// Formats a table: columns two spaces apart, no rules, no spaces at line ends. `right_aligned` has indexes of columns.
 #[must_use]
 pub fn table(
     header: &[&str],
@@ -27,10 +27,10 @@ pub fn table(
     text
 }
 
-/// A row whose cells stand beside the titles of their columns. A cell may have several lines.
+/// Row of cells, each with the title of its column. A cell may have several lines.
 pub type TitledRow = Vec<(&'static str, String)>;
 
-/// As [`table`], with the titles of the first row on top; nothing if there is no row.
+/// Formats a [`table`] with the titles of the first row as header; empty if there is no row.
 #[must_use]
 pub fn titled_table(right_aligned: &[&str], rows: impl IntoIterator<Item = TitledRow>) -> String {
     let mut rows = rows.into_iter().peekable();

@@ -2,26 +2,26 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Octets in powers of 1000: `999 B`, `1.2 kB`, `34 MB`.
+/// Formats octets in powers of 1000: `999 B`, `1.2 kB`, `34 MB`.
 #[must_use]
 pub fn octets(count: u64) -> String {
     scaled(count, &["B", "kB", "MB", "GB", "TB", "PB", "EB"])
 }
 
-/// A count with its noun: `1 session`, `2 sessions`.
+/// Formats a count with its noun: `1 session`, `2 sessions`.
 #[must_use]
 pub fn counted(count: u64, noun: &str) -> String {
     let ending = if count == 1 { "" } else { "s" };
     format!("{count} {noun}{ending}")
 }
 
-/// A number of things in powers of 1000: `999`, `1.2 k`, `34 M`.
+/// Formats a count in powers of 1000: `999`, `1.2 k`, `34 M`.
 #[must_use]
 pub fn count(count: u64) -> String {
     scaled(count, &["", "k", "M", "G", "T", "P", "E"])
 }
 
-/// A span in its two largest units at most: `350 ms`, `2.0 s`, `12 s`, `3 min 4 s`, `2 d 5 h`.
+/// Formats a span in at most two units, the largest ones: `350 ms`, `2.0 s`, `12 s`, `3 min 4 s`, `2 d 5 h`.
 #[must_use]
 pub fn span(span: Duration) -> String {
     let ms = span.as_millis();
@@ -36,13 +36,13 @@ pub fn span(span: Duration) -> String {
     }
 }
 
-/// Time since `then`; zero if the clock went back.
+/// Formats the time since `then_unix_ms`; zero if the clock went back.
 #[must_use]
 pub fn ago(then_unix_ms: u64, now_unix_ms: u64) -> String {
     span(Duration::from_millis(now_unix_ms.saturating_sub(then_unix_ms)))
 }
 
-/// Date and time in UTC to the millisecond: `2026-11-21 08:31:02.123Z`.
+/// Formats date and time in UTC to the millisecond: `2026-11-21 08:31:02.123Z`.
 #[must_use]
 pub fn timestamp(unix_ms: u64) -> String {
     let at = UNIX_EPOCH + Duration::from_millis(unix_ms.min(LAST));
@@ -72,7 +72,7 @@ fn two(large: u64, large_unit: &str, small: u64, small_unit: &str) -> String {
     }
 }
 
-/// End of the year 9999, milliseconds since 1970: what comes later is shown as this.
+/// End of the year 9999, in milliseconds since 1970; later times are shown as this time.
 const LAST: u64 = 253_402_300_799_999;
 
 #[cfg(test)]

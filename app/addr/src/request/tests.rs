@@ -83,7 +83,7 @@ fn a_state_brings_back_what_was_drawn() {
     for request in [set(), with_key, cga(&key)] {
         let (_folder, path) = a_file();
         let search = request.resolve(Some(&path)).unwrap();
-        // The search has to begin for the state to be written.
+        // A search writes its state when it begins.
         let found = search.run(&AtomicBool::new(false), |_| ()).unwrap();
         let again = request.resolve(Some(&path)).unwrap();
         assert_eq!(again.job, search.job);

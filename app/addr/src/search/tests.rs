@@ -70,13 +70,13 @@ fn an_interrupted_search_goes_on_and_finds_the_same() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("state");
     let expected = run(&request(3).resolve(None).unwrap());
-    // Each run ends with the first chunk or so: the flag is up before it starts.
+    // The flag is set before the run starts, so each run ends after about one chunk.
     let interrupted = request(3).resolve(Some(&path)).unwrap();
     let error = interrupted.run(&AtomicBool::new(true), |_| ()).unwrap_err();
     assert!(matches!(error, Error::Cancelled { tries: 0 }), "{error}");
     let before = fs::read_to_string(&path).unwrap();
     assert!(before.contains("\"chunks-done\": 0"), "{before}");
-    // As if it had been interrupted later, in the chunk before the last.
+    // State of a search that was interrupted later, in the chunk before the last.
     let chunks = expected.offset / interrupted.chunk_tries();
     assert!(chunks > 1);
     let later = before.replace("\"chunks-done\": 0", &format!("\"chunks-done\": {}", chunks - 1));
@@ -86,7 +86,7 @@ fn an_interrupted_search_goes_on_and_finds_the_same() {
     let found = run(&Search { threads: threads(1), ..search });
     assert_eq!((found.offset, found.addresses), (expected.offset, expected.addresses.clone()));
     assert_eq!(found.tries, 2 * interrupted.chunk_tries());
-    // And again: nothing is left to do.
+    // A further run has no work left.
     let again = run(&request(3).resolve(Some(&path)).unwrap());
     assert_eq!((again.offset, again.tries), (expected.offset, 0));
     assert_eq!(again.addresses, expected.addresses);
@@ -102,7 +102,7 @@ fn a_cancelled_search_ends() {
         assert!((0.0..1.0).contains(&progress.probability));
         cancel.store(true, Ordering::Relaxed);
     });
-    // Unless the machine is so fast that it found the modifier before the first look.
+    // A very fast machine may find the modifier before the search reads the flag.
     if let Err(error) = result {
         assert!(matches!(error, Error::Cancelled { tries } if tries > 0), "{error}");
         assert!(seen > 0);

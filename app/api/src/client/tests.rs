@@ -11,7 +11,7 @@ use std::path::Path;
 use tempfile::TempDir;
 use tokio::net::UnixListener;
 
-/// A daemon that answers from fixed values, at a socket that goes away with it.
+/// Daemon that answers from fixed values; its socket ends with the fixture.
 struct Fixture {
     client: Client,
     _dir: TempDir,

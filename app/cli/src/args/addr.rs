@@ -183,17 +183,17 @@ pub struct KeyImportArgs {
     pub json: bool,
 }
 
-/// Where parameters come from.
+/// Source of parameters.
 #[derive(Clone, Debug)]
 pub enum ParamsSource {
-    /// A file in either form.
+    /// File in either form.
     File(PathBuf),
-    /// The digits themselves.
+    /// Parameters given as digits.
     Here(Vec<u8>),
 }
 
 impl ParamsSource {
-    /// The octets.
+    /// Returns the octets of the parameters.
     ///
     /// # Errors
     /// The file cannot be read.

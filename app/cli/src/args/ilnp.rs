@@ -93,5 +93,5 @@ fn server(text: &str) -> Result<SocketAddr, String> {
 }
 
 const DNS_PORT: u16 = 53;
-/// RFC 2181 s8.
+/// Largest TTL, in seconds (RFC 2181 s8).
 const MAX_TTL: i64 = 0x7fff_ffff;

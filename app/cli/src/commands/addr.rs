@@ -37,21 +37,21 @@ pub(crate) fn addr(
     }
 }
 
-/// What `moorline addr generate --json` prints.
+/// JSON output of `moorline addr generate`.
 #[derive(Debug, Serialize)]
 pub(crate) struct Generated {
     pub(crate) kind: &'static str,
     pub(crate) sec: u8,
     pub(crate) collision_count: u8,
     pub(crate) addresses: Vec<GeneratedAddress>,
-    /// Why the key cannot sign for locators that come later, unless it can or there is none.
+    /// Reason why the key cannot sign for later locators; none if it can, or without a key.
     pub(crate) cannot_sign: Option<String>,
-    /// In hex.
+    /// Start modifier, in hex.
     pub(crate) start: String,
-    /// How far from the start the modifier is.
+    /// Distance of the modifier from the start.
     pub(crate) offset: u64,
     pub(crate) shard: String,
-    /// Of this run.
+    /// Tries of this run.
     pub(crate) tries: u64,
     pub(crate) seconds: f64,
     pub(crate) threads: usize,
@@ -61,7 +61,7 @@ pub(crate) struct Generated {
 #[derive(Debug, Serialize)]
 pub(crate) struct GeneratedAddress {
     pub(crate) address: Ipv6Addr,
-    /// In hex.
+    /// Parameters, in hex.
     pub(crate) params: String,
 }
 
@@ -74,7 +74,7 @@ fn generate(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
         other => other?,
     };
     search.threads = args.threads.unwrap_or(search.threads);
-    // A place that takes no file is better known now than after an hour.
+    // If the file cannot be written, fail now and not after an hour.
     args.out.as_deref().map(check_public).transpose()?;
     let found = match run(&search) {
         Err(Error::Cancelled { tries }) => return Ok(interrupted(tries, args.state.is_some())),
@@ -83,7 +83,7 @@ fn generate(args: &GenerateArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode
     let made = after_collisions(&found, args.collision_count)?;
     let written = args.out.as_deref().map_or(Ok(()), |path| write_public(path, made.params()));
     let generated = Generated::new(args, &search, &found, &made);
-    // A long search is not lost because its file could not be written.
+    // If the file could not be written, print the parameters, so that the result of a long search is not lost.
     let file = args.out.as_deref().filter(|_| written.is_ok());
     let shown = show(out, args.json, &generated, |made| render::generated(made, file))?;
     Ok(written.map(|()| shown)?)
@@ -117,14 +117,14 @@ fn run(search: &Search) -> Result<Found, Error> {
     let cancel = Arc::new(AtomicBool::new(false));
     let mut ids = Vec::new();
     for signal in [SIGINT, SIGTERM] {
-        // Without it the signal ends the program at once, which loses seconds of a state.
+        // Without this handler the signal ends the program at once, and the search loses seconds of its state.
         ids.extend(signal_hook::flag::register(signal, Arc::clone(&cancel)));
     }
     let bar = (search.job.sec >= Sec::TWO).then(|| Bar::new("{bar:16} {msg}"));
     bar.iter().for_each(|bar| bar.say(format!("searching on {} threads", search.threads)));
     let result = search.run(&cancel, |progress| {
         if let Some(bar) = &bar {
-            // A search has no memory: the bar shows how many of a thousand would have ended by now.
+            // A search has no memory. The bar shows the share of searches that would have ended by now.
             bar.set(progress.probability);
             bar.say(render::progress(progress));
         }
@@ -181,7 +181,7 @@ fn show_params(args: &ShowArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode>
 
 fn convert(args: &ConvertArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let params = args.params.read()?;
-    // Nothing that is none goes on as if it were some.
+    // Reject octets that are not parameters.
     ParamsView::new(&params).context(NO_PARAMS)?;
     let octets = match args.to {
         Form::Der => params,
@@ -197,7 +197,7 @@ fn convert(args: &ConvertArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// What `moorline addr bench --json` prints.
+/// JSON output of `moorline addr bench`.
 #[derive(Debug, Serialize)]
 struct Rates {
     engines: Vec<EngineRate>,
@@ -212,13 +212,13 @@ fn bench(args: &BenchArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     show(out, args.json, &Rates { engines }, |rates| render::rates(&rates.engines))
 }
 
-/// Says what is wrong with the question, which is not the same as a bad answer.
+/// Prints an error in the arguments. Its exit code differs from the code of a negative answer.
 fn wrong_question(error: &Error) -> ExitCode {
     eprintln!("moorline: {error}");
     ExitCode::from(BAD_USAGE)
 }
 
-/// As clap has it.
+/// Exit code of clap for wrong arguments.
 const BAD_USAGE: u8 = 2;
 const NO_PARAMS: &str = "these are no parameters of an address";
 const P256_SPKI_OCTETS: usize = 91;

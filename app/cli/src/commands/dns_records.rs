@@ -9,7 +9,7 @@ use std::io::Write;
 use std::net::Ipv6Addr;
 use std::process::ExitCode;
 
-/// `moorline dns-records`: the addresses of this host that a connection can move away from.
+/// Runs `moorline dns-records`: prints the addresses of this host whose connections can move.
 pub(crate) fn dns_records(
     args: &Args,
     asked: &DnsRecordsArgs,
@@ -21,7 +21,7 @@ pub(crate) fn dns_records(
     Ok(if records.records.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The name given, or the one that this host calls itself.
+/// Returns the given name, or the host name.
 pub(super) fn owner(name: Option<&DomainName>) -> anyhow::Result<DomainName> {
     if let Some(name) = name {
         return Ok(name.clone());
@@ -35,7 +35,7 @@ pub(super) fn owner(name: Option<&DomainName>) -> anyhow::Result<DomainName> {
     Ok(parse_name(&host)?)
 }
 
-/// JSON of `dns-records`.
+/// JSON output of `dns-records`.
 #[derive(Debug, Serialize)]
 struct Records {
     name: String,
@@ -53,7 +53,7 @@ struct Record {
     proof: Proof,
 }
 
-/// A global address of the host that peers should not be given, and why.
+/// Global address of the host that the DNS should not have, and the reason.
 #[derive(Debug, Serialize)]
 struct LeftOut {
     address: Ipv6Addr,
@@ -81,7 +81,7 @@ impl Records {
 
     fn zone_file(&self) -> String {
         let mut text = String::new();
-        // Into a string: cannot fail.
+        // Writing to a String cannot fail.
         for one in &self.records {
             let _ = writeln!(text, "{} {} IN AAAA {}", self.name, self.ttl_s, one.value);
         }
@@ -95,7 +95,7 @@ impl Records {
     }
 }
 
-/// Why peers should not be given an address.
+/// Returns the reason why the DNS should not have an address.
 fn why_not(interface: &InterfaceAddresses, info: &AddressInfo) -> Option<&'static str> {
     match (&info.proof, &info.state) {
         (Proof::None, _) if interface.mode == AddressMode::Off => {

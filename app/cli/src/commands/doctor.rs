@@ -12,7 +12,7 @@ use std::io::{self, ErrorKind, Write};
 use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs};
 use std::process::{Command, ExitCode};
 
-/// Ends with 0: nothing stops protection; 1: something does; 2: not everything could be looked at.
+/// Runs `moorline doctor`. Exit codes: 0: nothing prevents protection; 1: something does; 2: some checks were not possible.
 pub(crate) fn doctor(
     args: &Args,
     doctor: &DoctorArgs,
@@ -32,7 +32,7 @@ pub(crate) fn doctor(
     }
 }
 
-/// Opens the host's firewall, or closes it again. True if that has changed something.
+/// Adds rules to the host's firewall, or removes them. Returns whether the rules have changed.
 fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     let facts = block_on(collect(env!("CARGO_PKG_VERSION"), &Client::new(&args.socket)))?;
     let fix = match &facts.firewall {
@@ -73,24 +73,24 @@ fn mend(args: &Args, doctor: &DoctorArgs, out: &mut dyn Write) -> anyhow::Result
     Ok(true)
 }
 
-/// The result of [`close_firewall`].
+/// Result of [`close_firewall`].
 pub(crate) enum Closing {
-    /// The rules are gone.
+    /// The rules have been removed.
     Closed,
-    /// There were none.
+    /// The firewall had no such rules.
     NothingToClose,
-    /// Whether there are any is not known, and why.
+    /// The rules could not be read; holds the reason.
     Unread(String),
 }
 
-/// Closes the host's firewall again, without a question.
+/// Removes the rules of `doctor --fix` from the host's firewall, without a question.
 ///
 /// # Errors
-/// A rule stays.
+/// A rule could not be removed.
 pub(crate) fn close_firewall() -> anyhow::Result<Closing> {
     let ruleset = match firewall() {
         Firewall::Ruleset(ruleset) => ruleset,
-        // Without it there has been none to put rules in.
+        // Without `nft` no rules can have been added.
         Firewall::NoProgram => return Ok(Closing::NothingToClose),
         Firewall::Unread(why) => return Ok(Closing::Unread(why)),
     };
@@ -99,7 +99,7 @@ pub(crate) fn close_firewall() -> anyhow::Result<Closing> {
     Ok(if commands.is_empty() { Closing::NothingToClose } else { Closing::Closed })
 }
 
-/// As it would be typed.
+/// Formats a command as a user would type it.
 fn shown(command: &[String]) -> String {
     let quoted = command.iter().map(|word| match word.contains(' ') {
         true => format!("'{word}'"),
@@ -126,7 +126,7 @@ fn run(command: &[String]) -> anyhow::Result<()> {
 }
 
 fn look(args: &Args, doctor: &DoctorArgs, is_just_opened: bool) -> anyhow::Result<Report> {
-    // A name that is not known is told before anything is tried.
+    // Report an unknown name before any test.
     let resolved = |peer| resolve(peer).map(|addresses| (peer, addresses));
     let peer = doctor.peer.as_deref().map(resolved).transpose()?;
     block_on(async {
@@ -178,5 +178,5 @@ fn resolve(peer: &str) -> anyhow::Result<Vec<Ipv6Addr>> {
     Ok(addresses)
 }
 
-/// Exit status.
+/// Exit code if some checks were not possible.
 const COULD_NOT_LOOK: u8 = 2;

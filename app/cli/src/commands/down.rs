@@ -7,10 +7,11 @@ use std::io::{self, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode, ExitStatus};
 
-/// Has a running daemon restore the host and end, then runs `moorlined --reset` for what is left, which
-/// the daemon knows by its marks. Takes the rules of `moorline doctor --fix` out of the firewall, too.
+/// Runs `moorline down`: tells a running daemon to restore the host and end. Then `moorlined --reset` removes the remaining
+/// changes, which it finds by their marks. Last, the command removes the rules of `moorline doctor --fix` from the firewall.
 ///
-/// Nothing is written to `out` before the host is restored: a reader that has gone, or a full disk, would stop the command half-way.
+/// The command writes nothing to `out` before the host is restored: a closed output or a full disk would stop the command
+/// half-way.
 pub(crate) fn down(args: &Args, down: &DownArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     if !rustix::process::geteuid().is_root() {
         bail!("only root can undo changes to the network: run `sudo moorline down`");
@@ -27,7 +28,7 @@ pub(crate) fn down(args: &Args, down: &DownArgs, out: &mut dyn Write) -> anyhow:
         .status()
         .with_context(|| format!("cannot run {}", daemon.display()))?;
     if !status.success() {
-        // A daemon that does not answer may still run, and the rules let its messages in.
+        // A daemon that does not answer may still run, and needs these rules for its messages.
         tell(
             "rules of `moorline doctor --fix`, if there are any, stay until `moorline down` succeeds",
         );
@@ -49,7 +50,7 @@ pub(crate) fn down(args: &Args, down: &DownArgs, out: &mut dyn Write) -> anyhow:
     Ok(ExitCode::SUCCESS)
 }
 
-/// Writes a line to standard error, if anybody takes it: `eprintln!` would panic.
+/// Writes a line to standard error, and ignores errors; `eprintln!` would panic.
 fn tell(line: &str) {
     let _ = writeln!(io::stderr(), "moorline: {line}");
 }
@@ -71,17 +72,18 @@ fn command(daemon: &Path, socket: &Path, folders: &DownArgs) -> Command {
     command
 }
 
-/// The folders of the daemon that has ended; none if there was no daemon.
+/// Ends the running daemon. Returns the daemon's folders; none if no daemon answered.
 fn end_running(args: &Args) -> anyhow::Result<Option<Down>> {
     let events = BlockingClient::new(Client::new(&args.socket))?;
     let query = EventsQuery { since: Some(u64::MAX), follow: Some(true) };
     let coming = match events.events(query) {
         Ok(coming) => coming,
-        // Nobody is there; or a daemon that does not answer, but holds the lock: `moorlined --reset` names its pid.
+        // No daemon runs, or a daemon runs without an answer. In the second case the daemon holds the lock, and `moorlined
+        // --reset` names its pid.
         Err(_) => return Ok(None),
     };
     let folders = BlockingClient::new(Client::new(&args.socket))?.down()?;
-    // The stream ends with the process.
+    // Wait for the end of the daemon: the event stream ends with the process.
     coming.for_each(drop);
     Ok(Some(folders))
 }

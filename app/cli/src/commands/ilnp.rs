@@ -42,7 +42,7 @@ async fn dns_records(
         return show(out, args.json, &view, text);
     }
     let (daemon, addresses) = (daemon.ilcc().await, daemon.addresses().await);
-    // Without a daemon there may be some all the same, of a run before: only `--anyway` sends then.
+    // Without a daemon the host may still have addresses of an earlier run. Then only `--anyway` sends records.
     let addresses = if daemon.is_ok() { addresses? } else { Vec::new() };
     let told = daemon.as_ref().ok().filter(|ilcc| ilcc.on).map(|ilcc| &*ilcc.locators);
     let records = own_records(owner, args, told, &addresses).await?;
@@ -62,7 +62,7 @@ async fn dns_records(
     show(out, args.json, &view, |_| records.zone_file() + &sent)
 }
 
-/// Records are for hosts that speak ILNP: peers of others would wait for an answer.
+/// Checks that this host speaks ILNP. If it does not, records would make peers wait for an answer.
 //= rfc6742#2.3-2 rfc6742#2.4-1 rfc6742#3.1-1
 fn ensure_on(daemon: Result<Ilcc, Error>, anyway: bool) -> anyhow::Result<()> {
     let why = match daemon {
@@ -78,7 +78,7 @@ fn ensure_on(daemon: Result<Ilcc, Error>, anyway: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What the DNS says is what correspondents are told.
+/// Sets the preferences of the records to those that the daemon tells correspondents.
 fn prefer(records: &mut NodeRecords, told: &[IlnpLocator]) {
     records.l64s.retain_mut(|record| {
         let locator = preference_of(told, record.l64);
@@ -93,8 +93,8 @@ fn preference_of(told: &[IlnpLocator], l64: L64) -> Option<u16> {
     told.iter().find(|locator| locator.l64 == text).map(|locator| locator.preference)
 }
 
-/// The kernel does not know that addresses of the daemon are temporary. Such an identifier is not for the DNS: it would be beside one that
-/// stays, and tell that both are of one host.
+/// Marks temporary addresses of the daemon, which the kernel does not mark. The DNS must not have such an identifier: beside a
+/// stable identifier, it would show that both belong to one host.
 fn mark_temporary(view: &mut HostView, told: &[InterfaceAddresses]) {
     let told = || told.iter().flat_map(|one| &one.addresses);
     let is_temporary = |own: &UplinkAddress| {
@@ -106,7 +106,7 @@ fn mark_temporary(view: &mut HostView, told: &[InterfaceAddresses]) {
     }
 }
 
-/// Of the uplinks that a daemon tells correspondents of; of all of them without one.
+/// Makes the records of the uplinks that the daemon tells correspondents of; without a daemon, of all uplinks.
 async fn own_records(
     owner: DomainName,
     args: &IlnpRecordsArgs,
@@ -161,7 +161,7 @@ async fn lookup(args: &LookupArgs, out: &mut dyn Write) -> anyhow::Result<ExitCo
     Ok(if found.nids.is_empty() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// JSON of `dns-records`.
+/// JSON output of `dns-records`.
 #[derive(Debug, Serialize)]
 struct RecordsView {
     name: String,
@@ -170,7 +170,7 @@ struct RecordsView {
     removed: bool,
 }
 
-/// JSON of `lookup`.
+/// Makes the JSON output of `lookup`.
 fn found_json(found: &Found) -> Value {
     let nid = |one: &NidRecord| json!({"nid": one.nid.to_string(), "preference": one.preference});
     let locator = |one: &Locator| match (&one.via, one.preferences) {

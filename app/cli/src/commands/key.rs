@@ -39,7 +39,7 @@ fn import(args: &KeyImportArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode>
     tell(file.public_key(), args.json, out)
 }
 
-/// Never anything of the private key.
+/// Prints the public key, and never a part of the private key.
 fn tell(key: &PublicKey, json: bool, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     super::show(out, json, &KeyView::new(key), render::key)
 }

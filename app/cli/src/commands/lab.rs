@@ -4,7 +4,7 @@ use anyhow::Context;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
-/// Becomes `moorline-lab`. Demo, simulator and experiments are a program of their own, which a server does not need.
+/// Replaces this process by `moorline-lab`. That program has demo, simulator and experiments, which a server does not need.
 pub(crate) fn lab(command: Option<&str>, args: &LabArgs) -> anyhow::Result<ExitCode> {
     let program = find_program("moorline-lab").context(
         "demo, simulator and experiments are a program of their own, moorline-lab, which is neither next to moorline nor on \

@@ -58,7 +58,7 @@ fn rule(
     })?)
 }
 
-/// Whether every context is where it was wanted, or will be.
+/// Whether every context uses the requested pair, or waits for its answer.
 fn is_done(answer: &PathAnswer) -> bool {
     let failed = [PathResult::Refused, PathResult::Unanswered];
     answer.outcomes.iter().all(|outcome| !failed.contains(&outcome.result))

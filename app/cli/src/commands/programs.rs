@@ -2,7 +2,7 @@ use std::env;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Another program of Moorline. One that was installed together with this program comes before others on the path.
+/// Finds another program of Moorline. A program in the folder of this program comes before programs on PATH.
 pub(super) fn find_program(name: &str) -> Option<PathBuf> {
     let own = env::current_exe().ok();
     find(name, own.as_deref(), env::var_os("PATH").as_deref())

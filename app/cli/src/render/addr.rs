@@ -5,7 +5,7 @@ use moorline_term::units::{count, span};
 use std::path::Path;
 use std::time::Duration;
 
-/// Made addresses, with the parameters unless a file has them.
+/// Formats generated addresses, with the parameters unless they are in a file.
 pub(crate) fn generated(made: &Generated, file: Option<&Path>) -> String {
     let kind = match made.kind {
         "cga" => "CGA: bound to the key",
@@ -42,7 +42,7 @@ pub(crate) fn generated(made: &Generated, file: Option<&Path>) -> String {
     text + &line("search", &search)
 }
 
-/// Valid or not, and why not.
+/// Formats the result of a verification, with the reason of a failure.
 pub(crate) fn verdict(verdict: &Verdict) -> String {
     let Verdict { address, method, sec, step, reason, .. } = verdict;
     let method = method.to_uppercase();
@@ -52,7 +52,7 @@ pub(crate) fn verdict(verdict: &Verdict) -> String {
     }
 }
 
-/// Parameters field by field.
+/// Formats parameters field by field.
 pub(crate) fn params(view: &ParamsView) -> String {
     let mut text = line("modifier", &view.modifier);
     text += &line("prefix", &view.prefix);
@@ -81,7 +81,7 @@ pub(crate) fn params(view: &ParamsView) -> String {
     text
 }
 
-/// A public key.
+/// Formats a public key.
 pub(crate) fn key(view: &KeyView) -> String {
     let signs = match &view.cannot_sign {
         None => "yes".to_owned(),
@@ -90,7 +90,7 @@ pub(crate) fn key(view: &KeyView) -> String {
     line("key", &in_words(view)) + &line("SHA-256", &view.sha256) + &line("can sign", &signs)
 }
 
-/// Rates of engines, fastest first.
+/// Formats the rates of engines, the fastest first.
 pub(crate) fn rates(engines: &[EngineRate]) -> String {
     let millions = |rate: f64| format!("{:.1} M", rate / 1e6);
     let rows = engines.iter().map(|engine| {
@@ -103,7 +103,7 @@ pub(crate) fn rates(engines: &[EngineRate]) -> String {
     titled_table(&["BLOCKS/S", "TRIES/S"], rows)
 }
 
-/// What stands behind the bar, and fits an old terminal with it.
+/// Formats the text behind the bar. Bar and text fit 80 columns.
 pub(crate) fn progress(progress: &Progress) -> String {
     let left = progress.expected_left.map_or_else(|| "?".to_owned(), coarse);
     format!(
@@ -120,7 +120,7 @@ fn in_words(key: &KeyView) -> String {
     }
 }
 
-/// Without the fractions that nobody can know.
+/// Rounds an estimate, which has no exact fractions.
 fn coarse(left: Duration) -> String {
     span(Duration::from_secs(left.as_secs()))
 }

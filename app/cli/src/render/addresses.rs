@@ -3,7 +3,7 @@ use moorline_term::units;
 use moorline_term::{TitledRow, titled_table};
 use std::time::Duration;
 
-/// The addresses of the uplinks, a line each.
+/// Formats the addresses of the uplinks, one per line.
 #[must_use]
 pub fn addresses(interfaces: &[InterfaceAddresses]) -> String {
     if interfaces.is_empty() {

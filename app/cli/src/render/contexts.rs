@@ -4,7 +4,7 @@ use moorline_term::{TitledRow, titled_table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// A table of contexts, by number.
+/// Formats a table of contexts, by number.
 #[must_use]
 pub fn contexts(contexts: &[Context], now_unix_ms: u64) -> String {
     if contexts.is_empty() {
@@ -20,7 +20,7 @@ pub fn contexts(contexts: &[Context], now_unix_ms: u64) -> String {
     titled_table(&["ID", "SENT", "RECEIVED"], rows) + &reasons
 }
 
-/// A few words.
+/// Formats the readiness in a few words.
 pub(super) fn failover(readiness: Option<&Readiness>) -> String {
     let Some(readiness) = readiness else { return "-".to_owned() };
     let state = match &readiness.state {
@@ -37,7 +37,7 @@ pub(super) fn failover(readiness: Option<&Readiness>) -> String {
     format!("{state}\n{more}")
 }
 
-/// Explains the reasons in a table, each once.
+/// Explains each reason of the table once.
 pub(super) fn reasons<'a>(all: impl Iterator<Item = &'a Readiness>) -> String {
     let named = all.filter_map(|one| Some((one.reason.as_ref()?, (&one.why, &one.remedy))));
     let named: BTreeMap<_, _> = named.collect();
@@ -54,7 +54,7 @@ fn row(context: &Context, now_unix_ms: u64) -> TitledRow {
     let heard = context
         .last_rx_ms_ago
         .map_or_else(|| "never".to_owned(), |ms| format!("{} ago", units::ago(0, ms)));
-    // What is not established has no such time, and a pair without a context no number.
+    // A context that is not established has no such time, and a pair without a context has no number.
     let since = Some(context.since_unix_ms).filter(|since| *since != 0);
     let id = Some(context.id).filter(|id| *id != u32::MAX);
     vec![
@@ -71,7 +71,7 @@ fn row(context: &Context, now_unix_ms: u64) -> TitledRow {
     ]
 }
 
-/// Reachability is worth a word only once there is a context.
+/// Formats the state; the state of reachability appears only for established contexts.
 fn state(context: &Context) -> String {
     if context.state == ContextState::Established {
         context.reap.to_string()

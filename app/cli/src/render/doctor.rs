@@ -3,7 +3,7 @@ use moorline_doctor::{Finding, Report, Severity};
 use moorline_term::table;
 use std::fmt::Write;
 
-/// Findings, the worst first, and what came of test packets.
+/// Formats findings, the worst first, and the results of test packets.
 #[must_use]
 pub fn doctor(report: &Report) -> String {
     let mut text = String::new();
@@ -74,7 +74,7 @@ fn row(pair: &PairReport, of_ilnp: &[Kind], errors: &mut Vec<String>) -> Vec<Str
     cells
 }
 
-/// What somebody said stands below, once, by its number.
+/// Formats a verdict. A verdict with details gets a number, and the details follow once below the table.
 fn cell(verdict: Option<&Verdict>, errors: &mut Vec<String>) -> String {
     let said = match verdict {
         None => return "-".to_owned(),

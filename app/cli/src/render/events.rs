@@ -2,7 +2,7 @@ use moorline_api::Event;
 use moorline_term::units;
 use std::fmt::Write;
 
-/// One line: when, what, which context or session, from where to where, why.
+/// Formats an event in one line: time, kind, context or session, pairs, reason.
 #[must_use]
 pub fn event(event: &Event) -> String {
     let session = event.session.map(|id| format!("s{id}"));

@@ -3,7 +3,7 @@ use moorline_api::{Correspondent, Ilcc, RemoteLocator};
 use moorline_term::units;
 use moorline_term::{TitledRow, table, titled_table};
 
-/// Our locators, and a table of correspondents by number.
+/// Formats our locators, and a table of correspondents by number.
 #[must_use]
 pub fn ilcc(ilcc: &Ilcc) -> String {
     if !ilcc.on {

@@ -4,7 +4,7 @@ use moorline_dns::Found;
 
 use moorline_term::table;
 
-/// What a name says of its owner.
+/// Formats the records of a name.
 #[must_use]
 pub fn found(found: &Found) -> String {
     if found.nids.is_empty() {
@@ -27,7 +27,7 @@ pub fn found(found: &Found) -> String {
         text.push_str(&table(&["LOCATOR", "PREFERENCE", "VIA"], &[1], locators));
     }
     if found.left_out > 0 {
-        // Into a string: cannot fail.
+        // Writing to a String cannot fail.
         let _ = writeln!(text, "\n{} records were malformed or of no use.", found.left_out);
     }
     text

@@ -5,7 +5,7 @@ use moorline_api::{ContextPaths, PathAnswer, PathInfo, PathRule, Paths, Preferen
 use moorline_term::units;
 use moorline_term::{TitledRow, titled_table};
 
-/// The pairs of every context, and the rules.
+/// Formats the pairs of every context, and the rules.
 #[must_use]
 pub fn paths(paths: &Paths) -> String {
     let mut text = String::new();
@@ -22,7 +22,7 @@ pub fn paths(paths: &Paths) -> String {
     text
 }
 
-/// One line for each context.
+/// Formats the result of a request, one line per context.
 #[must_use]
 pub fn path_answer(answer: &PathAnswer) -> String {
     let mut text = String::new();

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// The daemon at a glance.
+/// Formats the overview of the daemon.
 #[must_use]
 pub fn status(status: &Status, now_unix_ms: u64) -> String {
     let mut text = format!(
@@ -61,7 +61,7 @@ const fn link(uplink: &Uplink) -> &'static str {
     }
 }
 
-/// A line for each uplink that contexts or sessions use.
+/// Formats one line for each uplink that contexts or sessions use.
 fn survival(all: &[Survival]) -> String {
     let mut text = String::new();
     for (index, one) in all.iter().enumerate() {
@@ -97,14 +97,14 @@ fn context_counts(counts: ContextCounts) -> String {
     )
 }
 
-/// The counts that are not zero, in brackets.
+/// Formats the counts that are not zero, in brackets.
 fn among_them(counts: [(u64, &str); 2]) -> String {
     let some = counts.into_iter().filter(|(number, _)| *number > 0);
     let some: Vec<_> = some.map(|(number, name)| format!("{number} {name}")).collect();
     if some.is_empty() { String::new() } else { format!(" ({})", some.join(", ")) }
 }
 
-/// Sessions, and below them what came to nothing.
+/// Formats the sessions, and below them the refused and failed proposals.
 fn ilnp(ilnp: &IlnpStatus) -> String {
     let counts = ilnp.sessions;
     let mut text = format!(
@@ -126,7 +126,7 @@ fn ilnp(ilnp: &IlnpStatus) -> String {
     text
 }
 
-/// The drops that are not in the part about ILNP.
+/// Formats the drops that the part about ILNP does not show.
 fn without_ilnp(status: &Status) -> String {
     let of_ilnp = |reason| status.ilnp.as_ref().and_then(|ilnp| ilnp.drops.get(reason)).copied();
     let rest = status.drops.iter().map(|(reason, count)| {

@@ -204,7 +204,7 @@ fn status_of_a_host_without_uplinks() {
     assert_snapshot!(status(&bare, NOW));
 }
 
-/// A pair for which there is none.
+/// Pair without a context.
 fn no_context() -> Context {
     Context {
         id: u32::MAX,

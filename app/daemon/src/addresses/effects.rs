@@ -10,9 +10,9 @@ use moorline_netlink::AddressSpec;
 use super::save;
 use crate::shell::Daemon;
 
-/// Effects about addresses of the host's own.
+/// Execution of effects about addresses of the host.
 impl Daemon {
-    /// Brings the routing rules in step with the view and the addresses in use, and tells once of prefixes that have none.
+    /// Updates the routing rules to the view and the addresses in use, and warns once about prefixes without a rule.
     pub(crate) async fn follow_rules(&mut self) -> anyhow::Result<()> {
         let rules = self.netlink.ensure_rules(self.host.view()).await;
         let rules = rules.context("source-address rules")?;
@@ -29,19 +29,19 @@ impl Daemon {
         self.host.addressing().map_or(Ok(()), |all| save(&self.store, all, generation))
     }
 
-    /// Makes a new proof of these addresses. Its generation is on disk, if the disk takes it, before peers hear of it.
+    /// Makes a new proof of these addresses. Saves its generation before peers learn of it, if the disk accepts the write.
     pub(crate) fn sign(&mut self, addresses: &LocalAddresses) -> anyhow::Result<()> {
         let proof = self.addresses.sign(addresses.clone(), self.host.proof().generation())?;
         self.host.set_proof(proof);
         self.save_addresses()
     }
 
-    /// New connections prefer our addresses to these.
+    /// Gives the `outranked` addresses a lower rank than our addresses, as sources of new connections.
     pub(crate) async fn outrank(
         &self,
         outranked: &BTreeSet<(u32, Ipv6Addr)>,
     ) -> anyhow::Result<()> {
-        // Most of the time there is none: each control is back as soon as its address is there.
+        // Usually no control is left to restore: each control is restored as soon as its address exists.
         let controls = self.netlink.restore_controls().context("system controls");
         let labels = self.netlink.ensure_labels(outranked).await;
         labels.context("new connections may take an address that cannot move").and(controls)
@@ -51,7 +51,7 @@ impl Daemon {
         match *action {
             Action::Solicit { ifindex } => self.routers.solicit(ifindex),
             Action::Add { ifindex, address, preferred } => {
-                // CGAs and HBAs hardly ever collide, which is what RFC 4429 asks for.
+                // RFC 4429 requires addresses that rarely collide; CGAs and HBAs do.
                 let spec = AddressSpec {
                     optimistic: true,
                     lifetimes: Lifetimes { preferred, valid: u32::MAX },

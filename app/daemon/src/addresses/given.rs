@@ -5,9 +5,9 @@ use moorline_cga::{Cga, HbaSet, PublicKey};
 
 use crate::config::{AddressSettings, SetSource};
 
-/// Sets whose parameters were made elsewhere: one group for each rule that names them.
+/// Adds a group for each rule that names a set of the configuration, whose parameters come from a file.
 ///
-/// `groups` are those of the last run; one that was begun with the same parameters goes on as it was.
+/// `groups` are the groups of the last run. If a group has the same parameters, it stays unchanged.
 pub(super) fn add(
     groups: &mut Vec<Group>,
     settings: &AddressSettings,

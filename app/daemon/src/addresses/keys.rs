@@ -8,7 +8,7 @@ use moorline_cga::{KeyFile, PublicKey, Signer};
 
 use crate::config::{AddressSettings, KeySource};
 
-/// The keys of our addresses, by name. Private keys are in nothing else, and wiped when dropped.
+/// Keys of our addresses, by name. Only this type holds private keys, and wipes them on drop.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     files: BTreeMap<String, KeyFile>,
@@ -16,7 +16,7 @@ pub(crate) struct Keys {
 }
 
 impl Keys {
-    /// Reads the keys that the configuration uses. Those that are ours are made if they are not there.
+    /// Reads the keys that the configuration uses. If an own key does not exist, the function makes it.
     pub(crate) fn open(settings: &AddressSettings, folder: &Path) -> anyhow::Result<Self> {
         let mut keys = Self::default();
         for name in settings.policy.keys_in_use() {
@@ -32,13 +32,13 @@ impl Keys {
         &self.public
     }
 
-    /// Those that can sign.
+    /// Returns the keys that can sign.
     pub(crate) fn signers(&self) -> Vec<&dyn Signer> {
         let signers = self.files.values().filter_map(|file| file.signer().ok());
         signers.map(|key| key as &dyn Signer).collect()
     }
 
-    /// What someone should know of them.
+    /// Returns the warnings about keys.
     pub(crate) fn warnings(&self) -> Vec<String> {
         let cannot = |(name, file): (&String, &KeyFile)| {
             let error = file.signer().err()?;
@@ -85,7 +85,7 @@ mod tests {
         assert_eq!(made.public(), again.public());
         assert_eq!(made.signers().len(), 1);
         assert_eq!(made.public()["default"].rsa_bits(), Ok(2048));
-        // The longest line of the file that could be quoted by mistake.
+        // Longest line of the file, which an error could quote by mistake.
         let pem = fs::read_to_string(&path).unwrap();
         let shown = format!("{made:?}");
         assert!(pem.lines().all(|line| line.starts_with('-') || !shown.contains(line)));

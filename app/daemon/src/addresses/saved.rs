@@ -8,13 +8,12 @@ use moorline_cga::{Cga, HbaSet, PublicKey, Sec};
 use moorline_types::Instant;
 use serde::{Deserialize, Serialize};
 
-/// What the state directory keeps of our addresses, so that they are the same at the next start.
-/// Nothing in it is secret.
+/// File of our addresses in the state directory, so that the next run has the same addresses. The file has no secrets.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) struct SavedAddresses {
     version: u32,
-    /// Of the last locator lists.
+    /// Generation of the last locator lists.
     pub generation: u32,
     groups: Vec<SavedGroup>,
 }
@@ -30,27 +29,27 @@ struct SavedGroup {
     sec: u8,
     /// Parameters in hex, the set in use last.
     hba_sets: Vec<String>,
-    /// When the temporary sets end, in the same order.
+    /// Ends of the temporary sets, in the order of `hba_sets`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     hba_ends: Vec<SavedEnds>,
     /// Parameters of the first CGA, in hex.
     cga: Option<String>,
-    /// Prefixes with a CGA, and its collision count.
+    /// Prefixes with a CGA, and the collision count of that CGA.
     cga_prefixes: BTreeMap<String, u8>,
 }
 
-/// When a temporary set ends, in seconds since 1970.
+/// Ends of a temporary set, in seconds since 1970.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct SavedEnds {
     preferred: u64,
     valid: u64,
-    /// The number that is added to the generation of its lists.
+    /// Number that is added to the generation of the set's lists.
     #[serde(default)]
     added: u32,
 }
 
-/// A moment by both clocks: the monotonic one does not go on over a boot, and a person may set the other.
+/// A moment by both clocks. The monotonic clock starts again at boot, and a person may set the other clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Moment {
     pub now: Instant,
@@ -68,9 +67,9 @@ impl SavedAddresses {
         Self { version: VERSION, generation, groups }
     }
 
-    /// The groups, with the keys that the configuration has for them now.
+    /// Makes the groups, with the current keys of the configuration.
     ///
-    /// A group whose key is another one by now is left out: nobody could sign for its addresses.
+    /// If the key of a group has changed, the group is skipped: no key could sign for its addresses.
     pub(crate) fn into_groups(
         self,
         key_of: impl Fn(&Rule) -> Option<PublicKey>,
@@ -169,7 +168,7 @@ const fn is_false(value: &bool) -> bool {
     !*value
 }
 
-/// Whether the parameters of a group have the key that goes by its name now; true if there is none.
+/// Whether the parameters of a group have the current key of its name; true without a key.
 fn is_of_its_key(group: &Group) -> bool {
     let Some(key) = &group.key else { return true };
     let in_sets = group.sets.iter().filter_map(|one| one.set.public_key());

@@ -13,7 +13,7 @@ use moorline_types::{Instant, Locator};
 
 use super::*;
 
-/// Two uplinks with an address each that a person has set.
+/// Two uplinks, each with an address set by a person.
 fn view() -> HostView {
     let uplink = |ifindex: u32| Uplink {
         default_routes: vec![DefaultRoute::new(ifindex, None)],
@@ -28,7 +28,7 @@ fn view() -> HostView {
     HostView { uplinks: vec![uplink(1), uplink(2)], ..HostView::default() }
 }
 
-/// A host with addresses of its own, and what it has on disk.
+/// Host with addresses of its own, and its state directory.
 struct Bench {
     addresses: Addresses,
     host: Host,
@@ -50,7 +50,7 @@ impl Bench {
         Self { addresses, host, store, now }
     }
 
-    /// The host follows the view, on a disk that may be away. Result: the addresses that it adds.
+    /// Has the host follow a view; the disk may fail. Returns the addresses that the host adds.
     fn follow(&mut self, view: HostView) -> Vec<Ipv6Addr> {
         let (mut added, now) = (Vec::new(), self.now);
         self.host.handle_view(view, now);

@@ -12,7 +12,7 @@ use moorline_types::{Instant, Locator, Ulid};
 
 use super::Addresses;
 
-/// Our addresses as the control API tells them.
+/// Answers of the control API about our addresses.
 pub(crate) struct AddressViews<'a> {
     pub(crate) addresses: &'a Addresses,
     pub(crate) host: &'a Host,
@@ -27,7 +27,7 @@ impl AddressViews<'_> {
         self.planner()?.member(address)
     }
 
-    /// The uplinks.
+    /// Returns the uplinks and their locators.
     pub(crate) fn uplinks(&self) -> Vec<Uplink> {
         let info = |own: &UplinkAddress| LocatorInfo {
             address: own.address,
@@ -49,7 +49,8 @@ impl AddressViews<'_> {
         self.host.view().uplinks.iter().map(uplink).collect()
     }
 
-    /// Whether peers are told of it. Without a proof only ILNP correspondents are; one that Shim6's lists have no room for counts as not told.
+    /// Whether the host tells peers of an address. Without a proof only ILNP correspondents learn it. If Shim6's list has no
+    /// room for the address, the answer is no.
     fn is_told(&self, address: Ipv6Addr) -> bool {
         let (proof, locator) = (self.host.proof(), Locator(address));
         let by_ilnp = self.host.ilnp().is_some() && self.is_present(address);
@@ -60,7 +61,7 @@ impl AddressViews<'_> {
         self.host.proof().addresses().present.contains(&Locator(address))
     }
 
-    /// All interfaces with a default route, and all that is known of their addresses.
+    /// Returns all interfaces with a default route, and the details of their addresses.
     pub(crate) fn interfaces(&self, now: Instant) -> Vec<InterfaceAddresses> {
         let (view, at) = (self.host.view(), self.host.view_at().unwrap_or(now));
         let interface = |one: &host::Uplink| InterfaceAddresses {
@@ -105,7 +106,7 @@ impl AddressViews<'_> {
         }
     }
 
-    /// Of ours, and of the kernel's.
+    /// Whether an address is temporary; covers addresses of the daemon and of the kernel.
     fn is_temporary(&self, own: &UplinkAddress) -> bool {
         let of_kernel = own.flags.contains(AddressFlags::TEMPORARY);
         of_kernel || self.member(own.address).is_some_and(|member| member.rule.temporary)
@@ -116,7 +117,7 @@ impl AddressViews<'_> {
         member.map_or(Proof::None, |member| member.kind.to_string().into())
     }
 
-    /// What someone should look at. `in_use`: addresses that contexts have as ULIDs.
+    /// Returns warnings about addresses. `in_use`: ULIDs of contexts.
     pub(crate) fn warnings(&self, in_use: &[Ulid]) -> Vec<String> {
         let (view, mut warnings) = (self.host.view(), Vec::new());
         let failing = self.host.failing_uplinks();
@@ -161,7 +162,7 @@ impl AddressViews<'_> {
         warnings
     }
 
-    /// Addresses of ours that somebody has removed: they stay away (decision 009).
+    /// Returns warnings about our addresses that a person has removed; the daemon does not add them again (decision 009).
     fn taken_away(&self, in_use: &[Ulid]) -> Vec<String> {
         let text = |(name, address): &(String, Ipv6Addr)| {
             let contexts = in_use.iter().filter(|ulid| ulid.0 == *address).count();
@@ -182,7 +183,7 @@ impl AddressViews<'_> {
         self.planner().map(Planner::taken_away).unwrap_or_default()
     }
 
-    /// The command that brings back an address of ours that somebody has removed: this one, or one that has the same proof.
+    /// Returns the command that restores an address that a person has removed: `ulid`, or an address with the same proof.
     pub(crate) fn way_back(&self, ulid: Ulid) -> Option<String> {
         let all = self.all_taken_away();
         let set_of = |address| self.member(address).map(|member| member.rule.set.clone());
@@ -192,7 +193,7 @@ impl AddressViews<'_> {
         same.or_else(beside).map(|(name, address)| way_back(name, *address))
     }
 
-    /// Contexts whose peers are told of no other address, why, and what to do.
+    /// Returns warnings about contexts whose peers learn no other address, with reason and advice.
     fn unprovable(&self, in_use: &[Ulid]) -> Vec<String> {
         let mut count: BTreeMap<Ulid, usize> = BTreeMap::new();
         let proof = self.host.proof();
@@ -214,7 +215,7 @@ impl AddressViews<'_> {
         )
     }
 
-    /// One line to type or to publish.
+    /// Returns advice: one line to type or to publish.
     fn remedy(&self, ulid: Ulid) -> String {
         let Some(uplink) = self.host.view().uplink_of(ulid.0) else {
             return "New connections take another address.".to_owned();
@@ -249,7 +250,7 @@ impl Addresses {
     }
 }
 
-/// Whether a router has been heard on a link that is no uplink.
+/// Whether the host has heard a router on a link that is no uplink.
 pub(crate) fn has_router(host: &Host, link: &host::Uplink) -> bool {
     host.addressing().is_some_and(|addressing| addressing.advertised.has_router(link))
 }
@@ -274,5 +275,5 @@ fn state(own: &UplinkAddress) -> AddressState {
     }
 }
 
-/// Prefixes that a warning names.
+/// Largest number of prefixes in a warning.
 const NAMED: usize = 3;

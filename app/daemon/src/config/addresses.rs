@@ -10,35 +10,35 @@ use serde::Deserialize;
 
 use super::{File, span, within};
 
-/// Which addresses are made, and where their keys and sets come from.
+/// Generation of addresses, and the sources of their keys and sets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressSettings {
-    /// Which addresses are made, for each interface and prefix.
+    /// Kind of addresses for each interface and prefix.
     pub policy: AddressPolicy,
-    /// Keys by name; one that nothing names is not made.
+    /// Keys by name. The daemon makes only keys that a rule names.
     pub keys: BTreeMap<String, KeySource>,
-    /// Sets by name that were made elsewhere.
+    /// Sets from files, by name.
     pub sets: BTreeMap<String, SetSource>,
 }
 
-/// Where a key comes from.
+/// Source of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeySource {
-    /// The state directory; made there at the first start, with so many bits.
+    /// Key in the state directory, which the daemon makes at the first start.
     Own {
-        /// Of the modulus.
+        /// Bits of the modulus.
         bits: u32,
     },
-    /// A file that is there.
+    /// Existing key file.
     File(PathBuf),
 }
 
-/// Parameters that `moorline addr generate` has made.
+/// Parameters from `moorline addr generate`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetSource {
     /// The file.
     pub params: PathBuf,
-    /// Sec that they were made for.
+    /// Sec of the parameters.
     pub sec: Sec,
 }
 
@@ -148,7 +148,7 @@ impl KeyPart {
     }
 }
 
-/// RFC 8981 s3.8.
+/// Parses the lifetimes of temporary addresses (RFC 8981 s3.8).
 fn temporary_lifetimes(file: &File) -> anyhow::Result<TemporaryLifetimes> {
     let default = TemporaryLifetimes::default();
     let key = "temporary-preferred-lifetime";
@@ -172,7 +172,7 @@ fn temporary_lifetimes(file: &File) -> anyhow::Result<TemporaryLifetimes> {
     Ok(TemporaryLifetimes { preferred, valid })
 }
 
-/// Temporary addresses have no key.
+/// Checks the mode of temporary addresses, which have no key.
 fn check_temporary(temporary: Option<bool>, mode: Option<AddressMode>) -> anyhow::Result<()> {
     if let (Some(true), Some(mode)) = (temporary, mode.filter(|mode| *mode != AddressMode::Hba)) {
         bail!(
@@ -183,7 +183,7 @@ fn check_temporary(temporary: Option<bool>, mode: Option<AddressMode>) -> anyhow
     Ok(())
 }
 
-/// The key that a place names has to be there.
+/// Checks that the key of a rule exists.
 fn check_part(part: &PartOfRule, keys: &BTreeMap<String, KeySource>) -> anyhow::Result<()> {
     check_temporary(part.temporary, part.mode)?;
     if let Some(set) = &part.set {
@@ -195,7 +195,7 @@ fn check_part(part: &PartOfRule, keys: &BTreeMap<String, KeySource>) -> anyhow::
     Ok(())
 }
 
-/// Names are parts of file names.
+/// Checks a name, which becomes part of a file name.
 fn check_name(what: &str, name: &str) -> anyhow::Result<()> {
     let is_fine = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
     ensure!(
@@ -205,13 +205,14 @@ fn check_name(what: &str, name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Key and set where nothing else is said.
+/// Default name of key and set.
 const DEFAULT: &str = "default";
-/// Bits of a key that is made.
+/// Bits of a new key.
 const KEY_BITS: u32 = 2048;
-/// The daemon has no minutes for a search.
+/// Largest Sec of addresses that the daemon makes; a search with Sec 2 takes minutes.
 const MAX_SEC: u8 = 1;
 const MAX_NAME: usize = 64;
-/// Shorter times leave none between `REGEN_ADVANCE` and the largest `DESYNC_FACTOR` (RFC 8981 s3.8).
+/// Smallest preferred lifetime. A shorter one leaves no time between `REGEN_ADVANCE` and the largest `DESYNC_FACTOR` (RFC
+/// 8981 s3.8).
 const LEAST_PREFERRED: Duration = Duration::from_secs(20);
 const MOST_VALID: Duration = Duration::from_secs(30 * 24 * 60 * 60);

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::span;
 
-/// `[congestion]`.
+/// Section `[congestion]` of the file.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(super) struct CongestionPart {
@@ -16,12 +16,12 @@ pub(super) struct CongestionPart {
     hold: Option<String>,
 }
 
-/// What is made of congestion.
+/// Reaction to congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CongestionConfig {
-    /// Whether it is counted and told.
+    /// Whether the daemon counts and reports congestion.
     pub watch: bool,
-    /// When contexts leave a congested pair; none: never.
+    /// Condition under which contexts leave a congested pair; none: contexts stay.
     pub policy: Option<CongestionPolicy>,
 }
 

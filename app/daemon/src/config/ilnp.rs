@@ -13,12 +13,12 @@ use serde::Deserialize;
 
 use super::{File, IDLE, net, span, within};
 
-/// ILNPv6, where it is on.
+/// Configuration of ILNPv6.
 #[derive(Clone, Debug)]
 pub struct IlnpConfig {
-    /// Which correspondents get an entry.
+    /// Policy for entries of correspondents.
     pub policy: IlnpPolicy,
-    /// Entries of the correspondent cache.
+    /// Largest number of entries of the correspondent cache.
     pub max_sessions: u32,
     /// Configuration of the sessions.
     pub machine: Config,
@@ -34,7 +34,7 @@ pub(super) enum Switch {
     Off,
 }
 
-/// `None` where it is off; mistakes are told all the same.
+/// Parses the keys of ILNP, also if ILNP is off. Returns `None` if ILNP is off.
 pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
     let nonce_len = match file.ilnp_nonce_bits.unwrap_or(32) {
         32 => NonceLen::Short,
@@ -92,7 +92,7 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Option<IlnpConfig>> {
     Ok(is_on.then_some(IlnpConfig { policy, max_sessions, machine, peers }))
 }
 
-/// Peers whose Locator Updates may have the older form.
+/// Parses the peers whose Locator Updates may have the older form.
 fn older_updates(peers: &[String]) -> anyhow::Result<Vec<Prefix>> {
     let key = "ilnp-older-locator-updates";
     let count = peers.len();
@@ -115,13 +115,13 @@ fn check_names(names: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Neither assigned by IANA up to Locator Update and its like, nor an error message, nor reserved for expansion.
+/// Whether an ICMPv6 type is free: not an error message, not assigned by IANA, and not reserved for expansion.
 fn is_experimental(kind: &u8) -> bool {
     (LAST_ASSIGNED + 1..u8::MAX).contains(kind)
 }
 
 impl IlnpConfig {
-    /// For the data plane, with what it shares with that of Shim6.
+    /// Makes the settings of ILNP's data plane, with the settings shared with Shim6's data plane.
     pub(crate) fn datapath(&self, shared: &moorline_bpf::Settings) -> IlnpSettings {
         IlnpSettings {
             max_sessions: self.max_sessions,
@@ -142,11 +142,11 @@ fn bound(count: u32) -> usize {
 }
 
 const MOST_SESSIONS: u32 = 1 << 24;
-/// Of the ICMPv6 types that IANA has given out, the highest: Extended Echo Reply (RFC 8335).
+/// Highest ICMPv6 type assigned by IANA: Extended Echo Reply (RFC 8335).
 const LAST_ASSIGNED: u8 = 161;
-/// Each is looked up as often as its TTL says.
+/// Largest number of names to look up; each look-up repeats after the TTL.
 const MAX_PEERS: usize = 256;
-/// Addresses and prefixes in `ilnp-older-locator-updates`: each such update is held against all of them.
+/// Largest number of entries in `ilnp-older-locator-updates`: the machine compares each such update with all entries.
 const MAX_OLDER: usize = 64;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::net;
 
-/// One of `[[paths]]`.
+/// Entry of `[[paths]]` in the file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(super) struct PathPart {

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::{File, duration};
 
-/// `profile`.
+/// Values of `profile`.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ProfileName {
@@ -16,7 +16,7 @@ pub(super) enum ProfileName {
     Default,
 }
 
-/// The profile that is named, but for what is said of its parts.
+/// Returns the named profile, with the parts that the file overrides.
 pub(super) fn parse(file: &File) -> anyhow::Result<Profile> {
     let mut profile = match file.profile {
         ProfileName::Rfc => Profile::RFC,
@@ -37,7 +37,7 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Profile> {
     Ok(profile)
 }
 
-/// A duration within limits; zero for the word that says that there is none.
+/// Parses a duration within limits; the word for "none" gives zero.
 fn span(
     key: &str,
     text: &str,
@@ -58,7 +58,7 @@ fn span(
     Ok(span)
 }
 
-/// More often would be a load on every path, more rarely tells of the past.
+/// Limits of the interval of standby checks. Shorter intervals load every path; with longer intervals the answers are outdated.
 const STANDBY_INTERVAL: RangeInclusive<Duration> =
     Duration::from_secs(5)..=Duration::from_secs(3600);
 const FAIL_BACK: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);

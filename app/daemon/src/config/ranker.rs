@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::span;
 
-/// `[ranker]`.
+/// Section `[ranker]` of the file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) struct RankerPart {
@@ -14,16 +14,16 @@ pub(super) struct RankerPart {
     lifetime: Option<String>,
 }
 
-/// Somebody outside who puts pairs in order.
+/// External server that ranks pairs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankerConfig {
     /// Host and port, as in the URL.
     pub authority: String,
     /// Path and query.
     pub path: String,
-    /// How long an answer is waited for.
+    /// Time limit for an answer.
     pub timeout: Duration,
-    /// How long an answer counts.
+    /// Lifetime of an answer.
     pub lifetime: Duration,
 }
 

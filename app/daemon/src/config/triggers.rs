@@ -14,15 +14,15 @@ use serde::Deserialize;
 
 use super::File;
 
-/// When traffic deserves a context, with cgroups by name.
+/// Trigger rules, with cgroups by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriggerConfig {
     default: TriggerPolicy,
-    /// Each with its cgroup, from the root of the cgroup file system.
+    /// Rules, each with its cgroup as a path from the root of the cgroup file system.
     rules: Vec<(TriggerRule, Option<PathBuf>)>,
 }
 
-/// One of `[[triggers]]`.
+/// Entry of `[[triggers]]` in the file.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields, default)]
 pub(super) struct RulePart {
@@ -48,7 +48,7 @@ enum Protocol {
     Number(u8),
 }
 
-/// `443`, `"443"` or `"8000-8099"`.
+/// Ports: `443`, `"443"` or `"8000-8099"`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 enum Ports {
@@ -68,21 +68,22 @@ impl TriggerConfig {
         };
         let default = TriggerPolicy { eui64: file.trigger_eui64, ..limits };
         let mut rules = super::rules("triggers", &file.triggers, |part| part.rule(&default))?;
-        // A request that asks by an uplink never moves away from that uplink.
+        // Probes of `uplink-probes` get no context: a probe must never move to another uplink.
         rules.splice(0..0, file.uplink_probes.iter().map(|target| (never_asked(*target), None)));
-        // Whether there are too many.
+        // Check the number of rules.
         Triggers::new(default, rules.iter().map(|(rule, _)| rule.clone()).collect())
             .context("triggers")?;
         Ok(Self { default, rules })
     }
 
-    /// Whether cgroups have to be looked up, again and again: a service that starts anew has another number.
+    /// Whether rules name cgroups. The daemon looks these up repeatedly, because the cgroup of a restarted service has
+    /// another number.
     #[must_use]
     pub fn has_cgroups(&self) -> bool {
         self.rules.iter().any(|(_, cgroup)| cgroup.is_some())
     }
 
-    /// As they are now: a rule for a cgroup that is not there is left out.
+    /// Returns the current rules. A rule whose cgroup does not exist is skipped.
     #[must_use]
     pub fn now(&self) -> Triggers {
         let root = if self.has_cgroups() { cgroup_root() } else { None };
@@ -98,7 +99,7 @@ impl TriggerConfig {
     }
 }
 
-/// Requests to this host earn no context.
+/// Makes a rule: ICMPv6 to this target gets no context.
 fn never_asked(target: Ipv6Addr) -> TriggerRule {
     TriggerRule {
         peer: Prefix::new(target, 128),
@@ -128,7 +129,7 @@ impl RulePart {
         Ok((rule, self.cgroup.clone()))
     }
 
-    /// Limits that are named hold, and no others; without any, those of the default.
+    /// Returns the limits of the rule; if the rule has no limit, the default limits.
     fn policy(&self, default: &TriggerPolicy) -> anyhow::Result<TriggerPolicy> {
         let age = self.age.as_deref().map(|age| super::duration("age", age)).transpose()?;
         let has_limits = self.bytes.is_some() || self.packets.is_some() || age.is_some();
@@ -172,7 +173,7 @@ fn check_cgroup(path: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Where the cgroup2 file system is mounted.
+/// Returns the mount point of the cgroup2 file system.
 fn cgroup_root() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     mounts.lines().find_map(|line| {
@@ -184,11 +185,11 @@ fn cgroup_root() -> Option<PathBuf> {
 
 fn cgroup_number(root: &Path, path: &Path) -> Option<u64> {
     let path = root.join(path.strip_prefix("/").ok()?);
-    // The number of a cgroup is that of its folder.
+    // The number of a cgroup is the inode number of its folder.
     fs::metadata(path).ok().map(|folder| folder.ino())
 }
 
-/// That data planes look at, with the root.
+/// Largest depth of a cgroup that data planes check, including the root.
 const MAX_CGROUP_LEVELS: usize = 8;
 
 #[cfg(test)]
@@ -237,7 +238,7 @@ mod tests {
             never = true
             "#,
         );
-        // The most specific first.
+        // The most specific rule comes first.
         let [ports, protocol, peer] = triggers.rules() else { panic!("{triggers:?}") };
         assert_eq!((ports.protocol, ports.local_ports.clone()), (Some(6), Some(22..=22)));
         assert_eq!(ports.peer_ports, Some(1024..=65535));

@@ -1,7 +1,7 @@
-//! Goes on with the sessions of a run that was killed or has handed over.
+//! Takes over the sessions of the last run, after a crash or a hand-over.
 //!
-//! Its programs are on the interfaces, and go by the tables that it left, until ours take their place: by then ours
-//! know the sessions. Its addresses for sessions stay, and so do routes of what has moved.
+//! The programs of the last run stay on the interfaces and use its tables, until our programs replace them. By then our tables
+//! have the sessions. Addresses of sessions and routes of moved pairs stay.
 
 use anyhow::Context as _;
 use moorline_addresses::HostView;
@@ -14,7 +14,8 @@ use crate::shell::Daemon;
 use crate::store::SESSIONS;
 
 impl Daemon {
-    /// Before anything else is made of the host: what the run before has left for its sessions is theirs, or goes.
+    /// Restores the sessions, before the daemon changes the host. Addresses and routes of the last run stay if a session
+    /// needs them, and are removed otherwise.
     pub(crate) async fn restore_sessions(&mut self, args: &Args) -> anyhow::Result<()> {
         let left = self.netlink.made_hosts().context("addresses for sessions")?.into_iter();
         let left = left.map(|(ifindex, address)| SessionAddress { ifindex, address });
@@ -40,8 +41,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Before the first view. Our programs take the place of those of the run before as soon as they know sessions and locators, and
-    /// correspondents are told of the locators after that, with the preferences that the rules of this host give these.
+    /// Starts ILNP before the first view. Our programs replace the programs of the last run as soon as the tables have
+    /// sessions and locators. After that the host tells correspondents its locators, with the preferences of its rules.
     pub(crate) fn begin_ilnp(&mut self, view: &HostView) {
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.detach_left(view);

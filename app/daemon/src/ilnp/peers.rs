@@ -6,11 +6,11 @@ use tokio::sync::mpsc;
 use crate::clock;
 use crate::shell::Daemon;
 
-/// News of the peers in `ilnp-peers`, as the DNS has them (RFC 6742).
+/// DNS look-ups of the peers in `ilnp-peers` (RFC 6742).
 pub(crate) struct Peers(Option<mpsc::Receiver<Known>>);
 
 impl Peers {
-    /// Inside a runtime. Without a resolver there are no news: ILNP goes without.
+    /// Starts the look-ups; the caller must be inside a runtime. Without a resolver, ILNP works without DNS records.
     pub(crate) fn start(names: &[String]) -> Self {
         if names.is_empty() {
             return Self(None);
@@ -24,7 +24,7 @@ impl Peers {
         }
     }
 
-    /// The next.
+    /// Returns the next result.
     pub(crate) async fn next(&mut self) -> Known {
         let Self(Some(news)) = self else { return pending().await };
         match news.recv().await {
@@ -35,14 +35,14 @@ impl Peers {
 }
 
 impl Daemon {
-    /// The DNS says, or does not say, that a peer speaks ILNP.
+    /// Handles the result of a look-up: whether the DNS says that a peer speaks ILNP.
     //= rfc6742#2.1
     pub(crate) fn on_known_peer(&mut self, known: &Known) {
         let Some(sessions) = self.host.ilnp_mut() else { return };
         match &known.result {
             Ok(found) => {
                 let now = clock::now();
-                // Until it has been looked up again, and that has been tried once more.
+                // Valid until the next look-up and one retry.
                 let until = now + known.next.saturating_mul(2);
                 let l64s: Vec<_> = found.locators.iter().map(|locator| locator.l64).collect();
                 for nid in &found.nids {

@@ -1,4 +1,4 @@
-//! Events of sessions, and what people want to know of them in the log: no addresses above DEBUG, no nonces at all.
+//! Events of sessions and their lines in the log: no addresses above DEBUG, no nonces at any level.
 
 use moorline_api::{Event as Told, EventKind, Pair};
 use moorline_ilnp::{Classic, Event};
@@ -10,7 +10,7 @@ use crate::events;
 use crate::shell::Daemon;
 
 impl Daemon {
-    /// Logs an event of a session and gives it to those who listen.
+    /// Logs an event of a session and adds it to the journal.
     pub(crate) fn tell_ilnp(&mut self, event: &Event) {
         let (id, pair) = session_of(event);
         let known = pair.or(id.and_then(|id| self.host.session(id)).map(|known| known.pair));
@@ -37,7 +37,7 @@ pub(super) fn pair_of(pair: IlvPair) -> Pair {
     Pair::new(pair.local.address(), pair.remote.address())
 }
 
-/// Level and line of an event in the log, and the event for those who listen, but for its session and its addresses.
+/// Returns level and line of an event in the log, and the event for the journal without session and addresses.
 fn describe(event: &Event) -> (Level, &'static str, Told) {
     let told =
         |kind, reason: &str| Told { reason: Some(reason.to_owned()), ..Told::new(0, 0, 0, kind) };

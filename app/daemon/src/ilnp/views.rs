@@ -1,4 +1,4 @@
-//! What the control API tells of ILNP.
+//! Answers of the control API about ILNP.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -19,7 +19,7 @@ use crate::shell::Daemon;
 use crate::views::sums;
 
 impl Daemon {
-    /// The correspondent cache; nonces for root alone, who could read them off the wire as well.
+    /// Returns the correspondent cache. Only root gets nonces; root could also read them from the wire.
     pub(crate) fn ilcc(&self, with_nonces: bool) -> Ilcc {
         let Some((ilnp, sessions)) = self.sessions() else { return Ilcc::default() };
         let now = clock::now();
@@ -50,12 +50,12 @@ impl Daemon {
         }
     }
 
-    /// The cache in numbers; none where ILNP is off.
+    /// Returns the overview of ILNP; none if ILNP is off.
     pub(crate) fn ilnp_status(&self) -> Option<IlnpStatus> {
         self.sessions().map(|(ilnp, sessions)| ilnp.status(sessions))
     }
 
-    /// Our address on the wire of each established session.
+    /// Returns our address on the wire of each established session.
     pub(crate) fn locals_in_use(&self, now: Instant) -> impl Iterator<Item = Ipv6Addr> + '_ {
         let sessions = self.host.ilnp().into_iter().flat_map(move |ilnp| ilnp.sessions(now));
         let established = sessions.filter(|session| session.state == State::Established);
@@ -97,7 +97,7 @@ impl Ilnp {
         }
     }
 
-    /// What programs and sessions have dropped, by reason.
+    /// Returns the drops of programs and machine, by reason.
     fn drops(&self, sessions: &Sessions) -> BTreeMap<String, u64> {
         let seen = self.datapath.drops().unwrap_or_default().into_iter();
         sums(seen.chain(sessions.drops()).map(|(reason, count)| (reason.to_string(), count)))

@@ -11,7 +11,7 @@ fn pair(n: u16) -> LocatorPair {
 
 const ID: ContextId = ContextId(3);
 
-/// A ranker that gives this answer, and one who asks it.
+/// Starts a server with this answer, and returns its client.
 async fn ranker(answer: impl Fn(Bytes) -> String + Clone + Send + Sync + 'static) -> Ranker {
     let listener = TcpListener::bind("[::1]:0").await.expect("listen");
     let authority = listener.local_addr().expect("an address").to_string();
@@ -64,7 +64,7 @@ async fn one_that_lies_says_too_much_or_talks_nonsense_gives_no_order_or_one_tha
     ] {
         let mut ranker = ranker(move |_| answer.clone()).await;
         ranker.look_up(ID, vec![pair(1), pair(2)]);
-        // The machine leaves out what is no pair of the context: see its tests.
+        // The machine ignores pairs that the context does not have: see the machine's tests.
         assert_eq!(outcome(&mut ranker).await.1, expected);
     }
 }
@@ -72,7 +72,7 @@ async fn one_that_lies_says_too_much_or_talks_nonsense_gives_no_order_or_one_tha
 #[tokio::test]
 async fn one_that_is_dead_or_slow_is_given_up_and_not_asked_again_at_once() {
     let listener = TcpListener::bind("[::1]:0").await.expect("listen");
-    // Takes connections and never answers; and nobody at all.
+    // A server that accepts connections and never answers, and an address without a server.
     let slow = listener.local_addr().expect("an address").to_string();
     for authority in [slow, "[::1]:1".to_owned()] {
         let mut ranker = Ranker::start(Some(config(authority)));

@@ -12,7 +12,7 @@ use tokio::time;
 
 use crate::paths::Who;
 
-/// Serves connections until the task is dropped, as many at a time as there are places.
+/// Serves connections until the task is dropped. A connection without a place gets an answer and is closed.
 pub(super) async fn serve(listener: UnixListener, router: Router) {
     let places = Arc::new(Places::default());
     loop {
@@ -29,7 +29,7 @@ pub(super) async fn serve(listener: UnixListener, router: Router) {
             Some(place) => {
                 tokio::spawn(serve_one(stream, router.clone(), who, place));
             }
-            // The answer fits into the buffer of a new socket. A client that does not wait for it loses nothing.
+            // The answer fits into the buffer of a new socket.
             None => drop(stream.try_write(BUSY)),
         }
     }
@@ -47,13 +47,13 @@ async fn serve_one(stream: UnixStream, router: Router, who: Who, _place: Place) 
     }
 }
 
-/// Connections by user.
+/// Number of connections by user id.
 #[derive(Debug, Default)]
 struct Places {
     by_user: Mutex<BTreeMap<u32, usize>>,
 }
 
-/// A connection's place, free again when this is dropped.
+/// Place of a connection; dropping it frees the place.
 #[derive(Debug)]
 struct Place {
     places: Arc<Places>,
@@ -61,7 +61,7 @@ struct Place {
 }
 
 impl Places {
-    /// A place for a connection of this user. All users but root leave [`FOR_ROOT`] places free.
+    /// Takes a place for a connection of this user. Users other than root leave [`FOR_ROOT`] places free.
     fn take(places: &Arc<Self>, uid: u32) -> Option<Place> {
         let mut by_user = places.by_user.lock().unwrap_or_else(PoisonError::into_inner);
         let taken = by_user.values().sum::<usize>();
@@ -89,19 +89,19 @@ impl Drop for Place {
     }
 }
 
-/// A quarter of the descriptors that a process has by default: the others are for netlink, raw sockets, state and maps.
+/// Largest number of connections: a quarter of the descriptors that a process has by default. Netlink, raw sockets, state files and maps need the rest.
 const MAX_CONNECTIONS: usize = 256;
-/// Of them, places that other users leave.
+/// Places that only root takes.
 const FOR_ROOT: usize = 64;
-/// Connections of one user that is not root.
+/// Largest number of connections of one user other than root.
 const OF_ONE_USER: usize = 64;
-/// From the beginning of a connection, or the answer before, to the end of a header.
+/// Longest time from the beginning of a connection, or from the answer before, to the end of a header.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Octets of a header, and of what is read ahead of a body.
+/// Size of the buffer for headers and bodies in octets.
 const MAX_HEADER: usize = 16 * 1024;
-/// After a connection that could not be accepted, for want of descriptors or memory.
+/// Pause after an accept that failed, for want of descriptors or memory.
 const AGAIN: Duration = Duration::from_millis(100);
-/// To a connection that there is no place for.
+/// Answer to a connection without a place.
 const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/json\r\nconnection: close\r\n\
     content-length: 77\r\n\r\n{\"error\":\"too many connections to the control socket: close some, try again\"}";
 

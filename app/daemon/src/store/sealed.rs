@@ -3,10 +3,10 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sha2::{Digest as _, Sha256};
 
-/// JSON, and behind it a line with its checksum.
+/// Returns the value as JSON, followed by a line with the checksum of the JSON.
 ///
 /// # Errors
-/// The value has no form in JSON.
+/// The value cannot be written as JSON.
 pub(super) fn seal(value: &impl Serialize) -> anyhow::Result<Vec<u8>> {
     let mut octets = serde_json::to_vec(value)?;
     let checksum = hex::encode(Sha256::digest(&octets));
@@ -15,10 +15,10 @@ pub(super) fn seal(value: &impl Serialize) -> anyhow::Result<Vec<u8>> {
     Ok(octets)
 }
 
-/// Reads the value of a sealed file. Files of earlier versions end with the JSON.
+/// Reads the value of a sealed file. A file of an earlier version has no checksum.
 ///
 /// # Errors
-/// The checksum is of other octets; the JSON is of something else.
+/// The checksum does not match; the JSON is malformed or of another type.
 pub(super) fn unseal<T: DeserializeOwned>(octets: &[u8]) -> anyhow::Result<T> {
     let mark = octets.windows(MARK.len()).rposition(|window| window == MARK);
     let json = match mark {

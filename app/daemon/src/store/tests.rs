@@ -44,7 +44,7 @@ fn what_is_kept_of_a_session_is_read_as_it_was_written() {
     assert_eq!(serde_json::from_slice::<SavedState>(&written).expect("a session"), state);
 }
 
-/// Power may fail before they are on the disk.
+/// A power failure can leave an incomplete file.
 #[test]
 fn contexts_and_sessions_of_half_a_file_are_none() {
     let folder = tempfile::tempdir().unwrap();

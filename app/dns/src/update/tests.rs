@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use super::*;
 use crate::{Ttls, parse_name};
 
-/// `moorline`, HMAC-SHA256.
+/// Makes a key with the name `moorline` and HMAC-SHA256.
 fn key(secret: &str) -> Key {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("key");
@@ -90,7 +90,7 @@ async fn a_server_that_is_not_there_is_told() {
     assert!(matches!(error, UpdateError::Connect { .. }), "{error}");
 }
 
-/// What a server does with the request.
+/// Makes a server's answer from the request.
 type Reply = fn(&Message, &[u8], u64) -> Vec<u8>;
 
 /// Sends our update to a server that gives one answer.
@@ -117,7 +117,7 @@ fn answer_to(request: &Message, code: ResponseCode) -> Message {
     Message::error_msg(request.metadata.id, OpCode::Update, code)
 }
 
-/// Signed as a server does that has this secret.
+/// Signs an answer as a server with this secret does.
 fn signed(request: &Message, mut answer: Message, secret: &str, time: u64) -> Vec<u8> {
     let mac = request.signature.as_ref().expect("signed").data.mac.clone();
     let signer = key(secret).signer().clone();

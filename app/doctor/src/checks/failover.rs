@@ -1,4 +1,4 @@
-//! Failover: the daemon says which contexts survive the loss of their pair.
+//! Findings about failover, from the readiness that the daemon reports for each context.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use moorline_api::{Context, ContextState, Pair, Proof, Readiness, ReadinessState
 use crate::facts::Facts;
 use crate::finding::{Finding, Severity};
 
-/// A finding for each reason why contexts are not protected. Peers without a context are told of elsewhere.
+/// Returns a finding for each reason why contexts are not protected. Other findings cover peers without a context.
 pub(super) fn contexts(facts: &Facts) -> Vec<Finding> {
     let Some(answers) = facts.answers() else { return Vec::new() };
     let has_context = |context: &&Context| {
@@ -19,7 +19,7 @@ pub(super) fn contexts(facts: &Facts) -> Vec<Finding> {
     let of_sessions = answers.ilcc.correspondents.iter();
     let of_sessions =
         of_sessions.filter_map(|session| Some((session.readiness.as_ref()?, session.addresses)));
-    // The pair that such a context left has failed, so it has no other.
+    // A moved context has lost its first pair, so it may have no other pair.
     let moved = answers.contexts.iter().filter(|context| context.moved);
     let moved: BTreeSet<_> = moved.map(Context::ulids).collect();
     let mut locators = answers.status.uplinks.iter().flat_map(|uplink| &uplink.locators);
@@ -42,8 +42,9 @@ pub(super) fn contexts(facts: &Facts) -> Vec<Finding> {
         .collect()
 }
 
-/// `is_older`: this host's firewall was closed when the daemon found that out. `has_moved`: one of the pairs has moved. `has_proof`: the host has
-/// addresses that prove themselves, and new connections take these.
+/// Makes the finding of a reason. `is_older`: the firewall of this host was closed when the daemon found the reason.
+/// `has_moved`: one of the pairs has moved. `has_proof`: the host has addresses that prove themselves, which new connections
+/// use.
 fn finding(
     reason: &str,
     readiness: &Readiness,
@@ -76,7 +77,7 @@ fn finding(
         .shown_by_some(pairs.iter())
 }
 
-/// Reasons that a firewall of this host explains: no answer has come.
+/// Reasons that a closed firewall of this host can cause, because no answer arrives.
 const FIREWALL_REASONS: [&str; 7] =
     ["half-open", "unrenewed", "no-answer", "peer-mute", "trying", "unanswered", "unacknowledged"];
 const TRIED_LATER: &str = "The daemon tries again what was not answered, ever more rarely. `moorline doctor PEER` as root tries each \

@@ -1,4 +1,4 @@
-//! Kernel, daemon, and what the daemon knows of peers.
+//! Findings about the kernel, the daemon, and the peers that the daemon knows.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -58,7 +58,7 @@ pub(super) fn daemon(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// A daemon that may not be done with its start.
+/// Returns a finding if the daemon may still be starting.
 pub(super) fn start(facts: &Facts) -> Option<Finding> {
     let age = facts.answers()?.age;
     let what = format!("moorlined started {} s ago, and may not be done", age.as_secs());
@@ -70,7 +70,7 @@ pub(super) fn start(facts: &Facts) -> Option<Finding> {
     })
 }
 
-/// Peers that the daemon has given up for a while.
+/// Returns findings about peers that the daemon does not ask for a while.
 pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
     let of = |state: ContextState| {
         let contexts = facts.answers().into_iter().flat_map(|answers| &answers.contexts);
@@ -89,7 +89,7 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
              such a peer cannot be reached.",
         ));
     }
-    // A moment ago, the firewall of this host may have dropped the answers.
+    // Before the firewall was opened, it may have dropped the answers.
     if !silent.is_empty() {
         let severity = if facts.is_just_opened { Severity::Note } else { Severity::Warning };
         let what = match silent.len() {
@@ -104,7 +104,7 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Whether a release such as `6.1.0-18-amd64` is older; not if it cannot be read.
+/// Whether a release such as `6.1.0-18-amd64` is older than `than`; false if the text cannot be parsed.
 fn is_older(release: &str, than: (u32, u32)) -> bool {
     let mut numbers = release.split(['.', '-']).map_while(|part| part.parse::<u32>().ok());
     match (numbers.next(), numbers.next()) {
@@ -113,7 +113,7 @@ fn is_older(release: &str, than: (u32, u32)) -> bool {
     }
 }
 
-/// A start with a key to make is done by then.
+/// Time after which a start is complete, including generation of a key.
 const STARTED: Duration = Duration::from_secs(30);
-/// docs/kernels.md
+/// Oldest supported kernel (docs/kernels.md).
 const OLDEST: (u32, u32) = (6, 1);

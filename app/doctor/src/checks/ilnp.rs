@@ -1,4 +1,4 @@
-//! What the daemon knows of its ILNP sessions, and whether they could go anywhere.
+//! Findings about ILNP: sessions, and whether they have locators to move to.
 
 use moorline_api::IlnpStatus;
 use moorline_types::Ilv;
@@ -18,7 +18,7 @@ pub(super) fn sessions(facts: &Facts) -> Vec<Finding> {
     found.into_iter().flatten().collect()
 }
 
-/// Lower halves of addresses that name no node (RFC 6741 s2.4): correspondents take no session with them.
+/// Returns a finding about identifiers that name no node (RFC 6741 s2.4): correspondents refuse sessions with them.
 fn identifiers(facts: &Facts, ilnp: &IlnpStatus) -> Option<Finding> {
     let own = facts.uplinks.iter().flat_map(|uplink| &uplink.addresses);
     let groups = own.map(|own| own.address).filter(|own| Ilv::of(*own).nid.is_group());
@@ -43,13 +43,13 @@ fn identifiers(facts: &Facts, ilnp: &IlnpStatus) -> Option<Finding> {
 
 fn locators(facts: &Facts, ilnp: &IlnpStatus) -> Option<Finding> {
     let what = match ilnp.locators.len() {
-        // That there is no address has been said.
+        // Another finding reports that there is no address.
         0 if ilnp.identifiers == 0 => return None,
         0 => "ILNP has no locator: no prefix of an uplink with a carrier is for it",
         1 => "ILNP has a single locator: its sessions have nothing to move to",
         _ => return None,
     };
-    // With fewer than two uplinks that has been said, too.
+    // If there are fewer than two uplinks, another finding reports this.
     let is_said = ilnp.locators.len() == 1 && facts.uplinks.len() < 2;
     (!is_said).then(|| {
         Finding::stops("ilnp-locators", what).shown_by_each(&ilnp.locators).remedy(
@@ -68,7 +68,7 @@ fn room(ilnp: &IlnpStatus) -> Option<Finding> {
     })
 }
 
-/// A few of each are packets that were late.
+/// Returns a finding about forged packets. A few drops of each kind are only late packets.
 fn forgeries(ilnp: &IlnpStatus) -> Option<Finding> {
     let known = [
         ("bad_nonce", "with a wrong nonce"),
@@ -103,5 +103,5 @@ fn unanswered(ilnp: &IlnpStatus) -> Option<Finding> {
     })
 }
 
-/// Packets since the start that are worth a word.
+/// Number of packets since the start from which a finding reports them.
 const MANY: u64 = 10;

@@ -1,4 +1,4 @@
-//! Uplinks, addresses, routing rules, router advertisements.
+//! Findings about uplinks, addresses, routing rules and router advertisements.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
@@ -17,7 +17,7 @@ use crate::finding::{Finding, Severity};
 pub(super) fn uplinks(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if facts.uplinks.len() < 2 {
-        // Two routers on one link.
+        // One link may have two routers.
         let is_split = facts.uplinks.iter().any(Uplink::has_ways);
         let (severity, what) = match facts.uplinks.first() {
             Some(Uplink { name, .. }) if is_split => (
@@ -56,8 +56,8 @@ pub(super) fn uplinks(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Moved packets have a header more. The routes of moved pairs leave room for it, also if that is less than 1280 octets
-/// (decision 118): the host fragments what is longer.
+/// Returns a finding about an uplink with a small MTU. Moved packets have an additional header. The routes of moved pairs
+/// leave room for the header, even if less than 1280 octets are left (decision 118): the host fragments longer packets.
 fn narrow(uplink: &Uplink) -> Option<Finding> {
     let Uplink { name, mtu, .. } = uplink;
     let (room, wanted) = (mtu.saturating_sub(HEADER), LEAST_MTU + HEADER);
@@ -82,7 +82,8 @@ fn narrow(uplink: &Uplink) -> Option<Finding> {
 
 pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
     let Some(answers) = facts.answers() else { return Vec::new() };
-    // An address without a proof that peers are told of is signed by another uplink's key: a warning of the daemon says what moves there.
+    // If the daemon announces an address without a proof, the key of another uplink signs for it. A warning of the daemon
+    // covers that case.
     let is_unprovable = |uplink: &&ApiUplink| {
         uplink.locators.iter().all(|own| own.proof == Proof::None && !own.announced)
     };
@@ -99,7 +100,7 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
              `addresses`, as the other end may drop what it has not assigned. `moorline addr list` shows what became of it.",
         )
     });
-    // Findings of their own tell of these.
+    // Separate findings cover these warnings.
     let is_told =
         |warning: &&String| [ONE_UPLINK, DEAF, NO_RULE].iter().any(|words| warning.contains(words));
     let other = answers.status.warnings.iter().filter(|warning| !is_told(warning));
@@ -112,7 +113,7 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
     unprovable.chain(other).chain(temporary(&answers.status.uplinks)).collect()
 }
 
-/// Nobody who gives out such an address should wonder why it is gone.
+/// Returns a note about temporary addresses, so that nobody publishes an address that soon ends.
 fn temporary(uplinks: &[ApiUplink]) -> Option<Finding> {
     let is_ours = |own: &&LocatorInfo| own.temporary && own.proof != Proof::None;
     let all: Vec<_> = uplinks
@@ -129,7 +130,7 @@ fn temporary(uplinks: &[ApiUplink]) -> Option<Finding> {
     })
 }
 
-/// Rules of others that come before ours, and those of ours that lack.
+/// Returns findings about foreign rules before ours, and about missing rules of ours.
 pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
     let mut findings = Vec::new();
     if !facts.rules.iter().any(|rule| rule.is_ours) {
@@ -139,7 +140,7 @@ pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
         }
         return findings;
     }
-    // Rules of others before that for the main table decide before those of prefixes (decision 139).
+    // Foreign rules before the rule of the main table decide before our rules of prefixes (decision 139).
     let foreign = |rule: &&HostRule| {
         let before = (1..MAIN_PRIORITY).contains(&rule.priority);
         !rule.is_ours && before && !rule.suppresses_default
@@ -154,10 +155,10 @@ pub(super) fn rules(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// A rule of others that decides before ours, if it takes packets from a prefix of an uplink. `is_after_moved`: packets of pairs that have
-/// moved come first.
+/// Returns a finding about a foreign rule that decides before ours, if it takes packets from a prefix of an uplink.
+/// `is_after_moved`: our rules for moved pairs decide before this rule.
 fn foreign_rule(facts: &Facts, rule: &HostRule, is_after_moved: bool) -> Option<Finding> {
-    // The source of such a rule is a source that the rule may not take.
+    // The source of an `AllBut` rule is the source that the rule does not take.
     let from = rule.from.filter(|_| rule.takes != Takes::AllBut);
     let touches =
         |prefix: &Prefix| from.is_none_or(|from| from.covers(*prefix) || prefix.covers(from));
@@ -208,8 +209,8 @@ fn foreign_rule(facts: &Facts, rule: &HostRule, is_after_moved: bool) -> Option<
     Some(finding.remedy(remedy))
 }
 
-/// Addresses whose packets can move: those that peers are told of, and those of connections that can. All addresses of
-/// uplinks if the daemon tells of none.
+/// Returns addresses whose packets can move: announced addresses, and addresses of connections that can move. If there are
+/// none, returns all addresses of uplinks.
 fn own_addresses(facts: &Facts) -> BTreeSet<Ipv6Addr> {
     let Some(answers) = facts.answers() else { return all_addresses(facts) };
     let locators = answers.status.uplinks.iter().flat_map(|uplink| &uplink.locators);
@@ -231,7 +232,7 @@ fn all_addresses(facts: &Facts) -> BTreeSet<Ipv6Addr> {
     all.map(|own| own.address).collect()
 }
 
-/// Prefixes of uplinks from which no rule of ours leads to the uplink.
+/// Returns a finding about prefixes of uplinks without a rule of ours.
 fn without_rule(facts: &Facts) -> Vec<Finding> {
     let ours = || facts.rules.iter().filter(|rule| rule.is_ours).filter_map(|rule| rule.from);
     let mut lacking = BTreeMap::new();
@@ -262,7 +263,7 @@ fn missing(what: &str) -> Finding {
     )
 }
 
-/// A kernel that forwards follows no router, unless told so.
+/// Returns a finding about router advertisements: a kernel that forwards ignores routers, unless `accept_ra` says otherwise.
 pub(super) fn advertisements(facts: &Facts) -> Vec<Finding> {
     let mut findings: Vec<_> =
         facts.deaf.iter().filter(|link| is_likely(facts, link)).map(no_uplink).collect();
@@ -283,7 +284,8 @@ pub(super) fn advertisements(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// A router has been followed there, or the daemon says that it was an uplink or has a router.
+/// Whether an interface is probably an uplink: it has followed a router, or the daemon says that it was an uplink or has a
+/// router.
 fn is_likely(facts: &Facts, link: &Uplink) -> bool {
     let told = format!("{} is {DEAF}", link.name);
     let warnings = facts.answers().map_or(&[][..], |answers| &answers.status.warnings);
@@ -299,7 +301,7 @@ fn no_uplink(link: &Uplink) -> Finding {
 }
 
 const MAX_RULES: usize = MAX_PREFIXES as usize;
-/// Octets that any IPv6 link takes (RFC 8200 s5).
+/// Minimum MTU of an IPv6 link, in octets (RFC 8200 s5).
 const LEAST_MTU: u32 = 1280;
 /// Octets of the payload header (RFC 5533 s5.1).
 const HEADER: u32 = Encapsulation::PayloadHeader.overhead() as u32;

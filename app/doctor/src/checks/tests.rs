@@ -56,7 +56,7 @@ fn our_rule(priority: u32, from: Option<Prefix>) -> HostRule {
     }
 }
 
-/// A host on which all is well.
+/// Host without faults.
 fn good() -> Facts {
     let uplinks = vec![uplink("eth0", 2, "2001:db8:1::5"), uplink("eth1", 3, "2001:db8:2::5")];
     let prefix = |uplink: &Uplink| Some(uplink.addresses[0].prefix());
@@ -101,7 +101,7 @@ fn good() -> Facts {
     }
 }
 
-/// Codes and severities of what is wrong after this has been changed.
+/// Returns codes and severities of the findings after a change of the host without faults.
 fn after(change: impl FnOnce(&mut Facts)) -> Vec<(String, Severity)> {
     let mut facts = good();
     change(&mut facts);
@@ -266,7 +266,7 @@ fn a_rule_for_an_address_that_peers_are_not_told_of_stops_nothing() {
         is_ours: false,
         ..our_rule(5000, Some(Prefix::new(address("2001:db8:1::77"), 128)))
     };
-    // A connection of this address has moved.
+    // A connection with this address has moved.
     let in_use = after(|facts| {
         facts.rules.push(own);
         let context = json!({
@@ -315,7 +315,7 @@ fn an_interface_that_is_no_uplink_because_the_host_forwards_is_told_with_the_lin
     assert_eq!((found.code.as_str(), found.severity), ("router-advertisements", Warning));
     assert_eq!(found.evidence, ["net.ipv6.conf.wan0.forwarding = 1, accept_ra = 1"]);
     assert!(found.remedy.contains("sysctl -w net.ipv6.conf.wan0.accept_ra=2"), "{found:?}");
-    // The daemon has heard a router there: told once.
+    // The daemon has heard a router there: only one finding reports it.
     let heard = after(|facts| {
         facts.deaf = vec![link(false)];
         let Daemon::Running(answers) = &mut facts.daemon else { panic!() };
@@ -393,7 +393,7 @@ fn peers_that_the_daemon_gave_up_are_told() {
     assert_eq!(found, "1 peer has no Moorline: connections to it cannot move");
 }
 
-/// The findings about a context of which the daemon says this.
+/// Returns the findings about a context with this readiness.
 fn with_readiness(state: ReadinessState, reason: &str) -> Vec<(String, Severity)> {
     after(|facts| add_context(facts, &state, reason))
 }
@@ -466,7 +466,7 @@ fn the_exit_status_tells_the_worst() {
     assert_eq!(status(|facts| facts.uplinks[0].mtu = 1000), 1);
 }
 
-/// After this has been changed on a host with ILNP.
+/// Returns the findings after a change of a host with ILNP.
 fn with_ilnp(change: impl FnOnce(&mut Facts, &mut IlnpStatus)) -> Vec<(String, Severity)> {
     let mut ilnp = IlnpStatus {
         icmp_types: [200, 201],

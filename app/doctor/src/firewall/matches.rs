@@ -5,11 +5,11 @@ use serde_json::Value;
 use super::Packet;
 use crate::icmpv6::{DESTINATION_UNREACHABLE, ECHO_REPLY, PACKET_TOO_BIG, PARAMETER_PROBLEM};
 
-/// Whether a statement of a rule fits a packet.
+/// Result of matching a statement of a rule with a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Fits {
     No,
-    /// That depends on what is not known of the packet.
+    /// The result depends on an unknown property of the packet.
     Maybe,
     Yes,
 }
@@ -20,7 +20,7 @@ impl From<bool> for Fits {
     }
 }
 
-/// Of a `match` statement.
+/// Evaluates a `match` statement.
 pub(crate) fn fits(statement: &Value, packet: &Packet<'_>) -> Fits {
     let Some(known) = of_packet(&statement["left"], packet) else { return Fits::Maybe };
     let found = is_one_of(&known, &statement["right"]);
@@ -32,7 +32,7 @@ pub(crate) fn fits(statement: &Value, packet: &Packet<'_>) -> Fits {
     }
 }
 
-/// What the packet has where a rule looks, by all names; none if that is not known.
+/// Returns the packet's value of the expression `left`, under all its names; none if the value is unknown.
 pub(crate) fn of_packet(left: &Value, packet: &Packet<'_>) -> Option<Vec<Value>> {
     let names = |names: &[&str]| Some(names.iter().map(|name| Value::from(*name)).collect());
     if let Some(key) = left["meta"]["key"].as_str() {
@@ -59,11 +59,11 @@ pub(crate) fn of_packet(left: &Value, packet: &Packet<'_>) -> Option<Vec<Value>>
             Some(protocol_names(DESTINATION_OPTIONS))
         }
         (Some("ip6"), Some("nexthdr")) => Some(protocol_names(packet.protocol)),
-        // Nothing if it is no ICMPv6 at all.
+        // A packet without ICMPv6 has no type.
         (Some("icmpv6"), Some("type")) => {
             Some(packet.icmp_type.map(icmp_names).unwrap_or_default())
         }
-        // Ports are nothing that a packet of these protocols has.
+        // The model packets have no ports and no fields of these protocols.
         (Some("tcp" | "udp" | "th" | "sctp" | "dccp" | "udplite" | "icmp" | "ip" | "arp"), _) => {
             Some(Vec::new())
         }
@@ -76,7 +76,7 @@ fn is_inbound(packet: &Packet<'_>) -> bool {
     matches!(packet.hook, "ingress" | "prerouting" | "input")
 }
 
-/// The number, and the name that nft prints.
+/// Returns the number and nft's name of an ICMPv6 type.
 fn icmp_names(kind: u8) -> Vec<Value> {
     let name = match kind {
         DESTINATION_UNREACHABLE => Some("destination-unreachable"),
@@ -88,7 +88,7 @@ fn icmp_names(kind: u8) -> Vec<Value> {
     name.map(Value::from).into_iter().chain([kind.into()]).collect()
 }
 
-/// As in /etc/protocols, which nft prints names from.
+/// Returns the names of a protocol in /etc/protocols, which nft prints.
 fn protocol_names(protocol: u8) -> Vec<Value> {
     let names: &[&str] = match protocol {
         SHIM6 => &["shim6"],
@@ -100,7 +100,7 @@ fn protocol_names(protocol: u8) -> Vec<Value> {
     names.iter().map(|name| Value::from(*name)).chain(numbers).collect()
 }
 
-/// Whether one of the names is what a rule wants, or in its set, range or prefix.
+/// Whether a rule's value, set, range or prefix has one of the names.
 pub(crate) fn is_one_of(known: &[Value], wanted: &Value) -> Fits {
     if let Some(elements) = wanted["set"].as_array().or(wanted.as_array()) {
         let all = elements.iter().map(|element| is_one_of(known, element));
@@ -112,7 +112,7 @@ pub(crate) fn is_one_of(known: &[Value], wanted: &Value) -> Fits {
         return numbers.any(|value| (low..=high).contains(&value)).into();
     }
     match wanted {
-        // A named set: what is in it may change at any time.
+        // The elements of a named set may change at any time.
         Value::String(name) if name.starts_with('@') => Fits::Maybe,
         Value::String(name) if name.ends_with('*') => {
             let start = name.trim_end_matches('*');

@@ -3,10 +3,10 @@ use serde_json::{Value, json};
 use super::examine;
 use crate::finding::{Finding, Severity};
 
-/// Name, hook and policy, rules.
+/// Chain: name, hook and policy, rules.
 type Chain<'a> = (&'a str, Option<(&'a str, &'a str)>, &'a [Value]);
 
-/// Chains of family inet and their rules' statements, as nft 1.0.6 prints them.
+/// Makes a ruleset from chains of family inet, in the format of nft 1.0.6.
 fn table(chains: &[Chain<'_>]) -> Value {
     let mut objects = vec![json!({"metainfo": {"json_schema_version": 1}})];
     for (name, base, rules) in chains {
@@ -113,7 +113,7 @@ fn what_depends_on_addresses_is_uncertain() {
     let place = "inet filter in handle 5";
     assert_eq!(found.len(), 3);
     assert_eq!(brief(&found)[0], ("firewall-shim6", Severity::Warning, place));
-    // It may have been accepted before.
+    // An earlier rule may have accepted the packet.
     let found = input("drop", &[from_prefix("accept")]);
     assert_eq!(brief(&found)[0], ("firewall-shim6", Severity::Warning, "inet filter in"));
 }
@@ -197,7 +197,7 @@ fn what_is_no_ruleset_breaks_nothing() {
     }
 }
 
-/// What the daemon sends for ILNP, through an output chain.
+/// Returns the findings about ILNP messages that pass an output chain.
 fn ilnp(policy: &str, rules: &[Value]) -> Vec<Finding> {
     let rules = table(&[("out", Some(("output", policy)), rules)]);
     examine(&rules, &["eth0"], Some([200, 201]))
@@ -214,7 +214,7 @@ fn rules_that_drop_messages_of_ilnp_are_named_by_type() {
     let stops = ("firewall-ilnp", Severity::StopsProtection, "inet filter out handle 5");
     assert_eq!(brief(&found), [stops, stops]);
     assert!(found[0].what.contains("type 201") && found[1].what.contains("type 156"), "{found:?}");
-    // Connection tracking knows none of them.
+    // Connection tracking does not know these types.
     let state = json!({"ct": {"key": "state"}});
     assert_eq!(ilnp("accept", &[matching(state, json!("invalid"))]).len(), 3);
     assert_eq!(ilnp("accept", &[matching(kind(), json!(202))]), []);

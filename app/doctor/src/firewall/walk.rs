@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::Packet;
 use super::matches::{Fits, fits, is_one_of, of_packet};
 
-/// Chains and rules, as they are walked.
+/// Chains and rules of a ruleset.
 #[derive(Debug, Default)]
 pub(crate) struct Ruleset<'a> {
     chains: BTreeMap<Name, Chain<'a>>,
@@ -16,30 +16,30 @@ pub(crate) type Name = (String, String, String);
 
 #[derive(Debug, Default)]
 struct Chain<'a> {
-    /// Of base chains only.
+    /// Hook; none for a chain that is not a base chain.
     hook: Option<&'a str>,
     drops_by_default: bool,
-    /// Its device, for those of a single one.
+    /// Devices, for a chain that belongs to devices.
     devices: Option<&'a Value>,
     rules: Vec<&'a Value>,
 }
 
-/// Where a packet is dropped.
+/// A drop of a packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verdict {
-    /// Family, table and name of the base chain that the packet came into.
+    /// Family, table and name of the base chain.
     pub(crate) base: Name,
     /// Table, chain and handle of the rule.
     pub(crate) place: String,
-    /// What it says.
+    /// Text of the rule.
     pub(crate) text: String,
-    /// Whether it is dropped whatever is not known of it.
+    /// Whether the drop is certain, for any value of the unknown properties.
     pub(crate) is_certain: bool,
-    /// Whether it asks where an answer would leave.
+    /// Whether the rule checks the reverse path.
     pub(crate) is_reverse_path: bool,
 }
 
-/// How a chain ended.
+/// Result of a chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum End {
     Accepted,
@@ -47,13 +47,13 @@ enum End {
     Returned,
 }
 
-/// On the way of one packet.
+/// Walk of one packet through one base chain.
 struct Walk<'a, 'p> {
     packet: &'p Packet<'p>,
-    /// Where it began.
+    /// Base chain where the walk began.
     base: Name,
     found: Vec<Verdict>,
-    /// Some rule may have accepted it by now.
+    /// Whether an earlier rule may have accepted the packet.
     may_be_accepted: bool,
     ruleset: &'p Ruleset<'a>,
 }
@@ -78,7 +78,7 @@ impl<'a> Ruleset<'a> {
         all
     }
 
-    /// Where this packet is dropped, for certain or perhaps: every base chain of its hook sees it.
+    /// Returns the certain and possible drops of a packet. Every base chain of the packet's hook sees the packet.
     pub(crate) fn walk(&self, packet: &Packet<'_>) -> Vec<Verdict> {
         let mut found = Vec::new();
         for (name, chain) in &self.chains {
@@ -111,14 +111,14 @@ impl Walk<'_, '_> {
         self.found.push(Verdict { base, place, text, is_certain, is_reverse_path });
     }
 
-    /// `is_certain`: the packet comes here whatever is not known of it.
+    /// Walks a chain. `is_certain`: the packet reaches the chain for any value of the unknown properties.
     fn chain(&mut self, name: &Name, is_certain: bool, depth: u32) -> End {
         let chain = self.ruleset.chains.get(name).filter(|_| depth > 0);
         let mut rules = chain.into_iter().flat_map(|chain| &chain.rules);
         rules.find_map(|rule| self.rule(name, rule, is_certain, depth)).unwrap_or(End::Returned)
     }
 
-    /// How the rule ends the chain for certain, if it does.
+    /// Applies a rule. Returns the end of the chain, if the rule certainly ends it.
     fn rule(&mut self, name: &Name, rule: &Value, is_certain: bool, depth: u32) -> Option<End> {
         let Ruled { verdict, is_sure, is_reverse_path } = self.verdict_of_rule(rule)?;
         let is_certain = is_certain && is_sure;
@@ -130,7 +130,7 @@ impl Walk<'_, '_> {
             }
             "drop" | "reject" => {
                 let place = place(name, rule["handle"].as_u64());
-                // What asks for the reverse path drops nothing else.
+                // A rule that checks the reverse path drops only packets that fail this check.
                 self.note(place, describe(rule), is_certain, is_reverse_path);
                 End::Dropped
             }
@@ -148,7 +148,7 @@ impl Walk<'_, '_> {
         is_sure.then_some(end)
     }
 
-    /// What the rule does with the packet; none if it does not fit, or decides nothing.
+    /// Returns the rule's verdict about the packet; none if the rule does not match, or has no verdict.
     fn verdict_of_rule(&self, rule: &Value) -> Option<Ruled> {
         let (mut is_sure, mut is_reverse_path) = (true, false);
         for statement in rule["expr"].as_array().into_iter().flatten() {
@@ -168,7 +168,7 @@ impl Walk<'_, '_> {
                     is_sure &= is_known;
                     verdict
                 }
-                // Of ip6tables-nft: a match that is not known, or a target that is.
+                // Statement of ip6tables-nft: an unknown match, or a known target.
                 "xt" => {
                     is_reverse_path |= value["name"] == "rpfilter";
                     if value["type"] == "match" || value["name"] != "REJECT" {
@@ -181,7 +181,8 @@ impl Walk<'_, '_> {
                 "jump" | "goto" => {
                     format!("{key} {}", value["target"].as_str().unwrap_or_default())
                 }
-                // A rate that is not reached lets the rest of the rule do its work; so do counters and logs.
+                // Assume that the limit is not reached, so the rest of the rule applies. Counters and logs do not matter
+                // either.
                 "limit" | "quota" => {
                     is_sure = false;
                     continue;
@@ -193,7 +194,7 @@ impl Walk<'_, '_> {
         None
     }
 
-    /// The verdict that a map has for the packet, and whether that is known; none if it has none.
+    /// Returns the verdict of a map for the packet, and whether it is certain; none if the map has no verdict.
     fn verdict_of_map(&self, map: &Value) -> Option<(String, bool)> {
         let known = of_packet(&map["key"], self.packet);
         let mut perhaps = None;
@@ -205,7 +206,7 @@ impl Walk<'_, '_> {
             match known.as_ref().map_or(Fits::Maybe, |known| is_one_of(known, element)) {
                 Fits::Yes => return Some((text, true)),
                 Fits::No => {}
-                // The strictest of what could be.
+                // Keep the strictest of the possible verdicts.
                 Fits::Maybe if perhaps.is_none() || word == "drop" => perhaps = Some(text),
                 Fits::Maybe => {}
             }
@@ -214,16 +215,16 @@ impl Walk<'_, '_> {
     }
 }
 
-/// What a rule does with a packet.
+/// Verdict of a rule about a packet.
 struct Ruled {
-    /// A word, and the chain that it leads to.
+    /// Verdict, and the chain to which it leads.
     verdict: String,
-    /// Every match of the rule fits for certain.
+    /// Whether every match of the rule certainly fits.
     is_sure: bool,
     is_reverse_path: bool,
 }
 
-/// `fib saddr . iif oif missing`: no route back by the interface that the packet came by.
+/// Whether a statement is `fib saddr . iif oif missing`: no route back by the interface on which the packet arrived.
 fn asks_for_reverse_path(statement: &Value) -> bool {
     let flags = &statement["left"]["fib"]["flags"];
     let has = |flag: &str| {
@@ -241,7 +242,7 @@ fn place(name: &Name, handle: Option<u64>) -> String {
     }
 }
 
-/// A rule in a few words: its comment if it has one, else its statements.
+/// Describes a rule: by its comment, or by its statements if it has no comment.
 fn describe(rule: &Value) -> String {
     if let Some(comment) = rule["comment"].as_str() {
         return comment.to_owned();
@@ -251,7 +252,7 @@ fn describe(rule: &Value) -> String {
     text.chars().take(MAX_TEXT).collect()
 }
 
-/// The kernel allows no more jumps (`NFT_JUMP_STACK_SIZE`).
+/// Largest number of nested jumps in the kernel (`NFT_JUMP_STACK_SIZE`).
 const MAX_DEPTH: u32 = 16;
-/// Characters of a rule that are shown.
+/// Largest number of characters of a rule in a finding.
 const MAX_TEXT: usize = 200;

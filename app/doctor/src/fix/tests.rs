@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 
-/// A chain of the hook input that ends with a drop, and one more rule.
+/// Makes a chain of the hook input that ends with a drop, and one more rule.
 fn input(family: &str, table: &str, chain: &str) -> Value {
     let place = json!({"family": family, "table": table});
     let mut base = place.clone();
@@ -40,7 +40,7 @@ fn what_accepts_needs_nothing() {
         ]
     }});
     ruleset["nftables"].as_array_mut().unwrap().push(accept);
-    // Of somebody else, who calls it the same.
+    // A foreign rule with the same comment.
     let other = json!({"rule": {
         "family": "inet", "table": "filter", "chain": "input", "handle": 8, "comment": "moorline",
         "expr": [

@@ -10,15 +10,15 @@ use moorline_wire::{I1, Message, Opt, Options, PROTOCOL as SHIM6, Packet, fill_i
 use super::{Kind, Way};
 use crate::icmpv6::{ECHO_REPLY, ECHO_REQUEST};
 
-/// A test: its packets, and what its answer will have.
+/// Test: packets, and the number that identifies the answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Test {
     pub(super) packets: Vec<Vec<u8>>,
-    /// Of the echo request; the low half of the nonce of an I1.
+    /// Sequence number of the echo request; low half of the nonce of an I1.
     pub(super) sequence: u16,
 }
 
-/// What tells our packets from others'.
+/// Random octets that identify our packets.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Token(pub(super) [u8; 16]);
 
@@ -27,12 +27,12 @@ impl Token {
         [self.0[0], self.0[1]]
     }
 
-    /// Of an I1: random, and the number of the test.
+    /// Returns the nonce of an I1: random bits and the number of the test.
     fn nonce(self, sequence: u16) -> u32 {
         u32::from_be_bytes([self.0[2], self.0[3], 0, 0]) | u32::from(sequence)
     }
 
-    /// The test that an I1 or Propose with this nonce or transaction is of.
+    /// Returns the number of the test from the nonce of an I1 or the transaction of a Propose.
     fn sequence_of(self, nonce: [u8; 4]) -> Option<u16> {
         let [t0, t1, s0, s1] = nonce;
         ([t0, t1] == [self.0[2], self.0[3]]).then(|| u16::from_be_bytes([s0, s1]))
@@ -49,7 +49,7 @@ pub(super) fn test(kind: Kind, way: &Way, token: Token, sequence: u16) -> Test {
     let echo = |octets: usize| icmpv6(pair, ECHO_REQUEST, token, sequence, octets);
     let packets = match kind {
         Kind::Plain => vec![whole(pair, ICMPV6, &echo(64))],
-        // The second one for peers that ignore messages with options that they do not know.
+        // The second packet is for peers that ignore messages with unknown options.
         Kind::Shim6 => [Options::from_iter([Opt::Source(pair.local.into())]), Options::default()]
             .map(|options| whole(pair, SHIM6, &i1(token, sequence, options)))
             .to_vec(),
@@ -66,14 +66,14 @@ pub(super) fn test(kind: Kind, way: &Way, token: Token, sequence: u16) -> Test {
     Test { packets, sequence }
 }
 
-/// An echo request so long, IPv6 header included.
+/// Makes an echo request of this length, including the IPv6 header.
 pub(super) fn sized(octets: u32, pair: Pair, token: Token, sequence: u16) -> Test {
     let octets = usize::try_from(octets).unwrap_or(IP6_LEN).saturating_sub(IP6_LEN);
     let echo = icmpv6(pair, ECHO_REQUEST, token, sequence, octets);
     Test { packets: vec![whole(pair, ICMPV6, &echo)], sequence }
 }
 
-/// The number of the test that this answers.
+/// Returns the number of the test that a packet answers.
 pub(super) fn answered(
     protocol: u8,
     octets: &[u8],
@@ -97,11 +97,11 @@ pub(super) fn answered(
     }
 }
 
-/// What an ICMPv6 error says, and the packet that it quotes.
+/// ICMPv6 error and the packet that it quotes.
 pub(super) struct Quote<'a> {
     pub(super) kind: u8,
     pub(super) code: u8,
-    /// Of Packet Too Big.
+    /// MTU of a Packet Too Big.
     pub(super) mtu: u32,
     packet: &'a [u8],
 }
@@ -113,7 +113,7 @@ impl<'a> Quote<'a> {
         Some(Self { kind: *kind, code: *code, mtu, packet })
     }
 
-    /// Whether it quotes this packet. Routers change the hop limit and may change the first word.
+    /// Whether the error quotes this packet. Routers change the hop limit and may change the first word.
     pub(super) fn is_of(&self, sent: &[u8]) -> bool {
         let length = self.packet.len().min(sent.len()).min(MAX_COMPARED);
         length >= IP6_LEN + 16
@@ -129,7 +129,7 @@ impl<'a> Quote<'a> {
         (self.kind, self.code) == (4, 2)
     }
 
-    /// RFC 4443 s3, in words.
+    /// Describes the error (RFC 4443 s3).
     pub(super) fn words(&self) -> String {
         let text = match (self.kind, self.code) {
             (1, 0) => "no route",
@@ -155,7 +155,7 @@ fn whole(pair: Pair, next: u8, payload: &[u8]) -> Vec<u8> {
     ip6::packet(next, pair.local, pair.peer, payload)
 }
 
-/// So many octets of ICMPv6.
+/// Makes an ICMPv6 message of `octets` octets.
 fn icmpv6(pair: Pair, kind: u8, token: Token, sequence: u16, octets: usize) -> Vec<u8> {
     let mut message = vec![kind, 0, 0, 0];
     message.extend(token.identifier());
@@ -166,7 +166,7 @@ fn icmpv6(pair: Pair, kind: u8, token: Token, sequence: u16, octets: usize) -> V
     message
 }
 
-/// Where the peer says that an I1 of ours has come from, in an R1.
+/// Returns the source address of our I1 that the peer reports in its R1.
 pub(super) fn seen_source(protocol: u8, octets: &[u8], pair: Pair) -> Option<Ipv6Addr> {
     if protocol != SHIM6 {
         return None;
@@ -187,7 +187,7 @@ fn i1(token: Token, sequence: u16, options: Options) -> Vec<u8> {
     message.octets()
 }
 
-/// Of a connection that there is not, so that the peer refuses it.
+/// Makes a Propose for a connection that does not exist, so that the peer refuses it.
 fn propose(way: &Way, token: Token, sequence: u16) -> Vec<u8> {
     let flow = Flow {
         protocol: UDP,
@@ -204,8 +204,9 @@ fn types(way: &Way) -> AdmissionTypes {
     types.unwrap_or_default()
 }
 
-/// Two headers of destination options, the second with one that every host refuses with an error (RFC 8200 s4.2).
-/// With a single one a peer with ILNP would take the message from its stack.
+/// Puts two headers of destination options before a message. The second header has an option that every host refuses with an
+/// error (RFC 8200 s4.2). With a single header, the programs of a peer with ILNP would take the message before the peer's
+/// stack.
 fn behind_refused_option(message: &[u8]) -> Vec<u8> {
     let mut packet = vec![DESTINATION_OPTIONS, 0, PADN, 4, 0, 0, 0, 0];
     packet.extend([ICMPV6, 0, REFUSED_EXPERIMENT, 4, 0, 0, 0, 0]);
@@ -213,7 +214,7 @@ fn behind_refused_option(message: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// Destination options of so many octets: one option that every host may skip (RFC 4727 s5.1).
+/// Puts destination options of `octets` octets before a message: one option that every host may skip (RFC 4727 s5.1).
 fn behind_options(octets: u8, message: &[u8]) -> Vec<u8> {
     let mut packet = vec![ICMPV6, octets / 8 - 1, EXPERIMENT, octets - 4];
     packet.resize(usize::from(octets), 0);
@@ -238,14 +239,14 @@ fn fragments(pair: Pair, token: Token, sequence: u16, message: &[u8]) -> Vec<Vec
 const FRAGMENT: u8 = 44;
 /// Type of R1 (RFC 5533 s5.3).
 const R1: u8 = 2;
-/// Option for experiments, to be skipped by who does not know it.
+/// Option for experiments (RFC 4727 s5.1); a host that does not know it skips it.
 const EXPERIMENT: u8 = 0x1e;
-/// Option for experiments (RFC 4727 s5.1), an error to who does not know it.
+/// Option for experiments (RFC 4727 s5.1); a host that does not know it returns an error.
 const REFUSED_EXPERIMENT: u8 = 0x9e;
 const PADN: u8 = 1;
-/// Of the transaction, in a message of ILNP's handshake.
+/// Offset of the transaction in a message of ILNP's handshake.
 const TRANSACTION_AT: usize = 16;
-/// Octets of a message that is sent in two fragments: each half a multiple of 8, and its reply fits any link.
+/// Octets of a message that is sent in two fragments: each half is a multiple of 8, and the reply fits any link.
 const FRAGMENTED: usize = 1216;
-/// Octets of a quoted packet that are looked at: behind these are zeros.
+/// Octets of a quoted packet that are compared; the octets behind are zeros.
 const MAX_COMPARED: usize = 96;

@@ -10,10 +10,10 @@ use super::packet::{Quote, Test, Token, answered, seen_source, sized, test};
 use super::{Kind, MAX_WAYS, PairReport, Verdict, Way};
 use crate::icmpv6::PACKET_TOO_BIG;
 
-/// Sends test packets on each way, and says what came of them.
+/// Sends test packets on each way, and returns the results.
 ///
 /// # Errors
-/// Without CAP_NET_RAW; when a socket fails.
+/// The process lacks CAP_NET_RAW, or a socket fails.
 pub async fn run(ways: &[Way]) -> io::Result<Vec<PairReport>> {
     let ways = &ways[..ways.len().min(MAX_WAYS)];
     let mut octets = [0; 16];
@@ -47,7 +47,7 @@ fn report(way: &Way) -> PairReport {
     PairReport { pair: way.pair, verdicts: BTreeMap::new(), path_mtu: None, is_black_hole: false }
 }
 
-/// A Propose that gets no answer, though its type arrives, has come to a host that does not know it.
+/// Changes the verdict of a lost Propose, if packets of its type arrive: the peer does not speak ILNP.
 fn tell_silence_from_loss(report: &mut PairReport) {
     let arrives = report.passes(Kind::Initiator);
     if let Some(verdict @ Verdict::Lost) = report.verdicts.get_mut(&Kind::Ilnp)
@@ -78,7 +78,7 @@ impl Trial {
         Self { way, kind, test, sent_at: None, verdict: None }
     }
 
-    /// The answer is here.
+    /// Makes the verdict of an answer that has just arrived.
     fn passes(&self) -> Verdict {
         let rtt = self.sent_at.map(|at| at.elapsed()).unwrap_or_default();
         Verdict::Passes { rtt_us: u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX) }
@@ -87,7 +87,7 @@ impl Trial {
 
 struct Prober {
     socket: ProbeSocket,
-    /// ICMPv6 type of what answers a Propose.
+    /// ICMPv6 type of the answer to a Propose.
     responder: Option<u8>,
     token: Token,
     sequence: u16,
@@ -99,7 +99,7 @@ impl Prober {
         self.sequence
     }
 
-    /// Until each has a verdict, or has been sent often enough.
+    /// Runs trials until each has a verdict or has used all its attempts.
     async fn try_all(&self, ways: &[Way], trials: &mut [Trial]) -> io::Result<()> {
         for _ in 0..TRIES {
             for index in 0..trials.len() {
@@ -127,7 +127,7 @@ impl Prober {
         }
     }
 
-    /// Takes answers for so long, or until none is waited for.
+    /// Receives answers for `span`, or until no trial waits for an answer.
     async fn listen(&self, ways: &[Way], trials: &mut [Trial], span: Duration) -> io::Result<()> {
         let until = tokio::time::Instant::now() + span;
         while trials.iter().any(|trial| trial.sent_at.is_some() && trial.verdict.is_none()) {
@@ -136,7 +136,7 @@ impl Prober {
                 Ok(answer) => self.take(ways, trials, &answer?),
             }
         }
-        // A gap is one also when nothing is waited for.
+        // Keep the gap between packets even if no trial waits for an answer.
         if span == GAP {
             tokio::time::sleep_until(until).await;
         }
@@ -180,8 +180,8 @@ impl Prober {
         trial.verdict = Some(verdict);
     }
 
-    /// Finds the largest packet that arrives, on all ways at once: first what the interface takes, then what a
-    /// router says, then by halves.
+    /// Finds the largest packet that arrives, on all ways at once. The search tries the MTU of the interface, then the MTU
+    /// that a router reports, then halves the interval.
     async fn search(&mut self, ways: &[Way], reports: &mut [PairReport]) -> io::Result<()> {
         let mut spans: Vec<_> = ways.iter().zip(reports.iter()).map(Span::new).collect();
         for _ in 0..SEARCH_STEPS {
@@ -208,13 +208,13 @@ impl Prober {
     }
 }
 
-/// Between what passes and what does not.
+/// Interval of packet sizes: `passes` arrives, sizes above `most` do not.
 struct Span {
     is_worth_it: bool,
     passes: u32,
-    /// The least that is known not to pass, less one.
+    /// Smallest size that does not arrive, minus one.
     most: u32,
-    /// What is tried next, if not the middle.
+    /// Next size to try; none: the middle.
     hint: Option<u32>,
     is_black_hole: bool,
 }
@@ -223,7 +223,7 @@ impl Span {
     fn new((way, report): (&Way, &PairReport)) -> Self {
         let is_worth_it = report.passes(Kind::Size1280) && way.mtu >= 1280;
         let passes = if report.passes(Kind::Size1500) { 1500 } else { 1280 };
-        // A router may have said already what fits.
+        // A router may have reported its MTU already.
         let told = match report.verdicts.get(&Kind::Size1500) {
             Some(Verdict::Error { mtu: Some(mtu), .. }) => (*mtu).max(1280),
             _ => MAX_MTU,
@@ -267,15 +267,15 @@ fn why_not_sent(error: &io::Error) -> String {
     }
 }
 
-/// A test is sent so often.
+/// Number of attempts of a test.
 const TRIES: u32 = 3;
-/// Between two packets.
+/// Time between two packets.
 const GAP: Duration = Duration::from_millis(10);
-/// For the last answers.
+/// Time to wait for the last answers.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Of the search: halving 1280 to 9000 down to `PRECISION`, and the first two.
+/// Largest number of steps of the search: two hints, and halving from 1280..9000 down to `PRECISION`.
 const SEARCH_STEPS: u32 = 8;
-/// Octets.
+/// Precision of the search, in octets.
 const PRECISION: u32 = 8;
-/// More than this is hardly ever wanted.
+/// Largest size of the search, in octets; larger MTUs are rare.
 const MAX_MTU: u32 = 9000;

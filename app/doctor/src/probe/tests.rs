@@ -20,7 +20,7 @@ fn way() -> Way {
     }
 }
 
-/// The ones' complement sum of an ICMPv6 message and its pseudo-header.
+/// Returns the ones' complement sum of an ICMPv6 message and its pseudo-header.
 fn sum(packet: &[u8], message: &[u8]) -> u16 {
     let pseudo =
         [&packet[8..40], &u32::try_from(message.len()).unwrap().to_be_bytes(), &[0, 0, 0, 58]];
@@ -92,7 +92,7 @@ fn an_error_counts_if_it_quotes_what_was_sent() {
     let quote = Quote::read(&error).unwrap();
     assert!(quote.is_of(sent) && !quote.is_of(other));
     assert_eq!(quote.words(), "administratively prohibited");
-    // Not enough of it to tell.
+    // The quote is too short to identify the packet.
     assert!(!Quote::read(&error[..8 + 48]).unwrap().is_of(sent));
     let too_big = [&[2, 0, 0, 0, 0, 0, 5, 0][..], &quoted].concat();
     assert_eq!(Quote::read(&too_big).unwrap().words(), "packet too big, MTU 1280");
@@ -118,7 +118,7 @@ fn types_of_ilnp_go_behind_an_option_that_is_to_be_refused() {
     let types = [(Kind::LocatorUpdate, 156), (Kind::Initiator, 210), (Kind::Responder, 211)];
     for (kind, expected) in types {
         let packet = &test(kind, &way(), TOKEN, 7).packets[0];
-        // Destination options twice, the second with an option whose upper bits are 10.
+        // Two headers of destination options, the second with an option whose upper bits are 10.
         assert_eq!((packet[6], packet[40], packet[48], packet[50] >> 6), (60, 60, 58, 0b10));
         assert_eq!(packet[56], expected);
         assert_eq!(sum(packet, &packet[56..]), 0xffff);
