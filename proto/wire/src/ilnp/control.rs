@@ -40,8 +40,7 @@ impl<'a> Control<'a> {
     }
 
     /// Whether a packet from the network is for the sessions of the host: a Locator Update, a message of the
-    /// handshake, or the answer to an [`Echo`](super::Echo). A Parameter Problem is not; of that, the sessions get a
-    /// copy.
+    /// handshake, or the answer to an [`Echo`](super::Echo). Of a Parameter Problem, the sessions get a copy.
     #[must_use]
     pub fn is_for_sessions(packet: &'a [u8], types: AdmissionTypes) -> bool {
         Self::read(packet).is_ok_and(|control| control.is_control(types, ECHO_REPLY))
