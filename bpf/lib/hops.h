@@ -15,7 +15,7 @@
 /* Nanoseconds for which a next hop holds. */
 #define HOP_FRESH 100000000ULL
 
-/* By a hash of the locators. Pairs that collide push each other out. */
+/* Next hops, by a hash of the locators. Pairs that collide push each other out. */
 TABLE(hops, PERCPU_ARRAY, HOPS, __u32, struct hop);
 
 /* Whether a packet with a hop to learn may be on its way. If two hops are wanted and one is learned, the next

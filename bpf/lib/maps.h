@@ -5,15 +5,15 @@
 
 #include "types.h"
 
-/* By slot. The table is an array, so that the lock can guard a replacement and the indices hold only four
- * octets. In a hash map, a replaced element may be reused while a program still reads it.
+/* Contexts, by slot. The table is an array, so that the lock can guard a replacement and the indices hold only
+ * four octets. In a hash map, a replaced element may be reused while a program still reads it.
  */
 TABLE(contexts, ARRAY, 1, __u32, struct context);
 
-/* By slot. */
+/* Notes of the programs about contexts, by slot. */
 TABLE(lives, ARRAY, 1, __u32, struct live);
 
-/* By slot / GROUP_SLOTS. */
+/* Timers of contexts, by slot / GROUP_SLOTS. */
 TABLE(groups, ARRAY, 1, __u32, struct group);
 
 /* ULID pair to slot. */
@@ -32,25 +32,27 @@ TABLE(by_quote, ARRAY, 1, __u32, struct bucket);
 
 TABLE(hash_keys, ARRAY, 1, __u32, struct hashing);
 
-/* By slot. The table has room for all contexts, although few peers have more locators than fit the context. */
+/* Further peer locators, by slot. The table has room for all contexts, although few peers have more locators
+ * than fit the context.
+ */
 SPARSE_TABLE(more_peers, 1, __u32, struct more_peers);
 
 /* The paths of contexts besides the current pair. Few contexts have any. */
 SPARSE_TABLE(paths, MAX_ALL_PATHS, struct path_key, struct path);
 
-/* By a hash of context and ports. Flows that collide push each other out. */
+/* Last segments of TCP flows, by a hash of context and ports. Flows that collide push each other out. */
 TABLE(segments, ARRAY, SEGMENTS, __u32, struct segment);
 
-/* By slot. User space adds and removes entries, programs count in them. */
+/* Counters of congestion, by slot. User space adds and removes entries, programs count in them. */
 SPARSE_TABLE(congestions, MAX_CONGESTIONS, __u32, struct congestion);
 
 /* Our addresses, to the index of the uplink that each belongs to. */
 TABLE(locals, HASH, 1024, struct address, __u32);
 
-/* By slot. Contexts that collide push each other out. */
+/* How packets of moved contexts leave, by slot. Contexts that collide push each other out. */
 TABLE(ways, PERCPU_ARRAY, WAYS, __u32, struct way);
 
-/* By a hash of the tag. Tags that collide push each other out. */
+/* How packets with a tag arrive, by a hash of the tag. Tags that collide push each other out. */
 TABLE(origins, PERCPU_ARRAY, ORIGINS, __u32, struct origin);
 
 /* Traffic without a context, by address pair. LRU: a scan can push entries out, but cannot fill the table. */

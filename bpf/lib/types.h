@@ -352,7 +352,7 @@ struct cgroups {
 	__u64 id[CGROUP_LEVELS];
 };
 
-/* What rules compare besides addresses and ports. */
+/* Properties that rules compare besides addresses and ports. */
 enum settings_flags {
 	SETTINGS_CGROUPS = 1,
 };

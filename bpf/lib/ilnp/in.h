@@ -29,10 +29,10 @@ static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip
 	return TC_ACT_SHOT;
 }
 
-/* Takes the nonce out of a packet. If the nonce is alone in its header and that header is the first one, the
- * header goes and the octets behind it move forward. The new IPv6 header is then only in `arrival`, until the
- * caller stores it. Otherwise an option that every node skips replaces the nonce: Linux drops a packet with
- * more than 7 octets of padding in a row, and the length of a fragment must not change.
+/* Takes the nonce out of a packet. If its header is the first one and has no options of others, the header goes
+ * and the octets behind it move forward. The new IPv6 header is then only in `arrival`, until the caller stores
+ * it. Otherwise an option that every node skips replaces the nonce: Linux drops a packet with more than 7
+ * octets of padding in a row, and the length of a fragment must not change.
  */
 static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
 {

@@ -6,10 +6,10 @@
 #include "../clock.h"
 #include "types.h"
 
-/* By slot. The table is an array, so that the lock can guard a replacement. */
+/* Sessions, by slot. The table is an array, so that the lock can guard a replacement. */
 TABLE(sessions, ARRAY, 1, __u32, struct ilnp_session);
 
-/* By slot. */
+/* Notes of the programs about sessions, by slot. */
 TABLE(lives, ARRAY, 1, __u32, struct ilnp_live);
 
 /* Addresses of sockets, to slot. */
@@ -20,7 +20,7 @@ SPARSE_TABLE(by_nonce, 1, struct nonce_key, __u32);
 
 SPARSE_TABLE(by_nids, 1, struct nids, struct node);
 
-/* By enum ilnp_count. */
+/* Counts, by enum ilnp_count. */
 TABLE(counts, ARRAY, ILNP_COUNTS, __u32, __u32);
 
 /* Sessions that were found last by pair: a slot, counted from 1. An entry is a hint that the session itself
@@ -39,8 +39,8 @@ TABLE(shown_last, PERCPU_ARRAY, ILNP_SHOWN_LAST, __u32, struct shown);
  */
 TABLE(flows_last, PERCPU_ARRAY, ILNP_FLOWS_LAST, __u32, struct moved_flow);
 
-/* By slot. The table is an array, so that each session has room for all locators that its correspondent may
- * name (decision 093).
+/* Named locators of correspondents, by slot. The table is an array, so that each session has room for all
+ * locators that its correspondent may name (decision 093).
  */
 TABLE(remotes, ARRAY, 1, __u32, struct named);
 

@@ -122,7 +122,7 @@ static __always_inline bool load_ilnp(struct __sk_buff *skb, __u32 l2, struct ip
 	return load_ip6(skb, l2, ip6) && is_ilnp(ip6);
 }
 
-/* Whether this upper layer is one of those that nearly all packets have right behind the IPv6 header. */
+/* Whether the next header is TCP or UDP, which nearly all packets have right behind the IPv6 header. */
 static __always_inline bool is_common(__u8 next)
 {
 	return next == IPPROTO_TCP || next == IPPROTO_UDP;

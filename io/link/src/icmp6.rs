@@ -65,7 +65,7 @@ impl Icmp6Socket {
     /// Waits for the next error. Cancel safe.
     ///
     /// # Errors
-    /// Those of recvmsg(2).
+    /// The errors of recvmsg(2).
     pub async fn receive(&mut self) -> io::Result<Icmp6Error<'_>> {
         loop {
             let received = self.socket.receive(&mut self.buffer).await?;
@@ -94,7 +94,7 @@ impl RouterSocket {
     /// Waits for the next message, valid or not. Cancel safe.
     ///
     /// # Errors
-    /// Those of recvmsg(2).
+    /// The errors of recvmsg(2).
     pub async fn receive(&mut self) -> io::Result<(Datagram, &[u8])> {
         let heard = self.socket.receive(&mut self.buffer).await?;
         Ok((heard, &self.buffer[..heard.len]))

@@ -55,7 +55,7 @@ impl ProbeSocket {
     /// Sends a packet unchanged, by this interface.
     ///
     /// # Errors
-    /// Those of sendmsg(2): larger than the interface takes, a firewall of this host, no route.
+    /// The errors of sendmsg(2), such as: larger than the interface takes, a firewall of this host, no route.
     pub fn send(&self, packet: &[u8], ifindex: u32) -> io::Result<()> {
         self.whole.send(packet, ifindex)
     }
@@ -63,7 +63,7 @@ impl ProbeSocket {
     /// Waits for the next answer. Cancel safe.
     ///
     /// # Errors
-    /// Those of recvmsg(2).
+    /// The errors of recvmsg(2).
     pub async fn receive(&self) -> io::Result<Answer> {
         let (mut icmp6, mut shim6) = (vec![0; MAX_ANSWER], vec![0; MAX_ANSWER]);
         let (protocol, datagram, buffer) = tokio::select! {

@@ -69,7 +69,7 @@ impl Icmp6Sender {
     /// meantime. If the shorter timer has expired, the socket retransmits before this call returns.
     ///
     /// # Errors
-    /// Those of sendmsg(2): the source is no longer ours, a firewall, buffer full.
+    /// The errors of sendmsg(2), such as: the source is no longer ours, a firewall, buffer full.
     pub fn unreachable(&self, segment: &Segment) -> io::Result<()> {
         let message = notice([DESTINATION_UNREACHABLE, NO_ROUTE], 0, segment);
         send(&self.0, &message, segment.source, segment.source, 0)
@@ -91,7 +91,7 @@ impl Icmp6Sender {
     /// `locators.local`. The error leaves by this interface; 0: by the interface of the route.
     ///
     /// # Errors
-    /// Those of sendmsg(2): the source is not an address of ours, no route, buffer full.
+    /// The errors of sendmsg(2), such as: the source is not an address of ours, no route, buffer full.
     pub fn refuse(
         &self,
         header: &[u8; PAYLOAD_HEADER_LEN],
@@ -110,9 +110,9 @@ impl Icmp6Sender {
     /// one, so for such an address this sends a Neighbor Advertisement, from which a router must be willing to learn.
     ///
     /// # Errors
-    /// Those of sendmsg(2): the address is not ours, or tentative; the router is not on the link; buffer full.
+    /// The errors of sendmsg(2), such as: the address is not ours, or tentative; the router is not on the link; buffer full.
     pub fn introduce(&self, what: &Introduction) -> io::Result<()> {
-        // On links without link-layer addresses, nobody asks for them.
+        // A link without link-layer addresses needs no introduction.
         let Some(link) = ethernet_address(what.ifindex)? else { return Ok(()) };
         let (message, to) = introduction(what, link);
         send(&self.0, &message, what.address, to, what.ifindex)
@@ -121,7 +121,7 @@ impl Icmp6Sender {
     /// Solicits the routers on a link to advertise, from its link-local address.
     ///
     /// # Errors
-    /// Those of sendmsg(2): there is no such address yet, no carrier.
+    /// The errors of sendmsg(2), such as: there is no such address yet, no carrier.
     pub fn solicit(&self, ifindex: u32) -> io::Result<()> {
         // The message has no options, so the answer goes to all nodes, or the router first asks for our link-layer
         // address (RFC 4861 s4.1).

@@ -63,7 +63,7 @@ impl Shim6Socket {
     /// Returns the next packet of a queue, or none if it is empty.
     ///
     /// # Errors
-    /// Those of recvmsg(2).
+    /// The errors of recvmsg(2).
     pub fn try_receive(&mut self, queue: Queue) -> io::Result<Option<Received<'_>>> {
         let received = self.sockets[queue as usize].try_receive(&mut self.buffer)?;
         Ok(received.map(|datagram| Received {
@@ -75,7 +75,7 @@ impl Shim6Socket {
     /// Sends a control message from an address of ours by this interface; 0: by the interface of the route.
     ///
     /// # Errors
-    /// Those of sendmsg(2): the source is no longer ours, no route, buffer full.
+    /// The errors of sendmsg(2), such as: the source is no longer ours, no route, buffer full.
     pub fn send(&self, octets: &[u8], locators: LocatorPair, ifindex: u32) -> io::Result<()> {
         send(self.sockets[0].fd(), octets, locators.local.0, locators.peer.0, ifindex)
     }

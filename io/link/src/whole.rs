@@ -21,7 +21,7 @@ impl PacketSocket {
     /// Sends a packet by this interface; 0: by the interface of the route. The addresses are those in its header.
     ///
     /// # Errors
-    /// Those of sendmsg(2): the source is not an address of ours, no route, larger than the MTU, buffer full. The
+    /// The errors of sendmsg(2), such as: the source is not an address of ours, no route, larger than the MTU, buffer full. The
     /// octets are no IPv6 packet.
     pub fn send(&self, packet: &[u8], ifindex: u32) -> io::Result<()> {
         let header = Ip6::read(packet).ok_or(io::ErrorKind::InvalidInput)?;

@@ -1,5 +1,5 @@
-/// Defines an enum whose values have names, for metrics, JSON and logs. A name follows its value, behind `=
-/// number` if the value has a number.
+/// Defines an enum whose values have names, for metrics, JSON and logs. Each value is followed by its number, if it has
+/// one, and by its name.
 #[macro_export]
 macro_rules! named_enum {
     (

@@ -8,7 +8,7 @@ use moorline_types::DropReason;
 /// [`CgaParameters::emit`] returns the same octets that were parsed, because the hashes cover these octets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgaParameters {
-    /// Random number from which the search for the modifier began, or its result.
+    /// Result of a search that began at a random number.
     pub modifier: [u8; 16],
     /// Upper 64 bits of the address.
     pub subnet_prefix: [u8; 8],

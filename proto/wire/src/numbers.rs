@@ -70,7 +70,7 @@ number_space! {
         UPDATE_REQUEST = 64, "Update Request";
         /// Answer to Update Request.
         UPDATE_ACK = 65, "Update Acknowledgement";
-        /// Keeps the path to the sender of payload alive (RFC 5534 s5.1).
+        /// Answer to payload when there is no payload to send (RFC 5534 s5.1).
         KEEPALIVE = 66, "Keepalive";
         /// Explores pairs of addresses (RFC 5534 s5.2).
         PROBE = 67, "Probe";

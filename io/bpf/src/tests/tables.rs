@@ -1,4 +1,4 @@
-//! What user space does to the tables, and what it must not do to them.
+//! Tests of the effects that user space has on the tables, and of those that it must not have.
 
 use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::ContextPlane as _;

@@ -98,9 +98,8 @@ impl Ip6 {
         Ok(())
     }
 
-    /// Takes the nonce out of a packet. If the nonce is alone in its header and that header is the first one, the
-    /// header goes and the octets behind it move forward. Otherwise nothing moves, as the length of a fragment must
-    /// not change.
+    /// Takes the nonce out of a packet. If its header is the first one and has no options of others, the header goes
+    /// and the octets behind it move forward. Otherwise nothing moves, as the length of a fragment must not change.
     pub(crate) fn strip(
         &self,
         packet: &mut Vec<u8>,

@@ -1,5 +1,5 @@
-//! Time that the programs take, printed and not asserted: `cargo test -p moorline-bpf --lib -- --ignored --nocapture
-//! ilnp_cost`.
+//! Time that the programs take, printed and not asserted:
+//! `cargo test -p moorline-bpf --lib -- --ignored --nocapture ilnp_cost`.
 
 use moorline_datapath::Plane as _;
 use std::time::Duration;
