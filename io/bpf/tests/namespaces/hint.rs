@@ -41,7 +41,7 @@ fn tcp_that_is_not_answered_is_doubted_and_again_after_an_answer() {
     a.upsert(entry);
     for _ in 0..2 {
         transfer(&mut client, &mut server, 300_000);
-        // Hints that come from a busy machine end with an answer.
+        // A busy machine may have caused hints; an answer ends their cause.
         a.reports();
         net.r.sh(CUT);
         let before = now();

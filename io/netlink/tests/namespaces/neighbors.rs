@@ -21,7 +21,7 @@ fn hasten(link: &str) {
 
 fn send(from: &str) {
     let socket = UdpSocket::bind((address(from), 0)).unwrap();
-    // The call fails once the kernel knows that the router is gone; the call makes it find out.
+    // The call may fail: it makes the kernel find out that the router is gone.
     let _ = socket.send_to(b"anybody?", (address("2001:db8:99::1"), 9));
 }
 

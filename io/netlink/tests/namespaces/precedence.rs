@@ -1,4 +1,4 @@
-//! Rules of the host that come after ours in time, or behind them.
+//! The host's own rules, and how they decide beside ours.
 
 use crate::harness::{Host, ip, on_host, route_device};
 use moorline_netlink::Netlink;
@@ -24,7 +24,7 @@ async fn follow(netlink: &Netlink) {
     assert!(!again.is_changed, "once is enough");
 }
 
-/// The rules have the priorities that the kernel assigns before our rules exist.
+/// The rules have the priorities that the kernel assigns to rules without one, before our rules exist.
 #[test]
 fn a_persons_own_rules_decide_as_they_would_without_ours() {
     on_host(async |host: Host| {
@@ -45,7 +45,7 @@ fn a_persons_own_rules_decide_as_they_would_without_ours() {
         assert_eq!(way(""), "up2", "all others are led by their source");
         ip("-6 rule del fwmark 7 unreachable");
         assert_eq!(ways(), ["up2", "stopped", "stopped", "up1"]);
-        // This rule comes before all of ours.
+        // As our rules exist by now, the kernel puts this rule in front of them all.
         ip("-6 rule add fwmark 7 unreachable");
         assert_eq!(ways(), ["stopped", "stopped", "stopped", "up1"]);
         // A later prefix gets its rule behind the host's rules, too.

@@ -321,7 +321,7 @@ fn labelled_addresses_are_taken_after_all_others_and_no_label_stays_behind() {
         assert!(netlink.ensure_labels(&wanted).await.unwrap());
         assert_eq!(source(), young);
 
-        // Another process makes these labels after a crash.
+        // After a crash, another process removes our label, and leaves the label of somebody else.
         ip("addrlabel add prefix 2001:db8:7::7/128 dev up1 label 99");
         let report = host.netlink().undo_all().await;
         assert_eq!(report.len(), 1, "{report:?}");

@@ -28,7 +28,7 @@ fn ilnp_cost() {
     }
     let settings = IlnpSettings { max_sessions: 64, ..IlnpSettings::default() };
     let mut harness = Harness::new(&settings);
-    // The clock stands still, so only the first packet of a stranger causes a look for its socket.
+    // The clock stands still, so of the packets of all strangers only the first causes a look for a socket.
     harness.set_now(1_000_000_000);
     // The cost of the measurement itself, to subtract from all other figures.
     let mut other = packet(PAIRS[0], TCP, None);

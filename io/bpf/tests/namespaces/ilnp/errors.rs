@@ -61,7 +61,7 @@ fn where_all_packets_have_the_nonce_tcp_finds_the_mtu_of_its_path() {
     }
 }
 
-/// The router sends from its only address on the link. The quote is as in other errors.
+/// The router sends from its only address on the link, a link-local one. The quote is as in other errors.
 #[test]
 fn a_router_that_has_an_address_of_the_link_alone_is_heard() {
     if !can_run("a_router_that_has_an_address_of_the_link_alone_is_heard") {
