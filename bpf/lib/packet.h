@@ -55,7 +55,7 @@ struct ip6_shim6 {
 	struct shim6 shim6;
 };
 
-/* Begin of a packet on Ethernet. */
+/* First octets of a packet on Ethernet. */
 struct frame {
 	struct link link;
 	struct ip6 ip6;

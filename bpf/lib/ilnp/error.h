@@ -81,8 +81,8 @@ __noinline int session_of_quoted_nonce(const struct ilnp_quote *quote)
 }
 
 /* Changes `info` to the value that holds for the packet of the socket. The nonce stays in the quote, where the
- * stack skips it, and its octets are none that the socket can send. Options without a nonce are of the socket
- * itself. Stacks accept no MTU below the least. False if the error is about the header of the nonce.
+ * stack skips it, and the socket cannot use its octets. Options without a nonce belong to the packet of the
+ * socket. Stacks accept no MTU below the least. False if the error is about the header of the nonce.
  */
 static __always_inline bool translate_info(struct icmp_error *error, const struct ilnp_quote *quote)
 {

@@ -138,8 +138,8 @@ __noinline int note_control_came(const struct arrival *arrival)
 	return 0;
 }
 
-/* Whether only wrong nonces have come on a session for LOST_INTERVAL. The next true answer comes no sooner than
- * after the same time.
+/* Whether only wrong nonces have come on a session for LOST_INTERVAL. After a true answer, the next one comes
+ * LOST_INTERVAL later at the earliest.
  */
 static __always_inline bool has_lost(const struct pair *pair, __u64 now)
 {

@@ -150,9 +150,9 @@ static __always_inline bool exceeds_any_path(const struct __sk_buff *skb, __u32 
 	return wire_len(skb, l2) > MIN_MTU;
 }
 
-/* Whether a TCP segment that has a session without a nonce leaves as much room as its route asks for. A segment
- * that was cut for another route does not. A router that merges such segments would refuse them at random
- * (decision 088).
+/* Whether a TCP segment whose session is known without a nonce leaves as much room as its route asks for. A
+ * segment that was cut for another route does not. A router that merges such segments would refuse them at
+ * random (decision 088).
  */
 static __always_inline bool leaves_room(const struct __sk_buff *skb, __u32 l2, const struct exit *exit)
 {
@@ -185,8 +185,8 @@ static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, struct fac
 	return is_segment ? leaves_room(skb, l2, exit) : fits_exit(skb, l2, exit, octets);
 }
 
-/* Writes the begin of a packet: the IPv6 header, so many octets behind it, and the link layer header in front
- * of it if it is known.
+/* Writes the first octets of a packet: the IPv6 header with `octets` octets behind it, and the link layer
+ * header in front of it if it is known.
  */
 static __always_inline bool store_begin(struct __sk_buff *skb, __u32 l2, const struct nonce_frame *frame,
 					__u32 octets, bool has_link)

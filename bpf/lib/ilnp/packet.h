@@ -20,8 +20,8 @@
  * that it discards the packet.
  */
 #define OPTION_REFUSED 0xc0
-/* Option of RFC 4727, and the begin of its contents, which tells our experiment from others: the number of a
- * Locator Update.
+/* Option of RFC 4727. The first octets of its contents tell our experiment from others; it holds the number of
+ * a Locator Update.
  */
 #define OPTION_EXPERIMENTAL 0x1e
 #define SEQUENCE_LEN 6
@@ -246,8 +246,8 @@ static __always_inline int take_option(struct __sk_buff *skb, __u32 offset, __u8
 	return 0;
 }
 
-/* Takes the header that nearly all nonces come in, at one look. `octets` is the length of the packet behind the
- * IPv6 header.
+/* Reads the header that nearly all nonces come in, with one load. `octets` is the length of the packet behind
+ * the IPv6 header.
  */
 static __always_inline bool take_short_nonce(struct __sk_buff *skb, __u32 l2, __u32 octets,
 					     struct ilnp_options *options)

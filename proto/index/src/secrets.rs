@@ -13,7 +13,7 @@ use siphasher::sip128::{Hasher128 as _, SipHasher24};
 /// epoch and of the one before are valid (decision 004), so a validator is valid for one to two epochs.
 #[derive(Clone)]
 pub struct Validators {
-    /// Length of an epoch, and begin of the current one.
+    /// Length of an epoch, and start of the current one.
     lifetime: Duration,
     start: Instant,
     /// Secrets of the current epoch and of the one before.

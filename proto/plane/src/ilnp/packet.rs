@@ -33,8 +33,8 @@ impl Ip6 {
         Some(Self { source: Ilv::of(header.source), destination, header })
     }
 
-    /// Whether the packet may be a control message, at one look: an ICMPv6 message right behind the header or behind
-    /// extension headers. False for most packets.
+    /// Whether the packet may be a control message: an ICMPv6 message right behind the header or behind extension
+    /// headers. This quick check is false for most packets.
     pub(crate) fn may_be_control(&self) -> bool {
         self.header.next_header == ICMPV6 || self.has_extensions()
     }

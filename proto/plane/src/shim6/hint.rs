@@ -174,7 +174,7 @@ const SILENCE_FLOOR: Duration = Duration::from_millis(100);
 /// Largest number of mistakes, each of which doubles the limits. With 7, the floor is 13 s, more than the Send
 /// Timeout. Not configurable.
 const MAX_MISTAKES: u8 = 7;
-/// Unit of the begin of a wait: 2^16 ns, 65.5 us.
+/// Unit of the start of a wait: 2^16 ns, 65.5 us.
 const ASKED_SHIFT: u32 = 16;
 /// Unit of the length of a wait: 2^22 ns, 4.2 ms. The longest wait that is told apart from longer ones is 1.1 s.
 const WAIT_SHIFT: u32 = 22;

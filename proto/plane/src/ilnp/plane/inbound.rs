@@ -134,8 +134,8 @@ impl Plane {
         Ok(Inbound::Deliver)
     }
 
-    /// Whether only wrong nonces have come on a session for [`LOST_INTERVAL`]. The next true answer comes no sooner
-    /// than after the same time.
+    /// Whether only wrong nonces have come on a session for [`LOST_INTERVAL`]. After a true answer, the next one
+    /// comes [`LOST_INTERVAL`] later at the earliest.
     fn has_lost(&mut self, pair: IlvPair, now: Instant) -> bool {
         let slot = self.sessions.find_pair(pair);
         let Some(flow) = slot.and_then(|slot| self.sessions.get_mut(slot)) else { return false };
