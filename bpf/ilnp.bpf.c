@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Kernel data plane of ILNPv6: executes what the sessions decided (proto/datapath/src/ilnp.rs is the contract;
- * proto/plane/src/ilnp does the same in user space).
+/* Kernel data plane of ILNPv6: executes the decisions of the core about sessions (contract:
+ * proto/datapath/src/ilnp.rs; the same in user space: proto/plane/src/ilnp).
  *
- * Packets that are not ours to decide on go to the next program of the hook (TC_ACT_UNSPEC, which is TCX_NEXT).
- * So do those of sessions that leave by their own addresses: lib/handled.h has Shim6 leave them alone.
+ * If a packet is not ours to decide on, the program passes it to the next program of the hook (TC_ACT_UNSPEC,
+ * which is TCX_NEXT). A packet of a session that leaves by its own addresses also goes there: by the words of
+ * lib/handled.h the programs of Shim6 leave it alone.
  */
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,7 +19,7 @@
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-/* Types that no map has: this brings them into BTF, for the Rust side. */
+/* Brings types into BTF that no map uses, for the Rust side. */
 const volatile struct ilnp_report ilnp_report_type;
 const volatile struct ilnp_control ilnp_control_type;
 const volatile enum ilnp_sizes ilnp_sizes_type;
@@ -53,8 +54,8 @@ int ilnp_egress_l3(struct __sk_buff *skb)
 	return ilnp_out(skb, 0, AT_UPLINK);
 }
 
-/* On moor0, which packets of moved sessions take. All that need no segmenting leave from here, super-packets of
- * TCP too.
+/* Egress of moor0, where the packets of moved sessions go. A packet that the kernel need not segment leaves
+ * from here; this includes super-packets of TCP.
  */
 SEC("tcx/egress")
 int ilnp_moor_egress(struct __sk_buff *skb)
@@ -62,14 +63,16 @@ int ilnp_moor_egress(struct __sk_buff *skb)
 	return ilnp_out(skb, ETH_HLEN, AT_MOOR0);
 }
 
-/* On moor1: what the kernel has segmented on the way from moor0. */
+/* Ingress of moor1: takes the segments that the kernel has made on the way from moor0. */
 SEC("tcx/ingress")
 int ilnp_moor_ingress(struct __sk_buff *skb)
 {
 	return ilnp_out(skb, ETH_HLEN, AT_MOOR1);
 }
 
-/* Run by user space, attached nowhere: what kind of socket there is for a packet that has come. */
+/* Returns the kind of socket that exists for a packet that has come in. User space runs this program; no hook
+ * has it.
+ */
 SEC("tc")
 int ilnp_socket(struct __sk_buff *skb)
 {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause
-/* Kernel data plane: executes what the core decided (proto/datapath/src/shim6.rs is the contract). */
+/* Kernel data plane of Shim6: executes the decisions of the core (contract: proto/datapath/src/shim6.rs). */
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -13,7 +13,7 @@
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-/* Types that no map has: this brings them into BTF, for the Rust side. */
+/* Brings types into BTF that no map uses, for the Rust side. */
 const volatile struct report report_type;
 const volatile enum control_op control_op_type;
 const volatile enum context_flags context_flags_type;
@@ -50,28 +50,30 @@ int uplink_egress_l3(struct __sk_buff *skb)
 	return uplink_out(skb, 0);
 }
 
-/* On moor0: what need not be segmented (acknowledgements, most datagrams) need not go over moor1. */
+/* Egress of moor0. A packet that needs no segmenting (an acknowledgement, most datagrams) need not go over
+ * moor1.
+ */
 SEC("tcx/egress")
 int moor_egress(struct __sk_buff *skb)
 {
 	return skb->gso_size ? TC_ACT_UNSPEC : moor_in(skb, ETH_HLEN);
 }
 
-/* On moor0: what has been put together on the way from moor1. */
+/* Ingress of moor0: takes the super-packets that GRO has made on the way from moor1. */
 SEC("tcx/ingress")
 int moor_gathered(struct __sk_buff *skb)
 {
 	return gathered(skb);
 }
 
-/* On moor1: what the kernel has segmented on the way from moor0. */
+/* Ingress of moor1: takes the segments that the kernel has made on the way from moor0. */
 SEC("tcx/ingress")
 int moor_ingress(struct __sk_buff *skb)
 {
 	return moor_in(skb, ETH_HLEN);
 }
 
-/* Run by user space, attached nowhere. */
+/* Runs a request of user space; no hook has this program. */
 SEC("tc")
 int control(struct __sk_buff *skb)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Lists the TCP sockets that wait for a retransmission timer between pairs of ULIDs: an object of its own, so
- * that a kernel without what it needs lacks nothing else.
+/* Lists the TCP sockets between pairs of ULIDs that wait for a retransmission timer. The program is an object
+ * of its own: if a kernel cannot load it, nothing else is missing.
  */
 #include <linux/bpf.h>
 #include <linux/types.h>
@@ -12,7 +12,7 @@
 
 char _license[] SEC("license") = "Dual BSD/GPL";
 
-/* Of the kernel: only what is read, and found by name at load time. */
+/* Types of the kernel: only the fields that the program reads. libbpf finds them by name at load time. */
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
 
 struct in6_addr {
@@ -77,22 +77,22 @@ enum {
 	TCP_CLOSING = 11,
 };
 
-/* include/net/inet_sock.h, since 6.7. Its enum has no name, so that it cannot be found at load time. */
+/* include/net/inet_sock.h, since Linux 6.7. The enum has no name, so libbpf cannot find it at load time. */
 enum {
 	INET_FLAGS_RECVERR6 = 26,
 };
 
-/* What is written for each socket. */
+/* Entry that the program writes for each socket. */
 struct stalled {
 	struct pair ulids;
 	/* Host order. */
 	__u16 local_port;
 	__u16 peer_port;
-	/* The oldest octet that is not acknowledged, and the next to be sent. */
+	/* Sequence numbers: the oldest octet without an acknowledgement, and the next octet to send. */
 	__u32 snd_una;
 	__u32 snd_nxt;
 	__u8 retransmits;
-	/* How often the timer was doubled. */
+	/* Number of times that the retransmission timer has been doubled. */
 	__u8 backoff;
 	__u8 state;
 	__u8 zero;
@@ -103,11 +103,12 @@ _Static_assert(sizeof(struct stalled) == 48, "stalled");
 /* Brings the type into BTF, for the Rust side. */
 const volatile struct stalled stalled_type;
 
-/* Whose sockets are listed. */
+/* ULID pairs whose sockets the program lists. */
 SPARSE_TABLE(wanted, 65536, struct pair, __u8);
 
-/* To a socket that is not connected yet, the notice would be an error: only these may get one, and they have
- * something to send again.
+/* Whether a socket in this state may wait and may be told to retransmit. For a socket that is not connected
+ * yet, the notice would be an error. The sockets in these states are connected and can have octets to send
+ * again.
  */
 static __always_inline int may_wait(__u8 state)
 {
@@ -115,7 +116,7 @@ static __always_inline int may_wait(__u8 state)
 	       state == TCP_LAST_ACK || state == TCP_CLOSING;
 }
 
-/* IPV6_RECVERR: the program would be told of the error. */
+/* Whether the application has asked for errors (IPV6_RECVERR): then the notice would reach it as an error. */
 static __always_inline int wants_errors(const struct inet_sock *inet)
 {
 	struct ipv6_pinfo___before_6_7 *pinet6 = inet->pinet6;
@@ -130,7 +131,7 @@ int stalled_sockets(struct bpf_iter__tcp *ctx)
 	struct sock_common *common = ctx->sk_common;
 	if (!common)
 		return 0;
-	/* Null for IPv4, listeners' requests and TIME_WAIT. */
+	/* NULL for IPv4, connection requests and TIME_WAIT. */
 	struct tcp6_sock *socket = bpf_skc_to_tcp6_sock(common);
 	if (!socket)
 		return 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Sockets that are bound to an interface (SO_BINDTODEVICE). The kernel gives such a socket no packet that has
- * come in by another interface, and answers the packet with a reset or an error. So a packet for a local
- * address whose sockets are bound to the uplink of that address goes to the ingress of this uplink once it has
- * no header any more.
+ * come in by another interface, and answers the packet with a reset or an error. So the programs redirect such
+ * a packet: if the sockets of its local address are bound to the uplink of that address, the packet goes to the
+ * ingress of that uplink, after its extra header has been taken out.
  *
- * The programs learn of bound sockets from the packets that these send. A host without such sockets pays for
- * one look at a word.
+ * The programs learn of bound sockets from the packets that these sockets send. On a host without such sockets,
+ * the cost is one look at a word.
  */
 #ifndef MOORLINE_BOUND_H
 #define MOORLINE_BOUND_H
@@ -15,15 +15,17 @@
 
 #define PACKET_HOST 0
 
-/* Local addresses whose sockets are bound to the uplink of this index. User space removes addresses that the host
- * has no more.
+/* Local addresses with sockets that are bound to the uplink of this index. User space removes an address when
+ * the host no longer has it.
  */
 TABLE(bound, LRU_HASH, 1024, struct address, __u32);
 
-/* Whether the table has entries; a section of its own, which user space writes as a whole. */
+/* Whether `bound` has entries. The word has a section of its own, which user space writes as a whole. */
 volatile __u32 bound_known SEC(".data.bound") = 0;
 
-/* Not static, for a stack of its own; the result says nothing. In Linux 6.1 the key of a table has to be on it. */
+/* Notes that sockets of a local address are bound to an uplink. Always returns 0. Not static, so that it has a
+ * stack of its own: in Linux 6.1 the key of a table has to be on the stack.
+ */
 __noinline int bound_note(const struct address *local, __u32 ifindex)
 {
 	struct address key;
@@ -35,13 +37,13 @@ __noinline int bound_note(const struct address *local, __u32 ifindex)
 	known = bpf_map_lookup_elem(&bound, &key);
 	if (!known || *known != ifindex)
 		bpf_map_update_elem(&bound, &key, &ifindex, BPF_ANY);
-	/* Not with the entry only: user space may have found the table empty just before. */
+	/* Also if the entry was there already: user space may have found the table empty just before. */
 	if (unlikely(!bound_known))
 		bound_known = 1;
 	return 0;
 }
 
-/* A packet from this address is at an uplink. */
+/* Looks at a packet from a local address at an uplink: its socket may be bound to this uplink. */
 static __always_inline void bound_learn(const struct __sk_buff *skb, const struct address *local)
 {
 	const struct bpf_sock *sk = skb->sk;
@@ -50,11 +52,11 @@ static __always_inline void bound_learn(const struct __sk_buff *skb, const struc
 		bound_note(local, skb->ifindex);
 }
 
-/* The uplink of one of our addresses, 0 for others': each object has a table of its own. */
+/* Index of the uplink of one of our addresses, 0 for any other address. Each object has a table of its own. */
 static __always_inline __u32 uplink_of(const struct address *address);
 
-/* The uplink whose ingress a packet for this address has to come by, 0: it may stay. Uplinks with and without
- * Ethernet differ in what they receive.
+/* Returns the index of the uplink by whose ingress a packet for this address must come, or 0 if the packet may
+ * stay. Only Ethernet uplinks take part: uplinks without Ethernet expect packets without its header.
  */
 static __always_inline __u32 bound_elsewhere(const struct __sk_buff *skb, __u32 l2, const struct address *local)
 {
@@ -73,15 +75,15 @@ static __always_inline __u32 bound_elsewhere(const struct __sk_buff *skb, __u32 
 	return ifindex && *ifindex == own ? own : 0;
 }
 
-/* To the ingress of another uplink, whose programs pass a packet that `is_done`. */
+/* Redirects a packet to the ingress of another uplink. If `is_done`, the programs there pass the packet. */
 static __always_inline int bound_redirect(struct __sk_buff *skb, __u32 ifindex, bool is_done)
 {
 	set_words(skb, is_done ? HANDLED_BOUND_DONE : HANDLED_BOUND);
 	return bpf_redirect(ifindex, BPF_F_INGRESS);
 }
 
-/* A packet is as the sockets of this address expect it, and some sockets are bound. Not static, for a stack of its
- * own.
+/* Delivers a packet that has the addresses of its socket, when some sockets are bound. Not static, so that it
+ * has a stack of its own.
  */
 __noinline int bound_deliver(struct __sk_buff *skb, __u32 l2, const struct address *local)
 {
@@ -90,7 +92,7 @@ __noinline int bound_deliver(struct __sk_buff *skb, __u32 l2, const struct addre
 	return elsewhere ? bound_redirect(skb, elsewhere, true) : TC_ACT_UNSPEC;
 }
 
-/* The same of an ICMPv6 error whose quote has been translated. */
+/* Delivers an ICMPv6 error whose quote has been translated. */
 static __always_inline int bound_deliver_error(struct __sk_buff *skb, __u32 l2)
 {
 	struct ip6 ip6;
@@ -100,8 +102,8 @@ static __always_inline int bound_deliver_error(struct __sk_buff *skb, __u32 l2)
 	return bound_deliver(skb, l2, &ip6.destination);
 }
 
-/* At the ingress of an uplink. The kernel takes a packet that was redirected there for another host's, as it
- * has the link layer address of another uplink.
+/* Takes a redirected packet at the ingress of an uplink. The packet has the link layer address of another
+ * uplink, so the kernel has marked it as for another host.
  */
 static __always_inline void bound_receive(struct __sk_buff *skb)
 {

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Cgroups (version 2) of the socket that sent a packet, or that sent last from the port it comes to. */
+/* Cgroups (version 2) of the socket of a packet: on the way out the socket that sent the packet, on the way in
+ * the socket that last sent from the destination port.
+ */
 #ifndef MOORLINE_CGROUP_H
 #define MOORLINE_CGROUP_H
 
@@ -21,7 +23,8 @@ static __always_inline void cgroups_of_sender(struct __sk_buff *skb, const struc
 		bpf_map_update_elem(&senders, port, cgroups, BPF_ANY);
 }
 
-/* A program on tc cannot ask a socket for its cgroup, only a packet that a socket has sent. So the port tells.
+/* A program on tc cannot ask for the cgroup of a socket, only for that of a packet that a socket has sent. So
+ * the last sender from the port stands for the receiver.
  */
 static __always_inline void cgroups_of_receiver(const struct port *port, struct cgroups *cgroups)
 {
@@ -31,7 +34,7 @@ static __always_inline void cgroups_of_receiver(const struct port *port, struct 
 		*cgroups = *known;
 }
 
-/* Tests say which, in cb[0]. */
+/* Tests give the cgroup in cb[0]. */
 static __always_inline void cgroups_of_test(const struct __sk_buff *skb, struct cgroups *cgroups)
 {
 	cgroups->id[0] = skb->cb[0];

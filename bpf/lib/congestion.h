@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What shows that a way is congested: marks of ECN (RFC 3168), retransmissions, round trip times of TCP. */
+/* Signs of congestion on a path: ECN marks (RFC 3168), retransmissions, round trip times of TCP. */
 #ifndef MOORLINE_CONGESTION_H
 #define MOORLINE_CONGESTION_H
 
@@ -9,9 +9,9 @@
 
 /* CONGESTED_INTERVAL of the contract. */
 #define CONGESTED_INTERVAL 100000000ULL
-/* Nanoseconds after which no acknowledgement is waited for. */
+/* Nanoseconds after which a sample no longer waits for its acknowledgement. */
 #define SAMPLE_LOST (1ULL << 32)
-/* RFC 6298 s2: 1/8. */
+/* RFC 6298 s2: alpha is 1/8. */
 #define SRTT_SHIFT 3
 
 /* RFC 3168 s5: Congestion Experienced. */
@@ -20,7 +20,7 @@ static __always_inline bool is_ce(const struct ip6 *ip6)
 	return (bpf_ntohl(ip6->version_class_flow) >> 20 & 3) == 3;
 }
 
-/* A segment that takes sequence numbers was sent. RFC 6298 s3: what was sent twice is no sample. */
+/* Notes a sent segment that takes sequence numbers. RFC 6298 s3: a retransmitted segment gives no sample. */
 static __always_inline void sample_sent(struct congestion *congestion, __u32 flow, __u32 end, bool again,
 					__u64 now)
 {
@@ -88,8 +88,8 @@ static __always_inline void report_congested(__u32 slot, __u32 generation, struc
 	bpf_ringbuf_submit(entry, 0);
 }
 
-/* Payload that came in; `where` has the offset of the upper layer, and its protocol in the lowest octet. Not
- * static, so that the verifier looks at it once.
+/* Notes received payload. `where` holds the offset of the upper layer, with its protocol number in the lowest
+ * octet. Not static, so that the verifier checks it once.
  */
 __noinline int congestion_received(struct __sk_buff *skb, __u32 slot, __u32 where, __u32 has_ce, __u64 now)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finding contexts, and noting payload on them. */
+/* Finds contexts, and notes payload on them. */
 #ifndef MOORLINE_CONTEXT_H
 #define MOORLINE_CONTEXT_H
 
 #include "congestion.h"
 #include "timers.h"
 
-/* A context that a packet belongs to. */
+/* The context of a packet. */
 struct found {
 	__u32 slot;
 	struct context *context;
@@ -23,7 +23,7 @@ static __always_inline bool find_slot(int slot, struct found *found)
 	return found->context && found->live;
 }
 
-/* The slot in an entry of recent. */
+/* Mask of the slot in an entry of `recent`. */
 #define RECENT_SLOT 0xffffffULL
 
 static __always_inline bool find_recent(__u64 known, __u64 hash, const struct pair *ulids, struct found *found)
@@ -63,7 +63,9 @@ static __always_inline void copy_way(struct context *context, struct way *way)
 	way->exit.until = 0;
 }
 
-/* Whether the context is still as it was under the lock: what is the same in every part has been whole. */
+/* Whether a copy still equals the context. The copy was made under the lock, so a context that equals it in
+ * every part is whole.
+ */
 static __always_inline bool is_way_of(const struct way *way, const struct context *context)
 {
 	return way->peer_tag == context->peer_tag && pair_eq(&way->ulids, &context->ulids) &&
@@ -92,7 +94,8 @@ static __always_inline bool is_origin_of(const struct origin *origin, const stru
 	       origin->peer_count == context->peer_count;
 }
 
-/* Not static, so that the verifier looks at it once. */
+/* Whether a locator is in the entry of the slot in more_peers. Not static, so that the verifier checks it once.
+ */
 __noinline int is_among_more(__u32 slot, const struct address *locator)
 {
 	const struct more_peers *more = bpf_map_lookup_elem(&more_peers, &slot);
@@ -118,7 +121,7 @@ static __always_inline bool is_peer_locator(__u32 slot, const struct origin *ori
 	return origin->peer_count > INLINE_PEERS && is_among_more(slot, locator);
 }
 
-/* See settings. */
+/* Value of settings.locals, 0 without settings. */
 static __always_inline __u32 locals_now(void)
 {
 	__u32 zero = 0;
@@ -127,7 +130,7 @@ static __always_inline __u32 locals_now(void)
 	return set ? set->locals : 0;
 }
 
-/* Index of the uplink of one of our addresses, 0 for others'. */
+/* Index of the uplink of one of our addresses, 0 for any other address. */
 static __always_inline __u32 uplink_of(const struct address *address)
 {
 	__u32 *ifindex = bpf_map_lookup_elem(&locals, address);
@@ -135,9 +138,9 @@ static __always_inline __u32 uplink_of(const struct address *address)
 	return ifindex ? *ifindex : 0;
 }
 
-/* Payload that was sent, for those who want to know more of it than that; `where` has the offset of the upper
- * layer, and its protocol in the lowest octet. When to look at the timers, or NEVER. Not static, so that the
- * verifier looks at it once.
+/* Looks at sent payload for failure hints and congestion. `where` holds the offset of the upper layer, with its
+ * protocol number in the lowest octet. Returns when to look at the timers, or NEVER. Not static, so that the
+ * verifier checks it once.
  */
 __noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __u32 octets, __u64 now)
 {
@@ -183,11 +186,11 @@ static __always_inline void note_tx(struct __sk_buff *skb, const struct found *f
 		live->due = 0;
 	}
 	if (unlikely(!live->first_tx) && flags & CONTEXT_TIMERS) {
-		/* The barrier that on_timer counts on. */
+		/* The barrier that on_timer relies on. */
 		__sync_val_compare_and_swap(&live->first_tx, 0, now);
 		deadline = now + found->context->send * NS_PER_US;
 	}
-	/* Datagrams have nothing to tell while an answer is waited for. */
+	/* While an answer is awaited, a sent datagram gives no new information. */
 	if (flags & (CONTEXT_SUSPECTS | CONTEXT_CONGESTION) && ((where & 0xff) == IPPROTO_TCP || !live->asked))
 		deadline = earlier(deadline, look_at_sent(skb, found->slot, where, octets, now));
 	if (unlikely(deadline != NEVER))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What user space asks of the tables that only programs write. */
+/* Requests of user space about the tables that only programs write. */
 #ifndef MOORLINE_CONTROL_H
 #define MOORLINE_CONTROL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Why a packet was dropped: the one list is DropReason in proto/types; a test compares. */
+/* Reasons for dropping a packet. DropReason in proto/types is the list; a test compares the two. */
 #ifndef MOORLINE_DROP_H
 #define MOORLINE_DROP_H
 
@@ -32,16 +32,17 @@ static __always_inline void count_drop(__u32 reason)
 		*counter += 1;
 }
 
-/* The exit for packets that have come in and go no further. */
+/* Counts and drops a received packet. Each drop of a received packet goes through here. */
 static __always_inline int drop(enum drop_reason reason)
 {
 	count_drop(reason);
 	return TC_ACT_SHOT;
 }
 
-/* The exit for packets of this host that go no further: a redirection to no interface, which the kernel drops. The sender takes
- * the packet for lost on the way. TC_ACT_SHOT would tell TCP that a queue of this host is full: TCP tries again each 0.5 s without backing
- * off, and gives the connection up after 15 tries.
+/* Counts and drops a packet that this host sends. The function redirects the packet to no interface and the
+ * kernel drops it there, so the sender takes it for lost on the way. TC_ACT_SHOT would tell TCP that a queue of
+ * this host is full: TCP then tries again each 0.5 s without backing off, and gives the connection up after 15
+ * tries.
  */
 static __always_inline int lose(enum drop_reason reason)
 {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Segments of TCP that have lost their payload header, put together (GRO) before the stack sees them.
+/* Merges TCP segments (GRO) whose payload header has been taken out, before the stack sees them.
  *
- * GRO comes before tc and knows no payload header. So segments go over the veth pair the other way, moor1 to
- * moor0, whose NAPI does GRO, and come back to their uplink as super-packets that have not moved. The VLAN tag,
- * which GRO does not mix, holds the uplink meanwhile; it never gets into the octets. Its protocol says whether
- * that is the uplink that the segments came by.
+ * GRO runs before tc and does not know the payload header. So the segments go over the veth pair in the other
+ * direction, moor1 to moor0. The NAPI of moor0 does GRO, and the super-packets return to their uplink as
+ * packets that have not moved. Meanwhile a VLAN tag holds the index of the uplink; GRO does not merge packets
+ * with different tags. The tag never gets into the octets. The protocol of the tag says whether the uplink is
+ * the one by which the segments came.
  */
 #ifndef MOORLINE_GATHER_H
 #define MOORLINE_GATHER_H
@@ -12,16 +13,16 @@
 #include "bound.h"
 #include "context.h"
 
-/* IEEE 802.1Q and 802.1ad; any tags would do. */
+/* IEEE 802.1Q and 802.1ad. Any two kinds of tags would do. */
 #define ETH_P_8021Q 0x8100
 #define ETH_P_8021AD 0x88a8
-/* The tag has 16 bits. */
+/* Largest index of an uplink that fits the tag: 16 bits. */
 #define MAX_TAGGED_UPLINK 0xffff
-/* No TCP without data is larger: IPv6 header, TCP header with all options. */
+/* Octets of the largest TCP packet without data: IPv6 header, and TCP header with all options. */
 #define MAX_WITHOUT_DATA 100
 
-/* Whether it must keep its place among the others. Acknowledgements without data need not: they are
- * nothing to put together, and TCP takes them in any order.
+/* Whether a segment must keep its place among the others. An acknowledgement without data need not: there is
+ * nothing to put together, and TCP takes acknowledgements in any order.
  */
 static __always_inline bool is_gathered(struct __sk_buff *skb, __u32 place, __u32 octets)
 {
@@ -34,9 +35,10 @@ static __always_inline bool is_gathered(struct __sk_buff *skb, __u32 place, __u3
 	return tcp.flags & (TCP_SYN | TCP_FIN | TCP_RST) || tcp_span(&tcp, octets);
 }
 
-/* Sends TCP whose header has been taken out to where it is put together with others, and from there to the
- * uplink `elsewhere`, 0: to the one that it came by; or a negative number. `place` is that of the TCP header.
- * Not static, for a stack of its own.
+/* Sends a TCP segment whose payload header has been taken out to GRO. From there it goes to the uplink
+ * `elsewhere`, or, if that is 0, to the uplink by which it came. `place` is the offset of the TCP header.
+ * Returns an action, or a negative number if the segment does not go there. Not static, so that it has a stack
+ * of its own.
  */
 __noinline int gather(struct __sk_buff *skb, __u32 place, __u32 octets, __u32 elsewhere)
 {
@@ -54,7 +56,9 @@ __noinline int gather(struct __sk_buff *skb, __u32 place, __u32 octets, __u32 el
 	return bpf_redirect(set->gather, 0);
 }
 
-/* Back to the uplink, where it is payload that has come as it is, and is noted. */
+/* Returns a packet from GRO to its uplink. There it passes as payload that has not moved, and the programs note
+ * it.
+ */
 static __always_inline int gathered(struct __sk_buff *skb)
 {
 	bool is_elsewhere = skb->vlan_proto == bpf_htons(ETH_P_8021AD);

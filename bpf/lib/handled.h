@@ -1,21 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* How the programs of ILNP, which come first, tell those of Shim6 that a packet is theirs, and themselves when
- * it comes by a second time: redirected to another uplink, or by an uplink and another on top of that.
+/* Words by which the programs of ILNP, which run first, tell the programs of Shim6 that a packet is theirs. By
+ * the same words they know a packet that comes a second time: redirected to another uplink, or by an uplink and
+ * by another one on top of it.
  *
- * The words belong to whoever handles the packet at the moment; the kernel clears them when a packet that came
- * in is received, so that nothing is left of them when it is forwarded. It does not between two ends of a veth:
- * so each direction has words of its own, and what one host has sent is not handled for another.
+ * The words are in the part of the packet that belongs to whoever handles it at the moment. The kernel clears
+ * them when it receives a packet, so a forwarded packet has none. The kernel does not clear them between the
+ * two ends of a veth. So each direction has words of its own, and a packet that one host has sent does not look
+ * handled to the other.
  */
 #ifndef MOORLINE_HANDLED_H
 #define MOORLINE_HANDLED_H
 
 #include <linux/bpf.h>
 
-/* Drawn; in a packet that was never handled they stand with a chance of 2^-64. */
+/* Random numbers. A packet that no program has handled holds a given pair of them with a chance of 2^-64. */
 #define HANDLED_UPPER 0x6bb1f0c5
 #define HANDLED_OUT 0x93d4a72e
 #define HANDLED_IN 0x2e58c9f1
-/* Redirected to the ingress of an uplink: see bound.h. */
+/* The packet was redirected to the ingress of an uplink: see bound.h. */
 #define HANDLED_BOUND 0x51c30e97
 #define HANDLED_BOUND_DONE 0xd80a64b2
 

@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reasons to doubt the current pair before the Send Timer runs out.
+/* Failure hints: reasons to doubt the current pair before the Send Timer expires.
  *
- * Payload that wants an answer (all but TCP segments without data) begins a wait, which the next payload
- * received ends. The usual wait is the longest of this stretch of time (4.3 s) and the one before. A wait of
- * twice as long, and 100 ms longer, is silence. TCP that sends the same again when the wait has been as long as
- * usual is suspicious too: sooner, it repairs a loss that it was told of.
+ * Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload
+ * ends the wait. The usual wait is the longest one of the current stretch of time (4.3 s) and the stretch
+ * before. Silence is a wait that exceeds the usual wait by as much again, and by 100 ms at least. A TCP
+ * retransmission is a hint too if the wait has been as long as usual. A retransmission before that repairs a
+ * loss of which the peer has told TCP.
  *
- * What turns out wrong doubles both on that context, but in its first stretch: if that began amid a burst of
- * answers, no round trip had been seen. Each stretch without a mistake halves them again.
+ * If a hint turns out wrong, both limits double for that context. In the first stretch of a context they do
+ * not: if it began amid a burst of answers, no round trip has been measured. Each stretch without a mistake
+ * halves the limits again.
  */
 #ifndef MOORLINE_HINT_H
 #define MOORLINE_HINT_H
@@ -17,24 +19,30 @@
 #include "tcp.h"
 
 #define NEVER (~0ULL)
-/* A report that found the ring full is tried again after this many nanoseconds. */
+/* Nanoseconds until a report that found the ring full is tried again. */
 #define REPORT_RETRY 100000000ULL
-/* Nanoseconds of live.asked, 65.5 us. */
+/* Unit of live.asked: 2^16 ns, 65.5 us. */
 #define ASKED_SHIFT 16
-/* Nanoseconds of live.wait, 4.2 ms, and how many of asked these are. */
+/* Unit of live.wait: 2^22 ns, 4.2 ms; and its ratio to the unit of live.asked, as a shift. */
 #define WAIT_SHIFT 22
 #define WAIT_ASKED_SHIFT (WAIT_SHIFT - ASKED_SHIFT)
-/* Waits of a second are told from no longer ones, and not taken for silence. */
+/* Longest value of live.wait, about a second. Longer waits are not told apart, and none of them becomes
+ * silence.
+ */
 #define WAIT_MAX 255
-/* Nanoseconds of live.stretch, 4.3 s. */
+/* Length of a stretch: 2^32 ns, 4.3 s. */
 #define STRETCH_SHIFT 32
-/* Silence is longer than usual by this many nanoseconds at least. */
+/* Nanoseconds by which silence exceeds the usual wait at least. */
 #define SILENCE_FLOOR 100000000ULL
-/* live.hints: mistakes, whether the present wait was reported, and when an unreachable last was. */
+/* Fields of live.hints: the number of mistakes, whether the current wait has been reported, and when an
+ * unreachable was last reported.
+ */
 #define HINTS_MISTAKES 7
 #define HINTS_SUSPECTED 8
 #define HINTS_UNREACHABLE_SHIFT 4
-/* Nanoseconds between reports of unreachables, 1.07 s, and how many of these are told apart. */
+/* Time between two reports of unreachables: 2^30 ns, 1.07 s; and the number of such times that live.hints tells
+ * apart.
+ */
 #define UNREACHABLE_SHIFT 30
 #define UNREACHABLE_TIMES 15
 
@@ -45,7 +53,7 @@ static __always_inline __u32 asked_stamp(__u64 at)
 	return stamp ? stamp : 1;
 }
 
-/* How long ago that was, in units of asked. */
+/* Time since `asked`, in units of live.asked. */
 static __always_inline __u32 asked_elapsed(__u32 asked, __u64 now)
 {
 	__s32 elapsed = (__u32)(now >> ASKED_SHIFT) - asked;
@@ -58,7 +66,7 @@ static __always_inline __u64 asked_since(__u32 asked, __u64 now)
 	return ((now >> ASKED_SHIFT) - asked_elapsed(asked, now)) << ASKED_SHIFT;
 }
 
-/* In units of wait, 0 if there was no wait yet. */
+/* The usual wait in units of live.wait, 0 if there was no wait yet. */
 static __always_inline __u32 usual_wait(const struct live *live)
 {
 	return live->wait > live->wait_before ? live->wait : live->wait_before;
@@ -73,7 +81,7 @@ static __always_inline void mistake_note(struct live *live)
 	live->hints = hints;
 }
 
-/* Payload came in that ends a wait. */
+/* Received payload ends a wait. */
 static __always_inline void wait_end(struct live *live, __u64 now)
 {
 	__u32 waited = asked_elapsed(live->asked, now) >> WAIT_ASKED_SHIFT;
@@ -94,7 +102,7 @@ static __always_inline void wait_end(struct live *live, __u64 now)
 		live->wait = wait;
 }
 
-/* The peer was heard from by other means, at that time. */
+/* The core has heard from the peer by other means, at this time. */
 static __always_inline void wait_heard(struct live *live, __u64 at)
 {
 	if (!live->asked || (__s32)((__u32)(at >> ASKED_SHIFT) - live->asked) < 0)
@@ -104,14 +112,14 @@ static __always_inline void wait_heard(struct live *live, __u64 at)
 		mistake_note(live);
 }
 
-/* The core explores, and needs no hints. */
+/* The core explores and needs no hints. */
 static __always_inline void wait_cancel(struct live *live)
 {
 	live->asked = 0;
 	live->hints &= ~HINTS_SUSPECTED;
 }
 
-/* Another pair: nothing is known of it. */
+/* The context has taken another pair, of which nothing is known. */
 static __always_inline void wait_forget(struct live *live)
 {
 	live->asked = 0;
@@ -120,7 +128,7 @@ static __always_inline void wait_forget(struct live *live)
 	live->wait_before = 0;
 }
 
-/* When the wait becomes silence, or NEVER. */
+/* Returns when the wait becomes silence, or NEVER. */
 static __always_inline __u64 silence_due(const struct live *live, __u64 now)
 {
 	__u32 usual = usual_wait(live);
@@ -148,7 +156,7 @@ static __always_inline __u64 look_at_silence(__u32 slot, const struct context *c
 	return NEVER;
 }
 
-/* TCP sent the same again. */
+/* Handles a TCP retransmission. */
 static __always_inline void suspect_again(__u32 slot, const struct context *context, struct live *live,
 					  __u64 now)
 {
@@ -162,7 +170,7 @@ static __always_inline void suspect_again(__u32 slot, const struct context *cont
 		live->hints |= HINTS_SUSPECTED;
 }
 
-/* Payload was sent; `again`: that TCP had sent before. When to look at the timers, or NEVER. */
+/* Notes sent payload. `again`: TCP has sent it before. Returns when to look at the timers, or NEVER. */
 static __always_inline __u64 wait_begin(__u32 slot, const struct context *context, struct live *live,
 					bool again, __u64 now)
 {
@@ -171,12 +179,13 @@ static __always_inline __u64 wait_begin(__u32 slot, const struct context *contex
 			suspect_again(slot, context, live, now);
 		return NEVER;
 	}
-	/* The barrier that on_timer counts on. */
+	/* The barrier that on_timer relies on. */
 	__sync_val_compare_and_swap(&live->asked, 0, asked_stamp(now));
 	return silence_due(live, now);
 }
 
-/* An ICMPv6 Destination Unreachable about what went by the current pair: anyone can forge one. */
+/* Handles an ICMPv6 Destination Unreachable about a packet that went by the current pair. Anyone can forge one.
+ */
 static __always_inline void suspect_unreachable(__u32 slot, const struct context *context, struct live *live)
 {
 	__u64 now = clock_now();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ICMPv6 errors that quote payload with a payload header (RFC 5533 s8): the quote gets its ULIDs back and loses
- * the header, so that the stack finds the socket.
+/* ICMPv6 errors that quote payload with a payload header (RFC 5533 s8). The program puts the ULIDs back into
+ * the quote and takes the header out, so that the stack finds the socket.
  *
- * An error is believed as far as it shows a tag and locators that are in use together, which nobody guesses.
+ * An error counts only if its quote shows a tag and locators that are in use together; nobody guesses these.
  */
 #ifndef MOORLINE_ICMP_H
 #define MOORLINE_ICMP_H
@@ -11,17 +11,17 @@
 
 #define ICMP_UNREACHABLE_PORT 4
 
-/* Where a Parameter Problem points to, in the quote. */
+/* Offsets in the quote to which a Parameter Problem can point. */
 #define POINTER_NEXT_HEADER 6
 #define POINTER_SHIM6 sizeof(struct ip6)
 #define POINTER_BEHIND_SHIM6 (sizeof(struct ip6) + sizeof(struct shim6))
 
-/* Begin of an error. */
+/* The first octets of an error. */
 struct icmp6_error {
 	__u8 type;
 	__u8 code;
 	__be16 checksum;
-	/* MTU, pointer, or in the upper octet the length of the quote in units of 8 (RFC 4884). */
+	/* MTU, pointer, or in the upper octet the length of the quote in units of 8 octets (RFC 4884). */
 	__be32 info;
 	struct ip6 ip6;
 	struct shim6 shim6;
@@ -29,7 +29,9 @@ struct icmp6_error {
 
 _Static_assert(sizeof(struct icmp6_error) == 56, "icmp6_error");
 
-/* What the socket's packet would have had for info. False if the error is about Shim6 itself. */
+/* Changes `info` to the value that holds for the packet of the socket. False if the error is about Shim6
+ * itself.
+ */
 static __always_inline bool translate_info(struct icmp6_error *error)
 {
 	__u32 info = bpf_ntohl(error->info);
@@ -72,7 +74,7 @@ static __always_inline __be16 checksum_fold(__s64 sum)
 	return (__be16)~folded;
 }
 
-/* Of the pseudo-header, and of what the payload header was in; `ip6` is the outer header. */
+/* Sum without the pseudo-header and without the octets that change. `ip6` is the outer header. */
 static __always_inline __s64 checksum_without(const struct ip6 *ip6, struct icmp6_error *error)
 {
 	__be32 length = bpf_htonl(bpf_ntohs(ip6->payload_len));
@@ -104,20 +106,22 @@ static __always_inline bool find_quoted(const struct icmp6_error *error, struct 
 	if (!find_slot(slot_of_quote(&quote), found))
 		return false;
 	copy_way(found->context, way);
-	/* Else it has just changed. */
+	/* Otherwise the context has just changed. */
 	return way->peer_tag == quote.peer_tag &&
 	       (pair_eq(&way->exit.locators, &quote.locators) ||
 		is_among_paths(found->slot, found->context->path_count, &quote.locators));
 }
 
-/* Something on the way to the peer, and not the peer itself, does not get there. `ip6` is the outer header. */
+/* Whether a node on the way reports that it cannot reach the peer. The peer itself does not count. `ip6` is the
+ * outer header.
+ */
 static __always_inline bool is_unreachable(const struct ip6 *ip6, const struct icmp6_error *error)
 {
 	return error->type == ICMP_UNREACHABLE && error->code != ICMP_UNREACHABLE_PORT &&
 	       !address_eq(&ip6->source, &error->ip6.destination);
 }
 
-/* An error that quotes a packet which went as the socket sent it. */
+/* Looks at an error that quotes a packet with the addresses of its socket. */
 static __always_inline void look_at_unmoved(const struct ip6 *ip6, const struct icmp6_error *error)
 {
 	struct pair ulids = { .local = error->ip6.source, .peer = error->ip6.destination };
@@ -134,8 +138,8 @@ static __always_inline void look_at_unmoved(const struct ip6 *ip6, const struct 
 static __always_inline bool store_translated(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					     const struct icmp6_error *error)
 {
-	/* Takes out the first 8 octets behind the outer header; all that stood in front of the payload header
-	 * is written anew behind it.
+	/* The call takes out the first 8 octets behind the outer header. Everything in front of the payload
+	 * header is then written again, behind the outer header.
 	 */
 	if (bpf_skb_adjust_room(skb, -(__s32)sizeof(error->shim6), BPF_ADJ_ROOM_NET, 0))
 		return false;
@@ -144,8 +148,8 @@ static __always_inline bool store_translated(struct __sk_buff *skb, __u32 l2, co
 				    BPF_F_RECOMPUTE_CSUM);
 }
 
-/* An ICMPv6 packet from the network. 1: translated. 0: not one to translate. Negative: lost. Not static, for a
- * stack of its own.
+/* Handles an ICMPv6 packet from the network. Returns 1 if it was translated, 0 if there is nothing to
+ * translate, a negative number if it is lost. Not static, so that it has a stack of its own.
  */
 __noinline int receive_icmp6(struct __sk_buff *skb, __u32 l2)
 {
@@ -166,7 +170,7 @@ __noinline int receive_icmp6(struct __sk_buff *skb, __u32 l2)
 	}
 	if (!find_quoted(&error, &found, &way))
 		return 0;
-	/* Not by another path: the core asks about the current pair. */
+	/* Only for the current pair, not for another path: the core asks about the current pair. */
 	if (is_unreachable(&ip6, &error) && address_eq(&way.exit.locators.local, &error.ip6.source) &&
 	    address_eq(&way.exit.locators.peer, &error.ip6.destination))
 		suspect_unreachable(found.slot, found.context, found.live);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* From addresses and tags to slots.
+/* Indices: from addresses and tags to slots.
  *
- * An index is an array of buckets. A key has a place in two of them; user space puts it into the emptier one
- * and never moves it, so a packet that looks meets all that is there. That costs 8 octets for a context, where
- * a hash map of the kernel takes above 100. What is found is compared with the context itself.
+ * An index is an array of buckets. Each key has two possible buckets. User space puts the key into the emptier
+ * one and never moves it, so a look-up sees every key that is there. An index takes 8 octets for a context; a
+ * hash map of the kernel takes more than 100. A look-up compares what it finds with the context itself.
  *
- * The hash is multilinear, then mixed: for whoever does not know the keys, any two inputs meet with a chance of
- * some 2^-32.
+ * The hash is multilinear and then mixed. For an attacker who does not know the keys, two inputs collide with a
+ * chance of about 2^-32.
  */
 #ifndef MOORLINE_INDEX_H
 #define MOORLINE_INDEX_H
@@ -14,7 +14,7 @@
 #include "maps.h"
 #include "packet.h"
 
-/* The golden ratio: any odd number that spreads bits. */
+/* Derived from the golden ratio; any odd number that spreads bits would do. */
 #define SECOND_PLACE 0x9e3779b1u
 
 static __always_inline __u64 hash_word(const struct hashing *hashing, int i, __u64 word)
@@ -32,7 +32,9 @@ static __always_inline __u64 hash_pair(const struct hashing *hashing, int i, con
 	return hash_address(hashing, i, &pair->local) + hash_address(hashing, i + 4, &pair->peer);
 }
 
-/* Sums of addresses in a row are in a row too, which would crowd a few buckets: so they are mixed. */
+/* Mixes the sum of a key into a hash. Without mixing, consecutive addresses would give consecutive sums and
+ * crowd a few buckets.
+ */
 static __always_inline __u32 hash_end(const struct hashing *hashing, __u64 sum)
 {
 	sum += hashing->key[KEY_WORDS];
@@ -41,7 +43,7 @@ static __always_inline __u32 hash_end(const struct hashing *hashing, __u64 sum)
 	return sum >> 32;
 }
 
-/* The bucket that a hash belongs to; the second one for another number. */
+/* The bucket of a hash. The second bucket of a key comes from another hash. */
 static __always_inline __u32 bucket_of(const struct hashing *hashing, __u32 hash)
 {
 	return (__u64)hash * hashing->buckets >> 32;
@@ -59,7 +61,7 @@ static __always_inline bool is_quote_of(const struct quote *quote, const struct 
 	       address_eq(current_peer(context), &quote->locators.peer);
 }
 
-/* Not static, so that the verifier looks at it once. */
+/* Whether a pair is among the paths of a context. Not static, so that the verifier checks it once. */
 __noinline int is_among_paths(__u32 slot, __u32 count, const struct pair *locators)
 {
 	if (!locators)
@@ -74,7 +76,7 @@ __noinline int is_among_paths(__u32 slot, __u32 count, const struct pair *locato
 	return 0;
 }
 
-/* The same, by a path besides the current one. */
+/* Whether a quote is of this context, by a path other than the current pair. */
 static __always_inline bool is_quote_by_path(const struct quote *quote, const struct context *context,
 					     __u32 slot)
 {
@@ -82,7 +84,7 @@ static __always_inline bool is_quote_by_path(const struct quote *quote, const st
 	       is_among_paths(slot, context->path_count, &quote->locators);
 }
 
-/* Whether a context is the one that has the key. */
+/* Whether a context has the key. */
 typedef bool is_it(const struct context *context, __u32 slot, const void *key);
 
 static __always_inline bool has_ulids(const struct context *context, __u32 slot, const void *key)
@@ -102,7 +104,7 @@ static __always_inline bool has_quote(const struct context *context, __u32 slot,
 	return is_quote_of(key, context) || is_quote_by_path(key, context, slot);
 }
 
-/* The slot in a bucket, or a negative number. The hash rules most cells out. */
+/* Returns the slot in a bucket, or a negative number. The bits of the hash rule most cells out. */
 static __always_inline int find_in(void *index, __u32 number, __u32 hash, is_it *is_it, const void *key)
 {
 	const struct bucket *bucket = bpf_map_lookup_elem(index, &number);
@@ -121,7 +123,7 @@ static __always_inline int find_in(void *index, __u32 number, __u32 hash, is_it 
 	return -1;
 }
 
-/* The slot in an index by the sum of a key, or a negative number. */
+/* Returns the slot in an index by the sum of a key, or a negative number. */
 static __always_inline int find(void *index, const struct hashing *hashing, __u64 sum, is_it *is_it,
 				const void *key)
 {
@@ -138,7 +140,8 @@ static __always_inline const struct hashing *hashing_now(void)
 	return bpf_map_lookup_elem(&hash_keys, &zero);
 }
 
-/* The slot, or a negative number. Not static, so that the verifier looks at it once and not for each program.
+/* Returns the slot of a ULID pair, or a negative number. Not static, so that the verifier checks it once and
+ * not for each program.
  */
 __noinline int slot_of_ulids(const struct pair *ulids)
 {
@@ -149,7 +152,7 @@ __noinline int slot_of_ulids(const struct pair *ulids)
 	return find(&by_ulids, hashing, hash_pair(hashing, 0, ulids), has_ulids, ulids);
 }
 
-/* The same for the tag in payload that we receive. */
+/* Returns the slot of the tag in payload that we receive, or a negative number. */
 __noinline int slot_of_tag(__u64 tag)
 {
 	const struct hashing *hashing = hashing_now();
@@ -157,7 +160,7 @@ __noinline int slot_of_tag(__u64 tag)
 	return hashing ? find(&by_tag, hashing, hash_word(hashing, 0, tag), has_tag, &tag) : -1;
 }
 
-/* The same for what an ICMPv6 error quotes. */
+/* Returns the slot of the packet that an ICMPv6 error quotes, or a negative number. */
 __noinline int slot_of_quote(const struct quote *quote)
 {
 	const struct hashing *hashing = hashing_now();

@@ -1,26 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Tables. Sizes are set when they are loaded. */
+/* Tables. User space sets their sizes when it loads them. */
 #ifndef MOORLINE_MAPS_H
 #define MOORLINE_MAPS_H
 
 #include "types.h"
 
-/* By slot. An array, so that the lock can guard a replacement, and so that the indices hold only four octets: a
- * replaced element of a hash map may be reused while a program still reads it.
+/* Contexts, by slot. The table is an array, so that the lock can guard a replacement and the indices hold only
+ * four octets. In a hash map, a replaced element may be reused while a program still reads it.
  */
 TABLE(contexts, ARRAY, 1, __u32, struct context);
 
-/* By slot. */
+/* Notes of the programs about contexts, by slot. */
 TABLE(lives, ARRAY, 1, __u32, struct live);
 
-/* By slot / GROUP_SLOTS. */
+/* Timers of contexts, by slot / GROUP_SLOTS. */
 TABLE(groups, ARRAY, 1, __u32, struct group);
 
 /* ULID pair to slot. */
 TABLE(by_ulids, ARRAY, 1, __u32, struct bucket);
 
-/* Contexts that were found last by ULIDs: a slot, and above it 40 bits of the hash that leads here. A hint,
- * which the context itself confirms: most packets are spared the look into by_ulids.
+/* Contexts that were found last by ULIDs: a slot, and above it 40 bits of the hash that leads here. An entry is
+ * a hint that the context itself confirms. It spares most packets the look-up in by_ulids.
  */
 TABLE(recent, ARRAY, RECENT, __u32, __u64);
 
@@ -32,34 +32,36 @@ TABLE(by_quote, ARRAY, 1, __u32, struct bucket);
 
 TABLE(hash_keys, ARRAY, 1, __u32, struct hashing);
 
-/* By slot. Few peers have so many locators that they do not fit the context, and all may have them. */
+/* Further peer locators, by slot. The table has room for all contexts, although few peers have more locators
+ * than fit the context.
+ */
 SPARSE_TABLE(more_peers, 1, __u32, struct more_peers);
 
-/* Few contexts have paths besides the current pair. */
+/* The paths of contexts besides the current pair. Few contexts have any. */
 SPARSE_TABLE(paths, MAX_ALL_PATHS, struct path_key, struct path);
 
-/* By a hash of context and ports; flows that meet push each other out. */
+/* Last segments of TCP flows, by a hash of context and ports. Flows that collide push each other out. */
 TABLE(segments, ARRAY, SEGMENTS, __u32, struct segment);
 
-/* By slot; user space adds and removes, programs count. */
+/* Counters of congestion, by slot. User space adds and removes entries, programs count in them. */
 SPARSE_TABLE(congestions, MAX_CONGESTIONS, __u32, struct congestion);
 
 /* Our addresses, to the index of the uplink that each belongs to. */
 TABLE(locals, HASH, 1024, struct address, __u32);
 
-/* By slot; contexts that meet push each other out. */
+/* How packets of moved contexts leave, by slot. Contexts that collide push each other out. */
 TABLE(ways, PERCPU_ARRAY, WAYS, __u32, struct way);
 
-/* By a hash of the tag, in the same way. */
+/* How packets with a tag arrive, by a hash of the tag. Tags that collide push each other out. */
 TABLE(origins, PERCPU_ARRAY, ORIGINS, __u32, struct origin);
 
-/* LRU: a scan can push out entries, never fill it. */
+/* Traffic without a context, by address pair. LRU: a scan can push entries out, but cannot fill the table. */
 TABLE(flows, LRU_HASH, 1, struct pair, struct flow);
 
-/* Two sets of trigger rules: the one in force, and the one being written. */
+/* Two sets of trigger rules: the set in force, and the set that user space writes. */
 TABLE(rules, ARRAY, 2 * MAX_RULES, __u32, struct rule);
 
-/* Whose socket sent last from a port, where rules name cgroups. LRU: what is lost is learned again. */
+/* Cgroups of the last sender from a port, where rules name cgroups. LRU: programs learn a lost entry again. */
 TABLE(senders, LRU_HASH, 4096, struct port, struct cgroups);
 
 RING(reports, 262144);

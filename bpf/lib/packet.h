@@ -30,7 +30,7 @@
 #define ICMP_TIME_EXCEEDED 3
 #define ICMP_PARAMETER_PROBLEM 4
 
-/* Headers walked through in search of the upper layer. */
+/* Extension headers that a program walks through in search of the upper layer. */
 #define MAX_CHAIN 4
 
 struct ip6 {
@@ -42,7 +42,7 @@ struct ip6 {
 	struct address destination;
 };
 
-/* Payload header, RFC 5533 s5.2: the upper bit of the last 48 is P, the others are the tag. */
+/* Payload header (RFC 5533 s5.2). Of the last 48 bits, the upper bit is P and the others are the tag. */
 struct shim6 {
 	__u8 next;
 	__u8 len;
@@ -55,7 +55,7 @@ struct ip6_shim6 {
 	struct shim6 shim6;
 };
 
-/* The same on Ethernet. */
+/* First octets of a packet on Ethernet. */
 struct frame {
 	struct link link;
 	struct ip6 ip6;
@@ -69,13 +69,13 @@ _Static_assert(sizeof(struct frame) == 64, "frame");
 
 #define SHIM6_P 0x8000
 
-/* Upper layers begin no further behind: link layer, IPv6 and payload header. Ones only, so that the verifier
- * knows too.
+/* Largest offset of an upper layer: behind link layer, IPv6 and payload header. All bits are ones, so that a
+ * mask by it tells the verifier the limit.
  */
 #define MAX_PLACE 0x3f
 
-/* What stands at a place of the packet. A look into it costs next to nothing, a call of the kernel 15 ns: that
- * is for what is not in one piece.
+/* Loads the octets at a place of the packet. A direct look costs next to nothing, a call of the kernel 15 ns.
+ * The call is for packets that are not in one piece.
  */
 #define LOAD(skb, place, to)                                                                                   \
 	({                                                                                                     \
@@ -90,7 +90,7 @@ _Static_assert(sizeof(struct frame) == 64, "frame");
 		is_loaded;                                                                                     \
 	})
 
-/* False for what is not IPv6, or cut off. */
+/* Loads the IPv6 header. False for a packet that is not IPv6, or that is cut off. */
 static __always_inline bool load_ip6(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
 {
 	if (unlikely(skb->protocol != bpf_htons(ETH_P_IPV6) || !LOAD(skb, l2, ip6)))
@@ -116,7 +116,9 @@ static __always_inline bool pair_eq(const struct pair *a, const struct pair *b)
 /* An odd number whose products depend on all bits of what it is multiplied with. */
 #define MIX 0xd6e8feb86659fd93ULL
 
-/* For tables that only remember: who chooses addresses that meet slows down his own. */
+/* Hash for tables that only remember. A sender that chooses colliding addresses slows down its own packets
+ * only.
+ */
 static __always_inline __u64 pair_mix(const struct pair *pair)
 {
 	return (pair->local.word[0] + pair->local.word[1] * 3 + pair->peer.word[0] * 5 +
@@ -124,7 +126,7 @@ static __always_inline __u64 pair_mix(const struct pair *pair)
 	       MIX;
 }
 
-/* Not multicast, link-local, unspecified or loopback. */
+/* False for multicast, link-local, unspecified and loopback addresses. */
 static __always_inline bool address_is_routed(const struct address *address)
 {
 	__u64 upper = bpf_be64_to_cpu(address->word[0]);
@@ -134,13 +136,13 @@ static __always_inline bool address_is_routed(const struct address *address)
 	return upper || bpf_be64_to_cpu(address->word[1]) > 1;
 }
 
-/* Octets of the packet. The length field is 0 in super-packets above 64 KB. */
+/* Octets of the packet. In a super-packet above 64 KB, the length field is 0. */
 static __always_inline __u32 ip6_octets(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
 {
 	return likely(ip6->payload_len) ? sizeof(*ip6) + bpf_ntohs(ip6->payload_len) : skb->len - l2;
 }
 
-/* Packets that it is, or will be: a super-packet counts as its segments. */
+/* Number of packets on the wire: a super-packet counts as its segments. */
 static __always_inline __u32 packet_count(struct __sk_buff *skb)
 {
 	return skb->gso_segs ? skb->gso_segs : 1;
@@ -161,8 +163,9 @@ static __always_inline bool is_extension(__u8 next)
 	       next == NEXT_DESTINATION;
 }
 
-/* Where what is behind up to MAX_CHAIN extension headers begins, the first of which is `next` and begins at this offset.
- * The number of the upper layer is in `next` then. 0: a later fragment, which has no header of it.
+/* Skips up to MAX_CHAIN extension headers. The first of them is `next` and begins at `offset`. Returns where
+ * the header behind them begins, and leaves its number in `next`. Returns 0 for a later fragment, which has no
+ * header of the upper layer.
  */
 static __always_inline __u32 skip_extensions(struct __sk_buff *skb, __u32 offset, __u8 *next)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The way of a packet through the programs: outbound, inbound, over the segmentation path.
+/* The course of a packet through the programs: outbound, inbound, over the segmentation path.
  *
- * Packets that are not ours to decide on go to the next program of the hook (TC_ACT_UNSPEC, which is TCX_NEXT).
+ * If a packet is not ours to decide on, the program passes it to the next program of the hook (TC_ACT_UNSPEC,
+ * which is TCX_NEXT).
  */
 #ifndef MOORLINE_PATH_H
 #define MOORLINE_PATH_H
@@ -15,7 +16,7 @@
 #include "room.h"
 #include "trigger.h"
 
-/* Payload of a moved context. */
+/* Sends payload of a moved context. */
 static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, struct way *way,
 				      const struct found *found)
 {
@@ -32,7 +33,7 @@ static __always_inline int send_moved(struct __sk_buff *skb, __u32 l2, const str
 	return action;
 }
 
-/* The way of a packet that goes by other addresses than its own, or NULL. */
+/* Returns the way of a packet that goes by other addresses than its own, or NULL. */
 static __always_inline struct way *way_of(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					  const struct pair *ulids, const struct found *found)
 {
@@ -47,7 +48,7 @@ static __always_inline struct way *way_of(struct __sk_buff *skb, __u32 l2, const
 		return NULL;
 	if (unlikely(!is_way_of(way, context)))
 		copy_way(context, way);
-	/* The slot went to another context since it was looked up. */
+	/* The slot has gone to another context since the look-up. */
 	if (!pair_eq(&way->ulids, ulids))
 		return NULL;
 	if (context->path_count)
@@ -55,8 +56,9 @@ static __always_inline struct way *way_of(struct __sk_buff *skb, __u32 l2, const
 	return pair_eq(&way->exit.locators, ulids) ? NULL : way;
 }
 
-/* Whether a forwarded packet, or each segment of it if it can be segmented, fits the uplink that it would go by with a payload
- * header. Without a link layer header it can go by the uplink where it is and by no other. Not static, for a stack of its own.
+/* Whether a forwarded packet fits the uplink by which it would leave, with a payload header. For a super-packet
+ * of TCP, whether each segment fits. Without a link layer header, a packet can leave only by the uplink where
+ * it is. Not static, so that it has a stack of its own.
  */
 __noinline int forwarded_fits(struct __sk_buff *skb, __u32 l2, __u32 next, const struct exit *exit)
 {
@@ -69,7 +71,7 @@ __noinline int forwarded_fits(struct __sk_buff *skb, __u32 l2, __u32 next, const
 		return 0;
 	local = exit->locators.local;
 	ifindex = uplink_of(&local);
-	/* It tells the MTU of packets too that do not fit. */
+	/* bpf_check_mtu gives the MTU also for a packet that does not fit. */
 	if (!ifindex || (!l2 && ifindex != skb->ifindex) || bpf_check_mtu(skb, ifindex, &mtu, 0, 0) < 0)
 		return 0;
 	len = skb->len - l2;
@@ -84,8 +86,8 @@ __noinline int forwarded_fits(struct __sk_buff *skb, __u32 l2, __u32 next, const
 	return len + sizeof(struct shim6) <= mtu;
 }
 
-/* A super-packet of a moved context that has come to an uplink: to the segmentation path, which is Ethernet and
- * sends it out of this uplink or another.
+/* Redirects a super-packet of a moved context from an uplink to the segmentation path. That path is Ethernet;
+ * its end sends the segments out of this uplink or another.
  */
 static __always_inline int segment(__u32 l2)
 {
@@ -124,7 +126,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	if (is_neighbour_discovery(skb, l2, &ip6))
 		return TC_ACT_UNSPEC;
 	way = way_of(skb, l2, &ip6, &ulids, &found);
-	/* Without Moorline it would leave, too. */
+	/* The packet leaves as it is, as without Moorline. */
 	if (way && unlikely(is_forwarded(skb)) && !forwarded_fits(skb, l2, ip6.next, &way->exit))
 		return TC_ACT_UNSPEC;
 	if (way)
@@ -134,7 +136,7 @@ static __always_inline int uplink_out(struct __sk_buff *skb, __u32 l2)
 	return TC_ACT_UNSPEC;
 }
 
-/* Whether packets with this tag and these locators are known to be right. */
+/* Whether the tag and the locators of a packet are already known to be right. */
 static __always_inline bool is_known(const struct origin *origin, __u64 tag, const struct ip6 *ip6,
 				     struct found *found)
 {
@@ -144,13 +146,15 @@ static __always_inline bool is_known(const struct origin *origin, __u64 tag, con
 	       is_origin_of(origin, found->context);
 }
 
-/* Finds the context of payload with this tag. An action if the packet is not to be taken for it. */
+/* Finds the context of payload with this tag. Returns TC_ACT_OK if there is one, else the action for the
+ * packet.
+ */
 static __always_inline int find_origin(struct origin *origin, __u64 tag, const struct ip6 *ip6,
 				       struct found *found)
 {
 	__u32 locals = locals_now();
 
-	/* Unknown: the raw socket gets it, and the core answers with R1bis. */
+	/* The tag is unknown: the raw socket gets the packet, and the core answers with R1bis. */
 	if (!find_tag(tag, found))
 		return TC_ACT_UNSPEC;
 	copy_origin(found->context, origin);
@@ -161,19 +165,20 @@ static __always_inline int find_origin(struct origin *origin, __u64 tag, const s
 	origin->slot = found->slot;
 	origin->locators.local = ip6->destination;
 	origin->locators.peer = ip6->source;
-	/* Those in more_peers are not compared. */
+	/* The cache does not compare the locators in more_peers, so it does not cover contexts that have any.
+	 */
 	if (origin->peer_count <= INLINE_PEERS)
 		origin->locals = locals;
 	return TC_ACT_OK;
 }
 
-/* See bound.h. Not static, so that the verifier looks at it once. */
+/* The uplink of bound.h by which a packet has to come. Not static, so that the verifier checks it once. */
 __noinline int elsewhere_of(struct __sk_buff *skb, __u32 l2, const struct address *local)
 {
 	return local ? bound_elsewhere(skb, l2, local) : 0;
 }
 
-/* Payload with a payload header, or a control message. */
+/* Receives payload with a payload header, or a control message. */
 //= rfc5533#12.2 rfc5533#12.4
 static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct ip6 *ip6)
 {
@@ -204,7 +209,9 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	octets = ip6_octets(skb, l2, ip6) - sizeof(shim6);
 	if (!shim6_strip(skb, l2, ip6, &shim6, &origin->ulids))
 		return drop(DROP_ADJUST_ROOM);
-	/* It comes back as the context's that is found by the ULIDs. */
+	/* When the packet comes back, the program finds its context by the ULIDs: so only for a context that
+	 * by_ulids leads to.
+	 */
 	if (found.context->flags & CONTEXT_SENDS) {
 		__u32 elsewhere = 0;
 
@@ -229,7 +236,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 	bound_receive(skb);
 	if (has_words(skb, HANDLED_IN) || !load_ip6(skb, l2, &ip6))
 		return TC_ACT_UNSPEC;
-	/* May come from a router that has a link-local address only. */
+	/* An error may come from a router that has only a link-local address. */
 	if (unlikely(ip6.next == NEXT_ICMPV6)) {
 		int translated = receive_icmp6(skb, l2);
 
@@ -251,8 +258,8 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 	return TC_ACT_UNSPEC;
 }
 
-/* Out of the segmentation path. What has not moved (yet, or any more) leaves as it is, and is counted where it
- * leaves: so routes may come before the move and go after it.
+/* Sends packets from the segmentation path. A packet that has not moved (yet, or any more) leaves as it is; the
+ * program of the uplink counts it. So routes may come before the move and stay after it.
  */
 static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
 {
@@ -268,8 +275,8 @@ static __always_inline int moor_in(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	ulids.local = ip6.source;
 	ulids.peer = ip6.destination;
-	/* A control message by the addresses that the context has left, to find out whether they work, is for
-	 * those.
+	/* A control message between the addresses that the context has left is a probe of just these addresses,
+	 * so it keeps them.
 	 */
 	if (ip6.next != NEXT_SHIM6 && find_ulids(&ulids, &found) && !is_neighbour_discovery(skb, l2, &ip6))
 		way = way_of(skb, l2, &ip6, &ulids, &found);

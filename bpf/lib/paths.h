@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Several locator pairs of one context at once. */
+/* Chooses among the locator pairs of a context that has paths besides its current pair. */
 #ifndef MOORLINE_PATHS_H
 #define MOORLINE_PATHS_H
 
 #include "context.h"
 
-/* The same for all packets of a flow; of fragments, for all of a context. */
+/* Hash that is equal for all packets of a flow. All fragments of a context have the same hash. */
 static __always_inline __u32 spread_hash(struct __sk_buff *skb, __u32 offset, __u32 protocol)
 {
 	__be32 ports = 0;
@@ -18,7 +18,9 @@ static __always_inline __u32 spread_hash(struct __sk_buff *skb, __u32 offset, __
 	return hash ^ hash >> 13;
 }
 
-/* The path that a packet takes, 0: the current pair. Not static, so that the verifier looks at it once. */
+/* Returns the number of the path that a packet takes, 0 for the current pair. Not static, so that the verifier
+ * checks it once.
+ */
 __noinline __u32 path_of(struct __sk_buff *skb, __u32 where, __u32 count, __u32 spreads)
 {
 	__u32 zero = 0;
@@ -35,7 +37,7 @@ __noinline __u32 path_of(struct __sk_buff *skb, __u32 where, __u32 count, __u32 
 	return (__u64)spread_hash(skb, where >> 8, where & 0xff) * (count + 1) >> 32;
 }
 
-/* Puts the locators in that the packet takes. */
+/* Puts the locators of the path that the packet takes into `way`. */
 static __always_inline void choose_path(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					const struct found *found, struct way *way)
 {

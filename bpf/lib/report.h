@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Reports to the core. Never one for each packet. */
+/* Reports to the core. No report is made for each packet. */
 #ifndef MOORLINE_REPORT_H
 #define MOORLINE_REPORT_H
 
 #include "drop.h"
 #include "maps.h"
 
-/* A report to fill in and submit; NULL if the ring is full: the caller tries again later, and the loss is
- * counted.
+/* Returns a report to fill in and submit. If the ring is full, counts the loss and returns NULL; the caller
+ * tries again later.
  */
 static __always_inline struct report *report_begin(__u16 kind, __u32 slot, __u32 generation, __u64 at)
 {

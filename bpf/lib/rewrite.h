@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Payload header in and out (RFC 5533 s5.2). Transport checksums cover the ULIDs and stay right. */
+/* Puts the payload header in and takes it out (RFC 5533 s5.2). Transport checksums cover the ULIDs and stay
+ * right.
+ */
 #ifndef MOORLINE_REWRITE_H
 #define MOORLINE_REWRITE_H
 
 #include "context.h"
 #include "hops.h"
 
-/* Puts the payload header behind the IPv6 header, the locators into it, and sends the packet out of the uplink
- * of the source locator. An action, or a number below them all when the packet is to be dropped: -1 - reason
- * (which is not the first).
+/* Puts the payload header behind the IPv6 header, writes the locators, and sends the packet out of the uplink
+ * of the source locator. Returns an action. If the packet is to be dropped, returns -1 - reason, which is below
+ * every action because reason 0 does not occur.
  */
 //= rfc5533#11.1-1 rfc5533#4.6
 static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, struct way *way,
@@ -20,16 +22,16 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 	    is_exit_known(skb, l2, exit, locals, now) && fits_exit(skb, l2, exit, sizeof(struct shim6));
 	struct frame frame = { .ip6 = *ip6 };
 
-	/* The header belongs behind these two (s4.6), where there is no making room. */
+	/* The payload header belongs behind these two headers (s4.6), where a program cannot make room. */
 	if (ip6->next == NEXT_HOP_BY_HOP || ip6->next == NEXT_ROUTING)
 		return -1 - DROP_HEADER_CHAIN;
-	/* The kernel could not segment it with the header, and drops it without a word. */
+	/* The kernel cannot segment a packet with this header, and would drop it without a count. */
 	if (skb->gso_segs > 1)
 		return -1 - DROP_ADJUST_ROOM;
 	if (unlikely(!is_known)) {
 		if (!exit_begin(skb, exit, uplink_of(&exit->locators.local), locals))
 			return -1 - DROP_NO_UPLINK;
-		/* Without a link layer header it can leave from where it is and from nowhere else. */
+		/* Without a link layer header, a packet can leave only by the uplink where it is. */
 		if (!l2 && exit->ifindex != skb->ifindex)
 			return -1 - DROP_NO_UPLINK;
 		if (!fits_exit(skb, l2, exit, sizeof(frame.shim6)))
@@ -48,7 +50,7 @@ static __always_inline int shim6_insert(struct __sk_buff *skb, __u32 l2, const s
 		frame.link = exit->link;
 		if (bpf_skb_store_bytes(skb, 0, (void *)&frame + LINK_PAD, sizeof(frame) - LINK_PAD, 0))
 			return -1 - DROP_ADJUST_ROOM;
-		/* Where its route has led it to the right uplink, it is there. */
+		/* If its route has led the packet to the right uplink, it leaves from here. */
 		return exit->ifindex == skb->ifindex ? TC_ACT_UNSPEC : bpf_redirect(exit->ifindex, 0);
 	}
 	if (bpf_skb_store_bytes(skb, l2, &frame.ip6, sizeof(frame) - sizeof(frame.link), 0))

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Tables that programs and user space share. A table with one entry is sized when it is loaded. */
+/* Tables that programs and user space share. If a table is declared with one entry, user space sets its size at
+ * load time.
+ */
 #ifndef MOORLINE_TABLE_H
 #define MOORLINE_TABLE_H
 
@@ -16,7 +18,7 @@
 		__type(value, value_type);                                                                     \
 	} name SEC(".maps")
 
-/* A hash map whose entries are allocated one by one, as few of them are there. */
+/* A hash map that allocates its entries one by one, because few of them are in use. */
 #define SPARSE_TABLE(name, entries, key_type, value_type)                                                      \
 	struct {                                                                                               \
 		__uint(type, BPF_MAP_TYPE_HASH);                                                               \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* TCP segments (RFC 9293 s3.1), and what flows have sent so far. */
+/* TCP segments (RFC 9293 s3.1), and the sequence numbers that flows have sent so far. */
 #ifndef MOORLINE_TCP_H
 #define MOORLINE_TCP_H
 
@@ -17,7 +17,7 @@ struct tcp {
 	__be16 destination;
 	__be32 sequence;
 	__be32 acknowledgement;
-	/* In words of 32 bits, in the upper half. */
+	/* Data offset in words of 32 bits, in the upper half. */
 	__u8 offset;
 	__u8 flags;
 	__be16 window;
@@ -27,7 +27,7 @@ struct tcp {
 
 _Static_assert(sizeof(struct tcp) == 20, "tcp");
 
-/* Sequence numbers that a segment takes; `octets` are those of the IPv6 packet. */
+/* Number of sequence numbers that a segment takes. `octets` is the length of the IPv6 packet. */
 static __always_inline __u32 tcp_span(const struct tcp *tcp, __u32 octets)
 {
 	__s32 length = (__s32)octets - (__s32)sizeof(struct ip6) - (tcp->offset >> 4) * 4;
@@ -40,7 +40,9 @@ static __always_inline __u32 tcp_span(const struct tcp *tcp, __u32 octets)
 	return span;
 }
 
-/* A flow of a context: the tag keeps others from choosing ports that meet. Ports in host order. */
+/* Hash of a flow of a context. The tag in it keeps others from choosing ports that collide. Ports in host
+ * order.
+ */
 static __always_inline __u64 flow_hash(__u64 local_tag, __u32 local_port, __u32 peer_port)
 {
 	__u64 hash = local_tag * SECOND_PLACE + (local_port << 16 | peer_port);
@@ -49,13 +51,15 @@ static __always_inline __u64 flow_hash(__u64 local_tag, __u32 local_port, __u32 
 	return (hash ^ hash >> 32) * MIX;
 }
 
-/* Not 0. */
+/* Number of a flow in `segments`, never 0. */
 static __always_inline __u32 flow_number(__u64 hash)
 {
 	return (__u32)hash | 1;
 }
 
-/* Notes a segment. Whether some of it had been sent before: a hint, for flows may push each other out. */
+/* Notes a segment. Returns whether some of it had been sent before. This is a hint, as flows may push each
+ * other out.
+ */
 static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u32 span)
 {
 	__u32 place = (hash >> 32) % SEGMENTS;
@@ -73,7 +77,7 @@ static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u3
 		return false;
 	}
 	if (tcp->flags & TCP_SYN) {
-		/* Else a new connection, with ports of an old one. */
+		/* Otherwise the segment begins a new connection with the ports of an old one. */
 		again = known->end == end;
 		known->end = end;
 		return again;

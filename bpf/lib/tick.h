@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* The time, read once in each tick of the kernel: reading the clock takes longer than all else that is noted of
- * a packet, counting ticks takes a load.
+/* The time, read once in each tick of the kernel. Reading the clock takes longer than all other notes about a
+ * packet; reading the number of the tick takes one load.
  */
 #ifndef MOORLINE_TICK_H
 #define MOORLINE_TICK_H
 
 #include "packet.h"
 
-/* When the kernel's tick was first asked for the time, and the tick's number, combined with that time: so two
- * that do not belong together, as several processors write at once, are seen for it.
+/* Time at which the current tick was first asked for the time, and the number of that tick combined with the
+ * time. If several processors write at once, the two may not belong together; the combination shows this.
  */
 struct tick {
 	__u64 at;

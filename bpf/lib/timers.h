@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* REAP timers (RFC 5534 s4.1): one bpf_timer for GROUP_SLOTS contexts, set no earlier than it must.
+/* REAP timers (RFC 5534 s4.1): one bpf_timer for GROUP_SLOTS contexts, started as late as possible.
  *
- * Packets only note times. The timer is started when a period begins that ends before it would go off; when it
- * goes off, the times of all contexts of the group are compared, what is due is reported and the timer started
- * for what comes next. A timer of its own for each context would cost it some 150 octets; looking at the other
- * 31 costs less than starting 31 timers.
+ * Packets only note times. If a period begins that ends before the timer goes off, the packet starts the timer.
+ * When the timer goes off, the program compares the times of all contexts of the group, reports what is due and
+ * starts the timer for the next deadline. A timer for each context would cost the context some 150 octets. A
+ * look at the other 31 contexts costs less than starting 31 timers.
  */
 #ifndef MOORLINE_TIMERS_H
 #define MOORLINE_TIMERS_H
@@ -14,9 +14,9 @@
 #define CLOCK_MONOTONIC 1
 #define NS_PER_US 1000ULL
 #define NS_PER_MS 1000000ULL
-/* A timer that is so late was lost. */
+/* Nanoseconds of delay after which a timer counts as lost. */
 #define TIMER_LOST 1000000000ULL
-/* Processors that start a timer at the same moment. */
+/* Number of processors that may start a timer at the same moment. */
 #define START_TRIES 4
 
 static int on_timer(void *map, __u32 *key, struct group *group);
@@ -26,7 +26,7 @@ static __always_inline __u64 earlier(__u64 a, __u64 b)
 	return a < b ? a : b;
 }
 
-/* Sees to it that the deadline is no later. False if somebody else starts the timer early enough. */
+/* Lowers the deadline of the group to this one. False if another processor starts the timer early enough. */
 static __always_inline bool deadline_lower(struct group *group, __u64 deadline, __u64 now)
 {
 	for (int i = 0; i < START_TRIES; i++) {
@@ -40,7 +40,9 @@ static __always_inline bool deadline_lower(struct group *group, __u64 deadline, 
 	return true;
 }
 
-/* Of two that start it, the one for later may be the last: so each looks whether it was the later one. */
+/* Starts the timer. If two processors do so at the same moment, the start with the later deadline may be the
+ * last. So each checks whether the other has the earlier deadline.
+ */
 static __always_inline void timer_start(struct group *group, __u64 deadline, __u64 now)
 {
 	for (int i = 0; i < START_TRIES; i++) {
@@ -54,7 +56,7 @@ static __always_inline void timer_start(struct group *group, __u64 deadline, __u
 	}
 }
 
-/* Sees to it that the timer goes off no later than at the deadline. */
+/* Makes the timer of a slot go off at the deadline or before. */
 static __always_inline void timer_arm(__u32 slot, __u64 deadline, __u64 now)
 {
 	__u32 number = slot / GROUP_SLOTS;
@@ -65,7 +67,7 @@ static __always_inline void timer_arm(__u32 slot, __u64 deadline, __u64 now)
 	group = bpf_map_lookup_elem(&groups, &number);
 	if (!group || !deadline_lower(group, deadline, now))
 		return;
-	/* Fails if it was done before, as it should. */
+	/* Fails if the timer has been initialized before, as it should. */
 	bpf_timer_init(&group->timer, &groups, CLOCK_MONOTONIC);
 	bpf_timer_set_callback(&group->timer, on_timer);
 	timer_start(group, deadline, now);
@@ -114,7 +116,9 @@ static __always_inline __u64 look_at_keepalive(__u32 slot, const struct context 
 	return due;
 }
 
-/* Not 0, and other for times that are further apart than any idle time is short, for 52 days. */
+/* Stamp of a time, never 0. For 52 days, two times have different stamps if they are further apart than the
+ * shortest idle time.
+ */
 static __always_inline __u32 idle_stamp(__u64 since)
 {
 	return (__u32)(since >> 20) | 1;
@@ -139,7 +143,8 @@ static __always_inline __u64 look_at_idle(__u32 slot, const struct context *cont
 	return NEVER;
 }
 
-/* Reports what is due. When to look again, or NEVER. Not static, so that the verifier looks at it once. */
+/* Reports what is due. Returns when to look again, or NEVER. Not static, so that the verifier checks it once.
+ */
 __noinline __u64 look_at_timers(__u32 slot, __u64 now)
 {
 	struct context *context = bpf_map_lookup_elem(&contexts, &slot);
@@ -162,11 +167,14 @@ static int on_timer(void *map __attribute__((unused)), __u32 *key, struct group 
 	__u64 now = clock_now();
 	__u64 next = NEVER;
 
-	/* A full barrier: a packet that begins a period from here on either is seen below or sees no timer. */
+	/* A full barrier. A packet that begins a period after this either is seen below or finds no timer set.
+	 */
 	__sync_lock_test_and_set(&group->deadline, 0);
 	for (__u32 i = 0; i < GROUP_SLOTS; i++)
 		next = earlier(next, look_at_timers(first + i, now));
-	/* The callback is set already: setting it in here would look like endless recursion to the verifier. */
+	/* The timer has its callback already. Setting it here would look like endless recursion to the
+	 * verifier.
+	 */
 	if (next != NEVER && deadline_lower(group, next, now))
 		timer_start(group, next, now);
 	return 0;

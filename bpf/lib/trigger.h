@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Which traffic deserves a context. */
+/* Decides which traffic deserves a context. */
 #ifndef MOORLINE_TRIGGER_H
 #define MOORLINE_TRIGGER_H
 
 #include "cgroup.h"
 #include "context.h"
 
-/* A packet of a pair without a context. */
+/* A packet of an address pair without a context. */
 struct traffic {
 	struct pair pair;
 	struct cgroups cgroups;
@@ -16,11 +16,11 @@ struct traffic {
 	__u16 local_port;
 	__u16 peer_port;
 	__u8 protocol;
-	/* Of TCP and UDP, and if the packet has them. */
+	/* Whether the packet has ports: only TCP and UDP, and not in every fragment. */
 	bool has_ports;
 };
 
-/* Notes the ports of TCP or UDP, which begins at this offset. */
+/* Notes the ports of TCP or UDP, whose header begins at this offset. */
 static __always_inline void load_ports(struct __sk_buff *skb, __u32 offset, bool inbound,
 				       struct traffic *traffic)
 {
@@ -57,8 +57,8 @@ static __always_inline bool rule_fits(const struct rule *rule, const struct traf
 	return !rule->cgroup || is_in_cgroup(&traffic->cgroups, rule->cgroup);
 }
 
-/* Index of the first rule that fits, or a negative number: they stand in order. Not static, so that the
- * verifier looks at it once and not for each program.
+/* Returns the index of the first rule that fits, or a negative number: rules are in order of precedence. Not
+ * static, so that the verifier checks it once and not for each program.
  */
 __noinline int find_rule(const struct traffic *traffic)
 {
@@ -98,7 +98,7 @@ static __always_inline const struct policy *find_policy(const struct settings *s
 	return rule ? &rule->policy : &set->trigger;
 }
 
-/* RFC 4291 appendix A: the identifier was made from a link-layer address. */
+/* Whether the identifier was made from a link-layer address (RFC 4291 appendix A). */
 static __always_inline bool address_is_eui64(const struct address *address)
 {
 	return (bpf_be64_to_cpu(address->word[1]) >> 24 & 0xffff) == 0xfffe;
@@ -112,8 +112,8 @@ static __always_inline void flow_begin(const struct pair *key, __u64 now)
 	bpf_map_update_elem(&flows, key, &flow, BPF_NOEXIST);
 }
 
-/* A pair that crossed the threshold: told once. Pairs of addresses that are not ours (forwarded traffic) are
- * marked too, so that they cost this look-up only once.
+/* Reports a pair that has reached the threshold, once. A pair of forwarded traffic, whose local address is not
+ * ours, is marked as reported too: so it costs this look-up once.
  */
 static __always_inline void flow_report(const struct pair *key, struct flow *flow, __u64 now)
 {
@@ -163,7 +163,8 @@ static __always_inline void load_cgroups(struct __sk_buff *skb, bool inbound, st
 		cgroups_of_sender(skb, &port, &traffic->cgroups);
 }
 
-/* Counts a packet of a pair without a context. Not static, for a stack of its own; the result says nothing. */
+/* Counts a packet of a pair without a context. Always returns 0. Not static, so that it has a stack of its own.
+ */
 __noinline int trigger_count(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, __u32 inbound)
 {
 	const struct policy *policy;
@@ -179,7 +180,7 @@ __noinline int trigger_count(struct __sk_buff *skb, __u32 l2, const struct ip6 *
 	offset = skip_extensions(skb, l2 + sizeof(*ip6), &traffic.protocol);
 	if (traffic.protocol == NEXT_ICMPV6)
 		return 0;
-	/* Only rules look at ports. */
+	/* Only rules compare ports. */
 	if (offset && set->rules)
 		load_ports(skb, offset, inbound, &traffic);
 	traffic.pair.local = inbound ? ip6->destination : ip6->source;

@@ -1,4 +1,4 @@
-//! Compiles the eBPF programs and makes Rust types of their C ones.
+//! Compiles the eBPF programs, and generates Rust types from their C types.
 
 use std::env;
 use std::fs;
@@ -20,14 +20,14 @@ fn main() {
         let skeleton = compile(&sources, &out, object);
         fs::write(out.join(types_file), types(&skeleton)).expect("OUT_DIR can be written to");
     }
-    // These headers declare a pinned table, or say where in the tables a context is.
+    // These headers declare a pinned table, or determine where the tables have a context.
     let deciding =
         ["table.h", "types.h", "maps.h", "bound.h", "drop.h", "hops.h", "index.h", "packet.h"];
     let layout = layout(&deciding.map(|name| sources.join("lib").join(name)));
     println!("cargo:rustc-env=MOORLINE_BPF_LAYOUT={layout:016x}");
 }
 
-/// Compiles an object; the skeleton that libbpf-cargo makes of it.
+/// Compiles an object. Returns the skeleton that libbpf-cargo makes of it.
 fn compile(sources: &Path, out: &Path, object: &str) -> String {
     let skeleton = out.join(format!("{object}.skel.rs"));
     let mut builder = SkeletonBuilder::new();
@@ -66,21 +66,21 @@ fn runs(program: &str) -> bool {
 fn clang_args() -> Vec<String> {
     let mut args: Vec<String> =
         ["-mcpu=v3", "-Wall", "-Wextra", "-Werror"].into_iter().map(str::to_owned).collect();
-    // For asm/types.h, which Debian keeps by architecture; clang looks there for the host only.
+    // Include path for asm/types.h, which Debian keeps by architecture. clang searches it only for the host.
     let arch = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it");
     args.push(format!("-I/usr/include/{arch}-linux-gnu"));
     args
 }
 
-/// The types of the skeleton. Its loader borrows from the object it loads, and a struct cannot own both, so it
-/// is left out.
+/// Returns the types of the skeleton. The loader of the skeleton borrows from its object, and a struct cannot own
+/// both, so the loader is left out.
 fn types(skeleton: &str) -> &str {
     let begin = skeleton.find("    pub mod types {").expect("a skeleton has types");
     let length = skeleton[begin..].find("\n    }\n").expect("the module ends") + "\n    }\n".len();
     &skeleton[begin..begin + length]
 }
 
-/// Pinned tables are taken over only if these files are the same: FNV-1a of them.
+/// FNV-1a hash of these files. Pinned tables are taken over only if the files are the same.
 fn layout(files: &[impl AsRef<Path>]) -> u64 {
     let mut hash: u64 = 0xcbf2_9ce4_8422_2325;
     for file in files {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* ICMPv6 errors of routers about packets of sessions that have moved: the quote gets the addresses back that
- * the socket has, so that the stack finds it (proto/plane/src/ilnp/quote.rs does the same). If it shows a
- * nonce, the MTU is one without it, moved or not.
+/* ICMPv6 errors of routers about packets of sessions that have moved. The program puts the addresses of the
+ * socket back into the quote, so that the stack finds the socket (proto/plane/src/ilnp/quote.rs does the same).
+ * If the quote shows a nonce, the program also reduces the MTU by the nonce, whether the session has moved or
+ * not.
  *
- * An error is believed as far as it shows our nonce or, as TCP goes without, a connected socket and its
- * addresses on the wire. What the correspondent itself has to say comes with its nonce.
+ * An error counts only if its quote shows our nonce, or, for TCP without a nonce, a connected socket and its
+ * addresses on the wire. An error of the correspondent itself comes with its nonce.
  */
 #ifndef MOORLINE_ILNP_ERROR_H
 #define MOORLINE_ILNP_ERROR_H
@@ -12,7 +13,7 @@
 #include "checksum.h"
 #include "session.h"
 
-/* A packet of ours, as it was on the wire. */
+/* A quoted packet of ours, as it was on the wire. */
 struct ilnp_quote {
 	struct pair pair;
 	struct ilnp_options options;
@@ -24,14 +25,16 @@ static __always_inline bool is_of(struct __sk_buff *skb, const struct ilnp_quote
 {
 	__u32 ports = (__u32)quote->upper.source << 16 | quote->upper.destination;
 
-	/* The stack finds its socket by itself. */
+	/* The session has not moved, so the stack finds the socket without help. */
 	if (pair_eq(&session->pair, &quote->pair))
 		return false;
 	return quote->upper.protocol == IPPROTO_TCP && pair_eq(&session->wire, &quote->pair) &&
 	       has_connection(skb, &session->pair, IPPROTO_TCP, ports);
 }
 
-/* Of a packet without nonce: the slot or NO_SESSION. Not static, for a stack of its own. */
+/* Returns the slot of a quoted packet without a nonce, or NO_SESSION. Not static, so that it has a stack of its
+ * own.
+ */
 __noinline int session_of_quote(struct __sk_buff *skb, const struct ilnp_quote *quote)
 {
 	const struct node *node;
@@ -50,8 +53,8 @@ __noinline int session_of_quote(struct __sk_buff *skb, const struct ilnp_quote *
 	return NO_SESSION;
 }
 
-/* A session with this nonce, one at these locators before others: sessions may share a nonce (decision 149).
- * The slot or NO_SESSION. Not static, for a stack of its own.
+/* Returns the slot of a session with this nonce, or NO_SESSION. A session at these locators comes before
+ * others: sessions may share a nonce (decision 149). Not static, so that it has a stack of its own.
  */
 __noinline int session_of_quoted_nonce(const struct ilnp_quote *quote)
 {
@@ -77,9 +80,9 @@ __noinline int session_of_quoted_nonce(const struct ilnp_quote *quote)
 	return first;
 }
 
-/* What the socket's packet would have had for info: the nonce stays in the quote, where the stack passes over
- * it, and is none of the octets that the socket can send. Options without a nonce are the socket's own. Stacks
- * take no MTU below the least. False if the error is about the header of the nonce.
+/* Changes `info` to the value that holds for the packet of the socket. The nonce stays in the quote, where the
+ * stack skips it, and the socket cannot use its octets. Options without a nonce belong to the packet of the
+ * socket. Stacks accept no MTU below the least. False if the error is about the header of the nonce.
  */
 static __always_inline bool translate_info(struct icmp_error *error, const struct ilnp_quote *quote)
 {
@@ -113,7 +116,9 @@ static __always_inline void add_to_checksum(struct __sk_buff *skb, __u32 l2, __b
 		bpf_l4_csum_replace(skb, at, 0, delta, flags);
 }
 
-/* The octets of the message change along with their sum; of the addresses in front, the pseudo-header has one.
+/* Stores the translated error. If octets of the message and its checksum change together, the sum of the packet
+ * stays the same (no flag). The destination in front of the message is part of the pseudo-header
+ * (BPF_F_PSEUDO_HDR).
  */
 static __always_inline bool store_error(struct __sk_buff *skb, __u32 l2, const struct ilnp_quote *quote,
 					const struct icmp_error *error, __be32 info, const struct pair *pair)
@@ -132,7 +137,9 @@ static __always_inline bool store_error(struct __sk_buff *skb, __u32 l2, const s
 				    sizeof(pair->local), BPF_F_RECOMPUTE_CSUM);
 }
 
-/* An error without nonce about a packet between `outer`, ours first, and another node than that. */
+/* Loads an error without a nonce about a packet between the addresses of `outer`, ours first. False if the
+ * sender is the other node of the quoted packet.
+ */
 static __always_inline bool load_quote(struct __sk_buff *skb, __u32 l2, const struct pair *outer,
 				       struct icmp_error *error, struct ilnp_quote *quote)
 {
@@ -154,8 +161,9 @@ static __always_inline bool load_quote(struct __sk_buff *skb, __u32 l2, const st
 	return true;
 }
 
-/* A message without nonce between these addresses, ours first. 1: an error, translated. 0: not one to
- * translate. Negative: lost. Not static, for a stack of its own.
+/* Handles an ICMPv6 message without a nonce between these addresses, ours first. Returns 1 if it was an error
+ * and has been translated, 0 if there is nothing to translate, a negative number if it is lost. Not static, so
+ * that it has a stack of its own.
  */
 __noinline int receive_error(struct __sk_buff *skb, __u32 l2, const struct pair *outer)
 {
@@ -177,7 +185,7 @@ __noinline int receive_error(struct __sk_buff *skb, __u32 l2, const struct pair 
 	bpf_spin_lock(&found.session->lock);
 	pair = found.session->pair;
 	bpf_spin_unlock(&found.session->lock);
-	/* The slot went to another session since it was looked up. */
+	/* The slot has gone to another session since the look-up. */
 	if (pair.local.word[1] != quote.pair.local.word[1] || pair.peer.word[1] != quote.pair.peer.word[1])
 		return 0;
 	return store_error(skb, l2, &quote, &error, info, &pair) ? 1 : -1;

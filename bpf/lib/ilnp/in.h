@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Packets that come from the network. */
+/* Packets that come in from the network. */
 #ifndef MOORLINE_ILNP_IN_H
 #define MOORLINE_ILNP_IN_H
 
@@ -8,7 +8,7 @@
 #include "error.h"
 #include "whose.h"
 
-/* To the core, in place of the stack. */
+/* Gives a packet to the core instead of the stack. */
 static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6)
 {
 	__u32 len = sizeof(*ip6) + bpf_ntohs(ip6->payload_len);
@@ -29,9 +29,10 @@ static __always_inline int punt(struct __sk_buff *skb, __u32 l2, const struct ip
 	return TC_ACT_SHOT;
 }
 
-/* Takes the nonce out: with its header, if that is the first one and there is nothing else in it, which moves what is behind it. The
- * IPv6 header is in `arrival` only until it is stored. Else an option that everybody skips takes its place:
- * Linux drops what has more than 7 octets of padding in a row, and a fragment must not change its length.
+/* Takes the nonce out of a packet. If its header is the first one and has no options of others, the header goes
+ * and the octets behind it move forward. The new IPv6 header is then only in `arrival`, until the caller stores
+ * it. Otherwise an option that every node skips replaces the nonce: Linux drops a packet with more than 7
+ * octets of padding in a row, and the length of a fragment must not change.
  */
 static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
 {
@@ -42,7 +43,7 @@ static __always_inline bool strip_nonce(struct __sk_buff *skb, __u32 l2, struct 
 	__u32 payload;
 
 	if (!options->has_others && options->at == sizeof(arrival->ip6)) {
-		/* What the kernel has merged is of the segments that it was. */
+		/* A packet that the kernel has merged keeps its segment size. */
 		if (bpf_skb_adjust_room(skb, -(__s32)options->len, BPF_ADJ_ROOM_MAC, BPF_F_ADJ_ROOM_FIXED_GSO))
 			return false;
 		payload = bpf_ntohs(arrival->ip6.payload_len);
@@ -66,13 +67,15 @@ static __always_inline bool store_ip6(struct __sk_buff *skb, __u32 l2, const str
 
 static __always_inline void note_heard(struct ilnp_live *live, __u32 slot, __u64 now)
 {
-	/* It is shared between processors, and the time stands still for most packets. */
+	/* Processors share the field, and for most packets the time is the same as before. */
 	if (live->heard != now)
 		live->heard = now;
 	note_used(live, slot, now);
 }
 
-/* Puts back what the sockets have. Not static, for a stack of its own. */
+/* Puts the addresses of the socket back into a packet of a session. Not static, so that it has a stack of its
+ * own.
+ */
 __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
 {
 	struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
@@ -85,7 +88,7 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 		return TC_ACT_UNSPEC;
 	has_nonce = arrival->options.nonce.len;
 	facts = facts_of(slot);
-	/* The slot went to another session since it was looked up. */
+	/* The slot has gone to another session since the look-up. */
 	if (!facts || facts->pair.local.word[1] != arrival->pair.local.word[1] ||
 	    facts->pair.peer.word[1] != arrival->pair.peer.word[1])
 		return TC_ACT_UNSPEC;
@@ -106,13 +109,13 @@ __noinline int deliver(struct __sk_buff *skb, __u32 l2, struct arrival *arrival,
 	if ((has_nonce || !pair_eq(&arrival->pair, &facts->pair)) && !store_ip6(skb, l2, &arrival->ip6))
 		return drop(DROP_ADJUST_ROOM);
 	set_words(skb, HANDLED_IN);
-	/* A packet of a session that has moved may be for a socket that is bound to another uplink. */
+	/* If the session has moved, the socket may be bound to another uplink. */
 	if (likely(!bound_known) || pair_eq(&arrival->pair, &facts->pair))
 		return TC_ACT_UNSPEC;
 	return bound_deliver(skb, l2, &facts->pair.local);
 }
 
-/* A packet without nonce that has come by its session's own addresses. */
+/* Delivers a packet without a nonce that came by the addresses of its session. */
 static __always_inline int deliver_as_it_is(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper,
 					    const struct facts *facts, struct ilnp_live *live, __u32 slot)
 {
@@ -123,7 +126,9 @@ static __always_inline int deliver_as_it_is(struct __sk_buff *skb, __u32 l2, con
 	return TC_ACT_UNSPEC;
 }
 
-/* A message of a correspondent to the core. Not static, for a stack of its own; the result says nothing. */
+/* Notes a message of a correspondent to the core. Always returns 0. Not static, so that it has a stack of its
+ * own.
+ */
 __noinline int note_control_came(const struct arrival *arrival)
 {
 	struct found found;
@@ -133,7 +138,9 @@ __noinline int note_control_came(const struct arrival *arrival)
 	return 0;
 }
 
-/* Whether nothing but wrong nonces has come on a session for a while. The next time is as much later at least. */
+/* Whether only wrong nonces have come on a session for LOST_INTERVAL. After a true answer, the next one comes
+ * LOST_INTERVAL later at the earliest.
+ */
 static __always_inline bool has_lost(const struct pair *pair, __u64 now)
 {
 	struct found found;
@@ -148,8 +155,8 @@ static __always_inline bool has_lost(const struct pair *pair, __u64 now)
 	return true;
 }
 
-/* The socket of a packet with a nonce that nobody agreed to, with what only those who look for it need. Not
- * static, for a stack of its own; the result says nothing.
+/* Looks for the socket of a packet whose nonce belongs to no session, and reads the octets that only this look
+ * needs. Always returns 0. Not static, so that it has a stack of its own.
  */
 __noinline int consider_strange(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 is_forged)
 {
@@ -166,9 +173,9 @@ __noinline int consider_strange(struct __sk_buff *skb, __u32 l2, struct arrival 
 	return consider(skb, &traffic);
 }
 
-/* A nonce that nobody agreed to: classic IPv6 (decision 071), and of a session a forgery. Most of what a flood
- * consists of goes no other way, so nothing is looked up here that need not be. Not static, for a stack of its
- * own.
+/* Handles a packet whose nonce belongs to no session. It is classic IPv6 (decision 071); if the packet claims a
+ * session, it is a forgery. Most packets of a flood come here, so the function looks up nothing that it does
+ * not need. Not static, so that it has a stack of its own.
  */
 __noinline int receive_strange(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 is_forged)
 {
@@ -202,7 +209,7 @@ static __always_inline bool is_flow(const struct moved_flow *flow, const struct 
 	       pair_eq(&flow->pair, &arrival->pair);
 }
 
-/* A packet of no session. Not static, for a stack of its own. */
+/* Considers a packet of no session for a report. Not static, so that it has a stack of its own. */
 __noinline int consider_plain(struct __sk_buff *skb, const struct arrival *arrival)
 {
 	struct traffic traffic = {};
@@ -215,7 +222,7 @@ __noinline int consider_plain(struct __sk_buff *skb, const struct arrival *arriv
 	return TC_ACT_UNSPEC;
 }
 
-/* Not static, for a stack of its own. */
+/* Handles a packet without a nonce. Not static, so that it has a stack of its own. */
 //= rfc6744#7-3
 //= rfc6741#5.4-2 rfc6741#11.1-11
 __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
@@ -239,10 +246,10 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	}
 	if (has_sessions()) {
 		is_exact = find_pair(&arrival->pair, &found);
-		/* Who has not shown its nonce is still sending classic IPv6. */
+		/* A correspondent that has not shown its nonce still sends classic IPv6. */
 		if (is_exact && found.live->has_come && has_nonce(&found)) {
-			/* RFC 6744 s7: "MUST be discarded as forgeries". Of one that has lost the session, it
-			 * may be: then it is asked.
+			/* RFC 6744 s7: "MUST be discarded as forgeries". The sender may be a correspondent that
+			 * has lost the session. So the use is noted, and the core asks the correspondent.
 			 */
 			if (upper->is_icmp && !is_echo(upper)) {
 				note_used(found.live, found.slot, clock_about());
@@ -254,7 +261,8 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	}
 	if (slot == FROM_NOWHERE)
 		return drop(DROP_WRONG_LOCATORS);
-	/* A session that has these addresses comes first, once its correspondent has shown its nonce. */
+	/* If a session has these addresses and its correspondent has shown its nonce, that session comes first.
+	 */
 	if (slot >= 0 && flow && !is_exact) {
 		flow->pair = arrival->pair;
 		flow->ports = ports_of(upper);
@@ -271,7 +279,9 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 	return consider_plain(skb, arrival);
 }
 
-/* An ICMPv6 message without nonce: the verdict on it in `status`, if it was an error to translate. */
+/* Handles an ICMPv6 message without a nonce. True if the message was an error to translate; `status` is then
+ * the verdict.
+ */
 static __always_inline bool take_error(struct __sk_buff *skb, __u32 l2, const struct pair *outer, int *status)
 {
 	int result = has_sessions() ? receive_error(skb, l2, outer) : 0;
@@ -284,7 +294,7 @@ static __always_inline bool take_error(struct __sk_buff *skb, __u32 l2, const st
 	return result;
 }
 
-/* From an address of the link: a router next to us may have no other. */
+/* Handles a packet from a link-local address: a router next to us may have no other address. */
 static __always_inline int receive_from_link(struct __sk_buff *skb, __u32 l2, const struct arrival *arrival)
 {
 	const struct ip6 *ip6 = &arrival->ip6;
@@ -337,13 +347,15 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		if (arrival.ip6.next != NEXT_DESTINATION || !take_short_nonce(skb, l2, octets, &arrival.options))
 			status = find_options(skb, l2, octets, arrival.ip6.next, &arrival.options);
 	}
-	/* Without a nonce it is for the stack to say what becomes of options that it does not know (RFC 8200 s4.2). */
+	/* Without a nonce, the stack decides about options that it does not know (RFC 8200 s4.2). */
 	if (!status && (options->nonce.len || !options->is_refused))
 		message = message_at(skb, l2, &arrival.ip6, &arrival.options);
 	if (is_control(skb, l2, &arrival.ip6, message, ICMP_ECHO_REPLY) || is_about_nonce(skb, l2, &arrival.ip6, message)) {
 		if (!is_for_us(&arrival.ip6))
 			return TC_ACT_UNSPEC;
-		/* Anybody can send as many as they like: they fill no ring. */
+		/* Anybody can send any number of these messages, so the program drops them before they fill the
+		 * ring.
+		 */
 		if (is_bare_update(skb, l2, message, options))
 			return drop(DROP_MISSING_OPTION);
 		if (options->nonce.len && has_sessions())
@@ -353,7 +365,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	if (status < 0)
 		return drop(-1 - status);
 	if (!options->nonce.len) {
-		/* Of routers, which know no nonces. */
+		/* An error of a router, which knows no nonces. */
 		if (message == sizeof(arrival.ip6) && take_error(skb, l2, &arrival.pair, &status))
 			return status;
 		find_upper(skb, l2, arrival.ip6.next, sizeof(arrival.ip6), upper);

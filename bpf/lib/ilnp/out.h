@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Packets that the sockets send. */
+/* Packets that sockets send. */
 #ifndef MOORLINE_ILNP_OUT_H
 #define MOORLINE_ILNP_OUT_H
 
@@ -10,20 +10,20 @@
 #include "checksum.h"
 #include "session.h"
 
-/* What a segment has in front of its octets, at least. */
+/* Octets of the headers in front of the data of a segment, at least. */
 #define TCP_HEADERS 60
 
-/* Where a packet is met. */
+/* Place where a program meets a packet. */
 enum place {
 	AT_UPLINK,
-	/* Before and behind the place where the kernel segments. */
+	/* In front of and behind the place where the kernel segments. */
 	AT_MOOR0,
 	AT_MOOR1,
 };
 
 enum need {
 	NEEDS_NO_NONCE,
-	/* Goes without if there is no room. */
+	/* The packet goes without a nonce if there is no room for it. */
 	MAY_HAVE_NONCE,
 	NEEDS_NONCE,
 };
@@ -32,13 +32,13 @@ struct departure {
 	struct ip6 ip6;
 	struct pair pair;
 	struct ilnp_upper upper;
-	/* Before Linux 6.3 every octet that a function is given has to be written first. */
+	/* Before Linux 6.3 the caller has to write each octet that a function gets. */
 	__u32 zero;
 };
 
 _Static_assert(sizeof(struct departure) == 88, "departure");
 
-/* What a packet begins with, on Ethernet. */
+/* The first octets of a packet on Ethernet. */
 struct nonce_frame {
 	struct link link;
 	struct ip6 ip6;
@@ -56,8 +56,8 @@ static __always_inline __u32 nonce_header_len(const struct facts *facts)
 	return facts->send.len == 4 ? 8 : 16;
 }
 
-/* Whether the correspondent would not know whose it is without a nonce (decision 071). By its session's own
- * addresses a packet is known, but for what routers and hosts report.
+/* Whether the correspondent could not find the session of a packet without a nonce (decision 071). It finds the
+ * session of a packet by the addresses of the session, except for ICMPv6 messages of routers and hosts.
  */
 static __always_inline bool is_lost_without(const struct facts *facts, const struct ilnp_upper *upper)
 {
@@ -66,8 +66,8 @@ static __always_inline bool is_lost_without(const struct facts *facts, const str
 	return is_moved(facts) && !(facts->flags & ILNP_MAPS_TCP && upper->is_within_tcp);
 }
 
-/* Whether it has a nonce wherever the uplink leaves room for one. An echo is like a datagram, but
- * correspondents may expect a nonce with all of ICMPv6.
+/* Whether a packet has a nonce wherever the uplink leaves room for one. An echo is like a datagram, but a
+ * correspondent may expect a nonce with all of ICMPv6.
  */
 static __always_inline bool is_tried_with(const struct facts *facts, const struct ilnp_upper *upper)
 {
@@ -79,9 +79,10 @@ static __always_inline enum need nonce_need(const struct facts *facts, const str
 {
 	bool is_unsure = facts->flags & ILNP_CONFIRMING && !is_moved(facts) && !live->has_come;
 
-	/* A correspondent that may not have the session yet gets classic IPv6, unless it may have seen the nonce from another
-	 * locator: with a nonce it takes the packet either way. One whose nonce has come has the session, also if the core,
-	 * which would say so, has stopped.
+	/* A correspondent that may not have the session yet gets classic IPv6. If it may have seen the nonce
+	 * from another locator, the packet has the nonce: the correspondent takes such a packet either way. A
+	 * correspondent whose nonce has come has the session, even if the core has stopped before it could say
+	 * so.
 	 */
 	if (is_unsure && !live->has_sent)
 		return NEEDS_NO_NONCE;
@@ -94,8 +95,8 @@ static __always_inline enum need nonce_need(const struct facts *facts, const str
 	return facts->flags & ILNP_MAPS_TCP ? MAY_HAVE_NONCE : NEEDS_NONCE;
 }
 
-/* The correspondent sees by this packet that what follows without a nonce, by the addresses of the session, has the
- * checksum of the session (decision 131).
+/* Notes that a packet with our nonce has left. From it the correspondent knows: a later packet without a nonce,
+ * by the addresses of the session, has the checksum of the session (decision 131).
  */
 static __always_inline void note_nonce_sent(struct ilnp_live *live)
 {
@@ -103,8 +104,8 @@ static __always_inline void note_nonce_sent(struct ilnp_live *live)
 		live->has_sent = 1;
 }
 
-/* A message of the core to a correspondent, from whatever locator: the correspondent finds its session by the same two
- * identifiers and the nonce. Not static, for a stack of its own; the result says nothing.
+/* Notes a message of the core to a correspondent, from any locator. The correspondent finds its session by the
+ * same two identifiers and the nonce. Always returns 0. Not static, so that it has a stack of its own.
  */
 __noinline int note_control_sent(const struct pair *pair, const struct nonce *nonce)
 {
@@ -124,9 +125,9 @@ __noinline int note_control_sent(const struct pair *pair, const struct nonce *no
 	return 0;
 }
 
-/* Whether it fits into what every path takes: its sender knows the MTU of the path, and not of the nonce.
- * Super-packets do not: Linux routers that have put one together look for its TCP header where the nonce is,
- * and find segments too long at random (decision 075).
+/* Whether a packet with a nonce fits the MTU that every path takes: its sender knows the MTU of the path and
+ * does not know of the nonce. A super-packet never fits: a Linux router that has merged segments looks for
+ * their TCP header where the nonce is, and refuses segments as too long at random (decision 075).
  */
 static __always_inline bool fits_any_path(const struct __sk_buff *skb, __u32 l2, __u32 octets)
 {
@@ -143,23 +144,25 @@ static __always_inline __u32 wire_len(const struct __sk_buff *skb, __u32 l2)
 	return segment ? segment + TCP_HEADERS : len - l2;
 }
 
-/* Whether it is for paths that take more than the least. */
+/* Whether a packet is too long for the least MTU, so that only some paths take it. */
 static __always_inline bool exceeds_any_path(const struct __sk_buff *skb, __u32 l2)
 {
 	return wire_len(skb, l2) > MIN_MTU;
 }
 
-/* Whether a segment of TCP that is known without a nonce leaves as much room as its route asks for. One that was cut
- * for another route does not: routers that put such segments together would refuse them at random (decision 088).
+/* Whether a TCP segment whose session is known without a nonce leaves as much room as its route asks for. A
+ * segment that was cut for another route does not. A router that merges such segments would refuse them at
+ * random (decision 088).
  */
 static __always_inline bool leaves_room(const struct __sk_buff *skb, __u32 l2, const struct exit *exit)
 {
 	return wire_len(skb, l2) + ROOM_IN_TCP <= exit->mtu;
 }
 
-/* A super-packet of TCP is given smaller segments, no other can be. Routes leave room for a nonce only on paths
- * that take more than the least, as no MTU is smaller than that. What is lost without a nonce is tried with it
- * where it fits the uplink: routers say if the path takes less. The exit is known of what leaves.
+/* Whether a packet has room for a nonce. The kernel can cut a super-packet of TCP into smaller segments, but no
+ * other super-packet. Routes leave room for a nonce only on paths whose MTU is above the least, as no MTU is
+ * smaller than that. A packet that needs a nonce gets one if it fits the uplink; routers report if the path
+ * takes less. If `leaves`, the exit of the packet is known.
  */
 static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, struct facts *facts,
 				     const struct ilnp_upper *upper, __u32 octets, bool leaves)
@@ -182,8 +185,8 @@ static __always_inline bool has_room(struct __sk_buff *skb, __u32 l2, struct fac
 	return is_segment ? leaves_room(skb, l2, exit) : fits_exit(skb, l2, exit, octets);
 }
 
-/* Writes what the packet begins with: the IPv6 header, so many octets behind it, and the link layer header in
- * front if it is known.
+/* Writes the first octets of a packet: the IPv6 header with `octets` octets behind it, and the link layer
+ * header in front of it if it is known.
  */
 static __always_inline bool store_begin(struct __sk_buff *skb, __u32 l2, const struct nonce_frame *frame,
 					__u32 octets, bool has_link)
@@ -194,7 +197,7 @@ static __always_inline bool store_begin(struct __sk_buff *skb, __u32 l2, const s
 	return !bpf_skb_store_bytes(skb, l2, &frame->ip6, sizeof(frame->ip6) + octets, 0);
 }
 
-/* Puts the locators into the IPv6 header, and the nonce in front of everything behind that. */
+/* Puts the locators into the IPv6 header, and the nonce right behind that header. */
 //= rfc6744#8-1
 static __always_inline bool put(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 				const struct facts *facts, bool has_nonce, bool has_link)
@@ -222,7 +225,7 @@ static __always_inline bool put(struct __sk_buff *skb, __u32 l2, const struct ip
 			: store_begin(skb, l2, &frame, 16, has_link);
 }
 
-/* There is no room for a nonce that is necessary: in the segments of a super-packet there may be. */
+/* Handles a packet without room for a nonce that it needs. The segments of a super-packet may have the room. */
 static __always_inline int segment(struct __sk_buff *skb, __u32 l2, __u8 protocol, __u32 slot, enum place place,
 				   __u64 now)
 {
@@ -238,7 +241,7 @@ static __always_inline int segment(struct __sk_buff *skb, __u32 l2, __u8 protoco
 	return l2 && ifindex ? bpf_redirect(ifindex, 0) : lose(DROP_ADJUST_ROOM);
 }
 
-/* A packet of a session. */
+/* Sends a packet of a session. */
 //= rfc6744#1-1 rfc6744#6-1 rfc6744#6-3 rfc6744#6-4 rfc6744#7-1
 //= rfc6741#11.1-9 rfc6741#11.1-10
 static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct departure *departure,
@@ -249,12 +252,12 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 	enum need need = nonce_need(facts, upper, live);
 	__u32 len = nonce_header_len(facts);
 	struct exit *exit = &facts->exit;
-	/* A change of our locators makes another copy. */
+	/* If our locators change, the facts are copied again. */
 	bool is_known = leaves && is_exit_known(skb, l2, exit, 0, now);
 	bool stays = unlikely(is_forwarded(skb)) && place == AT_UPLINK;
 	__u8 next = departure->ip6.next;
 
-	/* Without a link layer header it can leave from where it is and from nowhere else. */
+	/* Without a link layer header, a packet can leave only by the uplink where it is. */
 	if (leaves && ((!is_known && !exit_begin(skb, exit, uplink_of(&exit->locators.local), 0)) ||
 		       (!l2 && exit->ifindex != skb->ifindex))) {
 		if (stays)
@@ -289,11 +292,11 @@ static __always_inline int send(struct __sk_buff *skb, __u32 l2, const struct de
 		return TC_ACT_UNSPEC;
 	if (unlikely(!is_known))
 		return redirect_to_hop(skb, exit, now);
-	/* Where its route has led it to the right uplink, it is there. */
+	/* If its route has led the packet to the right uplink, it leaves from here. */
 	return exit->ifindex == skb->ifindex ? TC_ACT_UNSPEC : bpf_redirect(exit->ifindex, 0);
 stay:
-	/* By the addresses of the session, as without Moorline (decision 129). The correspondent knows it without a nonce, unless it
-	 * is an ICMPv6 message that is no echo.
+	/* The packet leaves by the addresses of the session, as without Moorline (decision 129). The
+	 * correspondent finds its session without a nonce, unless it is an ICMPv6 message other than an echo.
 	 */
 	if (!(facts->flags & ILNP_FULL) && live->has_sent)
 		fix_checksum(skb, l2, upper, facts->out_transport, 0);
@@ -301,7 +304,7 @@ stay:
 	return TC_ACT_UNSPEC;
 }
 
-/* Not static, for a stack of its own. */
+/* Sends a packet of the session in a slot. Not static, so that it has a stack of its own. */
 __noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct departure *departure, __u32 slot,
 			       __u32 place)
 {
@@ -312,14 +315,14 @@ __noinline int send_in_session(struct __sk_buff *skb, __u32 l2, const struct dep
 	if (!departure || !live)
 		return TC_ACT_UNSPEC;
 	facts = facts_of(slot);
-	/* The slot went to another session since it was looked up. */
+	/* The slot has gone to another session since the look-up. */
 	if (!facts || !pair_eq(&facts->pair, &departure->pair))
 		return TC_ACT_UNSPEC;
 	note_used(live, slot, now);
 	return send(skb, l2, departure, facts, live, slot, place, now);
 }
 
-/* A packet of a session that has not moved, and with nothing to put in. */
+/* Sends a packet of a session that has not moved, if no nonce goes into it. */
 static __always_inline int send_as_it_is(struct __sk_buff *skb, __u32 l2, const struct ilnp_upper *upper,
 					 const struct facts *facts, __u32 slot)
 {
@@ -333,7 +336,7 @@ static __always_inline int send_as_it_is(struct __sk_buff *skb, __u32 l2, const 
 	return TC_ACT_UNSPEC;
 }
 
-/* The same. */
+/* Considers a packet of no session for a report. Not static, so that it has a stack of its own. */
 __noinline int consider_departure(struct __sk_buff *skb, const struct departure *departure)
 {
 	struct traffic traffic = {};
@@ -345,7 +348,7 @@ __noinline int consider_departure(struct __sk_buff *skb, const struct departure 
 	return TC_ACT_UNSPEC;
 }
 
-/* What has been sent has the Ethernet header that the kernel has found for it. */
+/* Learns the next hop of a packet that has been sent: it has the Ethernet header that the kernel has found. */
 static __always_inline void learn_hop(struct __sk_buff *skb, __u32 l2, struct departure *departure)
 {
 	if (!l2 || !hops_wanted || !load_ip6(skb, l2, &departure->ip6))
@@ -395,7 +398,7 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 		if (is_extension(ip6->next) &&
 		    find_options(skb, l2, bpf_ntohs(ip6->payload_len), ip6->next, &options))
 			options.icmp_at = 0;
-		/* What the core sends has all that it needs. */
+		/* A message of the core has everything that it needs. */
 		if (is_control(skb, l2, ip6, message_at(skb, l2, ip6, &options), ICMP_ECHO_REQUEST)) {
 			if (options.nonce.len && has_sessions())
 				note_control_sent(&departure.pair, &options.nonce);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the programs of ILNP read in a packet, and write into it. */
+/* Reads and describes the headers of ILNP packets. */
 #ifndef MOORLINE_ILNP_PACKET_H
 #define MOORLINE_ILNP_PACKET_H
 
@@ -16,12 +16,16 @@
 #define NONCE_OPTION 0x8b
 #define OPTION_PAD1 0
 #define OPTION_PADN 1
-/* Bits of a type: what becomes of the packet if it is not known; 0: the option is skipped. */
+/* Bits of an option type. If a node does not know the option: 0 means that it skips the option, any other value
+ * that it discards the packet.
+ */
 #define OPTION_REFUSED 0xc0
-/* Of RFC 4727, and what tells our experiment from others': the number of a Locator Update. */
+/* Option of RFC 4727. The first octets of its contents tell our experiment from others; it holds the number of
+ * a Locator Update.
+ */
 #define OPTION_EXPERIMENTAL 0x1e
 #define SEQUENCE_LEN 6
-/* Options of one header, each octet of Pad1 counted: as in proto/wire. */
+/* Options in one header, each octet of Pad1 counted: as in proto/wire. */
 #define MAX_OPTIONS 16
 
 #define ICMP_ECHO_REQUEST 128
@@ -31,7 +35,7 @@
 #define ICMP_ECHO_MARK 0x4d4c6e6f
 #define ICMP_UNRECOGNIZED_OPTION 2
 #define ICMP_ERROR_LEN 8
-/* Where our Nonce option is: behind the IPv6 header and two octets. */
+/* Offset of our Nonce option: behind the IPv6 header and two octets. */
 #define NONCE_AT 42
 
 #define TCP_FLAGS_AT 13
@@ -39,7 +43,7 @@
 #define PROTOCOL_DCCP 33
 #define PROTOCOL_UDPLITE 136
 
-/* Begin of an error; the quote is behind it. */
+/* The first octets of an error; the quote is behind them. */
 struct icmp_error {
 	__u8 type;
 	__u8 code;
@@ -50,22 +54,22 @@ struct icmp_error {
 
 _Static_assert(sizeof(struct icmp_error) == ICMP_ERROR_LEN, "icmp_error");
 
-/* What is behind the extension headers. */
+/* The upper layer of a packet, behind its extension headers. */
 struct ilnp_upper {
-	/* Where it begins, from the IPv6 header on; 0: nowhere, as in a later fragment. */
+	/* Offset from the IPv6 header; 0: the packet has no upper layer, as in a later fragment. */
 	__u32 at;
 	__u8 protocol;
-	/* Of an ICMPv6 message, if it has one. */
+	/* Type of an ICMPv6 message, if the packet has it. */
 	__u8 type;
 	__u8 is_icmp;
-	/* A TCP segment that only a socket connected to its sender has a use for. */
+	/* A TCP segment without SYN: only a socket connected to its sender can use it. */
 	__u8 is_within_tcp;
-	/* Host order, 0: none. */
+	/* Ports in host order, 0: none. */
 	__u16 source;
 	__u16 destination;
 };
 
-/* A Destination Options header with nothing in it but a short nonce, read as two words. */
+/* A Destination Options header with only a short nonce in it, read as two words. */
 struct short_nonce {
 	__u8 next;
 	__u8 units;
@@ -78,19 +82,19 @@ _Static_assert(sizeof(struct short_nonce) == 8, "short_nonce");
 
 /* A Destination Options header, and what the extension headers of the packet lead to. */
 struct ilnp_options {
-	/* Where it begins, from the IPv6 header on. */
+	/* Offset of the header from the IPv6 header. */
 	__u32 at;
 	__u32 len;
-	/* Where an ICMPv6 message begins behind all of them, from the IPv6 header on; 0: there is none. */
+	/* Offset of an ICMPv6 message behind all extension headers, from the IPv6 header; 0: there is none. */
 	__u32 icmp_at;
-	/* Of the Nonce option, from the header on. */
+	/* Offset of the Nonce option from the header. */
 	__u32 nonce_at;
 	struct nonce nonce;
 	__u8 next;
-	/* Options that are neither ours nor padding. */
+	/* The header has options that are neither ours nor padding. */
 	__u8 has_others;
 	__u8 has_sequence;
-	/* A stack that does not know one of the others discards the packet (RFC 8200 s4.2). */
+	/* A stack that does not know one of the other options discards the packet (RFC 8200 s4.2). */
 	__u8 is_refused;
 };
 
@@ -106,7 +110,7 @@ static __always_inline bool l64_is_global(__u64 l64)
 	return upper && upper >> 56 != 0xff && !l64_is_link_local(l64);
 }
 
-/* False for what ILNP has nothing to do with: what Shim6 has made, too. */
+/* Whether ILNP may handle a packet. False also for packets that Shim6 has made. */
 static __always_inline bool is_ilnp(const struct ip6 *ip6)
 {
 	return ip6->next != NEXT_SHIM6 && l64_is_global(ip6->source.word[0]) &&
@@ -118,7 +122,7 @@ static __always_inline bool load_ilnp(struct __sk_buff *skb, __u32 l2, struct ip
 	return load_ip6(skb, l2, ip6) && is_ilnp(ip6);
 }
 
-/* What nearly all packets have right behind the IPv6 header. */
+/* Whether the next header is TCP or UDP, which nearly all packets have right behind the IPv6 header. */
 static __always_inline bool is_common(__u8 next)
 {
 	return next == IPPROTO_TCP || next == IPPROTO_UDP;
@@ -139,7 +143,7 @@ struct tcp_begin {
 
 _Static_assert(sizeof(struct tcp_begin) == 14, "tcp_begin");
 
-/* LOAD where that can look, and a call of the kernel further behind. */
+/* LOAD within its limit, and a call of the kernel beyond it. */
 #define LOAD_FAR(skb, place, to)                                                                               \
 	((place) <= MAX_PLACE ? LOAD(skb, place, to) : !bpf_skb_load_bytes(skb, place, to, sizeof(*(to))))
 
@@ -167,8 +171,8 @@ static __always_inline void look_into_upper(struct __sk_buff *skb, __u32 begin, 
 	}
 }
 
-/* Behind up to MAX_CHAIN extension headers, the first of which is `next` and begins at `at`, from the IPv6
- * header on. Not static, for a stack of its own; the result says nothing.
+/* Finds the upper layer behind up to MAX_CHAIN extension headers. The first of them is `next` and begins at
+ * `at`, from the IPv6 header on. Always returns 0. Not static, so that it has a stack of its own.
  */
 __noinline int find_upper(struct __sk_buff *skb, __u32 l2, __u32 next, __u32 at, struct ilnp_upper *upper)
 {
@@ -190,7 +194,9 @@ static __always_inline bool is_discovery(const struct ilnp_upper *upper)
 	return upper->is_icmp && upper->type >= ND_FIRST && upper->type <= ND_LAST;
 }
 
-/* RFC 4443 s4. No control message: it says nothing of the session. */
+/* Whether the upper layer is an echo message (RFC 4443 s4). It is no control message: it says nothing about the
+ * session.
+ */
 static __always_inline bool is_echo(const struct ilnp_upper *upper)
 {
 	return upper->is_icmp && (upper->type == ICMP_ECHO_REQUEST || upper->type == ICMP_ECHO_REPLY);
@@ -220,7 +226,9 @@ static __always_inline bool is_sequence(struct __sk_buff *skb, __u32 offset, __u
 	       !bpf_skb_load_bytes(skb, offset, magic, sizeof(magic)) && magic[0] == 'M' && magic[1] == 'L';
 }
 
-/* The option at `at` of the header, whose contents are at `offset` of the packet. 0, or -1 - reason. */
+/* Takes the option at `at` of the header, whose contents are at `offset` of the packet. Returns 0, or -1 -
+ * reason.
+ */
 static __always_inline int take_option(struct __sk_buff *skb, __u32 offset, __u8 kind, __u32 len, __u32 at,
 				       struct ilnp_options *options)
 {
@@ -238,7 +246,9 @@ static __always_inline int take_option(struct __sk_buff *skb, __u32 offset, __u8
 	return 0;
 }
 
-/* What comes with nearly all nonces, at one look, in a packet of so many octets behind the IPv6 header. */
+/* Reads the header that nearly all nonces come in, with one load. `octets` is the length of the packet behind
+ * the IPv6 header.
+ */
 static __always_inline bool take_short_nonce(struct __sk_buff *skb, __u32 l2, __u32 octets,
 					     struct ilnp_options *options)
 {
@@ -248,7 +258,7 @@ static __always_inline bool take_short_nonce(struct __sk_buff *skb, __u32 l2, __
 	if (octets < sizeof(header) || !LOAD_FAR(skb, begin, &header) || header.units ||
 	    header.option != NONCE_OPTION || header.option_len != sizeof(header.nonce))
 		return false;
-	/* Behind others there may be another nonce. */
+	/* Another header behind this one may hold a second nonce. */
 	if (is_extension(header.next))
 		return false;
 	options->next = header.next;
@@ -261,8 +271,9 @@ static __always_inline bool take_short_nonce(struct __sk_buff *skb, __u32 l2, __
 	return true;
 }
 
-/* The header that begins there in the packet, `octets` before its end: 0, or -1 - reason. Octets behind the packet are padding
- * of the link. Not static, so that the verifier looks at it once.
+/* Reads the Destination Options header that begins at `begin`, `octets` before the end of the packet. Octets
+ * behind the packet are padding of the link. Returns 0, or -1 - reason. Not static, so that the verifier checks
+ * it once.
  */
 //= rfc6744#2-1 rfc6744#2-6
 __noinline int load_options(struct __sk_buff *skb, __u32 begin, __u32 octets, struct ilnp_options *options)
@@ -301,8 +312,9 @@ __noinline int load_options(struct __sk_buff *skb, __u32 begin, __u32 octets, st
 	return at >= len ? 0 : -1 - DROP_TOO_MANY;
 }
 
-/* The Destination Options header with the nonce, if there is one, else the last one, among up to MAX_CHAIN extension headers: 0, or
- * -1 - reason. Two nonces are an error, wherever they are. Not static, for a stack of its own.
+/* Finds a Destination Options header among up to MAX_CHAIN extension headers: the header with the nonce, or the
+ * last one if there is no nonce. Two nonces are an error, wherever they are. Returns 0, or -1 - reason. Not
+ * static, so that it has a stack of its own.
  */
 //= rfc6744#2-1
 __noinline int find_options(struct __sk_buff *skb, __u32 l2, __u32 octets, __u32 first, struct ilnp_options *options)
@@ -338,7 +350,7 @@ __noinline int find_options(struct __sk_buff *skb, __u32 l2, __u32 octets, __u32
 		    bpf_skb_load_bytes(skb, begin, header, sizeof(header)))
 			break;
 		next = header[0];
-		/* A later fragment has nothing of this behind it. */
+		/* A later fragment has no upper layer behind its header. */
 		if (kind == NEXT_FRAGMENT && (header[2] || header[3] >> 3))
 			return 0;
 		at += kind == NEXT_FRAGMENT ? 8 : (header[1] + 1) * 8;
@@ -347,8 +359,8 @@ __noinline int find_options(struct __sk_buff *skb, __u32 l2, __u32 octets, __u32
 	return 0;
 }
 
-/* Where an ICMPv6 message begins, right behind the IPv6 header or its extension headers, from the IPv6 header on; 0: there
- * is none, or the packet is cut off. `options` are those of the packet.
+/* Returns the offset of an ICMPv6 message, behind the IPv6 header or its extension headers, from the IPv6
+ * header on. Returns 0 if there is none, or if the packet is cut off. `options` are the options of the packet.
  */
 static __always_inline __u32 message_at(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					const struct ilnp_options *options)
@@ -359,7 +371,7 @@ static __always_inline __u32 message_at(struct __sk_buff *skb, __u32 l2, const s
 	return skb->len >= l2 + end && at < end ? at : 0;
 }
 
-/* An echo message of this type that is the core's. */
+/* Whether the message is an echo message of this type that belongs to the core. */
 static __always_inline bool is_echo_of_core(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					    __u32 message, __u8 type)
 {
@@ -371,7 +383,9 @@ static __always_inline bool is_echo_of_core(struct __sk_buff *skb, __u32 l2, con
 	return begin.type == type && !begin.code && begin.info == bpf_htonl(ICMP_ECHO_MARK);
 }
 
-/* A Locator Update, a message of the handshake, or an echo message of this type that is the core's. */
+/* Whether the message is a Locator Update, a message of the handshake, or an echo message of type `echo` that
+ * belongs to the core.
+ */
 static __always_inline bool is_control(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6, __u32 message,
 				       __u8 echo)
 {
@@ -384,7 +398,7 @@ static __always_inline bool is_control(struct __sk_buff *skb, __u32 l2, const st
 	return type == ICMP_LOCATOR_UPDATE || type == initiator_type || type == responder_type;
 }
 
-/* A Locator Update that shows no nonce: the core would take it from nobody (RFC 6743 s6). */
+/* Whether the message is a Locator Update without a nonce. The core accepts none of these (RFC 6743 s6). */
 static __always_inline bool is_bare_update(struct __sk_buff *skb, __u32 l2, __u32 message,
 					   const struct ilnp_options *options)
 {
@@ -394,7 +408,9 @@ static __always_inline bool is_bare_update(struct __sk_buff *skb, __u32 l2, __u3
 	       type == ICMP_LOCATOR_UPDATE;
 }
 
-/* An error about our nonce, which is not for the sockets: they sent none and would give up. */
+/* Whether the message is an error about our nonce. It is not for the sockets: they did not send the nonce and
+ * would give up.
+ */
 static __always_inline bool is_about_nonce(struct __sk_buff *skb, __u32 l2, const struct ip6 *ip6,
 					   __u32 message)
 {

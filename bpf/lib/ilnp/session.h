@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* Finding sessions, and telling the core of them. */
+/* Finds sessions, and tells the core about them. */
 #ifndef MOORLINE_ILNP_SESSION_H
 #define MOORLINE_ILNP_SESSION_H
 
@@ -11,22 +11,25 @@
 #define CANDIDATE_INTERVAL 10000000000ULL
 #define LOOK_INTERVAL 1000000000ULL
 #define LOST_INTERVAL 1000000000ULL
-/* Fewer ticks of the kernel are less than LOOK_INTERVAL at any rate that it has, and need no look at the clock.
+/* Number of kernel ticks that is less than LOOK_INTERVAL at any tick rate. So few ticks later, a program need
+ * not look at the clock.
  */
 #define LOOK_TICKS 100
-/* A connection that was there is believed to be there for so long. */
+/* Nanoseconds for which a connection that was found is believed to exist. */
 #define FLOW_FRESH 100000000ULL
 
-/* In place of a slot. */
+/* Results in place of a slot. */
 enum no_slot {
 	NO_SESSION = -1,
-	/* Nor is there another one between the two nodes. */
+	/* There is no session between the two nodes at all. */
 	NO_NODE = -2,
-	/* But a session names the locator that the packet is from. */
+	/* There is no session for the packet, but a session names the locator from which it came. */
 	FROM_NAMED = -3,
-	/* No session names that, and the packet claims the socket of one. */
+	/* No session names the locator, and the packet claims the socket of a session. */
 	FROM_NOWHERE = -4,
-	/* A session names the locator, and the packet claims the socket of a session that it does not get. */
+	/* A session names the locator, and the packet claims the socket of a session to which it does not
+	 * belong.
+	 */
 	FROM_CLAIMED = -5,
 };
 
@@ -36,7 +39,7 @@ struct found {
 	struct ilnp_live *live;
 };
 
-/* A packet of a pair without a session. */
+/* A packet of an address pair without a session. */
 struct traffic {
 	struct pair pair;
 	struct nonce nonce;
@@ -45,9 +48,9 @@ struct traffic {
 	__u16 remote_port;
 	__u8 protocol;
 	__u8 inbound;
-	/* Nobody that there is a session with. */
+	/* The sender is no correspondent of ours. */
 	__u8 is_strange;
-	/* With a wrong nonce: a correspondent that has begun anew may not have the socket yet. */
+	/* The nonce is wrong: a correspondent that has begun anew may not have the socket yet. */
 	__u8 is_lost;
 };
 
@@ -93,7 +96,7 @@ static __always_inline bool has_sessions(void)
 	return count_of(ILNP_NODES);
 }
 
-/* Whether a packet is for this host, and not for one that this one forwards packets to. */
+/* Whether a packet is for this host, and not for a host to which this one forwards packets. */
 static __always_inline bool is_for_us(const struct ip6 *ip6)
 {
 	__u32 changes = count_of(ILNP_CHANGES);
@@ -133,8 +136,9 @@ static __always_inline bool is_moved(const struct facts *facts)
 	return !pair_eq(&facts->pair, &facts->exit.locators);
 }
 
-/* Of the session in the slot, as they were at the last change; NULL without a session. Nothing else on this
- * processor changes them while a packet has them: programs of tc do not interrupt each other.
+/* Returns the facts of the session in the slot, as of the last change, or NULL if there is no session. While a
+ * packet uses the facts, nothing else on this processor changes them: programs of tc do not interrupt each
+ * other.
  */
 static __always_inline struct facts *facts_of(__u32 slot)
 {
@@ -156,7 +160,7 @@ static __always_inline struct facts *facts_of(__u32 slot)
 	return &copy->facts;
 }
 
-/* Of the session between these addresses, if it was found of late, and its slot. */
+/* Returns the facts and the slot of the session between these addresses, if it was found lately. */
 static __always_inline struct facts *recent_facts(const struct pair *pair, __u32 *slot)
 {
 	__u32 place = (pair_mix(pair) >> 32) % ILNP_RECENT;
@@ -175,8 +179,8 @@ static __always_inline struct facts *recent_facts(const struct pair *pair, __u32
 	return &copy->facts;
 }
 
-/* The slot or NO_SESSION. Not static, for a stack of its own: before Linux 6.4 a key had to be on the stack or
- * in a map.
+/* Returns the slot of the session between these addresses, or NO_SESSION. Not static, so that it has a stack of
+ * its own: before Linux 6.4 a key had to be on the stack or in a map.
  */
 __noinline int slot_of_pair(const struct pair *pair)
 {
@@ -218,7 +222,7 @@ static __always_inline struct nids nids_of(const struct pair *pair)
 	return (struct nids){ .local = pair->local.word[1], .remote = pair->peer.word[1] };
 }
 
-/* RFC 6741 s5.4. */
+/* Finds the session of a nonce (RFC 6741 s5.4). */
 //= rfc6741#5.4-1
 static __always_inline bool find_nonce(const struct pair *pair, const struct nonce *nonce, struct found *found)
 {
@@ -233,8 +237,8 @@ static __always_inline bool has_nonce(const struct found *found)
 	return found->session->receive.len || found->live->learned.len;
 }
 
-/* Whether the session that has the slot in this generation has a locator of the correspondent. Not static, so
- * that the verifier looks at it once.
+/* Whether the correspondent of the session that has the slot in this generation has named the locator. Not
+ * static, so that the verifier checks it once.
  */
 __noinline int has_remote(__u32 slot, __u32 generation, __u64 l64)
 {
@@ -286,7 +290,9 @@ static __always_inline bool report_session(__u32 kind, const struct found *found
 	return true;
 }
 
-/* Not static, so that it is in no other's way; the result says nothing. */
+/* Reports the use of a session, at most once in USED_INTERVAL. Always returns 0. Not static, so that its
+ * callers do not hold its stack.
+ */
 __noinline int report_used(__u32 slot, __u64 now)
 {
 	struct found found;
@@ -310,7 +316,9 @@ static __always_inline void note_used(const struct ilnp_live *live, __u32 slot, 
 		report_used(slot, now);
 }
 
-/* A packet had no room for a nonce that is necessary. The same. */
+/* Reports that a packet had no room for a nonce that it needs. Always returns 0. Not static, so that its
+ * callers do not hold its stack.
+ */
 __noinline int report_no_room(__u32 slot, __u64 now)
 {
 	struct found found;
@@ -320,8 +328,8 @@ __noinline int report_no_room(__u32 slot, __u64 now)
 	return 0;
 }
 
-/* A packet with the right nonce came for a session that is watched. Not static, so that it is in no other's
- * way; the result says nothing.
+/* Reports a packet with the right nonce on a session that is watched. Always returns 0. Not static, so that its
+ * callers do not hold its stack.
  */
 __noinline int report_authenticated(__u32 slot, __u64 now)
 {
@@ -331,7 +339,9 @@ __noinline int report_authenticated(__u32 slot, __u64 now)
 
 	if (!find_slot(slot, &found) || !(found.session->flags & ILNP_WATCH))
 		return 0;
-	/* The nonce of one that is told ours by a Confirm alone answers that. */
+	/* If a correspondent learns our nonce only from a Confirm, a packet with its nonce answers that
+	 * Confirm.
+	 */
 	if (!found.live->has_sent && !(found.session->flags & ILNP_CONFIRMING))
 		return 0;
 	serial = found.session->serial;
@@ -343,8 +353,9 @@ __noinline int report_authenticated(__u32 slot, __u64 now)
 	return 0;
 }
 
-/* The kinds of sockets that a TCP segment and a datagram find. Apart, and not static: the verifier will not
- * have one instruction read two kinds of sockets, which is what a compiler may make of two that look alike.
+/* Kind of the socket that a TCP segment finds; udp_kind does it for a datagram. The two functions are apart and
+ * not static: the compiler might merge their code into one instruction that reads two kinds of sockets, which
+ * the verifier refuses.
  */
 __noinline int tcp_kind(struct __sk_buff *skb, struct bpf_sock_tuple *tuple)
 {
@@ -381,8 +392,8 @@ __noinline int udp_kind(struct __sk_buff *skb, struct bpf_sock_tuple *tuple)
 	return kind;
 }
 
-/* What the network namespace of the packet has for it: enum ilnp_socket. Ports are ours and the remote one,
- * host order. Not static, so that the verifier looks at it once.
+/* Returns the kind of socket (enum ilnp_socket) that the network namespace of the packet has for it. `ports`
+ * are ours and the remote one, host order. Not static, so that the verifier checks it once.
  */
 __noinline int socket_kind(struct __sk_buff *skb, const struct pair *pair, __u32 protocol, __u32 ports)
 {
@@ -399,15 +410,18 @@ __noinline int socket_kind(struct __sk_buff *skb, const struct pair *pair, __u32
 	return protocol == IPPROTO_UDP ? udp_kind(skb, &tuple) : SOCKET_NONE;
 }
 
-/* Whether a packet is of a connection, one that is half there too: it may be the last of its handshake. */
+/* Whether a packet belongs to a connection. A half-open connection counts: the packet may be the last of its
+ * handshake.
+ */
 static __always_inline bool has_connection(struct __sk_buff *skb, const struct pair *pair, __u32 protocol,
 					   __u32 ports)
 {
 	return socket_kind(skb, pair, protocol, ports) >= SOCKET_HALF;
 }
 
-/* A look for a socket costs more than all else that is done for a packet of a stranger, and finds one that is
- * wanted for nearly none: what connected sockets send is seen on the way out (decision 082).
+/* Whether a program may look for the socket of a stranger now. This look costs more than all other work on such
+ * a packet, and rarely finds a socket that is wanted: the program for packets that leave sees what connected
+ * sockets send (decision 082).
  */
 static __always_inline bool may_look(void)
 {
@@ -435,8 +449,8 @@ static __always_inline bool may_look(void)
 	return true;
 }
 
-/* Reports traffic without a session, if the policy wants to hear of its socket. Not static, for a stack of its
- * own; the result says nothing.
+/* Reports traffic without a session, if the policy asks for its kind of socket. Always returns 0. Not static,
+ * so that it has a stack of its own.
  */
 __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 {
@@ -449,7 +463,7 @@ __noinline int consider(struct __sk_buff *skb, const struct traffic *traffic)
 	if (!traffic)
 		return 0;
 	pair = traffic->pair;
-	/* Of one with a nonce each packet counts, as it may have another one. */
+	/* Each packet with a nonce counts, as its nonce may be another one. */
 	reported = traffic->nonce.len ? NULL : bpf_map_lookup_elem(&candidates, &pair);
 	if (reported && now - *reported < CANDIDATE_INTERVAL)
 		return 0;

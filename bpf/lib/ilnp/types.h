@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
-/* What the programs of ILNP and user space share: the Rust side is generated from these by BTF. */
+/* Types that the programs of ILNP and user space share. The Rust types are generated from these by BTF. */
 #ifndef MOORLINE_ILNP_TYPES_H
 #define MOORLINE_ILNP_TYPES_H
 
 #include "../types.h"
 
-/* As there. */
+/* No padding, as in ../types.h. */
 #pragma clang diagnostic push
 #pragma clang diagnostic error "-Wpadded"
 
@@ -14,35 +14,38 @@ enum ilnp_sizes {
 	ILNP_WITH_NODE = 16,
 	/* Locators of a correspondent: MAX_REMOTE_LOCATORS of the contract. */
 	ILNP_REMOTES = 32,
-	/* Octets of a packet for the core. */
+	/* Largest packet for the core, in octets. */
 	ILNP_MAX_CONTROL = 1528,
-	/* Pairs without a session that were reported of late. */
+	/* Pairs without a session that were reported lately. */
 	ILNP_CANDIDATES = 4096,
-	/* Sessions found last by pair, and on each processor copies of sessions and sessions found last by
-	   nonce: powers of two. */
+	/* Powers of two: sessions found last by pair; on each processor, copies of sessions and sessions found
+	 * last by nonce.
+	 */
 	ILNP_RECENT = 256,
 	ILNP_KEPT = 64,
 	ILNP_SHOWN_LAST = 64,
-	/* The same of connections of TCP whose segments have other addresses than their sockets. */
+	/* Also on each processor: TCP connections whose segments have other addresses than their sockets. */
 	ILNP_FLOWS_LAST = 64,
 };
 
 enum ilnp_count {
-	/* Keys of by_nids: without any there is nothing to look for. */
+	/* Number of keys in by_nids. If it is 0, there is no session to look for. */
 	ILNP_NODES,
-	/* Changes of sessions and of our locators, never 0: copies made before the last one are no longer true.
+	/* Number of changes of sessions and of our locators, never 0. A copy made before the last change no
+	 * longer holds.
 	 */
 	ILNP_CHANGES,
-	/* Not a count: the interface whose packets the kernel segments, 0: there is none. */
+	/* No count: the index of the interface whose packets the kernel segments; 0: none. */
 	ILNP_SEGMENT,
-	/* Nor this, which the programs write: the kernel's tick when it was last asked whether it is time to
-	   look for the socket of a stranger. It is here because a packet of a stranger has this line already.
+	/* No count, and written by the programs: the kernel tick when a program last asked whether it may look
+	 * for the socket of a stranger. The word is here because a packet of a stranger has loaded this cache
+	 * line already.
 	 */
 	ILNP_LOOK_ASKED,
 	ILNP_COUNTS,
 };
 
-/* 4 or 12 octets, the rest zero; none if the length is 0. */
+/* Nonce of 4 or 12 octets, the rest zero. If the length is 0, there is no nonce. */
 struct nonce {
 	__u32 len;
 	__u8 octet[12];
@@ -52,50 +55,54 @@ enum ilnp_flags {
 	ILNP_LIVE = 1,
 	/* The nonce goes into all packets. */
 	ILNP_ATTACH = 2,
-	/* The correspondent did the handshake, so it finds TCP segments without a nonce by their sockets. */
+	/* The correspondent did the handshake, so it finds the socket of a TCP segment without a nonce. */
 	ILNP_MAPS_TCP = 4,
 	/* The correspondent knows that we have the session. */
 	ILNP_SETTLED = 8,
-	/* Checksums as in classic IPv6. */
+	/* Checksums are computed as in classic IPv6. */
 	ILNP_FULL = 16,
 	/* The next packet with the right nonce is reported. */
 	ILNP_WATCH = 32,
 	/* `receive` is known. */
 	ILNP_SHOWN = 64,
-	/* The nonce goes into all packets for good: routes leave room for it. */
+	/* The nonce goes into all packets for good: routes leave room for the nonce. */
 	ILNP_ALWAYS = 128,
-	/* The correspondent may not have it yet: without a nonce what has not moved is classic IPv6. */
+	/* The correspondent may not have the session yet. A packet that has not moved and has no nonce goes as
+	 * classic IPv6.
+	 */
 	ILNP_CONFIRMING = 256,
 };
 
-/* What the core decided about a session. Written by user space only, as a whole and under the lock. */
+/* Decisions of the core about a session. Only user space writes them, as a whole and under the lock. */
 struct ilnp_session {
 	struct bpf_spin_lock lock;
-	/* Never 0, never used twice: tells the sessions that a slot held one after another apart. */
+	/* Never 0 and never used twice: tells apart the sessions that a slot holds one after another. */
 	__u32 generation;
-	/* The addresses that sockets have. */
+	/* The addresses of the sockets. */
 	struct pair pair;
-	/* The addresses of what we send. */
+	/* The addresses in packets that we send. */
 	struct pair wire;
 	struct nonce send;
-	/* None: the first one that comes, see ilnp_live. */
+	/* Nonce of the correspondent. If it is empty, the programs learn the first nonce that comes: see
+	 * ilnp_live.
+	 */
 	struct nonce receive;
-	/* What checksums change by, network order: those of a transport and of ICMPv6 on the way out, of a
-	 * transport on the way in, if locators are left out.
+	/* Changes of checksums for a sum without locators, network order: of transports and of ICMPv6 on the
+	 * way out, of transports on the way in.
 	 */
 	__be16 out_transport;
 	__be16 out_icmp;
 	__be16 in_transport;
 	__u16 flags;
-	/* Counts the decisions. */
+	/* Number of decisions about the session. */
 	__u32 serial;
 	__u32 zero;
 };
 
-/* What goes into packets, copied under the lock. */
+/* Facts that the programs need for a packet of a session, copied under the lock. */
 struct facts {
 	struct pair pair;
-	/* Its locators are those of what we send. */
+	/* The locators of `exit` are the addresses in packets that we send. */
 	struct exit exit;
 	struct nonce send;
 	__be16 out_transport;
@@ -104,46 +111,52 @@ struct facts {
 	__u16 flags;
 };
 
-/* A copy, and of what: the slot, and the count of changes then. */
+/* A copy of the facts, with the slot and the number of changes for which it holds. */
 struct kept {
 	struct facts facts;
 	__u32 slot;
 	__u32 changes;
 };
 
-/* What the programs noted about a session. Times are CLOCK_MONOTONIC, 0 is never. */
+/* Notes of the programs about a session. Times are CLOCK_MONOTONIC, 0 is never. */
 struct ilnp_live {
-	/* The last report of use. */
+	/* Time of the last report of use. */
 	__u64 used;
-	/* When a packet of the correspondent came, or was first missed. */
+	/* Time when a packet of the correspondent last came. If none has come, the time when one was first
+	 * missed. After each report of a loss, the time of the report.
+	 */
 	__u64 heard;
-	/* The first nonce of the correspondent, if the core knew none. */
+	/* The first nonce of the correspondent, if the core knew no nonce. */
 	struct nonce learned;
-	/* Whose business it is to learn it. */
+	/* 1 once a processor has begun to learn the nonce. */
 	__u32 learning;
-	/* A packet with our nonce has gone out: packets without a nonce that we send afterwards have the checksum of the session. */
-	__u32 has_sent;
-	/* Serial of the decision whose watch has been reported. */
-	__u32 watch_seen;
-	/* A packet with the nonce of the correspondent has come: packets without a nonce that come afterwards have the checksum of the
+	/* A packet with our nonce has left: a later packet that we send without a nonce has the checksum of the
 	 * session.
+	 */
+	__u32 has_sent;
+	/* Serial of the decision for whose watch a report has been made. */
+	__u32 watch_seen;
+	/* A packet with the nonce of the correspondent has come: a later packet that comes without a nonce has
+	 * the checksum of the session.
 	 */
 	__u32 has_come;
 };
 
-/* Segments without nonce that have other addresses than their socket, which was found then. */
+/* Cache: a TCP connection whose segments come without a nonce and with other addresses than its socket, and the
+ * session of that socket.
+ */
 struct moved_flow {
 	struct pair pair;
-	/* Ours and the remote one. */
+	/* Our port and the remote port. */
 	__u32 ports;
 	__u32 slot;
-	/* Until when the socket need not be looked for. */
+	/* Time until which the programs need not look for the socket again. */
 	__u64 until;
 	__u32 changes;
 	__u32 zero;
 };
 
-/* Identifiers, network order. */
+/* Identifiers (NIDs) of both nodes, network order. */
 struct nids {
 	__u64 local;
 	__u64 remote;
@@ -154,32 +167,32 @@ struct nonce_key {
 	struct nonce nonce;
 };
 
-/* What packets showed of late, and which session that is of, at that count of changes. */
+/* Cache: last nonce seen, its session, and the number of changes for which this holds. */
 struct shown {
 	struct nonce_key key;
 	__u32 slot;
 	__u32 changes;
 };
 
-/* Sessions between two nodes. */
+/* Slots of the sessions between two nodes. */
 struct node {
 	__u32 count;
 	__u32 slot[ILNP_WITH_NODE];
 };
 
-/* The locators that the correspondent of a session named, network order. Written by user space only, as a whole
- * and under the lock.
+/* Locators that the correspondent of a session has named, network order. Only user space writes them, as a
+ * whole and under the lock.
  */
 struct named {
 	struct bpf_spin_lock lock;
-	/* Of the session. */
+	/* Generation of the session. */
 	__u32 generation;
 	__u32 count;
 	__u32 zero;
 	__u64 l64[ILNP_REMOTES];
 };
 
-/* Good as long as nothing has changed since. */
+/* Cache: one of our identifiers. It holds while `changes` stays the same. */
 struct own_nid {
 	__u64 nid;
 	__u32 changes;
@@ -197,7 +210,9 @@ enum ilnp_report_kind {
 enum ilnp_socket {
 	SOCKET_NONE = 0,
 	SOCKET_UNCONNECTED = 1,
-	/* A connection that is over, or that anybody may have begun: its handshake is not. */
+	/* A connection that is over, or a connection whose handshake is not complete: anybody may have begun
+	 * it.
+	 */
 	SOCKET_HALF = 2,
 	SOCKET_CONNECTED = 3,
 };
@@ -205,7 +220,7 @@ enum ilnp_socket {
 struct ilnp_report {
 	__u32 kind;
 	__u32 slot;
-	/* Of the session; reports of a former owner of the slot are thrown away. */
+	/* Generation of the session. User space discards reports about an earlier session of the slot. */
 	__u32 generation;
 	/* Host order. */
 	__u16 local_port;

@@ -1,4 +1,4 @@
-//! Programs on interfaces: tcx links, or filters of classic tc.
+//! Attaches programs to interfaces: by tcx links, or as filters of classic tc.
 
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -17,14 +17,14 @@ use crate::pins;
 use crate::qdisc;
 use crate::settings::AttachMode;
 
-/// Number and priorities of our filters on classic tc: unlikely to be another's.
+/// Handle and priorities of our filters on classic tc. Filters of others hardly have them.
 const TC_HANDLE: u32 = 0x4d;
-/// Links on a hook of an interface that the kernel has room for (`BPF_MPROG_MAX`).
+/// Number of links on a hook of an interface for which the kernel has room (`BPF_MPROG_MAX`).
 const MAX_LINKS: u32 = 64;
 const TC_PRIORITY: u32 = 0x4d6f;
 const TC_PRIORITY_FIRST: u32 = TC_PRIORITY - 1;
 
-/// Where programs go among those at an interface.
+/// Place of a program among those on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// In front of all others.
@@ -50,7 +50,7 @@ impl Hook {
 }
 
 impl Place {
-    /// Of filters, in the names of marks.
+    /// Name of the hook in names of marks.
     const fn as_str(self) -> &'static str {
         match self {
             Self::First => "first",
@@ -66,11 +66,11 @@ impl Place {
     }
 }
 
-/// What is attached, and how.
+/// The attached programs, and their kind of attachment.
 pub(crate) struct Attachments {
     mode: AttachMode,
     place: Place,
-    /// Where links are pinned, and filters marked.
+    /// Folder in which links are pinned and filters are marked.
     pins: PathBuf,
     held: Vec<(u32, Hook, Held)>,
 }
@@ -85,12 +85,12 @@ impl Attachments {
         Self { mode, place, pins, held: Vec::new() }
     }
 
-    /// The kind of hook in use, once something is attached.
+    /// Kind of hook in use, once a program is attached.
     pub(crate) fn mode(&self) -> AttachMode {
         self.mode
     }
 
-    /// Puts the program there, or in place of the one that an earlier process put there.
+    /// Attaches a program, or replaces the one that an earlier process attached.
     pub(crate) fn attach(
         &mut self,
         object: &Object,
@@ -110,8 +110,8 @@ impl Attachments {
         Ok(())
     }
 
-    /// Puts programs on an uplink, each for its direction: the `ethernet` ones, or where packets have no link layer header the `bare`
-    /// ones.
+    /// Attaches programs to an uplink, one for each direction: the `ethernet` ones, or the `bare` ones if packets
+    /// have no link layer header.
     pub(crate) fn attach_uplink(
         &mut self,
         object: &Object,
@@ -127,7 +127,7 @@ impl Attachments {
         self.attach(object, egress, ifindex, Hook::Egress)
     }
 
-    /// Takes off the program that an earlier process attached there by the other kind of hook.
+    /// Detaches the program that an earlier process attached there by the other kind of hook.
     fn take_off_other(&mut self, ifindex: u32, hook: Hook, held: &Held) {
         let other = match held {
             Held::Link(_) => self.filter_path(ifindex, hook),
@@ -139,7 +139,7 @@ impl Attachments {
         }
     }
 
-    /// tcx; if this kernel has none, classic tc from now on.
+    /// Attaches by tcx. If this kernel has no tcx, uses classic tc from now on.
     fn attach_auto(&mut self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
         match self.attach_tcx(program, ifindex, hook) {
             Ok(held) => {
@@ -174,18 +174,18 @@ impl Attachments {
     fn attach_tc(&self, program: &Program<'_>, ifindex: u32, hook: Hook) -> Result<Held> {
         let mut filter = tc_hook(program.as_fd(), ifindex, hook, self.place);
         qdisc::ensure(&self.pins, ifindex)?;
-        // Before the filter: one without a mark would not be found again.
+        // The mark comes before the filter: a filter without a mark would not be found again.
         pins::create(&self.filter_path(ifindex, hook))?;
         filter.attach().map_err(|source| failed("attach to", ifindex, source))?;
         Ok(Held::Filter)
     }
 
-    /// The mark of a filter.
+    /// Path of the mark of a filter.
     fn filter_path(&self, ifindex: u32, hook: Hook) -> PathBuf {
         self.pins.join(format!("{}-{ifindex}-{}", self.place.as_str(), hook.as_str()))
     }
 
-    /// Takes our programs off the interface; no error if there are none, or no interface.
+    /// Detaches our programs from the interface. No error if there are none, or if the interface is gone.
     pub(crate) fn detach(&mut self, ifindex: u32) {
         for (_, hook, held) in self.held.extract_if(.., |(other, _, _)| *other == ifindex) {
             match held {
@@ -199,7 +199,7 @@ impl Attachments {
         qdisc::leave_marked(&self.pins, |other| other == ifindex);
     }
 
-    /// Takes our programs off every interface, those of an earlier process too.
+    /// Detaches our programs from every interface, also those of an earlier process.
     pub(crate) fn detach_all(&mut self) {
         let mut all: Vec<u32> = self.held.iter().map(|(ifindex, _, _)| *ifindex).collect();
         all.dedup();
@@ -209,12 +209,12 @@ impl Attachments {
         detach_pinned(&self.pins);
     }
 
-    /// Where links and marks are pinned.
+    /// Folder of links and marks.
     pub(crate) fn pins(&self) -> &Path {
         &self.pins
     }
 
-    /// Interfaces that an earlier process attached to.
+    /// Interfaces to which an earlier process attached programs.
     pub(crate) fn pinned(&self) -> Vec<u32> {
         let mut all: Vec<u32> = marks(&self.pins).iter().map(|mark| mark.ifindex).collect();
         all.sort_unstable();
@@ -227,13 +227,13 @@ fn failed(action: &'static str, ifindex: u32, source: libbpf_rs::Error) -> Error
     Error::Attach { action, ifindex, source }
 }
 
-/// The one call that libbpf-rs does not wrap.
+/// Makes a tcx link. This is the only call that libbpf-rs does not wrap.
 fn link_tcx(program: &Program<'_>, ifindex: u32, place: Place) -> libbpf_rs::Result<Link> {
     let ifindex =
         i32::try_from(ifindex).map_err(|_| libbpf_rs::Error::from_raw_os_error(libc::EINVAL))?;
     let options = libbpf_rs::libbpf_sys::bpf_tcx_opts {
         sz: size_of::<libbpf_rs::libbpf_sys::bpf_tcx_opts>() as _,
-        // Before or behind nobody: before or behind all.
+        // A flag without a reference program: before or behind all others.
         flags: match place {
             Place::First => libbpf_rs::libbpf_sys::BPF_F_BEFORE,
             Place::Last => 0,
@@ -254,13 +254,13 @@ fn link_tcx(program: &Program<'_>, ifindex: u32, place: Place) -> libbpf_rs::Res
     Ok(unsafe { Link::from_ptr(link) })
 }
 
-/// Puts our program into the link that an earlier process left: no packet goes by without a program.
+/// Puts our program into the link that an earlier process left, so that at each moment a program sees the packets.
 fn take_over(pin: &Path, program: &Program<'_>, ifindex: u32) -> Option<Link> {
     if !pin.exists() {
         return None;
     }
     let replaced = Link::open(pin).and_then(|mut link| {
-        // The interface of that index may be another by now, or one of another network namespace.
+        // The interface of that index may be another one by now, or one of another network namespace.
         let LinkInfo { info, id, .. } = link.info()?;
         let LinkTypeInfo::Tcx(TcxLinkInfo { ifindex: at, attach_type, .. }) = info else {
             return Err(libbpf_rs::Error::from_raw_os_error(libc::ENODEV));
@@ -294,7 +294,7 @@ fn is_on(ifindex: u32, hook: ProgramAttachType, link: u32) -> bool {
     let outcome = unsafe {
         libbpf_rs::libbpf_sys::bpf_prog_query_opts(ifindex, hook as u32, &raw mut options)
     };
-    // A kernel that does not tell keeps what there is.
+    // If the kernel cannot list links, the existing link is kept.
     outcome != 0 || links.contains(&link)
 }
 
@@ -312,13 +312,13 @@ fn tc_hook(fd: std::os::fd::BorrowedFd<'_>, ifindex: u32, hook: Hook, place: Pla
 }
 
 fn remove_filter(ifindex: u32, hook: Hook, place: Place) {
-    // The call wants some descriptor, and looks at none.
+    // The call requires a descriptor, and does not use it.
     if let Ok(any) = File::open("/dev/null") {
         let _ = tc_hook(any.as_fd(), ifindex, hook, place).detach();
     }
 }
 
-/// A pin or folder that says what was attached.
+/// A pin or folder that marks an attachment.
 struct Mark {
     path: PathBuf,
     kind: MarkKind,
@@ -353,7 +353,8 @@ pub(crate) fn detach_pinned(pins: &Path) {
     qdisc::leave_marked(pins, |_| true);
 }
 
-/// The same for the folder of another layout, but for filters in whose place there are those that `ours` marks.
+/// Undoes the attachments that are marked in the folder of another layout, except filters that those in `ours` have
+/// replaced.
 pub(crate) fn detach_replaced(pins: &Path, ours: &Path) {
     let ours = marks(ours);
     let is_replaced = |mark: &Mark| {

@@ -1,4 +1,4 @@
-//! Local addresses whose sockets are bound to an uplink, as the programs learn them.
+//! Local addresses with sockets that are bound to an uplink, as the programs have learned them.
 
 use libbpf_rs::Object;
 
@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::skel::types;
 use crate::tables::Table;
 
-/// The table of these addresses, and the word that tells the programs whether it has entries.
+/// The table of these addresses, and the word that tells the programs whether the table has entries.
 pub(crate) struct Bound {
     pub(crate) uplinks: Table<types::address, u32>,
     is_known: Table<u32, u32>,
@@ -20,7 +20,7 @@ impl Bound {
         })
     }
 
-    /// Removes the addresses that the host has no more. The programs look no longer once there are none.
+    /// Removes the addresses that the host no longer has. If none is left, the programs stop looking.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Contexts in the tables. Nothing is kept of them here: what must be known to change one is read back.
+//! Contexts in the tables. This process keeps no copy: to change a context, it reads the old one back.
 
 use std::cell::Cell;
 use std::collections::BTreeSet;
@@ -16,7 +16,7 @@ use crate::plain::Plain as _;
 use crate::skel::types;
 use crate::tables::{Table, Tables};
 
-/// Locators and peer tag that packets of a context show.
+/// Locators and peer tag in packets of a context.
 type Quotes = Vec<(LocatorPair, u64)>;
 
 fn control(object: &Object, op: Op, slot: u32) -> Result<()> {
@@ -33,14 +33,14 @@ pub(crate) struct Contexts {
     pub(crate) by_tag: Index,
     pub(crate) by_quote: Index,
     hashing: Hashing,
-    /// The last one given out.
+    /// The last generation that was used.
     generation: u32,
-    /// Contexts of an earlier process, by slot, that nobody has gone on with yet.
+    /// Contexts of an earlier process, by slot, that no update has taken over yet.
     inherited: BTreeSet<u32>,
 }
 
 impl Contexts {
-    /// With what an earlier process left in them.
+    /// Opens the tables with the contexts that an earlier process left in them.
     pub(crate) fn found_in(object: &Object, buckets: u32) -> Result<Self> {
         let mut found = Self {
             contexts: Table::of(object, "contexts")?,
@@ -66,7 +66,7 @@ impl Contexts {
         Ok(self.find(slot)?.is_some_and(|context| context.generation == generation))
     }
 
-    /// After a failure there is no context in the slot, and nothing of it in the tables.
+    /// Writes a context. If a table fails, the slot has no context afterwards, and the tables have nothing of it.
     pub(crate) fn upsert(
         &mut self,
         tables: &Tables,
@@ -100,8 +100,8 @@ impl Contexts {
         done
     }
 
-    /// New locators and tag first, old ones last: packets under way find either. The ULIDs of a new context come last of all: until
-    /// then no packet finds the slot by them.
+    /// Writes new locators and the new tag first, and removes old ones last, so that packets on the way find either.
+    /// The ULIDs of a new context come last of all: before, no packet finds the slot by them.
     fn write(
         &mut self,
         object: &Object,
@@ -145,7 +145,7 @@ impl Contexts {
         if old_quotes != quotes {
             self.index_quotes(slot, &context)?;
             self.unindex_quotes(slot, old_quotes.iter().filter(|old| !quotes.contains(old)))?;
-            // An old one may have shared its cell with a new one.
+            // An old quote may have shared its cell with a new one.
             self.index_quotes(slot, &context)?;
         }
         if !entry.congestion && convert::has_congestion(&old) {
@@ -162,7 +162,7 @@ impl Contexts {
         }
     }
 
-    /// What an upsert that failed has left, and the context as it was before.
+    /// Removes the rest of an upsert that failed, and the context as it was before.
     fn take_back(
         &self,
         object: &Object,
@@ -188,7 +188,7 @@ impl Contexts {
         tables.flows.remove(&old.ulids)
     }
 
-    /// Takes away what there is of a context. The indices go first: from then on the traffic is plain.
+    /// Removes a context from the tables. The indices come first: from then on the traffic is plain.
     fn clear(
         &self,
         object: &Object,
@@ -219,7 +219,7 @@ impl Contexts {
         Ok(entries)
     }
 
-    /// An older context between the same ULIDs sends no longer.
+    /// Makes the ULIDs lead to this slot. An older context between the same ULIDs no longer sends.
     fn index_ulids(&self, slot: u32, ulids: UlidPair) -> Result<()> {
         let before = Cell::new(None);
         self.by_ulids.insert(&self.hashing, self.hashing.ulids(ulids), slot, |other| {
@@ -239,7 +239,7 @@ impl Contexts {
         })
     }
 
-    /// Locators and tag that packets of the context show, those of all paths: only what has moved shows its tag.
+    /// Locators and tag in packets of the context, for all paths. Only packets of a path that has moved show the tag.
     fn quotes(&self, slot: u32, context: &types::context) -> Result<Quotes> {
         let paths = self.paths_of(slot, context)?;
         let all = core::iter::once(convert::current(context)).chain(paths.iter().copied());
@@ -255,7 +255,8 @@ impl Contexts {
                 }))
             });
             match inserted {
-                // The peer chose the tag, and may have chosen one for many contexts: its errors are not translated.
+                // The peer has chosen the tag, and may have chosen one tag for many contexts. Errors about this
+                // context are then not translated.
                 Ok(()) | Err(Error::IndexFull) => {}
                 Err(error) => return Err(error),
             }
@@ -275,7 +276,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// From zero. One for which there is no room is not counted.
+    /// Starts counters of congestion at zero. If there is no room, the congestion of the context is not counted.
     fn count_congestion(&self, slot: u32) {
         if let Err(error) = self.congestions.insert(&slot, &types::congestion::default()) {
             tracing::debug!(%error, slot, "congestion is not counted");
@@ -291,7 +292,8 @@ impl Contexts {
         Ok(paths.into())
     }
 
-    /// How many there was room for: the others are not taken, and the context is none the worse protected.
+    /// Writes paths. Returns the number of paths for which there was room: traffic does not take the others, and the
+    /// context is protected all the same.
     fn write_paths(&self, slot: u32, paths: &[Path]) -> u8 {
         for (number, &path) in (0u8..).zip(paths.iter()) {
             let key = types::path_key { slot, number: number.into() };
@@ -322,7 +324,7 @@ impl Contexts {
         Ok((0..).zip(all).filter(|(_, context)| convert::is_live(context)).collect())
     }
 
-    /// Peer locators that found no room in the context.
+    /// Peer locators that did not fit the context.
     fn more(&self, slot: u32, context: &types::context) -> Result<Vec<Locator>> {
         let count = usize::from(context.peer_count).saturating_sub(convert::INLINE_PEERS);
         if count == 0 {
@@ -332,7 +334,7 @@ impl Contexts {
         Ok(more.locator.into_iter().take(count).map(convert::locator_back).collect())
     }
 
-    /// In place of those that there were, as many as find room.
+    /// Replaces these peer locators, as far as there is room.
     fn write_more(&self, slot: u32, locators: &[Locator]) -> Result<()> {
         if locators.is_empty() {
             return Ok(());

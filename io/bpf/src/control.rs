@@ -1,4 +1,4 @@
-//! Running the `control` program: what changes tables that only programs write.
+//! Runs the `control` program, which changes tables that only programs write.
 
 use core::mem::offset_of;
 
@@ -11,9 +11,9 @@ use crate::skel::types;
 
 pub(crate) use types::control_op as Op;
 
-/// Runs an operation on a slot; `at` is the time that [`Op::CONTROL_HEARD`] is about.
+/// Runs an operation on a slot. `at` is the time for [`Op::CONTROL_HEARD`].
 pub(crate) fn run(object: &Object, op: Op, slot: u32, at: Instant) -> Result<()> {
-    // The program looks at no packet, but the kernel wants to see one.
+    // The program reads no packet, but the kernel requires one.
     let packet = [0; 64];
     let mut context = [0; size_of::<types::__sk_buff>()];
     let [a, b, c, d, e, f, g, h] = at.as_nanos().to_be_bytes();

@@ -1,4 +1,4 @@
-//! Between the core's types and the programs'.
+//! Conversion between the types of the core and those of the programs.
 
 use core::net::Ipv6Addr;
 use core::ops::RangeInclusive;
@@ -16,21 +16,21 @@ use moorline_types::{
 use crate::plain::Plain as _;
 use crate::skel::types;
 
-/// Rules in one of the two sets.
+/// Number of rules in one of the two sets.
 pub(crate) const MAX_RULES: u16 = 64;
 const _: () = assert!(MAX_RULES as u32 == types::sizes::MAX_RULES.0);
 const _: () = assert!(MAX_RULES as usize == MAX_TRIGGER_RULES);
 
-/// Peer locators that a context has room for.
+/// Number of peer locators for which a context has room.
 pub(crate) const INLINE_PEERS: usize = types::sizes::INLINE_PEERS.0 as usize;
-/// Others that a context may have.
+/// Number of further peer locators of a context.
 pub(crate) const MORE_PEERS: usize = types::sizes::MORE_PEERS.0 as usize;
-/// Flag of the context that packets between its ULIDs leave by.
+/// Flag of the context that sends packets between its ULIDs.
 #[expect(clippy::cast_possible_truncation, reason = "flags have 16 bits")]
 pub(crate) const SENDS: u16 = types::context_flags::CONTEXT_SENDS.0 as u16;
 const _: () = assert!(SENDS as u32 == types::context_flags::CONTEXT_SENDS.0);
 const _: () = assert!(types::sizes::MAX_PATHS.0 as usize == MAX_PATHS);
-// All of the others, and a current one that is not among them.
+// There is room for all peer locators and for a current one that is not among them.
 const _: () = assert!(INLINE_PEERS + MORE_PEERS > MAX_PEER_LOCATORS);
 
 pub(crate) fn address(octets: [u8; 16]) -> types::address {
@@ -53,12 +53,12 @@ pub(crate) fn locator_back(address: types::address) -> Locator {
     Locator::from(octets(address))
 }
 
-/// Saturates: half a millennium is for ever.
+/// Nanoseconds, saturated: half a millennium stands for ever.
 pub(crate) fn nanos(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX >> 1).min(u64::MAX >> 1)
 }
 
-/// In microseconds, and rounded up: a timer must not run out early.
+/// Microseconds, rounded up: a timer must not expire early.
 fn micros(duration: Duration) -> u32 {
     u32::try_from(duration.as_nanos().div_ceil(1_000)).unwrap_or(u32::MAX)
 }
@@ -75,7 +75,7 @@ fn has(context: &types::context, flag: types::context_flags) -> bool {
     u32::from(context.flags) & flag.0 != 0
 }
 
-/// The peer's locators but its ULID, the current one first.
+/// Locators of the peer other than its ULID, the current one first.
 fn other_peers(entry: &ContextEntry) -> Vec<Locator> {
     let ulid = entry.ulids.peer.as_locator();
     let current = entry.current.pair.peer;
@@ -88,12 +88,12 @@ fn other_peers(entry: &ContextEntry) -> Vec<Locator> {
     peers
 }
 
-/// Those of them that find no room in the context.
+/// Peer locators that do not fit the context.
 pub(crate) fn peers_beyond(entry: &ContextEntry) -> Vec<Locator> {
     other_peers(entry).into_iter().skip(INLINE_PEERS).collect()
 }
 
-/// With its paths still to be written.
+/// Converts a context, without its paths.
 pub(crate) fn context(entry: &ContextEntry, generation: u32) -> types::context {
     let timers = entry.timers.unwrap_or(ReapTimers {
         send: Duration::ZERO,
@@ -144,7 +144,7 @@ fn flags(entry: &ContextEntry) -> u16 {
     u16::try_from(bits).unwrap_or(u16::MAX)
 }
 
-/// Whether its congestion is counted.
+/// Whether congestion of the context is counted.
 pub(crate) fn has_congestion(context: &types::context) -> bool {
     has(context, types::context_flags::CONTEXT_CONGESTION)
 }
@@ -160,7 +160,8 @@ pub(crate) fn path_back(ulids: UlidPair, path: &types::path) -> Path {
     Path::of(ulids, LocatorPair::new(locator_back(local), locator_back(peer)))
 }
 
-/// What the programs do with packets of a path: they know addresses only, and put a payload header in where these are not the ULIDs.
+/// Whether the programs change packets of a path. They know only addresses, and insert a payload header if these are
+/// not the ULIDs.
 fn is_moved(path: Path) -> bool {
     match path.encapsulation {
         Encapsulation::None => false,
@@ -168,7 +169,7 @@ fn is_moved(path: Path) -> bool {
     }
 }
 
-/// Zero octets stand for no time.
+/// Converts counters. Zero nanoseconds mean that the round trip time is not known.
 pub(crate) fn path_counters(congestion: &types::congestion) -> PathCounters {
     PathCounters {
         received: congestion.received,
@@ -189,8 +190,8 @@ pub(crate) fn current(context: &types::context) -> Path {
     Path::of(ulids_back(context.ulids), pair)
 }
 
-/// What [`context`] was made from, with the peer locators that found no room in it, which come back in order, and the
-/// paths.
+/// Converts a context back to the entry from which [`context`] made it. `more` are the peer locators that did not fit
+/// the context. The peer locators of the result are sorted.
 pub(crate) fn entry(
     slot: u32,
     context: &types::context,
@@ -274,7 +275,7 @@ pub(crate) fn rule(rule: &TriggerRule) -> types::rule {
     }
 }
 
-/// Of the rules from this index on.
+/// Settings that put the rules from this index on in force.
 pub(crate) fn settings(
     triggers: &Triggers,
     first_rule: u16,

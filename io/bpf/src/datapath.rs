@@ -26,8 +26,8 @@ use crate::tables::{self, Tables};
 
 /// The loaded programs and their tables.
 ///
-/// Dropping it (or being killed) leaves programs and tables at work, for the next [`Datapath::open`] to take over;
-/// [`Datapath::close`] ends them.
+/// When this value is dropped, or the process is killed, programs and tables stay at work, for the next
+/// [`Datapath::open`] to take over. [`Datapath::close`] ends them.
 pub struct Datapath {
     pub(crate) object: Object,
     pub(crate) tables: Tables,
@@ -35,22 +35,22 @@ pub struct Datapath {
     pub(crate) contexts: Contexts,
     attachments: Attachments,
     pin_dir: PathBuf,
-    /// Folders of what an earlier process pinned and this one cannot take over.
+    /// Folders of pins of an earlier process that this process cannot take over.
     stale: Vec<PathBuf>,
 }
 
 impl Datapath {
-    /// Loads the programs, or new programs over the tables that an earlier process pinned.
+    /// Loads the programs, or loads new programs over the tables that an earlier process pinned.
     ///
-    /// Programs of another version or size, with the contexts in their tables, go on beside these until
-    /// [`Datapath::remove_stale`]. Of what is taken over, the caller
-    /// should look at [`Datapath::contexts`], [`Datapath::locals`] and [`Datapath::attached_before`], and take
-    /// away what holds no longer: until then all of it is in force.
+    /// Programs of another version or size, with the contexts in their tables, stay at work beside these until
+    /// [`Datapath::remove_stale`]. After a takeover, the caller should compare [`Datapath::contexts`],
+    /// [`Datapath::locals`] and [`Datapath::attached_before`] with its own state, and remove entries that no longer
+    /// hold: until then all of them are in force.
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Load`] without the privileges or the kernel for it; [`crate::Error::Pins`] if the pin folder cannot be
-    /// made.
+    /// [`crate::Error::Load`] if the privileges or the kernel do not suffice; [`crate::Error::Pins`] if the pin
+    /// folder cannot be made.
     pub fn open(settings: &Settings) -> Result<Self> {
         let (pins, mut stale) = pins::prepare(&settings.pin_dir)?;
         let object = load_over(settings, &pins, &mut stale)?;
@@ -75,14 +75,14 @@ impl Datapath {
         };
         datapath.write_triggers(&settings.triggers)?;
         datapath.change_settings(|old| convert::with_path_mark(&old, settings.path_mark))?;
-        // The table was pinned, the word that tells of its entries was not.
+        // The table was pinned, but not the word that tells whether it has entries.
         datapath.forget_bound()?;
         Ok(datapath)
     }
 
-    /// For all of the rules at once.
+    /// Puts all rules in force at once.
     fn write_triggers(&self, triggers: &Triggers) -> Result<()> {
-        // Into the half that is not in force.
+        // The rules go into the half that is not in force.
         let half = convert::MAX_RULES;
         let first = if self.settings()?.first_rule == 0 { half } else { 0 };
         for (index, rule) in (u32::from(first)..).zip(triggers.rules()) {
@@ -102,7 +102,7 @@ impl Datapath {
         self.tables.settings.insert(&0, &change(self.settings()?))
     }
 
-    /// Puts the programs on an uplink.
+    /// Attaches the programs to an uplink.
     ///
     /// # Errors
     ///
@@ -113,14 +113,14 @@ impl Datapath {
         self.attachments.attach_uplink(&self.object, ifindex, ethernet, bare)
     }
 
-    /// Takes the programs off an uplink; none there is no error.
+    /// Detaches the programs from an uplink; no error if there are none.
     pub fn detach_uplink(&mut self, ifindex: u32) {
         self.attachments.detach(ifindex);
     }
 
-    /// Puts the programs on the segmentation path: on `moor0`, for packets that need no segmenting, and on `moor1`,
-    /// where those come out that the kernel has segmented. If the kernel `gathers` what goes the other way (GRO on
-    /// `moor0`), TCP whose header was taken out is sent there, to come back to its uplink put together.
+    /// Attaches the programs to the segmentation path: to `moor0`, for packets that need no segmenting, and to
+    /// `moor1`, where the segments of the kernel come out. If the kernel `gathers` in the other direction (GRO on
+    /// `moor0`), received TCP segments without their header go there, and return to their uplink merged.
     ///
     /// # Errors
     ///
@@ -133,13 +133,13 @@ impl Datapath {
         self.change_settings(|old| types::settings { gather, segment: moor0, ..old })
     }
 
-    /// Interfaces that programs are on by an earlier process: attach to them again or detach them.
+    /// Interfaces to which an earlier process attached programs: attach to them again, or detach them.
     #[must_use]
     pub fn attached_before(&self) -> Vec<u32> {
         self.attachments.pinned()
     }
 
-    /// Tells that an address is ours, and which uplink packets from it leave by.
+    /// Sets an address of this host, and the uplink by which packets from it leave.
     ///
     /// # Errors
     ///
@@ -149,7 +149,7 @@ impl Datapath {
         self.forget_locals()
     }
 
-    /// Tells that an address is no longer ours.
+    /// Removes an address that the host no longer has.
     ///
     /// # Errors
     ///
@@ -159,19 +159,19 @@ impl Datapath {
         self.forget_locals()
     }
 
-    /// Forgets sockets of addresses that are not ours any more.
+    /// Forgets bound sockets of addresses that the host no longer has.
     pub(crate) fn forget_bound(&self) -> Result<()> {
         let locals = &self.tables.locals;
         self.tables.bound.retain(|address| Ok(locals.lookup(address)?.is_some()))
     }
 
-    /// Makes the programs look up again what they remember of the addresses.
+    /// Makes the programs discard what they have cached about addresses.
     fn forget_locals(&self) -> Result<()> {
         let next = |locals: u32| locals.checked_add(1).unwrap_or(1);
         self.change_settings(|old| types::settings { locals: next(old.locals), ..old })
     }
 
-    /// All addresses that were set, with those that an earlier process set.
+    /// All addresses that are set, with those of an earlier process.
     ///
     /// # Errors
     ///
@@ -187,8 +187,8 @@ impl Datapath {
         Ok(locals)
     }
 
-    /// Takes off the programs of another version or size that an earlier process left, and removes their tables: once the
-    /// tables here have the contexts.
+    /// Detaches the programs of another version or size that an earlier process left, and removes their tables. Call
+    /// it once the tables here have the contexts.
     ///
     /// # Errors
     ///
@@ -200,7 +200,8 @@ impl Datapath {
         Ok(())
     }
 
-    /// Traffic without a context counts from zero: what an earlier process was told of is reported again.
+    /// Makes traffic without a context count from zero. Traffic that the programs reported to an earlier process is
+    /// then reported again.
     ///
     /// # Errors
     ///
@@ -210,7 +211,7 @@ impl Datapath {
         pairs.iter().try_for_each(|pair| self.tables.flows.remove(pair))
     }
 
-    /// Contexts in the tables: after [`Datapath::open`], those of the process before.
+    /// Contexts in the tables: after [`Datapath::open`], those of the earlier process.
     ///
     /// # Errors
     ///
@@ -219,13 +220,13 @@ impl Datapath {
         self.contexts.entries()
     }
 
-    /// Readable when there are reports.
+    /// Descriptor that is readable when there are reports.
     #[must_use]
     pub fn poll_fd(&self) -> BorrowedFd<'_> {
         self.reports.fd()
     }
 
-    /// The next report. Those about contexts that are gone are left out.
+    /// Returns the next report. Skips reports about contexts that are gone.
     pub(crate) fn next_report(&self) -> Result<Option<Report>> {
         while let Some(raw) = self.reports.next::<types::report>(0)? {
             let Some(report) = reports::report(&raw) else { continue };
@@ -238,7 +239,7 @@ impl Datapath {
         Ok(None)
     }
 
-    /// Kind of hook in use: `tcx`, `tc`, or `auto` before the first is attached.
+    /// Kind of hook in use: `tcx`, `tc`, or `auto` until the first program is attached.
     #[must_use]
     pub fn mode(&self) -> &'static str {
         match self.attachments.mode() {
@@ -248,12 +249,12 @@ impl Datapath {
         }
     }
 
-    /// Takes all programs off all interfaces; tables stay.
+    /// Detaches all programs from all interfaces; tables stay.
     pub fn detach_all(&mut self) {
         self.attachments.detach_all();
     }
 
-    /// Ends it: no programs, no pins.
+    /// Ends the data plane: removes all programs and pins.
     ///
     /// # Errors
     ///
@@ -266,34 +267,34 @@ impl Datapath {
     /// Makes the folder for pins, and mounts a bpffs if there is none.
     ///
     /// # Errors
-    /// The folder or the mount is refused: most often this process is not root.
+    /// The system refuses the folder or the mount, most often because this process is not root.
     pub fn make_pin_dir(pin_dir: &Path) -> Result<()> {
         pins::ensure_bpffs(pin_dir)
     }
 
-    /// Takes back [`Self::make_pin_dir`]. A folder with pins in it stays.
+    /// Undoes [`Self::make_pin_dir`]. A folder with pins in it stays.
     ///
     /// # Errors
-    /// The bpffs that was mounted for it cannot be unmounted.
+    /// The bpffs that was mounted for the folder cannot be unmounted.
     pub fn remove_pin_dir(pin_dir: &Path) -> Result<()> {
         if pins::folders(pin_dir)?.is_empty() { pins::remove_root(pin_dir) } else { Ok(()) }
     }
 
-    /// Whether a crash would leave the tables to the next process: nobody has removed their pins.
+    /// Whether the tables outlive a crash for the next process: their pins exist.
     #[must_use]
     pub fn is_pinned(&self) -> bool {
         pins::has_tables(self.attachments.pins())
     }
 
-    /// Whether an earlier process has left programs and tables there.
+    /// Whether an earlier process has left programs and tables in the folder.
     #[must_use]
     pub fn has_pins(pin_dir: &Path) -> bool {
         pins::folders(pin_dir).is_ok_and(|all| all.iter().any(|folder| pins::has_tables(folder)))
     }
 
-    /// Takes off and removes all that a process pinned in the folder: for `moorline down`.
+    /// Detaches and removes everything that a process pinned in the folder: for `moorline down`.
     ///
-    /// Programs of classic tc are found in the network namespace of the caller only.
+    /// Programs of classic tc are found only in the network namespace of the caller.
     ///
     /// # Errors
     ///
@@ -358,7 +359,7 @@ impl ContextPlane for Datapath {
     }
 }
 
-/// Loads over pinned tables; if they do not fit, sets them aside and makes others.
+/// Loads over pinned tables. If they do not fit, sets them aside and makes new ones.
 fn load_over(settings: &Settings, pins: &Path, stale: &mut Vec<PathBuf>) -> Result<Object> {
     load::shim6(settings, Some(pins), false).or_else(|error| {
         tracing::info!(%error, "pinned tables do not fit: making others");

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use moorline_types::{ContextId, SessionId};
 
-/// Why the data plane could not do what it was told.
+/// Reason why the data plane could not execute an operation.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -15,64 +15,64 @@ pub enum Error {
     /// A program could not be put on an interface, or taken off.
     #[error("cannot {action} interface {ifindex}")]
     Attach {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// Where.
+        /// Index of the interface.
         ifindex: u32,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: libbpf_rs::Error,
     },
     /// An operation on a table failed.
     #[error("cannot {action} table {table}")]
     Table {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// Which one.
+        /// Name of the table.
         table: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: libbpf_rs::Error,
     },
-    /// The object lacks a program or table that this library was built with.
+    /// The object lacks a program or table with which this library was built.
     #[error("the eBPF object has no {0}")]
     Missing(&'static str),
     /// The id is not below [`crate::Settings::max_contexts`].
     #[error("context {0} is beyond the size of the tables")]
     TooManyContexts(ContextId),
-    /// More locators than [`moorline_datapath::shim6::MAX_PEER_LOCATORS`].
+    /// The context has more locators than [`moorline_datapath::shim6::MAX_PEER_LOCATORS`].
     #[error("context {0} has too many peer locators")]
     TooManyLocators(ContextId),
-    /// More paths than [`moorline_datapath::shim6::MAX_PATHS`].
+    /// The context has more paths than [`moorline_datapath::shim6::MAX_PATHS`].
     #[error("context {0} has too many paths")]
     TooManyPaths(ContextId),
-    /// Both places that an index has for the context are taken: hardly ever, as half of the index is empty.
+    /// Both buckets of an index for the context are full. This is rare, as half of the index is empty.
     #[error("no room in an index")]
     IndexFull,
     /// The kernel gave no random octets.
     #[error("cannot get random octets")]
     Randomness(#[source] io::Error),
-    /// The context is not there.
+    /// There is no such context.
     #[error("no context {0}")]
     UnknownContext(ContextId),
     /// The id is not below [`crate::ilnp::IlnpSettings::max_sessions`].
     #[error("session {} is beyond the size of the tables", .0.0)]
     TooManySessions(SessionId),
-    /// More sessions between two nodes than the tables take: 16.
+    /// There are more sessions between two nodes than the tables hold: 16.
     #[error("session {} is one too many with its node", .0.0)]
     TooManyWithNode(SessionId),
     /// Pins could not be made or removed.
     #[error("cannot {action} {}", path.display())]
     Pins {
-        /// What was tried.
+        /// The operation.
         action: &'static str,
-        /// On which path.
+        /// The path.
         path: PathBuf,
-        /// What the kernel said.
+        /// Error of the kernel.
         #[source]
         source: io::Error,
     },
-    /// A program that user space runs itself failed.
+    /// A program that only user space runs has failed.
     #[error("cannot run the control program")]
     Control(#[source] libbpf_rs::Error),
 }

@@ -1,4 +1,4 @@
-//! Indices of the programs, from addresses and tags to slots: `bpf/lib/index.h` says how they work.
+//! Indices of the programs, from addresses and tags to slots; `bpf/lib/index.h` explains them.
 
 use libbpf_rs::Object;
 use moorline_types::{LocatorPair, UlidPair};
@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::skel::types;
 use crate::tables::Table;
 
-/// Cells in an index for each context: half of them stay empty, so that a bucket is hardly ever full.
+/// Cells of an index for each context. Half of them stay empty, so that a bucket is hardly ever full.
 const CELLS_PER_CONTEXT: u32 = 2;
 /// `BUCKET_CELLS` of the programs.
 const BUCKET_CELLS: u32 = types::sizes::BUCKET_CELLS.0;
@@ -16,10 +16,10 @@ const BUCKET_CELLS: u32 = types::sizes::BUCKET_CELLS.0;
 const SECOND_PLACE: u32 = 0x9e37_79b1;
 /// `MIX` of the programs.
 const MIX: u64 = 0xd6e8_feb8_6659_fd93;
-/// Where [`types::hashing`] has the addend: behind the keys.
+/// Place of the addend in [`types::hashing`]: behind the keys.
 const ADDEND: usize = types::sizes::KEY_WORDS.0 as usize;
 
-/// Buckets of an index for so many contexts.
+/// Number of buckets of an index for so many contexts.
 pub(crate) fn buckets(contexts: u32) -> u32 {
     contexts.saturating_mul(CELLS_PER_CONTEXT).div_ceil(BUCKET_CELLS).max(1)
 }
@@ -29,7 +29,7 @@ pub(crate) fn buckets(contexts: u32) -> u32 {
 pub(crate) struct Hashing(types::hashing);
 
 impl Hashing {
-    /// That of the pinned tables, or new keys for new tables.
+    /// The keys of the pinned tables, or new keys for new tables.
     pub(crate) fn of(object: &Object, buckets: u32) -> Result<Self> {
         let table = Table::<u32, types::hashing>::of(object, "hash_keys")?;
         let found = table.lookup(&0)?.unwrap_or_default();
@@ -51,7 +51,7 @@ impl Hashing {
         self.words(&[a, b, c, d])
     }
 
-    /// Of the locators and the tag in payload that we send.
+    /// Hash of the locators and the tag in payload that we send.
     pub(crate) fn quote(&self, locators: LocatorPair, peer_tag: u64) -> u32 {
         let [a, b] = convert::address(locators.local.octets()).word;
         let [c, d] = convert::address(locators.peer.octets()).word;
@@ -86,7 +86,7 @@ impl Index {
         Ok(Self { table: Table::of(object, name)? })
     }
 
-    /// Puts a slot in, instead of another that `is_same` says is for the same key.
+    /// Adds a slot. It replaces a slot for which `is_same` says that it has the same key.
     pub(crate) fn insert(
         &self,
         hashing: &Hashing,
@@ -118,7 +118,7 @@ impl Index {
         self.table.insert(&number, &bucket)
     }
 
-    /// Takes a slot out, if it is in.
+    /// Removes a slot, if it is in the index.
     pub(crate) fn remove(&self, hashing: &Hashing, hash: u32, slot: u32) -> Result<()> {
         for (number, mut bucket) in self.read(hashing, hash)? {
             if let Some(cell) = bucket.cell.iter_mut().find(|cell| **cell == cell_of(slot, hash)) {
@@ -129,7 +129,7 @@ impl Index {
         Ok(())
     }
 
-    /// Slots that are in.
+    /// Number of slots in the index.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         let buckets = (0..self.table.max_entries())
@@ -148,7 +148,7 @@ fn cell_of(slot: u32, hash: u32) -> u32 {
     hash << 24 | (slot + 1)
 }
 
-/// The slot, if the cell has one and the hash does not rule it out.
+/// Returns the slot of a cell, if the cell has one and the hash does not rule it out.
 fn slot_in(cell: u32, hash: u32) -> Option<u32> {
     let slot = (cell & 0x00ff_ffff).checked_sub(1)?;
     (cell == cell_of(slot, hash)).then_some(slot)

@@ -1,4 +1,4 @@
-//! From the objects to loaded programs and tables.
+//! Loads objects: programs and tables.
 
 use core::mem::offset_of;
 use std::path::Path;
@@ -12,19 +12,19 @@ use crate::index;
 use crate::settings::Settings;
 use crate::skel::{self, ilnp, types};
 
-/// A slot and one more fit 24 bits of a cell.
+/// Largest number of contexts: a slot plus one must fit the 24 bits of a cell.
 const MAX_CONTEXTS: u32 = (1 << 24) - 1;
 
-/// Contexts that the tables have room for.
+/// Number of contexts for which the tables have room.
 pub(crate) fn contexts(settings: &Settings) -> u32 {
     settings.max_contexts.clamp(1, MAX_CONTEXTS)
 }
 
-/// Loads the programs of Shim6; tables pinned in `pins` are taken over.
+/// Loads the programs of Shim6, over the tables that are pinned in `pins`.
 ///
 /// # Errors
 ///
-/// [`Error::Load`] also if a pinned table has another shape.
+/// [`Error::Load`], also if a pinned table has another shape.
 pub(crate) fn shim6(
     settings: &Settings,
     pins: Option<&Path>,
@@ -51,7 +51,7 @@ pub(crate) fn ilnp(settings: &IlnpSettings, virtual_clock: bool) -> Result<Objec
     let sessions = settings.max_sessions.max(1);
     let size = |table: &str| match table {
         "sessions" | "lives" | "remotes" | "by_pair" | "by_nids" => Some(sessions),
-        // One that was learned, and one that took its place.
+        // Room for a nonce that was learned and for one that replaces it.
         "by_nonce" => Some(sessions.saturating_mul(2)),
         _ => None,
     };
@@ -70,7 +70,7 @@ pub(crate) fn ilnp(settings: &IlnpSettings, virtual_clock: bool) -> Result<Objec
     load("ilnp", &skel::ILNP.0, size, &constants, None)
 }
 
-/// Loads an object, with tables of these sizes and these octets of its read-only data.
+/// Loads an object, with these sizes of tables and these octets of its read-only data.
 ///
 /// # Errors
 ///
@@ -90,7 +90,7 @@ pub(crate) fn load(
         if let Some(size) = size(&name) {
             map.set_max_entries(size).map_err(Error::Load)?;
         }
-        // Read-only data belongs to one load of the programs.
+        // Read-only data belong to one load of the programs.
         if let Some(pins) = pins.filter(|_| !name.contains('.')) {
             map.set_pin_path(pins.join(&name)).map_err(Error::Load)?;
         }
@@ -104,7 +104,7 @@ pub(crate) fn load(
     open.load().map_err(Error::Load)
 }
 
-/// A program by the name of its function.
+/// Returns a program by the name of its function.
 pub(crate) fn program<'object>(
     object: &'object Object,
     name: &'static str,
@@ -122,7 +122,7 @@ pub(crate) fn run<'data>(
     program.ok_or(Error::Missing(name))?.test_run(input).map_err(Error::Control)
 }
 
-/// libbpf writes to standard error; what it says belongs in the log.
+/// Redirects the messages of libbpf from standard error to the log.
 fn quiet_libbpf() {
     libbpf_rs::set_print(Some((libbpf_rs::PrintLevel::Warn, |_, text| {
         tracing::debug!(target: "libbpf", "{}", text.trim_end());

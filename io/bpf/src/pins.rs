@@ -1,9 +1,9 @@
-//! The folder in a bpffs that outlives the process.
+//! The folder in a bpffs that keeps tables and programs when the process ends.
 //!
-//! `<pin dir>/layout-<hash>/` holds the tables of a version by name, tcx links as `link-<ifindex>-<hook>`, and for classic tc,
-//! which has nothing to pin, folders as marks: `filter-<ifindex>-<hook>`. A bpffs holds no plain files.
-//! `<pin dir>/layout-ilnp/` has the same for the programs of ILNP, but no tables: those are filled anew by each
-//! process. `<pin dir>/clsact-<ifindex>` marks a qdisc that we made for either of them.
+//! `<pin dir>/layout-<hash>/` holds the tables of a version by name, and tcx links as `link-<ifindex>-<hook>`.
+//! Classic tc has nothing to pin, so folders mark its filters: `filter-<ifindex>-<hook>`. A bpffs cannot hold plain
+//! files. `<pin dir>/layout-ilnp/` has the links and marks of the programs of ILNP, but no tables: each process fills
+//! those anew. `<pin dir>/clsact-<ifindex>` marks a qdisc that a process made for Shim6 or ILNP.
 
 use std::fs;
 use std::io;
@@ -18,13 +18,13 @@ use crate::skel::LAYOUT;
 
 /// `BPF_FS_MAGIC` of `linux/magic.h`.
 const BPF_FS_MAGIC: rustix::fs::FsWord = 0xcafe_4a11;
-/// What the names of our folders begin with.
+/// Prefix of the names of our folders.
 const PREFIX: &str = "layout-";
 /// Suffix of folders whose tables have another size.
 const ASIDE: &str = "-before";
-/// Where the system has its bpffs, or wants it.
+/// The place where the system mounts its bpffs, or expects it.
 const SYSTEM_BPFFS: &str = "/sys/fs/bpf";
-/// Of our folders: others must not hold the lock on them.
+/// Mode of our folders: other users must not hold the lock on them.
 const MODE: u32 = 0o700;
 
 fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error {
@@ -32,8 +32,8 @@ fn failed(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Error 
     move |source| Error::Pins { action, path, source }
 }
 
-/// Makes the folder for this layout, and mounts a bpffs if there is none. With the folders of other layouts, whose programs
-/// are at work until [`remove_stale`].
+/// Makes the folder for this layout, and mounts a bpffs if there is none. Also returns the folders of other layouts,
+/// whose programs stay at work until [`remove_stale`].
 pub(crate) fn prepare(pin_dir: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
     ensure_bpffs(pin_dir)?;
     let ours = pin_dir.join(format!("{PREFIX}{LAYOUT}"));
@@ -43,12 +43,12 @@ pub(crate) fn prepare(pin_dir: &Path) -> Result<(PathBuf, Vec<PathBuf>)> {
     Ok((ours, stale))
 }
 
-/// Puts the pins of this layout among those of others, and makes the folder anew.
+/// Moves the pins of this layout aside, like those of another layout, and makes the folder anew.
 pub(crate) fn set_aside(ours: &Path) -> Result<PathBuf> {
     let mut name = ours.as_os_str().to_owned();
     name.push(ASIDE);
     let aside = PathBuf::from(name);
-    // Of a process that has ended before it removed them.
+    // A process ended before it removed these pins.
     crate::attach::detach_replaced(&aside, ours);
     remove_tree(&aside)?;
     fs::rename(ours, &aside).map_err(failed("rename", ours))?;
@@ -56,31 +56,31 @@ pub(crate) fn set_aside(ours: &Path) -> Result<PathBuf> {
     Ok(aside)
 }
 
-/// Takes off the programs of another layout, but for filters that ours have replaced, and removes its pins.
+/// Detaches the programs of another layout, except filters that ours have replaced, and removes its pins.
 pub(crate) fn remove_stale(stale: &Path, ours: &Path) -> Result<()> {
     tracing::info!(path = %stale.display(), "removing pins of another version");
     crate::attach::detach_replaced(stale, ours);
     remove_tree(stale)
 }
 
-/// The folder of what ILNP has attached.
+/// Folder of the links and marks of ILNP.
 pub(crate) fn of_ilnp(pin_dir: &Path) -> PathBuf {
     pin_dir.join(format!("{PREFIX}ilnp"))
 }
 
-/// All layouts that are pinned in the folder.
+/// Folders of all layouts in the pin folder.
 pub(crate) fn folders(pin_dir: &Path) -> Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(pin_dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         entries => entries.map_err(failed("read", pin_dir))?,
     };
-    // A bpffs of its own holds files of the kernel too, a shared one other people's.
+    // A bpffs of its own also holds files of the kernel; a shared one also holds files of others.
     let ours =
         entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX));
     Ok(ours.map(|entry| entry.path()).collect())
 }
 
-/// Makes the folder in a bpffs, which it mounts if there is none.
+/// Makes the folder in a bpffs, which the function mounts if there is none.
 pub(crate) fn ensure_bpffs(pin_dir: &Path) -> Result<()> {
     if pin_dir.starts_with(SYSTEM_BPFFS) {
         mount_bpffs(Path::new(SYSTEM_BPFFS))?;
@@ -92,7 +92,8 @@ pub(crate) fn ensure_bpffs(pin_dir: &Path) -> Result<()> {
     close_to_others(pin_dir)
 }
 
-/// A folder that is there already may have another mode. The system's folder keeps its mode: it has pins of others, too.
+/// Restricts the mode of a folder, which may exist already. The folder of the system keeps its mode: it holds pins of
+/// others too.
 fn close_to_others(path: &Path) -> Result<()> {
     if path == Path::new(SYSTEM_BPFFS) {
         return Ok(());
@@ -100,8 +101,8 @@ fn close_to_others(path: &Path) -> Result<()> {
     fs::set_permissions(path, fs::Permissions::from_mode(MODE)).map_err(failed("close", path))
 }
 
-/// Whether the folder has the tables of a process. Links alone may be there: a process whose pins somebody has removed goes on pinning
-/// these.
+/// Whether the folder has the tables of a process. It may have only links: if somebody removes the pins of a process,
+/// the process still pins new links.
 pub(crate) fn has_tables(folder: &Path) -> bool {
     folder.join("settings").exists()
 }
@@ -119,7 +120,7 @@ fn mount_bpffs(path: &Path) -> Result<()> {
         .map_err(failed("mount a bpffs on", path))
 }
 
-/// Makes a folder for us alone, and what leads to it; no error if it is there.
+/// Makes a folder with access for us only, with its parents; no error if it exists.
 pub(crate) fn create(path: &Path) -> Result<()> {
     fs::DirBuilder::new().recursive(true).mode(MODE).create(path).map_err(failed("create", path))
 }
@@ -132,14 +133,14 @@ pub(crate) fn remove_tree(path: &Path) -> Result<()> {
     }
 }
 
-/// Removes the pin folder itself, and the bpffs if it was mounted just for it.
+/// Removes the pin folder, and the bpffs if it was mounted only for this folder.
 pub(crate) fn remove_root(pin_dir: &Path) -> Result<()> {
     if !pin_dir.starts_with(SYSTEM_BPFFS) && is_mount_root(pin_dir) && is_bpffs(pin_dir) {
         unmount(pin_dir, UnmountFlags::DETACH)
             .map_err(io::Error::from)
             .map_err(failed("unmount", pin_dir))?;
     }
-    // What is not ours stays, and so does the folder then.
+    // Files of others stay, and the folder then stays too.
     let _ = fs::remove_dir(pin_dir);
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Octets of the C structs, both ways.
+//! Conversion between C structs and octets.
 
 use crate::skel::{ilnp, tcp_iter, types};
 

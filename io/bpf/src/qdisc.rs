@@ -1,5 +1,5 @@
-//! The clsact qdiscs that filters of classic tc are on: ours to take away only if we made them, and others have
-//! put nothing on them since.
+//! The clsact qdiscs for filters of classic tc. We remove a qdisc only if we made it and nobody else has put filters
+//! on it.
 
 use std::fs::{self, File};
 use std::io;
@@ -14,8 +14,8 @@ use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketType};
 use crate::error::{Error, Result};
 use crate::pins;
 
-/// Makes one where there is none. It is marked first, so that it is found again whatever happens: in the folder of these pins, which
-/// the programs of Shim6 and of ILNP share.
+/// Makes a qdisc where there is none. The mark is made first, so that the qdisc is found again in any case. The mark
+/// is in the folder of these pins, which the programs of Shim6 and of ILNP share.
 pub(crate) fn ensure(pins: &Path, ifindex: u32) -> Result<()> {
     let failed = |source| Error::Attach { action: "add a clsact qdisc to", ifindex, source };
     if is_there(ifindex).map_err(|error| failed(error.into()))? {
@@ -25,7 +25,8 @@ pub(crate) fn ensure(pins: &Path, ifindex: u32) -> Result<()> {
     make(ifindex).map_err(failed)
 }
 
-/// Takes away those that are marked for these pins, if nothing is on them: who goes last, Shim6 or ILNP, takes the qdisc away.
+/// Removes the qdiscs that are marked for these pins, if no filters are on them. So the last of Shim6 and ILNP
+/// removes the qdisc.
 pub(crate) fn leave_marked(pins: &Path, wanted: impl Fn(u32) -> bool) {
     leave_in(shared(pins), wanted);
 }
@@ -38,7 +39,7 @@ fn leave_in(folder: &Path, wanted: impl Fn(u32) -> bool) {
     }
 }
 
-/// Takes away all qdiscs that are marked in the folder. A qdisc that others have filters on is theirs from now on.
+/// Removes all qdiscs that are marked in the folder. A qdisc with filters of others stays, without its mark.
 pub(crate) fn forget_marked(folder: &Path) {
     leave_in(folder, |_| true);
     for ifindex in marked(folder) {
@@ -60,7 +61,7 @@ fn marked(folder: &Path) -> Vec<u32> {
     entries.filter_map(read).collect()
 }
 
-/// True if it is gone.
+/// Removes a qdisc without filters. True if it is gone.
 fn leave(ifindex: u32) -> bool {
     match has_filters(ifindex) {
         Ok(true) => false,
@@ -96,7 +97,7 @@ fn is_there(ifindex: u32) -> io::Result<bool> {
     }
 }
 
-/// Whether there are any in either direction, ours or not.
+/// Whether there are any filters in either direction, ours or others'.
 fn has_filters(ifindex: u32) -> io::Result<bool> {
     for direction in [TC_H_MIN_INGRESS, TC_H_MIN_EGRESS] {
         let parent = TC_H_CLSACT & MAJOR | direction;
@@ -107,9 +108,9 @@ fn has_filters(ifindex: u32) -> io::Result<bool> {
     Ok(false)
 }
 
-/// Asks the kernel about an interface, a handle and a parent. The kind of the first message that it answers with.
+/// Asks the kernel about an interface, a handle and a parent. Returns the kind of the first message of the answer.
 fn ask(kind: u16, flags: u16, about: [u32; 3]) -> io::Result<u16> {
-    // NETLINK_ROUTE.
+    // Protocol NETLINK_ROUTE.
     let socket = rustix::net::socket(AddressFamily::NETLINK, SocketType::RAW, None)?;
     rustix::net::send(&socket, &request(kind, flags, about), SendFlags::empty())?;
     let mut answer = vec![0; ROOM];
@@ -118,7 +119,7 @@ fn ask(kind: u16, flags: u16, about: [u32; 3]) -> io::Result<u16> {
     first_kind(&answer)
 }
 
-/// A `struct nlmsghdr` and a `struct tcmsg`.
+/// Builds a `struct nlmsghdr` and a `struct tcmsg`.
 fn request(kind: u16, flags: u16, [ifindex, handle, parent]: [u32; 3]) -> Vec<u8> {
     let kind = [kind, flags | REQUEST].map(u16::to_ne_bytes);
     let rest = [0, 0, 0, ifindex, handle, parent, 0].map(u32::to_ne_bytes);
@@ -135,14 +136,14 @@ fn first_kind(answer: &[u8]) -> io::Result<u16> {
     }
 }
 
-/// What the names of marks begin with.
+/// Prefix of the names of marks.
 const PREFIX: &str = "clsact-";
-/// Hooks want some descriptor, and look at none here.
+/// Calls of hooks need a descriptor, and do not use it here.
 const ANY: &str = "/dev/null";
-/// Of a handle: `TC_H_MAJ_MASK` of `linux/pkt_sched.h`.
+/// Mask of the major number of a handle: `TC_H_MAJ_MASK` of `linux/pkt_sched.h`.
 const MAJOR: u32 = 0xffff_0000;
 const REQUEST_LENGTH: u32 = 36;
-/// For the first datagram of an answer, octets.
+/// Room for the first datagram of an answer, in octets.
 const ROOM: usize = 32_768;
 /// Flags and a type of `linux/netlink.h`.
 const REQUEST: u16 = 1;

@@ -1,4 +1,4 @@
-//! Reports to the core.
+//! Conversion of reports to the types of the core.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use moorline_types::{ContextId, Instant};
 use crate::convert;
 use crate::skel::types;
 
-/// The report that the core understands; `None` for kinds of another version.
+/// Converts a report; `None` for an unknown kind, which another version may have made.
 pub(crate) fn report(raw: &types::report) -> Option<Report> {
     let context = ContextId(raw.slot);
     let at = Instant::from_nanos(raw.at);

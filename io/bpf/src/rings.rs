@@ -1,4 +1,4 @@
-//! Ring buffers: what the programs have written, record by record.
+//! Ring buffers: reads the records of the programs one by one.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,16 +9,16 @@ use crate::error::{Error, Result};
 use crate::plain::Plain;
 use crate::tables;
 
-/// Ring buffers that share a descriptor.
+/// Ring buffers that share one descriptor.
 pub(crate) struct Rings {
     ring: RingBuffer<'static>,
     names: &'static [&'static str],
-    /// The record that was read last.
+    /// The last record that was read.
     record: Arc<Mutex<Vec<u8>>>,
 }
 
 impl Rings {
-    /// Those with these names.
+    /// Opens the rings with these names.
     pub(crate) fn new(object: &Object, names: &'static [&'static str]) -> Result<Self> {
         let record = Arc::new(Mutex::new(Vec::new()));
         let mut builder = RingBufferBuilder::new();
@@ -35,13 +35,14 @@ impl Rings {
         Ok(Self { ring: builder.build().map_err(Error::Load)?, names, record })
     }
 
-    /// Readable when there is anything.
+    /// Descriptor that is readable when there is a record.
     pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         // SAFETY: the ring owns the descriptor and is borrowed for as long.
         unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
     }
 
-    /// The next record of a ring, by the place of its name, if there is one. Records that are too short are skipped.
+    /// Returns the next record of a ring, if there is one. `ring` is the place of its name. Records that are too
+    /// short are skipped.
     pub(crate) fn next<T: Plain>(&self, ring: u32) -> Result<Option<T>> {
         while self.consume(ring)? {
             let record = self.record.lock().unwrap_or_else(PoisonError::into_inner);

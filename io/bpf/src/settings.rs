@@ -2,26 +2,25 @@ use std::path::PathBuf;
 
 use moorline_datapath::shim6::{PathMark, Triggers};
 
-/// How the data plane is set up. Sizes hold until it is closed: a new size starts with empty tables.
+/// Settings of the data plane. Sizes hold until it is closed: a new size starts with empty tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// Contexts; ids are below this.
+    /// Number of contexts; ids are below this.
     pub max_contexts: u32,
-    /// Address pairs watched for the trigger; the least recently used goes first.
+    /// Number of address pairs that are watched for the trigger. The least recently used one is evicted first.
     pub max_flows: u32,
-    /// When traffic deserves a context: at once, for programs of an earlier process too.
+    /// Policy that says when traffic deserves a context. It holds at once, also for programs of an earlier process.
     pub triggers: Triggers,
-    /// Where packet marks have the path index.
+    /// Bits of the packet mark that hold the path index.
     pub path_mark: PathMark,
-    /// Folder of a bpffs that keeps tables and links over the death of the process; mounted if there is
-    /// none.
+    /// Folder of a bpffs that keeps tables and links when the process ends. If there is no bpffs, it is mounted.
     pub pin_dir: PathBuf,
     /// Kind of hook.
     pub attach: AttachMode,
 }
 
 impl Default for Settings {
-    /// 4,096 contexts, 65,536 flows; no folder for pins, without which nothing can be opened.
+    /// 4,096 contexts, 65,536 flows; no folder for pins, without which the data plane cannot be opened.
     fn default() -> Self {
         Self {
             max_contexts: 4096,
@@ -34,11 +33,11 @@ impl Default for Settings {
     }
 }
 
-/// Kind of hook that programs are put on.
+/// Kind of hook to which programs are attached.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum AttachMode {
-    /// tcx, or classic tc where the kernel has none.
+    /// tcx, or classic tc if the kernel has no tcx.
     #[default]
     Auto,
     /// tcx links (Linux 6.6).

@@ -7,19 +7,19 @@ mod generated {
 
 pub(crate) use generated::types;
 
-/// Twins of `bpf/lib/ilnp/types.h`.
+/// Rust twins of `bpf/lib/ilnp/types.h`.
 #[allow(warnings, clippy::all, reason = "generated")]
 pub(crate) mod ilnp {
     include!(concat!(env!("OUT_DIR"), "/ilnp_types.rs"));
 }
 
-/// Twins of `bpf/tcp_iter.bpf.c`.
+/// Rust twins of `bpf/tcp_iter.bpf.c`.
 #[allow(warnings, clippy::all, reason = "generated")]
 pub(crate) mod tcp_iter {
     include!(concat!(env!("OUT_DIR"), "/tcp_iter_types.rs"));
 }
 
-/// A compiled object: ELF wants alignment.
+/// A compiled object, aligned as ELF requires.
 #[repr(align(8))]
 pub(crate) struct Aligned<T: ?Sized>(pub(crate) T);
 
@@ -35,5 +35,5 @@ pub(crate) static ILNP: &Aligned<[u8]> =
 pub(crate) static TCP_ITER: &Aligned<[u8]> =
     &Aligned(*include_bytes!(concat!(env!("OUT_DIR"), "/tcp_iter.bpf.o")));
 
-/// Names the shape of the pinned tables: others are not taken over.
+/// Hash of the shape of the pinned tables. Tables of another shape are not taken over.
 pub(crate) const LAYOUT: &str = env!("MOORLINE_BPF_LAYOUT");

@@ -12,30 +12,30 @@ use crate::tables::Table;
 
 /// Lists the TCP sockets between watched ULIDs that wait for an acknowledgement.
 ///
-/// A `bpf_iter` program looks through the sockets of the network namespace of whoever calls
-/// [`StalledSockets::list`]. Left out are those that have asked to be told of ICMPv6 errors (`IPV6_RECVERR`)
-/// and those that are not connected yet: they would take a notice for a failure.
+/// A `bpf_iter` program looks through the sockets in the network namespace of the caller of [`StalledSockets::list`].
+/// It leaves out sockets that have asked for ICMPv6 errors (`IPV6_RECVERR`) and sockets that are not connected yet:
+/// these would take a notice for a failure.
 pub struct StalledSockets {
     link: Link,
     wanted: Table<types::pair, u8>,
 }
 
-/// A socket that has sent something and has had no answer to it so far.
+/// A socket that has sent data and has had no answer so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StalledSocket {
-    /// Its addresses.
+    /// Addresses of the socket.
     pub ulids: UlidPair,
-    /// Its port.
+    /// Local port.
     pub local_port: u16,
-    /// The peer's.
+    /// Port of the peer.
     pub peer_port: u16,
-    /// The oldest octet that is not acknowledged (RFC 9293 s3.3.1, `SND.UNA`).
+    /// The oldest octet without an acknowledgement (RFC 9293 s3.3.1, `SND.UNA`).
     pub snd_una: u32,
-    /// The next octet to be sent.
+    /// The next octet to send.
     pub snd_nxt: u32,
-    /// Times that the timer has run out since the last acknowledgement.
+    /// Number of expirations of the timer since the last acknowledgement.
     pub retransmits: u8,
-    /// Times that the timer was doubled since then and not taken back.
+    /// Number of doublings of the timer since then that were not taken back.
     pub backoff: u8,
 }
 
@@ -44,7 +44,7 @@ impl StalledSockets {
     ///
     /// # Errors
     ///
-    /// [`Error::Load`] also where the kernel has no iterator over TCP sockets or no BTF.
+    /// [`Error::Load`], also if the kernel has no iterator over TCP sockets, or no BTF.
     pub fn open() -> Result<Self> {
         let object = load::load("tcp_iter", &skel::TCP_ITER.0, |_| None, &[], None)?;
         let wanted = Table::of(&object, "wanted")?;
@@ -53,7 +53,7 @@ impl StalledSockets {
         Ok(Self { link, wanted })
     }
 
-    /// Lists the sockets of this pair too, from now on.
+    /// Makes [`Self::list`] include the sockets of this pair from now on.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl StalledSockets {
         self.wanted.insert(&convert::ulids(ulids), &1)
     }
 
-    /// Lists them no longer; not having listed them is no error.
+    /// Makes [`Self::list`] leave out the sockets of this pair from now on. No error if they were not included.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl StalledSockets {
         self.wanted.remove(&convert::ulids(ulids))
     }
 
-    /// Looks through all TCP sockets of the network namespace once, for all pairs; gives no more than 65,536.
+    /// Looks through all TCP sockets of the network namespace once, for all pairs. Returns 65,536 sockets at most.
     ///
     /// # Errors
     ///
@@ -100,7 +100,7 @@ fn socket(raw: tcp_iter::types::stalled) -> StalledSocket {
     }
 }
 
-/// Read at most in one go.
+/// Largest number of octets that one list reads.
 const MAX_OCTETS: u64 = 65_536 * size_of::<tcp_iter::types::stalled>() as u64;
-/// The function in `bpf/tcp_iter.bpf.c`.
+/// Name of the function in `bpf/tcp_iter.bpf.c`.
 const PROGRAM: &str = "stalled_sockets";

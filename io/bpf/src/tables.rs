@@ -1,4 +1,4 @@
-//! The maps, with types.
+//! Typed access to the maps.
 
 use core::marker::PhantomData;
 
@@ -11,12 +11,12 @@ use crate::error::{Error, Result};
 use crate::plain::Plain;
 use crate::skel::types;
 
-/// Tries to get memory for an element.
+/// Number of attempts to get memory for an element.
 const MAX_TRIES: u32 = 100;
-/// Values read at a time.
+/// Number of values that one call reads.
 const BATCH: u32 = 1024;
 
-/// The maps that user space touches, but for those of contexts.
+/// The maps that user space accesses, except those of contexts.
 pub(crate) struct Tables {
     pub(crate) lives: Table<u32, types::live>,
     pub(crate) locals: Table<types::address, u32>,
@@ -45,7 +45,7 @@ impl Tables {
     }
 }
 
-/// The counters of reasons that are not zero, each summed over the processors.
+/// Counters of drops that are not zero, each summed over the processors.
 pub(crate) fn drops(table: &MapHandle) -> Result<Vec<(DropReason, u64)>> {
     let mut drops = Vec::new();
     for reason in DropReason::ALL {
@@ -92,8 +92,8 @@ impl<K: Plain, V: Plain> Table<K, V> {
         loop {
             let done = self.handle.update(key.as_octets(), value.as_octets(), MapFlags::ANY);
             match done {
-                // Elements that are not allocated beforehand come from a small store, which the kernel fills up
-                // again a moment later.
+                // Elements that are not preallocated come from a small store, which the kernel refills a moment
+                // later.
                 Err(error) if error.kind() == ErrorKind::OutOfMemory && tries < MAX_TRIES => {
                     tries += 1;
                     std::thread::yield_now();
@@ -103,14 +103,14 @@ impl<K: Plain, V: Plain> Table<K, V> {
         }
     }
 
-    /// Replaces the value while no program reads it: for values with a lock.
+    /// Replaces a value with a lock: no program reads it meanwhile.
     pub(crate) fn insert_locked(&self, key: &K, value: &V) -> Result<()> {
         self.handle
             .update(key.as_octets(), value.as_octets(), MapFlags::LOCK)
             .map_err(self.error("write"))
     }
 
-    /// Removes an entry, if there is one.
+    /// Removes an entry, if it exists.
     pub(crate) fn remove(&self, key: &K) -> Result<()> {
         match self.handle.delete(key.as_octets()) {
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -124,7 +124,7 @@ impl<K: Plain, V: Plain> Table<K, V> {
         self.handle.keys().filter_map(|key| K::from_octets(&key)).collect()
     }
 
-    /// All values of an array, by index.
+    /// Returns all values of an array, by index.
     pub(crate) fn all(&self) -> Result<Vec<V>> {
         let mut all = Vec::new();
         let batches = self.handle.lookup_batch(BATCH, MapFlags::ANY, MapFlags::ANY);

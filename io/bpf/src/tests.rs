@@ -1,4 +1,4 @@
-//! The programs under `BPF_PROG_TEST_RUN`, on a clock that the test sets.
+//! Tests of the programs under `BPF_PROG_TEST_RUN`, on a clock that the test sets.
 
 pub(crate) mod both;
 mod cost;
@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 
 use moorline_types::DropReason;
 
-/// Whether the tests can run; says so if not.
+/// Whether the tests can run; prints a message if not.
 pub(crate) fn can_run(test: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -36,7 +36,7 @@ fn drop_reasons_in_c_are_those_in_rust() {
         let Some((name, number)) = line.trim().trim_end_matches(',').split_once(" = ") else {
             continue;
         };
-        // The size of the table.
+        // The size of the table, not a reason.
         if name == "DROP_REASONS" {
             assert!(in_rust.values().all(|reason| u32::from(*reason) < number.parse().unwrap()));
         } else if name.starts_with("DROP_") {

@@ -3,7 +3,7 @@ use std::net::Ipv6Addr;
 
 use crate::socket::{RawSocket, send};
 
-/// Asks hosts whether they are there (RFC 4443 s4.1), and hears their answers. The kernel puts the checksums in.
+/// Sends echo requests to hosts (RFC 4443 s4.1), and receives their answers. The kernel computes the checksums.
 #[derive(Debug)]
 pub struct EchoSocket {
     socket: RawSocket,
@@ -13,19 +13,19 @@ pub struct EchoSocket {
 /// An echo reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// The host that has answered.
+    /// The host that answered.
     pub from: Ipv6Addr,
-    /// The address of this host that the answer came to.
+    /// The address of this host to which the answer came.
     pub local: Ipv6Addr,
-    /// As in the request.
+    /// Nonce of the request.
     pub nonce: u64,
 }
 
 impl EchoSocket {
-    /// Opens it for answers of these hosts; has to be called inside a tokio runtime.
+    /// Opens a socket for answers of these hosts. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, or without IPv6.
+    /// CAP_NET_RAW is missing, or the host has no IPv6.
     pub fn open(targets: Vec<Ipv6Addr>) -> io::Result<Self> {
         Ok(Self { socket: RawSocket::icmp6(&[ECHO_REPLY])?, targets })
     }
@@ -44,7 +44,7 @@ impl EchoSocket {
         send(self.socket.fd(), &request(nonce), source, target, ifindex)
     }
 
-    /// Waits for the next reply that may be one to such a request. Cancel safe.
+    /// Waits for the next reply that may belong to a request of this socket. Cancel safe.
     ///
     /// # Errors
     /// The errors of recvmsg(2).
@@ -60,7 +60,8 @@ impl EchoSocket {
     }
 }
 
-/// The identifier is a part of the nonce: each request is a flow of its own to what keeps state on the way.
+/// Makes a request. The identifier is a part of the nonce, so each request is a flow of its own for nodes that keep
+/// state.
 fn request(nonce: u64) -> [u8; REQUEST_LEN] {
     let nonce = nonce.to_be_bytes();
     let mut message = [0; REQUEST_LEN];
@@ -76,10 +77,10 @@ fn nonce(reply: &[u8]) -> Option<u64> {
     (header[0] == ECHO_REPLY && header[4..6] == nonce[..2]).then(|| u64::from_be_bytes(nonce))
 }
 
-/// Types of ICMPv6 (RFC 4443 s4).
+/// ICMPv6 types (RFC 4443 s4).
 const ECHO_REQUEST: u8 = 128;
 const ECHO_REPLY: u8 = 129;
-/// Octets of a request, and of the answer to it.
+/// Octets of a request, and of its answer.
 const REQUEST_LEN: usize = 16;
 
 #[cfg(test)]

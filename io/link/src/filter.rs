@@ -1,4 +1,4 @@
-//! Which packets a socket gets, decided by the kernel: types of Shim6 messages.
+//! Filters in the kernel that choose the packets of a socket by the types of Shim6 messages.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -6,18 +6,18 @@ use std::os::fd::OwnedFd;
 use crate::shim6::Queue;
 use crate::socket::set_option;
 
-/// Lets a program of the classic packet filter decide what a socket gets.
+/// Attaches a program of the classic packet filter, which decides which packets a socket gets.
 pub(crate) fn attach(fd: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
     let filter = libc::sock_fprog {
         len: libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?,
         filter: program.as_mut_ptr(),
     };
-    // The kernel copies what it points to.
+    // The kernel copies the program.
     set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &filter)
 }
 
-/// Loads the octet with the P bit and the type; what is too short for one is dropped. A payload packet has the P
-/// bit set, so it counts as 128 and more.
+/// Program that loads the octet with the P bit and the type. The kernel drops packets that are too short. A payload
+/// packet has the P bit, so its octet is 128 or more.
 pub(crate) const fn program(queue: Queue) -> [libc::sock_filter; 5] {
     let (of_contexts, others) = match queue {
         Queue::Established => (ALL, NONE),
@@ -25,7 +25,7 @@ pub(crate) const fn program(queue: Queue) -> [libc::sock_filter; 5] {
     };
     [
         instruction(libc::BPF_LD | libc::BPF_B | libc::BPF_ABS, TYPE_AT, 0, 0),
-        // Below 64, or from 128 on: to the last one.
+        // Below 64, or from 128 on: jump to the last instruction.
         instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 64, 0, 2),
         instruction(libc::BPF_JMP | libc::BPF_JGE | libc::BPF_K, 128, 1, 0),
         instruction(libc::BPF_RET | libc::BPF_K, of_contexts, 0, 0),
@@ -38,9 +38,9 @@ pub(crate) const fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock
     libc::sock_filter { code: code as u16, jt, jf, k }
 }
 
-/// Of the octet with the type in a Shim6 header (RFC 5533 s5.1).
+/// Offset of the octet with the type in a Shim6 header (RFC 5533 s5.1).
 const TYPE_AT: u32 = 2;
-/// Octets of the packet to pass.
+/// Number of octets of the packet to pass.
 pub(crate) const ALL: u32 = u32::MAX;
 pub(crate) const NONE: u32 = 0;
 
@@ -48,7 +48,7 @@ pub(crate) const NONE: u32 = 0;
 mod tests {
     use super::*;
 
-    /// What the program says of an octet, instruction by instruction.
+    /// Result of the program for an octet, computed instruction by instruction.
     fn passes(queue: Queue, octet: u8) -> bool {
         let program = program(queue);
         let mut at = 1;

@@ -1,4 +1,4 @@
-//! Frames of an interface, many with one call: for generators of load and for what stands under it.
+//! Frames of an interface, many with one call: for load generators, and for nodes that must bear load.
 
 use std::io::{self, IoSlice};
 use std::num::NonZeroU64;
@@ -15,7 +15,7 @@ use rustix::net::{AddressFamily, SocketType, socket_with};
 use crate::socket::{FLAGS, set_option};
 use crate::tap::PACKET_IGNORE_OUTGOING;
 
-/// Sends frames out of an interface, past its queueing discipline. Stays on the thread that opened it.
+/// Sends frames by an interface, past its queueing discipline. Stays on the thread that opened it.
 #[derive(Debug)]
 pub struct FrameSender {
     socket: FrameSocket,
@@ -23,37 +23,37 @@ pub struct FrameSender {
 }
 
 impl FrameSender {
-    /// Of an interface of this network namespace.
+    /// Opens a sender on an interface of this network namespace.
     ///
     /// # Errors
-    /// There is no such interface, or no CAP_NET_RAW.
+    /// There is no such interface, or CAP_NET_RAW is missing.
     pub fn open(interface: &str) -> io::Result<Self> {
         let headers = MultiHeaders::preallocate(Self::BATCH, None);
         Ok(Self { socket: FrameSocket::sender(interface)?, headers })
     }
 
-    /// Sends up to [`Self::BATCH`] frames, each from its Ethernet header on. How many the interface took: the
-    /// rest did not find room.
+    /// Sends up to [`Self::BATCH`] frames, each from its Ethernet header on. Returns how many the interface took;
+    /// there was no room for the others.
     ///
     /// # Errors
-    /// The interface is gone or takes no frames of this size.
+    /// The interface is gone, or takes no frames of this size.
     pub fn send<F: AsRef<[u8]>>(&mut self, frames: &[F]) -> io::Result<usize> {
         let parts: Vec<_> = frames.iter().map(|frame| [IoSlice::new(frame.as_ref())]).collect();
         let to = [None::<()>; Self::BATCH];
         let fd = self.socket.0.as_raw_fd();
         match sendmmsg(fd, &mut self.headers, &parts, to, [], MsgFlags::MSG_DONTWAIT) {
             Ok(sent) => Ok(sent.count()),
-            // Its queue is full, or it is down just now.
+            // The queue of the interface is full, or the interface is down at the moment.
             Err(Errno::ENOBUFS | Errno::EAGAIN | Errno::EINTR | Errno::ENETDOWN) => Ok(0),
             Err(error) => Err(error.into()),
         }
     }
 
-    /// Most frames of a call.
+    /// Largest number of frames in a call.
     pub const BATCH: usize = 64;
 }
 
-/// Frames of an interface (AF_PACKET).
+/// Socket for the frames of an interface (AF_PACKET).
 #[derive(Debug)]
 pub struct FrameSocket(OwnedFd);
 
@@ -61,11 +61,11 @@ pub struct FrameSocket(OwnedFd);
 pub(crate) const NOTES: usize = 10;
 
 impl FrameSocket {
-    /// The IPv6 frames that come in by an interface of this network namespace. About so many small frames wait to be
-    /// received; others are dropped and counted, as by a network adapter whose ring is full.
+    /// Opens a receiver for the IPv6 frames that come in by an interface of this network namespace. About `waiting`
+    /// small frames can wait. Others are dropped and counted, as by a network adapter with a full ring.
     ///
     /// # Errors
-    /// There is no such interface, or no CAP_NET_RAW.
+    /// There is no such interface, or CAP_NET_RAW is missing.
     pub fn receiver(interface: &str, waiting: u16) -> io::Result<Self> {
         let socket = Self::unbound()?;
         let octets = i32::from(waiting) * SMALL_FRAME / 2;
@@ -74,7 +74,7 @@ impl FrameSocket {
         Ok(socket)
     }
 
-    /// All frames of an interface, with the kernel's notes in front.
+    /// Opens a socket for all frames of an interface, with the kernel's notes in front.
     pub(crate) fn with_notes(interface: &str) -> io::Result<Self> {
         let socket = Self::unbound()?;
         socket.set(libc::SOL_PACKET, PACKET_VNET_HDR, 1)?;
@@ -84,7 +84,7 @@ impl FrameSocket {
         Ok(socket)
     }
 
-    /// Hears nothing, and passes queueing by.
+    /// Opens a socket that receives nothing, and sends past the queueing discipline.
     fn sender(interface: &str) -> io::Result<Self> {
         let socket = Self::unbound()?;
         socket.set(libc::SOL_PACKET, libc::PACKET_QDISC_BYPASS, 1)?;
@@ -94,9 +94,9 @@ impl FrameSocket {
     }
 
     fn unbound() -> io::Result<Self> {
-        // Protocol zero hears nothing before it is bound: no frame of another interface.
+        // With protocol zero, the socket receives nothing before it is bound: no frames of other interfaces.
         let socket = Self(socket_with(AddressFamily::PACKET, SocketType::RAW, FLAGS, None)?);
-        // What we send out of an interface is not to come back in.
+        // Frames that we send by an interface must not come back in.
         socket.set(libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)?;
         Ok(socket)
     }
@@ -126,7 +126,8 @@ impl FrameSocket {
         if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
-    /// The next frame from its Ethernet header on, if one is there; what does not fit is cut off.
+    /// Returns the next frame from its Ethernet header on, if there is one. Octets that do not fit the buffer are cut
+    /// off.
     ///
     /// # Errors
     /// The interface is gone.
@@ -135,31 +136,31 @@ impl FrameSocket {
             match recv(self.0.as_raw_fd(), buffer, MsgFlags::empty()) {
                 Ok(length) => return Ok(Some(length)),
                 Err(Errno::EAGAIN) => return Ok(None),
-                // Told once when the interface goes down; it may come up again.
+                // The error comes once when the interface goes down. The interface may come up again.
                 Err(Errno::ENETDOWN | Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
             }
         }
     }
 
-    /// Waits until a frame is there, or for so long.
+    /// Waits until there is a frame, or for `limit`.
     ///
     /// # Errors
-    /// The socket cannot be waited for.
+    /// The socket cannot be polled.
     pub fn wait(&self, limit: Duration) -> io::Result<()> {
         wait([self], limit)
     }
 
-    /// Frames that came, and those of them that found the queue full, since this was last asked.
+    /// Numbers of frames that came, and of those that found the queue full, since the last call.
     ///
     /// # Errors
-    /// The kernel does not tell.
+    /// The kernel does not return the numbers.
     pub fn statistics(&self) -> io::Result<(u64, u64)> {
         let counts = getsockopt(&self.0, PacketStatistics)?;
         Ok((counts.tp_packets.into(), counts.tp_drops.into()))
     }
 
-    /// Sends; a frame that the interface does not take, as when it is down, is lost as on any cable.
+    /// Sends a frame. If the interface does not take it, as when it is down, the frame is lost as on any cable.
     pub fn send(&self, frame: &[u8]) {
         let _ = send(self.0.as_raw_fd(), frame, MsgFlags::empty());
     }
@@ -173,7 +174,7 @@ sockopt_impl!(
     libc::tpacket_stats
 );
 
-/// Waits until one of them has a frame, or for so long.
+/// Waits until one of the sockets has a frame, or for `limit`.
 pub(crate) fn wait<const N: usize>(sockets: [&FrameSocket; N], limit: Duration) -> io::Result<()> {
     let mut waited = sockets.map(|socket| PollFd::new(&socket.0, PollFlags::IN));
     let limit = Timespec::try_from(limit).map_err(io::Error::other)?;
@@ -183,19 +184,19 @@ pub(crate) fn wait<const N: usize>(sockets: [&FrameSocket; N], limit: Duration) 
     }
 }
 
-/// Makes this thread wake in time: a cable does not wait for a processor. What fails here costs
-/// precision only.
+/// Gives this thread a high priority, so that it wakes in time: a cable does not wait for a processor. A failure here
+/// costs only precision.
 pub(crate) fn favour_this_thread() {
     let _ = rustix::process::setpriority_process(None, FAVOURED);
     let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
-/// Of linux/if_packet.h.
+/// From linux/if_packet.h.
 const PACKET_VNET_HDR: libc::c_int = 15;
-/// Octets that the kernel may keep for us.
+/// Octets that the kernel may keep for a socket.
 const BUFFER: libc::c_int = 32 << 20;
-/// What the kernel counts for a frame of less than 128 octets: its room and `struct sk_buff`. It doubles
-/// what it is told.
+/// Octets that the kernel counts for a frame of less than 128 octets: its room and `struct sk_buff`. The kernel
+/// doubles the number that it gets.
 const SMALL_FRAME: i32 = 768;
-/// Niceness.
+/// Nice value of the favoured thread.
 const FAVOURED: i32 = -15;

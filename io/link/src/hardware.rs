@@ -12,7 +12,7 @@ pub fn has_link_layer(ifindex: u32) -> io::Result<bool> {
     Ok(kind == libc::ARPHRD_ETHER || kind == libc::ARPHRD_LOOPBACK)
 }
 
-/// The link-layer address of an interface; `None` unless that is Ethernet.
+/// The link-layer address of an interface; `None` if the link is not Ethernet.
 pub(crate) fn ethernet_address(ifindex: u32) -> io::Result<Option<[u8; 6]>> {
     let address = hardware(ifindex)?;
     let octets = address.sa_data.first_chunk::<6>();
@@ -20,13 +20,13 @@ pub(crate) fn ethernet_address(ifindex: u32) -> io::Result<Option<[u8; 6]>> {
     Ok(octets.filter(|_| is_ethernet).map(|octets| octets.map(|octet| octet.to_ne_bytes()[0])))
 }
 
-/// The `ARPHRD_` number and the address.
+/// The `ARPHRD_` number and the address of an interface.
 fn hardware(ifindex: u32) -> io::Result<libc::sockaddr> {
     let socket = socket(AddressFamily::INET6, SocketType::DGRAM, None)?;
     let name = netdevice::index_to_name(&socket, ifindex)?;
     // SAFETY: all zeros is a value of this structure of integers, arrays of them, and a null pointer.
     let mut request: libc::ifreq = unsafe { core::mem::zeroed() };
-    // The last octet stays zero: it ends the name.
+    // The last octet stays zero, as it ends the name.
     let room = request.ifr_name.len() - 1;
     for (to, from) in request.ifr_name.iter_mut().take(room).zip(name.bytes()) {
         *to = libc::c_char::from_ne_bytes([from]);

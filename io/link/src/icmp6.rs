@@ -6,64 +6,66 @@ use moorline_wire::ip6::{IP6_LEN, Ip6, MIN_MTU, TCP};
 
 use crate::socket::{Datagram, RawSocket};
 
-/// Listens for ICMPv6 errors: Parameter Problem, Unrecognized Next Header, that quotes protocol 140, and Packet Too Big.
+/// Receives ICMPv6 errors: Parameter Problem with code Unrecognized Next Header that quotes protocol 140, and Packet
+/// Too Big.
 #[derive(Debug)]
 pub struct Icmp6Socket {
     socket: RawSocket,
     buffer: Vec<u8>,
 }
 
-/// Listens for Router Advertisements. Every host is a member of the group that routers advertise to.
+/// Receives Router Advertisements. Each host is a member of the group to which routers advertise.
 #[derive(Debug)]
 pub struct RouterSocket {
     socket: RawSocket,
     buffer: Vec<u8>,
 }
 
-/// An error that was received.
+/// A received error.
 #[derive(Debug)]
 pub enum Icmp6Error<'a> {
-    /// A peer knows no Shim6.
+    /// A peer does not know Shim6.
     Unrecognized(Unrecognized<'a>),
-    /// A packet was too long for its path. The kernel has its own opinion on whether that is true.
+    /// A packet was too long for its path. The kernel decides by itself whether that is true.
     TooBig(TooBig),
 }
 
-/// A router's word that a packet was too long. Of TCP, whose sockets learn from the kernel, only what the kernel ignores is here.
+/// A router's message that a packet was too long. TCP sockets learn it from the kernel, so for TCP this type has only
+/// messages that the kernel ignores.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooBig {
     /// Source and destination of the quoted packet.
     pub addresses: LocatorPair,
-    /// Whether the kernel ignores it, as the MTU is less than IPv6 allows (RFC 8200 s5). A path with the least MTU has less
-    /// once the octets of a header are taken off.
+    /// Whether the kernel ignores the message, as the MTU is less than IPv6 allows (RFC 8200 s5). This happens on a
+    /// path with the least MTU, once the octets of a header are subtracted.
     pub is_ignored: bool,
 }
 
-/// A peer's word that it knows no Shim6; as hostile as anything unsigned from the network.
+/// A peer's message that it does not know Shim6. It is no more trustworthy than any unsigned packet of the network.
 #[derive(Debug)]
 pub struct Unrecognized<'a> {
-    /// The quoted packet from its Shim6 header on, as far as it was quoted.
+    /// The quoted part of the packet, from its Shim6 header on.
     pub quoted: &'a [u8],
     /// Source and destination of the quoted packet.
     pub locators: LocatorPair,
-    /// Who says so.
+    /// Sender of the message.
     pub source: Locator,
 }
 
 impl Icmp6Socket {
-    /// Opens it.
+    /// Opens the socket.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, or without IPv6.
+    /// CAP_NET_RAW is missing, or the host has no IPv6.
     pub fn open() -> io::Result<Self> {
         let socket = RawSocket::icmp6(&[PARAMETER_PROBLEM, PACKET_TOO_BIG])?;
         Ok(Self { socket, buffer: vec![0; MAX_ERROR] })
     }
 
-    /// Waits for the next one. Cancel safe.
+    /// Waits for the next error. Cancel safe.
     ///
     /// # Errors
-    /// Those of recvmsg(2).
+    /// The errors of recvmsg(2).
     pub async fn receive(&mut self) -> io::Result<Icmp6Error<'_>> {
         loop {
             let received = self.socket.receive(&mut self.buffer).await?;
@@ -80,19 +82,19 @@ impl Icmp6Socket {
 }
 
 impl RouterSocket {
-    /// Opens it; has to be called inside a tokio runtime.
+    /// Opens the socket. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, or without IPv6.
+    /// CAP_NET_RAW is missing, or the host has no IPv6.
     pub fn open() -> io::Result<Self> {
         let socket = RawSocket::icmp6(&[ROUTER_ADVERTISEMENT])?;
         Ok(Self { socket, buffer: vec![0; MAX_MESSAGE] })
     }
 
-    /// Waits for the next one, valid or not. Cancel safe.
+    /// Waits for the next message, valid or not. Cancel safe.
     ///
     /// # Errors
-    /// Those of recvmsg(2).
+    /// The errors of recvmsg(2).
     pub async fn receive(&mut self) -> io::Result<(Datagram, &[u8])> {
         let heard = self.socket.receive(&mut self.buffer).await?;
         Ok((heard, &self.buffer[..heard.len]))
@@ -100,7 +102,7 @@ impl RouterSocket {
 }
 
 impl<'a> Unrecognized<'a> {
-    /// Reads an ICMPv6 message whose checksum is right; `None` if it is any other.
+    /// Reads an ICMPv6 message with a right checksum; `None` if it is any other message.
     #[must_use]
     pub fn parse(message: &'a [u8], source: Locator) -> Option<Self> {
         let locators = quoted(message)?;
@@ -108,12 +110,12 @@ impl<'a> Unrecognized<'a> {
     }
 }
 
-/// The addresses in front of a quoted Shim6 header. The kernel has checked the checksum.
+/// Addresses in front of a quoted Shim6 header. The kernel has verified the checksum.
 fn quoted(message: &[u8]) -> Option<LocatorPair> {
     let (error, packet) = message.split_first_chunk::<QUOTE>()?;
     let ip6 = Ip6::read(packet)?;
     let is_ours = error.starts_with(&[PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER])
-        // Else it is about what is behind, as our stack would send it.
+        // Otherwise the error is about the header behind, as our own stack would send it.
         && error.ends_with(&NEXT_HEADER_AT.to_be_bytes())
         && ip6.next_header == SHIM6;
     is_ours.then(|| addresses(&ip6))
@@ -123,8 +125,8 @@ fn too_big(message: &[u8]) -> Option<TooBig> {
     let (&[kind, _, _, _, m0, m1, m2, m3], packet) = message.split_first_chunk::<QUOTE>()?;
     let ip6 = Ip6::read(packet)?;
     let is_ignored = u32::from_be_bytes([m0, m1, m2, m3]) < MIN_MTU.into();
-    // TCP behind the nonce of a session passes for something else. The data plane of ILNP never tells of less than 1,280, so the
-    // kernel alone would do, and to ask it once more does no harm.
+    // TCP behind the nonce of a session does not look like TCP. The data plane of ILNP never reports less than 1,280,
+    // so the kernel alone would suffice; to ask it once more does no harm.
     let is_of_use = ip6.next_header != TCP || is_ignored;
     let is_one = kind == PACKET_TOO_BIG && is_of_use;
     is_one.then(|| TooBig { addresses: addresses(&ip6), is_ignored })
@@ -136,19 +138,19 @@ const fn addresses(ip6: &Ip6) -> LocatorPair {
 
 /// Type of a Router Advertisement (RFC 4861 s4.2).
 const ROUTER_ADVERTISEMENT: u8 = 134;
-/// Longer than any link's MTU allows without fragments, which Neighbor Discovery forbids (RFC 6980).
+/// Octets; no link has an MTU that allows more without fragments, which Neighbor Discovery forbids (RFC 6980).
 const MAX_MESSAGE: usize = 9216;
 /// Type of Packet Too Big (RFC 4443 s3.2).
 pub(crate) const PACKET_TOO_BIG: u8 = 2;
 /// Type of Parameter Problem (RFC 4443 s3.4).
 pub(crate) const PARAMETER_PROBLEM: u8 = 4;
-/// Its code for a next header that is not known.
+/// Code of a Parameter Problem for an unknown next header.
 pub(crate) const UNRECOGNIZED_NEXT_HEADER: u8 = 1;
-/// Where it points to then, in the quoted packet: the field that names Shim6.
+/// Pointer of that Parameter Problem in the quoted packet: the field that names Shim6.
 pub(crate) const NEXT_HEADER_AT: u32 = 6;
 /// Octets of ICMPv6 in front of the quoted packet.
 const QUOTE: usize = 8;
-/// An error message fits the minimum IPv6 MTU (RFC 4443 s2.4).
+/// Octets, more than an error message has: it fits the minimum IPv6 MTU (RFC 4443 s2.4).
 const MAX_ERROR: usize = 2048;
 
 #[cfg(test)]

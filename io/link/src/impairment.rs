@@ -1,71 +1,71 @@
-//! What a cable does to packets, as a pure function of what comes when.
+//! Effects of a cable on packets, as a pure function of their arrival.
 
 use std::time::Duration;
 
-/// What packets suffer on a cable, each way by itself.
+/// Impairment of packets on a cable, for each direction by itself.
 ///
-/// Order is always kept: a packet never overtakes one that came before it. With jitter the delay is
-/// drawn anew every [`Impairment::EPOCH`], so that it varies as on a path whose load varies and not
-/// from packet to packet, which would hold the packets of a bulk transfer to the longest delay drawn.
+/// The order is always kept: a packet never overtakes an earlier one. With jitter, the delay is drawn anew every
+/// [`Impairment::EPOCH`]. So it varies as on a path whose load varies. If it varied with each packet, the packets of
+/// a bulk transfer would all have the longest delay.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Impairment {
-    /// Mean delay one way.
+    /// Mean delay in one direction.
     pub delay: Duration,
-    /// Standard deviation of the delay one way, which is normal and never below zero.
+    /// Standard deviation of the delay in one direction, which is normally distributed and never below zero.
     pub jitter: Duration,
-    /// Packets lost at random, in a million.
+    /// Packets lost at random, per million.
     pub loss_ppm: u32,
-    /// Octets a second, those of Ethernet's header included; none: as fast as it goes.
+    /// Octets per second, with those of the Ethernet header; `None`: no limit.
     pub rate: Option<u64>,
-    /// Octets that may wait for a cable with a rate; what comes on top is dropped.
+    /// Octets that may wait for a cable with a rate. Further packets are dropped.
     pub queue: u64,
-    /// Everything random follows from it.
+    /// Seed of all random values.
     pub seed: u64,
 }
 
 impl Impairment {
-    /// How long a delay that was drawn holds.
+    /// Time for which a drawn delay holds.
     pub const EPOCH: Duration = Duration::from_millis(100);
 
-    /// This delay either way.
+    /// An impairment with this delay in each direction, and nothing else.
     #[must_use]
     pub fn delay(delay: Duration) -> Self {
         Self { delay, ..Self::default() }
     }
 
-    /// Whether it matters how octets are cut into packets, so that they have to come as on a wire.
+    /// Whether the division of octets into packets matters, so that packets must come as on a wire.
     #[must_use]
     pub fn counts_packets(&self) -> bool {
         self.loss_ppm > 0 || self.rate.is_some()
     }
 }
 
-/// One direction of a cable. Times are from any moment on, the same in all calls.
+/// One direction of a cable. Times count from an arbitrary moment, the same in all calls.
 #[derive(Clone, Debug)]
 pub struct Channel {
     plan: Impairment,
     seed: u64,
-    /// Packets that came.
+    /// Number of packets that came.
     count: u64,
-    /// When the sender's end is free again.
+    /// Time when the sender's end is free again.
     free: Duration,
-    /// When the last packet comes out.
+    /// Time when the last packet comes out.
     last: Duration,
 }
 
 impl Channel {
-    /// Direction 0 or 1 of a cable.
+    /// Creates direction 0 or 1 of a cable.
     #[must_use]
     pub fn new(plan: Impairment, direction: u64) -> Self {
         let seed = mix(plan.seed.wrapping_add(direction.wrapping_mul(GOLDEN)));
         Self { plan, seed, count: 0, free: Duration::ZERO, last: Duration::ZERO }
     }
 
-    /// Takes a packet that comes at `now`; gives when it comes out at the other end, if it does.
+    /// Takes a packet that comes at `now`. Returns the time when it comes out at the other end, if it does.
     pub fn admit(&mut self, octets: usize, now: Duration) -> Option<Duration> {
         let number = self.count;
         self.count += 1;
-        // Drawn for each packet, so that what is lost depends on nothing else.
+        // The draw is separate for each packet, so that a loss depends on nothing else.
         if self.draw(LOSS, number) % MILLION < u64::from(self.plan.loss_ppm) {
             return None;
         }
@@ -74,7 +74,7 @@ impl Channel {
         Some(self.last)
     }
 
-    /// When its last octet has left; none if the queue is full.
+    /// Time when the last octet of the packet has left; `None` if the queue is full.
     fn serialize(&mut self, octets: u64, now: Duration) -> Option<Duration> {
         let Some(rate) = self.plan.rate else { return Some(now) };
         let time = |octets: u64| Duration::from_secs_f64(octets as f64 / rate.max(1) as f64);
@@ -96,7 +96,7 @@ impl Channel {
         Duration::from_secs_f64(seconds.max(0.0))
     }
 
-    /// From the standard normal distribution, by Box and Muller.
+    /// A value from the standard normal distribution, by Box and Muller.
     fn normal(&self, epoch: u64) -> f64 {
         let unit = |draw: u64| ((draw >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         let radius = (-2.0 * unit(self.draw(RADIUS, epoch)).ln()).sqrt();
@@ -118,7 +118,7 @@ fn mix(value: u64) -> u64 {
 
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 const MILLION: u64 = 1_000_000;
-/// What is drawn.
+/// Purposes of random draws.
 const LOSS: u64 = 1;
 const RADIUS: u64 = 2;
 const ANGLE: u64 = 3;
@@ -179,7 +179,7 @@ mod tests {
         let plan = Impairment { rate: Some(100_000), queue: 3000, ..Impairment::delay(ms(5)) };
         let mut channel = Channel::new(plan, 0);
         let out: Vec<_> = (0..5).map(|_| channel.admit(1000, ms(10))).collect();
-        // Ten milliseconds each; the last one finds more than 3000 octets before it.
+        // Each packet takes ten milliseconds. The last one finds more than 3000 octets before it.
         let expected = [25, 35, 45, 55].map(|at| Some(ms(at)));
         assert_eq!(out, [&expected[..], &[None]].concat());
         assert_eq!(channel.admit(1000, ms(60)), Some(ms(75)));

@@ -1,12 +1,14 @@
 //! Raw sockets and links.
 //!
-//! [`Shim6Socket`] carries protocol 140: control messages both ways, and payload whose tag no
-//! program knew, with what strangers may send in a queue of its own. That it is open keeps the kernel from answering "unrecognized next header".
-//! [`Icmp6Socket`] listens for that answer from peers without Shim6, and [`RouterSocket`] for what routers advertise. [`Icmp6Sender`] has TCP
-//! sockets of this host send again, and makes our addresses known to routers. [`ProbeSocket`] tries what passes on the way to a peer. [`PacketSocket`]
-//! sends packets that are made already. [`Readiness`] waits for descriptors that other crates own. [`has_link_layer`] says what packets of an
-//! interface begin with. [`Wire`] is a cable between two interfaces with the delay, jitter, loss and rate of an [`Impairment`]. [`FrameSender`] and
-//! [`FrameSocket`] have the frames of an interface, many at a time.
+//! [`Shim6Socket`] carries protocol 140: control messages in both directions, and received payload whose tag no
+//! program knew. Packets that strangers may send have a queue of their own. While the socket is open, the kernel does
+//! not answer "unrecognized next header". [`Icmp6Socket`] receives that answer from peers without Shim6.
+//! [`RouterSocket`] receives the advertisements of routers. [`Icmp6Sender`] makes TCP sockets of this host
+//! retransmit, and makes our addresses known to routers. [`ProbeSocket`] finds out which packets pass on the way to a
+//! peer. [`PacketSocket`] sends packets that are already complete. [`Readiness`] waits for descriptors of other
+//! crates. [`has_link_layer`] tells whether packets of an interface begin with an Ethernet header. [`Wire`] is a
+//! cable between two interfaces with the delay, jitter, loss and rate of an [`Impairment`]. [`FrameSender`] and
+//! [`FrameSocket`] send and receive the frames of an interface, many at a time.
 
 mod echo;
 mod filter;

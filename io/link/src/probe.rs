@@ -8,54 +8,54 @@ use crate::socket::RawSocket;
 use crate::tap::Tap;
 use crate::whole::PacketSocket;
 
-/// Sends packets that are whole, IPv6 header included, and receives what may answer them: echo replies and errors
-/// of ICMPv6, and protocol 140.
+/// Sends whole packets, with their IPv6 header, and receives possible answers: ICMPv6 echo replies and errors, and
+/// protocol 140.
 #[derive(Debug)]
 pub struct ProbeSocket {
     whole: PacketSocket,
     icmp6: RawSocket,
     shim6: RawSocket,
-    /// With the type that it hears.
+    /// The type of ICMPv6 that it receives besides, with its tap.
     tap: Option<(u8, Tap)>,
 }
 
-/// What came in.
+/// A received packet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Answer {
     /// Protocol: 58 or 140.
     pub protocol: u8,
-    /// Who sent it.
+    /// Sender of the packet.
     pub source: Ipv6Addr,
-    /// To which of our addresses.
+    /// The address of this host to which the packet came.
     pub destination: Ipv6Addr,
-    /// From the header of the protocol on.
+    /// Octets from the header of the protocol on.
     pub octets: Vec<u8>,
 }
 
 impl ProbeSocket {
-    /// Opens it; has to be called inside a tokio runtime.
+    /// Opens the socket. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, or without IPv6.
+    /// CAP_NET_RAW is missing, or the host has no IPv6.
     pub fn open() -> io::Result<Self> {
-        // Errors are 1 to 4, the echo reply is 129.
+        // Errors have the types 1 to 4, the echo reply has 129.
         let icmp6 = RawSocket::icmp6(&[1, 2, 3, 4, 129])?;
         Ok(Self { whole: PacketSocket::open()?, icmp6, shim6: RawSocket::open(SHIM6)?, tap: None })
     }
 
-    /// Hears ICMPv6 of this type as well: of such that a data plane keeps from sockets.
+    /// Also receives ICMPv6 of this type, even if a data plane keeps it from sockets.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW.
+    /// CAP_NET_RAW is missing.
     pub fn hear(&mut self, kind: u8) -> io::Result<()> {
         self.tap = Some((kind, Tap::open(kind)?));
         Ok(())
     }
 
-    /// Sends a packet as it is, out of this interface.
+    /// Sends a packet unchanged, by this interface.
     ///
     /// # Errors
-    /// Those of sendmsg(2): larger than the interface takes, a firewall of this host, no route.
+    /// The errors of sendmsg(2), such as: larger than the interface takes, a firewall of this host, no route.
     pub fn send(&self, packet: &[u8], ifindex: u32) -> io::Result<()> {
         self.whole.send(packet, ifindex)
     }
@@ -63,7 +63,7 @@ impl ProbeSocket {
     /// Waits for the next answer. Cancel safe.
     ///
     /// # Errors
-    /// Those of recvmsg(2).
+    /// The errors of recvmsg(2).
     pub async fn receive(&self) -> io::Result<Answer> {
         let (mut icmp6, mut shim6) = (vec![0; MAX_ANSWER], vec![0; MAX_ANSWER]);
         let (protocol, datagram, buffer) = tokio::select! {
@@ -83,5 +83,5 @@ impl ProbeSocket {
     }
 }
 
-/// The largest IPv6 packet.
+/// Octets of the largest IPv6 packet.
 const MAX_ANSWER: usize = 65_535;

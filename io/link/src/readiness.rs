@@ -5,20 +5,21 @@ use tokio::io::unix::AsyncFd;
 
 use crate::socket::readable;
 
-/// Waits until somebody else's file descriptor, such as a ring buffer, has something to read.
+/// Waits until a file descriptor of another owner, such as a ring buffer, is readable.
 #[derive(Debug)]
 pub struct Readiness(AsyncFd<OwnedFd>);
 
 impl Readiness {
-    /// Of a duplicate of `fd`.
+    /// Waits on a duplicate of `fd`.
     ///
     /// # Errors
-    /// No descriptors left, or it cannot be polled.
+    /// There are no descriptors left, or the descriptor cannot be polled.
     pub fn of(fd: BorrowedFd<'_>) -> io::Result<Self> {
         Ok(Self(readable(fd.try_clone_to_owned()?)?))
     }
 
-    /// Waits; then everything there is must be read, or it will not wake again. Cancel safe.
+    /// Waits until the descriptor is readable. The caller must then read everything, or it is not woken again. Cancel
+    /// safe.
     ///
     /// # Errors
     /// The runtime is shutting down.

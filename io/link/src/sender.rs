@@ -10,74 +10,74 @@ use crate::hardware::ethernet_address;
 use crate::icmp6::{NEXT_HEADER_AT, PACKET_TOO_BIG, PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER};
 use crate::socket::{pass_only, raw_socket, send, set_option};
 
-/// Sends messages of ICMPv6: notices to TCP sockets of this host, refusals to peers, introductions and solicitations to
-/// routers. The kernel puts the checksums in.
+/// Sends ICMPv6 messages: notices to TCP sockets of this host, refusals to peers, introductions and solicitations to
+/// routers. The kernel computes the checksums.
 ///
-/// A notice tells TCP sockets of this host that their segments got lost on the way, not in congestion (RFC 6069). It is a
-/// Destination Unreachable or Packet Too Big from an address of ours to itself. The kernel refuses the
-/// source if it is not ours, so that a notice is delivered here or nowhere; nothing from the network has a
-/// part in it.
+/// A notice tells TCP sockets of this host that their segments were lost on the way, and not by congestion (RFC
+/// 6069). It is a Destination Unreachable or Packet Too Big from an address of ours to the same address. The kernel
+/// refuses the source if it is not ours. So a notice is delivered here or nowhere, and no packet of the network can
+/// trigger one.
 #[derive(Debug)]
 pub struct Icmp6Sender(OwnedFd);
 
-/// A TCP segment that was sent, as far as a notice quotes it.
+/// A sent TCP segment: the fields that a notice quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
-    /// Our address.
+    /// Local address.
     pub source: Ipv6Addr,
-    /// The peer's.
+    /// Address of the peer.
     pub destination: Ipv6Addr,
-    /// Our port.
+    /// Local port.
     pub source_port: u16,
-    /// The peer's.
+    /// Port of the peer.
     pub destination_port: u16,
-    /// Of its first octet.
+    /// Sequence number of its first octet.
     pub sequence: u32,
 }
 
-/// What a router is to know.
+/// Introduction of an address to a router.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Introduction {
     /// The interface.
     pub ifindex: u32,
     /// The router.
     pub router: Ipv6Addr,
-    /// Our address.
+    /// The address of this host.
     pub address: Ipv6Addr,
-    /// Whether duplicate address detection still runs for it (RFC 4429).
+    /// Whether duplicate address detection still runs for the address (RFC 4429).
     pub is_optimistic: bool,
 }
 
 impl Icmp6Sender {
-    /// Opens it.
+    /// Opens the socket.
     ///
     /// # Errors
-    /// Without CAP_NET_RAW, or without IPv6.
+    /// CAP_NET_RAW is missing, or the host has no IPv6.
     pub fn open() -> io::Result<Self> {
         let socket = raw_socket(ICMPV6)?;
-        // RFC 4861 s6.1.1 and s7.1: anything less may come from another link. TCP sockets with IPV6_MINHOPCOUNT take
-        // errors only from so near.
+        // RFC 4861 s6.1.1 and s7.1: a message with a lower hop limit may come from another link. TCP sockets with
+        // IPV6_MINHOPCOUNT accept errors only with this hop limit.
         for option in [libc::IPV6_UNICAST_HOPS, libc::IPV6_MULTICAST_HOPS] {
             set_option(&socket, libc::IPPROTO_IPV6, option, &libc::c_int::from(u8::MAX))?;
         }
-        // It only sends; what comes in is not even queued.
+        // The socket only sends, so received messages are not even queued.
         pass_only(&socket, &[])?;
         Ok(Self(socket))
     }
 
-    /// Takes back one doubling of the segment's retransmission timer, if the socket has not been acknowledged
-    /// anything meanwhile; if the shorter timer has run out, it sends again before this returns.
+    /// Undoes one doubling of the segment's retransmission timer, if the socket has had no acknowledgement in the
+    /// meantime. If the shorter timer has expired, the socket retransmits before this call returns.
     ///
     /// # Errors
-    /// Those of sendmsg(2): the source is not ours any more, a firewall, buffer full.
+    /// The errors of sendmsg(2), such as: the source is no longer ours, a firewall, buffer full.
     pub fn unreachable(&self, segment: &Segment) -> io::Result<()> {
         let message = notice([DESTINATION_UNREACHABLE, NO_ROUTE], 0, segment);
         send(&self.0, &message, segment.source, segment.source, 0)
     }
 
-    /// Tells that nothing above `mtu` octets fits any more: the socket sends again, before this returns, all that
-    /// it has not been acknowledged in segments that are too long (RFC 8201 s5.4). Without effect if its
-    /// segments fit.
+    /// Tells the socket that packets above `mtu` octets no longer fit. Before this call returns, the socket sends
+    /// again all data without an acknowledgement that are in segments that are too long (RFC 8201 s5.4). If its
+    /// segments fit, nothing happens.
     ///
     /// # Errors
     /// As [`Self::unreachable`].
@@ -86,12 +86,12 @@ impl Icmp6Sender {
         send(&self.0, &message, segment.source, segment.source, 0)
     }
 
-    /// Says to a peer what the kernel of a host without Shim6 says, for a host that is about to be one. Answers a packet that
-    /// has this Shim6 header: it has come, or would come, from `locators.peer` to `locators.local`. Goes out of an
-    /// interface, or whichever the route says for 0.
+    /// Sends a peer the error that the kernel of a host without Shim6 sends, for a host that is about to stop Shim6.
+    /// It answers a packet with this Shim6 header, which has come, or would come, from `locators.peer` to
+    /// `locators.local`. The error leaves by this interface; 0: by the interface of the route.
     ///
     /// # Errors
-    /// Those of sendmsg(2): the source is none of our addresses, no route, buffer full.
+    /// The errors of sendmsg(2), such as: the source is not an address of ours, no route, buffer full.
     pub fn refuse(
         &self,
         header: &[u8; PAYLOAD_HEADER_LEN],
@@ -102,35 +102,36 @@ impl Icmp6Sender {
         send(&self.0, &message, locators.local.0, locators.peer.0, ifindex)
     }
 
-    /// Makes an address of ours known to a router before it has packets for it: Neighbor Discovery the other way round
-    /// (RFC 9131). The router finds our link-layer address beside ours of IPv6, and keeps it; should we not know that of the
-    /// router, the kernel asks for it by the way.
+    /// Makes an address of ours known to a router before the router has packets for it (RFC 9131). The router learns
+    /// our link-layer address with the IPv6 address, and keeps it. If we do not know the link-layer address of the
+    /// router, the kernel asks for it in passing.
     ///
-    /// A Neighbor Solicitation does so at every router (RFC 4861 s7.2.3). One from an optimistic address is forbidden, so
-    /// that is advertised instead, which routers have to be willing to learn from.
+    /// A Neighbor Solicitation has this effect at each router (RFC 4861 s7.2.3). An optimistic address must not send
+    /// one, so for such an address this sends a Neighbor Advertisement, from which a router must be willing to learn.
     ///
     /// # Errors
-    /// Those of sendmsg(2): the address is not ours, or tentative; the router is not on the link; buffer full.
+    /// The errors of sendmsg(2), such as: the address is not ours, or tentative; the router is not on the link; buffer full.
     pub fn introduce(&self, what: &Introduction) -> io::Result<()> {
-        // Nobody asks for addresses on links that have none.
+        // A link without link-layer addresses needs no introduction.
         let Some(link) = ethernet_address(what.ifindex)? else { return Ok(()) };
         let (message, to) = introduction(what, link);
         send(&self.0, &message, what.address, to, what.ifindex)
     }
 
-    /// Asks the routers on a link to advertise, from its link-local address.
+    /// Solicits the routers on a link to advertise, from its link-local address.
     ///
     /// # Errors
-    /// Those of sendmsg(2): there is no such address yet, no carrier.
+    /// The errors of sendmsg(2), such as: there is no such address yet, no carrier.
     pub fn solicit(&self, ifindex: u32) -> io::Result<()> {
-        // Without options: the answer goes to all nodes, or asks for our link address first (RFC 4861 s4.1).
+        // The message has no options, so the answer goes to all nodes, or the router first asks for our link-layer
+        // address (RFC 4861 s4.1).
         let message = [ROUTER_SOLICITATION, 0, 0, 0, 0, 0, 0, 0];
         send(&self.0, &message, Ipv6Addr::UNSPECIFIED, ALL_ROUTERS, ifindex)
     }
 }
 
-/// An ICMPv6 error (RFC 4443 s3) that quotes a packet: type and code, the word that goes with them, the header of the packet,
-/// and what follows it.
+/// An ICMPv6 error (RFC 4443 s3) that quotes a packet: type and code, its second word, the header of the packet, and
+/// the octets behind that header.
 fn error(
     kind: [u8; 2],
     word: u32,
@@ -149,7 +150,7 @@ fn notice(kind: [u8; 2], word: u32, segment: &Segment) -> Vec<u8> {
     tcp[0..2].copy_from_slice(&segment.source_port.to_be_bytes());
     tcp[2..4].copy_from_slice(&segment.destination_port.to_be_bytes());
     tcp[4..8].copy_from_slice(&segment.sequence.to_be_bytes());
-    // Connection tracking looks at a header that is whole: its length in units of four octets, and a flag.
+    // Connection tracking reads only a whole header: it needs the length in units of four octets, and a flag.
     tcp[12] = 5 << 4;
     tcp[13] = ACK;
     error(kind, word, [segment.source, segment.destination], TCP, &tcp)
@@ -160,7 +161,7 @@ fn refusal(header: &[u8; PAYLOAD_HEADER_LEN], locators: LocatorPair) -> Vec<u8> 
     error(kind, NEXT_HEADER_AT, [locators.peer.0, locators.local.0], SHIM6, header)
 }
 
-/// RFC 4861 s4.3 and s4.4, RFC 9131 s4.1.
+/// Message of an introduction, and its source (RFC 4861 s4.3 and s4.4, RFC 9131 s4.1).
 fn introduction(what: &Introduction, link: [u8; 6]) -> ([u8; 32], Ipv6Addr) {
     let (kind, target, option, to) = if what.is_optimistic {
         (NEIGHBOR_ADVERTISEMENT, what.address, TARGET_LINK_ADDRESS, ALL_ROUTERS)
@@ -170,27 +171,28 @@ fn introduction(what: &Introduction, link: [u8; 6]) -> ([u8; 32], Ipv6Addr) {
     let mut message = [0; 32];
     message[0] = kind;
     message[8..24].copy_from_slice(&target.octets());
-    // In units of 8 octets.
+    // The length is in units of 8 octets.
     message[24..26].copy_from_slice(&[option, 1]);
     message[26..].copy_from_slice(&link);
     (message, to)
 }
 
-/// Type of ICMPv6 (RFC 4443 s3.1).
+/// ICMPv6 type (RFC 4443 s3.1).
 const DESTINATION_UNREACHABLE: u8 = 1;
-/// Code of Destination Unreachable for no route, one of the two that RFC 6069 s4.1 takes and the one that Linux does.
+/// Code of Destination Unreachable for no route: one of the two that RFC 6069 s4.1 allows, and the one that Linux
+/// accepts.
 const NO_ROUTE: u8 = 0;
 /// Octets of the TCP header without options.
 const TCP_HEADER: usize = 20;
-/// Flag of TCP (RFC 9293 s3.1).
+/// TCP flag (RFC 9293 s3.1).
 const ACK: u8 = 0x10;
-/// Types of Neighbor Discovery (RFC 4861 s4).
+/// ICMPv6 types of Neighbor Discovery (RFC 4861 s4).
 const ROUTER_SOLICITATION: u8 = 133;
 const NEIGHBOR_SOLICITATION: u8 = 135;
 const NEIGHBOR_ADVERTISEMENT: u8 = 136;
 const SOURCE_LINK_ADDRESS: u8 = 1;
 const TARGET_LINK_ADDRESS: u8 = 2;
-/// RFC 4291 s2.7.1, link-local scope.
+/// All routers on the link (RFC 4291 s2.7.1, link-local scope).
 const ALL_ROUTERS: Ipv6Addr = Ipv6Addr::new(0xff02, 0, 0, 0, 0, 0, 0, 2);
 
 #[cfg(test)]

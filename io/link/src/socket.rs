@@ -12,11 +12,11 @@ use rustix::net::{AddressFamily, Protocol, SocketFlags, SocketType, socket_with}
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// A non-blocking raw IPv6 socket that tells the destination of what it receives.
+/// A non-blocking raw IPv6 socket that also returns the destination of received packets.
 #[derive(Debug)]
 pub(crate) struct RawSocket(AsyncFd<OwnedFd>);
 
-/// One datagram: the length of what is behind its IPv6 header, and what the header says.
+/// A datagram: its length without the IPv6 header, and fields of that header.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram {
     /// Octets behind the IPv6 header.
@@ -25,7 +25,7 @@ pub struct Datagram {
     pub source: Ipv6Addr,
     /// Destination of its IPv6 header.
     pub destination: Ipv6Addr,
-    /// Index of the interface that it came in by.
+    /// Index of the interface by which the datagram came in.
     pub ifindex: u32,
     /// Hop limit of its IPv6 header.
     pub hop_limit: u8,
@@ -40,7 +40,7 @@ impl RawSocket {
         Ok(Self(readable(fd)?))
     }
 
-    /// Opens a socket of ICMPv6 that hears these types alone.
+    /// Opens an ICMPv6 socket that receives only these types.
     pub(crate) fn icmp6(kinds: &[u8]) -> io::Result<Self> {
         let socket = Self::open(ICMPV6)?;
         pass_only(socket.fd(), kinds)?;
@@ -51,18 +51,19 @@ impl RawSocket {
         self.0.get_ref()
     }
 
-    /// Lets so many octets wait, as the kernel counts them: a multiple of what is in the packets.
+    /// Sets the octets that may wait, as the kernel counts them: a multiple of the octets of the packets.
     pub(crate) fn reserve(&self, octets: usize) -> io::Result<()> {
         Ok(setsockopt(self.fd(), RcvBufForce, &octets)?)
     }
 
     /// Waits until there may be a datagram. Cancel safe.
     pub(crate) async fn ready(&self) -> io::Result<()> {
-        // Readiness stays until nothing is found.
+        // The socket stays ready until a read finds nothing.
         self.0.readable().await.map(drop)
     }
 
-    /// The next datagram, if there is one; one that lacks its addresses or does not fit is skipped.
+    /// Returns the next datagram, if there is one. Skips a datagram that lacks its addresses or does not fit the
+    /// buffer.
     pub(crate) fn try_receive(&self, buffer: &mut [u8]) -> io::Result<Option<Datagram>> {
         loop {
             match self.0.try_io(Interest::READABLE, |fd| receive(fd, buffer)) {
@@ -73,7 +74,7 @@ impl RawSocket {
         }
     }
 
-    /// Waits for a datagram; one that lacks its addresses or does not fit is skipped.
+    /// Waits for a datagram. Skips a datagram that lacks its addresses or does not fit the buffer.
     pub(crate) async fn receive(&self, buffer: &mut [u8]) -> io::Result<Datagram> {
         loop {
             let received = self.0.async_io(Interest::READABLE, |fd| receive(fd, buffer)).await?;
@@ -84,8 +85,8 @@ impl RawSocket {
     }
 }
 
-/// Sends out of an interface, or whichever the route says for 0. Fails at once if the socket's buffer is full, or the source
-/// is none of our addresses.
+/// Sends by this interface; 0: by the interface of the route. Fails at once if the socket's buffer is full, or if the
+/// source is not an address of ours.
 pub(crate) fn send(
     fd: &OwnedFd,
     octets: &[u8],
@@ -96,14 +97,14 @@ pub(crate) fn send(
     let source = libc::in6_addr { s6_addr: source.octets() };
     let info = libc::in6_pktinfo { ipi6_addr: source, ipi6_ifindex: ifindex };
     let control = [ControlMessage::Ipv6PacketInfo(&info)];
-    // For a raw socket the port is the protocol; zero leaves it as opened (raw(7)).
+    // For a raw socket, the port is the protocol. Zero keeps the one with which it was opened (raw(7)).
     let to = SockaddrIn6::from(SocketAddrV6::new(destination, 0, 0, 0));
     let flags = MsgFlags::MSG_DONTWAIT | MsgFlags::MSG_NOSIGNAL;
     sendmsg(fd.as_raw_fd(), &[io::IoSlice::new(octets)], &control, flags, Some(&to))?;
     Ok(())
 }
 
-/// Has the kernel drop all other types of ICMPv6 before they wake us (RFC 3542 s3.2).
+/// Makes the kernel drop all other ICMPv6 types before they wake the process (RFC 3542 s3.2).
 pub(crate) fn pass_only(fd: &OwnedFd, kinds: &[u8]) -> io::Result<()> {
     // A set bit blocks a type: struct icmp6_filter of linux/icmpv6.h.
     let mut filter = [u32::MAX; 8];
@@ -113,7 +114,7 @@ pub(crate) fn pass_only(fd: &OwnedFd, kinds: &[u8]) -> io::Result<()> {
     set_option(fd, libc::IPPROTO_ICMPV6, ICMP6_FILTER, &filter)
 }
 
-/// Sets an option that `nix` has no name for.
+/// Sets an option for which `nix` has no name.
 pub(crate) fn set_option<T: Copy>(
     fd: &OwnedFd,
     level: libc::c_int,
@@ -128,7 +129,7 @@ pub(crate) fn set_option<T: Copy>(
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Registers a descriptor with the runtime, to wait until it has something to read.
+/// Registers a descriptor with the runtime, to wait until it is readable.
 pub(crate) fn readable(fd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: an `OwnedFd` stays open and the same for as long as it lives, and lives in the result.
     Ok(unsafe { AsyncFd::register_with_interest(fd, Interest::READABLE) }?)
@@ -166,7 +167,7 @@ pub(crate) fn raw_socket(protocol: u8) -> io::Result<OwnedFd> {
     Ok(socket_with(AddressFamily::INET6, SocketType::RAW, FLAGS, protocol)?)
 }
 
-/// Of this protocol, the kernel takes what is sent for whole packets, header included (ipv6(7), raw(7)).
+/// Protocol for which the kernel takes sent data for whole packets, with their header (ipv6(7), raw(7)).
 pub(crate) const WHOLE: u8 = 255;
 /// Flags of all our sockets.
 pub(crate) const FLAGS: SocketFlags = SocketFlags::CLOEXEC.union(SocketFlags::NONBLOCK);

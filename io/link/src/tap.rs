@@ -10,15 +10,16 @@ use tokio::io::unix::AsyncFd;
 use crate::filter::{ALL, NONE, attach, instruction};
 use crate::socket::{readable, set_option};
 
-/// Hears ICMPv6 messages of one type that come in, whole packets, before programs of a data plane may take them.
+/// Receives ICMPv6 messages of one type, as whole packets, before programs of a data plane can take them.
 #[derive(Debug)]
 pub(crate) struct Tap(AsyncFd<OwnedFd>);
 
 impl Tap {
-    /// On all interfaces; inside a tokio runtime.
+    /// Opens a tap on all interfaces. Must be called inside a tokio runtime.
     pub(crate) fn open(kind: u8) -> io::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        // Without the header of the link. Of all protocols: a socket of one comes behind programs on tc.
+        // Without the link-layer header. The socket is for all protocols: a socket of one protocol gets packets only
+        // behind programs on tc.
         let protocol = SockProtocol::EthAll;
         let fd = socket(AddressFamily::Packet, SockType::Datagram, flags, protocol)?;
         set_option(&fd, libc::SOL_PACKET, PACKET_IGNORE_OUTGOING, &1_i32)?;
@@ -26,7 +27,7 @@ impl Tap {
         Ok(Self(readable(fd)?))
     }
 
-    /// Waits for the next: source, destination, the message. Cancel safe.
+    /// Waits for the next message. Returns source, destination and the message. Cancel safe.
     pub(crate) async fn receive(
         &self,
         kind: u8,
@@ -51,7 +52,7 @@ fn read(kind: u8, packet: &[u8]) -> Option<(Ipv6Addr, Ipv6Addr, Vec<u8>)> {
     (is_whole && is_one).then(|| (header.source, header.destination, message.to_vec()))
 }
 
-/// ICMPv6 right behind an IPv6 header, of this type.
+/// Filter for ICMPv6 of this type, right behind an IPv6 header.
 fn program(kind: u8) -> [libc::sock_filter; 9] {
     let load = libc::BPF_LD | libc::BPF_B | libc::BPF_ABS;
     let equal = libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K;
@@ -68,7 +69,7 @@ fn program(kind: u8) -> [libc::sock_filter; 9] {
     ]
 }
 
-/// `linux/if_packet.h`
+/// From `linux/if_packet.h`.
 pub(crate) const PACKET_IGNORE_OUTGOING: libc::c_int = 23;
 
 #[cfg(test)]

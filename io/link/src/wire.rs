@@ -1,4 +1,4 @@
-//! A cable between two interfaces that delays and loses: what netem does, where there is none.
+//! A cable between two interfaces with delay and loss. It replaces netem where that is missing.
 
 use std::collections::VecDeque;
 use std::io;
@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 use crate::frames::{FrameSocket, NOTES, favour_this_thread, wait};
 use crate::impairment::{Channel, Impairment};
 
-/// Carries frames between two interfaces of the network namespace that it is opened in, each the near
+/// Carries frames between two interfaces of the network namespace in which it is opened. Each interface is the near
 /// end of a veth pair.
 ///
-/// Frames come with the kernel's notes on checksums and segmentation (`PACKET_VNET_HDR`) and go on with
-/// them: a segment that is not cut yet stays in one piece, a checksum that is not computed yet is
-/// left to whoever computes it in the end.
+/// Frames come with the kernel's notes on checksums and segmentation (`PACKET_VNET_HDR`), and leave with them. A
+/// segment that is not cut yet stays in one piece, and a checksum that is not computed yet is computed by a later
+/// node.
 #[derive(Debug)]
 pub struct Wire {
     ways: [Way; 2],
@@ -21,7 +21,7 @@ pub struct Wire {
     start: Instant,
 }
 
-/// One direction: from a socket to the other.
+/// One direction, from one socket to the other.
 #[derive(Debug)]
 struct Way {
     channel: Channel,
@@ -33,7 +33,7 @@ impl Wire {
     /// Opens both interfaces.
     ///
     /// # Errors
-    /// There is no such interface, or no CAP_NET_RAW.
+    /// There is no such interface, or CAP_NET_RAW is missing.
     pub fn open(interfaces: [&str; 2], plan: Impairment) -> io::Result<Self> {
         let [left, right] = interfaces;
         let way = |direction| Way {
@@ -48,7 +48,7 @@ impl Wire {
         })
     }
 
-    /// Carries until told to stop, on a thread of its own, which gets the processor before others.
+    /// Carries frames until `stop` is set, on a thread of its own with a high priority.
     ///
     /// # Errors
     /// An interface is gone for good.
@@ -66,7 +66,7 @@ impl Wire {
         Ok(())
     }
 
-    /// Takes in what is there; whether more may be.
+    /// Takes waiting frames. True if there may be more.
     fn take(&mut self, buffer: &mut [u8]) -> io::Result<bool> {
         let mut is_busy = false;
         for (socket, way) in self.sockets.iter().zip(&mut self.ways) {
@@ -79,7 +79,7 @@ impl Wire {
         Ok(is_busy)
     }
 
-    /// Sends what is due; gives when the next one is.
+    /// Sends the frames that are due. Returns the time until the next one.
     fn deliver(&mut self) -> Option<Duration> {
         let now = self.now();
         for (to, way) in self.sockets.iter().rev().zip(&mut self.ways) {
@@ -107,11 +107,11 @@ impl Way {
     }
 }
 
-/// The largest segment that is not cut, its headers and the kernel's notes.
+/// Octets of the largest segment that is not cut, with its headers and the kernel's notes.
 const MAX_FRAME: usize = 66_000;
 /// Octets on the way in one direction: 1 Gbit/s for half a second.
 const MAX_UNDER_WAY: usize = 64 << 20;
-/// Frames read from one side before the other has its turn.
+/// Number of frames that are read from one side before the other side has its turn.
 const BATCH: usize = 64;
-/// How often an idle cable looks whether it should stop.
+/// Interval in which an idle cable checks whether it should stop.
 const LOOK_AROUND: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! Addresses: HBAs on uplinks, ULIDs kept on our link.
+//! Addresses: HBAs on uplinks, and ULIDs that are kept on our link.
 
 use crate::error::Error;
 use crate::handle::Netlink;
@@ -11,24 +11,24 @@ use moorline_types::Ulid;
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_REPLACE};
 use std::net::Ipv6Addr;
 
-/// An address to put on an interface.
+/// Specification of an address to put on an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AddressSpec {
     /// The address.
     pub address: Ipv6Addr,
-    /// Length of its prefix, bits: source address selection counts common bits up to it.
+    /// Length of the prefix in bits. Source address selection counts common bits up to this length.
     pub prefix_len: u8,
     /// Whether duplicate address detection runs first (RFC 4862 s5.4): about a second during which
     /// the address is tentative and cannot be used.
     pub detect_duplicates: bool,
-    /// Whether it can be used before that is over (RFC 4429), where the kernel knows how.
+    /// Whether the address can be used before detection is over (RFC 4429), if the kernel supports that.
     pub optimistic: bool,
-    /// How long it can be used.
+    /// Times for which the address can be used.
     pub lifetimes: Lifetimes,
 }
 
 impl AddressSpec {
-    /// For ever, with duplicate address detection, without a route.
+    /// An address for ever, with duplicate address detection, without a route.
     #[must_use]
     pub const fn new(address: Ipv6Addr, prefix_len: u8) -> Self {
         Self {
@@ -41,14 +41,14 @@ impl AddressSpec {
     }
 
     fn row(&self, ifindex: u32) -> Row {
-        // The uplink has a route for the prefix if that is on the link; another would change the host's routes.
+        // If the prefix is on the link, the uplink has a route for it. Another route would change the host's routing.
         let flags = libc::IFA_F_NOPREFIXROUTE
             | match (self.detect_duplicates, self.optimistic) {
                 (false, _) => libc::IFA_F_NODAD,
                 (true, true) => libc::IFA_F_OPTIMISTIC,
                 (true, false) => 0,
             };
-        // Two times at which it was made and set follow, which only the kernel knows.
+        // Two times follow, of creation and of the last change, which only the kernel knows.
         let cache = [self.lifetimes.preferred, self.lifetimes.valid, 0, 0].map(u32::to_ne_bytes);
         address_row((ifindex, self.address, self.prefix_len))
             .with_u32(libc::IFA_FLAGS, flags)
@@ -58,9 +58,12 @@ impl AddressSpec {
 }
 
 impl Netlink {
-    /// Puts an address on an uplink. If it is there already and we made it, its lifetimes are set, although somebody may
-    /// have removed it in this run and set it again; if the host has it from someone else it stays as it is, and is not removed by us
-    /// later. So does one of ours with a shorter prefix; one with a longer prefix is made anew. True if the address is ours, with this prefix.
+    /// Puts an address on an uplink.
+    ///
+    /// If the address exists and we made it, its lifetimes are set; this holds even if somebody removed it in this
+    /// run and set it again. If the host has the address from somebody else, it stays as it is, and we do not remove
+    /// it later. If ours has a shorter prefix, it stays as it is too. If ours has a longer prefix, it is made anew.
+    /// True if the address is ours, with this prefix.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -71,7 +74,7 @@ impl Netlink {
             Some((false, _)) if !self.marked().contains(&(ifindex, address, prefix_len)) => {
                 return Ok(false);
             }
-            // The kernel changes lifetimes in place, and keeps the length of the prefix.
+            // The kernel changes lifetimes in place, and does not change the length of the prefix.
             Some((true, other)) if other < prefix_len => return Ok(false),
             Some((true, other)) if other > prefix_len => {
                 self.remove_address(ifindex, address, other).await?;
@@ -91,7 +94,7 @@ impl Netlink {
         set.map(|()| true)
     }
 
-    /// The addresses with a prefix of 128 bits that we have put on interfaces of others, an earlier process too.
+    /// Addresses with a prefix of 128 bits that we, or an earlier process, have put on interfaces of others.
     ///
     /// # Errors
     /// The kernel's table cannot be read.
@@ -102,15 +105,16 @@ impl Netlink {
         Ok(hosts.map(|(ifindex, address, _)| (ifindex, address)).collect())
     }
 
-    /// All addresses that bear our mark, and those that have borne it in this run: somebody may have removed one and set it again.
+    /// All addresses with our mark, and those that had it in this run: somebody may have removed one and set it
+    /// again.
     pub(crate) fn our_addresses(&self) -> Result<Vec<Placed>, Error> {
         let rows = self.address_rows()?;
         let ours = self.marked();
         Ok(rows.iter().filter_map(placed).filter(|one| ours.contains(one)).collect())
     }
 
-    /// Takes an address off an uplink that [`Self::add_address_with`] put there; others stay. True if it
-    /// was there.
+    /// Removes an address that [`Self::add_address_with`] put on an uplink. Addresses of others stay. True if the
+    /// address was there.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -127,8 +131,8 @@ impl Netlink {
         Ok(removed)
     }
 
-    /// Keeps a ULID that the host has lost on our link, so that sockets bound to it go on: never
-    /// chosen for new traffic (its preferred lifetime is over), and in nobody's prefix.
+    /// Keeps a ULID that the host has lost on our link, so that sockets bound to it continue. New traffic never uses
+    /// it (its preferred lifetime is over), and it belongs to no prefix.
     ///
     /// # Errors
     /// There is no such link yet, or the kernel refuses.
@@ -142,7 +146,7 @@ impl Netlink {
         self.set_address(ifindex, &spec)
     }
 
-    /// Lets go of a ULID that was kept. True if it was.
+    /// Releases a kept ULID. True if it was kept.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -151,7 +155,7 @@ impl Netlink {
         self.delete_address((ifindex, ulid.0, 128))
     }
 
-    /// The ULIDs kept now: after a restart, those that an earlier process kept.
+    /// The ULIDs that are kept now. After a restart, those that an earlier process kept.
     ///
     /// # Errors
     /// The kernel's table cannot be read.
@@ -163,10 +167,10 @@ impl Netlink {
         Ok(addresses.filter(|address| *address != FLUSHER).map(Ulid).collect())
     }
 
-    /// Makes the kernel look up again every route that sockets have cached.
+    /// Makes the kernel look up each route that sockets have cached again.
     ///
-    /// A route added to one table does not invalidate what was found in another; removing any IPv6
-    /// address invalidates everything.
+    /// A route that is added to one table does not invalidate routes that were found in another. The removal of any
+    /// IPv6 address invalidates all of them.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -182,12 +186,12 @@ impl Netlink {
         self.change(&spec.row(ifindex), NLM_F_CREATE | NLM_F_REPLACE, &[], action).map(drop)
     }
 
-    /// True if the address was there.
+    /// Deletes an address. True if it was there.
     fn delete_address(&self, address: Placed) -> Result<bool, Error> {
         self.remove(&address_row(address), address_text(address))
     }
 
-    /// Whether an address of an interface bears our mark, and the length of its prefix.
+    /// Whether an address of an interface has our mark, and the length of its prefix.
     fn found_on(&self, ifindex: u32, address: Ipv6Addr) -> Result<Option<(bool, u8)>, Error> {
         let rows = self.address_rows()?;
         let found = rows.iter().find(|row| {
@@ -200,7 +204,7 @@ impl Netlink {
 /// An address with the index of its interface and the length of its prefix.
 pub(crate) type Placed = (u32, Ipv6Addr, u8);
 
-/// The address of a row, if it bears our mark.
+/// The address of a row, if it has our mark.
 pub(crate) fn marked(row: &Row) -> Option<Placed> {
     placed(row).filter(|_| row.u8(IFA_PROTO) == Some(PROTOCOL))
 }
@@ -221,7 +225,8 @@ pub(crate) fn address_text((ifindex, address, _): Placed) -> String {
     format!("address {address} on interface {ifindex}")
 }
 
-/// On our link for a moment to invalidate cached routes; link-local, so nothing else looks at it.
+/// Address that is on our link for a moment to invalidate cached routes. It is link-local, so nothing else is
+/// affected.
 const FLUSHER: Ipv6Addr = NOBODY;
-/// Who made an address; Linux 5.18.
+/// Attribute that names the maker of an address; since Linux 5.18.
 const IFA_PROTO: u16 = 11;

@@ -1,4 +1,4 @@
-//! Listening to routers: what the kernel says of them, and what they say themselves.
+//! Receives Router Advertisements: from the kernel, and from routers themselves.
 
 use crate::control::control_of;
 use crate::error::Error;
@@ -14,11 +14,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Everything that routers say on the links of the host, as it comes in.
+/// Advertisements of routers on the links of the host, in the order in which they come in.
 ///
-/// The kernel tells of prefixes that it has believed (`RTM_NEWPREFIX`), whether it makes addresses in
-/// them or not. Who advertises them, and what it does not believe (`accept_ra=0`, a host that
-/// forwards), is heard on a raw socket.
+/// The kernel tells of prefixes that it has accepted (`RTM_NEWPREFIX`), whether it makes addresses in them or not. A
+/// raw socket receives the advertisements themselves: they name the router, and they include those that the kernel
+/// ignores (`accept_ra=0`, or a host that forwards).
 pub struct Advertisements {
     kernel: Bulletin,
     routers: RouterSocket,
@@ -26,27 +26,28 @@ pub struct Advertisements {
     solicitations: Solicitations,
 }
 
-/// Limits solicitations to [`MAX_SOLICITATIONS`] for each request, and to one in [`SOLICITATION_INTERVAL`] for each link.
+/// Limits solicitations to [`MAX_SOLICITATIONS`] for each request, and to one in [`SOLICITATION_INTERVAL`] on each
+/// link.
 #[derive(Debug, Default)]
 struct Solicitations(BTreeMap<u32, Solicitation>);
 
 #[derive(Clone, Copy, Debug)]
 struct Solicitation {
-    /// The next one leaves no earlier.
+    /// Earliest time of the next solicitation.
     next: Instant,
     /// Solicitations that are still to be sent.
     left: u32,
 }
 
 impl Solicitations {
-    /// Asks the routers of a link, or asks them anew.
+    /// Starts to solicit the routers of a link, or starts again.
     fn start(&mut self, ifindex: u32, now: Instant) {
         self.0.retain(|_, one| one.left > 0 || now < one.next);
         let fresh = Solicitation { next: now, left: 0 };
         self.0.entry(ifindex).or_insert(fresh).left = MAX_SOLICITATIONS;
     }
 
-    /// The next solicitation, and its link.
+    /// Time and link of the next solicitation.
     fn due(&self) -> Option<(Instant, u32)> {
         let waiting = self.0.iter().filter(|(_, one)| one.left > 0);
         waiting.map(|(ifindex, one)| (one.next, *ifindex)).min()
@@ -59,7 +60,7 @@ impl Solicitations {
         }
     }
 
-    /// A router has advertised. One that did so before it was asked is asked nevertheless.
+    /// Stops soliciting, as a router has advertised. An advertisement before the first solicitation does not count.
     fn on_answer(&mut self, ifindex: u32) {
         if let Some(one) = self.0.get_mut(&ifindex).filter(|one| one.left < MAX_SOLICITATIONS) {
             one.left = 0;
@@ -68,10 +69,10 @@ impl Solicitations {
 }
 
 impl Netlink {
-    /// Starts listening to routers.
+    /// Starts to listen to routers.
     ///
     /// # Errors
-    /// No socket to be had: the raw one needs CAP_NET_RAW.
+    /// No socket can be opened: the raw one needs CAP_NET_RAW.
     pub fn advertisements(&self) -> Result<Advertisements, Error> {
         Ok(Advertisements {
             kernel: Bulletin::of(&[libc::RTNLGRP_IPV6_PREFIX])?,
@@ -89,10 +90,10 @@ impl Advertisements {
         self.solicitations.start(ifindex, Instant::now());
     }
 
-    /// Waits for the next. Can be cancelled.
+    /// Waits for the next advertisement. Can be cancelled.
     ///
     /// # Errors
-    /// A socket does not work any more.
+    /// A socket no longer works.
     pub async fn next(&mut self) -> Result<Advertisement, Error> {
         loop {
             let due = self.solicitations.due();
@@ -101,7 +102,7 @@ impl Advertisements {
                 told = self.kernel.next() => match told {
                     Ok((_, row)) => read_kernel_prefix(&row),
                     Err(error) => {
-                        // ENOBUFS. Routers repeat themselves, so nothing is lost for long.
+                        // ENOBUFS. Routers repeat their advertisements, so a loss is made up soon.
                         tracing::debug!(%error, "notices of prefixes were lost");
                         None
                     }
@@ -114,7 +115,7 @@ impl Advertisements {
                 }
                 () = sleep_until(at), if due.is_some() => {
                     if let Err(error) = self.asking.solicit(to_ask) {
-                        // Before the link-local address is there, or without a carrier.
+                        // There is no link-local address yet, or no carrier.
                         tracing::debug!(%error, ifindex = to_ask, "cannot solicit routers");
                     }
                     self.solicitations.on_sent(to_ask, Instant::now());
@@ -122,7 +123,7 @@ impl Advertisements {
                 }
             };
             if let Some(mut said) = said {
-                // Whether addresses on the interface give up at once when a router says so.
+                // Whether addresses on the interface become invalid at once when a router says so.
                 let honors = control_of(said.ifindex, "ra_honor_pio_life");
                 said.honors_zero = honors.as_deref() == Some("1");
                 return Ok(said);
@@ -131,7 +132,7 @@ impl Advertisements {
     }
 }
 
-/// Reads `RTM_NEWPREFIX`: a Prefix Information option that the kernel has believed.
+/// Reads `RTM_NEWPREFIX`: a Prefix Information option that the kernel has accepted.
 fn read_kernel_prefix(row: &Row) -> Option<Advertisement> {
     let is_prefix = row.kind == libc::RTM_NEWPREFIX && row.is_ipv6();
     let cache = row.attribute(PREFIX_CACHEINFO)?;
@@ -151,13 +152,13 @@ fn read_kernel_prefix(row: &Row) -> Option<Advertisement> {
 
 const PREFIX_ADDRESS: u16 = 1;
 const PREFIX_CACHEINFO: u16 = 2;
-/// Flags of the kernel's notice up to Linux 6.7; since then it has those of the option instead.
+/// Flags in the kernel's notice up to Linux 6.7; later kernels use those of the option.
 const IF_PREFIX_ONLINK: u8 = 1;
 const IF_PREFIX_AUTOCONF: u8 = 2;
 
-/// RFC 4861 s10; not configurable.
+/// Solicitations for one request (RFC 4861 s10); not configurable.
 const MAX_SOLICITATIONS: u32 = 3;
-/// RFC 4861 s10: seconds; not configurable.
+/// Seconds between solicitations (RFC 4861 s10); not configurable.
 const SOLICITATION_INTERVAL: Duration = Duration::from_secs(4);
 
 #[cfg(test)]
@@ -166,7 +167,7 @@ mod tests {
     use moorline_types::Prefix;
     use std::net::Ipv6Addr;
 
-    /// `struct prefixmsg` and its attributes.
+    /// A notice with `struct prefixmsg` and its attributes.
     fn notice(kind: u8, flags: u8) -> Row {
         let mut octets = vec![10, 0, 0, 0];
         octets.extend(7u32.to_ne_bytes());
@@ -192,7 +193,7 @@ mod tests {
             lifetimes: Lifetimes { valid: 100, preferred: 50 },
         };
         assert_eq!(read.prefixes, [expected]);
-        // Linux up to 6.7 has flags of its own, newer ones have those of the option.
+        // Linux up to 6.7 has flags of its own, later kernels use those of the option.
         for (flags, on_link, autonomous) in [
             (0, false, false),
             (2, false, true),
@@ -208,7 +209,8 @@ mod tests {
         assert_eq!(read_kernel_prefix(&notice(5, 1)), None);
     }
 
-    /// Runs a link whose routers are asked each time that this says so; gives when solicitations left, in seconds.
+    /// Simulates a link whose routers are solicited whenever `asked_at` says so. Returns the times of the
+    /// solicitations in seconds.
     fn sent(asked_at: impl Fn(u64) -> bool, answered_at: Option<u64>) -> Vec<u64> {
         let start = Instant::now();
         let mut solicitations = Solicitations::default();

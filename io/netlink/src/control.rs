@@ -8,23 +8,24 @@ use std::io;
 use std::path::PathBuf;
 
 impl Netlink {
-    /// Turns back each `optimistic_dad` that a crash or a failure has left turned on.
+    /// Restores each `optimistic_dad` that a crash or a failure has left on.
     ///
-    /// If one control cannot be put back, the others are.
+    /// If one control cannot be restored, the others still are.
     ///
     /// # Errors
-    /// The first one: `/proc/sys` cannot be written, or the kernel's tables cannot be read or written.
+    /// The first error: `/proc/sys` cannot be written, or the kernel's tables cannot be read or written.
     pub fn restore_controls(&self) -> Result<(), Error> {
         let restored = self.lent_controls()?.into_iter().map(|one| self.give_back(one).map(drop));
         restored.fold(Ok(()), Result::and)
     }
 
-    /// The interfaces that may have optimistic addresses as we let them. A control cannot bear a mark, so a label does.
+    /// Interfaces on which we allow optimistic addresses. A control cannot carry a mark, so a label marks the
+    /// interface.
     pub(crate) fn lent_controls(&self) -> Result<Vec<u32>, Error> {
         Ok(self.labelled(LENT)?.into_iter().map(|(ifindex, _)| ifindex).collect())
     }
 
-    /// Ends what [`Self::allow_optimistic`] began. True if there was something to put back. On failure the mark stays, for
+    /// Undoes [`Self::allow_optimistic`]. True if there was a control to restore. On failure the mark stays, for
     /// [`Self::restore_controls`].
     pub(crate) fn give_back(&self, ifindex: u32) -> Result<bool, Error> {
         let restored = self.put_back(ifindex)?;
@@ -33,9 +34,10 @@ impl Netlink {
         Ok(restored)
     }
 
-    /// Lets an address be optimistic (RFC 4429) that is put on an interface next. The interface has a mark, by which the control is
-    /// restored as soon as the address is there: the kernel asks for it at that moment only, and
-    /// the host's own addresses are none of ours. False where the kernel does not know how, or needs nothing.
+    /// Allows the next address that is put on an interface to be optimistic (RFC 4429). A mark on the interface makes
+    /// sure that the control is restored. It is restored as soon as the address is there: the kernel reads it only at
+    /// that moment, and it must not affect the host's own addresses. False if the kernel has no such control, or if
+    /// it is on already.
     pub(crate) fn allow_optimistic(&self, ifindex: u32) -> bool {
         let Ok(Some(name)) = self.interface_name(ifindex) else { return false };
         let path = path(&name, OPTIMISTIC);
@@ -51,13 +53,13 @@ impl Netlink {
         is_allowed
     }
 
-    /// True if the control was put back; false if there is nothing left to put back.
+    /// Restores the control. True if it was restored, false if there is nothing to restore.
     fn put_back(&self, ifindex: u32) -> Result<bool, Error> {
         let Some(name) = self.interface_name(ifindex)? else { return Ok(false) };
         let path = path(&name, OPTIMISTIC);
         let done = match read(&path) {
             Ok(now) if now == "1" => fs::write(&path, "0").map(|()| true),
-            // Others have set it since, and mean it.
+            // Somebody else has set the control since, on purpose.
             Ok(_) => Ok(false),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
             Err(error) => Err(error),
@@ -71,12 +73,12 @@ impl Netlink {
     }
 }
 
-/// What a control of an interface is set to, if there is one.
+/// Value of a control of an interface, if there is such a control.
 pub(crate) fn control_of(ifindex: u32, name: &str) -> Option<String> {
     read(&path(&interface_name_of(ifindex)?, name)).ok()
 }
 
-/// Reads from the kernel whether the interface is deaf now. No notice tells of a change of `accept_ra`.
+/// Reads from the kernel whether it ignores routers on the interface now. No notice tells of a change of `accept_ra`.
 #[must_use]
 pub fn is_deaf(ifindex: u32) -> bool {
     let is_on = |control| control_of(ifindex, control).as_deref() == Some("1");
@@ -93,7 +95,7 @@ fn interface_name_of(ifindex: u32) -> Option<String> {
     nix::net::if_::if_indextoname(ifindex).ok()?.into_string().ok()
 }
 
-/// The file of a control.
+/// Path of the file of a control.
 pub(crate) fn path(interface: &str, name: &str) -> PathBuf {
     [ROOT, interface, name].iter().collect()
 }
@@ -103,7 +105,7 @@ fn read(path: &PathBuf) -> io::Result<String> {
 }
 
 const ROOT: &str = "/proc/sys/net/ipv6/conf";
-/// Whether addresses of an interface may be used before it is known that nobody else has them.
+/// Control: whether addresses of an interface may be used before duplicate address detection is over.
 pub(crate) const OPTIMISTIC: &str = "optimistic_dad";
 
 #[cfg(test)]
@@ -113,7 +115,7 @@ mod tests {
     use netlink_sys::protocols::NETLINK_SOCK_DIAG;
     use std::sync::Arc;
 
-    /// A handle whose requests are all answered with an error: its socket is for questions about sockets.
+    /// A handle whose requests all fail: its socket has another protocol.
     fn refusing() -> Netlink {
         let mut netlink = Netlink::connect().unwrap();
         netlink.exchange = Arc::new(Exchange::open(NETLINK_SOCK_DIAG, |_| 0).unwrap());

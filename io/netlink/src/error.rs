@@ -1,19 +1,19 @@
 use std::fmt::Display;
 use std::io;
 
-/// Why a change to the host, or reading its state, failed.
+/// Reason why a change of the host, or a reading of its state, has failed.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// No raw socket of ICMPv6.
+    /// The raw socket for ICMPv6 cannot be opened.
     #[error("cannot open a raw ICMPv6 socket: {0}. It needs CAP_NET_RAW: run as root")]
     OpenRaw(#[source] io::Error),
-    /// The kernel could not be asked, or its answer not be read.
+    /// The kernel could not be asked, or its answer could not be read.
     #[error("cannot read the host's {what}: {source}")]
     Read {
-        /// Links, addresses, routes or rules.
+        /// Kind of the objects: links, addresses, routes or rules.
         what: &'static str,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
     /// The kernel refused a change.
@@ -21,19 +21,19 @@ pub enum Error {
     Refused {
         /// The change and its object, as in "add rule 5530".
         action: String,
-        /// What the kernel said.
+        /// Error of the kernel.
         source: io::Error,
     },
-    /// A link that is not ours has the name of one of ours.
+    /// A link that is not ours has the name of one of our links.
     #[error("link {0} is in the way and is not Moorline's: rename or remove it")]
     Conflict(String),
-    /// [`crate::Netlink::ensure_moor`] has to come first.
+    /// There is no such link: [`crate::Netlink::ensure_moor`] must be called first.
     #[error("the link {0} does not exist: it has to be made first")]
     NoMoorLink(&'static str),
 }
 
 impl Error {
-    /// For what the kernel says to this.
+    /// Makes the error for a refused action from the error of the kernel.
     pub(crate) fn refused(action: impl Display) -> impl FnOnce(io::Error) -> Self {
         move |source| Self::Refused { action: action.to_string(), source }
     }

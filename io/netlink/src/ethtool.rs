@@ -1,14 +1,15 @@
-//! Offloads of a link, by ethtool's generic netlink.
+//! Offloads of a link, over the generic netlink of ethtool.
 //!
-//! The kernel has one bit for each feature, with a name that is stable while its position is not.
+//! The kernel has one bit for each feature. The name of a feature is stable, the position of its bit is not.
 
 use crate::exchange::Exchange;
 use crate::row::{NESTED, Row};
 use netlink_sys::protocols::NETLINK_GENERIC;
 use std::io;
 
-/// What becomes of a feature of our links: all is turned off that lets packets larger than the MTU out. What leaves by `moor0` gets
-/// a header that not all hardware knows, so its checksum is not left to whoever comes next; what leaves by `moor1` has come in.
+/// New setting of a feature of our links; `None` leaves it. Features are off that let packets longer than the MTU
+/// out. Packets that leave by `moor0` get a header that not all hardware knows, so their checksums are computed
+/// before. Packets that leave by `moor1` have been received.
 pub(crate) fn decide(is_moor0: bool, feature: &str) -> Option<bool> {
     match feature {
         GRO => Some(is_moor0),
@@ -27,12 +28,12 @@ fn is_aggregating(feature: &str) -> bool {
         || feature == "rx-lro"
 }
 
-/// Whether a feature leaves the checksum of what is sent to the hardware.
+/// Whether a feature leaves the checksums of sent packets to the hardware.
 pub(crate) fn is_checksum(feature: &str) -> bool {
     feature.starts_with("tx-checksum-")
 }
 
-/// Questions and changes about one link.
+/// Requests about the features of one link.
 pub(crate) struct Ethtool {
     exchange: Exchange,
     family: u16,
@@ -57,7 +58,7 @@ impl Ethtool {
         Row::new(self.family, &header).with(ETHTOOL_A_FEATURES_HEADER | NESTED, &self.link)
     }
 
-    /// The bits in a set of features.
+    /// Returns the bits in a set of features.
     fn bits(&self, set: u16) -> io::Result<Vec<Row>> {
         let answer = self.exchange.ask(&self.request(ETHTOOL_MSG_FEATURES_GET), 0)?;
         let set = answer.first().and_then(|features| features.nested(set));
@@ -71,10 +72,10 @@ impl Ethtool {
         Ok(active.iter().any(|bit| bit.text(ETHTOOL_A_BITSET_BIT_NAME).as_deref() == Some(feature)))
     }
 
-    /// Turns features on or off. The kernel leaves alone those that are fixed.
+    /// Turns features on or off. The kernel does not change features that are fixed.
     pub(crate) fn change(&self, decide: impl Fn(&str) -> Option<bool>) -> io::Result<()> {
         let mut bits = Row::default();
-        // The set of those that can be changed names all.
+        // The set of features that can be changed names all of them.
         for bit in self.bits(ETHTOOL_A_FEATURES_HW)? {
             let name = bit.text(ETHTOOL_A_BITSET_BIT_NAME).unwrap_or_default();
             let Some(is_on) = decide(&name) else { continue };
@@ -90,16 +91,16 @@ impl Ethtool {
     }
 }
 
-/// Feature: the kernel puts together what comes in by NAPI.
+/// Feature: NAPI merges received packets.
 pub(crate) const GRO: &str = "rx-gro";
 /// Octets of `struct genlmsghdr`.
 const GENERIC_HEADER: usize = 4;
-/// Of linux/genetlink.h.
+/// From linux/genetlink.h.
 const GENL_ID_CTRL: u16 = 16;
 const CTRL_CMD_GETFAMILY: u8 = 3;
 const CTRL_ATTR_FAMILY_ID: u16 = 1;
 const CTRL_ATTR_FAMILY_NAME: u16 = 2;
-/// Of linux/ethtool_netlink.h.
+/// From linux/ethtool_netlink.h.
 const ETHTOOL_VERSION: u8 = 1;
 const ETHTOOL_MSG_FEATURES_GET: u8 = 11;
 const ETHTOOL_MSG_FEATURES_SET: u8 = 12;

@@ -3,29 +3,29 @@ use moorline_addresses::{Uplink, UplinkAddress};
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
-/// What is different about an interface between two views of the host.
+/// A difference of an interface between two views of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Change {
     /// Index of the interface.
     pub ifindex: u32,
-    /// What is different.
+    /// The difference.
     pub kind: ChangeKind,
 }
 
-/// What can be different about an interface.
+/// Kinds of differences of an interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ChangeKind {
-    /// It has become an uplink: all that it has is in the view.
+    /// The interface has become an uplink; the view contains its addresses and routes.
     UplinkAdded,
-    /// It is no uplink any more; what it lost was told before.
+    /// The interface is no longer an uplink. Separate changes precede this one for what it has lost.
     UplinkLost,
-    /// The link layer has stopped working: nothing can be sent.
+    /// The link layer has stopped working: no packet can be sent.
     CarrierLost,
     /// The link layer works again.
     CarrierBack,
-    /// There is a new address; not to be used before it is preferred.
+    /// There is a new address. It must not be used before it is preferred.
     AddressAdded(UplinkAddress),
-    /// An address is gone: packets to it are not taken any more.
+    /// An address is gone: the host no longer accepts packets to it.
     AddressRemoved(Ipv6Addr),
     /// The last default route through the interface is gone.
     DefaultRouteLost,
@@ -34,7 +34,7 @@ pub enum ChangeKind {
 }
 
 impl Interfaces {
-    /// What has changed on interfaces that are uplinks now or were one, bad news first.
+    /// Changes on interfaces that are uplinks now or were uplinks before, losses first.
     pub(crate) fn changes_since(&self, before: &Self) -> Vec<Change> {
         let mut changes = Vec::new();
         let all: BTreeSet<u32> = before.all.keys().chain(self.all.keys()).copied().collect();
@@ -58,7 +58,7 @@ impl Interfaces {
 }
 
 impl ChangeKind {
-    /// What to act on at once.
+    /// Whether the change is a loss, which calls for action at once.
     const fn is_bad_news(&self) -> bool {
         matches!(
             self,

@@ -1,4 +1,4 @@
-//! Requests to the kernel and their answers, and what it tells unasked.
+//! Requests to the kernel with their answers, and unsolicited notices of the kernel.
 
 use crate::error::Error;
 use crate::row::{Row, align, read_text, read_u32};
@@ -12,11 +12,12 @@ use std::collections::VecDeque;
 use std::io;
 use std::sync::{Mutex, PoisonError};
 
-/// A netlink socket for requests, one at a time. The kernel answers before a request has been sent, so nobody waits.
+/// A netlink socket for requests, one at a time. The kernel answers within the call that sends the request, so the
+/// caller does not wait.
 #[derive(Debug)]
 pub(crate) struct Exchange {
     socket: Socket,
-    /// Octets of the fixed header of a message, by its kind.
+    /// Length in octets of the fixed header of a message, by its kind.
     fixed_len: fn(u16) -> usize,
     sequence: Mutex<u32>,
 }
@@ -24,32 +25,32 @@ pub(crate) struct Exchange {
 #[derive(Debug, Default)]
 pub(crate) struct Answer {
     rows: Vec<Row>,
-    /// Requests that the kernel refused, by their place.
+    /// Requests that the kernel refused, by their index.
     pub(crate) refused: Vec<(usize, io::Error)>,
     is_interrupted: bool,
 }
 
 impl Exchange {
-    /// A socket of this protocol, in the network namespace of the calling thread. Messages have fixed headers of this length, by
-    /// their kind.
+    /// Opens a socket of this protocol in the network namespace of the calling thread. `fixed_len` gives the length
+    /// of the fixed header of a message, by its kind.
     pub(crate) fn open(protocol: isize, fixed_len: fn(u16) -> usize) -> io::Result<Self> {
         let mut socket = Socket::new(protocol)?;
         socket.bind_auto()?;
         socket.connect(&SocketAddr::new(0, 0))?;
         socket.set_non_blocking(true)?;
-        // What an error message can say beyond its number; old kernels do without.
+        // Asks for texts in error messages. Old kernels do not have them.
         let _ = socket.set_ext_ack(true);
         let _ = socket.set_cap_ack(true);
         let _ = socket.set_netlink_get_strict_chk(true);
         Ok(Self { socket, fixed_len, sequence: Mutex::default() })
     }
 
-    /// Makes a change, or asks for one thing.
+    /// Makes a change, or asks for one object.
     pub(crate) fn ask(&self, request: &Row, flags: u16) -> io::Result<Vec<Row>> {
         self.answer(std::slice::from_ref(request), flags)?.whole()
     }
 
-    /// Reads a whole table, again if it changed underneath.
+    /// Reads a whole table, again if it changed meanwhile.
     pub(crate) fn dump(&self, request: &Row) -> io::Result<Vec<Row>> {
         for _ in 0..DUMP_ATTEMPTS {
             match self.answer(std::slice::from_ref(request), NLM_F_DUMP) {
@@ -61,8 +62,8 @@ impl Exchange {
         Err(io::Error::other("it changes faster than it can be read"))
     }
 
-    /// Sends up to [`Self::BATCH`] requests in one datagram, of which the kernel answers the last, and those that it refuses.
-    /// Each is carried out whatever becomes of the others.
+    /// Sends up to [`Self::BATCH`] requests in one datagram. The kernel answers the last one, and those that it
+    /// refuses. It executes each request, whatever the result of the others.
     pub(crate) fn answer(&self, requests: &[Row], flags: u16) -> io::Result<Answer> {
         let mut sequence = self.sequence.lock().unwrap_or_else(PoisonError::into_inner);
         let (first, last) = (sequence.wrapping_add(1), requests.len().saturating_sub(1));
@@ -78,7 +79,7 @@ impl Exchange {
         loop {
             let (octets, _) = self.socket.recv_from_full()?;
             for message in messages(&octets) {
-                // What is left of a request that failed half-way is not ours.
+                // This message belongs to an earlier request that failed half-way.
                 let place = usize::try_from(message.sequence_number().wrapping_sub(first));
                 let Some(place) = place.ok().filter(|place| *place <= last) else { continue };
                 answer.is_interrupted |= message.flags() & NLM_F_DUMP_INTR != 0;
@@ -96,7 +97,7 @@ impl Exchange {
         }
     }
 
-    /// Changes in a datagram: their answers have to find room in the socket even if the kernel refuses all of them.
+    /// Number of requests in a datagram. The answers must fit the socket even if the kernel refuses all of them.
     pub(crate) const BATCH: usize = 64;
 }
 
@@ -109,15 +110,15 @@ impl Answer {
     }
 }
 
-/// A netlink socket for what the kernel tells of its tables unasked.
+/// A netlink socket for notices of the kernel about its tables.
 pub(crate) struct Bulletin {
     socket: TokioSocket,
-    /// With the port of who has changed something.
+    /// Received notices, each with the port of the process that made the change.
     waiting: VecDeque<(u32, Row)>,
 }
 
 impl Bulletin {
-    /// Subscribes to these groups (`RTNLGRP_*`); has to be called inside a tokio runtime.
+    /// Subscribes to these groups (`RTNLGRP_*`). Must be called inside a tokio runtime.
     pub(crate) fn of(groups: &[u32]) -> Result<Self, Error> {
         let open = || {
             let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
@@ -130,10 +131,10 @@ impl Bulletin {
         open().map_err(Error::refused("open a netlink socket"))
     }
 
-    /// Waits for what comes next, with the port of who has changed something. Can be cancelled.
+    /// Waits for the next notice. Returns it with the port of the process that made the change. Can be cancelled.
     ///
     /// # Errors
-    /// `ENOBUFS`: the kernel had more to tell than the socket could hold.
+    /// `ENOBUFS`: the kernel had more notices than the socket could hold.
     pub(crate) async fn next(&mut self) -> io::Result<(u32, Row)> {
         loop {
             if let Some(next) = self.waiting.pop_front() {
@@ -148,7 +149,7 @@ impl Bulletin {
     }
 }
 
-/// Appends a request behind those that are in the datagram.
+/// Appends a request to the others in the datagram.
 fn append(octets: &mut Vec<u8>, request: &Row, flags: u16, sequence: u32) -> io::Result<()> {
     let start = octets.len();
     let mut header = NetlinkHeader::default();
@@ -164,7 +165,7 @@ fn append(octets: &mut Vec<u8>, request: &Row, flags: u16, sequence: u32) -> io:
     Ok(())
 }
 
-/// The messages of a datagram.
+/// Iterates over the messages of a datagram.
 fn messages(mut octets: &[u8]) -> impl Iterator<Item = NetlinkBuffer<&[u8]>> {
     std::iter::from_fn(move || {
         let message = NetlinkBuffer::new_checked(octets).ok()?;
@@ -175,7 +176,7 @@ fn messages(mut octets: &[u8]) -> impl Iterator<Item = NetlinkBuffer<&[u8]>> {
     })
 }
 
-/// What an error or end-of-dump message says: its number and, from newer kernels, a sentence.
+/// Status in an error or end-of-dump message: its number and, from newer kernels, a text.
 fn status(message: &NetlinkBuffer<&[u8]>) -> io::Result<()> {
     let payload = message.payload();
     let code = read_u32(payload).unwrap_or_default().cast_signed();
@@ -194,5 +195,5 @@ fn status(message: &NetlinkBuffer<&[u8]>) -> io::Result<()> {
 }
 
 const NLMSGERR_ATTR_MSG: u16 = 1;
-/// Dumps started before a table is called unreadable.
+/// Number of dumps that are started before a table counts as unreadable.
 const DUMP_ATTEMPTS: usize = 8;

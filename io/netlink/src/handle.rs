@@ -15,24 +15,25 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tokio::sync::Notify;
 use tokio::task::consume_budget;
 
-/// The host's network: what it is like, and the changes we make to it.
+/// The host's network: its state, and our changes to it.
 ///
-/// Works in the network namespace of the thread that called [`Netlink::connect`]; system controls of
-/// the links are written by the thread that calls [`Netlink::ensure_moor`], which has to be in it too.
+/// A handle works in the network namespace of the thread that called [`Netlink::connect`]. [`Netlink::ensure_moor`]
+/// writes system controls of the links in the calling thread, which must be in that namespace too.
 #[derive(Clone, Debug)]
 pub struct Netlink {
     pub(crate) exchange: Arc<Exchange>,
-    /// Addresses that have borne our mark in this run.
+    /// Addresses that had our mark in this run.
     marked: Arc<Mutex<BTreeSet<Placed>>>,
-    /// For the monitor: the kernel tells nobody of an optimistic address before detection of duplicates is over.
+    /// Wakes the monitor: before duplicate address detection is over, the kernel gives no notice of an optimistic
+    /// address.
     pub(crate) untold: Arc<Notify>,
 }
 
 impl Netlink {
-    /// Opens a socket. Nothing on the host changes.
+    /// Opens a socket. The host is not changed.
     ///
     /// # Errors
-    /// There is no netlink socket to be had.
+    /// No netlink socket can be opened.
     pub fn connect() -> Result<Self, Error> {
         Ok(Self {
             exchange: Arc::new(
@@ -48,7 +49,7 @@ impl Netlink {
         self.marked.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The uplinks now.
+    /// Reads the uplinks.
     ///
     /// # Errors
     /// The kernel's tables cannot be read.
@@ -62,7 +63,7 @@ impl Netlink {
     }
 }
 
-/// Tables of the kernel.
+/// Reading the tables of the kernel.
 impl Netlink {
     pub(crate) fn link_rows(&self) -> Result<Vec<Row>, Error> {
         let skip_stats = libc::RTEXT_FILTER_SKIP_STATS.to_ne_bytes();
@@ -98,36 +99,37 @@ impl Netlink {
         self.rows("routes", &Row::ipv6(libc::RTM_GETROUTE).at(4, [table]))
     }
 
-    /// Our routes in a table; none if there is no such table.
+    /// Our routes in a table; empty if there is no such table.
     pub(crate) fn our_routes_in(&self, table: u32) -> Result<Vec<Route>, Error> {
         let mut routes = self.our_routes(Some(table))?;
         routes.retain(|route| route.table == table);
         Ok(routes)
     }
 
-    /// Routes with our mark, in a table or in all.
+    /// Routes with our mark, in one table or in all.
     pub(crate) fn our_routes(&self, table: Option<u32>) -> Result<Vec<Route>, Error> {
         let request = Row::ipv6(libc::RTM_GETROUTE)
             .at(5, [PROTOCOL])
             .with_some(libc::RTA_TABLE, table.map(u32::to_ne_bytes));
         let rows = self.rows("routes", &request)?;
-        // A kernel without filters for dumps gives all.
+        // A kernel without filters for dumps returns all routes.
         let routes = rows.iter().filter_map(Route::read);
         Ok(routes.filter(|route| route.protocol == PROTOCOL).collect())
     }
 
     pub(crate) fn rows(&self, what: &'static str, request: &Row) -> Result<Vec<Row>, Error> {
         match self.exchange.dump(request) {
-            // A filter on a table that has never had a route: it is empty.
+            // The filter names a table that has never had a route: the table is empty.
             Err(error) if error.raw_os_error() == Some(libc::ENOENT) => Ok(Vec::new()),
             read => read.map_err(|source| Error::Read { what, source }),
         }
     }
 }
 
-/// Changes.
+/// Changing the tables of the kernel.
 impl Netlink {
-    /// Makes a change. False if the kernel answers with one of these errors, which say that there is nothing to do.
+    /// Makes a change. False if the kernel answers with one of the errors in the list, which mean that there is
+    /// nothing to do.
     pub(crate) fn change(
         &self,
         request: &Row,
@@ -144,19 +146,19 @@ impl Netlink {
         }
     }
 
-    /// Removes what such a message has made. False if it was not there.
+    /// Removes the object that such a message makes. False if it was not there.
     pub(crate) fn remove(&self, made: &Row, what: impl Display) -> Result<bool, Error> {
         let request = made.of_kind(made.kind + 1);
         self.change(&request, 0, &NOT_THERE, format_args!("remove {what}"))
     }
 
-    /// The error is that of the first that the kernel refuses; the others are set.
+    /// Sets routes. The error is the first one of the kernel; routes that it does not refuse are set.
     pub(crate) async fn replace_routes(&self, routes: &[Route]) -> Result<(), Error> {
         let flags = NLM_F_CREATE | NLM_F_REPLACE;
         self.change_routes("set", libc::RTM_NEWROUTE, flags, routes).await.map(drop)
     }
 
-    /// How many of them there were. The error is as that of [`Self::replace_routes`].
+    /// Deletes routes. Returns how many of them were there. The error is as in [`Self::replace_routes`].
     pub(crate) async fn delete_routes(&self, routes: &[Route]) -> Result<usize, Error> {
         self.change_routes("remove", libc::RTM_DELROUTE, 0, routes).await
     }
@@ -178,14 +180,15 @@ impl Netlink {
             let is_there = |error: &std::io::Error| error.raw_os_error() != Some(libc::ESRCH);
             let first = refused.into_iter().find(|(_, error)| is_there(error));
             failure = failure.or(first.map(|(place, source)| failed(&batch[place])(source)));
-            // Very many routes take their time.
+            // A very large number of routes takes some time.
             consume_budget().await;
         }
         failure.map_or(Ok(changed), Err)
     }
 }
 
-/// Errors of the kernel about what is not there: a rule or neighbour, a route or label, an address, an interface.
+/// Errors of the kernel about missing objects: a rule or neighbour, a route or label, an address, an interface.
 const NOT_THERE: [i32; 4] = [libc::ENOENT, libc::ESRCH, libc::EADDRNOTAVAIL, libc::ENODEV];
-/// Addresses whose mark is remembered. More are those of many renumberings: all but those that are there are forgotten.
+/// Number of addresses whose mark is remembered. Beyond that, after many renumberings, only those that exist are
+/// remembered.
 const MAX_MARKED: usize = 4096;

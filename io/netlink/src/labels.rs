@@ -1,4 +1,4 @@
-//! Address labels (RFC 6724 s2.1): whose addresses new connections take.
+//! Address labels (RFC 6724 s2.1): they decide which addresses new connections take.
 
 use crate::error::Error;
 use crate::handle::Netlink;
@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
 
 impl Netlink {
-    /// Gives our label to these addresses, each on its interface, and to no others. The label is that of no
-    /// destination, so source selection prefers any other address of the interface to them (RFC 6724 s5 rule 6).
-    /// The addresses themselves do not change. A label that somebody else has given to such an address stays.
+    /// Gives our label to these addresses, each on its interface, and to no others. No destination has that label, so
+    /// source selection prefers each other address of the interface (RFC 6724 s5 rule 6). The addresses themselves do
+    /// not change. If somebody else has labelled such an address, that label stays.
     ///
-    /// True if something was changed.
+    /// True if a label was changed.
     ///
     /// # Errors
     /// The kernel's table cannot be read, or the kernel refuses.
@@ -20,7 +20,7 @@ impl Netlink {
         let present = self.labelled(LABEL)?;
         let mut is_changed = false;
         for label in wanted.difference(&present) {
-            // Somebody else has labelled it, or the interface went.
+            // Somebody else has labelled the address, or the interface is gone.
             is_changed |= self.add_label(*label, LABEL, &[libc::EEXIST, libc::EINVAL])?;
         }
         for label in present.difference(wanted) {
@@ -29,7 +29,7 @@ impl Netlink {
         Ok(is_changed)
     }
 
-    /// The addresses that have this label of ours, those of an earlier process too.
+    /// The addresses that have this label of ours, also those of an earlier process.
     pub(crate) fn labelled(&self, label: u32) -> Result<BTreeSet<Labelled>, Error> {
         let rows = self.rows("address labels", &Row::ipv6(libc::RTM_GETADDRLABEL))?;
         let ours = rows.iter().filter(|row| {
@@ -54,7 +54,7 @@ impl Netlink {
 /// An address with a label, and the index of its interface.
 pub(crate) type Labelled = (u32, Ipv6Addr);
 
-/// The message that gives an address a label.
+/// Message that gives an address a label.
 pub(crate) fn label_row((ifindex, address): Labelled, label: u32) -> Row {
     Row::ipv6(libc::RTM_NEWADDRLABEL)
         .at(2, [128])
@@ -67,11 +67,11 @@ pub(crate) fn label_text((ifindex, address): Labelled) -> String {
     format!("label of {address} on interface {ifindex}")
 }
 
-/// The mark of our labels, and one that no destination has: RFC 6724 s2.1 uses 0 to 13.
+/// Our label, and the mark of our labels. No destination has it: RFC 6724 s2.1 uses 0 to 13.
 pub(crate) const LABEL: u32 = 5533;
-/// Label of [`NOBODY`] on an interface that may have optimistic addresses as we let it: the mark of that control.
+/// Label of [`NOBODY`] on an interface on which we allow optimistic addresses: the mark of that control.
 pub(crate) const LENT: u32 = 5534;
-/// A link-local address that nobody has for longer than a moment.
+/// A link-local address that an interface has only for a moment.
 pub(crate) const NOBODY: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0x6d6f, 0x6f72);
 const IFAL_ADDRESS: u16 = 1;
 const IFAL_LABEL: u16 = 2;

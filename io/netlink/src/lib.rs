@@ -1,44 +1,42 @@
-//! What the daemon learns from the host and does to it, over netlink.
+//! Reads the state of the host's network and changes it, over netlink.
 //!
-//! **Learning.** An uplink is an interface, neither the loopback nor ours, that is up, has a global
-//! IPv6 address in use and a default route in the main table. [`Netlink::view`] reads all of them as
-//! a [`HostView`](moorline_addresses::HostView); [`Netlink::monitor`] keeps a second socket on the link, address and route groups
-//! and gives a fresh view with typed [`Change`]s whenever they matter. Notices are only a hint to
-//! read again: the state compared is always a whole dump, so a lost notice (ENOBUFS) costs nothing
-//! but another dump.
+//! **Reading.** An uplink is an interface that is neither the loopback nor ours, is up, and has a global IPv6 address
+//! in use and a default route in the main table. [`Netlink::view`] reads all uplinks as a
+//! [`HostView`](moorline_addresses::HostView). [`Netlink::monitor`] keeps a second socket on the link, address and
+//! route groups, and gives a fresh view with typed [`Change`]s whenever these matter. A notice of the kernel is only
+//! a hint to read again: the monitor always compares whole dumps, so a lost notice (ENOBUFS) costs only another dump.
 //!
-//! **Routers.** [`Netlink::advertisements`] hears what routers say of prefixes: from the kernel, which
-//! tells of each it has believed, and on a raw socket, for who said it and where the kernel does not
-//! listen. [`AdvertisedPrefixes`](moorline_addresses::AdvertisedPrefixes) keeps what holds. The kernel goes on making addresses of its own; with
-//! [`Netlink::ensure_labels`] new connections prefer ours to them.
+//! **Routers.** [`Netlink::advertisements`] receives the prefixes that routers advertise in two ways. The kernel
+//! tells of each prefix that it has accepted. A raw socket tells which router sent it, and hears advertisements that
+//! the kernel ignores. [`AdvertisedPrefixes`](moorline_addresses::AdvertisedPrefixes) keeps the prefixes that hold.
+//! The kernel goes on making its own addresses; with [`Netlink::ensure_labels`], new connections prefer ours.
 //!
-//! [`Netlink::reachability`] hears which neighbours the kernel has given up, and
-//! [`connected_pairs`] asks which addresses the sockets are connected between.
+//! [`Netlink::reachability`] tells which neighbours the kernel has given up. [`connected_pairs`] lists the address
+//! pairs of connected sockets.
 //!
-//! [`Netlink::give_up_neighbors`] drops what waits for a router behind a link without a carrier.
+//! [`Netlink::give_up_neighbors`] drops packets that wait for a router behind a link without a carrier.
 //!
-//! **Doing.** Everything the daemon changes goes through [`Netlink`], is idempotent, and carries a
-//! mark: routes, rules and addresses our protocol number, links our group. A system control cannot bear one, so a label
-//! marks its interface before the control is changed, and for as long as it is. So
-//! [`Netlink::undo_all`] leaves the host as it was, whether it is called at exit or, after a crash,
-//! by another process.
+//! **Changing.** Each change of the daemon goes through [`Netlink`], is idempotent, and carries a mark: our protocol
+//! number on routes, rules and addresses, our group on links. A system control cannot carry a mark, so a label marks
+//! its interface before the control is changed, and as long as it is changed. So [`Netlink::undo_all`] restores the
+//! host, whether it is called at exit or, after a crash, by another process.
 //!
-//! **Routing.** These kinds of rules, looked at in this order:
+//! **Routing.** These kinds of rules exist, in this order:
 //!
 //! | priority | rule | why |
 //! |---|---|---|
 //! | base | of a socket that is bound to an uplink: go on at base + 2 | its packets may have moved, too |
-//! | base + 1 | to leave by an uplink: go on at base + 4 | what the programs redirect there has been to `moor0` |
-//! | base + 2 | TCP: table of moved pairs whose TCP has no header | its segments may be as long as ever |
-//! | base + 3 | all: table of moved pairs | a moved ULID pair goes to `moor0`, whatever else holds |
-//! | base + 4 | all: main table, but not its default routes | connected and specific routes stay in force |
-//! | base + 10 + i | from prefix i: table i | RFC 8028: the uplink that the source belongs to, else unreachable |
+//! | base + 1 | to leave by an uplink: go on at base + 4 | packets that the programs redirect there have been to `moor0` |
+//! | base + 2 | TCP: table of moved pairs whose TCP has no header | its segments may have their full length |
+//! | base + 3 | all: table of moved pairs | a moved ULID pair goes to `moor0`, whatever other rules say |
+//! | base + 4 | all: no action; on a router with too many routes to follow, main table without its default routes | where base + 1 goes on; there, specific routes stay in force |
+//! | 32765 | from a prefix: its table | RFC 8028: the uplink to which the source belongs, else unreachable |
 //! | 32765 | all but TCP: table of unbound routes, `from ::/128` | sockets without an address know the MTU of a path |
-//! | 32766 | all: main table | sources that are none of ours |
+//! | 32766 | all: main table | other sources |
 //!
-//! The kernel caches routes in sockets, and a route added to one table does not invalidate what was
-//! looked up in another. After such changes an address is put on `moor0` for a moment: taking an
-//! IPv6 address away makes the kernel look up every cached route again.
+//! The kernel caches routes in sockets, and a route that is added to one table does not invalidate routes that were
+//! found in another. After such a change, an address is put on `moor0` for a moment: when an IPv6 address is removed,
+//! the kernel looks up each cached route again.
 
 #![forbid(unsafe_code)]
 

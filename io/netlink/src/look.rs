@@ -7,48 +7,48 @@ use crate::settings::PROTOCOL;
 use moorline_addresses::{HostView, Uplink};
 use moorline_types::Prefix;
 
-/// What the kernel's tables say, for who changes nothing.
+/// State of the kernel's tables, for a process that changes nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Look {
-    /// Uplinks and what could be some.
+    /// The uplinks, and interfaces that could be uplinks.
     pub view: HostView,
-    /// Interfaces that could be uplinks if the kernel followed routers there.
+    /// Interfaces that could be uplinks if the kernel accepted routers on them.
     pub deaf: Vec<Uplink>,
     /// All rules for IPv6, in order of their priority.
     pub rules: Vec<HostRule>,
 }
 
-/// A routing rule of whomever.
+/// A routing rule, ours or another's.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostRule {
     /// Rules with lower numbers come first.
     pub priority: u32,
-    /// The sources that it is for; all if none.
+    /// Sources to which the rule applies; `None`: all.
     pub from: Option<Prefix>,
-    /// Whether it has our mark.
+    /// Whether the rule has our mark.
     pub is_ours: bool,
-    /// Which packets of these sources it takes.
+    /// Packets of these sources to which the rule applies.
     pub takes: Takes,
-    /// Whether default routes that it finds do not count, so that other rules decide about these.
+    /// Whether default routes that the rule finds do not count, so that other rules decide about these packets.
     pub suppresses_default: bool,
-    /// As a person would read it.
+    /// The rule as text, for people.
     pub text: String,
 }
 
-/// Which packets of its sources a rule takes.
+/// Packets of its sources to which a rule applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
     /// All that the host sends.
     All,
-    /// Packets with the destination, mark, user, interface to leave by, protocol or port that the rule names.
+    /// Packets with the destination, mark, user, output interface, protocol or port that the rule names.
     Some,
-    /// Packets that lack something that the rule names, the source among it.
+    /// Packets that lack a property that the rule names; the source counts as one.
     AllBut,
     /// Packets for other hosts that come in by an interface.
     Forwarded,
 }
 
-/// Looks once; has to be called inside a tokio runtime. Needs no rights.
+/// Reads the tables once. Must be called inside a tokio runtime. Needs no privileges.
 ///
 /// # Errors
 /// The kernel's tables cannot be read.

@@ -1,4 +1,4 @@
-//! Rules and routes as we speak of them, and as the kernel does.
+//! Rules and routes in our types, and in messages of the kernel.
 
 use crate::look::Takes;
 use crate::row::{Row, align, read_u32};
@@ -12,19 +12,19 @@ use std::net::Ipv6Addr;
 pub(crate) struct Rule {
     /// Rules with lower numbers come first.
     pub(crate) priority: u32,
-    /// The sources that it is for; all if none.
+    /// Sources to which the rule applies; `None`: all.
     pub(crate) from: Option<Prefix>,
-    /// Name of the interface that the packet has to leave by; any if none.
+    /// Name of the output interface of the packet; `None`: any.
     pub(crate) output: Option<String>,
-    /// The protocol that it is for, by number; all if none.
+    /// Number of the protocol to which the rule applies; `None`: all.
     pub(crate) carries: Option<u8>,
-    /// Whether it takes what the rest of it does not describe.
+    /// Whether the rule applies to the packets that its other fields do not describe.
     pub(crate) is_inverted: bool,
-    /// The port that a packet has to have; the rule is for all packets if none.
+    /// Port that a packet must have; `None`: the rule applies to all packets.
     pub(crate) port: Option<Port>,
-    /// What it does.
+    /// Action of the rule.
     pub(crate) action: Action,
-    /// Who made it.
+    /// Protocol number of its maker.
     pub(crate) protocol: u8,
 }
 
@@ -32,29 +32,29 @@ pub(crate) struct Rule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u16)]
 pub(crate) enum Port {
-    /// The kernel keeps type and code of ICMPv6 in the same place.
+    /// For ICMPv6, the kernel keeps type and code in the fields of the ports.
     Source = FRA_SPORT_RANGE,
     Destination = FRA_DPORT_RANGE,
 }
 
-/// What a rule does.
+/// Action of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Action {
-    /// Looks into a table.
+    /// Looks a route up in a table.
     Lookup {
         /// The table.
         table: u32,
-        /// Whether default routes found there do not count.
+        /// Whether default routes in the table do not count.
         suppress_default: bool,
     },
-    /// Goes on at the rule with this priority.
+    /// Continues at the rule with this priority.
     Goto(u32),
-    /// Does nothing: a place to go on at.
+    /// Does nothing: a target for `Goto`.
     Nop,
 }
 
 impl Rule {
-    /// A rule of ours for all packets.
+    /// Creates a rule of ours for all packets.
     pub(crate) const fn new(priority: u32, action: Action) -> Self {
         Self {
             priority,
@@ -68,7 +68,7 @@ impl Rule {
         }
     }
 
-    /// Whether the rule bears our mark, at a priority of ours.
+    /// Whether the rule has our mark, and a priority of ours.
     pub(crate) fn is_ours(&self) -> bool {
         self.protocol == PROTOCOL && is_our_priority(self.priority)
     }
@@ -116,14 +116,14 @@ impl Rule {
         }
     }
 
-    /// The packets of its source that a rule takes.
+    /// Packets of its sources to which a rule applies.
     pub(crate) fn takes(row: &Row) -> Takes {
         let (to_len, tos) = (row.byte(1), row.byte(3));
         let is_selective =
             to_len > 0 || tos > 0 || row.attributes().any(|(number, _)| is_selector(number));
         match row.text(FRA_IIFNAME).as_deref() {
             _ if row.header_u32(8) & FIB_RULE_INVERT != 0 => Takes::AllBut,
-            // All packets that the host sends itself.
+            // All packets that the host itself sends.
             None | Some(LOOPBACK) if is_selective => Takes::Some,
             None | Some(LOOPBACK) => Takes::All,
             Some(_) => Takes::Forwarded,
@@ -196,15 +196,15 @@ pub(crate) struct Route {
     pub(crate) source: Option<Prefix>,
     pub(crate) metric: u32,
     pub(crate) target: Target,
-    /// The source of sockets that have none.
+    /// Source address for sockets that have none.
     pub(crate) preferred_source: Option<Ipv6Addr>,
     pub(crate) mtu: Option<u32>,
-    /// Seconds after which the kernel removes it; none: it stays.
+    /// Seconds after which the kernel removes the route; `None`: it stays.
     pub(crate) expires: Option<u32>,
     pub(crate) protocol: u8,
 }
 
-/// Where a route leads.
+/// Target of a route.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Target {
     Device {
@@ -214,7 +214,7 @@ pub(crate) enum Target {
     /// The kernel spreads flows over these next hops.
     Multipath(Vec<Hop>),
     Unreachable,
-    /// The look-up goes on at the next rule.
+    /// The look-up continues at the next rule.
     Throw,
 }
 
@@ -223,16 +223,16 @@ pub(crate) enum Target {
 pub(crate) struct Hop {
     pub(crate) ifindex: u32,
     pub(crate) gateway: Option<Ipv6Addr>,
-    /// Its part of the flows of a multipath route, less one (`rtnh_hops`).
+    /// Weight of the hop among those of a multipath route, minus one (`rtnh_hops`).
     pub(crate) weight: u8,
-    /// The kernel passes it over: its interface is down.
+    /// Whether the kernel skips the hop: its interface is down.
     pub(crate) is_dead: bool,
-    /// It puts packets into others: a tunnel.
+    /// Whether the hop is a tunnel, which encapsulates packets.
     pub(crate) is_tunnel: bool,
 }
 
 impl Target {
-    /// By these next hops, of which there is one at least.
+    /// Target by these next hops, at least one.
     pub(crate) fn by(hops: &[Hop]) -> Self {
         match hops {
             [Hop { ifindex, gateway, .. }] => Self::Device { ifindex: *ifindex, gateway: *gateway },
@@ -242,7 +242,7 @@ impl Target {
 }
 
 impl Hop {
-    /// The next hops of a route: none if it leads nowhere, more than one if it is a multipath route.
+    /// Reads the next hops of a route: none if it leads nowhere, more than one if it is a multipath route.
     pub(crate) fn read_all(row: &Row) -> Vec<Self> {
         let hop = |row: &Row, ifindex, flags, weight| Self {
             ifindex,
@@ -264,7 +264,7 @@ impl Hop {
         found
     }
 
-    /// Of a multipath route.
+    /// Message about the hop of a multipath route.
     fn row(&self) -> Row {
         let gateway = self.gateway.map(|gateway| gateway.octets());
         let (length, flags) = if gateway.is_some() { (28, RTNH_F_ONLINK) } else { (8, 0) };
@@ -276,12 +276,12 @@ impl Hop {
 }
 
 impl Route {
-    /// The metric that the kernel gives when none is asked for (`IP6_RT_PRIO_USER`).
+    /// Metric that the kernel assigns by default (`IP6_RT_PRIO_USER`).
     pub(crate) const METRIC: u32 = 1024;
-    /// Everywhere.
+    /// The prefix of a default route.
     pub(crate) const DEFAULT: Prefix = Prefix::new(Ipv6Addr::UNSPECIFIED, 0);
 
-    /// A route of ours for all sources, for ever.
+    /// Creates a route of ours for all sources, without an end.
     pub(crate) const fn new(table: u32, destination: Prefix, target: Target) -> Self {
         Self {
             table,
@@ -296,7 +296,7 @@ impl Route {
         }
     }
 
-    /// What the kernel tells routes by: setting one puts it in place of the one that has the same.
+    /// Key by which the kernel identifies routes: a new route replaces the one with the same key.
     pub(crate) const fn place(&self) -> (u32, Prefix, Option<Prefix>, u32) {
         (self.table, self.destination, self.source, self.metric)
     }
@@ -327,7 +327,7 @@ impl Route {
                 row.with(libc::RTA_MULTIPATH, hops)
             }
             Target::Device { ifindex, gateway } => {
-                // The connected route that leads to it is in another table.
+                // The connected route that leads to the gateway is in another table.
                 let flags = if gateway.is_some() { RTNH_F_ONLINK } else { 0 };
                 row.at(8, u32::from(flags).to_ne_bytes())
                     .with_u32(libc::RTA_OIF, *ifindex)
@@ -351,7 +351,7 @@ impl Route {
             target,
             preferred_source: row.address(libc::RTA_PREFSRC),
             mtu: mtu(row),
-            // The kernel gives the time that is left, which is another in each answer.
+            // The kernel returns the remaining time, which differs in each answer.
             expires: None,
             protocol: row.byte(5),
         })
@@ -368,29 +368,30 @@ impl fmt::Display for Route {
     }
 }
 
-/// Whether an attribute of a rule narrows it down: mark, user, VRF, interface to leave by, protocol, ports, and those without words.
+/// Whether an attribute of a rule restricts it: mark, user, VRF, output interface, protocol, ports, and attributes
+/// without a text here.
 const fn is_selector(number: u16) -> bool {
     matches!(number, FRA_FWMARK | FRA_OIFNAME..=FRA_UID_RANGE | FRA_IP_PROTO..=FRA_DPORT_RANGE | 12 | 25 | 26)
 }
 
-/// The table of a route.
+/// Table of a route.
 pub(crate) fn table(route: &Row) -> u32 {
     route.u32(libc::RTA_TABLE).unwrap_or_else(|| route.byte(4).into())
 }
 
-/// The MTU of a route, if it has one of its own.
+/// MTU of a route, if the route has one.
 pub(crate) fn mtu(route: &Row) -> Option<u32> {
     route.nested(libc::RTA_METRICS)?.u32(RTAX_MTU)
 }
 
-/// The kernel takes 65,535 for no end of a range.
+/// The kernel takes 65,535 as the end of a range for an open range.
 const LAST_PORT: u16 = u16::MAX - 1;
 const LOOPBACK: &str = "lo";
 const FIB_RULE_INVERT: u32 = 2;
 const FR_ACT_TO_TBL: u8 = 1;
 const FR_ACT_GOTO: u8 = 2;
 const FR_ACT_NOP: u8 = 3;
-/// Tunnel, DSCP, flow label.
+/// Attributes without a text: tunnel, DSCP, flow label.
 const FRA_WITHOUT_WORDS: [u16; 3] = [12, 25, 26];
 const FRA_DST: u16 = 1;
 const FRA_SRC: u16 = 2;

@@ -1,4 +1,4 @@
-//! Changes of the host as they happen.
+//! Monitors changes of the host.
 
 use crate::error::Error;
 use crate::event::Change;
@@ -17,43 +17,43 @@ use std::mem;
 use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 
-/// Watches what changes on the host's uplinks.
+/// Monitor of changes on the host's uplinks.
 pub struct Monitor {
     netlink: Netlink,
     socket: Bulletin,
-    /// As the tables were read last.
+    /// State of the tables when they were last read.
     before: Interfaces,
     read_at: Instant,
-    /// The tables may be others by now.
+    /// Whether the tables may have changed since.
     is_due: bool,
-    /// For the next notice.
+    /// Whether notices were lost, and interfaces whose routes were taken, for the next notice.
     resynced: bool,
     routes_taken: BTreeSet<u32>,
 }
 
-/// The host is different now.
+/// Notice that the host has changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Notice {
-    /// How it is.
+    /// The new view of the host.
     pub view: HostView,
-    /// What is different, bad news first. May be empty if only lifetimes changed.
+    /// The differences, losses first. May be empty if only lifetimes changed.
     pub changes: Vec<Change>,
-    /// Whether the kernel had lost notices since the last one: several changes may have become one.
+    /// Whether the kernel has lost notices since the last one: several changes may then appear as one.
     pub resynced: bool,
-    /// Whether nothing is different but routes that are no default routes.
+    /// Whether only routes other than default routes differ.
     pub only_specific: bool,
-    /// Interfaces whose routes of ours the kernel has taken away: each was down, if only for a moment that the view does
-    /// not show.
+    /// Interfaces from which the kernel has removed routes of ours: each was down, perhaps only for a moment that the
+    /// view does not show.
     pub routes_taken: BTreeSet<u32>,
 }
 
 impl Netlink {
-    /// Starts watching; a host has one monitor. Changes that this handle makes itself to uplinks (addresses) are told, too.
+    /// Starts a monitor; a host has one. It also reports changes that this handle makes to uplinks (addresses).
     ///
     /// # Errors
-    /// No socket, or the kernel's tables cannot be read.
+    /// No socket can be opened, or the kernel's tables cannot be read.
     pub async fn monitor(&self) -> Result<Monitor, Error> {
-        // Subscribed before the first reading: nothing can fall in between.
+        // The subscription comes before the first reading, so no change is missed.
         let socket = Bulletin::of(&GROUPS)?;
         Ok(Monitor {
             netlink: self.clone(),
@@ -68,7 +68,7 @@ impl Netlink {
 }
 
 impl Monitor {
-    /// The host as it was read last.
+    /// The view of the host that was read last.
     #[must_use]
     pub const fn view(&self) -> &HostView {
         &self.before.view
@@ -83,7 +83,7 @@ impl Monitor {
                     () = self.netlink.untold.notified() => true,
                 };
             }
-            // The first of a burst is read at once, the rest of it together a little later.
+            // The first notice of a burst causes a reading at once; the others cause one reading a little later.
             sleep_until(self.read_at + MIN_INTERVAL).await;
             while let Some(more) = self.socket.next().now_or_never() {
                 self.look_at(more);
@@ -95,7 +95,7 @@ impl Monitor {
                         return notice;
                     }
                 }
-                // Transient, as everything with dumps is: the next notice tries again.
+                // This is transient, as dumps are: the next notice causes another try.
                 Err(error) => {
                     tracing::warn!(%error, "cannot read the state of the uplinks");
                     self.resynced = true;
@@ -104,7 +104,7 @@ impl Monitor {
         }
     }
 
-    /// What is different now, if anything is.
+    /// Returns a notice, if the host has changed.
     fn take_notice(&mut self, now: Interfaces) -> Option<Notice> {
         let must_tell = self.resynced || !self.routes_taken.is_empty();
         let old = mem::replace(&mut self.before, now);
@@ -120,7 +120,7 @@ impl Monitor {
         Some(Notice { view, changes, resynced, only_specific, routes_taken })
     }
 
-    /// Whether something that was received may have changed the uplinks, or what we have to do with them.
+    /// Whether a received notice may concern the uplinks, or our own objects.
     fn look_at(&mut self, received: io::Result<(u32, Row)>) -> bool {
         match received {
             Ok((port, row)) => {
@@ -139,7 +139,7 @@ impl Monitor {
 
     fn is_relevant(&self, row: &Row) -> bool {
         match row.kind {
-            // A change of our own pair matters only when a link of it goes, or when the pair was not whole.
+            // A change of our own pair matters only if one of its links goes, or if the pair was not complete.
             libc::RTM_NEWLINK if row.header_u32(8) & IFF_UP != 0 && self.before.view.has_moor => {
                 !is_our_link(row)
             }
@@ -155,7 +155,7 @@ impl Monitor {
     }
 }
 
-/// The interface of a route of ours that is gone. Routes that expire say nothing of their interface.
+/// Interface of a route of ours that the kernel has removed. Notices of expired routes do not name an interface.
 fn taken_from(row: &Row) -> Option<u32> {
     let is_lasting = row.u32(libc::RTA_TABLE) != Some(UNBOUND_TABLE);
     let is_ours = row.kind == libc::RTM_DELROUTE && row.byte(5) == PROTOCOL && is_lasting;
@@ -163,8 +163,9 @@ fn taken_from(row: &Row) -> Option<u32> {
 }
 
 const GROUPS: [u32; 3] = [libc::RTNLGRP_LINK, libc::RTNLGRP_IPV6_IFADDR, libc::RTNLGRP_IPV6_ROUTE];
-/// Port of who changes something of its own accord; who is asked to by a process names that.
+/// Port of the kernel, for changes that it makes by itself. For other changes, the notice has the port of the
+/// process.
 const KERNEL: u32 = 0;
-/// Tables are not read more often than this: a burst (an interface going down with all its routes)
-/// comes in within a millisecond or two.
+/// Shortest time between two readings of the tables. A burst (an interface that goes down with all its routes) comes
+/// in within a millisecond or two.
 const MIN_INTERVAL: Duration = Duration::from_millis(5);

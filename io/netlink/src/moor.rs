@@ -1,4 +1,4 @@
-//! The veth pair in which moved traffic is cut into packets before its header goes in, and the other way put together
+//! The veth pair that segments moved traffic before its header is inserted, and in the other direction merges it
 //! after its header was taken out.
 
 use crate::control::path;
@@ -10,7 +10,7 @@ use crate::settings::{LINK_ALIAS, LINK_GROUP, LINK_MTU, LINK_NAMES};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
 use std::fs;
 
-/// What we look at in a link.
+/// The properties of a link that this module reads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Link {
     pub(crate) ifindex: u32,
@@ -29,12 +29,12 @@ impl Link {
         })
     }
 
-    /// The message about a link, without any change.
+    /// Message about a link, without any change.
     pub(crate) fn row(ifindex: u32) -> Row {
         Row::new(libc::RTM_NEWLINK, &[0; 16]).at(4, ifindex.to_ne_bytes())
     }
 
-    /// Whether a link with one of our names bears our mark, which the kernel gives it as it makes it.
+    /// Whether a link with one of our names has our mark, which the kernel sets when it makes the link.
     pub(crate) fn is_ours(&self) -> bool {
         self.kind.as_deref() == Some("veth") && self.group == Some(LINK_GROUP)
     }
@@ -49,17 +49,17 @@ pub(crate) fn moor_ifindex() -> Result<u32, Error> {
 /// The two ends of the pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MoorLinks {
-    /// Where routes of moved pairs lead.
+    /// Index of the link to which routes of moved pairs lead.
     pub moor0_ifindex: u32,
-    /// Where they come out; the data plane's program sits on its ingress.
+    /// Index of the link where the packets come out. A program of the data plane is on its ingress.
     pub moor1_ifindex: u32,
-    /// Whether segments of TCP that are sent to `moor1` come out of `moor0` put together.
+    /// Whether TCP segments that are sent to `moor1` come out of `moor0` merged.
     pub gathers: bool,
 }
 
 impl Netlink {
-    /// Makes the pair, or takes over the one that an earlier process made: no neighbour discovery, no
-    /// addresses of its own, no packets above the MTU, up.
+    /// Makes the pair, or takes over the one of an earlier process. The links have no neighbour discovery, no
+    /// addresses of their own, no packets above the MTU, and are up.
     ///
     /// # Errors
     /// A link that is not ours has the name, or the kernel refuses.
@@ -72,7 +72,7 @@ impl Netlink {
         let [moor0, moor1] = match found {
             [Some(moor0), Some(moor1)] => [moor0.ifindex, moor1.ifindex],
             halves => {
-                // One end was renamed or moved away: a fresh pair.
+                // One end was renamed or moved away, so a new pair is made.
                 for link in halves.iter().flatten() {
                     self.remove(&Link::row(link.ifindex), format_args!("link {}", link.name))?;
                 }
@@ -86,8 +86,8 @@ impl Netlink {
         Ok(MoorLinks { moor0_ifindex: moor0, moor1_ifindex: moor1, gathers })
     }
 
-    /// Leaves the checksums of moved traffic to the uplinks, or not: to be left, each of them has to sum whatever it is told
-    /// to. There may be hardware that does so for the packets that it knows only: then the kernel sums.
+    /// Leaves the checksums of moved traffic to the uplinks, or not. They may be left if each uplink can compute any
+    /// checksum. If some hardware computes only those of packets that it knows, the kernel computes them.
     ///
     /// # Errors
     /// The kernel refuses, or there is no pair yet.
@@ -98,7 +98,7 @@ impl Netlink {
         Ethtool::open(name).and_then(change).map_err(Error::refused(refused))
     }
 
-    /// Whether an uplink sums whatever it is told to, behind headers that it does not know too.
+    /// Whether an uplink can compute any checksum, also behind headers that it does not know.
     #[must_use]
     pub fn sums_anything(uplink: &str) -> bool {
         let is_active = |ethtool: Ethtool| ethtool.is_active("tx-checksum-ip-generic");
@@ -138,7 +138,8 @@ impl Netlink {
         for control in OFF {
             let path = path(name, control);
             if let Err(error) = fs::write(&path, "0") {
-                // A sandbox with a read-only /proc: a nuisance, no more, as no router is on the link.
+                // The process is in a sandbox with a read-only /proc. This does little harm, as there is no router on
+                // the link.
                 tracing::debug!(path = %path.display(), %error, "cannot set");
             }
         }
@@ -147,7 +148,7 @@ impl Netlink {
         let refused = format!("set the offloads of {name}");
         Ethtool::open(name).and_then(change).map_err(Error::refused(refused))?;
 
-        // The flags, and which of them are to be set.
+        // The flags, and the mask of those to set.
         let flags = (libc::IFF_UP | libc::IFF_NOARP).to_ne_bytes();
         set(Link::row(ifindex).at(8, flags).at(12, flags)).map(drop)
     }
@@ -159,9 +160,10 @@ impl Netlink {
     }
 }
 
-/// System controls that are off at each end: router advertisements that reach it must not change the host's routes.
+/// System controls that are off at both ends: if a Router Advertisement reached the pair, it must not change the
+/// host's routes.
 const OFF: [&str; 3] = ["accept_ra", "autoconf", "router_solicitations"];
-/// Of linux/veth.h and linux/if_link.h.
+/// From linux/veth.h and linux/if_link.h.
 const VETH_INFO_PEER: u16 = 1;
 const IFLA_INET6_ADDR_GEN_MODE: u16 = 8;
 const IN6_ADDR_GEN_MODE_NONE: u8 = 1;

@@ -1,4 +1,4 @@
-//! Host routes that send moved ULID pairs to our link, or to the uplink that they leave by.
+//! Host routes that lead moved ULID pairs to our link, or to the uplink by which they leave.
 
 use crate::error::Error;
 use crate::handle::Netlink;
@@ -12,8 +12,8 @@ use moorline_addresses::{FoundRoute, MovedRoute, NextHop};
 use moorline_types::{Prefix, Ulid, UlidPair};
 
 impl Netlink {
-    /// Sends the packets of moved ULID pairs to `moor0`, cut to their MTU. Calling
-    /// it again with another MTU changes the route. Cached routes are looked up again only once. Not the direct ones.
+    /// Leads the packets of moved ULID pairs to `moor0`, with their MTU. Another call with another MTU changes the
+    /// route. Direct routes are not set. Cached routes are looked up again once for all pairs.
     ///
     /// # Errors
     /// There is no `moor0` yet, or the kernel refuses a route; the others are set.
@@ -29,13 +29,13 @@ impl Netlink {
     async fn lead_bound(&self, moved: &[MovedRoute]) {
         if let Err(error) = self.replace_routes(&by_uplinks(moved, OWN_METRIC, |one| one.own)).await
         {
-            // The uplink has just gone: sockets that are bound to it have no way out, with or without this route.
+            // The uplink has just gone. Sockets that are bound to it cannot send, with or without this route.
             tracing::debug!(%error, "routes of bound sockets");
         }
     }
 
-    /// Leads the packets of moved pairs that have a direct way to it. Sockets that cached the route to `moor0` notice by
-    /// themselves.
+    /// Sets the direct routes of moved pairs that have one. Sockets that have cached the route to `moor0` notice this
+    /// without help.
     ///
     /// # Errors
     /// The kernel refuses a route; the others are set.
@@ -44,7 +44,8 @@ impl Netlink {
         self.replace_routes(&by_uplinks(moved, DIRECT_METRIC, |one| one.direct)).await
     }
 
-    /// Leads them to `moor0` again, whatever uplink and router their direct routes lead to. True if one of them had a direct route.
+    /// Leads moved pairs to `moor0` again, to whichever uplink and router their direct routes lead. True if one of
+    /// them had a direct route.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -54,8 +55,8 @@ impl Netlink {
         Ok(of_tcp? + others? > 0)
     }
 
-    /// The pairs are back on their own addresses. True if there was a route to `moor0`; sockets that cached it
-    /// notice by themselves.
+    /// Removes the routes of pairs that are back on their own addresses. True if there was a route to `moor0`.
+    /// Sockets that have cached it notice this without help.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -66,7 +67,7 @@ impl Netlink {
         Ok(self.remove_from(MOVED_TABLE, Route::METRIC, moved).await? > 0)
     }
 
-    /// Their TCP takes the route of all else from now on. True if it had another.
+    /// Makes the TCP of these pairs use the same route as their other traffic. True if it had another route.
     ///
     /// # Errors
     /// The kernel refuses.
@@ -76,7 +77,8 @@ impl Netlink {
         Ok(self.remove_from(MOVED_TCP_TABLE, Route::METRIC, moved).await? > 0)
     }
 
-    /// Removes the routes of this metric from a table, whatever interface and router they lead to. Gives how many there were.
+    /// Removes the routes of this metric from a table, to whichever interface and router they lead. Returns how many
+    /// there were.
     async fn remove_from(
         &self,
         table: u32,
@@ -89,8 +91,8 @@ impl Netlink {
         self.delete_routes(&routes).await
     }
 
-    /// The pairs that have a route: after a restart, those that an earlier process moved. The MTU is 0 where a pair has no route by
-    /// `moor0`.
+    /// The pairs that have a route: after a restart, those that an earlier process moved. If a pair has no route by
+    /// `moor0`, its MTU is 0.
     ///
     /// # Errors
     /// The kernel's table cannot be read.
@@ -106,7 +108,7 @@ impl Netlink {
             let mtu = by_moor.get(ulids).and_then(|route| route.mtu);
             let tcp_mtu = tcp_by_moor.get(ulids).and_then(|route| route.mtu);
             let bare_tcp_mtu = bare.contains(ulids).then_some(tcp_mtu.unwrap_or(0));
-            // The kernel changes the MTU of a route to that of its uplink: such a route has to be set again.
+            // The kernel adapts the MTU of a route to that of its uplink. Such a route must be set again.
             let hop_of = |route: &&Route| next_hop(route).filter(|_| route.mtu == mtu);
             let of_tcp = tcp_direct.get(ulids);
             let is_led_alike = |hop: &NextHop| {
@@ -128,7 +130,8 @@ impl Netlink {
     }
 }
 
-/// The routes of a pair with this metric by an interface and a router: that of TCP first, if it goes without a header.
+/// Routes of a pair with this metric, by an interface and a router. If TCP goes without a header, its route comes
+/// first.
 fn routes(
     moved: &MovedRoute,
     metric: u32,
@@ -139,13 +142,13 @@ fn routes(
     tcp.into_iter().chain([(MOVED_TABLE, moved.mtu)]).map(move |(table, mtu)| Route {
         source: Some(Prefix::new(local.0, 128)),
         metric,
-        // Not locked: what the path says later still counts.
+        // The MTU is not locked, so later Packet Too Big messages still lower it.
         mtu: Some(mtu),
         ..Route::new(table, Prefix::new(peer.0, 128), Target::Device { ifindex, gateway })
     })
 }
 
-/// The routes of the pairs that have such a way.
+/// Routes of the pairs that have such a next hop.
 fn by_uplinks(
     moved: &[MovedRoute],
     metric: u32,
@@ -160,7 +163,7 @@ fn pair_of(route: &Route) -> Option<UlidPair> {
     Some(UlidPair::new(local, Ulid(route.destination.address())))
 }
 
-/// The routes of this metric, by their pair.
+/// Routes of this metric, by their pair.
 fn by_pair(routes: &[Route], metric: u32) -> BTreeMap<UlidPair, &Route> {
     let routes = routes.iter().filter(|route| route.metric == metric);
     routes.filter_map(|route| Some((pair_of(route)?, route))).collect()
@@ -171,9 +174,10 @@ const fn next_hop(route: &Route) -> Option<NextHop> {
     Some(NextHop { ifindex, gateway })
 }
 
-/// Before [`Route::METRIC`].
+/// Metric of direct routes, which come before those of [`Route::METRIC`].
 const DIRECT_METRIC: u32 = 512;
-/// Behind it: the kernel takes it for sockets alone that can take no other.
+/// Metric of routes for bound sockets, behind [`Route::METRIC`]: the kernel takes such a route only for sockets that
+/// can take no other.
 const OWN_METRIC: u32 = 2048;
-/// In a request to remove a route.
+/// In a request to remove a route: any interface.
 const ANY_INTERFACE: u32 = 0;

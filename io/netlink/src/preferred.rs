@@ -7,8 +7,8 @@ use crate::handle::Netlink;
 use crate::message::{Route, Target};
 
 impl Netlink {
-    /// Sets this default route in the main table, by this interface, and removes one set before. The kernel ends the route after a minute,
-    /// whatever becomes of this process.
+    /// Sets this default route by this interface in the main table, and removes the one that was set before. The
+    /// kernel ends the route after a minute, even if this process has stopped.
     ///
     /// # Errors
     /// The kernel's table cannot be read, or the kernel refuses a route.
@@ -33,5 +33,5 @@ fn preferred(ifindex: u32, route: DefaultRoute) -> Route {
 
 /// The kernel's main table.
 pub(crate) const MAIN_TABLE: u32 = libc::RT_TABLE_MAIN as u32;
-/// Seconds.
+/// Seconds after which the kernel removes the route.
 const EXPIRES: u32 = 60;

@@ -1,4 +1,5 @@
-//! What Neighbor Unreachability Detection has found out (RFC 4861 s7.3), and packets that wait for a neighbour who will not answer.
+//! Results of Neighbor Unreachability Detection (RFC 4861 s7.3), and packets that wait for a neighbour that will not
+//! answer.
 
 use crate::error::Error;
 use crate::exchange::Bulletin;
@@ -6,10 +7,10 @@ use crate::handle::Netlink;
 use crate::row::Row;
 use std::net::Ipv6Addr;
 
-/// A stream of neighbours that the kernel has given up: they have not answered, and packets that
-/// have to go through them are lost.
+/// A stream of neighbours that the kernel has given up. They have not answered, and packets that must go through them
+/// are lost.
 ///
-/// Nothing is told when they answer again. The kernel asks again as soon as there is something to send.
+/// There is no event when they answer again. The kernel asks again as soon as it has a packet to send.
 pub struct Reachability(Bulletin);
 
 /// A neighbour that does not answer.
@@ -17,28 +18,28 @@ pub struct Reachability(Bulletin);
 pub struct LostNeighbor {
     /// Index of the interface.
     pub ifindex: u32,
-    /// Address of the neighbour, for a router the one in the default route.
+    /// Address of the neighbour; for a router, the address in the default route.
     pub address: Ipv6Addr,
 }
 
 impl Netlink {
-    /// Starts listening to what the kernel finds out about neighbours, which are routers and others.
+    /// Starts to listen to the kernel's findings about neighbours, which are routers and others.
     ///
     /// # Errors
-    /// No socket to be had.
+    /// No socket can be opened.
     pub fn reachability(&self) -> Result<Reachability, Error> {
         Ok(Reachability(Bulletin::of(&[libc::RTNLGRP_NEIGH])?))
     }
 
-    /// Gives up the neighbours on an interface that the kernel is still looking for, and gives how many
-    /// these were. The packets that wait for them are dropped.
+    /// Gives up the neighbours on an interface that the kernel is still looking for, and drops the packets that wait
+    /// for them. Returns the number of these neighbours.
     ///
-    /// When a link loses its carrier, the kernel forgets the router behind it, and what is sent until
-    /// traffic has moved waits for the router to be found: three seconds. TCP sends no segment again
-    /// while a copy of it waits in its own host.
+    /// When a link loses its carrier, the kernel forgets the router behind it. Packets that are sent before traffic
+    /// has moved wait for the router to be found: three seconds. TCP does not send a segment again while a copy of it
+    /// waits in its own host.
     ///
     /// # Errors
-    /// The kernel's table cannot be read, or it refuses.
+    /// The kernel's table cannot be read, or the kernel refuses.
     pub async fn give_up_neighbors(&self, ifindex: u32) -> Result<usize, Error> {
         let rows = self.rows("neighbours", &Row::ipv6(libc::RTM_GETNEIGH))?;
         let mut count = 0;
@@ -57,14 +58,14 @@ impl Netlink {
 }
 
 impl Reachability {
-    /// Waits for the next. Can be cancelled.
+    /// Waits for the next lost neighbour. Can be cancelled.
     //= rfc5534#3.2-1
     pub async fn next(&mut self) -> LostNeighbor {
         loop {
             match self.0.next().await.map(|(_, row)| read_lost(&row)) {
                 Ok(Some(lost)) => return lost,
                 Ok(None) => {}
-                // ENOBUFS: one that is still needed is asked for again, and given up again.
+                // ENOBUFS: if a lost neighbour is still needed, the kernel asks for it again, and gives it up again.
                 Err(error) => tracing::debug!(%error, "notices of neighbours were lost"),
             }
         }
@@ -79,7 +80,7 @@ fn read_lost(row: &Row) -> Option<LostNeighbor> {
     Some(LostNeighbor { ifindex: row.header_u32(4), address })
 }
 
-/// What the kernel knows of a neighbour (`NUD_*`).
+/// State of a neighbour in the kernel (`NUD_*`).
 fn neighbor_state(neighbor: &Row) -> u16 {
     u16::from_ne_bytes([neighbor.byte(8), neighbor.byte(9)])
 }

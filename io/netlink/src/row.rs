@@ -1,12 +1,12 @@
-//! Messages of the kernel and to it: a fixed header, and attributes behind it.
+//! Messages from and to the kernel: a fixed header, with attributes behind it.
 //!
-//! Only the few attributes we need are looked at: a link with an attribute of a newer kernel that a
-//! full decoder trips over must not vanish from the view, as that would look like a dead uplink.
+//! Only the few attributes that we need are read. A full decoder may fail on an attribute of a newer kernel, and the
+//! link with that attribute would vanish from the view like a dead uplink.
 
 use moorline_types::Prefix;
 use std::net::Ipv6Addr;
 
-/// One message, or one attribute that has attributes itself.
+/// A message, or an attribute that contains attributes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Row {
     /// `RTM_NEWLINK` and so on.
@@ -16,22 +16,22 @@ pub(crate) struct Row {
 }
 
 impl Row {
-    /// A message with this fixed header.
+    /// Creates a message with this fixed header.
     pub(crate) fn new(kind: u16, header: &[u8]) -> Self {
         Self { kind, fixed: header.len(), octets: header.to_vec() }
     }
 
-    /// A message about IPv6: its family is in the first octet, and the rest of the header is zero.
+    /// Creates a message about IPv6: its family is in the first octet, and the other octets of the header are zero.
     pub(crate) fn ipv6(kind: u16) -> Self {
         Self::new(kind, &vec![0; fixed_len(kind)]).at(0, [INET6])
     }
 
-    /// Splits a message behind its netlink header; `None` if it is shorter than its fixed header.
+    /// Splits a message, behind its netlink header. `None` if it is shorter than its fixed header.
     pub(crate) fn parse(kind: u16, payload: &[u8]) -> Option<Self> {
         Self::split(kind, fixed_len(kind), payload)
     }
 
-    /// As [`Self::parse`], for a fixed header of this length.
+    /// As [`Self::parse`], with a fixed header of this length.
     pub(crate) fn split(kind: u16, fixed: usize, payload: &[u8]) -> Option<Self> {
         (payload.len() >= fixed).then(|| Self { kind, fixed, octets: payload.to_vec() })
     }
@@ -46,7 +46,7 @@ impl Row {
         self
     }
 
-    /// Adds an attribute if there is a value for it.
+    /// Adds an attribute if there is a value.
     pub(crate) fn with_some(self, number: u16, value: Option<impl AsRef<[u8]>>) -> Self {
         match value {
             Some(value) => self.with(number, value),
@@ -59,7 +59,7 @@ impl Row {
         self.with(number, value.to_ne_bytes())
     }
 
-    /// Adds the address of a prefix, and sets its length at this place of the fixed header.
+    /// Adds the address of a prefix, and sets its length at `length_at` of the fixed header.
     pub(crate) fn with_prefix(self, number: u16, length_at: usize, value: Option<Prefix>) -> Self {
         let length = value.map_or(0, |prefix| prefix.length());
         self.at(length_at, [length])
@@ -73,7 +73,7 @@ impl Row {
         self
     }
 
-    /// The same for another kind of message.
+    /// The same message with another kind.
     pub(crate) fn of_kind(&self, kind: u16) -> Self {
         Self { kind, ..self.clone() }
     }
@@ -90,7 +90,7 @@ impl Row {
         self.header(offset).and_then(read_u32).unwrap_or_default()
     }
 
-    /// The fixed header from an octet on.
+    /// The fixed header from this octet on.
     pub(crate) fn header(&self, offset: usize) -> Option<&[u8]> {
         self.octets.get(offset..self.fixed)
     }
@@ -103,7 +103,7 @@ impl Row {
         self.attributes().find(|(one, _)| *one == number).map(|(_, value)| value)
     }
 
-    /// An attribute that has attributes itself.
+    /// An attribute that contains attributes.
     pub(crate) fn nested(&self, number: u16) -> Option<Self> {
         Self::split(number, 0, self.attribute(number)?)
     }
@@ -120,7 +120,7 @@ impl Row {
         self.attribute(number).and_then(read_address)
     }
 
-    /// An address, with the length of its prefix at this place of the fixed header.
+    /// An address, with the length of its prefix at `length_at` of the fixed header.
     pub(crate) fn prefix(&self, number: u16, length_at: usize) -> Option<Prefix> {
         self.address(number).map(|address| Prefix::new(address, self.byte(length_at)))
     }
@@ -136,7 +136,7 @@ impl AsRef<[u8]> for Row {
     }
 }
 
-/// Octets of the fixed header of such a message.
+/// Length in octets of the fixed header of such a message.
 pub(crate) const fn fixed_len(kind: u16) -> usize {
     match kind {
         libc::RTM_NEWLINK..=libc::RTM_SETLINK => 16,
@@ -150,7 +150,7 @@ pub(crate) const fn fixed_len(kind: u16) -> usize {
     }
 }
 
-/// The attributes of a message or of a nested attribute; what is behind a broken one is not looked at.
+/// Attributes of a message or of a nested attribute. Attributes behind a broken one are not read.
 fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let [l0, l1, k0, k1, ..] = *octets else { return None };
@@ -161,7 +161,7 @@ fn attributes(mut octets: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     })
 }
 
-/// Lengths in netlink are rounded up to four octets.
+/// Rounds a length up to four octets, as lengths in netlink are.
 pub(crate) const fn align(length: usize) -> usize {
     length.next_multiple_of(4)
 }
@@ -182,7 +182,7 @@ pub(crate) fn read_text(octets: &[u8]) -> String {
 /// `AF_INET6`
 pub(crate) const INET6: u8 = 10;
 const ATTRIBUTE_HEADER: usize = 4;
-/// Flag in an attribute's number: it has attributes itself.
+/// Flag in the number of an attribute: it contains attributes.
 pub(crate) const NESTED: u16 = 0x8000;
 /// The two top bits of an attribute's number are flags.
 const NUMBER: u16 = 0x3fff;

@@ -1,4 +1,4 @@
-//! Source-address rules: a packet never leaves through the wrong ISP (RFC 8028).
+//! Rules by source address: no packet leaves through the wrong ISP (RFC 8028).
 
 use crate::error::Error;
 use crate::handle::Netlink;
@@ -19,30 +19,33 @@ use std::net::Ipv6Addr;
 pub struct SourceRules {
     /// Whether a rule or route was changed.
     pub is_changed: bool,
-    /// Prefixes of uplinks without a rule, as there are no more tables. Packets from them leave as without us.
+    /// Prefixes of uplinks without a rule, as all tables are in use. Packets from them leave as without us.
     pub unserved: Vec<Prefix>,
 }
 
 impl Netlink {
-    /// Makes rules and tables what this view asks for, and no more.
+    /// Makes the rules and tables that this view needs, and removes others of ours.
     ///
-    /// A prefix whose uplink is gone keeps its rule as long as the host has an address in it, with
-    /// nothing but an unreachable route in its table: better an error at once than packets that the
-    /// other ISP drops as spoofed. Not so if it is the prefix of an interface that is left alone.
+    /// If the uplink of a prefix is gone, the prefix keeps its rule as long as the host has an address in it. Its
+    /// table then has only an unreachable route: an error at once is better than packets that the other ISP drops as
+    /// spoofed. This does not apply to the prefix of an interface that is left alone.
     ///
-    /// If there are more prefixes than [`MAX_PREFIXES`], the rest stays as the kernel has it: [`SourceRules::unserved`].
+    /// If there are more prefixes than [`MAX_PREFIXES`], the others stay as the kernel has them:
+    /// [`SourceRules::unserved`].
     ///
     /// # Errors
-    /// The kernel refused a rule or route; those made before stay, and calling again goes on.
+    /// The kernel refused a rule or route. Those made before stay, and another call continues.
     pub async fn ensure_rules(&self, view: &HostView) -> Result<SourceRules, Error> {
         self.bring_about(view, None).await
     }
 
-    /// Rules and tables for the time in which no daemon follows the changes of the host. [`Netlink::ensure_rules`] takes this back.
+    /// Sets rules and tables for the time in which no daemon follows the changes of the host.
+    /// [`Netlink::ensure_rules`] undoes this.
     ///
-    /// A prefix whose packets the main table sends to the same router has no rule: the kernel notes the MTU of a path where sockets
-    /// without an address look for it, as nobody sets unbound routes. The table of another prefix has no stop behind its way out: if
-    /// the kernel takes the way, packets go where they would go without us.
+    /// If the main table sends the packets of a prefix to the same router, the prefix has no rule. Nobody sets
+    /// unbound routes then; without the rule, the kernel notes the MTU of a path where sockets without an address
+    /// look for it. The table of each other prefix has no stop behind its default routes: if the kernel removes
+    /// these, packets go where they would go without us.
     ///
     /// # Errors
     /// The kernel refused a rule or route, or its tables cannot be read.
@@ -62,7 +65,7 @@ impl Netlink {
     async fn bring_about(&self, view: &HostView, left: Left<'_>) -> Result<SourceRules, Error> {
         let rules = self.rules()?;
         let routes = self.routes_of_prefixes(view, &rules)?;
-        // All global addresses of the host, on our links too: those of ULIDs that are kept.
+        // All global addresses of the host, with those of kept ULIDs on our links.
         let rows = self.address_rows()?;
         let held: Vec<_> = rows.iter().filter_map(|row| row.address(libc::IFA_ADDRESS)).collect();
         let plan = plan(view, left, &rules, &routes, &held);
@@ -74,13 +77,13 @@ impl Netlink {
     }
 
     async fn carry_out(&self, plan: &Plan) -> Result<(), Error> {
-        // A throw has no interface that could be gone, and there may be many of them.
+        // A throw has no interface that could be gone, and there may be many throws.
         let (throws, ways): (Vec<Route>, Vec<Route>) =
             plan.set_routes.iter().cloned().partition(|route| route.target == Target::Throw);
         self.replace_routes(&throws).await?;
         let mut replaced: BTreeSet<_> = throws.iter().map(Route::place).collect();
         for route in &ways {
-            // If the interface went down since the view was taken, the stop behind the route holds.
+            // If the interface went down after the view was read, the stop behind the route takes effect.
             let is_gone = [libc::ENODEV, libc::ENETDOWN];
             let action = format_args!("set {route}");
             if self.change(&route.row(), NLM_F_CREATE | NLM_F_REPLACE, &is_gone, action)? {
@@ -97,12 +100,12 @@ impl Netlink {
         for rule in &plan.delete_rules {
             self.remove(&rule.row(), rule)?;
         }
-        // What had the place of another is gone. To remove it would remove that one: the kernel looks at the
-        // gateway only if one is named.
+        // A route that was replaced is gone already. To remove it would remove its successor: the kernel compares the
+        // gateway only if the request names one.
         let left = plan.delete_routes.iter().filter(|route| !replaced.contains(&route.place()));
         self.delete_routes(&left.cloned().collect::<Vec<_>>()).await?;
         if plan.is_addition() {
-            // The kernel has the sockets of a table look again if the table has a new route.
+            // If a table gets a new route, the kernel makes the sockets of that table look up again.
             return Ok(());
         }
         self.flush_cached_routes().await
@@ -113,7 +116,8 @@ impl Netlink {
         self.change(&rule.row(), flags, &[libc::EEXIST], action).map(drop)
     }
 
-    /// Our routes in the tables that prefixes have or may be given. The routes of moved pairs, which may be very many, are not read.
+    /// Our routes in the tables that prefixes have or may get. The routes of moved pairs, which may be very many, are
+    /// not read.
     fn routes_of_prefixes(&self, view: &HostView, rules: &[Rule]) -> Result<Vec<Route>, Error> {
         let used = rules.iter().filter_map(slot_of);
         let new = u32::try_from(prefixes(view, &Led::new()).len()).unwrap_or(u32::MAX);
@@ -126,15 +130,16 @@ impl Netlink {
     }
 }
 
-/// While no daemon follows the changes of the host: the prefixes that are left to the main table. The rules of the others stay.
+/// Prefixes that are left to the main table while no daemon follows the changes of the host. The rules of the others
+/// stay.
 type Left<'a> = Option<&'a BTreeSet<Prefix>>;
 
-/// What has to change, in the order of its fields.
+/// The changes to make, in the order of the fields.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Plan {
     set_routes: Vec<Route>,
     add_rules: Vec<Rule>,
-    /// The rule for sockets without an address, if a rule of a prefix would stand behind it.
+    /// The rule for sockets without an address, if a rule of a prefix would come behind it.
     put_behind: Option<Rule>,
     delete_rules: Vec<Rule>,
     delete_routes: Vec<Route>,
@@ -151,7 +156,7 @@ impl Plan {
             && self.delete_routes.is_empty()
     }
 
-    /// Whether there is nothing in it but routes to some destinations.
+    /// Whether the plan only adds routes to destinations other than the default.
     fn is_addition(&self) -> bool {
         self.add_rules.is_empty()
             && self.put_behind.is_none()
@@ -205,7 +210,7 @@ fn plan(
     let current: BTreeSet<Route> = routes.iter().cloned().collect();
     let mut add_rules: Vec<_> = wanted_rules.difference(&present).cloned().collect();
     add_rules.sort_by_key(|rule| (rule.priority, rule.from.is_none()));
-    // A process that was killed may have left one behind.
+    // A killed process may have left a rule behind it.
     let of_prefix = |rule: &Rule| rule.is_ours() && rule.from.is_some();
     let mut behind = rules.iter().skip_while(|rule| **rule != unbound).skip(1).chain(&add_rules);
     let is_behind = present.contains(&unbound) && behind.any(of_prefix);
@@ -226,7 +231,7 @@ fn slot_of(rule: &Rule) -> Option<u32> {
     }
 }
 
-/// The uplinks that the tables of prefixes lead to now, by their index.
+/// Indices of the uplinks to which the tables of prefixes lead now.
 type Led = BTreeMap<Prefix, u32>;
 
 fn led(rules: &[Rule], routes: &[Route]) -> Led {
@@ -243,7 +248,7 @@ fn led(rules: &[Rule], routes: &[Route]) -> Led {
     rules.iter().filter(|rule| rule.is_ours()).filter_map(way).collect()
 }
 
-/// The prefixes of the uplinks, each with the uplink for it. Anybody on a link can advertise a prefix of another link.
+/// Prefixes of the uplinks, each with the uplink for it. Any node on a link can advertise a prefix of another link.
 fn prefixes<'a>(view: &'a HostView, led: &Led) -> BTreeMap<Prefix, &'a Uplink> {
     let mut found: BTreeMap<Prefix, &Uplink> = BTreeMap::new();
     for uplink in &view.uplinks {
@@ -260,7 +265,8 @@ fn prefixes<'a>(view: &'a HostView, led: &Led) -> BTreeMap<Prefix, &'a Uplink> {
     found
 }
 
-/// Which uplink is the better of two on the same link: one that works, then the kernel's choice, then the one that has been it until now.
+/// Rank of an uplink for a prefix, the lowest first: with a carrier, then the metric of the kernel, then the uplink
+/// that the table leads to so far.
 fn rank(uplink: &Uplink, led: Option<u32>) -> (bool, u32, bool, u32) {
     (!uplink.carrier, metric(uplink), led != Some(uplink.ifindex), uplink.ifindex)
 }
@@ -271,8 +277,8 @@ fn metric(uplink: &Uplink) -> u32 {
 
 type Slots<'a> = BTreeMap<u32, (Prefix, Option<&'a Uplink>)>;
 
-/// Gives each prefix a slot, as long as there are some, and the prefixes that have none. A prefix keeps the slot that it
-/// has; a new one takes the lowest free one.
+/// Assigns slots to prefixes, as long as there are any. Also returns the prefixes without a slot. A prefix keeps its
+/// slot; a new prefix gets the lowest free slot.
 fn assign_slots<'a>(
     view: &HostView,
     wanted: &BTreeMap<Prefix, &'a Uplink>,
@@ -299,8 +305,8 @@ fn assign_slots<'a>(
     (slots, unserved)
 }
 
-/// The prefixes, those first that need a rule most: those of addresses in use, then one of each uplink in turn, the
-/// kernel's choice of the uplinks first. Prefixes without an uplink come last.
+/// Orders prefixes by their need for a rule. Prefixes of addresses in use come first, then one prefix of each uplink
+/// in turn, in the order of the kernel's metrics. Prefixes without an uplink come last.
 fn in_order(
     view: &HostView,
     wanted: &BTreeMap<Prefix, &Uplink>,
@@ -322,8 +328,9 @@ fn in_order(
     all.into_iter().map(|(_, prefix)| prefix).collect()
 }
 
-/// The default routes of the uplink for the prefix, and behind them a stop: should the kernel take the others away with
-/// the interface, the lookup must not go on to the other ISP. Of two routers the kernel takes the second one while the first one is gone.
+/// Default routes of the uplink for the prefix, with a stop behind them: if the kernel removes the routes with the
+/// interface, the look-up must not continue to the other ISP. If one of two routers is gone, the kernel takes the
+/// other one.
 fn table_routes(
     table: u32,
     prefix: Prefix,
@@ -349,13 +356,14 @@ fn table_routes(
     ways.chain(has_stop.then_some(Route { metric: u32::MAX, ..stop }))
 }
 
-/// Connected and specific routes of the main table come before the default route of a prefix: those by the uplink itself as copies,
-/// so that sockets that are bound to it find them, and the others as throws, so that the look-up goes on at the main table. Hosts on a link
-/// without a carrier are behind the router of the prefix, and so is the destination of a detour.
+/// Copies of connected and specific routes of the main table, which come before the default route of a prefix. A
+/// route by the uplink itself is copied, so that sockets that are bound to the uplink find it. Another route becomes
+/// a throw, so that the look-up continues at the main table. Hosts on a link without a carrier are reached by the
+/// router of the prefix, and so is the destination of a detour.
 ///
-/// A rule that looks into the main table and passes over default routes (`suppress_prefixlength`) is not enough. Where the kernel
-/// has noted the MTU of a path at a default route, such a rule takes this note for a specific route, and all prefixes leave by that
-/// uplink (decision 126).
+/// A rule that looks into the main table and ignores default routes (`suppress_prefixlength`) does not suffice. If
+/// the kernel has noted the MTU of a path at a default route, such a rule takes the note for a specific route, and
+/// all prefixes leave by that uplink (decision 126).
 fn specific_routes(
     table: u32,
     view: &HostView,
@@ -386,8 +394,8 @@ fn specific_routes(
     routes.into_values()
 }
 
-/// The look-up goes on here for packets that are not to be looked up among moved pairs. On a router, which has too many routes to
-/// follow, the rule looks up specific routes.
+/// The rule at which the look-up continues for packets that must not be looked up among moved pairs. If the host is a
+/// router with too many routes to follow, the rule looks up specific routes.
 fn specific_rule(view: &HostView) -> Rule {
     let look_up = Action::Lookup { table: MAIN_TABLE, suppress_default: true };
     Rule::new(SPECIFIC_PRIORITY, if has_too_many(view) { look_up } else { Action::Nop })
@@ -402,9 +410,10 @@ const fn look_up(priority: u32, table: u32) -> Rule {
     Rule::new(priority, Action::Lookup { table, suppress_default: false })
 }
 
-/// Send sockets that are bound to an uplink, or that name one for a packet (`IPV6_PKTINFO`), to the tables of moved pairs,
-/// as all other sockets: otherwise their packets leave no room for a header. The kernel names the uplink for echo replies,
-/// too. A look-up for a socket has a port or a type of ICMPv6; a look-up for our programs has neither.
+/// Rules that lead sockets to the tables of moved pairs if they are bound to an uplink or name one for a packet
+/// (`IPV6_PKTINFO`), like all other sockets: otherwise their packets leave no room for a header. The kernel also
+/// names the uplink for echo replies. A look-up for a socket has a port or an ICMPv6 type; a look-up for our programs
+/// has neither.
 fn socket_rules(uplink: &Uplink) -> [Rule; 2] {
     [Port::Source, Port::Destination].map(|port| Rule {
         output: Some(uplink.name.clone()),
@@ -413,9 +422,9 @@ fn socket_rules(uplink: &Uplink) -> [Rule; 2] {
     })
 }
 
-/// The programs send packets out of an uplink by way of another route lookup. Their addresses are those
-/// on the wire: if these are the ULIDs of another context that has moved, or of this one before it has,
-/// the lookup must not lead to `moor0` again.
+/// Rule for packets that the programs send out of an uplink, by another route look-up. These packets have the
+/// addresses on the wire, which may be the ULIDs of another context that has moved, or of this one before its move.
+/// The look-up must not lead to `moor0` again.
 fn redirected_rule(uplink: &Uplink) -> Rule {
     Rule {
         output: Some(uplink.name.clone()),
@@ -423,13 +432,13 @@ fn redirected_rule(uplink: &Uplink) -> Rule {
     }
 }
 
-/// An address that no route but a default route is likely to lead to: the subnet-router anycast address of all global unicast
-/// addresses.
+/// An address to which hardly any route but a default route leads: the subnet-router anycast address of all global
+/// unicast addresses.
 const ANY_PEER: Ulid = Ulid(Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0));
 const SLOTS: usize = MAX_PREFIXES as usize;
-/// Routers of one prefix that its table leads to.
+/// Largest number of routers in the table of one prefix.
 const MAX_ROUTERS: usize = 4;
-/// Protocol number.
+/// Protocol number of TCP.
 const TCP: u8 = 6;
 const MAIN_TABLE: u32 = libc::RT_TABLE_MAIN as u32;
 

@@ -1,4 +1,4 @@
-//! Which addresses the host's sockets are connected between (`sock_diag`).
+//! Address pairs of the host's connected sockets (`sock_diag`).
 
 use crate::error::Error;
 use crate::exchange::Exchange;
@@ -8,11 +8,11 @@ use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use std::collections::BTreeSet;
 use std::io;
 
-/// The address pairs of all connected TCP and UDP sockets in the network namespace of the calling thread. A UDP socket
-/// that is not connected names nobody, and is not in it. Does not wait.
+/// The address pairs of all connected TCP and UDP sockets in the network namespace of the calling thread. A UDP
+/// socket that is not connected has no peer, and does not count. The call does not wait.
 ///
 /// # Errors
-/// The kernel cannot say: it was built without `sock_diag`.
+/// The kernel was built without `sock_diag`.
 pub fn connected_pairs() -> Result<BTreeSet<UlidPair>, Error> {
     read().map_err(|source| Error::Read { what: "sockets", source })
 }
@@ -38,12 +38,12 @@ fn read_pair(row: &Row) -> Option<UlidPair> {
 
 /// Octets of a `struct inet_diag_msg`.
 const SOCKET_LEN: usize = 72;
-/// In it, behind family, state, timer, retransmissions and the two ports.
+/// Offset of the addresses in it, behind family, state, timer, retransmissions and the two ports.
 const ADDRESSES_AT: usize = 8;
 /// Protocol numbers.
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
-/// All states of a connection (`TCP_ESTABLISHED` to `TCP_NEW_SYN_RECV`) but TIME_WAIT, CLOSE and LISTEN.
-/// A connected UDP socket is in the first.
+/// All states of a connection (`TCP_ESTABLISHED` to `TCP_NEW_SYN_RECV`) except TIME_WAIT, CLOSE and LISTEN. A
+/// connected UDP socket is in the first one.
 const STATES: u32 = 0x1ffe & !(1 << 6 | 1 << 7 | 1 << 10);

@@ -1,10 +1,11 @@
 //! Unbound routes: for sockets that have no address when they ask for a route.
 //!
-//! The kernel looks for the route of such a socket first, and chooses the source address by that route. The rules and routes of
-//! Moorline are `from` an address, so the look-up misses them. The kernel notes two facts at a route from an address: the room that
-//! a header takes, and the MTU that a Packet Too Big has told. The socket learns neither. An unbound route is `from
-//! ::/128`, which only a look-up without a source finds. It leads to one peer, and it is a copy of a default route of the
-//! host with the MTU that is known. So the router and the source address of such a socket stay what they are.
+//! For such a socket, the kernel looks up the route first, and chooses the source address by that route. The rules
+//! and routes of Moorline are `from` an address, so this look-up does not find them. The kernel notes two facts at a
+//! route from an address: the room that a header takes, and the MTU of a Packet Too Big message. The socket learns
+//! neither. An unbound route is `from ::/128`, which only a look-up without a source finds. It leads to one peer, and
+//! is a copy of a default route of the host with the known MTU. So the router and the source address of such a socket
+//! do not change.
 
 use moorline_addresses::{DefaultRoute, UnboundPeer};
 use moorline_types::{Prefix, Ulid, UlidPair};
@@ -20,9 +21,10 @@ use crate::settings::UNBOUND_TABLE;
 use crate::view::{is_default_route, read_default_routes};
 
 impl Netlink {
-    /// Sets unbound routes to these peers. Result: the peers that have unbound routes, and the MTU.
+    /// Sets unbound routes to these peers. Returns the peers that have unbound routes, with the MTU.
     ///
-    /// A peer that the host does not send to by a plain default route has none: a VPN, a route of its own.
+    /// A peer to which the host does not send by a plain default route has none: a VPN or a specific route leads
+    /// there.
     ///
     /// # Errors
     /// The kernel's tables cannot be read, or the kernel refuses a route; the others are set.
@@ -52,7 +54,7 @@ impl Netlink {
         Ok(set)
     }
 
-    /// Removes the unbound routes to the peers that this is true for.
+    /// Removes the unbound routes to the peers for which `is_gone` is true.
     ///
     /// # Errors
     /// The kernel's table cannot be read, or the kernel refuses.
@@ -62,8 +64,8 @@ impl Netlink {
         self.delete_routes(&routes).await.map(drop)
     }
 
-    /// Interface and router of the default route of the main table that the kernel chooses for a socket without an address. None
-    /// if the choice is another route, or a multipath route.
+    /// Interface and router of the default route of the main table that the kernel chooses for a socket without an
+    /// address. `None` if the kernel chooses another route or a multipath route.
     pub(crate) fn first_way(&self, peer: Ulid) -> Result<Option<(u32, Option<Ipv6Addr>)>, Error> {
         let first = self.choice(peer, &self.plain_ways()?)?;
         Ok(first.and_then(|first| match first.hops[..] {
@@ -77,7 +79,7 @@ impl Netlink {
         Ok(self.route_rows(libc::RT_TABLE_MAIN)?.iter().filter_map(read_way).collect())
     }
 
-    /// The default route that the kernel chooses for a socket without an address. None if the choice is another route.
+    /// The default route that the kernel chooses for a socket without an address. `None` if it chooses another route.
     fn choice(&self, peer: Ulid, ways: &[Way]) -> Result<Option<Way>, Error> {
         let row = self.look_up(None, peer, None, libc::RTM_F_FIB_MATCH)?;
         let row = row.filter(|row| table(row) == UNBOUND_TABLE || is_default_route(row));
@@ -85,8 +87,8 @@ impl Netlink {
         Ok(ways.iter().find(|way| Some(&way.hops) == hops.as_ref()).cloned())
     }
 
-    /// The MTU that the kernel knows of the path between these addresses, for sockets that are bound to this interface or to
-    /// none. None if the route has no MTU of its own.
+    /// MTU that the kernel knows for the path between these addresses, for sockets that are bound to this interface
+    /// or to none. `None` if the route has no MTU of its own.
     ///
     /// # Errors
     /// The kernel's tables cannot be read.
@@ -98,7 +100,7 @@ impl Netlink {
         Ok(self.look_up(Some(pair.local), pair.peer, ifindex, 0)?.as_ref().and_then(mtu))
     }
 
-    /// The route of a datagram; none if the host has none.
+    /// Route of a datagram; `None` if the host has none.
     fn look_up(
         &self,
         from: Option<Ulid>,
@@ -123,7 +125,7 @@ impl Netlink {
     }
 }
 
-/// One copy for each default route: the kernel passes over a router that does not answer.
+/// Copies of all default routes for one peer: the kernel skips a router that does not answer.
 fn copies(peer: Ulid, mtu: u32, first: &Way, ways: &[Way]) -> impl Iterator<Item = Route> {
     let mut ways = ways.to_vec();
     ways.sort_by_key(|way| {
@@ -140,7 +142,7 @@ fn copies(peer: Ulid, mtu: u32, first: &Way, ways: &[Way]) -> impl Iterator<Item
     })
 }
 
-/// A default route for all sources with its next hops: more than one if it is a multipath route.
+/// A default route for all sources with its next hops. A multipath route has more than one.
 #[derive(Clone, Debug)]
 struct Way {
     route: DefaultRoute,
@@ -148,7 +150,7 @@ struct Way {
     hops: Vec<Hop>,
 }
 
-/// A default route for all sources. A tunnel cannot be copied.
+/// Reads a default route for all sources. A tunnel cannot be copied.
 fn read_way(row: &Row) -> Option<Way> {
     let (_, route) = read_default_routes(row).into_iter().next()?;
     let hops = live_hops(row);
@@ -156,28 +158,30 @@ fn read_way(row: &Row) -> Option<Way> {
     (is_plain && !hops.is_empty()).then_some(Way { route, hops })
 }
 
-/// The next hops of a route that the kernel may choose, in the order of their interfaces: the kernel names that first which it has chosen for
-/// the packet in question. It takes no new route by an interface that is down.
+/// Next hops of a route that the kernel may choose, in the order of their interfaces: the kernel's answer begins with
+/// the one that it has chosen for the packet. The kernel accepts no new route by an interface that is down.
 fn live_hops(row: &Row) -> Vec<Hop> {
     let mut hops = Hop::read_all(row);
     hops.retain(|hop| !hop.is_dead);
     hops.sort();
-    // The one that is left has no part.
+    // A single next hop has no weight.
     if let [hop] = &mut hops[..] {
         hop.weight = 0;
     }
     hops
 }
 
-/// What routers say of the link (RFC 4861 s4.6.4) may be less than what the interface takes.
+/// MTU of an interface. A router may advertise an MTU of the link (RFC 4861 s4.6.4) that is less than the interface
+/// supports.
 fn interface_mtu(ifindex: u32) -> u32 {
     control_of(ifindex, "mtu").and_then(|text| text.parse().ok()).unwrap_or(u32::MAX)
 }
 
-/// Copies for one peer.
+/// Largest number of copies for one peer.
 const MOST: usize = 8;
-/// Seconds, as the kernel keeps what a Packet Too Big has told (`net.ipv6.route.mtu_expires`).
+/// Seconds for which a route stays: the time for which the kernel keeps the MTU of a Packet Too Big message
+/// (`net.ipv6.route.mtu_expires`).
 const EXPIRES: u32 = 600;
-/// Protocol number.
+/// Protocol number of UDP.
 const UDP: u8 = 17;
 const RTA_IP_PROTO: u16 = 27;

@@ -1,4 +1,4 @@
-//! Undoing: whatever bears our marks.
+//! Undoes all changes that have our marks.
 
 use crate::address::{address_row, address_text};
 use crate::control::OPTIMISTIC;
@@ -12,17 +12,17 @@ use crate::row::Row;
 use crate::settings::is_our_table;
 use std::fmt;
 
-/// One thing that was undone, or should have been.
+/// A change that was undone, or should have been.
 #[derive(Debug)]
 pub struct Undone {
-    /// The thing.
+    /// Name of the change.
     pub what: String,
-    /// Whether it was there. After an error it still is.
+    /// Whether the change was there. After an error it still is.
     pub removed: Result<bool, Error>,
 }
 
 impl Undone {
-    /// Whether something is left behind.
+    /// Whether the change is left behind.
     #[must_use]
     pub const fn is_failure(&self) -> bool {
         self.removed.is_err()
@@ -41,10 +41,10 @@ impl fmt::Display for Undone {
 }
 
 impl Netlink {
-    /// Takes back every change, those of earlier processes included, and tells of each. Goes on
-    /// after a failure; can be called again.
+    /// Undoes each change, also those of earlier processes, and reports each. Continues after a failure, and can be
+    /// called again.
     ///
-    /// Rules go first, so that no packet meets a rule whose table is half empty.
+    /// Rules come first, so that no packet meets a rule whose table is half empty.
     pub async fn undo_all(&self) -> Vec<Undone> {
         let mut report = Vec::new();
         self.undo("rules", self.made_rules(), &mut report);
@@ -65,12 +65,12 @@ impl Netlink {
         report
     }
 
-    /// Removes all that we have made of a kind, and reports each.
+    /// Removes all objects of ours of a kind, and reports each.
     fn undo(&self, kind: &str, made: Result<Vec<Made>, Error>, report: &mut Vec<Undone>) {
         match made {
             Ok(made) => report.extend(made.into_iter().map(|(what, row)| {
                 let removed = self.remove(&row, &what);
-                // The second of a pair goes with the first.
+                // The second link of a pair goes with the first.
                 let removed = removed.map(|is_gone| is_gone || row.kind == libc::RTM_NEWLINK);
                 Undone { what, removed }
             })),
@@ -110,5 +110,5 @@ impl Netlink {
     }
 }
 
-/// Something that we have made: its name and the message that makes it.
+/// An object of ours: its name and the message that makes it.
 type Made = (String, Row);

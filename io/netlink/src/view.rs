@@ -8,17 +8,17 @@ use moorline_addresses::{
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
-/// All that was read of the interfaces that could be uplinks.
+/// The interfaces that could be uplinks, as read from the kernel.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Interfaces {
-    /// By interface index.
+    /// Interfaces by index.
     pub(crate) all: BTreeMap<u32, Uplink>,
-    /// Those that are uplinks now.
+    /// View of the interfaces that are uplinks now.
     pub(crate) view: HostView,
 }
 
 impl Interfaces {
-    /// Puts together what the three dumps say.
+    /// Combines the three dumps.
     pub(crate) fn read(links: &[Row], addresses: &[Row], routes: &[Row]) -> Self {
         let uplinks = links.iter().filter_map(read_link);
         let mut all: BTreeMap<u32, _> = uplinks.map(|uplink| (uplink.ifindex, uplink)).collect();
@@ -60,7 +60,7 @@ impl Interfaces {
             if is_uplink(interface) {
                 view.uplinks.push(interface.clone());
             } else if !ports.contains(&interface.ifindex) {
-                // The default route of a port is left from before it was one.
+                // The default route of a port is left from the time before it was a port.
                 view.candidates.push(interface.clone());
             }
         }
@@ -69,12 +69,13 @@ impl Interfaces {
 }
 
 pub(crate) fn is_uplink(interface: &Uplink) -> bool {
-    // Renumbering deprecates all addresses before the new ones are usable; connections go on meanwhile.
+    // When a network renumbers, all addresses are deprecated before the new ones are usable; connections continue
+    // meanwhile.
     let is_usable = |own: &UplinkAddress| own.flags.is_usable();
     !interface.default_routes.is_empty() && interface.addresses.iter().any(is_usable)
 }
 
-/// Picks the bare ones of all interfaces that are up.
+/// Interfaces that have a carrier and no default route, and are no ports, with their link-local addresses.
 fn bare_links<'a>(
     interfaces: impl Iterator<Item = &'a Uplink>,
     ports: &BTreeSet<u32>,
@@ -95,7 +96,7 @@ fn bare_links<'a>(
     .collect()
 }
 
-/// An interface that is up and neither the loopback nor ours.
+/// Reads an interface that is up, and neither the loopback nor ours.
 fn read_link(row: &Row) -> Option<Uplink> {
     let flags = row.header_u32(8);
     let name = row.text(libc::IFLA_IFNAME)?;
@@ -108,8 +109,8 @@ fn read_link(row: &Row) -> Option<Uplink> {
     })
 }
 
-/// An address of global scope. The kernel counts unique local ones (fc00::/7) among them; as an
-/// uplink has a default route they are taken for what the operator wants to use.
+/// Reads an address of global scope. For the kernel, unique local addresses (fc00::/7) have this scope too. If an
+/// uplink has a default route, they count as addresses that the operator wants to use.
 fn read_uplink_address(row: &Row) -> Option<UplinkAddress> {
     (row.is_ipv6() && row.byte(3) == libc::RT_SCOPE_UNIVERSE).then_some(())?;
     let address = row.address(libc::IFA_LOCAL).or_else(|| row.address(libc::IFA_ADDRESS))?;
@@ -148,7 +149,7 @@ fn read_specific(row: &Row) -> Option<SpecificRoute> {
     })
 }
 
-/// The default routes in a row of the main table, each with its interface: more than one if multipath.
+/// Default routes in a row of the main table, each with its interface. A multipath route has more than one.
 pub(crate) fn read_default_routes(row: &Row) -> Vec<(u32, DefaultRoute)> {
     if !is_default_route(row) {
         return Vec::new();

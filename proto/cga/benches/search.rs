@@ -1,6 +1,6 @@
-//! SHA-1 blocks a second of every engine that this machine has, on one thread.
+//! SHA-1 blocks per second of each engine that this machine has, on one thread.
 //!
-//! To be compared with `openssl speed -evp sha1 -bytes 16384` on the same core, at 64 octets a block.
+//! Compare with `openssl speed -evp sha1 -bytes 16384` on the same core, at 64 octets a block.
 #![allow(missing_docs, reason = "the functions of a benchmark are its own")]
 
 use divan::{Bencher, counter::ItemsCount};
@@ -13,7 +13,7 @@ fn main() {
 /// Octets behind the fixed part: a P-256 key (two blocks), an HBA set of two prefixes with 384 random
 /// bits (three), and an RSA key of 1024 bits (four).
 const TAILS: [usize; 3] = [91, 102, 162];
-/// None of them fits Sec 7, so a call makes them all.
+/// No modifier fits Sec 7 here, so a call makes all tries.
 const TRIES: u64 = 1 << 20;
 
 #[divan::bench(args = cases(), sample_count = 20, sample_size = 1)]

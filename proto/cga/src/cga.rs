@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use moorline_types::Locator;
 use moorline_wire::consts::CGA_FIXED_LEN;
 
-/// An address that is bound to a public key, with the parameters that say so (RFC 3972).
+/// An address that is bound to a public key, with the parameters that bind it (RFC 3972).
 ///
-/// To keep one, store [`Cga::pds`] and [`Cga::sec`], and give them to [`Cga::from_pds`] later. As with
+/// To keep a CGA, store [`Cga::pds`] and [`Cga::sec`], and give them to [`Cga::from_pds`] later. As with
 /// [`crate::HbaSet`], a change on disk gives another address, and no error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cga {
@@ -30,7 +30,7 @@ impl Cga {
         Ok(Self::assemble(pds.to_vec(), key, sec))
     }
 
-    /// The address after duplicate address detection has found this one taken (RFC 3972 s4 step 8).
+    /// The next address, after duplicate address detection has found this one taken (RFC 3972 s4 step 8).
     ///
     /// # Errors
     ///
@@ -46,11 +46,11 @@ impl Cga {
         Ok(Self::assemble(pds, self.key.clone(), self.sec))
     }
 
-    /// The address of the same key under another prefix, without a search: neither prefix nor
-    /// collision count is in Hash2, so the modifier serves again (RFC 3972 s4).
+    /// The address of the same key under another prefix. It needs no search: neither prefix nor collision
+    /// count is in Hash2, so the modifier stays valid (RFC 3972 s4).
     ///
-    /// Who sees the parameters of both can tell that they are of one owner; from a signed locator
-    /// list everybody can. Not for an address that is to be hard to link (RFC 3972 s7.3).
+    /// A node that sees the parameters of both addresses can tell that they have one owner. From a signed
+    /// locator list everybody can. So this is not for an address that must be hard to link (RFC 3972 s7.3).
     //= rfc3972#4-9 rfc3972#4-10
     #[must_use]
     pub fn under_prefix(&self, prefix: [u8; 8]) -> Self {
@@ -66,31 +66,32 @@ impl Cga {
         self.address
     }
 
-    /// Its parameters.
+    /// Parameters of the address.
     #[must_use]
     pub fn pds(&self) -> &[u8] {
         &self.pds
     }
 
-    /// The public key that it is bound to.
+    /// The public key to which the address is bound.
     #[must_use]
     pub fn public_key(&self) -> &PublicKey {
         &self.key
     }
 
-    /// Its security parameter.
+    /// Security parameter of the address.
     #[must_use]
     pub fn sec(&self) -> Sec {
         self.sec
     }
 
-    /// How many collisions it has been through: 0 to 2.
+    /// Number of collisions of the address: 0 to 2.
     #[must_use]
     pub fn collision_count(&self) -> u8 {
         self.pds[COLLISION_COUNT_AT]
     }
 
-    /// RFC 3972 s4 steps 5 to 7. `pds` has been parsed or made here, so its fixed part is there.
+    /// Makes the address: RFC 3972 s4 steps 5 to 7. `pds` has been parsed or made here, so it has its fixed
+    /// part.
     pub(crate) fn assemble(pds: Vec<u8>, key: PublicKey, sec: Sec) -> Self {
         let mut prefix = [0; 8];
         prefix.copy_from_slice(&pds[MODIFIER_LEN..COLLISION_COUNT_AT]);
@@ -101,5 +102,5 @@ impl Cga {
     }
 }
 
-/// The last octet of the fixed part.
+/// Offset of the collision count, the last octet of the fixed part.
 const COLLISION_COUNT_AT: usize = CGA_FIXED_LEN - 1;

@@ -9,49 +9,51 @@ use alloc::vec::Vec;
 use moorline_types::{Locator, Ulid};
 use moorline_wire::{LocatorEntry, LocatorList, VerificationMethod};
 
-/// Most locators in a list that is looked into.
+/// Largest number of locators in a list that is verified.
 pub const MAX_LOCATORS: usize = moorline_wire::consts::MAX_LOCATORS;
 
-/// What a peer says of its locators, in one message, not verified (RFC 5533 s7.2).
+/// Claim of a peer about its locators in one message, not verified (RFC 5533 s7.2).
 ///
-/// 1. [`LocatorClaim::needs_signature`] costs nothing. What it is worth to verify a signature of this
-///    peer is for the caller to say, before it goes on.
+/// 1. [`LocatorClaim::needs_signature`] costs nothing. After it, the caller decides whether a signature of
+///    this peer is worth a verification.
 /// 2. [`LocatorClaim::check`] takes two hashes, and one more for each HBA.
-/// 3. [`HashesVerified::verify_signature`] takes the RSA verification, if there is one to do.
+/// 3. [`HashesVerified::verify_signature`] takes the RSA verification, if there is a signature to verify.
 ///
 /// [`LocatorClaim::verify`] is 2 and 3 together.
 #[derive(Clone, Copy, Debug)]
 pub struct LocatorClaim<'a> {
-    /// The address that the peer is known by.
+    /// The address by which this host knows the peer.
     pub ulid: Ulid,
-    /// Of this ULID, or of any address of its HBA set: from the message, or if it has none, those that
-    /// were verified before (see [`crate::ParameterMemory`]).
+    /// Parameters of this ULID, or of any address of its HBA set. They come from the message. If the message
+    /// has none, they are the parameters that were verified before (see [`crate::ParameterMemory`]).
     pub pds: &'a [u8],
-    /// `None` verifies that the parameters are those of the ULID, and that is all.
+    /// The list. With `None`, only the parameters are verified to be those of the ULID.
     pub list: Option<&'a LocatorList>,
     /// Contents of the CGA Signature option.
     pub signature: Option<&'a [u8]>,
 }
 
 impl<'a> LocatorClaim<'a> {
-    /// Whether there is an RSA verification to do: a locator other than the ULID has the method CGA.
+    /// Whether an RSA verification is necessary: a locator other than the ULID has the method CGA.
     ///
-    /// The ULID needs none, whatever the list says of it: it is what the parameters are held against.
+    /// The ULID needs no signature, whatever method the list gives for it: the parameters are compared with
+    /// it.
     #[must_use]
     pub fn needs_signature(&self) -> bool {
         self.first_signed().is_some()
     }
 
-    /// Everything but the signature, the cheapest first.
+    /// Checks everything but the signature, the cheapest first.
     ///
-    /// The ULID is verified as an HBA if its prefix is in the Multi-Prefix extension, or else as a CGA.
-    /// The locators with the method HBA are verified as such. The others with the method CGA can be
-    /// any addresses: it is the signature that binds them (s5.15.5), so there must be one, and the key
-    /// in the parameters must be one that can have made it.
+    /// If the prefix of the ULID is in the Multi-Prefix extension, the ULID is verified as an HBA, otherwise
+    /// as a CGA. Locators with the method HBA are verified as HBAs. Other locators with the method CGA can be
+    /// any addresses, as the signature binds them (s5.15.5). For these, there must be a signature, and the
+    /// key in the parameters must be able to make it.
     ///
     /// # Errors
     ///
-    /// The step that failed, for the ULID or the first locator that does not pass. One bad locator
+    /// The step that failed, for the ULID or for the first locator that fails. One bad locator rejects the
+    /// list.
     /// rejects the list.
     //= rfc5533#7.2-4
     pub fn check(&self) -> Result<HashesVerified<'a>, VerifyError> {
@@ -72,7 +74,7 @@ impl<'a> LocatorClaim<'a> {
         Ok(HashesVerified { claim: *self, spki: verifier.into_public_key() })
     }
 
-    /// Everything, signature included.
+    /// Checks everything, with the signature.
     ///
     /// # Errors
     ///
@@ -81,8 +83,8 @@ impl<'a> LocatorClaim<'a> {
         self.check()?.verify_signature()
     }
 
-    /// Place of the verification method that an error is about, which is where the Pointer of an
-    /// Error message with code 2 goes (s7.2); `None` for all other errors.
+    /// Index of the verification method that an error is about: the Pointer of an Error message with code 2
+    /// leads there (s7.2). `None` for all other errors.
     #[must_use]
     pub fn inconsistent_method(&self, error: VerifyError) -> Option<usize> {
         if let VerifyError::MethodUnsupported { index } = error {
@@ -98,7 +100,7 @@ impl<'a> LocatorClaim<'a> {
         }
     }
 
-    /// The first locator that is to be an HBA of the set, and has none of its prefixes.
+    /// Index of the first locator with the method HBA that has none of the prefixes of the set.
     fn first_outside(&self) -> Option<usize> {
         let parameters = Parameters::parse(self.pds).ok()?;
         let prefixes = parameters.prefixes()?;
@@ -135,7 +137,7 @@ impl<'a> LocatorClaim<'a> {
     }
 }
 
-/// A claim that is true as far as hashes can tell.
+/// A claim whose hashes are verified.
 #[derive(Debug)]
 pub struct HashesVerified<'a> {
     claim: LocatorClaim<'a>,
@@ -143,18 +145,17 @@ pub struct HashesVerified<'a> {
 }
 
 impl HashesVerified<'_> {
-    /// Whether the next step takes an RSA verification.
+    /// Whether the next step needs an RSA verification.
     #[must_use]
     pub fn needs_signature(&self) -> bool {
         self.claim.needs_signature()
     }
 
-    /// Verifies the signature, if a locator is there by virtue of it. One that is not needed is not
-    /// looked at.
+    /// Verifies the signature, if a locator depends on it. A signature that no locator needs is not checked.
     ///
     /// # Errors
     ///
-    /// [`VerifyError::Signature`], or [`VerifyError::Key`] if there is no such key.
+    /// [`VerifyError::Signature`], or [`VerifyError::Key`] if the key cannot verify signatures.
     //= rfc3972#6-3
     pub fn verify_signature(self) -> Result<LocatorsVerified, VerifyError> {
         let Self { claim, spki } = self;
@@ -168,7 +169,7 @@ impl HashesVerified<'_> {
 }
 
 /// The locators of a peer, each bound to its ULID by the method that the list gives. Only verification
-/// makes one.
+/// creates this type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatorsVerified {
     ulid: Ulid,
@@ -177,7 +178,7 @@ pub struct LocatorsVerified {
 }
 
 impl LocatorsVerified {
-    /// The ULID that the locators are bound to.
+    /// The ULID to which the locators are bound.
     #[must_use]
     pub fn ulid(&self) -> Ulid {
         self.ulid
@@ -189,7 +190,8 @@ impl LocatorsVerified {
         &self.pds
     }
 
-    /// The addresses of the list, in its order, which Locator Preferences refer to. The ULID need not be among them.
+    /// The locators in the order of the list, to which Locator Preferences refer. The ULID need not be among
+    /// them.
     #[must_use]
     pub fn locators(&self) -> &[Locator] {
         &self.locators
@@ -200,7 +202,7 @@ fn is_hba(entry: &LocatorEntry) -> bool {
     entry.method == VerificationMethod::HBA
 }
 
-/// Costs nothing, so it comes before any parsing.
+/// Checks the methods. This costs nothing, so it comes before any parsing.
 fn check_methods(entries: &[LocatorEntry]) -> Result<(), VerifyError> {
     if entries.len() > MAX_LOCATORS {
         return Err(VerifyError::TooManyLocators);
@@ -214,7 +216,7 @@ fn check_methods(entries: &[LocatorEntry]) -> Result<(), VerifyError> {
     }
 }
 
-/// What can be said of a signature without arithmetic: who cannot have made it.
+/// Checks key and signature without arithmetic: refuses a key that cannot have made the signature.
 fn check_key(parameters: &Parameters<'_>, signature: &[u8]) -> Result<(), VerifyError> {
     // RFC 5535 s5: without the P flag the Public Key field holds no key.
     if parameters.fields.multi_prefix().is_some_and(|set| !set.has_public_key()) {

@@ -1,11 +1,11 @@
 use crate::Sec;
 use moorline_types::DropReason;
 
-/// Which step of a verification failed.
+/// Step of a verification that failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum VerifyError {
-    /// The PDS has no more than its fixed part, if that.
+    /// The PDS has no more than its fixed part, or less.
     #[error("the parameters end before the public key")]
     Truncated,
     /// The PDS is longer than the cap.
@@ -26,7 +26,7 @@ pub enum VerifyError {
     /// More than one Multi-Prefix extension.
     #[error("there are two Multi-Prefix extensions")]
     DuplicateMultiPrefix,
-    /// An HBA was to be verified and there is no Multi-Prefix extension (RFC 5533 s7.2).
+    /// An HBA was to be verified, and there is no Multi-Prefix extension (RFC 5533 s7.2).
     #[error("there is no Multi-Prefix extension")]
     NoMultiPrefix,
     /// The prefix of the HBA is not in the Multi-Prefix extension.
@@ -47,29 +47,29 @@ pub enum VerifyError {
     /// The Sec of the address stands for a hash function other than SHA-1 (RFC 4982).
     #[error("Sec {sec} stands for no hash function known here: only 0, 1 and 2 do, for SHA-1")]
     HashFunction {
-        /// What the address says, or what was asked for.
+        /// Sec of the address, or of the request.
         sec: Sec,
     },
     /// A locator is to be verified by CGA, and the message has no signature (RFC 5533 s5.15.5).
     #[error("there is no signature, and a locator needs it")]
     NoSignature,
-    /// A locator is to be verified by CGA, and the parameters are those of an HBA set without a key
-    /// (P flag, RFC 5535 s5).
+    /// A locator is to be verified by CGA, and the parameters belong to an HBA set without a key (P flag, RFC
+    /// 5535 s5).
     #[error("the Multi-Prefix extension says that there is no public key, and a locator needs it")]
     NoPublicKey,
     /// The public key cannot have made a signature that is accepted.
     #[error("the signature cannot be verified: {0}")]
     Key(KeyError),
-    /// The signature is not one of this key over this list.
+    /// The signature does not belong to this key and this list.
     #[error("the signature is not of this key, or not over this list")]
     Signature,
     /// The locator list has more entries than the cap.
     #[error("more than {} locators", crate::MAX_LOCATORS)]
     TooManyLocators,
-    /// A locator is to be verified by a method that is not carried out here.
+    /// A locator is to be verified by a method that this crate does not have.
     #[error("verification method of locator {index} is not supported")]
     MethodUnsupported {
-        /// Place of the locator in the list, from zero.
+        /// Index of the locator in the list, from zero.
         index: usize,
     },
 }
@@ -102,93 +102,93 @@ impl From<VerifyError> for DropReason {
     }
 }
 
-/// Why no address was made.
+/// Reason why no address was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum GenerateError {
     /// The list of prefixes is empty.
     #[error("an HBA set needs at least one prefix")]
     NoPrefix,
-    /// More prefixes than the cap.
+    /// There are more prefixes than the cap.
     #[error("an HBA set has at most {} prefixes", crate::MAX_PREFIXES)]
     TooManyPrefixes,
-    /// A prefix stands twice.
+    /// A prefix is in the list twice.
     #[error("prefix {index} is already in the list")]
     DuplicatePrefix {
-        /// Place of the second one, from zero.
+        /// Index of the second one, from zero.
         index: usize,
     },
     /// The public key is not the DER of a `SubjectPublicKeyInfo`.
     #[error("the public key is not a DER SubjectPublicKeyInfo")]
     PublicKey,
-    /// A Sec that stands for a hash function other than SHA-1 (RFC 4982).
+    /// The Sec stands for a hash function other than SHA-1 (RFC 4982).
     #[error("Sec {sec} stands for no hash function known here: only 0, 1 and 2 do, for SHA-1")]
     HashFunction {
-        /// What was asked for.
+        /// Sec of the request.
         sec: Sec,
     },
-    /// No verifier of ours would accept these extensions.
+    /// Our own verification would not accept these extensions.
     #[error("the extensions do not make valid parameters: {0}")]
     Extensions(VerifyError),
-    /// The PDS would be longer than peers of ours accept.
+    /// The PDS would be longer than our own verification accepts.
     #[error("the parameters would be longer than {} octets", crate::MAX_PDS_OCTETS)]
     TooLong,
-    /// The allowed tries are used up. The search can go on from here with the same key.
+    /// The allowed tries are used up. The search can continue from here with the same key.
     #[error("no modifier found within the allowed tries")]
     Exhausted {
         /// The first modifier that was not tried.
         next_modifier: [u8; 16],
     },
-    /// Three address collisions: something else is wrong in this network (RFC 5535 s6 step 6.4).
+    /// There were three address collisions: something else is wrong in this network (RFC 5535 s6 step 6.4).
     #[error("three address collisions")]
     Collisions,
 }
 
-/// What is wrong with a key.
+/// Fault of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// Not what it should be: DER of a key, or PEM around it.
+    /// The octets are not the DER of a key, or PEM around one.
     #[error("the key is malformed")]
     Malformed,
-    /// Encrypted with a passphrase, for which a daemon has nobody to ask.
+    /// The key is encrypted with a passphrase, for which a daemon cannot ask anybody.
     #[error(
         "the key is encrypted: decrypt it first, for example with openssl pkey -in FILE -out NEW"
     )]
     Encrypted,
-    /// A private key other than RSA without its public key, which is all that addresses need.
+    /// The key is a private key other than RSA without its public key. Addresses need only the public key.
     #[error(
         "the file holds no public key: give that, for example from openssl pkey -in FILE -pubout"
     )]
     NoPublic,
-    /// A public key where a private one is needed to sign.
+    /// The key is a public key, and signing needs a private one.
     #[error("the file holds a public key, and only the private key can sign")]
     NoPrivate,
-    /// An algorithm other than RSA, with which RFC 5533 s5.15.5 has no signatures.
+    /// The algorithm is not RSA. RFC 5533 s5.15.5 has no other signatures.
     #[error("the key is not an RSA key, and only those can sign")]
     NotRsa,
-    /// An RSA key below the minimum for signatures. Addresses may have one.
+    /// The RSA key is shorter than signatures need. Addresses may have one.
     #[error("an RSA key of {bits} bits is too short to sign: {} at least", crate::MIN_SIGNING_BITS)]
     TooShort {
-        /// Of the modulus.
+        /// Bits of the modulus.
         bits: u32,
     },
-    /// An RSA key whose signatures take too long to verify.
+    /// The RSA key makes signatures that take too long to verify.
     #[error("an RSA key of {bits} bits is too long to sign: {} at most", crate::MAX_SIGNING_BITS)]
     TooLong {
-        /// Of the modulus.
+        /// Bits of the modulus.
         bits: u32,
     },
 }
 
-/// Why nothing was signed.
+/// Reason why nothing was signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SignError {
-    /// It is no key to sign with.
+    /// The key cannot sign.
     #[error(transparent)]
     Key(#[from] KeyError),
-    /// The signature did not verify after it was made: the key or the machine is faulty.
+    /// The new signature does not verify: the key or the machine is faulty.
     #[error("the signature came out wrong: the key or the machine is faulty")]
     Faulty,
 }

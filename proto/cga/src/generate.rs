@@ -9,13 +9,14 @@ use moorline_wire::{CgaExtension, CgaParameters, MultiPrefix, consts::CGA_FIXED_
 
 /// Makes a CGA (RFC 3972 s4) with a collision count of zero.
 ///
-/// Equal inputs give equal addresses. `modifier_start` should be 128 random bits, so that addresses
-/// of one key cannot be linked to each other. The search takes 2^(16 * Sec) tries on average and may
-/// take several times that; with Sec 0 the first try is the last.
+/// Equal inputs give equal addresses. `modifier_start` should be 128 random bits, so that addresses of one
+/// key cannot be linked to each other. The search takes 2^(16 * Sec) tries on average, and may take several
+/// times as many. With Sec 0 the first try succeeds.
 ///
 /// # Errors
 ///
-/// Nothing to make, or [`GenerateError::Exhausted`] after `max_tries`, with where to go on.
+/// The inputs allow no address, or [`GenerateError::Exhausted`] after `max_tries`, with the modifier from
+/// which to continue.
 //= rfc3972#4-1 rfc3972#4-6 rfc3972#4-7 rfc3972#4-8
 pub fn generate_cga(
     prefix: [u8; 8],
@@ -33,7 +34,7 @@ pub fn generate_cga(
         extensions: extensions.to_vec(),
     };
     let pds = emit(&parameters)?;
-    // Lists of ours pass with what `HbaSet` makes; these extensions are the caller's.
+    // Our verification accepts the extension that `HbaSet` makes; these extensions come from the caller.
     Parameters::parse(&pds).map_err(GenerateError::Extensions)?;
     parameters.modifier = find_modifier(&pds, sec, modifier_start, max_tries)?;
     Ok(Cga::assemble(parameters.emit(), key.clone(), sec))
@@ -41,13 +42,14 @@ pub fn generate_cga(
 
 /// Makes an HBA set (RFC 5535 s6), one address for each prefix.
 ///
-/// Equal inputs give equal sets. `modifier_start` should be 128 random bits, so that sets cannot be
-/// linked to each other. The search takes 2^(16 * Sec) tries on average and may take several times
-/// that; with Sec 0 the first try is the last. Each try is a SHA-1 over some 140 octets.
+/// Equal inputs give equal sets. `modifier_start` should be 128 random bits, so that sets cannot be linked to
+/// each other. The search takes 2^(16 * Sec) tries on average, and may take several times as many. With Sec 0
+/// the first try succeeds. Each try is a SHA-1 over some 140 octets.
 ///
 /// # Errors
 ///
-/// Nothing to make, or [`GenerateError::Exhausted`] after `max_tries`, with where to go on.
+/// The inputs allow no set, or [`GenerateError::Exhausted`] after `max_tries`, with the modifier from which
+/// to continue.
 //= rfc5535#6
 pub fn generate_hba(
     prefixes: &[[u8; 8]],
@@ -75,7 +77,7 @@ fn emit(parameters: &CgaParameters) -> Result<Vec<u8>, GenerateError> {
     if pds.len() > MAX_PDS_OCTETS { Err(GenerateError::TooLong) } else { Ok(pds) }
 }
 
-/// The one door to the search. Only the public key and the extensions of `pds` count.
+/// Searches for a modifier. Only the public key and the extensions of `pds` matter.
 fn find_modifier(
     pds: &[u8],
     sec: Sec,
@@ -100,7 +102,7 @@ fn check_prefixes(prefixes: &[[u8; 8]]) -> Result<(), GenerateError> {
     if prefixes.len() > MAX_PREFIXES {
         return Err(GenerateError::TooManyPrefixes);
     }
-    // RFC 5535 allows a prefix to stand twice; the same address twice is of no use.
+    // RFC 5535 allows a prefix to occur twice, but the same address twice is of no use.
     match (1..prefixes.len()).find(|&index| prefixes[..index].contains(&prefixes[index])) {
         Some(index) => Err(GenerateError::DuplicatePrefix { index }),
         None => Ok(()),

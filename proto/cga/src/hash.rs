@@ -1,6 +1,6 @@
 //! Hash1, Hash2 and the interface identifier (RFC 3972 s3 and s4).
 //!
-//! `pds` is an encoded PDS throughout, so at least its fixed part is there.
+//! `pds` is an encoded PDS in all functions, so it has at least its fixed part.
 
 use crate::Sec;
 use moorline_wire::consts::CGA_FIXED_LEN;
@@ -18,8 +18,8 @@ pub(crate) fn hash1(pds: &[u8], prefix: [u8; 8]) -> [u8; 8] {
     hash1
 }
 
-/// How many leftmost bits of Hash2 are zero. Prefix and collision count are not in it, so it is the
-/// same for all addresses of a set.
+/// Number of leftmost bits of Hash2 that are zero. Hash2 does not cover prefix and collision count, so it is
+/// the same for all addresses of a set.
 //= rfc3972#3-8 rfc3972#5-9
 pub(crate) fn hash2_zero_bits(pds: &[u8]) -> u32 {
     let digest = Sha1::new()
@@ -39,14 +39,14 @@ pub(crate) const fn interface_id(hash1: [u8; 8], sec: Sec) -> [u8; 8] {
     id
 }
 
-/// Whether an interface identifier is Hash1, but for Sec, `u` and `g`.
+/// Whether an interface identifier equals Hash1, except for Sec, `u` and `g`.
 pub(crate) const fn is_hash1(interface_id: [u8; 8], hash1: [u8; 8]) -> bool {
     (u64::from_be_bytes(interface_id) ^ u64::from_be_bytes(hash1)) & MASK1 == 0
 }
 
 /// Octets of the modifier, the first field.
 pub(crate) const MODIFIER_LEN: usize = 16;
-/// RFC 3972 s2.
+/// Mask1: the bits of Hash1 that are compared (RFC 3972 s2).
 const MASK1: u64 = 0x1cff_ffff_ffff_ffff;
-/// Mask1 in the first octet: bits 0 to 2 are Sec, 6 and 7 are `u` and `g`.
+/// Mask1 in the first octet: bits 0 to 2 are Sec, bits 6 and 7 are `u` and `g`.
 const FIRST_OCTET_MASK: u8 = 0x1c;

@@ -1,7 +1,7 @@
 use crate::PublicKey;
 use alloc::vec::Vec;
 
-/// What goes into the public key field of an HBA set.
+/// Contents of the public key field of an HBA set.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HbaKey {
     spki: Vec<u8>,
@@ -9,10 +9,10 @@ pub struct HbaKey {
 }
 
 impl HbaKey {
-    /// For HBA-only addresses: 384 random bits, the Extended Modifier (RFC 5535 s6).
+    /// Key field of HBA-only addresses: 384 random bits, the Extended Modifier (RFC 5535 s6).
     ///
-    /// They become the modulus of an RSA key with exponent 65537. The leftmost bit is set, so that
-    /// every parser finds a key of 384 bits.
+    /// The bits become the modulus of an RSA key with exponent 65537. The leftmost bit is set, so that every
+    /// parser finds a key of 384 bits.
     //= rfc5535#6-1 rfc5535#6-2 rfc5535#6-3 rfc5535#6-4
     #[must_use]
     pub fn extended_modifier(mut random: [u8; 48]) -> Self {
@@ -21,19 +21,19 @@ impl HbaKey {
         Self { spki, is_public_key: false }
     }
 
-    /// For CGA/HBA addresses: a public key. Sets the P flag.
+    /// Key field of CGA/HBA addresses: a public key. Sets the P flag.
     #[must_use]
     pub fn of(key: &PublicKey) -> Self {
         Self { spki: key.spki().to_vec(), is_public_key: true }
     }
 
-    /// The DER that goes into the PDS.
+    /// The DER in the PDS.
     #[must_use]
     pub fn spki(&self) -> &[u8] {
         &self.spki
     }
 
-    /// Whether it is a real public key: the P flag of the Multi-Prefix extension.
+    /// Whether the field holds a real public key: the P flag of the Multi-Prefix extension.
     #[must_use]
     pub fn is_public_key(&self) -> bool {
         self.is_public_key

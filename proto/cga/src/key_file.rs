@@ -6,24 +6,24 @@ use der::{
 use rsa::pkcs8::{PrivateKeyInfoRef, SecretDocument};
 use spki::{AlgorithmIdentifierRef, SubjectPublicKeyInfoRef};
 
-/// A key as files hold it.
+/// A key from a file.
 #[derive(Clone, Debug)]
 pub enum KeyFile {
-    /// An RSA private key. Whether it is long enough to sign is another question.
+    /// An RSA private key. It may be too short to sign.
     Rsa(RsaKey),
-    /// The public key alone, of any algorithm: for addresses. A private key that is none of RSA comes
-    /// to this, as there is no use for it (RFC 5533 s5.15.5).
+    /// Only the public key, of any algorithm: for addresses. A private key other than RSA also gives this, as
+    /// it has no use here (RFC 5533 s5.15.5).
     AddressOnly(PublicKey),
 }
 
 impl KeyFile {
-    /// Takes PEM or DER: PKCS#8, PKCS#1, SEC1 or a `SubjectPublicKeyInfo`, as OpenSSL writes them.
+    /// Reads PEM or DER: PKCS#8, PKCS#1, SEC1 or a `SubjectPublicKeyInfo`, as OpenSSL writes them.
     ///
-    /// In PEM the first key counts, whatever stands before it.
+    /// In PEM the first key counts, whatever precedes it.
     ///
     /// # Errors
     ///
-    /// What is wrong with it.
+    /// The fault of the key.
     pub fn parse(octets: &[u8]) -> Result<Self, KeyError> {
         let Some(pem) = core::str::from_utf8(octets).ok().and_then(first_key) else {
             return Self::from_der(octets);
@@ -35,7 +35,7 @@ impl KeyFile {
         Self::from_der(der.as_bytes())
     }
 
-    /// What goes into the PDS.
+    /// The public key for the PDS.
     #[must_use]
     pub fn public_key(&self) -> &PublicKey {
         match self {
@@ -44,11 +44,11 @@ impl KeyFile {
         }
     }
 
-    /// The key to sign with, if there is one and peers accept what it signs.
+    /// The key to sign with.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The reason why there is none, or why peers do not accept its signatures.
     pub fn signer(&self) -> Result<&RsaKey, KeyError> {
         match self {
             Self::Rsa(key) => key.public_key().check_can_sign().map(|()| key),
@@ -58,7 +58,7 @@ impl KeyFile {
         }
     }
 
-    /// The formats have nothing in common beyond the first octet, so that each can be tried.
+    /// Reads DER. The formats differ behind the first octet, so each can be tried.
     fn from_der(der: &[u8]) -> Result<Self, KeyError> {
         if let Ok(key) = PublicKey::from_spki(der) {
             return Ok(Self::AddressOnly(key));
@@ -75,7 +75,7 @@ impl KeyFile {
     }
 }
 
-/// The first PEM block whose label ends in KEY: OpenSSL puts the curve before the key.
+/// The first PEM block whose label ends in KEY: OpenSSL writes the curve in front of the key.
 fn first_key(text: &str) -> Option<&str> {
     let mut rest = text;
     loop {
@@ -90,8 +90,8 @@ fn first_key(text: &str) -> Option<&str> {
     }
 }
 
-/// RFC 5958 s2 has a place for the public key; for elliptic curves most put it into the private key's
-/// octets instead (RFC 5915).
+/// Reads a private key other than RSA. RFC 5958 s2 has a field for the public key. For elliptic curves, most
+/// writers put the public key into the octets of the private key instead (RFC 5915).
 fn of_other_algorithm(info: &PrivateKeyInfoRef<'_>) -> Result<KeyFile, KeyError> {
     let AlgorithmIdentifierRef { oid, parameters } = info.algorithm;
     let inner = || Sec1::from_der(info.private_key.as_bytes()).ok()?.public_key;
@@ -113,7 +113,7 @@ fn address_only(
     Ok(KeyFile::AddressOnly(key))
 }
 
-/// `EncryptedPrivateKeyInfo` (RFC 5958 s3).
+/// Whether the octets are an `EncryptedPrivateKeyInfo` (RFC 5958 s3).
 fn is_encrypted(der: &[u8]) -> bool {
     let parse = || {
         let mut reader = SliceReader::new(der)?;
@@ -150,6 +150,6 @@ impl<'a> Sec1<'a> {
     }
 }
 
-/// In the header of OpenSSL's own format.
+/// Text in the header of OpenSSL's own format.
 const OPENSSL_ENCRYPTED: &str = "Proc-Type: 4,ENCRYPTED";
 const EC_PUBLIC_KEY: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");

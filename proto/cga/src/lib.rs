@@ -24,26 +24,26 @@
 //! **CGA generation** (RFC 3972 s4) is the same for one prefix and a real public key, without the
 //! extension. **CGA verification** (s5) too: the prefix of the PDS must be that of the address.
 //!
-//! **Locator lists** (RFC 5533 s7.2) are verified against the PDS of the peer's ULID, which must be an
-//! HBA or a CGA of it. Each locator says how it is bound to the ULID: as an HBA of the same PDS, or by
-//! a signature with the key in it, over the generation of the list and all the locators that say so
-//! (s5.15.5). Signed locators may be any addresses. The cheap comes first, and the caller can tell
-//! beforehand whether there will be a signature to verify.
+//! **Locator lists** (RFC 5533 s7.2) are verified against the PDS of the peer's ULID, which must be an HBA or
+//! a CGA of that PDS. Each locator names the method that binds it to the ULID: either it is an HBA of the
+//! same PDS, or a signature with the key in the PDS covers it. The signature covers the generation of the
+//! list and all locators with the method CGA (s5.15.5). Signed locators may be any addresses. The cheap
+//! checks come first, and the caller can learn beforehand whether there will be a signature to verify.
 //!
-//! **Our own lists** are made when our addresses change, one for each ULID that we can prove, with
-//! parameters and signature: nothing is signed when a packet comes.
+//! **Our own lists** are made when our addresses change, one for each ULID that we can prove, with parameters
+//! and signature. So no packet makes the host sign.
 //!
-//! What the hashes do not say: that the address is unicast, global, or reachable. The caller checks
-//! the first two, REAP's return-routability probe the third.
+//! The hashes do not say whether an address is unicast, global, or reachable. The caller checks the first
+//! two, and REAP's return-routability probe the third.
 //!
-//! **The search** ([`Hash2Search`]) makes many tries at once in the lanes of the processor's vectors.
-//! Its result is the first modifier that fits from the starting one on, whichever engine and however
-//! many callers share the work.
+//! **The search** ([`Hash2Search`]) makes many tries at once in the lanes of the processor's vectors. Its
+//! result is the first modifier that fits, counted from the starting one. Neither the engine nor the number
+//! of callers that share the work changes the result.
 //!
-//! Everything is a function of its inputs. Random octets and a limit on the work come from the caller,
-//! who can go on with a search where the last call stopped.
+//! Each function depends on its inputs only. Random octets and a limit on the work come from the caller, who
+//! can continue a search where the last call stopped.
 #![no_std]
-// `forbid` but for the vector kernels in `search/x86`.
+// `forbid`, except for the vector kernels in `search/x86`.
 #![deny(unsafe_code)]
 extern crate alloc;
 #[cfg(test)]

@@ -2,14 +2,14 @@ use crate::LocatorsVerified;
 use alloc::{boxed::Box, collections::BTreeMap};
 use moorline_types::Ulid;
 
-/// The parameters that peers have proved their ULIDs with, for the messages that leave them out.
+/// Parameters by which peers have proved their ULIDs, for messages that leave them out.
 ///
-/// RFC 5533 s5.10 has the PDS in an Update Request only if the peer was not sent it before, and a peer
-/// that has lost its context may think that it was. What was verified once goes on to verify the
-/// locators of the same ULID: the parameters are no secret, and bind whoever sends them. They are held
-/// against the ULID anew each time, which takes two hashes.
+/// By RFC 5533 s5.10 a peer puts the PDS into an Update Request only if it has not sent it before. A peer
+/// that has lost its context may believe that it has sent it. Parameters that were verified once may verify
+/// further locators of the same ULID: they are not secret, and bind the sender. Each time they are compared
+/// with the ULID anew, which takes two hashes.
 ///
-/// At the cap the ULID that was not remembered or recalled for the longest time is forgotten.
+/// At the cap, the ULID that was not remembered or recalled for the longest time is forgotten.
 #[derive(Clone, Debug)]
 pub struct ParameterMemory {
     capacity: usize,
@@ -20,13 +20,14 @@ pub struct ParameterMemory {
 }
 
 impl ParameterMemory {
-    /// For `capacity` ULIDs at most. Each takes some 100 octets and its parameters: 140 to 350 in practice, 1024 at most.
+    /// Creates a memory for `capacity` ULIDs at most. Each takes some 100 octets and its parameters: 140 to
+    /// 350 in practice, 1024 at most.
     #[must_use]
     pub const fn new(capacity: usize) -> Self {
         Self { capacity, by_ulid: BTreeMap::new(), by_use: BTreeMap::new(), uses: 0 }
     }
 
-    /// Remembers the parameters of a ULID, in place of older ones. Only verified ones come here.
+    /// Remembers the parameters of a ULID, in place of older ones. The type admits only verified parameters.
     pub fn remember(&mut self, verified: &LocatorsVerified) {
         self.forget(verified.ulid());
         if self.len() == self.capacity {
@@ -36,26 +37,26 @@ impl ParameterMemory {
         self.insert(verified.ulid(), verified.pds().into());
     }
 
-    /// The parameters that go into a [`crate::LocatorClaim`] if the message has none.
+    /// Parameters for a [`crate::LocatorClaim`] if the message has none.
     pub fn recall(&mut self, ulid: Ulid) -> Option<&[u8]> {
         let pds = self.forget(ulid)?;
         Some(self.insert(ulid, pds))
     }
 
-    /// Forgets a ULID, and gives what was remembered of it.
+    /// Forgets a ULID. Returns its parameters, if there were any.
     pub fn forget(&mut self, ulid: Ulid) -> Option<Box<[u8]>> {
         let (used, pds) = self.by_ulid.remove(&ulid)?;
         self.by_use.remove(&used);
         Some(pds)
     }
 
-    /// How many ULIDs are remembered.
+    /// Number of remembered ULIDs.
     #[must_use]
     pub fn len(&self) -> usize {
         self.by_ulid.len()
     }
 
-    /// Whether none is.
+    /// Whether no ULID is remembered.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.by_ulid.is_empty()

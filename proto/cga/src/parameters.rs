@@ -1,4 +1,4 @@
-//! The CGA Parameters data structure with the checks that verification adds to the codec's.
+//! The CGA Parameters data structure, with the checks that verification adds to those of the codec.
 
 use crate::{Sec, VerifyError, hash::hash2_zero_bits};
 use der::Decode;
@@ -9,19 +9,18 @@ use moorline_wire::{
 };
 use spki::SubjectPublicKeyInfoRef;
 
-/// Longest PDS that is looked into, in octets.
+/// Longest PDS that is parsed, in octets.
 pub const MAX_PDS_OCTETS: usize = MAX_PDS_LEN;
 
-/// A PDS and what it says. The hashes are taken over the octets as they came, never over a copy that
-/// was put together again.
+/// A PDS and its fields. Hashes cover the octets of the PDS as they came, never an encoding of the fields.
 pub(crate) struct Parameters<'a> {
     pub(crate) pds: &'a [u8],
     pub(crate) fields: CgaParameters,
 }
 
 impl<'a> Parameters<'a> {
-    /// The public key's octets stay opaque within their frame of strict DER: a verifier takes any
-    /// (RFC 5535 s6 puts random octets there, LinShim6 without even the shape of an RSA key).
+    /// Parses a PDS. The octets of the public key stay opaque within their frame of strict DER: a verifier
+    /// accepts any (RFC 5535 s6 puts random octets there, LinShim6 even without the shape of an RSA key).
     pub(crate) fn parse(pds: &'a [u8]) -> Result<Self, VerifyError> {
         if pds.len() > MAX_PDS_OCTETS {
             return Err(VerifyError::TooLong);
@@ -45,7 +44,7 @@ impl<'a> Parameters<'a> {
         Ok(Self { pds, fields })
     }
 
-    /// The PDS of addresses with this Sec.
+    /// Parses the PDS of addresses with this Sec.
     pub(crate) fn for_sec(pds: &'a [u8], sec: Sec) -> Result<Self, VerifyError> {
         if !sec.is_sha1() {
             return Err(VerifyError::HashFunction { sec });
@@ -66,28 +65,29 @@ impl<'a> Parameters<'a> {
         Ok(())
     }
 
-    /// The prefixes of the set; `None` for a CGA that is no HBA.
+    /// Prefixes of the set; `None` for a CGA that is no HBA.
     pub(crate) fn prefixes(&self) -> Option<&[[u8; 8]]> {
         self.fields.multi_prefix().map(|multi_prefix| &multi_prefix.prefixes[..])
     }
 }
 
-/// RFC 3972 s3: "MUST be 0, 1, or 2".
+/// Largest collision count. RFC 3972 s3: "MUST be 0, 1, or 2".
 //= rfc3972#3-1
 pub(crate) const MAX_COLLISION_COUNT: u8 = 2;
 
-/// Whether these octets are one public key and nothing else.
+/// Whether the octets are one public key and nothing else.
 pub(crate) fn is_public_key(octets: &[u8]) -> bool {
     after_public_key(octets) == Some(&[])
 }
 
-/// Strict DER, bounded by the slice: what follows one `SubjectPublicKeyInfo`.
+/// The octets behind one `SubjectPublicKeyInfo`, which is strict DER within the slice.
 //= rfc3972#3-2
 fn after_public_key(octets: &[u8]) -> Option<&[u8]> {
     SubjectPublicKeyInfoRef::from_der_partial(octets).ok().map(|(_, rest)| rest)
 }
 
-/// Two extensions would leave open which set the owner means, and one without prefixes is none.
+/// Checks the Multi-Prefix extension. With two of them the set of the owner would be ambiguous, and without
+/// prefixes there is no set.
 fn check_multi_prefix(fields: &CgaParameters) -> Result<(), VerifyError> {
     let mut found = fields.extensions.iter().filter_map(|extension| match extension {
         CgaExtension::MultiPrefix(multi_prefix) => Some(multi_prefix),

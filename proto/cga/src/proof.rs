@@ -7,32 +7,34 @@ use chacha20::rand_core::{Rng, SeedableRng};
 use moorline_types::{Locator, Locators, Ulid};
 use moorline_wire::{LocatorEntry, LocatorList, Opt, VerificationMethod, consts::MAX_MESSAGE_LEN};
 
-/// The addresses of this host, and what proves them.
+/// The addresses of this host, with their proofs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalAddresses {
-    /// Those that peers may send to now, the most wanted first. Any addresses.
+    /// Addresses to which peers may send now, the most preferred first. They may be of any kind.
     pub present: Vec<Locator>,
-    /// The HBA sets. A member that is not present can still be the ULID of a context.
+    /// The HBA sets. An address of a set that is not present can still be the ULID of a context.
     pub sets: Vec<HbaSet>,
-    /// The CGAs, also without those that are no more present.
+    /// The CGAs, with those that are no longer present.
     pub cgas: Vec<Cga>,
-    /// Addresses that no signature tells of: nobody is to learn that they are of the same host as the one who signs. Each with what is added to
-    /// the generation of its lists, always the same, as the generations of two sets would else tell that they are of one host.
+    /// Addresses that no signature may reveal: no peer may learn that they are on the same host as the
+    /// signer. Each has a number that is added to the generation of its lists, always the same. Without it,
+    /// the generations of two sets would show that they are on one host.
     pub temporary: BTreeMap<Locator, u32>,
 }
 
-/// What peers are told of our addresses, with its proof: made once for each change of the addresses,
-/// before any peer asks, signatures included.
+/// Announcements of our addresses to peers, with their proof. They are made once for each change of the
+/// addresses, with signatures, before any peer asks.
 ///
-/// It goes by the ULID that the peer knows us by, whose parameters it is that prove the rest:
+/// The announcement depends on the ULID by which the peer knows us, as the parameters of the ULID prove the
+/// other addresses:
 ///
-/// * an HBA: the other members of its set as HBAs, and if the set has a public key that can sign, all
-///   other addresses by signature;
+/// * an HBA: the other addresses of its set as HBAs. If the set has a public key that can sign, all other
+///   addresses by signature;
 /// * a CGA: all other addresses by signature;
-/// * any other address, or a CGA whose key cannot sign: nothing, and so there is no announcement.
+/// * any other address, or a CGA whose key cannot sign: there is no announcement.
 ///
-/// Signed locators come first in the list, as LinShim6 wants them. Each signature is made once for all
-/// ULIDs whose key and list are the same.
+/// Signed locators come first in the list, as LinShim6 expects. All ULIDs with the same key and list share
+/// one signature.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalProof {
     generation: u32,
@@ -43,7 +45,7 @@ pub struct LocalProof {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct ForUlid {
     announcement: Option<Announcement>,
-    /// The same without signed locators, if there are some besides those of the set.
+    /// Announcement without signed locators, if the other one has signed locators besides those of the set.
     plain: Option<Announcement>,
     left_out: Vec<(Locator, LeftOut)>,
     locators: Locators,
@@ -57,38 +59,38 @@ pub struct Announcement {
     signature: Option<Vec<u8>>,
 }
 
-/// Why peers are not told of an address.
+/// Reason why peers do not learn of an address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LeftOut {
-    /// The ULID is neither an HBA nor a CGA of ours.
+    /// The ULID is neither an HBA nor a CGA of this host.
     #[error("the address in use is neither HBA nor CGA")]
     NoProof,
-    /// The ULID is of an HBA set without a public key, and the address is not in the set.
+    /// The ULID belongs to an HBA set without a public key, and the address is not in the set.
     #[error(
         "it is not in the HBA set of the address in use, which has no public key to sign for it"
     )]
     NotInSet,
-    /// The private key to the public key of the ULID's parameters is not at hand.
+    /// There is no private key for the public key in the parameters of the ULID.
     #[error("the private key of the address in use is not there to sign for it")]
     NoSigner,
-    /// The public key of the ULID's parameters cannot sign.
+    /// The public key in the parameters of the ULID cannot sign.
     #[error(transparent)]
     Key(KeyError),
-    /// The signature came out wrong.
+    /// Signing failed.
     #[error(transparent)]
     Sign(SignError),
-    /// The list has as many locators as a peer takes, or a message has room for.
+    /// The list has as many locators as a peer accepts, or as a message has room for.
     #[error("there are more addresses than a message has room for")]
     NoRoom,
 }
 
 impl LocalProof {
-    /// Makes all announcements, and all signatures that they need and a signer has the key for.
+    /// Makes all announcements, and all signatures for which a signer has the key.
     ///
-    /// `generation` must be another one after each change, of the signers too: peers take two lists of
-    /// one generation for the same (RFC 5533 s5.15.2). `seed`: 32 random octets that blind the
-    /// signatures. Takes some milliseconds for each signature: as many as there are keys, or twice.
+    /// `generation` must differ after each change, also of the signers: peers take two lists of one
+    /// generation for the same (RFC 5533 s5.15.2). `seed`: 32 random octets that blind the signatures. Takes
+    /// some milliseconds for each signature: there are as many as keys, or twice as many.
     #[must_use]
     pub fn new(
         generation: u32,
@@ -119,38 +121,40 @@ impl LocalProof {
         Self { generation, addresses, by_ulid }
     }
 
-    /// Of all lists; those of temporary addresses have more, by what [`LocalAddresses::temporary`] adds.
+    /// Generation of all lists. Lists of temporary addresses have a higher one, by the number in
+    /// [`LocalAddresses::temporary`].
     #[must_use]
     pub fn generation(&self) -> u32 {
         self.generation
     }
 
-    /// What it was made from.
+    /// The addresses from which the proof was made.
     #[must_use]
     pub fn addresses(&self) -> &LocalAddresses {
         &self.addresses
     }
 
-    /// What a peer that knows us by this ULID is told; `None`: nothing that it could verify.
+    /// Announcement for a peer that knows us by this ULID; `None` if the peer could verify nothing.
     #[must_use]
     pub fn announcement_for(&self, ulid: Ulid) -> Option<&Announcement> {
         self.by_ulid.get(&ulid)?.announcement.as_ref()
     }
 
-    /// The same for a peer that does not take a list with both methods: the members of the HBA set alone. `None`: the announcement has
-    /// one method.
+    /// Announcement for a peer that accepts no list with both methods: only the addresses of the HBA set.
+    /// `None`: the announcement has one method.
     #[must_use]
     pub fn plain_announcement_for(&self, ulid: Ulid) -> Option<&Announcement> {
         self.by_ulid.get(&ulid)?.plain.as_ref()
     }
 
-    /// Ls(local) of a context whose peer is told [`plain_announcement_for`](Self::plain_announcement_for) the ULID.
+    /// Ls(local) of a context whose peer gets [`plain_announcement_for`](Self::plain_announcement_for) the
+    /// ULID.
     #[must_use]
     pub fn plain_locators_for(&self, ulid: Ulid) -> Option<Locators> {
         Some(locators_of(ulid, Some(self.plain_announcement_for(ulid)?)))
     }
 
-    /// Whether a list of a present address names this one.
+    /// Whether a list for a present address contains this address.
     #[must_use]
     pub fn lists(&self, locator: Locator) -> bool {
         let names =
@@ -158,7 +162,7 @@ impl LocalProof {
         self.of_present().any(|known| known.announcement.as_ref().is_some_and(names))
     }
 
-    /// Whether a list of a present address lacks this one for want of room in a message.
+    /// Whether a list for a present address lacks this address because the message has no room for it.
     #[must_use]
     pub fn lacks_room(&self, locator: Locator) -> bool {
         self.of_present().any(|known| known.left_out.contains(&(locator, LeftOut::NoRoom)))
@@ -168,15 +172,16 @@ impl LocalProof {
         self.addresses.present.iter().filter_map(|ulid| self.by_ulid.get(&ulid.as_ulid()))
     }
 
-    /// Ls(local) of a context: what such a peer may be sent from and to, the ULID always among it: first if the
-    /// peer's list names it, else last. The same for all contexts of a ULID that this proof knows.
+    /// Ls(local) of a context: the addresses from and to which this host exchanges packets with a peer that
+    /// knows it by this ULID. The ULID is always among them: first if the peer's list contains it, otherwise
+    /// last. All contexts of a ULID that this proof knows share the result.
     #[must_use]
     pub fn locators_for(&self, ulid: Ulid) -> Locators {
         let known = self.by_ulid.get(&ulid).map(|known| known.locators.clone());
         known.unwrap_or_else(|| locators_of(ulid, None))
     }
 
-    /// The addresses, other than the ULID, that such a peer is not told of, and why: for people.
+    /// The addresses other than the ULID of which such a peer does not learn, with the reason, for people.
     #[must_use]
     pub fn left_out_for(&self, ulid: Ulid) -> Vec<(Locator, LeftOut)> {
         match self.by_ulid.get(&ulid) {
@@ -190,25 +195,25 @@ impl LocalProof {
 }
 
 impl Announcement {
-    /// The list.
+    /// The locator list.
     #[must_use]
     pub fn list(&self) -> &LocatorList {
         &self.list
     }
 
-    /// The parameters of the ULID.
+    /// Parameters of the ULID.
     #[must_use]
     pub fn pds(&self) -> &[u8] {
         &self.pds
     }
 
-    /// Over the locators with the method CGA; `None` if there is none.
+    /// Signature over the locators with the method CGA; `None` if there is no such locator.
     #[must_use]
     pub fn signature(&self) -> Option<&[u8]> {
         self.signature.as_deref()
     }
 
-    /// As options of I2, R2 or Update Request.
+    /// The announcement as options of I2, R2 or Update Request.
     //= rfc5533#5.6-8 rfc5533#5.6-9 rfc5533#5.6-10 rfc5533#5.7-3 rfc5533#5.9-5
     #[must_use]
     pub fn options(&self) -> Vec<Opt> {
@@ -220,7 +225,8 @@ impl Announcement {
     }
 }
 
-/// The ULID stands first if the list names it, else last: whether it does is a part of what the peer is told.
+/// Locators of an announcement and the ULID. If the list contains the ULID, it comes first, otherwise last.
+/// So its place tells whether the peer has learned it.
 fn locators_of(ulid: Ulid, told: Option<&Announcement>) -> Locators {
     let entries = told.map_or(&[][..], |told| &told.list.entries);
     let mut locators: Vec<_> = entries.iter().map(|entry| entry.locator).collect();
@@ -231,7 +237,7 @@ fn locators_of(ulid: Ulid, told: Option<&Announcement>) -> Locators {
     locators.into()
 }
 
-/// What it takes to make the announcements.
+/// State of making the announcements.
 struct Maker<'a> {
     generation: u32,
     present: &'a [Locator],
@@ -281,7 +287,8 @@ impl Maker<'_> {
         result
     }
 
-    /// A list with as many signed locators as there is room for, the ULID among them, or why there are none.
+    /// Makes a list with as many signed locators as there is room for, the ULID among them. The error says
+    /// why there are none.
     fn signed(
         &mut self,
         pds: &[u8],
@@ -290,7 +297,7 @@ impl Maker<'_> {
         members: &[Locator],
     ) -> Result<ForUlid, LeftOut> {
         if signed.is_empty() {
-            // No locator is left out for it.
+            // No locator is left out in this case.
             return Err(LeftOut::NotInSet);
         }
         let key = key?;
@@ -326,7 +333,7 @@ fn list(generation: u32, signed: &[Locator], members: &[Locator]) -> LocatorList
     LocatorList { generation, entries }
 }
 
-/// How many signed locators fit into a message, besides those of the set; one at least.
+/// Number of signed locators that fit into a message besides those of the set; at least one.
 fn room_for_signed(pds: &[u8], key: &PublicKey, members: usize) -> Result<usize, LeftOut> {
     let signature = key.rsa_bits().map_err(LeftOut::Key)?.div_ceil(8);
     let signature = usize::try_from(signature).map_err(|_| LeftOut::NoRoom)?;
@@ -349,10 +356,9 @@ const fn option(contents: usize) -> usize {
     (4 + contents).next_multiple_of(8)
 }
 
-/// Generation and number of locators.
+/// Octets of generation and number of locators.
 const LIST_FIXED: usize = 5;
-/// Octets of the longest message with an announcement and of its other options: I2bis (32), a validator
-/// of 16 octets (24), Keepalive Timeout (8) and the private option next to it (8). A ULID-pair option
-/// (40) has room too, except with a key of 4096 bits or close to 32 locators: there is
-/// `Message::fits` for those.
+/// Octets of the longest message with an announcement and of its other options: I2bis (32), a validator of 16
+/// octets (24), Keepalive Timeout (8) and the private option next to it (8). A ULID Pair option (40) has room
+/// too, except with a key of 4096 bits or with close to 32 locators: `Message::fits` serves these cases.
 const OTHERS: usize = 72;

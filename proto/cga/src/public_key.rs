@@ -4,27 +4,29 @@ use der::{Decode, asn1::ObjectIdentifier};
 use rsa::{RsaPublicKey, pkcs1::RsaPublicKeyRef};
 use spki::SubjectPublicKeyInfoRef;
 
-/// Shortest RSA key in bits whose signatures count. Cannot be configured: RFC 3972 s3 allows 384
-/// for addresses, which anybody can factor today.
+/// Shortest RSA key in bits whose signatures are accepted. Cannot be configured: RFC 3972 s3 allows 384 for
+/// addresses, which anybody can factor today.
 pub const MIN_SIGNING_BITS: u32 = 1024;
-/// Longest RSA key in bits whose signatures count: the cost of a verification must have an end.
+/// Longest RSA key in bits whose signatures are accepted: it bounds the cost of a verification.
 pub const MAX_SIGNING_BITS: u32 = 4096;
 
-/// A public key as it stands in a PDS: the DER of a `SubjectPublicKeyInfo`.
+/// A public key in the form of a PDS: the DER of a `SubjectPublicKeyInfo`.
 ///
-/// Of any algorithm. RFC 3972 s3 wants RSA, and only RSA can sign locator lists (RFC 5533 s5.15.5);
-/// others make shorter parameters, and so a faster search, for addresses that need no signature.
+/// The key may have any algorithm. RFC 3972 s3 asks for RSA, and only RSA can sign locator lists (RFC 5533
+/// s5.15.5). Other algorithms make shorter parameters, and so a faster search, for addresses that need no
+/// signature.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PublicKey {
     spki: Vec<u8>,
 }
 
 impl PublicKey {
-    /// From the DER.
+    /// Reads the DER of a `SubjectPublicKeyInfo`.
     ///
     /// # Errors
     ///
-    /// [`GenerateError::PublicKey`] if it is no `SubjectPublicKeyInfo`, or if something follows it.
+    /// [`GenerateError::PublicKey`] if the octets are no `SubjectPublicKeyInfo`, or if other octets follow
+    /// it.
     pub fn from_spki(spki: &[u8]) -> Result<Self, GenerateError> {
         if !is_public_key(spki) {
             return Err(GenerateError::PublicKey);
@@ -32,12 +34,12 @@ impl PublicKey {
         Ok(Self { spki: spki.to_vec() })
     }
 
-    /// From a PDS that has been parsed, and with it the frame of the key.
+    /// Creates a key from a PDS that has been parsed, and so the frame of the key too.
     pub(crate) fn of_pds(spki: &[u8]) -> Self {
         Self { spki: spki.to_vec() }
     }
 
-    /// The DER.
+    /// The DER of the key.
     #[must_use]
     pub fn spki(&self) -> &[u8] {
         &self.spki
@@ -47,22 +49,22 @@ impl PublicKey {
     ///
     /// # Errors
     ///
-    /// [`KeyError::NotRsa`], or [`KeyError::Malformed`] if it says RSA and is none.
+    /// [`KeyError::NotRsa`], or [`KeyError::Malformed`] if the algorithm is RSA and the key is not.
     pub fn rsa_bits(&self) -> Result<u32, KeyError> {
         rsa_parts(&self.spki).map(|parts| bits(&parts))
     }
 
-    /// Whether peers accept signatures by this key.
+    /// Checks that peers accept signatures of this key.
     ///
     /// # Errors
     ///
-    /// Why not.
+    /// The reason why they do not.
     pub fn check_can_sign(&self) -> Result<(), KeyError> {
         signing_bits(&self.spki).map(|_| ())
     }
 }
 
-/// Bits of the RSA key in an SPKI if its signatures count. Looks at lengths only.
+/// Bits of the RSA key in an SPKI, if its signatures are accepted. Checks only lengths.
 pub(crate) fn signing_bits(spki: &[u8]) -> Result<u32, KeyError> {
     let bits = bits(&rsa_parts(spki)?);
     check_signing_bits(bits).map(|()| bits)
@@ -77,14 +79,14 @@ pub(crate) fn check_signing_bits(bits: u32) -> Result<(), KeyError> {
     }
 }
 
-/// The RSA key in an SPKI, if its signatures count.
+/// The RSA key in an SPKI, if its signatures are accepted.
 pub(crate) fn signing_key(spki: &[u8]) -> Result<RsaPublicKey, KeyError> {
     signing_bits(spki)?;
     rsa_parts(spki)?.try_into().map_err(|_| KeyError::Malformed)
 }
 
-/// RFC 3972 s3: "The algorithm identifier MUST be rsaEncryption", so RSASSA-PSS keys are no RSA keys
-/// here. RFC 3279 s2.3.1: its parameters are NULL.
+/// Checks the algorithm. RFC 3972 s3: "The algorithm identifier MUST be rsaEncryption", so RSASSA-PSS keys
+/// are no RSA keys here. RFC 3279 s2.3.1: the parameters are NULL.
 //= rfc3972#3-4 rfc3972#3-5
 fn rsa_parts(spki: &[u8]) -> Result<RsaPublicKeyRef<'_>, KeyError> {
     let spki = SubjectPublicKeyInfoRef::from_der(spki).map_err(|_| KeyError::Malformed)?;
@@ -98,7 +100,7 @@ fn rsa_parts(spki: &[u8]) -> Result<RsaPublicKeyRef<'_>, KeyError> {
     RsaPublicKeyRef::from_der(octets).map_err(|_| KeyError::Malformed)
 }
 
-/// No PDS has a modulus of 2^32 bits.
+/// Bits of the modulus. A PDS has no room for a modulus of 2^32 bits.
 fn bits(parts: &RsaPublicKeyRef<'_>) -> u32 {
     let modulus = parts.modulus.as_bytes();
     let unused = modulus.first().map_or(0, |first| first.leading_zeros());

@@ -11,7 +11,7 @@ use rsa::{
 use sha1::{Digest, Sha1};
 use zeroize::{Zeroize, Zeroizing};
 
-/// An RSA private key. Wiped when dropped; its `Debug` shows the length alone.
+/// An RSA private key, wiped when dropped. Its `Debug` shows only the length.
 #[derive(Clone)]
 pub struct RsaKey {
     private: Box<RsaPrivateKey>,
@@ -21,12 +21,12 @@ pub struct RsaKey {
 impl RsaKey {
     /// Makes a key of [`crate::MIN_SIGNING_BITS`] to [`crate::MAX_SIGNING_BITS`], with the exponent 65537.
     ///
-    /// Equal seeds give equal keys: `seed` must be 32 random octets, is as secret as the key, and is
+    /// Equal seeds give equal keys. So `seed` must be 32 random octets; it is as secret as the key, and is
     /// wiped. Takes tens of milliseconds to a second for 2048 bits, and seconds for 4096.
     ///
     /// # Errors
     ///
-    /// `bits` out of range.
+    /// `bits` is out of range.
     //= rfc5533#16-1 rfc3972#7.1-1
     pub fn generate(bits: u32, seed: &mut [u8; 32]) -> Result<Self, KeyError> {
         let mut random = ChaCha20Rng::from_seed(*seed);
@@ -37,11 +37,12 @@ impl RsaKey {
         Self::of(private)
     }
 
-    /// From the DER of PKCS#8 or PKCS#1. Of any length: short keys may have addresses.
+    /// Reads the DER of PKCS#8 or PKCS#1. The key may have any length: addresses may have short keys.
     ///
     /// # Errors
     ///
-    /// [`KeyError::Malformed`], also if its numbers do not belong together or there are three primes.
+    /// [`KeyError::Malformed`], also if the numbers of the key do not belong together, or if there are three
+    /// primes.
     pub fn from_der(der: &[u8]) -> Result<Self, KeyError> {
         RsaPrivateKey::from_pkcs8_der(der)
             .or_else(|_| RsaPrivateKey::from_pkcs1_der(der))
@@ -53,7 +54,7 @@ impl RsaKey {
     ///
     /// # Errors
     ///
-    /// [`KeyError::Malformed`], which no key that was made here gives.
+    /// [`KeyError::Malformed`]; keys that were made here do not give it.
     pub fn to_pkcs8_der(&self) -> Result<Zeroizing<Vec<u8>>, KeyError> {
         self.private.to_pkcs8_der().map(|der| der.to_bytes()).map_err(|_| KeyError::Malformed)
     }
@@ -90,7 +91,7 @@ impl Signer for RsaKey {
         let mut random = ChaCha20Rng::from_seed(blinding);
         blinding.zeroize();
         self.public.check_can_sign()?;
-        // It verifies what it has made: a fault in the arithmetic would give the key away.
+        // The key verifies each signature that it makes: a fault in the arithmetic would reveal the key.
         self.private
             .sign_with_rng(&mut random, scheme(), &Sha1::digest(octets))
             .map_err(|_| SignError::Faulty)

@@ -1,7 +1,7 @@
 //! The search for a modifier (RFC 3972 s4 steps 2 and 3, RFC 5535 s6 steps 3 and 4).
 //!
-//! Tries count up from a starting modifier, and the first that fits is the result, whichever engine
-//! makes them and however they are cut into calls.
+//! Tries count up from a starting modifier, and the first modifier that fits is the result. Neither the
+//! engine nor the cuts between calls change it.
 
 mod input;
 mod lanes;
@@ -18,7 +18,7 @@ use input::Input;
 #[cfg(target_arch = "x86_64")]
 use x86::{avx2, avx512, sha_ni};
 
-/// Everything of a search but where it starts and how long it may take.
+/// A search without its starting modifier and its limit on tries.
 pub struct Hash2Search {
     input: Input,
     sec: Sec,
@@ -26,20 +26,20 @@ pub struct Hash2Search {
 }
 
 impl Hash2Search {
-    /// `tail` is what follows the collision count in the parameters: public key and extensions.
+    /// `tail` is the part of the parameters behind the collision count: public key and extensions.
     #[must_use]
     pub fn new(tail: &[u8], sec: Sec) -> Self {
         Self { input: Input::new(tail), sec, engine: Engine::fastest() }
     }
 
-    /// Another engine than the fastest.
+    /// The same search with this engine instead of the fastest.
     #[must_use]
     pub fn with_engine(self, engine: Engine) -> Self {
         Self { engine, ..self }
     }
 
-    /// The offset from `start` of the first modifier that fits, among `tries` of them. With Sec 0 all
-    /// fit. Modifiers wrap around.
+    /// Returns the offset from `start` of the first modifier that fits, among `tries` of them. With Sec 0 all
+    /// modifiers fit. Modifiers wrap around.
     //= rfc3972#4-5
     #[must_use]
     pub fn first_fit(&self, start: u128, tries: u64) -> Option<u64> {
@@ -52,7 +52,7 @@ impl Hash2Search {
         while tried < tries {
             let from = start.wrapping_add(tried.into());
             let hit = tried + self.engine.first_hit(&self.input, mask, from, tries - tried)?;
-            // The engines look at one word, and Sec may ask for three and a half.
+            // The engines check one word; Sec may ask for three and a half.
             let hash2 = self.input.hash2(start.wrapping_add(hit.into()));
             if hash2.leading_zeros() >= zero_bits {
                 return Some(hit);
@@ -68,7 +68,7 @@ impl Hash2Search {
         self.input.blocks()
     }
 
-    /// The instructions that compute the tries.
+    /// The engine that computes the tries.
     #[must_use]
     pub fn engine(&self) -> Engine {
         self.engine
@@ -85,11 +85,11 @@ impl fmt::Debug for Hash2Search {
     }
 }
 
-/// A way to compute SHA-1 that this machine has.
+/// An implementation of SHA-1 that this machine can run.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Engine(Kind);
 
-/// With the proofs, so that no engine can be asked for what the machine cannot do.
+/// Each kind contains its proof, so that no engine runs on a machine that lacks its instructions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     #[cfg(target_arch = "x86_64")]
@@ -102,7 +102,7 @@ enum Kind {
 }
 
 impl Engine {
-    /// All that this machine has, fastest first.
+    /// All engines of this machine, fastest first.
     pub fn available() -> impl Iterator<Item = Self> {
         let portable = core::iter::once(Kind::Portable);
         #[cfg(target_arch = "x86_64")]
@@ -123,7 +123,7 @@ impl Engine {
         Self::available().next().unwrap_or(Self(Kind::Portable))
     }
 
-    /// As people know the instructions.
+    /// Name of the instructions, for people.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self.0 {

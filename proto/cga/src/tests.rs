@@ -19,7 +19,7 @@ pub(crate) const A: [u8; 8] = [0x20, 0x01, 0x0d, 0xb8, 0, 1, 0, 0];
 pub(crate) const B: [u8; 8] = [0x20, 0x01, 0x0d, 0xb8, 0, 2, 0, 0];
 pub(crate) const C: [u8; 8] = [0x20, 0x01, 0x0d, 0xb8, 0, 3, 0, 4];
 
-/// Tries that find a modifier for Sec 1 but for one case in e^16.
+/// Number of tries that find a modifier for Sec 1, with a chance of failure of e^-16.
 pub(crate) const ENOUGH_FOR_SEC_1: u64 = 1 << 20;
 
 pub(crate) fn a_set(prefixes: &[[u8; 8]], sec: Sec) -> HbaSet {
@@ -33,7 +33,7 @@ pub(crate) fn encode_multi_prefix(prefixes: &[[u8; 8]]) -> Vec<u8> {
     out
 }
 
-/// A PDS with any octets where the extensions go.
+/// A PDS with any octets in place of the extensions.
 pub(crate) fn encode(
     modifier: [u8; 16],
     prefix: [u8; 8],

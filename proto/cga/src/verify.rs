@@ -6,8 +6,8 @@ use crate::{
 use alloc::vec::Vec;
 use moorline_types::Locator;
 
-/// Verifies that an address belongs to the HBA set of a PDS (RFC 5535 s7.2), which may be the PDS of
-/// any address of the set.
+/// Verifies that an address belongs to the HBA set of a PDS (RFC 5535 s7.2). The PDS may be that of any
+/// address of the set.
 ///
 /// # Errors
 ///
@@ -16,8 +16,8 @@ pub fn verify_hba(address: Locator, pds: &[u8]) -> Result<(), VerifyError> {
     Verifier::new(pds)?.hba(address)
 }
 
-/// Verifies that an address is the CGA of a PDS (RFC 3972 s5), and so that its owner is the owner of
-/// the public key in there.
+/// Verifies that an address is the CGA of a PDS (RFC 3972 s5). Its owner is then the owner of the public key
+/// in the PDS.
 ///
 /// # Errors
 ///
@@ -26,10 +26,10 @@ pub fn verify_cga(address: Locator, pds: &[u8]) -> Result<(), VerifyError> {
     Verifier::new(pds)?.cga(address)
 }
 
-/// One PDS against any number of addresses.
+/// Verifies any number of addresses against one PDS.
 pub(crate) struct Verifier<'a> {
     parameters: Parameters<'a>,
-    /// Hash2 is the same for the whole set, and with Sec 0 nobody asks for it.
+    /// Zero bits of Hash2, which is the same for the whole set. With Sec 0 it is not computed.
     hash2_zero_bits: Option<u32>,
 }
 
@@ -65,7 +65,8 @@ impl<'a> Verifier<'a> {
         self.hashes(address)
     }
 
-    /// RFC 3972 s5 steps 3 to 7, if the hash function is SHA-1 (RFC 4982 s4.1), with the prefix of the address in the PDS.
+    /// Checks RFC 3972 s5 steps 3 to 7, if the hash function is SHA-1 (RFC 4982 s4.1), with the prefix of the
+    /// address in the PDS.
     //= rfc3972#5-1 rfc3972#5-2
     fn hashes(&mut self, address: Locator) -> Result<(), VerifyError> {
         let interface_id = address.interface_id();

@@ -1,38 +1,40 @@
-//! Between the sessions of ILNP and a data plane.
+//! Contract between the sessions of ILNP and a data plane.
 
 use alloc::sync::Arc;
 use core::time::Duration;
 
 use moorline_types::{IlvPair, Instant, L64, Nonce, SessionId};
 
-/// What the sockets of a host have for a packet or a flow.
+/// Kind of the socket that a host has for a packet or a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Socket {
-    /// Nothing would take it.
+    /// No socket would take the packet.
     None,
-    /// One that takes packets of anybody, such as a server's; or a connection that is not there yet or no more.
+    /// A socket that takes packets from any sender, such as the socket of a server; or a connection that is not
+    /// complete yet, or that is over.
     Unconnected,
-    /// One that talks with this correspondent alone.
+    /// A socket that is connected to this correspondent.
     Connected,
 }
 
-/// Which packets without a session are reported.
+/// Packets without a session that a plane reports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Wanted {
-    /// Those of connected sockets: `admit`.
+    /// Packets of connected sockets: policy `admit`.
     #[default]
     Connected,
-    /// All, even without a socket: `open`.
+    /// All packets, even without a socket: policy `open`.
     All,
 }
 
-/// What a host's sockets have: the transport layer's part in a decision.
+/// The sockets of a host: the part of the transport layer in a decision.
 pub trait Sockets {
-    /// The best socket for a packet of this protocol between these addresses and ports, ours first. One of a
-    /// connection whose handshake is not over is unconnected, as anybody can begin one in anybody's name.
+    /// Returns the best kind of socket for a packet of this protocol between these addresses and ports, ours first. A
+    /// connection whose handshake is not complete counts as unconnected, as anybody can begin a connection in the
+    /// name of another.
     fn kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket;
 
-    /// Whether a packet is of a connection, were it the last of its handshake.
+    /// Whether a packet belongs to a connection. The packet may be the last one of the handshake.
     fn has_connection(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> bool {
         self.kind(pair, protocol, ports) == Socket::Connected
     }
@@ -41,144 +43,146 @@ pub trait Sockets {
     fn any_between(&self, pair: IlvPair) -> bool;
 }
 
-/// Which locators are in the checksum of a transport on the wire.
+/// Locators that are in the checksum of a transport on the wire.
 #[derive(
     Clone, Copy, Debug, Default, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize,
 )]
 #[serde(rename_all = "kebab-case")]
 pub enum ChecksumMode {
-    /// None: identifiers only (RFC 6741 s4.2).
+    /// No locators: only identifiers (RFC 6741 s4.2).
     #[default]
     NidOnly,
-    /// Those in the IPv6 header, as in classic IPv6.
+    /// The locators in the IPv6 header, as in classic IPv6.
     Full,
 }
 
-/// What a data plane tells the sessions.
+/// A report of a data plane to the sessions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// Traffic between addresses without a session, and with a socket that the policy wants to hear of.
+    /// Traffic between addresses without a session, with a socket that the policy asks for.
     Candidate {
         /// The addresses.
         pair: IlvPair,
         /// Upper-layer protocol.
         protocol: u8,
-        /// Our port and the correspondent's; zero without ports.
+        /// Our port and the port of the correspondent; zero without ports.
         ports: (u16, u16),
-        /// Our socket.
+        /// Kind of our socket.
         socket: Socket,
-        /// Whether the packet came in, and not out.
+        /// Whether the packet came in. Otherwise it went out.
         inbound: bool,
-        /// The nonce it came with.
+        /// The nonce of the packet.
         nonce: Option<Nonce>,
     },
-    /// The first nonce of the correspondent came in, on a session without one. The plane goes by it already.
+    /// On a session without a nonce of the correspondent, the first one has come. The plane uses it already.
     Learned {
         /// The session.
         session: SessionId,
         /// The nonce.
         nonce: Nonce,
     },
-    /// A packet with the right nonce came in: once after each [`Update::Upsert`] with `watch`.
+    /// A packet with the right nonce has come: once after each [`Update::Upsert`] with `watch`.
     Authenticated {
         /// The session.
         session: SessionId,
     },
-    /// Packets went either way; at most every [`USED_INTERVAL`].
+    /// Packets have passed in either direction; at most one report comes in [`USED_INTERVAL`].
     Used {
         /// The session.
         session: SessionId,
-        /// When.
+        /// Time of the use.
         at: Instant,
     },
-    /// A socket has left no room for a nonce in a packet that needs one. It is for those who own the routes of sockets: the
-    /// sessions have nothing to do.
+    /// A socket has left no room for a nonce in a packet that needs one. The report is for the owner of the routes of
+    /// sockets; the sessions have nothing to do.
     NoRoom {
         /// The session.
         session: SessionId,
     },
 }
 
-/// What the sessions tell a data plane.
+/// A decision of the sessions for a data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Update {
     /// Adds a session or changes it in place.
     Upsert(SessionEntry),
     /// Forgets a session: its addresses are classic IPv6 again.
     Remove {
-        /// Which.
+        /// The session.
         session: SessionId,
     },
 }
 
-/// All that a data plane knows of a session.
+/// All facts that a data plane has about a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionEntry {
     /// Slot, unique among live sessions.
     pub id: SessionId,
     /// The addresses that sockets see.
     pub pair: IlvPair,
-    /// The locators of what we send: source, destination.
+    /// The locators in packets that we send: source, destination.
     pub wire: (L64, L64),
-    /// Goes into packets that we send.
+    /// Nonce for packets that we send.
     pub send_nonce: Nonce,
-    /// Whether it goes into all of them now.
+    /// Whether the nonce goes into all packets now.
     pub attach: bool,
-    /// Whether it does so for good. Then all that fit the uplink have it, as large as they are: routes leave room for it
-    /// (decision 075).
+    /// Whether the nonce goes into all packets for good. Then each packet that fits the uplink has it, also a long
+    /// one: routes leave room for the nonce (decision 075).
     pub always: bool,
-    /// The correspondent tells by its sockets whose a TCP segment without a nonce is (decision 071): when moved,
-    /// only those go without.
+    /// Whether the correspondent finds the session of a TCP segment without a nonce by its sockets (decision 071). If
+    /// the session has moved, only such segments go without a nonce.
     pub maps_tcp: bool,
-    /// Whether the correspondent knows that we have the session. Until then, and until its first packet with a nonce, what
-    /// comes without a nonce is classic IPv6, as its checksum is.
+    /// Whether the correspondent knows that we have the session. Until then, and until its first packet with a nonce,
+    /// a packet that comes without a nonce is classic IPv6, and so is its checksum.
     pub settled: bool,
-    /// Comes with packets of the correspondent; `None`: the first one that comes is it. A plane keeps the one
-    /// it has when it is told none.
+    /// Nonce in packets of the correspondent. If it is `None`, the plane takes the first nonce that comes, or keeps
+    /// the one that it has.
     pub receive_nonce: Option<Nonce>,
-    /// Locators of the correspondent: packets from these need no nonce.
+    /// Locators of the correspondent. A packet from one of them needs no nonce.
     pub remote: Arc<[L64]>,
-    /// Whether the correspondent may not have the session yet. Until its nonce comes, or the core says that it has the session, packets
-    /// from where the sockets are are classic IPv6, and until our first packet with a nonce after that, packets from there without one.
+    /// Whether the correspondent may not have the session yet. Until its nonce comes, or the core says that it has
+    /// the session, packets that go by the addresses of the sockets are classic IPv6. After that, packets by these
+    /// addresses without a nonce are classic IPv6 until our first packet with a nonce.
     pub confirming: bool,
-    /// Of both directions.
+    /// Checksum of both directions.
     pub checksum: ChecksumMode,
-    /// Report the next packet with the right nonce.
+    /// Whether the plane reports the next packet with the right nonce.
     pub watch: bool,
 }
 
 impl SessionEntry {
-    /// The addresses of what we send.
+    /// The addresses in packets that we send.
     #[must_use]
     pub const fn wire_pair(&self) -> IlvPair {
         IlvPair::new(self.pair.local.at(self.wire.0), self.pair.remote.at(self.wire.1))
     }
 
-    /// Whether the correspondent has read our nonce already when a plane is told of the session: the session of a daemon
-    /// that was started anew.
+    /// Whether the correspondent has read our nonce already when a plane gets the session: after a restart of the
+    /// daemon.
     #[must_use]
     pub const fn has_told(&self) -> bool {
         self.settled && !self.watch && !self.confirming
     }
 }
 
-/// A data plane says at most this often that a session is in use: every 10 s. Not configurable.
+/// Shortest time between two reports that a session is in use: 10 s. Not configurable.
 pub const USED_INTERVAL: Duration = Duration::from_secs(10);
-/// A data plane reports a pair without a session at most this often: every 10 s. Not configurable.
+/// Shortest time between two reports of a pair without a session: 10 s. Not configurable.
 pub const CANDIDATE_INTERVAL: Duration = Duration::from_secs(10);
-/// A data plane reports packets with a wrong nonce between the addresses of a session, whatever sockets there are, if nothing else has
-/// come on that session for this time, and at most this often: 1 s (decision 146). All data planes alike, not configurable.
+/// If only packets with a wrong nonce have come on a session for this time, a data plane reports one of them,
+/// whatever sockets there are. It is also the shortest time between two such reports: 1 s (decision 146). All data
+/// planes alike, not configurable.
 pub const LOST_INTERVAL: Duration = Duration::from_secs(1);
-/// Time between two looks for the socket of a packet that came from a stranger: at least 1 s. All data planes alike, not
+/// Shortest time between two looks for the socket of a packet from a stranger: 1 s. All data planes alike, not
 /// configurable.
 pub const LOOK_INTERVAL: Duration = Duration::from_secs(1);
-/// Octets that a route leaves of the MTU where TCP has a nonce: for that, and so that a Linux router which has put segments
-/// together, and looks for their TCP header where the nonce is, does not find them too long (decision 088): 40. All data
-/// planes alike, not configurable.
+/// Octets of the MTU that a route leaves free where TCP has a nonce: 40. The nonce needs some of them. A Linux router
+/// that has merged segments looks for their TCP header where the nonce is; with the rest it does not find them too
+/// long (decision 088). All data planes alike, not configurable.
 pub const ROOM_IN_TCP: u32 = 40;
-/// Sessions of a host: 65,536. Configurable.
+/// Largest number of sessions of a host: 65,536. Configurable.
 pub const MAX_SESSIONS: usize = 65_536;
-/// Sessions with one node, each for another pair of addresses: 16. Configurable.
+/// Largest number of sessions with one node, each for another pair of addresses: 16. Configurable.
 pub const MAX_WITH_NODE: usize = 16;
-/// Locators of a correspondent that are kept, the preferred ones: 32. Not configurable.
+/// Largest number of locators of a correspondent that are kept, the preferred ones: 32. Not configurable.
 pub const MAX_REMOTE_LOCATORS: usize = 32;

@@ -4,28 +4,30 @@ use moorline_types::{DropReason, Instant};
 
 /// A data plane of one protocol, in the kernel or in user space.
 ///
-/// Packets are not part of the contract: the kernel gives them to a plane at its hooks, and a caller in user space by itself.
+/// Packets are not part of the contract: the kernel gives them to a plane at its hooks; in user space, the caller
+/// does.
 pub trait Plane {
-    /// What the protocol tells the plane.
+    /// A decision of the protocol for the plane.
     type Update;
-    /// What the plane tells the protocol.
+    /// An observation of the plane for the protocol.
     type Report;
-    /// Why a plane cannot do what it is told.
+    /// Reason why a plane cannot apply an update.
     type Error: core::error::Error;
 
-    /// Executes what the protocol has decided.
+    /// Executes a decision of the protocol.
     ///
     /// # Errors
-    /// The plane has no room, or what it works with fails. An entry that was to be added is not there then.
+    /// The plane has no room, or an operation of its kernel or library fails. An entry that was to be added is then
+    /// not in the plane.
     fn apply(&mut self, update: &Self::Update, now: Instant) -> Result<(), Self::Error>;
 
-    /// The next report. `None` until packets have passed, time has passed or [`Self::apply`] was called.
+    /// Returns the next report. `None` until packets have passed, time has passed or [`Self::apply`] was called.
     ///
     /// # Errors
-    /// What the plane works with fails.
+    /// An operation of the kernel or library below the plane fails.
     fn poll_report(&mut self) -> Result<Option<Self::Report>, Self::Error>;
 
-    /// All reports that there are.
+    /// Returns all reports that wait.
     ///
     /// # Errors
     /// As [`Self::poll_report`].
@@ -33,9 +35,9 @@ pub trait Plane {
         core::iter::from_fn(|| self.poll_report().transpose()).collect()
     }
 
-    /// What the plane has dropped: reasons that are not zero.
+    /// Counters of dropped packets and lost reports: the reasons whose counter is not zero.
     ///
     /// # Errors
-    /// What the plane works with fails.
+    /// As [`Self::poll_report`].
     fn drops(&self) -> Result<Vec<(DropReason, u64)>, Self::Error>;
 }

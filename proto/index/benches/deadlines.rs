@@ -1,5 +1,5 @@
-//! What it costs to arm one of many timers anew, and to take out those that are due, against an ordered set.
-//! A timer runs for a minute or, every fourth time, for a second.
+//! Cost of re-arming one of many timers and of taking out those that are due, compared with an ordered set. A
+//! timer runs for a minute; every fourth one runs for a second.
 
 use core::time::Duration;
 use divan::Bencher;
@@ -52,7 +52,7 @@ impl Timers for Ordered {
     }
 }
 
-/// Slots are taken in an order that no cache foresees.
+/// Timers of a type. Slots are taken in an order that no cache foresees.
 struct World<T> {
     timers: T,
     slots: u32,
@@ -68,12 +68,12 @@ impl<T: Timers> World<T> {
             world.pass();
             world.arm(slot);
         }
-        // A minute and a half, for all to be where they are in the long run.
+        // After a minute and a half, all slots are where they are in the long run.
         (0..slots + slots / 2).for_each(|_| world.expire());
         world
     }
 
-    /// As many steps as there are slots take a minute.
+    /// Lets the time of a step pass. As many steps as there are slots take a minute.
     fn pass(&mut self) {
         self.now = self.now + Duration::from_secs(60) / self.slots;
     }
@@ -89,7 +89,7 @@ impl<T: Timers> World<T> {
         self.arm(u32::try_from(slot).expect("below a u32"));
     }
 
-    /// What is due after a step is armed anew.
+    /// Re-arms the slots that are due after a step.
     fn expire(&mut self) {
         self.pass();
         while let Some(slot) = self.timers.pop(self.now) {

@@ -5,51 +5,53 @@ use moorline_types::Instant;
 
 use crate::Segments;
 
-/// When each of very many slots is due: which is first is known exactly, and no operation looks at all of them.
+/// Deadlines of very many slots. The first one is known exactly, and no operation looks at all slots.
 ///
-/// A timing wheel whose spokes are there only while they hold something. Time comes in ticks of a millisecond.
-/// Slots that are due in the same tick, or later in the same few ticks, hang on one spoke in a list through
-/// their own entries, in no order; the farther off, the wider the spoke, so that there are some hundreds for
-/// each doubling of the distance. The slots of the ticks that are next are in order, and when the last of them
-/// has gone, the first spoke is taken: a wide one is hung up again on narrower ones, one of a single tick is put
-/// in order. A slot goes through three spokes at most in a minute, and most are armed anew before.
+/// A timing wheel whose spokes exist only while they hold slots. Time is divided into ticks of about a
+/// millisecond. The slots that are due in the next ticks are in order. The other slots are on spokes, each an
+/// unordered list through the entries of its slots. The farther off a spoke is, the more ticks it spans, so
+/// that there are some hundreds of spokes for each doubling of the distance. When the last of the ordered
+/// slots has gone, the first spoke is taken: if it spans one tick, its slots are put in order, otherwise they
+/// go to narrower spokes. Within a minute a slot is on three spokes at most, and most slots are armed anew
+/// before.
 ///
-/// Of equal deadlines the one with the lower slot is first. An entry takes 16 octets, armed or not.
+/// Of equal deadlines, the one with the lower slot is first. An entry takes 16 octets, armed or not.
 #[derive(Clone)]
 pub struct Deadlines {
     entries: Segments<Entry>,
-    /// What is due before `from`, in order; empty only if nothing is armed.
+    /// Slots that are due before `from`, in order. Empty only if nothing is armed.
     near: BTreeSet<(Instant, u32)>,
-    /// The others: the first slot of each spoke. None is empty.
+    /// The other slots: the first slot of each spoke. No spoke is empty.
     far: BTreeMap<Spoke, u32>,
-    /// A tick.
+    /// First tick that is not in `near`.
     from: u64,
-    /// With more than so many in `near`, the later half goes back to spokes.
+    /// Largest length of `near`. Beyond it, the later half goes back to spokes.
     most: usize,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Entry {
     at: Option<Instant>,
-    /// For those on a spoke: the slots before and after this one.
+    /// For a slot on a spoke: the slots before and after it.
     before: Link,
     after: Link,
 }
 
-/// A slot, or with [`Link::END`] the width of the spoke that the list hangs on.
+/// A slot. With [`Link::END`], the width of the spoke to which the list belongs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Link(u32);
 
-/// Ticks of a common beginning. The first is the one that begins first, and of those the widest.
+/// A spoke: ticks with a common beginning. Spokes are in order of their first tick, and of equal ones the
+/// widest is first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Spoke {
     first_tick: u64,
-    /// [`Spoke::WIDEST`] less the power of two that is its width.
+    /// [`Spoke::WIDEST`] minus the width; the spoke spans two to the power of its width in ticks.
     narrowness: u32,
 }
 
 impl Deadlines {
-    /// With nothing armed.
+    /// Creates deadlines with no slot armed.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -61,19 +63,19 @@ impl Deadlines {
         }
     }
 
-    /// When this slot is due.
+    /// Deadline of a slot.
     #[must_use]
     pub fn get(&self, slot: u32) -> Option<Instant> {
         self.entries.get(slot)?.at
     }
 
-    /// The slot that is due first, and when.
+    /// The slot that is due first, with its deadline.
     #[must_use]
     pub fn first(&self) -> Option<(Instant, u32)> {
         self.near.first().copied()
     }
 
-    /// Takes out the first slot if it is due by `now`.
+    /// Disarms and returns the first slot, if it is due by `now`.
     pub fn pop(&mut self, now: Instant) -> Option<u32> {
         let (at, slot) = self.first()?;
         if at > now {
@@ -83,7 +85,7 @@ impl Deadlines {
         Some(slot)
     }
 
-    /// Arms a slot, anew if it was, or disarms it. Slots are below 2^31; others are not looked at.
+    /// Arms, re-arms or disarms a slot. Slots must be below 2^31; others are ignored.
     pub fn set(&mut self, slot: u32, at: Option<Instant>) {
         let old = self.get(slot);
         if old == at || slot >= Link::END {
@@ -149,11 +151,11 @@ impl Deadlines {
         }
     }
 
-    /// What hangs on the first spoke goes to narrower ones, or in order if there is none. False if there is no
-    /// spoke.
+    /// Takes the first spoke. Its slots go to narrower spokes, or in order if the spoke spans one tick. False
+    /// if there is no spoke.
     ///
-    /// Spokes are as wide as powers of two and begin at multiples of their width, so one lies within another
-    /// or beside it, and nothing that hangs on another one is due in the first tick.
+    /// The width of a spoke is a power of two, and a spoke begins at a multiple of its width. So two spokes
+    /// lie one within the other or side by side, and no slot of another spoke is due in the first tick.
     fn take_first_spoke(&mut self) -> bool {
         let Some((spoke, mut slot)) = self.far.pop_first() else { return false };
         let is_tick = spoke.narrowness == Spoke::WIDEST;
@@ -167,7 +169,8 @@ impl Deadlines {
         true
     }
 
-    /// The first tick stays, and no more than half of what is there besides it.
+    /// Moves slots from `near` back to spokes. The first tick stays, and half of the slots at most besides
+    /// it.
     fn spill(&mut self) {
         let ticks = |nth| self.near.iter().nth(nth).map_or(0, |(at, _)| tick(*at));
         self.from = ticks(self.near.len() / 2).max(ticks(0) + 1);
@@ -185,7 +188,7 @@ impl Default for Deadlines {
     }
 }
 
-/// As an ordered set of them, as where they hang says nothing else.
+/// Shows the deadlines as an ordered set: their places on spokes carry no information.
 impl fmt::Debug for Deadlines {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let armed = self.entries.iter().zip(0_u32..);
@@ -223,12 +226,12 @@ const fn tick(at: Instant) -> u64 {
     at.as_nanos() >> TICK
 }
 
-/// A tick is 2^20 ns, 1.05 ms.
+/// Length of a tick as a power of two: 2^20 ns, 1.05 ms.
 const TICK: u32 = 20;
-/// So many doublings of the distance in ticks have spokes of one tick: half a second. Then spokes are up to a
-/// 256th of their distance wide.
+/// Doublings of the distance, in ticks, up to which spokes span one tick: half a second. Beyond, a spoke
+/// spans up to a 256th of its distance.
 const NARROW: u32 = 9;
-/// In order, without a need for it.
+/// Number of slots that may be in order in any case.
 const MOST: usize = 256;
 
 #[cfg(test)]

@@ -6,32 +6,33 @@ use core::time::Duration;
 use moorline_types::{DropReason, Instant};
 use siphasher::sip::SipHasher13;
 
-/// A limit by source prefix for work and answers that anybody can ask for with a source made up.
+/// Limit by source prefix for work and answers that anybody can request with a forged source.
 ///
-/// Prefixes share a fixed number of allowances, which one by a keyed hash. Nobody can choose sources that take
-/// the allowance of one other host. Who makes up sources everywhere takes a little of each, and who has as many prefixes as a /48
-/// can take all of them. There is no list of prefixes
-/// that could be filled.
+/// Prefixes share a fixed number of allowances; a keyed hash chooses the allowance of a prefix. So nobody can
+/// choose sources that take the allowance of one particular host. A host that forges sources everywhere takes
+/// a little of each allowance, and a host that has as many prefixes as a /48 can take all of them. There is
+/// no list of prefixes that could be filled.
 #[derive(Clone)]
 pub struct FloodLimit {
     key: [u8; 16],
     interval: Duration,
     burst: u32,
-    /// By allowance: when its debt will have been paid off. Those without debt may lack.
+    /// Time at which the debt of each allowance is paid off. An allowance without debt may be missing.
     paid_at: BTreeMap<u16, Instant>,
 }
 
 impl FloodLimit {
-    /// So many at once for a prefix, and then one in each interval. Nobody else knows the key.
+    /// Creates a limit: `burst` requests at once for a prefix, and then one in each `interval`. Nobody else
+    /// may know the key.
     #[must_use]
     pub const fn new(key: [u8; 16], interval: Duration, burst: u32) -> Self {
         Self { key, interval, burst, paid_at: BTreeMap::new() }
     }
 
-    /// Takes one out of the allowance of the prefix.
+    /// Takes one request out of the allowance of the prefix.
     ///
     /// # Errors
-    /// [`DropReason::RateLimited`] if there is none left.
+    /// [`DropReason::RateLimited`] if the allowance is used up.
     pub fn take(&mut self, prefix: [u8; 8], now: Instant) -> Result<(), DropReason> {
         let paid_at = self.paid_at.entry(self.bucket(prefix)).or_insert(now);
         let owed = paid_at.since(now);
@@ -50,14 +51,15 @@ impl FloodLimit {
     }
 }
 
-/// Nothing of the key.
+/// Shows nothing of the key.
 impl fmt::Debug for FloodLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("FloodLimit").finish_non_exhaustive()
     }
 }
 
-/// What all prefixes share: with 300,000 sources made up in a second, each is asked for 73 times.
+/// Number of allowances, which all prefixes share. With 300,000 forged sources in a second, each is asked 73
+/// times.
 const ALLOWANCES: u16 = 4096;
 
 #[cfg(test)]
@@ -89,7 +91,7 @@ mod tests {
         assert_eq!(refused, Err(DropReason::RateLimited));
     }
 
-    /// 300,000 sources made up in a second.
+    /// 300,000 forged sources come in a second.
     #[test]
     fn a_flood_from_everywhere_keeps_nobody_from_being_answered() {
         let mut limit = limit();

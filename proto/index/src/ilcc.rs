@@ -7,28 +7,30 @@ use siphasher::sip::SipHasher13;
 
 use crate::{Index, Segments};
 
-/// Who goes first when there is no more room: what costs a correspondent least, and us.
+/// Class of an entry. A full cache first evicts the class whose loss costs the correspondent and us least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Class {
-    /// A packet that anybody could have sent.
+    /// The entry comes from a packet that anybody could have sent.
     Unproven,
-    /// It has answered something that only a host at its address could have read. The session was its wish alone: no
-    /// connected socket of ours has its addresses, as far as is known.
+    /// The correspondent has answered a message that only a host at its address could have read. Only the
+    /// correspondent asked for the session: as far as is known, no connected socket of ours has its
+    /// addresses.
     Guest,
-    /// It has answered, and the session is not that of a guest.
+    /// The correspondent has answered, and the session is not that of a guest.
     Proven,
 }
 
-/// Identifier-Locator Communication Cache (RFC 6741 s5): sessions, found by what is in packets.
+/// Identifier-Locator Communication Cache (RFC 6741 s5): sessions, found by the fields of packets.
 ///
-/// It never holds more than its capacity. Beyond, unproven entries go before all others, so that a flood of
-/// made-up correspondents pushes out made-up correspondents, and then guests; of a class the one that came first,
-/// but one that was used since then is asked about once more later (CLOCK, "second chance"). To note a use is a
-/// bit in the entry itself, where a list by use would have its neighbours written as well.
+/// The cache never holds more entries than its capacity. Beyond that, it evicts unproven entries first, so
+/// that invented correspondents of a flood evict each other; then guests. Within a class, the oldest entry
+/// goes first. If an entry was used since it came, or since it was last considered, it is spared once (CLOCK,
+/// "second chance"). To note a use is a bit in the entry itself; a list in order of use would also write to
+/// the neighbours of the entry.
 ///
 /// A look-up reads two lines of memory, one of an index and one of an entry, for one entry and for ten
-/// million: the indexes hold slots and hashes under a drawn key, and what is found is compared with the entry.
-/// What else a session has lies apart from that. Nothing is moved when the cache grows.
+/// million. The indexes hold slots and hashes under a random key, and each hit is compared with the entry.
+/// The other data of a session are kept apart. Nothing is moved when the cache grows.
 #[derive(Clone, Debug)]
 pub struct Ilcc<T> {
     slots: Segments<Slot>,
@@ -40,29 +42,29 @@ pub struct Ilcc<T> {
     by_pair: Index,
     by_nonce: Index,
     by_nids: Index,
-    /// By class.
+    /// Lists of slots, by class.
     lists: [List; 3],
-    /// Guests by the locator that they came with.
+    /// Number of guests, by the locator with which they came.
     guests_at: BTreeMap<L64, usize>,
 }
 
-/// What had to go for another, or was taken out.
+/// An entry that was removed or evicted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Removed<T> {
-    /// The slot it had.
+    /// Slot of the entry.
     pub id: SessionId,
     /// The addresses of its sockets.
     pub pair: IlvPair,
-    /// The rest.
+    /// Value of the entry.
     pub value: T,
 }
 
 impl<T> Ilcc<T> {
-    /// Octets of an entry, beside some 60 in the indexes.
+    /// Octets of an entry, besides some 60 in the indexes.
     pub const ENTRY_OCTETS: usize = size_of::<Slot>() + size_of::<Option<T>>();
 
-    /// An empty one for so many entries, at least 1. The key of its hash is to be drawn, so that nobody can choose what meets in a
-    /// bucket.
+    /// Creates an empty cache for `capacity` entries, at least 1. `key` must be random, so that nobody can
+    /// choose sessions whose hashes collide.
     #[must_use]
     pub fn new(capacity: usize, key: [u8; 16]) -> Self {
         Self {
@@ -80,32 +82,32 @@ impl<T> Ilcc<T> {
         }
     }
 
-    /// Entries.
+    /// Number of entries.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no entries.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Entries of a class.
+    /// Number of entries of a class.
     #[must_use]
     pub const fn count(&self, class: Class) -> usize {
         self.lists[class as usize].len
     }
 
-    /// Guests whose sockets have this locator, wherever they are now.
+    /// Number of guests whose sockets have this locator, wherever the guests are now.
     #[must_use]
     pub fn guests_at(&self, l64: L64) -> usize {
         self.guests_at.get(&l64).copied().unwrap_or(0)
     }
 
-    /// Adds an entry as the last that came of its class. One with the same pair is replaced. Gives what had to
-    /// go.
+    /// Adds an entry as the newest of its class. Returns its slot, and the entry that was replaced (one with
+    /// the same pair) or evicted.
     pub fn insert(
         &mut self,
         pair: IlvPair,
@@ -136,7 +138,7 @@ impl<T> Ilcc<T> {
         (SessionId(at), removed)
     }
 
-    /// Takes an entry out.
+    /// Removes an entry.
     pub fn remove(&mut self, id: SessionId) -> Option<Removed<T>> {
         let &Slot { pair, nonce, class, .. } = self.used(id)?;
         let ways = self.ask(pair, nonce);
@@ -157,7 +159,7 @@ impl<T> Ilcc<T> {
         Some(Removed { id, pair, value })
     }
 
-    /// The nonce that the correspondent sends, from now on. There is no way to take one back.
+    /// Sets the nonce that the correspondent sends from now on. A nonce cannot be taken back.
     pub fn set_nonce(&mut self, id: SessionId, nonce: Nonce) {
         let Some(slot) = self.slots.get_mut(id.0).filter(|slot| slot.class.is_some()) else {
             return;
@@ -170,7 +172,7 @@ impl<T> Ilcc<T> {
         self.by_nonce.insert(hash_nonce(&self.keyed, remote, nonce), id.0);
     }
 
-    /// By the addresses that its sockets have.
+    /// Finds an entry by the addresses of its sockets.
     //= rfc6740#3.1.1-3
     #[must_use]
     pub fn find_pair(&self, pair: IlvPair) -> Option<SessionId> {
@@ -180,7 +182,7 @@ impl<T> Ilcc<T> {
         self.find(pair, hash_pair(&self.keyed, pair)).map(SessionId)
     }
 
-    /// By the nonce of the correspondent: wherever that is (RFC 6741 s5.4).
+    /// Finds an entry by the nonce of the correspondent, wherever the correspondent is (RFC 6741 s5.4).
     //= rfc6741#5.4-1
     #[must_use]
     pub fn find_nonce(&self, local: Nid, remote: Nid, nonce: Nonce) -> Option<SessionId> {
@@ -204,38 +206,38 @@ impl<T> Ilcc<T> {
         })
     }
 
-    /// The entry.
+    /// The value of an entry.
     #[must_use]
     pub fn get(&self, id: SessionId) -> Option<&T> {
         self.values.get(id.0)?.as_ref()
     }
 
-    /// The entry.
+    /// The value of an entry, to change.
     pub fn get_mut(&mut self, id: SessionId) -> Option<&mut T> {
         self.values.get_mut(id.0)?.as_mut()
     }
 
-    /// The addresses that its sockets have, and the nonce of the correspondent.
+    /// The addresses of the sockets, and the nonce of the correspondent.
     #[must_use]
     pub fn key(&self, id: SessionId) -> Option<(IlvPair, Option<Nonce>)> {
         self.used(id).map(|used| (used.pair, used.nonce))
     }
 
-    /// Whether its correspondent has shown that it is there.
+    /// Class of an entry.
     #[must_use]
     pub fn class(&self, id: SessionId) -> Option<Class> {
         self.used(id)?.class
     }
 
-    /// It was used just now.
+    /// Notes that an entry was used.
     pub fn touch(&mut self, id: SessionId) {
         if let Some(slot) = self.slots.get_mut(id.0).filter(|slot| !slot.is_used) {
             slot.is_used = true;
         }
     }
 
-    /// Proven from now on, if it is of this class: its correspondent has shown that it is there, or a connected socket
-    /// of ours has the addresses of a guest.
+    /// Promotes an entry of class `from` to proven: its correspondent has shown that it is there, or a
+    /// connected socket of ours has the addresses of a guest.
     pub fn promote(&mut self, id: SessionId, from: Class) {
         let Some(&Slot { pair, .. }) = self.used(id).filter(|slot| slot.class == Some(from)) else {
             return;
@@ -256,7 +258,7 @@ impl<T> Ilcc<T> {
         }
     }
 
-    /// All entries, by slot.
+    /// All entries, in order of slots.
     pub fn iter(&self) -> impl Iterator<Item = (SessionId, IlvPair, &T)> {
         let slots = (0..).zip(self.slots.iter().zip(self.values.iter()));
         slots.filter_map(|(at, (slot, value))| Some((SessionId(at), slot.pair, value.as_ref()?)))
@@ -267,8 +269,8 @@ impl<T> Ilcc<T> {
             .find(digest, |at| self.used(SessionId(at)).is_some_and(|used| used.pair == pair))
     }
 
-    /// Hashes all that an entry is found by, and asks for the lines of the indexes before the first is needed:
-    /// they come together.
+    /// Hashes all keys of an entry, and requests the lines of the indexes before the first is needed, so that
+    /// they arrive together.
     fn ask(&self, pair: IlvPair, nonce: Option<Nonce>) -> Ways {
         let ways = Ways {
             pair: hash_pair(&self.keyed, pair),
@@ -283,7 +285,7 @@ impl<T> Ilcc<T> {
         ways
     }
 
-    /// Who has to go.
+    /// The entry to evict.
     fn victim(&mut self) -> Option<u32> {
         let class = [Class::Unproven, Class::Guest]
             .into_iter()
@@ -301,7 +303,7 @@ impl<T> Ilcc<T> {
         self.list(class).oldest
     }
 
-    /// Into a slot, with neither nonce nor class yet.
+    /// Puts an entry into a slot, without nonce and class so far.
     fn place(&mut self, pair: IlvPair, value: T) -> u32 {
         let new = Slot { pair, nonce: None, newer: None, older: None, class: None, is_used: false };
         if let Some(at) = self.first_free
@@ -352,22 +354,22 @@ impl<T> Ilcc<T> {
     }
 }
 
-/// What finds an entry, and whether it goes: one line of memory.
+/// Keys of an entry, and the facts for eviction: one line of memory.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Slot {
     pair: IlvPair,
     nonce: Option<Nonce>,
-    /// Came after it; of a free one, the next that is free.
+    /// The slot that came after this one; in a free slot, the next free slot.
     newer: Option<u32>,
     older: Option<u32>,
-    /// `None`: it is free.
+    /// Class of the entry; `None`: the slot is free.
     class: Option<Class>,
-    /// Since it came, or was last asked about.
+    /// Whether the entry was used since it came, or since it was last considered for eviction.
     is_used: bool,
 }
 
-/// Slots of a class in the order in which they came.
+/// The slots of a class, in the order in which they came.
 #[derive(Clone, Copy, Debug, Default)]
 struct List {
     newest: Option<u32>,
@@ -375,7 +377,7 @@ struct List {
     len: usize,
 }
 
-/// Hashes of what an entry is found by.
+/// Hashes of the keys of an entry.
 #[derive(Clone, Copy, Debug)]
 struct Ways {
     pair: u32,
@@ -383,7 +385,8 @@ struct Ways {
     nonce: Option<u32>,
 }
 
-/// Entries in use that one insertion spares, so that it takes no longer if all are.
+/// Largest number of used entries that one insertion spares. It bounds the time of an insertion if all
+/// entries are used.
 const SECOND_CHANCES: u32 = 8;
 
 fn hash_pair(keyed: &SipHasher13, pair: IlvPair) -> u32 {
@@ -408,7 +411,7 @@ fn hash_nonce(keyed: &SipHasher13, remote: Nid, nonce: Nonce) -> u32 {
     short(&hasher)
 }
 
-/// As much of a hash as the indexes take.
+/// The part of a hash that the indexes take.
 fn short(hasher: &SipHasher13) -> u32 {
     let [a, b, c, d, ..] = hasher.finish().to_le_bytes();
     u32::from_le_bytes([a, b, c, d])

@@ -2,46 +2,48 @@ use core::fmt;
 
 use crate::Segments;
 
-/// Finds slots by hashes: one line of memory for a look-up, with one slot or ten million.
+/// Finds slots by hashes. A look-up reads one line of memory, with one slot or ten million.
 ///
-/// The key is not in the index, only its hash, so what is found must be compared with what is in the slot.
-/// A slot takes some 19 octets.
+/// The index holds only the hash of a key, so each hit must be compared with the content of the slot. A slot
+/// takes some 19 octets.
 #[derive(Clone, Default)]
 pub struct Index {
     lines: Segments<Line>,
-    /// Where full lines go on.
+    /// Lines in which full lines continue.
     more: Segments<Line>,
-    /// The first of those that are not in use, as in `Line::next`.
+    /// First free line of `more`, counted as in `Line::next`.
     free: u32,
     len: u32,
 }
 
-/// As long as what a processor fetches at once. The last of each eight words is no cell; eight are compared
-/// at once as easily as one.
+/// A line, as long as the unit that a processor fetches. The last of each eight words is no cell; to compare
+/// eight words is as cheap as to compare one.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Line {
-    /// And the place in `Index::more`, counted from 1, where it goes on; 0: nowhere.
+    /// Hashes of the cells. The last word is the place in `Index::more` where the line continues, counted
+    /// from 1; 0: the line does not continue.
     hashes: [u32; 8],
-    /// And one bit for each cell that is taken.
+    /// Slots of the cells. The last word has one bit for each cell in use.
     slots: [u32; 8],
 }
 
 impl Index {
-    /// An empty one.
+    /// Creates an empty index.
     #[must_use]
     pub const fn new() -> Self {
         Self { lines: Segments::new(), more: Segments::new(), free: 0, len: 0 }
     }
 
-    /// Asks for the line of a hash that will be needed soon: lines that are asked for together come together.
+    /// Requests the line of a hash that will be needed soon. Lines that are requested together arrive
+    /// together.
     #[inline]
     pub fn touch(&self, hash: u32) {
         let line = self.lines.get(self.line_of(hash));
         core::hint::black_box(line.map_or(0, Line::taken));
     }
 
-    /// The slot with this hash that `is_it` says is right.
+    /// Returns the slot with this hash for which `is_it` is true.
     #[inline]
     pub fn find(&self, hash: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         self.candidates(hash).find(|slot| is_it(*slot))
@@ -55,9 +57,9 @@ impl Index {
         Candidates { index: self, hash, line, matches }
     }
 
-    /// Adds a slot, which is not there with this hash.
+    /// Adds a slot. It must not be in the index with this hash.
     pub fn insert(&mut self, hash: u32, slot: u32) {
-        // Half of the cells of the lines.
+        // The cells are half full.
         if u64::from(self.len) * 2 >= u64::from(self.lines.len()) * CELLS as u64 {
             self.split();
         }
@@ -65,7 +67,7 @@ impl Index {
         self.put(hash, slot);
     }
 
-    /// Takes a slot out. False if it was not there with this hash.
+    /// Removes a slot. False if it was not in the index with this hash.
     pub fn remove(&mut self, hash: u32, slot: u32) -> bool {
         let (mut before, mut at) = (None, Place::Line(self.line_of(hash)));
         while let Some(line) = self.line_mut(at) {
@@ -80,7 +82,8 @@ impl Index {
         false
     }
 
-    /// As many bits of the hash as all lines need; those beyond the last line have not been split off yet.
+    /// Line of a hash: as many bits of the hash as the number of lines needs. If that line does not exist
+    /// yet, its slots are still in the line from which it will be split off.
     #[inline]
     fn line_of(&self, hash: u32) -> u32 {
         let lines = self.lines.len();
@@ -89,7 +92,7 @@ impl Index {
         if line < lines { line } else { line & (top - 1) }
     }
 
-    /// One line more, with what is for it out of the line that had it until now.
+    /// Adds a line, and moves its slots out of the line that had them until now.
     fn split(&mut self) {
         let new = self.lines.len();
         if self.lines.push(Line::EMPTY).is_none() {
@@ -106,7 +109,8 @@ impl Index {
         }
     }
 
-    /// Into its line or the first of those in which it goes on, so that it takes no longer if there are many.
+    /// Puts a slot into its line, or into the first line in which that one continues. So the time does not
+    /// grow with the number of those lines.
     fn put(&mut self, hash: u32, slot: u32) {
         let at = Place::Line(self.line_of(hash));
         let Some(line) = self.line_mut(at) else { return };
@@ -126,7 +130,8 @@ impl Index {
         }
     }
 
-    /// A line has lost a slot: what is in the one after it moves up, and one that is empty goes.
+    /// Repairs a chain after a line has lost a slot: a slot of the next line moves up, and an empty line is
+    /// released.
     fn mend(&mut self, before: Option<Place>, at: Place) {
         let Some(line) = self.line_mut(at).copied() else { return };
         if let Some(next) = self.line_mut(Place::More(line.next())) {
@@ -179,20 +184,20 @@ impl Index {
     }
 }
 
-/// Nothing of where things lie, which depends on what was there before and says nothing else.
+/// Shows no places, which depend on the history of the table and carry no information.
 impl fmt::Debug for Index {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Index").field("len", &self.len).finish_non_exhaustive()
     }
 }
 
-/// Slots with one hash: [`Index::candidates`].
+/// Iterator over the slots with one hash: [`Index::candidates`].
 #[derive(Clone, Debug)]
 pub struct Candidates<'a> {
     index: &'a Index,
     hash: u32,
     line: Option<&'a Line>,
-    /// Cells of the line that are still to be told.
+    /// Matching cells of the line that are not returned yet.
     matches: u32,
 }
 
@@ -213,7 +218,7 @@ impl Iterator for Candidates<'_> {
     }
 }
 
-/// Where a line is.
+/// Place of a line.
 #[derive(Clone, Copy, Debug)]
 enum Place {
     Line(u32),
@@ -278,7 +283,7 @@ impl Line {
     }
 }
 
-/// Hashes and slots in a line, what is beside them being two words.
+/// Number of cells of a line. Besides them, a line has two more words.
 const CELLS: usize = 7;
 
 #[cfg(test)]

@@ -1,30 +1,34 @@
-//! Tables for hosts with very many of something: contexts, correspondents.
+//! Tables for hosts with very many entries of a kind, such as contexts or correspondents.
 //!
-//! Whoever handles a packet has little to compute, and waits for memory: each line of it that is in no cache
-//! takes as long as some hundreds of instructions. So what counts is how many lines a look-up needs, how many
-//! of them one after the other, and that nothing has to be moved when a table grows.
+//! The work for a packet is little computation and much waiting for memory: a line that is in no cache takes
+//! as long as some hundreds of instructions. So the cost of a look-up is the number of lines that it reads,
+//! and the number of those that it must read one after the other. And no operation may move a whole table
+//! when it grows.
 //!
-//! [`Index`] finds slots by hashes. All that belongs to a hash lies in one line of 64 octets, seven cells of
-//! a hash and a slot, and the line can be asked for ([`Index::touch`]) before its content is needed. It is a
-//! linear hash table (Litwin, 1980): each insertion beyond a filling of one half splits one line into two, so
-//! that there is no moment in which all of it is moved. A line that is full goes on in another one, which is
-//! so for few of them.
+//! [`Index`] finds slots by hashes. All slots of a hash are in one line of 64 octets, which has seven cells
+//! of a hash and a slot. The line can be requested ([`Index::touch`]) before its content is needed. The index
+//! is a linear hash table (Litwin, 1980): beyond a filling of one half, each insertion splits one line into
+//! two, so the table is never moved as a whole. A line that is full continues in another line; few lines are
+//! full.
 //!
-//! [`Segments`] is a vector in pieces, each twice as long as the one before, for the same reason: to grow, it
-//! allocates the next piece and copies nothing.
+//! [`Segments`] is a vector in pieces, each twice as long as the one before. To grow, it allocates the next
+//! piece and copies nothing.
 //!
-//! [`Deadlines`] says which of very many slots is due first. An ordered set says so too, but with four times the
-//! memory, and each change walks down a tree that is in no cache; here it is a few entries.
+//! [`Deadlines`] tells which of very many slots is due first. An ordered set does so too, but takes four
+//! times the memory, and each change walks down a tree that is in no cache. Here a change touches a few
+//! entries.
 //!
-//! [`FloodLimit`] is for work and answers that strangers ask for, by the prefix that they say they come from, in memory that no
-//! flood can fill.
+//! [`FloodLimit`] limits work and answers that strangers ask for, by the source prefix that they claim. No
+//! flood can fill its memory.
 //!
-//! [`Ilcc`] is the correspondent cache of ILNP (RFC 6741 s5), made of the first two: bounded, and what a flood makes up goes first.
+//! [`Ilcc`] is the correspondent cache of ILNP (RFC 6741 s5), made of the first two. It is bounded, and
+//! evicts invented correspondents of a flood first.
 //!
-//! [`Validators`] are hashes that strangers bring back, under secrets that change with time.
+//! [`Validators`] are hashes that strangers return, under secrets that change with time.
 //!
-//! What the others find is hashed by the caller, with a key of his own where peers can choose what is hashed. Nothing here
-//! has an order that could be seen: an index is asked for one hash at a time, and equal deadlines come by slot.
+//! The caller hashes the keys of an index, with a secret key if peers can choose the input. The tables show
+//! no order of their own: an index answers for one hash at a time, and equal deadlines come in order of
+//! slots.
 #![no_std]
 #![forbid(unsafe_code)]
 

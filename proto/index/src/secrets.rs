@@ -5,27 +5,29 @@ use moorline_types::{DropReason, Instant};
 use rand_core::RngCore;
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
-/// Makes and checks what keeps a responder without state (RFC 5533 s7.10.1): a keyed hash over what it said, which comes back.
+/// Makes and checks the validators that keep a responder stateless (RFC 5533 s7.10.1). A validator is a keyed
+/// hash over the responder's message, which comes back.
 ///
-/// Each has a number, and their order is the order in which they were given out. They begin at random, so that they do not tell the
-/// uptime. The number names the secret of its epoch; those of the current epoch and of the one before are good (decision 004). So a
-/// hash is good for one to two epochs.
+/// Each validator has a number, in the order in which they are made. The first number is random, so that
+/// numbers do not reveal the uptime. The number tells the epoch, and so the secret. Validators of the current
+/// epoch and of the one before are valid (decision 004), so a validator is valid for one to two epochs.
 #[derive(Clone)]
 pub struct Validators {
-    /// The length of an epoch, and when the current one began.
+    /// Length of an epoch, and start of the current one.
     lifetime: Duration,
     start: Instant,
     /// Secrets of the current epoch and of the one before.
     current: [u8; 16],
     previous: [u8; 16],
-    /// The next number, and the first ones of the current epoch and of the one before.
+    /// Next number, and the first numbers of the current epoch and of the one before.
     next: u32,
     current_first: u32,
     previous_first: u32,
 }
 
 impl Validators {
-    /// Draws the first number and the first secrets; `lifetime` is the length of an epoch.
+    /// Creates validators with a random first number and random secrets. `lifetime` is the length of an
+    /// epoch.
     pub fn new(lifetime: Duration, rng: &mut impl RngCore, now: Instant) -> Self {
         let first = rng.next_u32();
         let (mut current, mut previous) = ([0; 16], [0; 16]);
@@ -42,7 +44,7 @@ impl Validators {
         }
     }
 
-    /// The next number, and the validator of what `hash` adds for it.
+    /// Returns the next number, and its validator over the octets that `hash` adds.
     pub fn make(
         &mut self,
         rng: &mut impl RngCore,
@@ -58,8 +60,8 @@ impl Validators {
     /// Checks a validator that comes back with its number.
     ///
     /// # Errors
-    /// [`StaleNonce`](DropReason::StaleNonce): the number was not given out in the current epoch or the one before.
-    /// [`BadValidator`](DropReason::BadValidator).
+    /// [`StaleNonce`](DropReason::StaleNonce): the number is of neither the current epoch nor the one before.
+    /// [`BadValidator`](DropReason::BadValidator): the validator is wrong.
     pub fn check(
         &mut self,
         (number, theirs): (u32, &[u8]),
@@ -75,25 +77,26 @@ impl Validators {
         if is_ours { Ok(()) } else { Err(DropReason::BadValidator) }
     }
 
-    /// The number that was given out last.
+    /// The last number that was made.
     #[must_use]
     pub const fn latest(&self) -> u32 {
         self.next.wrapping_sub(1)
     }
 
-    /// Whether of two numbers the first was given out later. The first is one that is good; what is good no more is older than it.
+    /// Whether `number`, which must be valid, was made later than `other`. A number that is no longer valid
+    /// is older.
     #[must_use]
     pub fn is_newer(&self, number: u32, other: u32) -> bool {
         self.age(other).is_none_or(|age| self.age(number).is_some_and(|newer| newer < age))
     }
 
-    /// One for the number that was given out last, and so on; `None` for one that has no secret.
+    /// Age of a number: 1 for the last one that was made, and so on; `None` if the number has no secret.
     fn age(&self, number: u32) -> Option<u32> {
         let age = self.next.wrapping_sub(number);
         (age > 0 && age <= self.next.wrapping_sub(self.previous_first)).then_some(age)
     }
 
-    /// Begins a new epoch if one is due. After more than one no validator of before is good.
+    /// Begins a new epoch if one is due. If more than one is due, no earlier validator stays valid.
     fn rotate(&mut self, rng: &mut impl RngCore, now: Instant) {
         let age = now.since(self.start);
         if age < self.lifetime {
@@ -103,7 +106,7 @@ impl Validators {
         self.previous_first = self.current_first;
         if age >= self.lifetime * 2 {
             rng.fill_bytes(&mut self.previous);
-            // Of the epochs slept through there is nothing, and what was given out before is too old.
+            // The host has slept through whole epochs, so all earlier validators are too old.
             self.previous_first = self.next;
         }
         rng.fill_bytes(&mut self.current);
@@ -118,7 +121,7 @@ fn validator(secret: &[u8; 16], number: u32, hash: impl FnOnce(u32, &mut SipHash
     hasher.finish128().as_bytes()
 }
 
-/// Nothing of the secrets.
+/// Shows nothing of the secrets.
 impl fmt::Debug for Validators {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut shown = f.debug_struct("Validators");
@@ -126,7 +129,7 @@ impl fmt::Debug for Validators {
     }
 }
 
-/// Whether two hashes are equal, in a time that says nothing of where they differ.
+/// Whether two hashes are equal. The time does not depend on where they differ.
 fn equal_in_constant_time(ours: &[u8], theirs: &[u8]) -> bool {
     let difference = ours.iter().zip(theirs).fold(0, |difference, (a, b)| difference | (a ^ b));
     ours.len() == theirs.len() && difference == 0
@@ -139,7 +142,7 @@ mod tests {
 
     const LIFETIME: Duration = Duration::from_secs(30);
 
-    /// Draws another octet each time.
+    /// A generator that returns another octet each time.
     struct Drawn(u8);
 
     impl RngCore for Drawn {

@@ -1,27 +1,27 @@
 use alloc::vec::Vec;
 
-/// A vector whose elements stay where they are when it grows.
+/// A vector whose elements stay at their place in memory when it grows.
 #[derive(Clone, Debug)]
 pub struct Segments<T> {
-    /// Each twice as long as the one before it.
+    /// Pieces, each twice as long as the one before.
     segments: Vec<Vec<T>>,
     len: u32,
 }
 
 impl<T> Segments<T> {
-    /// An empty one.
+    /// Creates an empty vector.
     #[must_use]
     pub const fn new() -> Self {
         Self { segments: Vec::new(), len: 0 }
     }
 
-    /// How many elements there are.
+    /// Number of elements.
     #[must_use]
     pub const fn len(&self) -> u32 {
         self.len
     }
 
-    /// Whether there are none.
+    /// Whether there are no elements.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len == 0
@@ -42,7 +42,7 @@ impl<T> Segments<T> {
         self.segments.get_mut(segment)?.get_mut(offset)
     }
 
-    /// Adds an element and gives its place; `None`: there are 2^32 - 1 already.
+    /// Adds an element and returns its place; `None` if there are 2^32 - 1 already.
     pub fn push(&mut self, element: T) -> Option<u32> {
         let at = self.len;
         let len = at.checked_add(1)?;
@@ -55,7 +55,7 @@ impl<T> Segments<T> {
         Some(at)
     }
 
-    /// All elements by place.
+    /// All elements, in order of places.
     pub fn iter(&self) -> impl Iterator<Item = &T> + '_ {
         self.segments.iter().flatten()
     }
@@ -67,7 +67,7 @@ impl<T> Default for Segments<T> {
     }
 }
 
-/// Segment and place therein.
+/// Segment of a place, and the place in that segment.
 #[inline]
 const fn place(at: u32) -> (usize, usize) {
     let at = at as usize + FIRST;
@@ -75,7 +75,7 @@ const fn place(at: u32) -> (usize, usize) {
     ((top - FIRST.ilog2()) as usize, at ^ (1 << top))
 }
 
-/// Elements that the first segment has room for.
+/// Number of elements in the first segment.
 const FIRST: usize = 4;
 
 #[cfg(test)]

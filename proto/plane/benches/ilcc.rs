@@ -1,5 +1,5 @@
-//! What a packet costs in the correspondent cache, from a thousand to ten million entries, and what an entry
-//! takes; and what a packet costs that `admit` wants nothing to do with. Run with `ILCC_MAX=10000000` for all.
+//! Cost of a packet in the correspondent cache, from a thousand to ten million entries; size of an entry; cost of a
+//! packet that `admit` rejects. Run with `ILCC_MAX=10000000` for all sizes.
 
 use divan::Bencher;
 use moorline_datapath::ilnp::Socket;
@@ -13,7 +13,7 @@ fn main() {
     divan::main();
 }
 
-/// Entries: those up to `ILCC_MAX`, a million if that is not set.
+/// Numbers of entries up to `ILCC_MAX`, or up to a million if that is not set.
 fn sizes() -> Vec<u64> {
     let max = std::env::var("ILCC_MAX").ok().and_then(|max| max.parse().ok()).unwrap_or(1_000_000);
     [1000, 10_000, 100_000, 1_000_000, 10_000_000].into_iter().filter(|size| *size <= max).collect()
@@ -41,7 +41,7 @@ fn filled(size: u64) -> Ilcc<u32> {
     cache
 }
 
-/// A known correspondent, by its nonce; those asked for are spread over all there are.
+/// Looks a known correspondent up by its nonce. The look-ups are spread over all entries.
 #[divan::bench(args = sizes(), sample_size = 1000)]
 fn lookup_by_nonce(bencher: Bencher<'_, '_>, size: u64) {
     let cache = filled(size);
@@ -54,8 +54,8 @@ fn lookup_by_nonce(bencher: Bencher<'_, '_>, size: u64) {
     });
 }
 
-/// The same for a host that has had other things to do since the last packet, which is how most packets find it: neither
-/// a thousand entries nor ten million are in a cache.
+/// Looks a known correspondent up when the caches of the processor hold other data: the usual case, as the host has
+/// had other work since the last packet. Then neither a thousand entries nor ten million are in a cache.
 #[divan::bench(args = sizes(), sample_size = 1, sample_count = 300)]
 fn lookup_by_nonce_when_caches_are_cold(bencher: Bencher<'_, '_>, size: u64) {
     let cache = filled(size);
@@ -73,8 +73,8 @@ fn lookup_by_nonce_when_caches_are_cold(bencher: Bencher<'_, '_>, size: u64) {
         });
 }
 
-/// The same for packets that come 32 at a time, in an index and entries as the cache has: all lines of the index are asked for
-/// before the first is needed, then all entries.
+/// Looks 32 packets up at a time, in an index and entries like those of the cache. It asks for all lines of the index
+/// before it needs the first, and then for all entries.
 #[divan::bench(args = sizes(), sample_size = 100)]
 fn lookups_by_nonce_together(bencher: Bencher<'_, '_>, size: u64) {
     let (mut index, mut entries) = (Index::new(), Segments::new());
@@ -97,7 +97,7 @@ fn lookups_by_nonce_together(bencher: Bencher<'_, '_>, size: u64) {
     });
 }
 
-/// As long as one of the cache.
+/// An entry, as long as an entry of the cache.
 #[repr(align(64))]
 struct Entry([u64; 8]);
 
@@ -106,8 +106,9 @@ fn hash(n: u64) -> u32 {
     u32::from_le_bytes([a, b, c, d])
 }
 
-/// What of a look-up is the machine's memory: a line of one array says which line of another to read, and the arrays are as long
-/// as an index and the entries. Each waits for the one before it, as look-ups nearly do, which have more between their reads.
+/// Share of the memory in a look-up. A line of one array says which line of another array to read; the arrays are as
+/// long as an index and the entries. Each read waits for the one before it. Look-ups nearly do so too, with more work
+/// between their reads.
 #[divan::bench(args = sizes(), sample_size = 1000)]
 fn memory_alone(bencher: Bencher<'_, '_>, size: u64) {
     let (index, entries) = memory(size);
@@ -118,7 +119,7 @@ fn memory_alone(bencher: Bencher<'_, '_>, size: u64) {
     divan::black_box(n);
 }
 
-/// The same reads 32 at a time, all of the first array before the first of the other.
+/// Reads 32 pairs of lines at a time: all reads of the first array before the first read of the other.
 #[divan::bench(args = sizes(), sample_size = 100)]
 fn memory_alone_together(bencher: Bencher<'_, '_>, size: u64) {
     let (index, entries) = memory(size);
@@ -134,7 +135,8 @@ fn memory_alone_together(bencher: Bencher<'_, '_>, size: u64) {
 
 type Line = [u64; 8];
 
-/// An index has a line of 64 octets for each three and a half entries, and entries have one each.
+/// Arrays of memory: one line of 64 octets of the index for each three and a half entries, and one line for each
+/// entry.
 fn memory(size: u64) -> (Vec<Line>, Vec<Line>) {
     let lines = size.div_ceil(7) * 2;
     let index = (0..lines).map(|n| [n.wrapping_mul(0xd6e8_feb8_6659_fd93) % size; 8]).collect();
@@ -150,7 +152,7 @@ fn place(n: u64, len: usize) -> usize {
     usize::try_from(n.wrapping_mul(0xd6e8_feb8_6659_fd93) % len as u64).expect("fits")
 }
 
-/// A new correspondent each time, the cache full: lookup, eviction, insertion.
+/// Looks up, evicts and inserts: each packet is from a new correspondent, and the cache is full.
 #[divan::bench(args = sizes(), sample_size = 1000)]
 fn open_policy_under_flood(bencher: Bencher<'_, '_>, size: u64) {
     let mut cache = filled(size);
@@ -176,7 +178,8 @@ impl Sockets for Idle {
     }
 }
 
-/// A packet with a nonce from a made-up correspondent, as the plane hands it to a host without a socket for it.
+/// Handles a packet with a nonce from an invented correspondent, as the plane passes it on when the host has no
+/// socket for it.
 #[divan::bench(sample_size = 1000)]
 fn admit_under_flood(bencher: Bencher<'_, '_>) {
     let mut plane = Plane::new(Settings::default(), [1; 16]);
@@ -195,8 +198,7 @@ fn admit_under_flood(bencher: Bencher<'_, '_>) {
     assert_eq!(plane.session_count(), 0);
 }
 
-/// The same for a host that has had other things to do since the last one: what its processor keeps close is gone,
-/// code and data alike.
+/// Handles such a packet when the caches of the processor hold other code and data.
 #[divan::bench(sample_size = 1, sample_count = 2000)]
 fn admit_when_caches_are_cold(bencher: Bencher<'_, '_>) {
     let mut plane = Plane::new(Settings::default(), [1; 16]);
@@ -216,12 +218,12 @@ fn admit_when_caches_are_cold(bencher: Bencher<'_, '_>) {
         });
 }
 
-/// Octets: more than the second-level cache of a core has.
+/// Octets, more than the second-level cache of a core.
 const OTHERS: usize = 8 << 20;
-/// Octets: more than all caches of a processor have.
+/// Octets, more than all caches of a processor.
 const ALL_CACHES: usize = 128 << 20;
 
-/// 76 octets, as the generator of the ILCC study makes them.
+/// A packet of 76 octets, like those of the generator of the ILCC study.
 fn packet(n: u64) -> Vec<u8> {
     let pair = pair(n);
     let mut payload = NonceHeader { next_header: 17, nonce: nonce(n), sequence: None }.emit();

@@ -1,5 +1,6 @@
-//! The user-space data planes, in safe Rust: [`shim6`] is for the contexts of Shim6, [`ilnp`] for the sessions of ILNPv6. Each obeys its
-//! half of the contract in [`moorline_datapath`], as the eBPF programs (`bpf/`) do in the kernel. [`Planes`] puts one behind the other.
+//! User-space data planes, in safe Rust: [`shim6`] for the contexts of Shim6, [`ilnp`] for the sessions of ILNPv6.
+//! Each obeys its half of the contract in [`moorline_datapath`], as the eBPF programs (`bpf/`) do in the kernel.
+//! [`Planes`] puts one behind the other.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -26,7 +27,7 @@ pub enum Outbound {
     Pass,
     /// The plane has rewritten the packet, which leaves by the uplink of its new source.
     Send {
-        /// The source.
+        /// Source address of the rewritten packet.
         source: Ipv6Addr,
     },
     /// The plane has dropped the packet, and counted it.

@@ -6,8 +6,8 @@ use moorline_types::Instant;
 
 use crate::{Inbound, Outbound, ilnp, shim6};
 
-/// The user-space data planes of a host, one behind the other. The plane of ILNP sees each packet first, as ILNP asks a peer
-/// first; the plane of Shim6 sees what that one leaves untouched.
+/// User-space data planes of a host, one behind the other. The plane of ILNP sees each packet first, because ILNP
+/// asks a peer first. The plane of Shim6 sees the packets that the plane of ILNP leaves untouched.
 #[derive(Debug)]
 pub struct Planes {
     /// The plane of Shim6.
@@ -19,23 +19,23 @@ pub struct Planes {
 /// The plane that has decided the fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum By {
-    /// That of Shim6. A packet that both planes leave untouched counts as its packet.
+    /// The plane of Shim6. A packet that both planes leave untouched counts as its packet.
     Shim6,
-    /// That of ILNP.
+    /// The plane of ILNP.
     Ilnp,
 }
 
-/// What the planes have seen.
+/// A report of one of the planes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Report {
-    /// The plane of Shim6.
+    /// Report of the plane of Shim6.
     Shim6(datapath::shim6::Report),
-    /// The plane of ILNP.
+    /// Report of the plane of ILNP.
     Ilnp(datapath::ilnp::Report),
 }
 
 impl Planes {
-    /// A packet that a socket sends, from its IPv6 header on.
+    /// Handles a packet that a socket sends, from its IPv6 header on.
     pub fn handle_outbound(
         &mut self,
         packet: &mut Vec<u8>,
@@ -50,7 +50,7 @@ impl Planes {
         }
     }
 
-    /// A packet from the network, from its IPv6 header on.
+    /// Handles a packet from the network, from its IPv6 header on.
     pub fn handle_inbound(
         &mut self,
         packet: &mut Vec<u8>,
@@ -65,7 +65,7 @@ impl Planes {
         }
     }
 
-    /// The next report; `None` until the next `handle_*`. Those of ILNP come first.
+    /// Returns the next report, those of ILNP first; `None` until the next `handle_*`.
     #[must_use]
     pub fn poll_report(&mut self) -> Option<Report> {
         let ilnp = self.ilnp.as_mut().and_then(ilnp::Plane::poll_report).map(Report::Ilnp);

@@ -3,7 +3,8 @@ use alloc::collections::VecDeque;
 use moorline_datapath::shim6::Report;
 use moorline_types::{DropCounters, DropReason};
 
-/// What a plane has to tell: reports on their way to its machine, and how many packets and reports it has dropped.
+/// Output of a plane besides packets: reports on their way to its machine, and counters of dropped packets and lost
+/// reports.
 #[derive(Debug)]
 pub(crate) struct Reports<R = Report> {
     queue: VecDeque<R>,
@@ -11,7 +12,7 @@ pub(crate) struct Reports<R = Report> {
 }
 
 impl<R> Reports<R> {
-    /// False if there is no room: the loss is counted, and the caller reports again later.
+    /// Queues a report. False if there is no room: the loss is counted, and the caller reports again later.
     pub(crate) fn push(&mut self, report: R) -> bool {
         if self.queue.len() >= MAX_REPORTS {
             self.drops.count(DropReason::ReportLost);
@@ -25,7 +26,7 @@ impl<R> Reports<R> {
         self.queue.pop_front()
     }
 
-    /// The fate of a packet. A packet that the plane drops is counted.
+    /// Returns the fate of a packet, and counts the packet if the plane drops it.
     pub(crate) fn fate<F>(
         &mut self,
         decided: Result<F, DropReason>,
@@ -44,6 +45,6 @@ impl<R> Default for Reports<R> {
     }
 }
 
-/// Reports that wait to be polled: 4,096. Beyond that they are lost and counted; those of timers are tried again. Not
-/// configurable.
+/// Largest number of reports that wait to be polled: 4,096. Further reports are lost and counted; the plane tries
+/// reports of timers again. Not configurable.
 pub const MAX_REPORTS: usize = 4096;

@@ -13,28 +13,30 @@
 //!   clock -> handle_timeout        poll_timeout --> clock
 //! ```
 //!
-//! **Outbound.** The address pair finds the context. While its locators are its ULIDs the packet goes
-//! out as it is, and only the time is noted. Once it has moved, the 8-octet payload header (RFC 5533
-//! s5.2) goes in behind the IPv6 header and the locators replace the addresses. Transport checksums
-//! cover the ULIDs and stay right.
+//! **Outbound.** The address pair finds the context. While the locators of the context are its ULIDs, the packet
+//! leaves as it is, and the plane only notes the time. Once the context has moved, the plane inserts the 8-octet
+//! payload header (RFC 5533 s5.2) behind the IPv6 header and replaces the addresses by the locators. Transport
+//! checksums cover the ULIDs and stay right.
 //!
-//! **Inbound.** A packet with a payload header finds its context by the tag; if it comes from a locator
-//! of the peer, the header comes out and the ULIDs go back in. Other packets find it by their addresses.
+//! **Inbound.** A packet with a payload header finds its context by the tag. If the packet comes from a locator of
+//! the peer, the plane takes the header out and puts the ULIDs back. A packet without a payload header finds its
+//! context by its addresses.
 //!
-//! An ICMPv6 error that quotes a packet of ours with a payload header gets the ULIDs back into the quote, so that the
-//! socket is found (RFC 5533 s8).
+//! If an ICMPv6 error quotes a packet of ours with a payload header, the plane puts the ULIDs back into the quote, so
+//! that the stack finds the socket (RFC 5533 s8).
 //!
-//! **Neither.** Unicast traffic other than ICMPv6 is counted per address pair until it deserves a
-//! context. The table of pairs is bounded. It is kept in two lists by last use: pairs of a few packets
-//! and pairs in use, the second with three quarters of the room, so that a scan pushes out scans.
+//! **No context.** The plane counts unicast traffic other than ICMPv6 per address pair, until the pair deserves a
+//! context. The table of pairs is bounded. It consists of two lists in order of last use: newcomers with a few
+//! packets, and pairs in use. Pairs in use have three quarters of the room, so that a scan pushes out only other
+//! scans.
 //!
-//! **Timers.** A packet stores two times at most. One deadline per context stands in an ordered set; it
-//! moves forward only when a period begins that ends before it. When it passes, the stored times are
-//! compared, what is due is reported, and the next deadline is set.
+//! **Timers.** A packet stores two times at most. Each context has one deadline in an ordered set. The deadline moves
+//! forward only when a period begins that ends before it. When the deadline passes, the plane compares the stored
+//! times, reports what is due and sets the next deadline.
 //!
-//! The eBPF programs (`bpf/`) do the same in the kernel; `tests/vectors/plane` holds the packets,
-//! counters and reports in which the two must agree, and says what the contract leaves open. Nothing in
-//! the work for a packet grows with the number of contexts or pairs but the depth of the ordered maps.
+//! The eBPF programs (`bpf/`) do the same in the kernel. `tests/vectors/plane` holds the packets, counters and
+//! reports in which the two must agree, and says what the contract leaves open. The work for a packet grows with the
+//! number of contexts and pairs only by the depth of the ordered maps.
 
 mod congestion;
 mod contexts;

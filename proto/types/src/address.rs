@@ -17,7 +17,7 @@ macro_rules! address_newtype {
                 self.0.octets()
             }
 
-            /// The upper 64 bits: the subnet prefix.
+            /// The upper 64 bits: the prefix of the subnetwork.
             #[must_use]
             pub const fn prefix(self) -> [u8; 8] {
                 let [a, b, c, d, e, f, g, h, ..] = self.0.octets();
@@ -31,7 +31,8 @@ macro_rules! address_newtype {
                 [a, b, c, d, e, f, g, h]
             }
 
-            /// Whether packets may have it beyond a link: RFC 5533 s12.3 and more, as link-local and loopback addresses are no
+            /// Whether packets may have the address beyond a link. RFC 5533 s12.3 excludes multicast and
+            /// unspecified addresses; this also excludes link-local and loopback addresses, which are no
             /// locators either.
             #[must_use]
             pub const fn is_global_unicast(self) -> bool {
@@ -78,7 +79,7 @@ address_newtype! {
 }
 
 impl Ulid {
-    /// The locator with the same value: every ULID starts out as its own locator.
+    /// The locator with the same value: a ULID is at first its own locator.
     #[must_use]
     pub const fn as_locator(self) -> Locator {
         Locator(self.0)
@@ -98,26 +99,26 @@ macro_rules! pair_newtype {
         $(#[$doc])*
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub struct $name {
-            /// Ours.
+            /// Address of this host.
             pub local: $end,
-            /// The peer's.
+            /// Address of the peer.
             pub peer: $end,
         }
 
         impl $name {
-            /// Joins the two ends.
+            /// Creates a pair.
             #[must_use]
             pub const fn new(local: $end, peer: $end) -> Self {
                 Self { local, peer }
             }
 
-            /// As the other end has it.
+            /// The pair as the other end sees it.
             #[must_use]
             pub const fn reversed(self) -> Self {
                 Self { local: self.peer, peer: self.local }
             }
 
-            /// Whether both are global unicast addresses.
+            /// Whether both addresses are global unicast addresses.
             #[must_use]
             pub const fn is_global_unicast(self) -> bool {
                 self.local.is_global_unicast() && self.peer.is_global_unicast()
@@ -148,7 +149,7 @@ pair_newtype! {
 }
 
 impl LocatorPair {
-    /// How many ends the two have in common: 0 to 2.
+    /// Number of ends that the two pairs have in common: 0 to 2.
     #[must_use]
     pub fn shared_ends(self, other: Self) -> u8 {
         u8::from(self.local == other.local) + u8::from(self.peer == other.peer)

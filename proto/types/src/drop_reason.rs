@@ -1,78 +1,81 @@
 use crate::named_enum;
 
 named_enum! {
-    /// Why a packet was dropped or a report ignored.
+    /// Reason why a packet was dropped or a report ignored.
     ///
-    /// One list for the core, the user-space plane and the eBPF programs: `bpf/lib/drop.h` is
-    /// held against it by a test. Numbers are stable, new ones go at the end.
+    /// The core, the user-space planes and the eBPF programs share this list: a test compares
+    /// `bpf/lib/drop.h` with it. Numbers are stable; new reasons go to the end.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     #[repr(u8)]
     pub enum DropReason {
-        /// Ends before its own length says.
+        /// The packet ends before the length that it states.
         Truncated = 0 => "truncated",
-        /// A length field contradicts the rest.
+        /// A length field contradicts other fields.
         BadLength = 1 => "bad_length",
-        /// Shim6 checksum wrong.
+        /// The Shim6 checksum is wrong.
         BadChecksum = 2 => "bad_checksum",
-        /// A field has a value its specification forbids.
+        /// A field has a value that its specification forbids.
         BadFormat = 3 => "bad_format",
-        /// Control message of a type we do not know.
+        /// The type of a control message is unknown.
         UnknownType = 4 => "unknown_type",
-        /// An option we do not know with the critical bit set.
+        /// An unknown option has the critical bit.
         UnknownCriticalOption = 5 => "unknown_critical_option",
-        /// An option that must be there is not.
+        /// A mandatory option is missing.
         MissingOption = 6 => "missing_option",
-        /// An option that may stand once stands twice.
+        /// An option that may occur once occurs twice.
         DuplicateOption = 7 => "duplicate_option",
-        /// More locators, options or reports than the cap.
+        /// There are more locators, options or reports than the cap.
         TooMany = 8 => "too_many",
         /// No context has this tag.
         UnknownTag = 9 => "unknown_tag",
-        /// Source or destination is no locator of the context.
+        /// Source or destination is not a locator of the context.
         WrongLocators = 10 => "wrong_locators",
-        /// Nonce is not one that we sent, or was used.
+        /// The nonce is not one that this host sent, or was used already.
         BadNonce = 11 => "bad_nonce",
-        /// Responder nonce older than the validator's lifetime, or not newer than that with which the peer has told its tag.
+        /// The responder nonce is older than the lifetime of the validator, or not newer than the one with
+        /// which the peer has announced its tag.
         StaleNonce = 12 => "stale_nonce",
-        /// Responder Validator is not ours.
+        /// The Responder Validator was not made by this host.
         BadValidator = 13 => "bad_validator",
-        /// A locator that is neither HBA nor CGA of the peer's parameters.
+        /// A locator is neither HBA nor CGA of the peer's parameters.
         Unverified = 14 => "unverified",
-        /// An answer to a question that is not open: it came late or twice, or nobody has asked.
+        /// An answer belongs to no open request: it is late or repeated, or there was no request.
         Unasked = 15 => "unasked",
-        /// The addresses are not ours.
+        /// The addresses are not those of this host.
         NotOurs = 16 => "not_ours",
-        /// More of these than the rate limit lets through.
+        /// The rate limit is exceeded.
         RateLimited = 17 => "rate_limited",
-        /// A table is at its cap.
+        /// A table is full.
         TableFull = 18 => "table_full",
-        /// A procedure that this version does not carry out.
+        /// This version does not support the procedure.
         Unsupported = 19 => "unsupported",
-        /// Multicast, link-local or unspecified address where a global unicast one is due.
+        /// An address is multicast, link-local or unspecified where a global unicast address is necessary.
         BadAddress = 20 => "bad_address",
-        /// Data plane: header chain too long or odd to look into.
+        /// Data plane: the header chain is too long or too unusual to be parsed.
         HeaderChain = 21 => "header_chain",
-        /// Data plane: no room for the payload header, or none to take away.
+        /// Data plane: there is no room for the header, or the header cannot be taken out.
         AdjustRoom = 22 => "adjust_room",
-        /// Data plane: no uplink for the source locator.
+        /// Data plane: the source locator has no uplink.
         NoUplink = 23 => "no_uplink",
-        /// Data plane: the ring buffer to the core is full, a report was lost.
+        /// Data plane: the queue of reports to the core is full, and a report was lost.
         ReportLost = 24 => "report_lost",
-        /// A message that we sent, back again, or a repetition of one that is answered already.
+        /// A message of this host came back, or a message that was answered already came again.
         Replayed = 25 => "replayed",
-        /// For a context whose handshake is not complete at our end.
+        /// The message is for a context whose handshake is not complete at this host.
         NotEstablished = 26 => "not_established",
-        /// Says that the peer has lost a context or a session, or speaks Shim6 no more, and what we have sent does not bear it out, or
-        /// not yet. Or takes locators away without a signature.
+        /// A message says that the peer has lost a context or a session, or has stopped to speak Shim6, and
+        /// the replies to what this host has sent do not confirm it, or not yet. Or a message removes
+        /// locators without a signature.
         Disbelieved = 27 => "disbelieved",
-        /// Crossed a message of ours, which prevails.
+        /// The message crossed a message of this host, which prevails.
         Crossed = 28 => "crossed",
-        /// For a context or a session that was removed while this was on its way.
+        /// The message is for a context or a session that was removed while it was on its way.
         Gone = 29 => "gone",
-        /// Wants a session that neither our sockets nor our policy want, or want no more.
+        /// The message asks for a session that neither the sockets nor the policy of this host want, or want
+        /// any longer.
         Unwanted = 30 => "unwanted",
     }
 }
 
-/// Parsers fail with one.
+/// Parsers return it as their error.
 impl core::error::Error for DropReason {}

@@ -26,7 +26,7 @@ macro_rules! half_newtype {
             }
         }
 
-        /// Four groups of four digits, never compressed, as zone files have it (RFC 6742 s2.1.2, s2.3.2).
+        /// Writes four groups of four digits, never compressed, as in zone files (RFC 6742 s2.1.2, s2.3.2).
         impl fmt::Display for $name {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let [a, b, c, d] = [48, 32, 16, 0].map(|shift| self.0 >> shift & 0xffff);
@@ -43,8 +43,8 @@ macro_rules! half_newtype {
 }
 
 half_newtype! {
-    /// Node Identifier: the lower half of an ILNPv6 address. It names a node wherever that is
-    /// (RFC 6741 s3.1).
+    /// Node Identifier: the lower half of an ILNPv6 address. It names a node at any place in the network (RFC
+    /// 6741 s3.1).
     Nid
 }
 half_newtype! {
@@ -53,27 +53,29 @@ half_newtype! {
 }
 
 impl Nid {
-    /// From the 48-bit address of an interface, by way of the modified EUI-64 (RFC 4291 app A).
+    /// Creates an identifier from the 48-bit address of an interface, by the modified EUI-64 (RFC 4291 app
+    /// A).
     //= rfc6741#2.2-1 rfc6741#3.1-1 rfc6740#3.1.2-1
     #[must_use]
     pub const fn from_mac([a, b, c, d, e, f]: [u8; 6]) -> Self {
         Self(u64::from_be_bytes([a ^ UNIVERSAL, b, c, 0xff, 0xfe, d, e, f]))
     }
 
-    /// From 64 random bits: of local scope, and of an individual node (RFC 6741 s2.3, s2.4).
+    /// Creates an identifier of local scope and of an individual node from 64 random bits (RFC 6741 s2.3,
+    /// s2.4).
     //= rfc6741#2.3-1 rfc6741#2.3-3 rfc6741#3.1-1
     #[must_use]
     pub const fn from_random(bits: u64) -> Self {
         Self(bits & !SCOPE_AND_GROUP)
     }
 
-    /// Whether the scope bit says "global": made from a number that the IEEE gave out.
+    /// Whether the scope bit says "global": the identifier was made from a number that the IEEE assigned.
     #[must_use]
     pub const fn is_global(self) -> bool {
         self.octets()[0] & UNIVERSAL != 0
     }
 
-    /// Whether the group bit is set: it names no node then (RFC 6741 s2.4).
+    /// Whether the group bit is set: then the identifier names no node (RFC 6741 s2.4).
     #[must_use]
     pub const fn is_group(self) -> bool {
         self.octets()[0] & GROUP != 0
@@ -81,16 +83,16 @@ impl Nid {
 }
 
 impl L64 {
-    /// Whether it can be the upper half of a global unicast address: not multicast, of a link, or of a
-    /// host.
+    /// Whether the locator can be the upper half of a global unicast address: not multicast, link-local, or
+    /// of the host itself.
     #[must_use]
     pub const fn is_global_unicast(self) -> bool {
-        // ::/64 holds the unspecified, the loopback and the IPv4-mapped addresses.
+        // ::/64 contains the unspecified, the loopback and the IPv4-mapped addresses.
         let [first, ..] = self.octets();
         self.0 != 0 && first != 0xff && !self.is_link_local()
     }
 
-    /// Whether it is the upper half of an address of a link.
+    /// Whether the locator is the upper half of a link-local address.
     #[must_use]
     pub const fn is_link_local(self) -> bool {
         let [first, second, ..] = self.octets();
@@ -98,23 +100,23 @@ impl L64 {
     }
 }
 
-/// Identifier-Locator Vector: what stands in an address field of an ILNPv6 packet (RFC 6740 s2.1).
+/// Identifier-Locator Vector: the contents of an address field of an ILNPv6 packet (RFC 6740 s2.1).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Ilv {
-    /// Where.
+    /// Locator: the place in the network.
     pub l64: L64,
-    /// Who.
+    /// Identifier: the node.
     pub nid: Nid,
 }
 
 impl Ilv {
-    /// Joins the two halves.
+    /// Creates an I-LV from its two halves.
     #[must_use]
     pub const fn new(l64: L64, nid: Nid) -> Self {
         Self { l64, nid }
     }
 
-    /// The two halves of an address.
+    /// The I-LV of an address.
     #[must_use]
     pub const fn of(address: Ipv6Addr) -> Self {
         let bits = address.to_bits();
@@ -126,13 +128,13 @@ impl Ilv {
         }
     }
 
-    /// The address.
+    /// The address with these two halves.
     #[must_use]
     pub const fn address(self) -> Ipv6Addr {
         Ipv6Addr::from_bits((self.l64.0 as u128) << 64 | self.nid.0 as u128)
     }
 
-    /// The same node somewhere else.
+    /// The same node at another locator.
     #[must_use]
     pub const fn at(self, l64: L64) -> Self {
         Self { l64, nid: self.nid }
@@ -154,26 +156,26 @@ impl fmt::Debug for Ilv {
 /// The I-LVs of a session, seen from this host.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct IlvPair {
-    /// Ours.
+    /// I-LV of this host.
     pub local: Ilv,
-    /// The correspondent's.
+    /// I-LV of the correspondent.
     pub remote: Ilv,
 }
 
 impl IlvPair {
-    /// Joins the two ends.
+    /// Creates a pair.
     #[must_use]
     pub const fn new(local: Ilv, remote: Ilv) -> Self {
         Self { local, remote }
     }
 
-    /// The same addresses in the words of ILNP.
+    /// The pair of a ULID pair: the same addresses as ILNP names them.
     #[must_use]
     pub const fn of(pair: UlidPair) -> Self {
         Self { local: Ilv::of(pair.local.0), remote: Ilv::of(pair.peer.0) }
     }
 
-    /// The same addresses in the words of Shim6.
+    /// The ULID pair of this pair: the same addresses as Shim6 names them.
     #[must_use]
     pub const fn ulids(self) -> UlidPair {
         UlidPair::new(Ulid(self.local.address()), Ulid(self.remote.address()))
@@ -191,7 +193,7 @@ impl IlvPair {
         [self.local.l64, self.remote.l64]
     }
 
-    /// As the other end has it.
+    /// The pair as the other end sees it.
     #[must_use]
     pub const fn reversed(self) -> Self {
         Self { local: self.remote, remote: self.local }
@@ -204,8 +206,8 @@ impl fmt::Debug for IlvPair {
     }
 }
 
-/// ILNP nonce of 32 or 96 bits: with it a correspondent shows that it is the one that the session began
-/// with (RFC 6744 s2). Zeros at its end are part of it.
+/// ILNP nonce of 32 or 96 bits, by which a correspondent shows that it is the one with which the session
+/// began (RFC 6744 s2). Zeros at its end are part of the nonce.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Nonce {
     /// 32 bits.
@@ -215,7 +217,7 @@ pub enum Nonce {
 }
 
 impl Nonce {
-    /// The octets, 4 or 12.
+    /// The 4 or 12 octets.
     #[must_use]
     pub const fn octets(&self) -> &[u8] {
         match self {
@@ -224,7 +226,7 @@ impl Nonce {
         }
     }
 
-    /// From 4 or 12 octets.
+    /// Creates a nonce from 4 or 12 octets; `None` for another length.
     #[must_use]
     pub fn from_octets(octets: &[u8]) -> Option<Self> {
         let short = octets.try_into().map(Self::Short);
@@ -232,14 +234,15 @@ impl Nonce {
     }
 }
 
-/// A nonce is what keeps off-path attackers out, so it is not for logs.
+/// Hides the nonce: it keeps off-path attackers out, so logs must not show it.
 impl fmt::Debug for Nonce {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Nonce({} bits)", self.octets().len() * 8)
     }
 }
 
-/// Number of a session in this host: its slot in the data plane's tables. Reused after removal.
+/// Number of a session on this host: its slot in the tables of the data plane. A number is reused after
+/// removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SessionId(pub u32);
 

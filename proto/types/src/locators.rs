@@ -9,15 +9,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::Locator;
 
-/// A set of locators in an order, shared by whoever has the same: a copy takes no room but for a pointer of
-/// one word.
+/// An ordered set of locators. Equal sets may share memory; a copy takes only a pointer of one word.
 ///
-/// A host has many contexts, and in each of them several parts know the locators of both sides.
+/// A host has many contexts, and in each of them several parts need the locators of both ends.
 #[derive(Clone, Serialize, Deserialize)]
 #[serde(from = "Vec<Locator>", into = "Vec<Locator>")]
 pub struct Locators(Arc<Set>);
 
-/// Most have two or fewer, and need no box of their own.
+/// Most sets have two locators or fewer, and need no further allocation.
 enum Set {
     One([Locator; 1]),
     Two([Locator; 2]),
@@ -25,8 +24,8 @@ enum Set {
 }
 
 impl Locators {
-    /// Whether the two are one and the same in memory, and so equal without a look at them. If not,
-    /// they may be equal all the same.
+    /// Whether the two sets share memory, and so are equal without a comparison. Sets that do not share
+    /// memory may be equal too.
     #[must_use]
     pub fn is_shared_with(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)

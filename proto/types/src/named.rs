@@ -1,5 +1,5 @@
-/// Makes an enum whose values have names, for metrics, JSON and logs: each is followed by its own, and by `= number` before if
-/// it has one.
+/// Defines an enum whose values have names, for metrics, JSON and logs. Each value is followed by its number, if it has
+/// one, and by its name.
 #[macro_export]
 macro_rules! named_enum {
     (
@@ -14,10 +14,10 @@ macro_rules! named_enum {
         }
 
         impl $Enum {
-            /// All of them, in their order.
+            /// All values, in their order.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The name.
+            /// Name of the value.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self {

@@ -2,26 +2,26 @@ use core::fmt;
 
 use crate::{LocatorPair, UlidPair};
 
-/// A way of packets to a peer: the addresses that they have on the wire, and what they carry besides.
+/// A path of packets to a peer: their addresses on the wire, and their encapsulation.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Path {
     /// Source and destination on the wire.
     pub pair: LocatorPair,
-    /// What a data plane puts in front of the payload.
+    /// Header that a data plane puts in front of the payload.
     pub encapsulation: Encapsulation,
 }
 
-/// What a data plane puts between the IPv6 header of a packet and the payload.
+/// Header that a data plane puts between the IPv6 header and the payload of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Encapsulation {
-    /// Nothing: the packet leaves as the socket has sent it.
+    /// No header: the packet leaves as the socket has sent it.
     None,
     /// The payload header of Shim6 (RFC 5533 s5.2).
     PayloadHeader,
 }
 
 impl Encapsulation {
-    /// Octets by which it lengthens a packet.
+    /// Octets by which the header lengthens a packet.
     #[must_use]
     pub const fn overhead(self) -> u16 {
         match self {
@@ -32,7 +32,7 @@ impl Encapsulation {
 }
 
 impl Path {
-    /// The path of a context of Shim6 by these locators: a packet between the ULIDs needs no payload header.
+    /// Path of a Shim6 context by these locators. A packet between the ULIDs needs no payload header.
     #[must_use]
     pub fn of(ulids: UlidPair, pair: LocatorPair) -> Self {
         let encapsulation = match pair == ulids.as_locators() {
@@ -42,13 +42,13 @@ impl Path {
         Self { pair, encapsulation }
     }
 
-    /// Octets by which a packet is longer on this path than the socket has sent it.
+    /// Octets by which a packet grows on this path.
     #[must_use]
     pub const fn overhead(self) -> u16 {
         self.encapsulation.overhead()
     }
 
-    /// Whether packets of the path are other than the socket has sent them.
+    /// Whether packets on the path differ from those that the socket has sent.
     #[must_use]
     pub fn is_moved(self) -> bool {
         self.encapsulation != Encapsulation::None

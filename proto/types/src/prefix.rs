@@ -9,41 +9,41 @@ pub struct Prefix {
 }
 
 impl Prefix {
-    /// Every address.
+    /// The prefix of all addresses.
     pub const ALL: Self = Self { address: Ipv6Addr::UNSPECIFIED, length: 0 };
 
-    /// The prefix of this length that the address is in; lengths above 128 count as 128.
+    /// The prefix of this length to which the address belongs. Lengths above 128 count as 128.
     #[must_use]
     pub const fn new(address: Ipv6Addr, length: u8) -> Self {
         let length = if length > 128 { 128 } else { length };
         Self { address: Ipv6Addr::from_bits(address.to_bits() & mask(length)), length }
     }
 
-    /// Its first address.
+    /// First address of the prefix.
     #[must_use]
     pub const fn address(self) -> Ipv6Addr {
         self.address
     }
 
-    /// Its length in bits.
+    /// Length in bits.
     #[must_use]
     pub const fn length(self) -> u8 {
         self.length
     }
 
-    /// Ones where addresses are compared.
+    /// Mask with ones where addresses are compared.
     #[must_use]
     pub const fn mask(self) -> Ipv6Addr {
         Ipv6Addr::from_bits(mask(self.length))
     }
 
-    /// Whether the address is in it.
+    /// Whether the address belongs to the prefix.
     #[must_use]
     pub fn contains(self, address: Ipv6Addr) -> bool {
         Self::new(address, self.length) == self
     }
 
-    /// Whether all addresses of the other are in it.
+    /// Whether all addresses of the other prefix belong to this one.
     #[must_use]
     pub fn covers(self, other: Self) -> bool {
         self.length <= other.length && self.contains(other.address)

@@ -2,7 +2,8 @@ use core::time::Duration;
 
 use crate::Instant;
 
-/// When something that has failed is tried again: after a second first, and ever later as long as each attempt fails.
+/// Time of the next attempt after a failure: after a second at first, and after longer pauses while attempts
+/// fail.
 #[derive(Clone, Debug, Default)]
 pub struct Retry {
     at: Option<Instant>,
@@ -11,7 +12,7 @@ pub struct Retry {
 }
 
 impl Retry {
-    /// An attempt has failed. Another one is due in a moment, if none is.
+    /// Notes that an attempt has failed. Another one becomes due after a pause, if none is due.
     pub fn handle_failed(&mut self, now: Instant) {
         if self.at.is_none() {
             let is_again = self.failed.is_some_and(|failed| now.since(failed) <= self.pause * 2);
@@ -20,19 +21,19 @@ impl Retry {
         }
     }
 
-    /// When the next attempt is due.
+    /// Time of the next attempt.
     #[must_use]
     pub const fn at(&self) -> Option<Instant> {
         self.at
     }
 
-    /// The next attempt begins now.
+    /// Notes that the next attempt begins.
     pub const fn begin(&mut self) {
         self.at = None;
     }
 }
 
-/// The shortest and the longest pause.
+/// The shortest and the longest pause: 1 s and 64 s.
 const LEAST: Duration = Duration::from_secs(1);
 const MOST: Duration = Duration::from_secs(64);
 

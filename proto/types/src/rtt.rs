@@ -1,8 +1,9 @@
 use core::time::Duration;
 
-/// Smoothed round-trip time and its variation, in microseconds as TCP has them (RFC 6298 s2); zero: not known.
+/// Smoothed round-trip time and its variation, in microseconds, computed as in TCP (RFC 6298 s2); zero: not
+/// known.
 ///
-/// The first sample is taken to vary by one part in `PARTS` of itself: RFC 6298 s2.2 has 2.
+/// The variation of the first sample is one part in `PARTS` of the sample; RFC 6298 s2.2 has 2.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Rtt<const PARTS: u32> {
     smoothed: u32,
@@ -10,8 +11,8 @@ pub struct Rtt<const PARTS: u32> {
 }
 
 impl<const PARTS: u32> Rtt<PARTS> {
-    /// A message was answered after that time. Not one that was sent again: its answer may be that to the first
-    /// (RFC 6298 s3).
+    /// Notes that a message was answered after this time. The message must not have been sent again: its
+    /// answer may belong to the first transmission (RFC 6298 s3).
     pub fn observe(&mut self, sample: Duration) {
         let sample = u32::try_from(sample.as_micros()).unwrap_or(u32::MAX).max(1);
         if self.smoothed == 0 {
@@ -29,13 +30,13 @@ impl<const PARTS: u32> Rtt<PARTS> {
         (self.smoothed != 0).then(|| Duration::from_micros(self.smoothed.into()))
     }
 
-    /// How far samples are from it.
+    /// Variation of the samples.
     #[must_use]
     pub fn variation(self) -> Duration {
         Duration::from_micros(self.variation.into())
     }
 
-    /// For how long an answer is waited for before the message is sent again (RFC 6298 s2.2 and s2.3), unbounded.
+    /// Time to wait for an answer before the message is sent again (RFC 6298 s2.2 and s2.3), without a bound.
     #[must_use]
     pub fn timeout(self) -> Option<Duration> {
         self.known().map(|smoothed| smoothed + self.variation() * 4)
@@ -56,7 +57,7 @@ mod tests {
         assert_eq!((rtt.known(), rtt.timeout()), (None, None));
         rtt.observe(ms(80));
         assert_eq!((rtt.known(), rtt.timeout()), (Some(ms(80)), Some(ms(240))));
-        // A quarter of the variation and an eighth of the time are those of the last sample.
+        // The last sample contributes a quarter of the variation and an eighth of the time.
         rtt.observe(ms(160));
         assert_eq!((rtt.known(), rtt.variation()), (Some(ms(90)), ms(50)));
         assert_eq!(rtt.timeout(), Some(ms(290)));

@@ -11,10 +11,10 @@ pub struct ContextTag([u8; 6]);
 impl ContextTag {
     /// Width in bits.
     pub const BITS: u32 = 47;
-    /// The bits a tag may use.
+    /// The bits that a tag may use.
     pub const MASK: u64 = (1 << Self::BITS) - 1;
 
-    /// Takes the lower 47 bits.
+    /// Creates a tag from the lower 47 bits.
     #[must_use]
     pub const fn from_bits(bits: u64) -> Self {
         let [_, _, a, b, c, d, e, f] = (bits & Self::MASK).to_be_bytes();
@@ -28,13 +28,13 @@ impl ContextTag {
         u64::from_be_bytes([0, 0, a, b, c, d, e, f])
     }
 
-    /// The tag right-aligned in six octets, network order, the top bit clear.
+    /// The tag right-aligned in six octets, in network order, with the top bit clear.
     #[must_use]
     pub const fn octets(self) -> [u8; 6] {
         self.0
     }
 
-    /// Reads six octets in network order; the top bit (R or P) is ignored.
+    /// Reads a tag from six octets in network order. The top bit (R or P) is ignored.
     //= rfc5533#5.4-2 rfc5533#5.6-2 rfc5533#5.7-2 rfc5533#5.8-2 rfc5533#5.9-2 rfc5533#5.10-2
     //= rfc5533#5.11-2 rfc5534#5.1-3 rfc5534#5.2-3
     #[must_use]
@@ -49,7 +49,7 @@ impl From<[u8; 6]> for ContextTag {
     }
 }
 
-/// As one number, which is less work than octets are.
+/// Hashes the tag as one number, which is less work than octets.
 impl Hash for ContextTag {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.bits().hash(state);
@@ -62,14 +62,15 @@ impl fmt::Display for ContextTag {
     }
 }
 
-/// A tag is what keeps off-path attackers out, so it is not for logs.
+/// Hides the tag: it keeps off-path attackers out, so logs must not show it.
 impl fmt::Debug for ContextTag {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("ContextTag(..)")
     }
 }
 
-/// Number of a context in this host: its slot in the data plane's tables. Reused after removal.
+/// Number of a context on this host: its slot in the tables of the data plane. A number is reused after
+/// removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ContextId(pub u32);
 

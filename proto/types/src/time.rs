@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 /// A point on the caller's monotonic clock, in nanoseconds since an epoch of its choosing.
 ///
-/// The daemon uses `CLOCK_MONOTONIC`, which the eBPF programs read too; the simulator its own clock.
-/// Zero is never a time at which something happened, so tables may use it for "not yet".
+/// The daemon uses `CLOCK_MONOTONIC`, which the eBPF programs read too; the simulator uses its own clock. No
+/// event has the time zero, so tables may use zero for "not yet".
 ///
-/// An `Option` of it takes no more room than itself.
+/// An `Option` of an instant takes no more room than the instant.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Instant(NonZeroU64);
 
@@ -24,12 +24,12 @@ impl Instant {
     /// The epoch.
     pub const ZERO: Self = Self(NonZeroU64::MIN);
 
-    /// From nanoseconds since the epoch.
+    /// Creates an instant from nanoseconds since the epoch.
     #[must_use]
     pub const fn from_nanos(nanos: u64) -> Self {
         match NonZeroU64::MIN.checked_add(nanos) {
             Some(nanos_and_one) => Self(nanos_and_one),
-            // After 584 years.
+            // The time overflows after 584 years.
             None => Self(NonZeroU64::MAX),
         }
     }
@@ -40,7 +40,7 @@ impl Instant {
         self.0.get() - 1
     }
 
-    /// Time since `earlier`; zero if it is later.
+    /// Time since `earlier`; zero if `earlier` is later.
     #[must_use]
     pub const fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.as_nanos().saturating_sub(earlier.as_nanos()))

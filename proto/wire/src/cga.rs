@@ -5,19 +5,19 @@ use moorline_types::DropReason;
 
 /// CGA Parameters data structure (RFC 3972 s3).
 ///
-/// [`CgaParameters::emit`] gives back the very octets that were parsed: they are what is hashed.
+/// [`CgaParameters::emit`] returns the same octets that were parsed, because the hashes cover these octets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgaParameters {
-    /// Random, then searched.
+    /// Result of a search that began at a random number.
     pub modifier: [u8; 16],
     /// Upper 64 bits of the address.
     pub subnet_prefix: [u8; 8],
-    /// 0, 1 or 2 in valid ones; not checked here.
+    /// Collision count: 0, 1 or 2 in valid parameters; not checked here.
     pub collision_count: u8,
-    /// DER `SubjectPublicKeyInfo`. Only its outer tag and length are looked at: the key of an
-    /// HBA-only set may hold any octets (design s6).
+    /// DER `SubjectPublicKeyInfo`. Only its outer tag and length are checked: the key of an HBA-only set may hold any
+    /// octets (design s6).
     pub public_key: Vec<u8>,
-    /// In order, at most [`MAX_CGA_EXTENSIONS`].
+    /// Extension fields in order, at most [`MAX_CGA_EXTENSIONS`].
     pub extensions: Vec<CgaExtension>,
 }
 
@@ -26,7 +26,7 @@ pub struct CgaParameters {
 pub enum CgaExtension {
     /// Multi-Prefix extension.
     MultiPrefix(MultiPrefix),
-    /// Ignored, but hashed.
+    /// An extension that is ignored, but hashed.
     Unknown {
         /// Extension Type.
         kind: u16,
@@ -38,19 +38,19 @@ pub enum CgaExtension {
 /// Multi-Prefix extension: makes the addresses one set (RFC 5535 s5).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MultiPrefix {
-    /// P flag and the reserved bits, which are ignored but hashed.
+    /// P flag, and reserved bits that are ignored, but hashed.
     pub flags: u32,
-    /// At most [`MAX_PREFIXES`].
+    /// Prefixes, at most [`MAX_PREFIXES`].
     pub prefixes: Vec<[u8; 8]>,
 }
 
 impl CgaParameters {
-    /// Takes the structure apart.
+    /// Decodes the structure.
     ///
     /// # Errors
-    /// [`DropReason::Truncated`] if the key or an extension is longer than what is there,
-    /// [`DropReason::BadFormat`] if the key is no DER SEQUENCE, [`DropReason::BadLength`] if a
-    /// Multi-Prefix extension is not 4 octets and whole prefixes, [`DropReason::TooMany`] above a cap.
+    /// [`DropReason::Truncated`] if the key or an extension is longer than the input, [`DropReason::BadFormat`] if
+    /// the key is no DER SEQUENCE, [`DropReason::BadLength`] if a Multi-Prefix extension does not consist of 4 octets
+    /// and whole prefixes, [`DropReason::TooMany`] above a cap.
     pub fn parse(octets: &[u8]) -> Result<Self, DropReason> {
         if octets.len() > MAX_PDS_LEN {
             return Err(DropReason::TooMany);
@@ -85,7 +85,7 @@ impl CgaParameters {
         out
     }
 
-    /// The first Multi-Prefix extension.
+    /// The first Multi-Prefix extension, if there is one.
     #[must_use]
     pub fn multi_prefix(&self) -> Option<&MultiPrefix> {
         self.extensions.iter().find_map(|extension| match extension {
@@ -108,7 +108,7 @@ impl CgaExtension {
         })
     }
 
-    /// Appends type, length and data. Data beyond what the length can say is cut off.
+    /// Appends type, length and data. Data that the length field cannot express is cut off.
     pub fn emit(&self, out: &mut Vec<u8>) {
         match self {
             Self::MultiPrefix(multi_prefix) => {
@@ -135,14 +135,14 @@ impl MultiPrefix {
     /// P flag: the Public Key field holds a real key. LinShim6 on x86 writes 0x80 instead.
     pub const P_FLAG: u32 = 0x8000_0000;
 
-    /// With the P flag as told and the reserved bits zero.
+    /// Creates an extension with the P flag from `has_public_key`, and with reserved bits of zero.
     //= rfc5535#5-1
     #[must_use]
     pub const fn new(has_public_key: bool, prefixes: Vec<[u8; 8]>) -> Self {
         Self { flags: if has_public_key { Self::P_FLAG } else { 0 }, prefixes }
     }
 
-    /// The P flag.
+    /// Value of the P flag.
     #[must_use]
     //= rfc5535#5-1
     pub const fn has_public_key(&self) -> bool {
@@ -167,9 +167,9 @@ impl MultiPrefix {
     }
 }
 
-/// Octets of the DER SEQUENCE at the front, tag and length included.
+/// Length of the DER SEQUENCE at the front, with its tag and length.
 ///
-/// Lengths above two octets cannot be within [`MAX_PDS_LEN`]; LinShim6 crashed on them.
+/// A length of more than two octets cannot be within [`MAX_PDS_LEN`]; LinShim6 crashed on such lengths.
 fn der_sequence_len(mut reader: Reader<'_>) -> Result<usize, DropReason> {
     if reader.u8()? != DER_SEQUENCE {
         return Err(DropReason::BadFormat);

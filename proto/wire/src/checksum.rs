@@ -31,13 +31,13 @@ pub fn upper_layer_checksum(
     !fold(packet.len() as u64 + parts.map(u64::from).iter().sum::<u64>())
 }
 
-/// Writes the checksum of a control message into it. Without room for one, leaves it as it is.
+/// Writes the checksum of a control message into it. If the message has no room for the field, it stays as it is.
 pub fn fill_checksum(message: &mut [u8]) {
     fill(message, CHECKSUM_AT, checksum);
 }
 
-/// Writes the checksum of an ICMPv6 message into it: that of classic IPv6, whatever the transports of a session do
-/// (RFC 6741 s4.3).
+/// Writes the checksum of an ICMPv6 message into it. This is the checksum of classic IPv6, whichever checksum the
+/// transports of a session have (RFC 6741 s4.3).
 pub fn fill_icmp_checksum(message: &mut [u8], source: Ipv6Addr, destination: Ipv6Addr) {
     let sum = |octets: &[u8]| upper_layer_checksum(source, destination, ICMPV6, octets);
     fill(message, ICMP_CHECKSUM_AT, sum);

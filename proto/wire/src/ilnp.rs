@@ -1,12 +1,12 @@
-//! ILNPv6: what RFC 6742, 6743 and 6744 put on the wire, and the admission handshake, which is ours.
+//! ILNPv6: the messages and options of RFC 6742, 6743 and 6744, and those of the admission handshake of Moorline.
 //!
 //! * [`NonceHeader`]: the Destination Options header with the Nonce option (RFC 6744 s2).
 //! * [`LocatorUpdate`]: the ICMPv6 message that tells correspondents of locators (RFC 6743 s2).
-//! * [`OlderLocatorUpdate`]: the same in the form of an older implementation (decision 152).
+//! * [`OlderLocatorUpdate`]: Locator Update in the form of an older implementation (decision 152).
 //! * [`Admission`]: the ICMPv6 messages by which two hosts agree on a session (decision 070).
 //! * [`Echo`]: the ICMPv6 Echo Request that asks a correspondent to show that it reads our nonce (decision 146).
-//! * [`Control`]: a packet with one of these messages, taken apart.
-//! * [`ChecksumDelta`]: what a change of locators does to the checksum of TCP or UDP (RFC 6741 s4.2).
+//! * [`Control`]: a decoded packet with one of these messages.
+//! * [`ChecksumDelta`]: change of the checksum of TCP or UDP when locators change (RFC 6741 s4.2).
 //! * [`NidRecord`], [`L32Record`], [`L64Record`], [`LpRecord`]: RDATA of the DNS records (RFC 6742 s2).
 
 mod admission;

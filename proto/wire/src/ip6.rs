@@ -1,12 +1,12 @@
-//! The IPv6 header, and what is behind it (RFC 8200), in a packet as it is on the wire.
+//! The IPv6 header and the extension headers behind it (RFC 8200), in a packet as it is on the wire.
 //!
-//! Walked by hand and not with a library: the walk has to stop exactly where that of the eBPF programs stops, which is after
-//! [`MAX_CHAIN`] headers.
+//! The walk through extension headers does not use a library: it has to stop exactly where the walk of the eBPF
+//! programs stops, after [`MAX_CHAIN`] headers.
 
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
-/// What a packet's IPv6 header says.
+/// Fields of an IPv6 header.
 #[derive(Clone, Copy, Debug)]
 pub struct Ip6 {
     /// Source address.
@@ -22,7 +22,7 @@ pub struct Ip6 {
 }
 
 impl Ip6 {
-    /// `None` for what is too short or another version.
+    /// Reads the header; `None` if the packet is too short or has another version.
     #[must_use]
     pub fn read(packet: &[u8]) -> Option<Self> {
         let header = packet.first_chunk::<IP6_LEN>()?;
@@ -38,7 +38,8 @@ impl Ip6 {
         })
     }
 
-    /// Octets of the packet as its header has it; a jumbogram's header leaves it open.
+    /// Length of the packet by its header. The header of a jumbogram has no length; then the length of `packet`
+    /// counts.
     #[must_use]
     pub fn octets(&self, packet: &[u8]) -> usize {
         match self.payload_len {
@@ -47,45 +48,46 @@ impl Ip6 {
         }
     }
 
-    /// What follows the header, as far as its length field goes. Padding of the link may be behind.
+    /// Octets behind the header, up to the length in the header. Padding of the link may follow.
     #[must_use]
     pub fn payload<'a>(&self, packet: &'a [u8]) -> &'a [u8] {
         let present = packet.get(IP6_LEN..).unwrap_or(&[]);
         present.get(..usize::from(self.payload_len)).unwrap_or(present)
     }
 
-    /// Whether a header comes first that destination options of the last hop have to stand behind (RFC 8200 s4.1).
+    /// Whether the first extension header must precede the destination options of the last hop (RFC 8200 s4.1).
     #[must_use]
     pub const fn is_behind_others(&self) -> bool {
         matches!(self.next_header, HOP_BY_HOP | ROUTING)
     }
 
-    /// Whether the first header behind it is an extension header.
+    /// Whether an extension header follows the IPv6 header.
     #[must_use]
     pub fn has_extensions(&self) -> bool {
         EXTENSIONS.contains(&self.next_header)
     }
 
-    /// The upper layer.
+    /// Reads the upper layer.
     #[must_use]
     pub fn upper(&self, packet: &[u8]) -> Upper {
         Upper::read(packet, self.next_header, IP6_LEN)
     }
 }
 
-/// What is behind the extension headers.
+/// The upper layer, behind the extension headers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Upper {
-    /// Its number.
+    /// Protocol number.
     pub protocol: u8,
-    /// Where it begins in the packet; `None` in a later fragment, which has neither a header of it nor ports.
+    /// Offset of the upper layer in the packet; `None` in a later fragment, which has neither its header nor ports.
     pub at: Option<usize>,
-    /// Source and destination, of TCP, UDP, UDP-Lite and DCCP.
+    /// Source and destination port of TCP, UDP, UDP-Lite and DCCP.
     pub ports: Option<(u16, u16)>,
 }
 
 impl Upper {
-    /// The upper layer behind up to [`MAX_CHAIN`] extension headers, the first of which has this number and begins here.
+    /// Finds the upper layer behind up to [`MAX_CHAIN`] extension headers. The first of them is `protocol` and begins
+    /// at `at`.
     #[must_use]
     pub fn read(packet: &[u8], mut protocol: u8, mut at: usize) -> Self {
         for _ in 0..MAX_CHAIN {
@@ -102,19 +104,19 @@ impl Upper {
         Self { protocol, at: Some(at), ports }
     }
 
-    /// With the ports as a receiver has them.
+    /// The upper layer with the ports swapped, as a receiver sees them.
     #[must_use]
     pub fn reversed(self) -> Self {
         Self { ports: self.ports.map(|(source, destination)| (destination, source)), ..self }
     }
 
-    /// The type, if it is an ICMPv6 message.
+    /// Type of the ICMPv6 message, if the upper layer is one.
     #[must_use]
     pub fn icmp(&self, packet: &[u8]) -> Option<u8> {
         (self.protocol == ICMPV6).then(|| packet.get(self.at?).copied())?
     }
 
-    /// A TCP segment that only a socket connected to its sender has a use for.
+    /// Whether the upper layer is a TCP segment without SYN: only a socket connected to its sender can use it.
     #[must_use]
     pub fn is_within_tcp(&self, packet: &[u8]) -> bool {
         let flags = self.at.and_then(|at| packet.get(at + TCP_FLAGS_AT));
@@ -122,8 +124,9 @@ impl Upper {
     }
 }
 
-/// What an extension header of this number, with these octets, says of the one behind it: its number, and how far behind it begins; `None`
-/// instead of the latter in a later fragment. `None` if it is no extension header, or if there is too little of it.
+/// Reads the extension header `protocol` at the start of `octets`. Returns the number of the next header, and the
+/// offset of that header; the offset is `None` in a later fragment. Returns `None` if `protocol` is no extension
+/// header, or if the octets are too few.
 pub(crate) fn next_header(protocol: u8, octets: &[u8]) -> Option<(u8, Option<usize>)> {
     let &[next, len, offset, flags] = octets.first_chunk()?;
     if !EXTENSIONS.contains(&protocol) {
@@ -136,7 +139,8 @@ pub(crate) fn next_header(protocol: u8, octets: &[u8]) -> Option<(u8, Option<usi
     Some((next, is_first.then_some(8)))
 }
 
-/// A packet with the payload right behind its header, and with a hop limit of 64. A payload above 65,535 octets has no right length.
+/// Builds a packet with the payload right behind its header, and with a hop limit of 64. For a payload above 65,535
+/// octets, the length field is wrong.
 #[must_use]
 pub fn packet(next_header: u8, source: Ipv6Addr, destination: Ipv6Addr, payload: &[u8]) -> Vec<u8> {
     let len = u16::try_from(payload.len()).unwrap_or(u16::MAX);
@@ -167,30 +171,31 @@ fn address(header: &[u8; IP6_LEN], at: usize) -> Option<Ipv6Addr> {
     header.get(at..)?.first_chunk::<16>().map(|octets| Ipv6Addr::from(*octets))
 }
 
-/// Extension headers walked through in search of the upper layer. What is behind a longer chain counts as payload.
+/// Number of extension headers that the walk to the upper layer passes. Headers behind a longer chain count as
+/// payload.
 pub const MAX_CHAIN: usize = 4;
-/// Octets of the header.
+/// Octets of the IPv6 header.
 pub const IP6_LEN: usize = 40;
-/// Every path takes a packet of so many octets (RFC 8200 s5).
+/// Octets of a packet that every path takes (RFC 8200 s5).
 pub const MIN_MTU: u16 = 1280;
-/// Where the header has the source address.
+/// Offset of the source address in the header.
 pub const SOURCE_AT: usize = 8;
-/// Where the header has the destination address.
+/// Offset of the destination address in the header.
 pub const DESTINATION_AT: usize = 24;
 const PAYLOAD_LEN_AT: usize = 4;
 const NEXT_HEADER_AT: usize = 6;
 
-/// Next Header values.
+/// Next Header value of TCP.
 pub const TCP: u8 = 6;
-/// UDP.
+/// Next Header value of UDP.
 pub const UDP: u8 = 17;
-/// DCCP.
+/// Next Header value of DCCP.
 pub const DCCP: u8 = 33;
-/// UDP-Lite.
+/// Next Header value of UDP-Lite.
 pub const UDP_LITE: u8 = 136;
-/// ICMPv6.
+/// Next Header value of ICMPv6.
 pub const ICMPV6: u8 = 58;
-/// Destination Options.
+/// Next Header value of Destination Options.
 pub const DESTINATION_OPTIONS: u8 = 60;
 const HOP_BY_HOP: u8 = 0;
 const ROUTING: u8 = 43;

@@ -5,26 +5,26 @@ use crate::reader::{Reader, padded};
 use alloc::vec::Vec;
 use moorline_types::{DropReason, Locator};
 
-/// All locators of the sender, in the order that Locator Preferences refer to (RFC 5533 s5.15.2).
+/// All locators of the sender, in the order to which Locator Preferences refer (RFC 5533 s5.15.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatorList {
-    /// One more for each new list.
+    /// Generation number, which increases by one with each new list.
     pub generation: u32,
-    /// At most [`MAX_LOCATORS`].
+    /// Locators, at most [`MAX_LOCATORS`].
     pub entries: Vec<LocatorEntry>,
 }
 
-/// A locator and how to verify it.
+/// A locator and its verification method.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LocatorEntry {
     /// The address.
     pub locator: Locator,
-    /// How it is bound to the ULID; may be a number we do not know.
+    /// Method that binds the locator to the ULID. The number may be unknown.
     pub method: VerificationMethod,
 }
 
 impl LocatorList {
-    /// Octets of the contents before the first verification method.
+    /// Octets of the contents in front of the first verification method.
     pub(crate) const METHODS_AT: usize = 5;
 
     pub(crate) fn decode(contents: &[u8]) -> Result<Self, DropReason> {
@@ -51,7 +51,7 @@ impl LocatorList {
         Ok(Self { generation, entries })
     }
 
-    /// Whether all of it went out.
+    /// Appends the contents. Returns whether all locators have found room.
     pub(crate) fn emit(&self, out: &mut Vec<u8>) -> bool {
         let entries = self.entries.get(..MAX_LOCATORS).unwrap_or(&self.entries);
         out.extend(self.generation.to_be_bytes());
@@ -63,7 +63,7 @@ impl LocatorList {
     }
 
     //= rfc5533#5.15.2
-    // The locators start on a multiple of 8 octets, counted from the start of the option.
+    // The locators begin at a multiple of 8 octets, counted from the start of the option.
     const fn padding(count: usize) -> usize {
         let end = OPTION_HEADER_LEN + Self::METHODS_AT + count;
         padded(end) - end
@@ -73,27 +73,27 @@ impl LocatorList {
 /// Flags, priority and weight of each locator of a list (RFC 5533 s5.15.3).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatorPreferences {
-    /// Of the list they belong to.
+    /// Generation number of the list to which the preferences belong.
     pub generation: u32,
     element_len: u8,
     elements: Vec<u8>,
 }
 
-/// What a peer says of one of its locators.
+/// Preference of a peer for one of its locators.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct LocatorPreference {
-    /// Of [`Self::BROKEN`] and [`Self::TRANSIENT`]; others may be set.
+    /// [`Self::BROKEN`] and [`Self::TRANSIENT`]; other flags may be set.
     pub flags: u8,
-    /// Lower is better, as in DNS SRV; `None` if not told.
+    /// Priority, lower is better, as in DNS SRV; `None` if the peer did not send it.
     pub priority: Option<u8>,
-    /// Share among equal priorities, as in DNS SRV; `None` if not told.
+    /// Share among equal priorities, as in DNS SRV; `None` if the peer did not send it.
     pub weight: Option<u8>,
 }
 
 impl LocatorPreference {
-    /// Known not to work.
+    /// Flag: the locator is known not to work.
     pub const BROKEN: u8 = 0x01;
-    /// Less stable than others, such as a care-of address.
+    /// Flag: the locator is less stable than others, such as a care-of address.
     pub const TRANSIENT: u8 = 0x02;
 
     /// Whether the BROKEN flag is set.
@@ -110,8 +110,8 @@ impl LocatorPreference {
 }
 
 impl LocatorPreferences {
-    /// In the order of the list, at most [`MAX_LOCATORS`]; elements are as long as the fullest
-    /// needs, an absent priority or weight then is zero.
+    /// Creates preferences in the order of the list, for [`MAX_LOCATORS`] locators at most. All elements have the
+    /// length of the longest one; a missing priority or weight is then zero.
     #[must_use]
     pub fn new(generation: u32, preferences: &[LocatorPreference]) -> Self {
         let element_len = preferences.iter().map(element_len).max().unwrap_or(1);
@@ -126,10 +126,10 @@ impl LocatorPreferences {
         Self { generation, element_len, elements }
     }
 
-    /// In the order of the list. Octets of an element beyond the third are skipped.
+    /// Returns the preferences in the order of the list. Octets of an element beyond the third are skipped.
     //= rfc5533#5.15.3-1
     pub fn iter(&self) -> impl ExactSizeIterator<Item = LocatorPreference> + '_ {
-        // Neither `new` nor `decode` leaves it zero.
+        // Neither `new` nor `decode` leaves the length zero.
         self.elements.chunks(usize::from(self.element_len).max(1)).map(|element| {
             LocatorPreference {
                 flags: element.first().copied().unwrap_or(0),

@@ -5,7 +5,7 @@ use crate::{ErrorCode, MessageType, Options, Packet, Probe};
 use alloc::vec::Vec;
 use moorline_types::{ContextTag, DropReason};
 
-/// A control message, decoded.
+/// A decoded control message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {
     /// RFC 5533 s5.4.
@@ -33,7 +33,7 @@ pub enum Message {
 }
 
 impl Message {
-    /// Its type.
+    /// Type of the message.
     //= rfc5534#5.1-1 rfc5534#5.2-1
     #[must_use]
     pub const fn kind(&self) -> MessageType {
@@ -52,7 +52,7 @@ impl Message {
         }
     }
 
-    /// Its options; an Error message has none.
+    /// Options of the message; `None` for an Error message, which has none.
     #[must_use]
     pub const fn options(&self) -> Option<&Options> {
         match self {
@@ -70,19 +70,20 @@ impl Message {
         }
     }
 
-    /// The message from the Next Header octet on, with its checksum.
+    /// Returns the octets of the message, from Next Header on, with its checksum.
     ///
-    /// RFC 5533 s5.3: the checksum has no pseudo-header, so neither the addresses nor the protocol
-    /// number change a single octet; a message emitted once may go out on any pair.
+    /// RFC 5533 s5.3: the checksum has no pseudo-header, so it does not depend on addresses or protocol number. A
+    /// message that is emitted once may be sent on any pair.
     ///
-    /// At most [`MAX_MESSAGE_LEN`] octets: what does not fit is left out, see [`Message::fits`].
+    /// The result has [`MAX_MESSAGE_LEN`] octets at most. Options that do not fit are left out: see
+    /// [`Message::fits`].
     #[must_use]
     pub fn octets(&self) -> Vec<u8> {
         self.writer().finish().0
     }
 
-    /// Whether [`Message::octets`] holds all of it, rather than the options, locators and reports that
-    /// found room (RFC 5533 s5.1: "omit part of the locator address information").
+    /// Whether [`Message::octets`] contains the whole message. Otherwise it leaves out options, locators or reports
+    /// (RFC 5533 s5.1: "omit part of the locator address information").
     //= rfc5533#5.1
     #[must_use]
     pub fn fits(&self) -> bool {
@@ -91,7 +92,7 @@ impl Message {
 
     //= rfc5533#5.5-2 rfc5533#5.6-3 rfc5533#5.9-3 rfc5534#5.1-4 rfc5534#5.1-5
     pub(crate) fn decode(packet: &Packet<'_>) -> Result<Self, DropReason> {
-        // The length check of the type has made sure of the fixed fields.
+        // The length check of the type has made sure that the fixed fields are there.
         let mut fields = Reader::new(packet.octets_from(FIELDS_AT));
         let options = || Options::decode(packet);
         Ok(match packet.kind() {
@@ -185,115 +186,115 @@ impl Message {
 /// First message of the initiator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct I1 {
-    /// Allocated by the initiator for the context.
+    /// Tag that the initiator has allocated for the context.
     pub initiator_tag: ContextTag,
-    /// Comes back in R1.
+    /// Nonce that comes back in R1.
     pub initiator_nonce: u32,
-    /// ULID Pair, Forked Instance Identifier.
+    /// Options: ULID Pair, Forked Instance Identifier.
     pub options: Options,
 }
 
-/// First message of the responder, who keeps no state for it.
+/// First message of the responder, which keeps no state for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct R1 {
-    /// From I1.
+    /// Nonce of the I1.
     pub initiator_nonce: u32,
-    /// Comes back in I2.
+    /// Nonce that comes back in I2.
     pub responder_nonce: u32,
-    /// Responder Validator.
+    /// Options: Responder Validator.
     pub options: Options,
 }
 
 /// Second message of the initiator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct I2 {
-    /// Allocated by the initiator for the context.
+    /// Tag that the initiator has allocated for the context.
     pub initiator_tag: ContextTag,
-    /// Comes back in R2.
+    /// Nonce that comes back in R2.
     pub initiator_nonce: u32,
-    /// From R1.
+    /// Nonce of the R1.
     pub responder_nonce: u32,
-    /// All but Locator Preferences without a list make sense.
+    /// Options: all of them make sense, except Locator Preferences without a Locator List.
     pub options: Options,
 }
 
 /// Second message of the responder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct R2 {
-    /// Allocated by the responder for the context.
+    /// Tag that the responder has allocated for the context.
     pub responder_tag: ContextTag,
-    /// From I2, or from I1 if they crossed.
+    /// Nonce of the I2, or of the I1 if two I1 crossed.
     pub initiator_nonce: u32,
-    /// Locator List and what verifies it, timeouts.
+    /// Options: Locator List and the proof of its locators, timeouts.
     pub options: Options,
 }
 
 /// Answer to a packet that refers to a context that does not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct R1bis {
-    /// From the packet that is answered.
+    /// Tag in the packet that this message answers.
     pub packet_tag: ContextTag,
-    /// Comes back in I2bis.
+    /// Nonce that comes back in I2bis.
     pub responder_nonce: u32,
-    /// Responder Validator.
+    /// Options: Responder Validator.
     pub options: Options,
 }
 
 /// Answer to R1bis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct I2bis {
-    /// Allocated by the initiator for the context.
+    /// Tag that the initiator has allocated for the context.
     pub initiator_tag: ContextTag,
-    /// Comes back in R2.
+    /// Nonce that comes back in R2.
     pub initiator_nonce: u32,
-    /// From R1bis.
+    /// Nonce of the R1bis.
     pub responder_nonce: u32,
-    /// From R1bis.
+    /// Tag of the R1bis.
     pub packet_tag: ContextTag,
-    /// As in I2.
+    /// Options, as in I2.
     pub options: Options,
 }
 
-/// New locators or preferences; they replace all earlier ones.
+/// New locators or preferences, which replace all earlier ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateRequest {
-    /// Names the context at the receiver.
+    /// Tag that the receiver has allocated for the context.
     pub receiver_tag: ContextTag,
-    /// Comes back in the acknowledgement.
+    /// Nonce that comes back in the acknowledgement.
     pub request_nonce: u32,
-    /// Locator List and what verifies it, timeouts.
+    /// Options: Locator List and the proof of its locators, timeouts.
     pub options: Options,
 }
 
 /// Answer to [`UpdateRequest`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpdateAck {
-    /// Names the context at the receiver.
+    /// Tag that the receiver has allocated for the context.
     pub receiver_tag: ContextTag,
-    /// From the request.
+    /// Nonce of the request.
     pub request_nonce: u32,
-    /// None are defined.
+    /// Options; the RFCs define none.
     pub options: Options,
 }
 
-/// Return traffic for payload.
+/// Answer to payload when the host has no payload to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Keepalive {
-    /// Names the context at the receiver.
+    /// Tag that the receiver has allocated for the context.
     pub receiver_tag: ContextTag,
-    /// None are defined.
+    /// Options; the RFCs define none.
     pub options: Options,
 }
 
-/// Something critical in a message could not be processed.
+/// Message about a critical part of another message that the sender could not process.
 //= rfc5533#5.14
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ErrorMessage {
-    /// What.
+    /// Reason.
     pub code: ErrorCode,
-    /// Where: octets into the invoking packet.
+    /// Place of the part: octets from the start of the invoking packet.
     pub pointer: u16,
-    /// Start of the invoking packet. On the wire it is cut to fit or padded with zeros to 8 octets.
+    /// First octets of the invoking packet. On the wire they are cut to fit, or padded with zeros to 8 octets.
     pub packet: Vec<u8>,
 }
 
@@ -318,5 +319,5 @@ impl ErrorMessage {
     }
 }
 
-/// Of the first field behind the checksum.
+/// Offset of the first field behind the checksum.
 const FIELDS_AT: usize = 6;

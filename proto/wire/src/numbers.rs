@@ -1,5 +1,5 @@
-/// A number space as a struct with constants, so that unknown values survive a round trip. The text of an unknown value is its
-/// number, behind a word if there is one.
+/// Defines a number space as a struct with constants, so that unknown values survive a round trip. The text of an
+/// unknown value is its number, behind a word if there is one.
 macro_rules! number_space {
     ($(#[$doc:meta])* $name:ident($int:ty, $mask:expr $(, $word:literal)?) {
         $($(#[$item:meta])* $constant:ident = $value:expr, $text:literal;)*
@@ -11,10 +11,10 @@ macro_rules! number_space {
         impl $name {
             $($(#[$item])* pub const $constant: Self = Self($value);)*
 
-            /// All that have a name.
+            /// All values that have a name.
             pub const KNOWN: &'static [Self] = &[$(Self::$constant,)*];
 
-            /// From the number; bits that the field lacks are cut off.
+            /// Creates a value from its number. Bits that the field does not have are cut off.
             #[must_use]
             pub const fn new(value: $int) -> Self {
                 Self(value & $mask)
@@ -26,7 +26,7 @@ macro_rules! number_space {
                 self.0
             }
 
-            /// Whether it has a name here.
+            /// Whether the value has a name here.
             #[must_use]
             pub fn is_known(self) -> bool {
                 Self::KNOWN.contains(&self)
@@ -70,11 +70,11 @@ number_space! {
         UPDATE_REQUEST = 64, "Update Request";
         /// Answer to Update Request.
         UPDATE_ACK = 65, "Update Acknowledgement";
-        /// Return traffic for payload (RFC 5534 s5.1).
+        /// Answer to payload when there is no payload to send (RFC 5534 s5.1).
         KEEPALIVE = 66, "Keepalive";
-        /// Exploration (RFC 5534 s5.2).
+        /// Explores pairs of addresses (RFC 5534 s5.2).
         PROBE = 67, "Probe";
-        /// Something critical could not be processed.
+        /// The sender could not process a critical part of a message.
         ERROR = 68, "Error";
     }
 }
@@ -100,7 +100,7 @@ impl MessageType {
 
     /// Whether the option is listed for this type of message (RFC 5533 s5.4-5.11, RFC 5534 s5.3).
     ///
-    /// Any other is treated as unknown (RFC 5533 s5.15).
+    /// A receiver treats any other option as unknown (RFC 5533 s5.15).
     #[must_use]
     pub const fn lists(self, option: OptionType) -> bool {
         match option {
@@ -132,32 +132,32 @@ number_space! {
         RESPONDER_VALIDATOR = 1, "Responder Validator";
         /// All locators of the sender.
         LOCATOR_LIST = 2, "Locator List";
-        /// Flags, priority and weight for each of them.
+        /// Flags, priority and weight for each locator of the list.
         LOCATOR_PREFERENCES = 3, "Locator Preferences";
         /// CGA Parameters data structure.
         CGA_PARAMETERS = 4, "CGA Parameter Data Structure";
-        /// Signature over the locators that are verified by CGA.
+        /// Signature over the locators that CGA verifies.
         CGA_SIGNATURE = 5, "CGA Signature";
-        /// The ULIDs, where the IPv6 header holds other addresses.
+        /// The ULIDs, if the addresses in the IPv6 header differ from them.
         ULID_PAIR = 6, "ULID Pair";
-        /// Which of several contexts between two ULIDs.
+        /// Number that tells apart several contexts between two ULIDs.
         FORKED_INSTANCE = 7, "Forked Instance Identifier";
-        /// RFC 5534 s5.3.
+        /// Keepalive Timeout in seconds (RFC 5534 s5.3).
         KEEPALIVE_TIMEOUT = 10, "Keepalive Timeout";
-        /// Ours: the Send Timeout in milliseconds (design s6). "ML" in ASCII, in the range that
-        /// RFC 5533 s17 leaves "For Experimental use" (16384-32767).
+        /// Send Timeout in milliseconds, an option of Moorline (design s6). "ML" in ASCII, in the range that RFC 5533
+        /// s17 leaves "For Experimental use" (16384-32767).
         SEND_TIMEOUT_MILLIS = 0x4d4c, "Send Timeout";
-        /// Ours, "MS" in ASCII, in the same range. In I1: the address that it is sent from. In R1, if the I1 has the
-        /// option: the address that the I1 came from.
+        /// Source address, an option of Moorline. "MS" in ASCII, in the same range. In I1, the address from which the
+        /// I1 is sent. In R1, if the I1 has the option, the address from which the I1 came.
         SOURCE = 0x4d53, "Source";
-        /// Ours, "MC" in ASCII, in the same range, critical: this Probe is a check, which a host that knows no checks must
-        /// not process (RFC 5533 s5.15).
+        /// Mark of a check, an option of Moorline. "MC" in ASCII, in the same range, critical: this Probe is a check,
+        /// and a host that does not know checks must not process it (RFC 5533 s5.15).
         CHECK = 0x4d43, "Check";
     }
 }
 
 number_space! {
-    /// What an Error message complains of, 7 bits (RFC 5533 s5.14, table 2).
+    /// Reason of an Error message, 7 bits (RFC 5533 s5.14, table 2).
     ErrorCode(u8, 0x7f) {
         /// Unknown message type; Pointer to the type.
         UNKNOWN_MESSAGE_TYPE = 0, "unknown Shim6 message type";
@@ -173,10 +173,10 @@ number_space! {
 }
 
 number_space! {
-    /// How a locator is bound to the ULID, 8 bits.
+    /// Method that binds a locator to the ULID, 8 bits.
     ///
-    /// RFC 5533 contradicts itself: s5.15.2 (table 4) as here, s17 the other way round. LinShim6
-    /// does as table 4, and so do we.
+    /// RFC 5533 contradicts itself: s5.15.2 (table 4) has these values, s17 the opposite ones. LinShim6 follows table
+    /// 4, and so does Moorline.
     VerificationMethod(u8, 0xff) {
         /// Hash-based address (RFC 5535).
         HBA = 1, "HBA";

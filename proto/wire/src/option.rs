@@ -3,20 +3,20 @@ use crate::consts::MAX_OPTIONS;
 use crate::reader::padded;
 use moorline_types::DropReason;
 
-/// An option as it stands in the message, not decoded (RFC 5533 s5.15).
+/// An option of a message, not decoded (RFC 5533 s5.15).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RawOption<'a> {
-    /// Octets from the Next Header octet of the message to the first of the option: a Pointer.
+    /// Octets from the Next Header field of the message to the first octet of the option: a Pointer.
     pub offset: u16,
     /// Type without the critical bit.
     pub kind: OptionType,
     /// The C bit.
     pub critical: bool,
-    /// Without padding.
+    /// Contents without padding.
     pub contents: &'a [u8],
 }
 
-/// The options of a message in order. After an error it ends.
+/// Iterator over the options of a message. It ends after an error.
 #[derive(Clone, Debug)]
 pub struct OptionIter<'a> {
     octets: &'a [u8],
@@ -25,7 +25,7 @@ pub struct OptionIter<'a> {
 }
 
 impl<'a> OptionIter<'a> {
-    /// `octets` start `offset` octets into the message.
+    /// `octets` begin `offset` octets into the message.
     pub(crate) const fn new(octets: &'a [u8], offset: usize) -> Self {
         Self { octets, offset, count: 0 }
     }

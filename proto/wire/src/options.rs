@@ -7,7 +7,7 @@ use moorline_types::{DropReason, Locator, Ulid};
 /// A decoded option.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Opt {
-    /// Responder Validator: opaque to all but the responder (RFC 5533 s5.15.1).
+    /// Responder Validator: only the responder knows its contents (RFC 5533 s5.15.1).
     Validator(Vec<u8>),
     /// Locator List.
     LocatorList(LocatorList),
@@ -19,34 +19,34 @@ pub enum Opt {
     CgaSignature(Vec<u8>),
     /// ULID Pair (RFC 5533 s5.15.6).
     UlidPair {
-        /// Of who sent the message.
+        /// ULID of the sender of the message.
         sender: Ulid,
-        /// Of who receives it.
+        /// ULID of the receiver of the message.
         receiver: Ulid,
     },
     /// Forked Instance Identifier (RFC 5533 s5.15.7).
     ForkedInstance(u32),
     /// Keepalive Timeout in seconds that the receiver should use (RFC 5534 s5.3).
     KeepaliveTimeout(u16),
-    /// Our Send Timeout in milliseconds ([`OptionType::SEND_TIMEOUT_MILLIS`]).
+    /// Send Timeout of the sender in milliseconds ([`OptionType::SEND_TIMEOUT_MILLIS`]).
     SendTimeoutMillis(u32),
-    /// Where an I1 is sent from, or has come from ([`OptionType::SOURCE`]).
+    /// Address from which an I1 is sent, or from which it came ([`OptionType::SOURCE`]).
     Source(Locator),
-    /// A Probe that only hosts may process which know checks ([`OptionType::CHECK`]).
+    /// Mark of a Probe that only hosts that know checks may process ([`OptionType::CHECK`]).
     Check,
-    /// Unknown, or not listed for the type of the message it came in.
+    /// An option that is unknown, or not listed for the type of its message.
     Unknown {
         /// Type without the critical bit.
         kind: OptionType,
-        /// The C bit: the message must not be processed.
+        /// The C bit: a host that does not know the option must not process the message.
         critical: bool,
-        /// Without padding.
+        /// Contents without padding.
         contents: Vec<u8>,
     },
 }
 
 impl Opt {
-    /// Its type on the wire.
+    /// Type of the option on the wire.
     //= rfc5534#5.3-5
     #[must_use]
     pub const fn kind(&self) -> OptionType {
@@ -66,13 +66,13 @@ impl Opt {
         }
     }
 
-    /// Whether it is unknown and says that it must be understood.
+    /// Whether the option is unknown and has the C bit.
     #[must_use]
     pub const fn is_critical(&self) -> bool {
         matches!(self, Self::Unknown { critical: true, .. })
     }
 
-    /// The C bit that it goes out with.
+    /// Whether the option has the C bit on the wire.
     pub(crate) const fn has_critical_bit(&self) -> bool {
         matches!(self, Self::Check) || self.is_critical()
     }
@@ -115,12 +115,12 @@ impl Opt {
         Self::Unknown { kind: raw.kind, critical: raw.critical, contents: raw.contents.to_vec() }
     }
 
-    /// Octets that its contents may have.
+    /// Largest number of octets that the contents may have.
     pub(crate) const fn max_contents(&self) -> usize {
         if matches!(self, Self::Pds(_)) { MAX_PDS_LEN } else { MAX_MESSAGE_LEN }
     }
 
-    /// Whether all of it went out.
+    /// Appends the contents. Returns whether all of them have found room.
     pub(crate) fn emit_contents(&self, out: &mut Vec<u8>) -> bool {
         match self {
             Self::LocatorList(list) => return list.emit(out),
@@ -146,11 +146,12 @@ impl Opt {
     }
 }
 
-/// The options of a message in order, with a getter for each: of several of a kind, the first.
+/// The options of a message in order, with a getter for each kind. If a kind occurs more than once, the getter
+/// returns the first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Options(Vec<Opt>);
 
-/// For each kind of option a getter of the first one.
+/// Defines for each kind of option a getter that returns the first one.
 macro_rules! getters {
     ($($(#[$doc:meta])* $name:ident: $value:ty = $pattern:pat => $found:expr;)*) => {
         impl Options {
@@ -182,12 +183,12 @@ getters! {
     keepalive_timeout: u16 = Opt::KeepaliveTimeout(seconds) => *seconds;
     /// Send Timeout in milliseconds.
     send_timeout_millis: u32 = Opt::SendTimeoutMillis(millis) => *millis;
-    /// Where an I1 is sent from, or has come from.
+    /// Address from which an I1 is sent, or from which it came.
     source: Locator = Opt::Source(locator) => *locator;
 }
 
 impl Options {
-    /// In order.
+    /// Iterates over the options in order.
     pub fn iter(&self) -> core::slice::Iter<'_, Opt> {
         self.0.iter()
     }
@@ -198,7 +199,7 @@ impl Options {
             .options()
             .map(|raw| {
                 let raw = raw?;
-                // RFC 5533 s5.15: one "not listed as a valid option" is as good as unknown.
+                // RFC 5533 s5.15: an option "not listed as a valid option" is treated as unknown.
                 if kind.lists(raw.kind) { Opt::decode(raw) } else { Ok(Opt::unknown(raw)) }
             })
             .collect::<Result<_, _>>()

@@ -7,7 +7,7 @@ use crate::{Message, MessageType, OptionType};
 use core::net::Ipv6Addr;
 use moorline_types::{ContextTag, DropReason};
 
-/// A control message whose lengths, addresses and checksum are right; its options are not looked at.
+/// A control message with right lengths, addresses and checksum. Its options are not checked yet.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     octets: &'a [u8],
@@ -16,20 +16,21 @@ pub struct Packet<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Checks what RFC 5533 s12.3 asks of every control message. `octets` start at the Next Header
-    /// octet; what follows the length that the header gives is no part of the message.
+    /// Makes the checks that RFC 5533 s12.3 asks for in each control message. `octets` begin at Next Header. Octets
+    /// behind the length that the header gives are not part of the message.
     ///
-    /// The type may be one that we do not know, as that is answered: see [`Packet::message`].
+    /// The type may be unknown, as a host answers such a message: see [`Packet::message`].
     ///
     /// # Errors
-    /// All but [`DropReason::UnknownType`] and [`DropReason::TooMany`].
+    /// [`DropReason::Truncated`], [`DropReason::BadFormat`], [`DropReason::BadLength`], [`DropReason::BadAddress`],
+    /// [`DropReason::BadChecksum`].
     //= rfc5533#5.3 rfc5533#12.3
     pub fn parse(octets: &'a [u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Self, DropReason> {
         let &[_, ext_len, p_and_type, code_and_s, ..] =
             octets.first_chunk::<CONTROL_HEADER_LEN>().ok_or(DropReason::Truncated)?;
         //= rfc5533#5.4-1 rfc5533#5.5-1 rfc5533#5.6-1 rfc5533#5.7-1 rfc5533#5.8-1 rfc5533#5.9-1
         //= rfc5533#5.10-1 rfc5533#5.11-1 rfc5534#5.1-2 rfc5534#5.2-2
-        // P set: a payload header. S set: HIP (RFC 5533 s5.3).
+        // If P is set, this is a payload header. If S is set, it is HIP (RFC 5533 s5.3).
         if p_and_type & 0x80 != 0 || code_and_s & 1 != 0 {
             return Err(DropReason::BadFormat);
         }
@@ -49,25 +50,25 @@ impl<'a> Packet<'a> {
         Ok(Self { octets, kind, options_at })
     }
 
-    /// Its type.
+    /// Type of the message.
     #[must_use]
     pub const fn kind(&self) -> MessageType {
         self.kind
     }
 
-    /// The message from Next Header to the end that its header gives.
+    /// Octets of the message, from Next Header to the end that its header gives.
     #[must_use]
     pub const fn octets(&self) -> &'a [u8] {
         self.octets
     }
 
-    /// Context tag that the sender allocated: I1, I2, I2bis, R2.
+    /// Context tag that the sender has allocated: in I1, I2, I2bis, R2.
     #[must_use]
     pub fn sender_tag(&self) -> Option<ContextTag> {
         self.tag_in(&[MessageType::I1, MessageType::I2, MessageType::I2BIS, MessageType::R2], 6)
     }
 
-    /// Context tag that the receiver allocated: Update Request and Acknowledgement, Keepalive, Probe.
+    /// Context tag that the receiver has allocated: in Update Request and Acknowledgement, Keepalive, Probe.
     #[must_use]
     pub fn receiver_tag(&self) -> Option<ContextTag> {
         let kinds = [
@@ -79,48 +80,48 @@ impl<'a> Packet<'a> {
         self.tag_in(&kinds, 6)
     }
 
-    /// Packet Context Tag: R1bis, I2bis.
+    /// Packet Context Tag: in R1bis, I2bis.
     #[must_use]
     pub fn packet_tag(&self) -> Option<ContextTag> {
         self.tag_in(&[MessageType::R1BIS], 6).or_else(|| self.tag_in(&[MessageType::I2BIS], 26))
     }
 
-    /// Initiator Nonce: I1, R1, I2, I2bis, R2.
+    /// Initiator Nonce: in I1, R1, I2, I2bis, R2.
     #[must_use]
     pub fn initiator_nonce(&self) -> Option<u32> {
         let kinds = [MessageType::I1, MessageType::I2, MessageType::I2BIS, MessageType::R2];
         self.u32_in(&[MessageType::R1], 8).or_else(|| self.u32_in(&kinds, 12))
     }
 
-    /// Responder Nonce: R1, I2, R1bis, I2bis.
+    /// Responder Nonce: in R1, I2, R1bis, I2bis.
     #[must_use]
     pub fn responder_nonce(&self) -> Option<u32> {
         self.u32_in(&[MessageType::R1, MessageType::R1BIS], 12)
             .or_else(|| self.u32_in(&[MessageType::I2, MessageType::I2BIS], 16))
     }
 
-    /// Request Nonce: Update Request and Acknowledgement.
+    /// Request Nonce: in Update Request and Acknowledgement.
     #[must_use]
     pub fn request_nonce(&self) -> Option<u32> {
         self.u32_in(&[MessageType::UPDATE_REQUEST, MessageType::UPDATE_ACK], 12)
     }
 
-    /// The options, not decoded. None in an Error message or in one of unknown type.
+    /// The options, not decoded. An Error message and a message of unknown type have none.
     #[must_use]
     pub fn options(&self) -> OptionIter<'a> {
         OptionIter::new(self.octets_from(self.options_at), self.options_at)
     }
 
-    /// Contents of the first option of this type that is listed for the message and stands before
-    /// anything malformed: the same that [`crate::Options`] would give.
+    /// Contents of the first option of this type. The option must be listed for the message, and no malformed option
+    /// may precede it. [`crate::Options`] gives the same option.
     #[must_use]
     pub fn raw_option(&self, kind: OptionType) -> Option<&'a [u8]> {
         self.find(kind).map(|raw| raw.contents)
     }
 
-    /// Offset of the first option that has the critical bit set and is unknown, or known but not
-    /// listed for this type of message. It is the Pointer of the Error message that is due, and
-    /// nothing else of the message may be processed (RFC 5533 s5.15).
+    /// Offset of the first option that has the critical bit set and is unknown, or not listed for this type of
+    /// message. The offset is the Pointer of the Error message that is due. If there is such an option, no part of
+    /// the message may be processed (RFC 5533 s5.15).
     //= rfc5533#5.15-5
     #[must_use]
     pub fn unknown_critical(&self) -> Option<u16> {
@@ -130,8 +131,8 @@ impl<'a> Packet<'a> {
             .map(|raw| raw.offset)
     }
 
-    /// Offset of the octet with the verification method of a locator: the Pointer of an Error message
-    /// with [`crate::ErrorCode::VERIFICATION_METHOD`].
+    /// Offset of the verification method of a locator: the Pointer of an Error message with
+    /// [`crate::ErrorCode::VERIFICATION_METHOD`].
     #[must_use]
     pub fn verification_method_offset(&self, index: usize) -> Option<u16> {
         let raw = self.find(OptionType::LOCATOR_LIST)?;
@@ -141,10 +142,10 @@ impl<'a> Packet<'a> {
         raw.offset.checked_add(within)
     }
 
-    /// Decodes all of it.
+    /// Decodes the whole message.
     ///
     /// # Errors
-    /// [`DropReason::UnknownType`], and what is wrong with an option, a probe report or their numbers.
+    /// [`DropReason::UnknownType`], and the reason why an option, a probe report or their number is refused.
     pub fn message(&self) -> Result<Message, DropReason> {
         Message::decode(self)
     }

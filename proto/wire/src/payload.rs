@@ -1,18 +1,17 @@
 use crate::consts::PAYLOAD_HEADER_LEN;
 use moorline_types::{ContextTag, DropReason};
 
-/// Payload extension header: stands before an upper-layer packet whose addresses are not the ULIDs
-/// (RFC 5533 s5.2).
+/// Payload extension header, in front of an upper-layer packet whose addresses are not the ULIDs (RFC 5533 s5.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PayloadHeader {
-    /// Protocol of what follows.
+    /// Protocol number of the header behind this one.
     pub next_header: u8,
-    /// Names the context at the receiver.
+    /// Tag that the receiver has allocated for the context.
     pub tag: ContextTag,
 }
 
 impl PayloadHeader {
-    /// Reads the header at the start of `octets`; the packet goes on behind it.
+    /// Reads the header at the start of `octets`. The upper layer begins behind it.
     ///
     /// # Errors
     /// [`DropReason::Truncated`]; [`DropReason::BadFormat`] if the P bit is clear (a control message);
@@ -30,15 +29,15 @@ impl PayloadHeader {
         Ok(Self { next_header, tag: ContextTag::from_octets(tag) })
     }
 
-    /// The 8 octets.
+    /// The 8 octets of the header.
     #[must_use]
     pub const fn emit(self) -> [u8; PAYLOAD_HEADER_LEN] {
         let [a, b, c, d, e, f] = self.tag.octets();
         [self.next_header, 0, a | P_BIT, b, c, d, e, f]
     }
 
-    /// Whether a Shim6 header that starts with `octets` is a payload header and not a control
-    /// message: the P bit.
+    /// Whether the Shim6 header at the start of `octets` has the P bit. Then it is a payload header, otherwise a
+    /// control message.
     #[must_use]
     pub fn is_payload(octets: &[u8]) -> bool {
         octets.get(2).is_some_and(|octet| octet & P_BIT != 0)

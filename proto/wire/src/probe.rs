@@ -8,47 +8,47 @@ use moorline_types::{ContextTag, DropReason, Locator, named_enum};
 /// Probe message (RFC 5534 s5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Names the context at the receiver.
+    /// Tag that the receiver has allocated for the context.
     pub receiver_tag: ContextTag,
-    /// State of the sender after sending.
+    /// State of the sender after it sent the probe.
     pub state: ProbeState,
-    /// This probe first, then earlier ones; 1 to [`MAX_PROBE_REPORTS`].
+    /// Sent probes: this one first, then earlier ones; 1 to [`MAX_PROBE_REPORTS`].
     pub sent: Vec<ProbeReport>,
-    /// Probes that reached the sender; at most [`MAX_PROBE_REPORTS`].
+    /// Received probes, at most [`MAX_PROBE_REPORTS`].
     pub received: Vec<ProbeReport>,
-    /// None are defined.
+    /// Options; the RFCs define none, Moorline has [`Check`](crate::Opt::Check).
     pub options: Options,
 }
 
 named_enum! {
-    /// State of a REAP machine (RFC 5534 s6), and as its peer sees it: the Sta field.
+    /// State of a REAP machine (RFC 5534 s6), also as its peer sees it: the Sta field.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     #[repr(u8)]
     pub enum ProbeState {
-        /// No problem either way, as far as is known.
+        /// Known problems: none, in either direction.
         Operational = 0 => "operational",
-        /// Hears nothing from the peer, though something was due.
+        /// The host expects packets from the peer and receives none.
         Exploring = 1 => "exploring",
-        /// Hears the peer, but does not know that the peer hears it.
+        /// The host receives packets from the peer, but does not know whether the peer receives its own.
         InboundOk = 2 => "inbound_ok",
     }
 }
 
-/// One probe, sent or received.
+/// Report about a sent or received probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProbeReport {
     /// IPv6 source address of that probe.
     pub src: Locator,
     /// IPv6 destination address of that probe.
     pub dst: Locator,
-    /// Tells the sender which of its probes it is.
+    /// Nonce by which the sender of the probe recognizes it.
     pub nonce: u32,
-    /// No meaning; copied back.
+    /// Data without a meaning, copied back.
     pub data: u32,
 }
 
 impl Probe {
-    /// Octets of the reports announced at the start of a Probe, from the octet of Precvd and Psent.
+    /// Octets of the reports that a Probe announces in its octet of Precvd and Psent.
     pub(crate) fn reports_len(counts: u8) -> usize {
         usize::from(counts >> 4) * PROBE_REPORT_LEN + usize::from(counts & 0xf) * PROBE_REPORT_LEN
     }
@@ -125,10 +125,10 @@ fn capped(reports: &[ProbeReport]) -> &[ProbeReport] {
     reports.get(..MAX_PROBE_REPORTS).unwrap_or(reports)
 }
 
-/// Of at most [`MAX_PROBE_REPORTS`].
+/// Number of reports, at most [`MAX_PROBE_REPORTS`].
 fn count(reports: &[ProbeReport]) -> u8 {
     u8::try_from(reports.len()).unwrap_or(0xf)
 }
 
-/// Octet of Precvd and Psent in the message.
+/// Offset of the octet of Precvd and Psent in the message.
 pub(crate) const COUNTS_AT: usize = 12;

@@ -46,7 +46,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Takes all of `contents`, which must be exactly `N` octets.
+/// Returns `contents` as an array. They must have exactly `N` octets.
 pub(crate) fn exactly<const N: usize>(contents: &[u8]) -> Result<[u8; N], DropReason> {
     contents.try_into().map_err(|_| DropReason::BadLength)
 }

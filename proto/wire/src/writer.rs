@@ -5,14 +5,14 @@ use crate::reader::padded;
 use crate::{MessageType, Opt, Options};
 use alloc::vec::Vec;
 
-/// Builds a control message and keeps it within what the parser accepts.
+/// Builds a control message within the limits of the parser.
 pub(crate) struct Writer {
     octets: Vec<u8>,
     complete: bool,
 }
 
 impl Writer {
-    /// Starts with Next Header to Checksum; `code` goes into the 7 bits after the type.
+    /// Starts a message with the fields from Next Header to Checksum. `code` goes into the 7 bits behind the type.
     pub(crate) fn new(kind: MessageType, code: u8) -> Self {
         let mut octets = Vec::with_capacity(TYPICAL_LEN);
         octets.extend([NEXT_HEADER_NONE, 0, kind.value(), code << 1, 0, 0]);
@@ -25,12 +25,12 @@ impl Writer {
         self
     }
 
-    /// Notes that something had to be left out.
+    /// Notes that a part was left out.
     pub(crate) const fn cut(&mut self) {
         self.complete = false;
     }
 
-    /// Appends the options that fit.
+    /// Appends the options that fit, up to the first one that does not.
     #[must_use]
     pub(crate) fn options(mut self, options: &Options) -> Self {
         let mut contents = Vec::new();
@@ -64,10 +64,10 @@ impl Writer {
         self.octets.resize(padded(self.octets.len()), 0);
     }
 
-    /// The message, length and checksum filled in, and whether all of it is there.
+    /// Returns the message, with length and checksum, and whether it is complete.
     pub(crate) fn finish(mut self) -> (Vec<u8>, bool) {
         self.octets.resize(padded(self.octets.len()).max(2 * CONTROL_HEADER_LEN), 0);
-        // At most MAX_MESSAGE_LEN octets: 154 units behind the first.
+        // The message has MAX_MESSAGE_LEN octets at most: 154 units behind the first.
         self.octets[1] = u8::try_from(self.octets.len() / 8 - 1).unwrap_or(u8::MAX);
         fill_checksum(&mut self.octets);
         (self.octets, self.complete)

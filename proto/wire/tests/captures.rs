@@ -1,4 +1,4 @@
-//! Packets of real LinShim6 peers, both ways, checksums included.
+//! Packets of real LinShim6 peers are parsed and emitted, with their checksums.
 
 mod common;
 
@@ -99,7 +99,7 @@ fn probes_report_the_pair_they_took() {
         let counts = (probe.received.len(), probe.sent.len(), probe.state as u8);
         assert_eq!(Some(counts), c.probe, "{}", c.label);
         assert_eq!((probe.sent[0].src.0, probe.sent[0].dst.0), (c.src, c.dst), "{}", c.label);
-        // The peer's probe came the other way.
+        // The probe of the peer came in the other direction.
         assert!(probe.received.iter().all(|r| (r.src.0, r.dst.0) == (c.dst, c.src)));
     }
 }
@@ -118,8 +118,8 @@ fn cga_parameters_are_taken_apart_and_put_together() {
     }
 }
 
-/// The protocol number is in no pseudo-header: a LinShim6 capture on its protocol 61 and one on 140
-/// are the same octets, and so are messages for any pair of addresses.
+/// The checksum does not cover the protocol number: a LinShim6 capture with its protocol number 61 and one with 140
+/// have the same octets. Messages for any pair of addresses have the same octets, too.
 #[test]
 fn checksum_covers_neither_addresses_nor_protocol() {
     for c in captures() {

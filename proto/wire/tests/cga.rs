@@ -4,7 +4,7 @@ use moorline_types::DropReason;
 use moorline_wire::consts::{MAX_CGA_EXTENSIONS, MAX_PDS_LEN, MAX_PREFIXES};
 use moorline_wire::{CgaExtension, CgaParameters, MultiPrefix};
 
-/// RFC 3972 s3 by hand: modifier, prefix, collision count, a key of 5 octets.
+/// CGA Parameters of RFC 3972 s3, written by hand: modifier, prefix, collision count, a key of 5 octets.
 const START: &str = "78ee51a273540d02025e917b90eea5b9 20010db800010000 01 3003020101";
 
 //= rfc5535#5-1 (test)
@@ -41,7 +41,7 @@ fn every_truncation_of_the_key_is_truncated() {
     assert!(CgaParameters::parse(&all).is_ok_and(|p| p.multi_prefix().is_none()));
 }
 
-/// LinShim6 0.9.1 crashes on the first of these, and walks backwards on the second.
+/// LinShim6 0.9.1 crashes on the first of these structures, and reads the second one backwards.
 #[test]
 fn der_length_beyond_the_structure_is_truncated() {
     for key in ["3084f0000000", "3084ffffffff", "3083ffffff", "3082ffff", "3081ff", "307f"] {
@@ -70,7 +70,7 @@ fn der_length_must_be_the_shortest() {
     assert_eq!(with("3082 0100", 256).map(|p| p.public_key.len()), Ok(260));
 }
 
-/// LinShim6 0.9.1 reads beyond the heap block.
+/// LinShim6 0.9.1 reads beyond the heap block here.
 #[test]
 fn multi_prefix_shorter_than_its_flags_is_refused() {
     for data in ["", "80", "8000", "800000"] {

@@ -1,4 +1,4 @@
-//! Octets of the messages and options that the captures lack, written out by hand from the RFCs.
+//! Octets of the messages and options that the captures do not contain, written by hand from the RFCs.
 
 mod common;
 

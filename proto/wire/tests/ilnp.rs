@@ -1,5 +1,4 @@
-//! ILNPv6: octets written out by hand from RFC 6742 to 6744 and decision 070, and packets of the St
-//! Andrews kernel.
+//! ILNPv6: octets written by hand from RFC 6742 to 6744 and decision 070, and packets of the St Andrews kernel.
 
 use moorline_types::{DropReason, Ilv, L64, Nonce};
 use moorline_wire::ilnp::{
@@ -43,7 +42,7 @@ fn other_options_are_seen_and_the_nonce_can_be_blotted_out() {
 #[test]
 fn options_that_are_no_proof_are_refused() {
     let refused = |hex: &str| OptionsHeader::parse(&of_hex(hex)).expect_err("refused");
-    // Two nonces: RFC 6744 s2.
+    // Two nonces are refused: RFC 6744 s2.
     assert_eq!(refused("1101 8b04 01020304 8b04 01020304 0100"), DropReason::DuplicateOption);
     assert_eq!(
         refused("1102 8b04 01020304 1e06 4d4c 00000001 1e06 4d4c 00000001"),
@@ -171,7 +170,7 @@ fn no_answer_of_the_handshake_is_longer_than_the_question() {
         responder_nonce: Nonce::Long([0; 12]),
     };
     assert!(Admission::Accept(accept).emit(TYPES, SRC, DST).len() <= propose.len());
-    // And no shorter one gets it.
+    // A shorter Propose gets no answer.
     for len in 0..propose.len() {
         assert!(Admission::parse(&propose[..len], TYPES, SRC, DST).is_err());
     }
@@ -188,7 +187,7 @@ fn the_echo_reply_of_st_andrews_leaves_the_locators_out_of_its_checksum() {
     let (from, to) = (Ilv::of(src), Ilv::of(dst));
     assert_eq!(transport_checksum(from.at(L64(0)), to.at(L64(0)), 17, udp), 0);
     assert_ne!(transport_checksum(from, to, 17, udp), 0);
-    // As the socket would have it.
+    // The checksum that the socket would compute.
     let at = checksum_at(17).expect("has one");
     let field = u16::from_be_bytes([udp[at], udp[at + 1]]);
     let restored = ChecksumDelta::to_nid_only([from.l64, to.l64]).inverse().apply(17, field);
@@ -197,7 +196,8 @@ fn the_echo_reply_of_st_andrews_leaves_the_locators_out_of_its_checksum() {
     assert_eq!(transport_checksum(from, to, 17, &udp), 0);
 }
 
-/// Theirs has 16 octets a locator, some of them the wrong way round, and another checksum.
+/// The Locator Update of the St Andrews kernel has 16 octets for a locator, some of them in another byte order, and
+/// another checksum.
 #[test]
 fn the_locator_update_of_st_andrews_is_not_that_of_the_rfc() {
     let (src, dst, payload) = capture("locator-update");
@@ -217,11 +217,11 @@ fn the_locator_update_of_st_andrews_is_read_and_acknowledged_in_its_own_form() {
     let locators = vec![L64Entry { preference: 10, l64: L64(0x2001_0002_0000_00ee), lifetime: 30 }];
     assert_eq!(older.update(), LocatorUpdate { operation: Operation::ADVERTISEMENT, locators });
     let answer = older.acknowledgement().emit(dst, src);
-    // One more in the Operation is one less in the checksum.
+    // If the Operation increases by one, the checksum decreases by one.
     let mut expected = message.to_vec();
     (expected[3], expected[5]) = (expected[3] - 1, 2);
     assert_eq!(hex::encode(answer), hex::encode(expected));
-    // Locators are in no checksum, identifiers are.
+    // No checksum covers locators; the checksum covers identifiers.
     let elsewhere = Ipv6Addr::from_bits(dst.to_bits() ^ 1 << 64);
     assert_eq!(OlderLocatorUpdate::parse(message, src, elsewhere), Ok(older));
     let other = Ipv6Addr::from_bits(dst.to_bits() ^ 1);
@@ -240,7 +240,7 @@ fn an_older_locator_update_with_another_length_count_code_or_address_is_refused(
         assert_eq!(parse(&good[..len]), Err(DropReason::Truncated));
     }
     assert_eq!(parse(&[&good[..], &[0; 16]].concat()), Err(DropReason::BadLength));
-    // The checksum is made right again.
+    // The checksum is corrected after the change.
     let changed = |at: usize, by: u16| {
         let mut octets = good.clone();
         octets[at] += 1;
@@ -279,7 +279,7 @@ fn of_hex(text: &str) -> Vec<u8> {
     hex::decode(text.split_whitespace().collect::<String>()).expect("hex")
 }
 
-/// Addresses of a packet of the St Andrews kernel, and what follows its IPv6 header.
+/// Addresses of a packet of the St Andrews kernel, and the octets behind its IPv6 header.
 fn capture(name: &str) -> (Ipv6Addr, Ipv6Addr, Vec<u8>) {
     let json = include_str!("../../../tests/vectors/ilnp_packets.json");
     let json: serde_json::Value = serde_json::from_str(json).expect("JSON");

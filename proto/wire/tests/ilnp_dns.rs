@@ -1,4 +1,4 @@
-//! RDATA of RFC 6742: its examples as octets written out by hand, limits, and whatever is built comes back.
+//! RDATA of RFC 6742: examples of the RFC as octets written by hand, limits, and round trips.
 
 use moorline_types::{DropReason, L64, Nid};
 use moorline_wire::ilnp::{DomainName, L32Record, L64Record, LpRecord, NidRecord};
@@ -82,7 +82,7 @@ fn names_are_whole_and_not_compressed() {
     assert_eq!(parse("0161 00 00"), Err(DropReason::BadLength));
     assert_eq!(parse("0161 c00c"), Err(DropReason::BadFormat));
     assert_eq!(parse("40"), Err(DropReason::BadFormat));
-    // What would mean something else in a zone file.
+    // Octets that would have another meaning in a zone file are escaped.
     assert_eq!(parse("05 612e5c2220 00"), Ok("a\\.\\\\\\\"\\032.".to_owned()));
     assert_eq!(parse("02 0aff 00"), Ok("\\010\\255.".to_owned()));
 }

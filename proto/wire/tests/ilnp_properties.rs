@@ -1,5 +1,5 @@
-//! ILNPv6: whatever is built comes back equal, whatever comes in never panics, and a checksum that was
-//! moved to other locators is the one that a sum over everything gives.
+//! ILNPv6: round trips are equal, no input makes the parsers panic, and a checksum that was moved to other locators
+//! equals the sum over the whole packet.
 
 use moorline_types::{Ilv, L64, Nid, Nonce};
 use moorline_wire::ilnp::consts::MAX_UPDATE_LOCATORS;
@@ -99,7 +99,7 @@ proptest! {
 fn a_udp_without_checksum_keeps_none_and_none_becomes_one_without() {
     let delta = ChecksumDelta::new([L64(1), L64(2)], [L64(3), L64(4)]);
     assert_eq!(delta.apply(17, 0), 0);
-    // What the sum would make zero.
+    // The value whose sum would become zero.
     let zero = delta.inverse().apply(6, 0);
     assert_eq!((delta.apply(6, zero), delta.apply(17, zero)), (0, 0xffff));
 }
@@ -110,7 +110,7 @@ fn filled(packet: &mut [u8], protocol: u8, [src, dst]: [L64; 2], nids: [u64; 2])
     packet[at..at + 2].fill(0);
     let [src, dst] = [Ilv::new(src, Nid(nids[0])), Ilv::new(dst, Nid(nids[1]))];
     let sum = match transport_checksum(src, dst, protocol, packet) {
-        // RFC 768, RFC 3828 s3.1: zero says that there is none.
+        // RFC 768, RFC 3828 s3.1: zero means that there is no checksum.
         0 if matches!(protocol, 17 | 136) => 0xffff,
         sum => sum,
     };

@@ -1,4 +1,4 @@
-//! Every error, every cap, and the faults of LinShim6 0.9.1 that lie in parsing (design s5).
+//! Every error, every cap, and the parsing faults of LinShim6 0.9.1 (design s5).
 
 mod common;
 
@@ -253,7 +253,7 @@ fn padding_and_reserved_bits_are_not_checked() {
 
 #[test]
 fn option_not_listed_for_the_type_is_not_looked_into() {
-    // A broken Locator List where none belongs.
+    // A broken Locator List in a message that does not list this option.
     let mut octets = vec![59, 2, 66, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
     octets.extend([0, 4, 0, 1, 0xff, 0, 0, 0]);
     let Ok(Message::Keepalive(keepalive)) = decode(&octets) else { panic!("Keepalive") };
@@ -399,7 +399,7 @@ fn error_message_holds_as_much_of_the_packet_as_fits() {
     assert!(!long.fits());
     assert_eq!(long.octets().len(), MAX_MESSAGE_LEN);
     assert_eq!(decode(&long.octets()), Ok(error(vec![7; 1232])));
-    // RFC 5533 s5.14: at least 16 octets.
+    // RFC 5533 s5.14: an Error message has at least 16 octets.
     assert_eq!(decode(&error(vec![]).octets()), Ok(error(vec![0; 8])));
     assert_eq!(decode(&error(vec![1; 9]).octets()), Ok(error([&[1; 9][..], &[0; 7]].concat())));
 }

@@ -1,4 +1,4 @@
-//! Whatever is built comes back equal; whatever comes in never panics and stays under the caps.
+//! Round trips are equal; no input makes the parsers panic or exceeds the caps.
 
 mod common;
 
@@ -129,7 +129,7 @@ fn is_what_the_getter_gives(options: &Options, option: &Opt) -> bool {
         Opt::KeepaliveTimeout(value) => options.keepalive_timeout() == Some(*value),
         Opt::SendTimeoutMillis(value) => options.send_timeout_millis() == Some(*value),
         Opt::Source(locator) => options.source() == Some(*locator),
-        // They are read in place.
+        // These options have no getter: they are read in place.
         Opt::UlidPair { .. } | Opt::ForkedInstance(_) | Opt::Check => true,
         Opt::Unknown { .. } => false,
     }

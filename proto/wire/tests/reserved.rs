@@ -1,4 +1,4 @@
-//! Reserved bits: zero when sent, ignored when received, in every message and option that has some.
+//! Reserved bits are zero when sent and ignored when received, in each message and option that has any.
 
 mod common;
 
@@ -13,18 +13,18 @@ const TAG: ContextTag = ContextTag::from_bits(0x2aaa_aaaa_aaaa);
 
 /// The seven reserved bits behind the type.
 const RESERVED_1: (usize, &[u8]) = (3, &[0xfe]);
-/// The R bit before the tag.
+/// The R bit in front of the tag.
 const R: (usize, &[u8]) = (6, &[0x80]);
 
-/// Where the fixed part of each message has reserved bits: octet and masks.
+/// Reserved bits in the fixed part of each message: octet and masks.
 fn reserved(kind: MessageType) -> Vec<(usize, &'static [u8])> {
     let behind: (usize, &[u8]) = match kind {
         MessageType::R1 => return vec![RESERVED_1, (6, &[0xff; 2])],
         MessageType::I2 => (20, &[0xff; 4]),
-        // 49 bits: the last of them stands where the R bit of a tag does.
+        // 49 bits: the last one is at the place of the R bit of a tag.
         MessageType::I2BIS => (20, &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x80]),
         MessageType::KEEPALIVE => (12, &[0xff; 4]),
-        // Behind the state: 22 bits.
+        // 22 bits behind the state.
         MessageType::PROBE => (13, &[0x3f, 0xff, 0xff]),
         _ => return vec![RESERVED_1, R],
     };
@@ -82,7 +82,7 @@ fn all() -> Vec<Message> {
 #[test]
 fn reserved_bits_of_messages_are_zero_when_sent_and_ignored_when_received() {
     let all = all();
-    // All but Error, whose octets all mean something.
+    // All messages except Error, which has no reserved bits.
     assert_eq!(all.len(), MessageType::KNOWN.len() - 1);
     for message in all {
         let mut octets = message.octets();
@@ -96,7 +96,7 @@ fn reserved_bits_of_messages_are_zero_when_sent_and_ignored_when_received() {
     }
 }
 
-/// Else the test above could call any octet reserved.
+/// Shows that the test above cannot call an octet with a meaning reserved.
 #[test]
 fn every_other_bit_of_the_fixed_part_means_something() {
     for message in all() {
@@ -110,7 +110,7 @@ fn every_other_bit_of_the_fixed_part_means_something() {
         for (at, masks) in reserved(message.kind()) {
             free[at..at + masks.len()].copy_from_slice(masks);
         }
-        // Behind the checksum, of whose octets any change is an error.
+        // The bits behind the checksum: each change of the octets before is an error.
         for bit in (6 * 8..fixed * 8).filter(|bit| free[bit / 8] & 0x80 >> (bit % 8) == 0) {
             let mut changed = octets.clone();
             changed[bit / 8] ^= 0x80 >> (bit % 8);

@@ -1,4 +1,4 @@
-//! Between the contract's types and the programs'.
+//! Conversion between the types of the contract and those of the programs.
 
 use std::net::Ipv6Addr;
 
@@ -55,7 +55,8 @@ pub(crate) fn nonce_key(pair: IlvPair, of: Nonce) -> types::nonce_key {
     types::nonce_key { nids: nids(pair.nids()), nonce: nonce(Some(of)) }
 }
 
-/// `generation` and `serial` are ours, and `receive` is what is known of the correspondent's nonce by now.
+/// Converts a session. This library assigns `generation` and `serial`; `receive` is the known nonce of the
+/// correspondent.
 pub(crate) fn session(
     entry: &SessionEntry,
     generation: u32,
@@ -94,7 +95,7 @@ pub(crate) fn session(
     }
 }
 
-/// Locators of the correspondent of the session that a slot has in this generation.
+/// Converts the locators of the correspondent, for the session that a slot has in this generation.
 pub(crate) fn remotes(remote: &[L64], generation: u32) -> types::named {
     let mut named = types::named { generation, ..types::named::default() };
     for (place, locator) in named.l64.iter_mut().zip(remote) {
@@ -104,7 +105,7 @@ pub(crate) fn remotes(remote: &[L64], generation: u32) -> types::named {
     named
 }
 
-/// The report that the core understands; `None` for kinds of another version.
+/// Converts a report; `None` for an unknown kind, which another version may have made.
 pub(crate) fn report(raw: &types::ilnp_report) -> Option<Report> {
     let session = SessionId(raw.slot);
     match types::ilnp_report_kind(raw.kind) {

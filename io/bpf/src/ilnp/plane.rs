@@ -21,8 +21,8 @@ use crate::tables::{self, Table};
 
 /// The loaded programs and their tables.
 ///
-/// The programs stay on their interfaces when this value goes, with the tables as they are then,
-/// until [`IlnpDatapath::close`], or another process attaches its own in their place.
+/// When this value is dropped, the programs stay on their interfaces, with the tables as they are then, until
+/// [`IlnpDatapath::close`], or until another process attaches its own programs in their place.
 pub struct IlnpDatapath {
     pub(crate) object: Object,
     pub(crate) sessions: Sessions,
@@ -39,14 +39,14 @@ impl IlnpDatapath {
     ///
     /// # Errors
     ///
-    /// [`crate::Error::Load`] without the privileges or the kernel for it.
+    /// [`crate::Error::Load`] if the privileges or the kernel do not suffice.
     pub fn open(settings: &IlnpSettings) -> Result<Self> {
         let pins = pins::of_ilnp(&settings.pin_dir);
         pins::create(&pins)?;
         Self::open_with(settings, pins, false)
     }
 
-    /// Pins what is attached in this folder.
+    /// Loads the programs, and pins attachments in this folder.
     pub(crate) fn open_with(
         settings: &IlnpSettings,
         pins: PathBuf,
@@ -65,7 +65,7 @@ impl IlnpDatapath {
         })
     }
 
-    /// Puts the programs on an uplink, in front of those of Shim6.
+    /// Attaches the programs to an uplink, in front of those of Shim6.
     ///
     /// # Errors
     ///
@@ -76,13 +76,13 @@ impl IlnpDatapath {
         self.attachments.attach_uplink(&self.object, ifindex, ethernet, bare)
     }
 
-    /// Takes the programs off an uplink; none there is no error.
+    /// Detaches the programs from an uplink; no error if there are none.
     pub fn detach_uplink(&mut self, ifindex: u32) {
         self.attachments.detach(ifindex);
     }
 
-    /// Puts the programs on the segmentation path, which packets of moved sessions take too: super-packets of TCP
-    /// leave it whole, at `moor0`, and only those of UDP are segmented.
+    /// Attaches the programs to the segmentation path, which packets of moved sessions take too. Super-packets of TCP
+    /// leave it whole at `moor0`; only those of UDP are segmented.
     ///
     /// # Errors
     ///
@@ -93,13 +93,13 @@ impl IlnpDatapath {
         self.sessions.set_segment(moor0)
     }
 
-    /// Interfaces that programs are on by an earlier process: attach to them again or detach them.
+    /// Interfaces to which an earlier process attached programs: attach to them again, or detach them.
     #[must_use]
     pub fn attached_before(&self) -> Vec<u32> {
         self.attachments.pinned()
     }
 
-    /// Takes off what an earlier process attached: for a process without ILNP.
+    /// Detaches the programs of an earlier process: for a process without ILNP.
     ///
     /// # Errors
     ///
@@ -110,8 +110,8 @@ impl IlnpDatapath {
         pins::remove_tree(&left)
     }
 
-    /// Tells the identifiers of this host, those that only sessions still have among them. Options and control messages in
-    /// packets for any other are left alone: those are forwarded.
+    /// Sets the identifiers of this host, with those that only sessions still have. The programs ignore options and
+    /// control messages in packets for other identifiers: the host forwards these packets.
     ///
     /// # Errors
     ///
@@ -130,7 +130,7 @@ impl IlnpDatapath {
         self.sessions.note_change()
     }
 
-    /// Tells which uplink packets with this source locator leave by.
+    /// Sets the uplink by which packets with this source locator leave.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl IlnpDatapath {
         self.sessions.note_change()
     }
 
-    /// Tells that no uplink has this locator.
+    /// Removes a locator that no uplink has.
     ///
     /// # Errors
     ///
@@ -150,19 +150,19 @@ impl IlnpDatapath {
         self.sessions.note_change()
     }
 
-    /// Sessions in the tables.
+    /// Number of sessions in the tables.
     #[must_use]
     pub fn session_count(&self) -> usize {
         self.sessions.len()
     }
 
-    /// Readable when there are reports or control packets.
+    /// Descriptor that is readable when there are reports or control packets.
     #[must_use]
     pub fn poll_fd(&self) -> BorrowedFd<'_> {
         self.rings.fd()
     }
 
-    /// The next report. Those about sessions that are gone are left out.
+    /// Returns the next report. Skips reports about sessions that are gone.
     pub(crate) fn next_report(&self) -> Result<Option<Report>> {
         while let Some(raw) = self.rings.next::<types::ilnp_report>(REPORTS)? {
             let Some(report) = convert::report(&raw) else { continue };
@@ -175,8 +175,9 @@ impl IlnpDatapath {
         Ok(None)
     }
 
-    /// Hands over a batch of the packets there are for the machine of the sessions, whole, from the IPv6
-    /// header on. The stack does not see them. Whether there may be more, of which [`Self::poll_fd`] says nothing again.
+    /// Gives a batch of the packets for the machine of the sessions to `sink`, each whole, from its IPv6 header on.
+    /// The stack does not get these packets. Returns whether there may be more; [`Self::poll_fd`] does not signal
+    /// these again.
     ///
     /// # Errors
     ///
@@ -190,8 +191,9 @@ impl IlnpDatapath {
         Ok(true)
     }
 
-    /// The best socket of this network namespace for a packet of this protocol between these addresses and ports,
-    /// ours first: what [`moorline_datapath::ilnp::Sockets::kind`] asks for. Takes some microseconds.
+    /// Returns the best kind of socket in this network namespace for a packet of this protocol between these
+    /// addresses and ports, ours first: the answer of [`moorline_datapath::ilnp::Sockets::kind`]. Takes some
+    /// microseconds.
     ///
     /// # Errors
     ///
@@ -200,7 +202,7 @@ impl IlnpDatapath {
         self.socket_of(pair, protocol, ports).map(convert::socket)
     }
 
-    /// As the programs have it: `enum ilnp_socket`.
+    /// The kind of socket as the programs encode it: `enum ilnp_socket`.
     pub(crate) fn socket_of(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Result<u32> {
         let frame = arriving(pair, protocol, ports);
         let input = ProgramInput { data_in: Some(&frame), ..ProgramInput::default() };
@@ -208,7 +210,7 @@ impl IlnpDatapath {
         Ok(output.return_value)
     }
 
-    /// Ends it: no programs, no marks.
+    /// Ends the data plane: removes all programs and marks.
     ///
     /// # Errors
     ///
@@ -240,7 +242,7 @@ impl Plane for IlnpDatapath {
     }
 }
 
-/// An Ethernet frame that comes in, as far as a look for its socket reads it.
+/// The part of a received Ethernet frame that a look for its socket reads.
 fn arriving(pair: IlvPair, protocol: u8, (local, remote): (u16, u16)) -> Vec<u8> {
     let ports = u32::from(remote) << 16 | u32::from(local);
     let upper = [&ports.to_be_bytes()[..], &[0; 16]].concat();
@@ -248,8 +250,8 @@ fn arriving(pair: IlvPair, protocol: u8, (local, remote): (u16, u16)) -> Vec<u8>
     [&[0; 12], &0x86dd_u16.to_be_bytes()[..], &packet].concat()
 }
 
-/// Rings, in the order in which they are opened.
+/// Numbers of the rings, in the order in which they are opened.
 const REPORTS: u32 = 0;
 const CONTROLS: u32 = 1;
-/// Packets that are handed over at once: each may take a look for a socket and a packet to send.
+/// Number of packets in a batch. Each may cost a look for a socket and a packet to send.
 pub(super) const CONTROLS_AT_ONCE: u32 = 64;

@@ -20,7 +20,7 @@ pub(crate) struct Sessions {
     counts: Table<u32, u32>,
     remotes: Table<u32, types::named>,
     known: BTreeMap<SessionId, Known>,
-    /// Sessions whose removal has failed: a part of each may still be there.
+    /// Sessions whose removal has failed: the tables may still have parts of them.
     leaving: BTreeMap<SessionId, Known>,
     nodes: BTreeMap<(Nid, Nid), Vec<SessionId>>,
     generations: u32,
@@ -28,12 +28,12 @@ pub(crate) struct Sessions {
     changes: u32,
 }
 
-/// What was written about a session.
+/// State of a session that this library has written.
 #[derive(Clone, Debug)]
 struct Known {
     pair: IlvPair,
     generation: u32,
-    /// What we were told.
+    /// The nonce that the core has given.
     nonce: Option<Nonce>,
 }
 
@@ -66,7 +66,8 @@ impl Sessions {
         known.is_some_and(|known| known.generation == generation)
     }
 
-    /// If it fails, a session that was not there is not there, and one that was is what it was.
+    /// Writes a session. On error, a new session is not in the tables. If a change finds no room for the nonce, the
+    /// session stays as it was.
     pub(crate) fn upsert(&mut self, entry: &SessionEntry) -> Result<()> {
         if entry.id.0 >= self.table.max_entries() {
             return Err(Error::TooManySessions(entry.id));
@@ -78,13 +79,14 @@ impl Sessions {
         self.remove(entry.id)?;
         let done = self.add(entry);
         if done.is_err() {
-            // Part of it may be there; what went wrong first is what is told.
+            // The tables may have parts of the session. The caller gets the first error.
             let _ = self.remove(entry.id);
         }
         done
     }
 
-    /// Goes on where a table fails, so that as little is left as can be. A session that is not there is removed already.
+    /// Removes a session. If a table fails, the function goes on, so that as little as possible is left. A session
+    /// that does not exist counts as removed.
     pub(crate) fn remove(&mut self, id: SessionId) -> Result<()> {
         let known = self.known.remove(&id).or_else(|| self.leaving.remove(&id));
         let Some(known) = known else { return Ok(()) };
@@ -92,19 +94,19 @@ impl Sessions {
             forget(&self.by_pair, &convert::pair(known.pair), id),
             self.leave_node(id, known.pair),
             self.forget_nonces(id, &known, None),
-            // Last of what programs remember, so that none of it is remembered again.
+            // Comes after the keys, so that programs do not cache any of them again.
             self.write_session(id, &types::ilnp_session::default()),
             self.remotes.insert_locked(&id.0, &types::named::default()),
         ];
         let done: Result<()> = done.into_iter().collect();
         if done.is_err() {
-            // The next attempt, or the next session of the slot, takes away what is left.
+            // The next attempt, or the next session of the slot, removes the rest.
             self.leaving.insert(id, known);
         }
         done
     }
 
-    /// A session in a slot that has none.
+    /// Adds a session to an empty slot.
     fn add(&mut self, entry: &SessionEntry) -> Result<()> {
         let others = self.nodes.get(&entry.pair.nids()).map_or(0, Vec::len);
         if others >= WITH_NODE {
@@ -121,12 +123,12 @@ impl Sessions {
         self.by_pair.insert(&convert::pair(entry.pair), &entry.id.0)
     }
 
-    /// What is decided about a session; what is known of it goes by it.
+    /// Writes the decisions about a session.
     fn write(&mut self, entry: &SessionEntry, known: Known) -> Result<()> {
         if let Some(nonce) = entry.receive_nonce {
             self.by_nonce.insert(&convert::nonce_key(entry.pair, nonce), &entry.id.0)?;
         }
-        // We may have been told less than we know.
+        // The core may know less than we do.
         let receive = entry.receive_nonce.or(known.nonce);
         self.serials = self.serials.wrapping_add(1).max(1);
         let session = convert::session(entry, known.generation, self.serials, receive);
@@ -140,7 +142,7 @@ impl Sessions {
         }
     }
 
-    /// What we were told and what the programs have learned, but for the one that is in use.
+    /// Removes the nonce that the core has given and the nonce that programs have learned, except the one in use.
     fn forget_nonces(&self, id: SessionId, known: &Known, but: Option<Nonce>) -> Result<()> {
         let learned = self.lives.lookup(&id.0)?.and_then(|live| convert::nonce_back(live.learned));
         for nonce in [known.nonce, learned].into_iter().flatten() {
@@ -151,7 +153,8 @@ impl Sessions {
         Ok(())
     }
 
-    /// A nonce leads to another session that shares it from now on, if there is one (decision 149).
+    /// Removes a nonce of a session. If another session shares the nonce, the nonce leads to that one from now on
+    /// (decision 149).
     fn forget_nonce(&self, pair: &IlvPair, nonce: Nonce, id: SessionId) -> Result<()> {
         let shares = |other: &&SessionId| {
             let known = self.known.get(other).filter(|_| **other != id);
@@ -194,19 +197,19 @@ impl Sessions {
         self.counts.insert(&types::ilnp_count::ILNP_NODES.0, &count)
     }
 
-    /// Writes a session; copies that programs have of it are no longer true.
+    /// Writes a session, and invalidates the copies of the programs.
     fn write_session(&mut self, id: SessionId, session: &types::ilnp_session) -> Result<()> {
         self.table.insert_locked(&id.0, session)?;
         self.note_change()
     }
 
-    /// What programs remember of sessions is no longer true.
+    /// Invalidates what programs have cached about sessions.
     pub(crate) fn note_change(&mut self) -> Result<()> {
         self.changes = self.changes.wrapping_add(1).max(1);
         self.counts.insert(&types::ilnp_count::ILNP_CHANGES.0, &self.changes)
     }
 
-    /// Where the kernel segments packets; 0: nowhere.
+    /// Sets the index of the interface where the kernel segments packets; 0: none.
     pub(crate) fn set_segment(&self, ifindex: u32) -> Result<()> {
         self.counts.insert(&types::ilnp_count::ILNP_SEGMENT.0, &ifindex)
     }

@@ -5,19 +5,18 @@ use moorline_wire::ilnp::AdmissionTypes;
 
 use crate::settings::AttachMode;
 
-/// How the data plane of ILNP is set up.
+/// Settings of the data plane of ILNP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IlnpSettings {
-    /// Sessions: as many as the machine's.
+    /// Largest number of sessions: as many as the machine has.
     pub max_sessions: u32,
-    /// Which packets without a session are reported.
+    /// Packets without a session that are reported.
     pub wanted: Wanted,
-    /// ICMPv6 types of the handshake.
+    /// ICMPv6 types of the handshake messages.
     pub types: AdmissionTypes,
-    /// Of packets that have a nonce and no session.
+    /// Checksum of packets that have a nonce and no session.
     pub checksum: ChecksumMode,
-    /// Folder of a bpffs for marks of what is attached, where the kernel has no tcx: the one of
-    /// [`crate::Settings`].
+    /// Folder of a bpffs for links and marks of attached programs: the folder of [`crate::Settings`].
     pub pin_dir: PathBuf,
     /// Kind of hook.
     pub attach: AttachMode,

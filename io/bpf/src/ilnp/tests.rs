@@ -1,4 +1,4 @@
-//! The programs under `BPF_PROG_TEST_RUN`, on a clock that the test sets.
+//! Tests of the programs under `BPF_PROG_TEST_RUN`, on a clock that the test sets.
 
 mod batches;
 mod both;

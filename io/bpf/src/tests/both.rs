@@ -1,5 +1,5 @@
-//! Random traffic and updates through the eBPF programs and through `proto/plane`: equal in every octet, report and
-//! counter.
+//! Random traffic and updates go through the eBPF programs and through `proto/plane`: octets, reports and counters
+//! must be equal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
@@ -26,11 +26,12 @@ const CONTEXTS: u32 = 4;
 
 const TC_ACT_UNSPEC: i32 = -1;
 const TC_ACT_SHOT: i32 = 2;
-/// A packet that is lost on its way out: a redirection to no interface. The counters of drops tell it from others.
+/// Action for a packet that is lost on its way out: a redirection to no interface. The counters of drops tell it from
+/// other redirections.
 const LOST: i32 = TC_ACT_REDIRECT;
 const TC_ACT_REDIRECT: i32 = 7;
 
-/// Ours, the peers', and some that nothing is to be done with.
+/// Addresses of this host. The lists below hold those of the peers, and some that the planes ignore.
 const LOCALS: [&str; 2] = ["2001:db8:a::1", "2001:db8:b::1"];
 const PEERS: [&str; 3] = ["2001:db8:c::1", "2001:db8:d::1", "2001:db8:e::1"];
 /// The peers, and their other locators.
@@ -48,7 +49,7 @@ const SENDERS: [&str; 9] = [
 const STRANGE: [&str; 6] =
     ["fe80::1", "ff02::1", "::", "::1", "2001:db8:ffff::1", "2001:db8:ffff::211:22ff:fe33:4455"];
 
-/// SplitMix64: a failure is told by its seed.
+/// SplitMix64. A failure prints its seed.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -85,15 +86,15 @@ impl Random {
     }
 }
 
-/// Both planes, and what they were told.
+/// Both planes, with the decisions that they have.
 struct Both {
     kernel: Harness,
     user: Plane,
     now: u64,
     live: Vec<ContextEntry>,
-    /// Those that only receive: another one between the same ULIDs sends.
+    /// Contexts that only receive: another one between the same ULIDs sends.
     forks: BTreeSet<ContextId>,
-    /// Packets that came on them.
+    /// Number of packets that came on these contexts.
     forked: u64,
 }
 
@@ -134,7 +135,7 @@ fn both_planes_do_the_same_with_random_traffic() {
             }
         }
     }
-    // Else it tested little.
+    // Otherwise the run tested little.
     println!("{hints:?}, {congested} congested");
     assert!(hints.len() == 3 && hints.values().all(|&count| count >= 3), "{hints:?}");
     assert!(both.forked > 10, "{} packets came on forks", both.forked);
@@ -221,7 +222,7 @@ impl Both {
             self.live.push(entry.clone());
             return self.apply(&Update::Upsert(entry));
         };
-        // As the core has it: the first one comes last, and forks send nothing.
+        // As in the core, the first context of a ULID pair is added last, and forks send nothing.
         let fork = ContextEntry {
             current: Path::of(ulids, ulids.as_locators()),
             suspects: false,
@@ -303,7 +304,8 @@ impl Both {
         action == TC_ACT_REDIRECT && !is_lost
     }
 
-    /// Both ways between the ULIDs of a context, for less than a second, and then a look at the timers.
+    /// Sends packets in both directions between the ULIDs of a context, for less than a second, and then looks at the
+    /// timers.
     fn exchange(&mut self, random: &mut Random, at: &str) {
         if self.live.is_empty() {
             return;
@@ -365,7 +367,7 @@ impl Both {
         matches!(verdict, Inbound::Deliver)
     }
 
-    /// An ICMPv6 error about what a context sends, or nearly.
+    /// Sends an ICMPv6 error about a packet of a context, or one that nearly is.
     fn error(&mut self, random: &mut Random, at: &str) -> bool {
         if self.live.is_empty() {
             return false;
@@ -379,9 +381,9 @@ impl Both {
         verdict == Inbound::Deliver
     }
 
-    /// Reports, drops and counters.
+    /// Compares reports, drops and counters.
     fn compare(&mut self, at: &str) -> Vec<Report> {
-        // The sockets of the other plane are none of the kernel's.
+        // The kernel does not know the sockets of the other plane.
         let is_shared = |report: &Report| !matches!(report, Report::NoRoom { .. });
         let reports = compare(&mut self.kernel.plane, &mut self.user, is_shared, at);
         for ContextEntry { id, .. } in &self.live {
@@ -392,7 +394,7 @@ impl Both {
     }
 }
 
-/// Reports and drops are the same in both planes, but for reports that only the kernel makes. The reports.
+/// Compares reports and drops of both planes, except reports that only the kernel makes. Returns the reports.
 pub(crate) fn compare<K, U>(
     kernel: &mut K,
     user: &mut U,
@@ -414,7 +416,7 @@ fn counted<P: ContextPlane>(plane: &P, id: ContextId) -> (ContextCounters, Optio
     (plane.counters(id).unwrap(), plane.path_counters(id).unwrap())
 }
 
-/// Of what is dropped, nobody sees the octets.
+/// Checks an outcome. The octets of a dropped packet do not count.
 fn check(outcome: &Outcome, packet: &[u8], octets: Option<&Vec<u8>>, action: i32, at: &str) {
     assert_eq!(outcome.action, action, "{at}: {}", hex::encode(packet));
     if let Some(octets) = octets {
@@ -453,7 +455,7 @@ fn random_rule(random: &mut Random) -> TriggerRule {
     }
 }
 
-/// Up to all of them, in any order, none twice.
+/// Random peer locators, up to all of them, in any order, none twice.
 fn peer_locators(random: &mut Random) -> Vec<Locator> {
     let mut all: Vec<Locator> = SENDERS.iter().map(|text| Locator(text.parse().unwrap())).collect();
     let count = random.of(&[1, 2, 2, 3, 4, 7, 8, 9]);
@@ -465,7 +467,7 @@ fn peer_locators(random: &mut Random) -> Vec<Locator> {
     all
 }
 
-/// Mostly none.
+/// Random paths, mostly none.
 fn random_paths(random: &mut Random, ulids: UlidPair) -> Arc<[Path]> {
     let count = random.of(&[0, 0, 0, 1, 3]);
     let pair = |_| {
@@ -476,12 +478,12 @@ fn random_paths(random: &mut Random, ulids: UlidPair) -> Arc<[Path]> {
     (0..count).map(pair).collect()
 }
 
-/// Mostly one that is to be translated.
+/// Random ICMPv6 error, mostly one to translate.
 fn error_about(random: &mut Random, entry: &ContextEntry) -> Vec<u8> {
     let mut tag = if random.one_in(8) { entry.local_tag } else { entry.peer_tag }.octets();
     tag[0] |= if random.one_in(12) { 0 } else { 0x80 };
     let ulids = entry.ulids.as_locators();
-    // Of one that went as it was.
+    // The error quotes a packet without a payload header.
     let is_plain = random.one_in(3);
     let locators = match random.below(8) {
         _ if is_plain => ulids,
@@ -516,7 +518,7 @@ fn error_about(random: &mut Random, entry: &ContextEntry) -> Vec<u8> {
     packet
 }
 
-/// TCP of a few flows that go on.
+/// Writes a TCP segment of one of a few flows.
 fn segment(random: &mut Random, payload: &mut [u8]) {
     let ports: [u16; 2] = [random.of(&[7, 8]), random.of(&[7, 8])];
     let number = |random: &mut Random| {
@@ -535,7 +537,7 @@ fn random_pair(random: &mut Random, from: &[&str], to: &[&str]) -> [Ipv6Addr; 2]
     [random.address(from), random.address(to)]
 }
 
-/// Mostly sound, and of the sort that something is done with.
+/// Random packet, mostly valid and of a kind that the planes handle.
 fn packet(random: &mut Random, [from, to]: [Ipv6Addr; 2], tags: &[ContextTag]) -> Vec<u8> {
     let next = random.of(&[6, 17, 17, 58, 0, 43, 44, 60, 59, 140, 140, 140, 140, 140]);
     let length = random.of(&[0, 1, 7, 8, 9, 20, 100, 1000, 1452, 1453, 1460]);
@@ -571,7 +573,7 @@ fn packet(random: &mut Random, [from, to]: [Ipv6Addr; 2], tags: &[ContextTag]) -
     packet.extend(to.octets());
     packet.extend(payload);
     if random.one_in(40) {
-        // BPF_PROG_TEST_RUN refuses less than an IPv6 header.
+        // BPF_PROG_TEST_RUN refuses packets shorter than an IPv6 header.
         packet.truncate(40 + usize::try_from(random.below(9)).unwrap());
     }
     packet

@@ -1,4 +1,4 @@
-//! Time of the programs, told and not asserted: `cargo test -p moorline-bpf -- --ignored --nocapture cost`.
+//! Time that the programs take, printed and not asserted: `cargo test -p moorline-bpf -- --ignored --nocapture cost`.
 
 use libbpf_rs::ProgramInput;
 use moorline_datapath::Plane as _;
@@ -28,7 +28,7 @@ fn cost() {
     plane.apply(&Update::Upsert(ContextEntry { current, ..unmoved }), Instant::ZERO).unwrap();
     let stranger = "2001:db8:ffff::1";
     for (what, program, packet) in [
-        // What the measurement itself costs, to be taken off all others.
+        // The cost of the measurement itself, to subtract from all other figures.
         ("nothing", "moor_gathered", packet(LOCAL, PEER, 1400)),
         ("control message", "uplink_egress", packet_of(140)),
         ("no context", "uplink_egress", packet(LOCAL, stranger, 1400)),
@@ -38,7 +38,7 @@ fn cost() {
     ] {
         tell(&plane, what, program, &packet);
     }
-    // The same segment each time is a retransmission, which costs no less than one that is none.
+    // The same segment each time counts as a retransmission, which costs no less than a new segment.
     let mut packets = [packet(LOCAL, PEER, 1400), packet(PEER, LOCAL, 1400)];
     for packet in &mut packets {
         packet[6] = 6;

@@ -12,7 +12,7 @@ use super::tables::{LOCAL, PEER, entry, packet};
 const TC_ACT_UNSPEC: i32 = -1;
 const TC_ACT_REDIRECT: i32 = 7;
 const TCP: u8 = 6;
-/// Octets behind the IPv6 header of a packet to which a payload header can just be added.
+/// Octets behind the IPv6 header in the longest packet to which a payload header can be added.
 const FITS: u16 = 1500 - 40 - 8;
 
 fn moved() -> Harness {
@@ -25,7 +25,7 @@ fn moved() -> Harness {
     harness
 }
 
-/// No route has left them room, and their sender is not of this host: they leave as without Moorline.
+/// No route has left room in these packets, as their sender is not on this host. They leave as without Moorline.
 #[test]
 fn forwarded_packets_without_room_for_a_header_leave_as_they_are() {
     if !can_run("forwarded_packets_without_room_for_a_header_leave_as_they_are") {
@@ -52,7 +52,7 @@ fn forwarded_packets_without_room_for_a_header_leave_as_they_are() {
     }
 }
 
-/// The uplink of their locator has gone.
+/// The uplink of the locator has gone.
 #[test]
 fn forwarded_packets_without_an_uplink_leave_as_they_are() {
     if !can_run("forwarded_packets_without_an_uplink_leave_as_they_are") {

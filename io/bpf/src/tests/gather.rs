@@ -1,4 +1,5 @@
-//! Which packets go to be put together once their header is out, and which to be cut before it goes in.
+//! Which packets go to GRO after their header was taken out, and which super-packets are segmented before it is
+//! inserted.
 
 use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::ContextPlane as _;
@@ -11,7 +12,7 @@ use super::tables::{LOCAL, PEER, entry, packet};
 use crate::skel::types;
 
 const TC_ACT_UNSPEC: i32 = -1;
-/// A redirection to no interface. The counters of drops tell it from others.
+/// Action of a redirection to no interface. The counters of drops tell it from other redirections.
 const LOST: i32 = TC_ACT_REDIRECT;
 const TC_ACT_REDIRECT: i32 = 7;
 const TCP: u8 = 6;
@@ -31,7 +32,7 @@ fn gather_at(harness: &Harness, gather: u32) {
     table.insert(&0, &types::settings { gather, ..settings }).unwrap();
 }
 
-/// A segment as the stack knows it.
+/// A segment as the stack sees it.
 fn segment(flags: u8, payload: u16) -> Vec<u8> {
     let mut segment = packet(PEER, LOCAL, 20 + payload);
     segment[6] = TCP;
@@ -40,7 +41,7 @@ fn segment(flags: u8, payload: u16) -> Vec<u8> {
     segment
 }
 
-/// The same as it comes from the peer.
+/// The same segment as it comes from the peer.
 fn on_the_wire(plain: &[u8]) -> Vec<u8> {
     let tag = entry(4, PEER).local_tag.bits();
     let mut wire = plain[..40].to_vec();
@@ -79,7 +80,7 @@ fn segments_with_a_place_in_the_stream_are_put_together() {
             assert_eq!(outcome.action, action, "{what}");
             assert_eq!(received() - before, u64::from(!is_sent_there), "{what}");
         }
-        // When it comes back it counts, with all that it was put together with.
+        // When the super-packet comes back, it counts with all its segments.
         let before = received();
         assert_eq!(harness.run("uplink_ingress", &plain, 9).action, TC_ACT_UNSPEC, "{what}");
         assert_eq!(received() - before, 9, "{what}");
@@ -88,7 +89,7 @@ fn segments_with_a_place_in_the_stream_are_put_together() {
     assert_eq!(harness.run("moor_gathered", &stray, 0).action, TC_ACT_UNSPEC);
 }
 
-/// Put together they have no tag any more, and would count for the context that is found by the ULIDs.
+/// A merged packet has no tag any more, and would count for the context that the ULIDs find.
 #[test]
 fn segments_of_a_context_beside_another_are_not_put_together() {
     if !can_run("segments_of_a_context_beside_another_are_not_put_together") {
@@ -151,7 +152,7 @@ fn of_what_has_no_room_but_tcp_the_core_is_told_ten_times_a_second() {
     let moved = entry(4, PEER);
     let told = [Report::NoRoom { context: moved.id }];
     harness.apply(&Update::Upsert(moved));
-    // The kernel could not cut it with the header in.
+    // The kernel could not segment this packet with the header in it.
     let reports_at = |now: u64, packet: &[u8]| {
         harness.set_now(now);
         assert_eq!(harness.run("moor_ingress", packet, 2).action, LOST);

@@ -24,7 +24,7 @@ pub(crate) const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86,
 /// The loopback, which is the first interface of any namespace.
 pub(crate) const IFINDEX: u32 = 1;
 
-/// A namespace that this thread is in; it ends with the process that holds it.
+/// A network namespace that this thread has entered. It ends with the process that holds it.
 pub(crate) struct Namespace {
     holder: Child,
     home: File,
@@ -57,27 +57,27 @@ impl Drop for Namespace {
     }
 }
 
-/// What a program did with a packet.
+/// Result of a program for a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Outcome {
     pub(crate) action: i32,
     pub(crate) packet: Vec<u8>,
 }
 
-/// What a packet comes with.
+/// Properties of a packet besides its octets.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) segments: u32,
-    /// Octets in each, 0: it is no super-packet that is still to be cut.
+    /// Octets in each segment; 0: the packet is no super-packet.
     pub(crate) segment_size: u32,
     pub(crate) cgroup: u32,
     pub(crate) mark: u32,
-    /// The interface that it came by, 0: it is of this host.
+    /// Interface by which the packet came in; 0: this host has sent it.
     pub(crate) came_by: u32,
 }
 
 impl Datapath {
-    /// With tables that nobody pins, and nothing to attach to.
+    /// Opens tables that are not pinned, and programs that are not attached.
     pub(crate) fn open_unpinned(settings: &Settings, virtual_clock: bool) -> Result<Self> {
         let object = load::shim6(settings, None, virtual_clock)?;
         Self::over(object, settings, PathBuf::new(), Vec::new())
@@ -92,8 +92,8 @@ pub(crate) struct Harness {
 impl Harness {
     pub(crate) fn new(triggers: &Triggers) -> Self {
         let namespace = Namespace::new();
-        // In older kernels (6.1 for one) each processor takes 128 entries of an LRU table for itself, and a
-        // smaller table forgets early.
+        // In older kernels (such as 6.1) each processor takes 128 entries of an LRU table for itself, so a smaller
+        // table forgets early.
         let triggers = triggers.clone();
         let settings =
             Settings { max_contexts: 64, max_flows: 4096, triggers, ..Settings::default() };
@@ -101,7 +101,7 @@ impl Harness {
         Self { plane, _namespace: namespace }
     }
 
-    /// As it was when it was new: loading the programs takes longer than most tests.
+    /// Resets the harness to its initial state: loading the programs takes longer than most tests.
     pub(crate) fn clear(&mut self, triggers: &Triggers) {
         for entry in self.plane.contexts().unwrap() {
             self.apply(&Update::Remove { context: entry.id });
@@ -126,7 +126,7 @@ impl Harness {
         self.plane.set_local(address, IFINDEX).unwrap();
     }
 
-    /// The time that the programs see, in nanoseconds.
+    /// Sets the time that the programs see, in nanoseconds.
     pub(crate) fn set_now(&self, now: u64) {
         Table::of(&self.plane.object, ".data.clock").unwrap().insert(&0_u32, &now).unwrap();
     }
@@ -146,12 +146,12 @@ impl Harness {
         std::iter::from_fn(|| self.plane.next_report().unwrap()).collect()
     }
 
-    /// Runs a program on an IPv6 packet, of so many segments.
+    /// Runs a program on an IPv6 packet that has so many segments.
     pub(crate) fn run(&self, program: &'static str, packet: &[u8], segments: u32) -> Outcome {
         self.run_of(program, packet, Origin { segments, ..Origin::default() })
     }
 
-    /// The same, with all that it comes with.
+    /// Runs a program on an IPv6 packet with these properties.
     pub(crate) fn run_of(&self, program: &'static str, packet: &[u8], origin: Origin) -> Outcome {
         let frame = [&ETHERNET, packet].concat();
         let mut out = vec![0; frame.len() + 64];
@@ -186,7 +186,8 @@ pub(crate) fn clear_drops(drops: &MapHandle) {
     }
 }
 
-/// Next hops are known to each processor by itself: a test that is moved to another one would find other actions.
+/// Keeps the thread on its processor. Each processor learns next hops for itself, so on another one a test would see
+/// other actions.
 fn stay_on_this_processor() {
     let mut processors = CpuSet::new();
     processors.set(sched_getcpu());

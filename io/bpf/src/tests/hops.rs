@@ -1,4 +1,4 @@
-//! Next hops: learned from the kernel's routes, used for a moment, learned again.
+//! Next hops are learned from the routes of the kernel, used for a moment, and learned again.
 
 use moorline_datapath::Plane as _;
 use std::net::{Ipv6Addr, UdpSocket};
@@ -17,7 +17,7 @@ use crate::skel::types;
 
 pub(crate) const LOCATOR: &str = "2001:db8:b::1";
 pub(crate) const PEER_LOCATOR: &str = "2001:db8:d::1";
-/// Nanoseconds: `HOP_FRESH`.
+/// `HOP_FRESH` in nanoseconds.
 pub(crate) const FRESH: u64 = 100_000_000;
 
 pub(crate) const SETUP: &str = "
@@ -48,7 +48,7 @@ pub(crate) fn ifindex(name: &str) -> u32 {
     shown.split(':').next().unwrap().parse().unwrap()
 }
 
-/// The link-layer address that was learned last, its last octet, with when its time is over.
+/// The time until which the learned next hop holds, and the last octet of its link-layer address.
 pub(crate) fn learned(object: &Object) -> (u64, u8) {
     let map = object.maps().find(|map| map.name() == "hops").unwrap();
     let hops = (0..types::sizes::HOPS.0).flat_map(|place: u32| {
@@ -96,7 +96,7 @@ fn the_next_hop_is_learned_and_forgotten() {
     sh("ip -6 route replace default via fe80::99 dev up0");
     let (_, hop) = send_at(begin + FRESH);
     assert_eq!(hop, 0x99);
-    // No gateway: the peer is on the link.
+    // Without a gateway: the peer is on the link.
     sh("ip -6 route add 2001:db8:d::/64 dev up0");
     let (until, hop) = send_at(begin + 2 * FRESH);
     assert_eq!((until, hop), (begin + 3 * FRESH, 0x01));

@@ -1,4 +1,4 @@
-//! Memory of the tables, as the kernel says.
+//! Memory that the tables take, as the kernel reports it.
 
 use moorline_datapath::Plane as _;
 use std::fs;
@@ -14,7 +14,7 @@ use super::tables::{LOCAL, entry};
 use crate::{Datapath, Settings};
 
 const CONTEXTS: u32 = 100_000;
-/// Octets of a context: 262, and what a page rounds up.
+/// Octets of a context: 262, and the rounding to pages.
 const GOAL: u64 = 270;
 /// Tables that have an entry, or a part of one, for each context.
 const TABLES: [&str; 7] =
@@ -25,7 +25,7 @@ fn a_context_takes_few_octets_moved_or_not() {
     if !can_run("a_context_takes_few_octets_moved_or_not") {
         return;
     }
-    // Before, it says what the tables could take at most.
+    // Older kernels report the largest possible size of a table.
     if kernel() < (6, 4) {
         eprintln!("SKIPPED a_context_takes_few_octets_moved_or_not: needs Linux 6.4");
         return;
@@ -53,7 +53,7 @@ fn kernel() -> (u32, u32) {
     (number(), number())
 }
 
-/// What the kernel says that a table takes.
+/// Octets that a table takes, as the kernel reports them.
 fn octets_of(map: &impl AsFd) -> u64 {
     let path = format!("/proc/self/fdinfo/{}", map.as_fd().as_raw_fd());
     let info = fs::read_to_string(path).unwrap();

@@ -1,4 +1,5 @@
-//! Stacks of the programs, summed as Linux 6.1 does: later kernels round less, so loading here says nothing.
+//! Stacks of the programs, summed as Linux 6.1 does it. Later kernels round less, so a successful load here proves
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,12 +9,12 @@ use super::can_run;
 use crate::ilnp::IlnpSettings;
 use crate::{Settings, load};
 
-/// `MAX_BPF_STACK`, octets.
+/// `MAX_BPF_STACK` in octets.
 const MOST: u32 = 512;
 
 #[derive(Default)]
 struct Function {
-    /// Octets of its own.
+    /// Octets of the function's own stack.
     depth: u32,
     calls: BTreeSet<usize>,
 }
@@ -36,8 +37,8 @@ fn stacks_of_all_that_is_called_in_a_row_fit_linux_6_1() {
     }
 }
 
-/// Those that begin at each instruction that is called, and of them those that begin with an empty stack: the program
-/// itself and what timers call.
+/// Functions begin at each instruction that is called. Also returns those that begin with an empty stack: the program
+/// itself and the callbacks of timers.
 fn functions(code: &[bpf_insn]) -> (BTreeMap<usize, Function>, BTreeSet<usize>) {
     let target = |at: usize| at.strict_add_signed(1 + code[at].imm as isize);
     let is = |at: usize, opcode, pseudo| code[at].code == opcode && code[at].src_reg() == pseudo;
@@ -58,7 +59,7 @@ fn functions(code: &[bpf_insn]) -> (BTreeMap<usize, Function>, BTreeSet<usize>) 
     (begins.iter().copied().zip(ends).map(read).collect(), roots)
 }
 
-/// How far below the frame pointer a function reaches: by loads and stores, and by pointers that it makes.
+/// Depth to which a function reaches below the frame pointer, by loads and stores and by pointers that it makes.
 fn depth(code: &[bpf_insn]) -> u32 {
     let mut frames = BTreeSet::from([FRAME_POINTER]);
     let mut depth = 0;
@@ -83,7 +84,7 @@ fn depth(code: &[bpf_insn]) -> u32 {
     depth
 }
 
-/// The stack of a function and those of the deepest of what it calls, each in a row.
+/// Stack of a function, followed by the stacks of the deepest chain of functions that it calls.
 fn stacks(functions: &BTreeMap<usize, Function>, begin: usize) -> Vec<u32> {
     let function = &functions[&begin];
     let called = function.calls.iter().map(|called| stacks(functions, *called));
@@ -95,7 +96,7 @@ fn total(stacks: &[u32]) -> u32 {
     stacks.iter().sum()
 }
 
-/// Frames are multiples of this.
+/// Frames are multiples of this length.
 const FRAME: u32 = 32;
 const FRAME_POINTER: u8 = 10;
 // RFC 9669 s3, s4.

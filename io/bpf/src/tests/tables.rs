@@ -1,4 +1,4 @@
-//! What user space does to the tables, and what it must not do.
+//! Tests of the effects that user space has on the tables, and of those that it must not have.
 
 use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::ContextPlane as _;
@@ -26,7 +26,7 @@ fn address(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// From this address of ours to this locator of the peer.
+/// Path from this address of ours to this locator of the peer.
 fn by(ulids: UlidPair, local: &str, peer: Locator) -> Path {
     Path::of(ulids, LocatorPair::new(Locator(address(local)), peer))
 }
@@ -108,7 +108,7 @@ fn what_was_put_in_is_read_back() {
         [("2001:db8:a::1", 1), ("2001:db8:b::1", 1)].map(|(text, index)| (address(text), index));
     assert_eq!(harness.plane.locals().unwrap(), locals);
 
-    // Changed in place: other tag, other locators.
+    // The context is changed in place: another tag, other locators.
     let changed = ContextEntry {
         local_tag: ContextTag::from_bits(77),
         peer_locators: (&[Locator(address("2001:db8:d::1")), Locator(address("2001:db8:e::1"))])
@@ -152,7 +152,7 @@ fn all_peer_locators_are_known_wherever_they_found_room() {
             .filter(|&n| harness.run("uplink_ingress", &from(locator(n), tag), 0).action != 2);
         accepted.collect::<Vec<u16>>()
     };
-    // With and without the ULID, and a current locator that the peer may not send from.
+    // Lists with and without the ULID, and a current locator from which the peer may not send.
     for (first, current) in [(0, 0), (0, 20), (1, 1), (1, 32), (2, 39)] {
         for len in [1, 2, 3, 4, 7, 8, 32] {
             let all: Vec<_> = (first..first + len).collect();
@@ -171,7 +171,7 @@ fn all_peer_locators_are_known_wherever_they_found_room() {
     assert_eq!(harness.plane.contexts.more_peers.keys().len(), 0);
 }
 
-/// With as many locators as a peer may have, and a path besides its ULIDs.
+/// A context with as many locators as a peer may have, and with a path besides its ULIDs.
 fn large(id: u32) -> ContextEntry {
     let entry = entry(id, &peer(id));
     let current = by(entry.ulids, LOCAL, entry.ulids.peer.as_locator());
@@ -189,7 +189,7 @@ fn plane(max_contexts: u32) -> Datapath {
     Datapath::open_unpinned(&settings, true).unwrap()
 }
 
-/// What is in the tables that contexts are found by, and in those beside.
+/// Numbers of entries in the tables that find contexts, and in the tables beside them.
 fn left(plane: &Datapath) -> [usize; 6] {
     let contexts = &plane.contexts;
     let [ulids, tags, quotes] =
@@ -219,7 +219,7 @@ fn all_contexts_may_have_all_locators_and_leave_nothing() {
     assert_eq!(left(&plane), [0; 6]);
 }
 
-/// Fills a table of a plane for one context with what is of none, or makes room again.
+/// Fills a table of a plane for one context with foreign entries, or makes room again.
 fn fill(plane: &Datapath, name: &'static str, is_full: bool) {
     let more_peers = &plane.contexts.more_peers;
     match (name, is_full) {
@@ -253,7 +253,7 @@ fn of_a_context_that_there_is_no_room_for_nothing_is_left() {
     }
 }
 
-/// The core forgets it, too: better plain than by a pair that has been left.
+/// The core forgets the context too: plain traffic is better than traffic by a pair that has been left.
 #[test]
 fn a_context_that_cannot_change_goes() {
     if !can_run("a_context_that_cannot_change_goes") {
@@ -281,7 +281,7 @@ fn a_context_is_taken_with_fewer_paths_where_there_is_no_room_for_all() {
     }
     let mut plane = plane(4);
     plane.apply(&Update::Upsert(large(0)), Instant::ZERO).unwrap();
-    // But for one.
+    // One entry is left free.
     let filled = types::sizes::MAX_ALL_PATHS.0 - 2;
     let key = |number| types::path_key { slot: 9, number };
     for number in 0..filled {
@@ -309,7 +309,7 @@ fn a_full_table_finds_every_context() {
     for id in 0..5000 {
         plane.apply(&Update::Upsert(entry(id, &peer(id))), Instant::ZERO).unwrap();
     }
-    // Every third makes way for another.
+    // Every third context makes room for another one.
     for id in (0..5000).step_by(3) {
         plane.apply(&Update::Remove { context: ContextId(id) }, Instant::ZERO).unwrap();
         plane.apply(&Update::Upsert(entry(id, &peer(id + 10_000))), Instant::ZERO).unwrap();
@@ -358,7 +358,7 @@ fn a_slot_starts_from_zero_and_late_reports_of_its_former_owner_are_left_out() {
     harness.run("uplink_ingress", &packet(PEER, LOCAL, 20), 0);
     harness.run("uplink_egress", &packet(LOCAL, PEER, 20), 0);
     assert_eq!(harness.plane.counters(ContextId(4)).unwrap().rx_packets, 1);
-    // The report that `watch` asked for waits in the ring while the slot changes hands.
+    // The report for `watch` waits in the ring while the slot gets another context.
     let other = "2001:db8:e::1";
     harness.apply(&Update::Upsert(entry(4, other)));
     assert_eq!(harness.reports(), []);
@@ -393,7 +393,7 @@ fn a_full_ring_is_counted_and_the_trigger_tries_again() {
         let drops = harness.plane.drops().unwrap();
         drops.iter().find(|(reason, _)| *reason == DropReason::ReportLost).map(|(_, count)| *count)
     };
-    // 256 KB hold some 4,000 reports.
+    // The ring of 256 KB holds some 4,000 reports.
     while lost().is_none() {
         let peer = Ipv6Addr::from(u128::from(address(PEER)) + sent);
         harness.run("uplink_egress", &packet(LOCAL, &peer.to_string(), 2100), 0);

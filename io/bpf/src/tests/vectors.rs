@@ -1,4 +1,4 @@
-//! `tests/vectors/plane`, which `proto/plane` goes through too.
+//! The vectors in `tests/vectors/plane`, which `proto/plane` also passes.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,7 @@ fn every_case_comes_out_as_it_says() {
     assert!(played >= 40, "only {played} cases");
 }
 
-/// Each packet of each case, with another verdict than it has, and with another value of each octet that comes out.
+/// Each packet of each case is tried with another verdict, and with another value of each resulting octet.
 #[test]
 fn a_case_that_says_otherwise_of_any_packet_fails() {
     if !can_run("a_case_that_says_otherwise_of_any_packet_fails") {
@@ -45,7 +45,7 @@ fn a_case_that_says_otherwise_of_any_packet_fails() {
     assert!(changes >= 10_000, "only {changes} changes");
 }
 
-/// As the case finds it.
+/// Sets the state that the case assumes.
 fn clear(kernel: &mut Harness, case: &Case) {
     kernel.clear(&case.triggers());
     for &local in &case.locals {
@@ -87,7 +87,7 @@ impl Bench for Harness {
     }
 }
 
-/// The reasons that were counted meanwhile, each as often as it was.
+/// Reasons of drops that were counted in the meantime, each as often as it occurred.
 pub(crate) fn counted(
     before: &BTreeMap<String, u64>,
     after: &BTreeMap<String, u64>,
@@ -100,7 +100,8 @@ pub(crate) fn counted(
     reasons
 }
 
-/// The fate of a packet, of which a program has counted these reasons. `passed` are the verdicts that it may be if the stack gets the packet.
+/// Fate of a packet for which a program has counted these reasons. `passed` are the possible verdicts if the stack
+/// gets the packet.
 pub(crate) fn fate(
     hook: Hook,
     outcome: Outcome,

@@ -1,4 +1,4 @@
-//! Packets on a wire, by tcpdump.
+//! Captures packets on a wire by tcpdump.
 
 use std::io::{BufRead, BufReader, Read};
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
@@ -12,25 +12,25 @@ use crate::net::Namespace;
 pub(crate) struct Capture {
     tcpdump: Child,
     reader: JoinHandle<Vec<u8>>,
-    /// The last packet is in.
+    /// Signals that the last packet is captured.
     is_complete: Receiver<()>,
-    /// And where it is sent to.
+    /// Address to which the last packet is sent, and its socket.
     socket: UdpSocket,
     everybody: SocketAddrV6,
 }
 
 impl Capture {
-    /// Begins; returns when packets are being seen.
+    /// Begins a capture. Returns when packets are being captured.
     pub(crate) fn begin(namespace: &Namespace, interface: &str) -> Self {
         Self::begin_with(namespace, interface, &["ip6"])
     }
 
-    /// Sees so many packets of protocol 140 and no more: all of them, however busy the machine is.
+    /// Captures so many packets of protocol 140, and then stops. No packet is missing, however busy the machine is.
     pub(crate) fn begin_shim6(namespace: &Namespace, interface: &str, count: u32) -> Self {
         Self::begin_counted(namespace, interface, "ip6 proto 140", count)
     }
 
-    /// The same with what this filter lets pass.
+    /// Captures so many packets that this filter lets pass.
     pub(crate) fn begin_counted(
         namespace: &Namespace,
         interface: &str,
@@ -40,7 +40,7 @@ impl Capture {
         Self::begin_with(namespace, interface, &["-c", &count.to_string(), filter])
     }
 
-    /// When it has seen as many as it was to; IPv6 packets as with [`Capture::end`].
+    /// Waits until the capture has its number of packets. Returns IPv6 packets as [`Capture::end`] does.
     pub(crate) fn all(mut self) -> Vec<Vec<u8>> {
         self.tcpdump.wait().unwrap();
         packets(&self.reader.join().unwrap())
@@ -63,9 +63,9 @@ impl Capture {
             line.clear();
             assert_ne!(lines.read_line(&mut line).unwrap(), 0, "tcpdump ended");
         }
-        // Nobody else reads what it says at the end.
+        // Nobody else reads the last messages of tcpdump.
         std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
-        // From the start: a full pipe would stop it.
+        // Reading begins at once: a full pipe would stop tcpdump.
         let mut stdout = tcpdump.stdout.take().unwrap();
         let (to_owner, is_complete) = channel();
         let reader = std::thread::spawn(move || {
@@ -88,9 +88,9 @@ impl Capture {
         Self { tcpdump, reader, is_complete, socket, everybody }
     }
 
-    /// Ends with all that there was; IPv6 packets without the link layer.
+    /// Ends the capture. Returns all IPv6 packets, without the link layer.
     pub(crate) fn end(mut self) -> Vec<Vec<u8>> {
-        // On an interrupt it forgets what it has not read.
+        // On an interrupt, tcpdump discards packets that it has not read.
         self.socket.send_to(LAST, self.everybody).unwrap();
         self.is_complete.recv_timeout(Duration::from_secs(60)).unwrap();
         let id = rustix::process::Pid::from_child(&self.tcpdump);
@@ -121,7 +121,7 @@ fn packets(file: &[u8]) -> Vec<Vec<u8>> {
     packets
 }
 
-/// Next header of an IPv6 packet.
+/// Next Header of an IPv6 packet.
 pub(crate) fn next_header(packet: &[u8]) -> u8 {
     packet[6]
 }

@@ -1,4 +1,4 @@
-//! Moved traffic whose routes lead to the uplink that it leaves by.
+//! Moved traffic whose routes lead to the uplink by which it leaves.
 
 use moorline_datapath::Plane as _;
 use std::net::{SocketAddrV6, UdpSocket};
@@ -10,7 +10,7 @@ use super::capture::Capture;
 use super::net::{Namespace, Net, address};
 use super::{Host, can_run, check_moved, connect, settings, transfer};
 
-/// More than processors may learn the next hop by.
+/// Number of datagrams, more than the number of processors that may learn the next hop by them.
 const DATAGRAMS: u8 = 50;
 
 /// Both hosts, moved to ISP 2.
@@ -72,7 +72,7 @@ fn datagrams_are_the_same_by_either_way() {
 
 fn super_packets_are_segmented(attach: AttachMode, tag: &str) {
     let net = Net::new(tag);
-    // Before there are routes: what comes after changes the tables that the socket's route came from.
+    // This happens before there are routes: later changes affect the tables from which the route of the socket came.
     let (mut client, mut server) = connect(&net);
     let hosts = moved(&net, attach);
     hosts.iter().for_each(lead_directly);

@@ -1,12 +1,12 @@
-//! On classic tc: the filters and the qdisc of others stay, and nothing of ours does.
+//! On classic tc, filters and qdiscs of others stay, and ours are removed.
 
 use super::pins::Pins;
 use super::*;
 use moorline_bpf::ilnp::{IlnpDatapath, IlnpSettings};
 
-/// Makes room for filters.
+/// Adds a qdisc for filters.
 const ADD_QDISC: &str = "tc qdisc add dev up1 clsact";
-/// Somebody's filter of IPv4, which lets it pass.
+/// Adds a foreign filter for IPv4, which lets packets pass.
 const ADD_FILTER: &str =
     "tc filter add dev up1 egress protocol ip prio 99 bpf bytecode 1,6\\ 0\\ 0\\ 0,";
 
@@ -14,7 +14,7 @@ fn has_qdisc(host: &Namespace, name: &str) -> bool {
     host.sh(&format!("tc qdisc show dev {name}")).contains("clsact")
 }
 
-/// What is on the interface, ours and theirs.
+/// Numbers of filters on the interface: ours, and those of others.
 fn filters(host: &Namespace, name: &str) -> (usize, usize) {
     let show = |way| host.sh(&format!("tc filter show dev {name} {way}"));
     let shown = ["ingress", "egress"].map(show).concat();
@@ -113,7 +113,7 @@ fn the_qdisc_goes_with_the_last_program_of_either_kind() {
     }
 }
 
-/// As after a change of `attach`: nothing sees a packet twice.
+/// As after a change of `attach`: no packet passes two programs.
 #[test]
 fn filters_of_an_earlier_process_give_way_to_tcx_and_back() {
     if !can_run("filters_of_an_earlier_process_give_way_to_tcx_and_back") {
@@ -150,7 +150,7 @@ fn what_cannot_be_marked_is_not_attached() {
     let pins = Pins(folder.path().join("bpf"));
     let mut plane = Datapath::open(&pins.settings(AttachMode::Tc)).unwrap();
     let remount = |how| net::sh(&format!("mount -o remount,bind,{how} {}", pins.0.display()));
-    // To one of them only the filters would be added.
+    // This uplink has a qdisc already, so only the filters would be added.
     net.a.sh(ADD_QDISC);
     remount("ro");
     for up in ["up1", "up2"] {

@@ -1,4 +1,4 @@
-//! Segments of a moved connection are put together before the stack sees them.
+//! Segments of a moved connection are merged before the stack sees them.
 
 use moorline_bpf::AttachMode;
 use moorline_datapath::Plane as _;
@@ -7,7 +7,7 @@ use moorline_datapath::shim6::ContextPlane as _;
 use super::net::{Namespace, Net, address};
 use super::{Host, ID, can_run, connect, settings, transfer};
 
-/// IPv6 packets that came in.
+/// Number of received IPv6 packets.
 fn received(namespace: &Namespace) -> u64 {
     let counters = namespace.sh("cat /proc/net/snmp6");
     let line = counters.lines().find(|line| line.starts_with("Ip6InReceives")).unwrap();
@@ -24,7 +24,7 @@ fn segments_are_put_together(attach: AttachMode, tag: &str) {
         host.upsert(entry);
         host
     });
-    // They come from the uplink still: nothing else is let in.
+    // The packets still come from the uplink: others are not let in.
     net.b.sh("nft add table inet t");
     net.b.sh("nft add chain inet t in \"{ type filter hook input priority 0; policy drop; }\"");
     net.b.sh("nft add rule inet t in iifname up2 accept");

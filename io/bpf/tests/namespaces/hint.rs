@@ -1,4 +1,4 @@
-//! Failure hints, from what real TCP and UDP do when the path fails; congestion; paths.
+//! Failure hints from real TCP and UDP on a failed path; congestion; paths.
 
 use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::ContextPlane as _;
@@ -15,11 +15,11 @@ use super::capture::Capture;
 use super::net::{Net, address};
 use super::{Host, ID, can_run, connect, now, settings, transfer};
 
-/// To `b`, by both ISPs, nothing gets through, and nobody says so.
+/// Cuts both ISPs toward `b`: no packet gets through, and no error comes back.
 const CUT: &str = "ip -6 route add blackhole 2001:db8:b1::1/128";
 const MEND: &str = "ip -6 route del blackhole 2001:db8:b1::1/128";
 
-/// A context that is not moved, and that suspects.
+/// A context that has not moved, and that reports hints.
 fn suspecting(host: &Host) -> ContextEntry {
     let timers = ReapTimers {
         send: Duration::from_secs(60),
@@ -41,7 +41,7 @@ fn tcp_that_is_not_answered_is_doubted_and_again_after_an_answer() {
     a.upsert(entry);
     for _ in 0..2 {
         transfer(&mut client, &mut server, 300_000);
-        // What a busy machine made slow; it ends with an answer.
+        // A busy machine may have caused hints; an answer ends their cause.
         a.reports();
         net.r.sh(CUT);
         let before = now();
@@ -77,7 +77,7 @@ fn a_syn_that_is_sent_again_is_doubt() {
     };
     assert!(reports.len() == 1 && of_syn(&reports[0]), "{reports:?}");
     net.r.sh(MEND);
-    // Refused: there is nobody at the port.
+    // The connection is refused: no socket has the port.
     client.join().unwrap().unwrap_err();
 }
 
@@ -151,7 +151,7 @@ fn congestion_that_a_router_marks_is_counted_at_both_ends() {
     assert!(a.segments >= 2000 && a.rtt.is_some(), "{a:?}");
 }
 
-/// Datagrams from these ports, with this mark.
+/// Sends datagrams from these ports, with this mark.
 fn send_marked(net: &Net, ports: core::ops::Range<u16>, mark: u32) {
     for port in ports {
         let from = SocketAddrV6::new(address("a", 1), port, 0, 0);
@@ -172,7 +172,7 @@ fn flows_of_one_pair_take_the_paths_that_marks_or_ports_say() {
     let entry = ContextEntry { paths: vec![isp2].into(), ..a.entry(1) };
     a.upsert(entry.clone());
     Net::route_over_moor(&net.a, address("a", 1), address("b", 1));
-    // The user-space plane says how many there will be on each: captures end when they have seen as many.
+    // The user-space plane tells how many packets each path will have: a capture ends when it has that many.
     let spread = ContextEntry { spread: true, ..entry };
     let moved = 10 + (120..160).filter(|&port| takes_a_path(&spread, port)).count();
     assert!((20..40).contains(&moved), "{moved}");
@@ -196,7 +196,7 @@ fn flows_of_one_pair_take_the_paths_that_marks_or_ports_say() {
     assert_eq!(a.plane.drops().unwrap(), []);
 }
 
-/// Whether the flow from this port is sent by another path than the current one.
+/// Whether the flow from this port takes a path other than the current one.
 fn takes_a_path(entry: &ContextEntry, port: u16) -> bool {
     let mut plane = Plane::new(moorline_plane::shim6::Settings::default());
     entry.all_paths().for_each(|path| plane.set_local(path.pair.local));
@@ -209,7 +209,7 @@ fn takes_a_path(entry: &ContextEntry, port: u16) -> bool {
     matches!(plane.handle_outbound(&mut packet, now()), Outbound::Send { .. })
 }
 
-/// Source ports of datagrams that begin at this octet.
+/// Source ports of datagrams whose header begins at this octet.
 fn ports(packets: &[Vec<u8>], at: usize) -> Vec<u16> {
     packets.iter().map(|packet| u16::from_be_bytes([packet[at], packet[at + 1]])).collect()
 }

@@ -1,4 +1,4 @@
-//! ICMPv6 errors about moved packets, from a router and from the peer, and what the sockets make of them.
+//! ICMPv6 errors about moved packets, from a router and from the peer, and the reaction of the sockets.
 
 use moorline_datapath::Plane as _;
 use moorline_types::Path;
@@ -15,7 +15,7 @@ use super::{Host, SHIM6, can_run, connect, settings, tag_of, transfer};
 
 const ICMPV6: u8 = 58;
 const PACKET_TOO_BIG: u8 = 2;
-/// Of the router's link to `b` on ISP 2.
+/// MTU of the router's link to `b` on ISP 2.
 const SMALLER: u16 = 1400;
 
 /// Both hosts, moved to ISP 2.
@@ -44,12 +44,12 @@ fn a_moved_tcp_connection_finds_the_mtu_of_its_new_path() {
     let hosts = moved(&net);
     net.r.sh(&format!("ip link set b2 mtu {SMALLER}"));
     let from = address("a", 2);
-    // Of the 215 at least that 300,000 octets take.
+    // The capture ends at 200 packets; 300,000 octets take 215 at least.
     let sent = format!("src {from} and ip6 proto 140");
     let sent = Capture::begin_counted(&net.r, "a2", &sent, 200);
     let too_big = format!("icmp6 and ip6[40] == {PACKET_TOO_BIG}");
     let errors = Capture::begin_counted(&net.r, "a2", &too_big, 1);
-    // Goes through only if the router's errors reach the socket.
+    // The transfer succeeds only if the errors of the router reach the socket.
     transfer(&mut client, &mut server, 300_000);
     let (sent, errors) = (sent.all(), errors.all());
 
@@ -57,7 +57,7 @@ fn a_moved_tcp_connection_finds_the_mtu_of_its_new_path() {
     let lengths: Vec<u16> = sent.iter().map(|packet| length(packet)).collect();
     assert!(lengths.contains(&1500), "nothing was too big: {lengths:?}");
     assert!(lengths.contains(&SMALLER), "no packet as large as the path allows: {lengths:?}");
-    // What the router said: the packet as it saw it, with the peer's tag, and its own MTU.
+    // The error of the router: the packet as the router saw it, with the tag of the peer, and the MTU of the router.
     let error = errors.first().expect("an error of the router");
     assert_eq!(error[24..40], source);
     assert_eq!(error[44..48], u32::from(SMALLER).to_be_bytes());
@@ -67,7 +67,7 @@ fn a_moved_tcp_connection_finds_the_mtu_of_its_new_path() {
         tag[0] |= 0x80;
         tag
     });
-    // What the kernel made of it.
+    // The result in the kernel.
     let (local, peer) = (address("a", 1), address("b", 1));
     let route = hosts[0].namespace.sh(&format!("ip -6 route get {peer} from {local}"));
     assert!(route.contains("mtu 1392"), "{route}");
@@ -84,7 +84,7 @@ fn sockets_are_told_what_is_unreachable_by_router_and_peer() {
     }
     let net = Net::new("un");
     let mut hosts = moved(&net);
-    // Else the second error within a second stays unsaid.
+    // Otherwise the kernel would not send a second error within a second.
     net.b.sh("sysctl -qw net.ipv6.icmp.ratelimit=0");
     let from = SocketAddrV6::new(address("a", 1), 0, 0, 0);
     let socket = net.a.run(|| UdpSocket::bind(from).unwrap());
@@ -94,21 +94,21 @@ fn sockets_are_told_what_is_unreachable_by_router_and_peer() {
         socket.send(b"anybody there?").unwrap();
         socket.recv(&mut [0; 16]).unwrap_err().kind()
     };
-    // The stack of `b` quotes ULIDs; its error comes as payload of the context.
+    // The stack of `b` quotes ULIDs, and its error travels as payload of the context.
     let capture = Capture::begin_shim6(&net.r, "b2", 2);
     assert_eq!(told(), ErrorKind::ConnectionRefused);
     let packets = capture.all();
     let source = address("b", 2).octets();
     let error = packets.iter().find(|packet| packet[8..24] == source && packet[6] == SHIM6);
     let error = error.expect("the error of b on the wire");
-    // Payload header, then ICMPv6, then what the socket sent.
+    // Payload header, then ICMPv6, then the packet of the socket.
     assert_eq!((error[40], error[48], error[49]), (ICMPV6, 1, 4));
     assert_eq!(error[56 + 8..56 + 24], address("a", 1).octets());
     assert_eq!(error[56 + 24..56 + 40], address("b", 1).octets());
 
     net.r.sh("ip -6 route add prohibit 2001:db8:b2::1/128");
     assert_eq!(told(), ErrorKind::PermissionDenied);
-    // `b` alone has moved back: its error comes as it is, and is understood.
+    // Only `b` has moved back: its error comes without a header, and is understood.
     net.r.sh("ip -6 route del prohibit 2001:db8:b2::1/128");
     let ulids = hosts[1].ulids();
     let current = Path::of(ulids, ulids.as_locators());

@@ -57,7 +57,7 @@ impl Node {
         Self { end, peer, namespace: namespace.clone(), plane, shim6 }
     }
 
-    /// Of the connections over ISP 1, with packets going by these.
+    /// The session of connections over ISP 1, whose packets use the ISPs `ours` and `theirs`.
     pub(crate) fn entry(&self, ours: u8, theirs: u8) -> SessionEntry {
         SessionEntry {
             id: ID,
@@ -84,7 +84,7 @@ impl Node {
         Net::route_over_moor(&self.namespace, address(self.end, 1), address(self.peer, 1));
     }
 
-    /// A connected socket between the hosts, over ISP 1 as it sees it.
+    /// A connected socket between the hosts, with addresses of ISP 1.
     fn socket(&self) -> UdpSocket {
         let at = |end| SocketAddrV6::new(address(end, 1), 4242, 0, 0);
         let socket = self.namespace.run(|| UdpSocket::bind(at(self.end)).unwrap());
@@ -107,7 +107,7 @@ fn nonce(end: &str) -> Nonce {
     Nonce::Short(if end == "a" { *b"aaaa" } else { *b"bbbb" })
 }
 
-/// The hosts have the session, and `a` has moved to ISP 2.
+/// Gives the session to both hosts, and moves `a` to ISP 2.
 pub(crate) fn hand_off(a: &mut Node, b: &mut Node) {
     a.route_over_moor();
     let (of_a, of_b) = (a.entry(2, 1), b.entry(1, 2));
@@ -115,7 +115,7 @@ pub(crate) fn hand_off(a: &mut Node, b: &mut Node) {
     a.upsert(of_a);
 }
 
-/// With the last step of checksums in software, receivers look at all of them.
+/// Makes senders finish checksums in software, so that receivers check all of them.
 fn without_checksum_offload(net: &Net) {
     for namespace in [&net.a, &net.b] {
         namespace.sh("ethtool -K up1 tx off >/dev/null; ethtool -K up2 tx off >/dev/null");
@@ -133,7 +133,7 @@ fn connection_survives_a_hand_off(attach: AttachMode, tag: &str, offloads: bool)
         let entry = node.entry(1, 1);
         node.upsert(entry);
     }
-    // Steady: not one octet more, and identifiers alone in the checksum.
+    // No move: packets have not one octet more, and the checksum covers only identifiers.
     let capture = Capture::begin(&net.r, "a1");
     transfer(&mut client, &mut server, 300_000);
     transfer(&mut server, &mut client, 300_000);
@@ -154,7 +154,7 @@ fn connection_survives_a_hand_off(attach: AttachMode, tag: &str, offloads: bool)
         node.check_drops();
         assert!(node.shim6.contexts().unwrap().is_empty());
     }
-    // Sessions start no context of Shim6.
+    // Sessions trigger no context of Shim6.
     let triggers = a.shim6.take_reports().unwrap();
     assert_eq!(triggers, [], "Shim6 counted packets of a session");
     let reports = a.plane.take_reports().unwrap();
@@ -162,18 +162,18 @@ fn connection_survives_a_hand_off(attach: AttachMode, tag: &str, offloads: bool)
     assert!(reports.iter().any(is_used), "{reports:?}");
 }
 
-/// The packets from one to the other, all of which are TCP.
+/// The packets from one host to the other, all of which are TCP.
 fn tcp_of(packets: &[Vec<u8>], from: (&str, u8), to: (&str, u8)) -> Vec<Vec<u8>> {
     let (source, destination) = (address(from.0, from.1).octets(), address(to.0, to.1).octets());
     let is_of = |packet: &&Vec<u8>| packet[8..24] == source && packet[24..40] == destination;
     let of: Vec<_> = packets.iter().filter(is_of).cloned().collect();
-    // The capture may miss some when the machine is busy.
+    // The capture may miss some packets when the machine is busy.
     assert!(of.len() > 10, "{} packets", of.len());
     assert!(of.iter().all(|packet| next_header(packet) == TCP));
     of
 }
 
-/// Those that were captured as a whole have the checksum of RFC 6741 s4.2.
+/// Checks that packets that were captured as a whole have the checksum of RFC 6741 s4.2.
 fn check_sums(packets: &[Vec<u8>], protocol: u8) {
     let mut checked = 0;
     for packet in packets {
@@ -211,7 +211,8 @@ fn a_tcp_session_survives_a_hand_off_with_classic_tc() {
     }
 }
 
-/// Where a correspondent needs the nonce in all packets, super-packets have smaller segments, and no packet is too large.
+/// If a correspondent needs the nonce in all packets, super-packets have smaller segments, and no packet is too
+/// large.
 #[test]
 fn super_packets_take_the_nonce() {
     if !can_run("super_packets_take_the_nonce") {
@@ -236,7 +237,7 @@ fn super_packets_take_the_nonce() {
     }
 }
 
-/// Both have a session in which all packets have the nonce for good.
+/// Both hosts have a session in which all packets have the nonce for good.
 fn with_all_nonces(net: &Net) -> [Node; 2] {
     ["a", "b"].map(|end| {
         let mut node = Node::new(net, end, AttachMode::Auto);
@@ -246,7 +247,7 @@ fn with_all_nonces(net: &Net) -> [Node; 2] {
     })
 }
 
-/// Both have a route that leaves room for it, too.
+/// Both hosts also have a route that leaves room for the nonce.
 fn with_room_for_nonces(net: &Net) -> [Node; 2] {
     with_all_nonces(net).map(|node| {
         let (local, peer) = (address(node.end, 1), address(node.peer, 1));
@@ -257,8 +258,8 @@ fn with_room_for_nonces(net: &Net) -> [Node; 2] {
     })
 }
 
-/// Full segments and super-packets too. A router that takes the octets where it looks for a TCP header for one, which are
-/// those of a number in it, finds none too long (decision 088).
+/// Full segments and super-packets have the nonce too. A router may take the octets at the place of a TCP header for
+/// one. These are octets of the nonce, and the router does not find the packet too long (decision 088).
 #[test]
 fn where_all_packets_have_the_nonce_large_ones_have_it_too() {
     if !can_run("where_all_packets_have_the_nonce_large_ones_have_it_too") {
@@ -273,7 +274,7 @@ fn where_all_packets_have_the_nonce_large_ones_have_it_too() {
         let large = |packet: &&Vec<u8>| len(packet) > 1400 && packet[8..24] == source;
         assert!(seen.iter().filter(large).filter(has_nonce).count() > 16, "of {}", seen.len());
     }
-    // What a path that takes 1,280 octets would take without, and not with it.
+    // Packets that fit a path with 1,280 octets without the nonce, and not with it.
     let goes_without = |packet: &&Vec<u8>| (1273..=1280).contains(&len(packet));
     let tcp = seen.iter().filter(|packet| next_header(packet) == TCP);
     assert_eq!(tcp.filter(|packet| !goes_without(packet)).count(), 0, "of {}", seen.len());
@@ -281,7 +282,7 @@ fn where_all_packets_have_the_nonce_large_ones_have_it_too() {
     nodes.iter().for_each(Node::check_drops);
 }
 
-/// As those of a program that asks for a route before it has a source address.
+/// As the segments of a program that asks for a route before it has a source address.
 #[test]
 fn where_all_packets_are_to_have_the_nonce_segments_without_room_go_without() {
     if !can_run("where_all_packets_are_to_have_the_nonce_segments_without_room_go_without") {
@@ -299,7 +300,7 @@ fn where_all_packets_are_to_have_the_nonce_segments_without_room_go_without() {
     nodes.iter().for_each(Node::check_drops);
 }
 
-/// The packets at A's first router of 16 connections, each with a transfer either way.
+/// The packets of 16 connections at the first router of A, each with a transfer in both directions.
 fn seen_of_transfers(net: &Net) -> Vec<Vec<u8>> {
     let capture = Capture::begin(&net.r, "a1");
     for _ in 0..16 {
@@ -315,7 +316,7 @@ fn len(packet: &[u8]) -> usize {
     40 + usize::from(u16::from_be_bytes([packet[4], packet[5]]))
 }
 
-/// How many packets were too big for the router.
+/// Number of packets that were too big for the router.
 fn refused_by_router(net: &Net) -> u64 {
     let counts = net.r.sh("cat /proc/net/snmp6");
     let refused = counts.lines().find_map(|line| line.strip_prefix("Icmp6OutPktTooBigs"));
@@ -340,7 +341,7 @@ fn datagrams_of_a_moved_session_have_the_nonce() {
     assert_eq!(theirs.recv(&mut buffer).unwrap(), 5);
     theirs.send(b"back").unwrap();
     assert_eq!(ours.recv(&mut buffer).unwrap(), 4);
-    // A super-packet, which the kernel has to segment before the nonce goes in.
+    // The kernel has to segment this super-packet before the nonce is inserted.
     set_segment_size(&ours, 1000);
     ours.send(&[7; 2500]).unwrap();
     for octets in [1000, 1000, 500] {

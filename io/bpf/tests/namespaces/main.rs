@@ -1,4 +1,4 @@
-//! The programs on real interfaces: two hosts with two ISPs each, contexts set by hand.
+//! Tests of the programs on real interfaces: two hosts with two ISPs each, contexts set by hand.
 #![allow(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod capture;
@@ -31,7 +31,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 const SHIM6: u8 = 140;
 const ID: ContextId = ContextId(3);
 
-/// Whether the tests can run; says so if not.
+/// Whether the tests can run; prints a message if not.
 fn can_run(test: &str) -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
@@ -90,7 +90,7 @@ impl Host {
         self.plane.apply(&Update::Upsert(entry), now()).unwrap();
     }
 
-    /// Reports there are, after waiting for one.
+    /// Waits for a report. Returns all reports that are there.
     fn wait_for_reports(&mut self) -> Vec<Report> {
         let fd = self.plane.poll_fd();
         let limit = rustix::time::Timespec { tv_sec: 20, tv_nsec: 0 };
@@ -103,7 +103,7 @@ impl Host {
         self.plane.take_reports().unwrap()
     }
 
-    /// One datagram from a port of ours, ISP 1 to ISP 1 as sockets see it.
+    /// Sends one datagram between the addresses of ISP 1, from a port of ours.
     fn send_datagram(&self, octets: usize) {
         let from = SocketAddrV6::new(address(self.end, 1), 0, 0, 0);
         let to = SocketAddrV6::new(address(self.peer, 1), 9, 0, 0);
@@ -130,7 +130,7 @@ fn open(namespace: &Namespace, end: &str, settings: &Settings) -> Datapath {
     })
 }
 
-/// A TCP connection from `a` to `b` over ISP 1, as both see it.
+/// A TCP connection from `a` to `b`, with addresses of ISP 1.
 fn connect(net: &Net) -> (TcpStream, TcpStream) {
     let there = SocketAddrV6::new(address("b", 1), 7, 0, 0);
     let listener = net.b.run(|| TcpListener::bind(there).unwrap());
@@ -138,14 +138,14 @@ fn connect(net: &Net) -> (TcpStream, TcpStream) {
     let (server, from) = listener.accept().unwrap();
     assert_eq!(from.ip(), address("a", 1));
     for end in [&client, &server] {
-        // A failure is told, not waited for.
+        // A failure is reported; the test does not wait for it.
         end.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         end.set_write_timeout(Some(Duration::from_secs(30))).unwrap();
     }
     (client, server)
 }
 
-/// Sends octets one way and checks each of them.
+/// Sends octets in one direction and checks each of them.
 fn transfer(from: &mut TcpStream, to: &mut TcpStream, octets: usize) {
     let sent: Vec<u8> = (0..=250).cycle().take(octets).collect();
     let mut received = vec![0; octets];
@@ -172,7 +172,7 @@ fn connection_survives_a_move(attach: AttachMode, tag: &str) {
     let mut b = Host::new(&net, "b", &settings(attach));
     let (mut client, mut server) = connect(&net);
 
-    // Not moved: not one octet more.
+    // Not moved: packets have not one octet more.
     for host in [&mut a, &mut b] {
         let entry = host.entry(1);
         host.upsert(entry);
@@ -185,7 +185,7 @@ fn connection_survives_a_move(attach: AttachMode, tag: &str) {
     let counters = a.plane.counters(ID).unwrap();
     assert!(counters.tx_bytes > 200_000 && counters.rx_packets > 0, "{counters:?}");
 
-    // Moved, and ISP 1 is dead.
+    // Moved, and ISP 1 is cut.
     for host in [&mut a, &mut b] {
         Net::route_over_moor(&host.namespace, address(host.end, 1), address(host.peer, 1));
         let entry = host.entry(2);
@@ -204,11 +204,11 @@ fn connection_survives_a_move(attach: AttachMode, tag: &str) {
     assert_eq!(a.plane.mode(), if attach == AttachMode::Tc { "tc" } else { "tcx" });
 }
 
-/// Every packet between the hosts has the locators of ISP 2 and the receiver's tag.
+/// Checks that each packet between the hosts has the locators of ISP 2 and the tag of the receiver.
 fn check_moved(packets: &[Vec<u8>], from: &str, to: &str) {
     let source = address(from, 2).octets();
     let sent: Vec<_> = packets.iter().filter(|packet| packet[8..24] == source).collect();
-    // The capture may miss some when the machine is busy.
+    // The capture may miss some packets when the machine is busy.
     assert!(sent.len() > 50, "{} packets from {from}", sent.len());
     let mut header = [0; 8];
     header[0] = 6;
@@ -260,7 +260,7 @@ fn send_timer_tells_of_the_first_unanswered_packet_once() {
     assert_eq!(reports, [Report::SendExpired { context: ID, since: first }]);
     assert!(now().since(first) >= send);
 
-    // A new period, ended by a control message, and then another that runs out.
+    // A control message ends a new period; another period then expires.
     a.send_datagram(10);
     a.plane.apply(&Update::Heard { context: ID, at: now() }, now()).unwrap();
     a.send_datagram(10);
@@ -277,7 +277,7 @@ fn keepalives_are_due_until_the_timeout_and_idle_is_told() {
     let net = Net::new("k");
     let mut a = Host::new(&net, "a", &settings(AttachMode::Auto));
     let b = Host::new(&net, "b", &settings(AttachMode::Auto));
-    // No answer from a, not even an ICMPv6 error, which would be payload.
+    // `a` gives no answer, not even an ICMPv6 error, which would be payload.
     let sink = SocketAddrV6::new(address("a", 1), 9, 0, 0);
     let sink = net.a.run(|| UdpSocket::bind(sink).unwrap());
     let timers = ReapTimers {
@@ -302,7 +302,7 @@ fn keepalives_are_due_until_the_timeout_and_idle_is_told() {
     let at = a.plane.counters(ID).unwrap().last_rx;
     assert_eq!(reports.remove(0), Report::Received { context: ID, at });
     assert_eq!(reports.pop(), Some(Report::Idle { context: ID, since: at }));
-    // At 100, 200 and 300 ms; fewer if this machine slept through one.
+    // At 100, 200 and 300 ms. There are fewer if this machine slept through one.
     assert!((1..=3).contains(&reports.len()), "{reports:?}");
     assert!(reports.iter().all(|report| *report == Report::KeepaliveDue { context: ID }));
 }

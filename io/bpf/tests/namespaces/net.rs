@@ -1,4 +1,4 @@
-//! Two hosts with two uplinks each, and a router between them, in namespaces of their own.
+//! Two hosts with two uplinks each, and a router between them, each in a network namespace.
 
 use std::fs::File;
 use std::net::Ipv6Addr;
@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use moorline_bpf::Datapath;
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
 
-/// A host or the router.
+/// Network namespace of a host or of the router.
 #[derive(Clone)]
 pub(crate) struct Namespace(pub(crate) String);
 
@@ -23,12 +23,12 @@ impl Namespace {
         namespace
     }
 
-    /// Runs a shell command in it.
+    /// Runs a shell command in the namespace.
     pub(crate) fn sh(&self, command: &str) -> String {
         sh(&format!("ip netns exec {} sh -c '{command}'", self.0))
     }
 
-    /// Runs code in it; sockets made there stay there.
+    /// Runs code in the namespace. Sockets made there stay there.
     pub(crate) fn run<T>(&self, code: impl FnOnce() -> T) -> T {
         let home = File::open("/proc/thread-self/ns/net").unwrap();
         let there = File::open(format!("/run/netns/{}", self.0)).unwrap();
@@ -39,7 +39,7 @@ impl Namespace {
         result
     }
 
-    /// Where its data planes have their pins, unless a test has others in mind.
+    /// Pin folder of its data planes, unless a test chooses another one.
     pub(crate) fn pin_dir(&self) -> PathBuf {
         format!("/sys/fs/bpf/moorline-test-{}", self.0).into()
     }
@@ -57,7 +57,7 @@ pub(crate) fn sh(command: &str) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// `a` and `b`, each with uplinks `up1` and `up2` to the router `r`.
+/// The hosts `a` and `b`, each with uplinks `up1` and `up2` to the router `r`.
 pub(crate) struct Net {
     pub(crate) a: Namespace,
     pub(crate) b: Namespace,
@@ -109,7 +109,7 @@ impl Net {
     }
 }
 
-/// Made so far.
+/// Number of networks made so far.
 static NETS: AtomicU32 = AtomicU32::new(0);
 
 fn segmentation_path(host: &Namespace) {
@@ -121,8 +121,8 @@ fn segmentation_path(host: &Namespace) {
     }
     host.sh("ethtool -K moor0 gro on");
     host.sh("ip link set moor0 up; ip link set moor1 up");
-    // The programs send packets of moved contexts, and others that came this way, out of an uplink: for them the
-    // kernel must not find the way to moor0 again.
+    // The programs send packets of moved contexts, and others that came this way, out of an uplink. For these packets
+    // the kernel must not find the route to moor0 again.
     host.sh("ip -6 rule add pref 99 oif up1 goto 201; ip -6 rule add pref 99 oif up2 goto 201");
     host.sh("ip -6 rule add pref 100 lookup 900");
 }

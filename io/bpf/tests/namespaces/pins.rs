@@ -1,4 +1,4 @@
-//! What outlives the process: the tables and programs that are pinned.
+//! Tables and programs that are pinned, and so outlive the process.
 
 use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::ContextPlane as _;
@@ -12,7 +12,7 @@ use moorline_datapath::shim6::{ContextEntry, Report, TriggerPolicy, Update};
 use super::net::{Net, address};
 use super::{Host, ID, can_run, connect, now, open, settings, transfer};
 
-/// A pin folder that goes away with the test.
+/// A pin folder that is removed with the test.
 pub(super) struct Pins(pub(super) PathBuf);
 
 impl Pins {
@@ -31,7 +31,7 @@ impl Drop for Pins {
     }
 }
 
-/// Both hosts with a connection that has moved to the second uplinks, as the first are down.
+/// Both hosts with a connection that has moved to the second uplinks, as the first ones are down.
 fn moved(net: &Net, settings: &[Settings; 2]) -> ([Host; 2], [TcpStream; 2]) {
     let mut hosts = [0, 1].map(|at| Host::new(net, ["a", "b"][at], &settings[at]));
     let (mut client, mut server) = connect(net);
@@ -53,7 +53,7 @@ fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
     let entry = a.entry(2);
     let before = a.plane.counters(ID).unwrap();
 
-    // Nothing in Drop takes the pinned programs off: this is what SIGKILL leaves.
+    // Drop does not detach the pinned programs: this is the state after SIGKILL.
     drop(a);
     transfer(&mut client, &mut server, 100_000);
     let plane = open(&net.a, "a", &pins_a.settings(attach));
@@ -61,11 +61,11 @@ fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
     assert!(plane.counters(ID).unwrap().tx_bytes >= before.tx_bytes + 100_000);
     transfer(&mut client, &mut server, 100_000);
 
-    // The tables are in use, not just there.
+    // The tables are in use, and not only present.
     let mut plane = plane;
     plane.apply(&Update::Remove { context: ID }, now()).unwrap();
     assert_eq!(plane.contexts().unwrap(), []);
-    // Another context in its slot, as packets find it too.
+    // Another context in the slot, also for packets.
     plane.apply(&Update::Upsert(entry), now()).unwrap();
     transfer(&mut client, &mut server, 100_000);
     plane.apply(&Update::Remove { context: ID }, now()).unwrap();
@@ -74,7 +74,8 @@ fn moved_traffic_outlives_the_process(attach: AttachMode, tag: &str) {
     assert!(!net.a.sh("bpftool net; tc filter show dev up1 ingress").contains("uplink"));
 }
 
-/// As in a container that starts anew with the BPF file system of its host: each interface has the index that it had.
+/// As in a container that starts anew with the BPF file system of its host: each interface has the same index as
+/// before.
 #[test]
 fn programs_in_another_namespace_are_not_taken_for_those_of_this_one() {
     if !can_run("programs_in_another_namespace_are_not_taken_for_those_of_this_one") {
@@ -105,7 +106,7 @@ fn moved_traffic_outlives_the_version(attach: AttachMode, tag: &str) {
     let mut plane = open(&net.a, "a", &pins_a.settings(attach));
     assert_eq!(plane.contexts().unwrap(), []);
     if attach != AttachMode::Tc {
-        // The programs of before go on beside those that have no context yet.
+        // The earlier programs stay at work beside the new ones, which have no context yet.
         transfer(&mut client, &mut server, 100_000);
     }
     plane.apply(&Update::Upsert(entry), now()).unwrap();
@@ -150,7 +151,7 @@ fn pins_of_another_shape_are_not_taken_over() {
     all.sort_unstable();
     assert_eq!(attached, all);
 
-    // Another size: clean, with nothing of the old left on the interfaces once it may go.
+    // With another size, the tables are empty, and once the old programs may go, none is left on the interfaces.
     let larger = Settings { max_contexts: 128, ..pins.settings(AttachMode::Auto) };
     let plane = net.a.run(|| Datapath::open(&larger).unwrap());
     assert_eq!(plane.contexts().unwrap(), []);
@@ -161,7 +162,7 @@ fn pins_of_another_shape_are_not_taken_over() {
     };
     assert_eq!(layouts(), 2);
     drop(plane);
-    // The first size again: its tables are older than what the host has done since.
+    // With the first size again, its pinned tables are older than the later actions of the host.
     let mut plane = net.a.run(|| Datapath::open(&pins.settings(AttachMode::Auto)).unwrap());
     assert_eq!(plane.contexts().unwrap(), []);
     net.a.run(|| plane.remove_stale().unwrap());
@@ -195,7 +196,7 @@ fn a_bpffs_is_mounted_where_there_is_none_and_goes_with_the_pins() {
     }
     Datapath::remove_pins(&pins.0).unwrap();
     assert!(!is_mounted() && !pins.0.exists());
-    // Nothing there is nothing to remove.
+    // If there is nothing, nothing is removed, and there is no error.
     Datapath::remove_pins(&pins.0).unwrap();
 }
 
@@ -213,7 +214,7 @@ fn moved_traffic_outlives_the_process_with_classic_tc() {
     }
 }
 
-/// Otherwise a quiet context would stay for ever, and a path be explored while payload comes in.
+/// Otherwise a quiet context would stay for ever, and a path would be explored while payload comes in.
 #[test]
 fn what_one_process_was_told_the_next_is_told_again() {
     if !can_run("what_one_process_was_told_the_next_is_told_again") {
@@ -222,7 +223,7 @@ fn what_one_process_was_told_the_next_is_told_again() {
     let net = Net::new("pg");
     let pins = Pins::new("pg");
     let b = Host::new(&net, "b", &settings(AttachMode::Auto));
-    // No answer from a, not even an ICMPv6 error, which would be payload.
+    // `a` gives no answer, not even an ICMPv6 error, which would be payload.
     let sink = SocketAddrV6::new(address("a", 1), 9, 0, 0);
     let _sink = net.a.run(|| UdpSocket::bind(sink).unwrap());
     let until_idle = |a: &mut Host| {
@@ -255,7 +256,7 @@ fn what_one_process_was_told_the_next_is_told_again() {
     assert_eq!(a.wait_for_reports(), [Report::Received { context: ID, at }]);
 }
 
-/// They count for it as soon as it has the tables, and before it is on any interface.
+/// Traffic counts by the new policy as soon as the new process has the tables, before it is on any interface.
 #[test]
 fn programs_of_a_process_before_go_by_the_policy_of_the_new_one_at_once() {
     if !can_run("programs_of_a_process_before_go_by_the_policy_of_the_new_one_at_once") {
@@ -278,7 +279,7 @@ fn programs_of_a_process_before_go_by_the_policy_of_the_new_one_at_once() {
     assert_eq!(a.wait_for_reports(), [Report::Trigger { ulids: a.ulids() }]);
 }
 
-/// An uplink that comes back would else stay without programs for good.
+/// Otherwise an uplink that comes back would stay without programs for good.
 #[test]
 fn filters_are_attached_again_where_somebody_has_removed_the_pins() {
     if can_run("filters_are_attached_again_where_somebody_has_removed_the_pins") {

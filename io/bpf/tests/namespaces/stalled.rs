@@ -1,4 +1,4 @@
-//! TCP sockets that wait for their timers are found, and go on at a notice (RFC 6069).
+//! TCP sockets that wait for their timers are found, and retransmit at a notice (RFC 6069).
 
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -24,7 +24,7 @@ impl Host<'_> {
         self.net.a.run(|| self.sockets.list().unwrap())
     }
 
-    /// The one socket there is, once its timer was doubled so often.
+    /// Returns the only socket, once its timer was doubled so often.
     fn wait_for_backoff(&self, backoff: u8) -> StalledSocket {
         let begin = Instant::now();
         loop {
@@ -60,7 +60,7 @@ fn host(net: &Net) -> Host<'_> {
     Host { net, sockets, notices }
 }
 
-/// Loses, silently, what goes to the peer.
+/// Drops packets to the peer without an error.
 fn cut(net: &Net, how: &str) {
     net.r.sh(&format!("ip -6 route {how} blackhole {}/128", address("b", 1)));
 }
@@ -88,13 +88,13 @@ fn a_notice_takes_back_the_doubling_of_the_timer() {
     assert_eq!(socket.snd_nxt.wrapping_sub(socket.snd_una), 8);
     assert!(socket.retransmits >= 3, "{socket:?}");
 
-    // The timer runs for more than a second yet: what changes now, notices have changed.
+    // The timer runs for more than another second: a change now comes from a notice.
     host.notify(&socket, socket.snd_una.wrapping_add(1));
     assert_eq!(host.list(), [socket], "a notice that quotes something else");
     for backoff in (0..socket.backoff).rev() {
         host.notify(&socket, socket.snd_una);
         let [now] = host.list()[..] else { panic!("{:?}", host.list()) };
-        // The shorter timer may have run out already: then it has sent again, and doubled.
+        // The shorter timer may have expired already: then TCP has sent again, and doubled the timer.
         let sent_again = now.retransmits > socket.retransmits;
         assert!(now.backoff == backoff || sent_again, "{now:?} after {socket:?}");
     }

@@ -1,4 +1,4 @@
-//! Trigger rules that only real sockets show.
+//! Trigger rules that need real sockets.
 
 use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::ContextPlane as _;
@@ -13,7 +13,7 @@ use moorline_datapath::shim6::{Report, TriggerPolicy, TriggerRule, Triggers, Upd
 use super::net::{Namespace, Net, address};
 use super::{Host, can_run, now, settings};
 
-/// A cgroup in a cgroup; sockets can be made in the inner one.
+/// A cgroup in a cgroup. Sockets can be made in the inner one.
 struct Cgroup {
     outer: PathBuf,
     inner: PathBuf,
@@ -21,7 +21,7 @@ struct Cgroup {
 }
 
 impl Cgroup {
-    /// `None` where no cgroup2 file system is mounted.
+    /// Creates the cgroups; `None` if no cgroup2 file system is mounted.
     fn new() -> Option<Self> {
         let mounts = fs::read_to_string("/proc/self/mounts").unwrap();
         let root = mounts.lines().find_map(|line| {
@@ -42,7 +42,7 @@ impl Cgroup {
         fs::metadata(&self.outer).unwrap().ino()
     }
 
-    /// Runs code with this process in the inner cgroup: sockets made there belong to it for good.
+    /// Runs code with this process in the inner cgroup. Sockets made there belong to it for good.
     fn run<T>(&self, code: impl FnOnce() -> T) -> T {
         enter(&self.inner);
         let result = code();
@@ -103,7 +103,7 @@ fn a_rule_for_a_cgroup_is_for_the_sockets_in_it_both_ways() {
         assert_eq!(is_told(&mut a), expected, "received");
     }
 
-    // The other policy from the next packet on.
+    // The other policy holds from the next packet on.
     a.plane.set_triggers(&at_once.into()).unwrap();
     outside.send_to(b"out", there.local_addr().unwrap()).unwrap();
     there.recv(&mut octets).unwrap();

@@ -1,4 +1,4 @@
-//! An uplink without a link layer: what goes out and comes in is IPv6 and nothing before it.
+//! An uplink without a link layer: packets consist of IPv6 with nothing in front.
 
 use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::ContextPlane as _;
@@ -36,7 +36,7 @@ fn open(namespace: &Namespace, name: &str) -> File {
     })
 }
 
-/// `up3` of `a`, and the routes of its address and of sockets that are bound to it.
+/// `up3` of `a`, with the routes of its address and of sockets that are bound to it.
 fn uplink(a: &Namespace) -> File {
     let tun = open(a, "up3");
     let here = address("a", 3);
@@ -77,7 +77,7 @@ fn bind_to_device(socket: &UdpSocket, name: &CStr) {
     assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
 }
 
-/// The next packet that is no chatter of the neighbourhood.
+/// The next packet other than Neighbour Discovery and the like.
 fn receive(tun: &mut File) -> Vec<u8> {
     let limit = rustix::time::Timespec { tv_sec: 20, tv_nsec: 0 };
     loop {
@@ -92,7 +92,7 @@ fn receive(tun: &mut File) -> Vec<u8> {
     }
 }
 
-/// The answer with the same payload, from the socket it was for: the UDP checksum stays as it is.
+/// The answer to the packet of a socket, with the same payload: the UDP checksum stays as it is.
 fn echo(packet: &[u8], peer: Ipv6Addr, local: Ipv6Addr, tag_header: [u8; 8]) -> Vec<u8> {
     let mut answer = packet.to_vec();
     answer[8..24].copy_from_slice(&peer.octets());
@@ -140,7 +140,7 @@ fn moved_traffic_takes_an_uplink_without_a_link_layer() {
     assert_eq!(sent[40..48], payload_header("b"));
     assert_eq!(&sent[56..], b"over the modem");
 
-    // In from there, checksum looked at by the kernel.
+    // The answer comes in by this uplink, and the kernel verifies the checksum.
     tun.write_all(&echo(&sent, there, here, payload_header("a"))).unwrap();
     let mut octets = [0; 64];
     let length = socket.recv(&mut octets).unwrap();
@@ -148,7 +148,7 @@ fn moved_traffic_takes_an_uplink_without_a_link_layer() {
     let counters = a.plane.counters(ID).unwrap();
     assert_eq!((counters.tx_packets, counters.rx_packets), (1, 1));
 
-    // From an address that is none of the peer's: gone, and counted.
+    // The source address is not the peer's: the packet is dropped and counted.
     tun.write_all(&echo(&sent, peer, here, payload_header("a"))).unwrap();
     tun.write_all(&echo(&sent, there, here, payload_header("a"))).unwrap();
     socket.recv(&mut octets).unwrap();
@@ -157,7 +157,7 @@ fn moved_traffic_takes_an_uplink_without_a_link_layer() {
     assert_eq!(a.plane.counters(ID).unwrap().rx_packets, 2);
 }
 
-/// What is sent there by an uplink of Ethernet cannot leave from here: gone, and counted.
+/// A packet on an uplink without a link layer cannot go from there to an Ethernet uplink: it is dropped and counted.
 #[test]
 fn what_is_moved_to_the_uplink_that_it_has_come_to_leaves_there_without_a_link_layer() {
     let test = "what_is_moved_to_the_uplink_that_it_has_come_to_leaves_there_without_a_link_layer";
@@ -187,7 +187,7 @@ fn what_is_moved_to_the_uplink_that_it_has_come_to_leaves_there_without_a_link_l
     assert_eq!(a.plane.drops().unwrap(), [(DropReason::NoUplink, 1)]);
 }
 
-/// The same of a session.
+/// The same for a packet of a session.
 #[test]
 fn a_moved_session_leaves_by_the_uplink_without_a_link_layer_that_its_socket_is_bound_to() {
     let test =

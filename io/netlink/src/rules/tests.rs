@@ -2,7 +2,7 @@ use super::*;
 use crate::view::tests::{prefix, uplink};
 use moorline_addresses::{DefaultRoute, SpecificRoute};
 
-/// The rules and tables of a host, changed as the kernel would by each plan.
+/// Rules and tables of a host, which each plan changes as the kernel would.
 #[derive(Default)]
 struct Kernel {
     rules: BTreeSet<Rule>,
@@ -45,7 +45,7 @@ impl Kernel {
         Some(table)
     }
 
-    /// Interfaces that the table of the prefix leads to; its stop has to be there.
+    /// Interfaces to which the table of the prefix leads. The table must have its stop.
     fn ways(&self, text: &str) -> Vec<u32> {
         let table = self.table_of(text).unwrap();
         let routes = self.routes.iter().filter(|route| route.table == table);
@@ -116,7 +116,7 @@ fn a_prefix_on_two_uplinks_takes_the_one_that_works() {
     assert_eq!(kernel.ways("2001:db8:1::/64"), [4]);
 }
 
-/// Anybody on the first link can advertise the prefix of the second one.
+/// Any node on the first link can advertise the prefix of the second one.
 #[test]
 fn a_prefix_that_appears_on_another_link_as_well_stays_where_it_was() {
     let mut kernel = Kernel::default();
@@ -126,7 +126,7 @@ fn a_prefix_that_appears_on_another_link_as_well_stays_where_it_was() {
     both[0].addresses.extend(forged);
     kernel.apply(&both);
     assert_eq!(kernel.ways("2001:db8:2::/64"), [4]);
-    // Where it is the only one, it is of use.
+    // If the other uplink has no carrier, the table leads to this one.
     both[1].carrier = false;
     kernel.apply(&both);
     assert_eq!(kernel.ways("2001:db8:2::/64"), [3]);
@@ -154,7 +154,7 @@ fn a_prefix_of_an_uplink_that_is_left_alone_now_has_no_rule_whoever_has_addresse
     let mut kernel = Kernel::default();
     let (one, two) = (uplink(3, &["2001:db8:1::1/64"]), uplink(4, &["2001:db8:2::1/64"]));
     kernel.apply(&[one.clone(), two.clone()]);
-    // One is that of a context, and on a link of ours too.
+    // One address is the ULID of a context, which is also on a link of ours.
     kernel.held = vec!["2001:db8:1::1".parse().unwrap(), "2001:db8:2::1".parse().unwrap()];
     let two = Uplink { name: OTHERS.to_owned(), ..two };
     let plan = kernel.apply(&[one, two]);
@@ -279,7 +279,8 @@ fn the_table_of_a_prefix_has_both_of_its_routers() {
     assert_eq!(kernel.ways("2001:db8:1::/64"), [3]);
 }
 
-/// A packet from an address of ours has its uplink; the rule for sockets without an address takes what no rule of a prefix does.
+/// A packet from an address of ours goes to its uplink. The rule for sockets without an address applies only where no
+/// rule of a prefix does.
 #[test]
 fn the_rule_for_sockets_without_an_address_stays_behind_those_of_prefixes() {
     let mut kernel = Kernel::default();

@@ -157,7 +157,7 @@ fn an_address_of_ours_comes_and_goes_and_leaves_the_routes_alone() {
     });
 }
 
-/// The kernel keeps the length of a prefix when it changes lifetimes.
+/// The kernel does not change the length of a prefix when it changes lifetimes.
 #[test]
 fn an_address_for_sessions_alone_makes_room_for_the_one_in_its_prefix_and_not_the_other_way_round()
 {
@@ -204,7 +204,7 @@ fn an_address_of_the_host_is_neither_changed_nor_removed() {
     });
 }
 
-/// A DHCPv6 client may set an address again that we have made meanwhile.
+/// A DHCPv6 client may set an address again that we have made in the meantime.
 #[test]
 fn an_address_that_somebody_else_has_set_anew_is_no_longer_ours() {
     on_host(async |host: Host| {

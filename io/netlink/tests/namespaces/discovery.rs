@@ -31,11 +31,11 @@ fn without_a_default_route_or_a_usable_address_it_is_none() {
         let netlink = host.netlink();
         ip("-6 route del default dev up1");
         assert_eq!(names(&netlink.view().await.unwrap()), ["up2"]);
-        // A default route elsewhere than in the main table, or one that leads nowhere, is none.
+        // A default route outside the main table does not count, nor does one that leads nowhere.
         ip("-6 route add default via fe80::1 dev up1 table 77");
         ip("-6 route add unreachable default metric 4000");
         assert_eq!(names(&netlink.view().await.unwrap()), ["up2"]);
-        // A deprecated address can still be sent from (RFC 4862 s5.5.4).
+        // A socket can still send from a deprecated address (RFC 4862 s5.5.4).
         ip("-6 addr change 2001:db8:2::1/64 dev up2 preferred_lft 0");
         assert_eq!(names(&netlink.view().await.unwrap()), ["up2"]);
         ip("-6 addr del 2001:db8:2::1/64 dev up2");

@@ -9,14 +9,13 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A host in its own network namespace, with two ISPs:
-/// `up1` with 2001:db8:1::1/64 behind fe80::1, `up2` with 2001:db8:2::1/64 behind fe80::2.
-/// The far ends of the links, `far1` and `far2`, are in the same namespace.
+/// A host in its own network namespace, with two ISPs: `up1` with 2001:db8:1::1/64 behind fe80::1, and `up2` with
+/// 2001:db8:2::1/64 behind fe80::2. The far ends of the links, `far1` and `far2`, are in the same namespace.
 pub(crate) struct Host {
     pub(crate) folder: TempDir,
 }
 
-/// Runs a test on a host of its own; says so if it cannot.
+/// Runs a test on a host of its own; prints a message if it cannot.
 pub(crate) fn on_host<F: Future<Output = ()>>(test: impl FnOnce(Host) -> F + Send + 'static) {
     if !rustix::process::geteuid().is_root() {
         eprintln!("SKIPPED netlink: needs root, for a network namespace");
@@ -25,10 +24,10 @@ pub(crate) fn on_host<F: Future<Output = ()>>(test: impl FnOnce(Host) -> F + Sen
     let done = thread::spawn(|| {
         // SAFETY: only the network namespace is left; descriptors stay shared.
         unsafe { unshare_unsafe(UnshareFlags::NEWNET) }.expect("a network namespace of our own");
-        // The namespace goes away with this thread, and so do the links in it.
+        // The namespace ends with this thread, and so do its links.
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let host = Host { folder: tempfile::tempdir().unwrap() };
-        // The links' own addresses are there at once, instead of a second later.
+        // The links have their own addresses at once, instead of a second later.
         std::fs::write("/proc/sys/net/ipv6/conf/default/accept_dad", "0").unwrap();
         ip("link set lo up");
         for i in [1, 2] {
@@ -48,14 +47,14 @@ pub(crate) fn on_host<F: Future<Output = ()>>(test: impl FnOnce(Host) -> F + Sen
 }
 
 impl Host {
-    /// A handle, as a daemon that starts has it.
+    /// A handle like that of a daemon that starts.
     pub(crate) fn netlink(&self) -> Netlink {
         Netlink::connect().unwrap()
     }
 }
 
-/// Waits until the addresses of the links are there with their routes, which the kernel makes a
-/// moment later, so that they are not taken for changes.
+/// Waits until the links have their addresses and routes. The kernel makes the routes a moment later, and they must
+/// not count as changes.
 fn settle() {
     for _ in 0..1000 {
         let addresses = ip("-6 addr show scope link");
@@ -71,13 +70,13 @@ fn settle() {
     panic!("addresses stay tentative");
 }
 
-/// Sends the packets of a moved ULID pair to `moor0`.
+/// Leads the packets of a moved ULID pair to `moor0`.
 pub(crate) async fn add_moved(netlink: &Netlink, ulids: UlidPair, mtu: u32) {
     let moved = MovedRoute { ulids, mtu, bare_tcp_mtu: None, direct: None, own: None };
     netlink.add_all_moved(&[moved]).await.unwrap();
 }
 
-/// Puts an address on an interface, as [`AddressSpec::new`] has it.
+/// Puts an address on an interface, with the values of [`AddressSpec::new`].
 pub(crate) async fn add_address(
     netlink: &Netlink,
     ifindex: u32,
@@ -95,10 +94,10 @@ pub(crate) fn ip(arguments: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// All that Moorline could have changed, as people see it.
+/// Everything that Moorline may have changed, as text.
 ///
-/// Read until two readings in a row are equal and no address is on its way: a dump of routes that meets a change (the
-/// kernel takes down a link, and sets the routes of an address, in its own time) may leave entries out that are there.
+/// Reads until two readings in a row are equal and no address is being set up. If the kernel changes routes during a
+/// dump, as when it takes a link down or sets the routes of an address, the dump may lack routes that exist.
 pub(crate) fn state() -> String {
     let mut last = read_state();
     for _ in 0..1000 {
@@ -111,7 +110,7 @@ pub(crate) fn state() -> String {
     last
 }
 
-/// Whether each address has its local route, which the kernel makes when it has the time.
+/// Whether each address has its local route, which the kernel makes a moment later.
 fn are_addresses_set(state: &str) -> bool {
     let addresses = state.rsplit("---\n").next().unwrap();
     let mut link = "";
@@ -125,7 +124,7 @@ fn are_addresses_set(state: &str) -> bool {
     }) && !state.contains("tentative")
 }
 
-/// It is that again, once the kernel has done all that it was told.
+/// Asserts that the state becomes the expected one, once the kernel has finished all changes.
 pub(crate) fn assert_state(expected: &str) {
     for _ in 0..100 {
         if read_state() == expected {
@@ -142,14 +141,14 @@ fn read_state() -> String {
         .join("---\n")
 }
 
-/// The interface that packets between these addresses leave by.
+/// Interface by which packets between these addresses leave.
 pub(crate) fn route_device(to: &str, from: &str) -> String {
     let route = ip(&format!("-6 route get {to} from {from}"));
     let mut words = route.split_whitespace();
     words.find(|word| *word == "dev").and_then(|_| words.next()).expect("a device").to_owned()
 }
 
-/// Packets that the link has sent.
+/// Number of packets that the link has sent.
 pub(crate) fn sent(link: &str) -> u64 {
     let shown = ip(&format!("-s -j link show {link}"));
     let links: serde_json::Value = serde_json::from_str(&shown).unwrap();
@@ -164,7 +163,7 @@ pub(crate) fn index(view: &HostView, name: &str) -> u32 {
     view.uplinks.iter().find(|uplink| uplink.name == name).expect(name).ifindex
 }
 
-/// The next notice; a test that waits in vain fails instead of hanging.
+/// Returns the next notice. A test that waits in vain fails instead of hanging.
 pub(crate) async fn next(monitor: &mut Monitor) -> Notice {
     let next = tokio::time::timeout(Duration::from_secs(20), monitor.next());
     next.await.expect("a notice in time")

@@ -1,4 +1,4 @@
-//! Against the real kernel, each test in a network namespace of its own. Needs root and `ip`.
+//! Tests against the real kernel, each in a network namespace of its own. They need root and `ip`.
 
 #![allow(clippy::unwrap_used, clippy::expect_used, reason = "helpers of tests are tests")]
 

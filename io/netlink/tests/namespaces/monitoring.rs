@@ -45,7 +45,7 @@ fn address_removed_and_another_added() {
     });
 }
 
-/// The kernel tells nobody of an optimistic address before detection of duplicates is over.
+/// Before duplicate address detection is over, the kernel gives no notice of an optimistic address.
 #[test]
 fn an_optimistic_address_of_ours_is_told_of_while_duplicates_are_looked_for() {
     on_host(async |host: Host| {
@@ -111,7 +111,7 @@ fn an_interface_that_goes_tells_all_that_goes_with_it() {
         let ifindex = index(monitor.view(), "up1");
         ip("link del up1");
         let mut changes = Vec::new();
-        // The burst may be cut in two.
+        // The burst may be split into two notices.
         while !changes.contains(&Change { ifindex, kind: ChangeKind::UplinkLost }) {
             changes.extend(next(&mut monitor).await.changes);
         }
@@ -136,7 +136,7 @@ fn a_burst_larger_than_the_socket_ends_in_the_right_view() {
     on_host(async |host: Host| {
         let mut monitor = host.netlink().monitor().await.unwrap();
         let ifindex = index(monitor.view(), "up1");
-        // On this runtime the monitor cannot run in between: the kernel's queue overflows.
+        // On this runtime the monitor cannot run in the meantime, so the queue of the kernel overflows.
         let batch = host.folder.path().join("batch");
         let line = |i: u32, verb: &str| format!("route {verb} 2001:db8:ffff:{i:x}::/64 dev up2\n");
         let lines: String = (0..4000).map(|i| line(i, "add") + &line(i, "del")).collect();
@@ -210,7 +210,7 @@ fn an_interface_that_was_down_for_a_moment_has_lost_our_routes() {
         let mut monitor = netlink.monitor().await.unwrap();
         let view = monitor.view().clone();
         netlink.ensure_rules(&view).await.unwrap();
-        // On this runtime the monitor cannot run in between.
+        // On this runtime the monitor cannot run in the meantime.
         let batch = host.folder.path().join("batch");
         let again = "route add default via fe80::2 dev up2 metric 1022";
         fs::write(&batch, format!("link set up2 down\nlink set up2 up\n{again}\n")).unwrap();
@@ -222,7 +222,7 @@ fn an_interface_that_was_down_for_a_moment_has_lost_our_routes() {
     });
 }
 
-/// A person flushes an interface and makes it a port: the default route of its router stays there for half an hour.
+/// A person flushes an interface and makes it a port: the default route of its router stays for half an hour.
 #[test]
 fn a_port_of_a_bridge_is_no_candidate() {
     on_host(async |host: Host| {

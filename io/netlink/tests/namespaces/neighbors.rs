@@ -1,4 +1,4 @@
-//! Routers that do not answer any more.
+//! Routers that no longer answer.
 
 use crate::harness::{address, index, ip, on_host};
 use crate::router::Router;
@@ -7,7 +7,7 @@ use std::fs::write;
 use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
 
-/// The kernel gives up within milliseconds.
+/// Makes the kernel give up within milliseconds.
 fn hasten(link: &str) {
     let folder = format!("/proc/sys/net/ipv6/neigh/{link}");
     for (setting, value) in [
@@ -21,7 +21,7 @@ fn hasten(link: &str) {
 
 fn send(from: &str) {
     let socket = UdpSocket::bind((address(from), 0)).unwrap();
-    // Fails once the kernel knows; that is what it is to find out.
+    // The call may fail: it makes the kernel find out that the router is gone.
     let _ = socket.send_to(b"anybody?", (address("2001:db8:99::1"), 9));
 }
 
@@ -38,7 +38,7 @@ fn a_router_that_does_not_answer_is_told_each_time_it_was_needed() {
         let view = netlink.view().await.unwrap();
         let mut reachability = netlink.reachability().unwrap();
         hasten("up1");
-        // Nobody at the far end has this address, and nothing tells the kernel its link address.
+        // No interface at the far end has this address, and the kernel does not learn its link-layer address.
         ip("-6 neigh del fe80::1 dev up1");
         for _ in 0..2 {
             send("2001:db8:1::1");
@@ -87,7 +87,7 @@ fn what_waits_for_a_router_behind_a_dead_link_is_dropped() {
         let netlink = host.netlink();
         let view = netlink.view().await.unwrap();
         let (up1, up2) = (index(&view, "up1"), index(&view, "up2"));
-        // Addresses on the links that nobody has.
+        // These addresses on the links belong to nobody.
         for to in ["2001:db8:1::77", "2001:db8:2::77"] {
             let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).unwrap();
             socket.send_to(b"anybody?", (address(to), 9)).unwrap();

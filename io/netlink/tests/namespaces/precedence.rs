@@ -1,4 +1,4 @@
-//! Rules of the host's own that stand behind ours.
+//! The host's own rules, and how they decide beside ours.
 
 use crate::harness::{Host, ip, on_host, route_device};
 use moorline_netlink::Netlink;
@@ -6,7 +6,7 @@ use std::process::Command;
 
 const FAR: &str = "2001:db8:9::9";
 
-/// Where a packet from a prefix of up2 goes that has this besides; "stopped" if nowhere.
+/// The way of a packet from a prefix of up2 with these further properties; "stopped" if there is none.
 fn way(besides: &str) -> String {
     let arguments = format!("-6 route get {FAR} from 2001:db8:2::1 {besides}");
     let output = Command::new("ip").args(arguments.split_whitespace()).output().unwrap();
@@ -24,7 +24,7 @@ async fn follow(netlink: &Netlink) {
     assert!(!again.is_changed, "once is enough");
 }
 
-/// The priorities are those that the kernel gives rules without one before ours are there.
+/// The rules have the priorities that the kernel assigns to rules without one, before our rules exist.
 #[test]
 fn a_persons_own_rules_decide_as_they_would_without_ours() {
     on_host(async |host: Host| {
@@ -45,10 +45,10 @@ fn a_persons_own_rules_decide_as_they_would_without_ours() {
         assert_eq!(way(""), "up2", "all others are led by their source");
         ip("-6 rule del fwmark 7 unreachable");
         assert_eq!(ways(), ["up2", "stopped", "stopped", "up1"]);
-        // Before all of ours, as they are there.
+        // As our rules exist by now, the kernel puts this rule in front of them all.
         ip("-6 rule add fwmark 7 unreachable");
         assert_eq!(ways(), ["stopped", "stopped", "stopped", "up1"]);
-        // A prefix that comes later has its rule behind theirs, too.
+        // A later prefix gets its rule behind the host's rules, too.
         ip("-6 addr add 2001:db8:2:2::1/64 dev up2 nodad");
         follow(&netlink).await;
         let route = ip("-6 rule");
@@ -59,7 +59,7 @@ fn a_persons_own_rules_decide_as_they_would_without_ours() {
     });
 }
 
-/// A table without a way for a packet leaves it to the rules of prefixes, as it would to the main table.
+/// If a table has no route for a packet, the rules of prefixes decide, as the main table would.
 #[test]
 fn a_rule_that_finds_nothing_decides_nothing() {
     on_host(async |host: Host| {
@@ -72,7 +72,7 @@ fn a_rule_that_finds_nothing_decides_nothing() {
     });
 }
 
-/// As wg-quick has it: specific routes first, then everything but what the tunnel itself sends.
+/// Rules like those of wg-quick: specific routes first, then all packets except those of the tunnel itself.
 #[test]
 fn a_vpn_with_rules_of_its_own_takes_all_and_gives_all_back() {
     on_host(async |host: Host| {
@@ -81,7 +81,7 @@ fn a_vpn_with_rules_of_its_own_takes_all_and_gives_all_back() {
         ip("-6 route add default dev tun0 table 51820");
         let netlink = host.netlink();
         let rules = ["not fwmark 51820 lookup 51820", "lookup main suppress_prefixlength 0"];
-        // Before ours are there, and after.
+        // Before our rules exist, and after.
         for _ in 0..2 {
             for rule in rules {
                 ip(&format!("-6 rule add {rule}"));

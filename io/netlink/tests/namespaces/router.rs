@@ -6,19 +6,19 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// A router in a network namespace of its own, at the other end of the host's `net1`: fe80::99 on
-/// its `lan`. The kernel of the host does not ask for advertisements by itself.
+/// A router in a network namespace of its own, at the other end of the host's `net1`: fe80::99 on its `lan`. The
+/// kernel of the host does not solicit advertisements.
 pub(crate) struct Router {
-    /// It says nothing unless it is asked.
+    /// The router advertises only when it is solicited.
     pub(crate) is_quiet: bool,
     folder: TempDir,
-    /// Holds the namespace; ends with this process.
+    /// Process that holds the namespace, which ends with it.
     holder: Child,
     radvd: Option<Child>,
     starts: u32,
 }
 
-/// What a test needs; says so aloud if it is not there.
+/// Whether the tool for the test is there; prints a message if not.
 pub(crate) fn has_radvd() -> bool {
     let found = Command::new("radvd").arg("--version").output().is_ok();
     if !found {
@@ -28,7 +28,7 @@ pub(crate) fn has_radvd() -> bool {
 }
 
 impl Router {
-    /// Plugs the cable in.
+    /// Plugs in the cable.
     pub(crate) fn connect() -> Self {
         let holder = Command::new("unshare")
             .args(["--net", "cat"])
@@ -55,14 +55,14 @@ impl Router {
         router
     }
 
-    /// Runs a program in the router.
+    /// Runs a program on the router.
     pub(crate) fn run(&self, command: &str) {
         let output = self.command(command).output().unwrap();
         assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
     }
 
-    /// Advertises this from now on, instead of what it did: prefixes, each with its preferred and
-    /// valid lifetime.
+    /// Advertises these prefixes from now on, instead of the earlier ones, each with its preferred and valid
+    /// lifetime.
     pub(crate) fn advertise(&mut self, prefixes: &[(&str, u32, u32)]) {
         self.kill();
         let unicast = if self.is_quiet { "on" } else { "off" };
@@ -76,7 +76,7 @@ impl Router {
         }
         text += "};\n";
         std::fs::write(self.place("radvd.conf"), text).unwrap();
-        // One that was killed may have left a child that holds its file for a moment.
+        // A killed process may have left a child that holds its file for a moment.
         self.starts += 1;
         let (conf, pid) = (self.place("radvd.conf"), self.place(&format!("pid{}", self.starts)));
         let command = format!("radvd -n -m stderr -C {} -p {}", conf.display(), pid.display());
@@ -85,7 +85,8 @@ impl Router {
         self.await_socket(&pid);
     }
 
-    /// One that is quiet answers a solicitation and says nothing else, and a host may solicit once: it has to be heard.
+    /// Waits until the router listens. A quiet router only answers solicitations, and a host may send one only: the
+    /// router must receive it.
     fn await_socket(&self, pid: &Path) {
         let sockets = format!("/proc/{}/net/raw6", self.holder.id());
         let listens = || std::fs::read_to_string(&sockets).is_ok_and(|all| all.lines().count() > 1);
@@ -98,7 +99,7 @@ impl Router {
         panic!("{}", std::fs::read_to_string(self.place("radvd.log")).unwrap_or_default());
     }
 
-    /// Ends as a router does that is switched off in order: it is no default router from now on.
+    /// Stops like a router that is switched off in order: it announces that it is no longer a default router.
     pub(crate) fn stop(&mut self) {
         if let Some(mut radvd) = self.radvd.take() {
             let id = rustix::process::Pid::from_child(&radvd);
@@ -107,7 +108,7 @@ impl Router {
         }
     }
 
-    /// Ends without a word.
+    /// Kills the router without an announcement.
     fn kill(&mut self) {
         if let Some(mut radvd) = self.radvd.take() {
             radvd.kill().unwrap();
@@ -122,7 +123,7 @@ impl Router {
     fn command(&self, command: &str) -> Command {
         let mut entering = Command::new("nsenter");
         entering.arg(format!("--net={}", self.namespace()));
-        // What is started here ends with the test, however it ends.
+        // A process that is started here ends with the test, in any case.
         entering.args(["setpriv", "--pdeathsig", "KILL"]).args(command.split_whitespace());
         entering
     }
@@ -146,7 +147,7 @@ impl Router {
 impl Drop for Router {
     fn drop(&mut self) {
         self.kill();
-        // `cat` ends at the end of its input.
+        // `cat` stops at the end of its input.
         if let Some(mut input) = self.holder.stdin.take() {
             let _ = input.flush();
         }

@@ -23,7 +23,7 @@ fn prefix(text: &str) -> Prefix {
     Prefix::new(address(text), 64)
 }
 
-/// Listens and remembers, as the daemon does.
+/// Listens and keeps the prefixes, as the daemon does.
 struct Listener {
     heard: Advertisements,
     table: AdvertisedPrefixes,
@@ -40,7 +40,7 @@ impl Listener {
         Instant::from_nanos(1) + self.started.elapsed()
     }
 
-    /// Asks and listens until what is known fulfils the condition.
+    /// Solicits and listens until the known prefixes fulfil the condition.
     async fn until(
         &mut self,
         condition: impl Fn(&[AdvertisedPrefix], &AdvertisedPrefixes) -> bool,
@@ -52,7 +52,7 @@ impl Listener {
                 if condition(&known, &self.table) {
                     return;
                 }
-                // An answer from before the router was given other things to say ends the asking.
+                // An answer from before the router changed its advertisement ends the soliciting.
                 match tokio::time::timeout(ASK_AGAIN, self.heard.next()).await {
                     Ok(said) => {
                         self.table.handle_advertisement(&said.unwrap(), self.now());
@@ -66,7 +66,7 @@ impl Listener {
     }
 }
 
-/// Routers answer within half a second, but not more often than every three (RFC 4861 s10).
+/// Routers answer within half a second, but not more often than every three seconds (RFC 4861 s10).
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 fn candidate(view: &HostView) -> bool {
@@ -221,14 +221,14 @@ fn what_a_router_says_is_taken_with_its_own_lifetime() {
     });
 }
 
-/// What the host's own configuration has to find as it was.
+/// Controls of the host's configuration that must not change.
 fn configuration() -> [String; 2] {
     ["autoconf", "use_tempaddr"].map(control)
 }
 
 const OPTIMISTIC: &str = "optimistic_dad";
 
-/// A run that is killed while it puts an optimistic address on the interface leaves this.
+/// Makes the state that a run leaves if it is killed while it puts an optimistic address on the interface.
 fn lend() {
     set_control(OPTIMISTIC, "1");
     ip(&format!("addrlabel add prefix {LENT} dev net1 label 5534"));
@@ -289,7 +289,7 @@ fn controls_that_others_have_set_meanwhile_are_left_alone() {
     });
 }
 
-/// The source that a new connection gets.
+/// Source address of a new connection.
 fn source() -> std::net::IpAddr {
     let socket = std::net::UdpSocket::bind("[::]:0").unwrap();
     socket.connect("[2001:db8:9::9]:9").unwrap();
@@ -309,19 +309,19 @@ fn labelled_addresses_are_taken_after_all_others_and_no_label_stays_behind() {
         assert!(netlink.ensure_labels(&wanted).await.unwrap());
         assert!(!netlink.ensure_labels(&wanted).await.unwrap());
         assert_eq!(source(), old);
-        // It is still better than one that is for no new traffic.
+        // A labelled address is still better than a deprecated one.
         ip("-6 addr change 2001:db8:1::1/64 dev up1 preferred_lft 0 nodad");
         assert_eq!(source(), young);
         ip("-6 addr change 2001:db8:1::1/64 dev up1 preferred_lft forever nodad");
 
-        // One more, one less; one whose interface is gone is not missed.
+        // One address is added and one is removed. The label of an interface that is gone causes no error.
         ip("-6 addr add 2001:db8:1::3/64 dev up1 nodad");
         let third = address("2001:db8:1::3");
         let wanted = BTreeSet::from([(up1, third), (4_000, third)]);
         assert!(netlink.ensure_labels(&wanted).await.unwrap());
         assert_eq!(source(), young);
 
-        // Another process, after a crash.
+        // After a crash, another process removes our label, and leaves the label of somebody else.
         ip("addrlabel add prefix 2001:db8:7::7/128 dev up1 label 99");
         let report = host.netlink().undo_all().await;
         assert_eq!(report.len(), 1, "{report:?}");
@@ -368,7 +368,7 @@ fn an_address_that_somebody_else_has_is_told_as_a_duplicate_and_stays_for_us_to_
         };
         assert!(!found.preferred);
 
-        // One that nobody has is tentative for a moment, and then in use.
+        // An address that no other node has is tentative for a moment, and then usable.
         let free = address("2001:db8:5::78");
         netlink.add_address_with(net1(), AddressSpec::new(free, 64)).await.unwrap();
         let is_in_use = |view: &HostView| {

@@ -40,7 +40,7 @@ fn packets_leave_by_the_uplink_of_their_source() {
     });
 }
 
-/// A pair of routers for one prefix, of which the first dies: the kernel takes the second, as it does without us.
+/// A prefix has two routers, and the first one dies: the kernel takes the second one, as it does without us.
 #[test]
 fn the_second_router_of_a_prefix_takes_the_place_of_one_that_does_not_answer() {
     on_host(async |host: Host| {
@@ -57,7 +57,7 @@ fn the_second_router_of_a_prefix_takes_the_place_of_one_that_does_not_answer() {
     });
 }
 
-/// The rules of the host for packets from a prefix.
+/// The rules of the host for packets from prefixes.
 fn prefix_rules() -> Vec<String> {
     let all = ip("-6 rule");
     let mut rules: Vec<_> = all.lines().filter(|rule| rule.contains("from 2001")).collect();
@@ -79,7 +79,7 @@ fn the_main_table_has_the_prefixes_that_it_serves_as_well() {
         assert_eq!(route_device(FAR, "2001:db8:2::1"), "up2");
         assert!(netlink.ensure_rules(&view).await.unwrap().is_changed);
         assert_eq!(prefix_rules(), all);
-        // The second provider is the host's first choice now.
+        // Now the second provider is the host's first choice.
         ip("-6 route add default via fe80::2 dev up2 metric 1");
         let view = netlink.view().await.unwrap();
         netlink.leave_rules(&view).await.unwrap();
@@ -108,8 +108,8 @@ fn connected_and_specific_routes_stay_in_force() {
     });
 }
 
-/// A look-up for a socket that is bound to an interface, or for a link-local destination, finds no route by another interface, and no
-/// throw.
+/// A look-up for a socket that is bound to an interface, or for a link-local destination, finds neither routes by
+/// another interface nor throws.
 #[test]
 fn what_has_to_leave_by_an_interface_finds_the_neighbours_and_specific_routes_of_that_interface() {
     on_host(async |host: Host| {
@@ -122,7 +122,7 @@ fn what_has_to_leave_by_an_interface_finds_the_neighbours_and_specific_routes_of
         }
         assert!(route("2001:db8:7::7").contains("via fe80::7"), "{}", route("2001:db8:7::7"));
         assert!(route(FAR).contains("via fe80::1"), "{}", route(FAR));
-        // A route that goes takes its copy with it.
+        // When a route is removed, its copy is removed too.
         ip("-6 route del 2001:db8:7::/48");
         netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
         assert!(route("2001:db8:7::7").contains("via fe80::1"), "{}", route("2001:db8:7::7"));
@@ -138,14 +138,14 @@ fn a_source_whose_uplink_is_gone_does_not_leave_by_the_other() {
         let view = netlink.view().await.unwrap();
         netlink.ensure_moor().await.unwrap();
         netlink.ensure_rules(&view).await.unwrap();
-        // At once, before anyone has noticed: the kernel took the routes away with the interface.
+        // At once, before any process has noticed: the kernel has removed the routes with the interface.
         netlink.keep_ulid(Ulid(address("2001:db8:2::1"))).await.unwrap();
         ip("link set up2 down");
         assert!(unreachable("2001:db8:2::1"));
-        // And after: the prefix is still ours, as a ULID of it is kept.
+        // Later: the prefix is still ours, as a ULID of it is kept.
         netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
         assert!(unreachable("2001:db8:2::1"));
-        // Nobody has an address of the prefix any more: its rule goes.
+        // No interface has an address of the prefix any more, so its rule is removed.
         netlink.release_ulid(Ulid(address("2001:db8:2::1"))).await.unwrap();
         netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
         assert!(!ip("-6 rule").contains("2001:db8:2::/64"));
@@ -171,7 +171,7 @@ fn a_prefix_keeps_its_table_when_others_come_and_go() {
         netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
         assert!(ip("-6 rule").contains("from 2001:db8:2::/64 lookup 5541"));
         ip("-6 addr del 2001:db8:1::1/64 dev up1");
-        // An earlier process made the rules: a new one finds them by their mark.
+        // An earlier process made the rules, and a new one finds them by their mark.
         let netlink = host.netlink();
         netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
         let rules = ip("-6 rule");
@@ -250,8 +250,8 @@ fn routes_of_moved_pairs_stay_when_rules_change() {
     });
 }
 
-/// The link that the packets of a connected socket take, by the links' counters: the kernel sends a
-/// few of its own (multicast listener reports), but not as many.
+/// The link by which the packets of a connected socket leave, by the counters of the links. The kernel sends a few
+/// packets of its own (multicast listener reports), but not as many.
 fn device(socket: &UdpSocket) -> &'static str {
     const PACKETS: u64 = 200;
     let before = LINKS.map(sent);
@@ -320,7 +320,7 @@ fn a_direct_route_is_preferred_and_goes_with_its_uplink() {
         assert_eq!(rustix::net::sockopt::ipv6_mtu(&socket).unwrap(), 1392);
         assert!(ip(&format!("-6 route get {FAR} from 2001:db8:1::1")).contains("via fe80::2"));
 
-        // Another router.
+        // The uplink gets another router.
         ip("-6 neigh add fe80::3 lladdr 02:00:00:00:00:03 dev up2");
         ip("-6 route add default via fe80::3 dev up2 metric 1");
         let view = netlink.view().await.unwrap();
@@ -406,7 +406,7 @@ fn direct_routes_whose_mtu_the_kernel_has_changed_are_found_and_removed() {
     });
 }
 
-/// As the daemon does it.
+/// Sets unbound routes as the daemon does.
 async fn set_unbound(netlink: &Netlink, ulids: UlidPair) -> Vec<(Ulid, u32)> {
     let Some(path_mtu) = netlink.path_mtu(ulids, None).await.unwrap() else { return Vec::new() };
     netlink.set_unbound(&[UnboundPeer { peer: ulids.peer, path_mtu, before: None }]).await.unwrap()
@@ -447,19 +447,19 @@ fn sockets_without_an_address_leave_room_for_one_peer_and_go_where_they_went() {
         for other in &away {
             assert!(!route(other).contains("mtu"), "{}", route(other));
         }
-        // What others want for all that leaves the host comes first.
+        // Rules of others for all packets that leave the host come first.
         ip("-6 rule add priority 20000 lookup 77");
         ip("-6 route add default dev up2 table 77");
         assert!(!route(&udp).contains("mtu"), "{}", route(&udp));
         ip("-6 rule del priority 20000");
-        // The owner of unbound routes removes those to peers that another route leads to.
+        // The owner of unbound routes removes those to peers to which another route leads.
         ip("-6 route add 2001:db8:9::/48 via fe80::2 dev up2");
         netlink.remove_unbound(|peer| *peer == ulids.peer).await.unwrap();
         assert_eq!(set_unbound(&netlink, ulids).await, []);
         assert!(!route(&udp).contains("mtu"), "{}", route(&udp));
         ip("-6 route del 2001:db8:9::/48");
         set_unbound(&netlink, ulids).await;
-        // The router of the first provider is gone: as without us, the second one has what has no source yet.
+        // The router of the first provider is gone. As without us, packets without a source go to the second one.
         ip("link set up1 down");
         assert!(route(&udp).contains("dev up2"), "{}", route(&udp));
 
@@ -508,12 +508,12 @@ fn an_unbound_route_takes_no_more_than_the_host_says_of_the_way() {
         add_moved(&netlink, ulids, 1392).await;
         ip("-6 route replace default via fe80::1 dev up1 metric 1021 mtu 1350");
         assert_eq!(set().await, [(ulids.peer, 1350)]);
-        // What a router says of the link.
+        // The MTU that a router advertises for the link.
         std::fs::write("/proc/sys/net/ipv6/conf/up1/mtu", "1320").unwrap();
         assert_eq!(set().await, [(ulids.peer, 1320)]);
 
         netlink.remove_unbound(|_| true).await.unwrap();
-        // Unbound routes copy default routes alone: neither another route nor a rule of others.
+        // Unbound routes copy only default routes: neither other routes nor the rules of others.
         ip("-6 route add 2001:db8:9::/48 via fe80::2 dev up2");
         assert_eq!(set().await, []);
         ip("-6 route del 2001:db8:9::/48");
@@ -535,7 +535,7 @@ fn an_unbound_route_spreads_flows_as_the_multipath_route_of_the_host_does() {
         netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
         let ulids = pair("2001:db8:1::1", FAR);
         let set = async || set_unbound(&netlink, ulids).await;
-        // Ports count, too.
+        // The kernel's choice also depends on ports.
         std::fs::write("/proc/sys/net/ipv6/fib_multipath_hash_policy", "1").unwrap();
         let way = |port: u16| {
             let route = ip(&format!("-6 route get {FAR} ipproto udp sport {port} dport 9"));
@@ -547,13 +547,13 @@ fn an_unbound_route_spreads_flows_as_the_multipath_route_of_the_host_does() {
         let by = |device| before.iter().filter(|way| **way == (device, false)).count();
         assert!(by("up1") > by("up2") && by("up2") > 0, "{before:?}");
         add_moved(&netlink, ulids, 1392).await;
-        // The second time the kernel's choice is the unbound route itself.
+        // The second time, the unbound route itself is the kernel's choice.
         for _ in 0..2 {
             assert_eq!(set().await, [(ulids.peer, 1392)]);
             let after = ways();
             assert!(after.iter().zip(&before).all(|(after, way)| *after == (way.0, true)));
         }
-        // Whichever next hop the kernel chooses for a peer.
+        // The result does not depend on the next hop that the kernel chooses for a peer.
         let peers: Vec<_> = (1..20).map(|n| format!("2001:db8:9::{n:x}")).collect();
         for peer in &peers {
             let ulids = pair("2001:db8:1::1", peer);
@@ -626,10 +626,10 @@ fn what_has_to_leave_by_an_uplink_does_not_go_to_moor0_again() {
         netlink.ensure_rules(&netlink.view().await.unwrap()).await.unwrap();
         add_moved(&netlink, pair("2001:db8:1::1", FAR), 1392).await;
         assert_eq!(route_device(FAR, "2001:db8:1::1"), "moor0");
-        // The lookup that `bpf_redirect_neigh` makes.
+        // The look-up that `bpf_redirect_neigh` makes.
         let redirected = || ip(&format!("-6 route get {FAR} from 2001:db8:1::1 oif up1"));
         assert!(redirected().contains("via fe80::1 dev up1"), "{}", redirected());
-        // The lookup for a socket that names the uplink for a packet.
+        // The look-up for a socket that names the uplink for a packet.
         let named =
             ip(&format!("-6 route get {FAR} from 2001:db8:1::1 oif up1 ipproto udp dport 9"));
         assert!(named.contains("dev moor0") && named.contains("mtu 1392"), "{named}");

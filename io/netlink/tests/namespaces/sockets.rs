@@ -1,4 +1,4 @@
-//! Which address pairs have sockets.
+//! Address pairs of the host's sockets.
 
 use crate::harness::{address, on_host};
 use moorline_netlink::connected_pairs;
@@ -28,12 +28,12 @@ fn connected_sockets_are_found_until_they_are_closed() {
         let itself = pair(one, one);
         assert_eq!(found.into_iter().collect::<Vec<_>>(), [itself, pair(two, far)]);
 
-        // Closed by one side only, there may still be something to come.
+        // Only one side has closed the connection, so data may still come.
         drop(stream);
         assert!(connected_pairs().unwrap().contains(&itself));
         drop((accepted, unconnected));
-        // Not at once: FINs take their time, and so does an `ip` of another test that was forked while these
-        // were open, and has them until it is executed.
+        // The result does not change at once: FINs take time. An `ip` of another test that was forked while these
+        // sockets were open also has them, until it is executed.
         let closed = async {
             while !connected_pairs().unwrap().is_empty() {
                 sleep(Duration::from_millis(10)).await;

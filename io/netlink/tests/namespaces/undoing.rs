@@ -2,7 +2,7 @@ use crate::harness::{Host, add_moved, address, assert_state, index, ip, on_host,
 use moorline_netlink::{AddressSpec, Error, Netlink, Undone};
 use moorline_types::{Ulid, UlidPair};
 
-/// Every kind of change there is.
+/// Makes a change of each kind.
 async fn change_everything(netlink: &Netlink) {
     let view = netlink.view().await.unwrap();
     netlink.ensure_moor().await.unwrap();
@@ -83,7 +83,7 @@ fn links_that_were_made_and_not_set_up_yet_bear_a_mark() {
     });
 }
 
-/// A run that is killed while it makes the pair leaves this.
+/// Makes the state that a run leaves if it is killed while it makes the pair.
 const MADE: &str = "link add moor0 group 139 type veth peer name moor1 group 139";
 
 #[test]
@@ -96,7 +96,7 @@ fn a_restarted_daemon_takes_over_what_it_finds() {
         drop(netlink);
         let netlink = host.netlink();
         change_everything(&netlink).await;
-        // Nothing was removed or made twice.
+        // No change was undone or made twice.
         assert_state(&changed);
         assert_clean(&netlink.undo_all().await);
         assert_state(&before);

@@ -2,12 +2,12 @@ use alloc::{vec, vec::Vec};
 use core::array::from_fn;
 use moorline_wire::consts::CGA_FIXED_LEN;
 
-/// The input of Hash2 but for the modifier, with everything worked out that no try changes.
+/// The input of Hash2 without the modifier, with all parts computed that are the same for all tries.
 ///
-/// The modifier is the first field, so no part of the hash can be taken once for all tries. Yet it
-/// only fills the words 0 to 3 of the first block: the message schedules of the further blocks are
-/// constant, and that of the first is linear over XOR. Tries that differ in the last word of the
-/// modifier alone have schedules that differ by the schedule of that difference.
+/// The modifier is the first field, so no part of the hash is the same for all tries. But the modifier fills
+/// only the words 0 to 3 of the first block. The message schedules of the further blocks are constant, and
+/// that of the first block is linear over XOR. If two tries differ only in the last word of the modifier,
+/// their schedules differ by the schedule of that difference.
 pub(super) struct Input {
     first: [u32; 16],
     further: Vec<Block>,
@@ -17,11 +17,11 @@ pub(super) struct Input {
 pub(super) struct Block {
     /// `W[t]` of FIPS 180-4 s6.1.2.
     pub(super) words: [Words4; ROUNDS / 4],
-    /// `W[t] + K[t]`, which is what a round adds.
+    /// `W[t] + K[t]`, the word that a round adds.
     pub(super) words_and_constants: [u32; ROUNDS],
 }
 
-/// The words of four rounds, last first, which is how the SHA instructions want them.
+/// The words of four rounds, last first, in the order of the SHA instructions.
 #[derive(Clone, Copy)]
 #[repr(C, align(16))]
 pub(super) struct Words4(pub(super) [u32; 4]);
@@ -59,7 +59,7 @@ impl Input {
         1 + self.further.len()
     }
 
-    /// Hash2 of one try, the slow way: its leftmost 128 bits.
+    /// Hash2 of one try, without an engine: its leftmost 128 bits.
     pub(super) fn hash2(&self, modifier: u128) -> u128 {
         let mut state = START;
         let first = Block::new(self.first(modifier));
@@ -84,21 +84,21 @@ impl Block {
     }
 }
 
-/// Message schedules side by side: row `t` holds `W[t]` of each.
+/// Message schedules side by side: row `t` holds `W[t]` of each try.
 #[repr(C, align(64))]
 pub(super) struct Schedule<const N: usize> {
     pub(super) rows: [[u32; N]; ROUNDS],
 }
 
 impl<const N: usize> Schedule<N> {
-    /// With the rows from 16 on still zero.
+    /// Schedules whose rows from 16 on are still zero.
     pub(super) fn new(first: [[u32; N]; 16]) -> Self {
         let mut rows = [[0; N]; ROUNDS];
         rows[..16].copy_from_slice(&first);
         Self { rows }
     }
 
-    /// Schedules of blocks that are zero but for their word 3, which holds 0, 1, 2 and so on.
+    /// Schedules of blocks that are zero except for word 3, which holds 0, 1, 2 and so on.
     pub(super) fn of_differences() -> Self {
         let mut schedule = Self::new([[0; N]; 16]);
         for (word, n) in schedule.rows[3].iter_mut().zip(0..) {
@@ -108,8 +108,8 @@ impl<const N: usize> Schedule<N> {
         schedule
     }
 
-    /// The rows from 16 on out of those before. Plain loops, which compilers turn into vector code
-    /// for whatever the caller's function may use.
+    /// Computes the rows from 16 on. The loops are plain: a compiler turns them into vector code with all
+    /// instructions that the caller's function may use.
     #[inline(always)]
     pub(super) fn expand(&mut self) {
         for t in 16..ROUNDS {
@@ -119,27 +119,27 @@ impl<const N: usize> Schedule<N> {
     }
 }
 
-/// A piece of the search whose tries differ in the last bits of the modifier alone.
+/// A part of the search whose tries differ only in the last bits of the modifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Batch {
-    /// A multiple of the batch size.
+    /// First modifier of the batch, a multiple of the batch size.
     pub(super) modifier: u128,
-    /// Tries of the batch that belong to the search: all but for the first and the last batch.
+    /// Tries of the batch that belong to the search: all, except in the first and the last batch.
     pub(super) from: u64,
     pub(super) to: u64,
-    /// What the search had tried before.
+    /// Number of tries of the search before the batch.
     pub(super) tried: u64,
 }
 
 impl Batch {
-    /// The offset in the search that belongs to an index in the batch, if it is in the search.
+    /// Offset in the search of an index in the batch, if the index belongs to the search.
     pub(super) fn offset(&self, index: usize) -> Option<u64> {
         let index = index as u64;
         (self.from..self.to).contains(&index).then(|| self.tried + (index - self.from))
     }
 }
 
-/// Cuts a search of `tries` from `start` on into batches of `size`, a power of two.
+/// Divides a search of `tries` from `start` on into batches of `size`, a power of two.
 pub(super) fn batches(start: u128, tries: u64, size: usize) -> impl Iterator<Item = Batch> {
     let mut tried = 0;
     core::iter::from_fn(move || {
@@ -158,7 +158,7 @@ pub(super) fn batches(start: u128, tries: u64, size: usize) -> impl Iterator<Ite
     })
 }
 
-/// FIPS 180-4 s6.1.2 step 3.
+/// A round of SHA-1 (FIPS 180-4 s6.1.2 step 3).
 pub(super) fn round([a, b, c, d, e]: [u32; 5], t: usize, word_and_constant: u32) -> [u32; 5] {
     let f = match t / 20 {
         0 => b & c ^ !b & d,
@@ -169,7 +169,7 @@ pub(super) fn round([a, b, c, d, e]: [u32; 5], t: usize, word_and_constant: u32)
     [sum, a, b.rotate_left(30), c, d]
 }
 
-/// FIPS 180-4 s4.2.1.
+/// The constant of round `t` (FIPS 180-4 s4.2.1).
 pub(super) const fn constant(t: usize) -> u32 {
     [0x5a82_7999, 0x6ed9_eba1, 0x8f1b_bcdc, 0xca62_c1d6][t / 20]
 }
@@ -186,12 +186,12 @@ fn words<const N: usize>(block: &[u8]) -> [u32; N] {
     })
 }
 
-/// FIPS 180-4 s5.3.1.
+/// The initial hash value (FIPS 180-4 s5.3.1).
 pub(super) const START: [u32; 5] =
     [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476, 0xc3d2_e1f0];
 /// Rounds of a block.
 pub(super) const ROUNDS: usize = 80;
 /// Octets of a block.
 const BLOCK: usize = 64;
-/// Least padding: the end mark and the length.
+/// Shortest padding: the end mark and the length.
 const SHA1_PADDING: usize = 9;

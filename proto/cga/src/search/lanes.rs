@@ -4,10 +4,10 @@ use super::input::{Batch, Block, Input, START, Schedule, batches, constant, roun
 
 /// Vectors of `N` words.
 ///
-/// Only `splat` and `load` make values, and they want a proof that the processor has the
-/// instructions of the others.
+/// Only `splat` and `load` create values, and they need a proof that the processor has the instructions of
+/// the other functions.
 pub(super) trait Lanes<const N: usize>: Copy {
-    /// Zero-sized.
+    /// Proof of the instructions, without a size.
     type Proof: Copy;
     fn splat(proof: Self::Proof, word: u32) -> Self;
     fn load(proof: Self::Proof, words: &[u32; N]) -> Self;
@@ -23,12 +23,12 @@ pub(super) trait Lanes<const N: usize>: Copy {
     fn disjoint(self, mask: Self) -> u32;
 }
 
-/// The offset of the first try whose Hash2 begins with a word that has no bit of `mask`.
+/// Returns the offset of the first try whose Hash2 begins with a word that has no bit of `mask`.
 ///
-/// A batch is `C` columns of `N` tries; the tries of a column go side by side in the lanes. `W[t]` of a
-/// try is that of its column's first try, XORed with that of the lane's difference to it.
+/// A batch consists of `C` columns of `N` tries. The tries of a column run side by side in the lanes. `W[t]`
+/// of a try is `W[t]` of the first try of its column, XORed with `W[t]` of the difference of its lane.
 ///
-/// To be inlined into a function that has the instructions of `V` enabled.
+/// The function must be inlined into a function that has the instructions of `V` enabled.
 #[inline(always)]
 pub(super) fn first_hit<V: Lanes<N>, const N: usize, const C: usize>(
     proof: V::Proof,
@@ -87,7 +87,7 @@ impl<const N: usize, const C: usize> TryWords<'_, N, C> {
     }
 }
 
-/// One round; the names move on with the next.
+/// One round. The next round uses the names in rotated order.
 macro_rules! round {
     ($f:ident, $word:expr, $a:ident, $b:ident, $c:ident, $d:ident, $e:ident) => {
         $e = $e.add($word).add($b.$f($c, $d)).add($a.rotate_left_5());
@@ -95,7 +95,7 @@ macro_rules! round {
     };
 }
 
-/// Five rounds, after which the names are back where they were.
+/// Five rounds, after which the names are in their first order again.
 macro_rules! five {
     ($f:ident, $word:expr, $t:expr, $a:ident, $b:ident, $c:ident, $d:ident, $e:ident) => {
         round!($f, $word($t), $a, $b, $c, $d, $e);
@@ -115,7 +115,8 @@ macro_rules! twenty {
     };
 }
 
-/// `begun` is the state after round 2, the last that is the same for the whole batch.
+/// Compresses the first block. `begun` is the state after round 2, the last state that is the same for the
+/// whole batch.
 #[inline(always)]
 fn first_block<V: Lanes<N>, const N: usize, const C: usize>(
     proof: V::Proof,
@@ -123,14 +124,14 @@ fn first_block<V: Lanes<N>, const N: usize, const C: usize>(
     words: &TryWords<'_, N, C>,
 ) -> [V; 5] {
     let word = |t: usize| {
-        // The words that word 3 has no part in.
+        // Words to which word 3 does not contribute.
         if matches!(t, 4..=16 | 18 | 21 | 24) {
             V::splat(proof, words.columns.rows[t][0].wrapping_add(constant(t)))
         } else {
             words.word_and_constant::<V>(proof, t)
         }
     };
-    // Three rounds have moved the names on by three.
+    // Three rounds have rotated the names by three.
     let [mut c, mut d, mut e, mut a, mut b] = begun;
     round!(ch, word(3), c, d, e, a, b);
     round!(ch, word(4), b, c, d, e, a);
@@ -159,7 +160,7 @@ fn further_block<V: Lanes<N>, const N: usize>(
     [a.add(state[0]), b.add(state[1]), c.add(state[2]), d.add(state[3]), e.add(state[4])]
 }
 
-/// Two vectors as one: the rounds of one fill the waits of the other's.
+/// Two vectors as one: the rounds of one use the time in which the other waits.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<V>(V, V);
 

@@ -1,5 +1,6 @@
-//! SHA-1 in plain loops over tries, which compilers turn into vector instructions: those that every
-//! processor of the target has, or those that a caller has enabled. For such a caller all of it is inlined.
+//! SHA-1 in plain loops over tries, which a compiler turns into vector instructions: those that every
+//! processor of the target has, or those that a caller has enabled. For such a caller, all functions are
+//! inlined.
 
 use super::input::{Input, ROUNDS, START, Schedule, batches, constant};
 use core::array;
@@ -29,22 +30,22 @@ pub(super) fn first_hit(input: &Input, mask: u32, start: u128, tries: u64) -> Op
     None
 }
 
-/// One word of every try.
+/// One word of each try.
 type Words = [u32; TRIES];
 
-/// What some rounds add in every try: `W[t] + K[t]`.
+/// Words that some rounds add in each try: `W[t] + K[t]`.
 trait Added {
     fn word_and_constant(&self, round: usize, n: usize) -> u32;
 }
 
-/// In the first block, whose words depend on the modifier.
+/// Words of the first block, which depend on the modifier.
 struct Different<'a> {
     base: [u32; AT_ONCE],
     differences: &'a [Words; AT_ONCE],
     constant: u32,
 }
 
-/// In a further block.
+/// Words of a further block.
 struct Same([u32; AT_ONCE]);
 
 impl Added for Different<'_> {
@@ -61,7 +62,7 @@ impl Added for Same {
     }
 }
 
-/// `added` gives what is added from round `t` on.
+/// Compresses one block. `added` returns the words that the rounds from `t` on add.
 #[inline(always)]
 fn compress<A: Added>(state: &mut [Words; 5], added: impl Fn(usize) -> A) {
     let before = *state;
@@ -79,8 +80,8 @@ fn compress<A: Added>(state: &mut [Words; 5], added: impl Fn(usize) -> A) {
     }
 }
 
-/// Some rounds of every try: the state of as many tries as a vector holds stays in registers for all
-/// of them.
+/// Computes some rounds of each try. The state of as many tries as a vector holds stays in registers for all
+/// these rounds.
 #[inline(always)]
 fn rounds(f: impl Fn(u32, u32, u32) -> u32, added: &impl Added, state: &mut [Words; 5]) {
     let [all_a, all_b, all_c, all_d, all_e] = state;
@@ -110,7 +111,7 @@ fn maj(x: u32, y: u32, z: u32) -> u32 {
     x & y | (x | y) & z
 }
 
-/// Tries side by side: enough for several vectors, and their words stay in the nearest cache.
+/// Tries side by side: enough for several vectors, and their words fit the nearest cache.
 const TRIES: usize = 64;
-/// Rounds of a try before the next one's turn.
+/// Rounds of one try before those of the next try.
 const AT_ONCE: usize = 10;

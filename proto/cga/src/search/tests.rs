@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use sha1::{Digest, Sha1};
 use std::println;
 
-/// By the book, with the prefix and the collision count zero.
+/// Hash2 by its definition, with prefix and collision count zero.
 fn hash2(tail: &[u8], modifier: u128) -> u128 {
     let digest = Sha1::new()
         .chain_update(modifier.to_be_bytes())
@@ -26,7 +26,7 @@ fn first_hit_by_the_book(tail: &[u8], mask: u32, start: u128, tries: u64) -> Opt
     (0..tries).find(|&n| first_word(tail, start.wrapping_add(n.into())) & mask == 0)
 }
 
-/// A tail that is the same in every run.
+/// A tail that is the same in each run.
 fn a_tail(length: usize) -> Vec<u8> {
     (0u8..=255).cycle().map(|n| n.wrapping_mul(31)).take(length).collect()
 }
@@ -42,12 +42,12 @@ fn every_engine_is_named_once_and_the_portable_one_is_last() {
     }
 }
 
-/// Hits in every lane and column, of batches that are cut at every place.
+/// Places hits in each lane and column, in batches that are cut at each place.
 #[test]
 fn every_engine_finds_every_hit_of_several_batches() {
     const TRIES: u64 = 3 * 1024;
     let tail = a_tail(91);
-    // Over the end of the last word, and not from the beginning of a batch.
+    // The search crosses the end of the last word, and does not start with a batch.
     let start = (7 << 32) - 1500;
     let is_hit = |&n: &u64| first_word(&tail, start + u128::from(n)) & 0xe000_0000 == 0;
     let expected: Vec<u64> = (0..TRIES).filter(is_hit).collect();
@@ -91,7 +91,7 @@ fn a_fit_has_the_zero_bits_of_its_sec_and_none_before_it_has() {
     }
 }
 
-/// Sec 2 asks for the whole first word, and more than 2 for what the engines do not look at.
+/// Sec 2 asks for the whole first word; a greater Sec asks for words that the engines do not check.
 #[test]
 fn bits_behind_the_first_word_are_looked_at_too() {
     let tail = a_tail(91);
@@ -135,7 +135,7 @@ fn batches_are_aligned_and_only_the_first_and_the_last_are_cut() {
 fn starts() -> impl Strategy<Value = u128> {
     prop_oneof![
         any::<u128>(),
-        // About to carry into the words before the last.
+        // A modifier that is about to carry into the words before the last.
         (any::<u128>(), 0u128..2000, prop_oneof![Just(32), Just(64), Just(96)])
             .prop_map(|(high, below, shift)| (high << shift).wrapping_sub(below)),
         (0u128..2000).prop_map(|below| u128::MAX - below),
@@ -189,5 +189,5 @@ proptest! {
     }
 }
 
-/// Of the modifiers from 0 on, with `a_tail(91)`.
+/// First modifier from 0 on that fits Sec 2, with `a_tail(91)`.
 const FIRST_SEC_2: u128 = 1_815_401_111;

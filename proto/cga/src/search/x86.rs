@@ -1,13 +1,13 @@
-//! The engines of x86-64. The one place in the protocol crates with `unsafe`: instructions that not
-//! every processor has.
+//! The engines of x86-64. This is the only place in the protocol crates with `unsafe`: it uses instructions
+//! that not every processor has.
 #![allow(unsafe_code, reason = "the instructions of vector units have no safe form")]
 
-/// Says that the processor and the operating system have what an engine needs.
+/// Defines the proof that processor and operating system have the instructions of an engine.
 macro_rules! proof {
     ($($feature:tt),+) => {
         cpufeatures::new!(detected, $($feature),+);
 
-        /// The processor and the operating system have the instructions of this engine.
+        /// Proof that processor and operating system have the instructions of this engine.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(in crate::search) struct Proof(());
 

@@ -42,7 +42,7 @@ fn extensions_are_hashed_and_otherwise_ignored() {
     assert_eq!(verify_cga(extended.address(), other.pds()), Err(VerifyError::Hash1));
 }
 
-/// A Multi-Prefix extension in a CGA makes an HBA of it.
+/// A CGA with a Multi-Prefix extension is an HBA too.
 #[test]
 fn cga_with_multi_prefix_extension_is_an_hba_too() {
     let set = CgaExtension::MultiPrefix(MultiPrefix::new(true, vec![A, B]));
@@ -95,7 +95,7 @@ fn cga_search_in_pieces_finds_what_one_search_finds() {
     assert_eq!(pieces, whole);
 }
 
-/// RFC 4982: another hash function would be another Sec, so SHA-1 says nothing about those.
+/// RFC 4982: another hash function would have another Sec, so SHA-1 verifies no address with such a Sec.
 //= rfc3972#5-5 (test)
 #[test]
 fn sec_that_is_not_for_sha_1_is_refused_everywhere() {
@@ -130,7 +130,7 @@ fn extensions_that_no_verifier_takes_are_refused() {
     let empty = CgaExtension::MultiPrefix(MultiPrefix::new(true, vec![]));
     assert_eq!(generate(&[empty]), refused(VerifyError::MultiPrefixLength));
     assert_eq!(generate(&vec![unknown(b""); 17]), refused(VerifyError::TooMany));
-    // An unknown one that says it is a Multi-Prefix extension is one, and must be one.
+    // An unknown extension with the type of a Multi-Prefix extension must be a valid one.
     let lie = CgaExtension::Unknown { kind: MultiPrefix::EXTENSION_TYPE, data: vec![0; 5] };
     assert_eq!(generate(&[lie]), refused(VerifyError::MultiPrefixLength));
     assert_eq!(generate(&[unknown(&[0; MAX_PDS_OCTETS])]), Err(GenerateError::TooLong));

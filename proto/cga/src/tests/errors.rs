@@ -46,7 +46,7 @@ fn oversized_pds_is_refused_before_it_is_parsed() {
     assert_eq!(verify_hba(address, &[0; MAX_PDS_OCTETS]), Err(VerifyError::PublicKey));
 }
 
-/// LinShim6 crashed on the first, and walked backwards on the second.
+/// LinShim6 crashed on the first of these lengths, and read backwards on the second.
 #[test]
 fn der_lengths_beyond_the_pds_are_refused() {
     let address = a_set(&[A], Sec::ZERO).locators()[0];
@@ -79,7 +79,7 @@ fn der_with_a_longer_length_than_needed_is_refused() {
     assert_eq!(verify_hba(set.locators()[0], &pds), Err(VerifyError::PublicKey));
 }
 
-/// LinShim6 read beyond the heap on extensions shorter than the flags.
+/// LinShim6 read beyond the heap if an extension was shorter than its flags.
 #[test]
 fn multi_prefix_extension_of_impossible_length_is_refused() {
     let address = a_set(&[A], Sec::ZERO).locators()[0];
@@ -127,12 +127,12 @@ fn sec_of_the_address_is_what_hash2_must_fit() {
         let error = VerifyError::HashFunction { sec: Sec::new(sec).unwrap() };
         assert_eq!(verify_hba(with_bits(address, bits), set.pds()), Err(error));
     }
-    // The vectors have this too: Sec 2 in an address whose Hash2 fits Sec 1 only.
+    // The vectors contain this case too: Sec 2 in an address whose Hash2 fits only Sec 1.
     let address = with_bits(address, to_sec_0);
     assert_eq!(verify_hba(with_bits(address, 2 << 5), set.pds()), Err(VerifyError::Hash2));
 }
 
-/// One zero bit short of Sec 1, and none.
+/// One case has one zero bit less than Sec 1 asks for, the other has none.
 //= rfc3972#3-8 (test)
 #[test]
 fn hash2_is_held_against_sec_to_the_bit() {

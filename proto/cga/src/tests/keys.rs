@@ -9,7 +9,7 @@ fn parse(text: &str) -> Result<KeyFile, KeyError> {
     KeyFile::parse(text.as_bytes())
 }
 
-/// Of the public key, if that is all there is.
+/// Octets of the public key, if the file has no private key.
 fn address_only(file: &KeyFile) -> Vec<u8> {
     match file {
         KeyFile::AddressOnly(key) => key.spki().to_vec(),
@@ -140,7 +140,7 @@ fn what_is_no_key_says_why() {
         assert_eq!(parse(text).err(), Some(error), "{text}");
     }
     assert_eq!(KeyFile::parse(&[0xff; 40]).err(), Some(KeyError::Malformed));
-    // PBES2 without its parameters, and some octets.
+    // PBES2 without its parameters, followed by some octets.
     let sealed = hex::decode("3011300b06092a864886f70d01050d04020102").unwrap();
     assert_eq!(KeyFile::parse(&sealed).err(), Some(KeyError::Encrypted));
 }
@@ -152,18 +152,18 @@ v1sA/yFGjHQGfuWh35dE4PXs926hRANCAATJHq9GCoozfp9qzuoDw74w5ycmHLcW
 Ejj7BzNjoJsBI7Z1T+kkaGzFW8U5kxe7+KXNzhILMbSDs4Dh4F0n90Ty
 -----END PRIVATE KEY-----
 ";
-/// What `openssl ecparam -genkey` writes before the key.
+/// Block that `openssl ecparam -genkey` writes in front of the key.
 const EC_PARAMETERS: &str = "-----BEGIN EC PARAMETERS-----
 BggqhkjOPQMBBw==
 -----END EC PARAMETERS-----
 ";
-/// A throw-away key in a form that leaves the public key out.
+/// A throw-away key in a form without the public key.
 const ED25519: &str = "-----BEGIN PRIVATE KEY-----
 MC4CAQAwBQYDK2VwBCIEIGs30UrTtOsvV35ad3eroSi+h+vpFMjkd81Djx+UvZEl
 -----END PRIVATE KEY-----
 ";
 
-/// No source of this crate calls what decrypts or encrypts: the private key signs, and that is all.
+/// No source of this crate calls a function that decrypts or encrypts: the private key only signs.
 //= rfc3972#7.4-3 rfc3972#7.4-4 (test)
 #[test]
 fn keys_do_nothing_but_sign() {

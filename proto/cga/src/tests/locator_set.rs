@@ -16,7 +16,7 @@ fn ulid(set: &HbaSet) -> Ulid {
     set.locators()[0].as_ulid()
 }
 
-/// A CGA without Multi-Prefix extension.
+/// A CGA without a Multi-Prefix extension.
 fn a_cga(prefix: [u8; 8]) -> (Locator, Vec<u8>) {
     let key = HbaKey::extended_modifier([0x21; 48]);
     let pds = encode([3; 16], prefix, key.spki(), &[]);
@@ -61,7 +61,7 @@ fn one_foreign_locator_rejects_the_list() {
     }
 }
 
-/// Else a peer could bind its own addresses to the ULID of somebody else.
+/// Otherwise a peer could bind its own addresses to the ULID of another host.
 #[test]
 fn pds_that_is_not_of_the_ulid_is_refused() {
     let set = a_set(&[A, B], Sec::ZERO);

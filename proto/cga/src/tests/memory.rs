@@ -12,7 +12,7 @@ fn verified(set: &HbaSet, member: usize) -> LocatorsVerified {
     verify_list(set.locators()[member].as_ulid(), set.members()[member].pds(), &[]).unwrap()
 }
 
-/// Ulids that differ, as many as asked for.
+/// HBA sets with different ULIDs.
 fn peers(count: u8) -> Vec<HbaSet> {
     (0..count).map(|n| a_set(&[A, [n; 8]], Sec::ZERO)).collect()
 }
@@ -32,7 +32,8 @@ fn list_without_parameters_is_verified_with_those_remembered() {
         set.locators().iter().map(|&locator| (locator, VerificationMethod::HBA)).collect();
     let verdict = verify_list(ulid(&set), pds, &entries).unwrap();
     assert_eq!(verdict.locators().len(), 3);
-    // Of one ULID they say nothing about another, even of the same set: it never was a peer's ULID.
+    // Parameters of one ULID are not recalled for another one, even of the same set, which never was the ULID
+    // of a peer.
     assert_eq!(memory.recall(set.locators()[1].as_ulid()), None);
 }
 
@@ -91,7 +92,7 @@ fn oldest_is_forgotten_at_the_cap() {
 }
 
 proptest! {
-    /// Against a list in order of use.
+    /// Compares the memory with a list in order of use.
     #[test]
     fn memory_is_what_was_used_last(ops in vec((0u8..3, 0usize..6), 0..60), capacity in 1usize..5) {
         let sets = peers(6);

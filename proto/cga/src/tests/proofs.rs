@@ -32,7 +32,7 @@ fn plain(last: u8) -> Locator {
     Locator::from(octets)
 }
 
-/// All addresses of the proofs, then some.
+/// All addresses of the proofs, followed by others.
 fn present(sets: &[HbaSet], cgas: &[Cga], others: &[Locator]) -> Vec<Locator> {
     let members = sets.iter().flat_map(|set| set.locators().to_vec());
     members.chain(cgas.iter().map(Cga::address)).chain(others.iter().copied()).collect()
@@ -53,7 +53,7 @@ fn proof(
     )
 }
 
-/// As a peer does that gets the options in a message.
+/// Verifies an announcement like a peer that gets its options in a message.
 fn verify(ulid: Ulid, announcement: &Announcement) -> LocatorsVerified {
     let options = Options::from(announcement.options());
     LocatorClaim {
@@ -86,7 +86,8 @@ fn hba_set_without_a_key_proves_its_members_only() {
     assert_eq!(second.pds(), set.members()[1].pds());
 }
 
-/// A prefix that comes later: a CGA of the same key, signed for, with all three as ULIDs.
+/// A prefix that comes later gives a CGA of the same key. It is signed for, and each of the three addresses
+/// can be the ULID.
 //= rfc5533#5.6-10 (test)
 #[test]
 fn later_prefix_is_proved_by_signature() {
@@ -141,7 +142,7 @@ fn what_is_missing_to_sign_is_told() {
         assert_eq!((methods(told), told.signature()), (vec![1, 1], None));
         assert_eq!(proof.left_out_for(by_set), [(cga.address(), why)]);
         verify(by_set, told);
-        // A list with a CGA in it needs a signature.
+        // A list that contains a CGA needs a signature.
         let ulid = cga.address().as_ulid();
         assert_eq!(proof.announcement_for(ulid), None);
         let all = set.locators().iter().map(|&locator| (locator, why));
@@ -171,7 +172,7 @@ fn address_that_is_gone_is_no_locator_and_can_still_be_the_ulid() {
     }
 }
 
-/// Counts what it signs, and fails if told to.
+/// A signer that counts its signatures, and fails if told to.
 struct Stub {
     key: PublicKey,
     length: usize,
@@ -203,7 +204,7 @@ fn each_list_is_signed_once() {
     let set = a_set(&stub.key, &[A, B, C]);
     let cgas: Vec<_> = (10..20).map(|n| a_cga(&stub.key, [n; 8])).collect();
     let proof = proof(vec![set], cgas, &[plain(1)], &[&stub]);
-    // One for the ULIDs of the set, one for the CGAs.
+    // One signature for the ULIDs of the set, one for the CGAs.
     assert_eq!(stub.count.get(), 2);
     assert_eq!(proof.addresses().cgas.len(), 10);
     assert_eq!(proof.generation(), 5);
@@ -220,7 +221,8 @@ fn signature_that_came_out_wrong_is_not_sent() {
     assert_eq!(proof.left_out_for(ulid), [(plain(1), why)]);
 }
 
-/// A peer takes 32 locators, and a message 1240 octets: three with a key of 4096 bits.
+/// A peer accepts 32 locators, and a message has 1240 octets: with a key of 4096 bits there is room for three
+/// locators.
 #[test]
 fn what_has_no_room_is_left_out() {
     let others: Vec<_> = (0..40).map(plain).collect();
@@ -255,7 +257,7 @@ fn what_has_no_room_is_left_out() {
     }
 }
 
-/// A verified list from elsewhere that does not name the ULID says that the ULID is broken.
+/// A verified list of another host that does not contain the ULID says that the ULID is broken.
 #[test]
 fn the_ulid_has_room_wherever_it_stands() {
     let stub = Stub::new(public("rsa1024"));
@@ -274,7 +276,7 @@ fn the_ulid_has_room_wherever_it_stands() {
     assert!(told.list().entries.iter().any(|entry| entry.locator == cga.address()));
 }
 
-/// Into the longest message with all the options that usually go with it.
+/// Whether an announcement fits into the longest message, with all options that usually go with it.
 fn fits(announcement: &Announcement) -> bool {
     let mut options = vec![Opt::Validator(vec![0; 16])];
     options.extend(announcement.options());
@@ -292,7 +294,8 @@ fn fits(announcement: &Announcement) -> bool {
 }
 
 prop_compose! {
-    /// Sets and CGAs of up to three keys, of which some can sign, and any of the addresses present.
+    /// Sets and CGAs of up to three keys, some of which can sign, and any selection of the addresses as
+    /// present.
     fn any_addresses()(
         sets in vec_of((0usize..4, subsequence(vec![A, B, C], 1..=3)), 0..3),
         cgas in vec_of((0usize..3, prop::sample::select(vec![A, B, C, D])), 0..4),
@@ -343,7 +346,7 @@ proptest! {
     }
 }
 
-/// A signature would tell the peers of one address of the other ones.
+/// A signature would reveal to the peers of one address the other addresses.
 #[test]
 fn no_signature_tells_of_a_temporary_address() {
     let key = key();

@@ -64,7 +64,7 @@ proptest! {
     }
 }
 
-/// Every bit of the PDS counts, but for the prefix field, which RFC 5535 s7.2 step 1 replaces.
+/// Each bit of the PDS matters, except for the prefix field, which RFC 5535 s7.2 step 1 replaces.
 #[test]
 fn any_single_bit_of_the_pds_matters() {
     let set = super::a_set(&[A, B, C], Sec::ONE);
@@ -83,7 +83,7 @@ fn any_single_bit_of_the_pds_matters() {
     }
 }
 
-/// Every bit of the address counts, but for `u`, `g`, and those that make Sec smaller.
+/// Each bit of the address matters, except for `u`, `g`, and the bits that make Sec smaller.
 #[test]
 fn any_single_bit_of_the_address_matters() {
     let set = super::a_set(&[A, B, C], Sec::ONE);

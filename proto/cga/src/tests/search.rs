@@ -42,7 +42,7 @@ fn modifier_wraps_around() {
     assert_eq!(result, Err(GenerateError::Exhausted { next_modifier }));
 }
 
-/// The padding by hand, at each length around the ends of blocks.
+/// Compares with padding made by hand, at each length around the ends of blocks.
 //= rfc3972#4-8 (test)
 #[test]
 fn search_and_verification_agree_on_hash2_at_every_length() {

@@ -64,7 +64,7 @@ fn signature_verdicts_are_those_of_the_rfc() {
     }
 }
 
-/// LinShim6 cut a signature that is too long.
+/// LinShim6 cut a signature that was too long.
 #[test]
 fn signature_of_another_length_or_value_is_refused() {
     let file = file();
@@ -85,7 +85,8 @@ fn signature_of_another_length_or_value_is_refused() {
     }
 }
 
-/// The signature plus the modulus is the same number modulo it: one list, one signature.
+/// The signature plus the modulus is the same number modulo the modulus: one list may have only one
+/// signature.
 #[test]
 fn signature_that_is_not_below_the_modulus_is_refused() {
     let file = file();
@@ -144,7 +145,7 @@ fn short_private_key_has_addresses_and_no_signatures() {
     assert_eq!(key.public_key().check_can_sign(), Err(short));
 }
 
-/// Whatever a peer writes there: an error, and no panic in the arithmetic.
+/// Any octets of a peer give an error, and no panic in the arithmetic.
 //= rfc3972#3-5 (test)
 #[test]
 fn degenerate_rsa_keys_are_refused() {
@@ -175,7 +176,7 @@ fn degenerate_rsa_keys_are_refused() {
     assert_eq!(result, Err(VerifyError::Key(KeyError::Malformed)));
 }
 
-/// An SPKI by hand, of numbers that no key generator would make.
+/// An SPKI made by hand from numbers that no key generator makes.
 fn rsa_spki(modulus: &[u8], exponent: &[u8]) -> Vec<u8> {
     let integer = |octets: &[u8]| {
         let zero: &[u8] = if octets[0] & 0x80 == 0 { &[] } else { &[0] };

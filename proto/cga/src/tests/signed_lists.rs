@@ -24,7 +24,7 @@ fn a_compatible_set(key: &RsaKey) -> HbaSet {
     generate_hba(&[A, B], Sec::ZERO, &key, [7; 16], 1).unwrap()
 }
 
-/// No CGA of anybody's.
+/// An address that is no CGA.
 fn plain(last: u8) -> Locator {
     let mut octets = [0; 16];
     octets[..8].copy_from_slice(&C);
@@ -52,7 +52,7 @@ fn list_verdicts_are_those_of_the_rfc() {
         let list = vector.list();
         let pds = hex::decode(&vector.pds).unwrap();
         let signature = hex::decode(&vector.signature).unwrap();
-        // The vectors do not name the ULID: it is the address that fits the parameters.
+        // The vectors do not name the ULID; it is the address that fits the parameters.
         let is_hba = |entry: &&moorline_wire::LocatorEntry| entry.method == HBA;
         let ulid = list.entries.iter().find(is_hba).unwrap_or(&list.entries[0]).locator.as_ulid();
         let verdict = verify(ulid, &pds, &list, Some(&signature));
@@ -84,7 +84,7 @@ fn refused_vectors_fail_at_the_step_that_was_broken() {
     }
 }
 
-/// LinShim6 wrote beyond the heap where an address that is no CGA stood before one in a signed list.
+/// LinShim6 wrote beyond the heap if an address that is no CGA preceded one in a signed list.
 #[test]
 fn signed_list_is_accepted_in_every_order() {
     let key = key();
@@ -102,7 +102,7 @@ fn signed_list_is_accepted_in_every_order() {
     }
 }
 
-/// By Heap's algorithm.
+/// Permutations by Heap's algorithm.
 fn permutations(count: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..count).collect();
     let mut all = vec![order.clone()];
@@ -132,7 +132,7 @@ fn cga_ulid_proves_any_addresses_by_signature() {
     let ulid = cga.address().as_ulid();
     let verified = verify(ulid, cga.pds(), &list, Some(&signature)).unwrap();
     assert!(verified.locators().contains(&plain(1)));
-    // As an HBA none of them passes, signed or not.
+    // None of them passes as an HBA, signed or not.
     for at in 0..3 {
         let mut list = list.clone();
         list.entries[at].method = HBA;
@@ -142,7 +142,7 @@ fn cga_ulid_proves_any_addresses_by_signature() {
     }
 }
 
-/// A CGA may have a Multi-Prefix extension that leaves its own prefix out.
+/// A CGA may have a Multi-Prefix extension that does not contain its own prefix.
 #[test]
 fn cga_ulid_beside_a_set_of_its_parameters_is_accepted() {
     let key = key();
@@ -194,7 +194,7 @@ fn missing_signature_and_impossible_keys_are_refused_before_any_hash() {
     let set = a_compatible_set(&key);
     let entries = [(set.locators()[0], HBA), (plain(1), CGA)];
     let list = list(0, &entries);
-    // Not even the parameters are looked at, nor whose they are.
+    // Not even the parameters are parsed, nor compared with the ULID.
     let stranger = plain(7).as_ulid();
     assert_eq!(verify(stranger, &[], &list, None), Err(VerifyError::NoSignature));
     let refused = |spki: &[u8], signature: &[u8]| {
@@ -240,7 +240,7 @@ fn caller_can_tell_before_any_work_whether_there_is_a_signature_to_verify() {
         let checked = claim.check().unwrap();
         assert_eq!(checked.needs_signature(), expected);
         assert_eq!(checked.verify_signature().unwrap().locators().len(), entries.len());
-        // One that is not needed is not looked at.
+        // A signature that no locator needs is not checked.
         let verdict = LocatorClaim { signature: Some(b"noise"), ..claim }.verify();
         assert_eq!(verdict.is_ok(), !expected);
     }
@@ -250,7 +250,7 @@ fn caller_can_tell_before_any_work_whether_there_is_a_signature_to_verify() {
     assert_eq!((verified.ulid(), verified.locators()), (ulid.as_ulid(), &[][..]));
 }
 
-/// A signature binds addresses to a key; that the key is the ULID's takes the hashes.
+/// A signature binds addresses to a key. The hashes show that the key belongs to the ULID.
 //= rfc3972#6-3 (test)
 #[test]
 fn signed_list_with_the_parameters_of_somebody_else_is_refused() {

@@ -1,4 +1,5 @@
-//! Vectors by LinShim6 and by an independent reading of the RFCs. `expect_rfc` is the verdict.
+//! Vectors by LinShim6 and by an independent reading of the RFCs. `expect_rfc` is the verdict that the RFCs
+//! demand.
 
 use crate::{
     Cga, GenerateError, HbaKey, HbaSet, PublicKey, Sec, VerifyError, generate_cga, generate_hba,
@@ -93,7 +94,7 @@ impl Vector {
         PublicKey::from_spki(&hex::decode(spki).unwrap()).unwrap()
     }
 
-    /// The key of an HBA as the vector's maker had it.
+    /// The key of an HBA as the maker of the vector had it.
     fn hba_key(&self, file: &File) -> HbaKey {
         let name = self.key.as_deref().unwrap();
         if let Some(nonce) = name.strip_prefix("rsa-nonce:") {
@@ -102,7 +103,7 @@ impl Vector {
         let Some(nonce) = name.strip_prefix("raw-nonce:") else {
             return HbaKey::of(&self.public_key(file));
         };
-        // LinShim6: the BIT STRING holds the nonce itself.
+        // In LinShim6, the BIT STRING holds the nonce itself.
         let spki = hex::decode("3042300d06092a864886f70d0101010500033100").unwrap();
         HbaKey::foreign(&[spki, hex::decode(nonce).unwrap()].concat(), false)
     }
@@ -179,7 +180,8 @@ fn rejected_vectors_fail_at_the_step_that_was_broken() {
     }
 }
 
-/// RFC 3972 appendix A among them: from the modifier that the vector's maker started with.
+/// Generates the vectors again, RFC 3972 appendix A among them, from the modifier with which the maker of the
+/// vector started.
 //= rfc3972#4-1 rfc3972#4-7 (test)
 #[test]
 fn cga_generation_gives_the_octets_of_the_vector() {
@@ -210,7 +212,7 @@ fn cga_generation_gives_the_octets_of_the_vector() {
     assert_eq!(seen, 15);
 }
 
-/// The one example of the RFC, from the modifier that it gives: the search succeeds at the next.
+/// The only example of the RFC, from the modifier that it gives: the search succeeds at the next one.
 //= rfc3972#3-8 rfc3972#4-1 (test)
 #[test]
 fn appendix_of_rfc_3972_is_reproduced() {
@@ -264,7 +266,8 @@ fn generation_gives_the_octets_of_the_vector() {
     assert_eq!(seen, 15);
 }
 
-/// Not those with extensions besides Multi-Prefix or with the P flag at LinShim6's place.
+/// Whether our generation can make the vector: not with extensions besides Multi-Prefix, or with the P flag
+/// at the place of LinShim6.
 fn is_ours_to_generate(vector: &Vector) -> bool {
     let (Some(prefixes), Some(p_flag)) = (&vector.prefixes, &vector.p_flag_encoding) else {
         return false;

@@ -1,9 +1,9 @@
 use core::time::Duration;
 
-/// Where the packet mark (`SO_MARK`) has the path index.
+/// Bits of the packet mark (`SO_MARK`) that hold the path index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathMark {
-    /// The bits that hold it, the lowest of them its lowest; none: marks are not looked at.
+    /// Mask of these bits; the lowest one is the lowest bit of the index. Without bits, marks choose no path.
     pub mask: u32,
 }
 
@@ -22,25 +22,25 @@ impl Default for PathMark {
     }
 }
 
-/// What was counted on a context since it took its current pair, or since [`congestion`] was asked for.
+/// Counters of a context since it took its current pair, or since [`congestion`] was asked for.
 ///
 /// [`congestion`]: super::ContextEntry::congestion
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PathCounters {
     /// Payload packets received.
     pub received: u64,
-    /// Those of them with Congestion Experienced (RFC 3168 s5): the way to us is congested.
+    /// Of these, packets with Congestion Experienced (RFC 3168 s5): the path to us is congested.
     pub ce: u64,
-    /// TCP segments received with ECN-Echo, but for SYNs: the way to the peer was congested (RFC 3168 s6.1).
+    /// TCP segments other than SYNs received with ECN-Echo: the path to the peer was congested (RFC 3168 s6.1).
     pub ece: u64,
-    /// TCP segments sent with Congestion Window Reduced, but for SYNs: our TCP has slowed down for it.
+    /// TCP segments other than SYNs sent with Congestion Window Reduced: our TCP has slowed down for congestion.
     pub cwr: u64,
     /// TCP segments with data, SYN or FIN sent.
     pub segments: u64,
-    /// Those of them that had been sent before.
+    /// Of these, segments that had been sent before.
     pub retransmissions: u64,
-    /// Smoothed round trip time of TCP (RFC 6298 s2), to the acknowledgement of one segment at a time; none yet:
-    /// `None`.
+    /// Smoothed round trip time of TCP (RFC 6298 s2), to the acknowledgement of one segment at a time; `None`: not
+    /// known yet.
     pub rtt: Option<Duration>,
 }
 

@@ -12,17 +12,17 @@ pub struct TriggerPolicy {
     pub bytes: u64,
     /// Packets, both directions; [`u32::MAX`]: no limit.
     pub packets: u32,
-    /// Time since the first packet, if it is still in use; [`Duration::MAX`]: no limit.
+    /// Time since the first packet of a pair that is still in use; [`Duration::MAX`]: no limit.
     pub age: Duration,
-    /// A pair unused for this long is forgotten.
+    /// Time after which the plane forgets an unused pair.
     pub idle: Duration,
-    /// Whether peers with an identifier made from a link-layer address are tried too: such an address is neither
-    /// HBA nor CGA, so its host hardly speaks Shim6.
+    /// Whether traffic counts if the identifier of the peer was made from a link-layer address. Such an address is
+    /// neither HBA nor CGA, so its host hardly speaks Shim6.
     pub eui64: bool,
 }
 
 impl TriggerPolicy {
-    /// No traffic does: contexts are there for peers that begin them.
+    /// Policy by which no traffic deserves a context: only peers begin contexts.
     pub const NEVER: Self = Self {
         bytes: u64::MAX,
         packets: u32::MAX,
@@ -31,7 +31,7 @@ impl TriggerPolicy {
         eui64: false,
     };
 
-    /// Whether no limit can be reached. Such traffic is not even counted.
+    /// Whether no limit can be reached. A plane does not even count such traffic.
     #[must_use]
     pub const fn is_never(&self) -> bool {
         self.bytes == u64::MAX
@@ -41,7 +41,7 @@ impl TriggerPolicy {
 }
 
 impl Default for TriggerPolicy {
-    /// 2 KB or 60 s, as LinShim6; idle 120 s; no peers with EUI-64 identifiers.
+    /// 2 KB or 60 s, as in LinShim6; idle 120 s; no peers with EUI-64 identifiers.
     fn default() -> Self {
         Self {
             bytes: 2048,
@@ -53,7 +53,7 @@ impl Default for TriggerPolicy {
     }
 }
 
-/// Another policy for some of the traffic. All conditions that are there must hold.
+/// A policy for some of the traffic. The rule applies if all conditions that it has hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TriggerRule {
     /// Local addresses.
@@ -66,15 +66,15 @@ pub struct TriggerRule {
     pub local_ports: Option<RangeInclusive<u16>>,
     /// Peer ports of TCP or UDP.
     pub peer_ports: Option<RangeInclusive<u16>>,
-    /// Number of a cgroup (version 2): the socket that sends belongs to it or to one beneath. Of a packet received,
-    /// the socket that sent last from the port it comes to.
+    /// Id of a cgroup (version 2): the socket of the packet belongs to it or to one beneath. For a received packet,
+    /// the socket is the one that last sent from the destination port.
     pub cgroup: Option<u64>,
-    /// What holds for this traffic.
+    /// Policy for the traffic of this rule.
     pub policy: TriggerPolicy,
 }
 
 impl TriggerRule {
-    /// A rule for all traffic.
+    /// A rule for all traffic, with this policy.
     #[must_use]
     pub const fn any(policy: TriggerPolicy) -> Self {
         Self {
@@ -88,7 +88,7 @@ impl TriggerRule {
         }
     }
 
-    /// Whether it is about ports.
+    /// Whether the rule has conditions on ports.
     #[must_use]
     pub const fn has_ports(&self) -> bool {
         self.local_ports.is_some() || self.peer_ports.is_some()
@@ -108,7 +108,7 @@ impl TriggerRule {
             && self.cgroup.is_none_or(|cgroup| traffic.cgroups.contains(&cgroup))
     }
 
-    /// Greater is more specific.
+    /// Rank of the rule: a greater one is more specific.
     fn rank(&self) -> (bool, bool, bool, u8, u8) {
         (
             self.cgroup.is_some(),
@@ -120,40 +120,41 @@ impl TriggerRule {
     }
 }
 
-/// What rules look at.
+/// Properties of a packet that rules compare.
 #[derive(Clone, Copy, Debug)]
 pub struct Traffic<'a> {
-    /// Its addresses.
+    /// Addresses of the packet.
     pub pair: UlidPair,
     /// Upper layer.
     pub protocol: u8,
-    /// Local and peer port, if it is TCP or UDP and the packet has them.
+    /// Local and peer port, if the protocol is TCP or UDP and the packet has them.
     pub ports: Option<(u16, u16)>,
-    /// Cgroups that its socket is in, from the root on, as far as that is known.
+    /// Known cgroups of its socket, from the root on.
     pub cgroups: &'a [u64],
 }
 
-/// The whole policy: the most specific rule that a packet meets decides, and the default where there is none.
+/// The trigger policy of a host. The most specific rule that fits a packet decides; if none fits, the default
+/// decides.
 ///
-/// A cgroup is more specific than ports, these than a protocol, that than the longest prefix of the peer, and that
-/// than the longest local prefix; of equals, the first in the list.
+/// A rule with a cgroup is more specific than one with ports, ports than a protocol, a protocol than a longer prefix
+/// of the peer, and that than a longer local prefix. Of equal rules, the first in the list decides.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Triggers {
     default: TriggerPolicy,
-    /// The most specific first.
+    /// The rules, the most specific first.
     rules: Vec<TriggerRule>,
 }
 
-/// More rules than a data plane takes.
+/// Error: more rules than a data plane takes. Contains their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} trigger rules are more than {MAX_TRIGGER_RULES}")]
 pub struct TooManyRules(pub usize);
 
 impl Triggers {
-    /// Puts the rules in order.
+    /// Creates a policy, with the rules in order of precedence.
     ///
     /// # Errors
-    /// More than [`MAX_TRIGGER_RULES`].
+    /// There are more rules than [`MAX_TRIGGER_RULES`].
     pub fn new(default: TriggerPolicy, mut rules: Vec<TriggerRule>) -> Result<Self, TooManyRules> {
         if rules.len() > MAX_TRIGGER_RULES {
             return Err(TooManyRules(rules.len()));
@@ -162,19 +163,19 @@ impl Triggers {
         Ok(Self { default, rules })
     }
 
-    /// What holds where no rule does.
+    /// Policy for packets that no rule fits.
     #[must_use]
     pub const fn default_policy(&self) -> &TriggerPolicy {
         &self.default
     }
 
-    /// The rules, the most specific first: the first that is met decides.
+    /// The rules, the most specific first: the first one that fits decides.
     #[must_use]
     pub fn rules(&self) -> &[TriggerRule] {
         &self.rules
     }
 
-    /// The policy for a packet; `None` if it is not to be counted.
+    /// The policy for a packet; `None` if the packet is not counted.
     #[must_use]
     pub fn policy(&self, traffic: &Traffic<'_>) -> Option<&TriggerPolicy> {
         let rule = self.rules.iter().find(|rule| rule.is_about(traffic));
@@ -197,7 +198,8 @@ pub fn is_eui64(address: Ulid) -> bool {
     [upper, lower] == [0xff, 0xfe]
 }
 
-/// Rules that a data plane takes: each packet without a context is held against all of them. Not configurable.
+/// Largest number of rules of a data plane, which compares each packet without a context with all of them. Not
+/// configurable.
 pub const MAX_TRIGGER_RULES: usize = 64;
 
 #[cfg(test)]

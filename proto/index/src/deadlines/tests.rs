@@ -11,7 +11,8 @@ fn at(nanos: u64) -> Instant {
     Instant::from_nanos(nanos)
 }
 
-/// What is there is in the right part, on the right spoke, and in both directions.
+/// Checks that each slot is in the right part and on the right spoke, and that lists are linked in both
+/// directions.
 fn check(deadlines: &Deadlines) {
     assert!(!deadlines.near.is_empty() || deadlines.far.is_empty());
     let mut seen: BTreeSet<_> = deadlines.near.clone();
@@ -64,12 +65,12 @@ fn a_slot_that_cannot_be_linked_is_not_looked_at() {
     assert_eq!((deadlines.first(), deadlines.entries.len()), (None, 0));
 }
 
-/// Whatever is armed, there are few spokes, and few slots are in order.
+/// For any deadlines, there are few spokes, and few slots are in order.
 #[test]
 fn many_deadlines_take_no_more_than_their_entries() {
     let mut deadlines = Deadlines::new();
     let second = Duration::from_secs(1);
-    // The first is the farthest, so at first all others come before what is in order.
+    // The first deadline is the farthest, so at first each other one comes before the ordered ones.
     for slot in (0..100_000_u32).rev() {
         let shuffled = slot.wrapping_mul(0x9e37_79b9) >> 16;
         deadlines.set(slot, Some(at(0) + second / 10 * shuffled));
@@ -77,7 +78,7 @@ fn many_deadlines_take_no_more_than_their_entries() {
     check(&deadlines);
     assert!(deadlines.far.len() < 6000, "{}", deadlines.far.len());
     assert!(deadlines.near.len() <= MOST);
-    // All in one tick, with others that come before it again and again.
+    // All deadlines are in one tick, while others come before it again and again.
     let mut deadlines = Deadlines::new();
     (1..5000).for_each(|slot| deadlines.set(slot, Some(at(0) + second)));
     for _ in 0..100 {
@@ -100,7 +101,7 @@ fn what_is_shown_is_an_ordered_set() {
 enum Op {
     Set(u32, u64),
     Clear(u32),
-    /// All that is due so much after what is first.
+    /// Passes the time of all deadlines within this distance of the first.
     Pass(u64),
 }
 
@@ -139,7 +140,7 @@ proptest! {
                 }
                 Op::Pass(distance) => {
                     let first = set.first().map_or(now, |(at, _)| at.as_nanos());
-                    // Times are also armed that have passed.
+                    // Deadlines in the past are armed too.
                     now = first.saturating_add(distance) / 2 + now / 2;
                     while let Some(&(_, slot)) = set.first().filter(|(due, _)| *due <= at(now)) {
                         prop_assert_eq!(deadlines.pop(at(now)), Some(slot));

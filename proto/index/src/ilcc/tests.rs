@@ -139,7 +139,7 @@ fn op() -> impl Strategy<Value = Op> {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Against a list in the order in which they came, with a mark for use.
+    /// Compares the cache with a list in order of arrival, with a mark for use.
     #[test]
     fn it_does_what_a_list_would(ops in vec(op(), 1..200)) {
         let mut cache = cache(6);
@@ -168,10 +168,10 @@ proptest! {
     }
 }
 
-/// Who goes first comes first.
+/// Classes in order of eviction.
 const CLASSES: [Class; 3] = [Class::Unproven, Class::Guest, Class::Proven];
 
-/// The last is whether it was used.
+/// Number, nonce, class, and whether the entry was used.
 type Entry = (u64, Option<Nonce>, Class, bool);
 
 fn evict(model: &mut Vec<Entry>) {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 /// Spreads numbers as a keyed hash does.
 fn hash(n: u32) -> u32 {
-    // MurmurHash3's last step.
+    // The last step of MurmurHash3.
     let n = (n ^ n >> 16).wrapping_mul(0x85eb_ca6b);
     let n = (n ^ n >> 13).wrapping_mul(0xc2b2_ae35);
     n ^ n >> 16
@@ -38,7 +38,7 @@ fn slots_are_found_by_their_hashes_until_they_are_removed() {
     assert!(index.len == 0 && (0..100_000).all(|n| index.find(hash(n), |_| true).is_none()));
 }
 
-/// What a look-up costs and a slot takes: a line each for all but few.
+/// The cost of a look-up and the size of a slot: few lines continue in another one.
 #[test]
 fn few_lines_are_full_at_any_size() {
     let mut index = Index::new();
@@ -52,7 +52,7 @@ fn few_lines_are_full_at_any_size() {
     }
 }
 
-/// Hashes that are equal, or fall into one line.
+/// Hashes that are equal, or that fall into one line.
 #[test]
 fn a_line_goes_on_in_others_and_takes_them_back() {
     let mut index = Index::new();
@@ -71,7 +71,7 @@ fn a_line_goes_on_in_others_and_takes_them_back() {
 }
 
 proptest! {
-    /// Against a set, with hashes that meet often.
+    /// Compares the index with a set, with hashes that often collide.
     #[test]
     fn an_index_is_a_set_of_hashes_and_slots(ops in vec((any::<bool>(), 0u32..12, 0u32..40), 0..400)) {
         let mut index = Index::new();

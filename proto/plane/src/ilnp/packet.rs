@@ -1,4 +1,4 @@
-//! What the plane reads and writes in a packet.
+//! Reads and writes the parts of a packet that the plane of ILNP needs.
 
 use alloc::vec::Vec;
 use moorline_types::{DropReason, Ilv, IlvPair, Nonce};
@@ -6,7 +6,7 @@ use moorline_wire::PROTOCOL;
 use moorline_wire::ilnp::{Chain, ChecksumDelta, NonceHeader, OptionsHeader, checksum_at};
 use moorline_wire::ip6::{self, DESTINATION_OPTIONS, ICMPV6, IP6_LEN, Upper, write_lengths};
 
-/// An IPv6 header, as far as it matters here.
+/// An IPv6 header, with its addresses as ILNP reads them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ip6 {
     pub(crate) source: Ilv,
@@ -15,13 +15,13 @@ pub(crate) struct Ip6 {
 }
 
 impl Ip6 {
-    /// `None` for what is too short, another version, or not between global unicast addresses; and for what Shim6
-    /// has made.
+    /// Reads a header. `None` if the packet is too short, of another version, made by Shim6, or not between global
+    /// unicast addresses.
     pub(crate) fn read(packet: &[u8]) -> Option<Self> {
         Self::parse(packet).filter(|ip6| ip6.source.l64.is_global_unicast())
     }
 
-    /// The same of what comes from an address of the link, as what a router next to us has to say may.
+    /// Reads a header with a link-local source: an error of a router next to this host may have one.
     pub(crate) fn read_from_link(packet: &[u8]) -> Option<Self> {
         Self::parse(packet).filter(|ip6| ip6.source.l64.is_link_local())
     }
@@ -33,7 +33,8 @@ impl Ip6 {
         Some(Self { source: Ilv::of(header.source), destination, header })
     }
 
-    /// False for most packets, at one look: an ICMPv6 message is the first thing in it, or behind extension headers.
+    /// Whether the packet may be a control message: an ICMPv6 message right behind the header or behind extension
+    /// headers. This quick check is false for most packets.
     pub(crate) fn may_be_control(&self) -> bool {
         self.header.next_header == ICMPV6 || self.has_extensions()
     }
@@ -43,7 +44,7 @@ impl Ip6 {
         self.header.has_extensions()
     }
 
-    /// The Destination Options header of a packet that this host has sent: the first one.
+    /// Reads the Destination Options header of a packet that this host has sent: its first extension header.
     pub(crate) fn first_options(&self, packet: &[u8]) -> Result<Option<OptionsHeader>, DropReason> {
         if self.header.next_header != DESTINATION_OPTIONS {
             return Ok(None);
@@ -51,7 +52,7 @@ impl Ip6 {
         Ok(Some(OptionsHeader::parse(self.header.payload(packet))?))
     }
 
-    /// What the extension headers have for ILNP.
+    /// Reads what the extension headers say about ILNP.
     pub(crate) fn chain(&self, packet: &[u8]) -> Result<Option<Chain>, DropReason> {
         if !self.has_extensions() {
             return Ok(None);
@@ -59,7 +60,7 @@ impl Ip6 {
         Ok(Some(Chain::read(packet, &self.header)?))
     }
 
-    /// The nonce in a Destination Options header, if the extension headers are as they should be.
+    /// Returns the nonce in a Destination Options header, if the extension headers are valid.
     pub(crate) fn nonce(&self, packet: &[u8]) -> Option<Nonce> {
         self.chain(packet).ok()??.options?.nonce
     }
@@ -68,12 +69,12 @@ impl Ip6 {
         self.header.upper(packet)
     }
 
-    /// The same behind a Destination Options header.
+    /// Reads the upper layer behind a Destination Options header.
     pub(crate) fn upper_behind(packet: &[u8], options: &OptionsHeader, at: usize) -> Upper {
         Upper::read(packet, options.next_header, at + options.len)
     }
 
-    /// Puts a nonce in front of everything.
+    /// Puts a nonce right behind the IPv6 header.
     //= rfc6744#8-1
     pub(crate) fn insert(
         &self,
@@ -97,8 +98,8 @@ impl Ip6 {
         Ok(())
     }
 
-    /// Takes the nonce out: with its header, if that is the first one and there is nothing else in it, which moves what is behind it. Behind
-    /// others nothing moves: a fragment would have another length.
+    /// Takes the nonce out of a packet. If its header is the first one and has no options of others, the header goes
+    /// and the octets behind it move forward. Otherwise nothing moves, as the length of a fragment must not change.
     pub(crate) fn strip(
         &self,
         packet: &mut Vec<u8>,
@@ -117,7 +118,7 @@ impl Ip6 {
     }
 }
 
-/// Changes the checksum of the upper layer: by `delta` that of a transport, by `icmp` that of ICMPv6.
+/// Changes the checksum of the upper layer: of a transport by `delta`, of ICMPv6 by `icmp`.
 pub(crate) fn fix(upper: &Upper, packet: &mut [u8], delta: ChecksumDelta, icmp: ChecksumDelta) {
     let (offset, delta) = match checksum_at(upper.protocol) {
         Some(offset) => (offset, delta),

@@ -23,15 +23,15 @@ use candidates::Origin;
 /// Settings of a [`Plane`].
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which packets without a session are reported.
+    /// Kinds of sockets whose packets without a session are reported.
     pub wanted: Wanted,
-    /// Sessions: as many as the machine's.
+    /// Largest number of sessions: as many as the machine has.
     pub max_sessions: usize,
-    /// ICMPv6 types of the handshake.
+    /// ICMPv6 types of the handshake messages.
     pub types: AdmissionTypes,
-    /// Of packets that have a nonce and no session.
+    /// Checksum of packets that have a nonce and no session.
     pub checksum: ChecksumMode,
-    /// Largest packet in octets.
+    /// Largest packet that the uplinks take, in octets.
     pub mtu: usize,
 }
 
@@ -47,33 +47,35 @@ impl Default for Settings {
     }
 }
 
-/// The data plane of ILNP in user space: executes what the machine decided, for each packet of the host.
+/// User-space data plane of ILNP: executes the decisions of the machine for each packet of the host.
 ///
-/// **Outbound.** The addresses find the session. Its locators replace those of the sockets, the transport's
-/// checksum follows by a delta, and the nonce goes in where it has to. Where it is of use and not necessary, a packet
-/// goes without that would be larger with it than its path may take: than any path does, or, if all packets have it for
-/// good, than ours.
+/// **Outbound.** The addresses find the session. The plane replaces the locators of the sockets by the locators of
+/// the session, corrects the transport checksum by a delta, and puts the nonce in if the packet needs it. If the
+/// nonce is useful and not necessary, a packet that would be too long with it goes without. Too long means longer
+/// than every path takes; if all packets have the nonce for good, it means longer than our uplink takes.
 ///
-/// **Inbound.** A nonce finds its session, wherever the packet comes from (RFC 6741 s5.4); it comes out, and the
-/// locators that the sockets have go back in. Without one, addresses that are a session's own find it, and
-/// a TCP segment finds it by its socket. A wrong nonce is a drop, and so is none from a locator that the correspondent never
-/// named (RFC 6744 s4); but from there, what claims no socket of the session is another node's, with the same identifier.
+/// **Inbound.** A nonce finds its session, wherever the packet comes from (RFC 6741 s5.4). The plane takes the nonce
+/// out and puts the locators of the sockets back. Without a nonce, a packet finds the session that has its addresses,
+/// and a TCP segment finds the session that has its socket. The plane drops a packet with a wrong nonce. It also
+/// drops a packet without a nonce from a locator that the correspondent never named (RFC 6744 s4). If such a packet
+/// claims no socket of the session, it belongs to another node with the same identifier, and passes.
 ///
-/// **Errors of routers** quote packets as they were on the wire. Those of sessions that have moved get the addresses back that
-/// the sockets have; an MTU, for a packet with a nonce, is one without it.
+/// **Errors of routers** quote packets as they were on the wire. For a session that has moved, the plane puts the
+/// addresses of the socket back into the quote. If the quoted packet has a nonce, the plane also reduces the MTU by
+/// the nonce.
 ///
-/// **Neither.** Packets of sockets that the policy wants to hear of are reported, each pair of addresses
-/// at times. A packet with a nonce that nobody agreed to is delivered as classic IPv6 (decision 071).
+/// **No session.** The plane reports packets of sockets that the policy asks for, each pair of addresses once in a
+/// while. A packet whose nonce belongs to no session is delivered as classic IPv6 (decision 071).
 #[derive(Debug)]
 pub struct Plane {
     settings: Settings,
-    /// Of this host.
+    /// Identifiers of this host.
     nids: BTreeSet<Nid>,
     pub(super) sessions: Ilcc<Flow>,
-    /// By slots of the machine: ours.
+    /// Slots of `sessions`, by the ids that the machine uses.
     slots: BTreeMap<SessionId, SessionId>,
     reported: BTreeMap<IlvPair, Instant>,
-    /// When a socket was last looked for on behalf of a stranger.
+    /// Time of the last look for a socket on behalf of a stranger.
     looked: Option<Instant>,
     reports: Reports<Report>,
 }
@@ -82,17 +84,18 @@ pub struct Plane {
 pub(super) struct Flow {
     pub(super) entry: SessionEntry,
     used: Option<Instant>,
-    /// When a packet of the correspondent came in.
+    /// Time when a packet of the correspondent last came, was first missed, or was last reported as missing.
     heard: Option<Instant>,
-    /// Whether a packet with our nonce has gone out since the correspondent has had the session. From then on what we
-    /// send without a nonce has the checksum of the session.
+    /// Whether a packet with our nonce has left since the correspondent has had the session. From then on, packets
+    /// that we send without a nonce have the checksum of the session.
     has_sent: bool,
-    /// Whether a packet with the nonce of the correspondent has come: the same for what comes.
+    /// Whether a packet with the nonce of the correspondent has come. From then on, packets that come without a nonce
+    /// have the checksum of the session.
     has_come: bool,
 }
 
 impl Plane {
-    /// A plane without sessions, and with a drawn key for its tables.
+    /// Creates a plane without sessions. `key` is a random key for its tables.
     #[must_use]
     pub fn new(settings: Settings, key: [u8; 16]) -> Self {
         let sessions = Ilcc::new(settings.max_sessions, key);
@@ -107,13 +110,13 @@ impl Plane {
         }
     }
 
-    /// Tells the identifiers of this host, those that only sessions still have among them. Options and control messages in
-    /// packets for any other are left alone: those are forwarded.
+    /// Sets the identifiers of this host, with those that only sessions still have. The plane ignores options and
+    /// control messages in packets for other identifiers: the host forwards these packets.
     pub fn set_nids(&mut self, nids: BTreeSet<Nid>) {
         self.nids = nids;
     }
 
-    /// What the machine has decided.
+    /// Applies a decision of the machine.
     pub fn handle_update(&mut self, update: &Update) {
         match update {
             Update::Upsert(entry) => self.upsert(entry),
@@ -125,7 +128,7 @@ impl Plane {
         }
     }
 
-    /// A packet that a socket sends, from its IPv6 header on.
+    /// Handles a packet that a socket sends, from its IPv6 header on.
     pub fn handle_outbound(
         &mut self,
         packet: &mut Vec<u8>,
@@ -136,7 +139,7 @@ impl Plane {
         self.reports.fate(fate, Outbound::Drop)
     }
 
-    /// A packet from the network, from its IPv6 header on.
+    /// Handles a packet from the network, from its IPv6 header on.
     pub fn handle_inbound(
         &mut self,
         packet: &mut Vec<u8>,
@@ -147,24 +150,24 @@ impl Plane {
         self.reports.fate(fate, Inbound::Drop)
     }
 
-    /// The next report to the machine; `None` until the next `handle_*`.
+    /// Returns the next report to the machine; `None` until the next `handle_*`.
     #[must_use]
     pub fn poll_report(&mut self) -> Option<Report> {
         self.reports.pop()
     }
 
-    /// What was dropped, by reason.
+    /// Dropped packets by reason.
     #[must_use]
     pub const fn drops(&self) -> &DropCounters {
         &self.reports.drops
     }
 
-    /// The sessions that the machine has told of.
+    /// The sessions that the machine has given to the plane.
     pub fn sessions(&self) -> impl Iterator<Item = &SessionEntry> + '_ {
         self.slots.values().filter_map(|slot| Some(&self.sessions.get(*slot)?.entry))
     }
 
-    /// Sessions.
+    /// Number of sessions.
     #[must_use]
     pub const fn session_count(&self) -> usize {
         self.sessions.len()
@@ -229,19 +232,20 @@ impl datapath::Plane for Plane {
     }
 }
 
-/// The sockets of the host and the time, as a packet meets them.
+/// The sockets of the host, and the time when a packet meets them.
 #[derive(Clone, Copy)]
 struct At<'a> {
     sockets: &'a dyn Sockets,
     now: Instant,
 }
 
-/// Router Solicitation to Redirect (RFC 4861 s4): of the link, whatever the addresses.
+/// Whether an ICMPv6 type is Neighbour Discovery (RFC 4861 s4), which belongs to the link whatever its addresses are.
 fn is_neighbour_discovery(kind: u8) -> bool {
     (133..=137).contains(&kind)
 }
 
-/// Echo request and reply (RFC 4443 s4): no control messages, as they say nothing of the session.
+/// Whether an ICMPv6 type is an echo request or reply (RFC 4443 s4). These are no control messages, as they say
+/// nothing about the session.
 fn is_echo(kind: u8) -> bool {
     matches!(kind, 128 | 129)
 }

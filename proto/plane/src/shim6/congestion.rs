@@ -1,4 +1,4 @@
-//! What shows that a way is congested: marks of ECN (RFC 3168), retransmissions, round trip times of TCP.
+//! Signs of congestion on a path: ECN marks (RFC 3168), retransmissions, round trip times of TCP.
 
 use core::time::Duration;
 
@@ -9,7 +9,7 @@ use crate::shim6::contexts::Seen;
 use crate::shim6::live::Look;
 use crate::shim6::tcp::{Flow, Payload, Tcp, is_before};
 
-/// Counted on a context since it took its current pair.
+/// Counters of a context since it took its current pair.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Congestion {
     pub(crate) counters: PathCounters,
@@ -19,7 +19,7 @@ pub(crate) struct Congestion {
     reported_ece: u64,
 }
 
-/// The segment whose acknowledgement is waited for.
+/// The segment whose acknowledgement is awaited.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Instant,
@@ -28,7 +28,7 @@ struct Sample {
 }
 
 impl Congestion {
-    /// A segment was sent that takes so many sequence numbers; `again`: it had been sent before.
+    /// Notes a sent segment that takes `span` sequence numbers. `again`: TCP has sent it before.
     pub(crate) fn on_sent(&mut self, tcp: &Tcp, flow: Flow, span: u32, again: bool, now: Instant) {
         self.counters.cwr += u64::from(tcp.has_cwr());
         if span == 0 {
@@ -38,14 +38,14 @@ impl Congestion {
         self.counters.retransmissions += u64::from(again);
         let end = tcp.sequence.wrapping_add(span);
         if again {
-            // RFC 6298 s3: what was sent twice is no sample.
+            // RFC 6298 s3: a retransmitted segment gives no sample.
             self.sample = self.sample.filter(|sample| sample.flow != flow);
         } else if self.sample.is_none_or(|sample| now.since(sample.at) >= SAMPLE_LOST) {
             self.sample = Some(Sample { at: now, flow, end });
         }
     }
 
-    /// Payload came in.
+    /// Notes received payload.
     pub(crate) fn on_received(&mut self, seen: Seen, look: &mut Look<'_>) {
         self.counters.received += 1;
         self.counters.ce += u64::from(seen.has_ce);
@@ -90,10 +90,10 @@ impl Congestion {
     }
 }
 
-/// RFC 6298 s2: the weight of a sample. Rounded as in the eBPF programs.
+/// An eighth of a duration: the weight of a sample (RFC 6298 s2). Rounded as in the eBPF programs.
 fn eighth(duration: Duration) -> Duration {
     Duration::from_nanos(u64::try_from(duration.as_nanos() >> 3).unwrap_or(u64::MAX))
 }
 
-/// After this, no acknowledgement is waited for: 4.3 s. Not configurable.
+/// Time after which a sample no longer waits for its acknowledgement: 4.3 s. Not configurable.
 const SAMPLE_LOST: Duration = Duration::from_nanos(1 << 32);

@@ -10,36 +10,36 @@ use crate::shim6::congestion::Congestion;
 use crate::shim6::live::{Live, Look};
 use crate::shim6::tcp::{Flow, Payload, Segments};
 
-/// Every context that the core told of, found by slot, by ULIDs and by tag.
+/// All contexts that the core has given to the plane, found by slot, by ULIDs and by tag.
 #[derive(Debug, Default)]
 pub(crate) struct Contexts {
     slots: BTreeMap<ContextId, Slot>,
     by_ulids: BTreeMap<UlidPair, ContextId>,
     by_tag: BTreeMap<ContextTag, ContextId>,
-    /// What has moved, by what its packets show.
+    /// Paths of contexts that have moved, by tag and locators of their packets.
     by_quote: BTreeMap<(ContextTag, LocatorPair), ContextId>,
-    /// When the timers of a context are to be looked at, or earlier.
+    /// Earliest times to look at the timers of a context.
     deadlines: Deadlines,
     segments: Segments,
 }
 
-/// What the plane saw of a packet that is payload of a context.
+/// Facts about a packet that is payload of a context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
-    /// As sockets see it.
+    /// Length in octets as sockets see the packet.
     pub(crate) octets: usize,
     pub(crate) payload: Payload,
     pub(crate) has_ce: bool,
     pub(crate) at: Instant,
 }
 
-/// A context, and what was noted about it.
+/// A context, and the notes of the plane about it.
 #[derive(Debug)]
 pub(crate) struct Slot {
-    /// Its peer locators are sorted.
+    /// Decisions of the core; the peer locators are sorted.
     pub(crate) entry: ContextEntry,
     pub(crate) live: Live,
-    /// If the entry asks for it.
+    /// Counters of congestion, if the entry asks for them.
     pub(crate) congestion: Option<Congestion>,
 }
 
@@ -48,7 +48,7 @@ impl Slot {
         self.entry.peer_locators.binary_search(&locator).is_ok()
     }
 
-    /// The time to look at the timers, if a period or a wait begins.
+    /// Notes a sent packet. Returns the time to look at the timers, if a period or a wait begins.
     fn on_sent(
         &mut self,
         seen: Seen,
@@ -81,7 +81,7 @@ impl Slot {
         send.into_iter().chain(silence).min()
     }
 
-    /// The time to look at the timers, if a period begins.
+    /// Notes a received packet. Returns the time to look at the timers, if a period begins.
     fn on_received(&mut self, seen: Seen, reports: &mut Reports) -> Option<Instant> {
         let look = &mut Look { entry: &self.entry, reports, now: seen.at };
         if let Some(congestion) = &mut self.congestion {
@@ -96,7 +96,8 @@ impl Contexts {
         self.slots.values().map(|slot| &slot.entry)
     }
 
-    /// Adds or replaces. Whoever had the slot with other ULIDs must have been removed before.
+    /// Adds or replaces a context. If the slot has a context with other ULIDs, the caller must have removed it
+    /// before.
     pub(crate) fn upsert(&mut self, entry: &ContextEntry, reports: &mut Reports, now: Instant) {
         let id = entry.id;
         let mut entry = entry.clone();
@@ -104,7 +105,7 @@ impl Contexts {
             entry.peer_locators.iter().copied().take(MAX_PEER_LOCATORS).collect();
         peers.sort_unstable();
         entry.peer_locators = peers.into();
-        // Of several contexts with the same ULIDs the last that came is found by them.
+        // Of several contexts with the same ULIDs, the ULIDs find the last one that was added.
         if !self.slots.contains_key(&id) {
             self.by_ulids.insert(entry.ulids, id);
         }
@@ -202,7 +203,7 @@ impl Contexts {
         self.deadlines.first().map(|(at, _)| at)
     }
 
-    /// Looks at the timers of every context that may have something due, in order of slots.
+    /// Looks at the timers of each context that may have something due, in order of slots.
     pub(crate) fn look_at_due(&mut self, reports: &mut Reports, now: Instant) {
         let mut due = Vec::new();
         while let Some(id) = self.deadlines.pop(now) {
@@ -221,8 +222,8 @@ impl Contexts {
         }
     }
 
-    /// The timers of a context that runs any are armed anyhow, and find out themselves that they are
-    /// not due yet.
+    /// Arms the timers of a context after a packet. If a deadline is armed already, the idle time needs none: the
+    /// look at that deadline finds out whether the context is idle.
     fn arm_after_packet(&mut self, id: ContextId, deadline: Option<Instant>, now: Instant) {
         let Some(slot) = self.slots.get(&id) else { return };
         let idle = slot.entry.idle;
@@ -232,7 +233,8 @@ impl Contexts {
         }
     }
 
-    /// Only forward: a deadline that turns out too early costs one look, moving it costs every packet.
+    /// Moves the deadline of a context forward only. A deadline that is too early costs one look; moving it back
+    /// would cost each packet.
     fn arm(&mut self, id: ContextId, deadline: Instant) {
         if self.deadlines.get(id.0).is_none_or(|armed| armed > deadline) {
             self.deadlines.set(id.0, Some(deadline));
@@ -240,7 +242,7 @@ impl Contexts {
     }
 }
 
-/// What packets of ours with a payload header show.
+/// The tag and the locators in packets that the host sends with a payload header.
 fn quotes(entry: &ContextEntry) -> impl Iterator<Item = (ContextTag, LocatorPair)> {
     let moved = entry.all_paths().filter(|path| path.is_moved());
     moved.map(|path| (entry.peer_tag, path.pair))

@@ -3,19 +3,19 @@ use alloc::collections::BTreeMap;
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_types::{Instant, UlidPair};
 
-/// Traffic of address pairs without a context, at most a fixed number of pairs.
+/// Traffic of address pairs without a context, for a bounded number of pairs.
 ///
-/// Pairs stand in order of last use, newcomers first. With its third packet a newcomer becomes a pair in use.
-/// Newcomers are pushed out first, and pairs in use have three quarters of the room at most: a scan
-/// cannot push them out, and they cannot keep newcomers from being counted.
+/// Pairs are in order of last use, newcomers first. With its third packet a newcomer becomes a pair in use. Newcomers
+/// are pushed out first. Pairs in use have three quarters of the room at most. So a scan cannot push them out, and
+/// they cannot keep newcomers from being counted.
 #[derive(Debug)]
 pub struct Flows {
     nodes: BTreeMap<UlidPair, Node>,
     /// Pairs by whether they are in use, and by the number of their last packet.
     order: BTreeMap<(bool, u64), UlidPair>,
-    /// Pairs in use.
+    /// Number of pairs in use.
     in_use: usize,
-    /// Packets counted.
+    /// Number of packets counted, over all pairs.
     counted: u64,
     capacity: usize,
 }
@@ -23,10 +23,10 @@ pub struct Flows {
 #[derive(Clone, Copy, Debug)]
 struct Node {
     flow: Flow,
-    /// Packets since it became a newcomer.
+    /// Packets since the pair became a newcomer.
     uses: u8,
     is_in_use: bool,
-    /// Number of the last packet: the place in the list.
+    /// Number of the last packet: the place of the pair in the list.
     last: u64,
 }
 
@@ -40,7 +40,7 @@ struct Flow {
 }
 
 impl Flows {
-    /// For at most this many pairs, and at least four.
+    /// Creates a table for `capacity` pairs, and for four at least.
     #[must_use]
     pub fn new(capacity: usize) -> Self {
         Self {
@@ -52,8 +52,8 @@ impl Flows {
         }
     }
 
-    /// Counts a packet; true if it is the one with which the pair deserves a context. It will not be
-    /// so again before [`forget`](Self::forget), a rearm or an idle time.
+    /// Counts a packet. True if the pair deserves a context with this packet. The answer is true once, until
+    /// [`forget`](Self::forget), a rearm or an idle time.
     pub fn count(
         &mut self,
         pair: UlidPair,
@@ -78,14 +78,14 @@ impl Flows {
         deserves
     }
 
-    /// The report got lost: the next packet may try again.
+    /// Notes that the report was lost: the next packet may try again.
     pub(crate) fn unreport(&mut self, pair: UlidPair) {
         if let Some(node) = self.nodes.get_mut(&pair) {
             node.flow.is_reported = false;
         }
     }
 
-    /// The pair starts from zero.
+    /// Forgets a pair, which then starts from zero.
     pub fn forget(&mut self, pair: UlidPair) {
         if self.unlink(pair).is_some() {
             self.nodes.remove(&pair);
@@ -102,7 +102,7 @@ impl Flows {
         self.nodes.len()
     }
 
-    /// The least useful pair makes room for another.
+    /// Removes the least useful pair if the table is full.
     fn make_room(&mut self) {
         if self.nodes.len() >= self.capacity
             && let Some(&victim) = self.order.values().next()
@@ -153,9 +153,9 @@ impl Flow {
     }
 }
 
-/// Packets, both directions together, that make a pair one in use.
+/// Packets of both directions after which a pair is in use.
 const PACKETS_IN_USE: u8 = 3;
-/// With fewer pairs than this there would be no two lists.
+/// Fewest pairs in a table: with fewer there would be no two lists.
 const LEAST_CAPACITY: usize = 4;
 
 #[cfg(test)]

@@ -1,12 +1,14 @@
-//! Reasons to doubt the current pair before the Send Timer runs out.
+//! Failure hints: reasons to doubt the current pair before the Send Timer expires.
 //!
-//! Payload that wants an answer (all but TCP segments without data) begins a wait, which the next payload received
-//! ends. The usual wait is the longest of this stretch of time and the one before. A wait of twice as long, and
-//! [`SILENCE_FLOOR`] longer, is silence. TCP that sends the same again when the wait has been as long as usual is
-//! suspicious too: sooner, it repairs a loss that it was told of.
+//! Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload ends
+//! the wait. The usual wait is the longest one of the current stretch of time and the stretch before. Silence is a
+//! wait that exceeds the usual wait by as much again, and by [`SILENCE_FLOOR`] at least. A TCP retransmission is a
+//! hint too if the wait has been as long as usual. A retransmission before that repairs a loss of which the peer has
+//! told TCP.
 //!
-//! What turns out wrong doubles both on that context, but in its first stretch: if that began amid a burst of answers, no
-//! round trip had been seen. Each stretch without a mistake halves them again.
+//! If a hint turns out wrong, both limits double for that context. In the first stretch of a context they do not: if
+//! it began amid a burst of answers, no round trip has been measured. Each stretch without a mistake halves the
+//! limits again.
 
 use core::time::Duration;
 
@@ -15,23 +17,24 @@ use moorline_types::Instant;
 
 use crate::shim6::live::{Look, REPORT_RETRY};
 
-/// What a plane notes of the answers on a context. Times are rounded as in the eBPF programs.
+/// Notes of a plane about the answers on a context. Times are rounded as in the eBPF programs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wait {
-    /// When the first payload left that wants an answer and has had none, in units of 2^16 ns.
+    /// Time when the first payload without an answer was sent, in units of 2^16 ns; `None`: no answer is awaited.
     asked: Option<u64>,
-    /// The longest waits in this stretch and the one before, in units of 2^22 ns; 0: none.
+    /// Longest waits in the current stretch and the stretch before, in units of 2^22 ns; 0: none.
     longest: u8,
     longest_before: u8,
     stretch: u8,
     mistakes: u8,
     is_reported: bool,
-    /// When an unreachable was last reported, as far as it is kept.
+    /// Time when an unreachable was last reported, modulo [`UNREACHABLE_TIMES`] units of 2^30 ns.
     unreachable: Option<u64>,
 }
 
 impl Wait {
-    /// Payload was sent that wants an answer; `again`: that TCP had sent before. The time to look, if a wait begins.
+    /// Notes sent payload that calls for an answer. `again`: TCP has sent it before. Returns the time to look, if a
+    /// wait begins.
     pub(crate) fn on_sent(&mut self, again: bool, look: &mut Look<'_>) -> Option<Instant> {
         if !is_watched(look.entry) {
             return None;
@@ -46,7 +49,7 @@ impl Wait {
         None
     }
 
-    /// Payload came in.
+    /// Received payload ends a wait.
     pub(crate) fn on_received(&mut self, now: Instant) {
         let Some(asked) = self.asked.take() else { return };
         let waited = elapsed(asked, now) >> (WAIT_SHIFT - ASKED_SHIFT);
@@ -64,7 +67,7 @@ impl Wait {
         self.longest = self.longest.max(wait);
     }
 
-    /// The peer was heard from by other means, at that time.
+    /// The core has heard from the peer by other means, at this time.
     pub(crate) fn on_heard(&mut self, at: Instant) {
         if self.asked.is_some_and(|asked| at.as_nanos() >> ASKED_SHIFT >= asked) {
             self.asked = None;
@@ -74,18 +77,18 @@ impl Wait {
         }
     }
 
-    /// The core explores, and needs no hints.
+    /// The core explores and needs no hints.
     pub(crate) fn cancel(&mut self) {
         self.asked = None;
         self.is_reported = false;
     }
 
-    /// Another pair: nothing is known of it.
+    /// The context has taken another pair, of which nothing is known.
     pub(crate) fn forget(&mut self) {
         *self = Self { stretch: self.stretch, ..Self::default() };
     }
 
-    /// Reports silence; the time to look again.
+    /// Reports silence. Returns the time to look again.
     pub(crate) fn look(&mut self, look: &mut Look<'_>) -> Option<Instant> {
         let due = self.silence_due(look.now).filter(|_| is_watched(look.entry))?;
         if look.now < due {
@@ -97,7 +100,7 @@ impl Wait {
         None
     }
 
-    /// An ICMPv6 Destination Unreachable came about what went by the current pair.
+    /// Handles an ICMPv6 Destination Unreachable about a packet that went by the current pair.
     pub(crate) fn on_unreachable(&mut self, Look { entry, reports, now }: Look<'_>) {
         let time = Some((now.as_nanos() >> UNREACHABLE_SHIFT) % UNREACHABLE_TIMES);
         if !is_watched(entry) || self.unreachable == time {
@@ -124,7 +127,7 @@ impl Wait {
         self.is_reported
     }
 
-    /// When the wait becomes silence.
+    /// Time when the wait becomes silence.
     fn silence_due(&self, now: Instant) -> Option<Instant> {
         let usual = self.usual();
         if self.asked.is_none() || usual == 0 || usual == u8::MAX || self.is_reported {
@@ -160,23 +163,24 @@ fn is_watched(entry: &ContextEntry) -> bool {
     entry.suspects && entry.timers.is_some()
 }
 
-/// Never more than there is since time began.
+/// Time since `asked` in units of 2^16 ns, 0 if `asked` is later than `now`.
 fn elapsed(asked: u64, now: Instant) -> u64 {
     (now.as_nanos() >> ASKED_SHIFT).saturating_sub(asked)
 }
 
-/// Silence is longer than usual by this at least: 100 ms, which no flow stops for by chance of scheduling. Not
+/// Time by which silence exceeds the usual wait at least: 100 ms. No flow pauses so long by chance of scheduling. Not
 /// configurable.
 const SILENCE_FLOOR: Duration = Duration::from_millis(100);
-/// Doublings: with 7, the floor has become 13 s, more than the Send Timeout. Not configurable.
+/// Largest number of mistakes, each of which doubles the limits. With 7, the floor is 13 s, more than the Send
+/// Timeout. Not configurable.
 const MAX_MISTAKES: u8 = 7;
-/// Nanoseconds that waits begin at: 65.5 us.
+/// Unit of the start of a wait: 2^16 ns, 65.5 us.
 const ASKED_SHIFT: u32 = 16;
-/// Nanoseconds that waits are measured in: 4.2 ms. The longest that is told from others is 1.1 s.
+/// Unit of the length of a wait: 2^22 ns, 4.2 ms. The longest wait that is told apart from longer ones is 1.1 s.
 const WAIT_SHIFT: u32 = 22;
-/// Nanoseconds of a stretch: 4.3 s.
+/// Length of a stretch: 2^32 ns, 4.3 s.
 const STRETCH_SHIFT: u32 = 32;
-/// Nanoseconds between reports of unreachables: 1.1 s, of which so many are told apart.
+/// Time between two reports of unreachables: 2^30 ns, 1.1 s; and the number of such times that are told apart.
 const UNREACHABLE_SHIFT: u32 = 30;
 const UNREACHABLE_TIMES: u64 = 15;
 

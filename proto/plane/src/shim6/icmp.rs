@@ -11,23 +11,24 @@ use crate::icmp::{
 use crate::shim6::packet::{OVERHEAD, outbound, write_header};
 use moorline_wire::ip6::{IP6_LEN, Ip6};
 
-/// An error about a packet of ours that has moved.
+/// An error about a packet of this host that has a payload header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Quote {
-    /// Where it went.
+    /// Locators of the quoted packet.
     pub(crate) locators: LocatorPair,
-    /// The tag in it.
+    /// Tag of the quoted packet.
     pub(crate) peer_tag: ContextTag,
-    /// Something on the way to the peer, and not the peer itself, says that it does not get there.
+    /// Whether a node on the way reports that it cannot reach the peer. The peer itself does not count.
     pub(crate) is_unreachable: bool,
     quoted: Ip6,
     header: PayloadHeader,
-    /// Second word of the error, as the socket's packet would have had it.
+    /// Second word of the error, as it holds for the packet of the socket.
     info: u32,
 }
 
 impl Quote {
-    /// What the error behind `ip6` quotes; `None` if it is about something else, or about Shim6 itself.
+    /// Reads the quote of the error behind `ip6`; `None` if the quoted packet has no payload header, or if the error
+    /// is about Shim6 itself.
     pub(crate) fn of(ip6: &Ip6, error: &Error<'_>) -> Option<Self> {
         let quoted = ours(ip6, error)?;
         let header = error.quoted.get(IP6_LEN..)?.first_chunk::<PAYLOAD_HEADER_LEN>()?;
@@ -44,7 +45,7 @@ impl Quote {
         })
     }
 
-    /// Puts the ULIDs into the quote and takes the payload header out; the error goes to the ULID.
+    /// Puts the ULIDs into the quote, takes the payload header out, and addresses the error to the local ULID.
     pub(crate) fn translate(&self, ip6: &Ip6, packet: &mut Vec<u8>, ulids: UlidPair) {
         let shorter = |len: u16| len.saturating_sub(OVERHEAD);
         let len = shorter(self.quoted.payload_len);
@@ -58,14 +59,14 @@ impl Quote {
     }
 }
 
-/// The ULIDs in a packet without a payload header, of which an ICMPv6 error says the same.
+/// Returns the ULIDs of a quoted packet without a payload header, if a node on the way cannot reach the peer.
 pub(crate) fn unreachable(ip6: &Ip6, error: &Error<'_>) -> Option<UlidPair> {
     let quoted = ours(ip6, error)?;
     let is_plain = quoted.next_header != PROTOCOL && error.quoted.len() >= IP6_LEN + LEAST_QUOTED;
     (is_plain && is_unreachable(ip6, error, &quoted)).then(|| outbound(&quoted))
 }
 
-/// The header of the packet that is quoted, if who sent that is told.
+/// Returns the header of the quoted packet, if the error goes to the sender of that packet.
 fn ours(ip6: &Ip6, error: &Error<'_>) -> Option<Ip6> {
     Ip6::read(error.quoted).filter(|quoted| quoted.source == ip6.destination)
 }
@@ -75,7 +76,8 @@ fn is_unreachable(ip6: &Ip6, error: &Error<'_>, quoted: &Ip6) -> bool {
     is_of_type && ip6.source != quoted.destination
 }
 
-/// Translated: RFC 5533 s8 for the MTU, RFC 4884 s4 for the length of the quote in units of 8 octets.
+/// Translates the second word: RFC 5533 s8 for the MTU, RFC 4884 s4 for the length of the quote in units of 8 octets.
+/// `None` if the error is about Shim6 itself.
 fn info(&Error { kind, info, .. }: &Error<'_>) -> Option<u32> {
     match kind {
         UNREACHABLE | TIME_EXCEEDED => Some(info.checked_sub(1 << 24).unwrap_or(info)),
@@ -87,11 +89,11 @@ fn info(&Error { kind, info, .. }: &Error<'_>) -> Option<u32> {
 }
 
 const PORT_UNREACHABLE: u8 = 4;
-/// Octets of the quoted payload: ports at least, so that what is quoted can be told.
+/// Fewest octets of the quoted payload: they contain the ports, so that the quoted packet can be told from others.
 const LEAST_QUOTED: usize = 8;
-/// A Parameter Problem that points here does not know the header behind: it is about Shim6.
+/// Pointer of a Parameter Problem to the Next Header field: the node does not know the payload header.
 const POINTER_NEXT_HEADER: u32 = 6;
-/// And what points into the payload header.
+/// Pointers of a Parameter Problem into the payload header, and to the first octet behind it.
 const POINTER_SHIM6: u32 = 40;
 const POINTER_BEHIND_SHIM6: u32 = POINTER_SHIM6 + OVERHEAD as u32;
 

@@ -13,7 +13,7 @@ use core::time::Duration;
 use crate::reports::Reports;
 use crate::shim6::hint::Wait;
 
-/// A report that found no room is tried again after this long. Not configurable.
+/// Time until a report that found no room is tried again. Not configurable.
 pub(crate) const REPORT_RETRY: Duration = Duration::from_millis(100);
 
 /// A look at a context: the decisions about the context, the way to report, and the time.
@@ -23,18 +23,18 @@ pub(crate) struct Look<'a> {
     pub(crate) now: Instant,
 }
 
-/// What a plane notes about a context.
+/// Notes of a plane about a context.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Live {
     pub(crate) counters: ContextCounters,
     born: Instant,
-    /// First payload sent since the last received.
+    /// First payload sent since payload was last received.
     first_tx: Option<Instant>,
-    /// First payload received since the last sent.
+    /// First payload received since payload was last sent.
     first_rx: Option<Instant>,
-    /// Next keepalive, if one was due since `first_rx`.
+    /// Time of the next keepalive, once one was due since `first_rx`.
     keepalive_due: Option<Instant>,
-    /// End of the payload that the last `Idle` was about.
+    /// Time of the last payload about which an `Idle` was reported.
     idle_seen: Option<Instant>,
     watch_seen: u32,
     pub(crate) wait: Wait,
@@ -54,7 +54,7 @@ impl Live {
         }
     }
 
-    /// Notes payload sent. The time to look at the timers, if a period begins with it.
+    /// Notes sent payload. Returns the time to look at the timers, if a period begins with it.
     pub(crate) fn on_sent(&mut self, octets: usize, look: &Look<'_>) -> Option<Instant> {
         self.counters.tx_packets += 1;
         self.counters.tx_bytes += octets as u64;
@@ -69,7 +69,7 @@ impl Live {
         }
     }
 
-    /// Notes payload received. The time to look at the timers, if a period begins with it.
+    /// Notes received payload. Returns the time to look at the timers, if a period begins with it.
     pub(crate) fn on_received(&mut self, octets: usize, look: &mut Look<'_>) -> Option<Instant> {
         let (entry, now) = (look.entry, look.now);
         self.counters.rx_packets += 1;
@@ -88,20 +88,20 @@ impl Live {
         has_keepalives(&timers).then(|| now + timers.keepalive_interval)
     }
 
-    /// The peer was heard by other means than payload.
+    /// The core has heard from the peer by other means than payload.
     pub(crate) fn on_heard(&mut self, at: Instant) {
         self.first_tx = self.first_tx.filter(|&first| first >= at);
         self.wait.on_heard(at);
     }
 
-    /// The core explores: what is unanswered is known.
+    /// The core explores, so it knows what is unanswered.
     pub(crate) fn on_timers_taken_away(&mut self) {
         self.first_tx = None;
         self.set_first_rx(None);
         self.wait.cancel();
     }
 
-    /// Reports what is due; the time to look again.
+    /// Reports what is due. Returns the time to look again.
     pub(crate) fn look(&mut self, look: &mut Look<'_>) -> Option<Instant> {
         let timers = look.entry.timers;
         let send = timers.and_then(|timers| self.look_at_send(&timers, look));
@@ -176,7 +176,7 @@ fn has_keepalives(timers: &ReapTimers) -> bool {
     !timers.keepalive_timeout.is_zero() && !timers.keepalive_interval.is_zero()
 }
 
-/// The first of `due`, `due + interval`, ... that is later than `now`, which is not before `due`.
+/// Returns the first of `due`, `due + interval`, ... that is later than `now`. `now` is not before `due`.
 fn first_after(due: Instant, interval: Duration, now: Instant) -> Instant {
     let missed = now.since(due).as_nanos() / interval.as_nanos().max(1);
     let intervals = u32::try_from(missed + 1).unwrap_or(u32::MAX);

@@ -1,4 +1,4 @@
-//! What the plane of Shim6 asks of an IPv6 header, and the payload header behind it.
+//! Reads and changes the IPv6 header and the payload header behind it, for the plane of Shim6.
 
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
@@ -7,27 +7,28 @@ use moorline_types::{ContextTag, Encapsulation, Locator, LocatorPair, Path, Ulid
 use moorline_wire::ip6::{ICMPV6, IP6_LEN, Ip6, TCP, UDP, Upper, write_addresses, write_lengths};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader};
 
-/// The pair as a sender has it.
+/// ULID pair of a packet that the host sends.
 pub(crate) fn outbound(ip6: &Ip6) -> UlidPair {
     UlidPair::new(Ulid(ip6.source), Ulid(ip6.destination))
 }
 
-/// The pair as a receiver has it.
+/// ULID pair of a packet that the host receives.
 pub(crate) fn inbound(ip6: &Ip6) -> UlidPair {
     UlidPair::new(Ulid(ip6.destination), Ulid(ip6.source))
 }
 
-/// The ports that rules about traffic are about: those of TCP and UDP.
+/// Ports that rules about traffic compare: the ports of TCP and UDP.
 pub(crate) fn ports(upper: Upper) -> Option<(u16, u16)> {
     upper.ports.filter(|_| matches!(upper.protocol, TCP | UDP))
 }
 
-/// Congestion Experienced (RFC 3168 s5).
+/// Whether the packet is marked Congestion Experienced (RFC 3168 s5).
 pub(crate) fn has_ce(ip6: &Ip6) -> bool {
     ip6.traffic_class & 3 == 3
 }
 
-/// Whether both addresses are ones that contexts and triggers are about: no multicast, nothing of one link or one host.
+/// Whether contexts and triggers apply to both addresses: not to multicast, link-local, unspecified and loopback
+/// addresses.
 pub(crate) fn is_routed(ip6: &Ip6) -> bool {
     let is_routed = |address: Ipv6Addr| {
         !(address.is_multicast()
@@ -38,12 +39,13 @@ pub(crate) fn is_routed(ip6: &Ip6) -> bool {
     is_routed(ip6.source) && is_routed(ip6.destination)
 }
 
-/// Neighbour Discovery belongs to the link, whatever its addresses (RFC 4861 s4).
+/// Whether the packet is Neighbour Discovery, which belongs to the link whatever its addresses are (RFC 4861 s4).
 pub(crate) fn is_neighbour_discovery(ip6: &Ip6, packet: &[u8]) -> bool {
     ip6.next_header == ICMPV6 && packet.get(IP6_LEN).is_some_and(|kind| ND.contains(kind))
 }
 
-/// Puts in the payload header and the locators. `None`, and the packet untouched, if the length field cannot hold so many octets more.
+/// Puts in the payload header and the locators. If the length field cannot hold so many octets more, returns `None`
+/// and leaves the packet as it is.
 //= rfc5533#11.1-1
 pub(crate) fn insert(ip6: &Ip6, packet: &mut Vec<u8>, tag: ContextTag, path: Path) -> Option<()> {
     let len = ip6.payload_len.checked_add(path.overhead())?;
@@ -74,7 +76,7 @@ pub(crate) fn write_header(
 }
 
 pub(crate) const OVERHEAD: u16 = Encapsulation::PayloadHeader.overhead();
-/// Router Solicitation to Redirect.
+/// ICMPv6 types of Neighbour Discovery, from Router Solicitation to Redirect.
 const ND: core::ops::RangeInclusive<u8> = 133..=137;
 
 #[cfg(test)]

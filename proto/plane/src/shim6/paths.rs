@@ -1,4 +1,4 @@
-//! Several locator pairs of one context at once.
+//! Chooses among the locator pairs of a context that has paths besides its current pair.
 
 use moorline_datapath::shim6::{ContextEntry, PathMark};
 use moorline_types::Path;
@@ -6,7 +6,7 @@ use moorline_types::Path;
 use crate::shim6::tcp::SPREAD;
 use moorline_wire::ip6::{IP6_LEN, Ip6, TCP, UDP};
 
-/// The path that a packet with this mark takes.
+/// Chooses the path of a packet with this mark.
 pub(crate) fn choose(
     entry: &ContextEntry,
     ip6: &Ip6,
@@ -23,7 +23,7 @@ pub(crate) fn choose(
         .unwrap_or(entry.current)
 }
 
-/// The same path for all packets of a flow; for fragments, for all of a context.
+/// Index of the path for a flow, equal for all its packets. All fragments of a context take the same path.
 fn spread(entry: &ContextEntry, ip6: &Ip6, packet: &[u8]) -> u32 {
     let ports = match ip6.next_header {
         TCP | UDP => packet.get(IP6_LEN..).and_then(<[u8]>::first_chunk::<4>),

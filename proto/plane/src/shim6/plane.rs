@@ -25,7 +25,7 @@ use crate::shim6::settings::{DEFAULT_MTU, Settings};
 use crate::shim6::tcp::Payload;
 use moorline_wire::ip6::{ICMPV6, Ip6};
 
-/// The data plane of one host.
+/// User-space data plane of Shim6 for one host.
 #[derive(Debug)]
 pub struct Plane {
     triggers: Triggers,
@@ -37,17 +37,17 @@ pub struct Plane {
     reports: Reports,
 }
 
-/// What is known of who sends a packet.
+/// Properties of the sender of a packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sender<'a> {
     /// Cgroups of the socket.
     pub cgroups: &'a [u64],
-    /// The packet mark (`SO_MARK`), with the path index in it.
+    /// The packet mark (`SO_MARK`), which contains the path index.
     pub mark: u32,
 }
 
 impl Plane {
-    /// A plane without addresses and contexts.
+    /// Creates a plane without addresses and contexts.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         Self {
@@ -60,22 +60,22 @@ impl Plane {
         }
     }
 
-    /// An address of ours, on an uplink with [`DEFAULT_MTU`].
+    /// Adds an address of this host, on an uplink with [`DEFAULT_MTU`].
     pub fn set_local(&mut self, address: Locator) {
         self.set_local_with_mtu(address, DEFAULT_MTU);
     }
 
-    /// An address of ours, and the largest IPv6 packet in octets that its uplink takes.
+    /// Adds an address of this host. `mtu` is the largest IPv6 packet that its uplink takes, in octets.
     pub fn set_local_with_mtu(&mut self, address: Locator, mtu: usize) {
         self.locals.insert(address, mtu);
     }
 
-    /// The address is ours no more, or cannot be sent from.
+    /// Removes an address that the host no longer has, or from which it cannot send.
     pub fn unset_local(&mut self, address: Locator) {
         self.locals.remove(&address);
     }
 
-    /// What the core has decided.
+    /// Applies a decision of the core.
     pub fn handle_update(&mut self, update: &Update, now: Instant) {
         match update {
             Update::Upsert(entry) => {
@@ -91,12 +91,12 @@ impl Plane {
         }
     }
 
-    /// A packet that a socket sends, from its IPv6 header on.
+    /// Handles a packet that a socket sends, from its IPv6 header on.
     pub fn handle_outbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Outbound {
         self.handle_outbound_of(packet, Sender::default(), now)
     }
 
-    /// The same, from this socket.
+    /// Handles a packet that this sender sends, from its IPv6 header on.
     pub fn handle_outbound_of(
         &mut self,
         packet: &mut Vec<u8>,
@@ -107,12 +107,12 @@ impl Plane {
         self.reports.fate(fate, Outbound::Drop)
     }
 
-    /// A packet from the network, from its IPv6 header on.
+    /// Handles a packet from the network, from its IPv6 header on.
     pub fn handle_inbound(&mut self, packet: &mut Vec<u8>, now: Instant) -> Inbound {
         self.handle_inbound_of(packet, &[], now)
     }
 
-    /// The same, for a socket in these cgroups.
+    /// Handles a packet from the network for a socket in these cgroups, from its IPv6 header on.
     pub fn handle_inbound_of(
         &mut self,
         packet: &mut Vec<u8>,
@@ -123,36 +123,36 @@ impl Plane {
         self.reports.fate(fate, Inbound::Drop)
     }
 
-    /// Timers that ran out.
+    /// Looks at the timers that may be due.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.contexts.look_at_due(&mut self.reports, now);
     }
 
-    /// The next report to the core; `None` until the next `handle_*`.
+    /// Returns the next report to the core; `None` until the next `handle_*`.
     #[must_use]
     pub fn poll_report(&mut self) -> Option<Report> {
         self.reports.pop()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due; changes with each `handle_*`. Often it
-    /// comes to nothing: timers are not moved for every packet.
+    /// Returns when [`handle_timeout`](Self::handle_timeout) is due; changes with each `handle_*`. Often nothing is
+    /// due at that time, as packets do not move timers.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.contexts.next_deadline()
     }
 
-    /// The contexts that the core has told of.
+    /// The contexts that the core has given to the plane.
     pub fn contexts(&self) -> impl Iterator<Item = &ContextEntry> + '_ {
         self.contexts.entries()
     }
 
-    /// What went through a context; `None` if there is none in this slot.
+    /// Counters of a context; `None` if the slot has no context.
     #[must_use]
     pub fn counters(&self, context: ContextId) -> Option<ContextCounters> {
         self.contexts.get(context).map(|slot| slot.live.counters)
     }
 
-    /// What was dropped, by reason, and reports that got lost.
+    /// Dropped packets by reason, and lost reports.
     #[must_use]
     pub fn drops(&self) -> &DropCounters {
         &self.reports.drops
@@ -166,7 +166,7 @@ impl Plane {
         now: Instant,
     ) -> Result<Outbound, DropReason> {
         let Some(ip6) = Ip6::read(packet) else { return Ok(Outbound::Pass) };
-        // Control messages, and payload that has its header already.
+        // A control message, or payload that has its payload header already.
         if ip6.next_header == PROTOCOL || !is_routed(&ip6) {
             return Ok(Outbound::Pass);
         }
@@ -214,7 +214,7 @@ impl Plane {
         now: Instant,
     ) -> Result<Inbound, DropReason> {
         let Some(ip6) = Ip6::read(packet) else { return Ok(Inbound::Pass) };
-        // May come from a router that has a link-local address only.
+        // An error may come from a router that has only a link-local address.
         if ip6.next_header == ICMPV6 && self.on_icmp6(&ip6, packet, now) {
             return Ok(Inbound::Deliver);
         }
@@ -241,7 +241,7 @@ impl Plane {
         Ok(Inbound::Pass)
     }
 
-    /// Whether it was an error that has been translated.
+    /// Handles an ICMPv6 packet. True if it was an error and has been translated.
     //= rfc5533#8-1 rfc5533#8-2 rfc5533#8 rfc5533#12.2
     fn on_icmp6(&mut self, ip6: &Ip6, packet: &mut Vec<u8>, now: Instant) -> bool {
         let Some(error) = Error::read(ip6.payload(packet)) else { return false };
@@ -259,7 +259,7 @@ impl Plane {
             return false;
         };
         let (id, ulids) = (slot.entry.id, slot.entry.ulids);
-        // Not by another path: the core asks about the current pair.
+        // Only for the current pair, not for another path: the core asks about the current pair.
         if quote.is_unreachable && slot.entry.current.pair == quote.locators {
             self.contexts.on_unreachable(id, &mut self.reports, now);
         }
@@ -276,7 +276,7 @@ impl Plane {
     ) -> Result<Inbound, DropReason> {
         let header = match PayloadHeader::parse(ip6.payload(packet)) {
             Ok(header) => header,
-            // P bit clear: a control message.
+            // The P bit is clear: a control message.
             Err(DropReason::BadFormat) => return Ok(Inbound::Up),
             Err(reason) => return Err(reason),
         };
@@ -300,7 +300,7 @@ impl Plane {
         }
         let Some(policy) = self.triggers.policy(traffic) else { return };
         let ulids = traffic.pair;
-        // Other hosts' traffic, forwarded, is marked too, so that it costs the look-up only once.
+        // Forwarded traffic of other hosts is marked as reported too, so that it costs this look-up only once.
         if self.flows.count(ulids, octets, policy, now)
             && self.locals.contains_key(&ulids.local.as_locator())
             && !self.reports.push(Report::Trigger { ulids })

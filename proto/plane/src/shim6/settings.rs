@@ -1,18 +1,18 @@
 use moorline_datapath::shim6::{PathMark, TriggerPolicy};
 
-/// Address pairs without a context that are counted at a time: 65,536, some 10 MB. Configurable.
+/// Number of address pairs without a context that are counted at a time: 65,536, some 10 MB. Configurable.
 pub const MAX_FLOWS: usize = 65_536;
-/// Largest IPv6 packet in octets on an uplink whose MTU nobody told: Ethernet's.
+/// Largest IPv6 packet in octets on an uplink whose MTU is not known: the MTU of Ethernet.
 pub const DEFAULT_MTU: usize = 1500;
 
 /// Settings of a [`crate::shim6::Plane`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
-    /// When traffic deserves a context.
+    /// Policy that says when traffic deserves a context.
     pub trigger: TriggerPolicy,
-    /// Where packet marks have the path index.
+    /// Bits of the packet mark that hold the path index.
     pub path_mark: PathMark,
-    /// [`MAX_FLOWS`]; at least 4.
+    /// Number of address pairs without a context: [`MAX_FLOWS`] by default, at least 4.
     pub max_flows: usize,
 }
 

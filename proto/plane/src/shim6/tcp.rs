@@ -1,4 +1,4 @@
-//! TCP segments (RFC 9293 s3.1), and what flows have sent so far.
+//! TCP segments (RFC 9293 s3.1), and the sequence numbers that flows have sent so far.
 
 use alloc::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use moorline_types::ContextTag;
 
 use moorline_wire::ip6::{IP6_LEN, Ip6, TCP};
 
-/// What follows directly behind an IPv6 header.
+/// Upper layer directly behind an IPv6 header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Payload {
     Tcp(Tcp),
@@ -15,7 +15,7 @@ pub(crate) enum Payload {
     Other,
 }
 
-/// What the plane reads of a TCP header.
+/// Fields that the plane reads from a TCP header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tcp {
     pub(crate) source: u16,
@@ -55,17 +55,17 @@ impl Tcp {
         self.flags & ACK != 0
     }
 
-    /// ECN-Echo, and not the offer of ECN in a SYN (RFC 3168 s6.1.1).
+    /// Whether ECN-Echo is set. In a SYN the flag is an offer of ECN, and does not count (RFC 3168 s6.1.1).
     pub(crate) fn has_ece(&self) -> bool {
         self.flags & ECE != 0 && !self.is_syn()
     }
 
-    /// Congestion Window Reduced, likewise.
+    /// Whether Congestion Window Reduced is set. In a SYN the flag does not count (RFC 3168 s6.1.1).
     pub(crate) fn has_cwr(&self) -> bool {
         self.flags & CWR != 0 && !self.is_syn()
     }
 
-    /// Sequence numbers that the segment takes, of an IPv6 packet with so many octets.
+    /// Number of sequence numbers that the segment takes. `octets` is the length of its IPv6 packet.
     pub(crate) fn span(&self, octets: usize) -> u32 {
         let data = octets.saturating_sub(IP6_LEN + self.header_len);
         let flags = u32::from(self.is_syn()) + u32::from(self.flags & FIN != 0);
@@ -73,12 +73,12 @@ impl Tcp {
     }
 }
 
-/// A flow of a context. Two may have one number, and then push each other out.
+/// Number of a flow of a context. Two flows may have the same place, and then push each other out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Flow(u64);
 
 impl Flow {
-    /// The tag keeps others from choosing ports that meet.
+    /// Number of the flow between two ports. The tag in it keeps others from choosing ports that collide.
     pub(crate) fn new(local_tag: ContextTag, local_port: u16, peer_port: u16) -> Self {
         let ports = u64::from(local_port) << 16 | u64::from(peer_port);
         let hash = local_tag.bits().wrapping_mul(SPREAD.into()).wrapping_add(ports);
@@ -96,19 +96,19 @@ impl Flow {
     }
 }
 
-/// What flows have sent: a table in which each has one place.
+/// The sequence numbers that flows have sent: a table in which each flow has one place.
 #[derive(Debug, Default)]
 pub(crate) struct Segments(BTreeMap<u64, Segment>);
 
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     flow: u64,
-    /// The sequence number behind all that was sent.
+    /// Sequence number behind everything that the flow has sent.
     end: u32,
 }
 
 impl Segments {
-    /// Notes a segment. Whether some of it had been sent before.
+    /// Notes a segment. True if some of it had been sent before.
     pub(crate) fn note(&mut self, flow: Flow, tcp: &Tcp, span: u32) -> bool {
         let end = tcp.sequence.wrapping_add(span);
         let new = Segment { flow: flow.number(), end };
@@ -118,7 +118,7 @@ impl Segments {
             return false;
         }
         if tcp.is_syn() {
-            // Else a new connection, with ports of an old one.
+            // Otherwise the segment begins a new connection with the ports of an old one.
             let again = known.end == end;
             known.end = end;
             return again;
@@ -131,14 +131,14 @@ impl Segments {
     }
 }
 
-/// In the arithmetic of sequence numbers (RFC 9293 s3.4).
+/// Whether `a` is before `b` in the arithmetic of sequence numbers (RFC 9293 s3.4).
 pub(crate) fn is_before(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() < 0
 }
 
-/// Flows whose last segment is known. Not configurable.
+/// Number of flows whose last segment is known. Not configurable.
 const SEGMENTS: u64 = 16_384;
-/// The golden ratio: any odd number that spreads bits.
+/// Derived from the golden ratio; any odd number that spreads bits would do.
 pub(crate) const SPREAD: u32 = 0x9e37_79b1;
 const MIX: u64 = 0xd6e8_feb8_6659_fd93;
 

@@ -11,12 +11,12 @@ use crate::fill_icmp_checksum;
 use crate::numbers::number_space;
 use crate::reader::{Reader, exactly};
 
-/// The ICMPv6 types of the handshake.
+/// ICMPv6 types of the handshake messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdmissionTypes {
-    /// Of Propose and Confirm.
+    /// Type of Propose and Confirm.
     pub initiator: u8,
-    /// Of Accept and Refuse.
+    /// Type of Accept and Refuse.
     pub responder: u8,
 }
 
@@ -26,20 +26,20 @@ impl Default for AdmissionTypes {
     }
 }
 
-/// What one end has, or offers.
+/// Properties that one end has or offers.
 #[derive(
     Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub struct AdmissionFlags(pub u8);
 
 impl AdmissionFlags {
-    /// Its socket is connected (table 1 of the ILCC paper).
+    /// The socket of this end is connected (table 1 of the ILCC paper).
     pub const CONNECTED: Self = Self(1);
-    /// Transport checksums as in classic IPv6, not over identifiers alone.
+    /// Transport checksums are those of classic IPv6, not over identifiers alone.
     pub const FULL_CHECKSUM: Self = Self(2);
-    /// It numbers its Locator Updates (decision 072).
+    /// This end numbers its Locator Updates (decision 072).
     pub const SEQUENCE: Self = Self(4);
-    /// It wants the nonce in every packet.
+    /// This end asks for the nonce in each packet.
     pub const ALWAYS_NONCE: Self = Self(8);
 
     /// Whether all of `flags` are set.
@@ -48,7 +48,7 @@ impl AdmissionFlags {
         self.0 & flags.0 == flags.0
     }
 
-    /// These and `flags`, if `set`.
+    /// Adds `flags` if `set`.
     #[must_use]
     pub const fn with(self, flags: Self, set: bool) -> Self {
         if set { Self(self.0 | flags.0) } else { self }
@@ -61,8 +61,7 @@ impl fmt::Debug for AdmissionFlags {
     }
 }
 
-/// Which traffic the session is for, as its initiator has it, and what tells two attempts apart: in every
-/// message.
+/// Traffic for which the session is, as its initiator sees it, and the number of the attempt: fields of each message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Flow {
     /// Upper-layer protocol.
@@ -71,46 +70,47 @@ pub struct Flow {
     pub initiator_port: u16,
     /// Port of the responder's socket, zero without ports.
     pub responder_port: u16,
-    /// Random; comes back in each answer.
+    /// Random number of the attempt, which comes back in each answer.
     pub transaction: u32,
-    /// The initiator's.
+    /// Flags of the initiator.
     pub flags: AdmissionFlags,
 }
 
-/// Second message: yes. Who sends it keeps nothing.
+/// Second message: yes. Its sender keeps no state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Accept {
-    /// From the Propose.
+    /// Traffic of the Propose.
     pub flow: Flow,
-    /// The responder's.
+    /// Flags of the responder.
     pub flags: AdmissionFlags,
-    /// Counts the Accepts of the responder: with which secret the validator was made, and which of two Accepts came first.
+    /// Number of this Accept, which the responder counts. It tells with which secret the validator was made, and
+    /// which of two Accepts came first.
     pub number: u32,
-    /// Binds all of the message to the two addresses.
+    /// Keyed hash that binds the whole message to the two addresses.
     pub validator: [u8; ADMISSION_VALIDATOR_LEN],
-    /// The one that the responder will send.
+    /// Nonce that the responder will send.
     pub responder_nonce: Nonce,
 }
 
 /// Third message: agreed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Confirm {
-    /// From the Accept, as all that follows.
+    /// Fields of the Accept.
     pub accept: Accept,
-    /// The one that the initiator will send.
+    /// Nonce that the initiator will send.
     pub initiator_nonce: Nonce,
 }
 
 number_space! {
-    /// Why a host wants no session.
+    /// Reason why a host refuses a session.
     Refusal(u8, 0xff, "reason") {
-        /// No socket takes that traffic.
+        /// No socket takes the traffic.
         NO_SOCKET = 1, "no socket";
         /// Neither end has a connected socket (table 1 of the ILCC paper).
         NOT_CONNECTED = 2, "no connected socket";
-        /// No room, or too many with this host.
+        /// No room, or too many sessions with this host.
         RESOURCES = 3, "no room";
-        /// The host does not do this now.
+        /// The host does not accept sessions now.
         POLICY = 4, "policy";
     }
 }
@@ -129,12 +129,12 @@ pub enum Admission {
 }
 
 impl Admission {
-    /// Reads an ICMPv6 message of one of the two types that came in a packet with these addresses.
+    /// Reads an ICMPv6 message of one of the two types, from a packet with these addresses.
     ///
     /// # Errors
     /// [`DropReason::UnknownType`] if it is another message or code; [`DropReason::Truncated`],
-    /// [`DropReason::BadLength`], [`DropReason::BadAddress`], [`DropReason::BadChecksum`];
-    /// [`DropReason::BadFormat`] if it is of another version.
+    /// [`DropReason::BadLength`], [`DropReason::BadAddress`], [`DropReason::BadChecksum`]; [`DropReason::BadFormat`]
+    /// if the message has another version.
     pub fn parse(
         octets: &[u8],
         types: AdmissionTypes,
@@ -189,7 +189,7 @@ impl Admission {
         })
     }
 
-    /// The ICMPv6 message, for a packet with these addresses.
+    /// Octets of the ICMPv6 message, for a packet with these addresses.
     #[must_use]
     pub fn emit(&self, types: AdmissionTypes, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
         let (flow, accept, initiator_nonce) = (self.flow(), self.accept(), self.initiator_nonce());
@@ -217,13 +217,13 @@ impl Admission {
         if let Some(nonce) = initiator_nonce {
             emit_nonce(&mut octets, nonce);
         }
-        // A Propose is as long as its answer: who makes us answer somebody else gains no octet by it.
+        // A Propose is as long as its answer. So a host that forges its source gains no octet by the answer.
         octets.resize(len, 0);
         fill_icmp_checksum(&mut octets, src, dst);
         octets
     }
 
-    /// For which traffic.
+    /// Traffic of the message.
     #[must_use]
     pub const fn flow(&self) -> &Flow {
         match self {

@@ -3,15 +3,16 @@ use moorline_types::DropReason;
 use super::OptionsHeader;
 use crate::ip6::{DESTINATION_OPTIONS, ICMPV6, IP6_LEN, Ip6, MAX_CHAIN, next_header};
 
-/// What the extension headers of a packet have for ILNP. The Nonce option may be in any Destination Options header (RFC 8200 s4.1): in
-/// front of a Routing header or a fragment, or in the second one, which a sender that fragments has in its first fragment.
+/// Parts of the extension headers of a packet that matter to ILNP. The Nonce option may be in any Destination Options
+/// header (RFC 8200 s4.1): in front of a Routing header or a Fragment header, or in the second one, which a sender
+/// that fragments has in its first fragment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Chain {
-    /// The Destination Options header with the nonce, if there is one, else the last Destination Options header.
+    /// The Destination Options header with the nonce. If there is no nonce, the last Destination Options header.
     pub options: Option<OptionsHeader>,
-    /// Where this header begins in the packet.
+    /// Offset of that header in the packet.
     pub options_at: usize,
-    /// Where the ICMPv6 message begins in the packet, if the headers lead to one.
+    /// Offset of the ICMPv6 message in the packet, if the headers lead to one.
     pub icmp_at: Option<usize>,
 }
 
@@ -19,7 +20,8 @@ impl Chain {
     /// Walks up to [`MAX_CHAIN`] extension headers of a packet.
     ///
     /// # Errors
-    /// As [`OptionsHeader::parse`], of each Destination Options header. Two nonces are an error, wherever they are (RFC 6744 s2).
+    /// As [`OptionsHeader::parse`], for each Destination Options header. Two nonces are an error, wherever they are
+    /// (RFC 6744 s2).
     //= rfc6744#2-1
     pub fn read(packet: &[u8], ip6: &Ip6) -> Result<Self, DropReason> {
         let mut found = Self { options: None, options_at: 0, icmp_at: None };

@@ -2,18 +2,18 @@
 
 /// ICMPv6 type of a Locator Update (RFC 6743 s2).
 pub const LOCATOR_UPDATE: u8 = 156;
-/// ICMPv6 type of Propose and Confirm: private experimentation (RFC 4443 s2.1). Configurable.
+/// ICMPv6 type of Propose and Confirm, of those for private experimentation (RFC 4443 s2.1). Configurable.
 pub const ADMISSION_INITIATOR: u8 = 200;
-/// ICMPv6 type of Accept and Refuse: private experimentation (RFC 4443 s2.1). Configurable.
+/// ICMPv6 type of Accept and Refuse, of those for private experimentation (RFC 4443 s2.1). Configurable.
 pub const ADMISSION_RESPONDER: u8 = 201;
 /// Octets of the validator in Accept and Confirm.
 pub const ADMISSION_VALIDATOR_LEN: usize = 16;
-/// Options in a Destination Options header, each octet of Pad1 counted: 16, so that a packet is read in bounded time. Linux takes 8
-/// that are no padding, and 7 octets of padding in a row.
+/// Largest number of options in a Destination Options header, each octet of Pad1 counted: 16, so that the time to
+/// read a packet is bounded. Linux accepts 8 options that are no padding, and 7 octets of padding in a row.
 pub const MAX_OPTIONS: usize = 16;
-/// Locators in a Locator Update: what its count can say (RFC 6743 s2).
+/// Largest number of locators in a Locator Update: the largest count of its field (RFC 6743 s2).
 pub const MAX_UPDATE_LOCATORS: usize = 255;
-/// Locators that fit into one of 1280 octets, with a 96-bit nonce and our sequence number.
+/// Locators that fit into a Locator Update of 1280 octets, with a 96-bit nonce and the sequence number of Moorline.
 pub const MAX_SENT_LOCATORS: usize = 100;
 /// DNS type of a NID record (RFC 6742 s2.1).
 pub const DNS_NID: u16 = 104;

@@ -6,26 +6,26 @@ use super::consts::LOCATOR_UPDATE;
 use super::echo::{ECHO_REPLY, ECHO_REQUEST, is_echo};
 use super::{AdmissionTypes, Chain};
 
-/// An ICMPv6 packet from the network, taken apart.
+/// A decoded ICMPv6 packet from the network.
 #[derive(Clone, Copy, Debug)]
 pub struct Control<'a> {
-    /// All of it.
+    /// The whole packet.
     pub packet: &'a [u8],
-    /// The addresses, as the receiver has them.
+    /// Addresses of the packet, as its receiver sees them.
     pub pair: IlvPair,
-    /// Of the Nonce option.
+    /// Nonce in the Nonce option.
     pub nonce: Option<Nonce>,
-    /// Number of a Locator Update.
+    /// Sequence number of a Locator Update.
     pub sequence: Option<u32>,
-    /// From the ICMPv6 header on.
+    /// Octets from the ICMPv6 header on.
     pub message: &'a [u8],
 }
 
 impl<'a> Control<'a> {
-    /// Reads a whole IPv6 packet with an ICMPv6 message, behind extension headers or right behind the IPv6 header.
+    /// Reads a whole IPv6 packet with an ICMPv6 message, right behind the IPv6 header or behind extension headers.
     ///
     /// # Errors
-    /// The reason why it is none.
+    /// The reason why the packet is no such packet.
     pub fn read(packet: &'a [u8]) -> Result<Self, DropReason> {
         let ip6 = Ip6::read(packet).ok_or(DropReason::Truncated)?;
         let end = IP6_LEN + usize::from(ip6.payload_len);
@@ -39,14 +39,14 @@ impl<'a> Control<'a> {
         Ok(Self { packet, pair, nonce, sequence, message })
     }
 
-    /// Whether a packet from the network is one for the sessions of the host: a Locator Update, a message of the handshake or the
-    /// answer to an [`Echo`](super::Echo). Of Parameter Problems a copy is.
+    /// Whether a packet from the network is for the sessions of the host: a Locator Update, a message of the
+    /// handshake, or the answer to an [`Echo`](super::Echo). Of a Parameter Problem, the sessions get a copy.
     #[must_use]
     pub fn is_for_sessions(packet: &'a [u8], types: AdmissionTypes) -> bool {
         Self::read(packet).is_ok_and(|control| control.is_control(types, ECHO_REPLY))
     }
 
-    /// Whether a packet that this host sends is one of its sessions.
+    /// Whether a packet that this host sends is a message of its sessions.
     #[must_use]
     pub fn is_of_sessions(packet: &'a [u8], types: AdmissionTypes) -> bool {
         Self::read(packet).is_ok_and(|control| control.is_control(types, ECHO_REQUEST))
@@ -57,7 +57,7 @@ impl<'a> Control<'a> {
         self.message.first().is_some_and(|kind| kinds.contains(kind)) || is_echo(self.message, echo)
     }
 
-    /// Whether it is a Locator Update that shows no nonce, which a host takes from nobody (RFC 6743 s6).
+    /// Whether a packet is a Locator Update without a nonce. A host accepts none of these (RFC 6743 s6).
     #[must_use]
     pub fn is_bare_update(packet: &'a [u8]) -> bool {
         Self::read(packet).is_ok_and(|control| {
@@ -65,7 +65,7 @@ impl<'a> Control<'a> {
         })
     }
 
-    /// What a Parameter Problem quotes that is about an option where we put our nonce.
+    /// Octets that a Parameter Problem quotes, if it is about an option at the place of our nonce.
     #[must_use]
     pub fn quoted_by_parameter_problem(packet: &'a [u8]) -> Option<&'a [u8]> {
         let control = Self::read(packet).ok()?;
@@ -77,9 +77,9 @@ impl<'a> Control<'a> {
 
 /// ICMPv6 type of a Parameter Problem (RFC 4443 s3.4).
 pub const PARAMETER_PROBLEM: u8 = 4;
-/// Its code for an option that is not known.
+/// Code of a Parameter Problem about an unknown option.
 pub const UNRECOGNIZED_OPTION: u8 = 2;
 /// Octets of an ICMPv6 error in front of the packet that it quotes.
 pub const ERROR_HEADER_LEN: usize = 8;
-/// Where a packet has the Nonce option that Moorline sends: behind the IPv6 header and two octets.
+/// Offset in a packet of the Nonce option that Moorline sends: behind the IPv6 header and two octets.
 pub const NONCE_AT: u32 = 42;

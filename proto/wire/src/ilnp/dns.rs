@@ -11,7 +11,7 @@ macro_rules! record {
         $(#[$doc])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub struct $name {
-            /// Lower is better.
+            /// Preference; lower is better.
             pub preference: u16,
             $(#[$field_doc])*
             pub $field: $value,
@@ -29,7 +29,7 @@ macro_rules! record {
                 Ok(Self { preference: u16::from_be_bytes(*preference), $field })
             }
 
-            /// The RDATA.
+            /// Octets of the RDATA.
             #[must_use]
             pub fn emit(self) -> [u8; 2 + $len] {
                 let mut rdata = [0; 2 + $len];
@@ -39,7 +39,7 @@ macro_rules! record {
             }
         }
 
-        /// As in a zone file.
+        /// Writes the RDATA as in a zone file.
         impl fmt::Display for $name {
             //= rfc6742#2.1.2-1 rfc6742#2.1.2-2 rfc6742#2.1.2-3
             //= rfc6742#2.2.2-1 rfc6742#2.2.2-2
@@ -59,7 +59,7 @@ record! {
     }
 }
 record! {
-    /// RDATA of an L32 record (RFC 6742 s2.2.1): a locator for ILNPv4, which Moorline does not speak.
+    /// RDATA of an L32 record (RFC 6742 s2.2.1): a locator for ILNPv4, which Moorline does not support.
     L32Record {
         /// The locator.
         l32: Ipv4Addr, 4
@@ -73,12 +73,13 @@ record! {
     }
 }
 
-/// RDATA of an LP record (RFC 6742 s2.4.1): a name that has the locators of the node that owns this one.
+/// RDATA of an LP record (RFC 6742 s2.4.1): another name, whose records contain the locators of the node that owns
+/// this name.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LpRecord {
-    /// Lower is better.
+    /// Preference; lower is better.
     pub preference: u16,
-    /// Where the locators are.
+    /// Name whose records contain the locators.
     pub name: DomainName,
 }
 
@@ -93,7 +94,7 @@ impl LpRecord {
         Ok(Self { preference, name: DomainName::parse(name)? })
     }
 
-    /// The RDATA.
+    /// Octets of the RDATA.
     //= rfc6742#2.4.1.2-2
     #[must_use]
     pub fn emit(&self) -> Vec<u8> {
@@ -104,7 +105,7 @@ impl LpRecord {
     }
 }
 
-/// As in a zone file.
+/// Writes the RDATA as in a zone file.
 impl fmt::Display for LpRecord {
     //= rfc6742#2.4.2-1 rfc6742#2.4.2-2
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -112,22 +113,22 @@ impl fmt::Display for LpRecord {
     }
 }
 
-/// A fully qualified domain name, as on the wire and not compressed (RFC 1035 s3.1).
+/// A fully qualified domain name in wire format, not compressed (RFC 1035 s3.1).
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DomainName(Vec<u8>);
 
 impl DomainName {
-    /// The name without labels.
+    /// The root: the name without labels.
     #[must_use]
     pub fn root() -> Self {
         Self(alloc::vec![0])
     }
 
-    /// Reads labels up to the root, which ends `octets`.
+    /// Reads labels up to the root, at which `octets` must end.
     ///
     /// # Errors
-    /// [`DropReason::Truncated`] without a root, [`DropReason::BadLength`] with more behind it or of more than
-    /// 255 octets, [`DropReason::BadFormat`] with anything but plain labels, such as a compressed name.
+    /// [`DropReason::Truncated`] if there is no root, [`DropReason::BadLength`] if octets follow the root or the name
+    /// has more than 255 octets, [`DropReason::BadFormat`] if a label is not a plain one, as in a compressed name.
     pub fn parse(octets: &[u8]) -> Result<Self, DropReason> {
         if octets.len() > MAX_NAME_LEN {
             return Err(DropReason::BadLength);
@@ -148,13 +149,13 @@ impl DomainName {
         }
     }
 
-    /// The name on the wire.
+    /// Octets of the name in wire format.
     #[must_use]
     pub fn octets(&self) -> &[u8] {
         &self.0
     }
 
-    /// Whether it is the same name: letters of ASCII are the same in both cases (RFC 4343).
+    /// Whether two names are equal. The case of ASCII letters does not matter (RFC 4343).
     #[must_use]
     pub fn is_same(&self, other: &Self) -> bool {
         self.0.eq_ignore_ascii_case(&other.0)
@@ -172,7 +173,8 @@ impl DomainName {
     }
 }
 
-/// As in a zone file, with the root: what is no letter, digit, `-`, `_` or `*` is escaped (RFC 1035 s5.1).
+/// Writes the name as in a zone file, with the root. Octets other than letters, digits, `-`, `_` and `*` are escaped
+/// (RFC 1035 s5.1).
 impl fmt::Display for DomainName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for label in self.labels() {
@@ -197,7 +199,7 @@ impl fmt::Debug for DomainName {
     }
 }
 
-/// RFC 1035 s2.3.4.
+/// Largest name in octets (RFC 1035 s2.3.4).
 const MAX_NAME_LEN: usize = 255;
-/// RFC 1035 s2.3.4; longer lengths are pointers and what nobody has defined.
+/// Longest label in octets (RFC 1035 s2.3.4). Longer lengths are pointers, or not defined.
 const MAX_LABEL_LEN: u8 = 63;

@@ -6,15 +6,15 @@ use moorline_types::DropReason;
 use super::icmp::check;
 use crate::fill_icmp_checksum;
 
-/// An ICMPv6 Echo Request of the sessions: its answer shows that the correspondent reads our nonce (decision 146).
+/// An ICMPv6 Echo Request of the sessions. Its answer shows that the correspondent reads our nonce (decision 146).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Echo {
-    /// Drawn for this question, and all of its data.
+    /// Random number for this request. It is all data of the message.
     pub token: [u8; 8],
 }
 
 impl Echo {
-    /// The Echo Request.
+    /// The Echo Request, for a packet with these addresses.
     #[must_use]
     pub fn emit(&self, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
         let mut message = Vec::with_capacity(ECHO_LEN);
@@ -25,11 +25,11 @@ impl Echo {
         message
     }
 
-    /// Reads the Echo Reply to an Echo Request of ours.
+    /// Reads the Echo Reply to an Echo Request of the sessions.
     ///
     /// # Errors
-    /// [`DropReason::BadAddress`] and [`DropReason::BadChecksum`]; [`DropReason::BadLength`] if the reply has other data than 8 octets;
-    /// [`DropReason::UnknownType`] if the message is no Echo Reply to a request of the sessions.
+    /// [`DropReason::BadAddress`] and [`DropReason::BadChecksum`]; [`DropReason::BadLength`] if the data of the reply
+    /// are not 8 octets; [`DropReason::UnknownType`] if the message is no Echo Reply to a request of the sessions.
     pub fn parse_reply(message: &[u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Self, DropReason> {
         if !is_echo(message, ECHO_REPLY) {
             return Err(DropReason::UnknownType);
@@ -53,5 +53,5 @@ pub const ECHO_REPLY: u8 = 129;
 /// Identifier and Sequence Number of Echo Requests of the sessions.
 pub const ECHO_MARK: [u8; 4] = *b"MLno";
 const ECHO_DATA_AT: usize = 8;
-/// Octets of the message.
+/// Octets of an Echo Request of the sessions.
 const ECHO_LEN: usize = 16;

@@ -14,44 +14,44 @@ use crate::reader::Reader;
 pub use older::OlderLocatorUpdate;
 
 number_space! {
-    /// What a Locator Update is (RFC 6743 s2).
+    /// Operation of a Locator Update (RFC 6743 s2).
     Operation(u8, 0xff, "operation") {
-        /// These are my locators.
+        /// The message lists the locators of its sender.
         ADVERTISEMENT = 1, "advertisement";
-        /// I have read them.
+        /// The message acknowledges such a list.
         ACKNOWLEDGEMENT = 2, "acknowledgement";
     }
 }
 
-/// A locator, how much its node would like it used, and for how long.
+/// A locator with its preference and its lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct L64Entry {
-    /// Lower is better (RFC 6742 s2.3.1.1).
+    /// Preference; lower is better (RFC 6742 s2.3.1.1).
     pub preference: u16,
     /// The locator.
     pub l64: L64,
-    /// Seconds for which it may be thought valid.
+    /// Seconds for which the locator counts as valid.
     pub lifetime: u16,
 }
 
-/// ICMPv6 Locator Update: all locators that are valid now (RFC 6743 s4), or word that such a list came.
+/// ICMPv6 Locator Update: all locators that are valid now (RFC 6743 s4), or the acknowledgement of such a list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatorUpdate {
-    /// Which of the two.
+    /// Advertisement or acknowledgement.
     pub operation: Operation,
-    /// In the sender's order. An acknowledgement has those of the advertisement.
+    /// Locators in the order of the sender. An acknowledgement has the locators of the advertisement.
     pub locators: Vec<L64Entry>,
 }
 
 impl LocatorUpdate {
-    /// Reads an ICMPv6 message of type 156 that came in a packet with these addresses.
+    /// Reads an ICMPv6 message of type 156, from a packet with these addresses.
     ///
-    /// The Operation may be one that we do not know.
+    /// The Operation may be unknown.
     ///
     /// # Errors
-    /// [`DropReason::UnknownType`] if it is another message; [`DropReason::Truncated`],
-    /// [`DropReason::BadLength`] if something follows the locators, [`DropReason::BadAddress`],
-    /// [`DropReason::BadChecksum`]; [`DropReason::BadFormat`] without a locator or with a nonzero code.
+    /// [`DropReason::UnknownType`] if it is another message; [`DropReason::Truncated`]; [`DropReason::BadLength`] if
+    /// octets follow the locators; [`DropReason::BadAddress`], [`DropReason::BadChecksum`]; [`DropReason::BadFormat`]
+    /// if there is no locator, or if the code is not zero.
     //= rfc6743#2-3
     pub fn parse(octets: &[u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Self, DropReason> {
         let mut reader = Reader::new(octets);
@@ -76,8 +76,8 @@ impl LocatorUpdate {
         Ok(Self { operation: Operation::new(operation), locators })
     }
 
-    /// The ICMPv6 message, for a packet with these addresses. Locators above
-    /// [`MAX_UPDATE_LOCATORS`] are left out.
+    /// Octets of the ICMPv6 message, for a packet with these addresses. Locators beyond [`MAX_UPDATE_LOCATORS`] are
+    /// left out.
     //= rfc6743#2-3 rfc6743#2-4
     #[must_use]
     pub fn emit(&self, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
@@ -94,7 +94,7 @@ impl LocatorUpdate {
         octets
     }
 
-    /// Its acknowledgement: "identical to the received Advertisement message body, except for the
+    /// The acknowledgement of this message: "identical to the received Advertisement message body, except for the
     /// Operation value" (RFC 6743 s2).
     #[must_use]
     pub fn acknowledgement(&self) -> Self {

@@ -35,7 +35,7 @@ fn what_is_no_ipv6_header_is_not_read() {
 fn icmpv6_is_found_behind_four_headers_and_no_more() {
     assert!(is_icmpv6(58, &[128, 0, 0, 0]));
     assert!(!is_icmpv6(6, &[58; 20]));
-    // Routing, destination options, fragment, hop-by-hop: the second one is 16 octets long.
+    // Routing, Destination Options, Fragment, Hop-by-Hop: the second header has 16 octets.
     let mut chain = vec![60, 0, 0, 0, 0, 0, 0, 0];
     chain.extend([44, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
     chain.extend([0, 7, 0, 0, 0, 0, 0, 0]);
@@ -76,7 +76,7 @@ fn ports_are_those_of_transports_in_whole_packets_and_first_fragments() {
 
 #[test]
 fn a_later_fragment_has_nothing_of_an_upper_layer_whatever_its_octets_look_like() {
-    // Its first octets would be Destination Options in front of ICMPv6.
+    // The payload of the fragment looks like Destination Options in front of ICMPv6.
     let fragment = [60, 0, 0, 9, 0, 0, 0, 9, 58, 0, 0, 0, 0, 0, 0, 0, 128];
     let packet = ip6(44, "2001:db8::1", "2001:db8::2", &fragment);
     let upper = Ip6::read(&packet).unwrap().upper(&packet);

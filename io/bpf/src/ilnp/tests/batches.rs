@@ -8,7 +8,7 @@ use crate::tests::can_run;
 const PROPOSE: u8 = 200;
 const LOCATOR_UPDATE: u8 = 156;
 
-/// An ICMPv6 message without options, from the correspondent.
+/// An ICMPv6 message of the correspondent without options.
 fn message(kind: u8) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 8, 58, 64];
     packet.extend(PAIRS[0].remote.address().octets());

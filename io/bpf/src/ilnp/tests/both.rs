@@ -1,5 +1,5 @@
-//! Random traffic and updates through the eBPF programs and through [`moorline_plane::ilnp::Plane`]: equal in every octet,
-//! verdict and report.
+//! Random traffic and updates go through the eBPF programs and through [`moorline_plane::ilnp::Plane`]: octets,
+//! verdicts and reports must be equal.
 
 use moorline_datapath::Plane as _;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::tests::both::{Random, compare};
 use crate::tests::can_run;
 use moorline_datapath::ilnp::Wanted;
 
-/// Of those that errors tell.
+/// Largest MTU that the errors report.
 const LARGEST_MTU: usize = 0x0500 + 120;
 const SEEDS: u64 = 48;
 const STEPS: u32 = 400;
@@ -30,7 +30,7 @@ const TC_ACT_SHOT: i32 = 2;
 const TC_ACT_REDIRECT: i32 = 7;
 
 const OUR_LOCATORS: [L64; 2] = [HOME, AWAY];
-/// Of a host that ours forwards packets to.
+/// Identifier of a host to which this host forwards packets.
 const BEHIND_US: Nid = Nid(0x0200_00ff_fe00_0002);
 const THEIR_LOCATORS: [L64; 3] = [THERE, ELSEWHERE, NEVER_NAMED];
 
@@ -68,13 +68,13 @@ fn both_planes_do_the_same_with_random_traffic() {
         }
     }
     println!("{seen:?}");
-    // Else it tested little.
+    // Otherwise the run tested little.
     for what in WANTED {
         assert!(seen.get(what).is_some_and(|&count| count >= 5), "{what}: {seen:?}");
     }
 }
 
-/// What has to have come up.
+/// Events that must have occurred.
 const WANTED: [&str; 21] = [
     "candidate",
     "learned",
@@ -99,7 +99,7 @@ const WANTED: [&str; 21] = [
     "drop header_chain",
 ];
 
-/// Mostly short; at times as long as the intervals of reports.
+/// Random pause, mostly short, and at times as long as the intervals of reports.
 fn random_pause(random: &Random) -> u64 {
     if random.0.is_multiple_of(9) { 12_000_000_000 } else { 200_000_000 }
 }
@@ -147,7 +147,8 @@ impl Both {
         } else {
             (pair.local.l64, pair.remote.l64)
         };
-        // Of another session between the same nodes it would be ambiguous.
+        // Only the session that is alone with its node may lack a nonce: with other sessions, a new nonce would be
+        // ambiguous.
         let is_alone = pair == PAIRS[3];
         let receive_nonce =
             (!is_alone || random.one_in(3)).then(|| nonce_of(pair, random.below(2)));
@@ -199,7 +200,7 @@ impl Both {
                 let what = if is_moved { "sent moved" } else { "sent unmoved" };
                 (if is_moved { TC_ACT_REDIRECT } else { TC_ACT_UNSPEC }, what)
             }
-            // A redirection to no interface. The counters of drops tell it from others.
+            // A redirection to no interface. The counters of drops tell it from other redirections.
             Outbound::Drop(reason) => (TC_ACT_REDIRECT, drop_name(reason)),
         };
         let dropped = if let Outbound::Drop(reason) = verdict { Some(reason) } else { None };
@@ -223,7 +224,7 @@ impl Both {
         let pair = random.of(&PAIRS);
         let (to, from) = (random.of(&OUR_LOCATORS), random.of(&THEIR_LOCATORS));
         let (pair, shown) = if random.one_in(12) {
-            // The one with the ports of the other.
+            // The packet has the ports of the other pair.
             (PAIRS[0], PAIRS[4])
         } else if random.one_in(2) {
             (pair, pair)
@@ -262,13 +263,13 @@ impl Both {
             Inbound::Deliver if packet[6] == 58 && matches!(packet.get(40), Some(128 | 129)) => {
                 (TC_ACT_UNSPEC, "echo without nonce")
             }
-            // All other ICMPv6 that is delivered has had a nonce in front.
+            // All other ICMPv6 messages that are delivered had a nonce in front.
             Inbound::Deliver if packet[6] == 58 => (TC_ACT_UNSPEC, "translated"),
             Inbound::Deliver => (TC_ACT_UNSPEC, "delivered"),
             Inbound::Up => (TC_ACT_SHOT, "up"),
             Inbound::Drop(reason) => (TC_ACT_SHOT, drop_name(reason)),
         };
-        // What is behind its end is none of it.
+        // Octets behind the end are not part of the packet.
         let len = 40 + usize::from(u16::from_be_bytes([packet[4], packet[5]]));
         let up = if verdict == Inbound::Up { vec![packet[..len].to_vec()] } else { Vec::new() };
         assert_eq!(self.kernel.controls(), up, "{at}: packets for the core");
@@ -284,7 +285,7 @@ impl Both {
         what
     }
 
-    /// Whether there are sessions between the nodes, and none names the locator.
+    /// Whether there are sessions between the nodes, none of which names the locator.
     fn is_namesake(&self, shown: IlvPair) -> bool {
         let with_node: Vec<_> =
             self.live.values().filter(|pair| pair.nids() == shown.nids()).collect();
@@ -293,7 +294,7 @@ impl Both {
             && with_node.iter().all(|pair| pair.remote.l64 != NEVER_NAMED)
     }
 
-    /// Whether a datagram or a segment has the ports of a session's socket.
+    /// Whether a datagram or segment has the ports of the socket of a session.
     fn claims(&self, shown: IlvPair, packet: &[u8]) -> bool {
         let ports = [0, 2].map(|at| packet.get(40 + at..).and_then(<[u8]>::first_chunk));
         let Some([theirs, ours]) = ports[0].zip(ports[1]).map(<[&[u8; 2]; 2]>::from) else {
@@ -322,14 +323,14 @@ impl Both {
         }
         assert_eq!(self.kernel.drops(), drops, "{at}: {packet}");
         assert_eq!(actions.0, actions.1, "{at}: action on {packet}");
-        // Of what is dropped, nobody sees the octets.
+        // The octets of a dropped packet do not count.
         if !is_dropped {
             assert_eq!(hex::encode(seen), hex::encode(expected), "{at}: octets of {packet}");
         }
     }
 
     fn compare_reports(&mut self, at: &str) -> Vec<&'static str> {
-        // The sockets of the other plane are none of the kernel's.
+        // The kernel does not know the sockets of the other plane.
         let is_shared = |report: &Report| !matches!(report, Report::NoRoom { .. });
         let reports = compare(&mut self.kernel.plane, &mut self.user, is_shared, at);
         let name = |report: &Report| match report {
@@ -357,7 +358,7 @@ fn pair_index(pair: IlvPair) -> usize {
 const SHORT: Nonce = Nonce::Short([0xa1, 0xa2, 0xa3, 0xa4]);
 const LONG: Nonce = Nonce::Long([0xb1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12]);
 
-/// Each session has its own.
+/// Our nonce; each session has one of its own.
 fn our_nonce(pair: IlvPair, is_long: bool) -> Nonce {
     let index = u8::try_from(pair_index(pair)).unwrap();
     match (is_long, LONG) {
@@ -369,13 +370,13 @@ fn our_nonce(pair: IlvPair, is_long: bool) -> Nonce {
     }
 }
 
-/// The correspondent's, one of two.
+/// One of the two nonces of the correspondent.
 fn nonce_of(pair: IlvPair, which: u64) -> Nonce {
     let index = u8::try_from(pair_index(pair)).unwrap();
     if which == 0 { Nonce::Short([7, 7, 7, index]) } else { Nonce::Long([index; 12]) }
 }
 
-/// An error about a packet of a session that went by these addresses, of a router or at times of the correspondent.
+/// An error about a packet of a session between these addresses, from a router or at times from the correspondent.
 fn error(random: &mut Random, pair: IlvPair, shown: IlvPair) -> Vec<u8> {
     let nonce = random.of(&[Some(our_nonce(pair, false)), Some(our_nonce(pair, true)), None]);
     let protocol = random.of(&[6, 17]);
@@ -416,7 +417,7 @@ fn error(random: &mut Random, pair: IlvPair, shown: IlvPair) -> Vec<u8> {
     packet
 }
 
-/// Padding makes it longer than any MTU that errors tell.
+/// Adds padding until the packet is longer than any MTU that the errors report.
 fn lengthen(header: &mut Vec<u8>) {
     while header.len() < LARGEST_MTU {
         header.extend([1, 254]);
@@ -425,7 +426,7 @@ fn lengthen(header: &mut Vec<u8>) {
     header[1] = u8::try_from(header.len() / 8 - 1).unwrap();
 }
 
-/// A packet between these addresses, with ports of the sockets of a pair.
+/// A packet between these addresses, with the ports of the sockets of a pair.
 fn packet(random: &mut Random, addresses: IlvPair, index: usize, inbound: bool) -> Vec<u8> {
     let protocol = random.of(&[6, 6, 6, 17, 17, 58, 58, 33, 136, 50]);
     let mut rest = upper(random, protocol, index, inbound);
@@ -492,7 +493,7 @@ fn upper(random: &mut Random, protocol: u8, index: usize, inbound: bool) -> Vec<
     upper
 }
 
-/// A Destination Options header, with nonces and others, and at times not as it should be.
+/// A Destination Options header with nonces and other options, at times an invalid one.
 fn options(random: &mut Random, next: u8, nonces: u32, index: usize) -> Vec<u8> {
     let mut all = Vec::new();
     let nonces = if random.one_in(20) { 2 } else { nonces };
@@ -513,7 +514,7 @@ fn options(random: &mut Random, next: u8, nonces: u32, index: usize) -> Vec<u8> 
         all.extend(random.of(&[[0x1e, 2, 5, 5], [0x05, 2, 0, 0], [1, 2, 0, 0], [0, 0, 0, 0]]));
     }
     if random.one_in(10) {
-        // Up to as many as are read, and beyond.
+        // Up to as many options as a program reads, and more.
         all.resize(all.len() + usize::try_from(random.below(18)).unwrap(), 0);
     }
     while (all.len() + 2) % 8 != 0 {

@@ -1,4 +1,5 @@
-//! Time of the programs, told and not asserted: `cargo test -p moorline-bpf --lib -- --ignored --nocapture ilnp_cost`.
+//! Time that the programs take, printed and not asserted:
+//! `cargo test -p moorline-bpf --lib -- --ignored --nocapture ilnp_cost`.
 
 use moorline_datapath::Plane as _;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use crate::load;
 use crate::tests::can_run;
 use crate::tests::harness::ETHERNET;
 
-/// One by one, as most programs change the packet that they are given.
+/// Number of runs. Each is one call, as most programs change their packet.
 const RUNS: usize = 20_000;
 const TCP: u8 = 6;
 const UDP: u8 = 17;
@@ -27,9 +28,9 @@ fn ilnp_cost() {
     }
     let settings = IlnpSettings { max_sessions: 64, ..IlnpSettings::default() };
     let mut harness = Harness::new(&settings);
-    // It stands still, so that of all strangers' packets the first alone has its socket looked for.
+    // The clock stands still, so of the packets of all strangers only the first causes a look for a socket.
     harness.set_now(1_000_000_000);
-    // What the measurement itself costs, to be taken off all others.
+    // The cost of the measurement itself, to subtract from all other figures.
     let mut other = packet(PAIRS[0], TCP, None);
     other[0] = 0;
     tell(&harness, "nothing", "ilnp_egress", &other);
@@ -56,7 +57,7 @@ fn ilnp_cost() {
     strangers(&harness, "sessions with others");
 }
 
-/// Packets that no session is for.
+/// Measures packets that belong to no session.
 fn strangers(harness: &Harness, what: &str) {
     let mut made_up = PAIRS[3];
     made_up.remote.nid = Nid(0x0600_1234_5678_9abc);
@@ -84,7 +85,7 @@ fn wire(unmoved: bool) -> IlvPair {
     if unmoved { pair } else { IlvPair::new(pair.local.at(AWAY), pair.remote.at(ELSEWHERE)) }
 }
 
-/// Between `PAIRS[0]`.
+/// A session between the addresses of `PAIRS[0]`.
 fn session(unmoved: bool) -> SessionEntry {
     let wire = wire(unmoved);
     SessionEntry {
@@ -104,7 +105,7 @@ fn session(unmoved: bool) -> SessionEntry {
     }
 }
 
-/// From the first to the second, with the ports of the sockets of `PAIRS[0]` or `PAIRS[3]`.
+/// A packet from the first address to the second, with the ports of the sockets of `PAIRS[0]` or `PAIRS[3]`.
 fn packet(pair: IlvPair, protocol: u8, nonce: Option<Nonce>) -> Vec<u8> {
     let is_ours = |l64: L64| [HOME, AWAY].contains(&l64);
     let index = usize::from([pair.local.nid, pair.remote.nid].contains(&PAIRS[3].remote.nid)) * 3;
@@ -113,7 +114,7 @@ fn packet(pair: IlvPair, protocol: u8, nonce: Option<Nonce>) -> Vec<u8> {
     let mut upper = vec![0x5a; UPPER_LEN];
     upper[..2].copy_from_slice(&ports[0].to_be_bytes());
     upper[2..4].copy_from_slice(&ports[1].to_be_bytes());
-    // An acknowledgement without options.
+    // An acknowledgement without TCP options.
     upper[12..14].copy_from_slice(&[5 << 4, 0x10]);
     let mut rest = Vec::new();
     if let Some(nonce) = nonce {
@@ -130,7 +131,7 @@ fn packet(pair: IlvPair, protocol: u8, nonce: Option<Nonce>) -> Vec<u8> {
     packet
 }
 
-/// In a row, and after others had the caches in between.
+/// Measures runs in a row, and runs after other data have filled the caches.
 fn tell(harness: &Harness, what: &str, program: &'static str, packet: &[u8]) {
     let frame = [&ETHERNET, packet].concat();
     let mut others = vec![1_u64; OTHERS / 8];
@@ -152,6 +153,6 @@ fn tell(harness: &Harness, what: &str, program: &'static str, packet: &[u8]) {
 }
 
 const COLD_RUNS: usize = 300;
-/// Octets: more than the second-level cache of a processor has.
+/// Octets, more than the second-level cache of a processor.
 const OTHERS: usize = 8 << 20;
 const UPPER_LEN: usize = 200;

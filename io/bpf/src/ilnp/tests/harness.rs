@@ -27,8 +27,8 @@ pub(crate) const NEVER_NAMED: L64 = L64(0x2001_0db8_000e_0000);
 pub(crate) const OURS: Nid = Nid(0x0200_00ff_fe00_0001);
 const THEIRS: [Nid; 2] = [Nid(0x0200_00ff_fe00_0011), Nid(0x0200_00ff_fe00_0012)];
 
-/// Addresses that sockets have. The fourth is alone with its node. The last is another node with the identifier of the
-/// first.
+/// Addresses of sockets. The fourth pair is the only one with its node. The last pair is another node with the
+/// identifier of the first.
 pub(crate) const PAIRS: [IlvPair; 5] = [
     IlvPair::new(Ilv::new(HOME, OURS), Ilv::new(THERE, THEIRS[0])),
     IlvPair::new(Ilv::new(AWAY, OURS), Ilv::new(THERE, THEIRS[0])),
@@ -37,11 +37,11 @@ pub(crate) const PAIRS: [IlvPair; 5] = [
     IlvPair::new(Ilv::new(AWAY, OURS), Ilv::new(NEVER_NAMED, THEIRS[0])),
 ];
 
-/// Of sockets that take packets of anybody.
+/// Port of sockets that take packets from any sender.
 pub(crate) const UNCONNECTED: u16 = 4000;
 
-/// Port of our connected sockets of a pair; their correspondents have [`THEIR_PORT`] more. The last pair has those of the
-/// first.
+/// Port of our connected sockets of a pair; the port of their correspondents is higher by [`THEIR_PORT`]. The last
+/// pair has the ports of the first.
 pub(crate) fn our_port(pair: usize) -> u16 {
     40_000 + u16::try_from(pair % (PAIRS.len() - 1)).unwrap()
 }
@@ -49,7 +49,7 @@ pub(crate) fn our_port(pair: usize) -> u16 {
 const TCP: u8 = 6;
 const UDP: u8 = 17;
 
-/// On top of [`our_port`].
+/// Difference of the ports of correspondents to [`our_port`].
 pub(crate) const THEIR_PORT: u16 = 10_000;
 
 pub(crate) struct Harness {
@@ -59,7 +59,7 @@ pub(crate) struct Harness {
 }
 
 impl Harness {
-    /// With a connected TCP and UDP socket for each of [`PAIRS`], and unconnected ones.
+    /// A harness with a connected TCP and UDP socket for each of [`PAIRS`], and with unconnected sockets.
     pub(crate) fn new(settings: &IlnpSettings) -> Self {
         let mut harness = Self::bare(settings);
         harness.add_addresses(
@@ -81,7 +81,7 @@ impl Harness {
         harness
     }
 
-    /// Without sockets, and without addresses and locators of the host.
+    /// A harness without sockets, and without addresses and locators of the host.
     pub(crate) fn bare(settings: &IlnpSettings) -> Self {
         let namespace = Namespace::new();
         assert!(Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap().success());
@@ -94,13 +94,13 @@ impl Harness {
         let mut script = String::new();
         for address in addresses {
             script += &format!("ip addr replace {address}/128 dev lo nodad\n");
-            // The kernel makes its local route a moment later than that of its prefix.
+            // The kernel makes the local route of an address a moment later than the route of its prefix.
             script += &format!("until ip -6 route get {address} | grep -q '^local'; do :; done\n");
         }
         assert!(Command::new("sh").args(["-ec", &script]).status().unwrap().success());
     }
 
-    /// Opens a connected socket, and with TCP the other end of its connection.
+    /// Opens a connected socket. For TCP, also opens the other end of the connection.
     pub(crate) fn connect(&mut self, protocol: u8, ours: SocketAddrV6, theirs: SocketAddrV6) {
         if protocol == UDP {
             let socket = bound(SocketType::DGRAM, ours);
@@ -113,7 +113,7 @@ impl Harness {
         }
     }
 
-    /// Opens a socket that takes packets of anybody.
+    /// Opens a socket that takes packets from any sender.
     pub(crate) fn listen(&mut self, protocol: u8, ours: SocketAddrV6) {
         self.sockets.push(if protocol == UDP {
             UdpSocket::bind(ours).unwrap().into()
@@ -122,8 +122,8 @@ impl Harness {
         });
     }
 
-    /// Closes all sockets, and waits until the namespace has none: a program that another test starts at this moment holds a
-    /// copy of each descriptor until it is executed.
+    /// Closes all sockets, and waits until the namespace has none. A program that another test starts at this moment
+    /// holds a copy of each descriptor until it is executed.
     pub(crate) fn close_sockets(&mut self) {
         for socket in self.sockets.drain(..) {
             rustix::net::sockopt::set_socket_linger(&socket, Some(Duration::ZERO)).unwrap();
@@ -146,7 +146,7 @@ impl Harness {
         self.plane.set_now(now);
     }
 
-    /// Forgets pairs that were reported, looks for sockets, packets without room, and what was dropped.
+    /// Forgets reported pairs, looks for sockets, packets without room, and drops.
     pub(crate) fn clear(&self) {
         let no_room = tables::handle(&self.plane.object, ".data.room").unwrap();
         let zeros = vec![0; usize::try_from(no_room.value_size()).unwrap()];
@@ -179,7 +179,7 @@ impl Harness {
         self.run_segments(program, packet, 0)
     }
 
-    /// Runs a program on a super-packet whose segments have so many octets; 0: on a packet.
+    /// Runs a program on a super-packet whose segments have so many octets; 0: on a plain packet.
     pub(crate) fn run_segments(
         &self,
         program: &'static str,
@@ -205,7 +205,7 @@ impl Harness {
 }
 
 impl IlnpDatapath {
-    /// The time that the programs see, in nanoseconds.
+    /// Sets the time that the programs see, in nanoseconds.
     pub(crate) fn set_now(&self, now: u64) {
         let table = Table::<u32, u64>::of(&self.object, ".data.clock").unwrap();
         table.insert(&0, &now).unwrap();
@@ -231,14 +231,14 @@ pub(crate) fn at(address: Ipv6Addr, port: u16) -> SocketAddrV6 {
     SocketAddrV6::new(address, port, 0, 0)
 }
 
-/// A stream from an address and port of our choice.
+/// A stream from a given address and port.
 pub(crate) fn connected(from: SocketAddrV6, to: SocketAddrV6) -> TcpStream {
     let socket = bound(SocketType::STREAM, from);
     rustix::net::connect(&socket, &to).unwrap();
     TcpStream::from(socket)
 }
 
-/// A socket at an address and port that others may have too.
+/// A socket at an address and port that other sockets may have too.
 fn bound(kind: SocketType, at: SocketAddrV6) -> OwnedFd {
     let socket = rustix::net::socket(AddressFamily::INET6, kind, None).unwrap();
     rustix::net::sockopt::set_socket_reuseaddr(&socket, true).unwrap();
@@ -246,5 +246,6 @@ fn bound(kind: SocketType, at: SocketAddrV6) -> OwnedFd {
     socket
 }
 
-/// Until the sockets of a namespace are gone from its tables. A generous limit: the machine may be busy.
+/// Time until the sockets of a namespace must be gone from its tables. The limit is generous: the machine may be
+/// busy.
 const CLOSE_LIMIT: Duration = Duration::from_secs(60);

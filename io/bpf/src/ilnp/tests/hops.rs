@@ -1,4 +1,4 @@
-//! Next hops of sessions that have moved: learned, used and learned again as those of contexts.
+//! Next hops of sessions that have moved are learned, used and learned again like those of contexts.
 
 use moorline_datapath::Plane as _;
 use std::collections::BTreeSet;
@@ -17,7 +17,7 @@ use crate::tests::hops::{FRESH, LOCATOR, PEER_LOCATOR, SETUP, ifindex, learned, 
 use crate::tests::tables::{LOCAL, PEER};
 
 const TC_ACT_UNSPEC: i32 = -1;
-/// A redirection to no interface. The counters of drops tell it from others.
+/// Action of a redirection to no interface. The counters of drops tell it from other redirections.
 const LOST: i32 = TC_ACT_REDIRECT;
 const TC_ACT_REDIRECT: i32 = 7;
 
@@ -34,7 +34,7 @@ fn datagram() -> Vec<u8> {
     datagram_of(8)
 }
 
-/// One with this length.
+/// A datagram of the session with this length.
 fn datagram_of(length: u16) -> Vec<u8> {
     let [high, low] = length.to_be_bytes();
     let mut frame = [&ETHERNET[..], &[0x60, 0, 0, 0, high, low, 17, 64]].concat();
@@ -45,7 +45,8 @@ fn datagram_of(length: u16) -> Vec<u8> {
     frame
 }
 
-/// A datagram leaves by an interface, as segments of so many octets: what the program says, and what is left of it.
+/// Runs an egress program on a datagram at an interface, with segments of so many octets. Returns the action and the
+/// resulting octets.
 fn output(
     plane: &IlnpDatapath,
     program: &'static str,
@@ -55,7 +56,7 @@ fn output(
     forward(plane, program, (&datagram(), segment), interface, 0)
 }
 
-/// The same with a frame that has come by the interface `came_by`, 0: the frame is of this host.
+/// Runs an egress program on a frame that has come by the interface `came_by`; 0: the frame is from this host.
 fn forward(
     plane: &IlnpDatapath,
     program: &'static str,
@@ -82,7 +83,7 @@ fn forward(
     (output.return_value.cast_signed(), output.data.unwrap().to_vec())
 }
 
-/// What the program says of a datagram, and the last octet of the link-layer destination that it has then.
+/// Runs a program on a datagram. Returns the action, and the last octet of the link-layer destination.
 fn run(plane: &IlnpDatapath, program: &'static str, interface: &str) -> (i32, u8) {
     let (action, frame) = output(plane, program, interface, 0);
     assert_eq!(frame[12..14], ETHERNET[12..]);
@@ -127,14 +128,14 @@ fn next_hops_of_sessions_are_remembered_for_a_moment() {
     assert_eq!(send_at(&plane, begin), (begin + FRESH, 0x98));
     assert_eq!(run(&plane, "ilnp_moor_egress", "moor0"), (TC_ACT_REDIRECT, 0x98));
     assert_eq!(run(&plane, "ilnp_moor_ingress", "moor1"), (TC_ACT_REDIRECT, 0x98));
-    // A route may lead it to the right uplink at once, and to another router there.
+    // A route may lead the packet to the right uplink at once, and to another router there.
     assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_UNSPEC, 0x98));
     sh("ip -6 route replace default via fe80::99 dev up0");
     plane.set_now(begin + FRESH);
     assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_REDIRECT, unknown));
     assert_eq!(send_at(&plane, begin + FRESH), (begin + 2 * FRESH, 0x99));
     assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_UNSPEC, 0x99));
-    // What is known is of this uplink.
+    // The cache holds for this uplink only.
     plane.set_locator(ilv(LOCATOR).l64, ifindex("lo")).unwrap();
     assert_eq!(run(&plane, "ilnp_egress", "up0"), (TC_ACT_REDIRECT, unknown));
     assert_eq!(plane.drops().unwrap(), []);
@@ -150,7 +151,7 @@ fn super_packets_of_datagrams_are_segmented_wherever_they_come() {
     let mut plane = plane();
     let at = |plane: &IlnpDatapath, program, interface| output(plane, program, interface, 4);
     plane.set_now(1_000_000_000);
-    // Nowhere to go.
+    // The packet cannot go anywhere.
     assert_eq!(at(&plane, "ilnp_egress", "up0").0, LOST);
     plane.attach_moor(ifindex("moor0"), ifindex("moor1")).unwrap();
     assert_eq!(at(&plane, "ilnp_egress", "up0"), (TC_ACT_REDIRECT, datagram()));
@@ -163,8 +164,8 @@ fn super_packets_of_datagrams_are_segmented_wherever_they_come() {
     assert_eq!(told.collect::<Vec<_>>(), [&Report::NoRoom { session: SessionId(1) }]);
 }
 
-/// No route has left them room, and their sender is not of this host. By the addresses of the session the correspondent takes
-/// them for classic IPv6.
+/// No route has left room in these packets, as their sender is not on this host. By the addresses of the session, the
+/// correspondent takes them for classic IPv6.
 #[test]
 fn forwarded_datagrams_without_room_for_a_nonce_leave_as_they_are() {
     if !can_run("forwarded_datagrams_without_room_for_a_nonce_leave_as_they_are") {
@@ -196,7 +197,7 @@ fn forwarded_datagrams_without_room_for_a_nonce_leave_as_they_are() {
     }
 }
 
-/// Their locator is on no uplink, or a hop-by-hop header has no room for a nonce in front of it.
+/// The locator is on no uplink, or a hop-by-hop header leaves no room for a nonce in front of it.
 #[test]
 fn forwarded_packets_that_cannot_move_leave_as_they_are() {
     if !can_run("forwarded_packets_that_cannot_move_leave_as_they_are") {

@@ -53,7 +53,7 @@ fn a_handshake_that_is_not_over_asks_for_no_session_and_is_found_all_the_same() 
     assert_eq!(kind(&harness, pair, (ours, theirs)), (Socket::Unconnected, true));
     harness.run("ilnp_egress", &segment(pair, [ours, theirs], SYN_ACK));
     assert_eq!(harness.reports(), [], "anybody can have begun it");
-    // The end of it may come from another locator.
+    // The last segment of the handshake may come from another locator.
     harness.plane.apply(&Update::Upsert(session(pair)), moorline_types::Instant::ZERO).unwrap();
     let elsewhere = IlvPair::new(pair.remote.at(ELSEWHERE), pair.local);
     let outcome = harness.run("ilnp_ingress", &segment(elsewhere, [theirs, ours], ACK));
@@ -69,7 +69,7 @@ fn a_handshake_that_is_not_over_asks_for_no_session_and_is_found_all_the_same() 
     assert_eq!(kind(&harness, pair, (ours, theirs)), (Socket::Connected, true));
     harness.run("ilnp_egress", &segment(pair, [ours, theirs], ACK));
     assert!(matches!(harness.reports()[..], [Report::Candidate { pair: of, .. }] if of == pair));
-    // What is left of it when it is over is at the end that closed first.
+    // After the end of a connection, its remains are at the end that closed first.
     drop(server);
     drop(client);
     let begin = Instant::now();
@@ -84,8 +84,8 @@ fn kind(harness: &Harness, pair: IlvPair, ports: (u16, u16)) -> (Socket, bool) {
     (plane.socket_kind(pair, TCP, ports).unwrap(), plane.has_connection(pair, TCP, ports))
 }
 
-/// A listener that has no connection before there is data: until then it is as if the last segment of the handshake were
-/// missing.
+/// A listener whose connections exist only once there is data. Before, the state is as if the last segment of the
+/// handshake were missing.
 fn deferring(at: SocketAddrV6) -> TcpListener {
     let listener = TcpListener::bind(at).unwrap();
     let seconds: libc::c_int = 30;
@@ -98,7 +98,7 @@ fn deferring(at: SocketAddrV6) -> TcpListener {
     listener
 }
 
-/// A bare segment from the first to the second.
+/// A segment without data from the first address to the second.
 fn segment(addresses: IlvPair, ports: [u16; 2], flags: u8) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0, 0, 20, TCP, 64];
     packet.extend(addresses.local.address().octets());

@@ -1,4 +1,4 @@
-//! What is in the tables, of all sessions that there is room for and of those that there is none for.
+//! Contents of the tables, for all sessions for which there is room, and for sessions for which there is none.
 
 use moorline_datapath::Plane as _;
 use moorline_datapath::ilnp::MAX_REMOTE_LOCATORS;
@@ -20,7 +20,7 @@ fn plane(max_sessions: u32) -> IlnpDatapath {
     IlnpDatapath::open_with(&settings, std::path::PathBuf::new(), true).unwrap()
 }
 
-/// Each with a node of its own.
+/// Addresses of a session, with a node of its own.
 fn pair(id: u32) -> IlvPair {
     let nid = Nid(0x0200_00ff_fe00_0000 + u64::from(id));
     IlvPair::new(Ilv::new(HOME, Nid(0x0200_00ff_fe99_0001)), Ilv::new(theirs(id, 0), nid))
@@ -34,7 +34,7 @@ fn nonce(id: u32) -> Nonce {
     Nonce::Short(id.to_be_bytes())
 }
 
-/// With as many locators as a correspondent may name.
+/// A session with as many locators as a correspondent may name.
 fn entry(id: u32) -> SessionEntry {
     let pair = pair(id);
     let most = u32::try_from(MAX_REMOTE_LOCATORS).unwrap();
@@ -55,7 +55,7 @@ fn entry(id: u32) -> SessionEntry {
     }
 }
 
-/// Keys of the hash maps that sessions are found by, and locators in all slots.
+/// Number of keys in the hash maps that find sessions, and of locators in all slots.
 fn left(plane: &IlnpDatapath) -> [usize; 4] {
     let remotes = Table::<u32, types::named>::of(&plane.object, "remotes").unwrap();
     let count = |named: types::named| usize::try_from(named.count).unwrap();
@@ -91,7 +91,7 @@ fn all_sessions_may_have_all_locators_and_leave_nothing() {
         plane.apply(&Update::Upsert(entry(id)), Instant::ZERO).unwrap();
     }
     assert_eq!(left(&plane), [all, all, all, all * MAX_REMOTE_LOCATORS]);
-    // Other nonces and fewer locators, in place of what they had.
+    // Other nonces and fewer locators replace the old ones.
     for id in 0..SESSIONS {
         let receive_nonce = Some(nonce(id + SESSIONS));
         let remote = [theirs(id, 0), theirs(id, 40)].into();
@@ -109,7 +109,7 @@ fn all_sessions_may_have_all_locators_and_leave_nothing() {
     assert_eq!(left(&plane), [0; 4]);
 }
 
-/// Others have taken the room in a table.
+/// Foreign entries have taken the room in a table.
 #[test]
 fn of_a_session_that_there_is_no_room_for_nothing_is_left() {
     if !can_run("of_a_session_that_there_is_no_room_for_nothing_is_left") {

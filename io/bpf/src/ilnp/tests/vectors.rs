@@ -1,4 +1,4 @@
-//! `tests/vectors/plane/ilnp`, which `proto/plane` goes through too.
+//! The vectors in `tests/vectors/plane/ilnp`, which `proto/plane` also passes.
 
 use std::collections::BTreeSet;
 use std::net::Ipv6Addr;
@@ -31,7 +31,7 @@ fn every_case_of_ilnp_comes_out_as_it_says() {
     assert!(played >= 80, "only {played} cases");
 }
 
-/// Each packet of each case, with another verdict than it has, and with another value of each octet that comes out.
+/// Each packet of each case is tried with another verdict, and with another value of each resulting octet.
 #[test]
 fn a_case_of_ilnp_that_says_otherwise_of_any_packet_fails() {
     if !can_run("a_case_of_ilnp_that_says_otherwise_of_any_packet_fails") {
@@ -45,7 +45,7 @@ fn a_case_of_ilnp_that_says_otherwise_of_any_packet_fails() {
     assert!(changes >= 30_000, "only {changes} changes");
 }
 
-/// The programs as they were loaded for the last case, and for which settings.
+/// The programs that were loaded for the last case, with their settings.
 #[derive(Default)]
 struct Kernel {
     loaded: Option<((Wanted, ChecksumMode), Harness)>,
@@ -58,10 +58,10 @@ impl Kernel {
         &mut self.loaded.as_mut().expect("loaded for the case").1
     }
 
-    /// As the case finds it: loading the programs takes longer than most cases.
+    /// Sets the state that the case assumes. Loading the programs takes longer than most cases.
     fn clear(&mut self, case: &Case) {
         if self.loaded.as_ref().is_none_or(|(settings, _)| *settings != case.settings()) {
-            // The thread leaves the namespace before it enters another.
+            // The thread must leave the namespace before it enters another one.
             *self = Self::default();
             let (wanted, checksum) = case.settings();
             let settings = IlnpSettings {
@@ -141,5 +141,5 @@ impl Bench for Kernel {
     }
 }
 
-/// More slots than the cases use.
+/// Number of slots, more than the cases use.
 const MAX_SESSIONS: u32 = 32;

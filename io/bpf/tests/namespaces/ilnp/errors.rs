@@ -1,4 +1,4 @@
-//! ICMPv6 errors of a router about packets of a session that has moved, and what the sockets make of them.
+//! ICMPv6 errors of a router about packets of a session that has moved, and the reaction of the sockets.
 
 use std::io::ErrorKind;
 use std::net::{SocketAddrV6, UdpSocket};
@@ -10,7 +10,7 @@ use super::super::net::{Net, address};
 use super::super::{can_run, connect, transfer};
 use super::{Node, hand_off, with_room_for_nonces};
 
-/// Of the router's link to `b` on ISP 1.
+/// MTU of the router's link to `b` on ISP 1.
 const SMALLER: u16 = 1400;
 
 fn moved(net: &Net) -> [Node; 2] {
@@ -20,12 +20,12 @@ fn moved(net: &Net) -> [Node; 2] {
     nodes
 }
 
-/// The octets that the route of the connection takes.
+/// The MTU that the route of the connection has.
 fn mtu_of(net: &Net) -> String {
     net.a.sh(&format!("ip -6 route get {} from {}", address("b", 1), address("a", 1)))
 }
 
-/// Without a nonce: the socket is the proof.
+/// Without a nonce, the socket is the proof.
 #[test]
 fn a_moved_tcp_session_finds_the_mtu_of_its_new_path() {
     if !can_run("a_moved_tcp_session_finds_the_mtu_of_its_new_path") {
@@ -35,14 +35,15 @@ fn a_moved_tcp_session_finds_the_mtu_of_its_new_path() {
     let (mut client, mut server) = connect(&net);
     let nodes = moved(&net);
     net.r.sh(&format!("ip link set b1 mtu {SMALLER}"));
-    // Goes through only if the router's errors reach the socket.
+    // The transfer succeeds only if the errors of the router reach the socket.
     transfer(&mut client, &mut server, 300_000);
     let route = mtu_of(&net);
     assert!(route.contains(&format!("mtu {SMALLER}")), "{route}");
     nodes.iter().for_each(Node::check_drops);
 }
 
-/// The router's MTU counts the nonce, and the socket's does not. On a path that takes the least, full segments go without.
+/// The MTU of the router includes the nonce, and that of the socket does not. On a path with the least MTU, full
+/// segments have no nonce.
 #[test]
 fn where_all_packets_have_the_nonce_tcp_finds_the_mtu_of_its_path() {
     if !can_run("where_all_packets_have_the_nonce_tcp_finds_the_mtu_of_its_path") {
@@ -60,7 +61,7 @@ fn where_all_packets_have_the_nonce_tcp_finds_the_mtu_of_its_path() {
     }
 }
 
-/// From the only address that it has there. The quote shows the same as in others.
+/// The router sends from its only address on the link, a link-local one. The quote is as in other errors.
 #[test]
 fn a_router_that_has_an_address_of_the_link_alone_is_heard() {
     if !can_run("a_router_that_has_an_address_of_the_link_alone_is_heard") {
@@ -77,7 +78,7 @@ fn a_router_that_has_an_address_of_the_link_alone_is_heard() {
     nodes.iter().for_each(Node::check_drops);
 }
 
-/// The router has addresses of its links, and the hosts go by those.
+/// The router has only link-local addresses, and the hosts use these as next hops.
 fn without_global_addresses(net: &Net) {
     for (host, end) in [(&net.a, "a"), (&net.b, "b")] {
         for isp in 1..=2 {
@@ -96,7 +97,7 @@ fn without_global_addresses(net: &Net) {
     }
 }
 
-/// With a nonce, whose octets the socket does not know of.
+/// Datagrams have a nonce, and the socket does not know of its octets.
 #[test]
 fn a_socket_is_told_that_its_datagrams_are_too_large_or_not_wanted() {
     if !can_run("a_socket_is_told_that_its_datagrams_are_too_large_or_not_wanted") {
@@ -129,7 +130,7 @@ fn a_socket_is_told_that_its_datagrams_are_too_large_or_not_wanted() {
     nodes.iter().for_each(Node::check_drops);
 }
 
-/// The error quotes as much as fits into 1,280 octets, and has a nonce on top.
+/// The error quotes as much as fits into 1,280 octets, with a nonce in front.
 #[test]
 fn a_socket_of_a_session_that_has_not_moved_is_told_of_a_large_datagram() {
     if !can_run("a_socket_of_a_session_that_has_not_moved_is_told_of_a_large_datagram") {

@@ -1,4 +1,4 @@
-//! A router with ILNP of its own, between hosts that speak it.
+//! A router with its own ILNP, between hosts that use ILNP.
 
 use moorline_datapath::Plane as _;
 use std::net::{Ipv6Addr, SocketAddrV6, UdpSocket};
@@ -18,7 +18,7 @@ use crate::net::{Namespace, Net, address};
 const ICMPV6: u8 = 58;
 const LOCATOR_UPDATE: u8 = 156;
 
-/// With a nonce in front.
+/// A packet with a nonce in front.
 fn packet(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, upper: &[u8]) -> Vec<u8> {
     let mut payload =
         NonceHeader { next_header: protocol, nonce: nonce("b"), sequence: None }.emit();
@@ -32,7 +32,7 @@ fn packet(from: Ipv6Addr, to: Ipv6Addr, protocol: u8, upper: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// As it is.
+/// Sends a packet without changes.
 fn send(namespace: &Namespace, packet: &[u8], to: Ipv6Addr) {
     let whole = Protocol::from_raw(RawProtocol::new(255).unwrap());
     let socket = namespace
@@ -81,11 +81,11 @@ fn a_router_leaves_nonces_and_messages_of_others_alone() {
         packet[8..24] == from.octets() && next_header(packet) == DESTINATION_OPTIONS
     };
     let mut arrived: Vec<_> = capture.end().into_iter().filter(is_ours).collect();
-    // One hop.
+    // The packet has passed one hop.
     arrived.iter_mut().for_each(|packet| packet[7] += 1);
     assert_eq!(arrived, sent);
     assert!(controls(&plane).is_empty());
-    // What is for itself it takes.
+    // The router takes a packet for itself.
     let own = packet(from, router, ICMPV6, &update);
     send(&net.b, &own, router);
     sender.send_to(b"the last", (to, 4243)).unwrap();

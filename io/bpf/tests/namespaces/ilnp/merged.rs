@@ -1,4 +1,4 @@
-//! Datagrams that the receiving kernel has put together on the way in.
+//! Datagrams that the receiving kernel has merged on the way in.
 
 use moorline_bpf::AttachMode;
 
@@ -10,7 +10,7 @@ use super::{Node, hand_off, set_segment_size};
 const DATAGRAMS: usize = 8;
 const OCTETS: usize = 1000;
 
-/// The router sends each datagram by itself, and `b` merges those that come at once.
+/// The router sends each datagram alone, and `b` merges datagrams that come at once.
 fn merge_at_b(net: &Net) {
     net.r.sh("ethtool -K b1 tso off gso off tx-udp-segmentation off >/dev/null");
     net.b.sh("ethtool -K up1 gro on rx-udp-gro-forwarding on >/dev/null");
@@ -29,7 +29,7 @@ fn merged_datagrams_of_a_moved_session_arrive_one_by_one() {
     merge_at_b(&net);
     let merged = format!("src host {} and greater {}", address("a", 2), 2 * OCTETS);
     let capture = Capture::begin_counted(&net.b, "up1", &merged, 1);
-    // They come at once.
+    // The datagrams come at once.
     set_segment_size(&ours, OCTETS.try_into().unwrap());
     let sent: Vec<u8> = (0..=250).cycle().take(DATAGRAMS * OCTETS).collect();
     let mut buffer = [0; 2 * OCTETS];
@@ -40,7 +40,7 @@ fn merged_datagrams_of_a_moved_session_arrive_one_by_one() {
             assert_eq!(buffer[..OCTETS], *datagram);
         }
     }
-    // Some were merged.
+    // Some datagrams were merged.
     assert_eq!(capture.all().len(), 1);
     for node in [&a, &b] {
         node.check_drops();

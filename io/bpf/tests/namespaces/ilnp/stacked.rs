@@ -1,4 +1,4 @@
-//! An uplink on top of another, as a VLAN is and a macvlan: its packets come by the programs of both.
+//! An uplink on top of another, such as a VLAN or a macvlan: its packets pass the programs of both.
 
 use std::net::{Ipv6Addr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
 use std::time::Duration;
@@ -12,11 +12,11 @@ use super::super::net::{Namespace, Net, address};
 use super::super::{can_run, transfer};
 use super::{Node, l64, without_checksum_offload};
 
-/// Its prefix, as if it were of an ISP.
+/// Number of the ISP whose prefix the upper uplink has.
 const OVER: u8 = 3;
 const LIMIT: Duration = Duration::from_secs(30);
 
-/// `over1` on `up1`, an uplink with programs of its own.
+/// `over1` on `up1`, an uplink with its own programs.
 fn stack(net: &Net, node: &mut Node) {
     let (end, own) = (node.end, address(node.end, OVER));
     let router = Ipv6Addr::from(u128::from(own) + 0xfd);
@@ -35,7 +35,7 @@ fn stack(net: &Net, node: &mut Node) {
     node.shim6.set_local(own, ifindex).unwrap();
 }
 
-/// Of connections over it, with packets going by these.
+/// The session of connections over this uplink, whose packets use the ISPs `ours` and `theirs`.
 fn entry(node: &Node, ours: u8, theirs: u8) -> SessionEntry {
     let ends = [node.end, node.peer].map(|end| Ilv::of(address(end, OVER)));
     SessionEntry {
@@ -102,7 +102,7 @@ fn a_packet_that_comes_by_two_uplinks_is_taken_once() {
     exchange([&ours, &theirs]);
     transfer(&mut client, &mut server, 100_000);
     transfer(&mut server, &mut client, 100_000);
-    // With the nonce, which goes the first time.
+    // The first packet has the nonce.
     let (own, peer) = (address("a", OVER), address("b", OVER));
     Net::route_over_moor(&net.a, own, peer);
     b.upsert(entry(&b, OVER, 2));

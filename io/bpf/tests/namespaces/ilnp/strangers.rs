@@ -1,4 +1,4 @@
-//! Sockets of those whose packets nobody has seen yet.
+//! Sockets of correspondents from which no packet has come yet.
 
 use moorline_datapath::Plane as _;
 use std::net::{SocketAddrV6, UdpSocket};
@@ -18,7 +18,7 @@ fn connected(namespace: &Namespace, ours: SocketAddrV6, theirs: SocketAddrV6) ->
     socket
 }
 
-/// One look takes the time of the next, by the clocks of the kernel that runs (unit tests have one of their own).
+/// After a look, the next one waits, by the clock of the kernel that runs (unit tests set their own).
 #[test]
 fn a_socket_that_only_hears_is_found_again_and_again() {
     if !can_run("a_socket_that_only_hears_is_found_again_and_again") {
@@ -27,7 +27,8 @@ fn a_socket_that_only_hears_is_found_again_and_again() {
     let net = Net::new("is");
     let mut b = Node::new(&net, "b", AttachMode::Auto);
     for isp in 1..=2 {
-        // A port is not bound twice: a program that another test starts holds a copy of a closed socket until it is executed.
+        // No port is bound twice: a program that another test starts holds a copy of a closed socket until it is
+        // executed.
         let at = |end, of| SocketAddrV6::new(address(end, of), 4240 + u16::from(isp), 0, 0);
         let (ours, theirs) = (at("b", 1), at("a", isp));
         let _hears = connected(&net.b, ours, theirs);

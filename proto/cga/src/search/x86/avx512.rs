@@ -35,7 +35,7 @@ fn first_hit_avx512(
 #[derive(Clone, Copy)]
 struct Words(__m512i);
 
-/// An instruction of AVX-512F on values that exist, or with a proof at hand.
+/// Calls an instruction of AVX-512F on existing values, or with a proof at hand.
 macro_rules! avx512f {
     ($call:expr) => {
         // SAFETY: values of `Words` are made with a `Proof` alone, which says that AVX-512F is there.
@@ -70,7 +70,7 @@ impl Lanes<16> for Words {
     fn rotate_left_30(self) -> Self {
         Self(avx512f!(_mm512_rol_epi32::<30>(self.0)))
     }
-    // The truth tables below: bit 4x + 2y + z.
+    // Truth tables of the functions: bit 4x + 2y + z.
     #[inline(always)]
     fn ch(self, y: Self, z: Self) -> Self {
         Self(avx512f!(_mm512_ternarylogic_epi32::<0b1100_1010>(self.0, y.0, z.0)))

@@ -1,5 +1,5 @@
-//! SHA-1 with the SHA extensions: four rounds an instruction, several tries at a time, because each of
-//! these instructions waits for the one before in its try.
+//! SHA-1 with the SHA extensions. An instruction does four rounds. Several tries run side by side, because
+//! each of these instructions waits for the one before in its try.
 
 use crate::search::input::{Batch, Block, Input, START, Words4, batches};
 use core::arch::x86_64::{
@@ -84,12 +84,12 @@ impl State {
     }
 }
 
-/// `words` gives the words of a group of four rounds of a stream.
+/// Compresses one block. `words` returns the words of a group of four rounds of a stream.
 #[target_feature(enable = "sha,sse2")]
 #[inline]
 fn compress(states: &mut [State; STREAMS], words: impl Fn(usize, usize) -> __m128i) {
     let before = *states;
-    // What `e` of the next group comes from.
+    // State from which `e` of the next group is computed.
     let mut last = *states;
     for (stream, state) in states.iter_mut().enumerate() {
         let e = _mm_add_epi32(state.e, words(stream, 0));
@@ -125,5 +125,5 @@ fn vector(words: &Words4) -> __m128i {
 
 /// Tries side by side.
 const STREAMS: usize = 4;
-/// Tries whose schedules are made out of one.
+/// Tries whose schedules are computed from one schedule.
 const BATCH: usize = 32;

@@ -17,7 +17,7 @@ fn prefix(address: &str, len: u8) -> Prefix {
     Prefix::new(address.parse().expect("address"), len)
 }
 
-/// A rule that can be told from others by its limit.
+/// A rule whose limit tells it from other rules.
 fn rule(bytes: u64, change: impl Fn(&mut TriggerRule)) -> TriggerRule {
     let mut rule = TriggerRule::any(TriggerPolicy { bytes, ..TriggerPolicy::default() });
     change(&mut rule);

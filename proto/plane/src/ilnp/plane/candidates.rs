@@ -1,4 +1,4 @@
-//! Traffic without a session that the machine hears of.
+//! Reports traffic without a session to the machine.
 
 use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, LOOK_INTERVAL, Report, Socket, Wanted};
 use moorline_types::{IlvPair, Instant, Nonce};
@@ -6,19 +6,19 @@ use moorline_wire::ip6::Upper;
 
 use super::{At, Plane};
 
-/// Who sent a packet without a session.
+/// Sender of a packet without a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A socket of this host.
     Here,
-    /// A correspondent that may have lost the session that we have.
+    /// A correspondent that may have lost the session, which this host still has.
     Lost,
-    /// Anybody.
+    /// Any other node.
     Stranger,
 }
 
 impl Plane {
-    /// Reports traffic without a session, if the policy wants to hear of its socket.
+    /// Reports traffic without a session, if the policy asks for its kind of socket.
     pub(super) fn consider(
         &mut self,
         pair: IlvPair,
@@ -54,8 +54,9 @@ impl Plane {
         self.reported.insert(pair, now);
     }
 
-    /// A look for a socket costs more than all else that is done for a packet of a stranger, and finds one that is
-    /// wanted for nearly none: what connected sockets send is seen on the way out (decision 082).
+    /// Whether the plane may look for the socket of a stranger now. This look costs more than all other work on such
+    /// a packet, and rarely finds a socket that is wanted: the plane sees what connected sockets send on the way out
+    /// (decision 082).
     fn may_look(&mut self, now: Instant) -> bool {
         if self.settings.wanted == Wanted::All {
             return true;
@@ -68,5 +69,5 @@ impl Plane {
     }
 }
 
-/// Pairs that were reported of late: 4,096.
+/// Largest number of pairs that were reported lately: 4,096.
 const MAX_REPORTED: usize = 4096;

@@ -28,12 +28,12 @@ impl Plane {
         if ip6.has_extensions() && !is_for_us() {
             return Ok(Inbound::Pass);
         }
-        // An error about a nonce is not for the sockets, which sent none and would give up.
+        // An error about a nonce is not for the sockets, which did not send the nonce and would give up.
         let is_about_nonce = || {
             let quoted = Control::quoted_by_parameter_problem(packet);
             quoted.is_some_and(|quoted| quoted.get(NONCE_AT as usize) == Some(&NONCE_OPTION))
         };
-        // Without a nonce it is for the stack to say what becomes of options that it does not know (RFC 8200 s4.2).
+        // Without a nonce, the stack decides about options that it does not know (RFC 8200 s4.2).
         let is_for_stack = || {
             let chain = ip6.chain(packet).ok().flatten();
             let options = chain.and_then(|chain| chain.options);
@@ -74,13 +74,13 @@ impl Plane {
         }
     }
 
-    /// Whether it is an error of a router about a packet of a session that has moved or showed a nonce, which is one about
-    /// the socket's packet now.
+    /// Translates an error of a router about a packet of a session, if the session has moved or the packet showed a
+    /// nonce. True if the error now is about the packet of the socket.
     fn translate_error(&self, packet: &mut Vec<u8>, ip6: &Ip6, sockets: &dyn Sockets) -> bool {
         let Some(quote) = Quote::read(packet, ip6) else { return false };
         let (local, remote) = quote.pair.nids();
         let all = self.sessions.between(local, remote).filter_map(|slot| self.sessions.get(slot));
-        // Sessions may share a nonce (decision 149): one at the locators in the quote goes before others.
+        // Sessions may share a nonce (decision 149): a session at the locators in the quote comes before others.
         let entries = all.map(|flow| &flow.entry).filter(|entry| quote.is_of(entry, sockets));
         let nearest = entries.min_by_key(|entry| entry.wire_pair() != quote.pair);
         let Some(SessionEntry { pair, .. }) = nearest else { return false };
@@ -102,7 +102,7 @@ impl Plane {
         let (local, remote) = pair.nids();
         let found = self.sessions.find_nonce(local, remote, nonce);
         let found = found.map(|slot| self.sibling_of(slot, (pair, nonce), &upper, at.sockets));
-        // Of a stranger, whom a flood is made of, this look says that there is nothing more to look for.
+        // For a stranger, this look says that there is nothing more to look for. A flood consists of strangers.
         let is_between = found.is_some() || self.sessions.between(local, remote).next().is_some();
         let found = found.or_else(|| is_between.then(|| self.learn(pair, nonce))?);
         if let Some(slot) = found {
@@ -111,7 +111,7 @@ impl Plane {
             self.deliver(packet, (ip6, &upper), slot, true, at.now);
             return Ok(Inbound::Deliver);
         }
-        // Of a session it would be a forgery; of a stranger it is a first packet.
+        // If there is a session, the packet is a forgery; from a stranger it is a first packet.
         let is_forged = || match self.whence(packet, pair, &upper, at.sockets) {
             Whence::Session(_) | Whence::Claimed | Whence::Nowhere => true,
             // A correspondent that has begun anew has other connections.
@@ -134,7 +134,8 @@ impl Plane {
         Ok(Inbound::Deliver)
     }
 
-    /// Whether nothing but wrong nonces has come on a session for [`LOST_INTERVAL`]. The next time is as much later at least.
+    /// Whether only wrong nonces have come on a session for [`LOST_INTERVAL`]. After a true answer, the next one
+    /// comes [`LOST_INTERVAL`] later at the earliest.
     fn has_lost(&mut self, pair: IlvPair, now: Instant) -> bool {
         let slot = self.sessions.find_pair(pair);
         let Some(flow) = slot.and_then(|slot| self.sessions.get_mut(slot)) else { return false };
@@ -145,7 +146,8 @@ impl Plane {
         has_lost
     }
 
-    /// The first nonce of a correspondent that we have offered ours, from where we have offered it.
+    /// Learns the first nonce of a correspondent to which we have offered our nonce. The packet must come from the
+    /// address of the offer.
     fn learn(&mut self, pair: IlvPair, nonce: Nonce) -> Option<SessionId> {
         let slot = self.sessions.find_pair(pair)?;
         let (_, None) = self.sessions.key(slot)? else { return None };
@@ -171,7 +173,7 @@ impl Plane {
             return Ok(Inbound::Pass);
         }
         let exact = self.sessions.find_pair(pair);
-        // Who has not shown its nonce is still sending classic IPv6.
+        // A correspondent that has not shown its nonce still sends classic IPv6.
         let shown = exact.filter(|slot| {
             self.sessions.key(*slot).is_some_and(|(_, nonce)| nonce.is_some())
                 && self.sessions.get(*slot).is_some_and(|flow| flow.has_come)
@@ -179,7 +181,8 @@ impl Plane {
         if kind.is_some_and(|kind| !is_echo(kind))
             && let Some(slot) = shown
         {
-            // Of one that has lost the session, it may be: then it is asked.
+            // The sender may be a correspondent that has lost the session. So the use is noted, and the machine asks
+            // the correspondent.
             self.note_used(slot, at.now);
             // RFC 6744 s7: "MUST be discarded as forgeries".
             return Err(DropReason::MissingOption);
@@ -203,7 +206,7 @@ impl Plane {
         Ok(Inbound::Deliver)
     }
 
-    /// Puts back what the sockets have.
+    /// Puts the addresses of the sockets back.
     fn deliver(
         &mut self,
         packet: &mut [u8],
@@ -216,7 +219,7 @@ impl Plane {
         flow.heard = Some(now);
         flow.has_come |= authenticated;
         let entry = &mut flow.entry;
-        // The nonce of one that is told ours by a Confirm alone answers that.
+        // If a correspondent learns our nonce only from a Confirm, a packet with its nonce answers that Confirm.
         let has_sent = flow.has_sent || entry.confirming;
         let to = entry.pair.reversed();
         let full = ChecksumDelta::new([ip6.source.l64, ip6.destination.l64], to.l64s());

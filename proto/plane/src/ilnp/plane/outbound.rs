@@ -26,7 +26,7 @@ impl Plane {
         if is_discovery {
             return Ok(Outbound::Pass);
         }
-        // What the machine sends has all that it needs.
+        // A message of the machine has everything that it needs.
         if ip6.may_be_control() && Control::is_of_sessions(packet, self.settings.types) {
             if let Some(nonce) = ip6.nonce(packet) {
                 self.note_control_sent(pair, nonce);
@@ -47,24 +47,25 @@ impl Plane {
             ChecksumMode::NidOnly => ChecksumDelta::to_nid_only(pair.l64s()),
         };
         let is_unclear = wire != pair && !(entry.maps_tcp && upper.is_within_tcp(packet));
-        // By its session's own addresses a packet is known without it, but for what routers and hosts report.
+        // A packet with the addresses of the session finds it without a nonce, except for ICMPv6 messages of routers
+        // and hosts.
         let kind = upper.icmp(packet);
         let needs_nonce = is_unclear || kind.is_some_and(|kind| !is_echo(kind));
-        // An echo is like a datagram, but correspondents may expect a nonce with all of ICMPv6.
+        // An echo is like a datagram, but a correspondent may expect a nonce with all of ICMPv6.
         let is_tried = needs_nonce || kind.is_some();
         let mut has_nonce = false;
-        // A correspondent that may not have the session yet gets classic IPv6, unless it may have seen the nonce from another
-        // locator: with a nonce it takes the packet either way. One whose nonce has come has the session, also if the core, which
-        // would say so, has stopped.
+        // A correspondent that may not have the session yet gets classic IPv6. If it may have seen the nonce from
+        // another locator, the packet has the nonce: the correspondent takes such a packet either way. A
+        // correspondent whose nonce has come has the session, even if the core has stopped before it could say so.
         let is_unsure = entry.confirming && wire == pair && !has_come;
         let may_have = !is_unsure || *has_sent;
         if may_have && (entry.attach || is_tried || is_unsure) {
             let header = NonceHeader { next_header: 0, nonce: entry.send_nonce, sequence: None };
-            // Its sender knows the MTU of the path, and of the nonce only if its route leaves room for that.
-            // That does on paths that take more than the least: no MTU is smaller than that.
-            // What is lost without the nonce is tried with it: routers say if the path takes less.
+            // The sender knows the MTU of the path. It knows of the nonce only if its route leaves room for one, and
+            // routes do so only on paths whose MTU is above the least: no MTU is smaller than that. A packet that
+            // needs the nonce is tried with it: routers report if the path takes less.
             let is_room_known = is_tried || entry.always && packet.len() > usize::from(MIN_MTU);
-            // A segment that was cut for a route without room goes without: see `ROOM_IN_TCP`.
+            // A segment that was cut for a route without room has no nonce: see `ROOM_IN_TCP`.
             let room = if is_tried || upper.protocol != TCP { 0 } else { ROOM_IN_TCP as usize };
             let is_segment_whole = packet.len() + room > self.settings.mtu;
             let most = if is_room_known && !is_segment_whole { usize::MAX } else { MIN_MTU.into() };
@@ -83,15 +84,16 @@ impl Plane {
         Ok(Outbound::Send { source: wire.local.address() })
     }
 
-    /// The correspondent learns from this packet that what follows has the checksum of the session.
+    /// Notes that a packet with our nonce has left: the correspondent knows from it that later packets have the
+    /// checksum of the session.
     fn note_nonce_sent(&mut self, slot: SessionId) {
         if let Some(flow) = self.sessions.get_mut(slot) {
             flow.has_sent = true;
         }
     }
 
-    /// A message of the machine, from whatever locator: the correspondent finds its session by the same two identifiers and
-    /// the nonce.
+    /// Notes a message of the machine, from any locator. The correspondent finds its session by the same two
+    /// identifiers and the nonce.
     fn note_control_sent(&mut self, pair: IlvPair, nonce: Nonce) {
         let (local, remote) = pair.nids();
         let is_of = |slot: &SessionId| {

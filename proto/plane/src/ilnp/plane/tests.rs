@@ -21,7 +21,7 @@ fn pair() -> IlvPair {
     IlvPair::new(Ilv::new(HOME, Nid(1)), Ilv::new(THERE, Nid(2)))
 }
 
-/// One connected socket of the pair.
+/// Sockets with one connected socket of the pair.
 struct One;
 
 impl Sockets for One {
@@ -34,7 +34,7 @@ impl Sockets for One {
     }
 }
 
-/// Connected sockets of these pairs, whatever the ports.
+/// Sockets with connected sockets of these pairs, for all ports.
 struct Of(Vec<IlvPair>);
 
 impl Sockets for Of {
@@ -47,7 +47,7 @@ impl Sockets for Of {
     }
 }
 
-/// A session that goes by these locators.
+/// A plane with a session that uses these locators on the wire.
 fn plane(wire: (L64, L64), remote: &[L64]) -> Plane {
     let mut plane = Plane::new(Settings::default(), [1; 16]);
     plane.set_nids([pair().local.nid].into());
@@ -69,7 +69,7 @@ fn plane(wire: (L64, L64), remote: &[L64]) -> Plane {
     plane
 }
 
-/// A packet with the checksum over these locators, TCP with these flags or another protocol.
+/// A packet with the checksum over these locators: TCP with these flags, or another protocol.
 fn packet(from: Ilv, to: Ilv, protocol: u8, flags: u8, over: (L64, L64)) -> Vec<u8> {
     let mut upper = vec![0; 24];
     upper[..4].copy_from_slice(&[0x9c, 0x40, 0, 7]);
@@ -94,7 +94,8 @@ fn insert(packet: &mut Vec<u8>, header: NonceHeader) {
     ip6.insert(packet, header, 1500, &mut upper).expect("room");
 }
 
-/// As the correspondent's plane sends it: with its nonce, and identifiers alone in the checksum.
+/// A packet as the plane of the correspondent sends it: with its nonce, and with only the identifiers in the
+/// checksum.
 fn theirs(from: L64, to: L64, protocol: u8, flags: u8, nonce: Option<Nonce>) -> Vec<u8> {
     let over = if protocol == 58 { (from, to) } else { (L64(0), L64(0)) };
     let mut packet = packet(pair().remote.at(from), pair().local.at(to), protocol, flags, over);
@@ -105,7 +106,7 @@ fn theirs(from: L64, to: L64, protocol: u8, flags: u8, nonce: Option<Nonce>) -> 
     packet
 }
 
-/// Whether sockets can take it: their addresses, no option, the right checksum.
+/// Whether sockets can take a packet: it has their addresses, no option and the right checksum.
 fn is_for_sockets(packet: &[u8]) -> bool {
     let ip6 = Ip6::read(packet).expect("a header");
     let protocol = packet[6];
@@ -132,7 +133,7 @@ fn from_a_locator_never_named_only_the_nonce_is_a_proof() {
     assert_eq!(receive(AWAY, None), Inbound::Deliver, "named, and a socket has it");
 }
 
-/// The correspondent's identifier, at a locator that it never named.
+/// A pair with the identifier of the correspondent, at a locator that the correspondent never named.
 fn namesake() -> IlvPair {
     IlvPair::new(pair().local, pair().remote.at(NEVER_NAMED))
 }
@@ -188,7 +189,7 @@ fn from_a_locator_that_a_session_names_a_wrong_nonce_is_a_forgery() {
         (THERE, 17, &none, true),
         (AWAY, 58, &none, true),
         (AWAY, 17, &ours, true),
-        // One that has begun anew has other connections.
+        // A correspondent that has begun anew has other connections.
         (AWAY, 17, &none, false),
     ] {
         let mut plane = plane((HOME, THERE), &[AWAY]);
@@ -200,7 +201,7 @@ fn from_a_locator_that_a_session_names_a_wrong_nonce_is_a_forgery() {
     }
 }
 
-/// It is considered as anybody, and gets a session of its own.
+/// A node with the same identifier is considered like any stranger, and gets a session of its own.
 //= rfc6741#5.4-1 rfc6741#5.4-3 (test)
 #[test]
 fn two_nodes_with_one_identifier_have_sessions_side_by_side() {
@@ -235,7 +236,7 @@ fn two_nodes_with_one_identifier_have_sessions_side_by_side() {
         (NEVER_NAMED, Some(first), namesake()),
         (THERE, None, pair()),
         (NEVER_NAMED, None, namesake()),
-        // Wherever they are, their nonces tell them apart.
+        // The nonces tell the two nodes apart at each locator.
         (AWAY, Some(THEIRS), pair()),
         (AWAY, Some(first), namesake()),
     ];
@@ -343,7 +344,7 @@ fn what_is_forwarded_is_left_alone() {
         assert_eq!(after, *packet);
         assert_eq!(plane.drops().iter().count(), 0);
     }
-    // To us it is another matter.
+    // A packet to this host is treated otherwise.
     for mut after in packets {
         after[24..40].copy_from_slice(&pair().local.address().octets());
         assert_ne!(plane.handle_inbound(&mut after, &One, NOW), Inbound::Pass, "{after:02x?}");
@@ -395,5 +396,5 @@ fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
 
 const ACK: u8 = 0x10;
 const SYN: u8 = 0x02;
-/// Destination Unreachable (RFC 4443 s3.1).
+/// ICMPv6 type of Destination Unreachable (RFC 4443 s3.1).
 const UNREACHABLE: u8 = 1;

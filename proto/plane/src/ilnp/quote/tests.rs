@@ -19,7 +19,7 @@ const PAIR: IlvPair = IlvPair::new(Ilv::new(HOME, Nid(1)), Ilv::new(THERE, Nid(2
 const ROUTER: Ilv = Ilv::new(L64(0x2001_0db8_00ff_0000), Nid(1));
 const UDP: u8 = 17;
 
-/// A connected socket of the pair, with one of its ports.
+/// Sockets with a connected socket of the pair, with one of its ports.
 struct One;
 
 impl Sockets for One {
@@ -33,7 +33,7 @@ impl Sockets for One {
     }
 }
 
-/// A session that has moved away.
+/// A plane with a session that has moved.
 fn plane() -> Plane {
     let mut plane = Plane::new(Settings::default(), [1; 16]);
     plane.handle_update(&Update::Upsert(SessionEntry {
@@ -54,13 +54,13 @@ fn plane() -> Plane {
     plane
 }
 
-/// What we have sent from there: the beginning of a packet.
+/// The first octets of a packet that this host has sent from a locator.
 fn sent(from: L64, protocol: u8, ports: [u16; 2], nonce: Option<Nonce>) -> Vec<u8> {
     let header = nonce
         .map(|nonce| NonceHeader { next_header: protocol, nonce, sequence: None }.emit())
         .unwrap_or_default();
     let next = if header.is_empty() { protocol } else { DESTINATION_OPTIONS };
-    // Routers quote what fits, and leave the length as it was.
+    // A router quotes the octets that fit, and leaves the length field as it was.
     let mut packet = std::vec![0x60, 0, 0, 0, 5, 0x98, next, 63];
     packet.extend(PAIR.local.at(from).address().octets());
     packet.extend(PAIR.remote.address().octets());
@@ -103,7 +103,7 @@ fn a_quote_has_the_addresses_of_the_socket_and_room_for_the_nonce() {
         (sent(AWAY, UDP, [1, 2], Some(OURS)), (1, 0), 0),
         (sent(AWAY, UDP, [1, 2], Some(OURS)), (3, 0), 0),
         (sent(AWAY, UDP, [1, 2], Some(OURS)), (4, 48), 48),
-        // A locator of before: the nonce proves it.
+        // The quote has an earlier locator: its nonce proves it.
         (sent(L64(0x2001_0db8_0007_0000), UDP, [1, 2], Some(OURS)), (1, 0), 0),
     ];
     for (quote, what, info) in cases {
@@ -129,7 +129,7 @@ fn a_router_next_to_us_may_speak_from_an_address_of_the_link() {
     assert_eq!(ends(&packet), [router.address(), PAIR.local.address()]);
     assert_eq!(transport_checksum(router, PAIR.local, ICMPV6, &packet[40..]), 0);
     assert_eq!(ends(&packet[48..]), [PAIR.local.address(), PAIR.remote.address()]);
-    // It is believed no more than others.
+    // This quote is believed no more than the others.
     let wrong = Some(Nonce::Short([4, 3, 2, 1]));
     for quote in [sent(AWAY, TCP, [41, 7], None), sent(AWAY, UDP, [1, 2], wrong)] {
         let mut packet = error(router, to, (2, 1400), &quote);
@@ -139,7 +139,7 @@ fn a_router_next_to_us_may_speak_from_an_address_of_the_link() {
     }
 }
 
-/// Its sender is to leave room for the nonce from then on.
+/// From then on, the sender of the packet must leave room for the nonce.
 #[test]
 fn an_mtu_for_a_packet_with_a_nonce_is_less_where_it_has_not_moved_either() {
     let quote = sent(HOME, TCP, [40_000, 7], Some(OURS));
@@ -180,7 +180,7 @@ fn what_shows_neither_nonce_nor_socket_is_left_alone() {
     }
 }
 
-/// Sessions with a correspondent that did no handshake share its nonces.
+/// Sessions with a correspondent that did no handshake share the nonces of the correspondent.
 #[test]
 fn an_error_goes_to_the_sibling_whose_locators_it_quotes() {
     let mut plane = Plane::new(Settings::default(), [1; 16]);

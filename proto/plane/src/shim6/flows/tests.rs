@@ -89,7 +89,7 @@ fn pairs_in_use_leave_room_for_newcomers() {
         }
     }
     assert!(flows.in_use <= 48 && flows.len() == 64);
-    // A newcomer reaches the threshold although the table is full of others' traffic.
+    // A newcomer reaches the threshold although the table is full of other traffic.
     assert!(!flows.count(pair(500), 1024, &POLICY, at(2)));
     for n in 600..610 {
         flows.count(pair(n), 40, &POLICY, at(3));
@@ -97,7 +97,7 @@ fn pairs_in_use_leave_room_for_newcomers() {
     assert!(flows.count(pair(500), 1024, &POLICY, at(4)));
 }
 
-/// The pairs in order, each at the place that its node says.
+/// Lists the pairs in order, and checks that each is at the place that its node says.
 fn walk(flows: &Flows) -> Vec<UlidPair> {
     for ((is_in_use, last), pair) in &flows.order {
         let node = &flows.nodes[pair];

@@ -36,7 +36,8 @@ fn entry() -> ContextEntry {
     }
 }
 
-/// Datagrams both ways every `gap`, answered after half of it, until `until`; looks every millisecond.
+/// Sends a datagram every `gap` until `until`, each answered after half of the gap. Looks at the timers every
+/// millisecond.
 fn talk(wait: &mut Wait, reports: &mut Reports, gap: u64, from: u64, until: u64) -> u32 {
     let entry = entry();
     let mut count = 0;
@@ -59,7 +60,7 @@ fn fifty_packets_a_second_both_ways_are_missed_within_150_ms() {
     let (mut wait, mut reports) = (Wait::default(), Reports::default());
     assert_eq!(talk(&mut wait, &mut reports, 20, 0, 5_000), 0);
     let entry = entry();
-    // Nothing comes any more; what is sent goes on.
+    // From now on nothing is received, while packets go on being sent.
     let told = (5_000..6_000).find(|&now| {
         if now % 20 == 0 {
             wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(now) });
@@ -101,7 +102,7 @@ fn a_flow_that_pauses_now_and_then_is_doubted_less_and_less() {
     let mut now = 0;
     for _ in 0..40 {
         let count = talk(&mut wait, &mut reports, 20, now, now + 300);
-        // The answer to one takes a second: too long to be usual.
+        // One answer takes a second, which is too long to be usual.
         let entry = entry();
         wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(now + 300) });
         let paused = (now + 300..now + 1_400).fold(0, |sum, now| {

@@ -18,7 +18,7 @@ fn locator(text: &str) -> Locator {
     Locator(text.parse().unwrap())
 }
 
-/// With a context that has moved.
+/// A plane with a context that has moved.
 fn plane(tag: ContextTag) -> Plane {
     let mut plane = Plane::new(Settings::default());
     plane.set_local(locator(OURS[0]));
@@ -52,7 +52,7 @@ fn ip6(next: u8, source: &str, destination: &str, payload: &[u8]) -> Vec<u8> {
     packet
 }
 
-/// With a right checksum, which is made from nothing.
+/// An error with a right checksum, which is computed from scratch.
 fn error(kind: u8, info: u32, quote: &[u8], to: &str) -> Vec<u8> {
     let mut message = vec![kind, 0, 0, 0];
     message.extend(info.to_be_bytes());
@@ -63,7 +63,7 @@ fn error(kind: u8, info: u32, quote: &[u8], to: &str) -> Vec<u8> {
     packet
 }
 
-/// Over the pseudo-header and the message with its checksum: all ones if that is right.
+/// Sum over the pseudo-header and the message with its checksum: all ones if the checksum is right.
 fn full_sum(packet: &[u8]) -> u16 {
     let mut all = packet[8..40].to_vec();
     all.extend(u32::try_from(packet.len() - 40).unwrap().to_be_bytes());
@@ -100,7 +100,7 @@ proptest! {
         let mut plane = plane(tag);
         let socket = ip6(next, OURS[0], PEERS[0], &payload);
         let mut wire = socket.clone();
-        // Neighbour Discovery is not moved.
+        // Neighbour Discovery keeps its addresses.
         let verdict = plane.handle_outbound(&mut wire, Instant::ZERO);
         prop_assume!(verdict == Outbound::Send { source: locator(OURS[1]).0 });
         let cut = cut.max(48).min(wire.len());

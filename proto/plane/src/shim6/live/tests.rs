@@ -4,7 +4,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use moorline_types::{ContextId, ContextTag, Locator, Path, UlidPair};
 
-/// What happens to a context in a row of a table below.
+/// A step of a context in a row of a table below.
 #[derive(Clone, Copy)]
 enum Step {
     Sent,
@@ -49,7 +49,7 @@ const TIMERS: ReapTimers = ReapTimers {
     keepalive_timeout: Duration::from_secs(10),
 };
 
-/// Plays steps, each at a second; what was reported, with the second, and when to look again.
+/// Plays steps, each at a second. Returns the reports, each with its second, and when to look again.
 fn play(entry: &mut ContextEntry, steps: &[(u64, Step)]) -> (Vec<(u64, Report)>, Option<Instant>) {
     let mut live = Live::new(at(0));
     let mut reports = Reports::default();
@@ -92,9 +92,9 @@ fn send_timer() {
     let rows: Vec<Row> = vec![
         (&[(1, Sent), (10, Looked)], vec![], Some(11)),
         (&[(1, Sent), (11, Looked)], vec![expired(11, 1)], None),
-        // Counted from the first unanswered packet, not from the last.
+        // The Send Timer counts from the first unanswered packet, not from the last.
         (&[(1, Sent), (9, Sent), (11, Looked)], vec![expired(11, 1)], None),
-        // Once for each period.
+        // One report for each period.
         (&[(1, Sent), (11, Looked), (30, Looked)], vec![expired(11, 1)], None),
         (&[(1, Sent), (11, Looked), (12, Sent), (21, Looked)], vec![expired(11, 1)], Some(22)),
         (
@@ -112,7 +112,7 @@ fn send_timer() {
     for (index, (steps, reports, next)) in rows.into_iter().enumerate() {
         assert_eq!(play(&mut entry(), steps), (reports, next.map(at)), "row {index}");
     }
-    // Payload received answers it; what is due then is a keepalive.
+    // Received payload answers the sent payload; later a keepalive is due.
     let (reports, _) = play(&mut entry(), &[(1, Sent), (2, Received), (5, Looked), (11, Looked)]);
     assert!(reports.iter().all(|(_, report)| *report == Report::KeepaliveDue { context: ID }));
 }
@@ -126,9 +126,10 @@ fn keepalive_timer() {
         (&[(1, Received), (4, Looked)], vec![keepalive(4)], Some(7)),
         (&[(1, Received), (3, Received), (4, Looked)], vec![keepalive(4)], Some(7)),
         (&[(1, Received), (2, Sent), (3, Looked), (20, Looked)], vec![expired(20, 2)], None),
-        // One a look, and the rhythm stays.
+        // One keepalive for each look, and the rhythm stays.
         (&[(1, Received), (8, Looked)], vec![keepalive(8)], Some(10)),
-        // The last at 10, within the timeout; 13 is behind it, and new payload starts anew.
+        // The last keepalive is at 10, within the timeout; 13 is behind the timeout, and new payload starts a new
+        // period.
         (
             &[(1, Received), (4, Looked), (7, Looked), (10, Looked), (13, Looked), (30, Looked)],
             vec![keepalive(4), keepalive(7), keepalive(10)],
@@ -139,7 +140,7 @@ fn keepalive_timer() {
             vec![keepalive(10)],
             Some(23),
         ),
-        // Payload that goes on keeps them going.
+        // While payload keeps coming, keepalives go on.
         (
             &[(1, Received), (4, Looked), (6, Received), (7, Looked), (10, Received), (10, Looked)],
             vec![keepalive(4), keepalive(7), keepalive(10)],
@@ -162,7 +163,7 @@ fn idle_is_told_once_for_each_last_packet() {
     let mut quiet = ContextEntry { idle: Duration::from_secs(60), timers: None, ..entry() };
     let (reports, next) =
         play(&mut quiet, &[(59, Looked), (60, Looked), (61, Looked), (500, Looked)]);
-    // A birth at zero is no packet at zero.
+    // A context that begins at time zero has no packet at time zero.
     assert_eq!((reports, next), (vec![idle(60, 0)], None));
     let (reports, next) = play(
         &mut quiet,

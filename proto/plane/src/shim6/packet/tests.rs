@@ -57,7 +57,7 @@ proptest! {
         let moved = Ip6::read(&packet).unwrap();
         prop_assert_eq!((moved.source, moved.destination), (local.0, peer.0));
         prop_assert_eq!(moved.next_header, PROTOCOL);
-        // Class, flow label and hop limit stay.
+        // Traffic class, flow label and hop limit stay.
         prop_assert_eq!((&packet[..4], packet[7]), (&original[..4], original[7]));
         prop_assert_eq!(&packet[48..], &payload[..]);
 

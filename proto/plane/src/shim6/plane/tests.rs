@@ -102,7 +102,7 @@ fn moved_payload_takes_the_locators_and_the_tag() {
     assert_eq!(plane.handle_outbound(&mut out, at(2)), Outbound::Send { source });
     let mut golden = packet(140, OURS[1], PEERS[1], 108);
     golden.truncate(40);
-    // Next header UDP, no length, P bit, tag 7edcba987654.
+    // Payload header: Next Header UDP, length 0, P bit, tag 7edcba987654.
     golden.extend([17, 0, 0xfe, 0xdc, 0xba, 0x98, 0x76, 0x54]);
     golden.extend(&packet(17, OURS[0], PEERS[0], 100)[40..]);
     assert_eq!(out, golden);
@@ -219,7 +219,7 @@ fn traffic_of_our_addresses_triggers_and_others_does_not() {
     plane.handle_outbound(&mut out, at(5));
     plane.handle_outbound(&mut out, at(6));
     assert_eq!(reports(&mut plane), [trigger]);
-    // Not ours, not unicast, not transport.
+    // A foreign address, a multicast address, a protocol other than a transport.
     for (next_header, source, destination) in [
         (6, "2001:db8:e::1", PEERS[0]),
         (17, OURS[1], "ff0e::1"),
@@ -360,8 +360,8 @@ fn op() -> impl Strategy<Value = Op> {
 }
 
 proptest! {
-    /// Whatever happens: SendExpired only if payload went out that long ago with nothing received
-    /// since, keepalives only if payload came in, and a deadline that is served moves on.
+    /// For any operations: `SendExpired` only if payload was sent that long ago and none was received since;
+    /// keepalives only if payload was received; after a look, the deadline is later.
     #[test]
     fn reports_follow_from_packets(ops in proptest::collection::vec(op(), 0..120)) {
         let mut plane = plane(None);

@@ -11,34 +11,34 @@ use crate::reader::Reader;
 
 /// Locator Update in the older form of the St Andrews kernel (decision 152): 24 octets with one locator.
 ///
-/// Preference and lifetime have 32 bits each and are little-endian. The checksum is over the identifiers: its pseudo-header has zeros for
-/// the locators of the packet.
+/// Preference and lifetime have 32 bits each and are little-endian. The checksum covers the identifiers: its
+/// pseudo-header has zeros in place of the locators of the packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OlderLocatorUpdate {
     /// Advertisement or acknowledgement.
     pub operation: Operation,
     /// The locator.
     pub l64: L64,
-    /// Lower is better.
+    /// Preference; lower is better.
     pub preference: u32,
-    /// Seconds for which the locator may be thought valid.
+    /// Seconds for which the locator counts as valid.
     pub lifetime: u32,
 }
 
 impl OlderLocatorUpdate {
-    /// Whether an ICMPv6 message has the length of this form with one locator. By RFC 6743 one locator makes 20 octets, and no number of
-    /// locators makes 24.
+    /// Whether an ICMPv6 message has the length of this form. By RFC 6743, a message with one locator has 20 octets,
+    /// and no number of locators makes 24.
     #[must_use]
     pub const fn is_it(octets: &[u8]) -> bool {
         octets.len() == LEN
     }
 
-    /// Reads an ICMPv6 message of type 156 that came in a packet with these addresses.
+    /// Reads an ICMPv6 message of type 156, from a packet with these addresses.
     ///
     /// # Errors
-    /// [`DropReason::UnknownType`] if it is another message; [`DropReason::Truncated`] and [`DropReason::BadLength`] if it has not 24 octets;
-    /// [`DropReason::BadAddress`], [`DropReason::BadChecksum`]; [`DropReason::BadFormat`] with a nonzero code or another number of locators than
-    /// one.
+    /// [`DropReason::UnknownType`] if it is another message; [`DropReason::Truncated`] and [`DropReason::BadLength`]
+    /// if it does not have 24 octets; [`DropReason::BadAddress`], [`DropReason::BadChecksum`];
+    /// [`DropReason::BadFormat`] if the code is not zero, or the number of locators is not one.
     pub fn parse(octets: &[u8], src: Ipv6Addr, dst: Ipv6Addr) -> Result<Self, DropReason> {
         let mut reader = Reader::new(octets);
         let [kind, code, _, _] = reader.array()?;
@@ -60,7 +60,7 @@ impl OlderLocatorUpdate {
         Ok(Self { operation: Operation::new(operation), l64, preference, lifetime })
     }
 
-    /// The ICMPv6 message, for a packet with these addresses.
+    /// Octets of the ICMPv6 message, for a packet with these addresses.
     #[must_use]
     pub fn emit(&self, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
         let mut octets = Vec::with_capacity(LEN);
@@ -72,13 +72,14 @@ impl OlderLocatorUpdate {
         octets
     }
 
-    /// Its acknowledgement: all but the Operation is the same, as RFC 6743 s2 says of its own form.
+    /// The acknowledgement of this message: only the Operation differs, as RFC 6743 s2 says about its own form.
     #[must_use]
     pub const fn acknowledgement(&self) -> Self {
         Self { operation: Operation::ACKNOWLEDGEMENT, ..*self }
     }
 
-    /// The same by RFC 6743: preference and lifetime are the largest there, where they have no room.
+    /// The same update in the form of RFC 6743. If a preference or lifetime has no room there, the largest value
+    /// replaces it.
     #[must_use]
     pub fn update(&self) -> LocatorUpdate {
         let [preference, lifetime] =
@@ -88,7 +89,7 @@ impl OlderLocatorUpdate {
     }
 }
 
-/// The identifier in the place that it has in an address, and zeros for the locator.
+/// Address with the identifier in its place, and zeros in place of the locator.
 fn without_locator(address: Ipv6Addr) -> Ipv6Addr {
     Ilv::new(L64(0), Ilv::of(address).nid).address()
 }

@@ -1,4 +1,4 @@
-//! Traffic without a session.
+//! Reports of traffic without a session.
 
 use moorline_datapath::ilnp::LOOK_INTERVAL;
 
@@ -22,7 +22,7 @@ fn a_nonce_that_nobody_agreed_to_costs_nothing_and_passes() {
     assert!(plane.reported.is_empty());
 }
 
-/// A connected socket for everybody, that counts how often it is looked for.
+/// Sockets with a connected socket for each packet. Counts how often a plane looks for one.
 #[derive(Default)]
 struct Counted(core::cell::Cell<u32>);
 

@@ -56,7 +56,8 @@ fn a_nonce_that_has_no_room_is_left_out_only_where_the_packet_is_known_without()
     assert_eq!(send(&mut plane, 58), Outbound::Drop(DropReason::AdjustRoom));
 }
 
-/// The route of the session leaves the room, but on a path that takes the least. A segment that was cut for another route goes without.
+/// The route of the session leaves the room, except on a path with the least MTU. A segment that was cut for another
+/// route has no nonce.
 #[test]
 fn where_it_is_there_for_good_the_nonce_is_in_all_that_leaves_room_as_its_route_does() {
     for wire in [(HOME, THERE), (AWAY, THERE)] {
