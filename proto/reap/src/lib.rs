@@ -127,6 +127,7 @@ mod comparison;
 mod config;
 mod event;
 mod exploration;
+mod follow;
 mod machine;
 mod message;
 mod monitor;

@@ -16,6 +16,7 @@ use crate::timers::{Timer, Timers};
 
 mod checks;
 mod compare;
+mod follow;
 mod keepalives;
 mod paths;
 mod place;
@@ -27,6 +28,7 @@ mod transitions;
 
 pub use checks::{CHECK, CHECK_CURRENT};
 pub use compare::LEFT_AS_WORSE;
+pub(crate) use follow::Wish;
 use paths::Parallel;
 pub use paths::{PATH_INTERVAL, PATH_MISSES};
 pub use standby::{Known, Standby};
@@ -447,6 +449,8 @@ struct Extra {
     avoided: Box<[LocatorPair]>,
     /// Pairs whose packets do not leave by the uplink of their source.
     unrouted: Box<[LocatorPair]>,
+    /// The pair on which this host keeps payload while that works.
+    pin: Option<LocatorPair>,
     /// The current pair, if it is not of the two sets.
     gone: Option<Box<LocatorPair>>,
 }

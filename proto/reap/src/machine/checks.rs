@@ -9,6 +9,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::Machine;
@@ -36,11 +37,17 @@ impl Machine {
         if check.src != pair.peer || check.dst != pair.local {
             return Err(DropReason::WrongLocators);
         }
-        if !self.monitor_mut().answers.take(now) {
+        let current = self.current();
+        let monitor = self.monitor_mut();
+        // Who knows the tag from another pair cannot use up the answers of the current one.
+        let answers = &mut monitor.answers[usize::from(pair == current)];
+        if !answers.take(now) {
             return Err(DropReason::RateLimited);
         }
-        self.monitor_mut().knows_checks = true;
-        let current = self.current();
+        monitor.knows_checks = true;
+        if pair == current && check.data == CHECK_CURRENT {
+            monitor.seen_nonce = NonZeroU32::new(check.nonce);
+        }
         let back = Some(pair).filter(|&pair| self.is_candidate(pair));
         if check.data == CHECK {
             self.queue_answer(back.unwrap_or(current), check, 0);
@@ -133,6 +140,9 @@ impl Machine {
         monitor.knows_checks |= is_answer;
         if check.pair == current {
             if is_answer {
+                let by = probe.sent.first().map(|own| LocatorPair::new(own.dst, own.src));
+                monitor.answered_nonce = NonZeroU32::new(check.nonce)
+                    .filter(|_| by == Some(current) && check.data == CHECK_CURRENT);
                 monitor.current_rtt.observe(rtt, now);
                 monitor.is_asked_in_vain = false;
                 if monitor.is_round_open && monitor.round == Round::Resting {

@@ -12,6 +12,7 @@ mod compare;
 mod compare_corners;
 mod detection;
 mod exploration;
+mod follow;
 mod foreign;
 mod monitor;
 mod net;
