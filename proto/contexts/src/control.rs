@@ -2,7 +2,9 @@ use moorline_datapath::shim6::Update;
 use moorline_reap as reap;
 use moorline_shim6::Incoming;
 use moorline_types::{ContextTag, DropReason, Instant, Locator, LocatorPair};
-use moorline_wire::{Keepalive, Message, MessageType, Opt, Options, Packet, PayloadHeader, Probe};
+use moorline_wire::{
+    Keepalive, Message, MessageType, Opt, OptionType, Options, Packet, PayloadHeader, Probe,
+};
 
 use crate::drain::Pace;
 use crate::event::Transmit;
@@ -83,7 +85,13 @@ impl Contexts {
             let asked = self.contests.asked(id);
             let is_answer = asked.is_some_and(|asked| active.reap.reports_since(&received, asked));
             let probe = reap::Probe { state, sent, received };
-            if let Err(reason) = active.reap.handle_probe(locators, &probe, now) {
+            let is_check = packet.raw_option(OptionType::CHECK).is_some();
+            let taken = if is_check {
+                active.reap.handle_probe(locators, &probe, now)
+            } else {
+                active.reap.handle_plain_probe(locators, &probe, now)
+            };
+            if let Err(reason) = taken {
                 if reason == DropReason::UnknownCriticalOption {
                     self.shim6.refuse_check(came);
                 }

@@ -376,10 +376,11 @@ impl Contexts {
 
     /// Tells REAP which pair to go back to, if any.
     pub(crate) fn go_home(&mut self, id: ContextId, now: Instant) {
-        let home = self.wanted_home(id);
+        let (home, pin) = (self.wanted_home(id), self.pinned(id));
         let home = home.or_else(|| self.best(id)).or_else(|| self.first_home(id));
         if let Some(active) = self.active.get_mut(&id) {
             active.reap.handle_preferred(home, now);
+            active.reap.handle_pinned(pin);
         }
     }
 

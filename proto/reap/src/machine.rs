@@ -21,6 +21,7 @@ mod keepalives;
 mod paths;
 mod place;
 mod probe;
+mod refused;
 mod standby;
 mod suspicion;
 mod switch;
@@ -31,6 +32,7 @@ pub use compare::LEFT_AS_WORSE;
 pub(crate) use follow::Wish;
 use paths::Parallel;
 pub use paths::{PATH_INTERVAL, PATH_MISSES};
+use refused::Refused;
 pub use standby::{Known, Standby};
 pub use switch::SWITCH_PROBES;
 use switch::Switch;
@@ -149,6 +151,10 @@ impl Machine {
     /// The payload that [`watch`](Self::watch) asked for came in.
     pub fn handle_payload(&mut self, at: Instant, now: Instant) {
         self.is_watching = false;
+        self.note_payload_after_refusal(at);
+        if !self.wants_payload() {
+            return self.refresh_watch();
+        }
         let fresh_from = self.exploration.as_ref().map_or(Instant::ZERO, |e| e.watch_since);
         if at < fresh_from {
             // Was on its way up when the timer it would stop was started: watch for another one.
@@ -451,6 +457,8 @@ struct Extra {
     unrouted: Box<[LocatorPair]>,
     /// The pair on which this host keeps payload while that works.
     pin: Option<LocatorPair>,
+    /// The kernel of the peer has refused payload.
+    refused: Option<Refused>,
     /// The current pair, if it is not of the two sets.
     gone: Option<Box<LocatorPair>>,
 }

@@ -1,4 +1,5 @@
 use moorline_types::{ContextId, DropReason, Instant};
+use rand_core::RngCore;
 
 use crate::announce::Wording;
 use crate::consts::PREFERENCES_RETRIES_MAX;
@@ -52,7 +53,8 @@ impl Machine {
         let Some(update) = &established.update else { return };
         let is_whole = wording(established.takes, update.sent.saturating_sub(1)) == Wording::Whole;
         if is_whole && self.has_plain(context.key.ulids.local) {
-            let nonce = update.nonce;
+            // A nonce of its own: another Error about the whole list, late or duplicated, does not end it.
+            let nonce = self.rng.next_u32();
             return self.send_update(id, nonce, u32::from(PREFERENCES_RETRIES_MAX) + 1, now);
         }
         self.table.change_established(id, |established| established.update = None);

@@ -78,9 +78,12 @@ impl Machine {
     /// # Errors
     /// [`BadNonce`](DropReason::BadNonce): no check with this nonce waits for its answer.
     pub fn handle_check_refused(&mut self, nonce: u32, now: Instant) -> Result<(), DropReason> {
-        let mut sent = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
-        if !sent.any(|check| check.nonce == nonce) {
-            return Err(DropReason::BadNonce);
+        let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
+        let refused = checks.copied().find(|check| check.nonce == nonce);
+        let refused = refused.ok_or(DropReason::BadNonce)?;
+        if refused.pair != self.current() && self.has_current_answered() {
+            // Whoever is on the path of another pair can forge the Error, and can lose the check as well: that is all the Error does.
+            return Ok(());
         }
         self.on_trial_refused(now);
         let Some(monitor) = &mut self.monitor else { return Ok(()) };

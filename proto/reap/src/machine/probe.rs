@@ -2,7 +2,7 @@
 
 use moorline_types::{DropReason, Instant, LocatorPair};
 
-use super::checks::{is_answer, is_of_check, is_way_back};
+use super::checks::{is_answer, is_way_back};
 use super::follow::{Wish, left_as_worse};
 use super::{CHECK, Machine};
 use crate::event::{Cause, Event};
@@ -41,13 +41,40 @@ impl Machine {
         probe: &Probe,
         now: Instant,
     ) -> Result<(), DropReason> {
-        if probe.is_check() && !self.config.profile.answers_checks {
+        if !probe.is_check() {
+            return self.handle_plain_probe(pair, probe, now);
+        }
+        if !self.config.profile.answers_checks {
             return Err(DropReason::UnknownCriticalOption);
         }
-        let is_to_answer = probe.is_check() && self.state == State::Operational;
+        let is_to_answer = self.state == State::Operational;
         if let Some(report) = probe.sent.first().filter(|_| is_to_answer) {
             return self.answer_check(pair, *report, now);
         }
+        let report = self.check(pair, probe, now)?;
+        self.accept(report, now);
+        if self.state == State::Exploring && report.data == CHECK {
+            self.explore_by(pair, now);
+            return Ok(());
+        }
+        // The peer sends checks in any case: one says nothing of what the peer hears.
+        self.on_heard(pair, Cause::ProbeOperational, now);
+        if self.is_question(pair) && self.takes_answer(pair, now) {
+            self.probe(Some(pair), now);
+        }
+        Ok(())
+    }
+
+    /// A probe without the option of a check (decision 143): whatever its Probe Data, RFC 5534 says what becomes of it.
+    ///
+    /// # Errors
+    /// As those of [`handle_probe`](Self::handle_probe).
+    pub fn handle_plain_probe(
+        &mut self,
+        pair: LocatorPair,
+        probe: &Probe,
+        now: Instant,
+    ) -> Result<(), DropReason> {
         let report = self.check(pair, probe, now)?;
         // A probe Exploring reports a check for another purpose.
         let is_exploring = probe.state == State::Exploring;
@@ -103,17 +130,7 @@ impl Machine {
                     return Err(DropReason::BadNonce);
                 }
                 self.accept(report, now);
-                if self.state == State::Exploring && probe.is_worded_as_check(CHECK) {
-                    self.explore_by(pair, now);
-                } else if verdict == Verdict::Silent && is_of_check(report.data) {
-                    // The peer sends checks in any case: one says nothing of what the peer hears.
-                    self.on_heard(pair, Cause::ProbeOperational, now);
-                    if self.is_question(pair) && self.takes_answer(pair, now) {
-                        self.probe(Some(pair), now);
-                    }
-                } else {
-                    self.on_operational(pair, verdict, now);
-                }
+                self.on_operational(pair, verdict, now);
             }
         }
         Ok(())

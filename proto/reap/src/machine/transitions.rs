@@ -266,12 +266,17 @@ impl Machine {
         }
     }
 
-    pub(super) fn refresh_watch(&mut self) {
+    /// Whether payload that comes in is a sign of life that something waits for.
+    pub(super) fn wants_payload(&self) -> bool {
         let is_wanted = self.exploration.as_ref().is_some_and(|e| {
             let is_unheard = self.state == State::Exploring && !e.is_heard;
             is_unheard || e.deadlines.send.is_some() || e.deadlines.keepalive.is_some()
         });
-        let is_wanted = is_wanted || self.watches_traffic();
+        is_wanted || self.watches_traffic()
+    }
+
+    pub(super) fn refresh_watch(&mut self) {
+        let is_wanted = self.wants_payload() || self.awaits_payload_after_refusal();
         if is_wanted && !self.is_watching {
             self.watch = self.watch.checked_add(1).unwrap_or(1);
         }

@@ -135,6 +135,22 @@ fn a_peer_that_takes_no_mixed_list_gets_the_set_alone_and_later_changes_at_once(
     }
 }
 
+/// A network duplicates it, or it comes late.
+#[test]
+fn a_second_error_about_the_whole_list_leaves_the_plain_one_alone() {
+    let mut foreign = Foreign::established(true);
+    foreign.have(2, &[other(1)]);
+    let log = &foreign.duo.log;
+    let is_whole = |one: &&Flight| is_mixed(&one.message);
+    let whole = log.iter().rev().find(is_whole).expect("has left").clone();
+    let (code, packet) = (ErrorCode::VERIFICATION_METHOD, whole.message.octets());
+    let error = Message::Error(ErrorMessage { code, pointer: 24, packet });
+    let again = Flight { from: 1, pair: turned(whole.pair), message: error };
+    assert_eq!(foreign.duo.hand(&again), Err(DropReason::BadNonce));
+    foreign.settle();
+    assert_eq!(foreign.duo.of_side(0).takes, Takes::Plain);
+}
+
 /// Both sides are ours, and the path was away for a while: the whole list comes after the plain one.
 #[test]
 fn a_peer_that_was_out_of_reach_gets_the_whole_list_in_the_end() {

@@ -204,6 +204,31 @@ fn the_pair_that_the_peer_has_left_as_worse_is_the_one_it_names() {
     assert_eq!((machine.current_pair(), worse(&machine)), (ab(2, 2), [ab(2, 1)].into()));
 }
 
+/// An Error that quotes a check of a standby path comes from there, or from somebody there.
+#[test]
+fn a_refusal_by_a_standby_path_says_nothing_of_the_current_pair() {
+    let mut machine = checked();
+    let due = machine.monitor.as_ref().unwrap().current_rtt.due();
+    machine.send_check(ab(2, 2), at(1_000));
+    let (sent, _) = drain(&mut machine);
+    let Message::Probe(probe) = &sent[0].message else { panic!("no probe") };
+    machine.handle_check_refused(probe.sent[0].nonce, at(1_020)).unwrap();
+    let monitor = machine.monitor.as_ref().unwrap();
+    assert_eq!((monitor.current_rtt.due(), monitor.is_mute()), (due, false));
+}
+
+/// RFC 5533 s5.15 has a host refuse the option, and RFC 5534 s6.9 process any probe without it.
+#[test]
+fn a_probe_without_the_option_of_a_check_is_taken_by_a_host_that_knows_none() {
+    let mut machine = machine_in(State::InboundOk);
+    let own = Report { src: locator(B, 2), dst: locator(A, 2), nonce: 7, data: CHECK };
+    let probe = Probe { state: State::Operational, sent: [own].into(), received: Vec::new() };
+    let refused = machine.handle_probe(ab(2, 2), &probe, at(15_010));
+    assert_eq!(refused, Err(DropReason::UnknownCriticalOption));
+    machine.handle_plain_probe(ab(2, 2), &probe, at(15_010)).unwrap();
+    assert_eq!(machine.state(), State::Operational);
+}
+
 #[test]
 fn a_switch_of_the_peers_moves_both_hosts_in_two_round_trips() {
     let mut net = talking(&config(), 5);
