@@ -169,7 +169,6 @@ impl Machine {
         let says_where = is_answer(probe) && is_of_check(probe.received[0].data);
         match follow.stage {
             Stage::Asking if is_elsewhere && says_where && !self.is_pinned() => {
-                let follow = Follow { is_ready: true, ..follow };
                 self.end_follow(follow, Stage::Vouched, now);
             }
             Stage::Asking if is_elsewhere && !says_where => {

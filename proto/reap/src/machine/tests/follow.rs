@@ -171,6 +171,19 @@ fn a_peer_whose_answer_comes_by_the_pair_that_it_wants_is_followed() {
     }
 }
 
+/// The peer is heard by a pair of which nothing shows that our packets arrive.
+#[test]
+fn an_answer_by_the_pair_that_the_peer_wants_does_not_prove_that_pair() {
+    let mut machine = checked();
+    deliver(&mut machine, ba(2, 1), State::Exploring, 1, &[], at(1_000)).unwrap();
+    let first = drain(&mut machine).0.into_iter().map(|one| (at(1_000), one));
+    let asked = asked(&first.collect::<Vec<_>>());
+    deliver(&mut machine, ba(2, 1), State::Operational, 2, &asked, at(1_020)).unwrap();
+    let checks = self::asked(&run(&mut machine, at(1_510)));
+    deliver(&mut machine, ba(2, 1), State::Operational, 3, &checks[..1], at(1_520)).unwrap();
+    assert_eq!(machine.current_pair(), ab(1, 1));
+}
+
 #[test]
 fn a_pin_holds_while_the_peer_goes_elsewhere_and_ends_with_the_pair() {
     let mut net = talking(&config(), 4);
