@@ -27,8 +27,8 @@ impl Machine {
         let takes = match (wording(before, last), before) {
             (Wording::Whole, _) => Takes::All,
             (Wording::Plain, _) if !self.has_plain(ulid) => before,
-            (Wording::Plain, Takes::Unknown | Takes::All) => Takes::Doubtful,
             (Wording::Plain, Takes::Doubtful | Takes::Plain) => Takes::Plain,
+            (Wording::Plain, _) => Takes::Doubtful,
         };
         if takes == Takes::Plain {
             told.locators = self.locators_that(takes, ulid);
@@ -63,8 +63,5 @@ impl Machine {
 
 /// How much an Update Request tells that went out so often before.
 pub(crate) fn wording(takes: Takes, sent: u32) -> Wording {
-    match takes {
-        Takes::Unknown | Takes::All | Takes::Doubtful => Wording::after(sent),
-        Takes::Plain => Wording::Plain,
-    }
+    if takes == Takes::Plain { Wording::Plain } else { Wording::after(sent) }
 }
