@@ -12,15 +12,14 @@ fn an_i2_that_is_sent_again_has_the_nonce_of_its_i1() {
     while nonces.len() < 3 {
         duo.collect();
         while let Some(flight) = duo.under_way.pop_front() {
-            match &flight.message {
-                Message::I1(i1) => nonces.push(i1.initiator_nonce),
-                Message::I2(i2) => {
-                    nonces.push(i2.initiator_nonce);
-                    continue;
-                }
-                _ => {}
+            if let Message::I2(i2) = &flight.message {
+                nonces.push(i2.initiator_nonce);
+                continue;
             }
-            let _ = duo.hand(&flight);
+            if let Message::I1(i1) = &flight.message {
+                nonces.push(i1.initiator_nonce);
+            }
+            duo.hand(&flight).expect("taken");
             duo.collect();
         }
         duo.wake();
