@@ -9,7 +9,7 @@ use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 
 use crate::event::EventKind;
 use crate::machine::Contexts;
-use crate::steer::Preference;
+use crate::rules::Preference;
 
 /// When a context leaves a congested pair, and how a context that does so again and again is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

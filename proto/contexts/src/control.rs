@@ -2,7 +2,9 @@ use moorline_datapath::shim6::Update;
 use moorline_reap as reap;
 use moorline_shim6::Incoming;
 use moorline_types::{ContextTag, DropReason, Instant, Locator, LocatorPair};
-use moorline_wire::{Keepalive, Message, MessageType, Opt, Options, Packet, PayloadHeader, Probe};
+use moorline_wire::{
+    Keepalive, Message, MessageType, Opt, OptionType, Options, Packet, PayloadHeader, Probe,
+};
 
 use crate::drain::Pace;
 use crate::event::Transmit;
@@ -82,8 +84,16 @@ impl Contexts {
             let Probe { state, sent, received, .. } = probe;
             let asked = self.contests.asked(id);
             let is_answer = asked.is_some_and(|asked| active.reap.reports_since(&received, asked));
+            let lost = self.shim6.recovers_since(id);
+            let is_kept = lost.is_some_and(|since| active.reap.reports_since(&received, since));
             let probe = reap::Probe { state, sent, received };
-            if let Err(reason) = active.reap.handle_probe(locators, &probe, now) {
+            let is_check = packet.raw_option(OptionType::CHECK).is_some();
+            let taken = if is_check {
+                active.reap.handle_probe(locators, &probe, now)
+            } else {
+                active.reap.handle_plain_probe(locators, &probe, now)
+            };
+            if let Err(reason) = taken {
                 if reason == DropReason::UnknownCriticalOption {
                     self.shim6.refuse_check(came);
                 }
@@ -92,10 +102,15 @@ impl Contexts {
             if is_answer {
                 self.contests.end(id);
             }
+            if is_kept {
+                self.shim6.handle_kept(id, now);
+                self.drain_shim6(now);
+            }
         } else {
             active.reap.handle_keepalive(now)?;
         }
         // Checks of other pairs say nothing of the one that payload takes.
+        let active = self.active.get(&id).ok_or(DropReason::Gone)?;
         if active.reap.heard() == now {
             self.updates.push_back(Update::Heard { context: id, at: now });
         }

@@ -45,20 +45,25 @@ impl Contexts {
         Ok(())
     }
 
-    /// Whether the kernel of the peer has refused payload for as long as a daemon may take to start again (decision 145). What is
-    /// heard of the peer in between begins the time anew. So does a refusal long after the last one in Operational: payload
-    /// has been answered since.
+    /// Whether the kernel of the peer has refused payload for as long as a daemon may take to start again (decision 145). A control message
+    /// of the peer in between begins the time anew. So does payload in between, if the last refusal is as long ago as that: a host
+    /// without Shim6 may send plain payload, and refuses ours all the time. So does a refusal long after the last one in Operational:
+    /// payload has been answered since.
     fn is_refused_for_good(&mut self, id: ContextId, now: Instant) -> bool {
-        let Some(active) = self.active.get(&id) else { return true };
+        let Some(active) = self.active.get_mut(&id) else { return true };
         let is_calm = active.reap.state() == State::Operational;
         let heard = active.reap.heard();
+        let payload = active.reap.handle_refused();
         let answered_after = self.reap_config.send_timeout * 2;
         let known = &mut self.notes.entry(id).or_default().refusals;
         let before = known.filter(|before| {
-            heard <= before.last && !(is_calm && now.since(before.last) > answered_after)
+            let pause = now.since(before.last);
+            let is_taken = payload > before.last && pause >= REFUSAL_PATIENCE;
+            heard <= before.last && !is_taken && !(is_calm && pause > answered_after)
         });
         let since = before.map_or(now, |before| before.since);
         *known = Some(Refusals { since, last: now });
+        self.drain_reap(id, now);
         now.since(since) >= REFUSAL_PATIENCE
     }
 

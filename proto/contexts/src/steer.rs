@@ -5,48 +5,12 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
 
-use moorline_datapath::shim6::MAX_PATHS;
 use moorline_reap::Cause;
-use moorline_types::{ContextId, Instant, Locator, LocatorPair, Prefix, named_enum};
+use moorline_types::{ContextId, Instant, Locator, LocatorPair};
 
 use crate::drain::rank;
 use crate::machine::Contexts;
-
-named_enum! {
-    /// What a rule says of the pairs that it is about; the greater is the better.
-    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-    pub enum Preference {
-        /// Only when no other works.
-        Avoid => "avoid",
-        /// Nothing.
-        #[default]
-        Neutral => "neutral",
-        /// Rather than others.
-        Prefer => "prefer",
-    }
-}
-
-/// The contexts that a rule applies to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Scope {
-    /// The one in this slot.
-    Context(ContextId),
-    /// Those whose peer's ULID, or one of its locators, is in the prefix.
-    Peer(Prefix),
-}
-
-/// What to think of the pairs from and to these prefixes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PathRule {
-    /// In these contexts.
-    pub scope: Scope,
-    /// Our end.
-    pub local: Prefix,
-    /// The peer's end.
-    pub peer: Prefix,
-    /// What to think of them.
-    pub preference: Preference,
-}
+use crate::rules::{PathRule, Preference, Scope};
 
 /// A pair of a context as people see it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +81,7 @@ pub enum Refusal {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steering {
     /// The most specific first.
-    rules: Vec<PathRule>,
+    pub(crate) rules: Vec<PathRule>,
     /// Whether the payload of new contexts takes several pairs at once.
     pub(crate) spreads_new: bool,
     /// Of each pair the last answer.
@@ -203,21 +167,9 @@ impl Contexts {
     }
 
     /// The pair that a context is pinned to or was switched to.
-    fn wanted_home(&self, id: ContextId) -> Option<LocatorPair> {
+    pub(crate) fn wanted_home(&self, id: ContextId) -> Option<LocatorPair> {
         let notes = self.notes.get(&id)?;
         notes.pin.or(notes.home)
-    }
-
-    /// Rules in place of those before. Contexts that a rule would have elsewhere go there once the
-    /// pair has answered.
-    pub fn set_path_rules(&mut self, mut rules: Vec<PathRule>, now: Instant) {
-        rules.sort_by_key(PathRule::breadth);
-        if self.steering.rules == rules {
-            return;
-        }
-        self.steering.rules = rules;
-        self.notes.values_mut().for_each(|notes| notes.tried = None);
-        self.refresh_all(now);
     }
 
     /// The pairs of an established context: the current one, then the others as rules have them.
@@ -243,31 +195,6 @@ impl Contexts {
         views
     }
 
-    /// What the rules say of a pair of a context.
-    #[must_use]
-    pub fn preference(&self, id: ContextId, pair: LocatorPair) -> Preference {
-        let rule = self.steering.rules.iter().find(|rule| self.applies(rule, id, pair));
-        rule.map_or(Preference::Neutral, |rule| rule.preference)
-    }
-
-    /// Where the rules would rather have a context than where it is.
-    pub(crate) fn better(&self, id: ContextId) -> Option<LocatorPair> {
-        let current = self.active.get(&id)?.reap.current_pair();
-        let best = self.best(id)?;
-        (self.preference(id, best) > self.preference(id, current)).then_some(best)
-    }
-
-    /// What the rules like best, as near to where the context is as can be; `None`: there are no rules.
-    fn best(&self, id: ContextId) -> Option<LocatorPair> {
-        if !self.steering.has_rules() {
-            return None;
-        }
-        let current = self.active.get(&id)?.reap.current_pair();
-        let usable = self.pairs_of(id).into_iter();
-        let usable = usable.filter(|pair| self.usable.contains(&pair.local));
-        usable.min_by_key(|pair| Reverse((self.preference(id, *pair), pair.shared_ends(current))))
-    }
-
     /// A context has moved: if somebody wanted it there, it is there that it goes back to.
     pub(crate) fn on_steered(
         &mut self,
@@ -283,139 +210,24 @@ impl Contexts {
         }
     }
 
-    /// Whether the payload of a context takes all its pairs at once: what the packet mark says, and flows
-    /// without a mark each one of them. Every pair has to answer checks, again and again.
-    ///
-    /// # Errors
-    /// There is no such context.
-    pub fn set_spread(
-        &mut self,
-        id: ContextId,
-        spreads: bool,
-        now: Instant,
-    ) -> Result<(), Refusal> {
-        if self.active.get(&id).is_none() {
-            return Err(Refusal::NoContext(id));
-        }
-        self.notes.entry(id).or_default().is_spread = spreads;
-        self.refresh_paths(id, now);
-        self.drain_reap(id, now);
-        Ok(())
-    }
-
-    /// Whether contexts that come are spread.
-    pub fn set_spread_default(&mut self, spreads: bool) {
-        self.steering.spreads_new = spreads;
-    }
-
-    /// The pairs that a context takes besides the current one; the packet mark counts them from 1.
-    #[must_use]
-    pub fn spread(&self, id: ContextId) -> Option<Vec<LocatorPair>> {
-        let active = self.active.get(&id).filter(|_| self.is_spread(id))?;
-        Some(active.reap.paths())
-    }
-
-    fn is_spread(&self, id: ContextId) -> bool {
-        self.notes.get(&id).is_some_and(|notes| notes.is_spread)
-    }
-
-    /// Which pairs are to be taken besides the current one.
-    pub(crate) fn refresh_paths(&mut self, id: ContextId, now: Instant) {
-        let views = if self.is_spread(id) { self.paths(id) } else { Vec::new() };
-        let Some(active) = self.active.get_mut(&id) else { return };
-        let current = active.reap.current_pair();
-        let others = views.iter().filter(|view| {
-            view.is_usable && view.preference != Preference::Avoid && view.pair != current
-        });
-        let mut pairs: Vec<_> = others.map(|view| view.pair).take(MAX_PATHS).collect();
-        // What shares no end with the current pair is the best use of another path.
-        pairs.sort_by_key(|pair| (pair.shared_ends(current), *pair));
-        active.reap.handle_paths(&pairs, now);
-    }
-
-    /// An order of pairs from outside, the best first; it counts among pairs that rules make no
-    /// difference between. Pairs that are none of this context are not looked at.
-    pub fn set_ranking(&mut self, id: ContextId, ranking: &[LocatorPair], now: Instant) {
-        if self.active.get(&id).is_none() {
-            return;
-        }
-        let known = self.pairs_of(id);
-        let mut order: Vec<LocatorPair> = Vec::new();
-        for pair in ranking.iter().take(MAX_RANKED) {
-            if known.contains(pair) && !order.contains(pair) {
-                order.push(*pair);
-            }
-        }
-        self.notes.entry(id).or_default().ranking = order;
-        self.refresh_order(id);
-        self.drain_reap(id, now);
-    }
-
-    /// Tells REAP in which order pairs are tried.
-    fn refresh_order(&mut self, id: ContextId) {
-        let ranked = self.notes.get(&id).map(|notes| notes.ranking.clone()).unwrap_or_default();
-        let (mut order, mut avoided) = (Vec::new(), Vec::new());
-        if self.steering.has_rules() {
-            let place = |pair: &LocatorPair| ranked.iter().position(|one| one == pair);
-            let mut pairs = self.pairs_of(id);
-            pairs.sort_by_key(|pair| place(pair).unwrap_or(usize::MAX));
-            for pair in pairs {
-                match self.preference(id, pair) {
-                    Preference::Prefer => order.push(pair),
-                    Preference::Avoid => avoided.push(pair),
-                    Preference::Neutral => {}
-                }
-            }
-        }
-        let others: Vec<_> = ranked.into_iter().filter(|pair| !order.contains(pair)).collect();
-        order.extend(others);
-        if let Some(active) = self.active.get_mut(&id) {
-            active.reap.handle_order(&order, &avoided);
-        }
-    }
-
     /// Tells REAP which pair to go back to, if any.
     pub(crate) fn go_home(&mut self, id: ContextId, now: Instant) {
-        let home = self.wanted_home(id);
+        let (home, pin) = (self.wanted_home(id), self.pinned(id));
         let home = home.or_else(|| self.best(id)).or_else(|| self.first_home(id));
         if let Some(active) = self.active.get_mut(&id) {
             active.reap.handle_preferred(home, now);
+            active.reap.handle_pinned(pin);
         }
     }
 
     /// The ULIDs, unless the peer would rather have another of its locators used: then traffic that is
     /// elsewhere stays there.
-    fn first_home(&self, id: ContextId) -> Option<LocatorPair> {
+    pub(crate) fn first_home(&self, id: ContextId) -> Option<LocatorPair> {
         let context = self.shim6.context(id)?;
         let (ulids, peer) = (context.key.ulids.as_locators(), &context.established()?.peer);
         let of = |locator| rank(peer.preference_of(locator));
         let is_best = peer.locators.iter().all(|other| of(ulids.peer) <= of(*other));
         is_best.then_some(ulids)
-    }
-
-    /// A context is new, has other locators, or there are other rules: is there a better pair?
-    pub(crate) fn consider(&mut self, id: ContextId, now: Instant) {
-        if self.steering.has_rules() {
-            self.go_home(id, now);
-        }
-        self.refresh_order(id);
-        self.refresh_paths(id, now);
-        if self.wanted_home(id).is_some() {
-            return;
-        }
-        let Some(better) = self.better(id) else { return };
-        let Some(active) = self.active.get_mut(&id) else { return };
-        let tried = self.notes.get(&id).and_then(|notes| notes.tried);
-        let is_recent = |(pair, at)| pair == better && now.since(at) < TRY_AGAIN;
-        if active.reap.state() != moorline_reap::State::Operational
-            || active.reap.pending_switch().is_some()
-            || tried.is_some_and(is_recent)
-        {
-            return;
-        }
-        self.notes.entry(id).or_default().tried = Some((better, now));
-        // It is a candidate.
-        let _ = active.reap.handle_switch(better, Cause::Preferred, now);
     }
 
     /// Whether a context could be [switched](Self::switch) to a pair, were it not pinned.
@@ -443,7 +255,7 @@ impl Contexts {
     }
 
     /// All pairs of a context that could be tried if our ends were up.
-    fn pairs_of(&self, id: ContextId) -> Vec<LocatorPair> {
+    pub(crate) fn pairs_of(&self, id: ContextId) -> Vec<LocatorPair> {
         let Some(context) = self.shim6.context(id) else { return Vec::new() };
         let Some(established) = context.established() else { return Vec::new() };
         let peers = &established.peer.locators;
@@ -452,36 +264,6 @@ impl Contexts {
         let is_routed = |pair: &LocatorPair| self.is_routed(context.key.ulids, *pair);
         pairs.filter(|pair| is_global(*pair)).filter(is_routed).collect()
     }
-
-    fn applies(&self, rule: &PathRule, id: ContextId, pair: LocatorPair) -> bool {
-        rule.local.contains(pair.local.0)
-            && rule.peer.contains(pair.peer.0)
-            && match rule.scope {
-                Scope::Context(only) => only == id,
-                Scope::Peer(prefix) => self.is_with(id, prefix),
-            }
-    }
-
-    /// Whether the peer of a context is known by an address in this prefix.
-    #[must_use]
-    pub fn is_with(&self, id: ContextId, prefix: Prefix) -> bool {
-        let Some(context) = self.shim6.context(id) else { return false };
-        let locators = context.established().map(|established| &*established.peer.locators);
-        prefix.contains(context.key.ulids.peer.0)
-            || locators.unwrap_or_default().iter().any(|peer| prefix.contains(peer.0))
-    }
-}
-
-impl PathRule {
-    /// The most specific rule has the least: that for one context, then the longest prefix of the
-    /// peer, then the narrowest pair.
-    fn breadth(&self) -> (u8, u16) {
-        let scope = match self.scope {
-            Scope::Context(_) => 0,
-            Scope::Peer(prefix) => 1 + (128 - prefix.length()),
-        };
-        (scope, 256 - u16::from(self.local.length()) - u16::from(self.peer.length()))
-    }
 }
 
 /// Whether packets could go from the one to the other at all.
@@ -489,9 +271,5 @@ fn is_global(pair: LocatorPair) -> bool {
     pair.local != pair.peer && pair.is_global_unicast()
 }
 
-/// Pairs of an order from outside that are looked at: all that a context can have.
-const MAX_RANKED: usize = 1024;
 /// Pairs whose last answer is kept.
 const MAX_ANSWERED: usize = 1024;
-/// Least time between two switches to the same pair by rules, if it does not answer.
-const TRY_AGAIN: Duration = Duration::from_secs(60);

@@ -6,7 +6,7 @@ use moorline_types::{Instant, LocatorPair};
 use crate::bounded::{Answers, push};
 use crate::config::{Config, INITIAL_PROBES, MAX_PROBE_TIMEOUT, RECEIVED_REPORTS, SENT_REPORTS};
 use crate::event::Event;
-use crate::message::{Message, Probe, Transmit};
+use crate::message::{Message, Probe, Report, Transmit};
 use crate::order::{Order, Sets};
 use crate::random::Random;
 use crate::records::Records;
@@ -33,8 +33,12 @@ pub(crate) struct Exploration {
     is_unreachable: bool,
     /// The peer has been heard since the last transition to Exploring, but by no probe.
     pub(crate) is_heard: bool,
-    /// Probes that are answered.
-    pub(crate) answers: Answers,
+    /// This host has found the current pair silent or gone: not the peer alone explores.
+    pub(crate) is_own: bool,
+    /// What shows the peer that a probe Exploring is ours: a check of the peer's that came by the pair left.
+    pub(crate) voucher: Option<Report>,
+    /// Probes that are answered, those by the current pair apart: others cannot use up its answers.
+    pub(crate) answers: [Answers; 2],
     /// Keepalives since the last probe of the peer's, or since the exploration began.
     pub(crate) keepalives: u32,
     /// The watched payload counts only from here on.
@@ -57,7 +61,9 @@ impl Exploration {
             last_probe: Instant::ZERO,
             is_unreachable: false,
             is_heard: false,
-            answers: Answers::default(),
+            is_own: false,
+            voucher: None,
+            answers: Default::default(),
             keepalives: 0,
             watch_since: Instant::ZERO,
             transmits: VecDeque::new(),
@@ -70,6 +76,7 @@ impl Exploration {
         self.records.forget_sent();
         self.keepalives = 0;
         self.left = None;
+        self.is_own = false;
         self.order = Order::new(sets, failed, &mut self.random);
         if let Some(hint) = hint.filter(|hint| *hint != failed) {
             self.order.prefer(sets, |pair| pair == hint);
@@ -142,12 +149,11 @@ impl Exploration {
         }
         self.records.note_sent(pair, nonce, state, now);
         self.probes = self.probes.saturating_add(1);
-        let probe = Probe {
-            state,
-            sent: self.records.sent_reports(SENT_REPORTS),
-            //= rfc5534#5.2-5 rfc5534#5.2-6
-            received: self.records.received_reports(RECEIVED_REPORTS),
-        };
+        //= rfc5534#5.2-5 rfc5534#5.2-6
+        let mut received = self.records.received_reports(RECEIVED_REPORTS);
+        // RFC 5534 s5.2: "A sender MAY include additional sets of these received Probe fields in any state".
+        received.extend(self.voucher.filter(|_| state == State::Exploring));
+        let probe = Probe { state, sent: self.records.sent_reports(SENT_REPORTS), received };
         Transmit { pair, message: Message::Probe(probe) }
     }
 

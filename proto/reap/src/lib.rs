@@ -57,7 +57,8 @@
 //! | example 5 keeps B on its old pair, which was proven too | the pair probed last: it is the one least in doubt |
 //! | in Operational, more reports | the current pair stays if this exploration has proven it |
 //! | probe Operational without a report, in Exploring | a sign of life only: it cannot be the answer to a probe InboundOk of ours. So a recorded one does not stop the search |
-//! | all reports in a probe are unknown | dropped as [`BadNonce`]; in Operational a probe InboundOk is still answered, as its sender may have waited too long for an answer |
+//! | all reports in a probe are unknown | dropped as [`BadNonce`]; in Operational a probe InboundOk is still answered, as its sender may have waited too long for an answer, and in InboundOk one by the current pair, as its sender may ask whether that works |
+//! | a probe Exploring reports a probe | a check from before the exploration, which shows that the sender sees the pair that it leaves (s5.2 allows additional reports in any state) |
 //! | payload, keepalive or control message in Exploring, without a probe: s6.1 has InboundOk, and s5.2 a report in it, of which there is none | stays in Exploring and sends a probe Exploring at once (decision 144) |
 //! | a probe InboundOk without reports, though we know that the current pair is gone | a sign of life only |
 //! | the same probe twice | dropped as [`Replayed`] |
@@ -88,7 +89,11 @@
 //! *A standby path*, a pair that shares no end with the current one if there is such a pair, is checked now and
 //! then while traffic flows. If the current pair is known to be gone, or nothing has come back by it for a
 //! Send Timeout, payload takes the standby path at once, and the exploration that begins takes it first and tells
-//! the peer. The peer does the same when a probe Exploring comes by its own standby path.
+//! the peer. The peer does the same when a probe Exploring comes by its own standby path and shows that it is the peer's.
+//!
+//! *Guarded pairs*: whoever is on the path of a standby path knows what it takes to forge probes there. So payload leaves a pair that has answered
+//! checks for a probe of the peer's only if that probe reports the last check by that pair, or if the pair, asked at once, does not answer in
+//! time (decision 153). A pin lets payload leave in the latter case alone.
 //!
 //! *Suspicions* of the data plane ([`Machine::handle_suspicion`]) lead to a trial: the current pair and
 //! the standby path are checked in parallel. If the standby path answers and the current pair has not when its answer is
@@ -127,6 +132,7 @@ mod comparison;
 mod config;
 mod event;
 mod exploration;
+mod follow;
 mod machine;
 mod message;
 mod monitor;

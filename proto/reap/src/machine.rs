@@ -16,10 +16,14 @@ use crate::timers::{Timer, Timers};
 
 mod checks;
 mod compare;
+mod follow;
+mod home;
 mod keepalives;
 mod paths;
 mod place;
 mod probe;
+mod refused;
+mod rounds;
 mod standby;
 mod suspicion;
 mod switch;
@@ -27,9 +31,12 @@ mod transitions;
 
 pub use checks::{CHECK, CHECK_CURRENT};
 pub use compare::LEFT_AS_WORSE;
+pub(crate) use follow::Wish;
 use paths::Parallel;
 pub use paths::{PATH_INTERVAL, PATH_MISSES};
-pub use standby::{Known, Standby};
+use refused::Refused;
+pub use rounds::Known;
+pub use standby::Standby;
 pub use switch::SWITCH_PROBES;
 use switch::Switch;
 
@@ -147,6 +154,10 @@ impl Machine {
     /// The payload that [`watch`](Self::watch) asked for came in.
     pub fn handle_payload(&mut self, at: Instant, now: Instant) {
         self.is_watching = false;
+        self.note_payload_after_refusal(at);
+        if !self.wants_payload() {
+            return self.refresh_watch();
+        }
         let fresh_from = self.exploration.as_ref().map_or(Instant::ZERO, |e| e.watch_since);
         if at < fresh_from {
             // Was on its way up when the timer it would stop was started: watch for another one.
@@ -447,6 +458,10 @@ struct Extra {
     avoided: Box<[LocatorPair]>,
     /// Pairs whose packets do not leave by the uplink of their source.
     unrouted: Box<[LocatorPair]>,
+    /// The pair on which this host keeps payload while that works.
+    pin: Option<LocatorPair>,
+    /// The kernel of the peer has refused payload.
+    refused: Option<Refused>,
     /// The current pair, if it is not of the two sets.
     gone: Option<Box<LocatorPair>>,
 }

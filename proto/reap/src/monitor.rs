@@ -3,12 +3,14 @@
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use crate::bounded::{Answers, push};
 use crate::comparison::Comparison;
 use crate::event::{Event, FailureHint};
+use crate::follow::Follow;
 use crate::message::{Report, Transmit};
 use crate::random::Random;
 use crate::timers::Timer;
@@ -37,7 +39,12 @@ pub(crate) struct PathMonitor {
     pub(crate) is_asked_in_vain: bool,
     /// The current pair has not answered the check of this round.
     pub(crate) is_round_open: bool,
-    pub(crate) answers: Answers,
+    /// Nonce of the last check of the current pair that the peer has answered by that pair.
+    pub(crate) answered_nonce: Option<NonZeroU32>,
+    /// Nonce of the last check that the peer has sent by the current pair.
+    pub(crate) seen_nonce: Option<NonZeroU32>,
+    /// Checks that are answered, those by the current pair apart.
+    pub(crate) answers: [Answers; 2],
     /// `None`: all of it is as [`Past::new`] has it, with the current pair.
     past: Option<Box<Past>>,
     pub(crate) flight: Option<Box<Flight>>,
@@ -145,6 +152,7 @@ pub(crate) struct Flight {
     pub(crate) deferred: Option<Suspicion>,
     pub(crate) asked: Option<Asked>,
     pub(crate) comparison: Option<Comparison>,
+    pub(crate) follow: Option<Follow>,
     pub(crate) answers: VecDeque<Transmit>,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
@@ -196,7 +204,9 @@ impl PathMonitor {
             knows_checks: false,
             is_asked_in_vain: false,
             is_round_open: false,
-            answers: Answers::default(),
+            answered_nonce: None,
+            seen_nonce: None,
+            answers: Default::default(),
             past: None,
             flight: None,
         }
@@ -215,7 +225,9 @@ impl PathMonitor {
         let asked = self.flight.as_ref().and_then(|flight| flight.asked);
         let answer = asked.map(|asked| (asked.due, Timer::Answer));
         let comparison = self.comparison().map(|comparison| (comparison.next, Timer::Comparison));
-        [round, trial.or(deferred), answer, comparison]
+        let follow = self.flight.as_ref().and_then(|flight| flight.follow);
+        let follow = follow.map(|follow| (follow.next, Timer::Follow));
+        [round, trial.or(deferred), answer, comparison, follow]
             .into_iter()
             .flatten()
             .min_by_key(|&(at, _)| at)
@@ -247,6 +259,7 @@ impl PathMonitor {
     /// Another pair is current.
     pub(crate) fn forget_floor(&mut self) {
         (self.floor, self.is_round_open) = (0, false);
+        (self.answered_nonce, self.seen_nonce) = (None, None);
     }
 
     pub(crate) fn comparison(&self) -> Option<&Comparison> {
@@ -348,6 +361,7 @@ impl Flight {
             deferred: None,
             asked: None,
             comparison: None,
+            follow: None,
             answers: VecDeque::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
@@ -406,6 +420,7 @@ impl Flight {
             && self.deferred.is_none()
             && self.asked.is_none()
             && self.comparison.is_none()
+            && self.follow.is_none()
             && self.answers.is_empty()
             && self.transmits.is_empty()
             && self.events.is_empty()
@@ -510,6 +525,6 @@ mod tests {
 
     #[test]
     fn a_path_monitor_is_small() {
-        assert!(size_of::<PathMonitor>() <= 72, "{}", size_of::<PathMonitor>());
+        assert!(size_of::<PathMonitor>() <= 88, "{}", size_of::<PathMonitor>());
     }
 }

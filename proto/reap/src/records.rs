@@ -70,9 +70,9 @@ impl Records {
         self.received.iter().any(|r| r.report == *report)
     }
 
-    /// Nonces of the probes that have left, and when.
-    pub(crate) fn sent(&self) -> impl Iterator<Item = (u32, Instant)> + '_ {
-        self.sent.iter().map(|sent| (sent.nonce, sent.at))
+    /// Pairs and nonces of the probes that have left, and when.
+    pub(crate) fn sent(&self) -> impl Iterator<Item = (LocatorPair, u32, Instant)> + '_ {
+        self.sent.iter().map(|sent| (sent.pair, sent.nonce, sent.at))
     }
 
     /// Marks the probe of ours that `report` is about, if it is one and not older than [`REPORT_LIFETIME`].

@@ -7,6 +7,7 @@
 //! | `Trial` | a suspicion; the data plane's Send Timer | the current pair answers, payload, a keepalive of a peer without checks | next checks, or the verdict |
 //! | `Answer` | a keepalive, if the current pair has not answered lately | the current pair answers, payload, leaving Operational | the check is sent again; after the last one a trial begins |
 //! | `Comparison` | a suspicion, a check of the current pair that gets lost, its round-trip time; hold time of a pair left as worse | leaving Operational, another current pair | next checks by both pairs, or the outcome |
+//! | `Follow` | a probe of the peer's that asks for another pair, if the current one has answered checks | an answer by the current pair | the pair is asked again; after the last time payload moves |
 //! | `Switch` | a switch, each of its probes | the pair becomes current, or is given up | next probe by the pair; after the last one it is given up |
 //! | `Paths` | pairs wanted besides the current one | none wanted | they are checked again |
 //! | `Forget` | entering Operational, if no other timer runs | entering another state | records of probes are dropped |
@@ -33,6 +34,8 @@ pub enum Timer {
     Answer,
     /// Checks of two pairs that are compared are due, or their answers.
     Comparison,
+    /// The current pair is to be asked, or its answer is due, before payload goes where the peer wants it.
+    Follow,
     /// Time for the next probe by the pair that is to be current.
     Switch,
     /// Pairs that are used besides the current one are to be checked.

@@ -1,4 +1,5 @@
 use moorline_types::{ContextId, DropReason, Instant};
+use rand_core::RngCore;
 
 use crate::announce::Wording;
 use crate::consts::PREFERENCES_RETRIES_MAX;
@@ -26,8 +27,8 @@ impl Machine {
         let takes = match (wording(before, last), before) {
             (Wording::Whole, _) => Takes::All,
             (Wording::Plain, _) if !self.has_plain(ulid) => before,
-            (Wording::Plain, Takes::Unknown | Takes::All) => Takes::Doubtful,
             (Wording::Plain, Takes::Doubtful | Takes::Plain) => Takes::Plain,
+            (Wording::Plain, _) => Takes::Doubtful,
         };
         if takes == Takes::Plain {
             told.locators = self.locators_that(takes, ulid);
@@ -52,7 +53,8 @@ impl Machine {
         let Some(update) = &established.update else { return };
         let is_whole = wording(established.takes, update.sent.saturating_sub(1)) == Wording::Whole;
         if is_whole && self.has_plain(context.key.ulids.local) {
-            let nonce = update.nonce;
+            // A nonce of its own: another Error about the whole list, late or duplicated, does not end it.
+            let nonce = self.rng.next_u32();
             return self.send_update(id, nonce, u32::from(PREFERENCES_RETRIES_MAX) + 1, now);
         }
         self.table.change_established(id, |established| established.update = None);
@@ -61,8 +63,5 @@ impl Machine {
 
 /// How much an Update Request tells that went out so often before.
 pub(crate) fn wording(takes: Takes, sent: u32) -> Wording {
-    match takes {
-        Takes::Unknown | Takes::All | Takes::Doubtful => Wording::after(sent),
-        Takes::Plain => Wording::Plain,
-    }
+    if takes == Takes::Plain { Wording::Plain } else { Wording::after(sent) }
 }

@@ -83,6 +83,8 @@ pub(crate) struct Handshake {
 pub(crate) struct Echo {
     pub responder_nonce: u32,
     pub validator: Vec<u8>,
+    /// The nonce of the I1 that an R1 has answered.
+    pub initiator_nonce: Option<u32>,
 }
 
 impl Echo {
@@ -91,7 +93,7 @@ impl Echo {
         if validator.len() > MAX_PEER_VALIDATOR_LEN {
             return Err(DropReason::TooMany);
         }
-        Ok(Self { responder_nonce, validator: validator.to_vec() })
+        Ok(Self { responder_nonce, validator: validator.to_vec(), initiator_nonce: None })
     }
 }
 
@@ -192,12 +194,27 @@ pub struct Established {
 pub(crate) enum Takes {
     /// The peer has not shown that it has the context.
     Unknown,
+    /// Nor after an R2.
+    Answered,
+    /// Nor after two.
+    AnsweredTwice,
     /// The whole one, as far as is known.
     All,
     /// It has acknowledged the plain one, and not the whole one: that may have been lost, and is told once more.
     Doubtful,
     /// The plain one alone.
     Plain,
+}
+
+impl Takes {
+    /// One more R2 goes out.
+    pub(crate) const fn after_r2(self) -> Self {
+        match self {
+            Self::Unknown => Self::Answered,
+            Self::Answered | Self::AnsweredTwice => Self::AnsweredTwice,
+            Self::All | Self::Doubtful | Self::Plain => self,
+        }
+    }
 }
 
 /// What a peer has been told of us.
@@ -258,7 +275,7 @@ impl Established {
     /// cross are answered without a context (RFC 5533 s7.4).
     #[must_use]
     pub const fn is_confirmed(&self) -> bool {
-        !matches!(self.takes, Takes::Unknown)
+        matches!(self.takes, Takes::All | Takes::Doubtful | Takes::Plain)
     }
 
     /// Whether a packet with these addresses may belong to the context (RFC 5533 s12.4).

@@ -39,7 +39,8 @@ impl Machine {
         let asked = context.handshake().filter(|_| context.state() == State::I1Sent);
         let (id, mut asked) = (context.id, asked.ok_or(DropReason::Unasked)?.clone());
         let Message::R1(r1) = came.packet.message()? else { return Err(DropReason::UnknownType) };
-        asked.echo = Some(Echo::of(r1.responder_nonce, &r1.options)?);
+        let echo = Echo::of(r1.responder_nonce, &r1.options)?;
+        asked.echo = Some(Echo { initiator_nonce: Some(nonce), ..echo });
         asked.nonce = self.rng.next_u32();
         self.send_i2(id, asked, came.now);
         Ok(())
@@ -97,6 +98,9 @@ impl Machine {
         //= rfc5533#7.12-1 rfc5533#7.19-1
         if asked.echo.is_some() && asked.retries < I2_RETRIES_MAX {
             asked.retries += 1;
+            // RFC 5533 s7.13: the validator of some responders goes with the nonce of the I1 (decision 004).
+            let of_i1 = asked.echo.as_ref().and_then(|echo| echo.initiator_nonce);
+            asked.nonce = of_i1.unwrap_or(asked.nonce);
             (asked.is_hastened, asked.is_referred) = (false, false);
             self.send_i2(id, asked, now);
         } else if asked.established.is_some() {
@@ -213,7 +217,7 @@ impl Machine {
         (asked.sent, asked.deadline) = (now, now + self.backed_off(I2_TIMEOUT, asked.retries));
         asked.asked_at = self.validators.latest();
         let Some(context) = self.table.get(id) else { return };
-        let Some(Echo { responder_nonce, validator }) = &asked.echo else { return };
+        let Some(Echo { responder_nonce, validator, .. }) = &asked.echo else { return };
         let (initiator_tag, via) = (context.local_tag, asked.via);
         let (initiator_nonce, responder_nonce) = (asked.nonce, *responder_nonce);
         //= rfc5533#5.6-4 rfc5533#5.6-5

@@ -4,7 +4,7 @@ use rand_core::RngCore;
 
 use crate::consts::EARLY_USE;
 use crate::context::{Context, Echo, Established, Handshake, Takes};
-use crate::event::{Incoming, Via};
+use crate::event::{Event, Incoming, Via};
 use crate::machine::Machine;
 use crate::validator::Bound;
 
@@ -101,6 +101,24 @@ impl Machine {
         };
         self.send_i2(id, asked, now);
         Ok(())
+    }
+
+    /// When the last I2bis of a context left that waits for the R2.
+    #[must_use]
+    pub fn recovers_since(&self, id: ContextId) -> Option<Instant> {
+        let asked = self.table.get(id)?.handshake()?;
+        asked.established.as_ref().map(|_| asked.sent)
+    }
+
+    /// The peer has answered a message of the context that left after the last I2bis, so the peer has the context: the R1bis was forged, or an
+    /// old one. The I2bis, which the peer refuses, is not sent again, and the context is as it was (decision 154).
+    pub fn handle_kept(&mut self, id: ContextId, now: Instant) {
+        let asked = self.table.get(id).and_then(Context::handshake);
+        let Some(established) = asked.and_then(|asked| asked.established.clone()) else { return };
+        self.table.establish(id, established);
+        self.confirm(id);
+        self.events.push_back(Event::Renewed { context: id });
+        self.update_if_outdated(id, now);
     }
 
     /// An update came in I2BIS-SENT: an R2 that was on its way says less, so it must answer another I2bis.

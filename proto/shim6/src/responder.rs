@@ -2,7 +2,7 @@ use moorline_types::{ContextId, ContextTag, DropReason, LocatorPair, Ulid};
 use moorline_wire::{Message, Opt, OptionType, Options, R1, R2};
 
 use crate::announce::Wording;
-use crate::context::{Context, Established, Named, Role, Stand};
+use crate::context::{Context, Established, Named, Role, Stand, Takes};
 use crate::event::{Event, Incoming, Via};
 use crate::key::{Key, as_ulids};
 use crate::machine::Machine;
@@ -262,11 +262,32 @@ impl Machine {
         });
     }
 
-    /// By the pair that the question came by.
+    /// By the pair that the question came by. If the peer asks again and again, the R2 says what it may not take: from the third one on
+    /// it has the plain list (decision 008), until the peer shows that it has the context.
     fn send_r2(&mut self, id: ContextId, initiator_nonce: u32, locators: LocatorPair) {
         let Some(Context { key, local_tag, .. }) = self.table.get(id) else { return };
-        let options = Options::from(self.options_for(key.ulids.local, Wording::Whole));
-        let r2 = R2 { responder_tag: *local_tag, initiator_nonce, options };
+        let (ulid, responder_tag) = (key.ulids.local, *local_tag);
+        let wording = self.next_r2(id, ulid);
+        let options = Options::from(self.options_for(ulid, wording));
+        let r2 = R2 { responder_tag, initiator_nonce, options };
         self.push_transmit(Via::Pair(locators), Message::R2(r2));
+    }
+
+    /// How much the next R2 tells. Ls(local) is what the peer knows after a plain one.
+    fn next_r2(&mut self, id: ContextId, ulid: Ulid) -> Wording {
+        let known = self.table.get(id).and_then(Context::established);
+        let Some(takes) = known.map(|known| known.takes) else { return Wording::Whole };
+        self.table.change_established(id, |known| known.takes = takes.after_r2());
+        if takes != Takes::AnsweredTwice {
+            return Wording::Whole;
+        }
+        if self.has_plain(ulid) {
+            let told = self.plain(self.telling(ulid), ulid);
+            self.table.change_established(id, |known| {
+                (known.local_locators, known.edition) = (told.locators, told.edition);
+            });
+            self.events.push_back(Event::Announced { context: id });
+        }
+        Wording::Plain
     }
 }

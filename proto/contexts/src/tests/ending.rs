@@ -129,6 +129,33 @@ fn refusals_far_apart_are_no_long_absence() {
     assert!(pair.entries[0].is_empty());
 }
 
+/// The Send Timeout is 10 s, and payload goes both ways between the two absences.
+#[test]
+fn payload_between_two_short_absences_tells_them_from_a_long_one() {
+    for is_plain in [false, true] {
+        let mut pair = Pair::moved();
+        let context = pair.entries[0][0].id;
+        let told = |pair: &mut Pair| {
+            let watch = pair.entries[0][0].watch;
+            assert_ne!(watch, 0, "payload is of interest");
+            let report = Report::Received { context, at: pair.now };
+            pair.hosts[0].handle_report(report, pair.now);
+            pair.drain(0);
+        };
+        assert_eq!(pair.refuse_for(1), [true]);
+        if is_plain {
+            // A host without Shim6 sends plain payload, and refuses ours as often as before.
+            let refused: Vec<_> =
+                (0..5).flat_map(|_| [told(&mut pair)].map(|()| pair.refuse_for(1))).collect();
+            assert_eq!(refused.concat().last(), Some(&false));
+            continue;
+        }
+        told(&mut pair);
+        pair.now = pair.now + Duration::from_secs(7);
+        assert_eq!(pair.refuse_for(2), [true; 2]);
+    }
+}
+
 #[test]
 fn any_locator_of_the_peer_may_refuse() {
     let mut pair = Pair::moved();

@@ -5,6 +5,7 @@ use moorline_types::{DropReason, Path, Prefix};
 use moorline_wire::{Message, Opt, Options, PayloadHeader, R1bis};
 
 use super::*;
+use crate::Profile;
 use crate::{PathRule, Preference, Scope};
 
 impl Pair {
@@ -122,6 +123,29 @@ fn moved_payload_is_answered_by_the_pair_it_takes_and_no_other() {
     let current = pair.entries[0][0].current.pair;
     pair.hosts[0].handle_control(&octets, current, pair.now);
     assert_eq!(pair.hosts[0].contexts().next().expect("there").state, "i2bis-sent");
+}
+
+/// Only a host that has the context answers a check of it.
+#[test]
+fn a_peer_that_answers_a_check_after_a_forged_r1bis_has_the_context() {
+    let config = Config { profile: Profile::default(), ..Config::default() };
+    let mut pair = Pair::with_config([local_state(0), local_state(1)], &config);
+    pair.trigger(0);
+    let ContextEntry { id, peer_tag, current, .. } = pair.entries[0][0].clone();
+    let state = |pair: &Pair| pair.hosts[0].contexts().next().expect("there").state;
+    let payload_comes = |pair: &mut Pair| {
+        pair.now = pair.now + Duration::from_secs(1);
+        pair.hosts[0].handle_report(Report::Received { context: id, at: pair.now }, pair.now);
+        pair.settle();
+    };
+    payload_comes(&mut pair);
+    let octets = forged(&pair);
+    pair.hosts[0].handle_control(&octets, current.pair, pair.now);
+    pair.settle();
+    assert_eq!(state(&pair), "i2bis-sent", "the peer refuses the I2bis");
+    payload_comes(&mut pair);
+    assert_eq!(state(&pair), "established");
+    assert_eq!((pair.entries[0][0].peer_tag, pair.entries[0][0].current), (peer_tag, current));
 }
 
 #[test]

@@ -9,6 +9,7 @@
 
 use alloc::vec;
 use alloc::vec::Vec;
+use core::num::NonZeroU32;
 use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::Machine;
@@ -36,11 +37,17 @@ impl Machine {
         if check.src != pair.peer || check.dst != pair.local {
             return Err(DropReason::WrongLocators);
         }
-        if !self.monitor_mut().answers.take(now) {
+        let current = self.current();
+        let monitor = self.monitor_mut();
+        // Who knows the tag from another pair cannot use up the answers of the current one.
+        let answers = &mut monitor.answers[usize::from(pair == current)];
+        if !answers.take(now) {
             return Err(DropReason::RateLimited);
         }
-        self.monitor_mut().knows_checks = true;
-        let current = self.current();
+        monitor.knows_checks = true;
+        if pair == current && check.data == CHECK_CURRENT {
+            monitor.seen_nonce = NonZeroU32::new(check.nonce);
+        }
         let back = Some(pair).filter(|&pair| self.is_candidate(pair));
         if check.data == CHECK {
             self.queue_answer(back.unwrap_or(current), check, 0);
@@ -71,9 +78,12 @@ impl Machine {
     /// # Errors
     /// [`BadNonce`](DropReason::BadNonce): no check with this nonce waits for its answer.
     pub fn handle_check_refused(&mut self, nonce: u32, now: Instant) -> Result<(), DropReason> {
-        let mut sent = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
-        if !sent.any(|check| check.nonce == nonce) {
-            return Err(DropReason::BadNonce);
+        let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
+        let refused = checks.copied().find(|check| check.nonce == nonce);
+        let refused = refused.ok_or(DropReason::BadNonce)?;
+        if refused.pair != self.current() && self.has_current_answered() {
+            // Whoever is on the path of another pair can forge the Error, and can lose the check as well: that is all the Error does.
+            return Ok(());
         }
         self.on_trial_refused(now);
         let Some(monitor) = &mut self.monitor else { return Ok(()) };
@@ -133,6 +143,9 @@ impl Machine {
         monitor.knows_checks |= is_answer;
         if check.pair == current {
             if is_answer {
+                let by = probe.sent.first().map(|own| LocatorPair::new(own.dst, own.src));
+                monitor.answered_nonce = NonZeroU32::new(check.nonce)
+                    .filter(|_| by == Some(current) && check.data == CHECK_CURRENT);
                 monitor.current_rtt.observe(rtt, now);
                 monitor.is_asked_in_vain = false;
                 if monitor.is_round_open && monitor.round == Round::Resting {

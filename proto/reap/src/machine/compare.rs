@@ -57,18 +57,19 @@ impl Machine {
         is_meant
     }
 
-    /// The peer has left the pair that is current here as much worse than another one.
-    pub(super) fn on_left_as_worse(&mut self, now: Instant) {
+    /// A host has left this pair as much worse than another one: the peer, or this host.
+    pub(super) fn note_worse(&mut self, pair: LocatorPair, now: Instant) {
         let current = self.current();
-        if self.config.profile.leaves_worse {
-            self.monitor_mut().past_mut(current).note_worse(current, now);
+        if self.config.profile.leaves_worse && self.is_candidate(pair) {
+            self.monitor_mut().past_mut(current).note_worse(pair, now);
         }
     }
 
     fn begin_comparison(&mut self, other: LocatorPair, purpose: Purpose, now: Instant) {
         let is_ready = self.config.profile.leaves_worse
             && self.state == State::Operational
-            && self.switch().is_none();
+            && self.switch().is_none()
+            && !(purpose == Purpose::Leave && self.is_pinned());
         let current = self.current();
         let Some(monitor) = self.monitor.as_mut().filter(|_| is_ready) else { return };
         let is_early = monitor.past().is_some_and(|past| now < past.compare_after);

@@ -2,8 +2,9 @@
 
 use moorline_types::{DropReason, Instant, LocatorPair};
 
-use super::checks::{is_answer, is_of_check, is_way_back};
-use super::{CHECK, LEFT_AS_WORSE, Machine};
+use super::checks::{is_answer, is_way_back};
+use super::follow::{Wish, left_as_worse};
+use super::{CHECK, Machine};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
 use crate::message::{Probe, Report};
@@ -40,15 +41,45 @@ impl Machine {
         probe: &Probe,
         now: Instant,
     ) -> Result<(), DropReason> {
-        if probe.is_check() && !self.config.profile.answers_checks {
+        if !probe.is_check() {
+            return self.handle_plain_probe(pair, probe, now);
+        }
+        if !self.config.profile.answers_checks {
             return Err(DropReason::UnknownCriticalOption);
         }
-        let is_to_answer = probe.is_check() && self.state == State::Operational;
+        let is_to_answer = self.state == State::Operational;
         if let Some(report) = probe.sent.first().filter(|_| is_to_answer) {
             return self.answer_check(pair, *report, now);
         }
         let report = self.check(pair, probe, now)?;
-        let checked = self.confirm_check(probe, now);
+        self.accept(report, now);
+        if self.state == State::Exploring && report.data == CHECK {
+            self.explore_by(pair, now);
+            return Ok(());
+        }
+        // The peer sends checks in any case: one says nothing of what the peer hears.
+        self.on_heard(pair, Cause::ProbeOperational, now);
+        if self.is_question(pair) && self.takes_answer(pair, now) {
+            self.probe(Some(pair), now);
+        }
+        Ok(())
+    }
+
+    /// A probe without the option of a check (decision 143): whatever its Probe Data, RFC 5534 says what becomes of it.
+    ///
+    /// # Errors
+    /// As those of [`handle_probe`](Self::handle_probe).
+    pub fn handle_plain_probe(
+        &mut self,
+        pair: LocatorPair,
+        probe: &Probe,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let report = self.check(pair, probe, now)?;
+        // A probe Exploring reports a check for another purpose.
+        let is_exploring = probe.state == State::Exploring;
+        let settled = if is_exploring { None } else { self.heed_answer(pair, probe, now) };
+        let checked = if is_exploring { None } else { self.confirm_check(probe, now) };
         let is_way_back = is_way_back(probe);
         if let Some(check) = checked
             && self.state == State::Operational
@@ -73,34 +104,33 @@ impl Machine {
             (Verdict::Unknown, Some(_)) => Verdict::Outdated,
             (verdict, _) => verdict,
         };
+        let verdict = match (verdict, settled) {
+            (Verdict::Proven(_), Some(settled)) => Verdict::Proven(settled),
+            (verdict, _) => verdict,
+        };
         match probe.state {
             State::Exploring => {
                 self.accept(report, now);
-                if report.data == LEFT_AS_WORSE && pair != self.current() {
-                    self.on_left_as_worse(now);
-                }
-                self.on_exploring(pair, now);
+                self.on_exploring(pair, probe, now);
             }
             State::InboundOk => {
-                if verdict == Verdict::Unknown && self.state != State::Operational {
+                let is_unknown = verdict == Verdict::Unknown;
+                if is_unknown && !self.is_question(pair) && self.state != State::Operational {
                     return Err(DropReason::BadNonce);
                 }
                 self.accept(report, now);
-                self.on_inbound_ok(pair, verdict, now);
+                if is_unknown && self.is_question(pair) {
+                    self.probe(Some(pair), now);
+                } else {
+                    self.on_inbound_ok(pair, verdict, now);
+                }
             }
             State::Operational => {
                 if verdict == Verdict::Unknown {
                     return Err(DropReason::BadNonce);
                 }
                 self.accept(report, now);
-                if self.state == State::Exploring && probe.is_worded_as_check(CHECK) {
-                    self.explore_by(pair, now);
-                } else if verdict == Verdict::Silent && is_of_check(report.data) {
-                    // The peer sends checks in any case: one says nothing of what the peer hears.
-                    self.on_heard(pair, Cause::ProbeOperational, now);
-                } else {
-                    self.on_operational(pair, verdict, now);
-                }
+                self.on_operational(pair, verdict, now);
             }
         }
         Ok(())
@@ -110,10 +140,10 @@ impl Machine {
     #[must_use]
     pub fn reports_since(&self, received: &[Report], since: Instant) -> bool {
         let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
-        let checks = checks.map(|check| (check.nonce, check.at));
+        let checks = checks.map(|check| (check.pair, check.nonce, check.at));
         let records = self.exploration.iter().flat_map(|exploration| exploration.records.sent());
         let mut sent = checks.chain(records);
-        sent.any(|(nonce, at)| at >= since && received.iter().any(|one| one.nonce == nonce))
+        sent.any(|(_, nonce, at)| at >= since && received.iter().any(|one| one.nonce == nonce))
     }
 
     /// The peer has answered another message than a probe, which went by this pair, by the way back. The pair works, but the
@@ -132,24 +162,34 @@ impl Machine {
         }
     }
 
-    fn on_exploring(&mut self, pair: LocatorPair, now: Instant) {
+    fn on_exploring(&mut self, pair: LocatorPair, probe: &Probe, now: Instant) {
         let via = self.answer_pair(pair);
+        let current = self.current();
         // The peer hears nothing by our current pair, and comes by one that we know to work: no need to
         // wait for the end of the exploration.
-        let is_proven = |e: &Exploration| e.records.is_proven(self.current());
+        let is_proven = |e: &Exploration| e.records.is_proven(current);
         let is_settled =
             self.state != State::Operational && self.exploration.as_deref().is_some_and(is_proven);
-        let standby = self.fresh_standby(now).filter(|standby| *standby == pair && !is_settled);
+        let wish = Wish {
+            to: pair,
+            cause: Cause::ProbeExploring,
+            is_ready: !is_settled && self.fresh_standby(now) == Some(pair),
+            is_vouched: self.takes_voucher(probe, now),
+            worse: left_as_worse(probe, current),
+        };
+        let trial = self.trial_started();
         self.step(Input::ProbeExploring, Cause::ProbeExploring, via, now);
-        if let Some(standby) = standby {
-            self.move_to(standby, Cause::ProbeExploring, now);
+        if pair != current {
+            self.on_wish(wish, trial, now);
         }
     }
 
     fn on_inbound_ok(&mut self, pair: LocatorPair, verdict: Verdict, now: Instant) {
         let cause = Cause::ProbeInboundOk;
+        let mut via = None;
         match verdict {
-            Verdict::Proven(proven) => self.move_to(proven, cause, now),
+            // The peer waits for an answer, which a pair that is in doubt may not carry.
+            Verdict::Proven(proven) => via = (!self.follow(proven, cause, now)).then_some(proven),
             // RFC 5534 s6.8: "If no received probes have been reported, the current address pair is
             // unchanged": the peer must have heard our payload, which cannot be if we know better.
             Verdict::Silent | Verdict::Outdated if self.is_current_down => {
@@ -164,7 +204,7 @@ impl Machine {
                 return self.refresh_forget(now);
             }
         }
-        self.step(Input::ProbeInboundOk, cause, None, now);
+        self.step(Input::ProbeInboundOk, cause, via, now);
     }
 
     fn on_operational(&mut self, pair: LocatorPair, verdict: Verdict, now: Instant) {
@@ -174,7 +214,7 @@ impl Machine {
         // played again must not stop the search.
         let is_answer = match verdict {
             Verdict::Proven(proven) => {
-                self.move_to(proven, cause, now);
+                self.follow(proven, cause, now);
                 true
             }
             Verdict::Silent => self.state != State::Exploring && !self.is_current_down,
@@ -190,7 +230,7 @@ impl Machine {
     /// A check of another pair than the peer's payload takes: the peer does not know that its payload is lost, and learns of it by a
     /// Probe Exploring only. InboundOk would say that the payload arrives (RFC 5534 s6.8).
     fn explore_by(&mut self, pair: LocatorPair, now: Instant) {
-        if self.is_candidate(pair) && self.explore().answers.take(now) {
+        if self.is_candidate(pair) && self.takes_answer(pair, now) {
             self.probe(Some(pair), now);
         }
     }
@@ -220,14 +260,28 @@ impl Machine {
         if report.src != pair.peer || report.dst != pair.local {
             return Err(DropReason::WrongLocators);
         }
-        let Some(exploration) = self.exploration.as_mut() else { return Ok(*report) };
+        let Some(exploration) = &self.exploration else { return Ok(*report) };
         if exploration.records.is_known(report) {
             return Err(DropReason::Replayed);
         }
-        if probe.state != State::Operational && !exploration.answers.take(now) {
+        if probe.state != State::Operational && !self.takes_answer(pair, now) {
             return Err(DropReason::RateLimited);
         }
         Ok(*report)
+    }
+
+    /// Whether the peer may ask by a probe that came by this pair if the pair works, since somebody forges probes to both hosts: this
+    /// host explores because of a probe alone, and answers.
+    fn is_question(&self, pair: LocatorPair) -> bool {
+        let explores = self.exploration.as_ref().is_some_and(|exploration| exploration.is_own);
+        let is_current = pair == self.current() && self.is_candidate(pair);
+        self.state == State::InboundOk && !explores && is_current
+    }
+
+    /// Whether one more probe by this pair is answered in this second.
+    fn takes_answer(&mut self, pair: LocatorPair, now: Instant) -> bool {
+        let is_current = usize::from(pair == self.current());
+        self.explore().answers[is_current].take(now)
     }
 
     fn accept(&mut self, report: Report, now: Instant) {

@@ -1,31 +1,15 @@
-//! The standby pair: chosen, checked now and then while traffic flows, and used when the current one is
-//! known to be gone (decision 045). The preferred pair is checked likewise, and gone back to gently
-//! (decision 047).
+//! The standby pair: chosen, kept, and used when the current one is known to be gone (decision 045).
 
 use alloc::vec::Vec;
 use core::time::Duration;
-use moorline_types::{Instant, Locator, LocatorPair};
+use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
+use super::home::MAX_MISTAKES;
+use super::rounds::RETRY;
 use crate::event::{Cause, Event};
-use crate::monitor::{Check, Round, Suspicion};
+use crate::monitor::Round;
 use crate::state::{Input, State};
-
-/// What a host knows of a pair from other contexts with the same peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Known {
-    /// Nothing.
-    Nothing,
-    /// Another context is finding out.
-    Asked,
-    /// The peer has answered a check by it that left at `at`, after `rtt`.
-    Verified {
-        /// When the check left.
-        at: Instant,
-        /// How long the answer took.
-        rtt: Duration,
-    },
-}
 
 /// The pairs besides the current one, as far as they are known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,105 +66,6 @@ impl Machine {
         }
     }
 
-    /// Whether the next round of checks waits for traffic.
-    #[must_use]
-    pub fn awaits_traffic(&self) -> bool {
-        self.monitor.as_ref().is_some_and(|monitor| monitor.round == Round::Awaiting)
-    }
-
-    /// The standby path that is due to be checked: [`handle_known`](Self::handle_known) says whether others have.
-    #[must_use]
-    pub fn question(&self) -> Option<LocatorPair> {
-        self.monitor.as_ref().filter(|monitor| monitor.round == Round::Asking)?;
-        self.standby().or(self.home())
-    }
-
-    /// The answer to [`question`](Self::question).
-    pub fn handle_known(&mut self, known: Known, now: Instant) {
-        let interval = self.round_interval();
-        let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.round == Round::Asking)
-        else {
-            return;
-        };
-        match known {
-            Known::Nothing => self.begin_round(None, now),
-            Known::Asked => monitor.rest(now + RETRY.min(interval)),
-            Known::Verified { at, rtt }
-                if monitor.standby.is_some() && now.since(at) < interval =>
-            {
-                monitor.verified = monitor.verified.max(Some(at));
-                monitor.failed = 0;
-                if monitor.standby_rtt.known().is_none() {
-                    monitor.standby_rtt.observe(rtt, now);
-                }
-                self.begin_round(Some(at), now);
-            }
-            Known::Verified { .. } => self.begin_round(None, now),
-        }
-    }
-
-    /// Answers of the standby path from before do not count: the peer has lost the context, or a pair by one of the same locators has failed. The
-    /// next traffic begins a round of checks. Gives the standby path.
-    pub fn handle_standby_suspected(&mut self, now: Instant) -> Option<LocatorPair> {
-        let monitor = self.monitor.as_mut()?;
-        monitor.verified = None;
-        monitor.end_rest();
-        self.tidy_monitor(now);
-        self.refresh_watch();
-        self.standby()
-    }
-
-    /// The peer has the context from now on. That it did not answer before says nothing of the pairs: the next traffic begins
-    /// a round of checks with the best of them.
-    pub fn handle_confirmed(&mut self, now: Instant) {
-        self.heard = self.heard.min(now);
-        let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.verified.is_none())
-        else {
-            return;
-        };
-        monitor.failed = 0;
-        self.keep_standby(None);
-        self.refresh_standby(now);
-        self.refresh_watch();
-    }
-
-    /// The pair to which traffic goes back once it has worked for a while; `None`: it stays where it is.
-    /// Until then it is the pair that the context began with.
-    pub fn handle_preferred(&mut self, pair: Option<LocatorPair>, now: Instant) {
-        if self.config.profile.is_rfc() || self.monitor.is_none() && pair == Some(self.current()) {
-            return;
-        }
-        let current = self.current();
-        self.monitor_mut();
-        if self.home() != pair {
-            let past = self.monitor_mut().past_mut(current);
-            (past.home, past.home_since, past.mistakes) = (pair, None, 0);
-            self.refresh_standby(now);
-            self.refresh_watch();
-        }
-    }
-
-    /// Our locators that work and are not to be relied on: deprecated addresses (RFC 4862 s5.5.4). Traffic
-    /// leaves them gently, once another pair has answered.
-    pub fn handle_deprecated(&mut self, deprecated: &[Locator], now: Instant) {
-        let known = self.extra.as_ref().map_or(&[][..], |extra| &extra.deprecated);
-        if *known == *deprecated || self.config.profile.is_rfc() {
-            return;
-        }
-        self.change_extra(|extra| extra.deprecated = deprecated.into());
-        if self.standby().is_some_and(|standby| deprecated.contains(&standby.local)) {
-            self.keep_standby(None);
-        }
-        self.refresh_standby(now);
-        self.leave_deprecated(now);
-        if self.is_deprecated(self.current())
-            && let Some(monitor) = &mut self.monitor
-        {
-            monitor.end_rest();
-        }
-        self.refresh_watch();
-    }
-
     /// The standby path, if the peer has answered a check by it not long ago.
     #[must_use]
     pub fn fresh_standby(&self, now: Instant) -> Option<LocatorPair> {
@@ -205,11 +90,6 @@ impl Machine {
         if let Some(monitor) = &mut self.monitor {
             monitor.standby = places;
         }
-    }
-
-    /// The pair that traffic goes back to when it works; `None`: none is better than others.
-    fn home(&self) -> Option<LocatorPair> {
-        self.monitor.as_ref()?.past().map_or(Some(self.current()), |past| past.home)
     }
 
     /// The current pair is known to be of no use. With a standby path that is known to work, payload takes it
@@ -261,69 +141,6 @@ impl Machine {
         self.change_extra(|extra| extra.hint = Some(to));
         self.step(Input::PathGone, cause, None, now);
         self.move_to(to, cause, now);
-    }
-
-    /// Payload came in, or a keepalive that answers payload of ours: traffic flows.
-    pub(super) fn on_traffic(&mut self) {
-        if let Some(monitor) = &mut self.monitor
-            && monitor.round == Round::Awaiting
-            && self.state == State::Operational
-        {
-            monitor.round = Round::Asking;
-        }
-    }
-
-    pub(super) fn on_round_timeout(&mut self, now: Instant) {
-        let (current, suspects) = (self.current(), self.config.profile.suspects);
-        let interval = self.round_interval();
-        let Some(monitor) = &mut self.monitor else { return };
-        match monitor.round {
-            Round::Resting if monitor.is_round_open => {
-                monitor.rest(now + interval);
-                self.consider_comparison(now);
-            }
-            Round::Resting => monitor.end_rest(),
-            Round::Checking if monitor.tries < TRIES && self.state == State::Operational => {
-                monitor.tries += 1;
-                let wait = monitor.standby_rtt.due().unwrap_or(RETRY).max(RETRY);
-                monitor.due = now + wait * u32::from(monitor.tries);
-                // One check of the current pair that is lost must not make the peer one that knows none.
-                let current = (!monitor.knows_checks && suspects).then_some(current);
-                for pair in [self.standby(), current].into_iter().flatten() {
-                    self.send_check(pair, now);
-                }
-            }
-            Round::Checking => self.on_standby_failed(now),
-            Round::Off | Round::Awaiting | Round::Asking => {}
-        }
-        self.tidy_monitor(now);
-        self.refresh_watch();
-    }
-
-    /// The host had no room for the checks of this context.
-    pub fn handle_checks_refused(&mut self, now: Instant) {
-        let (interval, current) = (self.round_interval(), self.current());
-        let Some(monitor) = &mut self.monitor else { return };
-        if let Some(flight) = &mut monitor.flight {
-            flight.transmits.clear();
-            flight.checks.clear();
-            flight.asked = None;
-            flight.comparison = flight
-                .comparison
-                .take()
-                .and_then(|mut comparison| comparison.postpone(now).then_some(comparison));
-            if let Some(trial) = flight.trial.as_mut().filter(|trial| trial.expires.is_some()) {
-                trial.give_up_checks();
-            } else if let Some(trial) = flight.trial.take() {
-                flight.deferred = Some(Suspicion { since: trial.started, ..trial.suspicion });
-                monitor.past_mut(current).quiet_until = now + RETRY / 4;
-            }
-        }
-        if monitor.round == Round::Checking {
-            monitor.rest(now + interval / 8);
-        }
-        self.tidy_monitor(now);
-        self.refresh_watch();
     }
 
     /// The sets or the current pair changed: is the standby path still the one to keep?
@@ -386,136 +203,8 @@ impl Machine {
         self.refresh_watch();
     }
 
-    pub(super) fn leave_deprecated(&mut self, now: Instant) {
-        let standby = self.fresh_standby(now).filter(|standby| !self.is_deprecated(*standby));
-        if let Some(standby) = standby
-            && self.state == State::Operational
-            && self.trial_started().is_none()
-            && self.is_deprecated(self.current())
-        {
-            self.move_to(standby, Cause::Deprecated, now);
-            self.refresh_forget(now);
-        }
-    }
-
-    pub(super) fn is_deprecated(&self, pair: LocatorPair) -> bool {
-        self.extra.as_ref().is_some_and(|extra| extra.deprecated.contains(&pair.local))
-    }
-
-    pub(super) fn on_home_answered(&mut self, check: Check, now: Instant) {
-        let hold = self.hold();
-        let Some(home) = self.home_to_check().filter(|home| *home == check.pair) else { return };
-        if self.state != State::Operational || self.is_broken(home) {
-            return;
-        }
-        let current = self.current();
-        let Some(monitor) = &mut self.monitor else { return };
-        let past = monitor.past_mut(current);
-        past.is_home_asked = false;
-        let since = *past.home_since.get_or_insert(check.at);
-        // The peer is not told of a gentle move. It would stay on a pair that has failed, so the trial of that pair comes first.
-        if now.since(since) < hold || monitor.trial().is_some() {
-            return;
-        }
-        if !self.compares_before_return(home, now) {
-            self.go_back(home, now);
-        }
-    }
-
-    /// Traffic goes back to the preferred pair.
-    pub(super) fn go_back(&mut self, home: LocatorPair, now: Instant) {
-        let current = self.current();
-        self.monitor_mut().past_mut(current).went_home = now;
-        self.move_to(home, Cause::FailBack, now);
-        self.refresh_forget(now);
-    }
-
-    /// Time between rounds of checks: what is known from others counts for so long.
-    #[must_use]
-    pub fn round_interval(&self) -> Duration {
-        let standby = self.config.profile.standby_interval;
-        if self.home_to_check().is_none() {
-            return standby;
-        }
-        let home = (self.hold() / 3).max(RETRY);
-        if standby.is_zero() { home } else { home.min(standby) }
-    }
-
-    /// How long the preferred pair must have worked: longer after each time that it was a mistake.
-    fn hold(&self) -> Duration {
-        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
-        let mistakes = past.map_or(0, |past| past.mistakes);
-        self.config.profile.fail_back * (1 << mistakes.min(MAX_MISTAKES))
-    }
-
-    /// The pair to go back to.
-    pub(super) fn home_to_check(&self) -> Option<LocatorPair> {
-        if self.config.profile.fail_back.is_zero() {
-            return None;
-        }
-        let home = self.home()?;
-        let is_good = self.is_candidate(home) && !self.is_deprecated(home);
-        (home != self.current() && is_good).then_some(home)
-    }
-
-    /// Sends the checks of a round; `known`: when another context's check of the standby path left.
-    fn begin_round(&mut self, known: Option<Instant>, now: Instant) {
-        let interval = self.round_interval();
-        let home = self.home_to_check();
-        let (current, suspects) = (self.current(), self.config.profile.suspects);
-        let standby = self.standby().filter(|_| known.is_none());
-        let Some(monitor) = &mut self.monitor else { return };
-        let wait = monitor.standby_rtt.due().unwrap_or(RETRY).max(RETRY);
-        // At the same time as the other one: it finds out for both again, or this one does.
-        let next = known.unwrap_or(now) + interval;
-        let until = if standby.is_some() { now + wait } else { next.max(now + RETRY) };
-        monitor.round = if standby.is_some() { Round::Checking } else { Round::Resting };
-        (monitor.due, monitor.tries) = (until, 1);
-        // Without a past the preferred pair is the current one, and is not asked.
-        if monitor.past().is_some() {
-            let past = monitor.past_mut(current);
-            if core::mem::replace(&mut past.is_home_asked, home.is_some()) {
-                past.home_since = None;
-            }
-        }
-        let is_known = known.is_some() && monitor.current_rtt.known().is_some();
-        let current = Some(current).filter(|_| suspects && !is_known);
-        // Without a check of the standby path the round of another context decides.
-        monitor.is_round_open = current.is_some() && monitor.round == Round::Checking;
-        let home = home.filter(|pair| Some(*pair) != standby);
-        let better = self.better_standby().filter(|pair| Some(*pair) != home);
-        for pair in [standby, home, better, current].into_iter().flatten() {
-            self.send_check(pair, now);
-        }
-    }
-
-    /// The standby path does not answer: another one may.
-    pub(super) fn on_standby_failed(&mut self, now: Instant) {
-        let pairs = self.candidates().count();
-        let (interval, standby_interval) =
-            (self.round_interval(), self.config.profile.standby_interval);
-        let is_away = self.home_to_check().is_some();
-        let Some(monitor) = &mut self.monitor else { return };
-        monitor.failed = monitor.failed.saturating_add(1);
-        (monitor.verified, monitor.standby_rtt) = (None, Default::default());
-        let failed = usize::from(monitor.failed);
-        //= rfc5534#4.3-2
-        let wait = if monitor.is_mute() {
-            standby_interval * (1 << (failed - 1).min(MAX_DOUBLINGS))
-        } else if failed < pairs {
-            (interval / 10).max(RETRY)
-        } else {
-            let doublings = failed.saturating_sub(pairs).min(MAX_DOUBLINGS);
-            // The preferred pair is waited for.
-            let most = if is_away { standby_interval.max(interval) } else { Duration::MAX };
-            (interval * (1 << doublings)).min(most)
-        };
-        monitor.rest(now + wait);
-        self.keep_standby(self.choose_standby());
-    }
-
     /// The best pair besides the current one, after those that failed.
-    fn choose_standby(&self) -> Option<LocatorPair> {
+    pub(super) fn choose_standby(&self) -> Option<LocatorPair> {
         if self.config.profile.standby_interval.is_zero() {
             return None;
         }
@@ -546,7 +235,7 @@ impl Machine {
     }
 
     /// All pairs but the current one, in no order.
-    fn candidates(&self) -> impl Iterator<Item = LocatorPair> + '_ {
+    pub(super) fn candidates(&self) -> impl Iterator<Item = LocatorPair> + '_ {
         let current = self.current();
         let to_each = |&local| self.peer.iter().map(move |&peer| LocatorPair::new(local, peer));
         let pairs = self.local.iter().flat_map(to_each);
@@ -562,13 +251,6 @@ impl Machine {
     }
 }
 
-/// Between checks that are not answered, and before another context is asked again: 1 s.
-const RETRY: Duration = Duration::from_secs(1);
-/// Checks of a pair before it counts as failed.
-const TRIES: u8 = 3;
 /// A path that was gone back to and left again within so many hold times is not steady.
 const STEADY: u32 = 10;
 const STEADY_AT_LEAST: Duration = Duration::from_secs(60);
-const MAX_MISTAKES: u8 = 6;
-/// Of the interval, while no pair answers: 16 times.
-const MAX_DOUBLINGS: usize = 4;

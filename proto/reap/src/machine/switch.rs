@@ -5,7 +5,7 @@ use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::{LEFT_AS_WORSE, Machine};
 use crate::event::{Cause, Event};
-use crate::message::{Message, Transmit};
+use crate::message::{Message, Report, Transmit};
 use crate::state::State;
 
 /// Probes that a switch sends before it gives the pair up: 4, as at the beginning of an exploration.
@@ -76,12 +76,14 @@ impl Machine {
             return self.give_up_switch(now);
         }
         let config = Arc::clone(&self.config);
-        let state = self.state;
+        let (state, current, voucher) = (self.state, self.current(), self.voucher());
         let (exploration, sets) = self.explore_with_sets();
         let transmit = match state {
             // Said of this pair: the peer is to answer by it.
             State::Operational => {
-                Some(told_why(exploration.make_probe(State::Exploring, pair, now), cause))
+                exploration.voucher = voucher;
+                let transmit = exploration.make_probe(State::Exploring, pair, now);
+                Some(told_why(transmit, current, cause))
             }
             State::Exploring | State::InboundOk => {
                 exploration.prefer(sets, pair);
@@ -113,13 +115,15 @@ impl Machine {
     }
 }
 
-/// A probe of a switch says by its Probe Data if the pair before is left as worse.
-fn told_why(mut transmit: Transmit, cause: Cause) -> Transmit {
+/// A probe of a switch says by its Probe Data if the pair before is left as worse, and names that pair.
+fn told_why(mut transmit: Transmit, left: LocatorPair, cause: Cause) -> Transmit {
     if let Message::Probe(probe) = &mut transmit.message
         && matches!(cause, Cause::Lossy | Cause::Slow)
         && let Some(own) = probe.sent.first_mut()
     {
         own.data = LEFT_AS_WORSE;
+        let named = Report { src: left.local, dst: left.peer, ..*own };
+        probe.sent.insert(1, named);
     }
     transmit
 }

@@ -8,11 +8,14 @@ use moorline_types::DropReason;
 use moorline_types::Locator;
 
 mod appendix_a;
+mod checks;
 mod compare;
 mod compare_corners;
 mod detection;
 mod exploration;
+mod follow;
 mod foreign;
+mod home;
 mod monitor;
 mod net;
 mod one_way;
@@ -24,6 +27,7 @@ mod rfc_peer;
 mod roaming;
 mod switch;
 mod table;
+mod trials;
 
 /// Locator of a host by way of one of its ISPs.
 fn locator(host: u16, isp: u16) -> Locator {

@@ -17,7 +17,7 @@ use crate::timers::Timer;
 /// Transitions.
 impl Machine {
     /// How many timers there are, and so how many can run out at once.
-    pub(super) const TIMERS: usize = 10;
+    pub(super) const TIMERS: usize = 11;
 
     pub(super) fn on_timeout(&mut self, timer: Timer, at: Instant, now: Instant) {
         match timer {
@@ -36,6 +36,7 @@ impl Machine {
             Timer::Trial => self.on_trial_timeout(now),
             Timer::Answer => self.on_answer_timeout(now),
             Timer::Comparison => self.on_comparison_timeout(now),
+            Timer::Follow => self.on_follow_timeout(now),
             Timer::Switch => self.on_switch_timeout(now),
             Timer::Paths => self.on_paths_timeout(now),
         }
@@ -137,8 +138,10 @@ impl Machine {
         let hint = self.extra.as_ref().and_then(|extra| extra.hint).or(self.fresh_standby(now));
         self.handle_hint(None);
         self.drop_trial();
+        let voucher = self.voucher();
         let (exploration, sets) = self.explore_with_sets();
         exploration.begin(sets, current, hint);
+        exploration.voucher = voucher;
     }
 
     pub(super) fn on_entry(&mut self, from: State, cause: Cause, now: Instant) {
@@ -153,6 +156,7 @@ impl Machine {
                 exploration.records.retire_received();
                 exploration.watch_since = now;
                 exploration.is_heard = false;
+                exploration.is_own = true;
             }
             State::InboundOk if from == State::Exploring => exploration.hasten(now),
             State::InboundOk => {}
@@ -262,12 +266,17 @@ impl Machine {
         }
     }
 
-    pub(super) fn refresh_watch(&mut self) {
+    /// Whether payload that comes in is a sign of life that something waits for.
+    pub(super) fn wants_payload(&self) -> bool {
         let is_wanted = self.exploration.as_ref().is_some_and(|e| {
             let is_unheard = self.state == State::Exploring && !e.is_heard;
             is_unheard || e.deadlines.send.is_some() || e.deadlines.keepalive.is_some()
         });
-        let is_wanted = is_wanted || self.watches_traffic();
+        is_wanted || self.watches_traffic()
+    }
+
+    pub(super) fn refresh_watch(&mut self) {
+        let is_wanted = self.wants_payload() || self.awaits_payload_after_refusal();
         if is_wanted && !self.is_watching {
             self.watch = self.watch.checked_add(1).unwrap_or(1);
         }

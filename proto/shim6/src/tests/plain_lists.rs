@@ -135,6 +135,22 @@ fn a_peer_that_takes_no_mixed_list_gets_the_set_alone_and_later_changes_at_once(
     }
 }
 
+/// A network duplicates it, or it comes late.
+#[test]
+fn a_second_error_about_the_whole_list_leaves_the_plain_one_alone() {
+    let mut foreign = Foreign::established(true);
+    foreign.have(2, &[other(1)]);
+    let log = &foreign.duo.log;
+    let is_whole = |one: &&Flight| is_mixed(&one.message);
+    let whole = log.iter().rev().find(is_whole).expect("has left").clone();
+    let (code, packet) = (ErrorCode::VERIFICATION_METHOD, whole.message.octets());
+    let error = Message::Error(ErrorMessage { code, pointer: 24, packet });
+    let again = Flight { from: 1, pair: turned(whole.pair), message: error };
+    assert_eq!(foreign.duo.hand(&again), Err(DropReason::BadNonce));
+    foreign.settle();
+    assert_eq!(foreign.duo.of_side(0).takes, Takes::Plain);
+}
+
 /// Both sides are ours, and the path was away for a while: the whole list comes after the plain one.
 #[test]
 fn a_peer_that_was_out_of_reach_gets_the_whole_list_in_the_end() {
@@ -153,8 +169,8 @@ fn a_peer_that_was_out_of_reach_gets_the_whole_list_in_the_end() {
     assert!(ours.duo.of_side(1).peer.locators.contains(&other(1)));
 }
 
-#[test]
-fn an_i2_that_is_sent_again_has_the_set_alone() {
+/// Two hosts that have not met, the first with a mixed list.
+fn strangers() -> Foreign {
     let mut machines = [1, 2].map(|seed| Machine::new(Config::default(), [seed; 32], NOW));
     let proofs = [proof(Kind::HbaCompatible, 1, 5, &[other(1)]), proof(Kind::Hba, 2, 7, &[])];
     for (machine, proof) in machines.iter_mut().zip(&proofs) {
@@ -163,9 +179,29 @@ fn an_i2_that_is_sent_again_has_the_set_alone() {
     let mut duo = Duo::of(machines);
     let [ours, theirs] = proofs.map(|proof| proof.addresses().present[0].as_ulid());
     duo.ulids = UlidPair::new(ours, theirs);
-    duo.trigger(0);
-    let mut foreign =
-        Foreign { duo, generation: 5, complains: false, is_deaf: true, known: Vec::new() };
+    Foreign { duo, generation: 5, complains: false, is_deaf: true, known: Vec::new() }
+}
+
+/// The initiator drops each R2 with a mixed list, and asks again.
+#[test]
+fn an_r2_that_is_sent_again_has_the_set_alone() {
+    let mut foreign = strangers();
+    foreign.duo.trigger(1);
+    foreign.pass();
+    for _ in 0..2 {
+        foreign.duo.wake();
+        foreign.pass();
+    }
+    assert_eq!(foreign.duo.of_side(1).peer.locators.len(), 2);
+    foreign.settle();
+    assert_eq!(foreign.duo.of_side(0).takes, Takes::Plain);
+    assert_eq!(foreign.known[..], foreign.duo.of_side(0).local_locators[..]);
+}
+
+#[test]
+fn an_i2_that_is_sent_again_has_the_set_alone() {
+    let mut foreign = strangers();
+    foreign.duo.trigger(0);
     foreign.pass();
     for _ in 0..2 {
         foreign.duo.wake();

@@ -54,6 +54,8 @@ pub(super) struct Net {
     pub(super) delay: Duration,
     /// Up to this much more, by chance: packets overtake each other.
     pub(super) jitter: Duration,
+    /// Probes that were sent by ISP 2, and by whom, if somebody listens there.
+    pub(super) overheard: Option<Vec<(usize, LocatorPair, Probe)>>,
     random: Random,
     serial: u64,
     /// Receiver, pair as its sender sees it, packet.
@@ -79,6 +81,7 @@ impl Net {
             duplication: 0,
             delay: ms(10),
             jitter: ms(0),
+            overheard: None,
             random: Random::new([seed; 32], u64::MAX),
             serial: 0,
             flight: BTreeMap::new(),
@@ -177,12 +180,23 @@ impl Net {
                 Message::Keepalive => self.hosts[from].keepalives_sent += 1,
                 Message::Probe(_) => self.hosts[from].probes_sent += 1,
             }
+            if let (Message::Probe(probe), Some(overheard)) = (&message, &mut self.overheard)
+                && [ab(2, 2), ba(2, 2)].contains(&pair)
+            {
+                overheard.push((from, pair, probe.clone()));
+            }
             self.send(1 - from, pair, || Packet::Reap(message.clone()));
         }
         if let Some((than, cause)) = worse {
             self.hosts[from].machine.handle_switch(than, cause, now).unwrap();
             self.flush(from);
         }
+    }
+
+    /// A probe in the name of the other host arrives, by this pair as its sender would see it.
+    pub(super) fn inject(&mut self, to: usize, sent_by: LocatorPair, probe: Probe) {
+        self.hosts[to].receive(turn(sent_by), &Packet::Reap(Message::Probe(probe)), self.now);
+        self.flush(to);
     }
 
     fn send(&mut self, to: usize, pair: LocatorPair, packet: impl Fn() -> Packet) {

@@ -1,0 +1,263 @@
+//! Moves that the peer's probes ask for: the current pair is asked first, unless the peer shows that the probe is its own
+//! (decision 153).
+//!
+//! The context tag and the ULIDs are in each check, so the ISP of a standby path knows them and can forge probes by that path. That ISP
+//! does not see packets on the current pair. So one of two things shows that a probe is the peer's: a report of a check that went by
+//! the current pair, or silence on the current pair, as an exploring peer answers no question there.
+
+use core::time::Duration;
+use moorline_types::{Instant, LocatorPair};
+
+use super::checks::{is_answer, is_of_check, is_way_back};
+use super::{CHECK_CURRENT, LEFT_AS_WORSE, Machine};
+use crate::event::Cause;
+use crate::follow::{Follow, Stage};
+use crate::message::{Probe, Report};
+use crate::state::State;
+
+impl Machine {
+    /// This host keeps payload on the pair `pin` while that works: it does not follow a peer that leaves a pair which works. `None`: it
+    /// keeps payload on no pair.
+    pub fn handle_pinned(&mut self, pin: Option<LocatorPair>) {
+        if pin.is_some() || self.extra.is_some() {
+            self.change_extra(|extra| extra.pin = pin);
+        }
+    }
+
+    /// Whether this host keeps payload on the current pair.
+    pub(super) fn is_pinned(&self) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.pin == Some(self.current()))
+    }
+
+    /// A probe Exploring of the peer's came by this pair, and was answered. `trial`: when a trial of the current pair began that was
+    /// running then.
+    pub(super) fn on_wish(&mut self, wish: Wish, trial: Option<Instant>, now: Instant) {
+        if self.is_guarded() && !wish.is_vouched {
+            return self.ask_current_pair(wish, trial, now);
+        }
+        if let Some(worse) = wish.worse {
+            self.note_worse(worse, now);
+        }
+        if self.is_guarded() {
+            let from = self.current();
+            self.flight().follow = Some(Follow::vouched(from, wish, now, now + LATE));
+        }
+        if wish.is_ready {
+            self.move_to(wish.to, wish.cause, now);
+        }
+    }
+
+    /// A probe of the peer's proves a pair: payload takes it, or the current pair is asked first. False: it is asked.
+    pub(super) fn follow(&mut self, to: LocatorPair, cause: Cause, now: Instant) -> bool {
+        let is_wanted = self.switch().is_some_and(|switch| switch.pair == to);
+        let may_move = to == self.current() || is_wanted || !self.is_guarded() || self.is_granted();
+        if may_move {
+            let from = self.current();
+            let asked = self.follow_now().filter(|asked| (asked.from, asked.to) == (from, to));
+            if let Some(worse) = asked.and_then(|asked| asked.worse) {
+                self.note_worse(worse, now);
+            }
+            self.move_to(to, cause, now);
+        } else {
+            let wish = Wish { to, cause, is_ready: true, is_vouched: false, worse: None };
+            self.ask_current_pair(wish, None, now);
+        }
+        may_move
+    }
+
+    /// Whether a probe of the peer's alone takes no payload from the current pair: that has answered checks, and this host has
+    /// no reason of its own to leave it.
+    fn is_guarded(&self) -> bool {
+        let explores = self.exploration.as_ref().is_some_and(|exploration| exploration.is_own);
+        self.has_current_answered()
+            && !self.is_current_down
+            && !self.is_current_broken()
+            && self.is_candidate(self.current())
+            && self.state != State::Exploring
+            && !explores
+    }
+
+    fn is_granted(&self) -> bool {
+        let follow = self.follow_now();
+        follow.is_some_and(|follow| follow.stage.is_granted() && follow.from == self.current())
+    }
+
+    fn follow_now(&self) -> Option<&Follow> {
+        self.flight_now()?.follow.as_ref()
+    }
+
+    /// Asks the current pair before payload leaves it. An answer is waited for as long as checks of the pair have taken; if a trial of
+    /// the pair has begun, the time counts from there.
+    fn ask_current_pair(&mut self, wish: Wish, trial: Option<Instant>, now: Instant) {
+        let from = self.current();
+        let Some(patience) = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due())
+        else {
+            return;
+        };
+        let before = self.flight().follow.filter(|before| before.from == from);
+        let follow = match before {
+            Some(before) if before.stage == Stage::Asking => before.or(wish),
+            Some(before) if before.stage.is_granted() => return,
+            // The peer answers a limited number of questions.
+            before => {
+                let next = before.map_or(now, |before| now.max(before.began + APART));
+                let began = trial.unwrap_or(next);
+                let worse = wish.worse.or(before.and_then(|before| before.worse));
+                let wish = Wish { worse, ..wish };
+                Follow::asking(from, wish, began, next, began + patience)
+            }
+        };
+        self.flight().follow = Some(follow);
+        self.on_follow_timeout(now);
+    }
+
+    /// Time for the next question, or for the move without an answer.
+    pub(super) fn on_follow_timeout(&mut self, now: Instant) {
+        let Some(follow) = self.follow_now().copied().filter(|follow| follow.next <= now) else {
+            return;
+        };
+        let is_open =
+            follow.stage == Stage::Asking && follow.from == self.current() && self.is_guarded();
+        if !is_open {
+            self.flight().follow = None;
+            return self.tidy_monitor(now);
+        }
+        if now >= follow.due {
+            return self.end_follow(follow, Stage::Unanswered, now);
+        }
+        let rtt = self.round_trip().unwrap_or_default();
+        let gap =
+            (follow.due.since(follow.next).saturating_sub(rtt) / u32::from(TRIES)).max(LEAST_GAP);
+        let tries = follow.tries + 1;
+        let next = if tries < TRIES { (now + gap).min(follow.due) } else { follow.due };
+        self.flight().follow = Some(Follow { tries, next, ..follow });
+        match self.state {
+            State::Operational => self.send_check(follow.from, now),
+            // A check says Operational, which would not be true. The peer answers a probe InboundOk as well.
+            State::InboundOk => _ = self.probe(Some(follow.from), now),
+            State::Exploring => {}
+        }
+    }
+
+    /// The peer has answered by the pair it wants, or not in time: payload moves. A late answer takes payload back.
+    fn end_follow(&mut self, follow: Follow, stage: Stage, now: Instant) {
+        self.flight().follow = Some(Follow { stage, next: now + LATE, ..follow });
+        if follow.is_ready && self.is_candidate(follow.to) && !self.is_broken(follow.to) {
+            if let Some(worse) = follow.worse {
+                self.note_worse(worse, now);
+            }
+            self.move_to(follow.to, follow.cause, now);
+        }
+        self.refresh_forget(now);
+    }
+
+    /// Whether a probe is the answer to a question by the pair that is asked. The pair that payload of this host takes then.
+    ///
+    /// The answer to a check takes the pair of the peer's own payload. Other answers can be drawn to other pairs by forged probes.
+    pub(super) fn heed_answer(
+        &mut self,
+        pair: LocatorPair,
+        probe: &Probe,
+        now: Instant,
+    ) -> Option<LocatorPair> {
+        let follow = *self.follow_now()?;
+        let is_asked = self.reports_by(follow.from, &probe.received, follow.began);
+        if is_way_back(probe) || !is_asked {
+            return None;
+        }
+        let is_elsewhere = pair == follow.to;
+        let says_where = is_answer(probe) && is_of_check(probe.received[0].data);
+        match follow.stage {
+            Stage::Asking if is_elsewhere && says_where && !self.is_pinned() => {
+                self.end_follow(follow, Stage::Vouched, now);
+            }
+            Stage::Asking if is_elsewhere && !says_where => {
+                self.ask_again(follow, now);
+                return None;
+            }
+            Stage::Asking => self.refuse(follow, now),
+            Stage::Unanswered if pair == follow.from && self.current() == follow.to => {
+                self.move_to(follow.from, Cause::ProbeOperational, now);
+                self.refuse(follow, now);
+            }
+            Stage::Unanswered | Stage::Refused | Stage::Vouched => return None,
+        }
+        Some(self.current())
+    }
+
+    /// The pair works: payload stays.
+    fn refuse(&mut self, follow: Follow, now: Instant) {
+        let refused = Follow { stage: Stage::Refused, next: now + LATE, ..follow };
+        self.flight().follow = Some(refused);
+    }
+
+    /// The pair works, and payload of the peer may take another one all the same.
+    fn ask_again(&mut self, follow: Follow, now: Instant) {
+        let began = now.max(follow.began + APART);
+        let due = began + follow.due.since(follow.began);
+        self.flight().follow = Some(Follow { began, next: began, due, tries: 0, ..follow });
+    }
+
+    /// Whether one of these reports is about a probe of ours that has left by this pair since then.
+    fn reports_by(&self, pair: LocatorPair, received: &[Report], since: Instant) -> bool {
+        let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
+        let checks = checks.map(|check| (check.pair, check.nonce, check.at));
+        let records = self.exploration.iter().flat_map(|exploration| exploration.records.sent());
+        let mut sent = checks.chain(records).filter(|(by, _, at)| *by == pair && *at >= since);
+        sent.any(|(_, nonce, _)| received.iter().any(|report| report.nonce == nonce))
+    }
+
+    /// Whether a probe Exploring reports a check that went by the current pair. Each such check vouches for one probe. A host that keeps
+    /// payload on its pair asks whether the pair works, whoever wants it elsewhere.
+    pub(super) fn takes_voucher(&mut self, probe: &Probe, now: Instant) -> bool {
+        let (current, is_pinned) = (self.current(), self.is_pinned());
+        let Some(monitor) = self.monitor.as_mut().filter(|_| !is_pinned) else { return false };
+        let mut by_current = probe.received.iter().filter(|report| {
+            report.data == CHECK_CURRENT && LocatorPair::new(report.src, report.dst) == current
+        });
+        by_current.any(|report| {
+            let is_last =
+                monitor.answered_nonce.take_if(|nonce| nonce.get() == report.nonce).is_some();
+            let flight = monitor.flight.as_mut();
+            is_last || flight.is_some_and(|one| one.confirm(current, report, now).is_some())
+        })
+    }
+
+    /// The last check that has come by the current pair: a probe Exploring by which this host leaves the pair reports that check.
+    pub(super) fn voucher(&self) -> Option<Report> {
+        let nonce = self.monitor.as_ref()?.seen_nonce?;
+        let LocatorPair { local, peer } = self.current();
+        Some(Report { src: peer, dst: local, nonce: nonce.get(), data: CHECK_CURRENT })
+    }
+}
+
+/// The pair, as seen from here, that the peer leaves as much worse than another one by this probe. `current`: a peer of an earlier
+/// version names none.
+pub(super) fn left_as_worse(probe: &Probe, current: LocatorPair) -> Option<LocatorPair> {
+    let (own, others) = probe.sent.split_first()?;
+    let named = others.iter().find(|report| report.data == LEFT_AS_WORSE);
+    let named = named.map(|report| LocatorPair::new(report.dst, report.src));
+    (own.data == LEFT_AS_WORSE).then_some(named.unwrap_or(current))
+}
+
+/// A move that a probe of the peer's asks for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub(crate) to: LocatorPair,
+    pub(crate) cause: Cause,
+    /// Whether `to` has answered.
+    pub(crate) is_ready: bool,
+    /// Whether the peer has shown that the probe is its own.
+    pub(crate) is_vouched: bool,
+    /// A pair that the peer has left as much worse than another one.
+    pub(crate) worse: Option<LocatorPair>,
+}
+
+/// Questions before payload moves: with one packet in twenty lost each way, all of them get lost once in a thousand times.
+const TRIES: u8 = 3;
+/// Between questions.
+const LEAST_GAP: Duration = Duration::from_millis(2);
+/// Between the beginnings of two series of questions. A peer answers 20 a second.
+const APART: Duration = Duration::from_millis(500);
+/// An answer that comes so late still takes payload back.
+const LATE: Duration = Duration::from_secs(10);

@@ -1,0 +1,118 @@
+//! The preferred pair, which traffic goes back to once it has worked for a while, and deprecated addresses, which traffic leaves
+//! (decision 047).
+
+use core::time::Duration;
+use moorline_types::{Instant, Locator, LocatorPair};
+
+use super::Machine;
+use crate::event::Cause;
+use crate::monitor::Check;
+use crate::state::State;
+
+impl Machine {
+    /// The pair to which traffic goes back once it has worked for a while; `None`: it stays where it is.
+    /// Until then it is the pair that the context began with.
+    pub fn handle_preferred(&mut self, pair: Option<LocatorPair>, now: Instant) {
+        if self.config.profile.is_rfc() || self.monitor.is_none() && pair == Some(self.current()) {
+            return;
+        }
+        let current = self.current();
+        self.monitor_mut();
+        if self.home() != pair {
+            let past = self.monitor_mut().past_mut(current);
+            (past.home, past.home_since, past.mistakes) = (pair, None, 0);
+            self.refresh_standby(now);
+            self.refresh_watch();
+        }
+    }
+
+    /// Our locators that work and are not to be relied on: deprecated addresses (RFC 4862 s5.5.4). Traffic
+    /// leaves them gently, once another pair has answered.
+    pub fn handle_deprecated(&mut self, deprecated: &[Locator], now: Instant) {
+        let known = self.extra.as_ref().map_or(&[][..], |extra| &extra.deprecated);
+        if *known == *deprecated || self.config.profile.is_rfc() {
+            return;
+        }
+        self.change_extra(|extra| extra.deprecated = deprecated.into());
+        if self.standby().is_some_and(|standby| deprecated.contains(&standby.local)) {
+            self.keep_standby(None);
+        }
+        self.refresh_standby(now);
+        self.leave_deprecated(now);
+        if self.is_deprecated(self.current())
+            && let Some(monitor) = &mut self.monitor
+        {
+            monitor.end_rest();
+        }
+        self.refresh_watch();
+    }
+
+    /// The pair that traffic goes back to when it works; `None`: none is better than others.
+    pub(super) fn home(&self) -> Option<LocatorPair> {
+        self.monitor.as_ref()?.past().map_or(Some(self.current()), |past| past.home)
+    }
+
+    pub(super) fn leave_deprecated(&mut self, now: Instant) {
+        let standby = self.fresh_standby(now).filter(|standby| !self.is_deprecated(*standby));
+        if let Some(standby) = standby
+            && self.state == State::Operational
+            && self.trial_started().is_none()
+            && self.is_deprecated(self.current())
+        {
+            self.move_to(standby, Cause::Deprecated, now);
+            self.refresh_forget(now);
+        }
+    }
+
+    pub(super) fn is_deprecated(&self, pair: LocatorPair) -> bool {
+        self.extra.as_ref().is_some_and(|extra| extra.deprecated.contains(&pair.local))
+    }
+
+    pub(super) fn on_home_answered(&mut self, check: Check, now: Instant) {
+        let hold = self.hold();
+        let Some(home) = self.home_to_check().filter(|home| *home == check.pair) else { return };
+        if self.state != State::Operational || self.is_broken(home) {
+            return;
+        }
+        let current = self.current();
+        let Some(monitor) = &mut self.monitor else { return };
+        let past = monitor.past_mut(current);
+        past.is_home_asked = false;
+        let since = *past.home_since.get_or_insert(check.at);
+        // The peer is not told of a gentle move. It would stay on a pair that has failed, so the trial of that pair comes first.
+        if now.since(since) < hold || monitor.trial().is_some() {
+            return;
+        }
+        if !self.compares_before_return(home, now) {
+            self.go_back(home, now);
+        }
+    }
+
+    /// Traffic goes back to the preferred pair.
+    pub(super) fn go_back(&mut self, home: LocatorPair, now: Instant) {
+        let current = self.current();
+        self.monitor_mut().past_mut(current).went_home = now;
+        self.move_to(home, Cause::FailBack, now);
+        self.refresh_forget(now);
+    }
+
+    /// How long the preferred pair must have worked: longer after each time that it was a mistake.
+    pub(super) fn hold(&self) -> Duration {
+        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        let mistakes = past.map_or(0, |past| past.mistakes);
+        self.config.profile.fail_back * (1 << mistakes.min(MAX_MISTAKES))
+    }
+
+    /// The pair to go back to.
+    pub(super) fn home_to_check(&self) -> Option<LocatorPair> {
+        if self.config.profile.fail_back.is_zero() {
+            return None;
+        }
+        let home = self.home()?;
+        let is_good = self.is_candidate(home) && !self.is_deprecated(home);
+        (home != self.current() && is_good).then_some(home)
+    }
+}
+
+/// How often the hold time has doubled at most.
+pub(super) const MAX_MISTAKES: u8 = 6;

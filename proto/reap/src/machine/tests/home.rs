@@ -1,0 +1,123 @@
+//! Traffic that goes back to the pair it began with, and leaves deprecated addresses.
+
+use alloc::boxed::Box;
+
+use super::monitor::{causes, config, has, net, only, suspect};
+use super::net::Net;
+use super::*;
+use crate::event::FailureHint;
+use crate::profile::Profile;
+
+#[test]
+fn a_deprecated_address_is_left_gently() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    let now = net.now;
+    net.hosts[0].machine.handle_deprecated(&[locator(A, 1)], now);
+    net.flush(0);
+    assert_eq!(net.hosts[0].machine.current_pair(), ab(2, 2));
+    assert_eq!(causes(&net, 0), [Cause::Deprecated]);
+    net.run_for(ms(300_000));
+    assert_eq!(net.states(), [State::Operational; 2]);
+    assert_eq!(net.pairs()[0], ab(2, 2), "not gone back to, though it works");
+    assert!(!has(&net, 0, |e| matches!(e, Event::StateChanged { .. })));
+    let standby = net.hosts[0].machine.fresh_standby(net.now).expect("another");
+    assert_eq!(standby, ab(2, 1), "the deprecated one comes last");
+    let now = net.now;
+    net.hosts[0].machine.handle_deprecated(&[], now);
+    net.run_for(ms(100_000));
+    assert_eq!(net.pairs()[0], ab(1, 1));
+}
+
+#[test]
+fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    net.route = only(&[(2, 2)]);
+    net.run_for(ms(30));
+    suspect(&mut net, 0, FailureHint::Retransmission);
+    net.run_for(ms(60_000));
+    assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
+    net.route = Box::new(|_| true);
+    let mended = net.now;
+    net.run_for(ms(29_000));
+    assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)], "not yet");
+    net.run_until(ms(100_000), |net| net.pairs() == [ab(1, 1), ba(1, 1)]).expect("both are back");
+    assert!(net.now.since(mended) < ms(110_000));
+    for host in 0..2 {
+        assert_eq!(causes(&net, host).last(), Some(&Cause::FailBack));
+    }
+    assert_eq!(net.states(), [State::Operational; 2]);
+}
+
+/// Payload goes one way after a pause, in which the first pair has worked for long enough, and the current one has failed in both directions.
+fn resumed_on_a_pair_that_has_failed(deprecated: &[Locator]) -> Net {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    net.route = only(&[(2, 2)]);
+    net.run_for(ms(30));
+    suspect(&mut net, 0, FailureHint::Retransmission);
+    net.run_for(ms(60_000));
+    net.route = Box::new(|_| true);
+    let has_home_answered = |net: &Net| {
+        let past = net.hosts[0].machine.monitor.as_ref().and_then(|monitor| monitor.past());
+        past.is_some_and(|past| past.home_since.is_some())
+    };
+    net.run_until(ms(70_000), has_home_answered).expect("the preferred pair is asked");
+    assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
+    net.hosts.iter_mut().for_each(|host| host.payload = None);
+    net.run_for(ms(130_000));
+    net.route = only(&[(1, 1)]);
+    let now = net.now;
+    net.hosts[0].machine.handle_deprecated(deprecated, now);
+    net.hosts[1].machine.handle_preferred(None, now);
+    net.hosts[0].payload = Some(ms(50));
+    suspect(&mut net, 0, FailureHint::Silence);
+    net
+}
+
+/// A gentle move tells the peer nothing, so the peer would stay on the pair that has failed until it has payload to send.
+#[test]
+fn traffic_does_not_go_back_gently_in_a_trial() {
+    for deprecated in [&[][..], &[locator(A, 2)]] {
+        let mut net = resumed_on_a_pair_that_has_failed(deprecated);
+        net.run_for(ms(3_000));
+        assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)], "{deprecated:?}");
+        assert!(net.is_connected());
+    }
+}
+
+#[test]
+fn a_pair_that_flaps_is_gone_back_to_ever_more_slowly() {
+    let mut net = net(&config());
+    net.run_for(ms(5_000));
+    for _ in 0..60 {
+        net.route = only(&[(2, 2)]);
+        net.run_for(ms(30));
+        let failed = |net: &Net, host: usize| net.hosts[host].machine.current_pair().local;
+        for host in 0..2 {
+            if [locator(A, 1), locator(B, 1)].contains(&failed(&net, host)) {
+                suspect(&mut net, host, FailureHint::Retransmission);
+            }
+        }
+        net.run_for(ms(5_000));
+        net.route = Box::new(|_| true);
+        net.run_for(ms(55_000));
+    }
+    let returns = causes(&net, 0).iter().filter(|cause| **cause == Cause::FailBack).count();
+    assert!((1..=8).contains(&returns), "{returns} in an hour");
+}
+
+#[test]
+fn without_fail_back_traffic_stays_where_it_is() {
+    let profile = Profile { fail_back: Duration::ZERO, ..Profile::default() };
+    let mut net = net(&Config { profile, ..Config::default() });
+    net.run_for(ms(5_000));
+    net.route = only(&[(2, 2)]);
+    net.run_for(ms(30));
+    suspect(&mut net, 0, FailureHint::Retransmission);
+    net.run_for(ms(1_000));
+    net.route = Box::new(|_| true);
+    net.run_for(ms(600_000));
+    assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
+}
