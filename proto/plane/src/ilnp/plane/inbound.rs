@@ -101,7 +101,7 @@ impl Plane {
         let mut upper = Ip6::upper_behind(packet, &options, options_at);
         let (local, remote) = pair.nids();
         let found = self.sessions.find_nonce(local, remote, nonce);
-        let found = found.map(|slot| self.sibling_of(slot, (pair, nonce), &upper, at.sockets));
+        let found = found.map(|slot| self.sibling_of(slot, pair, &upper, at.sockets));
         // Of a stranger, whom a flood is made of, this look says that there is nothing more to look for.
         let is_between = found.is_some() || self.sessions.between(local, remote).next().is_some();
         let found = found.or_else(|| is_between.then(|| self.learn(pair, nonce))?);
@@ -185,7 +185,7 @@ impl Plane {
             return Err(DropReason::MissingOption);
         }
         let slot = match shown {
-            Some(slot) => Some(slot),
+            Some(slot) => Some(self.sibling_of(slot, pair, &upper, at.sockets)),
             None => match self.whence(packet, pair, &upper, at.sockets) {
                 Whence::Session(slot) => Some(slot),
                 Whence::Nowhere => return Err(DropReason::WrongLocators),
