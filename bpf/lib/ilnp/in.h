@@ -347,7 +347,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		if (!is_for_us(&arrival.ip6))
 			return TC_ACT_UNSPEC;
 		/* Anybody can send as many as they like: they fill no ring. */
-		if (is_bare_update(skb, l2, message, options))
+		if (is_bare(skb, l2, message, options))
 			return drop(DROP_MISSING_OPTION);
 		if (options->nonce.len && has_sessions())
 			note_control_came(&arrival);

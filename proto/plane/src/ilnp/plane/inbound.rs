@@ -44,7 +44,7 @@ impl Plane {
             && !is_for_stack()
             && (Control::is_for_sessions(packet, self.settings.types) || is_about_nonce())
         {
-            return match Control::is_bare_update(packet) {
+            return match Control::is_bare(packet) {
                 _ if !is_for_us() => Ok(Inbound::Pass),
                 true => Err(DropReason::MissingOption),
                 false => {
