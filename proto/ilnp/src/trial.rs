@@ -5,7 +5,7 @@
 //! answer. Until then the traffic is classic IPv6.
 
 use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
-use moorline_wire::ilnp::{Control, Echo};
+use moorline_wire::ilnp::{Control, Echo, Refusal};
 use rand_core::RngCore;
 
 use crate::consts::{MAX_PROPOSALS, NONCE_AFTER_AGREEMENT, SHOWN_LATELY, TRIAL_TRIES};
@@ -147,6 +147,11 @@ impl Machine {
         match known {
             Some(id) if self.ilcc.key(id).is_some_and(|(_, known)| known == Some(nonce)) => {
                 self.on_proven(id, now);
+            }
+            // Other sessions may have begun since the question.
+            _ if self.has_no_room_with_node(pair) => {
+                self.remember_classic(pair, Classic::Refused(Refusal::RESOURCES), now);
+                return Err(DropReason::TableFull);
             }
             _ => self.open_proven(pair, &trial, nonce, now),
         }
