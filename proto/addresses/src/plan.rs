@@ -49,7 +49,7 @@ pub struct Planner {
     bare: BTreeSet<u32>,
     /// Addresses that should be on an interface and that somebody has removed, as of the last plan.
     taken_away: Vec<(String, Ipv6Addr)>,
-    /// Whether it is known which addresses contexts use.
+    /// Whether [`HostView::in_use`] has all addresses that contexts and sessions use: not before the contexts of the last run are back.
     is_restored: bool,
     random: ChaCha20Rng,
 }

@@ -167,22 +167,28 @@ impl Group {
         is_changed || self.sets.len() != before
     }
 
-    /// Finds room for one more set. Sets that are unused go before those that contexts use, which go only as another's time is over.
-    /// `is_used` is `None` as long as it is not known: no set goes then.
+    /// Finds room for one more set. Sets that are unused go before those that contexts use, which go only as another's time is over. New prefixes
+    /// take no set with addresses on an interface: connections without a context may use it. `is_used` is `None` as long as it is not known:
+    /// no set goes then.
     pub(crate) fn make_room(
         &mut self,
         lack: Lack,
         is_used: Option<&impl Fn(Locator) -> bool>,
+        is_there: &impl Fn(Locator) -> bool,
     ) -> bool {
         if !self.rule.temporary {
             return true;
         }
         let kept: Vec<usize> =
             (0..self.sets.len()).filter(|at| !self.sets[*at].is_evicted).collect();
+        let is_kept = |one: &DatedSet| {
+            let is_of_use = is_used.is_none_or(|is_used| one.is_any(is_used));
+            is_of_use || lack == Lack::Prefixes && one.is_any(is_there)
+        };
         let (used, mut to_go): (Vec<usize>, Vec<usize>) = kept
             .iter()
             .take(kept.len().saturating_sub(1))
-            .partition(|at| is_used.is_none_or(|is_used| self.sets[**at].is_any(is_used)));
+            .partition(|at| is_kept(&self.sets[**at]));
         to_go.extend(used.into_iter().filter(|_| lack == Lack::Time && is_used.is_some()));
         let excess = (kept.len() + 1).saturating_sub(MAX_SETS);
         if to_go.len() < excess || self.sets.len() >= MAX_WITH_EVICTED {

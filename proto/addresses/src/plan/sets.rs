@@ -18,10 +18,7 @@ impl Planner {
         if !self.is_restored {
             return;
         }
-        let interfaces =
-            [&view.uplinks, &view.candidates, &view.left_alone, &view.bare].into_iter().flatten();
-        let there: BTreeSet<_> =
-            interfaces.flat_map(|one| &one.addresses).map(|own| own.address).collect();
+        let there = addresses_of(view);
         let (is_there, is_used) =
             (|one: Locator| there.contains(&one.0), |one: Locator| view.in_use.contains(&one.0));
         let lifetimes = self.policy.lifetimes;
@@ -88,7 +85,9 @@ impl Planner {
             return;
         }
         let is_used = |one: Locator| view.in_use.contains(&one.0);
-        if !group.make_room(lack, self.is_restored.then_some(&is_used)) {
+        let there = addresses_of(view);
+        let is_there = |one: Locator| there.contains(&one.0);
+        if !group.make_room(lack, self.is_restored.then_some(&is_used), &is_there) {
             self.warnings.extend(self.is_restored.then(|| no_room(&group.rule)));
             be_due_at(&mut self.due, now + RETRY);
             return;
@@ -139,13 +138,20 @@ impl Planner {
     }
 }
 
+/// All addresses of the host.
+fn addresses_of(view: &HostView) -> BTreeSet<Ipv6Addr> {
+    let interfaces =
+        [&view.uplinks, &view.candidates, &view.left_alone, &view.bare].into_iter().flatten();
+    interfaces.flat_map(|one| &one.addresses).map(|own| own.address).collect()
+}
+
 fn not_made(rule: &Rule, error: GenerateError) -> String {
     format!("no addresses are made ({rule}): {error}")
 }
 
 fn no_room(rule: &Rule) -> String {
     format!(
-        "no addresses are made for new prefixes ({rule}): connections use all sets of addresses that there can be. New \
+        "no addresses are made for new prefixes ({rule}): connections use, or may use, all sets of addresses that there can be. New \
          connections in these prefixes do not move."
     )
 }

@@ -552,7 +552,7 @@ fn connections_of_another_uplink_can_move_to_a_single_address() {
         let proof = LocalProof::new(1, local, &[&key], [1; 32]);
         let ours = world.only(1);
         assert_eq!(proof.locators_for(Locator(ours).as_ulid()).contains(&Locator(single)), is_told);
-        assert_eq!(proof.is_told(Locator(single)), is_told);
+        assert_eq!(proof.lists(Locator(single)), is_told);
         let [warning] = world.planner.warnings() else { panic!() };
         assert_eq!(warning.contains("those of other uplinks can move to it"), is_told, "{warning}");
         assert!(warning.starts_with("up2: "), "{warning}");
