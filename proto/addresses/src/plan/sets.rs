@@ -1,7 +1,7 @@
 //! Which sets and CGAs the planner makes, and when sets go.
 
 use super::*;
-use crate::temporary::Lack;
+use crate::temporary::{DatedSet, Lack};
 
 impl Planner {
     pub(super) fn make_groups(&mut self, places: &[Place<'_>]) {
@@ -87,7 +87,9 @@ impl Planner {
         let is_used = |one: Locator| view.in_use.contains(&one.0);
         let there = addresses_of(view);
         let is_there = |one: Locator| there.contains(&one.0);
-        if !group.make_room(lack, self.is_restored.then_some(&is_used), &is_there) {
+        let lifetimes = self.policy.lifetimes;
+        let is_young = |one: &DatedSet| one.is_any(&is_there) && lifetimes.is_young(one.until, now);
+        if !group.make_room(lack, self.is_restored.then_some(&is_used), &is_young) {
             self.warnings.extend(self.is_restored.then(|| no_room(&group.rule)));
             be_due_at(&mut self.due, now + RETRY);
             return;

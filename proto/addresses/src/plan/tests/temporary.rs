@@ -227,7 +227,7 @@ fn no_set_makes_room_before_it_is_known_what_uses_it() {
         world.planner.on_restored();
         world.settle();
         world.live(60);
-        // A connection without a context may use it.
+        // A connection without a context may use it for an hour.
         assert_eq!(world.addresses.contains_key(&(1, first)), !with_time);
     }
 }
@@ -348,10 +348,10 @@ fn duplicates_leave_room_for_the_sets_after_them() {
 
 /// A router tells of ever new prefixes, and takes the one before back. Connections without a context use the addresses of before.
 #[test]
-fn no_prefixes_of_routers_take_the_addresses_of_connections_without_a_context() {
+fn no_prefixes_of_routers_take_the_addresses_of_connections_without_a_context_within_an_hour() {
     let mut world = host();
     let first = world.newest(1);
-    for number in 10..20 {
+    for number in 10..180 {
         world.say(2, number, Lifetimes { preferred: 1800, valid: 7200 }, Origin::Kernel, true);
         world.say(2, number - 1, Lifetimes { preferred: 0, valid: 0 }, Origin::Kernel, true);
         world.settle();
@@ -361,6 +361,9 @@ fn no_prefixes_of_routers_take_the_addresses_of_connections_without_a_context() 
     assert_eq!(world.sets(), MAX_SETS);
     let [warning] = world.planner.warnings() else { panic!("{:?}", world.planner.warnings()) };
     assert!(warning.contains("no addresses are made for new prefixes"), "{warning}");
+    world.live(300);
+    assert_eq!(world.planner.warnings(), [""; 0], "the last prefix has its address");
+    assert!(!world.addresses.contains_key(&(1, first)));
 }
 
 /// The addresses of the networks of before have gone with their prefixes.
