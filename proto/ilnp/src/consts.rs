@@ -77,8 +77,8 @@ pub const REFUSAL_LIFETIME: Duration = Duration::from_secs(10);
 /// A correspondent is asked whether it still knows a session that is in use, if it has not shown so for this long: 30 s
 /// (decision 089). Not configurable.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(30);
-/// The same where the session could go by other locators: 5 s, so that each report of its use has it asked (decision 148). Not
-/// configurable.
+/// The same where the session could go by other locators (decision 148), or the correspondent did no handshake (decision 146): 5 s, so that
+/// each report of its use has it asked. Not configurable.
 pub const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// Times that it is asked by the locators in use, before the question goes by others: 3 (decision 148). Not configurable.
 pub const SILENT_TRIES: usize = 3;

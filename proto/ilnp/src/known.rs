@@ -18,7 +18,8 @@ use crate::session::{Opening, Session};
 impl Machine {
     /// Whether a correspondent has not shown for a while that it knows the session.
     pub(crate) fn is_in_doubt(&self, session: &Session, now: Instant) -> bool {
-        let interval = match self.has_other_pairs(session) {
+        // One that did no handshake does not say that it has lost the session.
+        let interval = match self.has_other_pairs(session) || !session.agreed {
             true => PATH_CHECK_INTERVAL,
             false => CHECK_INTERVAL,
         };

@@ -7,7 +7,9 @@ use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::config::{LocalLocator, LocalState};
-use crate::consts::{GO_BACK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, UPDATE_LIFETIME};
+use crate::consts::{
+    GO_BACK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, SILENT_TRIES, UPDATE_LIFETIME,
+};
 use crate::event::{Cause, Classic, Event};
 use crate::machine::Machine;
 use crate::received::Received;
@@ -146,11 +148,18 @@ impl Machine {
         if advertisement.retry.next > now {
             return;
         }
-        let is_asked = advertisement.retry.tries as usize >= advertisement.pairs.len();
-        if !session.owes_update && is_asked {
+        let tries = advertisement.retry.tries as usize;
+        let (is_question, is_asked) = (!session.owes_update, tries >= advertisement.pairs.len());
+        // A node that did no handshake and has begun anew takes what has our nonce for a forgery, but for first packets.
+        let is_in_doubt = is_question && !session.agreed && tries == SILENT_TRIES;
+        if is_question && is_asked {
             session.on_unanswered(now);
-            return;
         }
+        if is_in_doubt {
+            self.doubt_nonce(pair, now);
+        }
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let Some(advertisement) = &session.advertisement else { return };
         if session.is_in_vain(advertisement, now) {
             // A way that lets no options pass would let nothing pass.
             self.forget(id, Cause::Unanswered);
