@@ -5,7 +5,8 @@ use core::time::Duration;
 use moorline_types::{DropReason, IlvPair, Nonce};
 
 use super::duo::{Duo, of_session};
-use super::{Cause, Classic, Event, Socket, ilv, update_of};
+use super::updates::update_of;
+use super::{Cause, Classic, Event, Socket, ilv};
 use crate::consts::{CHECK_INTERVAL, CHECK_TRIES, REFUSAL_LIFETIME, SILENT_TRIES};
 use crate::{Config, LocalLocator, LocalState, Machine};
 use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, USED_INTERVAL};
