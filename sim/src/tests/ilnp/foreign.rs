@@ -62,7 +62,7 @@ fn random_plan(seed: u64) -> (IlnpPlan, usize) {
     (with_plain(plain, plan), plain)
 }
 
-//= rfc6740#3.2.2-1 rfc6743#4-1 rfc6744#6-2 (test)
+//= rfc6740#3.2.2-1 (test)
 #[test]
 fn payload_goes_on_after_each_move_of_either_and_our_nonce_stays_with_the_node() {
     for seed in first_seed()..first_seed() + SEEDS {
