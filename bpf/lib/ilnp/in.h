@@ -255,7 +255,7 @@ __noinline int receive_plain(struct __sk_buff *skb, __u32 l2, struct arrival *ar
 				note_used(found.live, found.slot, clock_about());
 				return drop(DROP_MISSING_OPTION);
 			}
-			return deliver(skb, l2, arrival, found.slot);
+			return deliver(skb, l2, arrival, sibling_of(skb, l2, arrival, found.slot));
 		}
 		slot = moved_session(skb, &arrival->pair, upper);
 	}
@@ -335,7 +335,10 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		upper->protocol = arrival.ip6.next;
 		upper->at = sizeof(arrival.ip6);
 		facts = recent_facts(&arrival.pair, &known);
-		live = facts && facts->flags & ILNP_SHOWN ? bpf_map_lookup_elem(&lives, &known) : NULL;
+		/* Of sessions without the handshake the socket decides: see sibling_of. */
+		live = facts && facts->flags & ILNP_SHOWN && facts->flags & ILNP_MAPS_TCP ?
+			       bpf_map_lookup_elem(&lives, &known) :
+			       NULL;
 		if (live && live->has_come)
 			return deliver_as_it_is(skb, l2, upper, facts, live, known);
 		look_into_upper(skb, l2 + sizeof(arrival.ip6), upper);
@@ -356,7 +359,7 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 		/* Anybody can send any number of these messages, so the program drops them before they fill the
 		 * ring.
 		 */
-		if (is_bare_update(skb, l2, message, options))
+		if (is_bare(skb, l2, message, options))
 			return drop(DROP_MISSING_OPTION);
 		if (options->nonce.len && has_sessions())
 			note_control_came(&arrival);

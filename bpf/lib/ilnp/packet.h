@@ -398,14 +398,16 @@ static __always_inline bool is_control(struct __sk_buff *skb, __u32 l2, const st
 	return type == ICMP_LOCATOR_UPDATE || type == initiator_type || type == responder_type;
 }
 
-/* Whether the message is a Locator Update without a nonce. The core accepts none of these (RFC 6743 s6). */
-static __always_inline bool is_bare_update(struct __sk_buff *skb, __u32 l2, __u32 message,
-					   const struct ilnp_options *options)
+/* Whether a message of is_control is a Locator Update or the answer to an Echo Request, and shows no nonce. The core
+ * accepts none of these (RFC 6743 s6, RFC 6744 s6).
+ */
+static __always_inline bool is_bare(struct __sk_buff *skb, __u32 l2, __u32 message,
+				    const struct ilnp_options *options)
 {
 	__u8 type;
 
 	return !options->nonce.len && !bpf_skb_load_bytes(skb, l2 + message, &type, 1) &&
-	       type == ICMP_LOCATOR_UPDATE;
+	       (type == ICMP_LOCATOR_UPDATE || type == ICMP_ECHO_REPLY);
 }
 
 /* Whether the message is an error about our nonce. It is not for the sockets: they did not send the nonce and

@@ -178,31 +178,47 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 	return NO_SESSION;
 }
 
-/* Sessions with a correspondent without the handshake share its nonce (decision 149). Of these the one of the packet's addresses, else
- * the one whose socket it is for; `slot` is one of them. Not static, for a stack of its own.
+/* Sessions with a correspondent without the handshake share its nonce (decision 149). Of these the session that the packet's socket has: a
+ * correspondent that has moved sends from addresses that another session may have. Without such a socket the session of the packet's
+ * addresses; `slot` is one of these sessions. Not static, for a stack of its own.
  */
 __noinline int sibling_of(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
 {
-	const struct facts *facts = facts_of(slot);
+	const struct nonce *nonce;
 	const struct node *node;
+	int exact = NO_SESSION;
+	int other = NO_SESSION;
 	struct found found;
 	struct nids nids;
 
-	if (!arrival || !facts || facts->flags & ILNP_MAPS_TCP || pair_eq(&facts->pair, &arrival->pair))
+	if (!arrival || !find_slot(slot, &found) || found.session->flags & ILNP_MAPS_TCP)
 		return slot;
-	if (find_pair(&arrival->pair, &found) && nonce_eq(&found.session->receive, &arrival->options.nonce))
-		return found.slot;
-	if (is_common(arrival->options.next))
-		look_into_upper(skb, l2 + arrival->upper.at, &arrival->upper);
+	nonce = &found.session->receive;
 	nids = nids_of(&arrival->pair);
 	node = bpf_map_lookup_elem(&by_nids, &nids);
-	for (__u32 i = 0; node && i < ILNP_WITH_NODE && i < node->count; i++) {
-		if (find_slot(node->slot[i], &found) &&
-		    nonce_eq(&found.session->receive, &arrival->options.nonce) &&
-		    has_connection(skb, &found.session->pair, arrival->upper.protocol, ports_of(&arrival->upper)))
+	if (!node || node->count < 2 || !nonce->len)
+		return slot;
+	if (is_common(arrival->options.next))
+		look_into_upper(skb, l2 + arrival->upper.at, &arrival->upper);
+	for (__u32 i = 0; i < ILNP_WITH_NODE && i < node->count; i++) {
+		const struct ilnp_upper *upper = &arrival->upper;
+		bool has_socket;
+		bool is_exact;
+
+		if (!find_slot(node->slot[i], &found) || !nonce_eq(&found.session->receive, nonce))
+			continue;
+		is_exact = pair_eq(&found.session->pair, &arrival->pair);
+		has_socket = has_connection(skb, &found.session->pair, upper->protocol, ports_of(upper));
+		if (is_exact && has_socket)
 			return found.slot;
+		if (is_exact)
+			exact = found.slot;
+		if (has_socket && (other < 0 || found.slot == slot))
+			other = found.slot;
 	}
-	return slot;
+	if (other >= 0)
+		return other;
+	return exact >= 0 ? exact : (int)slot;
 }
 
 /* Whether a nonce that no session between the two nodes has should be that of one. Not static, for a stack of

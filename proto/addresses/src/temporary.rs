@@ -72,6 +72,13 @@ impl TemporaryLifetimes {
         }
     }
 
+    /// Whether a set was made a short time ago.
+    pub(crate) fn is_young(&self, until: Until, now: Instant) -> bool {
+        let age =
+            until.valid.map_or(Duration::MAX, |end| self.valid.saturating_sub(end.since(now)));
+        age < YOUNG.min(self.valid / 2)
+    }
+
     /// How much longer a set lasts each time that contexts use it when it is about to go.
     fn prolongation(&self) -> Duration {
         self.valid / 4
@@ -167,22 +174,27 @@ impl Group {
         is_changed || self.sets.len() != before
     }
 
-    /// Finds room for one more set. Sets that are unused go before those that contexts use, which go only as another's time is over.
-    /// `is_used` is `None` as long as it is not known: no set goes then.
+    /// Finds room for one more set. Sets that are unused go before those that contexts use, which go only as another's time is over. `is_young` tells
+    /// sets that go for no prefixes, as connections without a context may use them. `is_used` is `None` as long as it is not known: no set goes then.
     pub(crate) fn make_room(
         &mut self,
         lack: Lack,
         is_used: Option<&impl Fn(Locator) -> bool>,
+        is_young: &impl Fn(&DatedSet) -> bool,
     ) -> bool {
         if !self.rule.temporary {
             return true;
         }
         let kept: Vec<usize> =
             (0..self.sets.len()).filter(|at| !self.sets[*at].is_evicted).collect();
+        let is_kept = |one: &DatedSet| {
+            let is_of_use = is_used.is_none_or(|is_used| one.is_any(is_used));
+            is_of_use || lack == Lack::Prefixes && is_young(one)
+        };
         let (used, mut to_go): (Vec<usize>, Vec<usize>) = kept
             .iter()
             .take(kept.len().saturating_sub(1))
-            .partition(|at| is_used.is_none_or(|is_used| self.sets[**at].is_any(is_used)));
+            .partition(|at| is_kept(&self.sets[**at]));
         to_go.extend(used.into_iter().filter(|_| lack == Lack::Time && is_used.is_some()));
         let excess = (kept.len() + 1).saturating_sub(MAX_SETS);
         if to_go.len() < excess || self.sets.len() >= MAX_WITH_EVICTED {
@@ -214,6 +226,8 @@ pub(crate) fn is_too_late(until: Until, now: Instant) -> bool {
 
 /// How long a set from the disk stays at least: by then the contexts of the run before are back.
 const RESTORING: Duration = Duration::from_secs(60 * 60);
+/// How long new prefixes take no set with addresses on an interface.
+const YOUNG: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
 /// RFC 8981 s3.8, in seconds: 2 + (`TEMP_IDGEN_RETRIES` * `DupAddrDetectTransmits` * `RetransTimer` / 1000). Not configurable.
 const REGEN_ADVANCE: Duration = Duration::from_secs(5);

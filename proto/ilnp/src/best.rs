@@ -11,6 +11,7 @@ use crate::config::LocalLocator;
 use crate::consts::NONCE_AFTER_CHANGE;
 use crate::event::Event;
 use crate::machine::Machine;
+use crate::paths::Failed;
 use crate::session::{RemoteLocator, Session};
 
 impl Machine {
@@ -24,12 +25,18 @@ impl Machine {
         now: Instant,
     ) -> L64 {
         let rank = |remote: &&RemoteLocator| {
-            let is_aged = remote.expires.is_some_and(|expires| expires <= now);
             let at = correspondent.at(remote.l64);
             let is_led = self.routes.are_specific_to(Locator(at.address()));
             let is_likely = Some(remote.l64) == likely;
             let is_used = remote.l64 == session.wire.1;
-            (is_aged, !self.is_reached(at), remote.preference, !is_led, !is_likely, !is_used)
+            (
+                remote.is_aged(now),
+                !self.is_reached(at),
+                remote.preference,
+                !is_led,
+                !is_likely,
+                !is_used,
+            )
         };
         session.remote.iter().min_by_key(rank).map_or(session.wire.1, |remote| remote.l64)
     }
@@ -57,7 +64,7 @@ impl Machine {
             remote = self.best_remote(session, pair.remote, None, now);
         }
         if let Some(session) = self.ilcc.get_mut(id) {
-            session.failed = None;
+            session.failed = Failed::default();
         }
         self.send_to(id, (None, remote), told, now)
     }
@@ -151,7 +158,7 @@ impl Machine {
         let has_current = self.ilcc.get(id).is_some_and(|one| self.has_locator(one.wire.0));
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
         let Some(session) = self.ilcc.get_mut(id) else { return false };
-        if session.wire == wire || has_current && session.failed == Some(wire) {
+        if session.wire == wire || has_current && session.failed.is(wire) {
             return false;
         }
         if session.wire.0 != wire.0 {

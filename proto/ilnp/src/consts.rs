@@ -77,11 +77,16 @@ pub const REFUSAL_LIFETIME: Duration = Duration::from_secs(10);
 /// A correspondent is asked whether it still knows a session that is in use, if it has not shown so for this long: 30 s
 /// (decision 089). Not configurable.
 pub const CHECK_INTERVAL: Duration = Duration::from_secs(30);
-/// The same where the session could go by other locators: 5 s, so that each report of its use has it asked (decision 148). Not
-/// configurable.
+/// The same where the session could go by other locators (decision 148), or the correspondent did no handshake (decision 146): 5 s, so that
+/// each report of its use has it asked. Not configurable.
 pub const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
-/// Times that it is asked by the locators in use, before the question goes by others: 2. Not configurable.
-pub const SILENT_TRIES: u32 = 2;
+/// Times that it is asked by the locators in use, before the question goes by others: 3 (decision 148). Not configurable.
+pub const SILENT_TRIES: usize = 3;
+/// Locators that have failed are asked again after this time: 60 s, and twice as long each time that a pair of the session fails
+/// (decision 156). Not configurable.
+pub const FIRST_FAIL_BACK: Duration = Duration::from_secs(60);
+/// The same at most: an hour. Not configurable.
+pub const MAX_FAIL_BACK: Duration = Duration::from_secs(3600);
 /// Other pairs of locators that the question goes by: 8. Not configurable.
 pub const MAX_TRIED_PAIRS: usize = 8;
 /// A proposal for the addresses of a session that has moved gives rise to that question at most this often: every 10 s. Anybody
@@ -91,7 +96,7 @@ pub const ASK_INTERVAL: Duration = Duration::from_secs(10);
 /// configurable.
 pub const SHOWN_LATELY: Duration = Duration::from_secs(1);
 /// Times that it is asked at least, before that is begun again by what is sent: 3. Not configurable.
-pub const CHECK_TRIES: u32 = 3;
+pub const CHECK_TRIES: usize = 3;
 /// Quiet time after which a session without sockets is forgotten: 5 minutes (RFC 6741 s5.2: "several
 /// minutes"). Configurable.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);

@@ -1,4 +1,4 @@
-use moorline_types::{DropReason, Ilv, Instant, SessionId};
+use moorline_types::{DropReason, Ilv, IlvPair, Instant, SessionId};
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use moorline_wire::ilnp::{
     Admission, Control, ECHO_REPLY, ERROR_HEADER_LEN, NONCE_AT, NONCE_OPTION, PARAMETER_PROBLEM,
@@ -75,7 +75,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The session that sent a packet, which may be cut off behind its nonce.
+    /// The session that sent a packet, which may be cut off behind its nonce. Of sessions that share the nonce (decision 149) one at the locators of
+    /// the packet goes before others.
     fn quoted_session(&self, quoted: &[u8]) -> Result<SessionId, DropReason> {
         let header = Ip6::read(quoted).ok_or(DropReason::Truncated)?;
         let rest = quoted.get(IP6_LEN..).unwrap_or_default();
@@ -84,11 +85,13 @@ impl Machine {
             return Err(DropReason::MissingOption);
         }
         let nonce = rest.get(4..4 + usize::from(len)).ok_or(DropReason::Truncated)?;
-        let is_it = |id: &SessionId| {
-            self.ilcc.get(*id).is_some_and(|session| session.send_nonce.octets() == nonce)
+        let sent = IlvPair::new(Ilv::of(header.source), Ilv::of(header.destination));
+        let (local, remote) = sent.nids();
+        let is_elsewhere = |id: SessionId| {
+            let session = self.ilcc.get(id).filter(|one| one.send_nonce.octets() == nonce)?;
+            Some((session.wire_pair(self.ilcc.key(id)?.0) != sent, id))
         };
-        let [source, destination] = [header.source, header.destination].map(Ilv::of);
-        let mut sessions = self.ilcc.between(source.nid, destination.nid);
-        sessions.find(is_it).ok_or(DropReason::BadNonce)
+        let nearest = self.ilcc.between(local, remote).filter_map(is_elsewhere).min();
+        nearest.map(|(_, id)| id).ok_or(DropReason::BadNonce)
     }
 }

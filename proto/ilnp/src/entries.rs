@@ -15,10 +15,8 @@ use crate::session::{Opening, Session};
 impl Machine {
     /// What the policy is asked. A session that would be replaced takes no room.
     pub(crate) fn candidate(&self, pair: IlvPair, stage: Stage, socket: Socket) -> Candidate {
-        let (local, remote) = pair.nids();
         let same = self.ilcc.find_pair(pair);
-        let others = self.ilcc.between(local, remote).filter(|id| Some(*id) != same);
-        let with_node = others.take(self.config.max_with_node).count();
+        let with_node = self.others_with_node(pair);
         let same = same.and_then(|id| self.ilcc.class(id));
         let count = |class| self.ilcc.count(class) - usize::from(same == Some(class));
         let guests = count(Class::Unproven) + count(Class::Guest);
@@ -26,6 +24,18 @@ impl Machine {
         let with_locator = self.ilcc.guests_at(pair.remote.l64) - is_guest;
         let sessions = guests + count(Class::Proven);
         Candidate { stage, socket, sessions, guests, with_node, with_locator }
+    }
+
+    /// Sessions with the node of a pair, but for the session of the pair, up to as many as a node may have.
+    fn others_with_node(&self, pair: IlvPair) -> usize {
+        let (local, remote) = pair.nids();
+        let same = self.ilcc.find_pair(pair);
+        let others = self.ilcc.between(local, remote).filter(|id| Some(*id) != same);
+        others.take(self.config.max_with_node).count()
+    }
+
+    pub(crate) fn has_no_room_with_node(&self, pair: IlvPair) -> bool {
+        self.others_with_node(pair) >= self.config.max_with_node
     }
 
     /// Makes an entry, and tells the data plane and whom it costs theirs.

@@ -18,11 +18,13 @@ use crate::session::{Opening, Session};
 impl Machine {
     /// Whether a correspondent has not shown for a while that it knows the session.
     pub(crate) fn is_in_doubt(&self, session: &Session, now: Instant) -> bool {
-        let interval = match self.has_other_pairs(session) {
+        // One that did no handshake does not say that it has lost the session.
+        let interval = match self.has_other_pairs(session) || !session.agreed {
             true => PATH_CHECK_INTERVAL,
             false => CHECK_INTERVAL,
         };
-        matches!(session.opening, Opening::Done) && now.since(session.shown_at) >= interval
+        let is_done = matches!(session.opening, Opening::Done);
+        is_done && now.since(session.shown_at) >= interval && !is_let_be(session, now)
     }
 
     /// Asks the correspondent, by the last Locator Update once more: it is acknowledged, and nothing changes.
@@ -73,6 +75,11 @@ impl Machine {
         fill_icmp_checksum(&mut message, src, dst);
         self.send(pair, &message, None);
     }
+}
+
+/// Whether a correspondent that acknowledges nothing was told or asked a short time ago.
+pub(crate) fn is_let_be(session: &Session, now: Instant) -> bool {
+    session.is_mute && session.asked_at.is_some_and(|at| now.since(at) < CHECK_INTERVAL)
 }
 
 /// A packet with nothing but this nonce, from `pair.local`.

@@ -7,7 +7,9 @@ use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::config::{LocalLocator, LocalState};
-use crate::consts::{GO_BACK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, UPDATE_LIFETIME};
+use crate::consts::{
+    GO_BACK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, SILENT_TRIES, UPDATE_LIFETIME,
+};
 use crate::event::{Cause, Classic, Event};
 use crate::machine::Machine;
 use crate::received::Received;
@@ -96,10 +98,12 @@ impl Machine {
             lifetime: local.lifetime,
         });
         let locators: Vec<_> = entries.collect();
+        let is_question = self.ilcc.get(id).is_some_and(|session| !session.owes_update);
+        let pairs = if is_question { self.begin_question(id, now) } else { Vec::new() };
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let retry = session.retry(now);
         session.advertisement =
-            Some(Box::new(Advertisement { locators, retry, confirmed_at: None }));
+            Some(Box::new(Advertisement { locators, pairs, retry, confirmed_at: None }));
         self.send_advertisement(id);
         self.schedule(id);
     }
@@ -115,10 +119,7 @@ impl Machine {
         let nth = advertisement.retry.tries.saturating_sub(1) as usize;
         let (local, remote) = match session.owes_update {
             true => self.pair_of_update(session, pair, nth),
-            false => {
-                let pairs = self.pairs_of_question(session, pair);
-                pairs.get(nth).copied().unwrap_or(session.wire)
-            }
+            false => advertisement.pairs.get(nth).copied().unwrap_or(session.wire),
         };
         let wire = IlvPair::new(pair.local.at(local), pair.remote.at(remote));
         let update = LocatorUpdate {
@@ -142,17 +143,23 @@ impl Machine {
     }
 
     pub(crate) fn repeat_advertisement(&mut self, id: SessionId, pair: IlvPair, now: Instant) {
-        let asked = self.ilcc.get(id).filter(|session| !session.owes_update);
-        let most = asked.map(|session| self.pairs_of_question(session, pair).len());
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(advertisement) = &session.advertisement else { return };
         if advertisement.retry.next > now {
             return;
         }
-        if most.is_some_and(|most| advertisement.retry.tries as usize >= most) {
-            session.advertisement = None;
-            return;
+        let tries = advertisement.retry.tries as usize;
+        let (is_question, is_asked) = (!session.owes_update, tries >= advertisement.pairs.len());
+        // A node that did no handshake and has begun anew takes what has our nonce for a forgery, but for first packets.
+        let is_in_doubt = is_question && !session.agreed && tries == SILENT_TRIES;
+        if is_question && is_asked {
+            session.on_unanswered(now);
         }
+        if is_in_doubt {
+            self.doubt_nonce(pair, now);
+        }
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let Some(advertisement) = &session.advertisement else { return };
         if session.is_in_vain(advertisement, now) {
             // A way that lets no options pass would let nothing pass.
             self.forget(id, Cause::Unanswered);
@@ -160,7 +167,7 @@ impl Machine {
             return;
         }
         if advertisement.retry.is_over(UPDATE_LIFETIME, now) {
-            session.advertisement = None;
+            session.on_unanswered(now);
             session.rtt = Rtt::default();
             self.events.push_back(Event::UpdateUnanswered { session: id });
             self.tell(id, now);
@@ -297,12 +304,12 @@ impl Machine {
         if session.numbers() {
             session.on_answered(retry, now);
         }
-        session.advertisement = None;
-        session.has_acknowledged = true;
+        let sent = session.advertisement.take().ok_or(DropReason::Replayed)?;
+        (session.has_acknowledged, session.is_mute) = (true, false);
         if session.settled && !session.owes_update {
             self.on_shown(id, now);
             let by = (control.pair.local.l64, control.pair.remote.l64);
-            if !self.on_answer_by(id, by, retry.tries, now) {
+            if !self.on_answer_by(id, by, &sent, now) {
                 self.schedule(id);
             }
             return Ok(());

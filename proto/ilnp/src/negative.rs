@@ -29,8 +29,8 @@ pub(crate) struct Hints(BTreeMap<Nid, Hint>);
 #[derive(Clone, Debug)]
 struct Hint {
     until: Instant,
-    /// The node's L64 records, and until when they are good. Packets of the node add nothing to them.
-    records: Option<(Vec<L64>, Instant)>,
+    /// The node's L64 records, each with the time until which the record is good. Packets of the node add nothing to them.
+    records: Vec<(L64, Instant)>,
 }
 
 impl Hints {
@@ -39,11 +39,13 @@ impl Hints {
         self.hint(nid, until, now);
     }
 
-    /// The DNS has a NID record of the node, and these L64 records.
+    /// The DNS has a NID record of the node, and these L64 records. Those of another name of the node stay as long as they are good.
     pub(crate) fn add_records(&mut self, nid: Nid, l64s: &[L64], until: Instant, now: Instant) {
         if let Some(hint) = self.hint(nid, until, now) {
-            let l64s = l64s.get(..MAX_HINTED_LOCATORS).unwrap_or(l64s);
-            hint.records = Some((l64s.to_vec(), until));
+            let others = hint.records.iter().copied();
+            let others = others.filter(|(l64, until)| *until > now && !l64s.contains(l64));
+            let all = l64s.iter().map(|l64| (*l64, until)).chain(others);
+            hint.records = all.take(MAX_HINTED_LOCATORS).collect();
         }
     }
 
@@ -55,7 +57,7 @@ impl Hints {
                 return None;
             }
         }
-        let known = self.0.entry(nid).or_insert(Hint { until, records: None });
+        let known = self.0.entry(nid).or_insert(Hint { until, records: Vec::new() });
         known.until = until.max(known.until);
         Some(known)
     }
@@ -66,8 +68,8 @@ impl Hints {
 
     /// Whether the DNS has a NID and an L64 record for this address.
     pub(crate) fn has_records(&self, remote: Ilv, now: Instant) -> bool {
-        let records = self.0.get(&remote.nid).and_then(|hint| hint.records.as_ref());
-        records.is_some_and(|(l64s, until)| *until > now && l64s.contains(&remote.l64))
+        let is_it = |(l64, until): &(L64, Instant)| *l64 == remote.l64 && *until > now;
+        self.0.get(&remote.nid).is_some_and(|hint| hint.records.iter().any(is_it))
     }
 }
 

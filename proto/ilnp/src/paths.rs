@@ -2,63 +2,139 @@
 //!
 //! A correspondent of a session in use is asked at times whether it knows the session, by a Locator Update that it acknowledges. If the
 //! locators in use bring no acknowledgement, the question goes by the other pairs of locators. The acknowledgement comes back the way
-//! of the question, so both directions of its pair work: the session goes by that pair, and the correspondent is told.
+//! of the question, so both directions of its pair work: the session goes by that pair, and the correspondent is told. The pair that has
+//! failed is asked at times as well, and if it is preferred the session goes back when it answers.
 
 use alloc::vec::Vec;
+use core::time::Duration;
 
 use moorline_types::{IlvPair, Instant, L64, SessionId};
 
-use crate::consts::{CHECK_TRIES, MAX_TRIED_PAIRS, NONCE_AFTER_CHANGE, SILENT_TRIES};
+use crate::consts::{
+    CHECK_TRIES, FIRST_FAIL_BACK, MAX_FAIL_BACK, MAX_TRIED_PAIRS, NONCE_AFTER_CHANGE, SILENT_TRIES,
+};
 use crate::machine::Machine;
-use crate::session::Session;
+use crate::session::{Advertisement, Session};
 
 /// Our locator and the correspondent's.
 pub(crate) type Locators = (L64, L64);
 
-impl Machine {
-    /// Whether a session could go by other locators.
-    pub(crate) fn has_other_pairs(&self, session: &Session) -> bool {
-        self.locators.len() > 1 || session.remote.len() > 1
+/// The locators that a session has left because they brought no answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Failed {
+    /// With the time from which on a question goes by them again.
+    pair: Option<(Locators, Instant)>,
+    /// How long the next pair that fails is left alone: twice as long each time.
+    pause: Duration,
+}
+
+impl Default for Failed {
+    fn default() -> Self {
+        Self { pair: None, pause: FIRST_FAIL_BACK }
+    }
+}
+
+impl Failed {
+    pub(crate) fn is(&self, locators: Locators) -> bool {
+        self.pair.is_some_and(|(pair, _)| pair == locators)
     }
 
-    /// The pairs of locators that a question goes by, in order: the one in use first.
-    pub(crate) fn pairs_of_question(&self, session: &Session, pair: IlvPair) -> Vec<Locators> {
+    fn leave(&mut self, locators: Locators, now: Instant) {
+        self.pair = Some((locators, now + self.pause));
+        self.pause = (self.pause * 2).min(MAX_FAIL_BACK);
+    }
+
+    /// The pair that a question goes by first; not again before another pause.
+    fn take_due(&mut self, now: Instant) -> Option<Locators> {
+        let (pair, at) = self.pair.as_mut().filter(|(_, at)| *at <= now)?;
+        *at = now + self.pause;
+        Some(*pair)
+    }
+}
+
+impl Machine {
+    /// Whether a session could go by other locators. A correspondent that acknowledges nothing can show no path.
+    pub(crate) fn has_other_pairs(&self, session: &Session) -> bool {
+        !session.is_mute && (self.locators.len() > 1 || session.remote.len() > 1)
+    }
+
+    /// The pairs of locators that a question goes by, in order: the pair in use before all that have not failed.
+    pub(crate) fn begin_question(&mut self, id: SessionId, now: Instant) -> Vec<Locators> {
+        let Some((pair, _)) = self.ilcc.key(id) else { return Vec::new() };
+        let Some(session) = self.ilcc.get_mut(id) else { return Vec::new() };
+        let failed = session.failed.take_due(now);
+        let Some(session) = self.ilcc.get(id) else { return Vec::new() };
+        let others = self.other_pairs(session, pair, now);
+        let mut pairs: Vec<_> =
+            failed.filter(|failed| others.contains(failed)).into_iter().collect();
+        pairs.resize(pairs.len() + SILENT_TRIES, session.wire);
+        pairs.extend(others.into_iter().take(MAX_TRIED_PAIRS));
+        pairs.resize(pairs.len().max(CHECK_TRIES), session.wire);
+        pairs
+    }
+
+    /// A locator of the correspondent that has aged may be another node's.
+    fn other_pairs(&self, session: &Session, pair: IlvPair, now: Instant) -> Vec<Locators> {
+        if !self.has_other_pairs(session) {
+            return Vec::new();
+        }
         let (local, remote) = session.wire;
-        let remotes = session.remote.iter().map(|remote| remote.l64);
-        let all = remotes.flat_map(|remote| self.locators.iter().map(move |own| (own.l64, remote)));
+        let remotes = session.remote.iter().filter(|one| one.l64 == remote || !one.is_aged(now));
+        let all =
+            remotes.flat_map(|remote| self.locators.iter().map(move |own| (own.l64, remote.l64)));
         let others = all.filter(|&(own, to)| {
             (own, to) != session.wire && !self.leads_elsewhere(own, pair.remote.at(to))
         });
         let mut others: Vec<_> = others.collect();
         // One end has failed rather than both.
         others.sort_by_key(|&(own, to)| (own != local && to != remote, own == local));
-        others.truncate(MAX_TRIED_PAIRS);
-        let mut pairs = Vec::new();
-        pairs.resize(SILENT_TRIES as usize, session.wire);
-        pairs.extend(others);
-        pairs.resize(pairs.len().max(CHECK_TRIES as usize), session.wire);
-        pairs
+        others
     }
 
-    /// The correspondent has acknowledged a question that was sent so often, and the acknowledgement has come by this pair of locators. Result:
-    /// whether the session has left the pair in use for this one.
+    /// The correspondent has acknowledged a question, and the acknowledgement has come by this pair of locators. Result: whether the session
+    /// has left the pair in use for this one.
     pub(crate) fn on_answer_by(
         &mut self,
         id: SessionId,
         by: Locators,
-        tries: u32,
+        question: &Advertisement,
         now: Instant,
     ) -> bool {
-        let is_ours = self.has_locator(by.0);
-        let Some(session) = self.ilcc.get_mut(id) else { return false };
+        let Some(session) = self.ilcc.get(id) else { return false };
+        let wire = session.wire;
+        let asked = question.pairs.iter().take(question.retry.tries as usize);
+        let is_silent = asked.filter(|pair| **pair == wire).count() >= SILENT_TRIES;
         let is_named = session.remote.iter().any(|remote| remote.l64 == by.1);
-        if by == session.wire || tries <= SILENT_TRIES || !is_ours || !is_named {
+        let is_back = session.failed.is(by);
+        let is_better = is_back && self.is_preferred(session, by);
+        if by == wire || !is_named || !self.has_locator(by.0) {
             return false;
         }
-        session.failed = Some(session.wire);
+        let Some(session) = self.ilcc.get_mut(id) else { return false };
+        if is_back {
+            session.failed.pair = None;
+        }
+        if is_silent {
+            session.failed.leave(wire, now);
+        } else if !is_better {
+            return false;
+        }
         let has_moved = self.send_by(id, by, now + NONCE_AFTER_CHANGE);
-        // What the correspondent sends may go the way that has failed.
+        // The correspondent may send by the pair that the session has left.
         self.advertise(id, now);
         has_moved
+    }
+
+    /// Whether the two nodes prefer these locators to those in use.
+    fn is_preferred(&self, session: &Session, by: Locators) -> bool {
+        let preference = |(own, to): Locators| {
+            let own = self.locators.iter().find(|local| local.l64 == own)?;
+            let to = session.remote.iter().find(|remote| remote.l64 == to)?;
+            Some((own.preference, to.preference))
+        };
+        let (Some(by), Some(used)) = (preference(by), preference(session.wire)) else {
+            return false;
+        };
+        by != used && by.0 <= used.0 && by.1 <= used.1
     }
 }

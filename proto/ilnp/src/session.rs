@@ -12,6 +12,7 @@ use crate::consts::{
     CONFIRMATION_TRIES, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION, MAX_REMOTE_LOCATORS,
     MAX_RETRANSMISSION, MIN_RETRANSMISSION, OFFER_TIMEOUT, RTT_DOUBTED_TRIES,
 };
+use crate::paths::{Failed, Locators};
 use crate::policy::Why;
 
 named_enum! {
@@ -53,6 +54,12 @@ pub struct RemoteLocator {
     pub expires: Option<Instant>,
 }
 
+impl RemoteLocator {
+    pub(crate) fn is_aged(&self, now: Instant) -> bool {
+        self.expires.is_some_and(|expires| expires <= now)
+    }
+}
+
 /// What is known of a correspondent, for one pair of addresses (decision 071).
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
@@ -75,8 +82,9 @@ pub(crate) struct Session {
     pub(crate) remote: Vec<RemoteLocator>,
     /// Source and destination of what we send.
     pub(crate) wire: (L64, L64),
-    /// The locators that have failed, until locators or preferences of either node, or our routes, change. No preference leads back there.
-    pub(crate) failed: Option<(L64, L64)>,
+    /// The locators that have failed, until they answer, or locators or preferences of either node, or our routes, change. No preference
+    /// leads back there.
+    pub(crate) failed: Failed,
     /// Number of the last Locator Update that was taken.
     pub(crate) taken: Option<u32>,
     /// Number of the last Locator Update that was sent.
@@ -86,6 +94,8 @@ pub(crate) struct Session {
     pub(crate) owes_update: bool,
     /// The correspondent has acknowledged a Locator Update: it has read all our locators of then.
     pub(crate) has_acknowledged: bool,
+    /// The correspondent did no handshake, and has never acknowledged a Locator Update, though it was told one many times.
+    pub(crate) is_mute: bool,
     /// To the correspondent, by what it has answered.
     pub(crate) rtt: Rtt<2>,
     /// Until then all packets have the nonce.
@@ -93,7 +103,7 @@ pub(crate) struct Session {
     pub(crate) last_used: Instant,
     /// When the correspondent last showed that it knows of it.
     pub(crate) shown_at: Instant,
-    /// When the correspondent was last asked because of a proposal.
+    /// When the correspondent was last asked because of a proposal, or had not answered.
     pub(crate) asked_at: Option<Instant>,
 }
 
@@ -117,6 +127,8 @@ pub(crate) struct Confirming {
 #[derive(Clone, Debug)]
 pub(crate) struct Advertisement {
     pub(crate) locators: Vec<L64Entry>,
+    /// Of a question: by which locators it goes, one after another.
+    pub(crate) pairs: Vec<Locators>,
     pub(crate) retry: Retry,
     /// When the correspondent last sent its Confirm again, which it does until it reads this.
     pub(crate) confirmed_at: Option<Instant>,
@@ -192,12 +204,13 @@ impl Session {
             accepted_at,
             remote: vec![RemoteLocator { l64: pair.remote.l64, preference: 0, expires: None }],
             wire: (pair.local.l64, pair.remote.l64),
-            failed: None,
+            failed: Failed::default(),
             taken: None,
             sent: 0,
             advertisement: None,
             owes_update: false,
             has_acknowledged: false,
+            is_mute: false,
             rtt: Rtt::default(),
             nonce_until: None,
             last_used: now,
@@ -267,7 +280,7 @@ impl Session {
         let is_known = |one| self.remote.iter().any(|had| known(had) == known(one));
         // The session follows a correspondent that comes back to a locator, whatever has failed before.
         if remote.len() != self.remote.len() || !remote.iter().all(is_known) {
-            self.failed = None;
+            self.failed = Failed::default();
         }
         self.remote = remote;
         true
@@ -275,13 +288,19 @@ impl Session {
 
     //= rfc6741#5.2-1
     pub(crate) fn validity(&self, remote: &RemoteLocator, now: Instant) -> Validity {
-        let is_aged = remote.expires.is_some_and(|expires| expires <= now);
-        match (remote.l64 == self.wire.1, is_aged) {
+        match (remote.l64 == self.wire.1, remote.is_aged(now)) {
             (true, false) => Validity::Active,
             (false, false) => Validity::Valid,
             (true, true) => Validity::Expired,
             (false, true) => Validity::Aged,
         }
+    }
+
+    /// A Locator Update or a question was sent in vain. From now on a correspondent that acknowledges nothing is told and asked more rarely.
+    pub(crate) fn on_unanswered(&mut self, now: Instant) {
+        self.advertisement = None;
+        self.is_mute = !self.agreed && !self.has_acknowledged;
+        self.asked_at = Some(now);
     }
 
     /// Whether the Locator Update that ends the handshake has been sent in vain: options do not pass. Payload with the right nonce since

@@ -24,7 +24,9 @@ impl Machine {
         let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) else {
             return false;
         };
-        self.begin_trial(pair, why, nonce, Classic::Unread, now);
+        // The node speaks ILNP: silence is that of the network, and the locator is asked again soon.
+        self.has_spoken(pair, now);
+        self.begin_trial(pair, why, nonce, Classic::Silent, now);
         true
     }
 

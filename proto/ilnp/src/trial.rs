@@ -5,7 +5,7 @@
 //! answer. Until then the traffic is classic IPv6.
 
 use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
-use moorline_wire::ilnp::{Control, Echo};
+use moorline_wire::ilnp::{Control, Echo, Refusal};
 use rand_core::RngCore;
 
 use crate::consts::{MAX_PROPOSALS, NONCE_AFTER_AGREEMENT, SHOWN_LATELY, TRIAL_TRIES};
@@ -42,13 +42,15 @@ impl Machine {
         self.begin_trial(pair, why, nonce, silence, now);
     }
 
-    /// A packet between the addresses of a session has come with another nonce than the session's. The correspondent may have begun
-    /// anew, and is asked. Who has the addresses of a session that has moved is not asked: that may be another node.
+    /// A packet between the addresses of a session has come with another nonce than the session's, or questions about the session go unanswered. The
+    /// correspondent may have begun anew, and is asked. Who has the addresses of a session that has moved is not asked: that may be another node.
     pub(crate) fn doubt_nonce(&mut self, pair: IlvPair, now: Instant) {
         let id = self.ilcc.find_pair(pair);
         let Some(session) = id.and_then(|id| self.ilcc.get(id)) else { return };
         let is_open = matches!(session.opening, Opening::Done);
-        if is_open && !session.is_moved(pair) && now.since(session.shown_at) >= SHOWN_LATELY {
+        let is_asked = self.trials.contains_key(&pair);
+        let is_here = is_open && !session.is_moved(pair);
+        if is_here && !is_asked && now.since(session.shown_at) >= SHOWN_LATELY {
             self.begin_trial(pair, session.why, session.send_nonce, Classic::Unread, now);
         }
     }
@@ -147,6 +149,11 @@ impl Machine {
         match known {
             Some(id) if self.ilcc.key(id).is_some_and(|(_, known)| known == Some(nonce)) => {
                 self.on_proven(id, now);
+            }
+            // Other sessions may have begun since the question.
+            _ if self.has_no_room_with_node(pair) => {
+                self.remember_classic(pair, Classic::Refused(Refusal::RESOURCES), now);
+                return Err(DropReason::TableFull);
             }
             _ => self.open_proven(pair, &trial, nonce, now),
         }

@@ -5,6 +5,7 @@ use moorline_types::{IlvPair, Instant, Nonce, SessionId};
 
 use crate::consts::NONCE_AFTER_AGREEMENT;
 use crate::event::{Cause, Classic, Event};
+use crate::known::is_let_be;
 use crate::machine::Machine;
 use crate::session::Opening;
 
@@ -60,7 +61,7 @@ impl Machine {
         let Some(session) = self.ilcc.get(id).filter(|one| one.advertisement.is_none()) else {
             return;
         };
-        if session.owes_update {
+        if session.owes_update && !is_let_be(session, now) {
             self.advertise(id, now);
         } else if self.is_in_doubt(session, now) {
             self.ask_whether_known(id, now);

@@ -44,6 +44,8 @@ impl World {
         self.ends.extend(&known);
         let Some(host) = &self.daemon else { return };
         let Some(planner) = host.addressing().map(|addressing| &addressing.planner) else { return };
+        let is_full = planner.warnings().iter().any(|one| one.contains("all sets of addresses"));
+        self.full_since = is_full.then(|| self.full_since.unwrap_or(self.now));
         let wrong = self
             .out_of_step(planner, &known)
             .or_else(|| self.lacking(host, planner, &known))
@@ -116,6 +118,10 @@ impl World {
         }
         let groups = planner.groups();
         let in_view = links(host.view());
+        // Young sets make no room for new prefixes.
+        if self.full_since.is_some_and(|since| self.now.since(since) < YOUNG + LATE) {
+            return None;
+        }
         let is_wanted = |(at, ends): &(&Place, &Ends)| {
             let lasts = ends.valid.is_none_or(|until| until > self.now + Duration::from_secs(10));
             let is_there_for_long = |since: &Instant| *since + LATE <= self.now;
@@ -169,6 +175,8 @@ impl World {
 
 /// The kernel and Moorline count whole seconds, and Moorline leaves differences of up to 3 s as they are.
 const CLOSE: Duration = Duration::from_secs(5);
+/// How old a temporary set is at least that makes room for another.
+const YOUNG: Duration = Duration::from_secs(60 * 60);
 /// By then a new set has been made for a new prefix.
 const LATE: Duration = Duration::from_secs(30);
 /// Those in use, those whose addresses are about to be removed, and two for duplicates of the last one.

@@ -77,6 +77,8 @@ pub(super) struct World {
     pub(super) is_temporary: bool,
     /// When an address of Moorline came first.
     pub(super) born: BTreeMap<Ipv6Addr, Instant>,
+    /// Since when there is no room for another temporary set, as of the last look.
+    pub(super) full_since: Option<Instant>,
     /// Since when the kernel has known a prefix for new traffic.
     pub(super) since: BTreeMap<(u32, [u8; 8]), Instant>,
     /// With Moorline, and without.
@@ -125,6 +127,7 @@ impl World {
             mode,
             is_temporary,
             born: BTreeMap::new(),
+            full_since: None,
             since: BTreeMap::new(),
             kernels: [kernel.clone(), kernel],
             routers: BTreeMap::new(),

@@ -8,7 +8,9 @@
 //! plane and machine disagree about the sessions; a timer does not advance.
 
 mod attack;
+mod foreign;
 mod host;
+mod plain;
 mod plan;
 mod sockets;
 mod world;

@@ -1,7 +1,7 @@
 //! Which sets and CGAs the planner makes, and when sets go.
 
 use super::*;
-use crate::temporary::Lack;
+use crate::temporary::{DatedSet, Lack};
 
 impl Planner {
     pub(super) fn make_groups(&mut self, places: &[Place<'_>]) {
@@ -18,10 +18,7 @@ impl Planner {
         if !self.is_restored {
             return;
         }
-        let interfaces =
-            [&view.uplinks, &view.candidates, &view.left_alone, &view.bare].into_iter().flatten();
-        let there: BTreeSet<_> =
-            interfaces.flat_map(|one| &one.addresses).map(|own| own.address).collect();
+        let there = addresses_of(view);
         let (is_there, is_used) =
             (|one: Locator| there.contains(&one.0), |one: Locator| view.in_use.contains(&one.0));
         let lifetimes = self.policy.lifetimes;
@@ -88,7 +85,11 @@ impl Planner {
             return;
         }
         let is_used = |one: Locator| view.in_use.contains(&one.0);
-        if !group.make_room(lack, self.is_restored.then_some(&is_used)) {
+        let there = addresses_of(view);
+        let is_there = |one: Locator| there.contains(&one.0);
+        let lifetimes = self.policy.lifetimes;
+        let is_young = |one: &DatedSet| one.is_any(&is_there) && lifetimes.is_young(one.until, now);
+        if !group.make_room(lack, self.is_restored.then_some(&is_used), &is_young) {
             self.warnings.extend(self.is_restored.then(|| no_room(&group.rule)));
             be_due_at(&mut self.due, now + RETRY);
             return;
@@ -139,13 +140,20 @@ impl Planner {
     }
 }
 
+/// All addresses of the host.
+fn addresses_of(view: &HostView) -> BTreeSet<Ipv6Addr> {
+    let interfaces =
+        [&view.uplinks, &view.candidates, &view.left_alone, &view.bare].into_iter().flatten();
+    interfaces.flat_map(|one| &one.addresses).map(|own| own.address).collect()
+}
+
 fn not_made(rule: &Rule, error: GenerateError) -> String {
     format!("no addresses are made ({rule}): {error}")
 }
 
 fn no_room(rule: &Rule) -> String {
     format!(
-        "no addresses are made for new prefixes ({rule}): connections use all sets of addresses that there can be. New \
+        "no addresses are made for new prefixes ({rule}): connections use, or may use, all sets of addresses that there can be. New \
          connections in these prefixes do not move."
     )
 }

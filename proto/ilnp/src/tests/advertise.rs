@@ -9,7 +9,8 @@ use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid, Nonce};
 use moorline_wire::ilnp::{LocatorUpdate, Operation};
 
 use super::duo::{Always, Duo, NOW, of_session};
-use super::{ilv, update_of};
+use super::ilv;
+use super::updates::update_of;
 use crate::{Config, LocalLocator, LocalState, Machine, Socket};
 use moorline_wire::ilnp::Control;
 

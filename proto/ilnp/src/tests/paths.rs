@@ -1,14 +1,15 @@
 //! Paths that fail without a word.
 
 use core::time::Duration;
+use std::collections::BTreeSet;
 use std::vec::Vec;
 
 use moorline_datapath::ilnp::{Report, USED_INTERVAL};
-use moorline_types::L64;
+use moorline_types::{Ilv, L64};
 
 use super::duo::Duo;
 use super::ilv;
-use crate::consts::PATH_CHECK_INTERVAL;
+use crate::consts::{FIRST_FAIL_BACK, MAX_FAIL_BACK, PATH_CHECK_INTERVAL, SILENT_TRIES};
 use crate::{Event, LocalLocator};
 
 /// Two hosts with two locators each that know of each other, and nobody prefers any.
@@ -103,12 +104,12 @@ fn a_session_leaves_a_path_that_fails_without_a_word_in_both_directions() {
             assert!(!net.works(0) && !net.works(1));
             net.send(sender, USED_INTERVAL);
             assert!(net.works(0) && net.works(1), "{dead:?} {sender}");
-            let moves = |duo: &Duo| duo.transcript.len();
+            let messages = |duo: &Duo| duo.transcript.len();
             let before = (net.duo.entry(0).wire, net.duo.entry(1).wire);
-            let sent = moves(&net.duo);
+            let sent = messages(&net.duo);
             net.send(sender, USED_INTERVAL * 20);
             assert_eq!((net.duo.entry(0).wire, net.duo.entry(1).wire), before, "it stays there");
-            assert!(moves(&net.duo) - sent <= 60, "two messages a question");
+            assert!(messages(&net.duo) - sent <= 60, "two messages a question");
         }
     }
 }
@@ -145,20 +146,115 @@ fn prefer_first(net: &mut Net, preference: u16) {
     net.run(Duration::from_secs(5));
 }
 
-/// The host prefers an uplink that has failed.
-#[test]
-fn no_preference_leads_back_to_a_path_that_has_failed_until_the_locators_change() {
+/// The preferred uplink of the host fails, and the session leaves it.
+fn without_preferred() -> Net {
     let mut net = Net::new();
     prefer_first(&mut net, 10);
     net.kill(ilv(0).l64);
     net.run(PATH_CHECK_INTERVAL);
-    net.send(0, USED_INTERVAL * 10);
+    net.send(0, USED_INTERVAL);
     assert_eq!(net.duo.entry(0).wire.0, second(0));
-    net.dead.clear();
-    net.send(0, USED_INTERVAL * 10);
-    assert_eq!(net.duo.entry(0).wire.0, second(0));
+    net
+}
+
+/// How long the host uses the session before the session is back at the preferred uplink.
+fn until_back(net: &mut Net) -> Duration {
+    let begun = net.duo.now;
+    while net.duo.entry(0).wire.0 != ilv(0).l64 {
+        net.send(0, USED_INTERVAL);
+        assert!(net.duo.now.since(begun) <= MAX_FAIL_BACK * 2);
+    }
+    net.duo.now.since(begun)
+}
+
+#[test]
+fn no_preference_leads_back_to_a_path_that_has_failed_until_the_locators_change() {
+    let mut net = without_preferred();
+    net.send(0, FIRST_FAIL_BACK * 4);
+    assert_eq!(net.duo.entry(0).wire.0, second(0), "the path is still dead");
     prefer_first(&mut net, 11);
     assert_eq!(net.duo.entry(0).wire.0, ilv(0).l64);
+}
+
+#[test]
+fn a_preferred_path_that_works_again_is_gone_back_to_each_time_after_a_longer_pause() {
+    let mut net = without_preferred();
+    let mut pause = FIRST_FAIL_BACK;
+    for _ in 0..8 {
+        net.dead.clear();
+        let back = until_back(&mut net);
+        assert!(
+            (pause - USED_INTERVAL * 2..=pause + USED_INTERVAL * 2).contains(&back),
+            "{back:?}"
+        );
+        assert_eq!(net.duo.entry(1).wire.1, ilv(0).l64, "the correspondent follows");
+        pause = (pause * 2).min(MAX_FAIL_BACK);
+        net.kill(ilv(0).l64);
+        net.send(0, USED_INTERVAL * 2);
+        assert_eq!(net.duo.entry(0).wire.0, second(0));
+    }
+}
+
+#[test]
+fn a_path_that_works_again_and_is_not_preferred_is_not_gone_back_to() {
+    let mut net = Net::new();
+    net.kill(ilv(0).l64);
+    net.run(PATH_CHECK_INTERVAL);
+    net.send(0, USED_INTERVAL);
+    net.dead.clear();
+    let before = net.duo.entry(0).wire;
+    net.send(0, FIRST_FAIL_BACK * 4);
+    assert_eq!(net.duo.entry(0).wire, before);
+}
+
+/// The questions are lost while the path works.
+#[test]
+fn lost_questions_move_nothing_unless_all_are_lost_and_then_not_for_good() {
+    for lost in 1..=SILENT_TRIES {
+        let mut net = Net::new();
+        prefer_first(&mut net, 10);
+        net.run(PATH_CHECK_INTERVAL);
+        let session = net.duo.entry(0).id;
+        let report = Report::Used { session, at: net.duo.now };
+        net.duo.report(0, report);
+        for nth in 1..=lost {
+            assert_eq!(net.duo.take(0).len(), 1);
+            if nth < lost {
+                net.duo.fire(0);
+            }
+        }
+        net.run(USED_INTERVAL);
+        let has_moved = net.duo.entry(0).wire.0 != ilv(0).l64;
+        assert_eq!(has_moved, lost == SILENT_TRIES);
+        assert!(until_back(&mut net) <= FIRST_FAIL_BACK + USED_INTERVAL);
+    }
+}
+
+/// The correspondent has given its locators a life of a minute and has said nothing since.
+#[test]
+fn no_question_goes_to_a_locator_that_has_aged() {
+    let mut net = Net::new();
+    let locators = [ilv(1).l64, second(1)].map(|l64| LocalLocator {
+        lifetime: 60,
+        preference: 20,
+        ..LocalLocator::new(l64)
+    });
+    net.duo.place(1, locators.into());
+    net.run(Duration::from_secs(61));
+    net.kill(ilv(1).l64);
+    net.kill(second(1));
+    let before = net.duo.transcript.len();
+    net.send(0, USED_INTERVAL);
+    let used = net.duo.entry(0).wire.1;
+    let asked =
+        net.duo.transcript[before..].iter().filter(|packet| packet[32..40] == octets(ilv(1)));
+    let to: BTreeSet<_> =
+        asked.map(|packet| L64(u64::from_be_bytes(packet[24..32].try_into().unwrap()))).collect();
+    assert_eq!(to, BTreeSet::from([used]));
+}
+
+fn octets(of: Ilv) -> [u8; 8] {
+    of.address().octets()[8..].try_into().unwrap()
 }
 
 /// The path between the preferred locators fails. Then the correspondent goes elsewhere, and comes back.

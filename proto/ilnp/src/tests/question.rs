@@ -8,7 +8,8 @@ use moorline_types::{DropReason, Ilv, IlvPair, L64, Nid};
 use moorline_wire::ilnp::{Admission, AdmissionTypes, Refusal};
 
 use super::duo::{Duo, control};
-use super::{ilv, proposal};
+use super::handshake::proposal;
+use super::ilv;
 use crate::consts::{ANSWER_BURST, IDLE_TIMEOUT, MAX_QUESTIONS, QUESTION_LIFETIME};
 use crate::{Cause, Event, Question, QuestionId, Socket, State};
 

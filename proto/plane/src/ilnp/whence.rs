@@ -1,5 +1,5 @@
 use moorline_datapath::ilnp::Sockets;
-use moorline_types::{IlvPair, Nonce, SessionId};
+use moorline_types::{IlvPair, SessionId};
 
 use super::plane::{Flow, Plane};
 use moorline_wire::ip6::{UDP, Upper};
@@ -20,33 +20,32 @@ pub(super) enum Whence {
 }
 
 impl Plane {
-    /// Sessions with a correspondent without the handshake share its nonce (decision 149). Of these the one of the packet's addresses, else the one
-    /// whose socket it is for.
+    /// Sessions with a correspondent without the handshake share its nonce (decision 149). Of these the session that the packet's socket has: a
+    /// correspondent that has moved sends from addresses that another session may have. Without such a socket the session of the packet's
+    /// addresses; `slot` is one of these sessions.
     pub(super) fn sibling_of(
         &self,
         slot: SessionId,
-        (pair, nonce): (IlvPair, Nonce),
+        pair: IlvPair,
         upper: &Upper,
         sockets: &dyn Sockets,
     ) -> SessionId {
-        let is_alone = |flow: &Flow| flow.entry.maps_tcp || flow.entry.pair == pair;
-        if self.sessions.get(slot).is_none_or(is_alone) {
+        let (local, remote) = pair.nids();
+        let nonce = self.sessions.key(slot).and_then(|(_, nonce)| nonce);
+        let has_handshake = self.sessions.get(slot).is_none_or(|flow| flow.entry.maps_tcp);
+        let is_alone = || self.sessions.between(local, remote).nth(1).is_none();
+        if has_handshake || nonce.is_none() || is_alone() {
             return slot;
         }
-        let shares = |other: &SessionId| {
-            self.sessions.key(*other).is_some_and(|(_, known)| known == Some(nonce))
-        };
-        if let Some(exact) = self.sessions.find_pair(pair).filter(shares) {
-            return exact;
-        }
-        let (local, remote) = pair.nids();
         let ports = upper.reversed().ports.unwrap_or_default();
-        let has_socket = |other: &SessionId| {
-            let key = self.sessions.key(*other);
-            key.is_some_and(|(of, _)| sockets.has_connection(of, upper.protocol, ports))
+        let rank = |other: SessionId| {
+            let (own, _) = self.sessions.key(other).filter(|(_, known)| *known == nonce)?;
+            let has_socket = sockets.has_connection(own, upper.protocol, ports);
+            Some((has_socket, own == pair, other == slot, other))
         };
-        let all = self.sessions.between(local, remote);
-        all.filter(shares).find(has_socket).unwrap_or(slot)
+        let all = self.sessions.between(local, remote).filter_map(rank);
+        all.max_by_key(|&(has_socket, is_exact, is_given, _)| (has_socket, is_exact, is_given))
+            .map_or(slot, |best| best.3)
     }
 
     /// Identifiers may coincide, so a locator that none of the sessions between two nodes names is another node's until

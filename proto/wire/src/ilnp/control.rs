@@ -57,11 +57,13 @@ impl<'a> Control<'a> {
         self.message.first().is_some_and(|kind| kinds.contains(kind)) || is_echo(self.message, echo)
     }
 
-    /// Whether a packet is a Locator Update without a nonce. A host accepts none of these (RFC 6743 s6).
+    /// Whether a packet is a Locator Update or the answer to an [`Echo`](super::Echo) and shows no nonce. A host accepts none of these
+    /// (RFC 6743 s6, RFC 6744 s6).
     #[must_use]
-    pub fn is_bare_update(packet: &'a [u8]) -> bool {
+    pub fn is_bare(packet: &'a [u8]) -> bool {
         Self::read(packet).is_ok_and(|control| {
-            control.nonce.is_none() && control.message.first() == Some(&LOCATOR_UPDATE)
+            let is_update = control.message.first() == Some(&LOCATOR_UPDATE);
+            control.nonce.is_none() && (is_update || is_echo(control.message, ECHO_REPLY))
         })
     }
 

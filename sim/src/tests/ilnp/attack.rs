@@ -1,4 +1,5 @@
 use moorline_types::{Ilv, IlvPair, L64, Nid, Nonce};
+use moorline_wire::fill_icmp_checksum;
 use moorline_wire::ilnp::{
     ChecksumDelta, L64Entry, LocatorUpdate, NonceHeader, Operation, OptionsHeader,
 };
@@ -26,6 +27,30 @@ pub(crate) fn made_up(to: Ilv, port: u16, rng: &mut Rng) -> Vec<u8> {
     ip6(pair, DESTINATION_OPTIONS, &payload)
 }
 
+/// A packet of a node elsewhere that has the identifier of a correspondent: the first one of a session, the answer to an Echo Request, or a Locator
+/// Update.
+pub(crate) fn namesake(
+    pair: IlvPair,
+    ports: (u16, u16),
+    asked: Option<&[u8]>,
+    rng: &mut Rng,
+) -> Vec<u8> {
+    let pair = IlvPair::new(pair.local.at(EVIL), pair.remote);
+    let (next_header, upper) = match asked.filter(|_| rng.below(2) == 0) {
+        Some(request) => {
+            let mut reply = [&[129, 0, 0, 0], &request[4..]].concat();
+            fill_icmp_checksum(&mut reply, pair.local.address(), pair.remote.address());
+            (ICMPV6, reply)
+        }
+        None if rng.below(2) == 0 => return guessed_update(pair, rng),
+        None => (UDP, packet(pair, UDP, ports, 0, 0)[40..].to_vec()),
+    };
+    let nonce = Nonce::Short(NAMESAKE);
+    let mut payload = NonceHeader { next_header, nonce, sequence: None }.emit();
+    payload.extend(upper);
+    ip6(pair, DESTINATION_OPTIONS, &payload)
+}
+
 /// A Locator Update that sends the traffic elsewhere: with a guessed nonce, or without one.
 pub(crate) fn guessed_update(pair: IlvPair, rng: &mut Rng) -> Vec<u8> {
     let entry = L64Entry { preference: 0, l64: EVIL, lifetime: u16::MAX };
@@ -47,6 +72,9 @@ pub(crate) fn is_locator_update(packet: &[u8]) -> bool {
     let Ok(options) = OptionsHeader::parse(rest) else { return false };
     options.next_header == ICMPV6 && rest.get(options.len) == Some(&156)
 }
+
+/// The nonce of a namesake.
+const NAMESAKE: [u8; 4] = *b"evil";
 
 fn guessed(rng: &mut Rng) -> Nonce {
     let [.., a, b, c, d] = rng.below(u64::MAX).to_be_bytes();

@@ -1,11 +1,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use moorline_ilnp::{Admit, Config, Event, LocalLocator, LocalState, Machine, Open, Policy, State};
+use moorline_ilnp::{
+    Admit, Config, Event, LocalLocator, LocalState, Machine, NonceMode, Open, Policy, State,
+};
 use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
 use moorline_types::{DropReason, Ilv, Instant, L64, Nid};
 use moorline_wire::fill_icmp_checksum;
+use moorline_wire::ilnp::OptionsHeader;
 
+use super::attack::EVIL;
+use super::plain::PlainNode;
 use super::plan::{IlnpHost, IlnpOutcome};
 use super::sockets::{SimSocket, ip6, read, sockets_of};
 use crate::packet::ICMPV6;
@@ -15,6 +20,7 @@ pub(crate) struct SimHost {
     number: usize,
     pub(crate) locators: Vec<u8>,
     pub(crate) core: Option<Core>,
+    pub(crate) plain: Option<PlainNode>,
     pub(crate) socket: Option<SimSocket>,
     pub(crate) is_gone: bool,
     /// What it sends.
@@ -78,15 +84,24 @@ impl Core {
 
 impl SimHost {
     pub(crate) fn new(number: usize, plan: &IlnpHost, seed: [u8; 32], now: Instant) -> Self {
-        let core = plan.ilnp.then(|| Core::new(plan, seed, now));
-        let mut host =
-            Self { number, locators: vec![0], core, socket: None, is_gone: false, out: Vec::new() };
-        host.tell_local(now);
+        let mut host = Self {
+            number,
+            locators: vec![0],
+            core: None,
+            plain: None,
+            socket: None,
+            is_gone: false,
+            out: Vec::new(),
+        };
+        host.begin_anew(plan, seed, now);
         host
     }
 
     pub(crate) fn begin_anew(&mut self, plan: &IlnpHost, seed: [u8; 32], now: Instant) {
-        self.core = Some(Core::new(plan, seed, now));
+        let [a, b, c, d, ..] = seed;
+        let always = plan.nonce == NonceMode::Always;
+        self.plain = plan.plain.then(|| PlainNode::new([a, b, c, d], always));
+        self.core = (plan.ilnp && !plan.plain).then(|| Core::new(plan, seed, now));
         self.tell_local(now);
     }
 
@@ -112,6 +127,9 @@ impl SimHost {
             locators: locators.collect(),
             ..LocalState::default()
         };
+        if let Some(plain) = &mut self.plain {
+            plain.set_locators(state.locators.iter().map(|one| one.l64.octets()).collect(), now);
+        }
         if let Some(core) = &mut self.core {
             core.plane.set_nids(state.nids.iter().copied().collect());
             core.machine.handle_local(&state, now);
@@ -120,6 +138,9 @@ impl SimHost {
 
     /// The socket sends.
     pub(crate) fn send(&mut self, mut packet: Vec<u8>, outcome: &mut IlnpOutcome, now: Instant) {
+        if let Some(plain) = &mut self.plain {
+            packet = plain.send(&packet, now);
+        }
         if let (Some(core), Some(socket)) = (&mut self.core, &self.socket) {
             match core.plane.handle_outbound(&mut packet, socket, now) {
                 Outbound::Pass | Outbound::Send { .. } => {}
@@ -139,6 +160,9 @@ impl SimHost {
         outcome: &mut IlnpOutcome,
         now: Instant,
     ) -> Received {
+        if let Some(plain) = &mut self.plain {
+            return plain.receive(&packet, now).map_or(Received::Nothing, Received::Socket);
+        }
         let Some(core) = &mut self.core else {
             return self
                 .receive_classic(packet, outcome)
@@ -182,6 +206,7 @@ impl SimHost {
     /// Lets the parts talk until none has anything to say.
     pub(crate) fn drain(&mut self, outcome: &mut IlnpOutcome, now: Instant) {
         let number = self.number;
+        self.out.extend(self.plain.iter_mut().flat_map(|plain| plain.out.drain(..)));
         let Some(core) = &mut self.core else { return };
         loop {
             let mut is_done = true;
@@ -212,8 +237,8 @@ impl SimHost {
         }
         for session in core.machine.sessions(now) {
             let (ours, theirs) = (session.wire.local.l64, session.wire.remote.l64);
-            // The made-up correspondents of a flood live elsewhere.
-            if session.pair.remote.nid != nid(1 - number) {
+            // The made-up correspondents of a flood live elsewhere, and so does a namesake.
+            if session.pair.remote.nid != nid(1 - number) || session.pair.remote.l64 == EVIL {
                 continue;
             }
             let is_right = [(ours, number), (theirs, 1 - number)]
@@ -230,6 +255,16 @@ impl SimHost {
         let (Some(core), Some(socket)) = (&self.core, &self.socket) else { return false };
         let mut sessions = core.machine.sessions(now).filter(|one| one.pair == socket.pair);
         sessions.any(|one| one.state == State::Established && !one.awaits_acknowledgement)
+    }
+
+    /// Whether a packet shows the nonce that the host sends on the session of its socket.
+    pub(crate) fn shows_nonce(&self, packet: &[u8], now: Instant) -> bool {
+        let (Some(core), Some(socket)) = (&self.core, &self.socket) else { return false };
+        let mut ours = core.machine.sessions(now).filter(|one| one.pair == socket.pair);
+        let options = OptionsHeader::parse(packet.get(40..).unwrap_or_default());
+        let nonce = options.ok().filter(|_| packet.get(6) == Some(&DESTINATION_OPTIONS));
+        let nonce = nonce.and_then(|options| options.nonce);
+        ours.any(|session| nonce == Some(session.nonces.0))
     }
 
     pub(crate) fn drops(&self) -> BTreeMap<DropReason, u64> {

@@ -28,6 +28,8 @@ pub(super) struct IlnpPlan {
     pub(super) flood: u32,
     /// Locator Updates with a guessed nonce, or taken from the wire and sent again, in a second.
     pub(super) forgeries: u32,
+    /// Packets in a second of somebody who has the identifier of the plain node in another network, and to whom the other host has a socket.
+    pub(super) namesakes: u32,
     /// What the applications do.
     pub(super) traffic: IlnpTraffic,
     /// Octets beside the number in each of their packets.
@@ -39,6 +41,8 @@ pub(super) struct IlnpPlan {
 pub(super) struct IlnpHost {
     /// Without ILNP it is a classic IPv6 host.
     pub(super) ilnp: bool,
+    /// It has ILNP by the RFCs alone: see [`super::plain::PlainNode`].
+    pub(super) plain: bool,
     /// Everybody gets an entry, instead of those that were agreed on.
     pub(super) open: bool,
     /// When packets carry the nonce.
@@ -55,6 +59,7 @@ impl Default for IlnpHost {
     fn default() -> Self {
         Self {
             ilnp: true,
+            plain: false,
             open: false,
             nonce: NonceMode::default(),
             nonce_len: NonceLen::default(),
@@ -143,6 +148,7 @@ impl IlnpPlan {
             changes: Vec::new(),
             flood: 0,
             forgeries: 0,
+            namesakes: 0,
             traffic: IlnpTraffic::Datagrams,
             padding: 0,
         }
@@ -164,6 +170,8 @@ pub(super) struct IlnpOutcome {
     pub(super) received: u64,
     /// Longest time between two packets that a socket got, of both, while there was traffic.
     pub(super) longest_pause: Duration,
+    /// When that ended, from the beginning on.
+    pub(super) longest_pause_at: Duration,
     /// Packets that left with a nonce, of those with data.
     pub(super) with_nonce: u64,
     /// Entries in each machine at the end.

@@ -2,6 +2,7 @@ use moorline_datapath::ilnp::{Socket, Sockets};
 use moorline_types::{Ilv, IlvPair};
 use moorline_wire::ilnp::{checksum_at, transport_checksum};
 
+use super::attack::EVIL;
 use crate::packet::{TCP, UDP};
 
 /// The sockets of a host: one, and what it has sent and got.
@@ -20,7 +21,9 @@ pub(crate) struct SimSocket {
 impl Sockets for SimSocket {
     fn kind(&self, pair: IlvPair, protocol: u8, ports: (u16, u16)) -> Socket {
         let is_for_it = protocol == self.protocol && ports.0 == self.ports.0;
-        let is_exact = pair == self.pair && ports == self.ports;
+        // Another socket is connected to a namesake.
+        let is_evil = pair.remote.l64 == EVIL && pair.nids() == self.pair.nids();
+        let is_exact = (pair == self.pair || is_evil) && ports == self.ports;
         match (is_for_it, self.kind) {
             (true, Socket::Connected) if is_exact => Socket::Connected,
             (true, Socket::Unconnected) => Socket::Unconnected,

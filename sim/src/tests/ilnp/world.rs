@@ -4,11 +4,11 @@ use std::time::Duration;
 use moorline_datapath::ilnp::Socket;
 use moorline_types::{DropReason, IlvPair, Instant, L64};
 
-use super::attack::{EVIL, guessed_update, is_locator_update, made_up};
+use super::attack::{EVIL, guessed_update, is_locator_update, made_up, namesake};
 use super::host::{DESTINATION_OPTIONS, Received, SimHost, l64, owner};
 use super::plan::{IlnpChange, IlnpOutcome, IlnpPlan, IlnpTraffic};
 use super::sockets::{SimSocket, number, packet, read, sockets_of};
-use crate::packet::{TCP, UDP};
+use crate::packet::{ICMPV6, TCP, UDP};
 use crate::queue::Queue;
 use crate::rng::Rng;
 
@@ -34,6 +34,7 @@ enum What {
     Change(IlnpChange),
     Flood,
     Forge,
+    Namesake,
 }
 
 struct World<'a> {
@@ -49,6 +50,8 @@ struct World<'a> {
     last_received: [Option<Instant>; 2],
     /// Locator Updates that an attacker has seen.
     captured: Vec<Vec<u8>>,
+    /// The last message of ICMPv6 to a namesake that had a nonce.
+    asked: Option<Vec<u8>>,
     cut: BTreeSet<L64>,
     /// Of each host, still to come.
     lost_updates: [u32; 2],
@@ -71,6 +74,7 @@ impl<'a> World<'a> {
             seen: [BTreeSet::new(), BTreeSet::new()],
             last_received: [None; 2],
             captured: Vec::new(),
+            asked: None,
             cut: BTreeSet::new(),
             lost_updates: [0; 2],
             is_closed: false,
@@ -82,6 +86,9 @@ impl<'a> World<'a> {
         }
         if plan.flood > 0 {
             world.later(START_OF_ATTACKS, What::Flood);
+        }
+        if plan.namesakes > 0 {
+            world.later(START_OF_ATTACKS, What::Namesake);
         }
         if plan.forgeries > 0 {
             world.later(START_OF_ATTACKS, What::Forge);
@@ -110,6 +117,15 @@ impl<'a> World<'a> {
     }
 
     fn step(&mut self, what: What) {
+        let question = match &what {
+            What::Arrive(packet) | What::Read(_, packet) => Some(packet.clone()),
+            What::Send(_)
+            | What::Wake(_)
+            | What::Change(_)
+            | What::Flood
+            | What::Forge
+            | What::Namesake => None,
+        };
         match what {
             What::Arrive(packet) => self.arrive(packet),
             What::Read(host, packet) => self.hosts[host].read_control(&packet, self.now),
@@ -127,6 +143,10 @@ impl<'a> World<'a> {
                 self.later(Duration::ZERO, What::Arrive(packet));
                 self.later(Duration::from_secs(1) / self.plan.flood, What::Flood);
             }
+            What::Namesake => {
+                self.act_as_namesake();
+                self.later(Duration::from_secs(1) / self.plan.namesakes, What::Namesake);
+            }
             What::Forge => {
                 self.forge();
                 self.later(Duration::from_secs(1) / self.plan.forgeries, What::Forge);
@@ -134,7 +154,12 @@ impl<'a> World<'a> {
         }
         for host in 0..2 {
             self.hosts[host].drain(&mut self.outcome, self.now);
-            for packet in std::mem::take(&mut self.hosts[host].out) {
+            let sent = std::mem::take(&mut self.hosts[host].out);
+            if let Some(question) = &question {
+                self.check_answers(host, question, &sent);
+            }
+            for packet in sent {
+                self.check_nonce(host, &packet);
                 self.transmit(host, packet);
             }
             self.set_timer(host);
@@ -143,6 +168,42 @@ impl<'a> World<'a> {
         {
             self.outcome.agreed = Some(self.elapsed());
         }
+    }
+
+    /// No message brings about more octets than the message has, where no handshake shows that who asks is there. An error of RFC 4443 quotes
+    /// the message.
+    fn check_answers(&mut self, host: usize, question: &[u8], sent: &[Vec<u8>]) {
+        let protocol = |packet: &[u8]| match packet[6] {
+            DESTINATION_OPTIONS => packet[40],
+            protocol => protocol,
+        };
+        let is_error = |packet: &[u8]| packet[6] == ICMPV6 && packet[40] < 128;
+        let is_answer = |packet: &&Vec<u8>| packet[24..40] == question[8..24] && !is_error(packet);
+        let octets: usize = sent.iter().filter(is_answer).map(Vec::len).sum();
+        let has_plain = self.hosts.iter().any(|host| host.plain.is_some());
+        if has_plain && protocol(question) == ICMPV6 && octets > question.len() {
+            let asked = question.len();
+            self.outcome.violations.push(format!("host {host}: {octets} octets answer {asked}"));
+        }
+    }
+
+    /// RFC 6744 s7: the nonce of a session is for the correspondent, and nobody else may have it.
+    fn check_nonce(&mut self, host: usize, packet: &[u8]) {
+        let Some(plain) = &self.hosts[1 - host].plain else { return };
+        let to: [u8; 8] = packet[24..32].try_into().expect("an IPv6 packet");
+        if self.hosts[host].shows_nonce(packet, self.now) && !plain.has_named(to) {
+            let at = self.elapsed();
+            self.outcome.violations.push(format!("{at:?}: our nonce goes to {to:02x?}"));
+        }
+    }
+
+    /// Of both hosts the namesake knows the addresses.
+    fn act_as_namesake(&mut self) {
+        let victim = usize::from(self.hosts[0].plain.is_some());
+        let pair = IlvPair::new(self.hosts[1 - victim].ilv(0), self.hosts[victim].ilv(0));
+        let ports = if victim == 0 { (SERVER, CLIENT) } else { (CLIENT, SERVER) };
+        let packet = namesake(pair, ports, self.asked.as_deref(), &mut self.rng);
+        self.later(Duration::ZERO, What::Arrive(packet));
     }
 
     fn elapsed(&self) -> Duration {
@@ -184,6 +245,13 @@ impl<'a> World<'a> {
 
     fn arrive(&mut self, packet: Vec<u8>) {
         let Some((pair, ..)) = read(&packet) else { return };
+        if pair.remote.l64 == EVIL {
+            let request = read(&packet).filter(|(_, next, _)| *next == DESTINATION_OPTIONS);
+            self.asked = request.and_then(|(.., rest)| {
+                Some(rest.get(8 * (usize::from(*rest.get(1)?) + 1)..)?.to_vec())
+            });
+            return;
+        }
         let Some((to, locator)) = owner(pair.remote.l64) else { return };
         let is_from_evil = pair.local.l64 == EVIL;
         let host = &mut self.hosts[to];
@@ -224,7 +292,10 @@ impl<'a> World<'a> {
         self.outcome.received += 1;
         if let Some(last) = self.last_received[host].replace(self.now) {
             let pause = self.now.since(last);
-            self.outcome.longest_pause = self.outcome.longest_pause.max(pause);
+            if pause > self.outcome.longest_pause {
+                let at = self.elapsed();
+                (self.outcome.longest_pause, self.outcome.longest_pause_at) = (pause, at);
+            }
         } else if host == 1 {
             // The other side answers from now on.
             self.later(Duration::ZERO, What::Send(1));
@@ -233,9 +304,13 @@ impl<'a> World<'a> {
 
     fn forge(&mut self) {
         let pair = IlvPair::new(self.hosts[0].ilv(0), self.hosts[1].ilv(0));
-        let pair = if self.rng.below(2) == 0 { pair } else { pair.reversed() };
+        // A node by the RFCs takes any first nonce for its correspondent's, and its Locator Updates have no numbers: a repetition is taken (decision 072).
+        let plain = self.hosts.iter().position(|host| host.plain.is_some());
+        let is_to_second = plain.map_or_else(|| self.rng.below(2) == 0, |plain| plain == 0);
+        let pair = if is_to_second { pair } else { pair.reversed() };
         let index = self.rng.index(self.captured.len());
-        let packet = match self.captured.get(index) {
+        let captured = self.captured.get(index).filter(|_| plain.is_none());
+        let packet = match captured {
             Some(old) if self.rng.below(2) == 0 => old.clone(),
             _ => guessed_update(pair, &mut self.rng),
         };
@@ -274,6 +349,7 @@ impl<'a> World<'a> {
 
     fn wake(&mut self, host: usize) {
         let host = &mut self.hosts[host];
+        host.plain.iter_mut().for_each(|plain| plain.handle_timeout(self.now));
         let Some(core) = host.core.as_mut().filter(|_| !host.is_gone) else { return };
         core.machine.handle_timeout(self.now);
         core.machine.answer_all(sockets_of(host.socket.as_ref()), self.now);
@@ -283,7 +359,9 @@ impl<'a> World<'a> {
     }
 
     fn set_timer(&mut self, host: usize) {
-        let next = self.hosts[host].core.as_ref().and_then(|core| core.machine.poll_timeout());
+        let SimHost { core, plain, .. } = &self.hosts[host];
+        let next = core.as_ref().and_then(|core| core.machine.poll_timeout());
+        let next = next.or_else(|| plain.as_ref()?.poll_timeout());
         // One that was set before comes too, and finds nothing due.
         if let Some(next) = next.filter(|next| *next > self.now && *next <= self.end) {
             self.later(next.since(self.now), What::Wake(host));

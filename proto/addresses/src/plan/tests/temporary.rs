@@ -223,11 +223,12 @@ fn no_set_makes_room_before_it_is_known_what_uses_it() {
             world.live(u64::from(DAY));
         }
         assert!(world.addresses.contains_key(&(1, first)), "contexts are not back yet");
-        assert!(world.planner.warnings().iter().all(|one| !one.contains("use all sets")));
+        assert!(world.planner.warnings().iter().all(|one| !one.contains("all sets")));
         world.planner.on_restored();
         world.settle();
         world.live(60);
-        assert!(!world.addresses.contains_key(&(1, first)), "nothing uses it");
+        // A connection without a context may use it for an hour.
+        assert_eq!(world.addresses.contains_key(&(1, first)), !with_time);
     }
 }
 
@@ -287,7 +288,7 @@ fn routers_that_tell_of_ever_new_prefixes_do_not_take_the_sets_that_are_used() {
     world.settle();
     world.live(60);
     assert_eq!(members(&world), before);
-    assert!(world.planner.warnings().iter().any(|one| one.contains("connections use all sets")));
+    assert!(world.planner.warnings().iter().any(|one| one.contains("may use, all sets")));
     // Time goes on for all of them: a new set takes the place of the oldest.
     world.live(u64::from(DAY));
     assert!(world.sets() <= MAX_SETS && !world.addresses.contains_key(&(1, used)));
@@ -342,6 +343,42 @@ fn duplicates_leave_room_for_the_sets_after_them() {
         world.live(20);
         assert_ne!(world.newest(1), first);
         assert!(world.sets() <= MAX_WITH_EVICTED, "{}", world.sets());
+    }
+}
+
+/// A router tells of ever new prefixes, and takes the one before back. Connections without a context use the addresses of before.
+#[test]
+fn no_prefixes_of_routers_take_the_addresses_of_connections_without_a_context_within_an_hour() {
+    let mut world = host();
+    let first = world.newest(1);
+    for number in 10..180 {
+        world.say(2, number, Lifetimes { preferred: 1800, valid: 7200 }, Origin::Kernel, true);
+        world.say(2, number - 1, Lifetimes { preferred: 0, valid: 0 }, Origin::Kernel, true);
+        world.settle();
+        world.live(20);
+        assert!(world.addresses.contains_key(&(1, first)), "prefix {number}");
+    }
+    assert_eq!(world.sets(), MAX_SETS);
+    let [warning] = world.planner.warnings() else { panic!("{:?}", world.planner.warnings()) };
+    assert!(warning.contains("no addresses are made for new prefixes"), "{warning}");
+    world.live(300);
+    assert_eq!(world.planner.warnings(), [""; 0], "the last prefix has its address");
+    assert!(!world.addresses.contains_key(&(1, first)));
+}
+
+/// The addresses of the networks of before have gone with their prefixes.
+#[test]
+fn a_host_that_goes_from_network_to_network_has_a_set_in_each() {
+    let mut world = host();
+    world.interfaces = BTreeSet::from([1]);
+    for number in 10..20 {
+        let before = if number == 10 { 1 } else { number - 1 };
+        world.say(1, before, Lifetimes { preferred: 0, valid: 0 }, Origin::Kernel, true);
+        world.say(1, number, Lifetimes { preferred: 1800, valid: 7200 }, Origin::Kernel, true);
+        world.settle();
+        world.live(20);
+        let newest = Locator(world.newest(1)).prefix();
+        assert_eq!(newest[5], u8::try_from(number).unwrap(), "{newest:?}");
     }
 }
 

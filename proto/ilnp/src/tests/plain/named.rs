@@ -37,6 +37,19 @@ fn asked(duo: &mut Duo) -> (usize, usize, Option<Classic>) {
     (packets.len() - echoes, echoes, cause.map(|(cause, _)| cause))
 }
 
+/// One node has two names, each with an L64 record of its own.
+#[test]
+fn a_second_name_of_a_node_takes_nothing_from_the_first() {
+    for records in [[ilv(1).l64, L64(1)], [L64(1), ilv(1).l64]] {
+        let mut duo = by_dns();
+        records.iter().for_each(|l64| name(&mut duo, &[*l64]));
+        assert_eq!(
+            asked(&mut duo),
+            (PROPOSAL_TRIES as usize, TRIAL_TRIES as usize, Some(Classic::Silent))
+        );
+    }
+}
+
 //= rfc6742#2.1 rfc6744#6-7 (test)
 #[test]
 fn a_correspondent_that_the_dns_names_has_a_session_without_having_begun() {

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::vec::Vec;
 
+use moorline_datapath::ilnp::{Report, USED_INTERVAL};
 use moorline_types::Nonce;
 
 use super::{Plain, is_echo, octets, packet, summed, with_nonce};
@@ -138,4 +139,25 @@ fn who_has_the_address_of_a_session_that_has_moved_is_not_asked() {
     guest.report(&mut duo, Socket::Connected);
     assert!(!duo.take(0).iter().any(|packet| is_echo(packet)));
     assert_eq!(octets(duo.session(0).pair.remote.address()), octets(guest.at.address()));
+}
+
+/// The node answers requests and says nothing of its own accord. Started anew it takes requests for classic IPv6 with a wrong checksum, and Locator
+/// Updates for forgeries.
+#[test]
+fn a_node_that_begins_anew_and_is_silent_is_taken_back_after_a_report_of_use() {
+    let mut duo = Duo::new();
+    let peer = Plain { nonce: [7; 4], acknowledges: false, ..Plain::in_session(&mut duo) };
+    for used in [duo.now, duo.now + USED_INTERVAL] {
+        duo.now = used;
+        let session = duo.entry(0).id;
+        duo.report(0, Report::Used { session, at: used });
+        let end = used + Duration::from_secs(5);
+        while duo.machines[0].poll_timeout().is_some_and(|next| next <= end) {
+            peer.play(&mut duo);
+            duo.fire(0);
+        }
+        peer.play(&mut duo);
+    }
+    assert_eq!(duo.machines[0].session_count(), 1);
+    assert_eq!(duo.entry(0).receive_nonce, Some(Nonce::Short(peer.nonce)));
 }

@@ -1,15 +1,18 @@
 //! A second locator of a correspondent in session.
 
 use core::time::Duration;
+use std::sync::Arc;
 use std::vec::Vec;
 
-use moorline_datapath::ilnp::Report;
-use moorline_types::{Ilv, IlvPair, L64, Nonce};
+use moorline_datapath::ilnp::{Report, USED_INTERVAL};
+use moorline_types::{DropReason, Ilv, IlvPair, L64, Nonce};
 
+use super::nonces::unrecognized;
 use super::{Plain, is_echo, octets, with_nonce};
+use crate::consts::{CHECK_TRIES, REFUSAL_LIFETIME};
 use crate::tests::duo::Duo;
 use crate::tests::ilv;
-use crate::{Config, Initiate, Machine, SessionView, Socket, State};
+use crate::{Admit, Config, Initiate, Machine, SessionView, Socket, State};
 
 const SECOND: L64 = L64(0x2001_0db8_0022_0000);
 const THIRD: L64 = L64(0x2001_0db8_0033_0000);
@@ -20,8 +23,12 @@ fn second() -> Ilv {
 
 /// A connection to the second locator begins: the first host has a session with the node already.
 fn connect(duo: &mut Duo) {
+    connect_to(duo, SECOND);
+}
+
+fn connect_to(duo: &mut Duo, l64: L64) {
     let report = Report::Candidate {
-        pair: IlvPair::new(ilv(0), second()),
+        pair: IlvPair::new(ilv(0), ilv(1).at(l64)),
         protocol: 6,
         ports: (40_001, 7),
         socket: Socket::Connected,
@@ -135,4 +142,75 @@ fn our_nonce_is_not_shown_to_a_locator_that_the_node_has_not_named() {
     assert!(to_second.iter().any(|packet| is_echo(packet)), "asked as a node that is not known");
     let shows = |packet: &[u8]| packet.windows(4).any(|octets| octets == ours.octets());
     assert!(!to_second.iter().any(|packet| shows(packet)));
+}
+
+/// A denial of the peer that quotes what we have sent to its second locator.
+#[test]
+fn a_denial_forgets_the_session_that_it_quotes() {
+    let mut duo = Duo::new();
+    both(&mut duo);
+    let ours = *duo.entry(0).send_nonce.octets().first_chunk().expect("four octets");
+    let (here, there) = (octets(ilv(0).address()), octets(second().address()));
+    let quoted = with_nonce(&here, &there, ours, &[0; 8]);
+    duo.give(0, &[unrecognized(&quoted)]);
+    let left: Vec<_> = sessions(&duo).iter().map(|session| session.pair.remote).collect();
+    assert_eq!(left, [ilv(1)]);
+}
+
+/// The path to the second locator is down for a moment.
+#[test]
+fn a_second_locator_that_is_silent_is_asked_again_soon() {
+    let mut duo = Duo::new();
+    let peer = Plain::in_session(&mut duo);
+    name(&mut duo, &peer, &[ilv(1).l64, SECOND]);
+    connect(&mut duo);
+    duo.alone(0, Duration::from_secs(5));
+    connect(&mut duo);
+    assert_eq!(duo.take(0).len(), 0);
+    duo.now = duo.now + REFUSAL_LIFETIME;
+    connect(&mut duo);
+    peer.play(&mut duo);
+    assert_eq!(sessions(&duo).len(), 2);
+}
+
+/// Two connections begin at the same moment, and there is room for one.
+#[test]
+fn answers_make_no_more_sessions_than_a_node_may_have() {
+    let policy = Arc::new(Admit { max_with_node: 2, ..Admit::default() });
+    let mut duo = Duo::with(&Config { policy, max_with_node: 2, ..Config::default() }, 1);
+    let peer = Plain::in_session(&mut duo);
+    name(&mut duo, &peer, &[ilv(1).l64, SECOND, THIRD]);
+    for l64 in [SECOND, THIRD] {
+        connect_to(&mut duo, l64);
+    }
+    peer.play(&mut duo);
+    assert_eq!(sessions(&duo).len(), 2);
+    assert_eq!(duo.drops(0, DropReason::TableFull), 1);
+}
+
+/// How many messages a minute of use costs, after the first one.
+#[test]
+fn a_node_that_acknowledges_nothing_is_asked_by_the_locators_in_use_and_rarely() {
+    let mut duo = Duo::new();
+    let peer = Plain { acknowledges: false, ..Plain::in_session(&mut duo) };
+    name(&mut duo, &peer, &[ilv(1).l64, SECOND]);
+    let mut sent = Vec::new();
+    for _ in 0..12 {
+        let report = Report::Used { session: duo.entry(0).id, at: duo.now };
+        duo.report(0, report);
+        let end = duo.now + USED_INTERVAL;
+        let mut packets = duo.take(0);
+        while duo.machines[0].poll_timeout().is_some_and(|next| next <= end) {
+            duo.fire(0);
+            packets.extend(duo.take(0));
+        }
+        duo.now = end;
+        sent.push(packets);
+    }
+    let first = sent[..6].concat();
+    let second = octets(second().address());
+    assert!(first.iter().any(|packet| packet[24..40] == second), "other pairs were tried once");
+    let then = sent[6..].concat();
+    assert!(!then.is_empty() && then.len() <= 2 * CHECK_TRIES, "{}", then.len());
+    assert!(then.iter().all(|packet| packet[24..40] == octets(ilv(1).address())));
 }

@@ -44,7 +44,7 @@ impl Plane {
             && !is_for_stack()
             && (Control::is_for_sessions(packet, self.settings.types) || is_about_nonce())
         {
-            return match Control::is_bare_update(packet) {
+            return match Control::is_bare(packet) {
                 _ if !is_for_us() => Ok(Inbound::Pass),
                 true => Err(DropReason::MissingOption),
                 false => {
@@ -101,7 +101,7 @@ impl Plane {
         let mut upper = Ip6::upper_behind(packet, &options, options_at);
         let (local, remote) = pair.nids();
         let found = self.sessions.find_nonce(local, remote, nonce);
-        let found = found.map(|slot| self.sibling_of(slot, (pair, nonce), &upper, at.sockets));
+        let found = found.map(|slot| self.sibling_of(slot, pair, &upper, at.sockets));
         // For a stranger, this look says that there is nothing more to look for. A flood consists of strangers.
         let is_between = found.is_some() || self.sessions.between(local, remote).next().is_some();
         let found = found.or_else(|| is_between.then(|| self.learn(pair, nonce))?);
@@ -188,7 +188,7 @@ impl Plane {
             return Err(DropReason::MissingOption);
         }
         let slot = match shown {
-            Some(slot) => Some(slot),
+            Some(slot) => Some(self.sibling_of(slot, pair, &upper, at.sockets)),
             None => match self.whence(packet, pair, &upper, at.sockets) {
                 Whence::Session(slot) => Some(slot),
                 Whence::Nowhere => return Err(DropReason::WrongLocators),

@@ -394,6 +394,41 @@ fn the_first_nonce_is_learned_once_and_kept_whatever_is_told() {
     assert_eq!(receive(&mut plane, THERE, THEIRS), Inbound::Deliver);
 }
 
+/// A node with a session by THERE and one by AWAY loses AWAY: packets of the second connection come from the addresses of the first session.
+#[test]
+fn of_sessions_that_share_a_nonce_the_socket_decides_before_the_addresses() {
+    let mut plane = Plane::new(Settings::default(), [1; 16]);
+    plane.set_nids([pair().local.nid].into());
+    let second = IlvPair::new(pair().local, pair().remote.at(AWAY));
+    for (id, pair) in [(3, pair()), (4, second)] {
+        plane.handle_update(&Update::Upsert(SessionEntry {
+            id: SessionId(id),
+            pair,
+            wire: (HOME, THERE),
+            send_nonce: OURS,
+            attach: false,
+            always: false,
+            maps_tcp: false,
+            settled: true,
+            receive_nonce: Some(THEIRS),
+            remote: [THERE].as_slice().into(),
+            checksum: ChecksumMode::NidOnly,
+            confirming: false,
+            watch: false,
+        }));
+    }
+    for nonce in [Some(THEIRS), None] {
+        for (connected, expected) in
+            [(vec![second], AWAY), (vec![pair(), second], THERE), (vec![], THERE)]
+        {
+            let mut packet = theirs(THERE, HOME, 6, ACK, nonce);
+            assert_eq!(plane.handle_inbound(&mut packet, &Of(connected), NOW), Inbound::Deliver);
+            let source = Ip6::read(&packet).expect("a header").source;
+            assert_eq!(source.l64, expected, "{nonce:?}");
+        }
+    }
+}
+
 const ACK: u8 = 0x10;
 const SYN: u8 = 0x02;
 /// ICMPv6 type of Destination Unreachable (RFC 4443 s3.1).

@@ -1,0 +1,138 @@
+//! How long addresses of ours last: those that should be there, and those that should not.
+
+use super::*;
+
+impl Planner {
+    /// Adds an address that is not there. Its lifetimes are set once it is known to be no duplicate:
+    /// the kernel removes a duplicate with a finite valid lifetime, and nobody would know why.
+    pub(super) fn bring_about(
+        &mut self,
+        wanted: &Wanted<'_>,
+        at_view: Instant,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        let (ifindex, address) = (wanted.interface.ifindex, wanted.address.0);
+        let at = (ifindex, address);
+        let own = wanted.interface.addresses.iter().find(|own| own.address == address);
+        match own {
+            // It has ended, or is about to, with its prefix.
+            None if wanted.until.valid.is_some_and(|until| until <= now + GRACE) => {}
+            None if wanted.is_too_late => {}
+            None => {
+                let told = self.told.get(&at).copied().unwrap_or(Until::FOREVER);
+                let has_ended = told.valid.is_some_and(|until| until <= now + GRACE);
+                if !self.placed.contains(&at) || has_ended {
+                    let preferred = wanted.until.left(now).preferred;
+                    actions.push(Action::Add { ifindex, address, preferred });
+                } else {
+                    // Its lifetimes have ended now, and do not end later.
+                    self.told.remove(&at);
+                    self.taken_away.push((wanted.interface.name.clone(), address));
+                }
+            }
+            Some(own) if own.flags.contains(AddressFlags::TENTATIVE) || is_duplicate(own) => {}
+            Some(own) => {
+                let told = self.told_of(ifindex, own, at_view);
+                // When its lifetimes, which a run before may have set, have ended, no person has removed it.
+                self.told.insert(at, told);
+                self.placed.insert(at);
+                if told.differs(wanted.until, now) {
+                    let lifetimes = wanted.until.left(now);
+                    actions.push(Action::SetLifetimes { ifindex, address, lifetimes });
+                }
+            }
+        }
+    }
+
+    /// Addresses of ours that are not wanted any more: gone if routers have taken the prefix back or a person the
+    /// address that gave it, and not for new traffic if another address has taken their place. What a crashed run has left is the
+    /// kernel's to remove when its lifetimes end, or in two hours, unless routers tell of its prefix again.
+    pub(super) fn phase_out(
+        &mut self,
+        interfaces: &[&Uplink],
+        wanted: &[Wanted<'_>],
+        at_view: Instant,
+        now: Instant,
+        actions: &mut Vec<Action>,
+    ) {
+        for interface in interfaces {
+            let ifindex = interface.ifindex;
+            for own in &interface.addresses {
+                let address = own.address;
+                let here = || wanted.iter().filter(|one| one.interface.ifindex == ifindex);
+                let is_wanted = here().any(|one| one.address.0 == address);
+                if is_wanted || is_duplicate(own) || self.member(address).is_none() {
+                    continue;
+                }
+                let prefix = Locator(address).prefix();
+                let told = self.told_of(ifindex, own, at_view);
+                let over = Until { preferred: Some(now), valid: told.valid };
+                let is_in_place =
+                    |one: &&Wanted<'_>| one.is_current && one.address.prefix() == prefix;
+                let until = if let Some(other) = here().find(is_in_place) {
+                    let Some(lasts) = self.lasts(address, now) else {
+                        actions.push(Action::Remove { ifindex, address });
+                        continue;
+                    };
+                    // Its lifetimes may not have been set yet, and it does not outlast its prefix.
+                    let lasts = told.or_sooner(lasts).or_sooner(other.until);
+                    replaced(interface, Some(other.address), lasts, now)
+                } else if self.known.contains(&(ifindex, prefix)) {
+                    actions.push(Action::Remove { ifindex, address });
+                    continue;
+                } else if told.valid.is_none_or(|until| until > now + LEFT)
+                    && self.nobody_tells_of_more(ifindex, now)
+                {
+                    Until { valid: Some(now + LEFT), ..over }
+                } else {
+                    continue;
+                };
+                if told.differs(until, now) {
+                    let lifetimes = until.left(now);
+                    actions.push(Action::SetLifetimes { ifindex, address, lifetimes });
+                }
+            }
+        }
+    }
+
+    /// Until when an address of ours is used, whatever its prefix; `None`: its time is over.
+    pub(super) fn lasts(&self, address: Ipv6Addr, now: Instant) -> Option<Until> {
+        let of = self.groups.iter().find(|group| group.member(Locator(address)).is_some());
+        of.and_then(|group| group.until(Locator(address), now))
+    }
+
+    /// Whether the routers of an interface were asked long enough ago to have told of all their prefixes.
+    pub(super) fn nobody_tells_of_more(&mut self, ifindex: u32, now: Instant) -> bool {
+        let Some(asked) = self.asked.get(&ifindex) else { return false };
+        let until = *asked + ANSWERS;
+        if now < until {
+            be_due_at(&mut self.due, until);
+        }
+        now >= until
+    }
+}
+
+/// Until when an address lasts whose place another one has taken: not for new traffic once the other is.
+pub(super) fn replaced(
+    interface: &Uplink,
+    by: Option<Locator>,
+    lasts: Until,
+    now: Instant,
+) -> Until {
+    let is_for_new = |own: &UplinkAddress| {
+        own.preferred
+            && Some(Locator(own.address)) == by
+            && !own.flags.contains(AddressFlags::TENTATIVE)
+    };
+    match interface.addresses.iter().any(is_for_new) {
+        true => Until { preferred: Some(now), ..lasts },
+        false => lasts,
+    }
+}
+
+/// How long what a crashed run has left lasts at most, if nobody tells of its prefix: as long as RFC 4862 s5.5.3 keeps an
+/// address whose router takes the prefix back.
+const LEFT: Duration = Duration::from_secs(2 * 60 * 60);
+/// An address that is gone so shortly before its end was not taken away by a person.
+const GRACE: Duration = Duration::from_secs(5);

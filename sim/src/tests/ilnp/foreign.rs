@@ -1,0 +1,107 @@
+//! Sessions with a node that knows RFC 6740 to 6744 alone.
+
+use std::time::Duration;
+
+use moorline_ilnp::NonceMode;
+
+use super::plan::{IlnpChange, IlnpHost, IlnpOutcome, IlnpPlan, IlnpTraffic};
+use super::world::run;
+use super::{HARD_PAUSE, KINDS, hard, soft};
+use crate::rng::Rng;
+
+/// The host at this place is the node of the RFCs.
+fn with_plain(place: usize, plan: IlnpPlan) -> IlnpPlan {
+    let mut plan = plan;
+    plan.hosts[place] = IlnpHost { plain: true, ..plan.hosts[place] };
+    plan
+}
+
+/// The first host or the second is the node of the RFCs. Server without a connected socket have no session with it.
+fn kinds_with_plain() -> impl Iterator<Item = (IlnpTraffic, usize)> {
+    let all = KINDS.into_iter().flat_map(|traffic| [(traffic, 0), (traffic, 1)]);
+    all.filter(|kind| *kind != (IlnpTraffic::Server, 0))
+}
+
+#[track_caller]
+fn safe(plan: &IlnpPlan) -> IlnpOutcome {
+    let outcome = run(plan);
+    assert!(outcome.violations.is_empty(), "seed {}: {:?}", plan.seed, outcome.violations);
+    outcome
+}
+
+fn sessions_of_moorline(outcome: &IlnpOutcome, plain: usize) -> usize {
+    outcome.sessions[1 - plain]
+}
+
+/// Both hosts roam, one after the other, in a network that may lose packets. Somebody forges, and somebody has the identifier of the node elsewhere.
+fn random_plan(seed: u64) -> (IlnpPlan, usize) {
+    let mut rng = Rng::new(seed, 91);
+    let kinds: Vec<_> = kinds_with_plain().collect();
+    let (traffic, plain) = kinds[rng.index(kinds.len())];
+    let mut plan = IlnpPlan::new(seed);
+    plan.traffic = traffic;
+    plan.loss = rng.pick(&[0, 0, 0, 10, 40]).unwrap_or(0);
+    plan.jitter = Duration::from_millis(rng.pick(&[0, 0, 8]).unwrap_or(0));
+    plan.core_delay = Duration::from_millis(rng.pick(&[0, 0, 5]).unwrap_or(0));
+    (plan.forgeries, plan.namesakes) = (20, 5);
+    if rng.below(4) == 0 {
+        plan.hosts[plain].nonce = NonceMode::Always;
+    }
+    let (mut at, mut current, mut next) = (8000 + rng.below(2000), [0, 0], 1);
+    for _ in 0..1 + rng.below(6) {
+        let host = rng.index(2);
+        // Half of the time back to where the host began.
+        let to = if rng.below(2) == 0 && current[host] != 0 { 0 } else { next };
+        next += u8::from(to == next);
+        let change = if rng.below(2) == 0 { hard } else { soft };
+        plan.changes.extend(change(at, host, current[host], to));
+        current[host] = to;
+        at += 4000 + rng.below(8000);
+    }
+    plan.duration = Duration::from_millis(at + 10_000);
+    (with_plain(plain, plan), plain)
+}
+
+//= rfc6740#3.2.2-1 (test)
+#[test]
+fn payload_goes_on_after_each_move_of_either_and_our_nonce_stays_with_the_node() {
+    for seed in first_seed()..first_seed() + SEEDS {
+        let (plan, plain) = random_plan(seed);
+        let outcome = safe(&plan);
+        // One may be with the namesake.
+        let sessions = sessions_of_moorline(&outcome, plain);
+        assert!((1..=2).contains(&sessions), "seed {seed}: {outcome:?}");
+        let calm = plan.loss == 0;
+        let longest =
+            if calm { HARD_PAUSE + (plan.jitter + plan.core_delay) * 2 } else { LOSSY_PAUSE };
+        assert!(outcome.longest_pause <= longest, "seed {seed}: {outcome:?} {plan:?}");
+    }
+}
+
+fn first_seed() -> u64 {
+    std::env::var("MOORLINE_FIRST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}
+
+/// The node begins anew with another nonce, at the same addresses.
+#[test]
+fn a_node_that_begins_anew_is_taken_back_within_two_seconds() {
+    for (traffic, plain) in kinds_with_plain() {
+        for ms in 0..20 {
+            let at = Duration::from_millis(20_000 + 77 * ms);
+            let changes = vec![(at, IlnpChange::BeginAnew { host: plain })];
+            let plan = IlnpPlan {
+                traffic,
+                changes,
+                duration: Duration::from_secs(60),
+                ..IlnpPlan::new(ms)
+            };
+            let outcome = safe(&with_plain(plain, plan));
+            assert_eq!(sessions_of_moorline(&outcome, plain), 1);
+            assert!(outcome.longest_pause <= BEGUN_ANEW, "{traffic:?} {plain}: {outcome:?}");
+        }
+    }
+}
+
+const SEEDS: u64 = 300;
+const LOSSY_PAUSE: Duration = Duration::from_secs(8);
+const BEGUN_ANEW: Duration = Duration::from_secs(2);
