@@ -92,8 +92,11 @@ impl Machine {
 
     /// Begins to send the Locator Update that is the last one by its number.
     pub(crate) fn say_locators(&mut self, id: SessionId, now: Instant) {
+        // One that did no handshake goes by preferences alone, and does not follow where we send from.
+        let plain = self.ilcc.get(id).filter(|session| !session.agreed);
+        let failed = plain.and_then(|session| session.failed.local(session.wire.0));
         let entries = self.locators.iter().map(|local| L64Entry {
-            preference: local.preference,
+            preference: if failed == Some(local.l64) { u16::MAX } else { local.preference },
             l64: local.l64,
             lifetime: local.lifetime,
         });

@@ -39,6 +39,11 @@ impl Failed {
         self.pair.is_some_and(|(pair, _)| pair == locators)
     }
 
+    /// Our locator of the pair that has failed, unless it is in use with another one of the correspondent.
+    pub(crate) fn local(&self, used: L64) -> Option<L64> {
+        self.pair.map(|((local, _), _)| local).filter(|local| *local != used)
+    }
+
     fn leave(&mut self, locators: Locators, now: Instant) {
         self.pair = Some((locators, now + self.pause));
         self.pause = (self.pause * 2).min(MAX_FAIL_BACK);
@@ -117,6 +122,10 @@ impl Machine {
         if is_silent {
             session.failed.leave(wire, now);
         } else if !is_better {
+            if is_back && !session.agreed {
+                // The correspondent was told to prefer another locator.
+                self.advertise(id, now);
+            }
             return false;
         }
         let has_moved = self.send_by(id, by, now + NONCE_AFTER_CHANGE);

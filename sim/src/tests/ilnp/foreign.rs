@@ -6,7 +6,7 @@ use moorline_ilnp::NonceMode;
 
 use super::plan::{IlnpChange, IlnpHost, IlnpOutcome, IlnpPlan, IlnpTraffic};
 use super::world::run;
-use super::{HARD_PAUSE, KINDS, hard, soft};
+use super::{HARD_PAUSE, KINDS, SILENT, hard, soft};
 use crate::rng::Rng;
 
 /// The host at this place is the node of the RFCs.
@@ -80,6 +80,26 @@ fn payload_goes_on_after_each_move_of_either_and_our_nonce_stays_with_the_node()
 
 fn first_seed() -> u64 {
     std::env::var("MOORLINE_FIRST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}
+
+/// An ISP of the other host drops packets and says nothing. The node has no way to find out, and is told.
+#[test]
+fn a_session_leaves_a_locator_of_moorline_that_fails_without_a_word() {
+    for (traffic, plain) in kinds_with_plain() {
+        let host = 1 - plain;
+        let changes = vec![
+            (Duration::from_secs(8), IlnpChange::Gain { host, locator: 1 }),
+            (Duration::from_secs(20), IlnpChange::Cut { host, locator: 1 }),
+        ];
+        let plan =
+            IlnpPlan { traffic, changes, duration: Duration::from_secs(120), ..IlnpPlan::new(1) };
+        let outcome = safe(&with_plain(plain, plan));
+        assert!(outcome.longest_pause <= SILENT, "{traffic:?} {plain}: {outcome:?}");
+        assert!(
+            outcome.sent - outcome.received < outcome.sent / 6,
+            "{traffic:?} {plain}: {outcome:?}"
+        );
+    }
 }
 
 /// The node begins anew with another nonce, at the same addresses.
