@@ -145,6 +145,8 @@ pub(crate) struct Flight {
     pub(crate) deferred: Option<Suspicion>,
     pub(crate) asked: Option<Asked>,
     pub(crate) comparison: Option<Comparison>,
+    /// Somebody has asked by checks of his own ([`Machine::send_one_check`](crate::Machine::send_one_check)), and is told of answers.
+    pub(crate) is_asked: bool,
     pub(crate) answers: VecDeque<Transmit>,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
@@ -348,6 +350,7 @@ impl Flight {
             deferred: None,
             asked: None,
             comparison: None,
+            is_asked: false,
             answers: VecDeque::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
