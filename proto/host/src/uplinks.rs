@@ -81,7 +81,7 @@ impl Host {
     /// A router has been given up by Neighbor Unreachability Detection. The kernel passes over it as well, but waits for it anew, for 3 s, whenever
     /// packets of old connections ask for the router.
     pub(crate) fn on_router_lost(&mut self, ifindex: u32, now: Instant) {
-        let is_only = |uplink: &Uplink| !uplink.has_ways();
+        let is_only = |uplink: &Uplink| uplink.default_routes.len() <= 1;
         let is_for_us = !self.health.has_targets();
         if is_for_us && self.routing.view.uplink(ifindex).is_some_and(is_only) {
             let is_new = self.doubts.handle_router_lost(ifindex, now);
