@@ -24,7 +24,7 @@ use crate::shell::seed;
 use crate::store::Store;
 use keys::Keys;
 pub(crate) use saved::{Moment, SavedAddresses};
-pub(crate) use views::{AddressViews, has_router};
+pub(crate) use views::{AddressViews, evidence_text, has_router};
 
 /// The keys of our addresses, and prefixes and links that people should know of. The host has the plans.
 #[derive(Debug)]

@@ -99,6 +99,10 @@ impl Doubts {
         failing.map(|(ifindex, _)| *ifindex).chain(self.lost.keys().copied()).collect()
     }
 
+    pub(crate) fn has_lost_router(&self, ifindex: u32) -> bool {
+        self.lost.contains_key(&ifindex)
+    }
+
     /// Only these uplinks are there.
     pub(crate) fn follow(&mut self, is_there: impl Fn(u32) -> bool) {
         self.uplinks.retain(|ifindex, _| is_there(*ifindex));

@@ -66,3 +66,4 @@ pub use moorline_contexts::Contexts;
 pub use moorline_ilnp::Machine as Sessions;
 pub use node::{LocatorRule, Node, Place};
 pub use routing::Carriers;
+pub use uplinks::Evidence;

@@ -15,7 +15,29 @@ use crate::doubts::{ADDRESSES, MOST_PEERS, Network, Target};
 use crate::effect::Effect;
 use crate::host::Host;
 
+/// What shows that an uplink carries nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Evidence {
+    /// Hosts of the operator's choice answer by another uplink alone.
+    Hosts,
+    /// Peers of contexts answer by another uplink alone.
+    Peers,
+    /// Neighbor Unreachability Detection has given its router up.
+    Router,
+}
+
 impl Host {
+    /// What shows that an uplink carries nothing, if anything does.
+    #[must_use]
+    pub fn evidence(&self, ifindex: u32) -> Option<Evidence> {
+        let all = [
+            (self.health.failing().contains(&ifindex), Evidence::Hosts),
+            (self.doubts.has_lost_router(ifindex), Evidence::Router),
+            (self.doubts.failing().contains(&ifindex), Evidence::Peers),
+        ];
+        all.into_iter().find(|(is_there, _)| *is_there).map(|(_, evidence)| evidence)
+    }
+
     /// The uplinks that carry nothing while another one does, by the index of their interface.
     #[must_use]
     pub fn failing_uplinks(&self) -> BTreeSet<u32> {
@@ -27,6 +49,16 @@ impl Host {
             failing.clear();
         }
         failing
+    }
+
+    /// The uplink that new connections without an address of their own take; `None`: there is none, or they go by another interface, as that of a VPN.
+    #[must_use]
+    pub fn uplink_for_new(&self) -> Option<&Uplink> {
+        let (view, failing) = (&self.routing.view, self.failing_uplinks());
+        let ways = view.default_ways();
+        let (ifindex, _) =
+            ways.iter().find(|(ifindex, _)| !is_avoided(view, &failing, *ifindex))?;
+        view.uplink(*ifindex)
     }
 
     pub(crate) fn follow_health(&mut self, now: Instant) {
@@ -227,10 +259,7 @@ fn network_of(locator: Locator) -> Network {
 /// Packets of a socket that takes a source address of another uplink leave by the first choice all the same, until the socket has sent
 /// three times in vain.
 fn preferred(view: &HostView, failing: &BTreeSet<u32>) -> Option<(u32, DefaultRoute)> {
-    let is_new =
-        |uplink: &Uplink| uplink.carrier && uplink.addresses.iter().any(|own| own.preferred);
-    let fails =
-        |ifindex: u32| failing.contains(&ifindex) || !view.uplink(ifindex).is_none_or(is_new);
+    let fails = |ifindex: u32| is_avoided(view, failing, ifindex);
     let ways = view.default_ways();
     // The least metrics come first.
     let least = |is_failing: bool| {
@@ -243,6 +272,13 @@ fn preferred(view: &HostView, failing: &BTreeSet<u32>) -> Option<(u32, DefaultRo
     let is_of_use = |ifindex: u32| !fails(ifindex) && view.uplink(ifindex).is_some();
     let (ifindex, route) = ways.iter().find(|(ifindex, _)| is_of_use(*ifindex))?;
     Some((*ifindex, DefaultRoute { metric, ..*route }))
+}
+
+/// Whether an uplink is not for new connections.
+fn is_avoided(view: &HostView, failing: &BTreeSet<u32>, ifindex: u32) -> bool {
+    let is_new =
+        |uplink: &Uplink| uplink.carrier && uplink.addresses.iter().any(|own| own.preferred);
+    failing.contains(&ifindex) || !view.uplink(ifindex).is_none_or(is_new)
 }
 
 /// Contexts among which peers to ask are looked for.
