@@ -114,6 +114,8 @@ pub enum Rule {
     KernelInStep,
     /// (3) The data planes have the contexts and sessions of the host, and no others.
     PlanesInStep,
+    /// (3) A host takes an uplink away from new connections only if something is wrong with it.
+    LiveUplink,
     /// (7) Every address of the host that is not Moorline's is there as it would be without Moorline, with the same lifetimes.
     OwnAddresses,
     /// (7) Moorline's addresses last as long as the kernel's own in the same prefixes.
@@ -156,6 +158,7 @@ impl Rule {
             | Self::ProbedPair
             | Self::OwnSource
             | Self::OneOwner
+            | Self::LiveUplink
             | Self::RightUplink
             | Self::KernelInStep
             | Self::PlanesInStep => Some(3),

@@ -39,6 +39,18 @@ pub struct Status {
     /// What someone should look at: each says what is wrong and what to do.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// Peers that sockets are connected to and that earn no context by the configuration, some of them.
+    #[serde(default)]
+    pub excluded: Vec<Excluded>,
+}
+
+/// A peer whose traffic earns no context.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Excluded {
+    /// The peer.
+    pub peer: Ipv6Addr,
+    /// Which setting says so, for a person.
+    pub why: String,
 }
 
 /// An interface with a global address and a default route.
@@ -50,7 +62,7 @@ pub struct Uplink {
     pub ifindex: u32,
     /// Whether the link has a carrier.
     pub carrier: bool,
-    /// Whether the uplink carries nothing, as `uplink-probes` show.
+    /// Whether the uplink carries nothing, as `uplink-probes`, peers of contexts or its router show.
     #[serde(default)]
     pub failing: bool,
     /// MTU in octets.

@@ -8,36 +8,59 @@ use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use std::collections::BTreeSet;
 use std::io;
 
-/// The address pairs of all connected TCP and UDP sockets in the network namespace of the calling thread. A UDP socket
+/// A connected socket.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConnectedSocket {
+    /// Its addresses.
+    pub ulids: UlidPair,
+    /// TCP or UDP, as IPv6 numbers them.
+    pub protocol: u8,
+    /// Local and peer port.
+    pub ports: (u16, u16),
+}
+
+/// The address pairs of all [connected sockets](connected_sockets).
+///
+/// # Errors
+/// As there.
+pub fn connected_pairs() -> Result<BTreeSet<UlidPair>, Error> {
+    Ok(connected_sockets()?.iter().map(|socket| socket.ulids).collect())
+}
+
+/// All connected TCP and UDP sockets in the network namespace of the calling thread. A UDP socket
 /// that is not connected names nobody, and is not in it. Does not wait.
 ///
 /// # Errors
 /// The kernel cannot say: it was built without `sock_diag`.
-pub fn connected_pairs() -> Result<BTreeSet<UlidPair>, Error> {
+pub fn connected_sockets() -> Result<Vec<ConnectedSocket>, Error> {
     read().map_err(|source| Error::Read { what: "sockets", source })
 }
 
-fn read() -> io::Result<BTreeSet<UlidPair>> {
+fn read() -> io::Result<Vec<ConnectedSocket>> {
     let exchange = Exchange::open(NETLINK_SOCK_DIAG, |_| SOCKET_LEN)?;
-    let mut pairs = BTreeSet::new();
+    let mut sockets = Vec::new();
     for protocol in [TCP, UDP] {
         // `struct inet_diag_req_v2`
         let mut request = [0; 56];
         request[..2].copy_from_slice(&[INET6, protocol]);
         request[4..8].copy_from_slice(&STATES.to_ne_bytes());
         let rows = exchange.dump(&Row::new(SOCK_DIAG_BY_FAMILY, &request))?;
-        pairs.extend(rows.iter().filter_map(read_pair));
+        sockets.extend(rows.iter().filter_map(|row| read_socket(row, protocol)));
     }
-    Ok(pairs)
+    Ok(sockets)
 }
 
-fn read_pair(row: &Row) -> Option<UlidPair> {
+fn read_socket(row: &Row, protocol: u8) -> Option<ConnectedSocket> {
     let address = |at| row.header(at).and_then(read_address).map(Ulid);
-    Some(UlidPair::new(address(ADDRESSES_AT)?, address(ADDRESSES_AT + 16)?))
+    let port = |at| row.header(at)?.first_chunk::<2>().map(|port| u16::from_be_bytes(*port));
+    let ulids = UlidPair::new(address(ADDRESSES_AT)?, address(ADDRESSES_AT + 16)?);
+    Some(ConnectedSocket { ulids, protocol, ports: (port(PORTS_AT)?, port(PORTS_AT + 2)?) })
 }
 
 /// Octets of a `struct inet_diag_msg`.
 const SOCKET_LEN: usize = 72;
+/// In it, behind family, state, timer and retransmissions.
+const PORTS_AT: usize = 4;
 /// In it, behind family, state, timer, retransmissions and the two ports.
 const ADDRESSES_AT: usize = 8;
 /// Protocol numbers.

@@ -1,3 +1,5 @@
+use core::time::Duration;
+
 use moorline_types::{ContextId, Instant, LocatorPair};
 
 use crate::machine::Contexts;
@@ -23,6 +25,12 @@ impl Contexts {
             self.change(id, now, |reap| is_sent = reap.send_one_check(pair, now));
         }
         is_sent
+    }
+
+    /// How long the answer to the last check by this pair took, as far as that is remembered.
+    #[must_use]
+    pub fn rtt_of(&self, pair: LocatorPair) -> Option<Duration> {
+        self.steering.rtt_of(pair)
     }
 
     /// Whether the peer of a context has shown that it knows checks.

@@ -28,6 +28,8 @@ pub(crate) struct Target {
     pub(crate) peer: usize,
     /// By the uplink in doubt, and by another one. The peer's address is the same.
     pub(crate) pairs: [LocatorPair; 2],
+    /// How long an answer by the uplink in doubt took before, if that is known; else zero.
+    pub(crate) usual: Duration,
 }
 
 /// Uplinks that are in doubt, or fail.
@@ -126,7 +128,9 @@ impl Doubts {
         }
         (uplink.targets, uplink.state, uplink.next) = (targets, State::Asking { since: now }, now);
         uplink.rounds.clear();
-        uplink.slowest[1] = Duration::ZERO;
+        uplink.slowest[OTHER] = Duration::ZERO;
+        let usual = uplink.targets.iter().map(|target| target.usual).max().unwrap_or_default();
+        uplink.slowest[OWN] = uplink.slowest[OWN].max(usual);
     }
 
     /// ICMPv6 errors say that a peer with these networks cannot be reached by an uplink. Result: whether another peer was said to be so within a

@@ -182,7 +182,10 @@ impl Host {
             let pairs = self.pairs_about(ifindex, &failing, id);
             if !pairs.is_empty() {
                 let peer = peers.len();
-                targets.extend(pairs.into_iter().map(|pairs| Target { context: id, peer, pairs }));
+                targets.extend(pairs.into_iter().map(|pairs| {
+                    let usual = self.shim6.rtt_of(pairs[0]).unwrap_or_default();
+                    Target { context: id, peer, pairs, usual }
+                }));
                 peers.push(networks);
             }
         }

@@ -71,6 +71,7 @@ fn good() -> Facts {
         ilnp: None,
         drops: std::collections::BTreeMap::new(),
         warnings: Vec::new(),
+        excluded: Vec::new(),
     };
     Facts {
         version: "1.0".into(),

@@ -26,6 +26,8 @@ struct Net {
     /// Peers that answer by no uplink.
     dead: BTreeSet<u16>,
     rtts: [Duration; 2],
+    /// Known before.
+    usual: Duration,
     rng: ChaCha12Rng,
     answers: Vec<(Instant, Reply)>,
     changes: Vec<(Instant, BTreeSet<u32>)>,
@@ -42,6 +44,7 @@ impl Net {
             liars: BTreeSet::new(),
             dead: BTreeSet::new(),
             rtts: [RTT; 2],
+            usual: Duration::ZERO,
             rng: ChaCha12Rng::from_seed([seed; 32]),
             answers: Vec::new(),
             changes: Vec::new(),
@@ -56,6 +59,7 @@ impl Net {
                 context: ContextId(peer.into()),
                 peer: peer.into(),
                 pairs: [pair(1, peer), pair(2, peer)],
+                usual: self.usual,
             });
             self.doubts.begin(UPLINK, targets.collect(), self.now);
         }
@@ -182,6 +186,7 @@ fn targets_of_one_peer_count_once() {
         context: ContextId(0),
         peer: 0,
         pairs: [pair(1, address), pair(2, address)],
+        usual: Duration::ZERO,
     };
     net.doubts.begin(UPLINK, [target(0), target(1)].into(), net.now);
     net.run(Duration::from_secs(60));
@@ -249,6 +254,13 @@ fn an_uplink_that_is_slow_is_found_out_once_at_most() {
         net.run(Duration::from_secs(1));
     }
     assert!(net.changes.len() <= 2 && !net.is_failing(), "{:?}", net.changes);
+    let mut known = Net::new(8, 2);
+    (known.rtts[0], known.usual) = (net.rtts[0], net.rtts[0]);
+    for _ in 0..600 {
+        known.doubt();
+        known.run(Duration::from_secs(1));
+    }
+    assert_eq!(known.changes, [], "checks have shown how slow it is");
 }
 
 #[test]
