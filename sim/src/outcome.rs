@@ -19,6 +19,8 @@ pub struct Outcome {
     pub unsettled: u32,
     /// ILNP sessions that were established, at both ends.
     pub sessions: u32,
+    /// Times that a host has taken an uplink away from new connections although the uplink had a carrier.
+    pub given_up: u32,
     /// Rules that were broken: of the program, or of the simulator's idea of it.
     pub violations: Vec<Violation>,
     /// What the cores said, in order.

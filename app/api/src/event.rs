@@ -63,9 +63,9 @@ open_enum! {
         UplinkUp = "uplink-up",
         /// An uplink lost its carrier, its route or itself.
         UplinkDown = "uplink-down",
-        /// The hosts of `uplink-probes` answer by another uplink, and no more by this one.
+        /// The hosts of `uplink-probes`, or peers of contexts, answer by another uplink, and no more by this one; or its router does not answer.
         UplinkFailing = "uplink-failing",
-        /// New connections may take this uplink again: the hosts have answered by it for long enough, or answer by none.
+        /// New connections may take this uplink again: they have answered by it for long enough, or answer by none.
         UplinkBack = "uplink-back",
         /// The set of our locators is another.
         LocatorsChanged = "locators-changed",

@@ -276,6 +276,8 @@ impl World<'_> {
         let before = std::mem::replace(&mut core.failing, failing.clone());
         let is_calm =
             self.now.since(self.changed_at) >= UNTIL_CALM && !self.network.is_disorderly();
+        let new = failing.difference(&before).count();
+        self.outcome.given_up += u32::try_from(new).unwrap_or(u32::MAX);
         for ifindex in failing.difference(&before).filter(|_| is_calm) {
             let port = port_at(host, *ifindex);
             let is_right = !self.network.is_whole(port);
