@@ -381,7 +381,8 @@ fn firewall(ports: &[&str]) -> String {
 
 /// The core, on its link to the router of the host without Moorline.
 const PROBES: &str = "uplink-probes = [\"2001:db8:ff:6::1\"]\n";
-const TEMPORARY: &str = "temporary = true\ntemporary-preferred-lifetime = \"20s\"\n\
+/// A new connection has another address than the one that moves, and so no context.
+const TEMPORARY: &str = "uplink-probes = [\"2001:db8:ff:3::1\"]\ntemporary = true\ntemporary-preferred-lifetime = \"20s\"\n\
                          temporary-valid-lifetime = \"40s\"\n";
 /// An address is for new connections no more after this time.
 const TEMPORARY_LASTS: Duration = Duration::from_secs(22);

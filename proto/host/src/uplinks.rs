@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_addresses::{DefaultRoute, HostView, Uplink};
-use moorline_contexts::{Cause, Event, EventKind, FailureHint, Reply};
+use moorline_contexts::{Cause, Event, EventKind, FailureHint, ReapState, Reply};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair};
 
 use crate::doubts::{ADDRESSES, MOST_PEERS, Network, Target};
@@ -130,6 +130,15 @@ impl Host {
                 let [left, taken] = [from, to].map(|pair| self.routing.ifindex_of(pair.local.0));
                 if let Some(left) = left.filter(|_| left != taken) {
                     self.doubt(left, event.context, now);
+                }
+            }
+            EventKind::StateChanged { to: ReapState::Exploring, cause, .. } if is_found(cause) => {
+                // A context whose peer is not heard by the uplink, and hears this host, stays there (RFC 5534 has a pair for each direction).
+                let known = self.shim6.context(event.context).and_then(|one| one.established);
+                let stays = known.filter(|known| known.since < now);
+                let ifindex = stays.and_then(|own| self.routing.ifindex_of(own.locators.local.0));
+                if let Some(ifindex) = ifindex {
+                    self.doubt(ifindex, event.context, now);
                 }
             }
             EventKind::Suspected { locators, hint: FailureHint::Unreachable } => {

@@ -274,8 +274,8 @@ impl World<'_> {
         let Some(core) = living_core(&mut self.nodes, host) else { return };
         let failing = core.host.failing_uplinks();
         let before = std::mem::replace(&mut core.failing, failing.clone());
-        let is_calm =
-            self.now.since(self.changed_at) >= UNTIL_CALM && !self.network.is_disorderly();
+        let is_calm = self.changed_at.is_none_or(|at| self.now.since(at) >= UNTIL_CALM)
+            && !self.network.is_disorderly();
         let new = failing.difference(&before).count();
         self.outcome.given_up += u32::try_from(new).unwrap_or(u32::MAX);
         for ifindex in failing.difference(&before).filter(|_| is_calm) {
