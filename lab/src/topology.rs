@@ -150,15 +150,18 @@ pub const fn prefix_of(address: Ipv6Addr) -> Prefix {
 
 /// The hosts of [`two_by_two`].
 pub const HOSTS: [&str; 2] = ["a", "b"];
+/// The hosts of [`two_by_three`].
+pub const THREE_HOSTS: [&str; 3] = ["a", "b", "c"];
 /// The ISPs of [`two_by_two`]; a host's uplink to an ISP has the ISP's name.
 pub const ISPS: [&str; 2] = ["isp1", "isp2"];
 
 /// Static address of a host of [`two_by_two`] on its uplink to ISP 1 or 2.
 ///
-/// `2001:db8:a1::a` is host A at ISP 1, `2001:db8:b2::b` host B at ISP 2.
+/// `2001:db8:a1::a` is host A at ISP 1, `2001:db8:b2::b` host B at ISP 2. The same for [`two_by_three`].
 #[must_use]
 pub fn host_address(host: &str, isp: u16) -> Ipv6Addr {
-    let id = if host == HOSTS[0] { 0xa } else { 0xb };
+    let place = (0xa..).zip(THREE_HOSTS).find(|(_, known)| *known == host);
+    let id = place.map_or(0xb, |(id, _)| id);
     Ipv6Addr::new(0x2001, 0xdb8, id << 4 | isp, 0, 0, 0, 0, id)
 }
 
@@ -177,15 +180,25 @@ pub fn host_address(host: &str, isp: u16) -> Ipv6Addr {
 /// 2048). With `ingress_filtering`, an ISP drops what does not come from its own prefix (BCP 38).
 #[must_use]
 pub fn two_by_two(ingress_filtering: bool) -> Topology {
+    at_both_isps(&HOSTS, ingress_filtering)
+}
+
+/// The same with a third host: host A has two peers in different networks.
+#[must_use]
+pub fn two_by_three(ingress_filtering: bool) -> Topology {
+    at_both_isps(&THREE_HOSTS, ingress_filtering)
+}
+
+fn at_both_isps(hosts: &[&str], ingress_filtering: bool) -> Topology {
     let mut topology = Topology::default();
-    for host in HOSTS {
+    for host in hosts {
         let route = |isp| Route::by(Prefix::ALL, gateway_address(host, isp), &isp_name(isp));
         let routes = vec![route(1), Route { metric: 2048, ..route(2) }];
         topology.nodes.push(Node::host(host, routes));
     }
     for (isp, other) in [(1, 2), (2, 1)] {
-        topology.nodes.push(isp_router(isp, other, ingress_filtering));
-        for host in HOSTS {
+        topology.nodes.push(isp_router(hosts, [isp, other], ingress_filtering));
+        for host in hosts {
             topology.links.push(uplink(host, isp));
         }
     }
@@ -219,7 +232,7 @@ pub fn shared_address(host: &str, prefix: usize) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, prefix, 0, 0, 0, 0, id)
 }
 
-fn isp_router(isp: u16, other: u16, ingress_filtering: bool) -> Node {
+fn isp_router(hosts: &[&str], [isp, other]: [u16; 2], ingress_filtering: bool) -> Node {
     let to_other_customers = |host: &&str| {
         let destination = prefix_of(host_address(host, other));
         Route::by(destination, interconnect_address(other), INTERCONNECT)
@@ -228,8 +241,8 @@ fn isp_router(isp: u16, other: u16, ingress_filtering: bool) -> Node {
         interface: (*host).into(),
         sources: vec![prefix_of(host_address(host, isp))],
     };
-    let routes = HOSTS.iter().map(to_other_customers).collect();
-    let filters = HOSTS.iter().filter(|_| ingress_filtering).map(own_customer);
+    let routes = hosts.iter().map(to_other_customers).collect();
+    let filters = hosts.iter().filter(|_| ingress_filtering).map(own_customer);
     Node { ingress_filters: filters.collect(), ..Node::router(&isp_name(isp), routes) }
 }
 

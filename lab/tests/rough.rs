@@ -44,6 +44,28 @@ fn a_silent_cut_is_survived() {
     goes_on(Scenario::SilentCut);
 }
 
+/// The connection itself ends, as the other host has no Moorline.
+#[test]
+fn new_connections_to_a_host_without_moorline_survive_a_silent_cut() {
+    let Some(outcome) = run(Scenario::PlainCut, LIMIT) else { return };
+    assert!(outcome.connects, "no new connection\n{}", outcome.story);
+}
+
+#[test]
+fn a_path_that_loses_packets_goes_on() {
+    goes_on(Scenario::Lossy);
+}
+
+#[test]
+fn a_silent_cut_is_survived_by_a_connection_with_an_outdated_temporary_address() {
+    goes_on(Scenario::TemporaryCut);
+}
+
+#[test]
+fn a_silent_cut_is_survived_with_static_addresses() {
+    goes_on(Scenario::StaticCut);
+}
+
 #[test]
 fn a_flap_of_a_link_is_survived() {
     goes_on(Scenario::LinkFlap);

@@ -355,6 +355,21 @@ impl Network {
         longest(|state| state.plan.out) + longest(|state| state.plan.inbound)
     }
 
+    /// Whether nothing is wrong with an uplink, its ISP, or ways from and to it.
+    pub(crate) fn is_whole(&self, port: Port) -> bool {
+        let Some(state) = self.ports.get(&port) else { return false };
+        let isp = state.plan.isp;
+        let is_cut = |&(from, to): &(Port, Port)| from == port || to == port;
+        let is_cut_off = |&(from, to): &(usize, usize)| from == isp || to == isp;
+        state.has_carrier
+            && state.has_address
+            && !state.is_cut_out
+            && !state.is_cut_in
+            && !self.down_isps.contains(&isp)
+            && !self.cut_paths.iter().any(is_cut)
+            && !self.cut_transits.iter().any(is_cut_off)
+    }
+
     /// Whether packets are lost by chance, or in full queues.
     pub(crate) fn is_lossy(&self) -> bool {
         self.links().any(|link| link.loss.0 > 0 || link.rate > 0)

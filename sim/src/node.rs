@@ -45,6 +45,8 @@ pub(crate) struct Core {
     pub(crate) kernel: Kernel,
     /// The core is killed after so many effects more.
     pub(crate) dies_after: Option<u32>,
+    /// Uplinks that are not for new connections.
+    pub(crate) failing: BTreeSet<u32>,
     /// When timers are to be looked at, as told to the queue.
     pub(crate) wake: Option<Instant>,
 }
@@ -83,6 +85,7 @@ impl Node {
                 locals: BTreeSet::new(),
                 kernel: Kernel::default(),
                 dies_after: None,
+                failing: BTreeSet::new(),
                 wake: None,
             }
         });

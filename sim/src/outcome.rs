@@ -19,6 +19,8 @@ pub struct Outcome {
     pub unsettled: u32,
     /// ILNP sessions that were established, at both ends.
     pub sessions: u32,
+    /// Times that a host has taken an uplink away from new connections although the uplink had a carrier.
+    pub given_up: u32,
     /// Rules that were broken: of the program, or of the simulator's idea of it.
     pub violations: Vec<Violation>,
     /// What the cores said, in order.
@@ -114,6 +116,8 @@ pub enum Rule {
     KernelInStep,
     /// (3) The data planes have the contexts and sessions of the host, and no others.
     PlanesInStep,
+    /// (3) A host takes an uplink away from new connections only if something is wrong with it.
+    LiveUplink,
     /// (7) Every address of the host that is not Moorline's is there as it would be without Moorline, with the same lifetimes.
     OwnAddresses,
     /// (7) Moorline's addresses last as long as the kernel's own in the same prefixes.
@@ -156,6 +160,7 @@ impl Rule {
             | Self::ProbedPair
             | Self::OwnSource
             | Self::OneOwner
+            | Self::LiveUplink
             | Self::RightUplink
             | Self::KernelInStep
             | Self::PlanesInStep => Some(3),

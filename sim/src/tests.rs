@@ -11,6 +11,7 @@ mod scenarios;
 mod schedules;
 mod suspend;
 mod unseen;
+mod uplinks;
 mod worse;
 
 const fn seconds(seconds: u64) -> Duration {

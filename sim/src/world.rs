@@ -65,6 +65,8 @@ struct World<'a> {
     /// Workloads that have not begun.
     starts_left: usize,
     has_changed: bool,
+    /// When it last did.
+    changed_at: Option<Instant>,
     /// Whether a core may have changed in this step.
     has_settled: bool,
     is_looking: bool,
@@ -187,6 +189,7 @@ impl<'a> World<'a> {
             changes_left: schedule.len(),
             starts_left: plan.workloads.len(),
             has_changed: false,
+            changed_at: None,
             has_settled: false,
             is_looking: false,
             attacker: Attacker::new(plan.attack, Rng::new(seed, ATTACK_STREAM)),
@@ -237,7 +240,7 @@ impl<'a> World<'a> {
     fn on_change(&mut self, what: What) {
         self.end_episodes();
         self.changes_left -= 1;
-        self.has_changed = true;
+        (self.has_changed, self.changed_at) = (true, Some(self.now));
         self.log.moment(self.now, MomentKind::Change, || format!("==== {what}"));
         self.network.apply(what, self.now);
         self.cut.clear();

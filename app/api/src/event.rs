@@ -63,10 +63,11 @@ open_enum! {
         UplinkUp = "uplink-up",
         /// An uplink lost its carrier or its route, or is gone.
         UplinkDown = "uplink-down",
-        /// The hosts of `uplink-probes` answer by another uplink, and no longer by this uplink.
+        /// The hosts of `uplink-probes`, or peers of contexts, answer by another uplink, and no longer by this uplink; or the
+        /// router of this uplink does not answer.
         UplinkFailing = "uplink-failing",
-        /// New connections may use this uplink again: the hosts have answered by this uplink for long enough, or answer by
-        /// no uplink.
+        /// New connections may use this uplink again: the hosts, the peers or the router have answered by this uplink for long
+        /// enough, or answer by no uplink.
         UplinkBack = "uplink-back",
         /// The set of our locators has changed.
         LocatorsChanged = "locators-changed",

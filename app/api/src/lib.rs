@@ -48,8 +48,8 @@ pub use path::{
 pub use readiness::{Readiness, ReadinessState, SAME_UPLINK, Survival};
 pub use sse::Decoder;
 pub use types::{
-    Context, ContextCounts, ContextState, DataPlane, Down, ErrorBody, LocatorInfo, Pair, Proof,
-    ReapState, Role, Status, Uplink,
+    Context, ContextCounts, ContextState, DataPlane, Down, ErrorBody, Excluded, LocatorInfo, Pair,
+    Proof, ReapState, Role, Status, Uplink,
 };
 
 /// Default path of the daemon's socket.

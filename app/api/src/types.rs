@@ -38,6 +38,18 @@ pub struct Status {
     /// Warnings for the operator: each says what is wrong and what to do.
     #[serde(default)]
     pub warnings: Vec<String>,
+    /// Peers that sockets are connected to and that earn no context by the configuration, some of them.
+    #[serde(default)]
+    pub excluded: Vec<Excluded>,
+}
+
+/// A peer whose traffic earns no context.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Excluded {
+    /// The peer.
+    pub peer: Ipv6Addr,
+    /// Which setting says so, for a person.
+    pub why: String,
 }
 
 /// An interface with a global address and a default route.
@@ -49,7 +61,7 @@ pub struct Uplink {
     pub ifindex: u32,
     /// Whether the link has a carrier.
     pub carrier: bool,
-    /// Whether `uplink-probes` show that the uplink carries no packets.
+    /// Whether `uplink-probes`, peers of contexts or the router show that the uplink carries no packets.
     #[serde(default)]
     pub failing: bool,
     /// MTU in octets.

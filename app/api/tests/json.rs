@@ -3,7 +3,7 @@
 
 use moorline_api::{
     AddressInfo, AddressMode, AddressState, Context, ContextCounts, ContextState, DataPlane, Event,
-    EventKind, EventsQuery, InterfaceAddresses, LocatorInfo, Pair, Proof, Readiness,
+    EventKind, EventsQuery, Excluded, InterfaceAddresses, LocatorInfo, Pair, Proof, Readiness,
     ReadinessState, ReapState, Role, Status, Survival, Uplink,
 };
 use serde::Serialize;
@@ -56,6 +56,10 @@ fn status() -> Status {
         ilnp: None,
         drops: BTreeMap::from([("bad_nonce".into(), 6)]),
         warnings: vec!["one uplink only: plug in another".into()],
+        excluded: vec![Excluded {
+            peer: address("2001:db8:9::9"),
+            why: "trigger-never = true".into(),
+        }],
     }
 }
 
@@ -75,7 +79,8 @@ fn status_json() -> Value {
             "uplink": "eth0", "contexts": 3, "survive": 2, "others": {"unanswered": 1}, "sessions": 0
         }],
         "drops": {"bad_nonce": 6},
-        "warnings": ["one uplink only: plug in another"]
+        "warnings": ["one uplink only: plug in another"],
+        "excluded": [{"peer": "2001:db8:9::9", "why": "trigger-never = true"}]
     })
 }
 

@@ -26,8 +26,13 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
             show(out, format.json, &client(args)?.status()?, text)
         }
         Command::Contexts(format) => {
-            let text = |contexts: &Vec<_>| render::contexts(contexts, now_unix_ms());
-            show(out, format.json, &client(args)?.contexts()?, text)
+            let client = client(args)?;
+            let contexts = client.contexts()?;
+            // Who has none wants to know why.
+            let is_asked = contexts.is_empty() && !format.json;
+            let excluded = if is_asked { client.status()?.excluded } else { Vec::new() };
+            let text = |contexts: &Vec<_>| render::contexts(contexts, &excluded, now_unix_ms());
+            show(out, format.json, &contexts, text)
         }
         Command::Ilcc(format) => show(out, format.json, &client(args)?.ilcc()?, render::ilcc),
         Command::Events(events) => commands::events(args, events, out),

@@ -61,6 +61,7 @@ fn status() -> Status {
         ilnp: None,
         drops: std::collections::BTreeMap::new(),
         warnings: vec!["look here".into()],
+        excluded: Vec::new(),
     }
 }
 

@@ -24,7 +24,7 @@ use crate::shell::seed;
 use crate::store::Store;
 use keys::Keys;
 pub(crate) use saved::{Moment, SavedAddresses};
-pub(crate) use views::{AddressViews, has_router};
+pub(crate) use views::{AddressViews, evidence_text, has_router};
 
 /// Keys of our addresses, and the prefixes and links of warnings. `Host` has the plans of addresses.
 #[derive(Debug)]

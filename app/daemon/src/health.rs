@@ -4,6 +4,7 @@ use moorline_link::{Echo, EchoSocket};
 use std::future;
 use std::net::Ipv6Addr;
 
+use crate::addresses::evidence_text;
 use crate::clock;
 use crate::shell::Daemon;
 
@@ -44,8 +45,9 @@ impl Daemon {
             uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone())
         };
         for ifindex in failing.difference(&self.failing) {
-            let what = "carries nothing: new connections take another uplink";
-            self.tell_uplink(EventKind::UplinkFailing, &name(ifindex), what);
+            let why = self.host.evidence(*ifindex).map_or("", evidence_text);
+            let what = format!("carries nothing ({why}){}", self.where_new_go());
+            self.tell_uplink(EventKind::UplinkFailing, &name(ifindex), &what);
         }
         let view = self.host.view();
         let is_there = |ifindex: &&u32| view.uplink(**ifindex).is_some_and(|one| one.carrier);

@@ -43,6 +43,7 @@ mod deaf;
 mod effects;
 mod ending;
 mod events;
+mod excluded;
 mod health;
 mod ilnp;
 mod introduce;

@@ -382,12 +382,13 @@ impl Daemon {
             return self.host.handle_specific(notice.view.specific, clock::now());
         }
         self.follow_moor(notice.view.has_moor);
-        self.tell_changes(&notice);
+        let changes = self.named_changes(&notice);
         self.host.handle_interfaces_down(&notice.routes_taken);
         if !notice.routes_taken.is_empty() || notice.resynced {
             self.host.doubt_routes();
         }
         self.on_view(notice.view);
+        self.tell_changes(&changes);
     }
 }
 

@@ -6,7 +6,7 @@ use moorline_addresses::HostView;
 use moorline_api::EventKind;
 use moorline_host::{Node, Protocol};
 use moorline_link::has_link_layer;
-use moorline_netlink::{ChangeKind, Netlink, Notice};
+use moorline_netlink::{Change, ChangeKind, Netlink, Notice};
 
 use crate::clock;
 use crate::shell::Daemon;
@@ -79,16 +79,38 @@ impl Daemon {
         self.host.set_takes_moved(takes_moved);
     }
 
-    /// Logs changes of the uplinks and adds them to the journal.
-    pub(crate) fn tell_changes(&self, notice: &Notice) {
-        for change in &notice.changes {
-            let (kind, what) = uplink_event(change.kind);
-            let ifindex = change.ifindex;
+    /// Returns the changes of this notice, each with the name of its uplink. The uplink may be gone once the host has followed the view.
+    pub(crate) fn named_changes(&self, notice: &Notice) -> Vec<(ChangeKind, String)> {
+        let named = |change: &Change| {
             let views = [&notice.view, self.host.view()];
-            let uplink = views.iter().find_map(|view| view.uplink(ifindex));
-            let name = uplink.map_or_else(|| ifindex.to_string(), |uplink| uplink.name.clone());
-            self.tell_uplink(kind, &name, what);
+            let uplink = views.iter().find_map(|view| view.uplink(change.ifindex));
+            let name = uplink.map_or_else(|| change.ifindex.to_string(), |one| one.name.clone());
+            (change.kind, name)
+        };
+        notice.changes.iter().map(named).collect()
+    }
+
+    /// Logs changes of the uplinks and adds them to the journal. The host has followed the view.
+    pub(crate) fn tell_changes(&self, changes: &[(ChangeKind, String)]) {
+        for (change, name) in changes {
+            let (kind, what) = uplink_event(*change);
+            let where_to = match change {
+                ChangeKind::CarrierLost | ChangeKind::CarrierBack => self.where_new_go(),
+                ChangeKind::UplinkAdded
+                | ChangeKind::UplinkLost
+                | ChangeKind::AddressRemoved(_)
+                | ChangeKind::AddressAdded(_)
+                | ChangeKind::DefaultRouteLost
+                | ChangeKind::DefaultRouteBack => String::new(),
+            };
+            self.tell_uplink(kind, name, &format!("{what}{where_to}"));
         }
+    }
+
+    /// Returns the end of a sentence that names the uplink of new connections; empty if there is no such uplink.
+    pub(crate) fn where_new_go(&self) -> String {
+        let uplink = self.host.uplink_for_new();
+        uplink.map_or_else(String::new, |one| format!(": new connections take {}", one.name))
     }
 }
 

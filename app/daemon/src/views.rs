@@ -35,6 +35,7 @@ impl Daemon {
             ilnp,
             drops,
             warnings: self.warnings(),
+            excluded: self.excluded(),
         }
     }
 

@@ -76,5 +76,5 @@ pub use moor::MoorLinks;
 pub use reachability::{LostNeighbor, Reachability};
 pub use rules::SourceRules;
 pub use settings::{LINK_NAMES, MAIN_PRIORITY, MAX_PREFIXES, MOVED_PRIORITY, PREFIX_PRIORITY};
-pub use sockets::connected_pairs;
+pub use sockets::{ConnectedSocket, connected_pairs, connected_sockets};
 pub use undo::Undone;

@@ -20,10 +20,11 @@ use super::recovery::{Scene, pause};
 use super::statistics::ms;
 use super::{Card, Chart, Experiment, Needs, Percentiles, Results, Watch};
 use crate::Failure;
-use crate::daemon::{Daemon, DaemonOptions};
-use crate::interrupt;
+use crate::daemon::{Daemon, DaemonOptions, is_protected};
+use crate::interrupt::{self, wait_for};
 use crate::named::named;
-use crate::topology::{HOSTS, ISPS, Impairment};
+use crate::topology::{HOSTS, ISPS, Impairment, THREE_HOSTS};
+use crate::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
 
 /// Time from a failure of an uplink to the first new connection to a host without Moorline (as root).
 ///
@@ -72,8 +73,10 @@ named! {
 }
 
 named! {
+    /// What host A has: Moorline with `uplink-probes`, Moorline with two peers that have it as well and no setting, or nothing.
     enum System {
         Moorline = "moorline",
+        Peers = "peers",
         None = "none",
     }
 }
@@ -143,12 +146,7 @@ impl Point {
 /// One failure of ISP 1, which the kernel of host A prefers.
 fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt) };
-    let mut scene = Scene::plain(cables)?;
-    if trial.system == System::Moorline {
-        let options =
-            DaemonOptions::new(SEND_TIMEOUT, format!("uplink-probes = [\"{SERVER}\"]\n"))?;
-        scene.daemons.push(Daemon::start(&scene.lab, HOSTS[0], &options)?);
-    }
+    let (scene, _flows) = scene(trial.system, cables)?;
     let server = SocketAddrV6::new(SERVER, PORT, 0, 0);
     let listen = || TcpListener::bind(server).context("listen");
     let _listener = scene.lab.namespace(ISPS[1])?.enter(listen)?;
@@ -161,6 +159,48 @@ fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     })?;
     host.enter(|| first_connection(server, trial.limit, cut))
         .with_context(|| format!("{trial:?}: {}", scene.logs()))
+}
+
+/// The network with its daemons, and flows with peers if peers are asked.
+fn scene(system: System, cables: Impairment) -> anyhow::Result<(Scene, Vec<UdpFlow>)> {
+    let options = |settings: String| DaemonOptions::new(SEND_TIMEOUT, settings);
+    match system {
+        System::None => Ok((Scene::plain(cables)?, Vec::new())),
+        System::Moorline => {
+            let mut scene = Scene::plain(cables)?;
+            let options = options(format!("uplink-probes = [\"{SERVER}\"]\n"))?;
+            scene.daemons.push(Daemon::start(&scene.lab, HOSTS[0], &options)?);
+            Ok((scene, Vec::new()))
+        }
+        System::Peers => {
+            let mut scene = Scene::of_three(cables)?;
+            let options = options(String::new())?;
+            for host in THREE_HOSTS {
+                scene.daemons.push(Daemon::start(&scene.lab, host, &options)?);
+            }
+            let flows = flows(&scene)?;
+            wait_for("two contexts with standby paths", PROTECTION_LIMIT, || {
+                let contexts = scene.daemons[0].contexts()?;
+                Ok((contexts.iter().filter(|one| is_protected(one)).count() == 2).then_some(()))
+            })?;
+            Ok((scene, flows))
+        }
+    }
+}
+
+/// Datagrams both ways between host A and each of the others.
+fn flows(scene: &Scene) -> anyhow::Result<Vec<UdpFlow>> {
+    let ends = THREE_HOSTS.iter().zip(&scene.daemons).map(|(host, daemon)| {
+        let namespace = scene.lab.namespace(host)?.clone();
+        Ok(Endpoint { namespace, address: daemon.verifiable_address(ISPS[0])? })
+    });
+    let ends = ends.collect::<anyhow::Result<Vec<_>>>()?;
+    let [a, peers @ ..] = &ends[..] else { return Ok(Vec::new()) };
+    let flow = |peer: &Endpoint| {
+        let (ends, direction) = ([a.clone(), peer.clone()], Direction::BothWays);
+        UdpFlow::start(&UdpOptions { ends, direction, per_second: 250, size: 100 })
+    };
+    peers.iter().map(flow).collect()
 }
 
 /// Opens connections until one comes about.
@@ -225,6 +265,7 @@ const PORT: u16 = 7000;
 /// Between two connections.
 const EACH: Duration = Duration::from_millis(50);
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+const PROTECTION_LIMIT: Duration = Duration::from_secs(60);
 /// For the daemon to have heard the server by both uplinks.
 const SETTLING: Duration = Duration::from_secs(2);
 const SPREAD: Duration = Duration::from_millis(500);
@@ -238,7 +279,10 @@ mod tests {
     fn repetitions_make_points_of_both_systems_and_those_in_vain_are_few() {
         let experiment = NewConnections::default();
         let cases = experiment.trials().cases;
-        assert_eq!(cases.iter().map(|(_, times)| times).sum::<usize>(), 3 * (10 + 3 + 10 + 10));
+        assert_eq!(
+            cases.iter().map(|(_, times)| times).sum::<usize>(),
+            3 * (10 + 10 + 3 + 10 + 10 + 10)
+        );
         let outcome =
             |first: Option<u64>| Outcome { first: first.map(Duration::from_millis), lost: 4 };
         let all = [outcome(Some(600)), outcome(Some(700)), outcome(None)];

@@ -14,7 +14,7 @@ use crate::daemon::{Daemon, DaemonOptions, start_both};
 use crate::lab::Lab;
 use crate::named::named;
 use crate::netns::Namespace;
-use crate::topology::{self, HOSTS, ISPS, Impairment, host_address};
+use crate::topology::{self, HOSTS, ISPS, Impairment, THREE_HOSTS, Topology, host_address};
 use crate::workload::{
     Arrivals, Carriage, Direction, Endpoint, Gap, Sender, TcpOptions, TcpTransfer, UdpFlow,
     UdpOptions,
@@ -34,7 +34,15 @@ pub(crate) struct Scene {
 impl Scene {
     /// Without Moorline.
     pub(crate) fn plain(cables: Impairment) -> anyhow::Result<Self> {
-        let lab = build(cables)?;
+        Self::in_network(build(topology::two_by_two(true), &HOSTS, cables)?)
+    }
+
+    /// The same with a third host.
+    pub(super) fn of_three(cables: Impairment) -> anyhow::Result<Self> {
+        Self::in_network(build(topology::two_by_three(true), &THREE_HOSTS, cables)?)
+    }
+
+    fn in_network(lab: Lab) -> anyhow::Result<Self> {
         let ends = ends(&lab, HOSTS.map(|host| host_address(host, 1)))?;
         Ok(Self { daemons: Vec::new(), ends, lab, protection: EventKind::ContextEstablished })
     }
@@ -166,19 +174,17 @@ pub(super) struct Disturbance {
     pub(super) needless: Option<u64>,
 }
 
-/// What the cables do is shared out over those of both hosts, so that what fails is in the middle of the
+/// What the cables do is shared out over those of two hosts, so that what fails is in the middle of the
 /// path: one way of it crosses two cables.
-fn build(cables: Impairment) -> anyhow::Result<Lab> {
+fn build(topology: Topology, hosts: &[&str], cables: Impairment) -> anyhow::Result<Lab> {
     // An impairment that does nothing is no reason for a wire.
-    let topology = topology::two_by_two(true);
     let plain = Impairment { seed: cables.seed, ..Impairment::default() };
     if cables == plain {
         return Lab::build(topology);
     }
     let jitter = cables.jitter.mul_f64(std::f64::consts::FRAC_1_SQRT_2);
     let half = Impairment { delay: cables.delay / 2, jitter, ..cables };
-    let [a, b] = HOSTS;
-    Lab::build(topology.with_cables_of(a, half).with_cables_of(b, half))
+    Lab::build(hosts.iter().fold(topology, |all, host| all.with_cables_of(host, half)))
 }
 
 /// Both hosts of a network with two, at these addresses.

@@ -71,6 +71,14 @@ named! {
         PlainPeer = "plain-peer",
         /// the uplink to a host without Moorline loses its carrier for 2 s
         PlainFlap = "plain-flap",
+        /// silent cut between a host that asks by each uplink and one without Moorline: the new connection counts
+        PlainCut = "plain-cut",
+        /// the first ISP loses 15 % of all packets, each way
+        Lossy = "lossy",
+        /// silent cut when the temporary address of a connection is for new ones no more
+        TemporaryCut = "temporary-cut",
+        /// silent cut; addresses and routes of the host are static
+        StaticCut = "static-cut",
     }
 }
 
@@ -186,7 +194,13 @@ impl Scenario {
             Self::PlainFlap => {
                 plan.between(PLAIN, TWO).at_own_address().watched_for(12).at_random()
             }
+            Self::PlainCut => Plan { settings: PROBES, ..plan.between(TWO, PLAIN) },
+            Self::Lossy => plan.watched_for(30).to_the_end().at_random(),
+            Self::TemporaryCut => {
+                Plan { settings: TEMPORARY, ..plan.at_own_address().watched_for(40) }
+            }
             Self::SilentCut
+            | Self::StaticCut
             | Self::LinkDown
             | Self::ForwardingHost
             | Self::FirewallOne
@@ -249,6 +263,9 @@ impl Scenario {
 
     /// Has the router of an access advertise, and gives the host its address if DHCPv6 would.
     fn open(self, network: &mut Network, access: Access) -> anyhow::Result<()> {
+        if self == Self::StaticCut && access.host == TWO {
+            return give_static(network, access);
+        }
         let is_managed = match self {
             Self::ManagedAddress => access.host == ONE,
             Self::ManagedCut => access.host == TWO,
@@ -308,11 +325,27 @@ impl Scenario {
                 world.stop_daemons()?;
             }
             Self::ManagedAddress => world.start_daemons()?,
+            Self::Lossy => {
+                world.network.drop_at(first.router, &["numgen random mod 100 < 15"])?;
+            }
+            Self::TemporaryCut => {
+                pause(TEMPORARY_LASTS)?;
+                world.network.drop_at(first.router, &[""])?;
+            }
             Self::ShortLifetimes | Self::IlnpFullSize | Self::PlainPeer => {}
             _ => world.network.drop_at(first.router, &[""])?,
         }
         Ok(None)
     }
+}
+
+/// An address and a default route that an administrator has set.
+fn give_static(network: &Network, access: Access) -> anyhow::Result<()> {
+    let address = Ipv6Addr::from_bits(access.prefix(1).address().to_bits() | 0x5e);
+    let (uplink, metric) = (access.uplink, if access.uplink == UPLINKS[0] { 100 } else { 200 });
+    network.lab.namespace(access.host)?.ip_batch(&format!(
+        "addr add {address}/64 dev {uplink}\nroute add default via fe80::1 dev {uplink} metric {metric}\n"
+    ))
 }
 
 /// The first uplink goes, and the second one comes; gives the moment when the host can send from it.
@@ -346,5 +379,12 @@ fn firewall(ports: &[&str]) -> String {
     chain("inet filter", "filter hook input priority 0; policy drop", rules)
 }
 
+/// The core, on its link to the router of the host without Moorline.
+const PROBES: &str = "uplink-probes = [\"2001:db8:ff:6::1\"]\n";
+/// A new connection has another address than the one that moves, and so no context.
+const TEMPORARY: &str = "uplink-probes = [\"2001:db8:ff:3::1\"]\ntemporary = true\ntemporary-preferred-lifetime = \"20s\"\n\
+                         temporary-valid-lifetime = \"40s\"\n";
+/// An address is for new connections no more after this time.
+const TEMPORARY_LASTS: Duration = Duration::from_secs(22);
 /// Octets of a datagram that fills a wire.
 const FULL: usize = 1452;

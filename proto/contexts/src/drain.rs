@@ -14,6 +14,7 @@ use crate::asked::Request;
 use crate::control;
 use crate::event::{Cause, Event, EventKind, Removal};
 use crate::machine::{Contexts, is_ours_now};
+use crate::reply::Reply;
 
 /// Carries out what context establishment and reachability detection have decided.
 impl Contexts {
@@ -334,6 +335,9 @@ impl Contexts {
                 return;
             }
             reap::Event::Unanswered { pair, cause } => EventKind::Unanswered { pair, cause },
+            reap::Event::Replied { pair, at } => {
+                return self.replies.push_back(Reply { context, pair, at });
+            }
             reap::Event::Checked { pair, at, rtt } => {
                 return self.on_standby_checked(context, pair, (at, rtt), now);
             }

@@ -22,6 +22,7 @@ use crate::contest::Contests;
 use crate::event::{Event, Removal, TimerKind, Transmit};
 use crate::pacer::{Learned, Pacer};
 use crate::question::Questions;
+use crate::reply::Reply;
 use crate::slots::Slots;
 use crate::standby::StandbyPaths;
 use crate::steer::Steering;
@@ -65,6 +66,7 @@ pub struct Contexts {
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) updates: VecDeque<Update>,
     pub(crate) events: VecDeque<Event>,
+    pub(crate) replies: VecDeque<Reply>,
     drops: DropCounters,
 }
 
@@ -118,6 +120,7 @@ impl Contexts {
             transmits: VecDeque::new(),
             updates: VecDeque::new(),
             events: VecDeque::new(),
+            replies: VecDeque::new(),
             drops: DropCounters::new(),
         }
     }

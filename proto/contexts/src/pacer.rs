@@ -87,7 +87,12 @@ impl Pacer {
 
     /// Takes one for a comparison: three quarters of a burst stay for checks that find failures, and for explorations.
     pub(crate) fn take_comparison(&mut self, now: Instant) -> bool {
-        self.paid_at <= now + self.interval * (self.burst / 4) && self.take_standby(now)
+        self.has_room_for_comparison(now) && self.take_standby(now)
+    }
+
+    /// Whether three quarters of a burst are left, and nobody waits.
+    pub(crate) fn has_room_for_comparison(&self, now: Instant) -> bool {
+        self.waiting.is_empty() && self.paid_at <= now + self.interval * (self.burst / 4)
     }
 
     /// Queues a context that is not in the queue yet, by the /64 of its peer's ULID.

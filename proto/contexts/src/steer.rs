@@ -106,6 +106,11 @@ impl Steering {
         self.answered.insert(pair, (now, rtt));
     }
 
+    /// The round-trip time of the last check by this pair that was answered, as far as it is remembered.
+    pub(crate) fn rtt_of(&self, pair: LocatorPair) -> Option<Duration> {
+        self.answered.get(&pair)?.1
+    }
+
     pub(crate) fn has_rules(&self) -> bool {
         !self.rules.is_empty()
     }

@@ -49,7 +49,8 @@ use crate::Plane;
 
 pub use paths::{PathCounters, PathMark};
 pub use trigger::{
-    MAX_TRIGGER_RULES, TooManyRules, Traffic, TriggerPolicy, TriggerRule, Triggers, is_eui64,
+    Exclusion, MAX_TRIGGER_RULES, TooManyRules, Traffic, TriggerPolicy, TriggerRule, Triggers,
+    is_eui64,
 };
 
 /// A data plane of Shim6, which also has counters and a trigger policy.

@@ -10,7 +10,7 @@ use core::fmt;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_addresses::{DefaultRoute, HostView, Uplink};
+use moorline_addresses::{HostView, Uplink};
 use moorline_types::Instant;
 use rand_chacha::ChaCha12Rng;
 use rand_core::{RngCore, SeedableRng};
@@ -61,6 +61,10 @@ impl Health {
     /// Asks these hosts; none: nothing is asked, and no uplink fails.
     pub(crate) fn new(targets: Vec<Ipv6Addr>, seed: [u8; 32]) -> Self {
         Self { targets, nonces: ChaCha12Rng::from_seed(seed), uplinks: BTreeMap::new() }
+    }
+
+    pub(crate) fn has_targets(&self) -> bool {
+        !self.targets.is_empty()
     }
 
     /// The uplinks are these now. Result: whether other ones fail than before.
@@ -249,57 +253,11 @@ impl Host {
         self
     }
 
-    /// The uplinks that carry nothing while another one does, by the index of their interface.
-    #[must_use]
-    pub fn failing_uplinks(&self) -> BTreeSet<u32> {
-        self.health.failing()
-    }
-
     /// An echo reply has come to an address of this host, with the data of a request that [`Effect::AskTarget`] may have asked for.
     pub fn handle_echo(&mut self, local: Ipv6Addr, from: Ipv6Addr, nonce: u64, now: Instant) {
         if self.health.handle_answer(local, from, nonce, now) {
             self.on_health(now);
         }
-    }
-
-    pub(crate) fn follow_health(&mut self, now: Instant) {
-        let is_other = self.health.follow(&self.routing.view, now);
-        // The kernel may have taken a copy away with its uplink.
-        let wanted = preferred(&self.routing.view, &self.health.failing());
-        if is_other || wanted.is_some() || self.preferred.is_some() {
-            self.set_preferred(wanted, now);
-        }
-    }
-
-    pub(crate) fn poll_health(&self) -> Option<Instant> {
-        [self.health.poll_timeout(), self.preferred].into_iter().flatten().min()
-    }
-
-    pub(crate) fn handle_health_timeout(&mut self, now: Instant) {
-        let (requests, is_other) = self.health.handle_timeout(now);
-        self.effects.extend(requests);
-        if is_other {
-            self.on_health(now);
-        } else if self.preferred.is_some_and(|at| at <= now) {
-            self.prefer_route(now);
-        }
-    }
-
-    /// Other uplinks fail than before: new connections and sessions leave these.
-    fn on_health(&mut self, now: Instant) {
-        self.prefer_route(now);
-        self.follow_node(now);
-        self.plan_effects(now);
-    }
-
-    /// Sets the route that comes first, and removes others. A route that nobody sets again ends by itself.
-    fn prefer_route(&mut self, now: Instant) {
-        self.set_preferred(preferred(&self.routing.view, &self.health.failing()), now);
-    }
-
-    fn set_preferred(&mut self, wanted: Option<(u32, DefaultRoute)>, now: Instant) {
-        self.preferred = wanted.is_some().then(|| now + REFRESHED);
-        self.effects.push_back(Effect::PreferRoute(wanted));
     }
 }
 
@@ -310,31 +268,6 @@ impl fmt::Debug for Health {
     }
 }
 
-/// The default route that is put before those of uplinks that are not for new connections: they fail, have no carrier, or have nothing but
-/// deprecated addresses. The route is a copy of the best one of another uplink, with a metric that is less by one than the least of theirs. None if the
-/// kernel's first choice is another interface, as that of a VPN may be.
-///
-/// Packets of a socket that takes a source address of another uplink leave by the first choice all the same, until the socket has sent
-/// three times in vain.
-fn preferred(view: &HostView, failing: &BTreeSet<u32>) -> Option<(u32, DefaultRoute)> {
-    let is_new =
-        |uplink: &Uplink| uplink.carrier && uplink.addresses.iter().any(|own| own.preferred);
-    let fails =
-        |ifindex: u32| failing.contains(&ifindex) || !view.uplink(ifindex).is_none_or(is_new);
-    let ways = view.default_ways();
-    // The least metrics come first.
-    let least = |is_failing: bool| {
-        let found = ways.iter().find(|(ifindex, _)| fails(*ifindex) == is_failing);
-        found.map(|(_, route)| route.metric)
-    };
-    let metric =
-        least(true).filter(|of_failing| least(false).is_some_and(|one| one >= *of_failing));
-    let metric = metric?.checked_sub(1).filter(|metric| *metric > 0)?;
-    let is_of_use = |ifindex: u32| !fails(ifindex) && view.uplink(ifindex).is_some();
-    let (ifindex, route) = ways.iter().find(|(ifindex, _)| is_of_use(*ifindex))?;
-    Some((*ifindex, DefaultRoute { metric, ..*route }))
-}
-
 /// The address that hosts are asked from.
 fn source_of(uplink: &Uplink) -> Option<(u32, Ipv6Addr)> {
     let own = uplink.addresses.iter().find(|own| own.preferred && uplink.carrier)?;
@@ -342,28 +275,26 @@ fn source_of(uplink: &Uplink) -> Option<(u32, Ipv6Addr)> {
 }
 
 /// Between requests.
-const CALM: Duration = Duration::from_millis(250);
+pub(crate) const CALM: Duration = Duration::from_millis(250);
 /// Between requests after a loss.
-const HASTY: Duration = Duration::from_millis(60);
+pub(crate) const HASTY: Duration = Duration::from_millis(60);
 /// Requests in a row without an answer that are a failure. At a loss of 5 % each way, 7 are lost in a row once in some 12 million.
 const LOST: usize = 7;
 /// Requests without an answer that are remembered: more than leave in haste while one that takes [`LONGEST`] is waited for. With so many in a row, and no
 /// other uplink that works, it is the hosts, and there is no haste.
 const MOST_WAITING: usize = 32;
 /// Requests in a row without an answer that end the time in which an uplink answers again.
-const FEW: usize = 3;
+pub(crate) const FEW: usize = 3;
 /// An answer is due after twice the longest time, and this.
-const MARGIN: Duration = Duration::from_millis(50);
+pub(crate) const MARGIN: Duration = Duration::from_millis(50);
 /// An answer is due after so long at the latest.
-const LONGEST: Duration = Duration::from_secs(1);
+pub(crate) const LONGEST: Duration = Duration::from_secs(1);
 /// How long an uplink that has failed answers before it is used again.
-const STEADY: Duration = Duration::from_secs(5);
+pub(crate) const STEADY: Duration = Duration::from_secs(5);
 /// [`STEADY`] doubles so often at most: to 160 s.
-const MOST_DOUBLED: u32 = 5;
-/// A route that comes first lasts for a minute, and is set again before.
-const REFRESHED: Duration = Duration::from_secs(20);
+pub(crate) const MOST_DOUBLED: u32 = 5;
 /// Failures that are so long ago count no more.
-const REMEMBERED: Duration = Duration::from_secs(1800);
+pub(crate) const REMEMBERED: Duration = Duration::from_secs(1800);
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,5 +1,6 @@
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
+use core::mem;
 
 use moorline_contexts::{Contexts, Incoming, Key, Removal};
 use moorline_datapath as datapath;
@@ -10,6 +11,7 @@ use moorline_types::{DropReason, Ilv, IlvPair, Instant, Locator, LocatorPair, Re
 use moorline_wire::{MessageType, Packet};
 
 use crate::batch::Batch;
+use crate::doubts::Doubts;
 use crate::effect::Effect;
 use crate::following::Following;
 use crate::health::Health;
@@ -29,6 +31,9 @@ pub struct Host {
     pub(crate) routing: Routing,
     pub(crate) following: Following,
     pub(crate) health: Health,
+    pub(crate) doubts: Doubts,
+    /// Other uplinks fail than before, and nobody has been told yet.
+    pub(crate) is_health_due: bool,
     /// When the default route that comes before those of uplinks that carry nothing is set again, if there is one.
     pub(crate) preferred: Option<Instant>,
     /// When addresses, rules and the node that could not be set are tried again.
@@ -57,6 +62,8 @@ impl Host {
             routing: Routing::default(),
             following: Following::default(),
             health: Health::new(Vec::new(), [0; 32]),
+            doubts: Doubts::default(),
+            is_health_due: false,
             preferred: None,
             retry: Retry::default(),
             refused: Refused::default(),
@@ -199,11 +206,14 @@ impl Host {
     pub(crate) fn plan_effects(&mut self, now: Instant) {
         let mut batch = Batch::default();
         let mut is_empty = true;
-        while self.take_ilnp(&mut batch, now) || self.take_shim6(&mut batch) {
+        while self.take_ilnp(&mut batch, now) || self.take_shim6(&mut batch, now) {
             is_empty = false;
         }
         if !is_empty {
             self.order(batch, now);
+        }
+        if mem::take(&mut self.is_health_due) {
+            self.on_health(now);
         }
     }
 
@@ -228,7 +238,7 @@ impl Host {
     }
 
     /// The next output of Shim6, if there is one.
-    fn take_shim6(&mut self, batch: &mut Batch) -> bool {
+    fn take_shim6(&mut self, batch: &mut Batch, now: Instant) -> bool {
         if let Some(transmit) = self.shim6.poll_transmit() {
             batch.shim6_transmits.push(transmit);
         } else if let Some(update) = self.updates.pop_front() {
@@ -237,7 +247,10 @@ impl Host {
             self.note_owner(&update);
             batch.add_context_update(update);
         } else if let Some(event) = self.shim6.poll_event() {
+            self.on_context_event(&event, now);
             batch.context_events.push(event);
+        } else if let Some(reply) = self.shim6.poll_reply() {
+            self.on_reply(reply, now);
         } else if let Some(question) = self.shim6.poll_question() {
             batch.usage_questions.push(question);
         } else {

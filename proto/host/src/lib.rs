@@ -19,6 +19,8 @@
 //! | `links` | inputs about links; what follows from them |
 //! | `following` | rules, addresses, programs and proofs in step with the view |
 //! | `health` | uplinks that carry nothing, as hosts behind them show |
+//! | `doubts` | uplinks that carry nothing, as peers of contexts show |
+//! | `uplinks` | new connections and sessions leave uplinks that carry nothing |
 //! | `batch` | outputs of the protocols in an order in which no packet goes astray |
 //! | `routing` | the view, and the route of each moved pair |
 //! | `path_mtus` | paths that are narrower than the uplinks |
@@ -39,6 +41,7 @@ extern crate std;
 
 mod batch;
 mod detours;
+mod doubts;
 mod effect;
 mod following;
 mod health;
@@ -51,6 +54,7 @@ mod node;
 mod path_mtus;
 mod refused;
 mod routing;
+mod uplinks;
 
 #[cfg(test)]
 mod tests;
@@ -62,3 +66,4 @@ pub use moorline_contexts::Contexts;
 pub use moorline_ilnp::Machine as Sessions;
 pub use node::{LocatorRule, Node, Place};
 pub use routing::Carriers;
+pub use uplinks::Evidence;

@@ -128,6 +128,7 @@ impl Host {
             self.effects.push_back(Effect::FlushCachedRoutes);
             self.effects.push_back(Effect::GiveUpNeighbors { ifindex });
         }
+        self.on_router_lost(ifindex, now);
     }
 
     /// An effect could not be executed. A data plane that has not taken a context or session is as if there were none; routes
@@ -197,7 +198,7 @@ impl Host {
     /// sent from there.
     pub(crate) fn follow_node(&mut self, now: Instant) {
         let known = self.routing.sessions.nids();
-        let failing = self.health.failing();
+        let failing = self.failing_uplinks();
         let Some(ilnp) = &mut self.ilnp else { return };
         let routing = &mut self.routing;
         let (node, state) = node(&Seen {

@@ -16,6 +16,7 @@ use crate::model::{OneSocket, local_state, view};
 use crate::{Effect, Host, Protocol, Sessions};
 
 mod links;
+mod uplinks;
 
 struct Duo {
     hosts: Vec<Host>,

@@ -73,6 +73,13 @@ pub enum Event {
         /// How long the answer took.
         rtt: Duration,
     },
+    /// The peer has answered a check, while [`Machine::send_one_check`](crate::Machine::send_one_check) waits for answers.
+    Replied {
+        /// The pair of the check.
+        pair: LocatorPair,
+        /// When the check left.
+        at: Instant,
+    },
 }
 
 named_enum! {

@@ -153,6 +153,8 @@ pub(crate) struct Flight {
     pub(crate) asked: Option<Asked>,
     pub(crate) comparison: Option<Comparison>,
     pub(crate) follow: Option<Follow>,
+    /// The host has asked by checks of its own ([`Machine::send_one_check`](crate::Machine::send_one_check)), and is told of answers.
+    pub(crate) is_asked: bool,
     pub(crate) answers: VecDeque<Transmit>,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
@@ -362,6 +364,7 @@ impl Flight {
             asked: None,
             comparison: None,
             follow: None,
+            is_asked: false,
             answers: VecDeque::new(),
             transmits: VecDeque::new(),
             events: VecDeque::new(),

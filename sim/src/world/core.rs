@@ -1,3 +1,5 @@
+use std::time::Duration;
+
 use moorline_contexts::{Event, EventKind, ReapState, Transmit};
 use moorline_datapath::shim6::Update;
 use moorline_host::model::{contested, difference};
@@ -232,6 +234,7 @@ impl World<'_> {
             Effect::RemoveSessionAddress(SessionAddress { address, .. }) => {
                 self.network.remove_guest(*address);
             }
+            Effect::PreferRoute(_) => self.check_failing(host),
             Effect::NotifyTcp { ulids, .. } => return Some(*ulids),
             // The core has done these.
             Effect::AskUsage(_)
@@ -260,11 +263,28 @@ impl World<'_> {
             | Effect::FollowPathRules
             | Effect::FollowDefaultRoutes
             | Effect::AskTarget { .. }
-            | Effect::PreferRoute(_)
             | Effect::Introduce { .. }
             | Effect::TellAddress(_) => {}
         }
         None
+    }
+
+    /// No uplink is taken away from new connections that nothing is wrong with, and has not been for a while. Where packets are lost by chance, checks may be.
+    fn check_failing(&mut self, host: usize) {
+        let Some(core) = living_core(&mut self.nodes, host) else { return };
+        let failing = core.host.failing_uplinks();
+        let before = std::mem::replace(&mut core.failing, failing.clone());
+        let is_calm = self.changed_at.is_none_or(|at| self.now.since(at) >= UNTIL_CALM)
+            && !self.network.is_disorderly();
+        let new = failing.difference(&before).count();
+        self.outcome.given_up += u32::try_from(new).unwrap_or(u32::MAX);
+        for ifindex in failing.difference(&before).filter(|_| is_calm) {
+            let port = port_at(host, *ifindex);
+            let is_right = !self.network.is_whole(port);
+            self.check(is_right, Rule::LiveUplink, || {
+                format!("{} gives up {port}", host_name(host))
+            });
+        }
     }
 
     /// A core can be killed between any two effects.
@@ -390,3 +410,5 @@ pub(super) fn living_core(nodes: &mut [Node], host: usize) -> Option<&mut Core> 
 const KILLED_WITHIN: u64 = 12;
 /// Reports, updates, packets and events that one input brings, at most.
 const MAX_STEPS: usize = 200;
+/// For so long after a change of the network nothing is said of uplinks.
+const UNTIL_CALM: Duration = Duration::from_secs(10);

@@ -86,6 +86,7 @@ fn each_rule_is_broken_by_a_fault() {
         (Mutant::MovesUnprobed, Rule::ProbedPair),
         (Mutant::StealsSource, Rule::OwnSource),
         (Mutant::OwnsTwice, Rule::OneOwner),
+        (Mutant::GivesUpRouter, Rule::LiveUplink),
         (Mutant::MisleadsRoutes, Rule::RightUplink),
         (Mutant::LosesRoutes, Rule::KernelInStep),
         (Mutant::LosesRemovals, Rule::PlanesInStep),
@@ -116,7 +117,7 @@ fn each_rule_is_broken_by_a_fault() {
 }
 
 /// Every rule there is.
-const ALL: [Rule; 26] = [
+const ALL: [Rule; 27] = [
     Rule::ProbeForm,
     Rule::DeliveredAsSent,
     Rule::Untouched,
@@ -127,6 +128,7 @@ const ALL: [Rule; 26] = [
     Rule::ProbedPair,
     Rule::OwnSource,
     Rule::OneOwner,
+    Rule::LiveUplink,
     Rule::RightUplink,
     Rule::KernelInStep,
     Rule::PlanesInStep,

@@ -38,6 +38,7 @@ fn status() -> Status {
         ilnp: None,
         drops: BTreeMap::from([("bad_checksum".into(), 7)]),
         warnings: vec![],
+        excluded: vec![],
     }
 }
 

@@ -1,16 +1,15 @@
-use moorline_api::{Context, ContextState, Readiness, ReadinessState};
+use moorline_api::{Context, ContextState, Excluded, Readiness, ReadinessState};
 use moorline_term::units;
 use moorline_term::{TitledRow, titled_table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Formats a table of contexts, by number.
+/// Formats a table of contexts, by number. If there are none, the text says why. `excluded`: peers without a context by the
+/// configuration.
 #[must_use]
-pub fn contexts(contexts: &[Context], now_unix_ms: u64) -> String {
+pub fn contexts(contexts: &[Context], excluded: &[Excluded], now_unix_ms: u64) -> String {
     if contexts.is_empty() {
-        return "no contexts: one is made when a peer and this host have exchanged 2 kB, unless `[[triggers]]` or `trigger-never` in \
-                moorlined.toml exclude the peer\n"
-            .to_owned();
+        return no_contexts(excluded);
     }
     let mut sorted: Vec<&Context> = contexts.iter().collect();
     sorted.sort_by_key(|context| context.id);
@@ -18,6 +17,21 @@ pub fn contexts(contexts: &[Context], now_unix_ms: u64) -> String {
     let reasons = reasons(all);
     let rows = sorted.into_iter().map(|context| row(context, now_unix_ms));
     titled_table(&["ID", "SENT", "RECEIVED"], rows) + &reasons
+}
+
+fn no_contexts(excluded: &[Excluded]) -> String {
+    let limit = "no contexts: one is made when a peer and this host have exchanged 2 kB";
+    if excluded.is_empty() {
+        return format!(
+            "{limit}, unless `[[triggers]]` or `trigger-never` in moorlined.toml exclude the peer\n"
+        );
+    }
+    let mut text = format!("{limit}, and the configuration excludes peers:\n");
+    for Excluded { peer, why } in excluded {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {peer}: {why}");
+    }
+    text
 }
 
 /// Formats the readiness in a few words.

@@ -1,4 +1,4 @@
-use moorline_api::{ContextCounts, IlnpStatus, LocatorInfo, Status, Survival, Uplink};
+use moorline_api::{ContextCounts, Excluded, IlnpStatus, LocatorInfo, Status, Survival, Uplink};
 use moorline_term::units;
 use moorline_term::{TitledRow, titled_table};
 use std::collections::BTreeMap;
@@ -28,6 +28,9 @@ pub fn status(status: &Status, now_unix_ms: u64) -> String {
     );
     for warning in &status.warnings {
         let _ = writeln!(text, "warning   {warning}");
+    }
+    for Excluded { peer, why } in &status.excluded {
+        let _ = writeln!(text, "excluded  {peer} earns no context: {why}");
     }
     text
 }

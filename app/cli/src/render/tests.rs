@@ -2,7 +2,7 @@ use super::*;
 use insta::assert_snapshot;
 use moorline_api::{
     AddressInfo, AddressMode, AddressState, Context, ContextCounts, ContextState, Correspondent,
-    DataPlane, Event, EventKind, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus,
+    DataPlane, Event, EventKind, Excluded, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus,
     InterfaceAddresses, LocatorInfo, LocatorValidity, Pair, Proof, Readiness, ReadinessState,
     ReapState, RemoteLocator, Role, SessionCounts, SessionState, Status, Survival, Uplink,
 };
@@ -75,6 +75,7 @@ fn a_status() -> Status {
             ("truncated".into(), 0),
         ]),
         warnings: vec!["wwan0 has no carrier: nothing can move there".into()],
+        excluded: Vec::new(),
     }
 }
 
@@ -199,6 +200,7 @@ fn status_of_a_host_without_uplinks() {
         contexts: ContextCounts::default(),
         drops: BTreeMap::new(),
         warnings: vec![],
+        excluded: vec![],
         ..a_status()
     };
     assert_snapshot!(status(&bare, NOW));
@@ -218,12 +220,23 @@ fn no_context() -> Context {
 
 #[test]
 fn contexts_in_order_of_their_numbers() {
-    assert_snapshot!(contexts(&[no_context(), a_context(), an_unmoved_context()], NOW));
+    assert_snapshot!(contexts(&[no_context(), a_context(), an_unmoved_context()], &[], NOW));
 }
 
 #[test]
 fn no_contexts_says_when_there_will_be_some() {
-    assert_snapshot!(contexts(&[], NOW));
+    assert_snapshot!(contexts(&[], &[], NOW));
+    let excluded = [Excluded {
+        peer: address("2001:db8:9::9"),
+        why: "the rule of [[triggers]] for peer-ports 443".into(),
+    }];
+    let text = contexts(&[], &excluded, NOW);
+    let line = "  2001:db8:9::9: the rule of [[triggers]] for peer-ports 443\n";
+    assert!(text.starts_with("no contexts: ") && text.ends_with(line), "{text}");
+    let told = status(&Status { excluded: excluded.into(), ..a_status() }, NOW);
+    let line =
+        "excluded  2001:db8:9::9 earns no context: the rule of [[triggers]] for peer-ports 443\n";
+    assert!(told.ends_with(line), "{told}");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use moorline_api::{
     AddressInfo, AddressMode, AddressState, InterfaceAddresses, LocatorInfo, NO_RULE, ONE_UPLINK,
     Proof, Uplink,
 };
-use moorline_host::Host;
+use moorline_host::{Evidence, Host};
 use moorline_netlink::MAX_PREFIXES;
 use moorline_types::{Instant, Locator, Ulid};
 
@@ -136,9 +136,10 @@ impl AddressViews<'_> {
             ));
         }
         for uplink in view.uplinks.iter().filter(|one| failing.contains(&one.ifindex)) {
+            let evidence = self.host.evidence(uplink.ifindex);
+            let why = evidence.map_or("", evidence_text);
             warnings.push(format!(
-                "{} carries nothing: none of uplink-probes answers by it, and by another uplink they do. New \
-                 connections take another uplink until it works again.",
+                "{} carries nothing: {why}. New connections take another uplink until it works again.",
                 uplink.name
             ));
         }
@@ -253,6 +254,15 @@ impl Addresses {
 /// Whether the host has heard a router on a link that is no uplink.
 pub(crate) fn has_router(host: &Host, link: &host::Uplink) -> bool {
     host.addressing().is_some_and(|addressing| addressing.advertised.has_router(link))
+}
+
+/// What shows that an uplink carries nothing.
+pub(crate) const fn evidence_text(evidence: Evidence) -> &'static str {
+    match evidence {
+        Evidence::Hosts => "none of uplink-probes answers by it, and by another uplink they do",
+        Evidence::Peers => "no peer of a context answers by it, and by another uplink they do",
+        Evidence::Router => "its router does not answer",
+    }
 }
 
 fn contexts_use(count: usize) -> String {

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use moorline_api::ContextState;
+use moorline_api::{ContextState, Excluded};
 
 use crate::facts::{Daemon, Facts, Kernel};
 use crate::finding::{Finding, Severity};
@@ -78,7 +78,7 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
         peers.map(|context| context.ulid_peer).collect::<BTreeSet<_>>()
     };
     let (without, silent) = (of(ContextState::NoSupport), of(ContextState::EFailed));
-    let mut findings = Vec::new();
+    let mut findings: Vec<_> = excluded(facts).into_iter().collect();
     if !without.is_empty() {
         let what = match without.len() {
             1 => "1 peer has no Moorline: connections to it cannot move".to_owned(),
@@ -102,6 +102,19 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
         ));
     }
     findings
+}
+
+/// Peers that the configuration excludes.
+fn excluded(facts: &Facts) -> Option<Finding> {
+    let excluded = &facts.answers()?.status.excluded;
+    let what = match excluded.len() {
+        0 => return None,
+        1 => "1 peer earns no context: connections to it cannot move".to_owned(),
+        count => format!("{count} peers earn no context: connections to them cannot move"),
+    };
+    let shown = excluded.iter().map(|Excluded { peer, why }| format!("{peer}: {why}"));
+    let finding = Finding::note("peer-excluded", what).shown_by_some(shown);
+    Some(finding.remedy("If they should have one, change that setting in moorlined.toml."))
 }
 
 /// Whether a release such as `6.1.0-18-amd64` is older than `than`; false if the text cannot be parsed.

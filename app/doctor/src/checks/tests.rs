@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use moorline_addresses::{AddressFlags, Lifetimes, Uplink, UplinkAddress};
 use moorline_api::{
-    Context, ContextCounts, ContextState, Correspondent, DEAF, DataPlane, Ilcc, IlnpStatus,
-    LocatorInfo, NO_RULE, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role, Status,
-    TABLE_FULL,
+    Context, ContextCounts, ContextState, Correspondent, DEAF, DataPlane, Excluded, Ilcc,
+    IlnpStatus, LocatorInfo, NO_RULE, ONE_UPLINK, Pair, Proof, ReadinessState, ReapState, Role,
+    Status, TABLE_FULL,
 };
 use moorline_netlink::{HostRule, PREFIX_PRIORITY, Takes};
 use moorline_types::Prefix;
@@ -72,6 +72,7 @@ fn good() -> Facts {
         ilnp: None,
         drops: std::collections::BTreeMap::new(),
         warnings: Vec::new(),
+        excluded: Vec::new(),
     };
     Facts {
         version: "1.0".into(),
@@ -387,6 +388,12 @@ fn peers_that_the_daemon_gave_up_are_told() {
     assert_eq!(given_up(ContextState::NoSupport), one("peer-without", Note));
     assert_eq!(given_up(ContextState::EFailed), one("peer-silent", Warning));
     assert_eq!(given_up(ContextState::Established), []);
+    let excluded = after(|facts| {
+        let why = "trigger-never = true".to_owned();
+        let peer = Ipv6Addr::LOCALHOST;
+        answers(facts).status.excluded.push(Excluded { peer, why });
+    });
+    assert_eq!(excluded, one("peer-excluded", Note));
     let mut facts = good();
     answers(&mut facts).contexts.push(peer_in(ContextState::NoSupport));
     let found = &examine(&facts)[0].what;

@@ -145,6 +145,17 @@ pub struct Triggers {
     rules: Vec<TriggerRule>,
 }
 
+/// Reason why traffic earns no context.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exclusion<'a> {
+    /// This rule says never.
+    Rule(&'a TriggerRule),
+    /// No rule matches the traffic, and the default is never.
+    Default,
+    /// The peer's identifier was made from a link-layer address ([`TriggerPolicy::eui64`]).
+    Eui64,
+}
+
 /// Error: more rules than a data plane takes. Contains their number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0} trigger rules are more than {MAX_TRIGGER_RULES}")]
@@ -182,6 +193,18 @@ impl Triggers {
         let policy = rule.map_or(&self.default, |rule| &rule.policy);
         let counts = !policy.is_never() && (policy.eui64 || !is_eui64(traffic.pair.peer));
         counts.then_some(policy)
+    }
+
+    /// Why a packet is not to be counted; `None` if it is.
+    #[must_use]
+    pub fn exclusion(&self, traffic: &Traffic<'_>) -> Option<Exclusion<'_>> {
+        let rule = self.rules.iter().find(|rule| rule.is_about(traffic));
+        let never = |policy: &TriggerPolicy| policy.is_never();
+        match rule {
+            Some(rule) if never(&rule.policy) => Some(Exclusion::Rule(rule)),
+            None if never(&self.default) => Some(Exclusion::Default),
+            Some(_) | None => self.policy(traffic).is_none().then_some(Exclusion::Eui64),
+        }
     }
 }
 

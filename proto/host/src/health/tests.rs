@@ -8,11 +8,11 @@ const RTT: Duration = Duration::from_millis(20);
 /// Round trips by the two uplinks.
 const ROUND_TRIPS: [[u64; 2]; 5] = [[20, 20], [1, 300], [300, 1], [5, 60], [800, 700]];
 
-fn address(link: u16, node: u16) -> Ipv6Addr {
+pub(crate) fn address(link: u16, node: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, link, 0, 0, 0, 0, node)
 }
 
-fn uplink(number: u16, metric: u32) -> Uplink {
+pub(crate) fn uplink(number: u16, metric: u32) -> Uplink {
     let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, number);
     let mut uplink =
         Uplink::new(number.into(), number.to_string()).reached(router, [address(number, 1)]);
@@ -20,7 +20,7 @@ fn uplink(number: u16, metric: u32) -> Uplink {
     uplink
 }
 
-fn two(metrics: [u32; 2]) -> HostView {
+pub(crate) fn two(metrics: [u32; 2]) -> HostView {
     let uplinks = [uplink(1, metrics[0]), uplink(2, metrics[1])];
     HostView { uplinks: uplinks.into(), ..HostView::default() }
 }
@@ -216,34 +216,4 @@ fn no_uplink_fails_if_the_hosts_do_and_answers_of_strangers_count_for_nothing() 
     assert_eq!(net.health.failing(), BTreeSet::from([1]));
     let gone = HostView { uplinks: [uplink(2, 1024)].into(), ..HostView::default() };
     assert!(net.health.follow(&gone, net.now) && net.health.failing().is_empty());
-}
-
-#[test]
-fn a_copy_of_the_route_of_an_uplink_that_works_comes_before_those_that_fail() {
-    let failing = BTreeSet::from([1]);
-    let metrics = |view: &HostView| preferred(view, &failing).map(|(by, route)| (by, route.metric));
-    assert_eq!(metrics(&two([1024, 1024])), Some((2, 1023)), "the kernel chooses either");
-    assert_eq!(metrics(&two([100, 600])), Some((2, 99)));
-    assert_eq!(metrics(&two([600, 100])), None, "the kernel chooses the one that works");
-    assert_eq!(metrics(&two([1, 1024])), None, "no metric is left");
-    let nothing = BTreeSet::new();
-    assert_eq!(preferred(&two([1024; 2]), &nothing), None);
-    let mut unplugged = two([100, 600]);
-    unplugged.uplinks[0].carrier = false;
-    let route = preferred(&unplugged, &nothing).map(|(by, route)| (by, route.metric));
-    assert_eq!(route, Some((2, 99)), "the kernel waits for the router for seconds");
-    let mut deprecated = two([100, 600]);
-    deprecated.uplinks[0].addresses[0].preferred = false;
-    let route = preferred(&deprecated, &nothing).map(|(by, route)| (by, route.metric));
-    assert_eq!(route, Some((2, 99)), "new connections have the other source");
-    deprecated.uplinks[1].addresses[0].preferred = false;
-    assert_eq!(preferred(&deprecated, &nothing), None, "neither is better");
-    let mut with_vpn = two([1024; 2]);
-    with_vpn.left_alone.push(uplink(3, 50));
-    assert_eq!(metrics(&with_vpn), None, "a VPN goes on");
-    let mut cut = two([100, 600]);
-    cut.uplinks[1].carrier = false;
-    assert_eq!(metrics(&cut), None);
-    cut.uplinks.push(uplink(3, 700));
-    assert_eq!(metrics(&cut), Some((3, 99)), "the best of those that have a carrier");
 }

@@ -27,6 +27,25 @@ pub const CHECK: u32 = 0x4d6f_6f72;
 pub const CHECK_CURRENT: u32 = 0x4d6f_6f52;
 
 impl Machine {
+    /// Sends a check by this pair on behalf of the host, which wants to know whether the pair works: [`Event::Replied`] tells of the answer. Only
+    /// a peer that knows checks is asked, and no exploration is disturbed. False: no check is sent.
+    pub fn send_one_check(&mut self, pair: LocatorPair, now: Instant) -> bool {
+        let is_known = pair == self.current() || self.is_candidate(pair);
+        let may = self.state == State::Operational && self.knows_checks() && is_known;
+        if may {
+            self.flight().is_asked = true;
+            // The answer comes by the pair of the check, wherever the peer's payload goes.
+            self.send_check_with(CHECK, pair, now);
+        }
+        may
+    }
+
+    /// Whether the peer has answered a check, or sent one.
+    #[must_use]
+    pub fn knows_checks(&self) -> bool {
+        self.monitor.as_ref().is_some_and(|monitor| monitor.knows_checks)
+    }
+
     /// A check of the peer's: it is answered, and says nothing of the current pair.
     pub(super) fn answer_check(
         &mut self,
@@ -133,6 +152,9 @@ impl Machine {
         }
         let rtt = now.since(check.at);
         let is_answer = is_answer(probe);
+        if is_answer && self.flight_now().is_some_and(|flight| flight.is_asked) {
+            self.flight().tell(Event::Replied { pair: check.pair, at: check.at });
+        }
         self.on_path_answered(check);
         if is_answer {
             self.on_compared(check, rtt);
@@ -197,6 +219,10 @@ impl Machine {
 
     pub(super) fn send_check(&mut self, pair: LocatorPair, now: Instant) {
         let data = if pair == self.current() { CHECK_CURRENT } else { CHECK };
+        self.send_check_with(data, pair, now);
+    }
+
+    fn send_check_with(&mut self, data: u32, pair: LocatorPair, now: Instant) {
         let flight = self.flight();
         let nonce = flight.note_check(pair, data, now);
         let own = Report { src: pair.local, dst: pair.peer, nonce, data };

@@ -62,6 +62,8 @@ pub(super) enum Mutant {
     LosesRemovals,
     /// A kernel sends moved packets by another uplink.
     MisleadsRoutes,
+    /// A core is told that a router is lost that answers.
+    GivesUpRouter,
     /// A core calls each context protected by its current pair.
     ClaimsProtection,
 }
@@ -79,6 +81,8 @@ impl Faults for Mutant {
             world.make_unwanted();
         } else if *self == Self::OwnsTwice {
             world.own_twice();
+        } else if *self == Self::GivesUpRouter {
+            world.give_up_router();
         }
     }
 
@@ -178,6 +182,13 @@ impl World<'_> {
         if let Some(core) = living_core(&mut self.nodes, 0) {
             let report = Report::SendExpired { context: ContextId(0), since: self.now };
             core.host.shim6_mut().handle_report(report, self.now);
+        }
+        self.settle(0);
+    }
+
+    fn give_up_router(&mut self) {
+        if let Some(core) = living_core(&mut self.nodes, 0) {
+            core.host.handle_router_lost(1, self.now);
         }
         self.settle(0);
     }

@@ -90,3 +90,23 @@ fn too_many_rules_are_refused() {
     let refused = Triggers::new(TriggerPolicy::default(), rules(MAX_TRIGGER_RULES + 1));
     assert_eq!(refused, Err(TooManyRules(65)));
 }
+
+#[test]
+fn what_earns_no_context_is_told_with_the_rule_that_says_so() {
+    let never = |change: fn(&mut TriggerRule)| {
+        let mut rule = TriggerRule::any(TriggerPolicy::NEVER);
+        change(&mut rule);
+        rule
+    };
+    let rules = vec![never(|rule| rule.peer_ports = Some(22..=22))];
+    let triggers = Triggers::new(TriggerPolicy::default(), rules.clone()).expect("few rules");
+    let mut ssh = traffic("2001:db8:c::1");
+    assert_eq!(triggers.exclusion(&ssh), Some(Exclusion::Rule(&rules[0])));
+    ssh.ports = Some((40_000, 80));
+    assert_eq!(triggers.exclusion(&ssh), None);
+    let made_of_mac = traffic("2001:db8:c:0:200:ff:fe00:1");
+    let open = Triggers::from(TriggerPolicy::default());
+    assert_eq!(open.exclusion(&made_of_mac), Some(Exclusion::Eui64));
+    let closed = Triggers::from(TriggerPolicy::NEVER);
+    assert_eq!(closed.exclusion(&ssh), Some(Exclusion::Default));
+}

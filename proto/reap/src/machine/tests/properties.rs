@@ -264,7 +264,10 @@ impl Model {
                     pair = to;
                 }
                 Event::Unreachable { .. } => assert_ne!(state, State::Operational),
-                Event::Suspected { .. } | Event::Cleared { .. } | Event::Checked { .. } => {}
+                Event::Suspected { .. }
+                | Event::Cleared { .. }
+                | Event::Checked { .. }
+                | Event::Replied { .. } => {}
                 Event::Answered { .. } | Event::Unanswered { .. } => {}
                 Event::Worse { pair, than, .. } => {
                     assert!(pair != than && self.is_candidate(than));

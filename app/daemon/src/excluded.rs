@@ -1,0 +1,98 @@
+//! Peers that programs are connected to, and that earn no context by the configuration.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use moorline_api::Excluded;
+use moorline_datapath::shim6::{Exclusion, Traffic, TriggerRule};
+use moorline_netlink::{ConnectedSocket, connected_sockets};
+use moorline_types::Prefix;
+
+use crate::shell::Daemon;
+
+impl Daemon {
+    /// Some of the peers that sockets are connected to and that earn no context, each with the setting that excludes it. A peer with a context,
+    /// which it may have begun itself, is none of them. Of cgroups nothing is known here, so rules about one exclude nobody.
+    pub(crate) fn excluded(&self) -> Vec<Excluded> {
+        let with_context: BTreeSet<_> =
+            self.host.shim6().contexts().map(|context| context.ulids).collect();
+        let sockets = connected_sockets().unwrap_or_else(|error| {
+            tracing::debug!(%error, "asking for sockets");
+            Vec::new()
+        });
+        let is_by_uplink = |socket: &&ConnectedSocket| {
+            let is_ours = self.host.view().uplink_of(socket.ulids.local.0).is_some();
+            is_ours && !with_context.contains(&socket.ulids)
+        };
+        let mut peers = BTreeMap::new();
+        for socket in sockets.iter().filter(is_by_uplink) {
+            let ConnectedSocket { ulids: pair, protocol, ports } = *socket;
+            let traffic = Traffic { pair, protocol, ports: Some(ports), cgroups: &[] };
+            if let Some(why) = self.triggers.exclusion(&traffic) {
+                peers.entry(pair.peer.0).or_insert_with(|| text(why));
+            }
+        }
+        peers.into_iter().take(NAMED).map(|(peer, why)| Excluded { peer, why }).collect()
+    }
+}
+
+fn text(why: Exclusion<'_>) -> String {
+    match why {
+        Exclusion::Rule(rule) => format!("the rule of [[triggers]] for {}", conditions(rule)),
+        Exclusion::Default => "trigger-never = true".to_owned(),
+        Exclusion::Eui64 => {
+            "its identifier was made from a link-layer address, and so is neither HBA nor CGA; \
+                             trigger-eui64 = true asks such peers, too"
+                .to_owned()
+        }
+    }
+}
+
+/// The conditions of a rule, as the configuration has them.
+fn conditions(rule: &TriggerRule) -> String {
+    let prefix = |name, prefix: Prefix| (prefix != Prefix::ALL).then(|| format!("{name} {prefix}"));
+    let ports = |name, range: &Option<std::ops::RangeInclusive<u16>>| {
+        let range = range.as_ref()?;
+        let (first, last) = (range.start(), range.end());
+        Some(if first == last {
+            format!("{name} {first}")
+        } else {
+            format!("{name} {first}-{last}")
+        })
+    };
+    let all = [
+        prefix("local", rule.local),
+        prefix("peer", rule.peer),
+        rule.protocol.map(|protocol| format!("protocol {protocol}")),
+        ports("local-ports", &rule.local_ports),
+        ports("peer-ports", &rule.peer_ports),
+        rule.cgroup.map(|_| "a cgroup".to_owned()),
+    ];
+    let conditions: Vec<_> = all.into_iter().flatten().collect();
+    if conditions.is_empty() { "all traffic".to_owned() } else { conditions.join(", ") }
+}
+
+/// Peers that are named, at most.
+const NAMED: usize = 8;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use moorline_datapath::shim6::TriggerPolicy;
+
+    #[test]
+    fn a_rule_is_named_by_its_conditions() {
+        let all = TriggerRule::any(TriggerPolicy::NEVER);
+        let peer = Prefix::new("2001:db8::".parse().expect("an address"), 32);
+        let rule =
+            TriggerRule { peer, protocol: Some(6), peer_ports: Some(443..=443), ..all.clone() };
+        let told = [Exclusion::Rule(&all), Exclusion::Rule(&rule), Exclusion::Default].map(text);
+        let expected = [
+            "the rule of [[triggers]] for all traffic",
+            "the rule of [[triggers]] for peer 2001:db8::/32, protocol 6, peer-ports 443",
+            "trigger-never = true",
+        ];
+        assert_eq!(told, expected);
+        let range = TriggerRule { local_ports: Some(1..=9), ..all };
+        assert_eq!(conditions(&range), "local-ports 1-9");
+    }
+}

@@ -1,0 +1,47 @@
+use core::time::Duration;
+
+use moorline_types::{ContextId, Instant, LocatorPair};
+
+use crate::machine::Contexts;
+
+/// An answer to a check that the host has asked for, or to another one of the same context at that time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// The context.
+    pub context: ContextId,
+    /// The pair of the check.
+    pub pair: LocatorPair,
+    /// When the check left.
+    pub at: Instant,
+}
+
+/// Checks on behalf of the host, which wants to know whether an uplink carries anything.
+impl Contexts {
+    /// Has a context check a pair of its locators. False: it sends no check now. A context asks no peer that has not shown that it knows
+    /// checks, sends none while it explores, and leaves three quarters of a burst to checks that contexts need themselves.
+    pub fn send_one_check(&mut self, id: ContextId, pair: LocatorPair, now: Instant) -> bool {
+        let mut is_sent = false;
+        if self.pacer.has_room_for_comparison(now) {
+            self.change(id, now, |reap| is_sent = reap.send_one_check(pair, now));
+        }
+        is_sent
+    }
+
+    /// How long the answer to the last check by this pair took, as far as that is remembered.
+    #[must_use]
+    pub fn rtt_of(&self, pair: LocatorPair) -> Option<Duration> {
+        self.steering.rtt_of(pair)
+    }
+
+    /// Whether the peer of a context has shown that it knows checks.
+    #[must_use]
+    pub fn knows_checks(&self, id: ContextId) -> bool {
+        self.active.get(&id).is_some_and(|active| active.reap.knows_checks())
+    }
+
+    /// The next answer; `None` until the next `handle_*`.
+    #[must_use]
+    pub fn poll_reply(&mut self) -> Option<Reply> {
+        self.replies.pop_front()
+    }
+}
