@@ -204,8 +204,8 @@ impl Results {
         Self { charts: charts.into_iter().filter(|chart| !chart.is_empty()).collect(), ..self }
     }
 
-    /// The plot.
     /// Draws the plot.
+    ///
     /// # Errors
     /// The plot cannot be drawn.
     pub fn svg(&self) -> anyhow::Result<String> {

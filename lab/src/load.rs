@@ -265,7 +265,7 @@ pub fn lab_namespace(name: &str) -> anyhow::Result<Namespace> {
     Ok(Namespace::named(name))
 }
 
-/// Packets that an interface has taken in.
+/// Number of packets that an interface has received.
 fn received(namespace: &Namespace) -> anyhow::Result<u64> {
     let links = namespace.ip_json(&["-s", "link", "show", "dev", SHARED_LINK])?;
     let packets = links.first().and_then(|link| link["stats64"]["rx"]["packets"].as_u64());

@@ -58,21 +58,21 @@ pub struct Span {
 }
 
 named! {
-    /// What kind of thing happened.
+    /// Kind of an event.
     pub enum MarkKind {
         /// A context protects the traffic.
         Protected = "protected",
         /// The network was broken.
         Cut = "cut",
-        /// A host found that nothing comes back.
+        /// A host detected that no packet comes back.
         Detected = "detected",
-        /// Traffic takes another pair.
+        /// Traffic uses another pair of locators.
         Moved = "moved",
-        /// The first byte that an application got after the cut.
+        /// The application received its first byte after the cut.
         Recovered = "recovered",
-        /// Nothing arrives any more.
+        /// No byte arrives any more.
         Stalled = "stalled",
-        /// Anything else worth a line.
+        /// Any other event.
         Note = "note",
     }
 }

@@ -52,7 +52,7 @@ impl Node {
         Self { role: Role::Untuned, ..Self::host(name, Vec::new()) }
     }
 
-    /// A router that lets everything through.
+    /// A router without filters.
     #[must_use]
     pub fn router(name: &str, routes: Vec<Route>) -> Self {
         Self { role: Role::Router, ..Self::host(name, routes) }

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::fs;
 use std::io::Write;
 
-/// Result of a batch of seeds; `moorline-lab sim --json` prints it.
+/// Result of a batch of seeds, which `moorline-lab sim --json` prints.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     first_seed: u64,

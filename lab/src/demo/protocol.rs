@@ -12,7 +12,7 @@ named! {
     pub enum Protocol {
         /// Shim6 and REAP. In the demo, ISP 1 dies silently.
         Shim6 = "shim6",
-        /// ILNPv6. In the demo, host A is cut off from ISP 1.
+        /// ILNPv6. In the demo, host A loses its cable to ISP 1.
         Ilnp = "ilnp",
     }
 }

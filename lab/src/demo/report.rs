@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Protocol;
 use super::run::Outcome;
 
-/// Result of a demo; `moorline demo --json` prints it.
+/// Result of a demo, which `moorline demo --json` prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Whether the connections went on over the other ISP and ended in order.

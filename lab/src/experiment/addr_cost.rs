@@ -77,9 +77,9 @@ struct Point {
 
 named! {
     enum Part {
-        /// The figure.
+        /// Bars of the figure.
         Pairs = "addresses",
-        /// The lines below it.
+        /// Lines below the figure.
         Sizes = "sizes",
     }
 }

@@ -63,13 +63,13 @@ pub struct Art {
 named! {
     /// Kinds of traffic.
     pub enum ArtFlow {
-        /// A transfer whose sender is made to retransmit once the path has changed (RFC 6069).
+        /// A transfer whose sender retransmits at once when the path has changed (RFC 6069).
         Tcp = "tcp",
         /// A transfer that waits for its retransmission timer.
         TcpNoNotice = "tcp-no-notice",
         /// 50 datagrams of 20 octets a second, as G.729 sends them.
         UdpOneWay = "udp-oneway",
-        /// The same in both directions.
+        /// 50 datagrams of 20 octets a second in both directions.
         UdpBothWays = "udp-bidir",
     }
 }

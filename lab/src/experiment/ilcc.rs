@@ -68,31 +68,31 @@ fn room(text: &str) -> Result<usize, &'static str> {
 }
 
 named! {
-    /// Who decides on entries in the cache.
+    /// Policy for new entries in the cache.
     pub enum PolicyName {
-        /// Each new correspondent has one: the study's kernel without policy.
+        /// Each new correspondent gets an entry, as in the study's kernel without policy.
         Open = "open",
-        /// Both ends agree on it: its kernel with policy.
+        /// Both ends agree on an entry, as in the study's kernel with policy.
         Admit = "admit",
     }
 }
 
 named! {
-    /// What handles the target's packets.
+    /// Data plane that handles the target's packets.
     pub enum PlaneName {
-        /// The data plane in user space, in a program that gets all frames.
+        /// The user-space data plane, in a program that receives all frames.
         User = "user",
-        /// The programs of the kernel, and a daemon.
+        /// The eBPF programs in the kernel, and a daemon.
         Ebpf = "ebpf",
     }
 }
 
 named! {
-    /// What the target does, which the study names after the layer that it looks at.
+    /// Service of the target. The study names it after the layer that it measures.
     pub enum Layer {
-        /// An echo service, sent requests by a fixed source and datagrams by made-up ones.
+        /// An echo service. A fixed source sends requests, and made-up sources send datagrams.
         Transport = "transport",
-        /// Nothing, and made-up sources send to it.
+        /// No service. Made-up sources send datagrams.
         Network = "network",
     }
 }

@@ -53,9 +53,9 @@ pub struct IlnpFlood {
 }
 
 named! {
-    /// What the datagrams of a network are.
+    /// Protocol of the datagrams of a network.
     enum Protocol {
-        /// Of the host without Moorline.
+        /// IPv6 of a host without Moorline.
         Plain = "ipv6",
         Session = "ilnp",
     }

@@ -63,9 +63,9 @@ struct Point {
 named! {
     /// Whether contexts leave a path that is much worse than another one.
     pub enum LossySystem {
-        /// They do.
+        /// Contexts leave the path.
         Leaves = "leaves",
-        /// They stay.
+        /// Contexts stay.
         Stays = "stays",
     }
 }

@@ -194,7 +194,7 @@ named! {
     pub(super) enum FlowName {
         /// A slow transfer.
         Bulk = "tcp-bulk",
-        /// Datagrams both ways.
+        /// Datagrams in both directions.
         Datagrams = "udp-bidir",
     }
 }

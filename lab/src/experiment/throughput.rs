@@ -308,11 +308,11 @@ named! {
         /// Without Moorline.
         Plain = "plain",
         Unmoved = "unmoved",
-        /// Without Moorline, by way of the ISP that moved traffic takes, and so by a router more.
+        /// Without Moorline, by the path of moved traffic, which has one router more.
         Detour = "detour",
-        /// Without Moorline, and segments are cut and put together by nobody.
+        /// Without Moorline, and without segmentation offloads.
         NoSegmentation = "no-segmentation",
-        /// Nor are checksums left to anybody.
+        /// Without Moorline, and without any offload.
         NoOffloads = "no-offloads",
         Moved = "moved",
     }

@@ -14,11 +14,11 @@ use crate::named::named;
 use crate::process::Process;
 
 named! {
-    /// What iperf3 sends.
+    /// Traffic of iperf3.
     pub enum Traffic {
-        /// A stream, as fast as it goes.
+        /// A stream without a rate limit.
         Tcp = "tcp",
-        /// Datagrams, as fast as they go.
+        /// Datagrams without a rate limit.
         Udp = "udp",
     }
 }

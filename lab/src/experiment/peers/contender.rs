@@ -13,24 +13,24 @@ use crate::workload::Protocol;
 named! {
     /// Ways to survive a failure.
     pub enum PeerSystem {
-        /// Moorline as it is installed.
+        /// Moorline with the default profile.
         Moorline = "moorline",
         /// Moorline in the `rfc` profile: the Send Timeout is the detector.
         MoorlineRfc = "moorline-rfc",
         /// The kernel's MPTCP with `subflow` and `signal` endpoints.
         Mptcp = "mptcp",
-        /// The same with `fullmesh`.
+        /// The kernel's MPTCP with `subflow fullmesh` and `signal` endpoints.
         MptcpFullmesh = "mptcp-fullmesh",
-        /// None.
+        /// Plain TCP, which does not survive.
         Tcp = "tcp",
     }
 }
 
 named! {
-    /// Kinds of traffic. What is said of each is in the title of its chart.
+    /// Kinds of traffic. The title of a chart quotes the documentation of its kind.
     pub enum PeerFlow {
         /// a transfer
-        // Paced, with octets always under way.
+        // At a fixed rate, with octets always on their way.
         Bulk = "tcp-bulk",
         /// 50 messages a second
         // Over a stream.
