@@ -67,7 +67,7 @@ impl DaemonOptions {
 /// Starts the daemons of both hosts of a pair at the same time, because each needs a moment to make its addresses.
 ///
 /// # Errors
-/// As [`Daemon::start`].
+/// The same errors as [`Daemon::start`].
 pub fn start_both(lab: &Lab, options: [&DaemonOptions; 2]) -> anyhow::Result<Vec<Daemon>> {
     thread::scope(|scope| {
         let start = |host| scope.spawn(move || Daemon::start(lab, HOSTS[host], options[host]));

@@ -102,7 +102,7 @@ pub struct Card {
 /// Requirements of an experiment on the machine.
 #[derive(Clone, Copy, Debug)]
 pub enum Needs {
-    /// None.
+    /// No requirements.
     Nothing,
     /// Network namespaces.
     Network,

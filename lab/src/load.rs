@@ -63,7 +63,7 @@ pub struct Load {
 pub enum Rate {
     /// Datagrams a second.
     PerSecond(u64),
-    /// As many as the threads can send.
+    /// As many datagrams as the threads can send.
     Line,
 }
 

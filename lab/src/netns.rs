@@ -241,7 +241,7 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
 /// Runs a command to its end with this standard input.
 ///
 /// # Errors
-/// As [`output`].
+/// The same errors as [`output`].
 pub fn feed(command: &mut Command, input: &str) -> anyhow::Result<()> {
     Waiting::start(command)?.feed(input)
 }

@@ -145,7 +145,7 @@ const LABS_DIR: &str = "/run/moorline-lab";
 /// File with the value that a kernel-wide setting had before a lab changed it. `sweep.sh` names the file, too.
 pub(crate) const KEPT_SETTING: &str = "/run/moorline-lab.bpf_stats_enabled";
 const LOCK: &str = "lock";
-/// How long a drop waits for the guardian. After that, the guardian finishes alone.
+/// Time for which a drop waits for the guardian. After that, the guardian finishes alone.
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

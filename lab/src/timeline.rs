@@ -106,7 +106,7 @@ pub struct Style {
 }
 
 impl Style {
-    /// For output that is not a terminal.
+    /// Style of output other than a terminal.
     pub const PLAIN: Self = Self { live: false, colour: false, width: 80 };
 
     /// The style for standard output: width of the terminal, and colours unless `NO_COLOR` is set.

@@ -27,7 +27,7 @@ pub struct Node {
     pub ingress_filters: Vec<IngressFilter>,
 }
 
-/// What a node does with packets for other nodes.
+/// Role of a node: its treatment of packets for other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// The node drops the packets. The lab tunes its kernel settings.

@@ -242,5 +242,5 @@ const RATE: u64 = 500_000;
 const MORE: u64 = 100_000;
 /// Longer than any packet is on its way, so the connection stands still.
 const SILENCE: Duration = Duration::from_secs(2);
-/// For operations that take seconds on an idle machine.
+/// Limit of operations that take seconds on an idle machine.
 const LIMIT: Duration = Duration::from_secs(60);

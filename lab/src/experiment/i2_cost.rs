@@ -144,5 +144,5 @@ fn accept_all(responder: &mut Responder, peers: &[Peer]) -> anyhow::Result<Vec<D
 
 /// Most contexts beyond the number of the point. They matter only at the smallest points.
 const BATCH: u16 = 100;
-/// How often each I2 is timed.
+/// Number of times that each I2 is timed.
 const ROUNDS: u32 = 3;

@@ -1,4 +1,4 @@
-//! How fast a connection leaves an uplink that has lost its carrier. The host learns of the loss at once, so it waits
+//! Time in which a connection leaves an uplink that has lost its carrier. The host learns of the loss at once, so it waits
 //! neither for timers nor for round trips.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

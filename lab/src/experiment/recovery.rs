@@ -348,11 +348,11 @@ const PROTECTION_LIMIT: Duration = Duration::from_secs(60);
 /// packets carry no nonce any more.
 pub(super) const SETTLING: Duration = Duration::from_millis(2500);
 const SPREAD: Duration = Duration::from_secs(1);
-/// How long a flow is watched after a cut that the host notices.
+/// Time for which a flow is watched after a cut that the host notices.
 const WATCHED: Duration = Duration::from_secs(1);
 /// Longest time until a flow goes on.
 const RETURN_LIMIT: Duration = Duration::from_secs(60);
 /// Traffic that goes on this long after a cut has recovered.
 const GOES_ON: Duration = Duration::from_secs(1);
-/// How long a flow is watched after its recovery. A longer silence may follow a short one that was no silence.
+/// Time for which a flow is watched after its recovery. A longer silence may follow a short one that was no silence.
 const LINGER: Duration = Duration::from_millis(200);

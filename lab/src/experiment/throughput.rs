@@ -305,14 +305,14 @@ fn make_move(scene: &Scene, flow: &Flow) -> anyhow::Result<()> {
 named! {
     /// The networks, in the order of the chart.
     enum Path {
-        /// Without Moorline.
+        /// A network without Moorline.
         Plain = "plain",
         Unmoved = "unmoved",
-        /// Without Moorline, by the path of moved traffic, which has one router more.
+        /// A network without Moorline, by the path of moved traffic, which has one router more.
         Detour = "detour",
-        /// Without Moorline, and without segmentation offloads.
+        /// A network without Moorline and without segmentation offloads.
         NoSegmentation = "no-segmentation",
-        /// Without Moorline, and without any offload.
+        /// A network without Moorline and without any offload.
         NoOffloads = "no-offloads",
         Moved = "moved",
     }

@@ -60,7 +60,7 @@ impl Pacer {
         Self { start: Instant::now(), per_second }
     }
 
-    /// How many more may be sent now, after `sent`.
+    /// Number of further units that may be sent now, after `sent`.
     fn due(&self, sent: u64) -> u64 {
         let nanos = self.start.elapsed().as_nanos() * u128::from(self.per_second);
         let due = u64::try_from(nanos / NANOS_PER_SECOND).unwrap_or(u64::MAX);

@@ -258,7 +258,7 @@ const LOST: [ErrorKind; 4] = [
     ErrorKind::HostUnreachable,
     ErrorKind::NetworkUnreachable,
 ];
-/// How long a read or write blocks before its thread checks whether it should stop.
+/// Time for which a read or write blocks before its thread checks whether it should stop.
 pub(super) const POLL: Duration = Duration::from_millis(50);
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const BACKLOG: i32 = 128;

@@ -46,10 +46,10 @@ pub struct Carriage {
 /// Types of sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// TCP.
+    /// A TCP socket.
     #[default]
     Tcp,
-    /// The kernel's MPTCP.
+    /// An MPTCP socket of the kernel.
     Mptcp,
 }
 

@@ -12,9 +12,9 @@ use crate::netns::{Namespace, Worker};
 /// Directions of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// From the first end only.
+    /// Datagrams from the first end only.
     OneWay,
-    /// From both ends, independently.
+    /// Datagrams from both ends, independently.
     BothWays,
 }
 
