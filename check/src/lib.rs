@@ -1,7 +1,7 @@
 //! Model checker of the real machines: it explores every interleaving of a small world, and copies no code of the
 //! machines.
 //!
-//! Two [`moorline_host::Host`]s, the core of the daemon, have two locators each. They speak Shim6, and in some worlds
+//! Two [`moorline_host::Host`]s, the core of the daemon, have two locators each. The hosts speak Shim6, and in some worlds
 //! ILNP, too. Each step of the world is an [`Action`]:
 //! * a packet in flight arrives, is lost, or arrives and stays in flight
 //! * the next timer of a host expires
@@ -19,7 +19,8 @@
 //!
 //! **Equal states.** Nonces, tags and validators are random, and deadlines have jitter. Two states count as equal if
 //! they differ only in random numbers, in the time that has passed, and in the distances between deadlines
-//! (`digest.rs`). Later states may depend on ages, so the search leaves out some orders of timers. It adds none.
+//! (`digest.rs`). Later states may depend on ages, so the search leaves out some orders of timers. The search
+//! adds no orders.
 //!
 //! **The end.** From every state that the search finds, the world goes on without losses and with traffic in both
 //! directions: [`World::ends_well`].

@@ -3,7 +3,7 @@ use std::path::Path;
 use crate::files::{paths_in, text_of};
 use crate::item::{self, Kind};
 
-/// Folders with markers. This crate is not among them, because its sources contain examples of markers.
+/// Folders with markers. This crate is left out, because its sources contain examples of markers.
 const FOLDERS: [&str; 8] = ["proto", "bpf", "io", "app", "sim", "lab", "fuzz", "tests"];
 /// Extensions of source files.
 const SOURCES: [&str; 3] = ["rs", "c", "h"];

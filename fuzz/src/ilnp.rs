@@ -5,8 +5,8 @@ use moorline_wire::ilnp::{
 };
 use std::net::Ipv6Addr;
 
-/// A Destination Options header. It ends within the packet. With its nonce overwritten, it is the same header without a
-/// nonce. A header with only options that we send is emitted with equal octets.
+/// A Destination Options header. The header ends within the packet. With its nonce overwritten, it is the same header
+/// without a nonce. A header with only options that we send is emitted with equal octets.
 pub(crate) fn ilnp_options(octets: &[u8]) -> bool {
     let Ok(header) = OptionsHeader::parse(octets) else { return false };
     assert!(header.len <= octets.len());
@@ -28,7 +28,7 @@ pub(crate) fn ilnp_options(octets: &[u8]) -> bool {
     true
 }
 
-/// A Locator Update, or a message of the admission handshake. It is emitted with equal octets, except reserved ones.
+/// A Locator Update, or a message of the admission handshake. The message is emitted with equal octets, except reserved ones.
 /// The target sets the checksum first, because a fuzzer cannot guess it.
 pub(crate) fn ilnp_control(octets: &[u8]) -> bool {
     let _ = LocatorUpdate::parse(octets, SRC, DST);
@@ -54,7 +54,7 @@ pub(crate) fn ilnp_control(octets: &[u8]) -> bool {
     true
 }
 
-/// A Locator Update in the older form. It is emitted with equal octets, except reserved ones, and does not parse as a
+/// A Locator Update in the older form. The message is emitted with equal octets, except reserved ones, and does not parse as a
 /// message of RFC 6743.
 fn older_update(octets: &[u8]) {
     let _ = OlderLocatorUpdate::parse(octets, SRC, DST);

@@ -1,6 +1,6 @@
 //! Fuzz targets as functions, replayed over their corpora by the tests.
 //!
-//! A target takes any octets. It panics if the code under test breaks a promise. It returns whether the input was well
+//! A target takes any octets. A target panics if the code under test breaks a promise, and returns whether the input was well
 //! formed, so that tests can check that a corpus has both kinds.
 //!
 //! To add a target, write a function, add a line to [`TARGETS`], and put seeds into `corpus/<name>/`. The tests report

@@ -39,7 +39,7 @@ pub(crate) fn wire_cga_parameters(octets: &[u8]) -> bool {
     true
 }
 
-/// A payload header. It is emitted with equal octets, and never parses as a control message.
+/// A payload header. The header is emitted with equal octets, and never parses as a control message.
 pub(crate) fn payload_header(octets: &[u8]) -> bool {
     let Ok(header) = PayloadHeader::parse(octets) else { return false };
     assert_eq!(header.emit().as_slice(), &octets[..PAYLOAD_HEADER_LEN]);

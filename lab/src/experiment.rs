@@ -94,7 +94,7 @@ pub struct Card {
     pub about: &'static str,
     /// Requirements on the machine.
     pub needs: Needs,
-    /// Fields that the table for a person shows, in this order, separated by spaces. They are fields of the totals, or
+    /// Fields that the table for a person shows, in this order, separated by spaces: fields of the totals, or
     /// of the points if there are no totals.
     pub columns: &'static str,
 }

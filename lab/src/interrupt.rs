@@ -39,7 +39,7 @@ pub fn install() -> anyhow::Result<()> {
             .and_then(|_| flag::register(signal, Arc::clone(&flag)))
             .context("install signal handlers")?;
     }
-    // If two threads race, a second pair of handlers stays. It does no harm.
+    // If two threads race, a second pair of handlers stays. The second pair does no harm.
     let _ = INTERRUPTED.set(flag);
     Ok(())
 }

@@ -13,7 +13,7 @@ use anyhow::Context as _;
 
 use crate::netns::NETNS_DIR;
 
-/// A process that removes the lab. It acts when the `Guardian` is dropped or this process ends.
+/// A process that removes the lab when the `Guardian` is dropped or this process ends.
 ///
 /// A lab is only ever removed by its guardian or by [`clean`], which run the same script. So every run tests the way
 /// that matters after a crash.

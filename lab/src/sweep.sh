@@ -1,5 +1,5 @@
-# Guardian of a lab: removes the lab when standard input ends. That happens when the process at the other end has
-# ended, in any way.
+# Guardian of a lab: removes the lab when standard input ends. Standard input ends when the process at the other
+# end has ended, in any way.
 # Arguments: the lab's directory, then its namespaces.
 directory=$1
 shift

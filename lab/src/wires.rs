@@ -9,7 +9,7 @@ use crate::lab::Place;
 use crate::netns::{Namespace, Worker};
 use crate::topology::{Link, Topology};
 
-/// The impaired cables of a network. They share a namespace, and each has a thread.
+/// The impaired cables of a network. The cables share a namespace, and each cable has a thread.
 #[derive(Debug)]
 pub(crate) struct Wires {
     namespace: Namespace,

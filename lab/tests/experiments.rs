@@ -330,7 +330,7 @@ fn ilcc_serves_all_under_both_policies_and_admits_nobody_that_is_made_up() {
             _ => assert!(entries > 1, "{point}"),
         }
         assert_eq!(number("latency_us").is_some(), is_transport || rank > 0, "{point}");
-        // A busy machine may drop packets. They are not served.
+        // A busy machine may drop packets. Dropped packets are not served.
         let (served, dropped) = (number("served_ratio"), number("dropped_ratio").unwrap());
         assert!(served.is_none_or(|served| served > 0.99 || dropped > 0.0), "{point}");
     }

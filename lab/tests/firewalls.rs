@@ -18,7 +18,7 @@ use moorline_lab::daemon::state_directory;
 use moorline_lab::topology::host_address;
 use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
 
-/// A firewall as on many servers. It accepts established connections, the ICMPv6 that IPv6 needs, and services: here
+/// A firewall as on many servers. The firewall accepts established connections, the ICMPv6 that IPv6 needs, and services: here
 /// TCP.
 const STATEFUL: &str = "table inet filter {
 chain input {

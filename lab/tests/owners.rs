@@ -72,7 +72,7 @@ fn a_pair_that_shim6_has_moved_gets_no_session_and_another_pair_does() {
         hosts.daemons.iter().all(has_moved)
     });
     (0..HOSTS.len()).for_each(|index| with_ilnp_from_now_on(&mut hosts, index));
-    // Programs of ILNP see packets of the moved pair. They would ask for a session, as they do for another pair.
+    // Programs of ILNP see packets of the moved pair. The programs would ask for a session, as for another pair.
     let ends = [0, 1].map(|index: usize| Endpoint {
         address: hosts.daemons[index].verifiable_address("isp2").unwrap(),
         ..hosts.ends[index].clone()

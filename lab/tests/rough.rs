@@ -1,4 +1,4 @@
-//! Scenarios on a network of independent routers and hosts with default settings. Those that `moorline lab run rough`
+//! Scenarios on a network of independent routers and hosts with default settings. Scenarios that `moorline lab run rough`
 //! measures must end as they should. The tests do not check times.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 

@@ -44,7 +44,7 @@ pub enum Step<I, C> {
         #[serde(flatten)]
         input: I,
     },
-    /// A check. It has no time.
+    /// A check, which has no time.
     Check(C),
 }
 

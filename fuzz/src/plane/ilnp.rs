@@ -92,7 +92,7 @@ impl World {
     }
 }
 
-/// A packet between two nodes. It may have a checksum without locators, a nonce, or an extension header.
+/// A packet between two nodes. The packet may have a checksum without locators, a nonce, or an extension header.
 pub(super) fn packet(input: &mut Input<'_>, comes_in: bool) -> Vec<u8> {
     let (picks, kind, flags) = (input.octet(), input.octet(), input.octet());
     let l64 = |bits: u8| L64S[usize::from(bits & 3)];

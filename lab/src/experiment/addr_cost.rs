@@ -71,7 +71,7 @@ struct Point {
     task: Task,
     #[serde(flatten)]
     times: Seconds,
-    /// Mean number of modifiers tried for the addresses of a trial. It explains luck in the times.
+    /// Mean number of modifiers tried for the addresses of a trial. The mean shows the share of luck in the times.
     mean_tries: f64,
 }
 

@@ -142,7 +142,7 @@ fn accept_all(responder: &mut Responder, peers: &[Peer]) -> anyhow::Result<Vec<D
     Ok(samples)
 }
 
-/// Most contexts beyond the number of the point. They matter only at the smallest points.
+/// Most contexts beyond the number of the point. These contexts matter only at the smallest points.
 const BATCH: u16 = 100;
 /// Number of times that each I2 is timed.
 const ROUNDS: u32 = 3;

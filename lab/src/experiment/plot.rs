@@ -251,7 +251,7 @@ where
         let drawn = system.draw_series(bars.points.iter().map(bar));
         drawn.map_err(plain)?.label(&bars.name).legend(move |at| swatch(at, colour));
     }
-    // Text `down` pixels below a point. It may lie outside the coordinate system.
+    // Text `down` pixels below a point. The text may lie outside the coordinate system.
     let below = |text: String, at: (f64, f64), size: i32, down: i32| {
         let style =
             TextStyle::from((FONT, size).into_font()).pos(Pos::new(HPos::Center, VPos::Top));

@@ -12,7 +12,7 @@ use crate::hop::{ETHERNET_LEN, Hop};
 use crate::netns::{Namespace, output};
 
 /// A flood of I1s (RFC 5533 s5.4). Each I1 has a source under another prefix within `SOURCES`. The victim's router
-/// sends the flood. It also counts and drops the answers of the victim.
+/// sends the flood. The router also counts and drops the answers of the victim.
 #[derive(Debug)]
 pub struct I1Flood {
     router: Namespace,

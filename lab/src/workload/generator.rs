@@ -31,7 +31,7 @@ pub struct Generator {
 }
 
 impl Generator {
-    /// Starts the streams. They end after `limit` at the latest.
+    /// Starts the streams. The streams end after `limit` at the latest.
     ///
     /// # Errors
     /// A thread could not be started.

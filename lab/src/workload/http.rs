@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 server with one file. It sends at a fixed rate and knows the SHA-256 of the file.
+//! A small HTTP/1.1 server with one file. The server sends at a fixed rate and knows the SHA-256 of the file.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -87,7 +87,7 @@ pub fn made_up(datagram: Datagram, seed: u64) -> (Vec<u8>, Vary) {
         let sum = delta.apply(UDP, checksum);
         frame[SOURCE_NID_AT..SOURCE_NID_AT + 8].copy_from_slice(&nid.0.to_be_bytes());
         if nonce.is_some() {
-            // Any 32 bits will do. These differ from those of the identifier.
+            // Any 32 bits will do. The bits of the nonce differ from those of the identifier.
             let nonce = nid.0.wrapping_mul(0xd6e8_feb8_6659_fd93).to_be_bytes();
             frame[NONCE_AT..NONCE_AT + 4].copy_from_slice(&nonce[..4]);
         }

@@ -8,7 +8,7 @@ use moorline_lab::{Lab, Namespace};
 
 use super::eventually;
 
-/// A running `ip monitor`. It ends when dropped.
+/// A running `ip monitor`, which ends when dropped.
 pub(crate) struct RouteMonitor {
     host: Namespace,
     told: PathBuf,

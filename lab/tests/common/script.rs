@@ -5,7 +5,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use moorline_lab::Lab;
 
-/// A running program. It ends with the test.
+/// A running program, which ends with the test.
 pub(crate) struct Script {
     child: Child,
     input: ChildStdin,

@@ -15,7 +15,7 @@ pub use play::UserPlane;
 
 use super::{Bench, Packet, Player, Vector, both, check_reports, compare, drops};
 
-/// A case. It starts with empty tables.
+/// A case, which starts with empty tables.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {

@@ -1,4 +1,4 @@
-//! A host with ILNP in user space. It has an echo service or is idle.
+//! A host with ILNP in user space. The host has an echo service or is idle.
 
 use std::sync::Arc;
 use std::time;

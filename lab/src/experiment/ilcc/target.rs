@@ -120,7 +120,7 @@ impl Work {
     }
 
     fn take(&mut self, packet: &mut Vec<u8>) {
-        // The first look at the clock after a pause takes long. That time is no work of the host.
+        // The first look at the clock after a pause takes long. The time of this look is no work of the host.
         black_box(Instant::now());
         let begin = Instant::now();
         let is_for_service = self.host.receive(packet, begin);
