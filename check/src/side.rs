@@ -104,7 +104,7 @@ impl Side {
         self.host.shim6().contexts().next().is_some() || self.session().is_some()
     }
 
-    /// Reports traffic of a connected socket. The data plane of ILNP sees it first.
+    /// Reports traffic of a connected socket. The data plane of ILNP sees the traffic first.
     pub(crate) fn note_traffic(&mut self, ulids: UlidPair, inbound: bool, nonce: Option<Nonce>) {
         let ports = if self.number == 0 { (40_000, 7) } else { (7, 40_000) };
         let report = ilnp::Report::Candidate {
@@ -161,7 +161,7 @@ impl Side {
         }
     }
 
-    /// Handles payload of a context. Reports it to the core if the core has asked for that.
+    /// Handles payload of a context. Reports the payload if the core has asked for a report.
     pub(crate) fn note_payload(&mut self, id: ContextId) {
         let watch = self.told.contexts.get(&id).map_or(0, |entry| entry.watch);
         if watch != 0 && watch != self.watch_seen {

@@ -64,7 +64,7 @@ fn declaration(line: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// Name of a C function. Its definition starts in the first column and has its parameters on the same line.
+/// Name of a C function. The definition starts in the first column and has its parameters on the same line.
 fn c_function(line: &str) -> Option<&str> {
     let head = line.split_once('(')?.0;
     let is_one = head.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')

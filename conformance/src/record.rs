@@ -29,7 +29,7 @@ pub struct Rfc {
 pub struct Entry {
     /// Code that fulfils the requirement.
     pub code: BTreeSet<Place>,
-    /// Tests that show it.
+    /// Tests that show the requirement.
     pub tests: BTreeSet<Place>,
 }
 

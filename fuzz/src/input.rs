@@ -1,4 +1,4 @@
-/// Reads an input as numbers. After its end, all numbers are 0.
+/// Reads an input as numbers. After the end of the input, all numbers are 0.
 pub(crate) struct Input<'a> {
     octets: &'a [u8],
 }

@@ -21,7 +21,7 @@ use crate::process::Process;
 use crate::topology::HOSTS;
 use crate::{interrupt, preflight};
 
-/// A running daemon and a client of its control socket. Dropping it stops the daemon in order.
+/// A running daemon and a client of its control socket. Dropping the `Daemon` stops the daemon in order.
 #[derive(Debug)]
 pub struct Daemon {
     process: Process,
@@ -194,7 +194,7 @@ impl Daemon {
         Ok(())
     }
 
-    /// Ends the daemon with SIGINT and waits until it has restored the host. Kills it if that takes too long.
+    /// Ends the daemon with SIGINT and waits until it has restored the host. If the end takes too long, kills the daemon.
     ///
     /// # Errors
     /// The daemon could not be signalled.

@@ -40,7 +40,7 @@ pub struct Manner {
 }
 
 /// Starts `radvd` on an interface of a router. If stopped, `radvd` tells hosts that the router is no default router any
-/// more. If killed, it sends nothing, as when its configuration changes.
+/// more. If killed, `radvd` sends nothing, as when its configuration changes.
 ///
 /// # Errors
 /// There is no such router, or no `radvd`.

@@ -1,8 +1,8 @@
 //! A run as a person sees it: throughput over time, and marks of events.
 //!
 //! A scenario passes typed samples to a [`View`] and knows nothing of terminals. So runs in namespaces (real time) and
-//! in the simulator (virtual time) look the same. On a terminal, [`Timeline`] redraws a chart in place. Elsewhere, it
-//! prints plain lines as they come, and the chart at the end. [`Silent`] draws nothing.
+//! in the simulator (virtual time) look the same. On a terminal, [`Timeline`] redraws a chart in place. Elsewhere,
+//! [`Timeline`] prints plain lines as they come, and the chart at the end. [`Silent`] draws nothing.
 //!
 //! ```text
 //!  curl       160.0 MB  ▆▆▆▆▆▆▆▆▆▆··········██▆▆▆▆▆▆▆▆▆▆
@@ -44,7 +44,7 @@ pub trait View {
 pub struct Lane {
     /// Name, at most 8 characters to keep the rows aligned.
     pub name: String,
-    /// Usual rate in octets a second. The chart shows it as a bar of three quarters.
+    /// Usual rate in octets a second. The chart shows this rate as a bar of three quarters.
     pub usual_rate: u64,
 }
 
@@ -139,7 +139,7 @@ struct Progress {
     told: Duration,
     /// Time of the last drawing.
     redrawn: Duration,
-    /// Lines of the chart on the screen. The next drawing overwrites them.
+    /// Lines of the chart on the screen. The next drawing overwrites these lines.
     drawn: usize,
     /// Time up to which plain lines are printed.
     printed: Duration,

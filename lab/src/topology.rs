@@ -17,7 +17,7 @@ pub struct Topology {
 /// A host or a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Name of the node, unique in the topology. The name of the namespace ends with it.
+    /// Name of the node, unique in the topology. The name of the namespace ends with the name of the node.
     pub name: String,
     /// Whether the node forwards.
     pub role: Role,

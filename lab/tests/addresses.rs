@@ -265,7 +265,7 @@ fn a_router_that_says_it_is_none_any_more_has_contexts_leave_at_once() {
         daemon.wait_for(&EventKind::ContextEstablished, Duration::from_secs(10)).unwrap();
     }
     await_standby(&site.lab);
-    // The router sends its last advertisement. The path by it still works.
+    // The router sends its last advertisement. The path by this router still works.
     drop(site.routers.remove(0));
     a.wait_for(&EventKind::UplinkDown, LIMIT).unwrap();
     a.wait_for(&EventKind::Moved, LIMIT).unwrap();

@@ -88,7 +88,7 @@ named! {
 }
 
 named! {
-    /// Service of the target. The study names it after the layer that it measures.
+    /// Service of the target. The study names the service after the layer that the study measures.
     pub enum Layer {
         /// An echo service. A fixed source sends requests, and made-up sources send datagrams.
         Transport = "transport",

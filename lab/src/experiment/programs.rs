@@ -124,7 +124,7 @@ fn number(text: &str, name: &str) -> Option<u64> {
 }
 
 const BPFTOOL: &str = "bpftool";
-/// The setting that makes the kernel count. `sweep.sh` names it, too.
+/// The setting that makes the kernel count. `sweep.sh` names the setting, too.
 const SETTING: &str = "/proc/sys/kernel/bpf_stats_enabled";
 /// Longer than the few minutes of an experiment.
 const WAIT_LIMIT: Duration = Duration::from_secs(600);

@@ -245,8 +245,8 @@ pub(super) struct Silence {
     pub(super) limit: Duration,
 }
 
-/// Waits until every direction flows again after a cut, and [`LINGER`] more. Gives the longest silence, from the last
-/// arrival before it to the first after. `None` if a silence did not end.
+/// Waits until every direction flows again after a cut, and then for [`LINGER`]. Gives the longest silence, from the
+/// last arrival before the silence to the first arrival after. `None` if a silence did not end.
 pub(super) fn await_recovery(
     arrivals: &[Arrivals],
     cut: Instant,

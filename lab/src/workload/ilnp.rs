@@ -24,7 +24,7 @@ pub fn rates_of_rank(rank: u8) -> (u64, u64) {
 }
 
 /// A UDP datagram with a Nonce option and the checksum of ILNP (RFC 6741 s4.2): 76 octets from the IPv6 header on.
-/// Without a nonce it is a datagram of classic IPv6.
+/// Without a nonce, the datagram is classic IPv6.
 #[derive(Clone, Debug)]
 pub struct Datagram {
     /// The first hop.

@@ -48,7 +48,7 @@ impl Endpoint {
     }
 }
 
-/// Spreads octets evenly over time. After a stall it catches up.
+/// Spreads octets evenly over time. After a stall, the pacer catches up.
 #[derive(Clone, Copy, Debug)]
 struct Pacer {
     start: Instant,

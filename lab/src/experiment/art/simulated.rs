@@ -45,7 +45,7 @@ pub(super) fn run(job: &Trial<Case>) -> anyhow::Result<Times> {
 
 fn plan(job: &Case, cut: Duration) -> Plan {
     // Each packet crosses two links, so a round trip is the sum of four uniform delays: close to a normal distribution.
-    // The variance of each is the square of its width divided by twelve.
+    // The variance of each delay is the square of its width divided by twelve.
     let jitter = RTT_STDDEV.mul_f64((12.0_f64 / 4.0).sqrt());
     let link = Link { jitter, ..Link::clean((RTT / 4).saturating_sub(jitter / 2)) };
     let uplinks = (0..2).map(|isp| Uplink::symmetric(isp, link)).collect();

@@ -32,7 +32,7 @@ pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen>
     let [own, others] = processors::of_two_hosts()?;
     lab.namespace(host)?.receive_on(ISPS[1], own)?;
     let daemon = on_processor(own, || Daemon::start(&lab, host, &options))?;
-    // Traffic to an address that no host has, at the other end of the network. The router drops it.
+    // Traffic to an address that no host has, at the other end of the network. The router drops this traffic.
     let nobody = host_address(HOSTS[1], 2);
     let rule = format!("ip6 daddr {} drop", prefix_of(nobody));
     router.nft(&chain("inet ilcc", "filter hook prerouting priority -300", [rule]))?;
