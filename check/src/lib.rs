@@ -1,8 +1,8 @@
 //! Model checker of the real machines: it explores every interleaving of a small world, and copies no code of the
 //! machines.
 //!
-//! Two [`moorline_host::Host`]s, the core of the daemon, have two locators each. The hosts speak Shim6, and in some worlds
-//! ILNP, too. Each step of the world is an [`Action`]:
+//! Two [`moorline_host::Host`]s, the core of the daemon, have two locators each. The hosts speak Shim6, and in some
+//! worlds ILNP, too. Each step of the world is an [`Action`]:
 //! * a packet in flight arrives, is lost, or arrives and stays in flight
 //! * the next timer of a host expires
 //! * traffic triggers a context, goes out, or gets no answer for a Send Timeout

@@ -28,8 +28,8 @@ pub(crate) fn ilnp_options(octets: &[u8]) -> bool {
     true
 }
 
-/// A Locator Update, or a message of the admission handshake. The message is emitted with equal octets, except reserved ones.
-/// The target sets the checksum first, because a fuzzer cannot guess it.
+/// A Locator Update, or a message of the admission handshake. The message is emitted with equal octets, except reserved
+/// ones. The target sets the checksum first, because a fuzzer cannot guess it.
 pub(crate) fn ilnp_control(octets: &[u8]) -> bool {
     let _ = LocatorUpdate::parse(octets, SRC, DST);
     older_update(octets);
@@ -54,8 +54,8 @@ pub(crate) fn ilnp_control(octets: &[u8]) -> bool {
     true
 }
 
-/// A Locator Update in the older form. The message is emitted with equal octets, except reserved ones, and does not parse as a
-/// message of RFC 6743.
+/// A Locator Update in the older form. The message is emitted with equal octets, except reserved ones, and does not
+/// parse as a message of RFC 6743.
 fn older_update(octets: &[u8]) {
     let _ = OlderLocatorUpdate::parse(octets, SRC, DST);
     let mut octets = octets.to_vec();

@@ -1,7 +1,7 @@
 //! Fuzz targets as functions, replayed over their corpora by the tests.
 //!
-//! A target takes any octets. A target panics if the code under test breaks a promise, and returns whether the input was well
-//! formed, so that tests can check that a corpus has both kinds.
+//! A target takes any octets. A target panics if the code under test breaks a promise, and returns whether the input
+//! was well formed, so that tests can check that a corpus has both kinds.
 //!
 //! To add a target, write a function, add a line to [`TARGETS`], and put seeds into `corpus/<name>/`. The tests report
 //! missing parts, replay the corpus and mutate it. To fuzz with cargo-fuzz:

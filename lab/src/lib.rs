@@ -3,8 +3,8 @@
 //! A [`Topology`] is data: hosts, routers, links, addresses, routes. [`Lab::build`] builds a topology from network
 //! namespaces, whose names carry the process id. A guardian process removes all namespaces: at the end, on an error, on
 //! Ctrl-C, and after a SIGKILL. Programs and sockets run inside the namespaces ([`Namespace`]). [`Failure`]s break the
-//! network under the programs. [`workload`]s note when each byte reached the application, so a recovery time is measured: from
-//! the cut to the next byte.
+//! network under the programs. [`workload`]s note when each byte reached the application, so a recovery time is
+//! measured: from the cut to the next byte.
 //!
 //! [`demo`] is one scenario on top. [`timeline`] draws the demo, or any other run that supplies samples.
 //! [`experiment`]s measure, and give points and plots. [`cli`] is the program `moorline-lab`.

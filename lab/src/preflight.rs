@@ -89,7 +89,8 @@ const CAPABILITIES: [(&str, CapabilitySet); 3] = [
 /// BTF of the kernel. Programs that read kernel structures need it.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// Makes a network namespace and leaves it. A container may refuse namespaces to root, and only a trial shows the refusal.
+/// Makes a network namespace and leaves it. A container may refuse namespaces to root, and only a trial shows the
+/// refusal.
 fn try_namespace() -> anyhow::Result<()> {
     output(Command::new("unshare").args(["--net", "true"])).map(drop)
 }

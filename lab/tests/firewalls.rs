@@ -18,8 +18,8 @@ use moorline_lab::daemon::state_directory;
 use moorline_lab::topology::host_address;
 use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
 
-/// A firewall as on many servers. The firewall accepts established connections, the ICMPv6 that IPv6 needs, and services: here
-/// TCP.
+/// A firewall as on many servers. The firewall accepts established connections, the ICMPv6 that IPv6 needs, and
+/// services: here TCP.
 const STATEFUL: &str = "table inet filter {
 chain input {
 type filter hook input priority 0; policy drop;

@@ -18,8 +18,8 @@ pub(super) fn plane(wants_all: bool, checksum: ChecksumMode) -> Plane {
 }
 
 impl World {
-    /// Adds or changes a session. As with the machine, no pair of addresses belongs to two sessions, and the correspondent
-    /// gives no nonce to two sessions.
+    /// Adds or changes a session. As with the machine, no pair of addresses belongs to two sessions, and the
+    /// correspondent gives no nonce to two sessions.
     pub(super) fn upsert_session(&mut self, input: &mut Input<'_>) {
         let (id, picks, flags) = (input.octet() % 4, input.octet(), input.octet());
         let l64 = |bits: u8| L64S[usize::from(bits & 3)];

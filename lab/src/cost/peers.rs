@@ -92,7 +92,7 @@ impl Peers {
         let ulid = usable[0].as_ulid();
         let proof = LocalProof::new(1, addresses, &signers, [number.to_be_bytes()[3]; 32]);
         let told = proof.announcement_for(ulid).map(|told| told.options()).unwrap_or_default();
-        // Spread tags over all 47 bits, as random tags are, and equal for no two numbers.
+        // Tags are spread over all 47 bits, as random tags are. No two numbers have the same tag.
         let tag = ContextTag::from_bits(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Ok(Peer { ulid, local: LocalState { proof, usable }, told, tag })
     }

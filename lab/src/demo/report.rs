@@ -16,13 +16,13 @@ pub struct Report {
     pub survived: bool,
     /// Whether every byte of the checksummed transfer arrived and was right.
     pub bytes_ok: bool,
-    /// Milliseconds from the cut until both hosts had moved the context. `None` if they did not move it.
+    /// Milliseconds from the cut until the last host had moved. `None` if no host moved.
     pub moved_ms: Option<u64>,
     /// Milliseconds from the cut to the next byte at the application. `None` if no byte came.
     pub recovery_ms: Option<u64>,
     /// Send Timeout of the daemons (RFC 5534 s7).
     pub send_timeout_ms: u64,
-    /// The current pair at the end, seen from host A. `None` if the context did not move.
+    /// Pair to which host A moved after the cut. `None` if host A did not move.
     pub moved_to: Option<Pair>,
     /// Whether the same transfer without Moorline survived the same cut.
     pub without_moorline_survived: bool,

@@ -1,10 +1,10 @@
 //! Application Recovery Time against the Send Timeout: figure 9 of the LinShim6 paper and figures 2, 3 and 4 of the
 //! empirical evaluation.
 //!
-//! Both papers define the recovery time as the time from the last packet by the old path to the first packet by the new path. An ISP
-//! fails silently at a random moment under a flow with an RTT of 80 +- 20 ms. Every repetition has its own network and
-//! daemons, so all start alike, with traffic that has never moved. The simulator runs the same trials on a virtual
-//! clock, in minutes for all runs of the papers.
+//! Both papers define the recovery time as the time from the last packet by the old path to the first packet by the new
+//! path. An ISP fails silently at a random moment under a flow with an RTT of 80 +- 20 ms. Every repetition has its own
+//! network and daemons, so all start alike, with traffic that has never moved. The simulator runs the same trials on a
+//! virtual clock, in minutes for all runs of the papers.
 
 mod simulated;
 mod trial;

@@ -1,5 +1,5 @@
-//! Time in which a connection leaves an uplink that has lost its carrier. The host learns of the loss at once, so it waits
-//! neither for timers nor for round trips.
+//! Time in which a connection leaves an uplink that has lost its carrier. The host learns of the loss at once, so it
+//! waits neither for timers nor for round trips.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

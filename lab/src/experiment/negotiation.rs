@@ -1,5 +1,5 @@
-//! Cost of security when a context is established: figure 7 of the LinShim6 paper. The figure shows the time from the first I1
-//! to R2 with no security, HBA, CGA-compatible HBA and CGA, with keys of several lengths and with 2, 5 and 10
+//! Cost of security when a context is established: figure 7 of the LinShim6 paper. The figure shows the time from the
+//! first I1 to R2 with no security, HBA, CGA-compatible HBA and CGA, with keys of several lengths and with 2, 5 and 10
 //! addresses.
 //!
 //! Two hosts with a daemon each share a cable with several prefixes. A datagram and its echo complete neighbor

@@ -21,7 +21,8 @@ pub struct Chart {
     pub title: String,
     /// Titles of the horizontal and the vertical axis, with units.
     axes: [&'static str; 2],
-    /// Whether the vertical axis is logarithmic. A logarithmic axis does not begin at zero, and all values are above zero.
+    /// Whether the vertical axis is logarithmic. A logarithmic axis does not begin at zero, and all values are above
+    /// zero.
     is_in_decades: bool,
     /// Names of the groups of bars, from left to right. `None` for lines.
     groups: Option<Vec<String>>,

@@ -38,7 +38,7 @@ fn record(columns: &Columns, row: &StringRecord) -> anyhow::Result<Record> {
     let duration = match columns.end {
         End::At(at, unit) => {
             let end = when::moment(field(row, at)?, unit);
-            // If an exporter's clock goes back, the flow has no duration.
+            // If an exporter's clock goes back, the duration is zero.
             end.with_context(|| wrong(row, at, "time"))?.saturating_sub(start)
         }
         End::After(at, unit) => {

@@ -64,8 +64,8 @@ pub(crate) fn datagram_sockets(
     Ok([one, two])
 }
 
-/// A socket that listens at the address of `at` and any port. Callers must be inside the namespace. A listener of MPTCP uses
-/// all addresses, because subflows join at other addresses of the host.
+/// A socket that listens at the address of `at` and any port. Callers must be inside the namespace. A listener of MPTCP
+/// uses all addresses, because subflows join at other addresses of the host.
 pub(super) fn listen(at: &Endpoint, protocol: Protocol) -> anyhow::Result<TcpListener> {
     let socket = stream_socket(protocol)?;
     let address = match protocol {

@@ -53,7 +53,7 @@ pub struct UdpOutcome {
     pub received: u64,
     /// Datagrams received more than once.
     pub duplicates: u64,
-    /// Datagrams that arrived after a datagram that was sent later.
+    /// Datagrams that arrived after the same or a later datagram, so duplicates count, too.
     pub reordered: u64,
     /// Datagrams with a wrong octet or a wrong length.
     pub damaged: u64,

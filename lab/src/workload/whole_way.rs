@@ -47,7 +47,7 @@ impl WholeWay {
     /// Sends and receives for some milliseconds. Gives nanoseconds for each full-size packet.
     ///
     /// # Errors
-    /// A socket failed, or fewer than half of the packets arrived.
+    /// A socket failed, or too few packets arrived.
     pub fn slice(&mut self) -> anyhow::Result<f64> {
         let begin = Instant::now();
         let packets = match self {

@@ -201,7 +201,8 @@ impl<B: Bench<Plane: Plane<Update = Update, Report = Report>>> Player<Case> for 
 }
 
 impl Case {
-    /// The packets without a session that the plane reports, and the checksum mode of packets with a nonce and no session.
+    /// The packets without a session that the plane reports, and the checksum mode of packets with a nonce and no
+    /// session.
     #[must_use]
     pub const fn settings(&self) -> (Wanted, ChecksumMode) {
         let wanted = match self.wanted {
