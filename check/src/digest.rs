@@ -1,7 +1,7 @@
-//! A number for each state that is the same for states that differ in nothing that matters.
+//! Digest of a state. States that differ only in irrelevant details have the same digest.
 //!
-//! The state is printed with all its tables; random numbers are replaced by the order in which they
-//! first occur, points in time by their order at that host.
+//! The digest is a hash over the printed state with all its tables. The order of first occurrence replaces random
+//! numbers. The order of times at a host replaces the times themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -10,7 +10,7 @@ use moorline_wire::ip6::IP6_LEN;
 
 use crate::world::{Parcel, What, World};
 
-/// The number of a state.
+/// The digest of a state.
 pub(crate) fn of(world: &World) -> u64 {
     let mut hasher = DefaultHasher::new();
     let mut names = Names::default();
@@ -38,7 +38,7 @@ pub(crate) fn of(world: &World) -> u64 {
         (parcel.from, parcel.pair, kind(parcel)).hash(&mut hasher);
         match &parcel.what {
             What::Control(octets) => {
-                // Tags, nonces and reports in words of four octets; most of the rest never changes.
+                // Tags, nonces and reports are words of four octets. Most other octets never change.
                 names.hash_words(octets.get(8..).unwrap_or(&[]), &mut hasher);
             }
             What::Ilnp(packet) => {
@@ -57,7 +57,7 @@ pub(crate) fn of(world: &World) -> u64 {
     hasher.finish()
 }
 
-/// What the packet is, without what is random in it.
+/// Type and length of a packet, without its random parts.
 fn kind(parcel: &Parcel) -> (u8, usize) {
     match &parcel.what {
         What::Control(octets) => (octets.get(2).copied().unwrap_or(0), octets.len()),
@@ -66,13 +66,13 @@ fn kind(parcel: &Parcel) -> (u8, usize) {
     }
 }
 
-/// Counters of drops do not bear on what happens.
+/// Cuts the counters of drops, because they have no effect on later states.
 fn without_counters(text: &str) -> &str {
     let text = text.split("drops: DropCounters").next().unwrap_or(text);
     text.split(", drops: {").next().unwrap_or(text)
 }
 
-/// Random numbers in the order in which they were met.
+/// Names of random numbers: their order of first occurrence.
 #[derive(Default)]
 struct Names(BTreeMap<String, usize>);
 
@@ -82,7 +82,7 @@ impl Names {
         *self.0.entry(number.to_owned()).or_insert(next)
     }
 
-    /// Hashes words of four octets by name.
+    /// Hashes words of four octets by their names.
     fn hash_words(&mut self, octets: &[u8], hasher: &mut DefaultHasher) {
         for word in octets.chunks(4) {
             self.of(&format!("{word:?}")).hash(hasher);
@@ -114,14 +114,14 @@ impl Names {
     }
 }
 
-/// Runs of digits, and what stands between them.
+/// Splits a text into runs of digits and the text between them.
 fn pieces(text: &str) -> Vec<&str> {
     let is_alike = |a: &u8, b: &u8| a.is_ascii_digit() == b.is_ascii_digit();
     let pieces = text.as_bytes().chunk_by(is_alike);
     pieces.filter_map(|piece| std::str::from_utf8(piece).ok()).collect()
 }
 
-/// The point in time that these pieces begin with, in microseconds: `1.000000s`. Durations have no such tail of zeros.
+/// The point in time at the start of these pieces, in microseconds: `1.000000s`. Durations print fewer zeros.
 fn time(pieces: &[&str]) -> Option<u64> {
     let [seconds, ".", micros, unit, ..] = pieces else { return None };
     let micros =
@@ -130,5 +130,5 @@ fn time(pieces: &[&str]) -> Option<u64> {
     Some(seconds.saturating_mul(1_000_000).saturating_add(micros))
 }
 
-/// Nonces and tags have more; lengths, counts and octets have less.
+/// Nonces and tags have at least this many digits. Lengths, counts and octets have fewer.
 const RANDOM_DIGITS: usize = 6;

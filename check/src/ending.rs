@@ -2,10 +2,11 @@ use moorline_datapath::shim6::Report;
 
 use crate::world::World;
 
-/// How the world ends when nothing more goes wrong.
+/// The end of a world in which nothing more goes wrong.
 impl World {
-    /// Whether the two hosts come to one mind, from here on without losses, with traffic both ways, and
-    /// keepalives if the bounds say so: each has the other's tag and a pair that works, or neither has a context.
+    /// Whether the two hosts agree in the end. From here on no packet is lost, traffic flows in both directions, and
+    /// keepalives go out if the bounds say so. The hosts agree if each has the other's tag and a pair that works, or if
+    /// neither has a context.
     #[must_use]
     pub fn ends_well(&self) -> bool {
         let mut world = self.clone();
@@ -19,13 +20,13 @@ impl World {
         false
     }
 
-    /// Takes what the hosts want, until nothing is under way.
+    /// Executes the effects of the hosts until no packet is in flight.
     fn run(&mut self) {
         self.settle();
         self.quieten();
     }
 
-    /// All that is under way arrives, in order.
+    /// Delivers all packets in flight, in order.
     fn quieten(&mut self) {
         for _ in 0..MAX_PACKETS {
             if self.wire.is_empty() {
@@ -37,7 +38,7 @@ impl World {
         }
     }
 
-    /// Traffic both ways, then whatever timer is next at each host, and a keepalive.
+    /// Sends traffic in both directions, then expires the next timer at each host, then sends a keepalive.
     fn go_round(&mut self) {
         for n in 0..2 {
             if self.sides[n].has_context() {
@@ -65,7 +66,7 @@ impl World {
         }
     }
 
-    /// The data plane asks for a keepalive: what came in was not answered for an interval.
+    /// Reports that a keepalive is due: incoming traffic had no answer for an interval.
     fn keep_alive(&mut self, n: usize) {
         let entry = self.sides[n].entry().filter(|entry| entry.timers.is_some());
         if let Some(context) = entry.map(|entry| entry.id) {
@@ -75,7 +76,8 @@ impl World {
 
     fn is_of_one_mind(&self) -> bool {
         let [a, b] = &self.sides;
-        // Without the ULID pair nobody can begin a context or session, nor ask one who has been told of no other locator.
+        // If the ULID pair is dead, no host can begin a context or session. A host that knows no other locator of its
+        // peer cannot ask the peer either.
         let is_ulid_pair_dead = self.is_dead(a.ulid_pair(b).as_locators());
         match (a.session(), b.session()) {
             (Some(at_a), Some(at_b)) => {
@@ -98,7 +100,7 @@ impl World {
     }
 }
 
-/// Traffic and timers, so often: enough for all retransmissions of an establishment, and a hold-down.
+/// Rounds of traffic and timers: enough for all retransmissions of an establishment, and a hold-down.
 const ROUNDS: usize = 40;
-/// An exchange that goes on for longer goes on for ever.
+/// An exchange that takes more packets never ends.
 const MAX_PACKETS: usize = 200;

@@ -1,22 +1,29 @@
-//! Model checker of the real machines: every interleaving of a small world, with nothing copied.
+//! Model checker of the real machines: it explores every interleaving of a small world, and copies no code of the
+//! machines.
 //!
-//! Two [`moorline_host::Host`]s, the core of the daemon, have two locators each, and speak Shim6, in some worlds with ILNP beside it. Each step of the world is an [`Action`]: any
-//! packet under way arrives, is lost, or arrives and stays under way; the next timer of either host runs out; traffic asks for a
-//! context, goes out, or gets no answer for a Send Timeout; a path dies for good; a host forgets everything; an uplink goes, or is
-//! back; the kernel refuses a change of routes or ULIDs. A
-//! [`Bounds`] says how often. [`World`] is a model of `stateright`, which tries all orders and holds each
+//! Two [`moorline_host::Host`]s, the core of the daemon, have two locators each. The hosts speak Shim6, and in some
+//! worlds ILNP, too. Each step of the world is an [`Action`]:
+//! * a packet in flight arrives, is lost, or arrives and stays in flight
+//! * the next timer of a host expires
+//! * traffic triggers a context, goes out, or gets no answer for a Send Timeout
+//! * a path fails for good
+//! * a host loses its state
+//! * an uplink goes down, or comes up again
+//! * the kernel refuses a change of routes or ULIDs
+//!
+//! [`Bounds`] limits the number of each. [`World`] is a model of `stateright`, which tries all orders and checks each
 //! state against the properties of [`World::PROPERTIES`].
 //!
-//! **Time.** Each host has a clock of its own that moves only when a timer of its own runs out: packets
-//! may take any time, and one clock may run as much faster as it likes.
+//! **Time.** Each host has its own clock, which advances only when one of its timers expires. So a packet may take any
+//! time, and one clock may run faster than the other by any factor.
 //!
-//! **Equal states.** Nonces, tags and validators are random, and deadlines have jitter. Two states are
-//! taken for one if they differ in nothing but names for random numbers, the time past, and by how much
-//! one deadline is before another (`digest.rs`). What comes next may depend on ages, so
-//! this leaves out some orders of timers; it invents none.
+//! **Equal states.** Nonces, tags and validators are random, and deadlines have jitter. Two states count as equal if
+//! they differ only in random numbers, in the time that has passed, and in the distances between deadlines
+//! (`digest.rs`). Later states may depend on ages, so the search leaves out some orders of timers. The search
+//! adds no orders.
 //!
-//! **In the end.** From every state that is found the world goes on without losses and with traffic both
-//! ways, fairly: [`World::ends_well`].
+//! **The end.** From every state that the search finds, the world goes on without losses and with traffic in both
+//! directions: [`World::ends_well`].
 #![forbid(unsafe_code)]
 
 mod digest;

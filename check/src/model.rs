@@ -4,20 +4,20 @@ use stateright::{Checker, Model, Property};
 
 use crate::world::{Action, Bounds, World};
 
-/// What a search has come to.
+/// Result of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
-    /// States that were found, each counted once.
+    /// Number of distinct states.
     pub states: usize,
-    /// Steps between states that were taken.
+    /// Number of steps between states.
     pub steps: usize,
-    /// The longest way from the beginning.
+    /// Length of the longest path from the initial state.
     pub depth: usize,
-    /// Properties that do not hold, each with the actions that lead there.
+    /// Violated properties, each with the actions that lead to the violation.
     pub broken: Vec<(&'static str, Vec<Action>)>,
 }
 
-/// Tries every order of what these bounds allow, on so many threads.
+/// Tries every order of the actions within the bounds, on `threads` threads.
 #[must_use]
 pub fn check(bounds: Bounds, threads: usize) -> Report {
     let checker = Search(bounds).checker().threads(threads).spawn_bfs().join();
@@ -68,7 +68,7 @@ impl Model for Search {
     }
 }
 
-/// See [`World::ends_well`].
+/// Name of the property that [`World::ends_well`] checks.
 const ENDS_WELL: &str = "both have the context or neither, once losses stop";
 
 impl Hash for World {

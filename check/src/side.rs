@@ -9,7 +9,7 @@ use moorline_wire::ip6::Ip6;
 
 use crate::world::What;
 
-/// A host: the real core, a clock of its own, what its data planes were told, and what its kernel holds.
+/// A host: the real core, its own clock, and the state of its data planes and its kernel.
 #[derive(Clone, Debug)]
 pub(crate) struct Side {
     number: u8,
@@ -18,13 +18,13 @@ pub(crate) struct Side {
     pub(crate) told: Told,
     speaks_ilnp: bool,
     pub(crate) kernel: Kernel,
-    /// The first uplink has no carrier.
+    /// Whether the first uplink has no carrier.
     pub(crate) has_lost_uplink: bool,
-    /// The kernel refuses the next change that the host wants.
+    /// Whether the kernel refuses the next change of the host.
     pub(crate) refuses: bool,
-    /// Last watch that was answered.
+    /// Last watch for which payload was reported.
     watch_seen: u32,
-    /// How often it has begun anew.
+    /// Number of restarts of the host.
     lives: u8,
     pub(crate) locators: Vec<Locator>,
 }
@@ -49,7 +49,7 @@ impl Side {
         side
     }
 
-    /// The host begins anew, and knows nothing of what was before.
+    /// Restarts the host without any state.
     pub(crate) fn forget(&mut self) {
         self.lives += 1;
         self.host = new_host(self.number, self.lives, self.speaks_ilnp, self.now);
@@ -57,7 +57,7 @@ impl Side {
         self.tell_links();
     }
 
-    /// The links are as they are now.
+    /// Passes the current links to the host.
     pub(crate) fn tell_links(&mut self) {
         let view = view(&self.locators[usize::from(self.has_lost_uplink)..]);
         self.kernel.follow(&view);
@@ -66,19 +66,20 @@ impl Side {
         self.host.handle_view(view, self.now);
     }
 
-    /// Whether the host can send from this locator, and receive there.
+    /// Whether the host can send from this locator and receive at it.
     pub(crate) fn has(&self, locator: Locator) -> bool {
         !self.has_lost_uplink || self.locators.first() != Some(&locator)
     }
 
-    /// Whether kernel and data planes have what contexts and sessions need, and nothing else, or something is to be tried again.
+    /// Whether kernel and data planes have exactly the entries that contexts and sessions need, or the host waits to
+    /// try a change again.
     pub(crate) fn is_in_step(&self) -> bool {
         self.host.awaits_retry()
             || self.kernel.difference(&self.host, self.now).is_none()
                 && self.told.difference(&self.host, self.now).is_none()
     }
 
-    /// Whether a pair has a session, and a context that has moved.
+    /// Whether a pair has both a session and a context that has moved.
     pub(crate) fn has_two_owners(&self) -> bool {
         let mut moved = self.told.contexts.values().filter(|entry| entry.is_moved());
         moved.any(|entry| self.told.sessions.values().any(|one| one.pair.ulids() == entry.ulids))
@@ -88,22 +89,22 @@ impl Side {
         UlidPair::new(self.locators[0].as_ulid(), peer.locators[0].as_ulid())
     }
 
-    /// The context of its traffic, if it is established.
+    /// The established context of the host.
     pub(crate) fn entry(&self) -> Option<&ContextEntry> {
         self.told.contexts.values().next()
     }
 
-    /// The session of its traffic.
+    /// The session of the host.
     pub(crate) fn session(&self) -> Option<&SessionEntry> {
         self.told.sessions.values().next()
     }
 
-    /// A context, whatever its state, or a session.
+    /// Whether the host has a context in any state, or a session.
     pub(crate) fn has_context(&self) -> bool {
         self.host.shim6().contexts().next().is_some() || self.session().is_some()
     }
 
-    /// Traffic of a connected socket. The data plane of ILNP sees it first.
+    /// Reports traffic of a connected socket. The data plane of ILNP sees the traffic first.
     pub(crate) fn note_traffic(&mut self, ulids: UlidPair, inbound: bool, nonce: Option<Nonce>) {
         let ports = if self.number == 0 { (40_000, 7) } else { (7, 40_000) };
         let report = ilnp::Report::Candidate {
@@ -120,7 +121,8 @@ impl Side {
         }
     }
 
-    /// The traffic of a session goes on, after so long that its correspondent may be in doubt, if no timer runs out before.
+    /// Continues the traffic of a session after a pause so long that the correspondent may be in doubt. Does nothing if
+    /// a timer expires earlier.
     pub(crate) fn use_session(&mut self) {
         let later = self.now + CHECK_INTERVAL;
         let is_quiet = self.host.poll_timeout().is_none_or(|at| at > later);
@@ -130,7 +132,7 @@ impl Side {
         }
     }
 
-    /// Payload with a nonce came in. The core hears of one that no session has.
+    /// Handles payload with a nonce. If no session has the nonce, the data plane reports it to the core.
     pub(crate) fn note_nonce(&mut self, ulids: UlidPair, nonce: Nonce) {
         let is_known = |entry: &&mut SessionEntry| {
             entry.pair.ulids() == ulids && entry.receive_nonce == Some(nonce)
@@ -151,7 +153,7 @@ impl Side {
         self.host.handle_shim6(octets, locators, self.now);
     }
 
-    /// The clock goes on to the next timer, which runs out.
+    /// Advances the clock to the next timer and expires it.
     pub(crate) fn run_out(&mut self) {
         if let Some(at) = self.host.poll_timeout() {
             self.now = self.now.max(at);
@@ -159,7 +161,7 @@ impl Side {
         }
     }
 
-    /// Payload of this context came in: told to the core if it asked for that.
+    /// Handles payload of a context. Reports the payload if the core has asked for a report.
     pub(crate) fn note_payload(&mut self, id: ContextId) {
         let watch = self.told.contexts.get(&id).map_or(0, |entry| entry.watch);
         if watch != 0 && watch != self.watch_seen {
@@ -168,7 +170,7 @@ impl Side {
         }
     }
 
-    /// Executes what the core wants: control packets are given back, with their locators.
+    /// Executes the effects of the core. Gives the control packets that it sends, with their locators.
     pub(crate) fn drain(&mut self) -> Vec<(LocatorPair, What)> {
         let mut sent = Vec::new();
         while let Some(effect) = self.host.poll_effect(self.now) {

@@ -18,7 +18,7 @@ const NOTHING: Bounds = Bounds {
     keepalives: true,
 };
 
-/// Tries all orders, and says how many there were: `docs/model-checking.md` has the numbers.
+/// Checks all orders, and prints their numbers for `docs/model-checking.md`.
 fn holds(bounds: Bounds, at_least: usize) {
     let report = check(bounds, 2);
     let Report { states, steps, depth, broken } = report;
@@ -39,7 +39,7 @@ fn a_host_forgets_while_contexts_are_made() {
     holds(Bounds { lapses: 1, duplicates: 1, triggers: [2, 0], ..NOTHING }, 100);
 }
 
-/// No late I2 takes a host back to a tag of the peer's earlier life, so nothing has to put that right.
+/// A late I2 brings back no tag of the peer's earlier life, so no keepalive has to correct it.
 #[test]
 fn an_i2_of_an_earlier_life_does_no_harm() {
     let silent = Bounds { lapses: 1, triggers: [2, 0], keepalives: false, ..NOTHING };
@@ -60,7 +60,7 @@ fn explorations_cross_and_lose_probes() {
     holds(Bounds { alarms: 2, losses: 1, duplicates: 1, triggers: [1, 0], ..NOTHING }, 2000);
 }
 
-/// The kernel outlives what it refuses: routes and ULIDs are in step again, whatever was refused.
+/// The kernel outlives the refusals: in the end routes and ULIDs are right, whichever change was refused.
 #[test]
 fn an_uplink_goes_and_comes_and_the_kernel_refuses_a_change() {
     let one = Bounds { links: 2, triggers: [1, 0], ..NOTHING };
@@ -69,7 +69,7 @@ fn an_uplink_goes_and_comes_and_the_kernel_refuses_a_change() {
     holds(Bounds { refusals: 1, payloads: 1, lapses: 1, ..one }, 500);
 }
 
-/// Proposals that cross, handshakes of which something is lost, late or twice, and hosts that forget what they have agreed on.
+/// Proposals cross, parts of a handshake are lost, late or duplicated, and hosts lose their sessions.
 #[test]
 fn hosts_agree_on_a_session_or_have_none() {
     let ilnp = Bounds { ilnp: true, ..NOTHING };
@@ -80,7 +80,7 @@ fn hosts_agree_on_a_session_or_have_none() {
     holds(Bounds { links: 2, timeouts: 1, triggers: [1, 0], ..ilnp }, 500);
 }
 
-/// The same properties in worlds that are not as they should be.
+/// Each property fails in a world that violates it.
 #[test]
 fn each_property_can_fail() {
     let bounds = Bounds { triggers: [1, 0], payloads: 1, alarms: 1, ..NOTHING };
@@ -146,7 +146,7 @@ fn each_property_can_fail() {
     assert!(!apart.ends_well());
 }
 
-/// Minutes: `cargo test -p moorline-check -- --ignored --nocapture`.
+/// Takes minutes: `cargo test -p moorline-check -- --ignored --nocapture`.
 #[test]
 #[ignore = "takes minutes"]
 fn wider_bounds() {

@@ -7,38 +7,38 @@ use moorline_wire::{MessageType, OptionType, Packet, PayloadHeader};
 use crate::digest;
 use crate::side::Side;
 
-/// How often things may happen, all orders of them.
+/// Greatest number of each action. The search tries all orders.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Bounds {
     /// Packets that are lost.
     pub losses: u8,
-    /// Packets that arrive and stay under way.
+    /// Packets that arrive and stay in flight.
     pub duplicates: u8,
-    /// Timers that run out, of both hosts together.
+    /// Timers that expire, of both hosts together.
     pub timeouts: u8,
-    /// Times that traffic asks for a context, by host.
+    /// Triggers of a context by traffic, by host.
     pub triggers: [u8; 2],
     /// Payload packets, of both hosts together.
     pub payloads: u8,
-    /// Send Timers that run out.
+    /// Send Timers that expire.
     pub alarms: u8,
-    /// Whether the path between the ULIDs may die, both ways.
+    /// Failures of the path between the ULIDs, in both directions.
     pub cuts: u8,
-    /// Times that a host forgets everything.
+    /// Restarts of a host without state.
     pub lapses: u8,
-    /// Times that the first uplink of the first host goes, or comes back.
+    /// Changes of the carrier of the first host's first uplink.
     pub links: u8,
     /// Changes that the kernel of the first host refuses.
     pub refusals: u8,
     /// Whether both hosts speak ILNP beside Shim6.
     pub ilnp: bool,
-    /// Whether keepalives go out when the world comes to its end: they make a host hear of a tag that its
-    /// peer does not know.
+    /// Whether keepalives go out at the end of the world. By a keepalive, a host learns of a tag that its peer does not
+    /// know.
     pub keepalives: bool,
 }
 
 impl Bounds {
-    /// How often this may still happen; `None`: there is no bound.
+    /// The remaining number of an action. `None` if the action has no bound.
     const fn of(&mut self, action: Action) -> Option<&mut u8> {
         Some(match action {
             Action::Deliver(_) => return None,
@@ -56,50 +56,50 @@ impl Bounds {
     }
 }
 
-/// What may happen next. Numbers of packets are places among those under way.
+/// A step of the world. A packet is named by its index in the list of packets in flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Action {
     /// A packet arrives.
     Deliver(usize),
     /// A packet is lost.
     Lose(usize),
-    /// A packet arrives, and will once more.
+    /// A packet arrives, and will arrive once more.
     Duplicate(usize),
-    /// The next timer of a host runs out.
+    /// The next timer of a host expires.
     Timeout(usize),
-    /// Traffic of a host is worth a context.
+    /// Traffic of a host triggers a context.
     Trigger(usize),
-    /// A socket of a host sends something.
+    /// A socket of a host sends payload.
     Payload(usize),
-    /// What a host sent has had no answer for a Send Timeout.
+    /// A host has had no answer for a Send Timeout.
     Alarm(usize),
-    /// The path between the ULIDs dies.
+    /// The path between the ULIDs fails.
     Cut,
-    /// A host begins anew.
+    /// A host restarts without state.
     Forget(usize),
-    /// The first uplink of the first host goes, or is back.
+    /// The first uplink of the first host goes down, or comes up.
     Link,
     /// The kernel of the first host refuses the next change.
     Refuse,
 }
 
-/// Two hosts and what is under way between them.
+/// Two hosts and the packets in flight between them.
 #[derive(Clone, Debug)]
 pub struct World {
     pub(crate) sides: [Side; 2],
     pub(crate) wire: Vec<Parcel>,
     pub(crate) left: Bounds,
     pub(crate) is_cut: bool,
-    /// Validators that each host has given out.
+    /// Validators that each host has sent.
     validators: BTreeSet<(usize, Vec<u8>)>,
-    /// Pairs by which a probe, or what an establishment or a recovery asks, has arrived at the other host.
+    /// Pairs by which the other host has received a probe, or a message that serves as one.
     reached: BTreeSet<(usize, LocatorPair)>,
-    /// What was found wrong on the way here.
+    /// Properties violated on the way to this state.
     pub(crate) wrong: BTreeSet<&'static str>,
     pub(crate) digest: u64,
 }
 
-/// A packet under way: from whom, by which of its pairs, and what.
+/// A packet in flight: its sender, the sender's pair, and its content.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Parcel {
     pub(crate) from: usize,
@@ -110,16 +110,16 @@ pub(crate) struct Parcel {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum What {
     Control(Vec<u8>),
-    /// ICMPv6 of ILNP, with its IPv6 header.
+    /// An ICMPv6 message of ILNP, with its IPv6 header.
     Ilnp(Vec<u8>),
-    /// Payload of sockets; a tag if it has moved.
+    /// Payload of sockets, with a tag if it has moved.
     Payload(Option<ContextTag>),
     /// Payload of a session, with its nonce.
     WithNonce(Nonce),
 }
 
 impl World {
-    /// Properties that hold in every state.
+    /// Names of the properties that hold in every state.
     pub const PROPERTIES: [&'static str; 7] = [
         "no state before a valid I2",
         "nothing goes to a locator that the peer has not proved",
@@ -130,7 +130,7 @@ impl World {
         "a pair has a session or a context that has moved",
     ];
 
-    /// Two hosts that have just been started.
+    /// Two hosts that have just started.
     #[must_use]
     pub fn new(bounds: Bounds) -> Self {
         let mut world = Self {
@@ -148,7 +148,7 @@ impl World {
         world
     }
 
-    /// What may happen next.
+    /// The possible next actions.
     pub fn actions(&self) -> impl Iterator<Item = Action> + '_ {
         let parcels = (0..self.wire.len())
             .flat_map(|n| [Action::Deliver(n), Action::Lose(n), Action::Duplicate(n)]);
@@ -247,7 +247,7 @@ impl World {
         self.send(Parcel { from: n, pair, what: What::Payload(tag) });
     }
 
-    /// Whether packets of a pair vanish.
+    /// Whether packets of a pair are lost.
     pub(crate) fn is_dead(&self, pair: LocatorPair) -> bool {
         let first = |n: usize| self.sides[n].locators[0];
         let ends = [pair.local, pair.peer];
@@ -303,7 +303,7 @@ impl World {
         self.hold(after <= before || is_valid, Self::PROPERTIES[0]);
     }
 
-    /// As a data plane would: the tag finds the context, or the core gets the packet.
+    /// Handles moved payload like a data plane: the tag finds the context, or the core gets the packet.
     fn deliver_moved(&mut self, from: usize, tag: ContextTag, pair: LocatorPair) {
         let to = 1 - from;
         let of_tag = |entry: &&moorline_datapath::shim6::ContextEntry| entry.local_tag == tag;
@@ -319,7 +319,7 @@ impl World {
         }
     }
 
-    /// Takes what the cores want, and looks at it.
+    /// Executes the effects of both cores, and checks them.
     pub(crate) fn settle(&mut self) {
         for n in 0..2 {
             for (pair, what) in self.sides[n].drain() {
@@ -356,13 +356,13 @@ impl World {
         self.hold(!self.sides[n].has_two_owners(), Self::PROPERTIES[6]);
     }
 
-    /// As if every R1 had come from somebody else.
+    /// Forgets all validators, as if every R1 had come from another host.
     #[cfg(test)]
     pub(crate) fn forget_validators(&mut self) {
         self.validators.clear();
     }
 
-    /// Whether the property with this number has held so far.
+    /// Whether the property with this index has held so far.
     pub(crate) fn holds(&self, number: usize) -> bool {
         !self.wrong.contains(Self::PROPERTIES[number])
     }
@@ -374,7 +374,7 @@ impl World {
     }
 }
 
-/// What shows that a pair works when it arrives, as the answer quotes it: a nonce or a validator.
+/// Messages whose arrival shows that a pair works, because the answer repeats their nonce or validator.
 const REACH: [MessageType; 7] = [
     MessageType::UPDATE_REQUEST,
     MessageType::PROBE,

@@ -3,7 +3,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 
-/// The paths in a folder, in order of names.
+/// Paths in a folder, sorted by name.
 pub(crate) fn paths_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let say = || format!("cannot read {}", folder.display());
     let entries = fs::read_dir(folder).with_context(say)?.map(|entry| Ok(entry?.path()));
@@ -12,7 +12,7 @@ pub(crate) fn paths_in(folder: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// The text of a file.
+/// Content of a text file.
 pub(crate) fn text_of(path: &Path) -> anyhow::Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }

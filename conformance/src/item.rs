@@ -1,8 +1,7 @@
-//! Which item of a source file a marker is about. It looks at lines, knows nothing of the languages
-//! but how a declaration begins, and so serves Rust and C alike.
+//! Finds the item of a source file that a marker is about. The search works on lines and knows only the first words of
+//! declarations, so it serves Rust and C.
 
-/// The item that the marker on line `at` is about: the one declared next if a declaration follows,
-/// otherwise the function around it.
+/// The item that the marker on line `at` is about: the next item if a declaration follows, else the enclosing function.
 pub(crate) fn around<'a>(lines: &[&'a str], at: usize) -> Option<Item<'a>> {
     let next = (at + 1..lines.len()).find(|&line| !is_passed_over(lines, line));
     if let Some(item) = next.and_then(|line| declared(lines, line)) {
@@ -15,7 +14,7 @@ pub(crate) fn around<'a>(lines: &[&'a str], at: usize) -> Option<Item<'a>> {
     })
 }
 
-/// What a marker is about.
+/// An item of a source file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Item<'a> {
     pub(crate) name: &'a str,
@@ -33,7 +32,7 @@ pub(crate) enum Kind {
 fn declared<'a>(lines: &[&'a str], at: usize) -> Option<Item<'a>> {
     let c = c_function(lines[at]).map(|name| Item { name, kind: Kind::Function });
     if let Some((word, name)) = declaration(lines[at]) {
-        // `static int f(` and `struct a *f(` begin as a declaration of Rust does.
+        // `static int f(` and `struct a *f(` start like declarations of Rust.
         if let (Some(item), "static" | "struct" | "enum") = (c, word) {
             return Some(item);
         }
@@ -47,7 +46,7 @@ fn declared<'a>(lines: &[&'a str], at: usize) -> Option<Item<'a>> {
     c
 }
 
-/// `pub(crate) const fn name(` gives `fn` and `name`.
+/// Keyword and name of a Rust declaration: `fn` and `name` for `pub(crate) const fn name(`.
 fn declaration(line: &str) -> Option<(&str, &str)> {
     let mut rest = line.trim_start();
     loop {
@@ -65,7 +64,7 @@ fn declaration(line: &str) -> Option<(&str, &str)> {
     }
 }
 
-/// A C function begins in the first column and has its parameters on that line.
+/// Name of a C function. The definition starts in the first column and has its parameters on the same line.
 fn c_function(line: &str) -> Option<&str> {
     let head = line.split_once('(')?.0;
     let is_one = head.starts_with(|first: char| first.is_ascii_lowercase() || first == '_')
@@ -80,7 +79,7 @@ fn name(text: &str) -> Option<&str> {
     Some(&text[..end]).filter(|name| !name.is_empty())
 }
 
-/// A test has `#[test]`, `#[tokio::test]` or the like above it and is not `#[ignore]`d.
+/// Whether the function has `#[test]`, `#[tokio::test]` or the like above it, and no `#[ignore]`.
 fn is_test(lines: &[&str], function: usize) -> bool {
     let mut test = false;
     for line in lines[..function].iter().rev().map(|line| line.trim()) {

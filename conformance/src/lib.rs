@@ -1,8 +1,8 @@
-//! Where each demand of the RFCs is done, and which test shows it.
+//! Record of the requirements of the RFCs, with the code that fulfils each and the test that shows it.
 //!
-//! `rfc5533.toml` and its neighbours list what an RFC demands, in our words: one entry for each
-//! upper-case key word (MUST, SHOULD, MAY and the like), named by section and ordinal. Comments in
-//! code and tests point at these entries:
+//! `rfc5533.toml` and the files beside it list the requirements of an RFC in our words. There is one entry for each
+//! upper-case key word (MUST, SHOULD, MAY and the like), named by section and ordinal. Comments in code and tests refer
+//! to these entries:
 //!
 //! ```text
 //! //= rfc5533#7.13-3                    the item below, or the function around it, does this
@@ -11,10 +11,9 @@
 //! //= rfc5533#7.8                       a section without key words of its own, or all of it
 //! ```
 //!
-//! From both comes `docs/conformance.md` (`cargo run -p moorline-conformance` writes it). The tests
-//! of this crate fail when a marker names nothing, when a MUST has neither code and test nor a
-//! reason why not, when anything else has neither code nor a reason, and when the page in the
-//! repository is not what the markers say.
+//! `cargo run -p moorline-conformance` makes `docs/conformance.md` from both. The tests of this crate fail in four
+//! cases: a marker names no entry; a MUST has neither code and test nor a reason; another requirement has neither code
+//! nor a reason; the page in the repository is stale.
 #![forbid(unsafe_code)]
 
 mod files;
@@ -30,7 +29,7 @@ pub use list::{Requirement, RequirementList};
 pub use marker::{Marker, Place};
 pub use record::{Entry, Record, Rfc};
 
-/// The page, seen from the root of the repository.
+/// Path of the page in the repository.
 pub const PAGE: &str = "docs/conformance.md";
 
 /// The root of the repository that this crate was built in.

@@ -6,24 +6,24 @@ use serde::Deserialize;
 
 use crate::files::text_of;
 
-/// What one RFC demands, as `conformance/rfcNNNN.toml` says.
+/// Requirements of one RFC, as in `conformance/rfcNNNN.toml`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct RequirementList {
-    /// The RFC's number.
+    /// Number of the RFC.
     pub rfc: u32,
-    /// Its title.
+    /// Title of the RFC.
     pub title: String,
-    /// Upper-case key words of each section that has any, counted in the text.
+    /// Number of upper-case key words in the text of each section that has any.
     keywords: BTreeMap<String, usize>,
     /// Heading of each section.
     pub sections: BTreeMap<String, String>,
-    /// In the order of the text.
+    /// Requirements in the order of the text.
     #[serde(rename = "requirement")]
     pub requirements: Vec<Requirement>,
 }
 
-/// One key word of an RFC and what it is about.
+/// A requirement: a key word of an RFC and its subject.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Requirement {
@@ -33,9 +33,9 @@ pub struct Requirement {
     pub level: String,
     /// A paraphrase.
     pub says: String,
-    /// Why nothing does it, where nothing does.
+    /// Reason why no code fulfils the requirement. `None` if code does.
     pub not_done: Option<String>,
-    /// What a reader should know besides.
+    /// A note for the reader.
     pub note: Option<String>,
 }
 
@@ -44,13 +44,13 @@ const LEVELS: [&str; 7] =
     ["MUST", "MUST NOT", "SHOULD", "SHOULD NOT", "RECOMMENDED", "MAY", "OPTIONAL"];
 
 impl Requirement {
-    /// The section that it stands in.
+    /// The section of the requirement.
     #[must_use]
     pub fn section(&self) -> &str {
         self.id.rsplit_once('-').map_or("", |(section, _)| section)
     }
 
-    /// Whether conformance hangs on it.
+    /// Whether the level is MUST or MUST NOT.
     #[must_use]
     pub fn is_must(&self) -> bool {
         self.level.starts_with("MUST")
@@ -72,13 +72,13 @@ impl RequirementList {
         Ok(list)
     }
 
-    /// How markers name the RFC.
+    /// Name of the RFC in markers.
     #[must_use]
     pub fn marker_name(&self) -> String {
         format!("rfc{}", self.rfc)
     }
 
-    /// Ordinals count from 1 without a hole, and every key word of the text has its entry.
+    /// Checks that ordinals count from 1 without a gap, and that every key word of the text has an entry.
     fn check(&self) -> anyhow::Result<()> {
         let mut seen: BTreeMap<&str, usize> = BTreeMap::new();
         for requirement in &self.requirements {

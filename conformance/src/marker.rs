@@ -3,36 +3,36 @@ use std::path::Path;
 use crate::files::{paths_in, text_of};
 use crate::item::{self, Kind};
 
-/// Where markers are looked for; not here, where the sources of this crate show what one looks like.
+/// Folders with markers. This crate is left out, because its sources contain examples of markers.
 const FOLDERS: [&str; 8] = ["proto", "bpf", "io", "app", "sim", "lab", "fuzz", "tests"];
 /// Extensions of source files.
 const SOURCES: [&str; 3] = ["rs", "c", "h"];
 const PREFIX: &str = "//= ";
 const TEST: &str = "(test)";
 
-/// One reference to a requirement or section.
+/// A reference to a requirement or section.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Marker {
-    /// The RFC as it is written, as in `rfc5533`.
+    /// The RFC as in the marker, such as `rfc5533`.
     pub rfc: String,
-    /// Requirement or section, as in `7.13-2` or `7.13`.
+    /// Requirement or section, such as `7.13-2` or `7.13`.
     pub id: String,
-    /// Where the marker stands.
+    /// Item of the marker.
     pub place: Place,
-    /// Whether it says that a test shows it, and not that code does it.
+    /// Whether the marker names a test, and not code.
     pub is_test: bool,
 }
 
 /// An item of a source file.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// From the root of the repository.
+    /// Path of the file from the root of the repository.
     pub file: String,
     /// Name of the item.
     pub item: String,
 }
 
-/// Markers of all sources, and what is wrong with some of them.
+/// Markers of all sources, and the problems of malformed ones.
 #[derive(Debug, Default)]
 pub(crate) struct Markers {
     pub(crate) found: Vec<Marker>,

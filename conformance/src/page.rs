@@ -35,7 +35,7 @@ pub(crate) fn render(record: &Record) -> String {
     page
 }
 
-/// How many requirements are done and tested, done, not done for a reason, and open.
+/// Numbers of requirements: fulfilled and tested, fulfilled, not fulfilled for a reason, and open.
 fn counts(rfc: &Rfc) -> [usize; 4] {
     let mut counts = [0; 4];
     for requirement in &rfc.list.requirements {
@@ -101,7 +101,7 @@ fn links(places: &BTreeSet<Place>) -> String {
     links.collect::<Vec<_>>().join(", ")
 }
 
-/// `7.10` comes behind `7.9`.
+/// Sort key of a section: `7.10` comes after `7.9`.
 fn order(number: &str) -> Vec<u32> {
     number.split('.').map(|part| part.parse().unwrap_or(u32::MAX)).collect()
 }

@@ -6,30 +6,30 @@ use crate::list::{Requirement, RequirementList};
 use crate::marker::{Marker, Markers, Place};
 use crate::page;
 
-/// Lists and markers put together.
+/// Requirements joined with markers.
 #[derive(Debug)]
 pub struct Record {
-    /// The RFCs by number.
+    /// RFCs in the order of their numbers.
     pub rfcs: Vec<Rfc>,
-    /// Markers that mean nothing or contradict a list.
+    /// Markers that name no entry or contradict a list.
     pub problems: Vec<String>,
 }
 
-/// One RFC with what points at it.
+/// An RFC with its markers.
 #[derive(Debug)]
 pub struct Rfc {
-    /// What it demands.
+    /// Requirements of the RFC.
     pub list: RequirementList,
-    /// The markers that point at a requirement or section.
+    /// Markers by requirement or section.
     pub entries: BTreeMap<String, Entry>,
 }
 
-/// Where a requirement is done and what shows it.
+/// Code and tests of a requirement.
 #[derive(Debug, Default)]
 pub struct Entry {
-    /// Code.
+    /// Code that fulfils the requirement.
     pub code: BTreeSet<Place>,
-    /// Tests.
+    /// Tests that show the requirement.
     pub tests: BTreeSet<Place>,
 }
 
@@ -78,14 +78,14 @@ impl Record {
         Ok(())
     }
 
-    /// Each MUST without code or without a test, and each other requirement without code, that has
-    /// no reason either.
+    /// Gaps: each MUST without code or without a test, and each other requirement without code, unless there is a
+    /// reason.
     #[must_use]
     pub fn gaps(&self) -> Vec<String> {
         self.rfcs.iter().flat_map(Rfc::gaps).collect()
     }
 
-    /// The page that the record makes.
+    /// The page of the record.
     #[must_use]
     pub fn page(&self) -> String {
         page::render(self)
@@ -93,7 +93,7 @@ impl Record {
 }
 
 impl Rfc {
-    /// Whether there is code that does a requirement, and a test that shows it.
+    /// Whether a requirement has code, and whether it has a test.
     pub(crate) fn shown(&self, requirement: &Requirement) -> (bool, bool) {
         let entry = self.entries.get(&requirement.id);
         entry.map_or((false, false), |one| (!one.code.is_empty(), !one.tests.is_empty()))

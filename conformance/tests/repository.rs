@@ -1,4 +1,4 @@
-//! Holds the repository's markers against the lists, and the page against both.
+//! Checks the markers of the repository against the lists, and the page against both.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn the_page_is_what_the_markers_say() {
     assert!(is_current, "{PAGE} is stale: cargo run -p moorline-conformance");
 }
 
-/// Links such as [`a_test`](../proto/reap/src/machine/tests.rs).
+/// Checks links such as [`a_test`](../proto/reap/src/machine/tests.rs).
 #[test]
 fn every_test_that_the_security_page_names_is_there() {
     let docs = repository().join("docs");
@@ -80,7 +80,7 @@ fn every_link_to_a_file_finds_it() {
     assert!(links > 300, "{links}");
 }
 
-/// The Markdown files of the repository, without what is built.
+/// Markdown files of the repository, except in build folders.
 fn pages_under(directory: &Path) -> Vec<PathBuf> {
     let mut pages = Vec::new();
     for entry in fs::read_dir(directory).expect("a directory") {

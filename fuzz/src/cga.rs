@@ -4,8 +4,8 @@ use moorline_cga::{
 use moorline_types::{Locator, Ulid};
 use moorline_wire::{CgaParameters, LocatorEntry, LocatorList, VerificationMethod};
 
-/// An address and a PDS: what verifies is what the owner of the PDS would have generated, and nothing
-/// else. The set is made from the PDS too, as a fuzzer cannot guess a hash.
+/// Input: an address and a PDS. An address verifies exactly if the owner of the PDS would have generated it. The target
+/// also makes the set from the PDS, because a fuzzer cannot guess a hash.
 pub(crate) fn cga_verify(octets: &[u8]) -> bool {
     let Some((address, pds)) = octets.split_first_chunk::<16>() else { return false };
     let address = Locator::from(*address);

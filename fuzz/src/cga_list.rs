@@ -6,12 +6,12 @@ use moorline_types::{Locator, Ulid};
 use moorline_wire::{CgaParameters, LocatorEntry, LocatorList, VerificationMethod};
 use std::sync::OnceLock;
 
-/// A locator list as a peer sends it, with parameters and signature: a list passes if each locator
-/// would pass alone, and the signature by itself, and never for another reason.
+/// A locator list from a peer, with parameters and signature. The list is accepted exactly if each HBA locator verifies
+/// alone and the signature verifies.
 ///
-/// ULID (16), whether to sign (1), octets of the signature (2) and of the PDS (2), both, generation (4),
-/// then method and locator (17) as often as there are. As a fuzzer cannot sign, an odd second field has
-/// the signature made with the key below.
+/// Input: ULID (16 octets), whether to sign (1), lengths of the signature (2) and of the PDS (2), signature, PDS,
+/// generation (4), then method and locator (17) for each entry. A fuzzer cannot sign. So if the second field is odd,
+/// the target signs with the key below.
 pub(crate) fn cga_signed_list(octets: &[u8]) -> bool {
     let Some(input) = Input::parse(octets) else { return false };
     let signature = input.signature.as_deref();
@@ -28,7 +28,7 @@ pub(crate) fn cga_signed_list(octets: &[u8]) -> bool {
         (Err(early), late) => assert_eq!(late.as_ref().err(), Some(early)),
         (Ok(checked), late) => {
             assert_eq!(checked.needs_signature(), claim.needs_signature());
-            // The hashes passed, so it is the signature or nothing.
+            // All hashes are right, so only the signature can fail.
             let is_signature = matches!(late, Err(VerifyError::Signature | VerifyError::Key(_)));
             assert!(late.is_ok() || is_signature && claim.needs_signature());
         }
@@ -106,8 +106,8 @@ impl<'a> Input<'a> {
     }
 }
 
-/// A key file, as `moorline key import` takes it: what is read can be written, read again and, if it
-/// may sign, signs so that it verifies.
+/// A key file, as `moorline key import` reads it. A file that parses can be written and parsed again. If its key may
+/// sign, the signatures verify.
 pub(crate) fn cga_key_file(octets: &[u8]) -> bool {
     let Ok(file) = KeyFile::parse(octets) else { return false };
     let public = file.public_key().clone();
@@ -122,7 +122,7 @@ pub(crate) fn cga_key_file(octets: &[u8]) -> bool {
             assert_eq!(again.public_key(), &public);
         }
     }
-    // One whose numbers fit each other, but not primes, signs nothing.
+    // A key signs nothing if its numbers fit each other and are not prime.
     if let Ok(Ok(signature)) = file.signer().map(|key| key.sign(b"octets", [7; 32])) {
         assert_eq!(verify_signature(public.spki(), b"octets", &signature), Ok(()));
     }

@@ -7,8 +7,7 @@ use moorline_ilnp::{LocalLocator, LocalState, Machine};
 use moorline_types::{Instant, L64, Nid};
 use moorlined::{SavedState, read_addresses};
 
-/// The daemon's configuration: one that is taken keeps to the ranges that are documented, and an error
-/// has words.
+/// The daemon's configuration file. An accepted configuration keeps to the documented ranges. An error has a text.
 pub(crate) fn daemon_config(octets: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(octets) else { return false };
     match moorlined::Config::parse(text) {
@@ -27,8 +26,8 @@ pub(crate) fn daemon_config(octets: &[u8]) -> bool {
     }
 }
 
-/// The daemon's state files: contexts and sessions that can be read are written so that they read the same, and
-/// a host takes them over or refuses them; addresses are read or refused.
+/// The daemon's state files. Contexts and sessions that parse are written so that they parse to the same value, and a
+/// host restores or refuses them. Addresses parse or are refused.
 pub(crate) fn daemon_state(octets: &[u8]) -> bool {
     let Ok(state) = serde_json::from_slice::<SavedState>(octets) else {
         return read_addresses(octets).is_ok();
@@ -41,7 +40,7 @@ pub(crate) fn daemon_state(octets: &[u8]) -> bool {
     true
 }
 
-/// The number of sessions is what the data plane is told, and each locator of theirs is one.
+/// Restores sessions. The data plane is told of as many sessions as were restored, and all their locators are global.
 fn take_over_sessions(sessions: Vec<moorline_ilnp::SessionSnapshot>) {
     let now = Instant::from_nanos(1);
     let config = moorline_ilnp::Config { max_sessions: 8, ..Default::default() };
@@ -67,7 +66,7 @@ fn take_over_contexts(contexts: Vec<moorline_contexts::ContextSnapshot>) {
     let now = Instant::from_nanos(1);
     let mut host = Contexts::new(Config::default(), [1; 32], now);
     for context in contexts {
-        // Not ours, twice the same: refused.
+        // The host refuses contexts with other addresses, and duplicates.
         host.restore(context, now).ok();
     }
     host.handle_timeout(now);
@@ -75,14 +74,14 @@ fn take_over_contexts(contexts: Vec<moorline_contexts::ContextSnapshot>) {
     assert!(host.poll_timeout().is_none_or(|(at, _)| at > now));
 }
 
-/// Traces of traffic: captures and flow records. What there is of packets comes in the order of their times
-/// if it is of records, and ends with the first error.
+/// Traces of traffic: captures and flow records. Packets of flow records come in order of time. The packets end with
+/// the first error.
 pub(crate) fn trace(octets: &[u8]) -> bool {
     let Ok(packets) = moorline_lab::trace::read(Cursor::new(octets.to_vec())) else { return false };
     let is_csv = octets.first().is_some_and(u8::is_ascii_alphabetic);
     let (mut last, mut count) = (Duration::ZERO, 0_usize);
     let mut is_over = false;
-    // A record may be of any number of packets.
+    // A record may stand for any number of packets.
     for packet in packets.take(MAX_PACKETS) {
         assert!(!is_over, "after an error");
         let Ok(packet) = packet else {

@@ -18,21 +18,24 @@ use moorline_wire::{LocatorPreference, PayloadHeader, fill_checksum, fill_icmp_c
 use crate::input::Input;
 use crate::shared::polled;
 
-/// Two hosts that speak Shim6 and ILNP, and an attacker on the path who writes the input. The first octet is the configuration. Each step
-/// delivers, loses, replays, changes or invents packets of both protocols, makes up traffic and reports of the data planes, or lets time
-/// pass. The hosts send payload, lose contexts (so that R1bis and I2bis are drawn), fork, state preferences, change their Send Timeout, their
-/// sockets and which addresses are usable, lose routers, restart, and have effects fail.
+/// Two hosts with Shim6 and ILNP, and an on-path attacker who writes the input. The first octet is the configuration.
+/// Each step delivers, loses, replays, changes or invents packets of both protocols, reports made-up traffic or events
+/// of the data planes, or lets time pass. The hosts send payload, lose contexts (so that R1bis and I2bis follow), fork
+/// contexts, state preferences, change their Send Timeout, sockets and usable addresses, lose routers, restart, and see
+/// effects fail.
 ///
 /// Promises:
-/// - no panic; queues that come to an end; no timer in the past;
+/// - no panic, no queue without end, no timer in the past;
 /// - packets of a host leave from its addresses;
-/// - no context of the first host but with the second, by another of its addresses if the attacker has taken the ULID-pair option out of its I1
-///   and I2; no Shim6 packet and no entry of its data plane with a locator that the second host has not proved; no tag of two contexts;
-/// - never more sessions than are allowed, with one pair of addresses each; none of a host with itself or with what is no node;
-/// - the data planes know the contexts and sessions of a host that has nothing to try again, and no others;
-/// - a pair of addresses that has a session has no context that has moved.
+/// - the first host has contexts with the second only, by another of its addresses if the attacker has removed the
+///   ULID-pair option from I1 and I2; no Shim6 packet and no entry of its data plane has a locator that the second host
+///   has not proved; no two contexts share a tag;
+/// - there are never more sessions than allowed, each with its own pair of addresses; no session of a host with itself
+///   or with an identifier that names no node;
+/// - if a host has nothing to try again, the data planes know exactly its contexts and sessions;
+/// - a pair of addresses with a session has no context that has moved.
 ///
-/// Well formed is an input that leaves a session or an established context on both sides.
+/// An input is well formed if it leaves a session or an established context on both hosts.
 pub(crate) fn host(input: &[u8]) -> bool {
     let mut input = Input::new(input);
     let mut world = World::new(input.octet());
@@ -46,7 +49,7 @@ pub(crate) fn host(input: &[u8]) -> bool {
     })
 }
 
-/// A control packet under way, with the locators as its receiver has them.
+/// A control packet in flight, with the locators from the view of its receiver.
 #[derive(Clone)]
 enum Packet {
     Shim6(Vec<u8>, LocatorPair),
@@ -55,9 +58,9 @@ enum Packet {
 
 struct World {
     flags: u8,
-    /// The one that is attacked, and the honest peer.
+    /// The host under attack, and the honest peer.
     sides: [Side; 2],
-    /// Whether kernel and data planes refuse what they are told.
+    /// Whether kernel and data planes refuse updates.
     fails: bool,
     now: Instant,
 }
@@ -67,14 +70,14 @@ struct Side {
     kernel: Kernel,
     local: LocalState,
     socket: Socket,
-    /// Quiet contexts that the host has asked about.
+    /// Quiet contexts for which the host has asked about sockets.
     quiet: Vec<ContextId>,
-    /// To be delivered, and what has been.
+    /// Packets to deliver, and packets delivered or lost before.
     waiting: VecDeque<Packet>,
     seen: Vec<Packet>,
-    /// Contexts and sessions that its data planes have.
+    /// Contexts and sessions in the data planes of the host.
     told: Told,
-    /// Whether a data plane has refused to take or to forget a session.
+    /// Whether a data plane has refused to take or to remove a session.
     has_refused: bool,
 }
 
@@ -127,7 +130,7 @@ impl World {
             _ => self.fails = !self.fails,
         }
         self.settle();
-        // What is due at once is done at once, and then no more.
+        // Timers that are due fire at once. After that, no timer is due.
         self.sides.iter_mut().for_each(|side| side.host.handle_timeout(self.now));
         self.settle();
     }
@@ -137,7 +140,7 @@ impl World {
         UlidPair::new(ulid(side, 0), ulid(1 - side, 1))
     }
 
-    /// Both planes of a host see traffic of a pair, or one does.
+    /// Reports traffic of a pair, by both planes of a host or by one.
     fn traffic(&mut self, side: usize, which: u8) {
         let ulids = self.pair(side, which);
         if which & 4 == 0 {
@@ -149,7 +152,7 @@ impl World {
         }
     }
 
-    /// A packet between any addresses, perhaps with a nonce.
+    /// Reports a packet between any addresses, with or without a nonce.
     fn stranger(&mut self, side: usize, input: &mut Input<'_>) {
         let flags = input.octet();
         let remote = Ilv::new(L64(u64::from(input.word()) << 48), Nid(input.word().into()));
@@ -165,7 +168,7 @@ impl World {
         side.host.handle_ilnp_report(report, self.now);
     }
 
-    /// A packet that the other host has sent before, with one octet changed and the checksum put right.
+    /// Replays a packet of the other host with one octet changed and the right checksum.
     fn replay_changed(&mut self, side: usize, input: &mut Input<'_>) {
         let (which, at) = (usize::from(input.octet()), usize::from(input.octet()));
         let change = input.octet();
@@ -207,8 +210,8 @@ impl World {
         self.sides[side].attack(Packet::Ilnp(packet), self.now);
     }
 
-    /// Payload of a context, from the other side, that comes to the core: of a tag that the data plane does not know, or that it knows and
-    /// the core has to look up.
+    /// Passes payload of a context from the other host to the core: with a tag that the data plane does not know, or as
+    /// a report of received payload.
     fn payload(&mut self, side: usize, which: u8) {
         let from = self.sides[1 - side].host.shim6().snapshot().nth(which.into());
         let Some(context) = from else { return };
@@ -223,7 +226,7 @@ impl World {
         to.handle_shim6_report(received, self.now);
     }
 
-    /// A host goes on in another run with what it has kept; and one with what somebody has changed in that must not stumble.
+    /// Restarts a host with its saved state. Another host gets a changed state, and must not panic.
     fn restart(&mut self, side: usize, input: &mut Input<'_>) {
         let seed = input.octet();
         let now = self.now;
@@ -315,8 +318,8 @@ impl World {
         waiting.truncate(MAX_WAITING);
     }
 
-    /// Whether the honest peer's parameters prove it: the bits for u, g and Sec are not compared with the hash
-    /// (RFC 3972 s5), so who can change a message on its way can set them in a locator.
+    /// Whether the parameters of the honest peer prove the locator. The hash does not cover the bits u, g and Sec (RFC
+    /// 3972 s5), so an attacker on the path can set them in a locator.
     fn is_proved(&self, locator: Locator) -> bool {
         let hashed = |locator: Locator| {
             let mut octets = locator.0.octets();
@@ -351,12 +354,12 @@ impl World {
 }
 
 impl Side {
-    /// One of the two addresses.
+    /// One of the two addresses of the host.
     fn own(&self, which: u8) -> Locator {
         self.local.usable[usize::from(which & 1)]
     }
 
-    /// An identifier of the host at one of its locators.
+    /// Whether the address combines an identifier of the host with one of its locators.
     fn is_own_ilv(&self, ilv: Ilv) -> bool {
         let own = || self.local.usable.iter().map(|own| Ilv::of(own.0));
         own().any(|own| own.l64 == ilv.l64) && own().any(|own| own.nid == ilv.nid)
@@ -369,7 +372,7 @@ impl Side {
         }
     }
 
-    /// A packet of the attacker, whose checksum is put right.
+    /// Handles a packet of the attacker. Sets its checksum first.
     fn attack(&mut self, mut packet: Packet, now: Instant) {
         match &mut packet {
             Packet::Shim6(octets, _) => fill_checksum(octets),
@@ -416,7 +419,7 @@ impl Side {
         self.host.handle_ilnp_report(report, now);
     }
 
-    /// The host has a context no longer, and has told nobody.
+    /// Makes the host lose a context silently.
     fn forget(&mut self, which: u8) {
         let ids: Vec<_> = self.host.shim6().contexts().map(|context| context.id).collect();
         if let Some(id) = ids.get(usize::from(which) % ids.len().max(1)) {
@@ -434,7 +437,7 @@ impl Side {
         self.host.shim6_mut().set_preferences(&all, now);
     }
 
-    /// Send Timeout, usable addresses, routers.
+    /// Changes the Send Timeout, the usable addresses, or the routers.
     fn settings(&mut self, input: &mut Input<'_>, now: Instant) {
         let (flags, value) = (input.octet(), input.octet());
         let all = self.local.usable.iter().enumerate();
@@ -500,7 +503,7 @@ impl Side {
     }
 }
 
-/// The first bit that counts is whether the host speaks ILNP at all, the others are settings of ILNP.
+/// Makes a host. Flags are settings of ILNP, and whether the host has ILNP at all.
 fn new_host(flags: u8, seed: u8) -> Host {
     let now = Instant::from_nanos(1_000_000_000);
     let mut config = moorline_contexts::Config {
@@ -526,7 +529,7 @@ fn new_host(flags: u8, seed: u8) -> Host {
     Host::new(Contexts::new(config, [seed; 32], now), sessions)
 }
 
-/// The host has these addresses, each on an uplink of its own.
+/// Gives the host these addresses, each on its own uplink.
 fn tell(host: &mut Host, local: &LocalState, now: Instant) {
     host.set_proof(local.proof.clone());
     host.handle_view(view(&local.usable), now);
@@ -536,10 +539,10 @@ fn ifindex(own: Locator) -> u32 {
     own.0.segments()[2].into()
 }
 
-/// Few, so that they are evicted.
+/// Few, so that the host evicts sessions.
 const MAX_SESSIONS: usize = 3;
-/// Packets kept for replay, and under way.
+/// Most packets kept for replay, and most packets in flight.
 const MAX_SEEN: usize = 64;
 const MAX_WAITING: usize = 256;
-/// More than any step brings.
+/// More effects than any step causes.
 const MOST: usize = 1000;

@@ -7,10 +7,10 @@ use moorline_types::{Instant, Locator};
 
 use crate::input::Input;
 
-/// Router Advertisements of several routers on a clock, into the table of what they advertise.
+/// Router Advertisements of several routers, with a clock, for the table of advertised prefixes.
 ///
-/// Promises: no panic; prefixes that hold are on a link of which something was heard, and end in time.
-/// Well formed is an input with an advertisement that can be read.
+/// Promises: no panic; valid prefixes are on a link on which something was heard, and expire in time. An input is well
+/// formed if it contains an advertisement that parses.
 pub(crate) fn router_advertisement(input: &[u8]) -> bool {
     let mut input = Input::new(input);
     let mut table = AdvertisedPrefixes::new();
@@ -40,7 +40,7 @@ pub(crate) fn router_advertisement(input: &[u8]) -> bool {
     read > 0
 }
 
-/// ICMPv6 from the raw socket: what is taken for a peer's "unrecognized next header".
+/// An ICMPv6 message from the raw socket that may be a peer's "unrecognized next header".
 pub(crate) fn unrecognized(message: &[u8]) -> bool {
     let source = Locator(Ipv6Addr::LOCALHOST);
     let Some(found) = Unrecognized::parse(message, source) else { return false };

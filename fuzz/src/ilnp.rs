@@ -5,8 +5,8 @@ use moorline_wire::ilnp::{
 };
 use std::net::Ipv6Addr;
 
-/// A Destination Options header: it ends within the packet, and with its nonce blotted out it is the same
-/// header without a nonce. One with nothing but what we send is emitted octet by octet.
+/// A Destination Options header. The header ends within the packet. With its nonce overwritten, it is the same header
+/// without a nonce. A header with only options that we send is emitted with equal octets.
 pub(crate) fn ilnp_options(octets: &[u8]) -> bool {
     let Ok(header) = OptionsHeader::parse(octets) else { return false };
     assert!(header.len <= octets.len());
@@ -28,8 +28,8 @@ pub(crate) fn ilnp_options(octets: &[u8]) -> bool {
     true
 }
 
-/// A Locator Update or a message of the admission handshake is emitted octet by octet, but for what is
-/// reserved. The checksum is made right first, which a fuzzer cannot guess.
+/// A Locator Update, or a message of the admission handshake. The message is emitted with equal octets, except reserved
+/// ones. The target sets the checksum first, because a fuzzer cannot guess it.
 pub(crate) fn ilnp_control(octets: &[u8]) -> bool {
     let _ = LocatorUpdate::parse(octets, SRC, DST);
     older_update(octets);
@@ -54,7 +54,8 @@ pub(crate) fn ilnp_control(octets: &[u8]) -> bool {
     true
 }
 
-/// A Locator Update in the older form is emitted octet by octet, but for what is reserved, and is none by RFC 6743.
+/// A Locator Update in the older form. The message is emitted with equal octets, except reserved ones, and does not
+/// parse as a message of RFC 6743.
 fn older_update(octets: &[u8]) {
     let _ = OlderLocatorUpdate::parse(octets, SRC, DST);
     let mut octets = octets.to_vec();
@@ -71,8 +72,8 @@ fn older_update(octets: &[u8]) {
     assert_eq!(OlderLocatorUpdate::parse(&answer.emit(DST, SRC), DST, SRC), Ok(answer));
 }
 
-/// RDATA of a record of RFC 6742, the first octet says which: read, it is emitted octet by octet, and has no
-/// octet in a zone file that could mean something else there.
+/// RDATA of a record of RFC 6742. The first octet selects the type. A record that parses is emitted with equal octets,
+/// and its text is unambiguous in a zone file.
 pub(crate) fn dns_rdata(octets: &[u8]) -> bool {
     let Some((kind, rdata)) = octets.split_first() else { return false };
     let read = match kind % 4 {

@@ -1,4 +1,4 @@
-/// Octets of an input, read as numbers: 0 when there are no more.
+/// Reads an input as numbers. After the end of the input, all numbers are 0.
 pub(crate) struct Input<'a> {
     octets: &'a [u8],
 }
@@ -8,7 +8,7 @@ impl<'a> Input<'a> {
         Self { octets }
     }
 
-    /// The next octet, while there is one.
+    /// The next octet. `None` at the end.
     pub(crate) fn step(&mut self) -> Option<u8> {
         let (first, rest) = self.octets.split_first()?;
         self.octets = rest;
@@ -23,12 +23,12 @@ impl<'a> Input<'a> {
         u16::from_be_bytes([self.octet(), self.octet()])
     }
 
-    /// One of these.
+    /// Picks one of these values.
     pub(crate) fn pick<T: Copy>(&mut self, of: &[T]) -> T {
         of[usize::from(self.octet()) % of.len()]
     }
 
-    /// As many octets as are there, up to `len`.
+    /// Takes up to `len` octets.
     pub(crate) fn take(&mut self, len: usize) -> &'a [u8] {
         let (taken, rest) = self.octets.split_at(len.min(self.octets.len()));
         self.octets = rest;

@@ -1,10 +1,10 @@
 //! Fuzz targets as functions, replayed over their corpora by the tests.
 //!
-//! A target takes any octets, and panics if a promise of the code under test is broken. It returns
-//! whether the input was well formed, so that the tests can tell that they reach both sides.
+//! A target takes any octets. A target panics if the code under test breaks a promise, and returns whether the input
+//! was well formed, so that tests can check that a corpus has both kinds.
 //!
-//! To add one: a function, its line in [`TARGETS`], seeds in `corpus/<name>/`. The tests notice what is missing, replay the
-//! corpus and mutate it a little. For the real thing, with cargo-fuzz installed:
+//! To add a target, write a function, add a line to [`TARGETS`], and put seeds into `corpus/<name>/`. The tests report
+//! missing parts, replay the corpus and mutate it. To fuzz with cargo-fuzz:
 //!
 //! ```text
 //! TARGET=wire_packet cargo +stable fuzz run --fuzz-dir fuzz/libfuzzer -s none fuzz fuzz/corpus/wire_packet
@@ -33,12 +33,12 @@ use plane::plane;
 use text::{api_stream, sim_plan};
 use wire::{payload_header, wire_cga_parameters, wire_message_roundtrip, wire_packet};
 
-/// A target by its name.
+/// A target and its name.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
-    /// Of the function and the corpus.
+    /// Name of the function and of the corpus.
     pub name: &'static str,
-    /// Returns whether the input was well formed.
+    /// Runs the target. Returns whether the input was well formed.
     pub run: fn(&[u8]) -> bool,
 }
 

@@ -14,16 +14,16 @@ use moorline_types::{ContextId, Instant, Locator, SessionId};
 use crate::input::Input;
 use crate::shared::polled;
 
-/// The user-space data planes, one behind the other, between sockets that send anything and a network that brings anything. The first octet
-/// is the configuration.
+/// The user-space data planes, one behind the other, between sockets that send any packets and a network that delivers
+/// any packets. The first octet is the configuration.
 ///
-/// Promises: no panic; what is not rewritten is untouched; queues that come to an end.
-/// - Shim6: what leaves with a payload header has the tag and locators of the context that its addresses name; what is delivered out of
-///   one carries the ULIDs of a context.
-/// - ILNP: what is sent has the locators of the session that its addresses name, and what is delivered the addresses of a session or those
-///   it came with; a length that is right stays so, and so does a checksum, which covers what the session says.
+/// Promises: no panic; a packet that is not rewritten is unchanged; no queue without end.
+/// - Shim6: a packet with a payload header has the tag and locators of the context of its addresses. A packet delivered
+///   from a payload header has the ULIDs of a context.
+/// - ILNP: a sent packet has the locators of the session of its addresses. A delivered packet has the addresses of a
+///   session, or its own. A right length stays right. A right checksum stays right, in the mode of the session.
 ///
-/// Well formed is an input by which some packet was rewritten.
+/// An input is well formed if a packet was rewritten.
 pub(crate) fn plane(input: &[u8]) -> bool {
     let mut input = Input::new(input);
     let mut world = World::new(input.octet());
@@ -40,9 +40,10 @@ struct World {
     planes: Planes,
     contexts: BTreeMap<ContextId, ContextEntry>,
     sessions: BTreeMap<SessionId, SessionEntry>,
-    /// Sessions that a packet with the nonce has left for: later packets have the checksum of the session (decision 131).
+    /// Sessions for which a packet with the nonce has left. Later packets have the checksum of the session (decision
+    /// 131).
     told: BTreeSet<SessionId>,
-    /// The mode of the checksum of packets that come in without a session.
+    /// Checksum mode for incoming packets without a session.
     checksum: ChecksumMode,
     sockets: OneSocket,
     /// The last packet that left with a payload header.
@@ -144,11 +145,11 @@ impl World {
     }
 }
 
-/// The source is at 8, the destination at 24.
+/// The address at an offset: 8 for the source, 24 for the destination.
 fn address(packet: &[u8], at: usize) -> Ipv6Addr {
     let octets: [u8; 16] = std::array::from_fn(|i| packet[at + i]);
     octets.into()
 }
 
-/// More than any step brings.
+/// More reports than any step causes.
 const MAX_POLLED: usize = 10_000;

@@ -1,6 +1,6 @@
-//! What targets of machines and data planes have in common.
+//! Shared parts of the targets of machines and data planes.
 
-/// All that is polled: as many as `limit`, more than a step may ever bring, mean that it does not come to an end.
+/// Polls until `None`. Panics at `limit` values, which are more than a step may cause: the queue has no end.
 pub(crate) fn polled<T>(limit: usize, poll: impl FnMut() -> Option<T>) -> Vec<T> {
     let all: Vec<T> = std::iter::from_fn(poll).take(limit).collect();
     assert!(all.len() < limit, "a queue without end");

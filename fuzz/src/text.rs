@@ -1,10 +1,10 @@
 use moorline_api::{Context, Decoder, Event, InterfaceAddresses, Status};
 use moorline_sim::Plan;
 
-/// The event stream of the control API: events come out the same however the octets are cut.
+/// The event stream of the control API. The events are the same, however the octets are split.
 ///
-/// Then the octets as JSON of each type that a client reads: what can be read is written and read again.
-/// Well formed is what holds an event or is one of these.
+/// The target also parses the octets as JSON of each type that a client reads. A value that parses is written and
+/// parsed again. An input is well formed if it contains an event or parses as one of these types.
 pub(crate) fn api_stream(octets: &[u8]) -> bool {
     let whole = decoded(octets, octets.len().max(1));
     let size = octets.first().map_or(1, |first| usize::from(*first % 7) + 1);
@@ -17,7 +17,7 @@ pub(crate) fn api_stream(octets: &[u8]) -> bool {
     holds_events || is_json
 }
 
-/// A simulator's plan: one that can be read is written so that it reads the same.
+/// A plan of the simulator. A plan that parses is written so that it parses to the same plan.
 pub(crate) fn sim_plan(octets: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(octets) else { return false };
     let Ok(plan) = Plan::from_toml(text) else { return false };

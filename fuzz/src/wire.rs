@@ -7,16 +7,16 @@ use moorline_wire::{
 };
 use std::net::Ipv6Addr;
 
-/// A control message, read in place: offsets lie within it, options within the cap.
+/// A control message, parsed in place. Offsets lie within the message, and the number of options is limited.
 ///
-/// Run on the octets as they are, then with the checksum made right, which a fuzzer cannot guess.
+/// The target parses the octets unchanged, then with the right checksum, because a fuzzer cannot guess it.
 pub(crate) fn wire_packet(octets: &[u8]) -> bool {
     read_in_place(octets);
     let octets = with_checksum(octets);
     read_in_place(&octets)
 }
 
-/// A control message that decodes is emitted so that it decodes to the same.
+/// A control message. If it decodes, it is emitted so that it decodes to the same message.
 pub(crate) fn wire_message_roundtrip(octets: &[u8]) -> bool {
     let octets = with_checksum(octets);
     let Some(message) = decode(&octets) else { return false };
@@ -30,7 +30,7 @@ pub(crate) fn wire_message_roundtrip(octets: &[u8]) -> bool {
     true
 }
 
-/// CGA Parameters are hashed as they came, so they must be emitted octet by octet.
+/// CGA Parameters. The hash covers the received octets, so the parameters must be emitted with equal octets.
 pub(crate) fn wire_cga_parameters(octets: &[u8]) -> bool {
     let Ok(parameters) = CgaParameters::parse(octets) else { return false };
     assert_eq!(parameters.emit(), octets);
@@ -39,7 +39,7 @@ pub(crate) fn wire_cga_parameters(octets: &[u8]) -> bool {
     true
 }
 
-/// A payload header is emitted octet by octet, and is never a control message too.
+/// A payload header. The header is emitted with equal octets, and never parses as a control message.
 pub(crate) fn payload_header(octets: &[u8]) -> bool {
     let Ok(header) = PayloadHeader::parse(octets) else { return false };
     assert_eq!(header.emit().as_slice(), &octets[..PAYLOAD_HEADER_LEN]);
@@ -61,7 +61,7 @@ fn read_in_place(octets: &[u8]) -> bool {
         let raw = packet.raw_option(*kind);
         assert!(raw.is_none_or(|contents| contents.len() < len));
     }
-    // What is read in place must be what the decoder gives: the validator is checked on the former.
+    // The parser in place and the decoder must agree, because the validator is checked on the former.
     if let Some(options) = decoded.as_ref().ok().and_then(Message::options) {
         assert_eq!(packet.raw_option(OptionType::RESPONDER_VALIDATOR), options.validator());
         assert_eq!(packet.raw_option(OptionType::CGA_PARAMETERS), options.pds());
@@ -83,7 +83,7 @@ fn decode(octets: &[u8]) -> Option<Message> {
     Packet::parse(octets, SRC, DST).ok()?.message().ok()
 }
 
-/// With the length that its header gives, if that much is there, and the checksum over it.
+/// Cuts the octets to the length in the header, if there are that many, and sets the checksum.
 fn with_checksum(octets: &[u8]) -> Vec<u8> {
     let len = octets.get(1).map_or(0, |units| (usize::from(*units) + 1) * 8);
     let mut octets = octets.get(..len).unwrap_or(octets).to_vec();

@@ -1,5 +1,5 @@
-//! Replays every corpus, then mutates it with a fixed seed: what a fuzzer would find in its first
-//! second is found here, the same on every machine.
+//! Replays every corpus, then mutates it with a fixed seed. So the tests find what a fuzzer would find in its first
+//! second, and every machine runs the same inputs.
 
 use moorline_fuzz::{TARGETS, Target};
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 /// Inputs made from each corpus.
 const MUTATIONS: usize = 20_000;
-/// Longest input made.
+/// Greatest length of a made input.
 const MAX_LEN: usize = 2048;
 
 #[test]
@@ -39,7 +39,7 @@ fn mutated_corpus_keeps_the_promises() {
             let octets = mutate(&seeds, &mut random);
             good += usize::from(run(target, &octets, &format!("mutation {at}")));
         }
-        // Mutations that only ever break the input, or never do, test nothing.
+        // If mutations break every input, or none, they test nothing.
         let share = good * 100 / MUTATIONS;
         assert!((1..=99).contains(&share), "{}: {share} % well formed", target.name);
     }
@@ -52,7 +52,7 @@ fn every_target_has_its_corpus_and_no_more() {
     assert_eq!(entries("corpus"), names);
 }
 
-/// Whether the input is well formed; prints it if the target panics.
+/// Whether the input is well formed. If the target panics, prints the input.
 #[track_caller]
 fn run(target: &Target, octets: &[u8], label: &str) -> bool {
     match catch_unwind(AssertUnwindSafe(|| (target.run)(octets))) {
@@ -61,7 +61,7 @@ fn run(target: &Target, octets: &[u8], label: &str) -> bool {
     }
 }
 
-/// In order of names, so that a run is the same everywhere.
+/// Inputs sorted by name, so that every machine runs them in the same order.
 fn corpus(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     let folder = Path::new("corpus").join(target.name);
     let names = entries(&folder);
@@ -87,7 +87,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// One seed with one to four changes.
+/// A seed with one to four changes.
 fn mutate(seeds: &[Vec<u8>], random: &mut Random) -> Vec<u8> {
     let mut octets = seeds[random.below(seeds.len())].clone();
     for _ in 0..=random.below(4) {
@@ -124,7 +124,7 @@ fn change(octets: &mut Vec<u8>, seeds: &[Vec<u8>], random: &mut Random) {
     }
 }
 
-/// `SplitMix64`: good enough to pick changes, and the same everywhere.
+/// `SplitMix64`: random enough to pick changes, and equal on every machine.
 struct Random(u64);
 
 impl Random {

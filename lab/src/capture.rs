@@ -1,4 +1,4 @@
-//! Packets as they passed an interface, octet by octet.
+//! Capture of packets on an interface.
 
 use std::fs;
 use std::net::Ipv6Addr;
@@ -26,16 +26,16 @@ pub struct Capture {
 /// A captured frame, from its Ethernet header on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// All of its octets.
+    /// The captured octets.
     pub octets: Vec<u8>,
-    /// When it passed, since 1970.
+    /// Time of capture, since 1970.
     pub at: Duration,
-    /// How long it was on the wire; more than `octets` if the capture cut it.
+    /// Octets on the wire. More than in `octets` if the capture cut the frame.
     pub length: usize,
 }
 
 impl Capture {
-    /// Captures IPv6 on an interface; returns when tcpdump listens.
+    /// Starts a capture of IPv6 on an interface. Returns when tcpdump listens.
     ///
     /// # Errors
     /// tcpdump could not be started.
@@ -57,10 +57,10 @@ impl Capture {
         Ok(Self { process, file })
     }
 
-    /// Ends the capture and gives the frames; fails if the kernel could not keep up.
+    /// Ends the capture and gives its frames.
     ///
     /// # Errors
-    /// The capture is incomplete or cannot be read.
+    /// The kernel dropped packets of the capture, or the file cannot be read.
     pub fn finish(mut self) -> anyhow::Result<Vec<Frame>> {
         self.process.stop(Duration::from_secs(3))?;
         let log = self.process.log();
@@ -71,7 +71,7 @@ impl Capture {
 }
 
 impl Frame {
-    /// The IPv6 packet inside; none if it is not one.
+    /// The IPv6 packet of the frame. `None` if the frame has none.
     #[must_use]
     pub fn ipv6(&self) -> Option<&[u8]> {
         self.octets.get(ETHERNET_LEN..).filter(|packet| Ip6::read(packet).is_some())
@@ -81,31 +81,31 @@ impl Frame {
         Ip6::read(self.ipv6()?)
     }
 
-    /// Whether it is payload that has moved: a Shim6 payload header (RFC 5533 s5.2).
+    /// Whether the packet has a Shim6 payload header (RFC 5533 s5.2), as moved payload has.
     #[must_use]
     pub fn is_moved_payload(&self) -> bool {
         self.shim6().is_some_and(|(_, kind)| kind & PAYLOAD_HEADER != 0)
     }
 
-    /// IPv6 header and type of a Shim6 control message (RFC 5533 s5.3); none if it is anything else.
+    /// IPv6 header and type of a Shim6 control message (RFC 5533 s5.3). `None` for any other packet.
     pub(crate) fn control_message(&self) -> Option<(Ip6, MessageType)> {
         let (header, kind) = self.shim6().filter(|(_, kind)| kind & PAYLOAD_HEADER == 0)?;
         Some((header, MessageType::new(kind)))
     }
 
-    /// IPv6 header of a Shim6 packet, and the octet that says what it is.
+    /// IPv6 header of a Shim6 packet, and the octet with bit P and the type.
     fn shim6(&self) -> Option<(Ip6, u8)> {
         let header = self.header().filter(|header| header.next_header == PROTOCOL)?;
         Some((header, *self.octets.get(ETHERNET_LEN + IP6_LEN + 2)?))
     }
 
-    /// Whether it is TCP or UDP as a socket has made it.
+    /// Whether the packet is TCP or UDP right behind the IPv6 header, as a socket makes it.
     #[must_use]
     pub fn is_plain_payload(&self) -> bool {
         self.header().is_some_and(|header| [TCP, UDP].contains(&header.next_header))
     }
 
-    /// Where it goes; none if it is no IPv6 packet.
+    /// The destination. `None` if the frame has no IPv6 packet.
     #[must_use]
     pub fn destination(&self) -> Option<Ipv6Addr> {
         Some(self.header()?.destination)
@@ -125,8 +125,8 @@ fn read_pcap(octets: &[u8]) -> anyhow::Result<Vec<Frame>> {
     capture.blocks.iter().map(frame).collect()
 }
 
-/// Octets kept of a frame: all of one that fits a wire; segments that the kernel has not cut yet are
-/// longer.
+/// Octets that the capture keeps of a frame. A frame of a wire fits. A super-packet that the kernel has not segmented
+/// yet may be longer.
 const SNAPSHOT: &str = "2000";
 /// Bit P: set in payload headers, clear in control messages (RFC 5533 s5.1).
 const PAYLOAD_HEADER: u8 = 0x80;

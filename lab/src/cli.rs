@@ -18,10 +18,10 @@ use serde::Serialize;
 
 use crate::interrupt::Interrupted;
 
-/// Carries out the command; what it shows goes to `out`.
+/// Carries out the command and writes its output to `out`.
 ///
 /// # Errors
-/// When it cannot be carried out; the text says what was wrong and what to do.
+/// The command failed. The text says what was wrong and what to do.
 pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let (is_success, if_interrupted) = match &args.command {
         Command::Demo(demo) => (demo::demo(demo, out), "everything the demo made is gone"),
@@ -35,7 +35,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Ok(true) => Ok(ExitCode::SUCCESS),
         Ok(false) => Ok(ExitCode::FAILURE),
         Err(error) if error.is::<Interrupted>() => {
-            // `sim` says itself how far it came.
+            // The error of `sim` already says how far it came.
             let left =
                 if if_interrupted.is_empty() { error.to_string() } else { if_interrupted.into() };
             eprintln!("moorline-lab: interrupted; {left}");

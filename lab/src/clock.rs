@@ -1,20 +1,20 @@
-//! One time line for a run: sockets and daemons both give monotonic time of this machine.
+//! One time line for a run. Sockets and daemons both give the monotonic time of this machine.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// Time of `CLOCK_MONOTONIC`.
+/// Now, by `CLOCK_MONOTONIC`.
 #[must_use]
 pub fn monotonic() -> Duration {
     Duration::try_from(clock_gettime(ClockId::Monotonic)).unwrap_or_default()
 }
 
-/// Zero of a run.
+/// The zero of a run's time line.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     start: Instant,
-    /// The same moment as nanoseconds of `CLOCK_MONOTONIC`, as daemons give them.
+    /// The same moment in nanoseconds of `CLOCK_MONOTONIC`, the unit of daemons.
     start_ns: u64,
 }
 
@@ -32,13 +32,13 @@ impl Clock {
         self.start.elapsed()
     }
 
-    /// Places an instant; one before the start is at zero.
+    /// Converts an instant to time since the start. Zero for an instant before the start.
     #[must_use]
     pub fn at(&self, instant: Instant) -> Duration {
         instant.saturating_duration_since(self.start)
     }
 
-    /// Places nanoseconds of `CLOCK_MONOTONIC`; those before the start are at zero.
+    /// Converts nanoseconds of `CLOCK_MONOTONIC` to time since the start. Zero for a moment before the start.
     #[must_use]
     pub fn at_ns(&self, monotonic_ns: u64) -> Duration {
         Duration::from_nanos(monotonic_ns.saturating_sub(self.start_ns))

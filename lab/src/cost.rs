@@ -1,8 +1,8 @@
-//! What the core costs: measured on its machines themselves, octets in and octets out, no sockets.
+//! Measurement of the core's cost: octets in, octets out, no sockets.
 //!
-//! A [`Responder`] is a host as the daemon runs it. [`Peers`] are as many others as wanted, each with
-//! addresses and proofs of its own, that ask it for contexts. Figures count the work of the responder
-//! alone, all of it: parsing, verification, answer, and draining of what it has for the data plane.
+//! A [`Responder`] is a host as the daemon runs it. [`Peers`] make other hosts, each with its own addresses and proofs,
+//! that ask the responder for contexts. Figures count all work of the responder, and only that: parsing, verification,
+//! answer, and the draining of updates for the data plane.
 
 mod peers;
 mod responder;

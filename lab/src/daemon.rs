@@ -1,4 +1,4 @@
-//! A real `moorlined` in a host.
+//! A real `moorlined` on a host.
 
 use std::net::Ipv6Addr;
 use std::ops::Deref;
@@ -21,7 +21,7 @@ use crate::process::Process;
 use crate::topology::HOSTS;
 use crate::{interrupt, preflight};
 
-/// A running daemon, with what a client can ask it; stopped in order when dropped.
+/// A running daemon and a client of its control socket. Dropping the `Daemon` stops the daemon in order.
 #[derive(Debug)]
 pub struct Daemon {
     process: Process,
@@ -38,24 +38,24 @@ impl Deref for Daemon {
     }
 }
 
-/// How to start daemons.
+/// Options for the start of a daemon.
 #[derive(Clone, Debug)]
 pub struct DaemonOptions {
-    /// The program.
+    /// Path of the program.
     pub binary: PathBuf,
     /// Send Timeout (RFC 5534 s7).
     pub send_timeout: Duration,
     /// More lines of the configuration file.
     pub settings: String,
-    /// A log filter other than the daemon's own: `debug`.
+    /// A log filter instead of the daemon's default, such as `debug`.
     pub log: Option<&'static str>,
 }
 
 impl DaemonOptions {
-    /// With these lines in the configuration; the program is the one that [`preflight::find_daemon`] finds.
+    /// Options with these lines in the configuration file. [`preflight::find_daemon`] finds the program.
     ///
     /// # Errors
-    /// It finds none.
+    /// The program was not found.
     pub fn new(send_timeout: Duration, settings: impl Into<String>) -> anyhow::Result<Self> {
         let binary = preflight::find_daemon().context(
             "moorlined is neither next to this program nor on PATH: `make build` makes it",
@@ -64,10 +64,10 @@ impl DaemonOptions {
     }
 }
 
-/// Starts a daemon in each host of a pair, both at once, as each takes a moment to make its addresses.
+/// Starts the daemons of both hosts of a pair at the same time, because each needs a moment to make its addresses.
 ///
 /// # Errors
-/// As [`Daemon::start`].
+/// The same errors as [`Daemon::start`].
 pub fn start_both(lab: &Lab, options: [&DaemonOptions; 2]) -> anyhow::Result<Vec<Daemon>> {
     thread::scope(|scope| {
         let start = |host| scope.spawn(move || Daemon::start(lab, HOSTS[host], options[host]));
@@ -76,11 +76,11 @@ pub fn start_both(lab: &Lab, options: [&DaemonOptions; 2]) -> anyhow::Result<Vec
 }
 
 impl Daemon {
-    /// Starts the daemon of a host and waits until it answers. Starting it again after
-    /// [`Daemon::kill`] takes over the same state directory.
+    /// Starts the daemon of a host and waits until it answers. After [`Daemon::kill`], a new start takes over the same
+    /// state directory.
     ///
     /// # Errors
-    /// It ended or did not answer: its log is in the message.
+    /// The daemon ended or did not answer. The error quotes its log.
     pub fn start(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<Self> {
         let directory = lab.directory(host)?;
         let socket = directory.join("moorlined.sock");
@@ -103,26 +103,26 @@ impl Daemon {
         Ok(Self { process, client, incoming, events: Vec::new() })
     }
 
-    /// Undoes what a killed daemon left on a host, as `moorline down` does.
+    /// Undoes the changes that a killed daemon left on a host, as `moorline down` does.
     ///
     /// # Errors
-    /// What is left.
+    /// The daemon could not undo everything. The error quotes its message.
     pub fn reset(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<()> {
         let mut command = command(lab, host, options)?;
         command.arg("--reset").arg("--config").arg(configuration(lab, host)?);
         output(&mut command).map(drop).with_context(|| format!("reset of {host}"))
     }
 
-    /// Events since its start, as far as they have come in.
+    /// Events since the start of the daemon, as far as they have arrived.
     pub fn events(&mut self) -> &[Event] {
         self.events.extend(self.incoming.try_iter());
         &self.events
     }
 
-    /// Waits for the first event of a kind and context of these ULIDs, seen from the host.
+    /// Waits for the first event of this kind.
     ///
     /// # Errors
-    /// It did not come within `limit`.
+    /// No such event came within `limit`.
     pub fn wait_for(&mut self, kind: &EventKind, limit: Duration) -> anyhow::Result<Event> {
         interrupt::wait_for(&format!("event {kind}"), limit, || {
             Ok(self.events().iter().find(|event| event.kind == *kind).cloned())
@@ -130,10 +130,10 @@ impl Daemon {
         .with_context(|| format!("log of moorlined:\n{}", self.tail()))
     }
 
-    /// The address that the daemon made on an uplink and that peers can verify; waits for it.
+    /// Waits for the verifiable address (HBA or CGA) of an uplink that the daemon announces to peers, and gives it.
     ///
     /// # Errors
-    /// There is none.
+    /// The daemon made no such address in time.
     pub fn verifiable_address(&self, uplink: &str) -> anyhow::Result<Ipv6Addr> {
         interrupt::wait_for("a provable address", START_LIMIT, || {
             let status = self.status()?;
@@ -144,36 +144,36 @@ impl Daemon {
         .with_context(|| format!("uplink {uplink}; log of moorlined:\n{}", self.tail()))
     }
 
-    /// What it logged.
+    /// The log of the daemon.
     #[must_use]
     pub fn log(&self) -> String {
         self.process.log()
     }
 
-    /// The last lines of what it logged.
+    /// The last lines of the log.
     #[must_use]
     pub fn tail(&self) -> String {
         tail(&self.log())
     }
 
-    /// Its process id.
+    /// The process id of the daemon.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.process.id()
     }
 
-    /// SIGKILL.
+    /// Kills the daemon with SIGKILL.
     ///
     /// # Errors
-    /// It could not be signalled.
+    /// The daemon could not be signalled.
     pub fn kill(mut self) -> anyhow::Result<()> {
         self.process.kill()
     }
 
-    /// SIGTERM, and waits until it has left everything to the next one.
+    /// Ends the daemon with SIGTERM and waits until it has left its state to the next daemon.
     ///
     /// # Errors
-    /// It ended otherwise, or not in time.
+    /// The daemon failed, or did not end in time.
     pub fn hand_over(mut self) -> anyhow::Result<()> {
         let status = self.process.end_by(Signal::TERM, STOP_LIMIT)?;
         let is_done = status.is_some_and(|status| status.success());
@@ -181,10 +181,11 @@ impl Daemon {
         Ok(())
     }
 
-    /// Asks it over the control socket to restore the host and to end, as `moorline down` does, and waits until it has.
+    /// Asks the daemon over the control socket to restore the host and to end, as `moorline down` does. Waits for the
+    /// end.
     ///
     /// # Errors
-    /// It did not answer, could not restore all, or did not end in time.
+    /// The daemon did not answer, could not restore everything, or did not end in time.
     pub fn down(mut self) -> anyhow::Result<()> {
         self.client.down().context("down")?;
         let status =
@@ -193,10 +194,10 @@ impl Daemon {
         Ok(())
     }
 
-    /// SIGINT, and waits until it has restored what it changed.
+    /// Ends the daemon with SIGINT and waits until it has restored the host. If the end takes too long, kills the daemon.
     ///
     /// # Errors
-    /// It could not be signalled.
+    /// The daemon could not be signalled.
     pub fn stop(mut self) -> anyhow::Result<()> {
         match self.process.end_by(Signal::INT, STOP_LIMIT)? {
             Some(_) => Ok(()),
@@ -207,17 +208,18 @@ impl Daemon {
 
 impl Drop for Daemon {
     fn drop(&mut self) {
-        // One that has ended already is not signalled; one that does not end is killed with its process.
+        // If the daemon has ended already, `end_by` sends no signal. If the daemon does not end, the drop of its
+        // process kills it.
         let _ = self.process.end_by(Signal::INT, STOP_LIMIT);
     }
 }
 
-/// Whether a daemon says of a context that it can move.
+/// Whether the daemon calls a context protected.
 pub(crate) fn is_protected(context: &Context) -> bool {
     context.readiness.as_ref().is_some_and(|one| one.state == ReadinessState::Protected)
 }
 
-/// The program in its namespace, with the places of a host.
+/// The command of the daemon in the namespace of a host, with the directories of this host.
 fn command(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<Command> {
     let directory = lab.directory(host)?;
     let mut command = lab.namespace(host)?.command(&options.binary);
@@ -227,24 +229,24 @@ fn command(lab: &Lab, host: &str, options: &DaemonOptions) -> anyhow::Result<Com
     Ok(command)
 }
 
-/// Where the daemon of a host has its configuration.
+/// Path of the configuration file of a host's daemon.
 ///
 /// # Errors
-/// There is no such host.
+/// The directory of the host could not be made.
 pub fn configuration(lab: &Lab, host: &str) -> anyhow::Result<PathBuf> {
     Ok(lab.directory(host)?.join("moorlined.toml"))
 }
 
-/// Where the daemon of a host keeps its keys and addresses.
+/// Directory in which the daemon of a host keeps its keys and addresses.
 ///
 /// # Errors
-/// There is no such host.
+/// The directory of the host could not be made.
 pub fn state_directory(lab: &Lab, host: &str) -> anyhow::Result<PathBuf> {
     Ok(lab.directory(host)?.join("state"))
 }
 
-/// A BPF file system that outlives the daemon, as a host's /sys/fs/bpf does: a program in a namespace
-/// has a /sys of its own that ends with it.
+/// A BPF file system that outlives the daemon, as /sys/fs/bpf of a host does. A program in a namespace has its own
+/// /sys, which ends with the program.
 fn lasting_bpffs(directory: &Path) -> anyhow::Result<PathBuf> {
     let place = directory.join("bpf");
     if !place.exists() {
@@ -255,7 +257,7 @@ fn lasting_bpffs(directory: &Path) -> anyhow::Result<PathBuf> {
     Ok(place)
 }
 
-/// Reads the events of the daemon at `socket` until it ends.
+/// Reads the events of the daemon at `socket` until the daemon ends.
 fn follow(socket: PathBuf) -> anyhow::Result<Receiver<Event>> {
     let (to_owner, incoming) = mpsc::channel();
     let read = move || -> anyhow::Result<()> {
@@ -268,7 +270,7 @@ fn follow(socket: PathBuf) -> anyhow::Result<Receiver<Event>> {
         Ok(())
     };
     Worker::start("moorlined events", move |_| {
-        // The stream breaks when the daemon is killed: an end like any other here.
+        // If the daemon is killed, the stream breaks. Here that is a normal end.
         let _ = read();
         Ok(())
     })?;

@@ -1,9 +1,9 @@
-//! The demo: a transfer survives the death of its ISP, and what happens without Moorline.
+//! The demo: a transfer survives the failure of its ISP with Moorline, and stalls without.
 //!
-//! Two hosts with two ISPs each; a daemon in each host. curl downloads a file from B to A, iperf3
-//! sends from A to B at the same time; ISP 1 dies silently in the middle of both. Then the same
-//! once more without daemons, for as long as a person would wait twice over. With ILNP it is host A's cable to ISP 1 that
-//! is cut: a host that changes its locator knows that it does (decision 076).
+//! There are two hosts with two ISPs each, and a daemon on each host. curl downloads a file from B to A, and iperf3
+//! sends from A to B at the same time. ISP 1 fails silently in the middle of both. Then the same scenario runs again
+//! without daemons, for twice as long as a person would wait. With ILNP, the cable of host A to ISP 1 is cut instead: a
+//! host that changes its locator notices the change (decision 076).
 
 mod protocol;
 mod report;
@@ -34,7 +34,7 @@ pub struct DemoOptions {
     #[arg(long, value_name = "SPAN", default_value = "2s", value_parser = send_timeout)]
     pub send_timeout: Duration,
     /// Octets a second of each program, for machines that are slow or emulated.
-    // The default is half of what makes bars jump on a small machine.
+    // The default is half of the rate at which bars start to jump on a small machine.
     #[arg(long, value_name = "OCTETS", default_value_t = 20_000_000, hide = true)]
     pub rate: u64,
 }
@@ -45,7 +45,7 @@ impl Default for DemoOptions {
     }
 }
 
-/// A Send Timeout that the daemon takes too.
+/// Parses a Send Timeout within the limits of the daemon.
 fn send_timeout(text: &str) -> Result<Duration, String> {
     let span = options::span(text).map_err(|error| format!("{error}; write for example 500ms"))?;
     if (Duration::from_millis(200)..=Duration::from_secs(100)).contains(&span) {
@@ -58,7 +58,7 @@ fn send_timeout(text: &str) -> Result<Duration, String> {
 /// Programs that the demo runs.
 pub const PROGRAMS: [&str; 2] = ["curl", "iperf3"];
 
-/// Why the demo cannot run on this machine's kernel, for a person; empty when it can.
+/// Gives the reasons, in words for people, why the demo cannot run on this machine. Empty if it can run.
 #[must_use]
 pub fn obstacles() -> Vec<String> {
     let mut obstacles = preflight::check(&PROGRAMS);
@@ -69,8 +69,8 @@ pub fn obstacles() -> Vec<String> {
 /// Runs the demo and shows it.
 ///
 /// # Errors
-/// It could not be carried out, or was interrupted ([`interrupt::Interrupted`]). A connection that
-/// did not survive is no error but a [`Report`].
+/// The demo failed, or was interrupted ([`interrupt::Interrupted`]). A connection that did not survive is no error: the
+/// [`Report`] says so.
 pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report> {
     interrupt::install()?;
     let &DemoOptions { protocol, send_timeout, .. } = options;
@@ -86,11 +86,11 @@ pub fn run(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Report>
     Ok(Report::of(&protected, &control, Mode::Namespaces, protocol, send_timeout))
 }
 
-/// The control run alone: the same programs and the same cut, without daemons, watched for twice
-/// the Send Timeout and 2 s after the cut.
+/// Runs the scenario without daemons only: the same programs and the same cut. Watches the programs for twice the Send
+/// Timeout and 2 s after the cut.
 ///
 /// # Errors
-/// As [`run`].
+/// The same errors as [`run`].
 pub fn without_moorline(options: &DemoOptions, view: &mut dyn View) -> anyhow::Result<Outcome> {
     interrupt::install()?;
     let scene = Scene::plain(Impairment::default())?;

@@ -1,12 +1,13 @@
 //! Experiments: measurements that anybody can repeat, as points in JSON and as a plot.
 //!
-//! An experiment is a struct whose fields are its parameters. The same fields are its options on the command line, with their
-//! help and their defaults, and stand in the results. The defaults are those of the paper that it comes from, as far as a small
-//! machine can follow. [`run`] carries it out and gives [`Results`]: the parameters, the measured [points](Results::points), each
-//! an object with the same names and with units in the names, and the charts that show them.
+//! An experiment is a struct whose fields are its parameters. The same fields are its options on the command line, with
+//! help and defaults, and the results list them. The defaults are those of the paper behind the experiment, as far as a
+//! small machine can follow. [`run`] carries out an experiment and gives [`Results`]: the parameters, the measured
+//! [points](Results::points), and the charts. Each point is an object with the same field names, and the names include
+//! units.
 //!
-//! A new experiment derives [`clap::Args`] and [`Serialize`], implements [`Experiment`], and gets a line in `experiments!` below.
-//! Where the same thing is tried many times, `pool::Trials` carries out the trials.
+//! A new experiment derives [`clap::Args`] and [`Serialize`], implements [`Experiment`], and gets a line in
+//! `experiments!` below. If an experiment repeats one trial many times, `pool::Trials` carries out the trials.
 
 mod addr_cost;
 mod art;
@@ -67,87 +68,87 @@ use crate::interrupt;
 use plot::exact;
 use statistics::Percentiles;
 
-/// Something to be measured.
+/// A measurement.
 pub trait Experiment {
-    /// What it is called, and what it shows.
+    /// Name and description of the experiment.
     fn card(&self) -> Card;
 
-    /// Why it cannot run here, for a person; empty when it can.
+    /// Gives the reasons, in words for people, why the experiment cannot run here. Empty if it can run.
     fn obstacles(&self) -> Vec<String> {
         self.card().needs.obstacles()
     }
 
-    /// Measures. Looks at [`interrupt::check`] often enough for Ctrl-C to be answered at once.
+    /// Measures. Calls [`interrupt::check`] often, so that Ctrl-C has effect at once.
     ///
     /// # Errors
-    /// It could not be carried out, or was interrupted.
+    /// The measurement failed, or a signal came.
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results>;
 }
 
-/// What an experiment is called, and what it shows.
+/// Name and description of an experiment.
 #[derive(Clone, Copy, Debug)]
 pub struct Card {
-    /// As people call it: `moorline-lab run NAME`.
+    /// Name on the command line: `moorline-lab run NAME`.
     pub name: &'static str,
-    /// What it measures, in a line.
+    /// The measured quantity, in one line.
     pub about: &'static str,
-    /// What it needs of the machine.
+    /// Requirements on the machine.
     pub needs: Needs,
-    /// Names of the fields of the totals, or else of the points, that a person wants to see, in this order, with spaces between
-    /// them.
+    /// Fields that the table for a person shows, in this order, separated by spaces: fields of the totals, or
+    /// of the points if there are no totals.
     pub columns: &'static str,
 }
 
-/// What an experiment needs of the machine.
+/// Requirements of an experiment on the machine.
 #[derive(Clone, Copy, Debug)]
 pub enum Needs {
-    /// No network.
+    /// No requirements.
     Nothing,
     /// Network namespaces.
     Network,
-    /// Network namespaces with daemons in them, and these programs beside.
+    /// Network namespaces with daemons in them, and these programs.
     Daemons(&'static [&'static str]),
 }
 
-/// Who wants to know how far an experiment is.
+/// Observer of the progress of an experiment.
 pub trait Watch: Send {
-    /// Something else is measured from now on.
+    /// A new stage begins, described by `what`.
     fn stage(&mut self, what: &str);
-    /// How much of the whole is done, from 0 to 1.
+    /// This part of the whole is done, from 0 to 1.
     fn done(&mut self, part: f64);
 }
 
-/// What an experiment gives.
+/// Results of an experiment.
 #[derive(Clone, Debug, Serialize)]
 pub struct Results {
-    /// Its name.
+    /// Name of the experiment.
     pub experiment: String,
-    /// What was asked for, and what of the machine matters.
+    /// The options, and properties of the machine that matter.
     pub parameters: Value,
-    /// What was measured, in the order of the plot.
+    /// Measured points, in the order of the plot.
     pub points: Vec<Value>,
-    /// What the points come to, for each of some things, where there are too many of them for a person.
+    /// Totals of groups of points, if there are too many points for a person.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub totals: Vec<Value>,
-    /// What all points together say, beside them.
+    /// Results of all points together.
     #[serde(flatten)]
     pub summary: Map<String, Value>,
-    /// Those of the [`Card`].
+    /// Columns of the table: a copy from the [`Card`].
     #[serde(skip)]
     pub columns: &'static str,
-    /// What the plot shows.
+    /// Charts of the plot.
     #[serde(skip)]
     pub charts: Vec<Chart>,
-    /// Results that must not occur: if there are some, the program names them and fails.
+    /// Results that must not occur. If there are some, the program prints them and fails.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<String>,
 }
 
 impl Results {
-    /// Of an experiment, whose options are parameters. Without charts.
+    /// Results of an experiment, with its options as parameters and without charts.
     ///
     /// # Errors
-    /// Parameters or points that JSON cannot hold.
+    /// JSON cannot hold the parameters or points.
     pub fn new<E: Experiment + Serialize>(
         experiment: &E,
         points: &[impl Serialize],
@@ -165,7 +166,7 @@ impl Results {
         })
     }
 
-    /// With parameters beside the options; these are the fields of an object.
+    /// Adds parameters beside the options: the fields of the object `more`.
     #[must_use]
     pub fn with_parameters(mut self, more: Value) -> Self {
         if let (Value::Object(parameters), Value::Object(more)) = (&mut self.parameters, more) {
@@ -174,7 +175,7 @@ impl Results {
         self
     }
 
-    /// With what all points together say: the fields of an object.
+    /// Adds results of all points together: the fields of the object `more`.
     #[must_use]
     pub fn with_summary(mut self, more: Value) -> Self {
         if let Value::Object(more) = more {
@@ -183,38 +184,38 @@ impl Results {
         self
     }
 
-    /// With totals.
+    /// Sets the totals.
     ///
     /// # Errors
-    /// They are nothing that JSON can hold.
+    /// JSON cannot hold the totals.
     pub fn with_totals(self, totals: &[impl Serialize]) -> anyhow::Result<Self> {
         Ok(Self { totals: values(totals).context("totals")?, ..self })
     }
 
-    /// What a person is shown.
+    /// Rows of the table for a person: the totals, or the points if there are no totals.
     #[must_use]
     pub fn rows(&self) -> &[Value] {
         if self.totals.is_empty() { &self.points } else { &self.totals }
     }
 
-    /// With those of the charts that show something, one below the other.
+    /// Sets the charts, one below the other. Charts without data are left out.
     #[must_use]
     pub fn with_charts(self, charts: impl IntoIterator<Item = Chart>) -> Self {
         Self { charts: charts.into_iter().filter(|chart| !chart.is_empty()).collect(), ..self }
     }
 
-    /// The plot.
+    /// Draws the plot.
     ///
     /// # Errors
-    /// It cannot be drawn.
+    /// The plot cannot be drawn.
     pub fn svg(&self) -> anyhow::Result<String> {
         plot::svg(&self.charts)
     }
 
-    /// Writes `NAME.json` and `NAME.svg` into a directory, which is made if need be.
+    /// Writes `NAME.json` and `NAME.svg` into a directory. Makes the directory if it is missing.
     ///
     /// # Errors
-    /// They could not be written.
+    /// The files could not be written.
     pub fn write(&self, directory: &Path) -> anyhow::Result<[PathBuf; 2]> {
         fs::create_dir_all(directory)
             .with_context(|| format!("cannot make {}", directory.display()))?;
@@ -228,11 +229,10 @@ impl Results {
     }
 }
 
-/// Makes the folder that results are to go to, so that it is known before hours of work whether it takes
-/// them.
+/// Makes the folder for the results and checks it, before hours of work.
 ///
 /// # Errors
-/// It does not.
+/// The folder cannot hold the results.
 pub fn check_folder(folder: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     Ok(moorline_addr::check_public(&folder.join("results"))?)
@@ -242,7 +242,7 @@ fn values(all: &[impl Serialize]) -> serde_json::Result<Vec<Value>> {
     all.iter().map(serde_json::to_value).collect()
 }
 
-/// Makes a choice on the command line of experiments, whose options are their fields.
+/// Makes the enum of experiments for the command line, and their defaults.
 macro_rules! experiments {
     ($($choice:ident($experiment:ident),)+) => {
         /// The experiments with their options.
@@ -253,7 +253,7 @@ macro_rules! experiments {
         }
 
         impl Choice {
-            /// The one that was chosen.
+            /// The selected experiment.
             #[must_use]
             pub fn experiment(&self) -> &dyn Experiment {
                 match self { $(Self::$choice(experiment) => experiment.as_ref(),)+ }
@@ -293,10 +293,10 @@ experiments! {
     IlnpFlood(IlnpFlood),
 }
 
-/// Carries out an experiment.
+/// Runs an experiment.
 ///
 /// # Errors
-/// It cannot run here, failed, or was interrupted ([`interrupt::Interrupted`]).
+/// The experiment cannot run here, failed, or was interrupted ([`interrupt::Interrupted`]).
 pub fn run(experiment: &dyn Experiment, watch: &mut dyn Watch) -> anyhow::Result<Results> {
     let obstacles = experiment.obstacles();
     if !obstacles.is_empty() {

@@ -8,32 +8,32 @@ use crate::lab::Lab;
 use crate::netns::{Namespace, Waiting};
 use crate::topology::End;
 
-/// Something that breaks.
+/// A failure of the network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
-    /// A router drops all that it should forward, and says nothing: no ICMP, no link event.
+    /// A router drops all packets that it should forward, and says nothing: no ICMP, no link event.
     Silent {
-        /// Which router.
+        /// Name of the router.
         router: String,
     },
-    /// A router drops so many of a hundred packets that it should forward, each by chance.
+    /// A router drops `percent` of the packets that it should forward, each by chance.
     Lossy {
-        /// Which router.
+        /// Name of the router.
         router: String,
-        /// Of a hundred, each way.
+        /// Loss in percent, in each direction.
         percent: u8,
     },
-    /// A link loses its carrier, seen from a node: the other end is switched off.
+    /// A node sees a link lose its carrier: the other end is switched off.
     CarrierDown {
-        /// The node that sees the carrier go.
+        /// The node that sees the loss of carrier.
         node: String,
-        /// Its interface.
+        /// Interface of the node.
         interface: String,
     },
 }
 
-/// A failure that happens as soon as it is told to: its commands run already and wait for their input, so
-/// that a busy machine starts no program between the decision and the failure.
+/// A failure that can happen at once. Its commands run already and wait for their input, so a busy machine has no
+/// program to start between the decision and the failure.
 #[derive(Debug)]
 pub struct Armed {
     failure: Failure,
@@ -41,10 +41,10 @@ pub struct Armed {
 }
 
 impl Armed {
-    /// Lets it happen; gives the moment just before it began: what is measured from there is never flattered.
+    /// Makes the failure happen. Gives the moment just before, so a time measured from there is never too short.
     ///
     /// # Errors
-    /// It is broken already.
+    /// The network has this failure already.
     pub fn strike(self) -> anyhow::Result<Instant> {
         let at = Instant::now();
         for (command, script) in self.commands {
@@ -55,15 +55,15 @@ impl Armed {
 }
 
 impl Lab {
-    /// Breaks something; gives the moment just before.
+    /// Arms a failure and makes it happen. Gives the moment just before the failure.
     ///
     /// # Errors
-    /// There is no such node or interface, or it is broken already.
+    /// There is no such node or interface, or the network has this failure already.
     pub fn fail(&self, failure: Failure) -> anyhow::Result<Instant> {
         self.arm(failure)?.strike()
     }
 
-    /// Prepares to break something.
+    /// Prepares a failure.
     ///
     /// # Errors
     /// There is no such node or interface.
@@ -87,14 +87,14 @@ impl Lab {
         Ok(Armed { failure, commands })
     }
 
-    /// A router that drops the packets that this rule of nftables matches.
+    /// The command and script by which a router drops the packets that this nftables match selects.
     fn drops(&self, router: &str, rule: &str) -> anyhow::Result<Vec<(Waiting, String)>> {
         let script = format!("{CUT}add rule ip6 cut forward {rule}counter drop\n");
         Ok(vec![(self.namespace(router)?.waiting_nft()?, script)])
     }
 
-    /// What has to go down for a node to lose its carrier: the far end of the cable and, as a wire does
-    /// not pass that on, the near end of the wire before it.
+    /// The interfaces that go down when a node is to lose its carrier: the far end of the cable and, if a wire is
+    /// between, the near end of the wire, because a wire does not pass on the carrier.
     ///
     /// # Errors
     /// There is no such node or interface.
@@ -118,6 +118,6 @@ impl Lab {
     }
 }
 
-/// "create" fails when the table exists: breaking twice is a mistake in a scenario.
+/// "create" fails if the table exists: a scenario that breaks a router twice is wrong.
 const CUT: &str = "create table ip6 cut\n\
     add chain ip6 cut forward { type filter hook forward priority -10; }\n";

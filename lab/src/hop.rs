@@ -1,4 +1,4 @@
-//! The first hop of a packet, for those who write frames themselves.
+//! The first hop of a packet, for callers that write whole frames.
 
 use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
@@ -10,32 +10,32 @@ use serde_json::Value;
 use crate::interrupt;
 use crate::netns::Namespace;
 
-/// An interface, its address on the link and that of who is next.
+/// An interface, its link-layer address, and the link-layer address of the next hop.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hop {
     /// Name of the interface.
     pub interface: String,
-    /// Its own address.
+    /// Link-layer address of the interface.
     pub own: [u8; 6],
-    /// The next one's.
+    /// Link-layer address of the next hop.
     pub next: [u8; 6],
 }
 
 impl Hop {
-    /// From one end of a cable to the other.
+    /// The hop from one end of a cable to the other.
     ///
     /// # Errors
-    /// No such interface.
+    /// There is no such interface.
     pub fn across(from: (&Namespace, &str), to: (&Namespace, &str)) -> anyhow::Result<Self> {
         let (own, next) = (address_of(from.0, from.1)?, address_of(to.0, to.1)?);
         Ok(Self { interface: from.1.to_owned(), own, next })
     }
 
-    /// Where a packet for this address goes from here, and the source that the kernel would give it. The
-    /// neighbour is asked for its address if it is not known.
+    /// The hop to a destination, and the source address that the kernel selects for it. If the kernel does not know the
+    /// link-layer address of the neighbor, it resolves the address first.
     ///
     /// # Errors
-    /// No route, no neighbour that answers.
+    /// There is no route, or the neighbor does not answer.
     pub fn towards(
         namespace: &Namespace,
         destination: Ipv6Addr,
@@ -61,7 +61,7 @@ impl Hop {
         Ok((Self { interface: interface.to_owned(), own, next }, source))
     }
 
-    /// The Ethernet header of an IPv6 packet that goes this way.
+    /// The Ethernet header of an IPv6 packet by this hop.
     #[must_use]
     pub fn header(&self) -> [u8; ETHERNET_LEN] {
         let mut header = [0; ETHERNET_LEN];
@@ -71,7 +71,7 @@ impl Hop {
         header
     }
 
-    /// The frame of an IPv6 packet that goes this way.
+    /// The frame of an IPv6 packet by this hop. `ends` are source and destination.
     #[must_use]
     pub fn frame(&self, ends: [Ipv6Addr; 2], next_header: u8, payload: &[u8]) -> Vec<u8> {
         let packet = ip6::packet(next_header, ends[0], ends[1], payload);
@@ -97,7 +97,7 @@ fn mac(text: &Value) -> Option<[u8; 6]> {
 /// Octets of an Ethernet header.
 pub(crate) const ETHERNET_LEN: usize = 14;
 const IPV6: [u8; 2] = [0x86, 0xdd];
-/// RFC 863.
+/// The discard port (RFC 863).
 const DISCARD: u16 = 9;
 const LIMIT: Duration = Duration::from_secs(5);
 

@@ -1,4 +1,4 @@
-//! Ctrl-C, SIGTERM and SIGHUP become an error that unwinds, so that every `Drop` cleans up.
+//! Turns Ctrl-C, SIGTERM and SIGHUP into an error that unwinds, so that every `Drop` cleans up.
 
 use moorline_term::EXIT_INTERRUPTED;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,7 +12,7 @@ use signal_hook::flag;
 
 static INTERRUPTED: OnceLock<Arc<AtomicBool>> = OnceLock::new();
 
-/// The run was asked to stop.
+/// Error: a signal asked the run to stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interrupted;
 
@@ -24,8 +24,8 @@ impl std::fmt::Display for Interrupted {
 
 impl std::error::Error for Interrupted {}
 
-/// Takes over the three signals. A second signal ends the process at once; the guardian of the
-/// running lab then does the cleaning.
+/// Installs handlers for the three signals. A second signal ends the process at once. The guardian of the running lab
+/// then cleans up.
 ///
 /// # Errors
 /// The handlers could not be installed.
@@ -39,19 +39,19 @@ pub fn install() -> anyhow::Result<()> {
             .and_then(|_| flag::register(signal, Arc::clone(&flag)))
             .context("install signal handlers")?;
     }
-    // A lost race leaves a second, harmless pair of handlers.
+    // If two threads race, a second pair of handlers stays. The second pair does no harm.
     let _ = INTERRUPTED.set(flag);
     Ok(())
 }
 
-/// Whether a signal came, for work that looks at a flag.
+/// A flag that is set once a signal has come.
 #[must_use]
 pub fn flag() -> &'static AtomicBool {
     static NEVER: AtomicBool = AtomicBool::new(false);
     INTERRUPTED.get().map_or(&NEVER, |flag| flag)
 }
 
-/// Fails with [`Interrupted`] once a signal came.
+/// Fails with [`Interrupted`] once a signal has come.
 ///
 /// # Errors
 /// [`Interrupted`].
@@ -59,10 +59,10 @@ pub fn check() -> Result<(), Interrupted> {
     if flag().load(Ordering::SeqCst) { Err(Interrupted) } else { Ok(()) }
 }
 
-/// Waits until `condition` gives a value, looking every few milliseconds.
+/// Calls `condition` every few milliseconds until it gives a value.
 ///
 /// # Errors
-/// Interrupted, the condition failed, or `limit` passed: the error then names `what`.
+/// A signal came, the condition failed, or `limit` passed. The error names `what`.
 pub fn wait_for<T>(
     what: &str,
     limit: Duration,
@@ -81,5 +81,5 @@ pub fn wait_for<T>(
     }
 }
 
-/// How often waiting loops look.
+/// Interval at which waiting loops look.
 pub const TICK: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! A topology come alive.
+//! A running topology.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -15,7 +15,7 @@ use crate::sweep::{self, Guardian};
 use crate::topology::{End, IngressFilter, Link, Node, Prefix, Role, Route, Topology};
 use crate::wires::Wires;
 
-/// A running network. All of it is gone when this is dropped.
+/// A running network. Dropping a `Lab` removes the network.
 #[derive(Debug)]
 pub struct Lab {
     name: String,
@@ -27,10 +27,10 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Builds a topology, after removing what dead labs left behind.
+    /// Builds a topology, after it has removed the remains of dead labs.
     ///
     /// # Errors
-    /// Not root, a tool is missing, or the topology does not fit together.
+    /// The process is not root, a tool is missing, or the topology is inconsistent.
     pub fn build(topology: Topology) -> anyhow::Result<Self> {
         sweep::clean()?;
         let name = sweep::next_name();
@@ -50,13 +50,13 @@ impl Lab {
         Ok(lab)
     }
 
-    /// Its name: the start of the names of its namespaces.
+    /// The name of the lab: the prefix of the names of its namespaces.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it was built from.
+    /// The topology that the lab was built from.
     #[must_use]
     pub fn topology(&self) -> &Topology {
         &self.topology
@@ -65,15 +65,15 @@ impl Lab {
     /// The namespace of a node.
     ///
     /// # Errors
-    /// No node of this name.
+    /// No node has this name.
     pub fn namespace(&self, node: &str) -> anyhow::Result<&Namespace> {
         self.namespaces.get(node).with_context(|| format!("no node {node}"))
     }
 
-    /// A directory for the files of a node; removed with the lab.
+    /// A directory for the files of a node. The directory goes with the lab.
     ///
     /// # Errors
-    /// It could not be made.
+    /// The directory could not be made.
     pub fn directory(&self, node: &str) -> anyhow::Result<PathBuf> {
         let path = self.directory.join(node);
         fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
@@ -86,7 +86,7 @@ impl Lab {
         &self.directory
     }
 
-    /// What carries its impaired cables.
+    /// The wires of the lab: threads that carry the impaired cables.
     pub(crate) fn wires(&self) -> &Wires {
         &self.wires
     }
@@ -107,8 +107,8 @@ impl Lab {
         self.await_links()
     }
 
-    /// The kernel takes up to a second to notice that the far end of a cable is up, and loses what is
-    /// sent before.
+    /// Waits until all links are up. The kernel takes up to a second to notice that the far end of a cable is up, and
+    /// drops packets until then.
     fn await_links(&self) -> anyhow::Result<()> {
         for node in &self.topology.nodes {
             let namespace = self.namespace(&node.name)?;
@@ -127,16 +127,16 @@ impl Lab {
         feed(Command::new("ip").args(["-batch", "-"]), &lines)
     }
 
-    /// Settings that interfaces take over when they appear.
+    /// Sets the defaults that interfaces copy when they appear.
     fn set_defaults(&self, node: &Node) -> anyhow::Result<()> {
         let namespace = self.namespace(&node.name)?;
         let forwarding = match node.role {
-            // As the kernel makes them, whatever a lab does elsewhere.
+            // The defaults of the kernel.
             Role::Untuned => return Ok(()),
             Role::Host => "0",
             Role::Router => "1",
         };
-        // Addresses are usable at once, and stay when a link goes down and up.
+        // Addresses are usable at once, and stay while a link is down.
         namespace.configure_ipv6(&[
             ("accept_dad", "0"),
             ("dad_transmits", "0"),
@@ -156,8 +156,8 @@ impl Lab {
             None => vec![(left, right)],
             Some([one, other]) => vec![(left, one), (right, other)],
         };
-        // Where both ends have the same index, the kernel takes its time to tell that the cable has been cut: up to a second
-        // if other links of the machine have changed of late.
+        // If both ends have the same index, the kernel reports a cut late: up to a second after the cut, if other links
+        // of the machine have changed recently.
         let mut index = FIRST_INDEX + 4 * number;
         let line = |((left, from), (right, to)): &(Place, Place)| {
             let (from, to) = (from.name(), to.name());
@@ -194,10 +194,10 @@ impl Lab {
         namespace.nft(&chain("ip6 bcp38", "filter hook forward priority 0", rules))
     }
 
-    /// Puts the static routes of a node (back) in place: they go with a link.
+    /// Adds the static routes of a node again. The kernel removes the routes of a link that goes down.
     ///
     /// # Errors
-    /// What `ip` said.
+    /// `ip` failed.
     pub fn restore_routes(&self, node: &str) -> anyhow::Result<()> {
         let mut lines = String::new();
         for route in self.topology.nodes.iter().filter(|n| n.name == node).flat_map(|n| &n.routes) {
@@ -209,7 +209,7 @@ impl Lab {
     }
 }
 
-/// An interface and where it is.
+/// An interface and its namespace.
 pub(crate) type Place = (String, Namespace);
 
 impl IngressFilter {
@@ -221,5 +221,5 @@ impl IngressFilter {
 }
 
 const LINK_LIMIT: Duration = Duration::from_secs(5);
-/// Of interfaces; beyond what a namespace gives to those that come later, those of Moorline.
+/// First interface index of cables. The kernel gives later interfaces, such as those of Moorline, lower indices.
 const FIRST_INDEX: usize = 1000;

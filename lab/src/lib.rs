@@ -1,16 +1,15 @@
-//! Network-namespace testbed: real kernels, real programs, real daemons, made-up ISPs.
+//! Network-namespace testbed: real kernels, real programs, real daemons, simulated ISPs.
 //!
-//! A [`Topology`] is data: hosts, routers, links, addresses, routes. [`Lab::build`] makes it out of
-//! network namespaces whose names carry the process id, and removes all of it again: at the end, on
-//! an error, on Ctrl-C, and by a guardian process even after a SIGKILL. Programs and sockets run
-//! inside the namespaces ([`Namespace`]), [`Failure`]s break the network under them,
-//! and [`workload`]s note when each byte reached the application, so that a recovery time is a
-//! measured one: from the cut to the next byte.
+//! A [`Topology`] is data: hosts, routers, links, addresses, routes. [`Lab::build`] builds a topology from network
+//! namespaces, whose names carry the process id. A guardian process removes all namespaces: at the end, on an error, on
+//! Ctrl-C, and after a SIGKILL. Programs and sockets run inside the namespaces ([`Namespace`]). [`Failure`]s break the
+//! network under the programs. [`workload`]s note when each byte reached the application, so a recovery time is
+//! measured: from the cut to the next byte.
 //!
-//! [`demo`] is one scenario on top; [`timeline`] draws it, or any other run that gives it samples.
+//! [`demo`] is one scenario on top. [`timeline`] draws the demo, or any other run that supplies samples.
 //! [`experiment`]s measure, and give points and plots. [`cli`] is the program `moorline-lab`.
 //!
-//! What makes a network needs root; [`preflight::check`] says what is missing.
+//! A network needs root. [`preflight::check`] says what is missing.
 #![forbid(unsafe_code)]
 
 pub mod capture;

@@ -1,4 +1,5 @@
-//! Traffic of correspondents of ILNPv6, real and made up, into the network of a lab and nowhere else.
+//! Traffic of ILNPv6 correspondents, one with a fixed source and many made-up ones. The traffic goes into the network
+//! of a lab only.
 
 use std::net::Ipv6Addr;
 use std::os::unix::fs::MetadataExt as _;
@@ -36,7 +37,7 @@ pub struct Load {
     #[arg(long, value_name = "N")]
     pub echo: Option<u64>,
     /// Threads for `--rate max`.
-    // Each with identifiers of its own.
+    // Each thread has identifiers of its own.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub threads: u8,
     /// Seconds.
@@ -49,7 +50,7 @@ pub struct Load {
     #[arg(long, value_name = "PORT", default_value_t = ECHO_PORT)]
     pub port: u16,
     /// Namespace of a lab that runs, such as moor-1234-a.
-    // Without one, a network of two hosts is made for it.
+    // Without a namespace, the lab makes a network of two hosts.
     #[arg(long, value_name = "NAMESPACE", requires = "to")]
     pub from: Option<String>,
     /// Whom to send to from there.
@@ -57,12 +58,12 @@ pub struct Load {
     pub to: Option<Ipv6Addr>,
 }
 
-/// How many a second.
+/// A rate of datagrams.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rate {
-    /// So many.
+    /// Datagrams a second.
     PerSecond(u64),
-    /// As many as threads can send.
+    /// As many datagrams as the threads can send.
     Line,
 }
 
@@ -88,7 +89,7 @@ impl FromStr for Rate {
 }
 
 impl Load {
-    /// What the study's test of this rank sends.
+    /// The load of the study's test of this rank.
     #[must_use]
     pub fn of_rank(rank: u8, length: Duration) -> Self {
         Self { rank, length, ..options::defaults() }
@@ -102,10 +103,10 @@ impl Load {
         self.rate.unwrap_or(Rate::PerSecond(rates_of_rank(self.rank).1))
     }
 
-    /// Sends.
+    /// Sends the traffic and gives its counts.
     ///
     /// # Errors
-    /// It is not to go into a lab, or could not be sent, or was interrupted.
+    /// The target is no lab, the traffic could not be sent, or a signal came.
     pub fn run(&self, watch: &mut dyn Watch) -> anyhow::Result<Sent> {
         ensure!(!self.length.is_zero() && self.length <= LONGEST, "between a moment and an hour");
         let obstacles = preflight::check(&[]);
@@ -159,7 +160,8 @@ impl Load {
         })
     }
 
-    /// The streams; that of the echo requests, if there is one, is the first. Without a nonce they are of classic IPv6.
+    /// The streams of the load. If there are echo requests, their stream is the first. Without a nonce, the datagrams
+    /// are classic IPv6.
     #[must_use]
     pub fn streams(
         &self,
@@ -186,19 +188,19 @@ impl Load {
         streams
     }
 
-    /// Of what each of these streams has sent.
+    /// Sorts the counts of the streams by kind of source.
     pub(crate) fn counts(&self, sent: &[u64]) -> Counts {
         let (echo, made_up) = sent.split_at(usize::from(self.echo() > 0).min(sent.len()));
         Counts { echo: echo.iter().sum(), made_up: made_up.iter().sum() }
     }
 }
 
-/// Packets that were sent.
+/// Counts of sent packets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
-    /// By the fixed source.
+    /// Packets of the fixed source.
     pub(crate) echo: u64,
-    /// By made-up ones.
+    /// Packets of made-up sources.
     pub(crate) made_up: u64,
 }
 
@@ -208,40 +210,40 @@ impl Counts {
     }
 }
 
-/// What was sent.
+/// Report of a load.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Sent {
-    /// From where.
+    /// Namespace of the sender.
     pub namespace: String,
-    /// Out of which interface.
+    /// Interface of the sender.
     pub interface: String,
-    /// To whom.
+    /// Destination.
     pub to: Ipv6Addr,
-    /// For how long.
+    /// Length of the run in seconds.
     pub seconds: f64,
-    /// From the fixed source.
+    /// Packets of the fixed source.
     pub echo_requests: u64,
-    /// From made-up ones.
+    /// Packets of made-up sources.
     pub made_up: u64,
-    /// Both.
+    /// Packets of both kinds a second.
     pub per_second: f64,
-    /// Of all frames.
+    /// Octets of all frames.
     pub octets: u64,
-    /// Packets that came to the other end, where the network was made for it.
+    /// Packets that the other end received. `None` unless the lab made the network for this load.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub received: Option<u64>,
 }
 
-/// Somebody who is not there, on the same link: filters at the next router let such a source through.
+/// An identifier that no host has, with the locator of the link: a filter at the next router lets such a source pass.
 fn neighbour(of: Ipv6Addr) -> Ilv {
     let of = Ilv::of(of);
     Ilv::new(of.l64, Nid(of.nid.0 ^ 0xfeed))
 }
 
-/// The namespace of a lab that runs, if this is one.
+/// Gives the namespace of this name if it is one of a running lab.
 ///
 /// # Errors
-/// It is the machine's own, or none of a lab.
+/// The name is no namespace of a running lab, or it is the machine's own namespace.
 pub fn lab_namespace(name: &str) -> anyhow::Result<Namespace> {
     let living = sweep::living()?;
     if !living.iter().any(|one| one == name) {
@@ -263,19 +265,19 @@ pub fn lab_namespace(name: &str) -> anyhow::Result<Namespace> {
     Ok(Namespace::named(name))
 }
 
-/// Packets that an interface has taken in.
+/// Number of packets that an interface has received.
 fn received(namespace: &Namespace) -> anyhow::Result<u64> {
     let links = namespace.ip_json(&["-s", "link", "show", "dev", SHARED_LINK])?;
     let packets = links.first().and_then(|link| link["stats64"]["rx"]["packets"].as_u64());
     packets.context("an interface without counters")
 }
 
-/// That of all correspondents, those that are made up apart.
+/// The nonce of all correspondents, except made-up ones.
 pub const NONCE: Option<Nonce> = Some(Nonce::Short(*b"ILNP"));
-/// RFC 862.
+/// The echo port (RFC 862).
 pub const ECHO_PORT: u16 = 7;
 const SOURCE_PORT: u16 = 40_000;
-/// Ethernet header and the 76 octets of the study.
+/// Octets of a frame: the Ethernet header and the 76 octets of the study.
 const FRAME_OCTETS: u64 = 90;
 const LONGEST: Duration = Duration::from_secs(3600);
 const OWN: &str = "/proc/self/ns/net";

@@ -1,7 +1,7 @@
-//! Enums whose values people name: on the command line, in results, in sentences.
+//! Enums whose values have names for people: on the command line, in results, in sentences.
 
-/// Makes an enum with a word for each value. The words lead back to the values ([`std::str::FromStr`]), and stand for them in JSON.
-/// What is said of a value is its documentation.
+/// Makes an enum with a word for each value. [`std::str::FromStr`] parses the words, and JSON uses them. The
+/// documentation of a value is also its description for people.
 macro_rules! named {
     (
         $(#[$meta:meta])*
@@ -12,16 +12,16 @@ macro_rules! named {
         $vis enum $name { $($(#[doc = $about])* $value,)+ }
 
         impl $name {
-            /// All of them, in the order in which a person is told.
+            /// All values, in the order in which people see them.
             $vis const ALL: &'static [Self] = &[$(Self::$value),+];
 
-            /// As people call it.
+            /// The word of the value.
             #[must_use]
             $vis const fn name(self) -> &'static str {
                 match self { $(Self::$value => $word,)+ }
             }
 
-            /// What it is, in the words of its documentation.
+            /// The description of the value: its documentation.
             #[allow(dead_code, reason = "most are shown by their names alone")]
             #[must_use]
             $vis const fn about(self) -> &'static str {

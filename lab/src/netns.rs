@@ -15,7 +15,7 @@ use serde_json::Value;
 
 use crate::processors;
 
-/// A named network namespace. A handle only: [`crate::Lab`] makes and removes them.
+/// A handle on a named network namespace. [`crate::Lab`] makes and removes namespaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Namespace {
     name: String,
@@ -28,13 +28,13 @@ impl Namespace {
         Self { name: name.into() }
     }
 
-    /// Its name, as `ip netns` shows it.
+    /// The name of the namespace, as `ip netns` shows it.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// A command that will run inside, with a /sys of its own (`ip netns exec`).
+    /// A command that runs inside the namespace, with its own /sys (`ip netns exec`).
     #[must_use]
     pub fn command(&self, program: impl AsRef<std::ffi::OsStr>) -> Command {
         let mut command = Command::new("ip");
@@ -42,8 +42,8 @@ impl Namespace {
         command
     }
 
-    /// Runs `work` on a thread of its own inside the namespace and gives its result. Sockets made
-    /// there stay in the namespace wherever they are used.
+    /// Runs `work` on a new thread inside the namespace and gives its result. A socket that `work` makes stays in the
+    /// namespace, whichever thread uses it.
     ///
     /// # Errors
     /// The namespace could not be entered, or `work` failed.
@@ -58,7 +58,7 @@ impl Namespace {
         .with_context(|| format!("in namespace {}", self.name))
     }
 
-    /// As [`Namespace::enter`], without waiting. The work goes on until it is over, or told to stop.
+    /// Like [`Namespace::enter`], but does not wait. The work ends by itself or by [`Worker::stop`].
     ///
     /// # Errors
     /// The thread could not be started.
@@ -71,19 +71,19 @@ impl Namespace {
         Worker::start(what, move |stop| namespace.move_thread_into().and_then(|()| work(stop)))
     }
 
-    /// Sets `net.*` by its path below /proc/sys/net, such as `ipv6/conf/all/forwarding`.
+    /// Sets a value under `net.*` by its path below /proc/sys/net, such as `ipv6/conf/all/forwarding`.
     ///
     /// # Errors
-    /// No such setting here.
+    /// This kernel has no such setting.
     pub fn sysctl(&self, path: &str, value: &str) -> anyhow::Result<()> {
         let file = PathBuf::from("/proc/sys/net").join(path);
         self.enter(|| fs::write(&file, value).with_context(|| format!("write {}", file.display())))
     }
 
-    /// Sets `net.ipv6.conf`, for the interfaces that are there and for those to come.
+    /// Sets values under `net.ipv6.conf`, for present and future interfaces.
     ///
     /// # Errors
-    /// No such setting here.
+    /// This kernel has no such setting.
     pub fn configure_ipv6(&self, settings: &[(&str, &str)]) -> anyhow::Result<()> {
         for (key, value) in settings {
             for scope in ["all", "default"] {
@@ -93,59 +93,59 @@ impl Namespace {
         Ok(())
     }
 
-    /// Runs `ip` inside with these arguments and gives what it printed.
+    /// Runs `ip` with these arguments inside the namespace and gives its standard output.
     ///
     /// # Errors
-    /// What `ip` said.
+    /// `ip` failed.
     pub fn ip(&self, arguments: &[&str]) -> anyhow::Result<String> {
         output(Command::new("ip").args(["-n", &self.name]).args(arguments))
     }
 
-    /// The same as JSON.
+    /// Runs `ip -j` with these arguments inside the namespace and gives the parsed JSON.
     pub(crate) fn ip_json(&self, arguments: &[&str]) -> anyhow::Result<Vec<Value>> {
         let text = output(Command::new("ip").args(["-n", &self.name, "-j"]).args(arguments))?;
         serde_json::from_str(&text).context("what ip printed")
     }
 
-    /// Runs lines of `ip` commands inside, in one process.
+    /// Runs lines of `ip` commands inside the namespace, in one process.
     ///
     /// # Errors
-    /// What `ip` said about the first line that failed.
+    /// `ip` refused a line. The error quotes its message.
     pub fn ip_batch(&self, lines: &str) -> anyhow::Result<()> {
         self.waiting_ip()?.feed(lines)
     }
 
-    /// Applies an nftables script inside, as one transaction.
+    /// Applies an nftables script inside the namespace, as one transaction.
     ///
     /// # Errors
-    /// What `nft` said.
+    /// `nft` refused the script. The error quotes its message.
     pub fn nft(&self, script: &str) -> anyhow::Result<()> {
         self.waiting_nft()?.feed(script)
     }
 
-    /// `ip` in here that waits for its lines.
+    /// Starts `ip` inside the namespace. The process waits for its lines.
     pub(crate) fn waiting_ip(&self) -> anyhow::Result<Waiting> {
         Waiting::start(Command::new("ip").args(["-n", &self.name, "-batch", "-"]))
     }
 
-    /// `nft` in here that waits for its script.
+    /// Starts `nft` inside the namespace. The process waits for its script.
     pub(crate) fn waiting_nft(&self) -> anyhow::Result<Waiting> {
         Waiting::start(self.command("nft").args(["-f", "-"]))
     }
 
-    /// Leaves to the kernel what an interface does for it: [`SEGMENTATION`] or [`ALL_OFFLOADS`].
+    /// Switches off offloads of an interface: [`SEGMENTATION`] or [`ALL_OFFLOADS`]. The kernel then does their work.
     ///
     /// # Errors
-    /// What `ethtool` said.
+    /// `ethtool` failed.
     pub fn switch_off(&self, interface: &str, offloads: &[&str]) -> anyhow::Result<()> {
         let off = offloads.iter().flat_map(|offload| [offload, "off"]);
         output(self.command("ethtool").args(["-K", interface]).args(off)).map(drop)
     }
 
-    /// Has this processor take in what comes to an interface, whoever sent it.
+    /// Makes one processor receive all packets that come to an interface.
     ///
     /// # Errors
-    /// The kernel cannot (`CONFIG_RPS`), or there is no such interface.
+    /// The kernel lacks `CONFIG_RPS`, or there is no such interface.
     pub fn receive_on(&self, interface: &str, processor: usize) -> anyhow::Result<()> {
         let file = format!("/sys/class/net/{interface}/queues/rx-0/rps_cpus");
         feed(self.command("tee").arg(file), &processors::mask(processor))
@@ -159,12 +159,13 @@ impl Namespace {
     }
 }
 
-/// Without these the kernel cuts segments before an interface gets them, and puts none together.
+/// Offloads for segmentation. Without them the kernel segments before the interface gets the packet, and merges no
+/// packets on receipt.
 pub const SEGMENTATION: [&str; 4] = ["tso", "gso", "gro", "tx-udp-segmentation"];
-/// Without these it also computes and verifies checksums, and gathers what a packet consists of.
+/// All offloads. Without them the kernel also computes and verifies checksums, and copies each packet into one buffer.
 pub const ALL_OFFLOADS: [&str; 7] = ["tso", "gso", "gro", "tx-udp-segmentation", "tx", "rx", "sg"];
 
-/// A thread at work, mostly in a namespace. It is told to stop when nobody has this any more.
+/// A running thread, mostly in a namespace. Dropping the `Worker` tells the thread to stop.
 #[derive(Debug)]
 pub struct Worker<T> {
     stop: Stop,
@@ -173,7 +174,7 @@ pub struct Worker<T> {
 }
 
 impl<T: Send + 'static> Worker<T> {
-    /// One that is in the namespace of who starts it.
+    /// Starts a worker in the namespace of the caller.
     pub(crate) fn start(
         what: &str,
         work: impl FnOnce(&AtomicBool) -> anyhow::Result<T> + Send + 'static,
@@ -186,13 +187,13 @@ impl<T: Send + 'static> Worker<T> {
 }
 
 impl<T> Worker<T> {
-    /// Whether [`Worker::join`] would give its answer at once.
+    /// Whether the work is over, so that [`Worker::join`] would return at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.handle.is_finished()
     }
 
-    /// Tells it to stop.
+    /// Tells the work to stop.
     pub fn stop(&self) {
         self.stop.0.store(true, Ordering::Relaxed);
     }
@@ -205,7 +206,7 @@ impl<T> Worker<T> {
         join(self.handle.join()).context(self.what)
     }
 
-    /// Tells it to stop and waits for the result.
+    /// Tells the work to stop and waits for its result.
     ///
     /// # Errors
     /// The work failed.
@@ -227,7 +228,7 @@ impl Drop for Stop {
 /// Runs a command to its end and gives its standard output.
 ///
 /// # Errors
-/// It could not be started or failed: its standard error is in the message.
+/// The command could not be started, or it failed. The error quotes its standard error.
 pub fn output(command: &mut Command) -> anyhow::Result<String> {
     let output = command.stdin(Stdio::null()).output().with_context(|| describe(command))?;
     if !output.status.success() {
@@ -237,10 +238,10 @@ pub fn output(command: &mut Command) -> anyhow::Result<String> {
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Runs a command on this standard input.
+/// Runs a command to its end with this standard input.
 ///
 /// # Errors
-/// As [`output`].
+/// The same errors as [`output`].
 pub fn feed(command: &mut Command, input: &str) -> anyhow::Result<()> {
     Waiting::start(command)?.feed(input)
 }
@@ -259,10 +260,11 @@ impl Waiting {
         Ok(Self { child: command.spawn().with_context(|| what.clone())?, what })
     }
 
-    /// Gives it all of its input and waits for its end.
+    /// Writes the whole input to the program and waits for its end.
     pub(crate) fn feed(mut self, input: &str) -> anyhow::Result<()> {
         if let Some(mut stdin) = self.child.stdin.take() {
-            // A command that failed early closes its end: its exit status tells more.
+            // If the command has failed early, the pipe is closed. Its exit status says more than the error of the
+            // write.
             let _ = stdin.write_all(input.as_bytes());
         }
         let mut said = String::new();
@@ -277,13 +279,14 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        // Without input it has nothing to do: it ends when its standard input does.
+        // The program ends when its standard input ends.
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
 }
 
-/// The nftables script of a table with one chain. `hook` says where it hooks in, such as `filter hook forward priority 0`.
+/// The nftables script of a table with one chain. `hook` gives type, hook and priority, such as `filter hook forward
+/// priority 0`.
 pub(crate) fn chain(table: &str, hook: &str, rules: impl IntoIterator<Item = String>) -> String {
     let rules: Vec<_> = rules.into_iter().collect();
     format!("table {table} {{\n chain only {{\n  type {hook};\n  {}\n }}\n}}\n", rules.join("\n  "))
@@ -298,5 +301,5 @@ pub(crate) fn join<T>(result: thread::Result<anyhow::Result<T>>) -> anyhow::Resu
     result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))
 }
 
-/// Where `ip netns` keeps its names.
+/// The directory in which `ip netns` keeps the names of namespaces.
 pub(crate) const NETNS_DIR: &str = "/run/netns";

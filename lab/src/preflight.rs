@@ -1,4 +1,4 @@
-//! What a lab needs from the machine.
+//! Requirements of a lab on the machine.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -8,7 +8,7 @@ use rustix::thread::{CapabilitySet, capabilities};
 
 use crate::netns::output;
 
-/// Why a lab cannot run here, in words for a person; empty when it can.
+/// Gives the reasons, in words for people, why a lab cannot run here. Empty if a lab can run.
 #[must_use]
 pub fn check(programs: &[&str]) -> Vec<String> {
     if !rustix::process::geteuid().is_root() {
@@ -29,7 +29,7 @@ pub fn check(programs: &[&str]) -> Vec<String> {
     reasons
 }
 
-/// Where a program is in PATH.
+/// Path of a program in PATH, /usr/sbin or /sbin.
 #[must_use]
 pub fn find_program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH")?;
@@ -39,8 +39,8 @@ pub fn find_program(name: &str) -> Option<PathBuf> {
         .find(|file| file.is_file())
 }
 
-/// The daemon to use: `MOORLINED` if set, else the one next to this program (or, for a test, in the
-/// directory above), else the one in PATH.
+/// Path of the daemon: `MOORLINED` if set, else the program next to this one (or, for a test, in the directory above),
+/// else the program in PATH.
 #[must_use]
 pub fn find_daemon() -> Option<PathBuf> {
     if let Some(path) = env::var_os("MOORLINED") {
@@ -55,7 +55,7 @@ pub fn find_daemon() -> Option<PathBuf> {
         .or_else(|| find_program("moorlined"))
 }
 
-/// Why eBPF programs cannot be loaded here, as far as can be told without trying.
+/// Gives the reasons why eBPF programs cannot be loaded here, as far as files in /proc and /sys show.
 #[must_use]
 pub fn check_bpf() -> Vec<String> {
     let mut reasons = Vec::new();
@@ -66,7 +66,7 @@ pub fn check_bpf() -> Vec<String> {
     if !Path::new(KERNEL_TYPES).exists() {
         reasons.push(format!("this kernel has no BPF type information ({KERNEL_TYPES})"));
     }
-    // The root of a user namespace has all capabilities and still no eBPF.
+    // The root of a user namespace has all capabilities and still cannot load eBPF programs.
     let map = fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
     if !map.split_whitespace().eq(["0", "0", "4294967295"]) {
         reasons.push("this root is one of a user namespace only: no eBPF for it".into());
@@ -74,7 +74,7 @@ pub fn check_bpf() -> Vec<String> {
     reasons
 }
 
-/// Root of a container often lacks some.
+/// Names the capabilities that this root lacks. Root in a container often lacks some.
 fn missing_capabilities() -> Vec<String> {
     let Ok(own) = capabilities(None) else { return Vec::new() };
     let missing = CAPABILITIES.iter().filter(|(_, one)| !own.effective.contains(*one));
@@ -86,10 +86,11 @@ const CAPABILITIES: [(&str, CapabilitySet); 3] = [
     ("CAP_NET_RAW", CapabilitySet::NET_RAW),
     ("CAP_SYS_ADMIN", CapabilitySet::SYS_ADMIN),
 ];
-/// Without it no program that follows kernel structures can be loaded.
+/// BTF of the kernel. Programs that read kernel structures need it.
 const KERNEL_TYPES: &str = "/sys/kernel/btf/vmlinux";
 
-/// Containers let root through but not into new namespaces: only trying tells.
+/// Makes a network namespace and leaves it. A container may refuse namespaces to root, and only a trial shows the
+/// refusal.
 fn try_namespace() -> anyhow::Result<()> {
     output(Command::new("unshare").args(["--net", "true"])).map(drop)
 }

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::netns::Worker;
 
-/// A running program. It is stopped when this is dropped: SIGTERM, then SIGKILL.
+/// A running program. Dropping the `Process` stops the program: SIGTERM, then SIGKILL.
 #[derive(Debug)]
 pub struct Process {
     child: Child,
@@ -20,11 +20,11 @@ pub struct Process {
 }
 
 impl Process {
-    /// Starts a command with its standard error in the file `log`. It does not see the terminal's
-    /// Ctrl-C: the lab decides who ends when.
+    /// Starts a command with its standard error in the file `log`. Ctrl-C at the terminal does not reach the program,
+    /// because the lab decides the order of the ends.
     ///
     /// # Errors
-    /// It could not be started.
+    /// The command could not be started.
     pub fn start(command: &mut Command, log: &Path) -> anyhow::Result<Self> {
         let file = File::create(log).with_context(|| log.display().to_string())?;
         let child = command
@@ -36,16 +36,16 @@ impl Process {
         Ok(Self { child, log: log.to_owned() })
     }
 
-    /// Its process id.
+    /// The process id of the program.
     #[must_use]
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// The same, with a thread that reads its standard output to the end.
+    /// Like [`Process::start`], with a thread that reads the standard output to its end.
     ///
     /// # Errors
-    /// It could not be started.
+    /// The command could not be started.
     pub fn start_read<T: Send + 'static>(
         command: &mut Command,
         log: &Path,
@@ -56,34 +56,34 @@ impl Process {
         Ok((process, Worker::start("output of a program", move |_| read(output))?))
     }
 
-    /// Its exit status if it has ended.
+    /// The exit status of the program. `None` while it runs.
     ///
     /// # Errors
-    /// The system would not say.
+    /// The system call failed.
     pub fn poll(&mut self) -> anyhow::Result<Option<ExitStatus>> {
         self.child.try_wait().context("wait for a program")
     }
 
-    /// What it wrote to standard error so far.
+    /// The standard error of the program so far.
     #[must_use]
     pub fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Ends it without warning.
+    /// Kills the program with SIGKILL.
     ///
     /// # Errors
-    /// It could not be signalled.
+    /// The program could not be signalled.
     pub fn kill(&mut self) -> anyhow::Result<()> {
         self.child.kill().context("kill a program")?;
         self.child.wait().context("wait for a killed program")?;
         Ok(())
     }
 
-    /// Asks it to end, and insists after `patience`.
+    /// Ends the program with SIGTERM, and with SIGKILL if it still runs after `patience`.
     ///
     /// # Errors
-    /// It could not be signalled.
+    /// The program could not be signalled.
     pub fn stop(&mut self, patience: Duration) -> anyhow::Result<()> {
         match self.end_by(Signal::TERM, patience)? {
             Some(_) => Ok(()),
@@ -91,10 +91,10 @@ impl Process {
         }
     }
 
-    /// Sends a signal and waits for the end that it asks for; none if it did not come in time.
+    /// Sends a signal and waits for the end of the program. `None` if the program still runs after `patience`.
     ///
     /// # Errors
-    /// It could not be signalled.
+    /// The program could not be signalled.
     pub fn end_by(
         &mut self,
         signal: Signal,
@@ -118,7 +118,7 @@ impl Process {
 
 impl Drop for Process {
     fn drop(&mut self) {
-        // Nobody is left to tell; the guardian ends what could not be ended here.
+        // A drop has no caller to tell. The guardian ends a program that could not be ended here.
         let _ = self.stop(PATIENCE);
     }
 }

@@ -1,4 +1,4 @@
-//! Which processor does what.
+//! Processors of hosts and threads.
 
 use std::fs::File;
 use std::io::Write as _;
@@ -8,20 +8,20 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::netns::join;
 
-/// A processor for each of two hosts, as if each were a machine: the same one twice if there are no two.
+/// A processor for each of two hosts, as if each host were a machine. Both hosts get the same one if there is only one.
 ///
 /// # Errors
-/// The system would not say.
+/// The system call failed.
 pub(crate) fn of_two_hosts() -> anyhow::Result<[usize; 2]> {
     let all = allowed()?;
     let first = *all.first().context("no processor")?;
     Ok([first, all.get(1).copied().unwrap_or(first)])
 }
 
-/// Runs `work` on a thread that stays on a processor, as do threads and programs that it starts.
+/// Runs `work` on a thread that stays on one processor. Threads and programs that `work` starts stay there, too.
 ///
 /// # Errors
-/// There is no thread or no such processor, or `work` failed.
+/// The thread could not be started, there is no such processor, or `work` failed.
 pub(crate) fn on_processor<T: Send>(
     processor: usize,
     work: impl FnOnce() -> anyhow::Result<T> + Send,
@@ -35,16 +35,16 @@ pub(crate) fn on_processor<T: Send>(
     std::thread::scope(|scope| join(scope.spawn(pinned).join()))
 }
 
-/// As long as this lives, processors that wait do not go to sleep: what follows a pause is measured without the time that
-/// the machine, or the one that it is a guest of, takes to wake up, and with caches that nobody has emptied meanwhile.
+/// Keeps waiting processors out of deep sleep while the value lives. A measurement after a pause then includes no
+/// wake-up time of the machine or its hypervisor, and caches stay warm.
 #[derive(Debug)]
 pub(crate) struct Awake {
-    /// What is asked for holds until it is closed.
+    /// The kernel keeps the request while the file is open.
     _latency: File,
 }
 
 impl Awake {
-    /// `None` if the kernel has no such thing, or this is not root.
+    /// Asks the kernel for zero wake-up latency. `None` if the kernel has no such file, or the process is not root.
     #[must_use]
     pub(crate) fn keep() -> Option<Self> {
         let mut latency = File::options().write(true).open(LATENCY).ok()?;
@@ -53,19 +53,19 @@ impl Awake {
     }
 }
 
-/// As `/sys` has a set of this one: words of 32 bits, the highest first.
+/// The set with this one processor, in the format of `/sys`: words of 32 bits, the highest first.
 pub(crate) fn mask(processor: usize) -> String {
     let lower = ",00000000".repeat(processor / 32);
     format!("{:x}{lower}", 1_u32 << (processor % 32))
 }
 
-/// By number, those that this program may use.
+/// The numbers of the processors that this program may use, in order.
 fn allowed() -> anyhow::Result<Vec<usize>> {
     let all = sched_getaffinity(None).context("processors")?;
     Ok((0..CpuSet::MAX_CPU).filter(|&number| all.is_set(number)).collect())
 }
 
-/// Microseconds that waking up may take (PM QoS), for all processors.
+/// PM QoS file: microseconds that a wake-up may take, for all processors.
 const LATENCY: &str = "/dev/cpu_dma_latency";
 
 #[cfg(test)]

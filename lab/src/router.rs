@@ -16,31 +16,31 @@ use crate::topology::Prefix;
 pub struct Advertised {
     /// The prefix.
     pub prefix: Prefix,
-    /// How long addresses in it are for new traffic.
+    /// Preferred Lifetime.
     pub preferred: u32,
-    /// How long they are valid.
+    /// Valid Lifetime.
     pub valid: u32,
 }
 
 impl Advertised {
-    /// Taken back.
+    /// A prefix that the router withdraws: both lifetimes are zero.
     #[must_use]
     pub fn withdrawn(prefix: Prefix) -> Self {
         Self { prefix, preferred: 0, valid: 0 }
     }
 }
 
-/// What is unusual about advertisements.
+/// Settings of advertisements that differ from the usual.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Manner {
-    /// Whether hosts are to prefer the router (RFC 4191).
+    /// Whether the router has a high preference (RFC 4191).
     pub is_preferred: bool,
-    /// Whether DHCPv6 gives the addresses (flag M), and hosts make none of the prefixes (RFC 4862).
+    /// Whether DHCPv6 assigns addresses (flag M), so that hosts form no addresses from the prefixes (RFC 4862).
     pub is_managed: bool,
 }
 
-/// Starts `radvd` on an interface of a router. Stopped, it is no default router any more; killed, it ends without a word, as for a
-/// change of its configuration.
+/// Starts `radvd` on an interface of a router. If stopped, `radvd` tells hosts that the router is no default router any
+/// more. If killed, `radvd` sends nothing, as when its configuration changes.
 ///
 /// # Errors
 /// There is no such router, or no `radvd`.
@@ -53,12 +53,12 @@ pub fn advertise(
     static STARTED: AtomicU32 = AtomicU32::new(0);
     let number = STARTED.fetch_add(1, Ordering::Relaxed);
     let directory = lab.directory(router)?;
-    // A part of the one before may still have its lock.
+    // A process of an earlier `radvd` may still hold its lock, so each start has its own files.
     let own = directory.join(format!("radvd{number}"));
     let config = own.with_extension("conf");
     let preference = if is_preferred { "high" } else { "medium" };
     let [managed, autonomous] = if is_managed { ["on", "off"] } else { ["off", "on"] };
-    // As often as it may, so that nobody waits.
+    // The shortest intervals that `radvd` allows, so that nothing waits long.
     let mut text = format!(
         "interface {interface} {{\n AdvSendAdvert on;\n MinRtrAdvInterval 3;\n MaxRtrAdvInterval 4;\n \
          AdvDefaultLifetime 1800;\n AdvDefaultPreference {preference};\n AdvManagedFlag {managed};\n"

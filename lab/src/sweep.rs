@@ -1,4 +1,4 @@
-//! Nothing stays behind: the guardian of a running lab, and the sweep of dead ones.
+//! Removes all remains of labs: the guardian of a running lab, and the sweep of dead labs.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -13,20 +13,20 @@ use anyhow::Context as _;
 
 use crate::netns::NETNS_DIR;
 
-/// A process that removes the lab when this process is gone, or has asked for it by dropping this.
+/// A process that removes the lab when the `Guardian` is dropped or this process ends.
 ///
-/// It is the only way a lab is ever removed, so the way that matters after a crash is the one that
-/// runs every time.
+/// A lab is only ever removed by its guardian or by [`clean`], which run the same script. So every run tests the way
+/// that matters after a crash.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     child: Child,
     pipe: Option<ChildStdin>,
-    /// Held locked while the lab lives: how [`clean`] knows.
+    /// Locked while the lab lives. [`clean`] tests the lock.
     _lock: File,
 }
 
 impl Guardian {
-    /// Watches over a lab that is about to be made.
+    /// Starts the guardian of a lab that is about to be built.
     pub(crate) fn start(directory: &Path, namespaces: &[String]) -> anyhow::Result<Self> {
         let _turn = take_turn()?;
         fs::create_dir_all(directory).with_context(|| directory.display().to_string())?;
@@ -62,15 +62,15 @@ pub(crate) fn next_name() -> String {
     }
 }
 
-/// Directory of a lab: its lock, and what the daemons in it keep.
+/// Directory of a lab: its lock, and the files of its daemons.
 pub(crate) fn directory(lab: &str) -> PathBuf {
     Path::new(LABS_DIR).join(lab)
 }
 
-/// Removes what dead labs left behind and gives their names. Labs of running processes are untouched.
+/// Removes the remains of dead labs and gives their names. Labs of running processes stay.
 ///
 /// # Errors
-/// The leftovers could not be listed or removed.
+/// The remains could not be listed or removed.
 pub fn clean() -> anyhow::Result<Vec<String>> {
     let _turn = take_turn()?;
     let namespaces = names_in(NETNS_DIR)?;
@@ -88,17 +88,17 @@ pub fn clean() -> anyhow::Result<Vec<String>> {
     Ok(labs.into_iter().collect())
 }
 
-/// Namespaces of labs that run now.
+/// Namespaces of running labs.
 ///
 /// # Errors
-/// They could not be listed.
+/// The namespaces could not be listed.
 pub fn living() -> anyhow::Result<Vec<String>> {
     let _turn = take_turn()?;
     let is_living = |name: &String| lab_of(name).is_some_and(|lab| !is_dead(lab));
     Ok(names_in(NETNS_DIR)?.into_iter().filter(is_living).collect())
 }
 
-/// `moor-17.1` of `moor-17.1-isp1`; none for a namespace of somebody else.
+/// The lab of a namespace: `moor-17.1` of `moor-17.1-isp1`. `None` for a namespace of another program.
 fn lab_of(namespace: &str) -> Option<&str> {
     let (id, _node) = namespace.strip_prefix(PREFIX)?.split_once('-')?;
     let is_id = id.starts_with(|c: char| c.is_ascii_digit())
@@ -106,7 +106,7 @@ fn lab_of(namespace: &str) -> Option<&str> {
     is_id.then(|| &namespace[..PREFIX.len() + id.len()])
 }
 
-/// One process at a time looks for the dead or comes to life: half a lab would look dead.
+/// Takes a lock, so that one process at a time sweeps or starts a lab: a half-built lab would look dead.
 fn take_turn() -> anyhow::Result<File> {
     fs::create_dir_all(LABS_DIR).context(LABS_DIR)?;
     let directory = File::open(LABS_DIR).context(LABS_DIR)?;
@@ -134,17 +134,18 @@ fn sweeper(directory: &Path, namespaces: &[String]) -> Command {
     let mut command = Command::new("sh");
     command.args(["-c", include_str!("sweep.sh"), "moorline-lab-guardian"]);
     command.arg(directory).args(namespaces.iter().map(OsStr::new));
-    // Its own process group: a Ctrl-C at the terminal is for the lab, not for its guardian.
+    // The guardian has its own process group: Ctrl-C at the terminal ends the lab, and the guardian must outlive the
+    // lab.
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
     command
 }
 
 const PREFIX: &str = "moor-";
 const LABS_DIR: &str = "/run/moorline-lab";
-/// What a setting of the whole kernel was, as long as a lab has changed it; named in `sweep.sh` too.
+/// File with the value that a kernel-wide setting had before a lab changed it. `sweep.sh` names the file, too.
 pub(crate) const KEPT_SETTING: &str = "/run/moorline-lab.bpf_stats_enabled";
 const LOCK: &str = "lock";
-/// How long a guardian may take before it is left to finish alone.
+/// Time for which a drop waits for the guardian. After that, the guardian finishes alone.
 const SWEEP_LIMIT: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-# Guardian of a lab: removes all of it when standard input ends, that is, when the process that
-# holds the other end is gone, however it went.
+# Guardian of a lab: removes the lab when standard input ends. Standard input ends when the process at the other
+# end has ended, in any way.
 # Arguments: the lab's directory, then its namespaces.
 directory=$1
 shift
@@ -17,7 +17,7 @@ signal_all() {
     done
 }
 
-# Daemons get the time to undo what they did outside of their namespace.
+# SIGTERM first, so that daemons can undo their changes outside of their namespaces.
 signal=TERM; signal_all "$@"
 tries=30
 while [ $tries -gt 0 ] && [ -n "$(processes "$@")" ]; do
@@ -30,13 +30,13 @@ for namespace; do
     [ -e "/run/netns/$namespace" ] && ip netns del "$namespace"
 done
 
-# BPF file systems of the daemons: what is pinned in them goes with them.
+# Unmount the BPF file systems of the daemons. The pins in them end with them.
 grep -o " $directory/[^ ]*" /proc/self/mounts | sort -r | while read -r mounted; do
     umount -l "$mounted"
 done
 rm -rf --one-file-system -- "$directory"
 
-# A setting of the whole kernel: who has changed it holds its lock.
+# Restore a kernel-wide setting, unless a process that has changed it still holds its lock.
 setting=/proc/sys/kernel/bpf_stats_enabled
 kept=/run/moorline-lab.bpf_stats_enabled
 if [ -e "$kept" ]; then

@@ -1,9 +1,8 @@
-//! A run as a person sees it: throughput over time, and what happened when.
+//! A run as a person sees it: throughput over time, and marks of events.
 //!
-//! A scenario gives typed samples to a [`View`] and knows nothing of terminals; so runs in
-//! namespaces (real time) and in the simulator (virtual time) look the same. [`Timeline`] draws: on
-//! a terminal a chart that is redrawn in place, elsewhere plain lines as they come and the chart in
-//! the end. [`Silent`] draws nothing.
+//! A scenario passes typed samples to a [`View`] and knows nothing of terminals. So runs in namespaces (real time) and
+//! in the simulator (virtual time) look the same. On a terminal, [`Timeline`] redraws a chart in place. Elsewhere,
+//! [`Timeline`] prints plain lines as they come, and the chart at the end. [`Silent`] draws nothing.
 //!
 //! ```text
 //!  curl       160.0 MB  ▆▆▆▆▆▆▆▆▆▆··········██▆▆▆▆▆▆▆▆▆▆
@@ -23,17 +22,18 @@ use chart::Chart;
 
 use crate::named::named;
 
-/// Takes what a scenario has to show; what it does not take is not shown. Times are from the beginning of the run.
+/// Receives the samples of a scenario. A method that an implementation leaves out shows nothing. Times are relative to
+/// the start of the run.
 pub trait View {
-    /// A run begins.
+    /// A run starts.
     fn begin(&mut self, _title: &str, _lanes: &[Lane]) {}
-    /// Bytes arrived on a lane (its place in `lanes`), evenly over `span`.
+    /// Bytes arrived on a lane (its index in `lanes`), evenly over `span`.
     fn bytes(&mut self, _lane: usize, _span: Span, _bytes: u64) {}
-    /// Something happened.
+    /// An event occurred.
     fn mark(&mut self, _at: Duration, _kind: MarkKind, _text: &str) {}
-    /// Time has come this far; nothing older than [`LAG`] before `now` will be told any more.
+    /// Time has advanced to `now`. Later calls report nothing older than [`LAG`] before `now`.
     fn advance(&mut self, _now: Duration) {}
-    /// The run is over.
+    /// The run has ended.
     fn end(&mut self) {}
     /// A line between runs.
     fn say(&mut self, _line: &str) {}
@@ -44,35 +44,35 @@ pub trait View {
 pub struct Lane {
     /// Name, at most 8 characters to keep the rows aligned.
     pub name: String,
-    /// Usual octets a second: a bar of three quarters.
+    /// Usual rate in octets a second. The chart shows this rate as a bar of three quarters.
     pub usual_rate: u64,
 }
 
-/// A stretch of time, possibly of no length.
+/// A span of time, possibly empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Span {
-    /// Its begin.
+    /// Start.
     pub from: Duration,
-    /// Its end.
+    /// End.
     pub to: Duration,
 }
 
 named! {
-    /// What kind of thing happened.
+    /// Kind of an event.
     pub enum MarkKind {
         /// A context protects the traffic.
         Protected = "protected",
         /// The network was broken.
         Cut = "cut",
-        /// A host found that nothing comes back.
+        /// A host detected that no packet comes back.
         Detected = "detected",
-        /// Traffic takes another pair.
+        /// Traffic uses another pair of locators.
         Moved = "moved",
-        /// The first byte that an application got after the cut.
+        /// The application received its first byte after the cut.
         Recovered = "recovered",
-        /// Nothing arrives any more.
+        /// No byte arrives any more.
         Stalled = "stalled",
-        /// Anything else worth a line.
+        /// Any other event.
         Note = "note",
     }
 }
@@ -88,28 +88,28 @@ impl MarkKind {
     }
 }
 
-/// Shows nothing.
+/// A view that shows nothing.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 
 impl View for Silent {}
 
-/// How a [`Timeline`] draws.
+/// Settings of a [`Timeline`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Style {
-    /// Redraws in place instead of adding lines.
+    /// Redraws in place instead of appending lines.
     pub live: bool,
     /// Uses colours.
     pub colour: bool,
-    /// Columns to use.
+    /// Width in columns.
     pub width: usize,
 }
 
 impl Style {
-    /// For output that is not a terminal.
+    /// Style of output other than a terminal.
     pub const PLAIN: Self = Self { live: false, colour: false, width: 80 };
 
-    /// What fits standard output: a terminal's width; colours unless `NO_COLOR` is set.
+    /// The style for standard output: width of the terminal, and colours unless `NO_COLOR` is set.
     #[must_use]
     pub fn of_stdout() -> Self {
         let stdout = io::stdout();
@@ -123,7 +123,7 @@ impl Style {
     }
 }
 
-/// Draws on a terminal or in a file. What cannot be written is lost: the scenario goes on.
+/// Draws on a terminal or in a file. Write errors are ignored, so that the scenario goes on.
 #[derive(Debug)]
 pub struct Timeline<W: Write> {
     out: W,
@@ -132,16 +132,16 @@ pub struct Timeline<W: Write> {
     progress: Progress,
 }
 
-/// How far a run has been shown.
+/// Progress of the drawing.
 #[derive(Debug, Default)]
 struct Progress {
-    /// Latest time told by [`View::advance`].
+    /// Latest time passed to [`View::advance`].
     told: Duration,
-    /// When it was drawn last.
+    /// Time of the last drawing.
     redrawn: Duration,
-    /// Lines of the chart on the screen, to be drawn over.
+    /// Lines of the chart on the screen. The next drawing overwrites these lines.
     drawn: usize,
-    /// Up to where plain lines were printed.
+    /// Time up to which plain lines are printed.
     printed: Duration,
     printed_marks: usize,
 }
@@ -165,7 +165,7 @@ impl<W: Write> Timeline<W> {
         let _ = self.out.flush();
     }
 
-    /// Plain lines for all that is settled before `horizon`, in order of time.
+    /// Prints plain lines for all events and bytes before `horizon`, in order of time.
     fn print_until(&mut self, horizon: Duration) {
         let marks = self.chart.marks_between(self.progress.printed_marks, horizon);
         self.progress.printed_marks += marks.len();
@@ -236,11 +236,11 @@ impl<W: Write> View for Timeline<W> {
     }
 }
 
-/// How long after the fact a scenario may still tell of it.
+/// Greatest delay of a report: an event may be reported this long after it occurred.
 pub const LAG: Duration = Duration::from_millis(300);
-/// Time between plain lines.
+/// Interval of plain lines.
 const PLAIN_STEP: Duration = Duration::from_millis(500);
-/// Time between drawings on a terminal.
+/// Interval of drawings on a terminal.
 const LIVE_STEP: Duration = Duration::from_millis(100);
 const MIN_WIDTH: usize = 60;
 const MAX_WIDTH: usize = 140;

@@ -17,25 +17,25 @@ pub struct Topology {
 /// A host or a router.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
-    /// Unique in the topology; the last part of the namespace's name.
+    /// Name of the node, unique in the topology. The name of the namespace ends with the name of the node.
     pub name: String,
-    /// Whether it forwards.
+    /// Whether the node forwards.
     pub role: Role,
     /// Static routes.
     pub routes: Vec<Route>,
-    /// What it accepts from its customers.
+    /// BCP 38 filters on the interfaces of customers.
     pub ingress_filters: Vec<IngressFilter>,
 }
 
-/// What a node does with packets that are not for it.
+/// Role of a node: its treatment of packets for other nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
-    /// Drops them.
+    /// The node drops the packets. The lab tunes its kernel settings.
     Host,
-    /// As a host, with the settings of the kernel: Router Advertisements, duplicate address detection, addresses that go with a
-    /// link.
+    /// The node drops the packets. Kernel settings keep their defaults: Router Advertisements, duplicate address
+    /// detection, addresses that go with a link.
     Untuned,
-    /// Forwards them.
+    /// The node forwards the packets.
     Router,
 }
 
@@ -46,13 +46,13 @@ impl Node {
         Self { name: name.into(), role: Role::Host, routes, ingress_filters: Vec::new() }
     }
 
-    /// A host that nobody has tuned.
+    /// A host with the default settings of the kernel.
     #[must_use]
     pub fn untuned(name: &str) -> Self {
         Self { role: Role::Untuned, ..Self::host(name, Vec::new()) }
     }
 
-    /// A router that lets everything through.
+    /// A router without filters.
     #[must_use]
     pub fn router(name: &str, routes: Vec<Route>) -> Self {
         Self { role: Role::Router, ..Self::host(name, routes) }
@@ -62,15 +62,15 @@ impl Node {
 /// A cable.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
-    /// Its two ends.
+    /// The two ends of the cable.
     pub ends: [End; 2],
-    /// Delay, jitter, loss, a rate: such a cable is two veth pairs with a [`moorline_link::Wire`] between them, as not every kernel
-    /// has netem. Without it, it does nothing to packets: a veth pair.
+    /// Delay, jitter, loss, a rate. An impaired cable is two veth pairs with a [`moorline_link::Wire`] between them,
+    /// because some kernels have no netem. Without an impairment, the cable is one veth pair.
     pub impairment: Option<Impairment>,
 }
 
 impl Link {
-    /// A cable that does nothing to packets, between interfaces of nodes with static addresses.
+    /// A cable without an impairment, between interfaces of nodes with static addresses.
     #[must_use]
     pub fn direct(ends: [(&str, &str, Vec<Ipv6Addr>); 2]) -> Self {
         let end = |(node, interface, addresses): (&str, &str, _)| End {
@@ -81,14 +81,14 @@ impl Link {
         Self { ends: ends.map(end), impairment: None }
     }
 
-    /// Whether what it does, it does to each packet, so that none may be larger than those on a wire.
+    /// Whether the impairment acts on each packet. Then no packet may be larger than a packet on a wire.
     pub(crate) fn counts_packets(&self) -> bool {
         self.impairment.is_some_and(|plan| plan.counts_packets())
     }
 }
 
 impl Topology {
-    /// The same network, with all cables of a node like this, each with a seed of its own.
+    /// Impairs all cables of a node with this plan. Each cable gets its own seed.
     #[must_use]
     pub fn with_cables_of(mut self, node: &str, plan: Impairment) -> Self {
         for (number, link) in (0..).zip(&mut self.links) {
@@ -104,41 +104,41 @@ impl Topology {
 /// One end of a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct End {
-    /// The node it is in.
+    /// The node of this end.
     pub node: String,
-    /// Interface name there, at most 15 characters.
+    /// Name of the interface in the node, at most 15 characters.
     pub interface: String,
-    /// Static addresses, each on its /64.
+    /// Static addresses, each with prefix length 64.
     pub addresses: Vec<Ipv6Addr>,
 }
 
 /// A static route.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Route {
-    /// Where to.
+    /// Destination prefix.
     pub destination: Prefix,
-    /// Next hop; none for destinations on the link.
+    /// Next hop. `None` for destinations on the link.
     pub via: Option<Ipv6Addr>,
     /// Interface of the next hop.
     pub interface: String,
-    /// Lower is preferred.
+    /// Metric. The kernel prefers the lower one.
     pub metric: u32,
 }
 
 impl Route {
-    /// By a next hop, at the metric that is the kernel's default.
+    /// A route by a next hop, with the kernel's default metric.
     #[must_use]
     pub fn by(destination: Prefix, via: Ipv6Addr, interface: &str) -> Self {
         Self { destination, via: Some(via), interface: interface.into(), metric: 1024 }
     }
 }
 
-/// BCP 38: sources that may come in on an interface of an ISP; others are dropped silently.
+/// BCP 38: prefixes of the sources that may enter by an interface of an ISP. The ISP drops other packets silently.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IngressFilter {
     /// The customer's interface.
     pub interface: String,
-    /// The prefixes given to the customer.
+    /// The prefixes of the customer.
     pub sources: Vec<Prefix>,
 }
 
@@ -175,9 +175,9 @@ pub fn host_address(host: &str, isp: u16) -> Ipv6Addr {
 ///            +------- isp2 -------+
 /// ```
 ///
-/// Prefixes are provider-assigned, from 2001:db8::/32. Each ISP knows the other's customers through
-/// the interconnect, so all four address pairs work; the hosts prefer ISP 1 (metric 1024 against
-/// 2048). With `ingress_filtering`, an ISP drops what does not come from its own prefix (BCP 38).
+/// Prefixes are provider-assigned, from 2001:db8::/32. Each ISP reaches the other's customers through the interconnect,
+/// so all four address pairs work. The hosts prefer ISP 1 (metric 1024 against 2048). With `ingress_filtering`, an ISP
+/// drops packets whose source is not in the prefix of the customer (BCP 38).
 #[must_use]
 pub fn two_by_two(ingress_filtering: bool) -> Topology {
     at_both_isps(&HOSTS, ingress_filtering)
@@ -208,7 +208,7 @@ fn at_both_isps(hosts: &[&str], ingress_filtering: bool) -> Topology {
     topology
 }
 
-/// Two hosts on one cable, with so many prefixes on it, and each the default router of the other.
+/// Two hosts on one cable with `prefixes` prefixes. Each host is the default router of the other.
 #[must_use]
 pub fn shared_link(prefixes: usize) -> Topology {
     let [a, b] = HOSTS;
@@ -223,8 +223,7 @@ pub fn shared_link(prefixes: usize) -> Topology {
     Topology { nodes: vec![node(a, b), node(b, a)], links: vec![Link::direct([end(a), end(b)])] }
 }
 
-/// Static address of a host of [`shared_link`] in one of the prefixes: `2001:db8:1::a` is host A in the
-/// first.
+/// Static address of a host of [`shared_link`] in one of the prefixes: `2001:db8:1::a` is host A in the first.
 #[must_use]
 pub fn shared_address(host: &str, prefix: usize) -> Ipv6Addr {
     let id = if host == HOSTS[0] { 0xa } else { 0xb };
@@ -268,7 +267,7 @@ fn interconnect_address(isp: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, isp)
 }
 
-/// More than a network has cables.
+/// Distance between the seeds of two plans: more than a network has cables.
 const SEEDS_APART: u64 = 1 << 20;
 /// Interface of the hosts of [`shared_link`].
 pub const SHARED_LINK: &str = "cable";

@@ -1,12 +1,12 @@
-//! Traces of traffic: who spoke to whom, when, and how much.
+//! Traces of traffic: sources, destinations, times and octets.
 //!
-//! Three sources give the same thing, [`Packet`]s in the order of their times: a capture
-//! ([`open`] of a pcap or pcapng file), flow records that a collector wrote as CSV (the same), and a
-//! [`Campus`] made up. Records know only their beginning, end and sums: their packets are spread
-//! evenly in between, and [`Spread`] brings those of all records into order.
+//! Three kinds of source give [`Packet`]s in order of time: a capture ([`open`] of a pcap or pcapng file), flow records
+//! in CSV from a collector ([`open`], too), and a made-up [`Campus`]. A flow record has only start, end and sums.
+//! [`Spread`] distributes the packets of a record evenly over its duration, and merges the packets of all records in
+//! order of time.
 //!
-//! Files come from anywhere. What is read at a time is bounded, a record that makes no sense is an error that
-//! names its line, and a packet that is no IP is left out and counted.
+//! Files are untrusted. Reading is bounded in memory. A malformed record is an error that names its line. A packet
+//! other than IP is left out.
 
 mod campus;
 mod capture;
@@ -29,49 +29,49 @@ use anyhow::Context as _;
 pub use campus::Campus;
 pub use spread::Spread;
 
-/// Octets that went from one host to another at one time.
+/// Octets from one host to another at one time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Packet {
-    /// Since some time that is the same for the whole trace.
+    /// Time since a fixed moment, equal for the whole trace.
     pub at: Duration,
-    /// Who sent it; an IPv4 address is mapped (`::ffff:0:0/96`).
+    /// Source. An IPv4 address is mapped (`::ffff:0:0/96`).
     pub source: Ipv6Addr,
-    /// Who was to receive it.
+    /// Destination.
     pub destination: Ipv6Addr,
-    /// Upper layer, as far as it is known.
+    /// Upper-layer protocol, if known.
     pub protocol: Option<u8>,
-    /// Length of the IP packets.
+    /// Total length of the IP packets.
     pub octets: u64,
-    /// How many there were.
+    /// Number of packets.
     pub packets: u32,
 }
 
 /// A flow record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Record {
-    /// When its first packet passed.
+    /// Time of the first packet.
     pub start: Duration,
-    /// From then to its last packet.
+    /// Time from the first packet to the last.
     pub duration: Duration,
-    /// What all its packets have in common.
+    /// Source of all packets.
     pub source: Ipv6Addr,
-    /// Where they went.
+    /// Destination of all packets.
     pub destination: Ipv6Addr,
-    /// Upper layer, as far as it is known.
+    /// Upper-layer protocol, if known.
     pub protocol: Option<u8>,
-    /// Of all packets together.
+    /// Octets of all packets.
     pub octets: u64,
-    /// How many, at least one.
+    /// Number of packets, at least one.
     pub packets: u64,
 }
 
-/// Packets in the order of their times.
+/// Packets in order of time.
 pub type Packets = Box<dyn Iterator<Item = anyhow::Result<Packet>>>;
 
-/// Opens a trace; its first octets say what it is.
+/// Opens a trace file. The first octets decide the format.
 ///
 /// # Errors
-/// It cannot be read, or is neither a capture nor CSV with the columns needed.
+/// The file cannot be read, or it is neither a capture nor CSV with the needed columns.
 pub fn open(path: &Path) -> anyhow::Result<Packets> {
     let named = || format!("{}", path.display());
     let packets = File::open(path).map_err(Into::into).and_then(read).with_context(named)?;
@@ -79,10 +79,10 @@ pub fn open(path: &Path) -> anyhow::Result<Packets> {
     Ok(Box::new(packets.map(move |packet| packet.with_context(|| path.clone()))))
 }
 
-/// The same of what is not a file.
+/// Reads a trace from an open reader, like [`open`].
 ///
 /// # Errors
-/// As [`open`].
+/// The same errors as [`open`].
 pub fn read(mut file: impl Read + Seek + Send + 'static) -> anyhow::Result<Packets> {
     let mut head = Vec::new();
     file.by_ref().take(4).read_to_end(&mut head)?;
@@ -96,7 +96,7 @@ pub fn read(mut file: impl Read + Seek + Send + 'static) -> anyhow::Result<Packe
     Ok(Box::new(Spread::new(records.into_iter()).map(Ok)))
 }
 
-/// IPv4 addresses are mapped.
+/// Maps an IPv4 address to IPv6.
 pub(crate) fn widened(address: IpAddr) -> Ipv6Addr {
     match address {
         IpAddr::V4(address) => address.to_ipv6_mapped(),

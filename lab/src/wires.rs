@@ -1,4 +1,4 @@
-//! Cables with delay, loss and a rate: threads that carry frames from one veth pair to another.
+//! Cables with delay, loss and a rate: threads that carry frames between veth pairs.
 
 use std::collections::BTreeMap;
 
@@ -9,24 +9,24 @@ use crate::lab::Place;
 use crate::netns::{Namespace, Worker};
 use crate::topology::{Link, Topology};
 
-/// The impaired cables of a network: a namespace of their own, and a thread for each.
+/// The impaired cables of a network. The cables share a namespace, and each cable has a thread.
 #[derive(Debug)]
 pub(crate) struct Wires {
     namespace: Namespace,
-    /// By the numbers of the links in the topology.
+    /// Impairments, by the index of the link in the topology.
     links: BTreeMap<usize, Impairment>,
     running: Vec<Worker<()>>,
 }
 
 impl Wires {
-    /// Those that a topology has.
+    /// Plans the wires of a topology.
     pub(crate) fn plan(topology: &Topology, namespace: Namespace) -> Self {
         let impaired = |(number, link): (usize, &Link)| Some((number, link.impairment?));
         let links = topology.links.iter().enumerate().filter_map(impaired).collect();
         Self { namespace, links, running: Vec::new() }
     }
 
-    /// Where they are; none if there are none.
+    /// The namespace of the wires. `None` if the topology has no impaired cable.
     pub(crate) fn namespace(&self) -> Option<&Namespace> {
         (!self.links.is_empty()).then_some(&self.namespace)
     }
@@ -37,13 +37,13 @@ impl Wires {
         self.links.contains_key(&link).then(|| interfaces(link).map(place))
     }
 
-    /// Nobody but the wires is to see what comes: no addresses, no answers.
+    /// Disables IPv6, so that only the wires read the frames: the kernel makes no address and sends no answer.
     pub(crate) fn set_defaults(&self) -> anyhow::Result<()> {
         let Some(namespace) = self.namespace() else { return Ok(()) };
         namespace.configure_ipv6(&[("disable_ipv6", "1")])
     }
 
-    /// Starts to carry; the interfaces must be there.
+    /// Starts to carry frames. The interfaces must exist.
     pub(crate) fn start(&mut self) -> anyhow::Result<()> {
         for (&link, &impairment) in &self.links {
             let [left, right] = interfaces(link);
@@ -62,7 +62,7 @@ impl Drop for Wires {
     fn drop(&mut self) {
         self.running.iter().for_each(Worker::stop);
         for wire in self.running.drain(..) {
-            // What went wrong has been seen as frames that did not come.
+            // A test sees a failed wire as missing frames.
             let _ = wire.join();
         }
     }

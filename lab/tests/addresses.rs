@@ -1,4 +1,4 @@
-//! Addresses that prove themselves, from real routers, on real hosts. Needs root, BPF, radvd and a
+//! Addresses that prove themselves, made from real Router Advertisements on real hosts. Needs root, BPF, radvd and a
 //! built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -23,7 +23,7 @@ use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Failure, Lab};
 use rustix::mount::MountFlags;
 
-/// The prefixes of host A: of ISP 1, of ISP 2, and one more of ISP 2.
+/// Prefixes of host A by number: of ISP 1, of ISP 2, and a second one of ISP 2.
 fn prefix(number: u16) -> Prefix {
     prefix_of(host_address("a", number))
 }
@@ -32,7 +32,7 @@ fn is_in(address: Ipv6Addr, number: u16) -> bool {
     prefix_of(address) == prefix(number)
 }
 
-/// Host A gets its addresses from the routers of its ISPs.
+/// A network in which host A gets its addresses from the routers of its ISPs.
 struct Site {
     routers: Vec<Process>,
     lab: Lab,
@@ -50,14 +50,14 @@ impl Site {
         Some(Self { routers, lab })
     }
 
-    /// From now on a router says something else.
+    /// Makes a router advertise other prefixes from now on.
     fn change(&mut self, isp: usize, prefixes: &[Advertised]) {
         self.routers.remove(isp).kill().unwrap();
         let name = ["isp1", "isp2"][isp];
         self.routers.insert(isp, advertise(&self.lab, name, "a", prefixes));
     }
 
-    /// Our addresses on an uplink of A once there is one that can be used.
+    /// Waits for a usable address of the daemon on an uplink of A. Gives the daemon's addresses there.
     fn ours(&self, daemon: &Daemon, isp: &str) -> Vec<AddressInfo> {
         let found = moorline_lab::interrupt::wait_for("an address of ours", LIMIT, || {
             let mut found = addresses(daemon, isp);
@@ -72,7 +72,7 @@ impl Site {
         })
     }
 
-    /// The address of the kernel's own on an uplink of A, once it can be used: ours is sooner.
+    /// Waits for a usable address of the kernel on an uplink of A. The daemon's addresses are usable sooner.
     fn of_kernel(&self, daemon: &Daemon, isp: &str) -> Ipv6Addr {
         let found = moorline_lab::interrupt::wait_for("an address of the kernel's", LIMIT, || {
             let is_used = |own: &AddressInfo| {
@@ -126,7 +126,7 @@ fn the_first_start_makes_a_key_and_addresses_of_both_isps_and_the_next_has_the_s
     let kept = |list: &[AddressInfo]| list.iter().map(|own| own.address).collect::<Vec<_>>();
 
     daemon.kill().unwrap();
-    // What it died of, perhaps.
+    // The configuration may have been the cause of a crash.
     fs::write(configuration(&site.lab, "a").unwrap(), "no configuration").unwrap();
     Daemon::reset(&site.lab, "a", &options()).unwrap();
     assert_eq!(site.controls(), before, "after a crash and a reset");
@@ -140,7 +140,7 @@ fn the_first_start_makes_a_key_and_addresses_of_both_isps_and_the_next_has_the_s
     assert!(!site.has_address(first[0].address));
 }
 
-/// Programs of classic tc on an interface of A.
+/// Programs of classic tc on the egress of an interface of A.
 fn programs(lab: &Lab, interface: &str) -> String {
     let mut command = lab.namespace("a").unwrap().command("tc");
     let output = command.args(["filter", "show", "dev", interface, "egress"]).output().unwrap();
@@ -148,12 +148,12 @@ fn programs(lab: &Lab, interface: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-/// Of the addresses of an uplink, those of a context are kept by the daemon, and the others are still there.
+/// The daemon keeps the addresses of the uplink that a context needs. The other addresses are still there, too.
 #[test]
 fn an_uplink_that_the_next_run_leaves_out_is_as_without_a_daemon() {
     let Some(site) = Site::build("left out") else { return };
     let before = site.controls();
-    // The programs can be listed without tools that the base image lacks.
+    // With classic tc, the test can list the programs without tools that the base image lacks.
     let settings =
         |more: &str| DaemonOptions { settings: format!("attach = \"tc\"\n{more}"), ..options() };
     let mut a = Daemon::start(&site.lab, "a", &settings("")).unwrap();
@@ -200,8 +200,8 @@ impl Site {
     }
 }
 
-/// ISP 2 renumbers in the middle of a connection over ISP 1, which then dies: what is left is an
-/// address that the peer did not know when the connection began.
+/// ISP 2 renumbers during a connection over ISP 1, and then ISP 1 fails. The connection is left with an address that
+/// the peer did not know at its start.
 #[test]
 fn a_prefix_announced_in_mid_connection_is_used_for_the_next_move() {
     let Some(mut site) = Site::build("renumbering") else { return };
@@ -246,8 +246,8 @@ fn a_prefix_announced_in_mid_connection_is_used_for_the_next_move() {
     assert!(moved, "{}", story(&mut [a, b]));
 }
 
-/// Router lifetime 0 (RFC 4861 s6.3.4): addresses, link and router are all there, and traffic leaves by the
-/// other ISP as soon as it is heard, as if the carrier were gone.
+/// Router lifetime 0 (RFC 4861 s6.3.4): addresses, link and router are still there. Traffic leaves by the other ISP as
+/// soon as the advertisement comes, as after a loss of carrier.
 #[test]
 fn a_router_that_says_it_is_none_any_more_has_contexts_leave_at_once() {
     let Some(mut site) = Site::build("router lifetime") else { return };
@@ -265,13 +265,13 @@ fn a_router_that_says_it_is_none_any_more_has_contexts_leave_at_once() {
         daemon.wait_for(&EventKind::ContextEstablished, Duration::from_secs(10)).unwrap();
     }
     await_standby(&site.lab);
-    // Its last words; the path by way of it goes on working.
+    // The router sends its last advertisement. The path by this router still works.
     drop(site.routers.remove(0));
     a.wait_for(&EventKind::UplinkDown, LIMIT).unwrap();
     a.wait_for(&EventKind::Moved, LIMIT).unwrap();
     let moved = a.events().iter().find(|event| event.kind == EventKind::Moved).cloned().unwrap();
     assert!(moved.to.is_some_and(|to| is_in(to.local, 2)), "{moved:?}");
-    // Nothing had to be found out.
+    // The contexts moved at once, without a timeout or a probe.
     let reason = moved.reason.as_deref().unwrap();
     assert!(["locator_gone", "local_failure"].contains(&reason), "{}", story(&mut [a, b]));
     assert!(site.has_address(address), "sockets have it");
@@ -330,7 +330,7 @@ fn an_address_that_a_person_removes_is_named_stays_away_and_comes_back_by_the_co
     assert!(!site.has_address(removed), "an end in order removes it");
 }
 
-/// One transfer over a cut, between hosts with addresses of these kinds.
+/// Runs one transfer over a cut, between hosts with addresses of these kinds. False if the test is skipped.
 fn survives(kinds: [&str; 2]) -> bool {
     let name = format!("{} and {}", kinds[0], kinds[1]);
     let settings = kinds.map(|kind| format!("addresses = \"{kind}\""));
@@ -443,5 +443,5 @@ fn walk(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// A generous limit: the machine may be busy, and a test that fails should say why.
+/// A generous limit, because the machine may be busy. A failed test should still say why it failed.
 const LIMIT: Duration = Duration::from_secs(20);

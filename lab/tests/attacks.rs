@@ -1,4 +1,4 @@
-//! Daemons under attack, and what they keep to themselves. Needs root, BPF and a built `moorlined`.
+//! Daemons under attack, and secrets that they must keep. Needs root, BPF and a built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -28,7 +28,7 @@ fn silent() -> Failure {
     Failure::Silent { router: "isp1".into() }
 }
 
-/// More I1s than the daemon looks at.
+/// The flood has more I1s than the daemon handles.
 #[test]
 fn under_a_flood_of_i1_a_context_survives_a_cut_and_the_daemon_answers() {
     let Some(mut hosts) = protected("flood", &HOSTS, &["nft"]) else { return };
@@ -62,7 +62,7 @@ fn a_daemon_that_answers_has_four_capabilities_and_gets_no_more() {
         let line = status.lines().find_map(|line| line.strip_prefix(name));
         u64::from_str_radix(line.unwrap().trim_start_matches(':').trim(), 16).unwrap()
     };
-    // NET_ADMIN, NET_RAW, PERFMON, BPF of linux/capability.h.
+    // NET_ADMIN, NET_RAW, PERFMON and BPF in linux/capability.h.
     let four: u64 = [12, 13, 38, 39].into_iter().map(|bit| 1_u64 << bit).sum();
     for set in ["CapPrm", "CapEff", "CapBnd"] {
         assert_eq!(field(set), four, "{set}");
@@ -71,14 +71,14 @@ fn a_daemon_that_answers_has_four_capabilities_and_gets_no_more() {
     assert_eq!(field("NoNewPrivs"), 1);
 }
 
-/// Tags and nonces in the messages and payload of a capture.
+/// Tags and nonces in the messages and payload headers of a capture.
 fn secrets(frames: &[Frame]) -> (BTreeSet<ContextTag>, BTreeSet<u32>) {
     let (mut tags, mut nonces) = (BTreeSet::new(), BTreeSet::new());
     for packet in frames.iter().filter_map(Frame::ipv6).filter(|packet| packet[6] == SHIM6) {
         let address = |at: usize| <[u8; 16]>::try_from(&packet[at..at + 16]).unwrap().into();
         let octets = &packet[40..];
         if octets[2] & 0x80 != 0 {
-            // Payload: the tag stands behind Next Header and length, with the P bit before it.
+            // A payload header: the tag is behind Next Header, length and bit P.
             let tag: [u8; 6] = octets[2..8].try_into().unwrap();
             tags.insert(ContextTag::from_octets(tag));
             continue;
@@ -133,7 +133,7 @@ fn logs_at_debug_level_hold_no_tag_and_no_nonce() {
                 assert!(!log.contains(&text), "tag {text} in {log}");
             }
         }
-        // Small numbers may be anything.
+        // A small number may appear in a log for another reason.
         for nonce in nonces.iter().filter(|nonce| **nonce > 10_000_000) {
             for text in [nonce.to_string(), format!("{nonce:08x}")] {
                 assert!(!log.contains(&text), "nonce {text} in {log}");

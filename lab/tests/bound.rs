@@ -1,5 +1,5 @@
-//! Sockets that are bound to an interface or name one, and packets as long as the MTU. Needs root, BPF, python3 and a built
-//! `moorlined`.
+//! Sockets that are bound to an interface or name one, and packets of the size of the MTU. Needs root, BPF, python3 and
+//! a built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -17,11 +17,11 @@ fn script(hosts: &Protected, host: &str, arguments: &[&str]) -> Script {
     Script::start(&hosts.lab, host, "bound.py", arguments)
 }
 
-/// Pairs of sockets at A and B: bound to an interface or not.
+/// Pairs of sockets at A and B. Each socket is bound to an interface or not.
 const BOUND: [[Option<&str>; 2]; 3] =
     [[Some("isp1"), Some("isp1")], [Some("isp1"), None], [None, Some("isp1")]];
 
-/// All questions have their answers before the addresses are left, and once others are taken.
+/// Checks that all questions get answers before `leave` moves traffic away from ISP 1, and after the move.
 fn goes_on(name: &str, hosts: &mut Protected, leave: impl FnOnce(&mut Protected)) {
     let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
     let mut scripts = Vec::new();
@@ -73,19 +73,19 @@ fn bound_sockets_of_a_session_go_on_by_another_provider() {
     goes_on(name, &mut hosts, leave_isp1);
 }
 
-/// Both hosts prefer the second provider.
+/// Makes both hosts prefer the second ISP.
 fn leave_isp1(hosts: &mut Protected) {
     for daemon in &hosts.daemons {
         daemon.rule(&prefer("isp2")).unwrap();
     }
 }
 
-/// Port and kind of a server: for all interfaces, for one, and for one without saying what source it answers from.
+/// Ports and kinds of servers: for all interfaces, for one, and for one without a stated source of its answers.
 const SERVERS: [(&str, &[&str]); 3] =
     [("7700", &[]), ("7701", &["isp1"]), ("7702", &["isp1", "plain"])];
 
-/// Sockets that have no address when they ask for a route leave room for a header like all others, once the first of their
-/// packets had none.
+/// If a socket has no address when it looks up its route, it leaves room for a header like all others, after its first
+/// packet without room.
 fn leave_room_without_an_address(name: &str, hosts: &mut Protected) {
     let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
     let mut servers = Vec::new();
@@ -137,7 +137,7 @@ fn sockets_without_an_address_leave_room_for_the_nonce_of_a_session() {
     drop(flow.finish());
 }
 
-/// To a peer without Moorline, over a path that takes less than the uplink, as without Moorline.
+/// The peer has no Moorline, and the path has a smaller MTU than the uplink. The sockets behave as without Moorline.
 #[test]
 fn sockets_without_an_address_learn_the_mtu_of_the_path_to_any_peer() {
     let name = "unbound sockets, path MTU";
@@ -149,7 +149,7 @@ fn sockets_without_an_address_learn_the_mtu_of_the_path_to_any_peer() {
     assert_eq!(server.line(), "ready");
     let mut client = script(&hosts, "a", &["unbound", &a, &b, "7700"]);
     assert_eq!(client.line(), "[]", "{}", hosts.story());
-    // A path that has become narrower still.
+    // The MTU of the path becomes smaller again.
     narrow(&hosts, "b", "isp1", "1300");
     narrow(&hosts, "isp1", "b", "1300");
     let mut client = script(&hosts, "a", &["unbound", &a, &b, "7700"]);
@@ -161,14 +161,14 @@ fn sockets_without_an_address_learn_the_mtu_of_the_path_to_any_peer() {
     assert!(routes().contains("mtu 1300"), "{}", routes());
     hosts.daemons.remove(0).hand_over().unwrap();
     assert_eq!(routes(), "", "nobody would follow the default routes of the host");
-    // The rules of a stopped daemon stay, but not that of the prefix that the main table serves as well.
+    // The rules of a stopped daemon stay, except the rule of the prefix that the main table also serves.
     narrow(&hosts, "b", "isp1", "1280");
     narrow(&hosts, "isp1", "b", "1280");
     let mut client = script(&hosts, "a", &["unbound", &a, &b, "7700"]);
     assert_eq!(client.line(), "[]", "{}", hosts.story());
 }
 
-/// The kernel notes the MTU at the default route of the socket, and takes the note for a route of its own.
+/// The kernel notes the MTU at the default route of the socket, and treats the note as a separate route.
 #[test]
 fn an_mtu_that_is_noted_at_a_default_route_leads_no_source_to_the_wrong_provider() {
     let name = "unbound TCP, path MTU, other provider";
@@ -178,7 +178,7 @@ fn an_mtu_that_is_noted_at_a_default_route_leads_no_source_to_the_wrong_provider
     let far = hosts.lab.namespace("b").unwrap();
     let way = far.ip(&["-6", "route", "show", "default", "dev", "isp1"]).unwrap();
     let way: Vec<_> = way.split_whitespace().take_while(|part| *part != "pref").collect();
-    // B's TCP does not know that its own link is what is narrow.
+    // Hide from B's TCP that its own link is narrow.
     let change = ["-6", "route", "change"].into_iter().chain(way);
     let change = change.chain(["dev", "isp1", "advmss", "1440"]);
     far.ip(&change.collect::<Vec<_>>()).unwrap();
@@ -206,7 +206,7 @@ fn narrow(hosts: &Protected, node: &str, interface: &str, mtu: &str) {
     node.ip(&["link", "set", "dev", interface, "mtu", mtu]).unwrap();
 }
 
-/// Sockets of all kinds, and echo replies, learn the MTU of a path that is narrower than the uplink.
+/// Checks that sockets of all kinds, and echo replies, learn the MTU of a path that is narrower than the uplink.
 fn learns_the_mtu_of_the_path(name: &str, hosts: &mut Protected) {
     let [a, b] = hosts.ends.clone().map(|end| end.address.to_string());
     leave_isp1(hosts);
@@ -218,7 +218,7 @@ fn learns_the_mtu_of_the_path(name: &str, hosts: &mut Protected) {
         assert_eq!(server.line(), "ready");
     }
     for mtu in ["1500", "1400", "1280"] {
-        // The uplink of `a` takes 1,500 octets all the time.
+        // The uplink of `a` keeps its MTU of 1,500 octets.
         narrow(hosts, "isp2", "b", mtu);
         narrow(hosts, "b", "isp2", mtu);
         for (host, arguments) in [
@@ -259,7 +259,7 @@ fn all_sockets_learn_the_mtu_of_the_path_of_a_session() {
     drop(flow.finish());
 }
 
-/// Echo replies, which the kernel itself sends: each has the size of its request, in fragments or in one packet.
+/// The kernel itself sends echo replies. Each has the size of its request, in fragments or in one packet.
 #[test]
 fn echoes_of_all_sizes_have_their_replies_in_a_session() {
     for nonce in ["", "ilnp-nonce = \"always\""] {

@@ -1,4 +1,4 @@
-//! Cables with delay, jitter, loss and a rate. Needs root; says so when it skips.
+//! Cables with delay, jitter, loss and a rate. Needs root. Prints a message if it skips.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -11,7 +11,7 @@ use moorline_lab::topology::{self, Impairment};
 use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Failure, Lab, preflight};
 
-/// The network of the demo with such cables at host A; none where a lab cannot run.
+/// The network of the demo with such cables at host A. `None` if a lab cannot run here.
 fn lab_with(test: &str, plan: Impairment) -> Option<Lab> {
     let topology = topology::two_by_two(true).with_cables_of("a", plan);
     if is_skipped(test, &preflight::check(programs_for(plan))) {
@@ -20,7 +20,7 @@ fn lab_with(test: &str, plan: Impairment) -> Option<Lab> {
     Some(Lab::build(topology).unwrap())
 }
 
-/// Sockets of A and B at ISP 1, connected, after a first datagram and its answer.
+/// Connected sockets of A and B at ISP 1, after a first datagram and its answer.
 fn talk(lab: &Lab) -> [UdpSocket; 2] {
     let sockets = ["a", "b"].map(|host| {
         let end = endpoint(lab, host, 1);
@@ -38,7 +38,7 @@ fn talk(lab: &Lab) -> [UdpSocket; 2] {
             && b.send(b"hello").is_ok()
             && a.recv(&mut octets).is_ok()
     });
-    // What was sent again meanwhile.
+    // Drop repeated datagrams.
     for socket in &sockets {
         while socket.recv(&mut octets).is_ok() {}
     }
@@ -62,7 +62,7 @@ fn delay_and_jitter_are_on_every_round_trip_and_order_is_kept() {
         a.recv(&mut octets).unwrap();
         sum += begin.elapsed();
     }
-    // At least, as a busy machine only adds to it: 40 ms, four standard errors of the mean below.
+    // A lower bound only, because a busy machine adds delay: 40 ms minus four standard errors of the mean.
     assert!(sum / 20 > Duration::from_millis(34), "{sum:?}");
 
     for number in 0..200_u64 {

@@ -1,5 +1,5 @@
-//! A host that loses a carrier moves to the pair that it knows to work, and asks nobody first. Needs root, BPF and
-//! a built `moorlined`.
+//! A host that loses a carrier moves to its standby path without a question to another host. Needs root, BPF and a
+//! built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -12,7 +12,7 @@ use moorline_lab::Failure;
 use moorline_lab::capture::{Capture, Frame};
 use moorline_lab::workload::Direction;
 
-/// Whether it is of protocol 140 with a payload header (RFC 5533 s5.1).
+/// Whether the packet has protocol 140 and a payload header (RFC 5533 s5.1).
 fn is_payload(frame: &Frame) -> bool {
     frame.ipv6().is_some_and(|packet| packet[6] == 140 && packet[42] & 0x80 != 0)
 }
@@ -53,7 +53,7 @@ fn the_first_packet_after_losing_a_carrier_waits_for_no_answer() {
     assert_eq!(flow.finish().unwrap().iter().map(|way| way.damaged).sum::<u64>(), 0);
 }
 
-/// Of one way: an answer would take twice that, and meanwhile many datagrams leave.
+/// Delay in one direction. An answer would take twice as long, and meanwhile many datagrams leave.
 const DELAY: Duration = Duration::from_millis(400);
 
 fn hardware_address(host: &moorline_lab::netns::Namespace) -> [u8; 6] {

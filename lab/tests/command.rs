@@ -1,4 +1,4 @@
-//! `moorline-lab`, as people and scripts call it.
+//! `moorline-lab` as people and scripts run it.
 #![allow(clippy::unwrap_used, reason = "helpers of a test may panic as the test may")]
 
 use serde_json::Value;
@@ -58,7 +58,7 @@ fn ctrl_c_ends_a_run_at_once_with_nothing_written() {
     command.arg("--out").arg(&out).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut said = BufReader::new(child.stderr.take().unwrap()).lines();
-    // The first stage begins after the signals are caught.
+    // The first stage begins after the signal handlers are installed.
     assert!(said.next().unwrap().unwrap().contains("Sec 2"));
     let pid = rustix::process::Pid::from_child(&child);
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();

@@ -1,5 +1,5 @@
-//! Congestion, controllers from outside, and several paths at once. Needs root, BPF, a built `moorlined`,
-//! python3, curl and jq.
+//! Congestion, external controllers, and several paths at the same time. Needs root, BPF, a built `moorlined`, python3,
+//! curl and jq.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -17,7 +17,7 @@ use moorline_lab::{Failure, preflight};
 
 const WATCH: &str = "[congestion]\nwatch = true\n";
 
-/// A child that does not outlive its test.
+/// A child process that ends with its test.
 struct Running(Child);
 
 impl Drop for Running {
@@ -27,7 +27,7 @@ impl Drop for Running {
     }
 }
 
-/// Two hosts with a context; none where a lab or the programs cannot run.
+/// Two hosts with a context. `None` if a lab or the programs cannot run here.
 fn hosts(test: &str, settings: &str) -> Option<Protected> {
     if common::is_skipped(test, &preflight::check(&["python3", "curl", "jq"])) {
         return None;
@@ -60,7 +60,7 @@ fn words(words: &[&dyn ToString]) -> Vec<String> {
     words.iter().map(|word| word.to_string()).collect()
 }
 
-/// Every connection is root's: the daemon keeps a place for nobody else.
+/// Every connection is root's. The daemon reserves no places for other users.
 #[test]
 fn idle_connections_to_the_control_socket_leave_descriptors_to_the_daemon() {
     let Some(mut hosts) = hosts("idle connections", "") else { return };
@@ -69,7 +69,7 @@ fn idle_connections_to_the_control_socket_leave_descriptors_to_the_daemon() {
     let mut answer = String::new();
     idle.last_mut().unwrap().read_to_string(&mut answer).unwrap();
     assert!(answer.starts_with("HTTP/1.1 503 ") && answer.contains("close some"), "{answer}");
-    // Routes, probes and rewritten tables all take descriptors.
+    // Routes, probes and rewritten tables all need descriptors.
     let flow = UdpFlow::start(&UdpOptions {
         ends: hosts.ends.clone(),
         direction: Direction::BothWays,
@@ -83,7 +83,7 @@ fn idle_connections_to_the_control_socket_leave_descriptors_to_the_daemon() {
     flow.unwrap().finish().unwrap();
 }
 
-/// Marked datagrams from b to a, for half a minute.
+/// Sends marked datagrams from b to a for half a minute.
 fn congest(hosts: &Protected) -> Running {
     let [a, b] = &hosts.ends;
     let ce = 3;
@@ -127,7 +127,7 @@ fn controllers_in_python_and_in_shell_leave_a_congested_pair() {
     assert_eq!(before, home, "there and back");
 }
 
-/// The number in the packet mark that stands for a pair.
+/// The packet mark of a pair.
 fn mark_of(paths: &[Pair], is_meant: impl Fn(&Pair) -> bool) -> usize {
     paths.iter().position(is_meant).unwrap() + 1
 }

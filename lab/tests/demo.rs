@@ -1,4 +1,4 @@
-//! The demo's scenario. Needs root; says so when it skips.
+//! The scenario of the demo. Needs root. Prints a message if it skips.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -66,17 +66,17 @@ fn ctrl_c_in_the_middle_of_the_demo_leaves_nothing() {
     assert!(!mounts.contains(&name), "{mounts}");
 }
 
-/// Not a test: what the one above interrupts.
+/// Not a test: the test above starts and interrupts it.
 #[test]
 #[ignore = "runs until it is interrupted"]
 fn runs_the_demo_until_interrupted() {
-    // Nothing moves before the test has seen enough.
+    // The Send Timeout is so long that nothing moves before the test has seen enough.
     let options = DemoOptions { send_timeout: Duration::from_secs(30), ..DemoOptions::default() };
     let error = demo::run(&options, &mut TellAtCut).unwrap_err();
     assert!(error.is::<Interrupted>(), "{error:#}");
 }
 
-/// Says at the cut which lab it is and one of the daemons in it.
+/// Prints, at the cut, the name of the lab and the id of a process in it.
 struct TellAtCut;
 
 #[allow(clippy::print_stdout, reason = "how it tells the test that started it")]

@@ -1,4 +1,4 @@
-//! What `moorline doctor` finds on hosts and on the way between them. Needs root, BPF and a built `moorlined`.
+//! Findings of `moorline doctor` on hosts and on the path between them. Needs root, BPF and a built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -17,11 +17,11 @@ fn both_of_b() -> [Ipv6Addr; 2] {
     [host_address("b", 1), host_address("b", 2)]
 }
 
-/// Of a kind, on pairs whose ends both are at these ISPs.
+/// Verdicts of a kind for each pair, with whether an end of the pair is at ISP 1.
 fn verdicts(report: &Report, kind: Kind) -> Vec<(bool, Verdict)> {
     let pairs = &report.peer.as_ref().unwrap().pairs;
     assert_eq!(pairs.len(), 4, "{pairs:?}");
-    // The second 16 bits are a1, a2, b1, b2.
+    // The third group of these addresses is a1, a2, b1 or b2.
     let is_by_isp1 = |address: Ipv6Addr| address.segments()[2] & 0xf == 1;
     let by_isp1 = |pair: Pair| is_by_isp1(pair.local) || is_by_isp1(pair.peer);
     pairs.iter().map(|row| (by_isp1(row.pair), row.verdicts[&kind].clone())).collect()
@@ -73,8 +73,8 @@ fn a_router_that_refuses_destination_options_is_named() {
     assert!(report.findings.iter().any(|finding| finding.code == "peer-options"));
 }
 
-/// With a router in between whose link to B takes 1400 octets: what fits, whether more vanishes in silence, and
-/// what the doctor makes of it. None if the test is skipped.
+/// Narrows the link of ISP 1's router to B to 1400 octets. Gives the path MTU, whether larger packets are lost
+/// silently, and the doctor's report. `None` if the test is skipped.
 fn narrow(test: &str, is_silent: bool) -> Option<(u32, bool, Report)> {
     let hosts = protected(test, &["a", "b"], &[])?;
     let router = hosts.lab.namespace("isp1").unwrap();
@@ -168,7 +168,7 @@ fn sessions_of_ilnp_begin_and_move_between_two_good_hosts() {
     };
     let about_ilnp = |code: &String| code.contains("ilnp");
     assert_eq!(codes(&report).into_iter().find(about_ilnp), None, "{report:#?}");
-    // B has kept nothing.
+    // B has kept no session.
     let b = hosts.daemons[1].status().unwrap().ilnp.unwrap();
     assert_eq!((b.correspondents, b.refused["no socket"]), (0, 4), "{b:?}");
     chain(hosts.lab.namespace("a").unwrap(), "inet mine", "output", "icmpv6 type 156-200 drop");
@@ -203,7 +203,7 @@ fn drop_on_forward(router: &Namespace, rule: &str) {
     chain(router, "ip6 doctor", "forward", rule);
 }
 
-/// A table with a chain of one rule.
+/// Adds a table with a chain of one rule.
 fn chain(at: &Namespace, table: &str, hook: &str, rule: &str) {
     let base = format!("type filter hook {hook} priority 0");
     at.nft(&format!("table {table} {{\nchain out {{\n{base}\n{rule}\n}}\n}}\n")).unwrap();

@@ -1,4 +1,4 @@
-//! Experiments from end to end, with parameters that take a moment.
+//! Experiments from end to end, with parameters for a short run.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -17,7 +17,7 @@ use moorline_lab::trace::Campus;
 use moorline_lab::workload::Traffic;
 use serde_json::Value;
 
-/// Notes what it hears.
+/// Records stages and progress.
 #[derive(Default)]
 struct Notes {
     stages: Vec<String>,
@@ -62,7 +62,7 @@ fn addr_cost_measures_what_it_was_asked_for() {
         assert!(0.0 < time("min_s") && time("min_s") <= time("median_s"), "{point}");
         assert!(time("median_s") <= time("max_s") && time("mean_s") <= time("max_s"), "{point}");
     }
-    // A CGA is a search of its own; an HBA set is one.
+    // Each CGA needs a search. An HBA set needs one.
     let tries = |part: &str, kind: &str, sec: u8, addresses: u8| {
         let is_it = |point: &&Value| {
             let numbers = (&point["sec"], &point["addresses"]);
@@ -130,7 +130,7 @@ fn negotiation_times_what_is_done_and_refuses_short_keys() {
     let experiment = Negotiation {
         securities: vec![Security::None, Security::Cga(512), Security::Cga(1024)],
         sizes: vec![2],
-        // One more than there are pairs, so the daemons are started again.
+        // One more than the number of pairs, so that the daemons start again.
         runs: 5,
     };
     if common::is_skipped("negotiation", &experiment.obstacles()) {
@@ -143,7 +143,7 @@ fn negotiation_times_what_is_done_and_refuses_short_keys() {
         let time = |name: &str| point[name].as_f64().unwrap();
         assert!(0.0 < time("median_i2_r2_s") && time("median_i2_r2_s") < time("median_s"));
     }
-    // Parameters, a list and a signature of 128 octets.
+    // CGA Parameters, a list and a signature of 128 octets.
     assert!(cga["i2_octets"].as_u64() > none["i2_octets"].as_u64().map(|octets| octets + 128));
     assert_eq!((&refused["runs"], &refused["median_s"]), (&0.into(), &Value::Null));
     assert!(refused["refused"].as_str().unwrap().contains("512 bits is too short"));
@@ -156,8 +156,8 @@ fn short_art(simulated: bool) -> Art {
     Art { send_timeouts, repetitions: 1, simulated, ..Art::default() }
 }
 
-/// The least time that finding a silence takes. The last keepalive of a flow with one direction may
-/// be a third of the Send Timeout old. On a real machine the flow itself may pause before the cut, so nothing is known there.
+/// Shortest time in which a silence can be detected. The last keepalive of a flow in one direction may be a third of
+/// the Send Timeout old. On a real machine the flow itself may pause before the cut, so there is no lower bound.
 const LEAST_ART_MS: f64 = 130.0;
 
 fn check_art(art: &Art, results: &Results) {
@@ -192,7 +192,7 @@ fn simulated_art_needs_no_root_and_is_the_same_again() {
     let (results, _) = run(&art);
     check_art(&art, &results);
     assert_eq!(run(&art).0.points, results.points);
-    // The staircase: a transfer that is not told waits for its timer.
+    // The staircase: a transfer without a notice waits for its retransmission timer.
     let slow = Art { send_timeouts: vec![Duration::from_secs(4)], repetitions: 5, ..art };
     let (results, _) = run(&slow);
     let median = |flow: usize| results.points[flow]["art_ms"]["median"].as_f64().unwrap();
@@ -325,12 +325,12 @@ fn ilcc_serves_all_under_both_policies_and_admits_nobody_that_is_made_up() {
         assert_eq!(number("echo_per_s").unwrap() > 0.0, is_transport, "{point}");
         match point["policy"].as_str() {
             Some("admit") => assert_eq!(entries, 0, "{point}"),
-            // One for the fixed source, and one for each of the others.
+            // An entry for the fixed source, and one for each made-up source.
             _ if rank == 0 => assert_eq!(entries, u64::from(is_transport), "{point}"),
             _ => assert!(entries > 1, "{point}"),
         }
         assert_eq!(number("latency_us").is_some(), is_transport || rank > 0, "{point}");
-        // What a busy machine loses was dropped, and not served.
+        // A busy machine may drop packets. Dropped packets are not served.
         let (served, dropped) = (number("served_ratio"), number("dropped_ratio").unwrap());
         assert!(served.is_none_or(|served| served > 0.99 || dropped > 0.0), "{point}");
     }
@@ -355,7 +355,7 @@ fn i1_flood_counts_what_is_sent_and_answered_while_a_context_goes_on() {
     if common::is_skipped("i1-flood", &flood.obstacles()) {
         return;
     }
-    // It fails if the flood moves the context, or breaks the transfer.
+    // The experiment fails if the flood moves the context or breaks the transfer.
     let (results, _) = run(&flood);
     assert_eq!(results.points.len(), 2);
     for point in &results.points {
@@ -382,7 +382,7 @@ fn state_cost_counts_the_contexts_of_every_host_by_every_policy() {
     let whole = |host: usize, policy: usize| &results.totals[host * 3 + policy];
     for host in 0..3 {
         let [first, ours, kept] = [0, 1, 2].map(|policy| whole(host, policy));
-        // What carries little makes no context of ours; what is kept longer is more.
+        // Pairs with little traffic trigger no context of ours. Contexts that stay longer are more at a time.
         assert!(number(first, "peak") > number(ours, "peak"), "{first} {ours}");
         assert!(number(kept, "peak") > number(ours, "peak"), "{kept} {ours}");
         assert!(number(kept, "made") < number(ours, "made"), "{kept} {ours}");

@@ -1,5 +1,5 @@
-//! Default firewalls, translators and filters between two hosts: what moves, and what the doctor says where nothing can.
-//! Needs root, BPF and a built `moorlined`.
+//! Default firewalls, address translators and filters between two hosts: traffic that moves, and findings of the doctor
+//! if traffic cannot move. Needs root, BPF and a built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -18,7 +18,8 @@ use moorline_lab::daemon::state_directory;
 use moorline_lab::topology::host_address;
 use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
 
-/// Firewall of many servers. It accepts established connections, the ICMPv6 that IPv6 needs, and services; here TCP.
+/// A firewall as on many servers. The firewall accepts established connections, the ICMPv6 that IPv6 needs, and
+/// services: here TCP.
 const STATEFUL: &str = "table inet filter {
 chain input {
 type filter hook input priority 0; policy drop;
@@ -31,14 +32,15 @@ meta l4proto tcp accept
 }
 ";
 
-/// The firewall, with a connection tracking that forgets protocol 140 within a second of silence: on hosts it takes 10 minutes.
+/// Installs the firewall, with a connection tracking that forgets protocol 140 after a second of silence. The default
+/// of hosts is 10 minutes.
 fn put_up_forgetful_firewall(hosts: &Protected, host: &str) {
     let namespace = hosts.lab.namespace(host).unwrap();
     namespace.nft(STATEFUL).unwrap();
     namespace.sysctl("netfilter/nf_conntrack_generic_timeout", "1").unwrap();
 }
 
-/// Commands that `moorline doctor --fix` runs.
+/// Runs the commands of `moorline doctor --fix`.
 fn open_firewall(hosts: &Protected, host: &str) {
     let fix = fixes(&facts(hosts, host));
     assert!(!fix.commands.is_empty() && fix.by_hand.is_empty(), "{fix:?}");
@@ -53,8 +55,9 @@ fn run(hosts: &Protected, host: &str, commands: &[Vec<String>]) {
     }
 }
 
-/// A transfer goes on when ISP 1 dies, after the second pair has answered. That takes traffic, and some seconds if I1s cross: the firewall
-/// drops the one that comes before ours has left, and it is repeated after up to 6 s.
+/// Checks that a transfer goes on when ISP 1 fails, once the standby path has answered. The standby path takes traffic
+/// to be checked, and some seconds if I1s cross: the firewall drops an I1 that comes before our own I1 has left, and
+/// the peer repeats it after up to 6 s.
 fn tcp_survives(hosts: &mut Protected) {
     let [client, server] = hosts.ends.clone();
     let options =
@@ -114,7 +117,7 @@ fn the_doctor_names_each_firewall_and_ends_with_a_failure_until_it_is_opened() {
     }
 }
 
-/// `moorline` in the namespace of host A, with the places of its daemon.
+/// The command `moorline` in the namespace of host A, with the directories of its daemon.
 fn moorline(hosts: &Protected, words: &[&str]) -> Command {
     let program = daemon_options().binary.with_file_name("moorline");
     assert!(program.is_file(), "build the workspace first: {}", program.display());
@@ -143,7 +146,7 @@ fn down_closes_the_firewall_after_the_daemon_has_gone_and_does_not_stop_where_no
     let opened_to = ruleset(&hosts);
     assert!(before.contains("policy drop") && opened_to != before, "{opened:?}");
 
-    // The daemon does not answer, and runs.
+    // The daemon runs and does not answer.
     let socket = hosts.lab.directory("a").unwrap().join("moorlined.sock");
     let aside = socket.with_extension("aside");
     fs::rename(&socket, &aside).unwrap();
@@ -160,7 +163,7 @@ fn down_closes_the_firewall_after_the_daemon_has_gone_and_does_not_stop_where_no
     let pins = hosts.lab.directory("a").unwrap().join("bpf/moorline");
     let left: Vec<_> = fs::read_dir(pins).into_iter().flatten().collect();
     assert!(left.is_empty(), "{left:?}");
-    // Nothing is left to close.
+    // No rule is left to remove.
     let again = moorline(&hosts, &["down"]).output().unwrap();
     let said = String::from_utf8_lossy(&again.stdout).into_owned();
     assert!(again.status.success() && !said.contains("firewall"), "{again:?}");
@@ -169,7 +172,7 @@ fn down_closes_the_firewall_after_the_daemon_has_gone_and_does_not_stop_where_no
 #[test]
 fn a_translator_on_the_second_path_is_named_with_the_address_that_the_peer_sees() {
     let Some(hosts) = protected("NAT66", &["a", "b"], &[]) else { return };
-    // What goes out of A has an address of the router's.
+    // The router translates the source of packets of A to one of its own addresses.
     let [a, b, c, d, ..] = host_address("a", 2).segments();
     let seen = Ipv6Addr::new(a, b, c, d, 0, 0, 0, 0x99);
     let script = format!(
@@ -215,5 +218,5 @@ fn a_context_whose_second_isp_drops_protocol_140_is_not_protected_and_says_so() 
     flow.finish().unwrap();
 }
 
-/// A generous limit: the machine may be busy, and a test that fails should say why.
+/// A generous limit, because the machine may be busy. A failed test should still say why it failed.
 const LIMIT: Duration = Duration::from_secs(30);

@@ -1,5 +1,5 @@
-//! Hosts that forward (Docker, libvirt, routers): the kernel ignores routers there, and Moorline says so. Needs root,
-//! BPF, radvd and a built `moorlined`.
+//! Hosts that forward (Docker, libvirt, routers). There the kernel ignores Router Advertisements, and Moorline warns of
+//! it. Needs root, BPF, radvd and a built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -20,13 +20,13 @@ fn is_uplink(daemon: &Daemon) -> bool {
     daemon.status().unwrap().uplinks.iter().any(|uplink| uplink.name == WAN)
 }
 
-/// Warning of `moorline status` about the interface.
+/// The warning of `moorline status` about the interface.
 fn warning(daemon: &Daemon) -> Option<String> {
     let warnings = daemon.status().unwrap().warnings;
     warnings.into_iter().find(|one| one.starts_with(&format!("{WAN} is no uplink")))
 }
 
-/// Finding of `moorline doctor` about the interface.
+/// The finding of `moorline doctor` about the interface.
 fn finding(twins: &Twins) -> Option<Finding> {
     let socket = twins.lab.directory("m").unwrap().join("moorlined.sock");
     let collect = || {
@@ -37,7 +37,7 @@ fn finding(twins: &Twins) -> Option<Finding> {
     examine(&facts).into_iter().find(|found| found.code == "router-advertisements")
 }
 
-/// Types the line that both say.
+/// Runs the command line that both recommend.
 fn follow_the_advice(twins: &Twins, daemon: &Daemon) {
     let said = warning(daemon).unwrap();
     let controls = format!("net.ipv6.conf.{WAN}.forwarding = 1, accept_ra = 1");

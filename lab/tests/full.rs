@@ -1,4 +1,5 @@
-//! Uplinks that take no programs: somebody else's programs have all places. Needs root, BPF and a built `moorlined`.
+//! Uplinks without room for programs, because other programs occupy all places. Needs root, BPF and a built
+//! `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -9,7 +10,7 @@ use moorline_lab::Lab;
 use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::preflight;
 
-/// Host A with uplinks that are full; none where a lab cannot run.
+/// Host A with full uplinks. `None` if a lab cannot run here.
 fn full(test: &str, uplinks: &[&str]) -> Option<(Lab, Vec<Script>)> {
     let lab = two_by_two(test, &["python3"])?;
     if is_skipped(test, &preflight::check_bpf()) {
@@ -30,7 +31,7 @@ fn warns_of(daemon: &Daemon, uplink: &str) -> bool {
     warnings.iter().any(|one| one.contains("not every uplink is in use") && one.contains(uplink))
 }
 
-/// Whether peers are told of an address of this uplink.
+/// Whether the daemon announces an address of this uplink to peers.
 fn tells_of(daemon: &Daemon, uplink: &str) -> bool {
     let uplinks = daemon.status().unwrap().uplinks;
     uplinks.iter().any(|one| one.name == uplink && one.locators.iter().any(|own| own.announced))

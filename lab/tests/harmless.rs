@@ -1,5 +1,5 @@
-//! What Moorline leaves alone: peers without it, traffic that has not moved, connections of a daemon
-//! that was killed. Needs root, BPF and a built `moorlined`.
+//! Things that Moorline leaves alone: peers without Moorline, traffic that has not moved, and connections of a killed
+//! daemon. Needs root, BPF and a built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -29,7 +29,7 @@ fn next_header(packet: &[u8]) -> u8 {
     packet[6]
 }
 
-/// P bit of a Shim6 message (RFC 5533 s5.1): payload, not control.
+/// Whether bit P is set in a Shim6 packet (RFC 5533 s5.1): payload, not control.
 fn is_payload_header(packet: &[u8]) -> bool {
     next_header(packet) == SHIM6 && packet.get(42).is_some_and(|octet| octet & 0x80 != 0)
 }
@@ -43,8 +43,8 @@ fn transfer(client: Endpoint, server: Endpoint, bytes: u64) {
     assert!(TcpTransfer::start(&options).unwrap().finish().unwrap().complete);
 }
 
-/// UDP datagrams from A to B by number, as an ISP's router saw them, without what the kernel chooses
-/// at random: ports, flow label and checksum.
+/// UDP datagrams from A to B by number, as a router of an ISP saw them. Fields that the kernel chooses at random are
+/// zeroed: ports, flow label and checksum.
 fn datagrams(frames: &[Frame], size: usize) -> BTreeMap<u64, Vec<u8>> {
     let mut found = BTreeMap::new();
     for frame in frames {
@@ -87,7 +87,7 @@ fn unmoved_datagrams_have_the_octets_they_have_without_moorline() {
     drop(daemons);
     drop(hosts);
 
-    // The same addresses, the same links, nobody else.
+    // The same addresses and links, without Moorline.
     let lab = two_by_two("unmoved datagrams", &[]).unwrap();
     let mut plain_ends = [endpoint(&lab, "a", 1), endpoint(&lab, "b", 1)];
     for (end, address) in plain_ends.iter_mut().zip(addresses) {
@@ -184,7 +184,7 @@ fn a_killed_daemon_leaves_connections_alone_and_a_new_one_takes_over() {
     let again = Daemon::start(&hosts.lab, "a", &daemon_options()).unwrap();
     more("with a new daemon on A", 4_000_000);
     hosts.daemons.insert(0, again);
-    // The new one protects what it found.
+    // The new daemon protects the connections that it found.
     hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     let ended = moorline_lab::interrupt::wait_for("the end", Duration::from_secs(40), || {
         Ok(transfer.is_finished().then_some(()))
@@ -219,7 +219,7 @@ fn a_moved_connection_goes_on_when_the_daemon_is_killed_and_restarted() {
     assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
 }
 
-/// Programs of the run before go on, and count, while the next one starts.
+/// While the next daemon starts, the programs of the earlier run go on to count.
 #[test]
 fn traffic_that_may_have_no_context_has_none_from_one_run_to_the_next() {
     let Some(lab) = two_by_two("no context", &[]) else { return };
@@ -259,7 +259,7 @@ fn a_stopped_daemon_leaves_the_host_as_it_found_it() {
     }
 }
 
-/// Runs `moorlined` in host A beside the daemon of A, with control socket and BPF folder of its own. What it says.
+/// Runs a second `moorlined` on host A, with its own control socket and BPF folder. Gives its standard error.
 fn second_daemon(lab: &Lab, state: &Path, more: &[&str]) -> String {
     let host = lab.namespace("a").unwrap();
     let mut command = host.command(daemon_options().binary);
@@ -293,21 +293,21 @@ fn a_second_daemon_touches_nothing_of_the_first() {
             assert_eq!(made(), before, "{said}");
         }
     }
-    // Another namespace and another state directory are somebody else's.
+    // A daemon in another namespace with another state directory is independent.
     let neighbour = Daemon::start(&lab, "b", &daemon_options()).unwrap();
-    // A daemon that was killed holds nothing.
+    // A killed daemon holds no lock.
     first.kill().unwrap();
     Daemon::start(&lab, "a", &daemon_options()).unwrap().stop().unwrap();
     neighbour.stop().unwrap();
 }
 
-/// A daemon of A that has begun to change the host, and will go on with that for some time.
+/// Starts a daemon on A and returns when it has begun to change the host. The start takes some time more.
 fn starting(lab: &Lab) -> Process {
     let (host, directory) = (lab.namespace("a").unwrap(), lab.directory("a").unwrap());
     let mut command = host.command(daemon_options().binary);
     command.arg("--socket").arg(directory.join("moorlined.sock"));
     command.arg("--state-dir").arg(state_directory(lab, "a").unwrap());
-    // Of its own, as all of /sys.
+    // This process has its own /sys, and so its own pins.
     command.args(["--pin-dir", "/sys/fs/bpf/moorline", "--config", "/dev/null"]);
     let daemon = Process::start(&mut command, &directory.join("moorlined.log")).unwrap();
     eventually("a change", || host.ip(&["link", "show"]).unwrap().contains("moor1"));
@@ -337,7 +337,7 @@ fn a_daemon_that_is_told_to_stop_while_it_starts_leaves_the_host_as_it_found_it(
     }
 }
 
-/// All that a daemon may change.
+/// All settings that a daemon may change.
 fn picture(host: &Namespace) -> ([Vec<String>; 5], BTreeMap<String, String>) {
     let commands: [&[&str]; 5] = [
         &["-o", "link", "show"],
@@ -356,7 +356,7 @@ fn controls(host: &Namespace) -> BTreeMap<String, String> {
         for isp in ["isp1", "isp2"] {
             for entry in std::fs::read_dir(format!("/proc/sys/net/ipv6/conf/{isp}"))? {
                 let path = entry?.path();
-                // Some cannot be read while they are not set.
+                // Some system controls cannot be read before they are set.
                 if let Ok(value) = std::fs::read_to_string(&path) {
                     found.insert(path.display().to_string(), value);
                 }
@@ -367,7 +367,7 @@ fn controls(host: &Namespace) -> BTreeMap<String, String> {
     host.enter(read).unwrap()
 }
 
-/// Lines without what changes by itself: queue numbers and lifetimes, in a fixed order.
+/// Sorted lines, without routes that change by themselves.
 fn settled(text: &str) -> Vec<String> {
     let mut lines: Vec<_> = text.lines().map(|line| line.trim().to_owned()).collect();
     lines.retain(|line| !line.contains("multicast ff00::/8") && !line.contains("fe80::"));

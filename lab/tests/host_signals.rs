@@ -1,5 +1,4 @@
-//! What the host knows by itself, and tells the daemon: neighbours, sockets. Needs root, BPF and a
-//! built `moorlined`.
+//! Signals of the host to the daemon: neighbor states and sockets. Needs root, BPF and a built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -17,7 +16,7 @@ use moorline_lab::daemon::{Daemon, DaemonOptions};
 use moorline_lab::workload::{Direction, Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{preflight, topology};
 
-/// Two hosts; the first one's kernel asks its router at the first ISP within seconds whether it is still there.
+/// Two hosts. The kernel of the first one probes its router at the first ISP within seconds.
 fn asking(
     test: &str,
     neighbours: &[(&str, &str)],
@@ -27,7 +26,8 @@ fn asking(
     if is_skipped(test, &preflight::check_bpf()) {
         return None;
     }
-    // Before the daemon: it makes an entry for the router, and an entry keeps the time that it began with.
+    // Set before the start of the daemon: the daemon makes a neighbor entry for the router, and an entry keeps the
+    // times of its creation.
     let first = lab.namespace(topology::HOSTS[0]).unwrap();
     let soon = [("base_reachable_time_ms", "1000"), ("delay_first_probe_time", "1")];
     for (setting, value) in soon.iter().chain(neighbours) {
@@ -43,7 +43,7 @@ fn asking(
     Some(Protected { daemons, ends, lab })
 }
 
-/// The router is there, its link is up, and it does nothing any more.
+/// A router that drops all packets while its link is up.
 const DEAD_ROUTER: &str = "table ip6 dead {
     chain in { type filter hook input priority -500; drop; }
     chain through { type filter hook forward priority -500; drop; }
@@ -52,7 +52,7 @@ const DEAD_ROUTER: &str = "table ip6 dead {
 //= rfc5534#3.2-1 (test)
 #[test]
 fn a_router_that_is_dead_on_a_live_link_is_noticed_by_neighbour_unreachability_detection() {
-    // They would wait a minute for payload that does not come back, and suspect nothing.
+    // With these settings, the hosts wait a minute for an answer to payload, and see no failure hints.
     let patient = |options| DaemonOptions {
         send_timeout: Duration::from_secs(60),
         settings: "profile = \"rfc\"\n".to_owned(),
@@ -67,7 +67,7 @@ fn a_router_that_is_dead_on_a_live_link_is_noticed_by_neighbour_unreachability_d
     hosts.await_context();
     eventually("bytes", || transfer.arrivals().total() > 1_000_000);
     hosts.lab.namespace("isp1").unwrap().nft(DEAD_ROUTER).unwrap();
-    // Within less than half a Send Timeout.
+    // The limit is less than half a Send Timeout.
     let noticed = hosts.daemons[0].wait_for(&EventKind::Exploring, Duration::from_secs(25));
     assert_eq!(noticed.unwrap().reason.as_deref(), Some("local_failure"), "{}", hosts.story());
     let ended = moorline_lab::interrupt::wait_for("the end", Duration::from_secs(25), || {
@@ -78,7 +78,7 @@ fn a_router_that_is_dead_on_a_live_link_is_noticed_by_neighbour_unreachability_d
     assert!(hosts.has_moved_to_isp2());
 }
 
-/// Both ends of a connection.
+/// Both ends of a new connection.
 fn new_connection(client: &Endpoint, server: &Endpoint) -> (TcpStream, TcpStream) {
     let to = SocketAddr::from((server.address, 0));
     let listener = server.namespace.enter(|| Ok(TcpListener::bind(to)?)).unwrap();
@@ -87,7 +87,7 @@ fn new_connection(client: &Endpoint, server: &Endpoint) -> (TcpStream, TcpStream
     (near, listener.accept().unwrap().0)
 }
 
-/// Those of one that has carried enough for a context.
+/// Both ends of a new connection that has carried enough octets for a context.
 fn connection(client: &Endpoint, server: &Endpoint) -> (TcpStream, TcpStream) {
     let (mut near, mut far) = new_connection(client, server);
     near.write_all(&[7; 8192]).unwrap();
@@ -95,10 +95,11 @@ fn connection(client: &Endpoint, server: &Endpoint) -> (TcpStream, TcpStream) {
     (near, far)
 }
 
-/// A socket that has no source address when it looks for its route keeps the route by the uplink that its context has left.
+/// If a socket has no source address when it looks up its route, it keeps the route by the uplink that its context has
+/// left.
 #[test]
 fn a_connection_that_has_moved_does_not_wait_for_the_router_that_it_has_left() {
-    // The kernel looks for the router for a minute.
+    // The kernel solicits the router for a minute.
     let hosts = asking("router left behind", &[("mcast_solicit", "60")], |options| options);
     let Some(mut hosts) = hosts else { return };
     let flow = hosts.datagrams(Direction::BothWays);
@@ -107,7 +108,7 @@ fn a_connection_that_has_moved_does_not_wait_for_the_router_that_it_has_left() {
     hosts.daemons[0].rule(&prefer("isp2")).unwrap();
     hosts.daemons[0].wait_for(&EventKind::Moved, Duration::from_secs(20)).unwrap();
     let [client, server] = hosts.ends.clone();
-    // Packets of full size would have the daemon tell sockets of a route with room for a header.
+    // After packets of full size, the daemon would tell sockets of a route with room for a header.
     let (mut near, mut far) = new_connection(&client, &server);
     assert_eq!(near.local_addr().unwrap().ip(), client.address, "not of the context");
     near.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -118,7 +119,8 @@ fn a_connection_that_has_moved_does_not_wait_for_the_router_that_it_has_left() {
     };
     hosts.lab.namespace("isp1").unwrap().nft(DEAD_ROUTER).unwrap();
     ask().unwrap();
-    // An answer to the connection tells the kernel that its router is there, so it is asked while there is none.
+    // An answer on the connection confirms the router to the kernel. So the test makes the kernel probe the router
+    // while no answer comes.
     let neighbour = |words: &[&str]| client.namespace.ip(&[&["-6", "neigh"], words].concat());
     let routes = client.namespace.ip(&["-6", "route", "show", "default", "dev", "isp1"]).unwrap();
     let router = routes.split_whitespace().skip_while(|word| *word != "via").nth(1);
@@ -137,7 +139,7 @@ fn a_connection_that_has_moved_does_not_wait_for_the_router_that_it_has_left() {
     answers.join().unwrap().unwrap();
 }
 
-/// How many contexts were removed.
+/// Number of contexts that the daemon has removed.
 fn removed(daemon: &mut Daemon) -> usize {
     daemon.events().iter().filter(|event| event.kind == EventKind::ContextRemoved).count()
 }
@@ -156,7 +158,7 @@ fn a_context_stays_as_long_as_a_quiet_connection_and_goes_with_it() {
         daemon.contexts().unwrap().iter().map(|context| context.id).collect::<Vec<_>>()
     };
     let first = [0, 1].map(|side| ids(&hosts.daemons[side]));
-    // A later one that nobody needs any more goes, twice, and the first one is as quiet all the while.
+    // A later context that no socket needs is removed, twice. The first context is as quiet, and stays.
     let address = hosts.daemons[1].verifiable_address("isp2").unwrap();
     let by_isp2 = Endpoint { address, ..server };
     for times in 1..=2 {

@@ -1,4 +1,4 @@
-//! Traffic of correspondents of ILNPv6 into the network of a lab. Needs root.
+//! Traffic of ILNPv6 correspondents into the network of a lab. Needs root.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -34,7 +34,7 @@ fn all_that_is_sent_comes_to_the_other_end_at_its_rate() {
     let sent = short(load).run(&mut Silent).unwrap();
     let total = sent.echo_requests + sent.made_up;
     assert!(sent.received.unwrap() >= total, "{sent:?}");
-    // No more than their time has room for, however late it was; and something.
+    // At least one packet, and at most as many as their time allows, even on a slow machine.
     assert!((1..=101).contains(&sent.echo_requests), "{sent:?}");
     assert!((1..=1501).contains(&sent.made_up), "{sent:?}");
     assert_eq!(sent.octets, total * 90);
@@ -86,7 +86,7 @@ fn load_goes_into_labs_alone() {
     let lab = Lab::build(topology::shared_link(1)).unwrap();
     let name = lab.namespace("a").unwrap().name().to_owned();
     assert_eq!(lab_namespace(&name).unwrap(), Namespace::named(&name));
-    // A name of the lab's with the machine's own network behind it.
+    // A name like those of the lab, for the machine's own network.
     let path = format!("/run/netns/{}-c", lab.name());
     File::create(&path).unwrap();
     mount_bind("/proc/self/ns/net", &path).unwrap();

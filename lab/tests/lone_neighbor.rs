@@ -1,4 +1,5 @@
-//! Two hosts on one link, and a router that the first reaches by another link, too. Needs root, BPF and a built `moorlined`.
+//! Two hosts on one link, and a router that the first host reaches by another link, too. Needs root, BPF and a built
+//! `moorlined`.
 //!
 //! ```text
 //!   a one --+-- br1 r two -- two a
@@ -44,7 +45,7 @@ fn topology() -> Topology {
     Topology { nodes: nodes.into(), links: links.into() }
 }
 
-/// Both hosts, each with a daemon, and a transfer between them by the link that both are on.
+/// Both hosts, each with a daemon, and a transfer between them by the link that they share.
 struct Lone {
     transfer: TcpTransfer,
     daemons: Vec<Daemon>,
@@ -52,7 +53,7 @@ struct Lone {
 }
 
 impl Lone {
-    /// None, said aloud, where a lab cannot run.
+    /// Starts the network. `None`, with a message, if a lab cannot run here.
     fn start(test: &str, settings: &str, established: &EventKind) -> Option<Self> {
         let reasons = [preflight::check(&[]), preflight::check_bpf()].concat();
         if is_skipped(test, &reasons) {
@@ -102,14 +103,15 @@ impl Lone {
             Ok((arrivals.total() > before + 2_000_000).then_some(()))
         });
         assert!(has_more.is_ok(), "{when}: {}", story(&mut self.daemons));
-        // Packets that wait for the peer as a neighbor on the second link stand still, and TCP sends none of them again.
+        // If the kernel resolves the peer as a neighbor on the second link, packets wait there, and TCP does not send
+        // them again.
         let neighbors = self.lab.namespace("a").unwrap().ip(&["-6", "neigh", "show", "dev", "two"]);
         let neighbors = neighbors.unwrap();
         let is_peer = |line: &&str| line.starts_with("2001:db8:1:");
         assert_eq!(neighbors.lines().find(is_peer), None, "{when}");
     }
 
-    /// The last move of the first host was to this link of its two.
+    /// Waits until the last move of the first host was to this one of its two links.
     fn await_link(&mut self, link: u16) {
         let is_there = moorline_lab::interrupt::wait_for("a move", Duration::from_secs(60), || {
             let mut moves =
@@ -121,7 +123,8 @@ impl Lone {
         assert!(is_there.is_ok(), "link {link}: {}", story(&mut self.daemons));
     }
 
-    /// The link that both are on fails where the first host sees it, and works again.
+    /// Makes the shared link fail as the first host sees it, and work again, several times. Checks that the transfer
+    /// goes on.
     fn outlives_failures(mut self) {
         self.ip("r", "link set a1 down");
         self.await_link(2);

@@ -15,7 +15,7 @@ use moorline_lab::{Lab, preflight};
 
 const LINKS: [&str; 2] = ["one", "two"];
 const SETTINGS: &str = "fail-back = \"1h\"\n";
-/// Metric of default routes, to which the number of the link is added.
+/// Base of the metrics of default routes. The number of the link is added.
 const METRIC: u32 = 1024;
 const ILNP: &str = "addresses = \"off\"\nilnp = \"on\"\n";
 
@@ -27,7 +27,7 @@ fn address(link: u16, host: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, link, 0, 0, 0, 0, host)
 }
 
-/// The default routes of a host: by routers on either link, which nobody has seen.
+/// Default routes of a host, by a router on each link. The routers do not exist.
 fn defaults() -> Vec<Route> {
     let by = |(link, name): (u16, &str)| Route {
         metric: METRIC + u32::from(link),
@@ -53,18 +53,18 @@ struct Neighbors {
 }
 
 impl Neighbors {
-    /// None, said aloud, where a lab cannot run.
+    /// Starts the network with contexts. `None`, with a message, if a lab cannot run here.
     fn start(test: &str) -> Option<Self> {
         Self::start_with(test, SETTINGS, &EventKind::ContextEstablished)
     }
 
-    /// None, said aloud, where a lab cannot run.
+    /// Starts the network with these settings. `None`, with a message, if a lab cannot run here.
     fn start_with(test: &str, settings: &str, established: &EventKind) -> Option<Self> {
         let reasons = [preflight::check(&[]), preflight::check_bpf()].concat();
         if is_skipped(test, &reasons) {
             return None;
         }
-        // A host does not see that the link of the other is down.
+        // With such cables, a host does not see that the other end of a link is down.
         let cables = Impairment::delay(Duration::from_millis(1));
         let lab = Lab::build(topology().with_cables_of("a", cables)).unwrap();
         let start = |host| Daemon::start(&lab, host, &options(settings)).unwrap();
@@ -88,7 +88,7 @@ impl Neighbors {
         Some(Self { transfer, daemons, lab })
     }
 
-    /// The same for a session of ILNP.
+    /// Starts the network with ILNP sessions.
     fn start_session(test: &str) -> Option<Self> {
         Self::start_with(test, ILNP, &EventKind::SessionEstablished)
     }
@@ -100,7 +100,7 @@ impl Neighbors {
         }
     }
 
-    /// Nothing gets through the first link any more, in silence.
+    /// Makes the first link drop all packets silently.
     fn silence_the_first(&self) {
         let rules = "create table netdev cut\n\
              add chain netdev cut in { type filter hook ingress device \"one\" priority 0; policy drop; }\n";
@@ -139,7 +139,7 @@ impl Neighbors {
         assert!(has_more.is_ok(), "{when}: {}", story(&mut self.daemons));
     }
 
-    /// Both hosts have this many uplinks.
+    /// Waits until both hosts have this many uplinks.
     fn await_uplinks(&self, count: usize) {
         eventually("the uplinks", || {
             self.daemons.iter().all(|one| one.status().unwrap().uplinks.len() == count)
@@ -177,7 +177,7 @@ fn only_one_of_two_neighbors_loses_its_default_routes() {
     }
     eventually("no uplink", || neighbors.daemons[0].status().unwrap().uplinks.is_empty());
     neighbors.goes_on("a host without default routes");
-    // Two seconds of traffic each: longer than the Send Timeout.
+    // Each call takes two seconds of traffic, longer than the Send Timeout.
     neighbors.goes_on("once REAP has had its time");
     for state in ["down", "up"] {
         host.ip(&["link", "set", "two", state]).unwrap();
@@ -189,7 +189,7 @@ fn only_one_of_two_neighbors_loses_its_default_routes() {
     neighbors.goes_on("after a restart");
 }
 
-/// A link that was down and is up again, and then no default route: sessions of ILNP have moved as well.
+/// A link goes down and comes up, and then the default routes go. Sessions of ILNP have moved, too.
 #[test]
 fn a_session_that_has_moved_outlives_the_last_default_route_of_its_neighbors() {
     let Some(mut neighbors) = Neighbors::start_session("sessions") else { return };
@@ -202,7 +202,7 @@ fn a_session_that_has_moved_outlives_the_last_default_route_of_its_neighbors() {
     neighbors.goes_on("without default routes");
 }
 
-/// One host is on one link for a while, and the other on both.
+/// One host has only one of its links for a while. The other host has both.
 #[test]
 fn a_session_outlives_flaps_of_either_link_of_one_neighbor() {
     let Some(mut neighbors) = Neighbors::start_session("flaps") else { return };
@@ -216,7 +216,7 @@ fn a_session_outlives_flaps_of_either_link_of_one_neighbor() {
     }
 }
 
-/// All locators of one host become the worst ones, but not those of the other.
+/// All locators of one host become the least preferred. The locators of the other do not.
 #[test]
 fn a_session_outlives_the_default_routes_of_one_neighbor() {
     let Some(mut neighbors) = Neighbors::start_session("one session") else { return };

@@ -1,5 +1,5 @@
-//! The network itself, without Moorline: it carries, breaks, heals and vanishes as it should.
-//! Needs root; says so when it skips.
+//! The network itself, without Moorline: it carries packets, breaks, heals and disappears as it should. Needs root.
+//! Prints a message if it skips.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -21,8 +21,8 @@ use moorline_lab::workload::{
 use moorline_lab::{Failure, Lab, sweep};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Whether a datagram from A's address at one ISP reaches B's at another. The source decides the
-/// first hop, as a daemon's source-address rules would.
+/// Whether a datagram from A's address at one ISP reaches B's address at another. The source decides the first hop, as
+/// with the daemon's rules by source address.
 fn reaches(lab: &Lab, from_isp: u16, to_isp: u16) -> bool {
     sends_as(lab, host_address("a", from_isp), from_isp, to_isp)
 }
@@ -140,7 +140,7 @@ fn without_moorline_a_transfer_stalls_when_its_isp_dies() {
     let transfer = TcpTransfer::start(&options).unwrap();
     eventually("some bytes", || transfer.arrivals().total() > 500_000);
     lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
-    // What had passed the router comes in; then nothing more does.
+    // Bytes that had passed the router arrive. After them, no more arrive.
     let mut last = 0;
     eventually("silence", || {
         std::thread::sleep(Duration::from_millis(300));
@@ -202,13 +202,13 @@ fn nothing_is_left_after_ctrl_c() {
     let id = i32::try_from(holder.id()).unwrap();
     kill_process(Pid::from_raw(id).unwrap(), Signal::INT).unwrap();
     assert!(holder.wait().unwrap().success(), "it ended in order");
-    // At once: an interrupted program has cleaned up before it ends.
+    // At once, because an interrupted program cleans up before it ends.
     assert_eq!(namespaces_of(&name), [""; 0]);
     assert!(!is_running(&pid));
     assert!(!directory_of(&name).exists());
 }
 
-/// Not a test: what those above end.
+/// Not a test: the tests above start and end it.
 #[test]
 #[ignore = "runs until it is interrupted"]
 fn holds_a_lab_until_killed() {

@@ -1,4 +1,4 @@
-//! TCP is told to go on after a move, and nobody else hears of it. Needs root, BPF and a built `moorlined`.
+//! Notices to TCP after a move, which stay inside the host. Needs root, BPF and a built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -10,14 +10,14 @@ use moorline_lab::Failure;
 use moorline_lab::capture::{Capture, Frame};
 use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
 
-/// Octets of the Ethernet header, which the loopback interface has too.
+/// Octets of the Ethernet header. The loopback interface has one, too.
 const ETHERNET: usize = 14;
 
-/// Destination Unreachable, no route.
+/// Type and code of Destination Unreachable, no route.
 const UNREACHABLE: [u8; 2] = [1, 0];
 const TOO_BIG: [u8; 2] = [2, 0];
 
-/// The type and code of an ICMPv6 error that the host sends itself about TCP to `peer`.
+/// Type and code of an ICMPv6 error about TCP to `peer` that the host sends to itself. `None` for any other packet.
 fn notice(frame: &Frame, ulid: Ipv6Addr, peer: Ipv6Addr) -> Option<[u8; 2]> {
     let packet = frame.octets.get(ETHERNET..ETHERNET + 108)?;
     let (ip, message) = packet.split_at(40);
@@ -31,7 +31,7 @@ fn notice(frame: &Frame, ulid: Ipv6Addr, peer: Ipv6Addr) -> Option<[u8; 2]> {
     is_notice.then(|| [message[0], message[1]])
 }
 
-/// A transfer from server to client that has begun, with a context.
+/// A transfer from server to client that has begun and has a context.
 fn transfer(hosts: &mut Protected) -> TcpTransfer {
     let [client, server] = hosts.ends.clone();
     let options =
@@ -42,8 +42,8 @@ fn transfer(hosts: &mut Protected) -> TcpTransfer {
     transfer
 }
 
-/// Notices on the loopback interface of the host that sends, and those that it lets out, while a transfer
-/// survives a silent cut; none if the test is skipped.
+/// Notices on the loopback interface of the sending host, and notices that leave the host, while a transfer survives a
+/// silent cut. `None` if the test is skipped.
 fn notices(settings: &str) -> Option<[Vec<[u8; 2]>; 2]> {
     let mut hosts = protected_with("notices to TCP", [settings.to_owned(), settings.to_owned()])?;
     let [peer, ulid] = hosts.ends.clone().map(|end| end.address);
@@ -65,13 +65,13 @@ fn notices(settings: &str) -> Option<[Vec<[u8; 2]>; 2]> {
 //= rfc5534#4.2-1 (test)
 #[test]
 fn tcp_that_waits_is_told_of_a_move_inside_the_host() {
-    // By the Send Timeout, so that TCP has backed off by then.
+    // With profile `rfc` the Send Timeout detects the failure, and TCP has backed off by then.
     let Some([inside, outside]) = notices("profile = \"rfc\"") else { return };
     assert!(inside.contains(&UNREACHABLE), "TCP was not told to take back its doubled timer");
     assert!(outside.is_empty(), "a notice left the host");
 }
 
-/// Before its timer has run out, there is nothing to take back.
+/// Before its timer has expired, TCP has no backoff to revert.
 #[test]
 fn tcp_whose_segments_have_become_too_long_is_told_so() {
     let Some([inside, outside]) = notices("") else { return };
@@ -85,7 +85,7 @@ fn tcp_is_told_nothing_where_that_is_switched_off() {
     assert!(inside.is_empty());
 }
 
-/// Its route tells TCP: no segment is made that would not fit.
+/// The route tells TCP of the MTU, so TCP makes no segment that is too long.
 #[test]
 fn segments_fit_the_smaller_mtu_of_the_new_path_from_the_first() {
     let Some(mut hosts) = protected("a smaller MTU", &["a", "b"], &[]) else { return };

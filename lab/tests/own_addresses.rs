@@ -1,4 +1,4 @@
-//! A host's own addresses with Moorline and, on a twin beside it, without. Needs root, BPF, radvd and a built
+//! A host's own addresses with Moorline, compared with those of a twin without. Needs root, BPF, radvd and a built
 //! `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -11,7 +11,7 @@ use common::{daemon_options, eventually};
 use moorline_api::{AddressState, Proof};
 use moorline_lab::daemon::Daemon;
 
-/// All that says how the kernel of a host makes addresses and chooses among them.
+/// All settings by which the kernel of a host makes and selects addresses.
 fn configuration(twins: &Twins) -> Vec<String> {
     let names = ["autoconf", "use_tempaddr", "accept_ra", "keep_addr_on_down", "addr_gen_mode"];
     let read = |name| fs::read_to_string(format!("/proc/sys/net/ipv6/conf/{WAN}/{name}"));
@@ -25,7 +25,7 @@ fn has(all: &[Own], number: u16, flag: &str) -> bool {
     all.iter().any(|own| own.prefix == prefix(number) && own.flags.contains(&flag))
 }
 
-/// A router's, a temporary one, one set by hand, and a single one with an end, as DHCPv6 gives it.
+/// An address from a router, a temporary one, a manual one, and a single one with a lifetime, as from DHCPv6.
 #[test]
 fn addresses_of_the_host_go_on_as_on_its_twin_without_moorline() {
     let Some(mut twins) = Twins::build("own addresses") else { return };
@@ -70,7 +70,7 @@ fn addresses_of_the_host_go_on_as_on_its_twin_without_moorline() {
         own.is_some_and(|own| own.state == AddressState::Deprecated && own.preferred_s == Some(0))
     });
 
-    // A link that goes and comes takes addresses set by hand with it, on any host.
+    // On any host, a link that goes down takes manual addresses with it.
     twins.both(&format!("link set {WAN} down"));
     twins.both(&format!("link set {WAN} up"));
     twins.await_equal("after a flap of the link", |own| has(own, 0xa2, "temporary"));
@@ -121,7 +121,7 @@ fn new_connections_take_our_address_whatever_younger_ones_come() {
     assert_eq!(twins.ours(&daemon, 0xa1), ours);
     twins.await_source_of_ours(&daemon, "after a restart");
 
-    // What the router takes from new traffic is ours no more than theirs.
+    // If the router deprecates a prefix, new traffic uses the daemon's address as little as the kernel's.
     twins.advertise(&[(0xa1, 0, 600), (0xa2, 300, 600)]);
     twins.ours(&daemon, 0xa2);
     eventually("the old prefix to be deprecated", || {

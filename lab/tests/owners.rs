@@ -1,4 +1,5 @@
-//! Which pairs of addresses get an ILNP session, and when. Needs root, BPF and a built `moorlined`.
+//! The pairs of addresses that get an ILNP session, and the time when they get it. Needs root, BPF and a built
+//! `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -19,7 +20,7 @@ use moorline_lab::netns::Worker;
 use moorline_lab::topology::{HOSTS, host_address};
 use moorline_lab::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
 
-/// Another run of the daemon of a host, with ILNP, that goes on with the contexts of the one before.
+/// Restarts the daemon of a host with ILNP. The new daemon takes over the contexts of the earlier run.
 fn with_ilnp_from_now_on(hosts: &mut Protected, index: usize) {
     hosts.daemons.remove(index).hand_over().unwrap();
     let settings = "trigger-packets = 1\nilnp = \"on\"\n".to_owned();
@@ -28,7 +29,7 @@ fn with_ilnp_from_now_on(hosts: &mut Protected, index: usize) {
     hosts.daemons.insert(index, daemon);
 }
 
-/// Both hosts have a context, and daemons without ILNP, which have got ready for it.
+/// Both hosts have a context, and daemons without ILNP. Another run with ILNP can follow.
 fn with_context(test: &str) -> Option<(Protected, UdpFlow)> {
     let trigger = || "trigger-packets = 1\n".to_owned();
     let mut hosts = protected_with(test, [trigger(), trigger()])?;
@@ -41,7 +42,7 @@ fn is_undamaged(flow: UdpFlow) {
     assert!(flow.finish().unwrap().iter().all(|way| way.damaged == 0));
 }
 
-/// One that has not moved: no packet is the worse for it.
+/// The context has not moved, so no packet is damaged or lost.
 #[test]
 fn a_shim6_context_gives_way_to_the_session_that_both_ends_want() {
     let Some((mut hosts, flow)) = with_context("Shim6 context, not moved") else { return };
@@ -71,7 +72,7 @@ fn a_pair_that_shim6_has_moved_gets_no_session_and_another_pair_does() {
         hosts.daemons.iter().all(has_moved)
     });
     (0..HOSTS.len()).for_each(|index| with_ilnp_from_now_on(&mut hosts, index));
-    // Its packets are seen by programs that would ask for a session, as those of another pair are.
+    // Programs of ILNP see packets of the moved pair. The programs would ask for a session, as for another pair.
     let ends = [0, 1].map(|index: usize| Endpoint {
         address: hosts.daemons[index].verifiable_address("isp2").unwrap(),
         ..hosts.ends[index].clone()
@@ -93,7 +94,7 @@ fn a_pair_that_shim6_has_moved_gets_no_session_and_another_pair_does() {
     [first, second].into_iter().for_each(is_undamaged);
 }
 
-/// A name server of a host: every name has the identifier and a locator of B, and no other record.
+/// A name server for a host. Every name has the identifier and a locator of B, and no other record.
 struct Dns {
     folder: PathBuf,
     stop: Arc<AtomicBool>,
@@ -105,7 +106,7 @@ impl Dns {
         let namespace = hosts.lab.namespace("a").unwrap();
         let folder = PathBuf::from("/etc/netns").join(namespace.name());
         fs::create_dir_all(&folder).unwrap();
-        // What a program in the namespace has at /etc/resolv.conf.
+        // A program in the namespace sees this file as /etc/resolv.conf.
         fs::write(folder.join("resolv.conf"), "nameserver ::1\n").unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
@@ -130,7 +131,7 @@ fn answer(stop: &AtomicBool) -> anyhow::Result<()> {
     let mut octets = [0; 1024];
     while !stop.load(Ordering::Relaxed) {
         let Ok((len, from)) = socket.recv_from(&mut octets) else { continue };
-        // The question: a name up to a zero, type, class.
+        // The question: a name that ends with a zero octet, type, class.
         let name = octets[HEADER..len].iter().position(|octet| *octet == 0).unwrap_or(0);
         let question = &octets[HEADER..(HEADER + name + 5).min(len)];
         let address = host_address("b", 1).octets();
@@ -149,7 +150,7 @@ fn answer(stop: &AtomicBool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// A datagram now and then from a connected socket of A to one of B that is not.
+/// Sends a datagram now and then from a connected socket of A to an unconnected socket of B.
 fn trickle(hosts: &Protected, stop: Arc<AtomicBool>) -> [Worker<()>; 2] {
     let [from, to] = hosts.ends.clone().map(|end| end.address);
     let until = Arc::clone(&stop);
@@ -176,7 +177,7 @@ fn trickle(hosts: &Protected, stop: Arc<AtomicBool>) -> [Worker<()>; 2] {
     ]
 }
 
-/// Without the record it would be asked again after ten minutes.
+/// Without the record, the next question would come after ten minutes.
 //= rfc6742#2.1 (test)
 #[test]
 fn a_silent_peer_that_the_dns_names_is_asked_again_soon() {
@@ -200,7 +201,7 @@ fn a_silent_peer_that_the_dns_names_is_asked_again_soon() {
     tasks.into_iter().for_each(|task| task.join().unwrap());
 }
 
-/// The peer is octets by hand, and the kernel of its host says nothing of options that it does not know.
+/// The peer is a script that writes octets, and the kernel of its host reports no unknown options.
 //= rfc6744#6-7 (test)
 #[test]
 fn a_peer_without_the_handshake_that_the_dns_names_has_a_session_and_is_followed() {
@@ -234,11 +235,11 @@ fn a_peer_without_the_handshake_that_the_dns_names_has_a_session_and_is_followed
 
 /// Octets of a DNS message before the question.
 const HEADER: usize = 12;
-/// Type of an identifier's record (RFC 6742 s2.1).
+/// Type of the NID record (RFC 6742 s2.1).
 const NID: [u8; 2] = [0, 104];
-/// Type of a locator's record (RFC 6742 s2.3).
+/// Type of the L64 record (RFC 6742 s2.3).
 const L64: [u8; 2] = [0, 106];
 const PORT: u16 = 7778;
 const TICK: Duration = Duration::from_millis(200);
-/// Ten seconds, the intervals of reports, and a busy machine.
+/// Ten seconds, the intervals of reports, and an allowance for a busy machine.
 const SOON: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! Daemons that are killed and restarted, or hand over as for an upgrade, with a thousand contexts. Needs root,
-//! BPF and a built `moorlined`.
+//! Daemons that are killed and restarted, or hand over as for an upgrade, with a thousand contexts. Needs root, BPF and
+//! a built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -20,14 +20,14 @@ use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Failure, Lab, preflight};
 use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
 
-/// So a host has 32 addresses, and two hosts have 1,024 pairs of them.
+/// Each host has 32 addresses, so two hosts have 1,024 pairs.
 const SITES: Sites = Sites(16);
 
-/// Some connections among the chatter.
+/// Starts some connections beside the datagrams.
 fn transfers(lab: &Lab, ours: &[Ipv6Addr], theirs: &[Ipv6Addr]) -> Vec<TcpTransfer> {
     let end =
         |host: &str, address| Endpoint { namespace: lab.namespace(host).unwrap().clone(), address };
-    // Of every kind: both ends at ISP 1, one, none.
+    // One connection of every kind: with both ends at ISP 1, with one, with none.
     let last = SITES.addresses() - 1;
     let pairs = [(0, 0), (last, 0), (0, last), (last, last)];
     let start = |(our, their): (usize, usize)| {
@@ -46,16 +46,16 @@ fn bytes_go_on(transfers: &[TcpTransfer], what: &str) {
     }
 }
 
-/// How a daemon goes.
+/// Way in which a daemon ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Killed,
     HandedOver,
-    /// As `HandedOver`, and the next one is of a version whose tables have another layout.
+    /// Like `HandedOver`, and the next daemon is of a version with another layout of the tables.
     Upgraded,
 }
 
-/// Folders of the pins of Shim6 of a host's daemon, one for each layout of the tables.
+/// Folders with the Shim6 pins of a host's daemon, one for each layout of the tables.
 fn layouts(lab: &Lab, host: &str) -> Vec<PathBuf> {
     let pins = lab.directory(host).unwrap().join("bpf/moorline");
     let found = fs::read_dir(pins).unwrap().map(|entry| entry.unwrap().path());
@@ -66,14 +66,14 @@ fn layouts(lab: &Lab, host: &str) -> Vec<PathBuf> {
     found.filter(is_ours).collect()
 }
 
-/// Pins of a host's daemon become those of another version.
+/// Renames the pins of a host's daemon, so that they look like pins of another version.
 fn make_pins_older(lab: &Lab, host: &str) {
     let ours = layouts(lab, host);
     assert_eq!(ours.len(), 1, "{ours:?}");
     fs::rename(&ours[0], ours[0].with_file_name("layout-0000000000000000")).unwrap();
 }
 
-/// Another run of the daemon of a host; it must have every context at once.
+/// Restarts the daemon of a host. The new daemon must have every context at once.
 fn again(lab: &Lab, daemons: &mut Vec<Daemon>, host: usize, end: End) {
     let before = established(&daemons[host]);
     let daemon = daemons.remove(host);
@@ -115,7 +115,7 @@ fn a_thousand_contexts_outlive_their_daemons_and_move_afterwards() {
     chatter.goes_on("after the restarts");
     bytes_go_on(&transfers, "after the restarts");
 
-    // The new ones protect what they found.
+    // The new daemons protect the contexts that they found.
     lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     chatter.goes_on("after the cut");
     bytes_go_on(&transfers, "after the cut");
@@ -132,13 +132,13 @@ fn a_thousand_contexts_outlive_their_daemons_and_move_afterwards() {
     chatter.goes_on("moved, after an upgrade");
     bytes_go_on(&transfers, "moved, after an upgrade");
     chatter.finish();
-    // Octets are checked as they arrive.
+    // The transfers check octets as they arrive.
     for transfer in transfers {
         transfer.abandon().unwrap();
     }
 }
 
-/// A file of contexts of A as a run before has written it, each with a peer of its own; they send by one of the ISPs.
+/// A file of contexts as an earlier run on A writes it. Each context has its own peer and sends by `sends_by`.
 fn contexts_file(count: u32, sends_by: u16) -> String {
     let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let [one, two] = [1, 2].map(|isp| host_address("a", isp));
@@ -158,7 +158,7 @@ fn contexts_file(count: u32, sends_by: u16) -> String {
     format!(r#"{{"boot_id":"{}","contexts":[{}]}}"#, boot.trim(), contexts.join(","))
 }
 
-/// With a step for each pair of contexts the start takes longer than the lab waits for an answer.
+/// If each pair of contexts cost a step, the start would take longer than the lab waits.
 #[test]
 fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
     let Some(lab) = two_by_two("a file of contexts", &[]) else { return };
@@ -169,7 +169,7 @@ fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
     let options = DaemonOptions::new(MINUTE, settings).unwrap();
     Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
     let file = state_directory(&lab, "a").unwrap().join("contexts.json");
-    // Of the second run, the tables have more than the file.
+    // In the second run, the tables have more contexts than the file.
     for count in [8192, 4096] {
         fs::write(&file, contexts_file(count, 1)).unwrap();
         let daemon = Daemon::start(&lab, "a", &options).unwrap();
@@ -179,7 +179,8 @@ fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
     }
 }
 
-/// Each change of a route makes every socket of the host look its route up again, and takes time that the daemon is silent.
+/// Each change of a route makes every socket of the host look up its route again, and the daemon does not answer
+/// meanwhile.
 #[test]
 fn of_what_has_moved_a_restart_changes_no_route() {
     let name = "restart with moved contexts";
@@ -199,7 +200,7 @@ fn of_what_has_moved_a_restart_changes_no_route() {
         let all = host.ip(&["-6", "route", "show", "table", "all"]).unwrap();
         all.lines().filter(|line| line.contains(PEERS)).count()
     };
-    // By `moor0`, by the uplink, and for bound sockets.
+    // Routes of each context: by `moor0`, by the uplink, and for bound sockets.
     eventually("routes", || routes() == 3 * count as usize);
     daemon.hand_over().unwrap();
     let monitor = RouteMonitor::start(&lab, "a");
@@ -211,7 +212,7 @@ fn of_what_has_moved_a_restart_changes_no_route() {
     daemon.hand_over().unwrap();
 }
 
-/// A file system in memory with little room, in place of a folder.
+/// A small file system in memory, in place of a folder.
 struct SmallDisk(PathBuf);
 
 impl SmallDisk {
@@ -237,7 +238,8 @@ impl Drop for SmallDisk {
     }
 }
 
-/// A run that cannot write goes on with what the run before has left, and follows what comes: all of it bears marks.
+/// A daemon that cannot write goes on with the state of the earlier run, and follows changes: all of its changes bear
+/// marks.
 #[test]
 fn a_daemon_goes_on_with_a_full_disk() {
     let name = "restart with a full disk";
@@ -268,7 +270,7 @@ fn a_daemon_goes_on_with_a_full_disk() {
     daemon.hand_over().unwrap();
 }
 
-/// Begin of the addresses of peers that do not exist.
+/// Prefix of the addresses of peers that do not exist.
 const PEERS: &str = "2001:db8:ffff:";
 /// Send Timeout of contexts whose peers do not exist.
 const MINUTE: Duration = Duration::from_secs(60);

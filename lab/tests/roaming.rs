@@ -1,4 +1,4 @@
-//! Break before make: a laptop whose only link goes, and that comes back by another one with another prefix. Needs root,
+//! Break before make: a laptop loses its only link, and comes back by another link with another prefix. Needs root,
 //! BPF, radvd and a built `moorlined`.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
@@ -21,7 +21,7 @@ use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
 use moorline_lab::{Lab, preflight};
 use rustix::process::{Pid, Signal, kill_process};
 
-/// Which of the two keeps the connections.
+/// Protocol that keeps the connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Protocol {
     Shim6,
@@ -30,8 +30,8 @@ enum Protocol {
 
 const BOTH: [Protocol; 2] = [Protocol::Shim6, Protocol::Ilnp];
 
-/// A laptop, host A, with a link to ISP 1, and a server, host B, with both ISPs, which drop what does not come from
-/// their own prefixes. The server sends to the laptop.
+/// A laptop, host A, with a link to ISP 1, and a server, host B, with links to both ISPs. The ISPs drop packets from
+/// outside their prefixes. The server sends to the laptop.
 struct Roaming {
     transfer: Option<TcpTransfer>,
     daemons: Vec<Daemon>,
@@ -40,7 +40,7 @@ struct Roaming {
 }
 
 impl Roaming {
-    /// `None`, said aloud, where a lab cannot run.
+    /// Starts the network. `None`, with a message, if a lab cannot run here.
     fn start(test: &str, protocol: Protocol, bytes: u64) -> Option<Self> {
         let lab = two_by_two(test, &["radvd"])?;
         if common::is_skipped(test, &preflight::check_bpf()) {
@@ -85,7 +85,7 @@ impl Roaming {
         eventually("the first octets", || arrivals.total() > 0);
     }
 
-    /// Addresses at ISP 1, where the connection begins.
+    /// The address of a host at ISP 1, where the connection begins.
     fn address(&self, host: usize, protocol: Protocol) -> Ipv6Addr {
         if protocol == Protocol::Shim6 {
             return self.daemons[host].verifiable_address("isp1").unwrap();
@@ -98,7 +98,7 @@ impl Roaming {
         usable.unwrap()
     }
 
-    /// The link goes, and nothing takes its place until both ends have noticed.
+    /// Takes a link down, and waits until the host has noticed and no bytes arrive.
     fn lose(&mut self, host: usize, isp: &str) {
         set_link(&self.lab, ["a", "b"][host], isp, "down");
         let daemon = &self.daemons[host];
@@ -109,13 +109,13 @@ impl Roaming {
         self.stands_still();
     }
 
-    /// Waits until nothing arrives any more.
+    /// Waits until no bytes arrive any more.
     fn stands_still(&self) {
         let arrivals = self.transfer.as_ref().unwrap().arrivals();
         eventually("silence", || arrivals.last().is_some_and(|last| last.elapsed() > SILENCE));
     }
 
-    /// The other link comes, and the connection goes on.
+    /// Brings the other link up, and waits until the connection goes on.
     fn comes(&mut self, isp: &str) {
         let before = self.transfer.as_ref().unwrap().arrivals().total();
         set_link(&self.lab, "a", isp, "up");
@@ -173,7 +173,8 @@ fn ten_times_to_the_other_link_and_back_leave_every_byte_right() {
     }
 }
 
-/// The server loses the link that the connection began at while the laptop is away: the laptop knows the other one.
+/// The server loses the link on which the connection began while the laptop has no link. The laptop knows the server's
+/// other locator.
 #[test]
 fn both_may_lose_what_they_had_as_long_as_one_is_where_the_other_knows() {
     for protocol in BOTH {
@@ -186,7 +187,8 @@ fn both_may_lose_what_they_had_as_long_as_one_is_where_the_other_knows() {
     }
 }
 
-/// As near to a laptop that sleeps as namespaces come: its daemon does not run while one link goes and the other comes.
+/// The closest that namespaces come to a sleeping laptop: its daemon is stopped while one link goes and the other
+/// comes.
 #[test]
 fn a_daemon_that_has_slept_through_the_change_goes_on_from_where_it_wakes() {
     for protocol in BOTH {
@@ -203,8 +205,8 @@ fn a_daemon_that_has_slept_through_the_change_goes_on_from_where_it_wakes() {
     }
 }
 
-/// A moved connection without a way out backs off as any other does: a quiet one, whose application says something while no link
-/// is there, was given up after 8 s.
+/// A moved connection without a route backs off as any other does. Before, a quiet connection was given up after 8 s if
+/// its application sent something while no link was there.
 #[test]
 fn a_question_that_is_asked_while_no_link_is_there_has_its_answer_by_the_next() {
     for protocol in BOTH {
@@ -224,7 +226,7 @@ fn a_question_that_is_asked_while_no_link_is_there_has_its_answer_by_the_next() 
             let host = roaming.lab.namespace("a").unwrap();
             let asked = ["-Htno", "state", "established", "dport = :7710"];
             let shown = output(host.command("ss").args(asked)).unwrap();
-            // A retransmission timer, the time left, and how often the segment was sent again.
+            // The retransmission timer, the time left, and the number of retransmissions.
             let timer = shown.trim().rsplit_once("timer:(on,").map(|(_, timer)| timer);
             timer.is_some_and(|timer| ["3)", "4)", "5)"].iter().any(|end| timer.ends_with(end)))
         };
@@ -234,11 +236,11 @@ fn a_question_that_is_asked_while_no_link_is_there_has_its_answer_by_the_next() 
     }
 }
 
-/// Octets a second.
+/// Rate in octets a second.
 const RATE: u64 = 500_000;
 /// Octets that show that a connection goes on.
 const MORE: u64 = 100_000;
-/// Nothing under way takes so long: it is the connection that stands still.
+/// Longer than any packet is on its way, so the connection stands still.
 const SILENCE: Duration = Duration::from_secs(2);
-/// For what takes seconds on a machine that is not busy.
+/// Limit of operations that take seconds on an idle machine.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -1,5 +1,5 @@
-//! Scenarios on a network of independent routers and hosts that nobody tuned: what `moorline lab run rough` measures must end
-//! as it should. Nothing here is about how long it takes.
+//! Scenarios on a network of independent routers and hosts with default settings. Scenarios that `moorline lab run rough`
+//! measures must end as they should. The tests do not check times.
 #![allow(clippy::unwrap_used, reason = "a test ends at the first surprise")]
 
 mod common;
@@ -10,7 +10,7 @@ use moorline_lab::preflight;
 use moorline_lab::rough::scenario::Scenario;
 use moorline_lab::rough::trial::{self, Outcome};
 
-/// Carries out a scenario with Moorline; none where a lab cannot run.
+/// Runs a scenario with Moorline. `None` if a lab cannot run here.
 fn run(scenario: Scenario, patience: Duration) -> Option<Outcome> {
     let mut reasons = preflight::check(&["radvd", "python3"]);
     reasons.extend(preflight::check_bpf());
@@ -20,19 +20,19 @@ fn run(scenario: Scenario, patience: Duration) -> Option<Outcome> {
     Some(trial::run(scenario, true, patience).unwrap())
 }
 
-/// Whether right answers came to the end.
+/// Whether right answers came at the end.
 fn recovered(outcome: &Outcome) -> bool {
     outcome.seen.iter().all(|seen| seen.gap.is_some())
 }
 
-/// Every program gets right answers in the end, and a new connection is made.
+/// Checks that every program gets right answers in the end, and that a new connection succeeds.
 fn goes_on(scenario: Scenario) {
     let Some(outcome) = run(scenario, LIMIT) else { return };
     assert!(recovered(&outcome), "{:?}\n{}", outcome.seen, outcome.story);
     assert!(outcome.connects, "no new connection\n{}", outcome.story);
 }
 
-/// The network cannot carry a second path, and the daemon does not say that it can.
+/// Checks that the daemon does not claim protection on a network without a second path.
 fn claims_nothing(scenario: Scenario) {
     let Some(outcome) = run(scenario, Duration::ZERO) else { return };
     assert!(!recovered(&outcome) && !outcome.is_protected, "{:?}\n{}", outcome.seen, outcome.story);
@@ -161,5 +161,5 @@ fn a_peer_without_moorline_survives_a_flap_as_ever() {
     goes_on(Scenario::PlainFlap);
 }
 
-/// A generous limit: the machine may be busy.
+/// A generous limit, because the machine may be busy.
 const LIMIT: Duration = Duration::from_secs(60);

@@ -46,13 +46,13 @@ fn awaits_more(flow: &UdpFlow, datagrams: u64) {
     });
 }
 
-/// Whether the one session of a host sends by this ISP.
+/// Whether a session of a host sends by this ISP.
 fn is_via(daemon: &Daemon, host: &str, isp: u16) -> bool {
     let sessions = daemon.ilcc().unwrap().correspondents;
     sessions.iter().any(|one| prefix_of(one.via.local) == prefix_of(host_address(host, isp)))
 }
 
-/// A transfer brings every byte, though the host that fetches or serves it loses a locator in its middle.
+/// Checks that a transfer brings every byte, though the host that fetches or serves it loses a locator in the middle.
 fn goes_on(hosts: &mut Protected, name: &str, sender: Sender, lose: impl FnOnce(&Lab)) {
     let transfer = transfer(hosts, sender);
     hosts.await_session();
@@ -92,7 +92,7 @@ fn tcp_goes_on_when_a_carrier_is_lost_whoever_sends() {
     }
 }
 
-/// Its route has been there before, and leads elsewhere then.
+/// The route of the connection existed before, and leads elsewhere after the loss.
 #[test]
 fn tcp_goes_on_where_all_packets_are_to_have_the_nonce() {
     for sender in [Sender::Client, Sender::Server] {
@@ -103,7 +103,7 @@ fn tcp_goes_on_where_all_packets_are_to_have_the_nonce() {
     }
 }
 
-/// Each address of the daemon's own making has another interface identifier: the session takes its own along.
+/// Each address of the daemon has another interface identifier. The session keeps its identifier.
 #[test]
 fn tcp_goes_on_when_its_prefix_is_taken_away_whatever_its_address_was_made_of() {
     let name = "ILNP, prefix removed";
@@ -115,7 +115,7 @@ fn tcp_goes_on_when_its_prefix_is_taken_away_whatever_its_address_was_made_of() 
     });
 }
 
-/// Renumbering: the old locator is valid until nothing comes there any more.
+/// Renumbering: the old locator stays valid until no packets come to it any more.
 #[test]
 fn a_soft_hand_off_loses_no_datagram() {
     let Some(mut hosts) = with_ilnp("soft hand-off", &[], BOTH) else { return };
@@ -135,7 +135,7 @@ fn a_soft_hand_off_loses_no_datagram() {
     }
 }
 
-/// From the configuration and from the command line, and without anything else that happens to the host.
+/// The rule comes from the configuration or the command line. Nothing else changes on the host.
 #[test]
 fn a_rule_moves_sessions_when_it_comes() {
     let Some(mut hosts) = with_ilnp("rules move sessions", &[], BOTH) else { return };
@@ -165,14 +165,14 @@ fn deprecate(hosts: &Protected) {
     host.ip(&["-6", "addr", "change", &old, "dev", "isp1", "preferred_lft", "0"]).unwrap();
 }
 
-/// Neither lost nor refused, nor taken for lost.
+/// No segment is lost, refused, or taken for lost.
 #[test]
 fn tcp_sends_nothing_again_in_a_soft_hand_off() {
     let Some(mut hosts) = with_ilnp("soft hand-off of TCP", &["nstat"], BOTH) else { return };
-    // On a busy machine what is late is not lost: only what TCP is told of, or sees a gap of, is sent again.
+    // On a busy machine, a late segment is not lost: TCP retransmits only after a notice or a gap.
     let host = hosts.lab.namespace("a").unwrap();
     host.sysctl("ipv4/tcp_early_retrans", "0").unwrap();
-    // Since Linux 6.11.
+    // Linux has this setting since 6.11.
     drop(host.sysctl("ipv4/tcp_rto_min_us", "5000000"));
     let transfer = transfer(&hosts, Sender::Client);
     hosts.await_session();
@@ -192,7 +192,7 @@ fn tcp_sends_nothing_again_in_a_soft_hand_off() {
     assert!(is_via(&hosts.daemons[0], "a", 2));
 }
 
-/// So that the first packet which comes in there need not wait.
+/// The router then need not resolve the address for the first incoming packet.
 #[test]
 fn routers_know_an_address_before_anything_is_sent_from_it() {
     let Some(hosts) = with_ilnp("introduction", &[], BOTH) else { return };
@@ -202,7 +202,7 @@ fn routers_know_an_address_before_anything_is_sent_from_it() {
     });
 }
 
-/// Captured where a host's packets reach its ISP.
+/// Starts a capture where packets of host A reach ISP 1.
 fn capture(hosts: &Protected) -> Capture {
     let isp = hosts.lab.namespace("isp1").unwrap();
     Capture::start(isp, "a", &hosts.lab.directory("isp1").unwrap()).unwrap()
@@ -212,7 +212,8 @@ fn count(frames: &[Frame], is_it: impl Fn(&[u8]) -> bool) -> usize {
     frames.iter().filter_map(Frame::ipv6).filter(|packet| is_it(packet)).count()
 }
 
-/// Full segments too, as their route leaves room for it; those of before the session go without.
+/// Full segments have the nonce, too, because their route leaves room for it. Segments from before the session have
+/// none.
 #[test]
 fn where_all_packets_are_to_have_the_nonce_full_segments_have_it_too() {
     let name = "the nonce in all packets";
@@ -261,7 +262,7 @@ fn a_peer_without_ilnp_is_asked_and_sees_plain_ipv6() {
     assert!(hosts.daemons[0].ilcc().unwrap().correspondents.is_empty());
 }
 
-/// The trigger of Shim6 waits for ILNP's question to be answered.
+/// The trigger of Shim6 waits for the answer to ILNP's question.
 #[test]
 fn a_peer_without_ilnp_has_shim6() {
     let name = "ILNP on one side, Shim6 on both";
@@ -275,7 +276,7 @@ fn a_peer_without_ilnp_has_shim6() {
     assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
 }
 
-/// A Locator Update that says that B is somewhere else, from B's address.
+/// A Locator Update from B's address that claims another locator for B.
 fn forged(nonce: Option<Nonce>) -> Vec<u8> {
     let (source, destination) = (host_address("b", 1), host_address("a", 1));
     let locators = vec![L64Entry { preference: 0, l64: L64(0x2001_0db8_0666_0000), lifetime: 60 }];
@@ -397,7 +398,7 @@ fn with_ilnp_the_programs_survive_the_loss_of_their_locator() {
     assert!(report.is_success(), "{report}\n{shown}");
     assert!(!report.without_moorline_survived, "{report}");
     assert!(shown.contains("A and B have a session"), "{shown}");
-    // A hiccup of a busy machine, later on, may be longer than the hand-off.
+    // A later pause of a busy machine may be longer than the hand-off.
     let said = shown.lines().find_map(|line| line.split_once("curl's next byte, ")).unwrap().1;
     let said: f64 = said.split_once(" s after").unwrap().0.parse().unwrap();
     let reported = report.recovery_ms.unwrap() as f64 / 1e3;

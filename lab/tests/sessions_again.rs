@@ -15,21 +15,21 @@ use moorline_lab::interrupt::wait_for;
 use moorline_lab::topology::{HOSTS, host_address, prefix_of};
 use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer, UdpFlow, UdpOptions};
 
-/// How a daemon goes.
+/// Way in which a daemon ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Killed,
     HandedOver,
 }
 
-/// The one session of a host.
+/// The only session of a host.
 fn session(hosts: &Protected, host: usize) -> Correspondent {
     let sessions = hosts.daemons[host].ilcc().unwrap().correspondents;
     let [session] = &sessions[..] else { panic!("{host}: {sessions:?}") };
     session.clone()
 }
 
-/// What a connection is made of, and what goes through it.
+/// A connection and datagrams that go through the session.
 struct Traffic {
     tcp: TcpTransfer,
     udp: UdpFlow,
@@ -56,7 +56,7 @@ impl Traffic {
     }
 }
 
-/// Another run of the daemon of a host. The session is the same, and traffic goes on, with no daemon and with it.
+/// Restarts the daemon of a host. The session stays the same, and traffic goes on without the daemon and with it.
 fn again(hosts: &mut Protected, traffic: &Traffic, host: usize, end: End) {
     let before = session(hosts, host);
     let daemon = hosts.daemons.remove(host);
@@ -68,7 +68,7 @@ fn again(hosts: &mut Protected, traffic: &Traffic, host: usize, end: End) {
     starts(hosts, traffic, host, &before, &format!("{end:?}"));
 }
 
-/// The daemon of a host starts again, with the session of the run before.
+/// Starts the daemon of a host again, with the session of the earlier run.
 fn starts(
     hosts: &mut Protected,
     traffic: &Traffic,
@@ -101,7 +101,8 @@ fn loses_isp1(hosts: &mut Protected, traffic: &Traffic, host: usize) {
     assert_eq!(prefix_of(via), prefix_of(host_address(node, 2)), "{}", hosts.story());
 }
 
-/// Both ends have moved. The first that is back finds a correspondent that does not answer yet.
+/// Ends and restarts both daemons after both hosts have moved. The first daemon finds a correspondent that does not
+/// answer yet.
 fn both_are_gone_for_a_while(hosts: &mut Protected, traffic: &Traffic) {
     let before = [0, 1].map(|host| session(hosts, host));
     for daemon in hosts.daemons.drain(..) {
@@ -130,21 +131,21 @@ fn sessions_outlive_their_daemons_moved_or_not_and_move_afterwards() {
     again(&mut hosts, &traffic, 0, End::HandedOver);
     again(&mut hosts, &traffic, 1, End::Killed);
     again(&mut hosts, &traffic, 0, End::Killed);
-    // The new ones protect what they found.
+    // The new daemons protect the sessions that they found.
     loses_isp1(&mut hosts, &traffic, 1);
     both_are_gone_for_a_while(&mut hosts, &traffic);
     let kept = state_directory(&hosts.lab, "a").unwrap().join("sessions.json");
     assert_eq!(fs::metadata(kept).unwrap().permissions().mode() & 0o777, 0o600);
-    // Octets are checked as they arrive.
+    // The transfer checks octets as they arrive.
     traffic.tcp.abandon().unwrap();
     assert!(traffic.udp.finish().unwrap().iter().all(|way| way.damaged == 0));
 }
 
-/// The correspondent is told, and both agree anew when there is a daemon again.
+/// The daemon tells the correspondent. Once there is a daemon again, both agree on a new session.
 #[test]
 fn a_daemon_that_stops_leaves_classic_ipv6_behind() {
     let Some(mut hosts) = with_ilnp("ILNP, stopped", &["ethtool"], [Some(""); 2]) else { return };
-    // So that sockets look at checksums.
+    // Without offloads, sockets check checksums.
     for host in HOSTS {
         let namespace = hosts.lab.namespace(host).unwrap();
         namespace.switch_off("isp1", &["tx", "rx"]).unwrap();
@@ -154,7 +155,7 @@ fn a_daemon_that_stops_leaves_classic_ipv6_behind() {
     for host in [0, 1] {
         hosts.daemons.remove(host).stop().unwrap();
         traffic.goes_on(&format!("while {} has no daemon", HOSTS[host]));
-        // The one that is left.
+        // The daemon of the other host.
         let daemon = &mut hosts.daemons[0];
         let event = daemon.wait_for(&EventKind::SessionForgotten, Duration::from_secs(20)).unwrap();
         assert_eq!(event.reason.as_deref(), Some("the correspondent does not know it"));
@@ -174,7 +175,7 @@ fn a_daemon_that_stops_leaves_classic_ipv6_behind() {
     assert!(traffic.udp.finish().unwrap().iter().all(|way| way.damaged == 0));
 }
 
-/// In another run without ILNP nothing of it is left, and connections on their first addresses are classic IPv6.
+/// A later run without ILNP removes all remains of ILNP. Connections on their first addresses are classic IPv6.
 #[test]
 fn a_daemon_without_ilnp_clears_what_one_with_it_has_left() {
     let Some(mut hosts) = with_ilnp("ILNP, switched off", &[], [Some(""); 2]) else { return };

@@ -16,7 +16,7 @@ use moorline_lab::workload::{
 };
 use moorline_lab::{Failure, preflight};
 
-/// A can move, and B has nothing but the addresses that it keeps when its daemon is gone.
+/// Starts both hosts. A can move. B has only static addresses, which stay when its daemon is gone.
 fn hosts(test: &str) -> Option<Protected> {
     let lab = two_by_two(test, &[])?;
     if is_skipped(test, &preflight::check_bpf()) {
@@ -32,11 +32,11 @@ fn hosts(test: &str) -> Option<Protected> {
     Some(Protected { ends: [a, endpoint(&lab, "b", 1)], daemons, lab })
 }
 
-/// How B goes.
+/// Way in which B's daemon ends.
 #[derive(Clone, Copy, Debug)]
 enum End {
     Stopped,
-    /// Without a word.
+    /// Killed and reset, without a message to the peer.
     Reset,
 }
 
@@ -51,7 +51,7 @@ fn go(hosts: &mut Protected, end: End) {
     }
 }
 
-/// What goes on between the addresses of the context, so that it is asked for and not quiet.
+/// Traffic between the addresses of the context, which triggers the context and keeps it in use.
 fn datagrams(hosts: &Protected) -> UdpFlow {
     let ends = hosts.ends.clone();
     let direction = Direction::OneWay;
@@ -72,7 +72,7 @@ fn a_peer_without_shim6_gets_plain_ipv6_from_who_has_moved() {
         eventually("datagrams after the move", || total() > before + 5_000);
         let mut flow = Some(flow);
         if matches!(end, End::Stopped) {
-            // Nothing but its word: no packet of A is answered.
+            // Only the message of the stopped daemon can tell A, because no packet of A gets an answer.
             drop(flow.take().map(|flow| flow.finish().unwrap()));
         }
         go(&mut hosts, end);

@@ -9,12 +9,12 @@ use moorline_lab::{Failure, Lab};
 
 use Hit::{Carrier, OneWay, Silence};
 
-/// What hits a connection, all of it at ISP 1.
+/// Failure of a connection, at ISP 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Hit {
-    /// All is dropped.
+    /// All packets are dropped.
     Silence,
-    /// What comes from this host is dropped.
+    /// All packets from this host are dropped.
     OneWay(&'static str),
     /// This host loses its carrier.
     Carrier(&'static str),
@@ -32,7 +32,7 @@ impl Hit {
     }
 }
 
-/// A transfer that is hit by a failure brings every byte; false if the test is skipped.
+/// Checks that a transfer over a failure brings every byte. False if the test is skipped.
 fn tcp_survives(sender: Sender, hit: Hit) -> bool {
     let name = format!("TCP, {sender:?} sends, {hit:?}");
     let Some(mut hosts) = protected(&name, &["a", "b"], &[]) else { return false };
@@ -53,8 +53,7 @@ fn tcp_survives(sender: Sender, hit: Hit) -> bool {
     true
 }
 
-/// Datagrams that are sent after the failure arrive once the context has moved; false if the test is
-/// skipped.
+/// Checks that datagrams sent after the failure arrive once the context has moved. False if the test is skipped.
 fn udp_survives(direction: Direction, hit: Hit) -> bool {
     let name = format!("UDP, {direction:?}, {hit:?}");
     let Some(mut hosts) = protected(&name, &["a", "b"], &[]) else { return false };
@@ -62,7 +61,7 @@ fn udp_survives(direction: Direction, hit: Hit) -> bool {
     hosts.await_context();
     let totals = || flow.arrivals().iter().map(|way| way.total()).collect::<Vec<_>>();
     eventually("datagrams", || totals().iter().all(|&total| total > 10 * 600));
-    // The kernel knows at once that a carrier is gone: then not one datagram need be lost.
+    // The kernel notices a loss of carrier at once. Then no datagram needs to be lost.
     let is_silent = hit == Silence;
     hit.strike(&hosts.lab);
     let moved = moorline_lab::interrupt::wait_for("a move to ISP 2", LIMIT, || {
@@ -114,7 +113,7 @@ fn tcp_survives_losing_the_carrier_on_either_side_whoever_sends() {
     }
 }
 
-/// The ULID stays usable for its connections when the address has gone from the uplink.
+/// The ULID stays usable for its connections after the address has gone from the uplink.
 //= rfc5534#3.1-1 (test)
 #[test]
 fn tcp_survives_losing_its_address() {
@@ -152,7 +151,7 @@ fn udp_both_ways_survives_every_failure() {
     }
 }
 
-/// One direction may go on where it is, so only the other one loses datagrams.
+/// One direction may stay on its path, so only the other one loses datagrams.
 #[test]
 fn udp_both_ways_survives_losing_one_direction() {
     let Some(hosts) = protected("UDP both ways, one-way failure", &["a", "b"], &[]) else {
@@ -176,10 +175,10 @@ fn udp_both_ways_survives_losing_one_direction() {
     }
 }
 
-/// A generous limit: the machine may be busy, and a test that fails should say why.
+/// A generous limit, because the machine may be busy. A failed test should still say why it failed.
 const LIMIT: std::time::Duration = std::time::Duration::from_secs(20);
 
-/// Links that a host's own tools remove or put down, as they do with links that they do not know.
+/// A host's own tools may remove links that they do not know, or take them down.
 #[test]
 fn connections_move_and_go_on_though_somebody_removes_the_links_of_moorline() {
     let name = "no links";

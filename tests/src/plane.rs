@@ -1,5 +1,5 @@
-//! Vectors of the data plane contracts, and the players for `proto/plane`: [`shim6`] has the format of Shim6, [`ilnp`] that of
-//! ILNP. This module has what both formats share.
+//! Vectors of the data plane contracts, and their players for `proto/plane`. [`shim6`] has the format for Shim6, and
+//! [`ilnp`] the format for ILNP. This module has the shared parts.
 
 pub mod ilnp;
 pub mod shim6;
@@ -16,47 +16,47 @@ use serde::de::DeserializeOwned;
 
 /// A case of either contract.
 pub trait Vector: DeserializeOwned {
-    /// What comes in.
+    /// Type of inputs.
     type Input;
-    /// What must be so.
+    /// Type of checks.
     type Check;
-    /// Folder of the files, in `tests/vectors`.
+    /// Folder of the files, below `tests/vectors`.
     const FOLDER: &'static str;
-    /// The behaviour that the case shows.
+    /// Name of the case: the behaviour that it shows.
     fn name(&self) -> &str;
-    /// The planes that the case is for: `kernel`, `user`.
+    /// Planes that play the case: `kernel`, `user`.
     fn planes(&self) -> &[String];
-    /// What happens, and what must be so then.
+    /// Inputs and checks, in order.
     fn steps(&self) -> &[Step<Self::Input, Self::Check>];
-    /// The packet, if the input is one.
+    /// The packet. `None` if the input is no packet.
     fn packet(input: &Self::Input) -> Option<&Packet>;
 }
 
-/// One object in `steps`.
+/// An object in `steps`.
 #[derive(Debug, Deserialize)]
 #[serde(untagged)]
 pub enum Step<I, C> {
-    /// With a time.
+    /// An input at a time.
     Input {
-        /// Nanoseconds.
+        /// Time in nanoseconds.
         at: u64,
-        /// What comes in.
+        /// The input.
         #[serde(flatten)]
         input: I,
     },
-    /// Without.
+    /// A check, which has no time.
     Check(C),
 }
 
-/// A packet at a hook, and its fate.
+/// A packet at a hook, and its expected fate.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Packet {
-    /// Hexadecimal, from the IPv6 header on.
+    /// Octets in hexadecimal, from the IPv6 header on.
     packet: String,
-    /// Where the packet enters the plane.
+    /// Hook at which the packet enters the plane.
     pub hook: Hook,
-    /// Segments of a super-packet.
+    /// Number of segments of a super-packet.
     #[serde(default)]
     pub gso: Option<u32>,
     /// Octets in each segment of a super-packet.
@@ -68,17 +68,17 @@ pub struct Packet {
     /// Packet mark.
     #[serde(default)]
     pub mark: Option<u32>,
-    /// `pass`, `up`, `deliver`, `send`, `redirect`, `drop:<reason>`.
+    /// Expected verdict: `pass`, `up`, `deliver`, `send`, `redirect`, `drop:<reason>`.
     verdict: String,
     /// Source of the uplink by which the packet leaves.
     #[serde(default)]
     via: Option<Ipv6Addr>,
-    /// The packet as it comes out, if not unchanged.
+    /// The packet after the plane. `None` if the packet is unchanged.
     #[serde(default)]
     out: Option<String>,
 }
 
-/// Where a packet enters a plane.
+/// A hook at which a packet enters a plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[allow(missing_docs, reason = "the README of the vectors says what they are")]
@@ -91,28 +91,28 @@ pub enum Hook {
 /// The fate of a packet in a plane.
 #[derive(Debug)]
 pub struct Fate {
-    /// The verdicts that it may be: a plane may not tell some from others.
+    /// Possible verdicts. There are several if a plane cannot tell them apart.
     pub verdicts: Vec<String>,
-    /// The source by whose uplink the packet leaves; `None` if the plane does not say.
+    /// Source whose uplink the packet leaves by. `None` if the plane does not tell.
     pub via: Option<Ipv6Addr>,
-    /// The packet as it comes out; `None` if it is gone.
+    /// The packet after the plane. `None` if the plane dropped it.
     pub octets: Option<Vec<u8>>,
 }
 
 impl Fate {
-    /// A packet with one verdict goes on.
+    /// The fate of a packet that is not dropped, with one verdict.
     #[must_use]
     pub fn new(verdict: &str, octets: Vec<u8>) -> Self {
         Self { verdicts: vec![verdict.to_owned()], via: None, octets: Some(octets) }
     }
 
-    /// A packet is gone.
+    /// The fate of a dropped packet.
     #[must_use]
     pub fn dropped(reason: impl Display) -> Self {
         Self { verdicts: vec![format!("drop:{reason}")], via: None, octets: None }
     }
 
-    /// What a user-space plane says of a packet from the network.
+    /// The fate of a packet from the network in a user-space plane.
     #[must_use]
     pub fn inbound(verdict: Inbound, octets: Vec<u8>) -> Self {
         match verdict {
@@ -123,7 +123,7 @@ impl Fate {
         }
     }
 
-    /// What a user-space plane says of a packet that a socket sends.
+    /// The fate of a packet of a socket in a user-space plane.
     #[must_use]
     pub fn outbound(verdict: Outbound, octets: Vec<u8>) -> Self {
         match verdict {
@@ -142,10 +142,10 @@ impl Fate {
 }
 
 impl Packet {
-    /// The octets as they come in.
+    /// The octets before the plane.
     ///
     /// # Panics
-    /// If they are not hexadecimal.
+    /// The text is not hexadecimal.
     #[must_use]
     pub fn octets(&self) -> Vec<u8> {
         hex::decode(&self.packet).expect("a packet is hexadecimal")
@@ -167,8 +167,8 @@ impl Packet {
         Err(format!("{verdicts:?} {octets}, and not {} {}", self.verdict, hex::encode(self.out())))
     }
 
-    /// Compares the fate with another verdict than that of the case, and with another value of each octet that comes out. Gives
-    /// the number of these comparisons.
+    /// Compares the fate with another verdict than the expected one, and with another value of each octet. Gives the
+    /// number of comparisons.
     fn check_changed(&self, fate: &Fate) -> Result<usize, String> {
         let mut octets = self.out();
         let other = if self.verdict.starts_with("drop") { "pass" } else { "drop:truncated" };
@@ -187,52 +187,52 @@ impl Packet {
     }
 }
 
-/// A data plane, and what a case does with it besides what the contract has.
+/// A data plane, and the operations of a case that the contract does not have.
 pub trait Bench {
-    /// The plane.
+    /// Type of the plane.
     type Plane: Plane;
 
     /// The plane.
     fn plane(&mut self) -> &mut Self::Plane;
 
-    /// Takes a packet.
+    /// Passes a packet to the plane.
     ///
     /// # Errors
-    /// A contradiction of the plane or of the case.
+    /// The plane or the case contradicts itself.
     fn run(&mut self, packet: &Packet, now: Instant) -> Result<Fate, String>;
 
-    /// It is this late: for planes that have a clock of their own.
+    /// Sets the time, for planes with their own clock.
     fn set_now(&mut self, _now: Instant) {}
 
-    /// Looks at the timers of every context.
+    /// Checks the timers of every context.
     fn tick(&mut self, _now: Instant) {}
 }
 
-/// A bench whose plane has the contract of a case.
+/// A bench for the cases of one contract.
 pub trait Player<V: Vector>: Bench {
-    /// Takes an input that is no packet.
+    /// Passes an input other than a packet to the plane.
     ///
     /// # Errors
-    /// A contradiction of the case.
+    /// The case contradicts itself.
     fn update(&mut self, input: &V::Input, now: Instant) -> Result<(), String>;
 
     /// Compares the plane with a check of the case.
     ///
     /// # Errors
-    /// The difference.
+    /// The plane differs. The error describes the difference.
     fn check(&mut self, check: &V::Check) -> Result<(), String>;
 }
 
-/// What a plane has dropped, by the names of the reasons.
+/// Drop counts of a plane, by the names of the reasons.
 ///
 /// # Errors
-/// The plane cannot say.
+/// The plane cannot read its counts.
 pub fn drops(plane: &impl Plane) -> Result<BTreeMap<String, u64>, String> {
     let drops = plane.drops().map_err(|error| error.to_string())?;
     Ok(drops.into_iter().map(|(reason, count)| (reason.to_string(), count)).collect())
 }
 
-/// Compares the reports since the last check.
+/// Compares the plane's reports since the last check with the expected ones.
 fn check_reports<P: Plane<Report: PartialEq + Debug>>(
     plane: &mut P,
     expected: impl Iterator<Item = P::Report>,
@@ -241,19 +241,19 @@ fn check_reports<P: Plane<Report: PartialEq + Debug>>(
     compare("reports", &seen, &expected.collect())
 }
 
-/// Takes a plane through the steps of a case.
+/// Plays the steps of a case to a plane.
 ///
 /// # Errors
-/// What came out otherwise than the case says, and at which step.
+/// The plane differs from the case. The error names the step.
 pub fn play<V: Vector>(player: &mut impl Player<V>, case: &V) -> Result<usize, String> {
     each_packet(player, case, |packet, fate| packet.check(fate).map(|()| 0))
 }
 
-/// Does what [`play`] does, and expects in vain another verdict and another value of each octet. Gives the number of these
-/// changes.
+/// Plays a case like [`play`], and checks that another verdict, or another value of any octet, makes each packet fail.
+/// Gives the number of these changes.
 ///
 /// # Errors
-/// As [`play`], or a change that made no difference.
+/// The errors of [`play`], or a change that made no difference.
 pub fn play_changed<V: Vector>(player: &mut impl Player<V>, case: &V) -> Result<usize, String> {
     each_packet(player, case, |packet, fate| {
         packet.check(fate)?;
@@ -284,10 +284,10 @@ fn each_packet<V: Vector>(
     Ok(sum)
 }
 
-/// Plays each case that is for this plane, and gives the number of cases with the sum of what `play` gives.
+/// Plays each case for this plane. Gives the number of cases, and the sum of the results of `play`.
 ///
 /// # Panics
-/// With all differences, if there is one.
+/// A case failed. The message lists all differences.
 pub fn play_all<V: Vector>(
     plane: &str,
     mut play: impl FnMut(&V) -> Result<usize, String>,
@@ -307,10 +307,10 @@ pub fn play_all<V: Vector>(
     (played, sum)
 }
 
-/// The cases of every file of a format, those first that come first by file name.
+/// The cases of every file of a format, in order of file names.
 ///
 /// # Panics
-/// If the folder or a file cannot be read: the tests would pass without having tested anything.
+/// The folder or a file cannot be read. Without the panic, the tests would pass and test nothing.
 fn cases<V: Vector>() -> Vec<(String, V)> {
     let folder = format!("{}/vectors/{}", env!("CARGO_MANIFEST_DIR"), V::FOLDER);
     let mut paths: Vec<_> = std::fs::read_dir(folder)
@@ -330,10 +330,10 @@ fn cases<V: Vector>() -> Vec<(String, V)> {
     cases
 }
 
-/// Compares what a plane shows with what a case says.
+/// Compares a value of a plane with the value in a case.
 ///
 /// # Errors
-/// The difference.
+/// The values differ. The error describes the difference.
 pub fn compare<T: PartialEq + Debug + ?Sized>(
     what: &str,
     seen: &T,
@@ -342,7 +342,7 @@ pub fn compare<T: PartialEq + Debug + ?Sized>(
     if seen == said { Ok(()) } else { Err(format!("{what}: {seen:?}, and not {said:?}")) }
 }
 
-/// Both planes: the default of `planes`.
+/// The default of `planes`: both.
 fn both() -> Vec<String> {
     vec!["kernel".into(), "user".into()]
 }

@@ -1,4 +1,4 @@
-//! The vectors of the data plane contracts, played to the user-space data planes.
+//! Plays the vectors of the data plane contracts to the user-space data planes.
 
 use moorline_tests::plane::{ilnp, play, play_all, play_changed, shim6};
 
@@ -11,7 +11,7 @@ fn every_case_comes_out_as_it_says() {
     assert!(played >= 40, "only {played} cases");
 }
 
-/// Each packet of each case, with another verdict than it has, and with another value of each octet that comes out.
+/// Compares each packet of each case with another verdict, and with another value of each octet that comes out.
 #[test]
 fn a_case_that_says_otherwise_of_any_packet_fails() {
     let (_, changes) =
@@ -29,7 +29,7 @@ fn every_case_of_ilnp_comes_out_as_it_says() {
     assert!(played >= 80, "only {played} cases");
 }
 
-/// Each packet of each case, with another verdict than it has, and with another value of each octet that comes out.
+/// Compares each packet of each case with another verdict, and with another value of each octet that comes out.
 #[test]
 fn a_case_of_ilnp_that_says_otherwise_of_any_packet_fails() {
     let (_, changes) =

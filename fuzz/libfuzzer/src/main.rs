@@ -1,4 +1,4 @@
-//! The libFuzzer program of all targets: its environment variable `TARGET` names one of [`moorline_fuzz::TARGETS`].
+//! The libFuzzer program of all targets. Its environment variable `TARGET` names one of [`moorline_fuzz::TARGETS`].
 #![no_main]
 
 use std::sync::LazyLock;

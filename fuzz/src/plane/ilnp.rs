@@ -1,4 +1,4 @@
-//! Sessions, and packets of theirs.
+//! Sessions and their packets.
 
 use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Update, Wanted};
 use moorline_plane::ilnp::{Plane, Settings};
@@ -18,7 +18,8 @@ pub(super) fn plane(wants_all: bool, checksum: ChecksumMode) -> Plane {
 }
 
 impl World {
-    /// The machine gives no pair of addresses to two sessions, and this correspondent no nonce.
+    /// Adds or changes a session. As with the machine, no pair of addresses belongs to two sessions, and the
+    /// correspondent gives no nonce to two sessions.
     pub(super) fn upsert_session(&mut self, input: &mut Input<'_>) {
         let (id, picks, flags) = (input.octet() % 4, input.octet(), input.octet());
         let l64 = |bits: u8| L64S[usize::from(bits & 3)];
@@ -91,7 +92,7 @@ impl World {
     }
 }
 
-/// A packet between two nodes, with the checksum over some locators, with a nonce, or with an extension header.
+/// A packet between two nodes. The packet may have a checksum without locators, a nonce, or an extension header.
 pub(super) fn packet(input: &mut Input<'_>, comes_in: bool) -> Vec<u8> {
     let (picks, kind, flags) = (input.octet(), input.octet(), input.octet());
     let l64 = |bits: u8| L64S[usize::from(bits & 3)];
@@ -137,8 +138,7 @@ fn has_right_length(packet: &[u8]) -> bool {
     packet.len() == 40 + usize::from(u16::from_be_bytes([packet[4], packet[5]]))
 }
 
-/// Whether a transport right behind the IPv6 header or options has the right checksum. None is right
-/// in what is no transport.
+/// Whether a transport header right behind the IPv6 header or options has the right checksum. False for other packets.
 fn is_summed(packet: &[u8], mode: ChecksumMode) -> bool {
     let (mut protocol, mut at) = (packet[6], 40);
     while let (60, Some(&[next, units])) =
@@ -153,7 +153,7 @@ fn is_summed(packet: &[u8], mode: ChecksumMode) -> bool {
         _ => return false,
     };
     let Some(upper) = packet.get(at..).filter(|upper| upper.len() >= least) else { return false };
-    // RFC 8200 s8.1: of UDP, zero is none.
+    // RFC 8200 s8.1: a UDP checksum of zero means no checksum.
     if protocol == 17 && upper[6..8] == [0, 0] || !has_right_length(packet) {
         return false;
     }
@@ -174,12 +174,12 @@ fn nonce(id: u8) -> Nonce {
 
 const OURS: Nid = Nid(10);
 const THEIRS: Nid = Nid(11);
-/// The last is none.
+/// Locators. The last one is a multicast prefix, so it is no valid locator.
 const L64S: [L64; 4] = [
     L64(0x2001_0db8_0000_0001),
     L64(0x2001_0db8_0000_0002),
     L64(0xfd00_0000_0000_ffff),
     L64(0xff02_0000_0000_0000),
 ];
-/// Octets that the links carry; IPv6 has not so few.
+/// MTU of the links in octets, smaller than IPv6 allows.
 const MTU: usize = 200;

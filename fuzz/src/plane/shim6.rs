@@ -1,4 +1,4 @@
-//! Contexts, and packets of theirs.
+//! Contexts and their packets.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -51,7 +51,7 @@ impl World {
             paths: paths.map(|bits| Path::of(ulids, pair(bits + 1))).collect(),
             spread: more >> 2 & 1 == 1,
         };
-        // The core gives no tag to two contexts.
+        // The core never gives one tag to two contexts.
         if self.contexts.values().any(|e| e.id != id && e.local_tag == entry.local_tag) {
             return;
         }
@@ -102,7 +102,7 @@ impl World {
         }
     }
 
-    /// The last one sent comes back as if the peer had sent it, with a tag of ours and one octet changed.
+    /// Returns the last packet as if the peer had sent it, with one of our tags and one octet changed.
     pub(super) fn return_last(&mut self, input: &mut Input<'_>) {
         let mut packet = self.last.clone();
         if packet.is_empty() {
@@ -114,7 +114,7 @@ impl World {
         self.receive(&packet);
     }
 
-    /// An ICMPv6 error quotes the last one sent, or some of it, with one octet changed.
+    /// Delivers an ICMPv6 error that quotes the last packet, or a part of it, with one octet changed.
     pub(super) fn complain(&mut self, input: &mut Input<'_>) {
         let (kind, code, info) = (input.octet() % 6, input.octet(), input.word());
         let quoted = usize::from(input.word()) % 1300;
@@ -142,7 +142,7 @@ fn overhead() -> usize {
     Encapsulation::PayloadHeader.overhead().into()
 }
 
-/// Of a payload header behind the IPv6 header.
+/// The tag of a payload header behind the IPv6 header.
 fn tag(packet: &[u8]) -> u64 {
     let word: [u8; 8] = std::array::from_fn(|i| packet[40 + i]);
     u64::from_be_bytes(word) & ((1 << 47) - 1)

@@ -1,4 +1,4 @@
-//! What `moorline-lab` takes.
+//! Command line of `moorline-lab`.
 
 #[cfg(test)]
 mod tests;

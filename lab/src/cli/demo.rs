@@ -6,7 +6,7 @@ use anyhow::ensure;
 use std::io::Write;
 use std::time::Duration;
 
-/// Runs the demo for real where the machine allows it, else in the simulator.
+/// Runs the demo in namespaces if the machine allows it, else in the simulator.
 pub(super) fn demo(args: &DemoArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     let report = if args.json {
         play(args, &mut Silent)?
@@ -25,7 +25,7 @@ fn play(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
     }
     let obstacles = demo::obstacles();
     if !obstacles.is_empty() {
-        // Not through the view: with --json this is for a person all the same.
+        // Written to standard error and not to the view, so that a person sees it with --json, too.
         eprintln!("The demo cannot run for real here: {}.", obstacles.join("; "));
         ensure!(is_shim6, "and the simulator plays it with shim6 only");
         eprintln!("The same scenario in the simulator instead, in virtual time:");
@@ -35,7 +35,7 @@ fn play(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
 }
 
 fn simulated(args: &DemoArgs, view: &mut dyn View) -> anyhow::Result<Report> {
-    // For a person at a terminal, four times as fast as it would happen.
+    // At a terminal, show the run at four times its speed.
     let is_watched = !args.json && Style::of_stdout().live;
     let step = if is_watched { Duration::from_millis(25) } else { Duration::ZERO };
     simulated::demo(args.options.send_timeout, step, view)

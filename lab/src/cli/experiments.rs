@@ -17,7 +17,7 @@ pub(super) fn list(format: FormatArgs, out: &mut dyn Write) -> anyhow::Result<bo
 pub(super) struct Listed {
     pub(super) name: &'static str,
     pub(super) about: &'static str,
-    /// Why it cannot run here; empty when it can.
+    /// Reasons why the experiment cannot run here. Empty if it can run.
     pub(super) obstacles: Vec<String>,
 }
 
@@ -42,7 +42,7 @@ pub(super) fn load(args: &LoadArgs, out: &mut dyn Write) -> anyhow::Result<bool>
 
 pub(super) fn run(args: &RunArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     if let Some(folder) = &args.out {
-        // A folder that cannot be made is better known now.
+        // Fail before the measurement if the folder cannot be made.
         experiment::check_folder(folder)?;
     }
     let results = experiment::run(args.experiment.experiment(), &mut bar())?;

@@ -1,9 +1,9 @@
-//! How far an experiment is.
+//! Progress of an experiment.
 
 use crate::experiment::Watch;
 use moorline_term::Bar;
 
-/// A bar on a terminal, with the time that is left if all goes on as fast. Elsewhere a line for each stage.
+/// A bar on a terminal, with the estimated time left. Elsewhere, a line for each stage.
 pub(super) fn bar() -> Bar {
     Bar::new("{bar:16} {percent:>3} % {elapsed:>4}, {eta} left: {msg}")
 }

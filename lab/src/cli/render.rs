@@ -5,7 +5,7 @@ use moorline_term::table;
 use serde_json::Value;
 use std::path::PathBuf;
 
-/// The experiments, and why some cannot run here.
+/// The table of experiments, with the reasons why some cannot run here.
 pub(crate) fn experiments(experiments: &[Listed]) -> String {
     let rows = experiments.iter().map(|one| {
         let note = one.obstacles.join("; ");
@@ -19,7 +19,7 @@ pub(crate) fn experiments(experiments: &[Listed]) -> String {
     table(&["EXPERIMENT", "MEASURES"], &[], rows)
 }
 
-/// The points as a table, and where they are.
+/// The points as a table, and the paths of the files.
 pub(crate) fn results(results: &Results, files: Option<&[PathBuf; 2]>) -> String {
     let names: Vec<_> = results.columns.split_whitespace().collect();
     let is_number = |name: &&str| results.rows().iter().any(|point| field(point, name).is_number());
@@ -41,7 +41,7 @@ pub(crate) fn results(results: &Results, files: Option<&[PathBuf; 2]>) -> String
     text
 }
 
-/// Where the page is, and what is in it.
+/// The path of the page, and its contents.
 pub(crate) fn report(report: &Report) -> String {
     format!(
         "report       {}\nexperiments  {}\n",
@@ -50,7 +50,7 @@ pub(crate) fn report(report: &Report) -> String {
     )
 }
 
-/// What the load generator has sent.
+/// The summary of a load.
 pub(crate) fn sent(sent: &Sent) -> String {
     let mut text = format!(
         "from           {} by {}\nto             {}\necho requests  {}\nmade up        {}\n\
@@ -69,12 +69,12 @@ pub(crate) fn sent(sent: &Sent) -> String {
     text
 }
 
-/// `art_ms.p5` is `p5` of the object `art_ms`.
+/// A field of a point: `art_ms.p5` is `p5` of the object `art_ms`.
 fn field<'a>(point: &'a Value, name: &str) -> &'a Value {
     name.split('.').fold(point, |value, name| &value[name])
 }
 
-/// `mean_s` becomes `MEAN S`.
+/// Turns a field name into a heading: `mean_s` becomes `MEAN S`.
 fn heading(name: &str) -> String {
     name.to_uppercase().replace(['_', '.'], " ")
 }
@@ -90,7 +90,7 @@ fn cell(value: &Value) -> String {
     }
 }
 
-/// Four digits.
+/// Formats a number with four significant digits.
 fn digits(number: f64) -> String {
     let magnitude = if number == 0.0 { 0.0 } else { number.abs().log10().floor() };
     let decimals = (0_u8..9).rfind(|&decimals| f64::from(decimals) + magnitude <= 3.0).unwrap_or(0);

@@ -10,7 +10,7 @@ use serde::Serialize;
 use std::fs;
 use std::io::Write;
 
-/// Result of a batch of seeds; `moorline-lab sim --json` prints it.
+/// Result of a batch of seeds, which `moorline-lab sim --json` prints.
 #[derive(Debug, Default, Serialize)]
 struct Report {
     first_seed: u64,
@@ -19,15 +19,15 @@ struct Report {
     failures: Vec<Failure>,
 }
 
-/// A seed that broke rules, and which.
+/// A seed whose run broke rules, and the broken rules.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 struct Failure {
     seed: u64,
     violations: Vec<String>,
 }
 
-/// Plays many runs. One that breaks a rule is told at once; the first such, or one that is asked for, is
-/// shown message by message.
+/// Plays many runs. Prints each run that breaks a rule at once. If the only seed breaks a rule, or on request, also
+/// prints the message sequence chart of the first seed.
 pub(super) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     interrupt::install()?;
     let fixed = args.plan.as_deref().map(|path| {
@@ -56,7 +56,7 @@ pub(super) fn sim(args: &SimArgs, out: &mut dyn Write) -> anyhow::Result<bool> {
     }
     let shown = failures.first().map(|failure| failure.seed);
     let is_alone = args.seeds == 1;
-    // Whatever it comes to.
+    // Whether a rule was broken or not.
     let asked = (args.trace || args.mermaid).then_some(args.first_seed);
     if let Some(seed) = shown.filter(|_| is_alone && !args.json).or(asked) {
         let chart = || trace(seed, &plan(seed));

@@ -1,4 +1,4 @@
-//! The demo in the simulator: the run is over before it is shown, so it is shown as fast as suits.
+//! The demo in the simulator. The run is over before the view shows it, so the speed of the view is free.
 
 use crate::demo::{Mode, Outcome, Protocol, Report};
 use crate::interrupt;
@@ -10,8 +10,7 @@ use moorline_sim::{DemoRun, HostEvent, SAMPLE, demo_scenario};
 use std::thread;
 use std::time::Duration;
 
-/// Plays the scenario with and without Moorline; `step` is the real time that a tenth of a virtual
-/// second is shown for.
+/// Plays the scenario with and without Moorline. The view shows each sample of virtual time for `step` of real time.
 pub(crate) fn demo(
     send_timeout: Duration,
     step: Duration,
@@ -55,10 +54,10 @@ fn replay(run: &DemoRun, step: Duration, view: &mut dyn View) -> anyhow::Result<
     Ok(())
 }
 
-/// What a person should see happen, in order: what the hosts told, the cut, and what came of it.
+/// The marks for a person, in order: events of the hosts, the cut, and the outcome.
 fn marks(run: &DemoRun) -> Vec<(Duration, MarkKind, String)> {
     let mut marks: Vec<_> = run.marks.iter().filter_map(of_host).collect();
-    // Each host tells of its context; the connection can move once both have it.
+    // Each host reports its context. The connection can move once both hosts have one.
     let is_context = |mark: &(Duration, MarkKind, String)| mark.1 == MarkKind::Protected;
     if let Some(last) = marks.iter().rposition(is_context) {
         let at = marks[last].0;
@@ -120,7 +119,7 @@ fn outcome(run: &DemoRun) -> Outcome {
     Outcome { survived, bytes_ok, moved, moved_to, recovery, waited }
 }
 
-/// Octets a second that the transfer is limited to.
+/// Rate limit of the transfer in octets a second.
 const RATE: u64 = 2_000_000;
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use moorline_types::{ContextTag, Ulid};
 use moorline_wire::{I1, I2, Message, Opt, Options};
 use std::fmt;
 
-/// How a peer proves its locators.
+/// Kind of proof of a peer's locators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Security {
-    /// By hashes alone (RFC 5535).
+    /// Hashes alone (HBA, RFC 5535).
     Hba,
-    /// By a signature with an RSA key of so many bits (RFC 3972).
+    /// A signature with an RSA key (CGA, RFC 3972).
     Cga {
-        /// Length of the modulus.
+        /// Length of the modulus in bits.
         bits: u32,
     },
 }
@@ -28,27 +28,27 @@ impl fmt::Display for Security {
     }
 }
 
-/// Makes peers with two locators, under prefixes of their own; equal numbers give equal peers.
+/// Makes peers with two locators, each peer under its own prefixes. Equal numbers give equal peers.
 #[derive(Debug)]
 pub struct Peers {
-    /// That of CGAs.
+    /// The key of all CGAs.
     key: Option<RsaKey>,
 }
 
-/// A host that wants a context.
+/// A host that asks for a context.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// The address it is known by.
+    /// ULID of the peer.
     pub ulid: Ulid,
-    /// Its addresses, the ULID first, and their proof.
+    /// The addresses of the peer, the ULID first, and their proof.
     pub local: LocalState,
-    /// Locator list, parameters and signature as options.
+    /// Locator list, parameters and signature, as options.
     told: Vec<Opt>,
     tag: ContextTag,
 }
 
 impl Peers {
-    /// Peers with this kind of proof. One RSA key serves them all: what differs is what is signed.
+    /// Peers with this kind of proof. All peers share one RSA key, because their signed data differs.
     pub fn new(security: Security) -> Result<Self, KeyError> {
         let key = match security {
             Security::Hba => None,
@@ -57,7 +57,7 @@ impl Peers {
         Ok(Self { key })
     }
 
-    /// The peer of this number.
+    /// Makes the peer of this number.
     pub fn peer(&self, number: u32) -> Result<Peer, GenerateError> {
         let modifier = (u128::from(number) << 32 | 1).to_be_bytes();
         let prefixes = [prefix(0, number), prefix(1, number)];
@@ -92,21 +92,21 @@ impl Peers {
         let ulid = usable[0].as_ulid();
         let proof = LocalProof::new(1, addresses, &signers, [number.to_be_bytes()[3]; 32]);
         let told = proof.announcement_for(ulid).map(|told| told.options()).unwrap_or_default();
-        // Spread over the tag's bits, as random ones are; never the same for two numbers.
+        // Tags are spread over all 47 bits, as random tags are. No two numbers have the same tag.
         let tag = ContextTag::from_bits(u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15));
         Ok(Peer { ulid, local: LocalState { proof, usable }, told, tag })
     }
 }
 
 impl Peer {
-    /// Its I1, from the Next Header octet on.
+    /// The I1 of the peer, from the Next Header octet on.
     #[must_use]
     pub fn i1(&self) -> Vec<u8> {
         let options = Options::default();
         Message::I1(I1 { initiator_tag: self.tag, initiator_nonce: NONCE, options }).octets()
     }
 
-    /// Its I2 in answer to an R1.
+    /// The I2 of the peer that answers an R1.
     #[must_use]
     pub fn i2(&self, responder_nonce: u32, validator: &[u8]) -> Vec<u8> {
         let mut options = vec![Opt::Validator(validator.to_vec())];
@@ -117,11 +117,11 @@ impl Peer {
     }
 }
 
-/// One of its own for each number, spread over all prefixes as peers' are.
+/// A prefix for each number. The prefixes are spread over the address space, as those of real peers are.
 fn prefix(isp: u8, number: u32) -> [u8; 8] {
     let [a, b, c, d] = number.wrapping_mul(0x9e37_79b1).to_be_bytes();
     [0x2a, isp, a, b, c, d, 0, 0]
 }
 
-/// Initiator Nonce: the responder only repeats it.
+/// Initiator Nonce. The responder only repeats it.
 const NONCE: u32 = 0x1122_3344;

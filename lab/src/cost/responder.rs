@@ -7,45 +7,45 @@ use moorline_wire::{Message, Packet};
 use std::hint::black_box;
 use std::time::Duration;
 
-/// A host with two prefixes and the daemon's profile that answers peers, on a clock that goes on by a step for each of them.
+/// A responder with two prefixes and the daemon's profile. Its clock advances by a step for each peer.
 #[derive(Debug)]
 pub struct Responder {
     pub(super) host: Contexts,
-    /// The address that peers know.
+    /// ULID of the responder.
     pub ulid: Ulid,
-    /// The time now; it goes on as its owner says.
+    /// The current time. Callers advance it.
     pub now: Instant,
 }
 
-/// What came of a packet.
+/// Effects of a packet.
 #[derive(Debug, Default)]
 pub struct Outcome {
     /// The last packet sent.
     pub answer: Option<Transmit>,
-    /// The context that the data plane was told of.
+    /// The context in the last update for the data plane.
     pub context: Option<ContextId>,
 }
 
 impl Responder {
-    /// A host without contexts, and with room for so many.
+    /// A responder without contexts, with room for `max_contexts`.
     pub fn new(max_contexts: u32) -> anyhow::Result<Self> {
         let now = Instant::from_nanos(1_000_000_000);
         let mut config = Config { profile: Profile::default(), ..Config::default() };
         config.shim6.max_contexts = max_contexts;
         let mut host = Contexts::new(config, [42; 32], now);
-        // A number that no experiment asks with.
+        // No experiment uses this number for a peer.
         let own = Peers::new(Security::Hba)?.peer(u32::MAX / 2)?;
         host.handle_local(&own.local, now);
         Ok(Self { host, ulid: own.ulid, now })
     }
 
-    /// Our and the peer's address in a packet from its ULID to ours.
+    /// The locator pair of a packet from the peer's ULID to ours.
     #[must_use]
     pub fn locators(&self, peer: &Peer) -> LocatorPair {
         LocatorPair::new(self.ulid.as_locator(), peer.ulid.as_locator())
     }
 
-    /// Takes a packet in, as the daemon does: queues drained, timeout asked for.
+    /// Handles a packet as the daemon does: drains all queues and asks for the timeout.
     pub fn handle(&mut self, octets: &[u8], locators: LocatorPair) -> Outcome {
         self.host.handle_control(octets, locators, self.now);
         let mut outcome = Outcome::default();
@@ -64,7 +64,8 @@ impl Responder {
         outcome
     }
 
-    /// I1 and R1 with a peer: its I2, and the locators that [`Responder::handle`] takes it in with. That makes the context.
+    /// Exchanges I1 and R1 with a peer. Gives the I2, and the locators for [`Responder::handle`]: that call then makes
+    /// the context.
     pub(crate) fn prepare(&mut self, peer: &Peer) -> anyhow::Result<(Vec<u8>, LocatorPair)> {
         self.now = self.now + STEP;
         let locators = self.locators(peer);
@@ -75,14 +76,14 @@ impl Responder {
         Ok((peer.i2(r1.responder_nonce, validator), locators))
     }
 
-    /// Makes a context. Gives its slot.
+    /// Makes a context and gives its id.
     pub fn establish(&mut self, peer: &Peer) -> anyhow::Result<ContextId> {
         let (i2, locators) = self.prepare(peer)?;
         let context = self.handle(&i2, locators).context;
         context.with_context(|| format!("an I2 was dropped: {:?}", self.host.drops()))
     }
 
-    /// Forgets a context.
+    /// Removes a context.
     pub fn forget(&mut self, context: ContextId) {
         self.host.remove(context, Removal::Requested);
         while self.host.poll_datapath().is_some() {}
@@ -90,5 +91,5 @@ impl Responder {
     }
 }
 
-/// Between two peers: one RSA verification is allowed for each prefix in 10 ms, and they are many.
+/// Time between two peers. The core allows one RSA verification for each prefix in 10 ms, and there are many prefixes.
 const STEP: Duration = Duration::from_micros(50);

@@ -1,5 +1,5 @@
-//! What a context takes of the daemon's memory: `cargo test -p moorline-lab --lib -- --ignored --nocapture
-//! octets_of_a_context`.
+//! Measures the octets that a context takes in the daemon's memory: `cargo test -p moorline-lab --lib -- --ignored
+//! --nocapture octets_of_a_context`.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use moorline_wire::{Message, Options, Packet, Probe, ProbeReport, ProbeState};
 
 use super::{Peers, Responder, Security};
 
-/// The peer's answer to a check, with the pair that it comes by.
+/// The peer's answer to a probe of a standby path.
 fn answer(check: &Transmit, tag: ContextTag) -> Option<Vec<u8>> {
     let pair = check.locators;
     let packet = Packet::parse(&check.octets, pair.local.0, pair.peer.0).ok()?;
@@ -26,7 +26,7 @@ fn answer(check: &Transmit, tag: ContextTag) -> Option<Vec<u8>> {
     Some(Message::Probe(answer).octets())
 }
 
-/// Payload comes in, the standby path is due, and the peer answers: how many checks?
+/// Reports payload from the peer, so that standby paths are due, and answers their probes. Gives the number of probes.
 fn check_standby(responder: &mut Responder, context: ContextId, tag: ContextTag) -> usize {
     responder.now = responder.now + Duration::from_millis(50);
     let now = responder.now;
@@ -51,7 +51,7 @@ fn octets_of_a_context() {
         responder.establish(&peers.peer(number).expect("a peer")).expect("a context")
     };
     establish(&mut responder, CONTEXTS);
-    // Not the contexts' own.
+    // Allocated before the measurement, because this memory does not belong to the contexts.
     let mut ours = vec![(ContextId(0), ContextTag::from_bits(1)); CONTEXTS as usize];
     let before = resident();
     (0..CONTEXTS).for_each(|number| {
@@ -68,7 +68,7 @@ fn octets_of_a_context() {
     assert!(octets() <= GOAL, "timers and what pairs share are in it");
 }
 
-/// Octets of this process in memory.
+/// Resident memory of this process in octets.
 fn resident() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").expect("procfs");
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("a line");

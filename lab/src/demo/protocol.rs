@@ -1,4 +1,4 @@
-//! What the demo shows, by protocol.
+//! Texts and failures of the demo, by protocol.
 
 use moorline_api::SessionState;
 
@@ -12,23 +12,23 @@ named! {
     pub enum Protocol {
         /// Shim6 and REAP. In the demo, ISP 1 dies silently.
         Shim6 = "shim6",
-        /// ILNPv6. In the demo, host A is cut off from ISP 1.
+        /// ILNPv6. In the demo, host A loses its cable to ISP 1.
         Ilnp = "ilnp",
     }
 }
 
-/// What is said of a protocol.
+/// Texts about a protocol.
 #[derive(Debug)]
 pub(super) struct Words {
-    /// What is about to happen.
+    /// Announces the failure.
     pub(super) plot: &'static str,
-    /// What happens at the cut.
+    /// Describes the failure at the cut.
     pub(super) cut: &'static str,
-    /// That the connections can move, and why.
+    /// Says that the connections can move, and why.
     pub(super) protected: &'static str,
-    /// Name of the state that moves a connection.
+    /// The word for the state that moves a connection.
     pub(super) state: &'static str,
-    /// Lines of the daemons' configurations.
+    /// Lines for the daemons' configuration files.
     pub(super) settings: &'static str,
 }
 
@@ -59,8 +59,8 @@ impl Protocol {
         }
     }
 
-    /// Whether connections of this host could move now. A context can when another pair has answered; a session of ILNP
-    /// when both hosts have it, for its locators are not tried beforehand.
+    /// Whether connections of this host could move now. A context can move once another pair has answered. An ILNP
+    /// session can move once both hosts have it, because ILNP does not test locators in advance.
     pub(super) fn is_protected(self, daemon: &Daemon) -> anyhow::Result<bool> {
         Ok(match self {
             Self::Shim6 => daemon.contexts()?.iter().any(is_protected),

@@ -1,4 +1,4 @@
-//! What came of it.
+//! The report of a demo.
 
 use std::fmt;
 use std::time::Duration;
@@ -9,32 +9,32 @@ use serde::Serialize;
 use super::Protocol;
 use super::run::Outcome;
 
-/// Result of a demo; `moorline demo --json` prints it.
+/// Result of a demo, which `moorline demo --json` prints.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Report {
     /// Whether the connections went on over the other ISP and ended in order.
     pub survived: bool,
     /// Whether every byte of the checksummed transfer arrived and was right.
     pub bytes_ok: bool,
-    /// Milliseconds from the cut until both hosts had moved the context; none if they did not.
+    /// Milliseconds from the cut until the last host had moved. `None` if no host moved.
     pub moved_ms: Option<u64>,
-    /// Milliseconds from the cut to the next byte that reached the application; none if none did.
+    /// Milliseconds from the cut to the next byte at the application. `None` if no byte came.
     pub recovery_ms: Option<u64>,
     /// Send Timeout of the daemons (RFC 5534 s7).
     pub send_timeout_ms: u64,
-    /// The locator pair in use in the end, seen from host A; none if the context did not move.
+    /// Pair to which host A moved after the cut. `None` if host A did not move.
     pub moved_to: Option<Pair>,
     /// Whether the same transfer without Moorline survived the same cut.
     pub without_moorline_survived: bool,
-    /// How long the transfer without Moorline was given after the cut, in milliseconds.
+    /// Milliseconds after the cut for which the transfer without Moorline was watched.
     pub without_moorline_waited_ms: u64,
-    /// Where it ran.
+    /// Place of the run.
     pub mode: Mode,
-    /// What kept the connections alive.
+    /// Protocol that kept the connections alive.
     pub protocol: Protocol,
 }
 
-/// Where a demo ran.
+/// Place of a demo run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -45,7 +45,7 @@ pub enum Mode {
 }
 
 impl Report {
-    /// Of a run with Moorline and one without.
+    /// The report of a run with Moorline and a run without.
     #[must_use]
     pub fn of(
         protected: &Outcome,
@@ -68,7 +68,7 @@ impl Report {
         }
     }
 
-    /// Whether the demo showed what it is to show: exit status 0.
+    /// Whether the demo succeeded, so that the exit status is 0.
     #[must_use]
     pub fn is_success(&self) -> bool {
         self.survived && self.bytes_ok
@@ -76,7 +76,7 @@ impl Report {
 }
 
 impl fmt::Display for Report {
-    /// The summary for a person, several lines.
+    /// Writes the summary for a person, several lines.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match (self.survived, self.bytes_ok) {
             (true, true) if self.mode == Mode::Simulator => {

@@ -1,4 +1,4 @@
-//! One run: programs, cut, what became of them.
+//! One run of the demo: programs, cut, outcome.
 
 use std::thread;
 use std::time::{Duration, Instant};
@@ -14,24 +14,24 @@ use crate::timeline::{Lane, MarkKind, Span, View};
 use crate::topology::{HOSTS, prefix_of};
 use crate::workload::{Arrivals, Curl, HttpServer, Iperf};
 
-/// How a run went.
+/// Outcome of a run.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// Both programs ended in order.
+    /// Whether both programs ended in order.
     pub survived: bool,
-    /// curl's bytes are the server's.
+    /// Whether curl received exactly the bytes of the server.
     pub bytes_ok: bool,
-    /// From the cut until the last host had moved.
+    /// Time from the cut until the last host had moved.
     pub moved: Option<Duration>,
-    /// Where host A moved to.
+    /// Pair to which host A moved.
     pub moved_to: Option<Pair>,
-    /// From the cut to curl's next byte.
+    /// Time from the cut to curl's next byte.
     pub recovery: Option<Duration>,
-    /// How long the programs were watched after the cut.
+    /// Time after the cut for which the programs were watched.
     pub waited: Duration,
 }
 
-/// Runs curl and iperf3 between the ends of the scene, breaks the way over ISP 1, and watches.
+/// Runs curl and iperf3 between the ends of the scene, breaks the path over ISP 1, and watches the programs.
 pub(super) fn run(
     scene: Scene,
     title: &str,
@@ -43,7 +43,7 @@ pub(super) fn run(
     view.begin(title, &["curl", "iperf3"].map(|name| Lane { name: name.into(), usual_rate: rate }));
     let [a, b] = &scene.ends;
     let directory = scene.lab.directory(HOSTS[0])?;
-    // Long enough to see it going on after the recovery.
+    // The transfer must go on after the recovery, long enough for a person to see it.
     let duration = BEFORE_CUT + send_timeout + AFTER_RECOVERY;
     let size = rate.saturating_mul(duration.as_secs());
     let server = HttpServer::start(b, size, rate)?;
@@ -62,7 +62,7 @@ pub(super) fn run(
         iperf,
     };
     let cut = watch.until_cut()?;
-    // Twice what the daemons need.
+    // Twice the time that the daemons need.
     let ended = watch.until_end(cut, send_timeout * 2 + Duration::from_secs(2))?;
     let waited = cut.elapsed();
     if !ended {
@@ -75,13 +75,13 @@ pub(super) fn run(
 
 struct Watch<'a> {
     clock: Clock,
-    /// Arrivals of each lane that the view has.
+    /// Arrivals of each lane that the view has received.
     shown: [usize; 2],
     events_shown: Vec<usize>,
     protocol: Protocol,
-    /// Daemons whose connections could not move yet.
+    /// Number of daemons whose connections cannot move yet.
     unprotected: usize,
-    /// From the cut to curl's next byte.
+    /// Time from the cut to curl's next byte.
     recovery: Option<Duration>,
     scene: Scene,
     view: &'a mut dyn View,
@@ -90,7 +90,7 @@ struct Watch<'a> {
 }
 
 impl Watch<'_> {
-    /// Lets the programs run until they are protected and a while longer; then ISP 1 is lost.
+    /// Lets the programs run until they are protected and [`BEFORE_CUT`] has passed. Then breaks the path over ISP 1.
     fn until_cut(&mut self) -> anyhow::Result<Instant> {
         loop {
             self.tick()?;
@@ -114,13 +114,14 @@ impl Watch<'_> {
         Ok(cut)
     }
 
-    /// Watches until both programs have ended; false if nothing came for `limit`, or they do not end.
+    /// Watches until both programs have ended. False if no byte comes for `limit`, or the programs do not end.
     fn until_end(&mut self, cut: Instant, limit: Duration) -> anyhow::Result<bool> {
         loop {
             self.tick()?;
             let last = self.curl.arrivals().last().max(Some(cut)).unwrap_or(cut);
-            // Bytes that go on for a while come by another path, however short the silence was. Bytes that had arrived before the
-            // cut, and are read late on a busy machine, do not go on. Looked for once: a hiccup later on may be longer.
+            // If bytes go on for a while, they come by another path, even after a very short silence. Bytes from before
+            // the cut, read late on a busy machine, do not go on. The loop finds the recovery once, because a later
+            // pause may be longer than the first.
             let resumed = self.curl.arrivals().resumed_after(cut, Duration::ZERO);
             if self.recovery.is_none()
                 && let Some(at) = resumed.filter(|at| last >= *at + GOES_ON)
@@ -177,7 +178,7 @@ impl Watch<'_> {
         }
     }
 
-    /// Marks the moment from which on the connections can move, once.
+    /// Marks, once, the moment at which the connections can move.
     fn show_protection(&mut self) -> anyhow::Result<()> {
         if self.unprotected == 0 {
             return Ok(());
@@ -193,7 +194,7 @@ impl Watch<'_> {
     }
 }
 
-/// How an event of a host looks in the view; none for those that would only distract.
+/// Kind and text of an event in the view. `None` for events that would distract.
 #[allow(clippy::wildcard_enum_match_arm, reason = "most events would only distract")]
 fn describe(host: &str, event: &Event) -> Option<(MarkKind, String)> {
     let host = host.to_uppercase();
@@ -219,7 +220,7 @@ fn describe(host: &str, event: &Event) -> Option<(MarkKind, String)> {
     Some((kind, what))
 }
 
-/// A locator pair by its prefixes: they tell the ISPs.
+/// A locator pair by its prefixes, which identify the ISPs.
 fn way(pair: Pair) -> String {
     format!("{} -> {}", prefix_of(pair.local), prefix_of(pair.peer))
 }
@@ -267,10 +268,10 @@ fn finish(
 
 const BEFORE_CUT: Duration = Duration::from_secs(2);
 const AFTER_RECOVERY: Duration = Duration::from_secs(4);
-/// Longest time until a context protects the programs.
+/// Longest time until both hosts can move.
 const PROTECTION_LIMIT: Duration = Duration::from_secs(5);
-/// What programs get to end after they have recovered.
+/// Time for the programs to end after the recovery.
 const END_LIMIT: Duration = Duration::from_secs(15);
-/// Bytes for so long after a silence have come by another path.
+/// Bytes that go on this long after the cut come by another path.
 const GOES_ON: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_millis(20);

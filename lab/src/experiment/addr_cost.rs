@@ -1,5 +1,5 @@
-//! What addresses cost to make: figure 6 of the LinShim6 paper, and the remark below it that the cost
-//! of an HBA set hardly grows with the set while that of CGAs is linear.
+//! Cost of making addresses: figure 6 of the LinShim6 paper, and the remark below it that the cost of an HBA set hardly
+//! grows with the set while the cost of CGAs is linear.
 
 use std::num::NonZeroUsize;
 use std::thread;
@@ -23,7 +23,7 @@ use crate::named::named;
 ///
 /// Figure 6 of the LinShim6 paper. With the default parameters it takes about a quarter of an hour
 /// on two cores with AVX-512, nearly all of it for Sec 2; `--secs 1` takes half a minute.
-// Equal parameters make equal addresses with equal numbers of tries on every machine; what differs is the time.
+// Equal parameters make equal addresses with equal numbers of tries on every machine. Only the times differ.
 #[derive(Clone, Debug, Args, Serialize)]
 pub struct AddrCost {
     /// Times that two addresses are made with Sec 0 and 1.
@@ -53,7 +53,7 @@ pub struct AddrCost {
     pub seed: u64,
 }
 
-/// Addresses that are made and timed: a bar of the figure, or a point of the lines below it.
+/// A task: addresses to make and time. Each task is a bar of the figure, or a point of the lines below it.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Task {
     part: Part,
@@ -71,15 +71,15 @@ struct Point {
     task: Task,
     #[serde(flatten)]
     times: Seconds,
-    /// Modifiers tried for the addresses of a trial, which is the luck in the time.
+    /// Mean number of modifiers tried for the addresses of a trial. The mean shows the share of luck in the times.
     mean_tries: f64,
 }
 
 named! {
     enum Part {
-        /// The figure.
+        /// Bars of the figure.
         Pairs = "addresses",
-        /// The lines below it.
+        /// Lines below the figure.
         Sizes = "sizes",
     }
 }
@@ -153,7 +153,7 @@ impl AddrCost {
         tasks
     }
 
-    /// Figure 6.
+    /// The chart of figure 6.
     fn pairs(&self, points: &[Point]) -> Chart {
         let pairs = points.iter().filter(|point| point.task.part == Part::Pairs);
         let bars = pairs.map(|Point { task: Task { kind, sec, threads, .. }, times, .. }| {
@@ -164,7 +164,7 @@ impl AddrCost {
         Chart::bars("Mean time to make two addresses", ["", "seconds"], bars).in_decades()
     }
 
-    /// What stands in for 32 random octets.
+    /// 32 octets in place of random ones, derived from the seed, a purpose and numbers.
     fn draw(&self, purpose: &str, what: &[usize]) -> [u8; 32] {
         let mut digest = Sha256::new().chain_update(self.seed.to_be_bytes()).chain_update(purpose);
         for &number in what {
@@ -195,25 +195,25 @@ impl Kind {
 }
 
 impl Task {
-    /// Tries that are expected of all trials.
+    /// Expected number of tries of all trials.
     fn expected_tries(&self) -> f64 {
         let searches = if self.kind == Kind::Cga { self.addresses } else { 1 };
         expected_tries(self.sec) * (searches * self.trials) as f64
     }
 }
 
-/// Who makes addresses and takes the time.
+/// Runs tasks and times them.
 struct Bench<'a> {
     options: &'a AddrCost,
     key: PublicKey,
     watch: &'a mut dyn Watch,
-    /// Tries that are expected of all trials, and of those that are over.
+    /// Expected tries of all trials, and of the finished ones.
     all: f64,
     over: f64,
 }
 
 impl Bench<'_> {
-    /// Carries out all trials of a task, of which there is at least one.
+    /// Runs all trials of a task. The task has at least one.
     fn measure(&mut self, task: Task) -> anyhow::Result<Point> {
         let Task { kind, sec, threads, addresses, trials, .. } = task;
         let name = kind.legend(self.options.key_bits);
@@ -227,7 +227,7 @@ impl Bench<'_> {
         Ok(Point { task, times: Seconds::of(times), mean_tries: tries / trials as f64 })
     }
 
-    /// Makes the addresses of one trial, and tells how many tries it took up to the last that counted.
+    /// Makes the addresses of one trial. Gives the number of tries up to and including the successful ones.
     fn make(&mut self, task: Task, trial: usize) -> anyhow::Result<f64> {
         let Task { kind, sec, threads, addresses, .. } = task;
         let prefixes: Vec<_> = (0..addresses).map(prefix).collect();
@@ -248,7 +248,7 @@ impl Bench<'_> {
             let mut search = request.resolve(None)?;
             search.threads = threads;
             let found = search.run(interrupt::flag(), |progress| {
-                // However long this search takes: it counts as the average.
+                // The progress counts a search as an average one, however long it takes.
                 let part = expected_tries(sec) * progress.probability;
                 self.watch.done((self.over + part) / self.all);
             });
@@ -268,7 +268,7 @@ fn expected_tries(sec: Sec) -> f64 {
     2_f64.powi(16 * i32::from(sec.value()))
 }
 
-/// 2001:db8:N::/64
+/// The prefix 2001:db8:N::/64.
 fn prefix(number: usize) -> [u8; 8] {
     let [.., high, low] = number.to_be_bytes();
     [0x20, 0x01, 0x0d, 0xb8, high, low, 0, 0]

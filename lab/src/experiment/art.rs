@@ -1,10 +1,10 @@
-//! Application Recovery Time against the Send Timeout: figure 9 of the LinShim6 paper and figures 2, 3
-//! and 4 of the empirical evaluation.
+//! Application Recovery Time against the Send Timeout: figure 9 of the LinShim6 paper and figures 2, 3 and 4 of the
+//! empirical evaluation.
 //!
-//! The time from the last packet that came by the old path to the first one by the new path, as both
-//! papers define it, when an ISP fails silently at a random moment under a flow with an RTT of 80 +- 20 ms.
-//! Every repetition has a network and daemons of its own, so that all begin alike, with traffic that has
-//! never moved. The same on a virtual clock, by the simulator, takes minutes for all of the paper's runs.
+//! Both papers define the recovery time as the time from the last packet by the old path to the first packet by the new
+//! path. An ISP fails silently at a random moment under a flow with an RTT of 80 +- 20 ms. Every repetition has its own
+//! network and daemons, so all start alike, with traffic that has never moved. The simulator runs the same trials on a
+//! virtual clock, in minutes for all runs of the papers.
 
 mod simulated;
 mod trial;
@@ -45,7 +45,7 @@ pub struct Art {
     #[serde(skip)]
     pub flows: Vec<ArtFlow>,
     /// Keep no standby pair: RFC 5534 and nothing else.
-    // With one (decision 045), traffic moves to it when the Send Timeout is over (decision 057).
+    // With a standby path (decision 045), traffic moves to it when the Send Timeout expires (decision 057).
     #[arg(long = "no-standby", action = ArgAction::SetFalse)]
     pub standby: bool,
     /// On a virtual clock, by the simulator: minutes for all of the paper's runs, and no root.
@@ -63,13 +63,13 @@ pub struct Art {
 named! {
     /// Kinds of traffic.
     pub enum ArtFlow {
-        /// A transfer whose sender is made to retransmit once the path has changed (RFC 6069).
+        /// A transfer whose sender retransmits at once when the path has changed (RFC 6069).
         Tcp = "tcp",
         /// A transfer that waits for its retransmission timer.
         TcpNoNotice = "tcp-no-notice",
         /// 50 datagrams of 20 octets a second, as G.729 sends them.
         UdpOneWay = "udp-oneway",
-        /// The same in both directions.
+        /// 50 datagrams of 20 octets a second in both directions.
         UdpBothWays = "udp-bidir",
     }
 }
@@ -79,24 +79,24 @@ struct Point {
     flow: ArtFlow,
     send_timeout_ms: u64,
     repetitions: usize,
-    /// Repetitions that flowed again.
+    /// Repetitions that recovered.
     recovered: usize,
     art_ms: Percentiles,
-    /// The longest time in which the application got nothing new. TCP's first segment by the new path is one
-    /// whose acknowledgement was lost: its receiver has it already.
+    /// Longest time without new data for the application. The first TCP segment by the new path may bring none: its
+    /// receiver has it already if only its acknowledgement was lost.
     application_ms: Percentiles,
 }
 
-/// How long it took.
+/// Recovery times of a flow.
 #[derive(Clone, Copy, Debug, Default)]
 struct Times {
-    /// From the last packet by the old path to the first one by the new path.
+    /// Time from the last packet by the old path to the first packet by the new path.
     art: Option<Duration>,
-    /// For the application.
+    /// Longest silence of the application.
     application: Option<Duration>,
 }
 
-/// What is hit, and how.
+/// Parameters of a failure.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     flow: ArtFlow,
@@ -153,7 +153,7 @@ impl Point {
     }
 }
 
-/// As in the papers.
+/// The charts of the papers.
 fn charts(points: &[Point]) -> [Chart; 3] {
     use ArtFlow::{Tcp, TcpNoNotice, UdpBothWays, UdpOneWay};
     let chart = |title: &str, flows: &[ArtFlow]| {
@@ -174,12 +174,12 @@ fn charts(points: &[Point]) -> [Chart; 3] {
     ]
 }
 
-/// Round trip, with its standard deviation.
+/// Round trip time and its standard deviation.
 const RTT: Duration = Duration::from_millis(80);
 const RTT_STDDEV: Duration = Duration::from_millis(20);
-/// How long an application is watched after a failure.
+/// Longest time for which an application is watched after a failure.
 const LIMIT: Duration = Duration::from_secs(60);
-/// Datagrams of G.729.
+/// Rate and size of the datagrams of G.729.
 const PER_SECOND: u32 = 50;
 const OCTETS: usize = 20;
 

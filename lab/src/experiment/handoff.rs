@@ -1,5 +1,5 @@
-//! How long a connection under ILNP is silent when its host changes its locator, and what it loses: in a hard hand-off
-//! the old one is gone, in a soft one both are valid together.
+//! Silence and loss of a connection under ILNP when its host changes its locator. In a hard hand-off the old locator is
+//! gone. In a soft hand-off both locators are valid for a time.
 
 use std::time::{Duration, Instant};
 
@@ -36,13 +36,13 @@ struct Point {
     flow: FlowName,
     rtt_ms: f64,
     repetitions: usize,
-    /// Longest silence of the application after it.
+    /// Longest silence of the application after the hand-off.
     gap_ms: Percentiles,
-    /// Of the hand-offs, those with no longer silence than a round trip and 10 ms.
+    /// Share of the hand-offs whose silence is at most the round trip time and [`ALLOWED`].
     in_time_ratio: f64,
     /// Datagrams lost, or segments that the host sent again.
     packets_lost: Percentiles,
-    /// Of those segments, what the other host says it had already.
+    /// Repeated segments that the other host reports as received before.
     needless: Percentiles,
 }
 
@@ -93,7 +93,7 @@ impl HandOff {
 }
 
 impl Case {
-    /// Host A changes its locator; gives when, or just before.
+    /// Makes host A change its locator. Gives the moment of the change, or just before.
     fn change(&self, scene: &Scene) -> anyhow::Result<Instant> {
         if self.kind == Kind::Hard {
             return scene.drop_carrier();
@@ -103,7 +103,7 @@ impl Case {
         Ok(at)
     }
 
-    /// A round trip, what the daemon may take, and what is between two arrivals anyway.
+    /// Longest silence in time: the round trip time and [`ALLOWED`].
     fn budget(&self) -> Duration {
         self.rtt + ALLOWED
     }
@@ -126,7 +126,7 @@ impl Point {
     }
 }
 
-/// A soft hand-off: new traffic of host A is not to use its address at ISP 1.
+/// Makes a soft hand-off: deprecates the address of host A at ISP 1, so that new traffic does not use it.
 pub(super) fn deprecate(scene: &Scene) -> anyhow::Result<()> {
     let address = format!("{}/64", scene.ends[0].address);
     let change = ["-6", "addr", "change", &address, "dev", ISPS[0], "preferred_lft", "0"];
@@ -134,7 +134,7 @@ pub(super) fn deprecate(scene: &Scene) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// One hand-off of host A.
+/// Runs one hand-off of host A.
 fn run(trial: &Trial<Case>) -> anyhow::Result<Disturbance> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
     let mut scene = Scene::as_it_is(cables, SEND_TIMEOUT, SETTINGS)?;
@@ -156,7 +156,7 @@ fn chart(points: &[Point]) -> Chart {
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 pub(super) const SETTINGS: &str = "addresses = \"off\"\nilnp = \"on\"\n";
-/// For the daemon, and for the 4 ms between two arrivals.
+/// Allowance for the daemon, and for the 4 ms between two arrivals.
 const ALLOWED: Duration = Duration::from_millis(14);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a flood of I1s does to the traffic of a context that is there.
+//! Effect of a flood of I1s on the traffic of an existing context.
 
 use std::time::{Duration, Instant};
 
@@ -36,7 +36,7 @@ pub struct FloodCost {
     pub flood: Option<u64>,
 }
 
-/// A time without and a time with the flood.
+/// A measurement without the flood, and one with it.
 #[derive(Debug, Serialize)]
 struct Point {
     quiet_mb_per_s: f64,
@@ -85,7 +85,7 @@ impl Experiment for FloodCost {
 impl FloodCost {
     fn pair(&self, scene: &Scene, arrivals: &Arrivals) -> anyhow::Result<Point> {
         let quiet = self.goodput(arrivals)?;
-        // By the other ISP: what is measured is not the queue of a link.
+        // The flood comes by the other ISP, so that the queue of a link does not affect the result.
         let router = scene.lab.namespace(ISPS[1])?;
         let victim = scene.daemons[0].verifiable_address(ISPS[1])?;
         let flood = I1Flood::start(router, victim, self.flood)?;
@@ -103,7 +103,7 @@ impl FloodCost {
         })
     }
 
-    /// Octets a second that arrive, after a moment to settle.
+    /// Octets a second that arrive, measured after a moment to settle.
     fn goodput(&self, arrivals: &Arrivals) -> anyhow::Result<f64> {
         pause(SETTLE)?;
         let (begin, before) = (Instant::now(), arrivals.total());

@@ -1,4 +1,4 @@
-//! What an I2 costs the responder: figure 10 of the LinShim6 paper, and three decades more.
+//! Cost of an I2 at the responder: figure 10 of the LinShim6 paper, and three decades more.
 
 use std::time::{Duration, Instant};
 
@@ -26,21 +26,21 @@ pub struct I2Cost {
     #[serde(serialize_with = "as_names")]
     pub securities: Vec<Security>,
     /// I2s timed for each point.
-    // Each of them three times: the fastest counts, so that what else the machine does meanwhile is not in the figures.
+    // Each I2 is timed three times, and the fastest time counts, so that other load of the machine has no effect.
     #[arg(long, value_name = "N", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub samples: u32,
 }
 
-/// The powers of ten up to this.
+/// The powers of ten up to `most`.
 fn decades(most: u32) -> List<u32> {
     let decades = (0..).map_while(|decade| 10u32.checked_pow(decade));
     decades.take_while(|contexts| *contexts <= most).collect()
 }
 
-/// From the octets of the I2 to the octets of the R2, everything drained.
+/// Times from the octets of the I2 to the octets of the R2, with all queues drained.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
-    /// Contexts that were there.
+    /// Number of existing contexts.
     contexts: u32,
     /// Kind of peer.
     security: String,
@@ -59,8 +59,8 @@ impl Experiment for I2Cost {
         }
     }
 
-    /// Times I2s that each make a new context, which is forgotten again soon. The contexts that are there
-    /// are of HBA peers, established in the same way.
+    /// Times I2s. Each makes a new context, which is removed soon after. The existing contexts belong to HBA peers and
+    /// were established in the same way.
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
         let most = self.contexts.last().context("no number of contexts to measure at")?;
         ensure!(self.samples > 0, "no I2 to time");
@@ -69,7 +69,7 @@ impl Experiment for I2Cost {
         let mut asking = Vec::new();
         for &security in &self.securities {
             let peers = Peers::new(security)?;
-            // Numbers from the top, so that none is of the population.
+            // Numbers count down from the greatest, so that they differ from those of the population.
             let made: Result<Vec<_>, _> =
                 (0..self.samples).map(|number| peers.peer(u32::MAX - number)).collect();
             asking.push((security, made?));
@@ -123,8 +123,8 @@ impl Point {
     }
 }
 
-/// All I1s of a batch come before the first I2, a round trip earlier, so that no I2 finds in the
-/// processor's caches what its own I1 has just looked up.
+/// Sends all I1s of a batch before the first I2, as if a round trip earlier. So no I2 finds data of its own I1 in the
+/// processor's caches.
 fn accept_all(responder: &mut Responder, peers: &[Peer]) -> anyhow::Result<Vec<Duration>> {
     let mut samples = Vec::with_capacity(peers.len());
     for batch in peers.chunks(BATCH.into()) {
@@ -142,7 +142,7 @@ fn accept_all(responder: &mut Responder, peers: &[Peer]) -> anyhow::Result<Vec<D
     Ok(samples)
 }
 
-/// Contexts beyond the number of the point that there may be: few against it but for the least.
+/// Most contexts beyond the number of the point. These contexts matter only at the smallest points.
 const BATCH: u16 = 100;
-/// Times that each I2 is timed.
+/// Number of times that each I2 is timed.
 const ROUNDS: u32 = 3;

@@ -1,4 +1,4 @@
-//! The study of the ILCC (Kadi et al., 2021): what correspondents, real and made up, cost a host.
+//! The study of the ILCC (Kadi et al., 2021): the cost of correspondents, real and made up, for a host.
 
 mod answers;
 mod charts;
@@ -57,7 +57,7 @@ pub struct IlccStudy {
     #[arg(long, value_name = "N", default_value_t = moorline_ilnp::consts::MAX_SESSIONS, value_parser = room)]
     pub room: usize,
     /// Entries up to which the cost of growth is measured; a million takes a gigabyte.
-    // By powers of ten.
+    // Measured at powers of ten.
     #[arg(long, value_name = "N", default_value_t = 100_000)]
     #[serde(skip)]
     pub grow: usize,
@@ -68,37 +68,37 @@ fn room(text: &str) -> Result<usize, &'static str> {
 }
 
 named! {
-    /// Who decides on entries in the cache.
+    /// Policy for new entries in the cache.
     pub enum PolicyName {
-        /// Each new correspondent has one: the study's kernel without policy.
+        /// Each new correspondent gets an entry, as in the study's kernel without policy.
         Open = "open",
-        /// Both ends agree on it: its kernel with policy.
+        /// Both ends agree on an entry, as in the study's kernel with policy.
         Admit = "admit",
     }
 }
 
 named! {
-    /// What handles the target's packets.
+    /// Data plane that handles the target's packets.
     pub enum PlaneName {
-        /// The data plane in user space, in a program that gets all frames.
+        /// The user-space data plane, in a program that receives all frames.
         User = "user",
-        /// The programs of the kernel, and a daemon.
+        /// The eBPF programs in the kernel, and a daemon.
         Ebpf = "ebpf",
     }
 }
 
 named! {
-    /// What the target does, which the study names after the layer that it looks at.
+    /// Service of the target. The study names the service after the layer that the study measures.
     pub enum Layer {
-        /// An echo service, sent requests by a fixed source and datagrams by made-up ones.
+        /// An echo service. A fixed source sends requests, and made-up sources send datagrams.
         Transport = "transport",
-        /// Nothing, and made-up sources send to it.
+        /// No service. Made-up sources send datagrams.
         Network = "network",
     }
 }
 
 impl PolicyName {
-    /// Lines of a daemon's configuration.
+    /// Lines for a daemon's configuration file.
     pub(super) fn settings(self) -> String {
         format!("addresses = \"off\"\nilnp = \"on\"\nilnp-policy = \"{self}\"\n")
     }
@@ -169,7 +169,7 @@ impl IlccStudy {
         tests
     }
 
-    /// All of its repetitions.
+    /// Runs all repetitions of a test.
     fn test(&self, test: Test) -> anyhow::Result<Seen> {
         let mut seen = Seen::default();
         for repetition in 0..self.repetitions.max(1) {
@@ -203,9 +203,10 @@ impl IlccStudy {
     }
 }
 
-/// Of which the St Andrews kernel was measured with its debug function and without.
+/// Number of entries at which the study measured the St Andrews kernel with and without its debug function.
 const STUDIED_ENTRIES: usize = 5000;
-/// By how much these entries slow its network layer down when `print_ilcc` walks through them for each packet.
+/// Slowdown of that kernel's network layer with these entries, if `print_ilcc` walks through them for each packet:
+/// least and most.
 const WITH_WALK: [f64; 2] = [7.0, 11.0];
-/// The same when that function does nothing.
+/// Slowdown if that function does nothing: least and most.
 const WITHOUT_WALK: [f64; 2] = [1.6, 1.9];

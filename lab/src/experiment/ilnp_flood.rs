@@ -1,9 +1,10 @@
-//! What a flood of made-up correspondents does to an ILNP session that is there.
+//! Effect of a flood of made-up correspondents on an existing ILNP session.
 //!
-//! Two networks stand side by side, without Moorline and with a session. Times in them are paired, one right after the
-//! other and each time in the other order, each without and with a flood: in the one of classic IPv6 datagrams, in the
-//! other of the same ones with nonces. Sender, receiver and flood share the processors of the machine, so a flood costs
-//! round trips whatever its packets are; the session's less those of the other network are what is Moorline's.
+//! Two networks stand side by side, one without Moorline and one with a session. Measurements in the two networks are
+//! paired: one directly follows the other, in alternating order. Each measures without and with a flood: classic IPv6
+//! datagrams in the first network, the same datagrams with nonces in the second. Sender, receiver and flood share the
+//! processors of the machine, so any flood lengthens round trips. The difference of the two networks is the cost of
+//! Moorline.
 
 use std::time::{Duration, Instant};
 
@@ -52,15 +53,15 @@ pub struct IlnpFlood {
 }
 
 named! {
-    /// What the datagrams of a network are.
+    /// Protocol of the datagrams of a network.
     enum Protocol {
-        /// Of the host without Moorline.
+        /// IPv6 of a host without Moorline.
         Plain = "ipv6",
         Session = "ilnp",
     }
 }
 
-/// A time without and a time with the flood.
+/// A measurement without the flood, and one with it.
 #[derive(Debug, Serialize)]
 struct Point {
     protocol: Protocol,
@@ -71,9 +72,10 @@ struct Point {
     sent: usize,
     lost: usize,
     flood_per_s: f64,
-    /// Of the programs for what comes in, a packet of the flood or the session; where the kernel tells.
+    /// Mean nanoseconds that the ingress programs take for a packet of flood or session. `None` if the kernel does not
+    /// count.
     program_ns: Option<f64>,
-    /// In the victim's cache at the end.
+    /// Entries in the victim's cache at the end.
     entries: Option<usize>,
 }
 
@@ -118,7 +120,7 @@ impl Experiment for IlnpFlood {
     }
 }
 
-/// A network, and datagrams to and fro in it.
+/// A network and its pings.
 struct Place {
     protocol: Protocol,
     pings: Pings,
@@ -126,11 +128,11 @@ struct Place {
 }
 
 impl IlnpFlood {
-    /// Without and with the flood.
+    /// Measures without the flood, then with it.
     fn times(&self, place: &Place) -> anyhow::Result<Point> {
         let &Place { protocol, ref pings, ref scene } = place;
         let quiet = self.span(pings)?;
-        // By the other ISP: what is measured is not the queue of a link.
+        // The flood comes by the other ISP, so that the queue of a link does not affect the result.
         let router = scene.lab.namespace(ISPS[1])?;
         let victim = host_address("a", 2);
         let (hop, source) = Hop::towards(router, victim)?;
@@ -147,7 +149,7 @@ impl IlnpFlood {
         let flood_per_s = generator.sent() as f64 / seconds;
         generator.finish()?;
         let program_ns = before.zip(runs()).and_then(|(before, after)| after.since(before).mean());
-        // Late ones have their time, too.
+        // Late answers may still arrive.
         pause(SETTLE)?;
         let all = pings.all();
         let [quiet, flooded] = [quiet, flooded].map(|(from, to)| -> Vec<_> {
@@ -173,7 +175,7 @@ impl IlnpFlood {
         })
     }
 
-    /// From when to when, after a moment to settle.
+    /// Waits a moment to settle and then for the length of a measurement. Gives start and end of the measurement.
     fn span(&self, pings: &Pings) -> anyhow::Result<(Duration, Duration)> {
         pause(SETTLE)?;
         let from = pings.now();

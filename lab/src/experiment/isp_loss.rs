@@ -1,4 +1,4 @@
-//! A site with many contexts loses one of its ISPs: how long until they have moved, and at what cost.
+//! A site with many contexts loses one of its ISPs: the time until the contexts have moved, and the probes.
 
 mod world;
 
@@ -14,11 +14,11 @@ use world::World;
 /// Time until the contexts of a site have left an ISP that failed, and the probes it took.
 ///
 /// On a virtual clock, so it takes seconds.
-// The site has contexts to as many peers, all by one of its two ISPs, and that ISP fails.
+// The site has one context with each of its peers. All use one of the two ISPs, and that ISP fails.
 #[derive(Clone, Debug, Args, Serialize)]
 pub struct IspLoss {
     /// Contexts, each with a peer of its own.
-    // Each has one flow: requests of the site, answered at once.
+    // Each context has one flow: requests of the site, which the peer answers at once.
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub contexts: u32,
     /// Send Timeout of both sides.
@@ -39,10 +39,10 @@ pub struct IspLoss {
     pub limit: Duration,
 }
 
-/// One way to lose the ISP.
+/// A way to lose the ISP, and its results.
 #[derive(Debug, Serialize)]
 struct Point {
-    /// Whether the site saw its uplink fail.
+    /// Whether the site notices that its uplink fails.
     is_noticed: bool,
     moved: usize,
     half_moved_s: Option<f64>,
@@ -85,8 +85,8 @@ impl Experiment for IspLoss {
 }
 
 impl IspLoss {
-    /// Plays it on a virtual clock: the machines of all hosts, and a network that only takes time. `is_noticed`: the site sees its
-    /// uplink fail; if not, packets are lost without a word.
+    /// Plays the loss on a virtual clock: the machines of all hosts, and a network that only delays. If `is_noticed`,
+    /// the site sees its uplink fail. Otherwise packets are lost silently.
     fn lose(&self, is_noticed: bool) -> anyhow::Result<Outcome> {
         let mut world = World::new(self)?;
         world.establish()?;
@@ -110,26 +110,26 @@ impl IspLoss {
     }
 }
 
-/// What came of it.
+/// Results of a loss.
 #[derive(Debug, Default)]
 struct Outcome {
-    /// For each context that moved, from the loss to the first answer by the other ISP; ascending.
+    /// For each context that moved, the time from the loss to the first answer by the other ISP, ascending.
     moved: Vec<Duration>,
-    /// When probes left the site after the loss, ascending.
+    /// Times of the site's probes after the loss, ascending.
     site_probes: Vec<Duration>,
-    /// The same of all peers together.
+    /// Times of the probes of all peers after the loss, ascending.
     peer_probes: Vec<Duration>,
 }
 
 impl Outcome {
-    /// Time until this part of `contexts` had moved.
+    /// Time until `per_cent` of `contexts` had moved. `None` if fewer moved.
     fn moved_by(&self, contexts: u32, per_cent: u32) -> Option<Duration> {
         let needed = (u64::from(contexts) * u64::from(per_cent)).div_ceil(100);
         let index = usize::try_from(needed.saturating_sub(1)).ok()?;
         self.moved.get(index).copied()
     }
 
-    /// Most probes that the site sent in any one second that begins with a probe.
+    /// Most probes that the site sent in one second, over all seconds that begin with a probe.
     fn most_probes_in_a_second(&self) -> usize {
         let second = Duration::from_secs(1);
         let probes = &self.site_probes;

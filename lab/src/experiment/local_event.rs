@@ -1,5 +1,5 @@
-//! How fast a connection leaves an uplink that has lost its carrier: the host is told at once, so neither
-//! timers nor round trips need be waited for.
+//! Time in which a connection leaves an uplink that has lost its carrier. The host learns of the loss at once, so it
+//! waits neither for timers nor for round trips.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -40,9 +40,9 @@ struct Point {
     flow: FlowName,
     rtt_ms: f64,
     repetitions: usize,
-    /// From the loss of the carrier to the first packet that left by the other uplink.
+    /// Time from the loss of the carrier to the first packet by the other uplink.
     first_packet_ms: Percentiles,
-    /// Longest silence of the application after it.
+    /// Longest silence of the application after the loss.
     goodput_gap_ms: Percentiles,
     /// Datagrams lost, or segments that the host sent again.
     packets_lost: Percentiles,
@@ -102,7 +102,7 @@ impl Point {
     }
 }
 
-/// One loss of the carrier at host A.
+/// Runs one loss of the carrier at host A.
 fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
     let mut scene = Scene::protected(cables, SEND_TIMEOUT, SETTINGS)?;

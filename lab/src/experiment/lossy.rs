@@ -1,5 +1,5 @@
-//! What a flow gets by a path that loses packets, when another path loses none: once with contexts that leave such a path, once with
-//! contexts that stay.
+//! Goodput of a flow whose path loses packets while another path loses none: with contexts that leave such a path, and
+//! with contexts that stay.
 
 use std::time::Duration;
 
@@ -52,9 +52,9 @@ struct Point {
     repetitions: usize,
     /// Runs in which a context left ISP 1.
     left: usize,
-    /// From the first loss to that.
+    /// Time from the first loss to the first move.
     left_after_s: Percentiles,
-    /// Moves of both hosts.
+    /// Moves of both hosts together.
     moves: Percentiles,
     /// Payload that arrived, in 10^6 bits a second.
     goodput_mbit_s: Percentiles,
@@ -63,9 +63,9 @@ struct Point {
 named! {
     /// Whether contexts leave a path that is much worse than another one.
     pub enum LossySystem {
-        /// They do.
+        /// Contexts leave the path.
         Leaves = "leaves",
-        /// They stay.
+        /// Contexts stay.
         Stays = "stays",
     }
 }
@@ -136,7 +136,7 @@ impl Point {
 
 fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     let delay = Impairment::delay(trial.rtt / 2);
-    // A cable with a rate has packets as they are on a wire, and each of them is lost by itself.
+    // A cable with a rate carries packets of wire size, not super-packets, and loses each independently.
     let cables = Impairment { rate: Some(RATE), queue: QUEUE, seed: trial.seed, ..delay };
     let leaves = trial.system == LossySystem::Leaves;
     let settings = format!("leave-worse = {leaves}\n");
@@ -169,7 +169,7 @@ fn chart(points: &[Point]) -> Chart {
     Chart::lines("A path that loses packets, and another one that loses none", axes, places)
 }
 
-/// Octets a second of each cable, and those that wait for it.
+/// Rate of each cable in octets a second, and size of its queue in octets.
 const RATE: u64 = 12_500_000;
 const QUEUE: u64 = 250_000;
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);

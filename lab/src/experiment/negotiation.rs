@@ -1,11 +1,11 @@
-//! What security costs when a context is made: figure 7 of the LinShim6 paper, the time from the first
-//! I1 to R2 with no security, HBA, CGA-compatible HBA and CGA, with keys of several lengths and with
-//! 2, 5 and 10 addresses.
+//! Cost of security when a context is established: figure 7 of the LinShim6 paper. The figure shows the time from the
+//! first I1 to R2 with no security, HBA, CGA-compatible HBA and CGA, with keys of several lengths and with 2, 5 and 10
+//! addresses.
 //!
-//! Two hosts with a daemon each share a cable with so many prefixes. An echoed datagram takes care of
-//! neighbour discovery; then one host sends enough to earn a context, between two addresses that have
-//! none yet. When all pairs have had theirs, the daemons are started again. Times are those of the
-//! packets on the initiator's end of the cable.
+//! Two hosts with a daemon each share a cable with several prefixes. A datagram and its echo complete neighbor
+//! discovery. Then one host sends enough octets to trigger a context, between two addresses that have none yet. When
+//! all pairs have had a context, the daemons start again. Times are those of the packets at the initiator's end of the
+//! cable.
 
 mod exchange;
 
@@ -54,33 +54,33 @@ pub struct Negotiation {
     pub runs: usize,
 }
 
-/// How addresses are secured.
+/// Kind of security of the addresses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Security {
-    /// Not at all: peers are told of no address but the ULID.
+    /// No security: peers learn no address but the ULID.
     None,
-    /// A set without a key.
+    /// An HBA set without a key.
     Hba,
-    /// A set with an RSA key of so many bits.
+    /// An HBA set with an RSA key of so many bits.
     HbaCompatible(u32),
-    /// Addresses bound to an RSA key of so many bits; lists of them are signed.
+    /// CGAs with an RSA key of so many bits, and signed locator lists.
     Cga(u32),
 }
 
-/// A bar.
+/// A bar of the figure.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
     security: Security,
     addresses: usize,
     runs: usize,
-    /// I1 to R2.
+    /// Time from I1 to R2.
     #[serde(flatten)]
     whole: Seconds,
-    /// The part of it that the responder has I2 for, wire included.
+    /// Time from I2 to R2: the responder's work on I2, and the wire.
     median_i2_r2_s: Option<f64>,
-    /// Octets of I2, its IPv6 header included.
+    /// Octets of I2, including its IPv6 header.
     i2_octets: Option<usize>,
-    /// Why it is not done.
+    /// Reason why the combination was not measured.
     refused: Option<String>,
 }
 
@@ -122,7 +122,7 @@ fn chart(points: &[Point]) -> Chart {
 }
 
 impl fmt::Display for Security {
-    /// As in the figure.
+    /// Writes the name in the figure.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::None => f.write_str("none"),
@@ -155,7 +155,7 @@ impl Serialize for Security {
 }
 
 impl Security {
-    /// Why no peer would accept it.
+    /// Reason why peers would refuse such addresses. `None` if peers accept them.
     fn refusal(self) -> Option<String> {
         let (Self::HbaCompatible(bits) | Self::Cga(bits)) = self else { return None };
         let error = match bits {
@@ -166,7 +166,7 @@ impl Security {
         Some(error.to_string())
     }
 
-    /// In the configuration of the daemon.
+    /// Lines for the daemon's configuration file.
     fn settings(self) -> String {
         let (mode, bits) = match self {
             Self::None => ("off", None),
@@ -189,7 +189,7 @@ impl Security {
 }
 
 impl Point {
-    /// Of exchanges; without them, why there are none.
+    /// The point of a combination. Without exchanges, the point has the reason for their absence.
     fn of(&Combination { security, size }: &Combination, exchanges: &[Exchange]) -> Self {
         let seconds = |time: fn(&Exchange) -> Duration| {
             exchanges.iter().map(move |one| time(one).as_secs_f64())
@@ -206,7 +206,7 @@ impl Point {
     }
 }
 
-/// One combination.
+/// A kind of security and a number of addresses.
 #[derive(Clone, Copy, Debug)]
 struct Combination {
     security: Security,
@@ -237,9 +237,9 @@ impl Combination {
         Ok(exchanges)
     }
 
-    /// Both at once.
+    /// Starts both daemons at the same time.
     fn start(&self, lab: &Lab) -> anyhow::Result<Vec<Daemon>> {
-        // The responder answers and does not begin.
+        // The responder answers, and never initiates.
         let triggers = [TRIGGER, NO_TRIGGER];
         let [initiator, responder] = triggers.map(|trigger| {
             let settings = format!("{trigger}{}", self.security.settings());
@@ -248,7 +248,7 @@ impl Combination {
         start_both(lab, [&initiator?, &responder?])
     }
 
-    /// One in each prefix; waits until the daemon has made them.
+    /// The addresses of a host, one in each prefix. Waits until the daemon has made them.
     fn addresses(&self, host: &str, daemon: &Daemon) -> anyhow::Result<Vec<Ipv6Addr>> {
         let Some(proof) = self.security.proof() else {
             return Ok((0..self.size).map(|prefix| shared_address(host, prefix)).collect());
@@ -264,11 +264,11 @@ impl Combination {
     }
 }
 
-/// Makes the initiator want a context and waits until it has it.
+/// Triggers a context at the initiator and waits until it is established.
 fn establish(lab: &Lab, initiator: &Daemon, our: Ipv6Addr, their: Ipv6Addr) -> anyhow::Result<()> {
     let ends = ends(lab, [our, their])?;
     let [here, there] = datagram_sockets(ends.each_ref(), ECHO_LIMIT)?;
-    // There and back: afterwards the neighbours know each other.
+    // A datagram and its echo: afterwards both neighbors know each other's link-layer address.
     let mut octets = [0; 16];
     here.send(b"hello")?;
     there.recv(&mut octets).context("first datagram")?;
@@ -284,17 +284,17 @@ fn establish(lab: &Lab, initiator: &Daemon, our: Ipv6Addr, their: Ipv6Addr) -> a
     .with_context(|| format!("log of moorlined:\n{}", initiator.log()))
 }
 
-/// Prefixes on the cable.
+/// Most prefixes on the cable.
 const MAX_SIZE: usize = 32;
-/// No context is lost in the meantime.
+/// Long enough that no context fails during the measurement.
 const SEND_TIMEOUT: Duration = Duration::from_secs(15);
 const TRIGGER: &str = "trigger-bytes = 1000\n";
 const NO_TRIGGER: &str = "trigger-bytes = 1000000000\ntrigger-age = \"1d\"\n";
-/// Octets that reach the trigger, and fit into a packet.
+/// Octets that reach the trigger and fit into a packet.
 const ENOUGH: usize = 1200;
 const ECHO_LIMIT: Duration = Duration::from_secs(5);
 const CONTEXT_LIMIT: Duration = Duration::from_secs(10);
-/// Keys of 4096 bits take seconds to make.
+/// The generation of a key of 4096 bits takes seconds.
 const ADDRESSES_LIMIT: Duration = Duration::from_secs(30);
 
 #[cfg(test)]

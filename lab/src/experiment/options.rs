@@ -1,4 +1,4 @@
-//! Options of experiments: how they are read, what they are if nobody gives them, and how they stand in results.
+//! Options of experiments: parsers, defaults, and serializers for the results.
 
 use std::fmt::Display;
 use std::time::Duration;
@@ -7,30 +7,30 @@ use clap::{Args, Command};
 pub(crate) use humantime::parse_duration as span;
 use serde::{Serialize as _, Serializer};
 
-/// A list that its parser takes as a whole: of a field whose type is called `Vec`, clap shows a parser each value by itself.
+/// A list that one parser parses as a whole. If the type of a field is called `Vec`, clap parses each value separately.
 pub(crate) type List<T> = Vec<T>;
 
-/// An experiment with what its options are if nobody gives them.
+/// An experiment with the default value of each option.
 pub(crate) fn defaults<E: Args>() -> E {
     let command = E::augment_args(Command::new("defaults").no_binary_name(true));
     let matches = command.try_get_matches_from([""; 0]);
     matches.and_then(|found| E::from_arg_matches(&found)).expect("defaults that the option takes")
 }
 
-/// One or more.
+/// Parses a number from 1 to 100,000.
 pub(super) fn count(text: &str) -> Result<usize, String> {
     let count = text.parse().ok().filter(|count| (1..=100_000).contains(count));
     count.ok_or_else(|| format!("{text} is not a number from 1 to 100000"))
 }
 
-/// Milliseconds of a round trip.
+/// Parses a round trip time in milliseconds.
 pub(super) fn rtt(text: &str) -> Result<Duration, String> {
     let ms: Option<f64> = text.parse().ok().filter(|ms| (0.0..=2000.0).contains(ms));
     ms.map(|ms| Duration::from_secs_f64(ms / 1e3))
         .ok_or_else(|| format!("{text} is no round-trip time: milliseconds up to 2000"))
 }
 
-/// Seconds that the daemon takes.
+/// Parses a Send Timeout in seconds, within the limits of the daemon.
 pub(super) fn send_timeout(text: &str) -> Result<Duration, String> {
     let seconds: Option<f64> = text.parse().ok().filter(|seconds| (0.2..=100.0).contains(seconds));
     seconds
@@ -38,7 +38,7 @@ pub(super) fn send_timeout(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| format!("{text} is no Send Timeout: seconds from 0.2 to 100"))
 }
 
-/// Numbers and ranges with commas between them.
+/// Parses numbers and ranges, separated by commas.
 pub(super) fn sizes(text: &str) -> Result<List<usize>, String> {
     let wrong = || format!("{text} is no list of numbers: write it like 2-10 or 2,5,10");
     if text == "none" {
@@ -56,7 +56,7 @@ pub(super) fn sizes(text: &str) -> Result<List<usize>, String> {
     Ok(sizes)
 }
 
-/// Of a time, or of one that there may be, its seconds.
+/// Serializes a time, or an optional time, in seconds.
 pub(crate) fn as_seconds<S: Serializer>(
     time: &(impl Into<Option<Duration>> + Copy),
     out: S,
@@ -64,12 +64,12 @@ pub(crate) fn as_seconds<S: Serializer>(
     (*time).into().map(|time| time.as_secs_f64()).serialize(out)
 }
 
-/// Of a time, its whole milliseconds.
+/// Serializes a time in whole milliseconds.
 pub(super) fn as_millis<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
     out.serialize_u128(time.as_millis())
 }
 
-/// Of things, their names.
+/// Serializes values by their names.
 pub(crate) fn as_names<S: Serializer>(all: &[impl Display], out: S) -> Result<S::Ok, S::Error> {
     out.collect_seq(all.iter().map(ToString::to_string))
 }

@@ -1,8 +1,8 @@
-//! What a user would otherwise pick: the same silent failure under plain TCP, under the kernel's MPTCP and
-//! under Moorline, at several round-trip times.
+//! Alternatives compared: the same silent failure under plain TCP, under the kernel's MPTCP and under Moorline, at
+//! several round trip times.
 //!
-//! Every repetition has a network of its own. ISP 1 of both hosts goes silently; what counts is the time from
-//! the last octets that came before to the first ones that came after.
+//! Every repetition has its own network. ISP 1 fails silently for both hosts. The result is the time from the last
+//! octets before the failure to the first octets after it.
 
 mod contender;
 mod trial;
@@ -73,22 +73,22 @@ struct Point {
     flow: PeerFlow,
     rtt_ms: f64,
     repetitions: usize,
-    /// Repetitions that flowed again.
+    /// Repetitions that recovered.
     recovered: usize,
     recovery_ms: Percentiles,
-    /// Octets that the application never got, of those that recovered; the median.
+    /// Octets that the application never received: median of the repetitions that recovered.
     bytes_lost: Option<f64>,
-    /// Datagrams lost, or segments sent again; the median of all.
+    /// Datagrams lost, or segments sent again: median of all repetitions.
     packets_lost: Option<f64>,
-    /// What an administrator writes on both hosts together.
+    /// Lines that an administrator writes, on both hosts together.
     configuration_lines: usize,
-    /// Runs that did not count, as traffic had moved before the failure.
+    /// Runs that did not count, because traffic had moved before the failure.
     false_alarms: u64,
-    /// Why there is no median.
+    /// Reason why there is no median.
     reason: Option<String>,
 }
 
-/// What is hit, and who goes on.
+/// A system, a flow and their parameters.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     system: PeerSystem,
@@ -136,7 +136,7 @@ impl Peers {
         for &flow in &self.flows {
             for &rtt in &self.rtts {
                 let case = |&system: &PeerSystem| {
-                    // Nothing about waiting in vain is a matter of chance.
+                    // Without a recovery, the result does not vary, so a few runs are enough.
                     let most = if system == PeerSystem::Tcp { HOPELESS } else { usize::MAX };
                     (Case { system, flow, rtt, send_timeout, limit }, repetitions.min(most))
                 };
@@ -182,7 +182,7 @@ impl Point {
     }
 }
 
-/// Failures under plain TCP, however many are asked for.
+/// Greatest number of failures under plain TCP.
 const HOPELESS: usize = 3;
 
 #[cfg(test)]
@@ -193,7 +193,7 @@ mod tests {
     fn each_system_has_what_it_carries_and_plain_tcp_is_not_waited_for_often() {
         let peers = Peers { rtts: vec![Duration::from_millis(1)], ..Peers::default() };
         let cases = peers.trials().cases;
-        // Five systems with two flows each, and datagrams for those that carry them.
+        // Five systems with two flows each, and datagrams for the two systems that carry them.
         assert_eq!(cases.len(), 5 * 2 + 2);
         for (case, times) in cases {
             assert_eq!(times, if case.system == PeerSystem::Tcp { HOPELESS } else { 20 });

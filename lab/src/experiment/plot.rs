@@ -14,38 +14,40 @@ use plotters::prelude::{
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{Color as _, TextStyle};
 
-/// One coordinate system with what is drawn in it.
+/// A coordinate system and its series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Chart {
-    /// Above it.
+    /// Title above the chart.
     pub title: String,
-    /// What the horizontal and the vertical axis show, with the unit.
+    /// Titles of the horizontal and the vertical axis, with units.
     axes: [&'static str; 2],
-    /// Whether the vertical axis is by powers of ten, and does not begin at zero. Values are above zero then.
+    /// Whether the vertical axis is logarithmic. A logarithmic axis does not begin at zero, and all values are above
+    /// zero.
     is_in_decades: bool,
-    /// Names of the groups of bars, from left to right. Lines have none.
+    /// Names of the groups of bars, from left to right. `None` for lines.
     groups: Option<Vec<String>>,
     series: Vec<Series>,
 }
 
-/// Bars of one colour, one for each group of which something is known; or a line through the middle of ranges, which are drawn as
-/// upright bars.
+/// Bars of one colour, one for each group with a value. Or a line through the middles of ranges, and each range as an
+/// upright bar.
 #[derive(Clone, Debug, PartialEq)]
 struct Series {
-    /// In the legend.
+    /// Name in the legend.
     name: String,
-    /// A place, or the number of a group, and its low, middle and high value.
+    /// Position, or index of the group, and low, middle and high value.
     points: Vec<(f64, [f64; 3])>,
 }
 
-/// A range of one value.
+/// A range with one value.
 pub(super) fn exact(value: impl Into<Option<f64>>) -> Option<[f64; 3]> {
     value.into().map(|value| [value; 3])
 }
 
 impl Chart {
-    /// Of bars: for each the name of its group and that of its series, both in the order in which they come, and its value, if it
-    /// could be measured. `axes` are what the horizontal and the vertical axis show; the latter begins at zero.
+    /// A bar chart. Each bar has the name of its group, the name of its series, and a value if it was measured. Groups
+    /// and series appear in the order of the bars. `axes` are the titles of the horizontal and the vertical axis. The
+    /// vertical axis begins at zero.
     pub(super) fn bars(
         title: impl Into<String>,
         axes: [&'static str; 2],
@@ -65,8 +67,8 @@ impl Chart {
         Self { groups: Some(groups), ..chart }
     }
 
-    /// Of lines: for each place the name of its line, in the order in which they come, and its low, middle and high value. Lines
-    /// without a value are left out. `axes` as in [`Chart::bars`].
+    /// A line chart. Each point has the name of its line, its position, and its low, middle and high value. Lines
+    /// appear in the order of the points. Lines without values are left out. `axes` as in [`Chart::bars`].
     pub(super) fn lines(
         title: impl Into<String>,
         axes: [&'static str; 2],
@@ -90,12 +92,12 @@ impl Chart {
         }
     }
 
-    /// With a vertical axis by powers of ten.
+    /// Makes the vertical axis logarithmic.
     pub(super) fn in_decades(self) -> Self {
         Self { is_in_decades: true, ..self }
     }
 
-    /// Whether there is nothing to draw.
+    /// Whether the chart has no values.
     pub(super) fn is_empty(&self) -> bool {
         self.points().next().is_none()
     }
@@ -104,7 +106,7 @@ impl Chart {
         self.series.iter().flat_map(|series| &series.points)
     }
 
-    /// From the foot of the bars to so far above the highest that the legend has room.
+    /// Range of the vertical axis: from the foot of the bars to a height that leaves room for the legend.
     fn heights(&self) -> Range<f64> {
         let values = || self.points().flat_map(|point| point.1);
         let most = values().fold(f64::MIN_POSITIVE, f64::max);
@@ -119,7 +121,7 @@ impl Chart {
         10_f64.powf(foot)..10_f64.powf((5.0 * most).log10().max(top).ceil())
     }
 
-    /// So many labels that an axis of few whole numbers has one for each; `None`: another axis.
+    /// Number of labels, if the axis has few whole numbers and each gets a label. `None` for any other axis.
     fn whole(values: impl Iterator<Item = f64>, range: &Range<f64>) -> Option<usize> {
         let mut values = values.peekable();
         let is_whole = values.peek().is_some() && values.all(|x| x.fract() == 0.0);
@@ -142,7 +144,7 @@ impl Chart {
 type Area<'a> = DrawingArea<SVGBackend<'a>, Shift>;
 type System<'a, 'b, Y> = ChartContext<'a, SVGBackend<'b>, Cartesian2d<RangedCoordf64, Y>>;
 
-/// The charts one below the other.
+/// Draws the charts, one below the other.
 pub(super) fn svg(charts: &[Chart]) -> anyhow::Result<String> {
     let mut text = String::new();
     let height = HEIGHT * u32::try_from(charts.len().max(1))?;
@@ -158,8 +160,8 @@ pub(super) fn svg(charts: &[Chart]) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// The colours of the series of each chart. A name has the same colour in all charts, and no two series of a chart have the same one while
-/// there are others.
+/// Colours of the series of each chart. A name has the same colour in all charts. Two series of a chart have different
+/// colours while unused colours are left.
 pub(super) fn colours(charts: &[Chart]) -> Vec<Vec<RGBColor>> {
     let mut known: Vec<(&str, RGBColor)> = Vec::new();
     let mut all = Vec::new();
@@ -250,7 +252,7 @@ where
         let drawn = system.draw_series(bars.points.iter().map(bar));
         drawn.map_err(plain)?.label(&bars.name).legend(move |at| swatch(at, colour));
     }
-    // So many pixels below a point, and drawn beyond the coordinate system too.
+    // Text `down` pixels below a point. The text may lie outside the coordinate system.
     let below = |text: String, at: (f64, f64), size: i32, down: i32| {
         let style =
             TextStyle::from((FONT, size).into_font()).pos(Pos::new(HPos::Center, VPos::Top));
@@ -300,7 +302,7 @@ fn swatch((x, y): (i32, i32), colour: RGBColor) -> Rectangle<(i32, i32)> {
     Rectangle::new([(x, y - 5), (x + 12, y + 5)], colour.filled())
 }
 
-/// Three digits.
+/// Formats a number with three significant digits.
 fn short(value: f64) -> String {
     let digits = match value.abs() {
         100.0.. => 0,
@@ -317,20 +319,20 @@ fn plain(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow!("plot: {error}")
 }
 
-/// Of the chart, in pixels.
+/// Size of a chart in pixels.
 const WIDTH: u32 = 900;
 const HEIGHT: u32 = 420;
-/// Above and below the coordinate system of a chart: title, margins, labels.
+/// Pixels above and below the coordinate system: title, margins, labels.
 const AROUND: u32 = 110;
-/// A line of the legend, and its edges.
+/// Pixels of a line of the legend, and of its edges.
 const LEGEND_LINE: f64 = 19.0;
 const LEGEND_MORE: f64 = 24.0;
-/// An axis of more whole numbers has labels in larger steps.
+/// Most labels of an axis with one label for each whole number.
 const MOST_LABELS: u8 = 12;
 const FONT: &str = "sans-serif";
-/// Part of a group's room that its bars take.
+/// Part of the width of a group that its bars take.
 const GROUP: f64 = 0.8;
-/// Told apart by those who see no red or no green, and in print.
+/// Colours that differ in print, and for people who do not see red or green.
 const COLOURS: [RGBColor; 8] = [
     RGBColor(0x00, 0x72, 0xb2),
     RGBColor(0xe6, 0x9f, 0x00),

@@ -1,4 +1,4 @@
-//! Trials side by side, for experiments that mostly wait.
+//! Parallel trials, for experiments that mostly wait.
 
 use std::iter;
 use std::ops::Deref;
@@ -12,22 +12,22 @@ use sha2::{Digest as _, Sha256};
 use super::Watch;
 use crate::interrupt::Interrupted;
 
-/// Cases of an experiment, and how they are tried. Each makes a point.
+/// Cases of an experiment and their trials. Each case makes a point.
 #[derive(Clone, Debug)]
 pub(super) struct Trials<C> {
-    /// Each with how many times it is tried.
+    /// Cases, each with its number of trials.
     pub(super) cases: Vec<(C, usize)>,
-    /// What the seeds of the trials follow from.
+    /// Seed from which the seeds of the trials follow.
     pub(super) seed: u64,
-    /// Trials at a time.
+    /// Number of trials at the same time.
     pub(super) parallel: usize,
 }
 
-/// One of the times that a case is tried.
+/// A trial of a case.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Trial<C> {
     case: C,
-    /// Another one for each.
+    /// Seed of the trial. No two trials share one.
     pub(super) seed: u64,
 }
 
@@ -40,7 +40,7 @@ impl<C> Deref for Trial<C> {
 }
 
 impl<C: Copy + Sync> Trials<C> {
-    /// Carries out all trials and gives what came of each case. A case is shown by its name when its first trial begins.
+    /// Runs all trials and gives the results by case. Shows the name of a case when its first trial begins.
     pub(super) fn run<R: Send>(
         &self,
         watch: &mut dyn Watch,
@@ -66,11 +66,10 @@ impl<C: Copy + Sync> Trials<C> {
     }
 }
 
-/// Carries out all jobs, so many at a time, and gives what came of them in their order. `begun` hears of
-/// each as it begins, with how many are over.
+/// Runs all jobs, `parallel` at a time, and gives their results in the order of the jobs. Calls `begun` when a job
+/// begins, with the number of finished jobs.
 ///
-/// A trial that fails is tried a second time: among thousands, one that met a busy machine is no reason to
-/// throw away the others.
+/// A failed job runs a second time: one failure on a busy machine is no reason to drop thousands of results.
 fn run_all<J: Sync, R: Send>(
     jobs: &[J],
     parallel: usize,
@@ -82,7 +81,7 @@ fn run_all<J: Sync, R: Send>(
     let worker = || {
         let mut results = Vec::new();
         loop {
-            // Taken and shown under one lock: jobs are shown in their order.
+            // One lock covers taking and showing a job, so jobs are shown in order.
             let mut shown = begun.lock().unwrap_or_else(PoisonError::into_inner);
             let index = next.fetch_add(1, Ordering::Relaxed);
             let Some(job) = jobs.get(index) else { return Ok(results) };
@@ -92,7 +91,7 @@ fn run_all<J: Sync, R: Send>(
                 true => Err(error),
                 false => work(job),
             };
-            // One that fails ends the work of all.
+            // If a job fails for good, no worker takes another job.
             let end = |_: &anyhow::Error| next.store(jobs.len(), Ordering::Relaxed);
             results.push((index, work(job).or_else(again).inspect_err(end)?));
             over.fetch_add(1, Ordering::Relaxed);
@@ -109,7 +108,7 @@ fn run_all<J: Sync, R: Send>(
     Ok(results.into_iter().map(|(_, result)| result).collect())
 }
 
-/// Does the same with both of a pair, each time in the other order.
+/// Does the same work with both values of a pair. Even numbers begin with the first, odd numbers with the second.
 pub(super) fn in_turns<T, R>(
     number: usize,
     [without, with]: [T; 2],
@@ -124,17 +123,17 @@ pub(super) fn in_turns<T, R>(
     }
 }
 
-/// For work that does not wait.
+/// Number of jobs at a time for work that does not wait.
 pub(super) fn processors() -> usize {
     thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get)
 }
 
-/// From 0 to 1, by a seed and a number.
+/// A pseudo-random number from 0 to less than 1, by seed and number.
 pub(super) fn part(seed: u64, number: u64) -> f64 {
     (mixed(seed, number) >> 11) as f64 / (1u64 << 53) as f64
 }
 
-/// A seed of its own for each number.
+/// A different seed for each number.
 pub(super) fn mixed(seed: u64, number: u64) -> u64 {
     let digest: [u8; 32] =
         Sha256::digest([seed.to_be_bytes(), number.to_be_bytes()].concat()).into();

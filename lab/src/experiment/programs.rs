@@ -1,4 +1,4 @@
-//! What the programs of a daemon take a packet, as the kernel counts it.
+//! Run time of the daemon's programs, as the kernel counts it.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -12,18 +12,18 @@ use crate::daemon::Daemon;
 use crate::netns::output;
 use crate::{interrupt, preflight, sweep};
 
-/// Run times are counted as long as this lives. That is a setting of the whole kernel: it is put back, and while one of
-/// us has changed it another one waits, who would take the changed one for what was before. What was before is kept in
-/// a file, so that the guardian of a lab puts it back where this could not.
+/// Makes the kernel count run times while the value lives. The setting is kernel-wide, and a drop restores it. A lock
+/// makes a second process wait, because it would take the changed setting for the original. A file keeps the original,
+/// so that the guardian of a lab can restore it after a crash.
 #[derive(Debug)]
 pub(super) struct Counting {
     before: String,
-    /// Locked.
+    /// Holds the lock.
     _setting: File,
 }
 
 impl Counting {
-    /// `None` if the kernel does not count, or nobody can read it out.
+    /// Starts the count. `None` if the kernel cannot count, or bpftool is missing.
     pub(super) fn start() -> Option<Self> {
         preflight::find_program(BPFTOOL)?;
         let setting = File::open(SETTING).ok()?;
@@ -46,7 +46,7 @@ impl Drop for Counting {
     }
 }
 
-/// Runs of programs, and what they took.
+/// Runs of programs and their total time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Runs {
     pub(super) count: u64,
@@ -54,7 +54,7 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    /// A single one.
+    /// A single run.
     pub(super) fn one(time: Duration) -> Self {
         Self { count: 1, nanos: u64::try_from(time.as_nanos()).unwrap_or(u64::MAX) }
     }
@@ -63,13 +63,13 @@ impl Runs {
         Self { count: self.count + other.count, nanos: self.nanos + other.nanos }
     }
 
-    /// Since these.
+    /// The runs after `before`.
     pub(super) fn since(self, before: Self) -> Self {
         let count = self.count.saturating_sub(before.count);
         Self { count, nanos: self.nanos.saturating_sub(before.nanos) }
     }
 
-    /// Nanoseconds of a run, if there was one.
+    /// Mean nanoseconds of a run. `None` without a run.
     pub(super) fn mean(self) -> Option<f64> {
         (self.count > 0).then(|| self.nanos as f64 / self.count as f64)
     }
@@ -78,17 +78,17 @@ impl Runs {
 /// A daemon's ILNP programs of one kind.
 #[derive(Debug)]
 pub(super) struct Programs {
-    /// What the kernel says of each.
+    /// Files in `fdinfo` with the counters, one for each program.
     files: Vec<PathBuf>,
 }
 
 impl Programs {
-    /// Those whose names begin so: [`INGRESS`], [`EGRESS`]. `None` if the kernel does not count.
+    /// Programs whose names begin with `name`: [`INGRESS`] or [`EGRESS`]. `None` if the kernel does not count.
     pub(super) fn of(daemon: &Daemon, name: &str) -> Option<Self> {
         let said = output(Command::new(BPFTOOL).args(["-j", "prog", "show"])).ok()?;
         let own = named(&said, name)?;
         let files = fs::read_dir(format!("/proc/{}/fdinfo", daemon.id())).ok()?;
-        // What attaches a program has its number too, and counts nothing.
+        // The descriptor of a link shows the program's id, too, but has no counters.
         let is_own = |path: &PathBuf| {
             let text = fs::read_to_string(path).unwrap_or_default();
             runs(&text).and(number(&text, "prog_id")).is_some_and(|id| own.contains(&id))
@@ -97,7 +97,7 @@ impl Programs {
         (!files.is_empty()).then_some(Self { files })
     }
 
-    /// So far.
+    /// Runs so far.
     pub(super) fn runs(&self) -> Option<Runs> {
         let of = |path: &PathBuf| runs(&fs::read_to_string(path).ok()?);
         let each = self.files.iter().map(of).collect::<Option<Vec<_>>>()?;
@@ -105,7 +105,7 @@ impl Programs {
     }
 }
 
-/// Numbers of the programs whose names begin so.
+/// Ids of the programs whose names begin with `name`.
 fn named(json: &str, name: &str) -> Option<BTreeSet<u64>> {
     let programs: Vec<Value> = serde_json::from_str(json).ok()?;
     let is_one =
@@ -113,7 +113,7 @@ fn named(json: &str, name: &str) -> Option<BTreeSet<u64>> {
     Some(programs.iter().filter(is_one).filter_map(|program| program["id"].as_u64()).collect())
 }
 
-/// What a file in `fdinfo` says of a program.
+/// Parses the counters of a file in `fdinfo`.
 fn runs(text: &str) -> Option<Runs> {
     Some(Runs { count: number(text, "run_cnt")?, nanos: number(text, "run_time_ns")? })
 }
@@ -124,13 +124,13 @@ fn number(text: &str, name: &str) -> Option<u64> {
 }
 
 const BPFTOOL: &str = "bpftool";
-/// Named in `sweep.sh` too.
+/// The setting that makes the kernel count. `sweep.sh` names the setting, too.
 const SETTING: &str = "/proc/sys/kernel/bpf_stats_enabled";
-/// An experiment takes some minutes.
+/// Longer than the few minutes of an experiment.
 const WAIT_LIMIT: Duration = Duration::from_secs(600);
-/// For what comes in.
+/// Names of the programs for incoming packets begin with this.
 pub(super) const INGRESS: &str = "ilnp_ingress";
-/// For what goes out. Names of programs have 15 characters.
+/// Names of the programs for outgoing packets begin with this. Names of programs have at most 15 characters.
 pub(super) const EGRESS: &str = "ilnp_egress";
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
         let start = || {
             let counting = Counting::start()?;
             let before = counting.before.clone();
-            // Of one that is killed nothing runs, and its lock goes.
+            // If a process is killed, it runs no drop, and its lock ends.
             counting._setting.unlock().unwrap();
             std::mem::forget(counting);
             assert_eq!(fs::read_to_string(SETTING).unwrap().trim(), "1");

@@ -1,4 +1,4 @@
-//! Two hosts, a flow between them, and the end of a silence: what the experiments about failures share.
+//! Two hosts, a flow between them, and the end of its silence: shared parts of the experiments about failures.
 
 use std::net::Ipv6Addr;
 use std::time::{Duration, Instant};
@@ -21,23 +21,23 @@ use crate::workload::{
 };
 use crate::{interrupt, preflight};
 
-/// The network of the demo with the cables of both hosts impaired, and the ends of a flow by ISP 1.
+/// The network of the demo with impaired cables at both hosts, and the ends of a flow by ISP 1.
 pub(crate) struct Scene {
-    /// Before the lab, so that they are stopped before it goes.
+    /// Declared before the lab, so that daemons stop before the lab is removed.
     pub(crate) daemons: Vec<Daemon>,
     pub(crate) ends: [Endpoint; 2],
     pub(crate) lab: Lab,
-    /// What a daemon tells when a flow is protected.
+    /// The event by which a daemon reports that a flow is protected.
     protection: EventKind,
 }
 
 impl Scene {
-    /// Without Moorline.
+    /// A scene without Moorline.
     pub(crate) fn plain(cables: Impairment) -> anyhow::Result<Self> {
         Self::in_network(build(topology::two_by_two(true), &HOSTS, cables)?)
     }
 
-    /// The same with a third host.
+    /// A scene without Moorline and with a third host.
     pub(super) fn of_three(cables: Impairment) -> anyhow::Result<Self> {
         Self::in_network(build(topology::two_by_three(true), &THREE_HOSTS, cables)?)
     }
@@ -47,7 +47,7 @@ impl Scene {
         Ok(Self { daemons: Vec::new(), ends, lab, protection: EventKind::ContextEstablished })
     }
 
-    /// With a daemon in each host, and contexts between addresses that the daemons made.
+    /// A scene with a daemon on each host, and contexts between addresses that the daemons made.
     pub(crate) fn protected(
         cables: Impairment,
         send_timeout: Duration,
@@ -61,7 +61,7 @@ impl Scene {
         Ok(scene)
     }
 
-    /// With a daemon in each host, and sessions between the addresses that the hosts have without.
+    /// A scene with a daemon on each host, and sessions between the static addresses of the hosts.
     pub(super) fn as_it_is(
         cables: Impairment,
         send_timeout: Duration,
@@ -73,7 +73,7 @@ impl Scene {
         Ok(Self { daemons, protection: EventKind::SessionEstablished, ..scene })
     }
 
-    /// Starts a flow with something under way each four milliseconds.
+    /// Starts a flow that sends every four milliseconds.
     pub(super) fn start(&self, flow: FlowName) -> anyhow::Result<Flow> {
         match flow {
             FlowName::Bulk => self.transfer(RATE, Carriage { chunk: CHUNK, ..Carriage::default() }),
@@ -81,14 +81,14 @@ impl Scene {
         }
     }
 
-    /// Starts an endless transfer from the first end, at so many octets a second.
+    /// Starts an endless transfer from the first end, at `rate` octets a second.
     pub(super) fn transfer(&self, rate: u64, carriage: Carriage) -> anyhow::Result<Flow> {
         let ([client, server], sender) = (self.ends.clone(), Sender::Client);
         let options = TcpOptions { client, server, sender, bytes: 1 << 40, rate };
         TcpTransfer::start_as(&options, carriage).map(Flow::Tcp)
     }
 
-    /// Starts datagrams of so many octets, so many a second.
+    /// Starts a flow of datagrams of `size` octets.
     pub(super) fn datagrams(
         &self,
         direction: Direction,
@@ -99,22 +99,22 @@ impl Scene {
         UdpFlow::start(&UdpOptions { ends, direction, per_second, size }).map(Flow::Udp)
     }
 
-    /// Waits until every daemon has a context or a session for the flow.
+    /// Waits until every daemon has a context or session for the flow.
     pub(super) fn await_protection(&mut self) -> anyhow::Result<()> {
         let Self { daemons, protection, .. } = self;
         let mut daemons = daemons.iter_mut();
         daemons.try_for_each(|daemon| daemon.wait_for(protection, PROTECTION_LIMIT).map(drop))
     }
 
-    /// Waits until a flow is protected, and the hosts know of each other what they want to, and then until a moment that follows
-    /// from the seed.
+    /// Waits until a flow is protected, then for [`SETTLING`] so that both hosts know the locators of each other, then
+    /// for a moment that follows from the seed.
     pub(super) fn settle(&mut self, flow: &Flow, seed: u64) -> anyhow::Result<()> {
         flow.await_arrivals()?;
         self.await_protection()?;
         pause(SETTLING + SPREAD.mul_f64(part(seed, 0)))
     }
 
-    /// Makes ISP 1 of both hosts go silent; none if traffic has moved away from it before.
+    /// Makes ISP 1 fail silently for both hosts. `None` if traffic has moved before.
     pub(super) fn silence(&mut self) -> anyhow::Result<Option<Instant>> {
         let armed = self.lab.arm(Failure::Silent { router: ISPS[0].into() })?;
         if self.has_moved() {
@@ -123,13 +123,13 @@ impl Scene {
         Ok(Some(armed.strike()?))
     }
 
-    /// Takes the carrier of its first uplink from host A.
+    /// Makes host A lose the carrier of its first uplink.
     pub(super) fn drop_carrier(&self) -> anyhow::Result<Instant> {
         let failure = Failure::CarrierDown { node: HOSTS[0].into(), interface: ISPS[0].into() };
         self.lab.fail(failure)
     }
 
-    /// Brings about a change that host A is told of, and watches the flow until it has settled.
+    /// Makes a change that host A notices, and watches the flow until it has settled.
     pub(super) fn disturb(
         &mut self,
         flow: Flow,
@@ -149,7 +149,7 @@ impl Scene {
         Ok(Disturbance { gap, packets_lost: flow.lost(again)?, needless })
     }
 
-    /// Whether a daemon has moved traffic away.
+    /// Whether a daemon has moved traffic.
     pub(super) fn has_moved(&mut self) -> bool {
         let moved = |daemon: &mut Daemon| {
             daemon.events().iter().any(|event| event.kind == EventKind::Moved)
@@ -157,27 +157,27 @@ impl Scene {
         self.daemons.iter_mut().any(moved)
     }
 
-    /// The ends of the daemons' logs, for an error.
+    /// The last lines of the daemons' logs, for an error.
     pub(crate) fn logs(&self) -> String {
         self.daemons.iter().map(Daemon::tail).collect::<Vec<_>>().join("\n")
     }
 }
 
-/// What a change did to a flow.
+/// Effects of a change on a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Disturbance {
-    /// Longest silence of the application after it.
+    /// Longest silence of the application after the change.
     pub(super) gap: Option<Duration>,
     /// Datagrams lost, or segments that the host sent again.
     pub(super) packets_lost: u64,
-    /// Of those segments, what the other host says it had already.
+    /// Repeated segments that the other host reports as received before. `None` for datagrams.
     pub(super) needless: Option<u64>,
 }
 
-/// What the cables do is shared out over those of two hosts, so that what fails is in the middle of the
-/// path: one way of it crosses two cables.
+/// Builds the network. The cables of the hosts share the impairment, so that the failure is in the middle of the path:
+/// each direction crosses two impaired cables.
 fn build(topology: Topology, hosts: &[&str], cables: Impairment) -> anyhow::Result<Lab> {
-    // An impairment that does nothing is no reason for a wire.
+    // An impairment without effect needs no wire.
     let plain = Impairment { seed: cables.seed, ..Impairment::default() };
     if cables == plain {
         return Lab::build(topology);
@@ -187,7 +187,7 @@ fn build(topology: Topology, hosts: &[&str], cables: Impairment) -> anyhow::Resu
     Lab::build(hosts.iter().fold(topology, |all, host| all.with_cables_of(host, half)))
 }
 
-/// Both hosts of a network with two, at these addresses.
+/// The two hosts of a network, at these addresses.
 pub(super) fn ends(lab: &Lab, [a, b]: [Ipv6Addr; 2]) -> anyhow::Result<[Endpoint; 2]> {
     let end = |host, address| -> anyhow::Result<Endpoint> {
         Ok(Endpoint { namespace: lab.namespace(host)?.clone(), address })
@@ -200,7 +200,7 @@ named! {
     pub(super) enum FlowName {
         /// A slow transfer.
         Bulk = "tcp-bulk",
-        /// Datagrams both ways.
+        /// Datagrams in both directions.
         Datagrams = "udp-bidir",
     }
 }
@@ -212,7 +212,7 @@ pub(super) enum Flow {
 }
 
 impl Flow {
-    /// Of each direction that it uses.
+    /// Arrivals by direction.
     pub(super) fn arrivals(&self) -> Vec<Arrivals> {
         match self {
             Self::Tcp(transfer) => vec![transfer.arrivals().clone()],
@@ -220,7 +220,7 @@ impl Flow {
         }
     }
 
-    /// Waits until something has arrived in every direction.
+    /// Waits until bytes have arrived in every direction.
     pub(super) fn await_arrivals(&self) -> anyhow::Result<()> {
         let arrivals = self.arrivals();
         interrupt::wait_for("traffic", BEGIN_LIMIT, || {
@@ -228,7 +228,7 @@ impl Flow {
         })
     }
 
-    /// Ends it and gives what it has lost: datagrams, or segments of which the caller knows how many were sent `again`.
+    /// Ends the flow. Gives the number of lost datagrams, or of repeated segments: the caller passes these as `again`.
     pub(super) fn lost(self, again: u64) -> anyhow::Result<u64> {
         match self {
             Self::Tcp(transfer) => transfer.abandon().map(|_| again),
@@ -240,19 +240,19 @@ impl Flow {
     }
 }
 
-/// How a silence is told from the gaps that a flow has anyway.
+/// Tells a silence from the usual gaps of a flow.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Silence {
-    /// At least so long, or followed by [`GOES_ON`] of traffic.
+    /// Least length of a silence. A shorter one counts if [`GOES_ON`] of traffic follows.
     pub(super) least: Duration,
-    /// What was under way at the cut has arrived by then.
+    /// Time after the cut by which packets on their way have arrived.
     pub(super) stragglers: Duration,
-    /// When nobody waits any longer.
+    /// Time after the cut at which the wait ends.
     pub(super) limit: Duration,
 }
 
-/// Waits until every direction flows again after a cut, and for a moment more; gives the longest
-/// silence, from the last arrival before to the first one after, or none if there was no end.
+/// Waits until every direction flows again after a cut, and then for [`LINGER`]. Gives the longest silence, from the
+/// last arrival before the silence to the first arrival after. `None` if a silence did not end.
 pub(super) fn await_recovery(
     arrivals: &[Arrivals],
     cut: Instant,
@@ -260,8 +260,8 @@ pub(super) fn await_recovery(
 ) -> anyhow::Result<Option<Gap>> {
     let settled = cut + silence.stragglers;
     let flows_again = |arrivals: &Arrivals| {
-        // Nothing comes by the dead path after a while: what goes on has another one, however short the
-        // silence was.
+        // After `stragglers`, nothing arrives by the dead path. A flow that goes on has another path, even after a very
+        // short silence.
         let goes_on = |last: Instant| {
             arrivals.resumed_after(cut, silence.least).is_some() || last > settled + GOES_ON
         };
@@ -279,8 +279,8 @@ pub(super) fn await_recovery(
     Ok(gaps.max_by_key(Gap::length))
 }
 
-/// Watches every direction until [`WATCHED`] after a cut and gives the longest silence since, however short: for cuts that
-/// the host is told of.
+/// Watches every direction until [`WATCHED`] after a cut and gives the longest silence since, even a very short one.
+/// For cuts that the host notices.
 fn watch(arrivals: &[Arrivals], cut: Instant) -> anyhow::Result<Option<Duration>> {
     interrupt::wait_for("traffic after the cut", RETURN_LIMIT, || {
         let mut lasts = arrivals.iter().map(Arrivals::last);
@@ -290,7 +290,7 @@ fn watch(arrivals: &[Arrivals], cut: Instant) -> anyhow::Result<Option<Duration>
     Ok(gaps.map(|gap| gap.length()).max())
 }
 
-/// Sleeps, and wakes for Ctrl-C.
+/// Sleeps. Ctrl-C ends the sleep.
 pub(crate) fn pause(length: Duration) -> anyhow::Result<()> {
     let end = Instant::now() + length;
     while let Some(left) = end.checked_duration_since(Instant::now()) {
@@ -300,12 +300,12 @@ pub(crate) fn pause(length: Duration) -> anyhow::Result<()> {
     Ok(interrupt::check()?)
 }
 
-/// Segments that the sockets of a host have sent again.
+/// Segments that the sockets of a host have retransmitted.
 pub(super) fn segments_sent_again(host: &Namespace) -> anyhow::Result<u64> {
     counter(host, "snmp", "Tcp:", "RetransSegs")
 }
 
-/// Segments that peers say they had already (RFC 2883).
+/// Segments that peers report as received before, by D-SACK (RFC 2883).
 fn segments_had_already(host: &Namespace) -> anyhow::Result<u64> {
     counter(host, "netstat", "TcpExt:", "TCPDSACKRecv")
 }
@@ -323,7 +323,7 @@ fn counter(host: &Namespace, file: &str, group: &str, wanted: &str) -> anyhow::R
 }
 
 impl Needs {
-    /// What of it is not here, for a person.
+    /// Gives the missing requirements, in words for people.
     pub(super) fn obstacles(self) -> Vec<String> {
         let programs = match self {
             Self::Nothing => return Vec::new(),
@@ -341,23 +341,24 @@ impl Needs {
     }
 }
 
-/// Octets a second, and at a time: one in four milliseconds.
+/// Octets a second, and octets of a write: one write in four milliseconds.
 const RATE: u64 = 2_000_000;
 const CHUNK: usize = 8 * 1024;
-/// The same of datagrams.
+/// Datagrams a second: one in four milliseconds.
 const PER_SECOND: u32 = 250;
-/// Longest time until a flow has begun.
+/// Longest time until a flow has started.
 const BEGIN_LIMIT: Duration = Duration::from_secs(15);
-/// Longest time until a context or a session protects it.
+/// Longest time until a context or session protects a flow.
 const PROTECTION_LIMIT: Duration = Duration::from_secs(60);
-/// Until standby pairs, subflows and round trips are known; or locators have been exchanged and packets carry no nonce any more.
+/// Time after which standby paths, subflows and round trip times are known. With ILNP, locators have been exchanged and
+/// packets carry no nonce any more.
 pub(super) const SETTLING: Duration = Duration::from_millis(2500);
 const SPREAD: Duration = Duration::from_secs(1);
-/// How long a flow is watched after a cut that is no silence to be waited for.
+/// Time for which a flow is watched after a cut that the host notices.
 const WATCHED: Duration = Duration::from_secs(1);
-/// Longest time until it flows again.
+/// Longest time until a flow goes on.
 const RETURN_LIMIT: Duration = Duration::from_secs(60);
-/// Traffic for so long after a cut is there to stay.
+/// Traffic that goes on this long after a cut has recovered.
 const GOES_ON: Duration = Duration::from_secs(1);
-/// How long a flow is watched after its return: a longer silence may follow one that was none.
+/// Time for which a flow is watched after its recovery. A longer silence may follow a short one that was no silence.
 const LINGER: Duration = Duration::from_millis(200);

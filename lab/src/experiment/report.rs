@@ -1,4 +1,4 @@
-//! One page from the results of many experiments.
+//! A page with the results of many experiments.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,21 +9,21 @@ use serde_json::{Map, Value};
 
 use super::{Card, all};
 
-/// A page that has been written.
+/// A written page.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The experiments in it, in its order.
+    /// Experiments of the page, in its order.
     pub experiments: Vec<String>,
-    /// Where it is.
+    /// Path of the page.
     #[serde(rename = "report")]
     pub file: PathBuf,
 }
 
-/// Makes `report.html` out of the results in a folder, as [`Results::write`](super::Results::write) left
-/// them: for each experiment what it measures, its parameters, its plot and its points.
+/// Makes `report.html` from the results in a folder, which [`Results::write`](super::Results::write) wrote there. For
+/// each experiment the page has its description, parameters, plot and points.
 ///
 /// # Errors
-/// There are none, or they cannot be read, or the page not written.
+/// There are no results, the results cannot be read, or the page cannot be written.
 pub fn report(folder: &Path) -> anyhow::Result<Report> {
     let mut page = HEAD.to_owned();
     let mut experiments = Vec::new();
@@ -97,7 +97,7 @@ fn table(points: &[Value]) -> String {
     text + "</table>\n"
 }
 
-/// Objects become fields with a point in their names.
+/// Flattens an object: a field `b` of the object `a` becomes `a.b`.
 fn flatten(prefix: &str, value: &Value, into: &mut Map<String, Value>) {
     let Some(object) = value.as_object() else {
         into.insert(prefix.to_owned(), value.clone());
@@ -127,7 +127,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The beginning of the page.
+/// Head of the page.
 const HEAD: &str = include_str!("report.html");
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What happens to hosts and networks that nobody tuned, with and without Moorline: the gap that a program saw.
+//! Faults on hosts and networks with default settings, with and without Moorline: the gap that a program sees.
 
 use std::time::Duration;
 
@@ -31,23 +31,23 @@ pub struct Rough {
 struct Point {
     scenario: Scenario,
     about: &'static str,
-    /// A gap that is longer by no more is noise.
+    /// Greatest difference of two gaps that counts as noise.
     margin_s: f64,
     without: Side,
     with: Side,
-    /// Whether the daemon said that its contexts are protected, before it happened.
+    /// Whether the daemon called its contexts protected before the fault.
     protected: &'static str,
     verdict: Verdict,
 }
 
 #[derive(Clone, Debug, Serialize)]
 struct Side {
-    /// Of each program, for a person.
+    /// Gap of each program, as text.
     gap: String,
     programs: Vec<Seen>,
-    /// From the moment when an answer could come again.
+    /// Gap from the moment at which an answer could come again.
     after_usable_s: Option<f64>,
-    /// Whether a connection was made afterwards.
+    /// Whether a new connection succeeded afterwards.
     new: &'static str,
     watched_s: f64,
 }
@@ -116,7 +116,7 @@ impl Point {
 }
 
 impl Verdict {
-    /// Of the gaps of a program.
+    /// Compares the gaps of a program.
     fn of(without: Option<Duration>, with: Option<Duration>, margin: Duration) -> Self {
         match (without, with) {
             (Some(_), None) => Self::Worse,
@@ -146,7 +146,7 @@ impl Side {
         }
     }
 
-    /// The longest gap; what did not end counts for as long as it was watched.
+    /// The longest gap. A gap without an end counts as the time for which it was watched.
     fn longest(&self) -> Option<f64> {
         let gap = |seen: &Seen| seen.gap.map_or(self.watched_s, |gap| gap.as_secs_f64());
         let gaps = self.programs.iter().map(gap);

@@ -1,4 +1,4 @@
-//! How many contexts hosts have over a day: figure 11 of the LinShim6 paper.
+//! Number of contexts on hosts over a day: figure 11 of the LinShim6 paper.
 
 mod state;
 
@@ -62,18 +62,18 @@ pub struct StateCost {
     pub campus: Campus,
 }
 
-/// A host with a policy, in a part of the time.
+/// Contexts of a host by a policy, in one step of the time.
 #[derive(Debug, Serialize)]
 struct Point<'a> {
     host: &'a str,
     policy: &'a str,
-    /// Since the beginning of the trace.
+    /// Time since the start of the trace, in hours.
     hour: f64,
     #[serde(flatten)]
     step: Step,
 }
 
-/// All of the time.
+/// Contexts of a host by a policy, over the whole trace.
 #[derive(Debug, Serialize)]
 struct Whole<'a> {
     host: &'a str,
@@ -120,7 +120,7 @@ impl Experiment for StateCost {
     }
 }
 
-/// Contexts of a host by a policy.
+/// The contexts of a host by a policy.
 struct Lane {
     host: String,
     policy: String,
@@ -169,7 +169,7 @@ impl StateCost {
         lanes.collect()
     }
 
-    /// Plays the trace; gives its length.
+    /// Plays the trace and gives its length.
     fn play(
         &self,
         packets: Packets,
@@ -214,7 +214,7 @@ impl StateCost {
         }
     }
 
-    /// When our hosts make a context.
+    /// The trigger policy of Moorline.
     fn trigger(&self) -> TriggerPolicy {
         TriggerPolicy {
             bytes: self.trigger_bytes,
@@ -228,7 +228,7 @@ impl StateCost {
         self.step.as_secs_f64() / 3600.0
     }
 
-    /// One for each host.
+    /// Charts, one for each host.
     fn charts(&self, lanes: &[Lane]) -> Vec<Chart> {
         let places = |Lane { policy, state, .. }: &Lane| {
             // A line needs no more points than a plot has columns.
@@ -246,7 +246,7 @@ impl StateCost {
     }
 }
 
-/// Contexts at once.
+/// Most contexts at the same time.
 fn most(steps: &[Step]) -> usize {
     steps.iter().map(|step| step.most).max().unwrap_or(0)
 }
@@ -258,10 +258,10 @@ fn host_name(host: Option<Ipv6Addr>) -> String {
     }
 }
 
-/// Of a context in the daemon, in octets: how much more memory there is with 100,000 of them than with one, after
-/// each has checked its standby path (decision 038).
+/// Octets of a context in the daemon: growth of the memory from one to 100,000 contexts, for each context, after each
+/// has checked its standby path (decision 038).
 const DAEMON_OCTETS: usize = 481;
-/// The same in the tables of the eBPF programs (decision 021).
+/// Octets of a context in the tables of the eBPF programs (decision 021).
 const TABLE_OCTETS: usize = 251;
-/// What is counted is counted a second at a time.
+/// The traffic is counted in whole seconds.
 const SHORTEST_STEP: Duration = Duration::from_secs(1);

@@ -2,11 +2,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-/// Repeated measurements of one thing in ascending order. Those that came to no end are longer than all others.
+/// Repeated measurements in ascending order. Measurements without an end count as longer than all others.
 pub(super) struct Samples(Vec<f64>);
 
 impl Samples {
-    /// Of these; `None` among them came to no end.
+    /// Sorts these samples. `None` is a measurement without an end.
     pub(super) fn of(samples: impl IntoIterator<Item = impl Into<Option<f64>>>) -> Self {
         let endless = |sample: Option<f64>| sample.unwrap_or(f64::INFINITY);
         let mut sorted: Vec<_> = samples.into_iter().map(|one| endless(one.into())).collect();
@@ -14,8 +14,8 @@ impl Samples {
         Self(sorted)
     }
 
-    /// What this part of them is below, from 0 for the least to 1 for the greatest; between two of them on the line from one to
-    /// the other. `None` if nothing was measured or that one came to no end.
+    /// The quantile at `part`, from 0 for the least sample to 1 for the greatest, with linear interpolation. `None`
+    /// without samples, or if the quantile has no end.
     pub(super) fn at(&self, part: f64) -> Option<f64> {
         let place = part * self.0.len().checked_sub(1)? as f64;
         let whole = (0..self.0.len()).rfind(|&index| index as f64 <= place)?;
@@ -29,7 +29,7 @@ impl Samples {
         (!self.0.is_empty()).then(|| self.0.iter().sum::<f64>() / self.0.len() as f64)
     }
 
-    /// Standard deviation of the sample; zero if there is but one.
+    /// Standard deviation of the sample. Zero for a single one.
     pub(super) fn stddev(&self) -> Option<f64> {
         let mean = self.mean()?;
         let squares: f64 = self.0.iter().map(|sample| (sample - mean).powi(2)).sum();
@@ -37,17 +37,17 @@ impl Samples {
     }
 }
 
-/// As many are below as above; `None` of nothing.
+/// The median. `None` without samples.
 pub(super) fn median(samples: impl IntoIterator<Item = f64>) -> Option<f64> {
     Samples::of(samples).at(0.5)
 }
 
-/// Milliseconds.
+/// A time in milliseconds.
 pub(super) fn ms(time: Duration) -> f64 {
     time.as_secs_f64() * 1e3
 }
 
-/// What there is to say about repeated measurements in seconds.
+/// Statistics of repeated measurements in seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(super) struct Seconds {
     pub(super) mean_s: Option<f64>,
@@ -70,25 +70,26 @@ impl Seconds {
     }
 }
 
-/// Where repeated measurements lie, with those that came to no end taken for longer than all others.
+/// Percentiles of repeated measurements. Measurements without an end count as longer than all others.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Percentiles {
-    /// One in twenty is below; none if that has come to no end.
+    /// The 5th percentile. `None` if it has no end.
     pub(super) p5: Option<f64>,
-    /// As many are below as above.
+    /// The median. `None` if it has no end.
     pub(super) median: Option<f64>,
-    /// One in twenty is above.
+    /// The 95th percentile. `None` if it has no end.
     pub(super) p95: Option<f64>,
 }
 
 impl Percentiles {
-    /// Of these; `None` among them came to no end.
+    /// Percentiles of these samples. `None` is a measurement without an end.
     pub(super) fn of(samples: impl IntoIterator<Item = impl Into<Option<f64>>>) -> Self {
         let samples = Samples::of(samples);
         Self { p5: samples.at(0.05), median: samples.at(0.5), p95: samples.at(0.95) }
     }
 
-    /// Low, middle and high, for a chart, drawn as far as it is known; none without a middle.
+    /// Low, middle and high value for a chart. An unknown end of the range is drawn at the median. `None` without a
+    /// median.
     pub(super) fn range(&self) -> Option<[f64; 3]> {
         let median = self.median?;
         Some([self.p5.unwrap_or(median), median, self.p95.unwrap_or(median)])

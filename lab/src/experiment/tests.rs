@@ -29,7 +29,7 @@ fn a_plot_has_every_chart_with_its_words_and_marks() {
     ] {
         assert!(svg.contains(&format!("\n{word}\n")), "{word}: {svg}");
     }
-    // Two bars and two swatches of the legends; two dots.
+    // Two bars and two swatches of the legends. Two dots.
     assert_eq!(svg.matches("fill=\"#0072B2\" stroke=\"none\"").count(), 6, "{svg}");
     assert_eq!(svg.matches("<circle ").count(), 2);
 }

@@ -1,11 +1,11 @@
-//! What Moorline costs while nothing fails: iperf3 over a path with it and over the same path without.
+//! Cost of Moorline while nothing fails: iperf3 over a path with Moorline and over the same path without.
 //!
-//! Five networks stand side by side: without Moorline, the same without any offload and without those for segments
-//! alone, with Moorline and traffic that has not moved, and with traffic that has. Runs are paired, one right after
-//! the other and each time in the other order, so that what else the machine does falls on both; a ratio is of one
-//! pair. Each host has a processor of its own, if there are two. Then one thread sends and receives through both in
-//! slices of some milliseconds that take turns: that tells what a packet costs on its whole way, also while others use
-//! the machine.
+//! Five networks stand side by side. Three are without Moorline: with all offloads, without any, and without
+//! segmentation offloads. Two are with Moorline: with traffic that has not moved, and with moved traffic. Runs are
+//! paired: one directly follows the other, in alternating order, so that other load of the machine affects both. A
+//! ratio belongs to one pair. If there are two processors, each host has its own. Then one thread sends and receives
+//! through both networks, in alternating slices of some milliseconds. The slices show the cost of a packet on its whole
+//! path, even while other programs use the machine.
 
 mod ilnp;
 
@@ -53,7 +53,7 @@ pub struct Throughput {
     pub duration: Duration,
 }
 
-/// One kind of traffic through one network.
+/// Results of one kind of traffic through one network.
 #[derive(Clone, Debug, Serialize)]
 struct Point {
     traffic: Traffic,
@@ -61,21 +61,21 @@ struct Point {
     runs: usize,
     gbit_per_second: Percentiles,
     cpu_ns_per_packet: Percentiles,
-    /// Of the runs that this path is held against.
+    /// The path that this one is compared with.
     against: Option<Path>,
-    /// Throughput of this path by that of the other, of each pair.
+    /// Throughput of this path divided by that of the other, for each pair.
     ratio: Option<Percentiles>,
-    /// What one processor takes for a packet from one end to the other.
+    /// Nanoseconds that one processor takes for a packet from one end to the other.
     whole_way_ns_per_packet: Percentiles,
-    /// That of the other path by that of this one, of slices that followed each other.
+    /// Time of a packet on the other path divided by the time on this one, for each pair of slices.
     whole_way_ratio: Option<Percentiles>,
 }
 
-/// What was measured of two paths, of the one without Moorline first.
+/// Measurements of two paths. The path without Moorline is the first of each pair.
 #[derive(Default)]
 struct Measured {
     runs: Vec<[Speed; 2]>,
-    /// Nanoseconds a packet.
+    /// Nanoseconds for each packet.
     slices: Vec<[f64; 2]>,
 }
 
@@ -92,8 +92,9 @@ impl Experiment for Throughput {
     }
 
     fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
-        // Moved traffic of Shim6 has a header more, and super-packets of it are segmented before that. Moved TCP of ILNP has not
-        // one octet more, so both states are held against paths with all offloads on.
+        // Moved traffic of Shim6 has an extra header, and its super-packets are segmented before the header is
+        // inserted. Moved TCP of ILNP has no extra octet, so both states are compared with paths that have all
+        // offloads.
         let (networks, comparisons): (_, &[Comparison]) = match self.protocol {
             Protocol::Shim6 => ("five networks", &COMPARISONS),
             Protocol::Ilnp => ("four networks", &ilnp::COMPARISONS),
@@ -145,7 +146,7 @@ impl Throughput {
         })
     }
 
-    /// Nanoseconds a packet through both paths, in turns.
+    /// Nanoseconds for each packet through both paths, in alternating slices.
     fn slices(
         &self,
         paths: &Paths,
@@ -172,7 +173,7 @@ impl Throughput {
     }
 }
 
-/// What is in a network is drawn once, in the order of the networks.
+/// Draws each network once, in the order of the networks.
 fn chart(points: &[Point]) -> Chart {
     let mut points: Vec<_> = points.iter().collect();
     points.sort_by_key(|point| (point.path, point.traffic));
@@ -184,7 +185,7 @@ fn chart(points: &[Point]) -> Chart {
 }
 
 impl Point {
-    /// Of the second in each pair if it is held against the first.
+    /// The point of the second path of each pair if `against` is the first. Else the point of the first path.
     fn of(traffic: Traffic, path: Path, against: Option<Path>, measured: &Measured) -> Self {
         let Measured { runs, slices } = measured;
         let own = usize::from(against.is_some());
@@ -206,9 +207,9 @@ impl Point {
         }
     }
 
-    /// Those of a comparison of this name.
+    /// The ratios of the point, named after a comparison.
     fn ratios(&self, name: &str) -> [(String, Value); 3] {
-        // That of TCP is the one that has no other word in its name.
+        // The names of TCP's ratios have no word for the protocol.
         let infix = if self.traffic == Traffic::Tcp { "" } else { "_udp" };
         let [ratio, whole_way] = [self.ratio, self.whole_way_ratio].map(Option::unwrap_or_default);
         let spread = json!({"p5": ratio.p5, "p95": ratio.p95});
@@ -220,16 +221,16 @@ impl Point {
     }
 }
 
-/// The networks by name.
+/// The networks by name, and the processors.
 struct Paths {
     scenes: BTreeMap<Path, Scene>,
-    /// Of the two hosts.
+    /// Processors of the two hosts.
     processors: [usize; 2],
 }
 
 impl Paths {
-    /// Each host takes in what comes to it by a processor of its own, as a machine does. Else the processor of
-    /// who sends does the work of both.
+    /// Builds the networks. Each host receives packets on its own processor, as a machine does. Else the sender's
+    /// processor would do the work of both hosts.
     fn new(protocol: Protocol, comparisons: &[Comparison]) -> anyhow::Result<Self> {
         let processors = processors::of_two_hosts()?;
         let paths = comparisons.iter().flat_map(|one| [one.without, one.with]);
@@ -252,7 +253,7 @@ impl Paths {
 }
 
 impl Path {
-    /// Its network.
+    /// Builds the network of the path.
     fn build(self, protocol: Protocol) -> anyhow::Result<Scene> {
         match (self, protocol) {
             (Self::Plain, _) => Scene::plain(Impairment::default()),
@@ -283,7 +284,7 @@ fn switched_off(offloads: &[&str]) -> anyhow::Result<Scene> {
     Ok(scene)
 }
 
-/// Earns both hosts their context.
+/// Triggers a context on both hosts.
 fn contexts(scene: &mut Scene) -> anyhow::Result<Flow> {
     let flow = scene.datagrams(Direction::BothWays, 50, 100)?;
     flow.await_arrivals()?;
@@ -291,7 +292,7 @@ fn contexts(scene: &mut Scene) -> anyhow::Result<Flow> {
     Ok(flow)
 }
 
-/// Makes the traffic between the ends take ISP 2: ISP 1 stays silent.
+/// Moves the traffic between the ends to ISP 2. ISP 1 stays silent.
 fn make_move(scene: &Scene, flow: &Flow) -> anyhow::Result<()> {
     let cut = scene.lab.fail(Failure::Silent { router: ISPS[0].into() })?;
     let limit = SEND_TIMEOUT * 10;
@@ -304,20 +305,20 @@ fn make_move(scene: &Scene, flow: &Flow) -> anyhow::Result<()> {
 named! {
     /// The networks, in the order of the chart.
     enum Path {
-        /// Without Moorline.
+        /// A network without Moorline.
         Plain = "plain",
         Unmoved = "unmoved",
-        /// Without Moorline, by way of the ISP that moved traffic takes, and so by a router more.
+        /// A network without Moorline, by the path of moved traffic, which has one router more.
         Detour = "detour",
-        /// Without Moorline, and segments are cut and put together by nobody.
+        /// A network without Moorline and without segmentation offloads.
         NoSegmentation = "no-segmentation",
-        /// Nor are checksums left to anybody.
+        /// A network without Moorline and without any offload.
         NoOffloads = "no-offloads",
         Moved = "moved",
     }
 }
 
-/// What is held against what.
+/// Two paths to compare.
 #[derive(Clone, Copy, Debug)]
 struct Comparison {
     name: &'static str,
@@ -330,10 +331,10 @@ const COMPARISONS: [Comparison; 3] = [
     Comparison { name: "moved", without: Path::NoOffloads, with: Path::Moved },
     Comparison { name: "moved_no_segmentation", without: Path::NoSegmentation, with: Path::Moved },
 ];
-/// Of each path, for each pair of runs, and before them.
+/// Slices of each path for each pair of runs, and slices before the first measured one.
 const SLICES: usize = 50;
 const WARM_UP: usize = 10;
-/// Long enough that a full processor is no failure.
+/// Long enough that a busy processor is not taken for a failure.
 const SEND_TIMEOUT: Duration = Duration::from_secs(2);
 const SETTINGS: &str = "profile = \"rfc\"\naddresses = \"hba\"\ntrigger-bytes = 500\n";
 

@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use super::{Lane, MarkKind, Span, Style};
 
-/// What is known of a run.
+/// Data of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Chart {
     lanes: Vec<Row>,
     marks: Vec<Mark>,
-    /// Columns before this time have all their bytes.
+    /// Time before which the columns are complete.
     pub(super) settled: Duration,
-    /// All is known.
+    /// Whether the run has ended, so that all columns are complete.
     pub(super) is_over: bool,
 }
 
@@ -52,13 +52,13 @@ impl Chart {
         }
     }
 
-    /// Keeps marks in the order of time, however they come in.
+    /// Adds a mark. Keeps marks in order of time, whatever their order of arrival.
     pub(super) fn mark(&mut self, at: Duration, kind: MarkKind, text: &str) {
         let place = self.marks.partition_point(|mark| mark.at <= at);
         self.marks.insert(place, Mark { at, kind, text: text.to_owned() });
     }
 
-    /// Marks from number `first` on that are older than `horizon`, as plain lines.
+    /// Marks from index `first` on that are older than `horizon`, as plain lines.
     pub(super) fn marks_between(&self, first: usize, horizon: Duration) -> Vec<(Duration, String)> {
         let settled = self.marks.iter().skip(first).take_while(|mark| mark.at < horizon);
         settled.map(|mark| (mark.at, mark.line("--"))).collect()
@@ -116,7 +116,7 @@ impl Chart {
         line
     }
 
-    /// Seconds, far enough apart to be read.
+    /// The axis: seconds at readable distances.
     fn axis(&self, per_column: usize) -> String {
         let per_second = CELLS_PER_SECOND as f64 / per_column as f64;
         let step = [1_u16, 2, 5, 10, 20, 50, 100]
@@ -142,7 +142,7 @@ impl Chart {
         for (index, mark) in self.marks.iter().enumerate() {
             let label = label(index);
             let column = cell_of(mark.at) / per_column;
-            // Marks too close together are pushed to the right: the list has their times.
+            // A mark too close to the one before moves to the right. The list below has the exact times.
             let place = (LABEL + column).max(line.len());
             if place + label.len() > LABEL + columns {
                 break;
@@ -162,7 +162,7 @@ impl Row {
         self.cells[cell] += bytes;
     }
 
-    /// Octets a second in these cells.
+    /// Octets a second over these cells.
     fn rate(&self, from: usize, to: usize) -> f64 {
         let cells = self.cells.iter().skip(from).take(to.saturating_sub(from));
         let seconds = CELL.as_secs_f64() * to.saturating_sub(from).max(1) as f64;
@@ -176,7 +176,8 @@ impl Mark {
     }
 }
 
-/// A rate in steps, the usual one at three quarters; what is not zero has at least one.
+/// Scales a rate to steps from 0 to `most`. The usual rate has three quarters of them, and a rate above zero at least
+/// one.
 fn steps(rate: f64, usual: u64, most: usize) -> usize {
     if rate <= 0.0 {
         return 0;
@@ -185,7 +186,7 @@ fn steps(rate: f64, usual: u64, most: usize) -> usize {
     (1..most).take_while(|&step| rate > full * step as f64 / most as f64).count() + 1
 }
 
-/// One character as long as there are enough: labels may stand side by side.
+/// Label of a mark: one character as long as the characters last, because labels may stand side by side.
 fn label(index: usize) -> String {
     let digits = "123456789abcdefghijklmnopqrstuvwxyz";
     digits.get(index..=index).map_or_else(|| (index + 1).to_string(), str::to_owned)
@@ -207,14 +208,14 @@ fn start_of(cell: usize) -> Duration {
     CELL * u32::try_from(cell).unwrap_or(u32::MAX)
 }
 
-/// Columns of a label.
+/// Columns of a label of the axis.
 const AXIS_LABEL: usize = 5;
 const CELLS_PER_SECOND: usize = 20;
-/// Columns between the labels of the axis, at least.
+/// Least distance between labels of the axis, in columns.
 const AXIS_GAP: f64 = 8.0;
-/// Finest time that is told apart.
+/// Resolution of the chart in time.
 const CELL: Duration = Duration::from_millis(50);
-/// Cells in a column at least: 200 ms.
+/// Least number of cells in a column: 200 ms.
 const FINEST: usize = 4;
 /// Columns in front of the bars.
 const LABEL: usize = 21;

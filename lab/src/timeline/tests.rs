@@ -13,7 +13,7 @@ fn play<W: Write>(timeline: &mut Timeline<W>) {
         }
         match at {
             1000 => timeline.mark(ms(1000), MarkKind::Cut, "ISP 1 is gone"),
-            // Told late, as a daemon's event is.
+            // A late report, as events of a daemon are.
             3100 => timeline.mark(ms(2990), MarkKind::Moved, "to ISP 2"),
             _ => {}
         }

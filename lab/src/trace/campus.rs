@@ -30,7 +30,7 @@ pub struct Campus {
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=16))]
     pub servers: u8,
     /// Connections that begin in a second at the busiest server at the busiest hour.
-    // So many that the busiest server has, as the paper's, less than 800 contexts.
+    // With this rate, the busiest server has fewer than 800 contexts, as in the paper.
     #[arg(long, value_name = "N", default_value_t = 72.0)]
     pub rate: f64,
     /// The same at the quietest hour, as a part of that.
@@ -40,7 +40,7 @@ pub struct Campus {
     #[arg(long, value_name = "N", default_value_t = 50_000)]
     pub peers: u32,
     /// Connections last so long at least.
-    // Half of them last no more than twice that.
+    // The median duration is at most twice this value.
     #[arg(long, value_name = "TIME", default_value = "300ms", value_parser = span)]
     #[serde(rename = "shortest_s", serialize_with = "as_seconds")]
     pub shortest: Duration,
@@ -70,13 +70,13 @@ fn as_hours<S: Serializer>(time: &Duration, out: S) -> Result<S::Ok, S::Error> {
 }
 
 impl Campus {
-    /// Its servers.
+    /// Addresses of the servers.
     #[must_use]
     pub fn hosts(&self) -> Vec<Ipv6Addr> {
         (0..self.servers).map(server).collect()
     }
 
-    /// Its packets: the same each time.
+    /// Generates the packets. Equal parameters give equal packets.
     #[must_use]
     pub fn packets(&self) -> Packets {
         let random = ChaCha8Rng::seed_from_u64(self.seed);
@@ -86,7 +86,7 @@ impl Campus {
         Box::new(packets.map(Ok))
     }
 
-    /// Share of the greatest rate at an hour of the day.
+    /// Rate at a time of the day, as a share of the greatest rate.
     fn activity(&self, seconds: f64) -> f64 {
         let since_4 = (seconds / 3600.0 - 4.0) / 24.0;
         self.night + (1.0 - self.night) * (0.5 - 0.5 * (TAU * since_4).cos())
@@ -96,7 +96,7 @@ impl Campus {
 struct Arrivals {
     campus: Campus,
     random: ChaCha8Rng,
-    /// Seconds.
+    /// Current time in seconds.
     now: f64,
 }
 
@@ -109,7 +109,7 @@ impl Iterator for Arrivals {
         if servers == 0 || most <= 0.0 {
             return None;
         }
-        // Thinning: arrivals at the greatest rate, of which as many stay as the hour has.
+        // Thinning: draw arrivals at the greatest rate, and keep each with the share of its hour.
         loop {
             self.now -= (1.0 - self.uniform()).ln() / most;
             if self.now >= self.campus.length.as_secs_f64() {
@@ -127,7 +127,7 @@ impl Arrivals {
         let campus = self.campus.clone();
         let pick = self.uniform();
         let server_of = |index: &u8| pick < 1.0 - 0.5_f64.powi(i32::from(*index) + 1);
-        // What is left of the series goes to the first.
+        // The remainder of the series goes to the first server.
         let index = (0..campus.servers).find(server_of).unwrap_or(0);
         let peer = f64::from(campus.peers.max(1)).powf(self.uniform());
         let longest = campus.longest.max(campus.shortest).as_secs_f64();
@@ -146,7 +146,7 @@ impl Arrivals {
         }
     }
 
-    /// From 0 to less than 1.
+    /// A random number from 0 to less than 1.
     fn uniform(&mut self) -> f64 {
         f64::from(self.random.next_u32()) / 4_294_967_296.0
     }
@@ -162,8 +162,8 @@ fn server(index: u8) -> Ipv6Addr {
 }
 
 const MOST_OCTETS: f64 = 1e10;
-/// On average, both directions.
+/// Mean octets of a packet, over both directions.
 const OCTETS_OF_PACKET: u64 = 700;
-/// 2001:db8:a1::/64 and 2001:db8:b1::/64.
+/// Server prefix 2001:db8:a1::/64. Peers are in 2001:db8:b1::/64.
 const SERVERS: u128 = 0x2001_0db8_00a1 << 80;
 const PEERS: u128 = 0x2001_0db8_00b1 << 80;

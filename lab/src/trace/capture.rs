@@ -1,4 +1,4 @@
-//! pcap and pcapng.
+//! Captures: pcap and pcapng.
 
 use std::io::Read;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use pcap_parser::{Linktype, PcapBlockOwned, PcapError, create_reader};
 use super::Packet;
 use crate::interrupt;
 
-/// Packets of a capture file. One that ends amid a packet, as those of a killed tcpdump do, ends before it.
+/// Packets of a capture file. If the file ends inside a packet, as after a kill of tcpdump, that packet is left out.
 pub(super) fn packets(
     file: impl Read + Send + 'static,
 ) -> anyhow::Result<impl Iterator<Item = anyhow::Result<Packet>>> {
@@ -35,14 +35,14 @@ struct Capture {
 
 #[derive(Clone, Copy, Debug)]
 struct Interface {
-    /// Octets before the IP header, unless it is Ethernet.
+    /// Octets before the IP header. `None` for Ethernet.
     header: Option<usize>,
-    /// What times count: so many in a second.
+    /// Clock units in a second.
     units: u64,
 }
 
 impl Capture {
-    /// The next packet with an IP header.
+    /// The next packet with an IP header. `None` at the end of the file.
     fn next_packet(&mut self) -> anyhow::Result<Option<Packet>> {
         loop {
             if self.blocks.is_multiple_of(4096) {
@@ -72,7 +72,7 @@ impl Capture {
     }
 }
 
-/// Whether a file that begins so is a capture.
+/// Whether the first four octets are those of a capture.
 pub(super) fn is_capture(head: [u8; 4]) -> bool {
     let pcap = [0xa1b2_c3d4_u32, 0xa1b2_3c4d, 0xa1b2_cd34];
     let magic = u32::from_be_bytes(head);
@@ -94,7 +94,7 @@ fn look(
             let at = Duration::from_secs(block.ts_sec.into()) + fraction;
             return Ok(interface.packet(block.data, at));
         }
-        // Interfaces are numbered anew in each section.
+        // Each section has its own numbering of interfaces.
         PcapBlockOwned::NG(Block::SectionHeader(_)) => interfaces.clear(),
         PcapBlockOwned::NG(Block::InterfaceDescription(block)) => {
             if interfaces.len() >= MAX_INTERFACES {
@@ -110,15 +110,15 @@ fn look(
             let units = (u64::from(block.ts_high) << 32) | u64::from(block.ts_low);
             return Ok(interface.packet(block.packet_data(), interface.duration(units)));
         }
-        // Simple packets have no times, and the rest are no packets.
+        // Simple packets have no times. Other blocks are no packets.
         PcapBlockOwned::NG(_) => {}
     }
     Ok(None)
 }
 
 impl Interface {
-    /// Of a link type whose packets are understood, and of a clock as pcapng describes it: so many decimal digits, or binary ones if
-    /// the first bit says so.
+    /// An interface of a known link type. `if_tsresol` describes its clock as in pcapng: the exponent of the units in a
+    /// second, base 2 if the highest bit is set, else base 10.
     fn of(link: Linktype, if_tsresol: u8) -> anyhow::Result<Self> {
         let Some(&(_, header)) = LINKS.iter().find(|(known, _)| *known == link) else {
             bail!(
@@ -138,13 +138,13 @@ impl Interface {
         Duration::from_nanos(u64::try_from(nanos).unwrap_or(u64::MAX))
     }
 
-    /// `None` for what is no IP.
+    /// Parses a packet. `None` if it is no IP packet.
     fn packet(self, octets: &[u8], at: Duration) -> Option<Packet> {
         let sliced = match self.header {
             None => LaxSlicedPacket::from_ethernet(octets).ok()?,
             Some(len) => LaxSlicedPacket::from_ip(octets.get(len..)?).ok()?,
         };
-        // The lengths are those in the headers: the capture may have cut the packet.
+        // Lengths are those of the headers, because the capture may have cut the packet.
         let (source, destination, octets, protocol) = match sliced.net? {
             LaxNetSlice::Ipv6(slice) => {
                 let header = slice.header();
@@ -172,18 +172,18 @@ fn plain<I: AsRef<[u8]>>(error: PcapError<I>) -> anyhow::Error {
         PcapError::BufferTooSmall => anyhow!("a block of more than {BUFFER} octets"),
         PcapError::ReadError => anyhow!("it cannot be read"),
         PcapError::HeaderNotRecognized => anyhow!("neither pcap nor pcapng"),
-        // Not the input, which the error carries with it.
+        // The message leaves out the input that the error carries.
         PcapError::NomError(_, kind) | PcapError::OwnedNomError(_, kind) => {
             anyhow!("a block makes no sense ({kind:?})")
         }
     }
 }
 
-/// Octets of a block at most: captures cut packets at 262,144.
+/// Greatest size of a block in octets. Captures cut packets at 262,144.
 const BUFFER: usize = 1 << 20;
 const MAX_INTERFACES: usize = 4096;
 const PCAPNG: u32 = 0x0a0d_0d0a;
-/// Octets before the IP header, unless it is Ethernet.
+/// Known link types, each with the octets before the IP header. `None` for Ethernet.
 const LINKS: [(Linktype, Option<usize>); 8] = [
     (Linktype::ETHERNET, None),
     (Linktype::NULL, Some(4)),

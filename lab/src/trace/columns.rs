@@ -1,17 +1,18 @@
-//! Which column of a CSV file is what.
+//! Columns of a CSV file.
 
 use anyhow::bail;
 use csv::StringRecord;
 
-/// Places of what a record needs.
+/// Indices of the columns that a record needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Columns {
     pub(super) start: (usize, Unit),
     pub(super) end: End,
-    /// With IPv4 and IPv6 addresses in columns of their own, the first that is not empty.
+    /// Columns of the source address. If IPv4 and IPv6 have separate columns, a record uses the first that holds an
+    /// address.
     pub(super) source: Places,
     pub(super) destination: Places,
-    /// And of the other direction, if records are of both.
+    /// Columns of the octets. The second is the reverse direction, if records cover both.
     pub(super) octets: Places,
     pub(super) packets: Places,
     pub(super) protocol: Option<usize>,
@@ -19,28 +20,28 @@ pub(super) struct Columns {
 
 pub(super) type Places = [Option<usize>; 2];
 
-/// How the end of a flow is told.
+/// Source of the end of a flow: a time, or a duration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
     At(usize, Unit),
     After(usize, Unit),
 }
 
-/// What a number counts in a column of times, in nanoseconds. A date is a date in any.
+/// Nanoseconds in a unit of a time column. A date needs no unit.
 pub(super) type Unit = u64;
 pub(super) const SECOND: Unit = 1_000_000_000;
 
 impl Columns {
-    /// From the header line.
+    /// Finds the columns by the header line.
     ///
     /// # Errors
-    /// Names what is missing.
+    /// A column is missing. The error names all missing columns.
     pub(super) fn of(header: &StringRecord) -> anyhow::Result<Self> {
         let place = |names: &[&str]| {
             let place = |&name: &&str| header.iter().position(|field| is_same(field, name));
             names.iter().find_map(place)
         };
-        // In seconds by the first names, else by that of IPFIX with its unit.
+        // The first names are in seconds. Else an IPFIX name tells its unit.
         let timed = |names: &[&str], ipfix: &str| {
             let in_unit =
                 |(suffix, unit): (&str, Unit)| Some((place(&[&format!("{ipfix}{suffix}")])?, unit));
@@ -81,7 +82,7 @@ fn is_same(field: &str, name: &str) -> bool {
     field.trim_matches(|c: char| c.is_whitespace() || c == '\u{feff}').eq_ignore_ascii_case(name)
 }
 
-/// How a name of IPFIX ends, by its unit.
+/// Suffixes of IPFIX names, each with its unit.
 const UNITS: [(&str, Unit); 4] =
     [("Milliseconds", 1_000_000), ("Microseconds", 1000), ("Nanoseconds", 1), ("Seconds", SECOND)];
 const SOURCES: [&[&str]; 2] = [&["sa", "srcAddr", "sourceIPv6Address"], &["sourceIPv4Address"]];

@@ -11,7 +11,7 @@ use super::columns::{Columns, End, Places};
 use super::{Record, when, widened};
 use crate::interrupt;
 
-/// All records of a file, in its order. Whole-line comments (`#`) and what nfdump adds below are left out.
+/// Reads all records of a file, in its order. Skips comment lines (`#`) and the summary that nfdump appends.
 pub(super) fn read(file: impl Read) -> anyhow::Result<Vec<Record>> {
     let mut reader = ReaderBuilder::new().flexible(true).comment(Some(b'#')).from_reader(file);
     let header = reader.headers().context("no CSV")?.clone();
@@ -38,7 +38,7 @@ fn record(columns: &Columns, row: &StringRecord) -> anyhow::Result<Record> {
     let duration = match columns.end {
         End::At(at, unit) => {
             let end = when::moment(field(row, at)?, unit);
-            // Clocks of exporters have been seen to go back.
+            // If an exporter's clock goes back, the duration is zero.
             end.with_context(|| wrong(row, at, "time"))?.saturating_sub(start)
         }
         End::After(at, unit) => {
@@ -79,7 +79,7 @@ fn count(row: &StringRecord, at: usize) -> anyhow::Result<u64> {
 fn address(row: &StringRecord, places: Places) -> anyhow::Result<Ipv6Addr> {
     for at in places.into_iter().flatten() {
         let text = field(row, at)?.trim();
-        // An exporter of both families leaves the other one empty or all zeros.
+        // An exporter of both families leaves the unused column empty or writes the unspecified address.
         match text.parse::<IpAddr>() {
             Ok(address) if !address.is_unspecified() => return Ok(widened(address)),
             Err(_) if !text.is_empty() => bail!("{}", wrong(row, at, "address")),
@@ -89,14 +89,14 @@ fn address(row: &StringRecord, places: Places) -> anyhow::Result<Ipv6Addr> {
     bail!("no address")
 }
 
-/// By number or by the names that nfdump writes; `None` for others.
+/// Parses a protocol: a number or a name that nfdump writes. `None` for any other text.
 fn protocol(text: &str) -> Option<u8> {
     let text = text.trim();
     let named = NAMES.iter().find(|(name, _)| text.eq_ignore_ascii_case(name));
     named.map(|&(_, number)| number).or_else(|| text.parse().ok())
 }
 
-/// Some 1.4 GB in memory.
+/// Greatest number of records in a file: about 1.4 GB in memory.
 const MAX_RECORDS: usize = 16_000_000;
 const LONGEST: Duration = Duration::from_secs(400 * 86_400);
 const NAMES: [(&str, u8); 7] = [

@@ -5,18 +5,17 @@ use std::time::Duration;
 
 use super::{Packet, Record};
 
-/// Packets of flow records, which come in the order of their beginnings.
+/// Distributes flow records, sorted by start, into packets.
 ///
-/// The packets of a record are spread evenly from its beginning to its end; those of a second are taken
-/// together.
+/// The packets of a record are spread evenly from its start to its end. All packets of one second make one [`Packet`].
 #[derive(Debug)]
 pub struct Spread<R: Iterator<Item = Record>> {
     records: Peekable<R>,
-    /// Records that have begun.
+    /// Records with packets left to send.
     open: BinaryHeap<Reverse<Open>>,
 }
 
-/// In the order of their next packets.
+/// A started record. Records sort by the time of their next packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Open {
     next: Duration,
@@ -26,7 +25,7 @@ struct Open {
 }
 
 impl<R: Iterator<Item = Record>> Spread<R> {
-    /// Of these.
+    /// Takes these records.
     pub fn new(records: R) -> Self {
         Self { records: records.peekable(), open: BinaryHeap::new() }
     }
@@ -71,7 +70,7 @@ impl Open {
         packet
     }
 
-    /// With the time of its next packet, if there is one more.
+    /// The record with the time of its next packet. `None` if all are sent.
     fn moved_on(self) -> Option<Self> {
         let gaps = self.of.checked_sub(1).filter(|gaps| self.sent <= *gaps)?;
         let nanos = self.record.duration.as_nanos() * u128::from(self.sent) / u128::from(gaps);

@@ -18,7 +18,7 @@ fn addresses(packet: &Packet) -> (String, String) {
     (packet.source.to_string(), packet.destination.to_string())
 }
 
-/// Ethernet with IPv6 with 8 octets of UDP, cut behind the IPv6 header.
+/// An Ethernet frame with IPv6 and 8 octets of UDP, cut behind the IPv6 header.
 fn ethernet() -> Vec<u8> {
     let mut frame = [vec![2; 12], vec![0x86, 0xdd], vec![0x60, 0, 0, 0, 0, 8, 17, 64]].concat();
     for address in ["2001:db8::1", "2001:db8::2"] {
@@ -59,7 +59,7 @@ fn pcapng() -> Vec<u8> {
     let words =
         |words: &[u32]| words.iter().flat_map(|word| word.to_be_bytes()).collect::<Vec<_>>();
     let section = words(&[0x1a2b_3c4d, 0x0001_0000, u32::MAX, u32::MAX]);
-    // if_tsresol: 2^-10, and the end of options.
+    // `if_tsresol` 2^-10, and the end of options.
     let interface = words(&[1 << 16, 0, 0x0009_0001, 0x8a00_0000, 0]);
     let frame = ethernet();
     let len = u32::try_from(frame.len()).unwrap();
@@ -195,7 +195,7 @@ fn a_file_that_is_no_trace_says_so() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]
 
-    /// Whatever is changed in a capture, it is read to its end or refused.
+    /// Any damaged capture is read to its end or refused.
     #[test]
     fn damaged_captures_do_no_harm(
         is_new in any::<bool>(),
@@ -204,7 +204,7 @@ proptest! {
     ) {
         let mut file = if is_new { pcapng() } else { pcap(1, &[ethernet(), ethernet()]) };
         for (index, value) in changes {
-            // The first octets say that it is a capture.
+            // The first four octets stay, because they identify the capture.
             let at = 4 + index.index(file.len() - 4);
             file[at] = value;
         }

@@ -6,7 +6,8 @@ use humantime::parse_rfc3339_weak;
 
 use super::columns::{SECOND, Unit};
 
-/// A number of units, `2008-08-01 12:00:00.123`, or the same with `T` and `Z`. The zone is the file's own.
+/// Parses a time: a number of units, `2008-08-01 12:00:00.123`, or the same with `T` and `Z`. Ignores the time zone of
+/// the file.
 pub(super) fn moment(text: &str, unit: Unit) -> Option<Duration> {
     let text = text.trim();
     match text.get(10..).and_then(|rest| rest.strip_prefix([' ', 'T'])) {
@@ -15,7 +16,7 @@ pub(super) fn moment(text: &str, unit: Unit) -> Option<Duration> {
     }
 }
 
-/// A number of units, or `00:01:02.345`.
+/// Parses a duration: a number of units, or `00:01:02.345`.
 pub(super) fn length(text: &str, unit: Unit) -> Option<Duration> {
     let text = text.trim();
     if text.contains(':') { clock(text) } else { number(text, unit) }
@@ -30,7 +31,7 @@ fn clock(text: &str) -> Option<Duration> {
     is_one.then(|| Duration::from_secs(u64::from(hours) * 3600 + u64::from(minutes) * 60) + seconds)
 }
 
-/// Digits with a decimal point at most.
+/// Parses digits with at most one decimal point.
 fn number(text: &str, unit: Unit) -> Option<Duration> {
     let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|c| c.is_ascii_digit());

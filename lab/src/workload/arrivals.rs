@@ -1,9 +1,9 @@
-//! When bytes reached the application.
+//! Times at which bytes reached the application.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A log of arrivals, shared between the thread that reads and those who look on.
+/// A log of arrivals, shared between the reading thread and its observers.
 #[derive(Clone, Debug, Default)]
 pub struct Arrivals {
     log: Arc<Mutex<Log>>,
@@ -15,17 +15,17 @@ struct Log {
     total: u64,
 }
 
-/// A time in which nothing arrived.
+/// A span without arrivals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Gap {
-    /// The last arrival before.
+    /// The last arrival before the gap.
     pub start: Instant,
-    /// The first arrival after.
+    /// The first arrival after the gap.
     pub end: Instant,
 }
 
 impl Gap {
-    /// How long it was.
+    /// Length of the gap.
     #[must_use]
     pub fn length(&self) -> Duration {
         self.end.saturating_duration_since(self.start)
@@ -33,7 +33,7 @@ impl Gap {
 }
 
 impl Arrivals {
-    /// Notes bytes that arrive now.
+    /// Logs bytes that arrive now.
     pub fn note(&self, bytes: u64) {
         self.note_at(Instant::now(), bytes);
     }
@@ -44,26 +44,26 @@ impl Arrivals {
         log.entries.push((at, bytes));
     }
 
-    /// Bytes so far.
+    /// Octets so far.
     #[must_use]
     pub fn total(&self) -> u64 {
         self.lock().total
     }
 
-    /// When the last one came.
+    /// Time of the last arrival.
     #[must_use]
     pub fn last(&self) -> Option<Instant> {
         self.lock().entries.last().map(|entry| entry.0)
     }
 
-    /// Arrivals from number `first` on: for a view that shows what is new.
+    /// Arrivals from index `first` on, for a view that shows new arrivals only.
     #[must_use]
     pub fn since(&self, first: usize) -> Vec<(Instant, u64)> {
         self.lock().entries.get(first..).unwrap_or_default().to_vec()
     }
 
-    /// The longest time without an arrival that ended after `cut`. What still was on its way in the
-    /// receiver at the cut so does not count as recovery.
+    /// The longest gap that ended after `cut`. So bytes that were still in the receiver at the cut do not count as
+    /// recovery.
     #[must_use]
     pub fn longest_gap_after(&self, cut: Instant) -> Option<Gap> {
         let log = self.lock();
@@ -71,14 +71,14 @@ impl Arrivals {
         gaps.filter(|gap| gap.end > cut).max_by_key(Gap::length)
     }
 
-    /// Whether bytes came in after `cut` and a silence of at least `stall`.
+    /// The end of the longest gap after `cut`, if that gap has at least the length `stall`. Else `None`.
     #[must_use]
     pub fn resumed_after(&self, cut: Instant, stall: Duration) -> Option<Instant> {
         self.longest_gap_after(cut).filter(|gap| gap.length() >= stall).map(|gap| gap.end)
     }
 
     fn lock(&self) -> MutexGuard<'_, Log> {
-        // A reader that panicked leaves a log that is right as far as it goes.
+        // If a reader panicked, the log is right up to that moment.
         self.log.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,4 +1,4 @@
-//! I1s with sources made up.
+//! A flood of I1s with made-up sources.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -11,8 +11,8 @@ use super::generator::{Generator, Stream};
 use crate::hop::{ETHERNET_LEN, Hop};
 use crate::netns::{Namespace, output};
 
-/// A flood of I1s (RFC 5533 s5.4), each from an address of another prefix of `SOURCES`, sent by the router that
-/// the victim answers through, which counts and drops the answers.
+/// A flood of I1s (RFC 5533 s5.4). Each I1 has a source under another prefix within `SOURCES`. The victim's router
+/// sends the flood. The router also counts and drops the answers of the victim.
 #[derive(Debug)]
 pub struct I1Flood {
     router: Namespace,
@@ -20,10 +20,10 @@ pub struct I1Flood {
 }
 
 impl I1Flood {
-    /// Starts it: `rate` a second, or as many as a thread can send.
+    /// Starts the flood with `rate` I1s a second. Without a rate, one thread sends as fast as it can.
     ///
     /// # Errors
-    /// No way to the victim, no nftables.
+    /// There is no route to the victim, or no nftables.
     pub fn start(router: &Namespace, victim: Ipv6Addr, rate: Option<u64>) -> anyhow::Result<Self> {
         router.nft(&format!(
             "table inet {TABLE} {{ counter answers {{ }}; chain received {{ type filter hook prerouting priority 0; \
@@ -34,7 +34,7 @@ impl I1Flood {
         let mut number = 0_u64;
         let vary = Box::new(move |frame: &mut [u8]| {
             number += 1;
-            // Odd, so all prefixes have their turn, in no order.
+            // The multiplier is odd, so the sources visit all prefixes, in no order.
             let mixed = number.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes();
             frame[SOURCE_AT + 4..SOURCE_AT + 8].copy_from_slice(&mixed[..4]);
             frame[SOURCE_AT + 8..SOURCE_AT + 16].copy_from_slice(&mixed);
@@ -45,13 +45,13 @@ impl I1Flood {
         Ok(Self { router: router.clone(), generator })
     }
 
-    /// I1s sent so far.
+    /// Number of I1s sent so far.
     #[must_use]
     pub fn sent(&self) -> u64 {
         self.generator.sent()
     }
 
-    /// Answers that came back so far.
+    /// Number of answers received so far.
     ///
     /// # Errors
     /// `nft` failed.
@@ -62,17 +62,17 @@ impl I1Flood {
         count.and_then(|count| count.parse().ok()).context("a counter without a count")
     }
 
-    /// Ends it.
+    /// Ends the flood.
     ///
     /// # Errors
-    /// It could not send.
+    /// The flood could not be sent.
     pub fn finish(self) -> anyhow::Result<()> {
         self.generator.finish()?;
         self.router.nft(&format!("delete table inet {TABLE}"))
     }
 }
 
-/// IPv6 header and I1. The checksum of Shim6 does not cover addresses, so one message serves all sources.
+/// The frame: IPv6 header and I1. The checksum of Shim6 does not cover addresses, so one message serves all sources.
 fn frame(hop: &Hop, victim: Ipv6Addr) -> Vec<u8> {
     let message = Message::I1(I1 {
         initiator_tag: ContextTag::from_bits(0x1234_5678_9abc),
@@ -83,9 +83,9 @@ fn frame(hop: &Hop, victim: Ipv6Addr) -> Vec<u8> {
     hop.frame([source, victim], PROTOCOL, &message.octets())
 }
 
-/// Where the sources are from.
+/// Prefix of the made-up sources.
 const SOURCES: &str = "2001:db8:f000::/36";
 const TABLE: &str = "flood";
 const SOURCE_AT: usize = ETHERNET_LEN + 8;
-/// Whatever becomes of who started it.
+/// Limit of a flood, even if its owner never ends it.
 pub(crate) const LONGEST: Duration = Duration::from_secs(600);

@@ -1,4 +1,4 @@
-//! Frames made one of the other and sent as fast as they are wanted, or as fast as they go.
+//! Generator of frames. Each frame is made from the frame before. The rate is fixed, or as high as possible.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,27 +11,27 @@ use moorline_link::FrameSender;
 use super::Pacer;
 use crate::netns::{Namespace, Worker};
 
-/// Makes the next frame of one, or of one that it made before.
+/// Changes a frame into the next one.
 pub type Vary = Box<dyn FnMut(&mut [u8]) + Send>;
 
 /// Frames of one kind.
 pub struct Stream {
-    /// What they look like.
+    /// The first frame.
     pub frame: Vec<u8>,
-    /// What changes from one to the next.
+    /// Makes the next frame from a frame.
     pub vary: Vary,
-    /// How many a second; as many as a thread can send without it.
+    /// Frames a second. `None` for as many as a thread can send.
     pub rate: Option<u64>,
 }
 
-/// Sends streams out of an interface, each on a thread of its own, until it is told to stop or its time is over.
+/// Sends streams out of an interface, each on its own thread, until `finish` or a time limit.
 #[derive(Debug)]
 pub struct Generator {
     streams: Vec<(Arc<AtomicU64>, Worker<()>)>,
 }
 
 impl Generator {
-    /// Starts it. `limit` bounds it whatever happens.
+    /// Starts the streams. The streams end after `limit` at the latest.
     ///
     /// # Errors
     /// A thread could not be started.
@@ -58,13 +58,13 @@ impl Generator {
         self.streams.iter().map(|(sent, _)| sent.load(Ordering::Relaxed)).sum()
     }
 
-    /// Whether nothing is sent any more.
+    /// Whether all streams have ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.streams.iter().all(|(_, worker)| worker.is_finished())
     }
 
-    /// Ends it. How many frames of each stream were sent.
+    /// Ends the streams. Gives the number of frames sent, by stream.
     ///
     /// # Errors
     /// A stream could not be sent.
@@ -106,5 +106,5 @@ fn send(
     Ok(())
 }
 
-/// How often a stream that waits looks whether it should stop.
+/// Interval at which a waiting stream checks whether it should stop.
 const LOOK_AROUND: Duration = Duration::from_millis(20);

@@ -1,4 +1,4 @@
-//! A small HTTP/1.1 server: one file, paced, with its SHA-256 known.
+//! A small HTTP/1.1 server with one file. The server sends at a fixed rate and knows the SHA-256 of the file.
 
 use std::net::TcpStream;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,8 +12,8 @@ use crate::netns::Worker;
 
 /// Serves `/file` to one client after the other, until dropped.
 ///
-/// The pace is set here and not at the client: so no bytes wait in the client's receive buffer that
-/// would seem to arrive after a cut.
+/// The server sets the pace, not the client. So no bytes wait in the client's receive buffer that would seem to arrive
+/// after a cut.
 #[derive(Debug)]
 pub struct HttpServer {
     url: String,
@@ -21,10 +21,10 @@ pub struct HttpServer {
 }
 
 impl HttpServer {
-    /// Starts it with a file of this size, sent at `rate` octets a second.
+    /// Starts the server with a file of this size, sent at `rate` octets a second.
     ///
     /// # Errors
-    /// The address cannot be listened at.
+    /// The server cannot listen at the address.
     pub fn start(at: &Endpoint, size: u64, rate: u64) -> anyhow::Result<Self> {
         let listener = at.namespace.enter(|| socket::listen(at, Protocol::Tcp))?;
         let address = listener.local_addr().context("local address")?;
@@ -34,7 +34,7 @@ impl HttpServer {
             while let Some(stream) =
                 socket::accept(&listener, || !stop.load(Ordering::Relaxed) && digest.is_none())?
             {
-                // A client that went away ends its download, not the server.
+                // If a client goes away, its download ends, and the server goes on.
                 digest = serve(stream, content, stop).unwrap_or_default();
             }
             Ok(digest.unwrap_or_default())
@@ -42,28 +42,28 @@ impl HttpServer {
         Ok(Self { url: format!("http://{address}/file"), digest })
     }
 
-    /// Where the file is.
+    /// URL of the file.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
     }
 
-    /// Ends it and gives the SHA-256 of the file as sent; all zero if it was never sent whole.
+    /// Ends the server. Gives the SHA-256 of the file as sent, all zero if no client got the whole file.
     ///
     /// # Errors
-    /// It had failed.
+    /// The server failed.
     pub fn finish(self) -> anyhow::Result<[u8; 32]> {
         self.digest.finish()
     }
 }
 
-/// Answers one request; the digest if the whole file went out.
+/// Answers one request. Gives the digest if the whole file was sent.
 fn serve(
     mut stream: TcpStream,
     content: Content,
     stop: &AtomicBool,
 ) -> anyhow::Result<Option<[u8; 32]>> {
-    // Up to the empty line; which file is asked for does not matter.
+    // Read up to the empty line. The requested path does not matter.
     let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
     while !request.ends_with(b"\r\n\r\n") {
         let count = read_some(&mut stream, &mut buffer, stop)?;

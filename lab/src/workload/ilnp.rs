@@ -1,4 +1,4 @@
-//! What correspondents of ILNPv6 send, as the generator of the ILCC study has it.
+//! Packets of ILNPv6 correspondents, as the generator of the ILCC study sends them.
 
 use moorline_types::{Ilv, Nid, Nonce};
 use moorline_wire::ilnp::{ChecksumDelta, NonceHeader, transport_checksum};
@@ -8,39 +8,39 @@ use super::Pattern;
 use super::Vary;
 use crate::hop::{ETHERNET_LEN, Hop};
 
-/// Packets a second of the study's test of this rank: echo requests from the fixed source and packets of made-up
-/// correspondents. It names 1,280 and 1,940 for both together in tests 0 and 10, and 65, 125 and 660 for the
-/// second kind in tests 1, 2 and 10; between these we draw a straight line.
+/// Packets a second in the study's test of this rank: echo requests of the fixed source, and packets of made-up
+/// correspondents. The study gives 1,280 and 1,940 for both kinds together in tests 0 and 10, and 65, 125 and 660 for
+/// made-up correspondents in tests 1, 2 and 10. Other ranks lie on a straight line between 2 and 10.
 #[must_use]
 pub fn rates_of_rank(rank: u8) -> (u64, u64) {
     let rank = u64::from(rank);
     let load = match rank {
         0 => 0,
         1 => 65,
-        // Beyond 10, on along the line.
+        // Ranks above 10 continue the line.
         _ => 125 + (rank - 2) * 535 / 8,
     };
     (ECHO_REQUESTS_PER_SECOND, load)
 }
 
-/// A UDP datagram with a Nonce option and the checksum of ILNP (RFC 6741 s4.2): 76 octets from the IPv6 header on. Without a
-/// nonce it is one of classic IPv6.
+/// A UDP datagram with a Nonce option and the checksum of ILNP (RFC 6741 s4.2): 76 octets from the IPv6 header on.
+/// Without a nonce, the datagram is classic IPv6.
 #[derive(Clone, Debug)]
 pub struct Datagram {
-    /// The way it goes.
+    /// The first hop.
     pub hop: Hop,
-    /// From whom.
+    /// The source.
     pub source: Ilv,
-    /// To whom.
+    /// The destination.
     pub destination: Ilv,
-    /// Of source and destination.
+    /// Ports of source and destination.
     pub ports: (u16, u16),
-    /// The source's nonce.
+    /// The nonce of the source.
     pub nonce: Option<Nonce>,
 }
 
 impl Datagram {
-    /// Its frame.
+    /// The frame of the datagram.
     #[must_use]
     pub fn frame(&self) -> Vec<u8> {
         let mut udp = Vec::with_capacity(UDP_LEN);
@@ -51,7 +51,7 @@ impl Datagram {
         let mut ends = [self.source, self.destination];
         let addresses = ends.map(Ilv::address);
         if self.nonce.is_some() {
-            // RFC 6741 s4.2: the locators are left out.
+            // RFC 6741 s4.2: the checksum does not cover locators.
             ends = ends.map(|ilv| ilv.at(NOWHERE));
         }
         let [from, to] = ends;
@@ -67,9 +67,9 @@ impl Datagram {
     }
 }
 
-/// Datagrams each of another correspondent, made up, with the locator of the datagram's source: a random identifier, a random nonce
-/// of 32 bits. If the datagram has no nonce, they have none. A frame, and what makes the next one of it; for the same seed the same
-/// ones again.
+/// Datagrams of made-up correspondents. Each has the locator of the datagram's source, a random identifier and a random
+/// nonce of 32 bits. If the datagram has no nonce, the made-up ones have none either. Gives the first frame and the
+/// function that makes the next one. Equal seeds give equal datagrams.
 #[must_use]
 pub fn made_up(datagram: Datagram, seed: u64) -> (Vec<u8>, Vary) {
     let nonce = datagram.nonce.map(|_| Nonce::Short([0; 4]));
@@ -80,13 +80,14 @@ pub fn made_up(datagram: Datagram, seed: u64) -> (Vec<u8>, Vary) {
     let mut number = 0;
     let vary = move |frame: &mut [u8]| {
         number += 1;
-        // No number comes twice, but for the bit that would make it one of a group (RFC 4291 s2.5.1).
+        // `word` gives no number twice. Only the group bit, which is cleared (RFC 4291 s2.5.1), can make two
+        // identifiers equal.
         let nid = Nid(identifiers.word(number) & !GROUP);
         let delta = ChecksumDelta::of_identifier(datagram.source.nid, nid);
         let sum = delta.apply(UDP, checksum);
         frame[SOURCE_NID_AT..SOURCE_NID_AT + 8].copy_from_slice(&nid.0.to_be_bytes());
         if nonce.is_some() {
-            // Any 32 bits will do; these are not those of the identifier.
+            // Any 32 bits will do. The bits of the nonce differ from those of the identifier.
             let nonce = nid.0.wrapping_mul(0xd6e8_feb8_6659_fd93).to_be_bytes();
             frame[NONCE_AT..NONCE_AT + 4].copy_from_slice(&nonce[..4]);
         }
@@ -95,7 +96,7 @@ pub fn made_up(datagram: Datagram, seed: u64) -> (Vec<u8>, Vary) {
     (frame, Box::new(vary))
 }
 
-/// At the end of a frame there is the datagram.
+/// The UDP checksum of the datagram at the end of a frame.
 fn checksum_of(frame: &mut [u8]) -> &mut [u8; 2] {
     let udp = frame.last_chunk_mut::<UDP_LEN>().expect("a frame with a datagram");
     udp[6..].first_chunk_mut().expect("a header")
@@ -104,11 +105,11 @@ fn checksum_of(frame: &mut [u8]) -> &mut [u8; 2] {
 const GROUP: u64 = 1 << 56;
 const ECHO_REQUESTS_PER_SECOND: u64 = 1280;
 const NOWHERE: moorline_types::L64 = moorline_types::L64(0);
-/// UDP header and 20 octets.
+/// Octets of the datagram: UDP header and 20 octets of payload.
 const UDP_LEN: usize = 28;
 const LEN_OCTET: u8 = 28;
 const SOURCE_NID_AT: usize = ETHERNET_LEN + 16;
-/// Behind the IPv6 header, two octets of options header and two of the option.
+/// Offset of the nonce: the IPv6 header, two octets of the options header, and two of the option.
 const NONCE_AT: usize = ETHERNET_LEN + 44;
 
 #[cfg(test)]
@@ -128,7 +129,7 @@ mod tests {
         }
     }
 
-    /// By a full computation: over what is in the packet, without the locators.
+    /// Whether the checksum is right, by a full computation over the packet without the locators.
     fn is_right(frame: &[u8]) -> bool {
         let ilv = |at: usize| {
             let octets: [u8; 16] = frame[at..at + 16].try_into().unwrap();
@@ -193,7 +194,7 @@ mod tests {
         let load: Vec<_> = (0..=10).map(|rank| rates_of_rank(rank).1).collect();
         assert_eq!((load[0], load[1], load[2], load[10]), (0, 65, 125, 660));
         assert!(load.is_sorted() && rates_of_rank(20).1 > 1200);
-        // A third of all, as the study has it.
+        // A third of all packets, as in the study.
         assert_eq!(660 * 100 / both(10), 34);
     }
 }

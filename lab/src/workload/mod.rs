@@ -1,4 +1,4 @@
-//! Traffic whose every byte is checked and whose every arrival is noted.
+//! Traffic generators that check each byte and log each arrival.
 
 mod arrivals;
 mod flood;
@@ -33,12 +33,12 @@ use std::time::{Duration, Instant};
 
 use crate::netns::Namespace;
 
-/// A place for a socket: a namespace and an address in it.
+/// A namespace and an address in it, for a socket.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
-    /// Where.
+    /// The namespace.
     pub namespace: Namespace,
-    /// As whom.
+    /// The address.
     pub address: std::net::Ipv6Addr,
 }
 
@@ -48,7 +48,7 @@ impl Endpoint {
     }
 }
 
-/// Spreads octets evenly over time; after a stall it makes up for lost time.
+/// Spreads octets evenly over time. After a stall, the pacer catches up.
 #[derive(Clone, Copy, Debug)]
 struct Pacer {
     start: Instant,
@@ -60,14 +60,14 @@ impl Pacer {
         Self { start: Instant::now(), per_second }
     }
 
-    /// How many more may go now when `sent` have gone.
+    /// Number of further units that may be sent now, after `sent`.
     fn due(&self, sent: u64) -> u64 {
         let nanos = self.start.elapsed().as_nanos() * u128::from(self.per_second);
         let due = u64::try_from(nanos / NANOS_PER_SECOND).unwrap_or(u64::MAX);
         due.saturating_sub(sent)
     }
 
-    /// How long to wait before sending more when `sent` have gone.
+    /// Time to wait before more may be sent, after `sent`.
     fn wait(&self, sent: u64) -> Duration {
         let due = Duration::from_secs_f64(sent as f64 / self.per_second as f64);
         due.saturating_sub(self.start.elapsed())

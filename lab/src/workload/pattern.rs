@@ -1,6 +1,6 @@
-//! Content that can be made and checked anywhere in a stream.
+//! Content that can be generated and checked at any offset of a stream.
 
-/// Pseudo-random octets: each depends on the seed and its offset only.
+/// Pseudo-random octets. Each depends only on the seed and its offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pattern {
     seed: u64,
@@ -13,7 +13,7 @@ impl Pattern {
         Self { seed }
     }
 
-    /// Writes what belongs at `offset`.
+    /// Writes the content of the stream from `offset` on.
     pub fn fill(&self, offset: u64, buffer: &mut [u8]) {
         let mut at = offset;
         let mut rest = buffer;
@@ -28,7 +28,7 @@ impl Pattern {
         }
     }
 
-    /// Whether this is what belongs at `offset`.
+    /// Whether `received` is the content of the stream from `offset` on.
     #[must_use]
     pub fn matches(&self, offset: u64, received: &[u8]) -> bool {
         let mut right = vec![0; received.len()];
@@ -36,7 +36,7 @@ impl Pattern {
         right == received
     }
 
-    /// SplitMix64: well mixed, no state to carry along, and no number twice.
+    /// SplitMix64: well mixed, without a state, and no number twice for one seed.
     pub(super) fn word(&self, index: u64) -> u64 {
         let mut z = self.seed.wrapping_add(index.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,4 +1,4 @@
-//! Datagrams to and fro, each timed.
+//! Datagrams with timed answers.
 
 use std::net::UdpSocket;
 use std::sync::atomic::AtomicBool;
@@ -11,33 +11,33 @@ use super::Endpoint;
 use super::socket::{datagram_sockets, receive_datagrams, send_datagrams};
 use crate::netns::Worker;
 
-/// Datagrams that a program sends over a connected socket and another sends back over one.
+/// Datagrams that one end sends and the other end echoes, over connected sockets.
 #[derive(Debug)]
 pub struct Pings {
     noted: Noted,
     sender: Worker<u64>,
-    /// Of those that come, and of those that come back.
+    /// The echo at the second end, and the receiver of answers at the first.
     receivers: [Worker<()>; 2],
 }
 
-/// All of them.
+/// The log of all pings.
 #[derive(Clone, Debug)]
 struct Noted {
     begin: Instant,
     all: Arc<Mutex<Vec<Ping>>>,
 }
 
-/// One of them.
+/// A datagram and its answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ping {
-    /// When it was sent, since the start.
+    /// Time of sending, since the start.
     pub sent: Duration,
-    /// How long it took to come back, if it has.
+    /// Round trip time. `None` without an answer so far.
     pub round_trip: Option<Duration>,
 }
 
 impl Pings {
-    /// Starts: so many a second, from the first end.
+    /// Starts to send `per_second` datagrams a second from the first end.
     ///
     /// # Errors
     /// A socket could not be made.
@@ -60,19 +60,19 @@ impl Pings {
         })
     }
 
-    /// Since the start.
+    /// Time since the start.
     #[must_use]
     pub fn now(&self) -> Duration {
         self.noted.begin.elapsed()
     }
 
-    /// Those sent so far.
+    /// All pings so far.
     #[must_use]
     pub fn all(&self) -> Vec<Ping> {
         self.noted.lock().clone()
     }
 
-    /// Ends them.
+    /// Ends the pings.
     ///
     /// # Errors
     /// A socket failed.
@@ -106,5 +106,5 @@ fn echo(socket: &UdpSocket, stop: &AtomicBool) -> anyhow::Result<()> {
 }
 
 const LOOK_AROUND: Duration = Duration::from_millis(20);
-/// Longer than any round trip in a lab.
+/// Longer than any round trip time in a lab.
 const LAST: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! curl and iperf3, unmodified programs, and when what they move arrives.
+//! curl and iperf3, unmodified, with the arrivals of their data.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::Path;
@@ -13,7 +13,7 @@ use crate::interrupt;
 use crate::netns::Worker;
 use crate::process::Process;
 
-/// Programs that run; what is read of their output has reached an application.
+/// Running programs. Data in their output has reached an application.
 #[derive(Debug)]
 pub struct Programs<T> {
     processes: Vec<Process>,
@@ -21,23 +21,23 @@ pub struct Programs<T> {
     reader: Worker<T>,
 }
 
-/// How they ended.
+/// Result of ended programs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended<T> {
-    /// All of them with status 0.
+    /// Whether all programs ended with status 0.
     pub success: bool,
-    /// Octets that arrived, to the precision of their report.
+    /// Octets that arrived, as precisely as the programs report them.
     pub bytes: u64,
-    /// What was made of the output.
+    /// Value computed from the output.
     pub output: T,
-    /// What they complained about.
+    /// Standard error of all programs.
     pub messages: String,
 }
 
-/// A download with curl. The output is the SHA-256 of what it put out.
+/// A download with curl. The output is the SHA-256 of the received octets.
 pub type Curl = Programs<[u8; 32]>;
 
-/// A pair of iperf3, the client sending. Arrivals are at the server.
+/// An iperf3 client that sends, and its server. Arrivals are at the server.
 pub type Iperf = Programs<()>;
 
 impl<T> Programs<T> {
@@ -47,18 +47,18 @@ impl<T> Programs<T> {
         &self.arrivals
     }
 
-    /// Whether all have ended.
+    /// Whether all programs have ended.
     ///
     /// # Errors
-    /// The system would not say.
+    /// The system call failed.
     pub fn is_finished(&mut self) -> anyhow::Result<bool> {
         self.processes.iter_mut().try_fold(true, |all, one| Ok(all & one.poll()?.is_some()))
     }
 
-    /// Ends those that have not ended, and gives the result.
+    /// Ends programs that still run, and gives the result.
     ///
     /// # Errors
-    /// They could not be ended, or their output not be read.
+    /// The programs could not be ended, or their output could not be read.
     pub fn finish(mut self) -> anyhow::Result<Ended<T>> {
         let mut success = true;
         for process in &mut self.processes {
@@ -72,7 +72,7 @@ impl<T> Programs<T> {
 }
 
 impl Curl {
-    /// Starts a download from this address.
+    /// Starts a download of this URL.
     ///
     /// # Errors
     /// curl could not be started.
@@ -103,13 +103,13 @@ impl Curl {
 }
 
 impl Iperf {
-    /// Time between arrivals: the finest that iperf3 reports.
+    /// Interval of arrivals: the shortest that iperf3 reports.
     pub const INTERVAL: Duration = Duration::from_millis(100);
 
     /// Starts a server and a client that sends to it for `duration` at `rate` octets a second.
     ///
     /// # Errors
-    /// iperf3 could not be started or its server did not come up.
+    /// iperf3 could not be started, or its server did not listen.
     pub fn start(
         from: &Endpoint,
         to: &Endpoint,
@@ -119,7 +119,7 @@ impl Iperf {
     ) -> anyhow::Result<Self> {
         let arrivals = Arrivals::default();
         let noted = arrivals.clone();
-        // The server reports each tenth of a second; `-f k` makes its numbers easy to read.
+        // The server reports every tenth of a second. `-f k` makes its numbers easy to parse.
         let mut command = iperf_server(to);
         command.args(["-i", "0.1", "-f", "k", "--forceflush"]);
         let read = move |output| {
@@ -138,14 +138,14 @@ impl Iperf {
     }
 }
 
-/// A server for one client.
+/// The command of an iperf3 server for one client.
 pub(super) fn iperf_server(at: &Endpoint) -> Command {
     let mut command = at.namespace.command("iperf3");
     command.args(["-s", "-1", "-B", &at.address.to_string()]);
     command
 }
 
-/// A client that sends for so many seconds and says how it was in the end.
+/// The command of an iperf3 client that sends for this time and reports once, at the end.
 pub(super) fn iperf_client([from, to]: [&Endpoint; 2], duration: Duration) -> Command {
     let mut command = from.namespace.command("iperf3");
     command.args(["-i", "0", "-t", &duration.as_secs().max(1).to_string()]).args([
@@ -157,7 +157,7 @@ pub(super) fn iperf_client([from, to]: [&Endpoint; 2], duration: Duration) -> Co
     command
 }
 
-/// The server is up when its port is listened at.
+/// Waits until the server listens at its port.
 pub(super) fn await_listener(server: &mut Process, at: &Endpoint) -> anyhow::Result<()> {
     interrupt::wait_for("the iperf3 server", Duration::from_secs(5), || {
         if let Some(status) = server.poll()? {
@@ -169,8 +169,8 @@ pub(super) fn await_listener(server: &mut Process, at: &Endpoint) -> anyhow::Res
     })
 }
 
-/// Octets of a line such as `[  5]   0.10-0.20   sec   238 KBytes  19505 Kbits/sec`; none for any
-/// other line, the summary at the end included.
+/// Octets of a line such as `[  5]   0.10-0.20   sec   238 KBytes  19505 Kbits/sec`. `None` for any other line,
+/// including the summary at the end.
 fn interval_bytes(line: &str) -> Option<u64> {
     let rest = line.trim_start().strip_prefix('[')?.split_once(']')?.1;
     let words: Vec<&str> = rest.split_whitespace().collect();

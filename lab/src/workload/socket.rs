@@ -1,4 +1,4 @@
-//! Sockets bound before they connect, and octets over them: whoever reads or writes looks now and then whether to end.
+//! Sockets bound before they connect, and transfers over them. Each transfer checks often whether it should stop.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{Ipv6Addr, SocketAddr, SocketAddrV6, TcpListener, TcpStream, UdpSocket};
@@ -14,7 +14,7 @@ use rustix::net::{
 
 use super::{Endpoint, Pacer, Pattern, Protocol};
 
-/// Both ends of a connection, that of the client first, and the listener that it came by.
+/// Both ends of a connection, the client's end first, and its listener.
 pub(super) fn connection(
     [client, server]: [&Endpoint; 2],
     protocol: Protocol,
@@ -27,7 +27,7 @@ pub(super) fn connection(
     Ok(([connected, accepted.context("the connection was not accepted")?], listener))
 }
 
-/// A connection from `source`'s address.
+/// A connection from the address of `source`.
 fn connect_from(
     source: &Endpoint,
     to: &Endpoint,
@@ -45,8 +45,8 @@ fn connect_from(
     Ok(stream)
 }
 
-/// Two sockets for datagrams, one at each end and connected to the other: the kernel finds such sockets without a look at
-/// routes. A read comes back after `patience`.
+/// Two datagram sockets, one at each end, connected to each other. The kernel finds connected sockets without a route
+/// lookup. A read returns after `patience` at the latest.
 pub(crate) fn datagram_sockets(
     ends: [&Endpoint; 2],
     patience: Duration,
@@ -64,8 +64,8 @@ pub(crate) fn datagram_sockets(
     Ok([one, two])
 }
 
-/// A listening socket on `at`'s address and any port; call from inside the namespace. MPTCP joins subflows to the listener's other
-/// addresses, so it listens at all of them.
+/// A socket that listens at the address of `at` and any port. Callers must be inside the namespace. A listener of MPTCP
+/// uses all addresses, because subflows join at other addresses of the host.
 pub(super) fn listen(at: &Endpoint, protocol: Protocol) -> anyhow::Result<TcpListener> {
     let socket = stream_socket(protocol)?;
     let address = match protocol {
@@ -87,7 +87,7 @@ fn stream_socket(protocol: Protocol) -> anyhow::Result<OwnedFd> {
         .with_context(|| format!("{protocol:?} socket"))
 }
 
-/// The next connection to `listener`, or none if `go_on` says so first.
+/// The next connection to `listener`. `None` if `go_on` returns false first.
 pub(super) fn accept(
     listener: &TcpListener,
     go_on: impl Fn() -> bool,
@@ -110,31 +110,31 @@ pub(super) fn accept(
     Ok(None)
 }
 
-/// The default of the machine may pace or probe in its own rhythm; results should compare.
+/// The machine's default congestion control may pace or probe. With cubic, results of machines compare.
 fn prefer_cubic(socket: impl AsFd) -> anyhow::Result<()> {
     sockopt::set_tcp_congestion(socket, "cubic").context("choose cubic")
 }
 
-/// Short ones, so that a blocked thread looks around now and then.
+/// Sets short timeouts, so that a blocked thread checks often whether it should stop.
 fn set_timeouts(stream: &TcpStream) -> anyhow::Result<()> {
     stream.set_read_timeout(Some(POLL)).context("read timeout")?;
     stream.set_write_timeout(Some(POLL)).context("write timeout")
 }
 
-/// What is sent over a connection.
+/// Content of a transfer.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Content {
     pub(super) pattern: Pattern,
-    /// Octets in all.
+    /// Total octets.
     pub(super) size: u64,
     /// Octets a second.
     pub(super) rate: u64,
-    /// Octets written at a time.
+    /// Octets of each write.
     pub(super) chunk: usize,
 }
 
 impl Content {
-    /// Sends all of it and shows each part to `watch`; false if told to stop before.
+    /// Sends all content and passes each part to `watch`. False if `stop` was set before.
     pub(super) fn send(
         self,
         stream: &mut TcpStream,
@@ -160,7 +160,7 @@ impl Content {
     }
 }
 
-/// False if told to stop before all is written.
+/// Writes all octets. False if `stop` was set before.
 pub(super) fn write_all(
     stream: &mut TcpStream,
     mut octets: &[u8],
@@ -173,7 +173,7 @@ pub(super) fn write_all(
         match stream.write(octets) {
             Ok(count) => octets = &octets[count..],
             Err(error) if is_timeout(&error) => {}
-            // The other end was told to stop too and has closed on octets that it had not read.
+            // The other end has stopped, too, and has closed its socket with unread octets.
             Err(_) if stop.load(Ordering::Relaxed) => return Ok(false),
             Err(error) => return Err(error).context("write"),
         }
@@ -181,7 +181,7 @@ pub(super) fn write_all(
     Ok(true)
 }
 
-/// What is there next; 0 at the end of the stream or when told to stop.
+/// Reads the next octets. 0 at the end of the stream or if `stop` is set.
 pub(super) fn read_some(
     stream: &mut TcpStream,
     buffer: &mut [u8],
@@ -197,8 +197,8 @@ pub(super) fn read_some(
     Ok(0)
 }
 
-/// Sends datagrams with a number and the content that belongs to it, until told to stop; how many. Each is shown to `watch`
-/// before it goes.
+/// Sends datagrams, each with a number and its pattern, until `stop` is set. Calls `watch` before each. Gives the
+/// number of datagrams.
 pub(super) fn send_datagrams(
     socket: &UdpSocket,
     size: usize,
@@ -213,7 +213,7 @@ pub(super) fn send_datagrams(
         datagram[..8].copy_from_slice(&number.to_be_bytes());
         Pattern::new(number).fill(0, &mut datagram[8..]);
         watch();
-        // A route that is gone for the moment, or an ICMP error, is a lost datagram and no more.
+        // If the route is missing for a moment, or an ICMP error came, the datagram counts as lost.
         let _ = socket.send(&datagram);
         number += 1;
         thread::sleep(pacer.wait(number));
@@ -221,7 +221,8 @@ pub(super) fn send_datagrams(
     Ok(number)
 }
 
-/// Takes the datagrams that come, with their sources, until told to stop, and those on their way: until nothing has come for so long.
+/// Passes incoming datagrams and their sources to `take` until `stop` is set, and after that until nothing has come for
+/// `late`.
 pub(crate) fn receive_datagrams(
     socket: &UdpSocket,
     late: Duration,
@@ -245,19 +246,19 @@ pub(crate) fn receive_datagrams(
     }
 }
 
-/// Whether an error only says that nothing happened for a while.
+/// Whether an error only means that nothing happened within the timeout.
 fn is_timeout(error: &std::io::Error) -> bool {
     [ErrorKind::WouldBlock, ErrorKind::TimedOut, ErrorKind::Interrupted].contains(&error.kind())
 }
 
-/// Word of a datagram that has not arrived: the next may.
+/// Errors that tell of a lost datagram. Later datagrams may arrive.
 const LOST: [ErrorKind; 4] = [
     ErrorKind::ConnectionRefused,
     ErrorKind::ConnectionReset,
     ErrorKind::HostUnreachable,
     ErrorKind::NetworkUnreachable,
 ];
-/// How long a read or write blocks before its thread looks whether it should end.
+/// Time for which a read or write blocks before its thread checks whether it should stop.
 pub(super) const POLL: Duration = Duration::from_millis(50);
 const CONNECT_LIMIT: Duration = Duration::from_secs(5);
 const BACKLOG: i32 = 128;

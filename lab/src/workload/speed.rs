@@ -1,4 +1,4 @@
-//! How fast iperf3 gets through a path, and what that costs.
+//! Throughput of iperf3 over a path, and its processor time.
 
 use std::path::Path;
 use std::process::Stdio;
@@ -14,27 +14,27 @@ use crate::named::named;
 use crate::process::Process;
 
 named! {
-    /// What iperf3 sends.
+    /// Traffic of iperf3.
     pub enum Traffic {
-        /// A stream, as fast as it goes.
+        /// A stream without a rate limit.
         Tcp = "tcp",
-        /// Datagrams, as fast as they go.
+        /// Datagrams without a rate limit.
         Udp = "udp",
     }
 }
 
-/// What came of it.
+/// A measured throughput and its cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed {
-    /// Octets of payload that arrived, a second.
+    /// Octets of payload that arrived a second.
     pub octets_per_second: f64,
-    /// Processor time of both programs, the kernel's work on their behalf included, for each packet of a
-    /// full wire that arrived, in nanoseconds.
+    /// Processor time of both programs in nanoseconds for each full-size packet that arrived, including the kernel's
+    /// work for the programs.
     pub cpu_ns_per_packet: f64,
 }
 
 impl Speed {
-    /// Sends for so long, with nothing else to do, each program on its processor.
+    /// Sends for `duration` without a rate limit, each program on its own processor.
     ///
     /// # Errors
     /// iperf3 failed, or nothing arrived.
@@ -90,13 +90,13 @@ impl Speed {
 impl Traffic {
     const fn arguments(self) -> &'static [&'static str] {
         match self {
-            // The default of the machine may pace.
+            // The machine's default congestion control may pace.
             Self::Tcp => &["-C", "cubic"],
             Self::Udp => &["-u", "-b", "0", "-l", "1400"],
         }
     }
 
-    /// Octets in a packet of a full wire.
+    /// Octets of payload in a full-size packet.
     const fn payload(self) -> u16 {
         match self {
             Self::Tcp => SEGMENT,
@@ -105,11 +105,11 @@ impl Traffic {
     }
 }
 
-/// Octets of a segment on a wire of 1500, with timestamps.
+/// Octets of payload of a TCP segment with timestamps, at an MTU of 1500.
 pub(super) const SEGMENT: u16 = 1428;
-/// Octets of payload that fit once the header is in, as iperf3 is told.
+/// Octets of payload of a datagram, as iperf3 is told. The datagram fits with a payload header, too.
 pub(super) const DATAGRAM: u16 = 1400;
-/// More than iperf3 takes for its own exchange.
+/// Longer than iperf3 takes for its own exchange.
 const PATIENCE: Duration = Duration::from_secs(15);
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A TCP transfer, every byte checked, paced.
+//! A TCP transfer at a fixed rate that checks each byte.
 
 use std::io::Write as _;
 use std::net::{Shutdown, TcpListener, TcpStream};
@@ -10,7 +10,7 @@ use super::socket::{self, Content, read_some};
 use super::{Arrivals, Endpoint, Pattern};
 use crate::netns::Worker;
 
-/// Who sends.
+/// The sending end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sender {
     /// The end that connects.
@@ -19,37 +19,37 @@ pub enum Sender {
     Server,
 }
 
-/// What to transfer.
+/// Options of a transfer.
 #[derive(Clone, Debug)]
 pub struct TcpOptions {
     /// The end that connects.
     pub client: Endpoint,
     /// The end that listens.
     pub server: Endpoint,
-    /// Who sends.
+    /// The sending end.
     pub sender: Sender,
-    /// Octets in all.
+    /// Total octets.
     pub bytes: u64,
     /// Octets a second.
     pub rate: u64,
 }
 
-/// How octets are carried.
+/// Socket type and size of writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carriage {
-    /// Over which kind of socket.
+    /// Type of socket.
     pub protocol: Protocol,
-    /// Octets written at a time; each write is sent at once if it is less than a segment.
+    /// Octets of each write. If the writes are smaller than the default, TCP sends each at once (no delay).
     pub chunk: usize,
 }
 
-/// Kinds of sockets.
+/// Types of sockets.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Protocol {
-    /// TCP.
+    /// A TCP socket.
     #[default]
     Tcp,
-    /// The kernel's MPTCP.
+    /// An MPTCP socket of the kernel.
     Mptcp,
 }
 
@@ -59,38 +59,38 @@ impl Default for Carriage {
     }
 }
 
-/// A transfer that runs.
+/// A running transfer.
 #[derive(Debug)]
 pub struct TcpTransfer {
     arrivals: Arrivals,
     receiver: Worker<TcpOutcome>,
     sender: Worker<bool>,
-    /// Subflows of MPTCP come to it for as long as the connection lasts.
+    /// Subflows of MPTCP join by the listener while the connection lasts.
     _listener: TcpListener,
 }
 
-/// How a transfer ended.
+/// Result of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TcpOutcome {
-    /// Octets that arrived and were the right ones.
+    /// Octets that arrived and were right.
     pub good_bytes: u64,
-    /// All arrived, every one right, and both ends saw an orderly end.
+    /// Whether all octets arrived, all were right, and both ends saw an orderly end.
     pub complete: bool,
 }
 
 impl TcpTransfer {
-    /// Starts it; returns when both ends are connected.
+    /// Starts a transfer. Returns when both ends are connected.
     ///
     /// # Errors
-    /// No connection.
+    /// The connection failed.
     pub fn start(options: &TcpOptions) -> anyhow::Result<Self> {
         Self::start_as(options, Carriage::default())
     }
 
-    /// The same with another kind of socket or with messages instead of a stream.
+    /// Starts a transfer with another type of socket, or with messages instead of a stream.
     ///
     /// # Errors
-    /// No connection, or no such sockets here.
+    /// The connection failed, or the kernel has no such sockets.
     pub fn start_as(options: &TcpOptions, carriage: Carriage) -> anyhow::Result<Self> {
         let Carriage { protocol, chunk } = carriage;
         let &TcpOptions { ref client, ref server, sender, bytes, rate } = options;
@@ -115,19 +115,19 @@ impl TcpTransfer {
         })
     }
 
-    /// The arrivals at the receiver.
+    /// Arrivals at the receiver.
     #[must_use]
     pub fn arrivals(&self) -> &Arrivals {
         &self.arrivals
     }
 
-    /// Whether [`TcpTransfer::finish`] would answer at once.
+    /// Whether the transfer has ended, so that [`TcpTransfer::finish`] would return at once.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.sender.is_finished() && self.receiver.is_finished()
     }
 
-    /// Waits for the end.
+    /// Waits for the end of the transfer.
     ///
     /// # Errors
     /// The connection broke, or wrong bytes arrived.
@@ -137,10 +137,10 @@ impl TcpTransfer {
         Ok(TcpOutcome { complete: outcome.complete && sent, ..outcome })
     }
 
-    /// Gives up and says how far it came.
+    /// Stops the transfer. Gives its result so far.
     ///
     /// # Errors
-    /// As [`TcpTransfer::finish`].
+    /// The same errors as [`TcpTransfer::finish`].
     pub fn abandon(self) -> anyhow::Result<TcpOutcome> {
         self.sender.stop();
         self.receiver.stop();
@@ -148,7 +148,7 @@ impl TcpTransfer {
     }
 }
 
-/// Sends all and waits for the receiver's receipt; false if told to stop before.
+/// Sends all content and waits for the receipt of the receiver. False if `stop` was set before.
 fn send(mut stream: TcpStream, content: Content, stop: &AtomicBool) -> anyhow::Result<bool> {
     if !content.send(&mut stream, stop, |_| ())? {
         return Ok(false);

@@ -1,4 +1,4 @@
-//! A UDP flow with sequence numbers, one way or both ways.
+//! A UDP flow with sequence numbers, in one direction or both.
 
 use std::net::UdpSocket;
 use std::time::Duration;
@@ -9,29 +9,29 @@ use super::socket::{self, POLL, receive_datagrams, send_datagrams};
 use super::{Arrivals, Endpoint, Pattern};
 use crate::netns::{Namespace, Worker};
 
-/// Which ends send.
+/// Directions of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
-    /// The first end only.
+    /// Datagrams from the first end only.
     OneWay,
-    /// Both, independently.
+    /// Datagrams from both ends, independently.
     BothWays,
 }
 
-/// What to send.
+/// Options of a flow.
 #[derive(Clone, Debug)]
 pub struct UdpOptions {
-    /// The two ends; the first one sends in any case.
+    /// The two ends. The first one always sends.
     pub ends: [Endpoint; 2],
-    /// Which ends send.
+    /// Directions of the flow.
     pub direction: Direction,
-    /// Datagrams a second, each way.
+    /// Datagrams a second in each direction.
     pub per_second: u32,
-    /// Octets of UDP payload in each, at least 8.
+    /// Octets of UDP payload of a datagram, at least 8.
     pub size: usize,
 }
 
-/// A flow that runs.
+/// A running flow.
 #[derive(Debug)]
 pub struct UdpFlow {
     ways: Vec<Way>,
@@ -44,7 +44,7 @@ struct Way {
     receiver: Worker<UdpOutcome>,
 }
 
-/// How a flow went in one direction.
+/// Result of a flow in one direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct UdpOutcome {
     /// Datagrams sent.
@@ -53,9 +53,9 @@ pub struct UdpOutcome {
     pub received: u64,
     /// Datagrams received more than once.
     pub duplicates: u64,
-    /// Datagrams that came after one sent later.
+    /// Datagrams that arrived after the same or a later datagram, so duplicates count, too.
     pub reordered: u64,
-    /// Datagrams with a wrong octet or length.
+    /// Datagrams with a wrong octet or a wrong length.
     pub damaged: u64,
 }
 
@@ -66,7 +66,7 @@ struct Received {
 }
 
 impl UdpFlow {
-    /// Starts it.
+    /// Starts a flow.
     ///
     /// # Errors
     /// A socket could not be made.
@@ -81,13 +81,13 @@ impl UdpFlow {
         Ok(Self { ways })
     }
 
-    /// Arrivals in each direction that is used; the first is at the second end.
+    /// Arrivals by direction. The first entry is at the second end.
     #[must_use]
     pub fn arrivals(&self) -> Vec<&Arrivals> {
         self.ways.iter().map(|way| &way.arrivals).collect()
     }
 
-    /// Ends it and counts.
+    /// Ends the flow and gives its counts.
     ///
     /// # Errors
     /// A socket failed.
@@ -110,7 +110,7 @@ impl Way {
         let send = move |stop: &_| send_datagrams(&from, size, per_second, stop, || ());
         let receive = move |stop: &_| {
             let mut received = Received::default();
-            // The first silence after the end is the end: what was on its way has come.
+            // The first read timeout after the end is the end: datagrams on their way have arrived by then.
             receive_datagrams(&to, Duration::ZERO, stop, |datagram, _| {
                 received.take(datagram, size);
                 noted.note(datagram.len() as u64);

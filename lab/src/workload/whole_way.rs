@@ -1,4 +1,4 @@
-//! What a packet costs on its whole way, by one processor that does nothing else.
+//! Cost of a packet on its whole path, measured on one processor that does nothing else.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::{TcpStream, UdpSocket};
@@ -10,22 +10,22 @@ use super::socket::{connection, datagram_sockets};
 use super::speed::{DATAGRAM, SEGMENT};
 use super::{Endpoint, Protocol, Traffic};
 
-/// Both ends of traffic in the hands of one thread: what it sends goes through all hosts and routers before the call is
-/// over, and then it receives. So a slice of a few milliseconds measures a path, and slices of several paths can take
-/// turns: what else the machine does falls on all alike.
+/// Both ends of a flow in one thread. A send passes all hosts and routers before the call returns, and then the thread
+/// receives. So a slice of a few milliseconds measures a path. Slices of several paths can take turns, so that other
+/// load of the machine affects all paths alike.
 #[derive(Debug)]
 pub enum WholeWay {
-    /// A connection, as its sender and its receiver.
+    /// A connection: its sender and its receiver.
     Tcp([TcpStream; 2]),
-    /// Datagrams, likewise.
+    /// Datagram sockets: the sender and the receiver.
     Udp([UdpSocket; 2]),
 }
 
 impl WholeWay {
-    /// Opens a socket at each end, the second one to receive.
+    /// Opens a socket at each end. The second end receives.
     ///
     /// # Errors
-    /// No socket, or no connection.
+    /// A socket or the connection failed.
     pub fn open(ends: [&Endpoint; 2], traffic: Traffic) -> anyhow::Result<Self> {
         let no_block = "a socket that does not block";
         match traffic {
@@ -44,10 +44,10 @@ impl WholeWay {
         }
     }
 
-    /// Sends and receives for some milliseconds. Nanoseconds for each packet of a full wire.
+    /// Sends and receives for some milliseconds. Gives nanoseconds for each full-size packet.
     ///
     /// # Errors
-    /// A socket failed, or too little arrived.
+    /// A socket failed, or too few packets arrived.
     pub fn slice(&mut self) -> anyhow::Result<f64> {
         let begin = Instant::now();
         let packets = match self {
@@ -101,11 +101,11 @@ fn unless_it_would_block(result: std::io::Result<usize>) -> anyhow::Result<usize
     }
 }
 
-/// Datagrams that a socket has room for, and how often that many in a slice.
+/// Datagrams of a burst, which fit the socket's buffer, and bursts of a slice.
 const BURST: u32 = 50;
 const BURSTS: u32 = 10;
-/// Octets at a time, and in a slice.
+/// Octets of a write, and of a slice.
 const CHUNK: usize = 128 * 1024;
 const TRANSFER: usize = 3000 * SEGMENT as usize;
-/// Segments that were lost have been sent again by then.
+/// By this time, TCP has sent lost segments again.
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -46,7 +46,7 @@ pub(crate) fn facts(hosts: &Protected, host: &str) -> Facts {
         .unwrap()
 }
 
-/// Codes of what stops protection or is not as it should be.
+/// Codes of all warnings and failures.
 pub(crate) fn trouble(report: &Report) -> Vec<&str> {
     let bad = report.findings.iter().filter(|finding| finding.severity != Severity::Note);
     bad.map(|finding| finding.code.as_str()).collect()

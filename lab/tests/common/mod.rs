@@ -1,4 +1,4 @@
-//! What the tests of the lab share.
+//! Shared parts of the lab's tests.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 pub(crate) mod doctor;
@@ -22,7 +22,7 @@ use moorline_lab::topology::{Impairment, Prefix, host_address, prefix_of};
 use moorline_lab::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
 use moorline_lab::{Lab, preflight, topology};
 
-/// The network of the demo; none, said aloud, where a lab cannot run.
+/// The network of the demo. `None`, with a message, if a lab cannot run here.
 pub(crate) fn two_by_two(test: &str, programs: &[&str]) -> Option<Lab> {
     if is_skipped(test, &preflight::check(programs)) {
         return None;
@@ -30,14 +30,14 @@ pub(crate) fn two_by_two(test: &str, programs: &[&str]) -> Option<Lab> {
     Some(Lab::build(topology::two_by_two(true)).unwrap())
 }
 
-/// The same without ingress filtering, for addresses that are not in the plan, and with BPF.
+/// The network of the demo without ingress filtering, for addresses outside the plan. Needs eBPF.
 pub(crate) fn two_by_two_open(test: &str, programs: &[&str]) -> Option<Lab> {
     let mut reasons = preflight::check(programs);
     reasons.extend(preflight::check_bpf());
     (!is_skipped(test, &reasons)).then(|| Lab::build(topology::two_by_two(false)).unwrap())
 }
 
-/// Says aloud why a test cannot run here.
+/// Prints why a test cannot run here. Panics if no test may be skipped.
 pub(crate) fn is_skipped(test: &str, reasons: &[String]) -> bool {
     if !reasons.is_empty() {
         eprintln!("SKIPPED {test}: {}", reasons.join("; "));
@@ -51,12 +51,12 @@ pub(crate) fn endpoint(lab: &Lab, host: &str, isp: u16) -> Endpoint {
     Endpoint { namespace: lab.namespace(host).unwrap().clone(), address: host_address(host, isp) }
 }
 
-/// Mends a router that [`Failure::Silent`](moorline_lab::Failure) has silenced.
+/// Ends the silence of a router after [`Failure::Silent`](moorline_lab::Failure).
 pub(crate) fn end_silence(lab: &Lab, router: &str) {
     lab.namespace(router).unwrap().nft("delete table ip6 cut\n").unwrap();
 }
 
-/// Gives a node its carrier back, and all nodes the routes that went with it.
+/// Restores the carrier of a node, and the routes that all nodes lost with it.
 pub(crate) fn restore_carrier(lab: &Lab, node: &str, interface: &str) {
     for (interface, namespace) in lab.ends_seen_from(node, interface).unwrap() {
         namespace.ip(&["link", "set", "dev", &interface, "up"]).unwrap();
@@ -66,7 +66,7 @@ pub(crate) fn restore_carrier(lab: &Lab, node: &str, interface: &str) {
     }
 }
 
-/// Has a router drop silently what comes in on one interface; the other direction works.
+/// Makes a router silently drop packets that come in on one interface. The other direction works.
 pub(crate) fn cut_one_way(lab: &Lab, router: &str, from: &str) {
     let rules = format!(
         "create table ip6 one_way\n\
@@ -76,13 +76,14 @@ pub(crate) fn cut_one_way(lab: &Lab, router: &str, from: &str) {
     lab.namespace(router).unwrap().nft(&rules).unwrap();
 }
 
-/// Takes an address of host A at ISP 1 away, as when a prefix is withdrawn.
+/// Removes an address of host A at ISP 1, as when a prefix is withdrawn.
 pub(crate) fn remove_address(lab: &Lab, address: Ipv6Addr) {
     let a = lab.namespace("a").unwrap();
     a.ip(&["addr", "del", &format!("{address}/64"), "dev", "isp1"]).unwrap();
 }
 
-/// Makes a host listen to routers on an interface, as hosts do, instead of having static addresses and routes there.
+/// Makes a host accept Router Advertisements on an interface, as hosts do by default. Removes its static addresses and
+/// routes there.
 pub(crate) fn listen_to_routers(lab: &Lab, host: &str, interface: &str) {
     let namespace = lab.namespace(host).unwrap();
     namespace.ip(&["-6", "addr", "flush", "dev", interface, "scope", "global"]).unwrap();
@@ -102,7 +103,7 @@ pub(crate) fn for_long(prefix: Prefix) -> Advertised {
     Advertised { prefix, preferred: 1800, valid: 3600 }
 }
 
-/// A preference for an uplink, for whichever peer.
+/// A rule that prefers an uplink for every peer.
 pub(crate) fn prefer(uplink: &str) -> PathRule {
     PathRule {
         scope: Scope::All,
@@ -114,7 +115,7 @@ pub(crate) fn prefer(uplink: &str) -> PathRule {
     }
 }
 
-/// Waits for a condition, generously: the machine may be busy.
+/// Waits for a condition, with a generous limit, because the machine may be busy.
 pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     let mut condition = condition;
     moorline_lab::interrupt::wait_for(what, Duration::from_secs(60), || {
@@ -123,7 +124,7 @@ pub(crate) fn eventually(what: &str, condition: impl FnMut() -> bool) {
     .unwrap();
 }
 
-/// Waits until host A knows a pair by ISP 2 that answers, for its one context.
+/// Waits until host A has a standby path by ISP 2 that has answered.
 pub(crate) fn await_standby(lab: &Lab) {
     let socket = lab.directory("a").unwrap().join("moorlined.sock");
     let client = BlockingClient::new(Client::new(socket)).unwrap();
@@ -136,9 +137,9 @@ pub(crate) fn await_standby(lab: &Lab) {
     });
 }
 
-/// Two hosts with a daemon each, and their connection-to-be over ISP 1.
+/// Two hosts, each with a daemon, and the ends of their connection over ISP 1.
 pub(crate) struct Protected {
-    /// Before the lab, so that they are stopped before it goes.
+    /// Declared before the lab, so that daemons stop before the lab is removed.
     pub(crate) daemons: Vec<Daemon>,
     pub(crate) ends: [Endpoint; 2],
     pub(crate) lab: Lab,
@@ -147,18 +148,18 @@ pub(crate) struct Protected {
 /// Send Timeout of the tests.
 pub(crate) const SEND_TIMEOUT: Duration = Duration::from_millis(800);
 
-/// How to start the daemon in tests; it must have been built.
+/// Options for the start of a daemon in tests. The daemon must have been built.
 pub(crate) fn daemon_options() -> DaemonOptions {
     DaemonOptions::new(SEND_TIMEOUT, "")
         .expect("moorlined must be built first: cargo build -p moorlined, or set MOORLINED")
 }
 
-/// The network of the demo with daemons in these hosts; none where a lab cannot run.
+/// The network of the demo with daemons on these hosts. `None` if a lab cannot run here.
 pub(crate) fn protected(test: &str, hosts: &[&str], programs: &[&str]) -> Option<Protected> {
     protect(test, hosts, programs, [String::new(), String::new()])
 }
 
-/// The same with daemons in both hosts, each with these lines in its configuration.
+/// The network of the demo with daemons on both hosts, each with these lines in its configuration file.
 pub(crate) fn protected_with(test: &str, settings: [String; 2]) -> Option<Protected> {
     protect(test, &topology::HOSTS, &[], settings)
 }
@@ -178,13 +179,13 @@ fn protect(
     Some(protect_in(lab, hosts, &[options(a), options(b)]))
 }
 
-/// Programs besides `ip` and `nft` that it takes to build a network with such cables.
+/// Programs besides `ip` and `nft` that a network with such cables needs.
 pub(crate) fn programs_for(cables: Impairment) -> &'static [&'static str] {
     if cables.counts_packets() { &["ethtool"] } else { &[] }
 }
 
-/// Both hosts with a daemon whose Send Timeout is too long to matter, and cables with a delay at A; none where a
-/// lab cannot run.
+/// Both hosts with a daemon whose Send Timeout is too long to matter, and cables with a delay at A. `None` if a lab
+/// cannot run here.
 pub(crate) fn protected_afar(test: &str, delay: Duration) -> Option<Protected> {
     let topology = topology::two_by_two(true).with_cables_of("a", Impairment::delay(delay));
     let mut reasons = preflight::check(programs_for(Impairment::delay(delay)));
@@ -209,8 +210,8 @@ fn protect_in(lab: Lab, hosts: &[&str], options: &[DaemonOptions; 2]) -> Protect
     Protected { daemons, ends, lab }
 }
 
-/// Hosts that speak ILNP, at the static addresses they have, with these lines more in their configurations; none
-/// where a lab cannot run. A host without lines gets no daemon.
+/// Hosts with ILNP, with their static addresses and these extra lines in their configuration files. A host without
+/// lines gets no daemon. `None` if a lab cannot run here.
 pub(crate) fn with_ilnp(
     test: &str,
     programs: &[&str],
@@ -231,7 +232,7 @@ pub(crate) fn with_ilnp(
     Some(Protected { daemons, ends, lab })
 }
 
-/// What daemons can say about a failed test.
+/// Events and logs of the daemons, for the message of a failed test.
 pub(crate) fn story(daemons: &mut [Daemon]) -> String {
     let mut story = String::new();
     for daemon in daemons {
@@ -246,7 +247,7 @@ pub(crate) fn story(daemons: &mut [Daemon]) -> String {
 impl Protected {
     /// Waits until every daemon has a context for the ends.
     pub(crate) fn await_context(&mut self) {
-        // A message that is lost on a busy machine is sent again after 4, 8 and 16 s (RFC 5533 s7.8).
+        // If a message is lost on a busy machine, the host sends it again after 4, 8 and 16 s (RFC 5533 s7.8).
         let limit = Duration::from_secs(60);
         let is_known =
             |daemon: &mut Daemon| daemon.wait_for(&EventKind::ContextEstablished, limit).is_ok();
@@ -254,7 +255,7 @@ impl Protected {
         assert!(all, "no context at one of them\n{}", self.story());
     }
 
-    /// 200 datagrams a second, of 600 octets.
+    /// Starts a flow of 200 datagrams a second, each of 600 octets.
     pub(crate) fn datagrams(&self, direction: Direction) -> UdpFlow {
         let ends = self.ends.clone();
         UdpFlow::start(&UdpOptions { ends, direction, per_second: 200, size: 600 }).unwrap()
@@ -267,7 +268,7 @@ impl Protected {
         }
     }
 
-    /// What the daemons can say about a failed test.
+    /// Events and logs of the daemons, for the message of a failed test.
     pub(crate) fn story(&mut self) -> String {
         story(&mut self.daemons)
     }
@@ -290,8 +291,8 @@ pub(crate) fn namespaces_of(lab: &str) -> Vec<String> {
     names.filter(|name| name.starts_with(&format!("{lab}-"))).collect()
 }
 
-/// Starts this test program again with one of its ignored helpers, and gives what it said it holds:
-/// the lab's name and a process in it.
+/// Starts this test program again with one of its ignored helpers. Gives the name of the helper's lab and a process in
+/// it.
 pub(crate) fn hold(helper: &str) -> (Child, String, String) {
     let mut holder = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", helper, "--ignored", "--nocapture"])
@@ -306,7 +307,7 @@ pub(crate) fn hold(helper: &str) -> (Child, String, String) {
         .map_while(Result::ok)
         .find_map(|line| line.split_once("HOLDING ").map(|(_, what)| what.to_owned()));
     let what = what.unwrap();
-    // A closed pipe would end it with an error.
+    // A closed pipe would end the helper with an error.
     holder.stdout = Some(output.into_inner());
     let (name, pid) = what.split_once(' ').unwrap();
     assert_eq!(namespaces_of(name).len(), 4);
@@ -321,7 +322,7 @@ pub(crate) fn directory_of(lab: &str) -> PathBuf {
     PathBuf::from("/run/moorline-lab").join(lab)
 }
 
-/// What the daemon at this socket says to a process of the user nobody, head and body.
+/// The daemon's answer, head and body, to a request by a process of the user nobody.
 pub(crate) fn as_nobody(socket: &std::path::Path, request: &str, body: &str) -> String {
     let (method, path) = request.split_once(' ').unwrap();
     let mut command = Command::new("setpriv");

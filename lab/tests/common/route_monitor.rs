@@ -1,4 +1,4 @@
-//! Routes of a host as they come and go.
+//! Changes of the routes of a host.
 
 use std::fs::{self, File};
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use moorline_lab::{Lab, Namespace};
 
 use super::eventually;
 
-/// `ip monitor`, until it is dropped.
+/// A running `ip monitor`, which ends when dropped.
 pub(crate) struct RouteMonitor {
     host: Namespace,
     told: PathBuf,
@@ -32,7 +32,7 @@ impl RouteMonitor {
         fs::read_to_string(&self.told).unwrap()
     }
 
-    /// All changes that were made before the call: `ip monitor` tells them in order, and the last is ours.
+    /// All changes before the call. `ip monitor` reports in order, so the last one is the mark of this call.
     pub(crate) fn told_until_now(&self) -> String {
         let before = self.told().len();
         eventually("the monitor", || {
@@ -52,5 +52,5 @@ impl Drop for RouteMonitor {
     }
 }
 
-/// A destination of nobody.
+/// The destination of the mark. No host has it.
 const MARK: &str = "2001:db8:dead::1";

@@ -1,11 +1,11 @@
-//! Programs in Python: what applications do, one line of output for each step.
+//! Python programs in the role of applications, with one line of output for each step.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use moorline_lab::Lab;
 
-/// Ends with the test.
+/// A running program, which ends with the test.
 pub(crate) struct Script {
     child: Child,
     input: ChildStdin,
@@ -13,7 +13,7 @@ pub(crate) struct Script {
 }
 
 impl Script {
-    /// Starts a file of this directory's parent on a host.
+    /// Starts a file of `lab/tests` on a host.
     pub(crate) fn start(lab: &Lab, host: &str, file: &str, arguments: &[&str]) -> Self {
         let mut command: Command = lab.namespace(host).unwrap().command("python3");
         command.arg(format!("{}/tests/{file}", env!("CARGO_MANIFEST_DIR"))).args(arguments);
@@ -23,19 +23,19 @@ impl Script {
         Self { child, input, output }
     }
 
-    /// Its next line, empty if it has ended.
+    /// The next line of the program, empty if the program has ended.
     pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).unwrap();
         line.trim_end().to_owned()
     }
 
-    /// Lets it take its next step, and gives what it says then.
+    /// Lets the program take its next step, and gives its next line.
     pub(crate) fn step(&mut self) -> String {
         self.ask("go")
     }
 
-    /// Gives it a word, and gives what it says then.
+    /// Sends a word to the program, and gives its next line.
     pub(crate) fn ask(&mut self, word: &str) -> String {
         self.input.write_all(format!("{word}\n").as_bytes()).unwrap();
         self.line()

@@ -1,4 +1,4 @@
-//! Hosts with many addresses, and so with thousands of contexts between them.
+//! Hosts with many addresses, and therefore with thousands of contexts.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use moorline_lab::topology::{self, HOSTS, Prefix, Topology, host_address, prefix
 
 use super::{daemon_options, eventually};
 
-/// So many sites at each host, each with a prefix of both ISPs and an HBA set over the two.
+/// Number of sites at each host. Each site has a prefix of both ISPs and an HBA set over the two.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sites(pub(crate) u16);
 
@@ -28,12 +28,12 @@ fn site_address(host: &str, isp: u16, site: u16) -> Ipv6Addr {
 }
 
 impl Sites {
-    /// Addresses of a host. Pairs of them: as many as the square of it.
+    /// Number of addresses of a host. The number of pairs is its square.
     pub(crate) const fn addresses(self) -> usize {
         2 * self.0 as usize
     }
 
-    /// The network of the demo, with the sites; an ISP gives each host a /48.
+    /// The network of the demo with the sites. Each ISP gives each host a /48.
     pub(crate) fn topology(self) -> Topology {
         let mut topology = topology::two_by_two(false);
         for end in topology.links.iter_mut().flat_map(|link| &mut link.ends) {
@@ -59,7 +59,7 @@ impl Sites {
     }
 
     pub(crate) fn options(self, host: &str) -> DaemonOptions {
-        // B answers and does not begin.
+        // B answers, and never initiates.
         let trigger = if host == "a" { "trigger-packets = 1" } else { "trigger-never = true" };
         let mut settings = format!("addresses = \"hba\"\nsec = 0\n{trigger}\n");
         for (site, isp) in (0..self.0).flat_map(|site| [(site, 1), (site, 2)]) {
@@ -69,7 +69,7 @@ impl Sites {
         DaemonOptions { settings, send_timeout: Duration::from_secs(2), ..daemon_options() }
     }
 
-    /// The addresses of a host that prove something, once all are there.
+    /// The addresses of a host that have a proof, once all are there.
     pub(crate) fn addresses_of(self, daemon: &Daemon) -> Vec<Ipv6Addr> {
         let mut found = Vec::new();
         eventually("addresses", || {
@@ -83,9 +83,9 @@ impl Sites {
     }
 }
 
-/// Small datagrams between all pairs of addresses and back, a few a second.
+/// Small datagrams and their echoes between all pairs of addresses, a few a second.
 pub(crate) struct Chatter {
-    /// Of each pair, how many came back.
+    /// Number of echoes for each pair.
     answers: Arc<Vec<AtomicU32>>,
     stop: Arc<AtomicBool>,
     tasks: Vec<Worker<()>>,
@@ -113,7 +113,7 @@ impl Chatter {
         chatter
     }
 
-    /// Waits until every pair has had two answers from now on: the first may have been on its way.
+    /// Waits until every pair has received two more echoes, because the first may have been on its way before.
     pub(crate) fn goes_on(&self, what: &str) {
         let before: Vec<_> = self.answers.iter().map(|one| one.load(Ordering::Relaxed)).collect();
         let mut silent = 0;
@@ -137,7 +137,7 @@ fn echo(address: Ipv6Addr, stop: &AtomicBool) -> anyhow::Result<()> {
     let mut buffer = [0; 64];
     while !stop.load(Ordering::Relaxed) {
         if let Ok((len, from)) = socket.recv_from(&mut buffer) {
-            // What cannot be sent just now is lost, as on the way.
+            // A datagram that cannot be sent counts as lost, like a datagram lost on its way.
             let _ = socket.send_to(&buffer[..len], from);
         }
     }
@@ -152,7 +152,7 @@ fn ask(
     stop: &AtomicBool,
 ) -> anyhow::Result<()> {
     let socket = UdpSocket::bind((address, 0))?;
-    // Not all at once.
+    // Spread the first datagrams of the addresses over time.
     let mut next = Instant::now() + TICK * u32::try_from(index)? / 8;
     while !stop.load(Ordering::Relaxed) {
         let wait = next.saturating_duration_since(Instant::now());
@@ -169,7 +169,7 @@ fn ask(
                 let pair = theirs.iter().position(|their| from.ip() == *their);
                 pair.map(|at| answers[at].fetch_add(1, Ordering::Relaxed));
             }
-            // An ICMP error that was meant for a datagram before.
+            // An ICMP error for an earlier datagram.
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) if error.kind() == ErrorKind::TimedOut => {}
             Err(_) => {}
@@ -181,7 +181,7 @@ fn ask(
 const PORT: u16 = 7777;
 const TICK: Duration = Duration::from_millis(400);
 
-/// ULIDs of the contexts of a daemon that are established.
+/// ULIDs of the established contexts of a daemon.
 pub(crate) fn established(daemon: &Daemon) -> BTreeSet<(Ipv6Addr, Ipv6Addr)> {
     let contexts = daemon.contexts().unwrap().into_iter();
     let established = contexts.filter(|one| one.state == ContextState::Established);

@@ -1,4 +1,4 @@
-//! Two hosts on one link with a router: `m` for Moorline, and `t`, its twin without.
+//! Two hosts and a router on one link: `m` with Moorline, and its twin `t` without.
 
 use std::net::{Ipv6Addr, UdpSocket};
 use std::time::Duration;
@@ -13,18 +13,18 @@ use moorline_lab::{Lab, interrupt, preflight};
 
 use super::{advertise, listen_to_routers};
 
-/// The hosts.
+/// Names of the hosts.
 pub(crate) const TWINS: [&str; 2] = ["m", "t"];
-/// Their interface.
+/// Interface of the hosts.
 pub(crate) const WAN: &str = "wan0";
 
-/// Both hear every advertisement of the router at the same time.
+/// The two hosts. Both receive every advertisement of the router at the same time.
 pub(crate) struct Twins {
     pub(crate) advertiser: Option<Process>,
     pub(crate) lab: Lab,
 }
 
-/// An address of a host, without what tells it from that of its twin.
+/// An address of a host, in the form in which it can be compared with an address of the twin.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Own {
     pub(crate) prefix: Ipv6Addr,
@@ -36,7 +36,7 @@ pub(crate) struct Own {
 }
 
 impl Own {
-    /// All but the lifetimes.
+    /// The fields that must be equal: all but the lifetimes.
     fn shape(&self) -> (Ipv6Addr, u64, &[&'static str]) {
         (self.prefix, self.length, &self.flags)
     }
@@ -50,7 +50,7 @@ impl Own {
 }
 
 impl Twins {
-    /// None, said aloud, where a lab cannot run.
+    /// Builds the network. `None`, with a message, if a lab cannot run here.
     pub(crate) fn build(test: &str) -> Option<Self> {
         let mut reasons = preflight::check(&["radvd"]);
         reasons.extend(preflight::check_bpf());
@@ -99,7 +99,7 @@ impl Twins {
         }
     }
 
-    /// From now on the router says this: numbers of prefixes, with preferred and valid lifetimes in seconds.
+    /// Makes the router advertise these prefixes from now on, each with preferred and valid lifetimes in seconds.
     pub(crate) fn advertise(&mut self, prefixes: &[(u16, u32, u32)]) {
         if let Some(mut before) = self.advertiser.take() {
             before.kill().unwrap();
@@ -115,7 +115,7 @@ impl Twins {
         self.advertiser = Some(advertise(&self.lab, "r", "br0", &said));
     }
 
-    /// Global addresses on the link of a host, but for those that Moorline made.
+    /// Global addresses of a host on the link, except those that Moorline made.
     pub(crate) fn addresses(&self, host: &str) -> Vec<Own> {
         let shown = self.ip(host, &format!("-j -6 addr show dev {WAN} scope global"));
         let shown: serde_json::Value = serde_json::from_str(&shown).unwrap();
@@ -129,7 +129,7 @@ impl Twins {
         own
     }
 
-    /// Waits until the addresses of the host with Moorline are those of its twin, and some such are there.
+    /// Waits until the host with Moorline has the same addresses as its twin, and `is_reached` holds.
     pub(crate) fn await_equal(&self, when: &str, is_reached: impl Fn(&[Own]) -> bool) {
         let mut last = (Vec::new(), Vec::new());
         let equal = interrupt::wait_for(when, LIMIT, || {
@@ -143,7 +143,7 @@ impl Twins {
         assert!(equal.is_ok(), "{when}: with {:#?}\nwithout {:#?}", last.0, last.1);
     }
 
-    /// Waits until the router has prolonged this prefix so often on the twin.
+    /// Waits until the router has prolonged this prefix `times` times on the twin.
     pub(crate) fn await_refreshes(&self, number: u16, times: usize) {
         let (mut last, mut seen) = (u64::MAX, 0);
         interrupt::wait_for("advertisements", LIMIT, || {
@@ -156,7 +156,7 @@ impl Twins {
         .unwrap();
     }
 
-    /// The source of a new connection of the host with Moorline that asks for none.
+    /// The source address of a new connection of the host with Moorline that is bound to no address.
     pub(crate) fn source(&self) -> Ipv6Addr {
         let connect = || -> anyhow::Result<_> {
             let socket = UdpSocket::bind("[::]:0")?;
@@ -169,7 +169,7 @@ impl Twins {
         }
     }
 
-    /// Waits until we have an address in this prefix that is for new connections, and gives it.
+    /// Waits until the daemon has a preferred address in this prefix, and gives the address.
     pub(crate) fn ours(&self, daemon: &Daemon, number: u16) -> Ipv6Addr {
         let found = interrupt::wait_for("an address of ours", LIMIT, || {
             let all = daemon.addresses()?;
@@ -186,7 +186,7 @@ impl Twins {
         })
     }
 
-    /// Waits until new connections take an address of ours.
+    /// Waits until new connections use an address of the daemon.
     pub(crate) fn await_source_of_ours(&self, daemon: &Daemon, when: &str) {
         let mut source = None;
         let is_ours = interrupt::wait_for(when, LIMIT, || {
@@ -205,7 +205,7 @@ impl Twins {
     }
 }
 
-/// 2001:db8:N::
+/// The prefix 2001:db8:N::.
 pub(crate) fn prefix(number: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0)
 }
@@ -243,7 +243,7 @@ fn read(one: &serde_json::Value) -> Own {
     }
 }
 
-/// As `ip` prints them.
+/// Names of flags in the output of `ip`.
 const FLAGS: [&str; 8] = [
     "dynamic",
     "temporary",
@@ -254,9 +254,9 @@ const FLAGS: [&str; 8] = [
     "nodad",
     "stable-privacy",
 ];
-/// Only addresses that Moorline made have no route of their own here. Not every `ip` shows who made an address.
+/// The flag that only addresses of Moorline have here. Some versions of `ip` do not show the protocol of an address.
 const OURS: &str = "noprefixroute";
-/// Seconds between the readings of the two hosts.
+/// Greatest difference of lifetimes in seconds, because the two hosts are read one after the other.
 const TOLERANCE: u64 = 2;
-/// A generous limit: the machine may be busy, and a test that fails should say why.
+/// A generous limit, because the machine may be busy. A failed test should still say why it failed.
 pub(crate) const LIMIT: Duration = Duration::from_secs(60);

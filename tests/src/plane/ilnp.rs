@@ -1,4 +1,4 @@
-//! The format of the vectors of ILNP, field by field as `tests/vectors/plane/ilnp/README.md` has it, and the player for
+//! The format of the vectors of ILNP, field by field as in `tests/vectors/plane/ilnp/README.md`, and the player for
 //! `proto/plane`.
 
 mod play;
@@ -15,7 +15,7 @@ pub use play::UserPlane;
 
 use super::{Bench, Packet, Player, Vector, both, check_reports, compare, drops};
 
-/// A case: it starts from empty tables.
+/// A case, which starts with empty tables.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
@@ -34,10 +34,10 @@ pub struct Case {
     steps: Vec<Step>,
 }
 
-/// One object in `steps`.
+/// An object in `steps`.
 pub type Step = super::Step<Input, Check>;
 
-/// What comes in.
+/// An input of a case.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Input {
@@ -48,24 +48,24 @@ pub enum Input {
     },
     /// `Update::Remove`
     Remove {
-        /// Which session.
+        /// The session.
         remove: OfSession,
     },
-    /// A packet at a hook, and its fate.
+    /// A packet at a hook, and its expected fate.
     Packet(Packet),
 }
 
-/// What must be so.
+/// A check of a case.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Check {
     /// All reports since the last check.
     Reports(Vec<ReportText>),
-    /// All drop reasons that are not zero.
+    /// All drop counts that are not zero, by reason.
     Drops(BTreeMap<String, u64>),
 }
 
-/// A socket of TCP (6) or UDP (17): its address and port, and those of its correspondent, if it has one.
+/// A TCP (6) or UDP (17) socket: its address and port, and address and port of its correspondent if it is connected.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 #[allow(missing_docs, reason = "the README of the vectors says what they are")]
@@ -102,7 +102,7 @@ pub struct Entry {
     watch: bool,
 }
 
-/// A number of a session.
+/// The number of a session.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct OfSession {
@@ -201,7 +201,8 @@ impl<B: Bench<Plane: Plane<Update = Update, Report = Report>>> Player<Case> for 
 }
 
 impl Case {
-    /// Which packets without a session are reported, and the checksum of those with a nonce and no session.
+    /// The packets without a session that the plane reports, and the checksum mode of packets with a nonce and no
+    /// session.
     #[must_use]
     pub const fn settings(&self) -> (Wanted, ChecksumMode) {
         let wanted = match self.wanted {
@@ -216,14 +217,14 @@ impl Case {
         self.nids.iter().map(|&nid| Ilv::of(nid).nid)
     }
 
-    /// Locators of the host, each on an uplink.
+    /// Locators of the host, each on its own uplink.
     pub fn locators(&self) -> impl Iterator<Item = L64> {
         self.locators.iter().copied().map(l64)
     }
 }
 
 impl Input {
-    /// The update of the contract, if the input is one.
+    /// The update of the contract. `None` for a packet.
     fn update(&self) -> Option<Update> {
         match self {
             Self::Upsert { upsert } => Some(Update::Upsert(upsert.into())),

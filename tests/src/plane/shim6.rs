@@ -1,4 +1,4 @@
-//! The format of the vectors of Shim6, field by field as `tests/vectors/plane/README.md` has it, and the player for
+//! The format of the vectors of Shim6, field by field as in `tests/vectors/plane/README.md`, and the player for
 //! `proto/plane`.
 
 mod play;
@@ -19,7 +19,7 @@ pub use play::UserPlane;
 
 use super::{Bench, Packet, Player, Vector, both, check_reports, compare, drops};
 
-/// A case: it starts from empty tables.
+/// A case, which starts with empty tables.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Case {
@@ -30,15 +30,15 @@ pub struct Case {
     trigger: Option<Trigger>,
     #[serde(default)]
     rules: Vec<Rule>,
-    /// Our addresses, each on an uplink of its own.
+    /// Our addresses, each on its own uplink.
     pub locals: Vec<Ipv6Addr>,
     steps: Vec<Step>,
 }
 
-/// One object in `steps`.
+/// An object in `steps`.
 pub type Step = super::Step<Input, Check>;
 
-/// What comes in.
+/// An input of a case.
 #[derive(Debug, Deserialize)]
 #[serde(untagged, deny_unknown_fields)]
 pub enum Input {
@@ -49,34 +49,34 @@ pub enum Input {
     },
     /// `Update::Heard`
     Heard {
-        /// On which context, and when.
+        /// Context and time.
         heard: Heard,
     },
     /// `Update::Remove`
     Remove {
-        /// Which context.
+        /// The context.
         remove: OfContext,
     },
     /// `Update::Rearm`
     Rearm {
-        /// Which pair.
+        /// The pair of ULIDs.
         rearm: OfPair,
     },
     /// The trigger policy changes.
     Policy {
-        /// To this default and these rules.
+        /// The new default policy and rules.
         policy: Policy,
     },
-    /// The timers of every context are looked at.
+    /// The plane checks the timers of every context.
     Tick {
         /// Always true.
         tick: bool,
     },
-    /// A packet at a hook, and its fate.
+    /// A packet at a hook, and its expected fate.
     Packet(Packet),
 }
 
-/// What must be so.
+/// A check of a case.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum Check {
@@ -84,9 +84,9 @@ pub enum Check {
     Reports(Vec<ReportText>),
     /// The counters of a context.
     Counters(CountersText),
-    /// What was counted on the current pair of a context.
+    /// The counters of the current pair of a context.
     PathCounters(PathCountersText),
-    /// All drop reasons that are not zero.
+    /// All drop counts that are not zero, by reason.
     Drops(BTreeMap<String, u64>),
 }
 
@@ -122,7 +122,7 @@ pub struct Timers {
     pub keepalive_timeout: u64,
 }
 
-/// What is left out is no limit; `idle` is 120 s then.
+/// A trigger policy. A limit that is left out does not apply. The default of `idle` is 120 s.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Trigger {
@@ -146,7 +146,7 @@ struct Rule {
     policy: Trigger,
 }
 
-/// Another default, and other rules.
+/// A new default policy and new rules.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Policy {
@@ -227,7 +227,7 @@ pub struct PathCountersText {
 }
 
 impl PathCountersText {
-    /// What a plane counted, as the vectors write it.
+    /// The counters of a plane, in the form of the vectors.
     fn new(context: u32, counters: PathCounters) -> Self {
         let PathCounters { received, ce, ece, cwr, segments, retransmissions, rtt } = counters;
         let rtt = rtt.map(|rtt| u64::try_from(rtt.as_nanos()).unwrap_or(u64::MAX));
@@ -295,7 +295,7 @@ impl<B: Bench<Plane: ContextPlane>> Player<Case> for B {
 }
 
 impl Input {
-    /// The update of the contract, if the input is one.
+    /// The update of the contract. `None` for any other input.
     fn update(&self) -> Option<Update> {
         match self {
             Self::Upsert { upsert } => Some(Update::Upsert(upsert.into())),
@@ -311,7 +311,7 @@ impl Input {
 }
 
 impl CountersText {
-    /// The counters of a plane, as the vectors write them.
+    /// The counters of a plane, in the form of the vectors.
     const fn new(context: u32, counters: &ContextCounters) -> Self {
         Self {
             context,
@@ -326,7 +326,7 @@ impl CountersText {
 }
 
 impl Case {
-    /// When traffic triggers in this case.
+    /// The trigger policies of the case.
     #[must_use]
     pub fn triggers(&self) -> Triggers {
         triggers(self.trigger, &self.rules)

@@ -33,7 +33,7 @@ fn an_experiment_is_called_on_the_command_line_as_in_its_results() {
     }
 }
 
-/// Of the papers, as far as a small machine can follow.
+/// The defaults are those of the papers, as far as a small machine can follow.
 #[test]
 fn the_defaults_are_those_of_the_experiment() {
     let seconds = |list: &[u64]| list.iter().map(|s| Duration::from_secs(*s)).collect::<Vec<_>>();

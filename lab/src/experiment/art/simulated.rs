@@ -1,4 +1,4 @@
-//! The same failure on a virtual clock.
+//! The silent failure on a virtual clock.
 
 use std::time::Duration;
 
@@ -12,10 +12,10 @@ use super::{ArtFlow, Case, LIMIT, OCTETS, PER_SECOND, RTT, RTT_STDDEV, Times};
 use crate::experiment::pool::{Trial, mixed, part};
 use crate::interrupt;
 
-/// The recovery times, none for what did not recover.
+/// Runs a trial in the simulator and gives its recovery times. `None` for a flow that did not recover.
 ///
-/// A Send Timeout not much longer than a round trip takes a late keepalive for a failure. Who has moved
-/// before the failure is not hit by it, so another run takes the place of such a one.
+/// If the Send Timeout is not much longer than a round trip, a host may take a late keepalive for a failure. If traffic
+/// has moved before the failure, the failure does not affect it, so another run replaces this one.
 pub(super) fn run(job: &Trial<Case>) -> anyhow::Result<Times> {
     for attempt in 0..ATTEMPTS {
         interrupt::check()?;
@@ -44,8 +44,8 @@ pub(super) fn run(job: &Trial<Case>) -> anyhow::Result<Times> {
 }
 
 fn plan(job: &Case, cut: Duration) -> Plan {
-    // Each packet crosses two links on its way, so four uniform delays make up a round trip: as good
-    // as a normal one. The variance of each is its width squared by twelve.
+    // Each packet crosses two links, so a round trip is the sum of four uniform delays: close to a normal distribution.
+    // The variance of each delay is the square of its width divided by twelve.
     let jitter = RTT_STDDEV.mul_f64((12.0_f64 / 4.0).sqrt());
     let link = Link { jitter, ..Link::clean((RTT / 4).saturating_sub(jitter / 2)) };
     let uplinks = (0..2).map(|isp| Uplink::symmetric(isp, link)).collect();
@@ -54,7 +54,7 @@ fn plan(job: &Case, cut: Duration) -> Plan {
     let profile = if job.standby { standby } else { Profile::RFC };
     let host = HostPlan { send_timeout: job.send_timeout, profile, uplinks, ..HostPlan::default() };
     let port = |host| Port { host, uplink: 0 };
-    // A retransmission timer that has doubled fires before as long again has passed.
+    // A backed-off retransmission timer fires at the latest after twice the silence.
     let limit = (job.send_timeout * 3 + AFTERWARDS).min(LIMIT);
     let traffic = Workload {
         from: port(0),
@@ -88,9 +88,9 @@ fn kind(flow: ArtFlow) -> Kind {
     }
 }
 
-/// From the beginning to the earliest failure.
+/// Time from the start to the earliest failure.
 const SETTLING: Duration = Duration::from_secs(5);
-/// What a flow is watched for besides.
+/// Extra time for which a flow is watched.
 const AFTERWARDS: Duration = Duration::from_secs(5);
-/// Runs that may have had a false alarm.
+/// Most runs of a trial. A run with a false alarm is repeated.
 const ATTEMPTS: u64 = 50;

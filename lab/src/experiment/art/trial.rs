@@ -1,4 +1,4 @@
-//! One failure under a flow between two real hosts.
+//! A failure under a flow between two real hosts.
 
 use std::time::Duration;
 
@@ -11,11 +11,11 @@ use crate::experiment::recovery::{Flow, Scene, Silence, await_recovery, pause};
 use crate::topology::{HOSTS, ISPS, Impairment, Prefix, host_address, prefix_of};
 use crate::workload::{Carriage, Direction, Gap};
 
-/// The recovery times, none for what did not recover.
+/// Runs a trial and gives its recovery times. `None` for a flow that did not recover.
 ///
-/// A Send Timeout that a busy machine exceeds, or not much longer than a round trip, makes traffic move
-/// before the failure, which does not hit it then; and a pause of the machine may be taken for the silence, so that
-/// captures end before it: another run takes the place of such a one.
+/// If a busy machine, or a round trip, takes as long as the Send Timeout, traffic moves before the failure, so the
+/// failure does not affect it. A pause of the machine may also look like the silence, so that the captures end before
+/// the silence. In both cases another run replaces this one.
 pub(super) fn run(job: &Trial<Case>) -> anyhow::Result<Times> {
     for _ in 0..ATTEMPTS {
         if let Some(times) = attempt(job)? {
@@ -25,11 +25,12 @@ pub(super) fn run(job: &Trial<Case>) -> anyhow::Result<Times> {
     bail!("{job:?}: no silence to be measured in {ATTEMPTS} runs");
 }
 
-/// None if a false alarm came before the failure, or a flow went on but not by the new path.
+/// Runs a trial once. `None` if a false alarm came before the failure, or if a flow went on and no packet came by the
+/// new path.
 fn attempt(job: &Trial<Case>) -> anyhow::Result<Option<Times>> {
     let cables = Impairment {
         delay: RTT / 2,
-        // Two independent ways make up a round trip.
+        // A round trip has two independent directions.
         jitter: RTT_STDDEV.mul_f64(std::f64::consts::FRAC_1_SQRT_2),
         seed: job.seed,
         ..Impairment::default()
@@ -41,7 +42,8 @@ fn attempt(job: &Trial<Case>) -> anyhow::Result<Option<Times>> {
     let flow = start(&scene, job.flow)?;
     flow.await_arrivals()?;
     scene.await_protection()?;
-    // One-way traffic has its standby path checked at the first keepalive; then any moment between two of them.
+    // A host checks the standby path of one-way traffic at the first keepalive. The failure then comes at any moment
+    // between two keepalives.
     let keepalive = job.send_timeout / KEEPALIVE_DIVISOR;
     let spread = keepalive.max(LEAST_SPREAD);
     pause(SETTLING + keepalive + spread.mul_f64(part(job.seed, 0)))?;
@@ -51,7 +53,7 @@ fn attempt(job: &Trial<Case>) -> anyhow::Result<Option<Times>> {
     let gap = await_recovery(&flow.arrivals(), cut, silence)
         .with_context(|| format!("{job:?}: {}", scene.logs()))?;
     let arts: Vec<_> = captures.into_iter().map(Way::finish).collect::<anyhow::Result<_>>()?;
-    // Of two ways the one that took longer; none if one of them is not back.
+    // The longer of the two directions. `None` if a direction did not recover.
     let art = arts.into_iter().collect::<Option<Vec<_>>>().and_then(|arts| arts.into_iter().max());
     if art.is_none() && gap.is_some() {
         return Ok(None);
@@ -59,7 +61,7 @@ fn attempt(job: &Trial<Case>) -> anyhow::Result<Option<Times>> {
     Ok(Some(Times { art, application: gap.as_ref().map(Gap::length) }))
 }
 
-/// One way of a flow, as packets come in at its end by either ISP.
+/// One direction of a flow: captures at its receiver, at both ISPs.
 struct Way {
     prefixes: [Prefix; 2],
     old: Capture,
@@ -74,7 +76,7 @@ impl Way {
         Ok(Self { prefixes, old: old?, new: new? })
     }
 
-    /// From the last packet by the old path to the first one by the new path.
+    /// Time from the last packet by the old path to the first packet by the new path.
     fn finish(self) -> anyhow::Result<Option<Duration>> {
         let comes_in = |frame: &&Frame| {
             let to = frame.destination().map(prefix_of);
@@ -89,7 +91,7 @@ impl Way {
     }
 }
 
-/// At the ends where packets of the flow come in: a transfer's acknowledgements do not count.
+/// Starts captures at the receivers of the flow. The acknowledgements of a transfer do not count.
 fn captures(scene: &Scene, flow: ArtFlow) -> anyhow::Result<Vec<Way>> {
     let ends = if flow == ArtFlow::UdpBothWays { &HOSTS[..] } else { &HOSTS[1..] };
     ends.iter().map(|host| Way::start(scene, host)).collect()
@@ -103,20 +105,21 @@ fn start(scene: &Scene, flow: ArtFlow) -> anyhow::Result<Flow> {
     }
 }
 
-/// The Send Timeout is the detector. Sets without a key are made at once, and contexts too.
+/// With profile `rfc`, the Send Timeout detects the failure. HBA sets without a key are made at once, and contexts
+/// after 500 octets.
 const SETTINGS: &str = "profile = \"rfc\"\naddresses = \"hba\"\ntrigger-bytes = 500\n";
-/// The default of the default profile.
+/// The standby interval of the default profile.
 const STANDBY: &str = "standby-interval = \"60s\"\n";
-/// Between the context, or its first keepalive, and the failure at least.
+/// Least time from the context, or its first keepalive, to the failure.
 const SETTLING: Duration = Duration::from_secs(1);
 /// Keepalives in a Send Timeout, by default.
 const KEEPALIVE_DIVISOR: u32 = 3;
 const LEAST_SPREAD: Duration = Duration::from_secs(1);
-/// Longer than jitter makes any gap of these flows, shorter than any Send Timeout leaves one.
+/// Longer than any gap that jitter makes in these flows, and shorter than any silence that a Send Timeout leaves.
 const LEAST_SILENCE: Duration = Duration::from_millis(110);
-/// One way, five standard deviations, and a busy machine.
+/// One-way delay, five standard deviations, and an allowance for a busy machine.
 const STRAGGLERS: Duration = Duration::from_millis(130);
-/// Runs in which that may happen.
+/// Most runs of a trial. A run without a usable silence is repeated.
 const ATTEMPTS: usize = 5;
-/// Octets a second: always under way, and without a queue.
+/// Octets a second: packets are always on their way, and no queue builds up.
 const RATE: u64 = 1_000_000;

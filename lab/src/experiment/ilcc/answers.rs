@@ -9,7 +9,7 @@ use crate::hop::ETHERNET_LEN;
 use crate::load::ECHO_PORT;
 use crate::netns::{Namespace, Worker};
 
-/// Counts what the echo service sends back, at the source.
+/// Counts the answers of the echo service at the source.
 pub(super) fn count(source: &Namespace, interface: &str) -> anyhow::Result<Worker<u64>> {
     let receiver = source.enter(|| {
         FrameSocket::receiver(interface, u16::MAX)
@@ -29,7 +29,7 @@ pub(super) fn count(source: &Namespace, interface: &str) -> anyhow::Result<Worke
     })
 }
 
-/// Whether it is from the echo port, with a nonce or without.
+/// Whether the frame is a UDP datagram from the echo port, with or without a nonce.
 fn is_answer(frame: &[u8]) -> bool {
     let packet = frame.get(ETHERNET_LEN..).unwrap_or_default();
     let upper = Ip6::read(packet).map(|header| header.upper(packet));
@@ -44,7 +44,7 @@ const LOOK_AROUND: Duration = Duration::from_millis(20);
 mod tests {
     use super::*;
 
-    /// Ethernet and IPv6 headers, and what follows.
+    /// A frame with Ethernet and IPv6 headers and this payload.
     fn frame(next_header: u8, rest: &[u8]) -> Vec<u8> {
         let mut frame = vec![0; ETHERNET_LEN + 40];
         frame[ETHERNET_LEN] = 0x60;

@@ -1,11 +1,11 @@
-//! The study's figures 3 to 16, with ours in them.
+//! Figures 3 to 16 of the study, with our results.
 
 use super::seen::{Point, Second};
 use super::{Layer, PlaneName, PolicyName, Test};
 use crate::experiment::{Chart, exact};
 use crate::workload::ilnp::rates_of_rank;
 
-/// All of them, each of a plane.
+/// All figures, separately for each plane.
 pub(super) fn figures(points: &[Point]) -> Vec<Chart> {
     let of = |&plane: &PlaneName| {
         let own: Vec<_> = points.iter().filter(|point| point.test.plane == plane).collect();
@@ -35,7 +35,7 @@ fn figures_of_plane(points: &[&Point]) -> Vec<Chart> {
             own.map(|point| (point.test.policy, f64::from(point.test.rank), exact(of(point))));
         Chart::lines(title, ["test", y], places)
     };
-    // Of `open` in the tests that the study shows, or in all if these are fewer.
+    // Lines of policy `open`, for the tests that the study shows, or for all tests if there are fewer.
     let by_second = |title: &str, y, layer, of: &dyn Fn(&Second) -> f64| {
         let is_own = |test: Test| (test.layer, test.policy) == (layer, PolicyName::Open);
         let mut own: Vec<_> = points.iter().filter(|point| is_own(point.test)).collect();
@@ -84,7 +84,7 @@ fn volume(points: &[&Point]) -> Chart {
     Chart::bars("3: generated traffic", ["test", "packets/s"], bars)
 }
 
-/// As many as there are colours.
+/// Tests that the figures by second show.
 const SHOWN: [u8; 5] = [1, 3, 5, 7, 10];
 const US: &str = "us";
 const PERCENT: &str = "%";

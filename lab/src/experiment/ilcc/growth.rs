@@ -1,4 +1,4 @@
-//! What an entry more in the cache costs, without a network: the same host, the same packets.
+//! Cost of more entries in the cache, without a network: the same host and the same packets.
 
 use std::fs;
 use std::time::Instant;
@@ -16,22 +16,23 @@ use crate::load::ECHO_PORT;
 use crate::topology::{HOSTS, SHARED_LINK, shared_address};
 use crate::workload::ilnp::{Datagram, made_up};
 
-/// A packet in the network layer, by the entries that are in the cache.
+/// Time of a packet in the network layer, by the number of entries in the cache.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Growth {
-    /// Entries, and room for no more.
+    /// Entries in the cache, which is then full.
     pub entries: usize,
-    /// Of a correspondent that has an entry; median of the means of batches.
+    /// Packet of a correspondent with an entry, in microseconds: median of the means of batches.
     pub known_us: f64,
-    /// Of one that has none: lookup, the entry that goes, the new one, machine and data plane.
+    /// Packet of a correspondent without an entry: lookup, removal of an old entry, the new entry, machine and data
+    /// plane.
     pub new_us: f64,
-    /// Of one that has none and gets none.
+    /// Packet of a correspondent that has no entry and gets none.
     pub admit_us: f64,
-    /// What the entries took of the memory, each; where they are enough to tell.
+    /// Memory in octets for each entry. `None` if there are too few entries to measure it.
     pub octets_per_entry: Option<f64>,
 }
 
-/// From one entry up to so many.
+/// Measures from one entry up to `most`.
 pub(super) fn measure(most: usize) -> anyhow::Result<Vec<Growth>> {
     let mut sizes = vec![1, 1000, STUDIED_ENTRIES];
     sizes.extend((4..).map(|power| 10_usize.pow(power)).take_while(|size| *size <= most));
@@ -39,7 +40,7 @@ pub(super) fn measure(most: usize) -> anyhow::Result<Vec<Growth>> {
     sizes.into_iter().map(of_size).collect()
 }
 
-/// How many times as long a packet takes with so many entries as with one: of a known correspondent, and of a
+/// Time of a packet with `entries` entries, divided by the time with one entry: for a known correspondent, and for a
 /// new one.
 pub(super) fn penalty(growth: &[Growth], entries: usize) -> Option<[f64; 2]> {
     let at = |entries| growth.iter().find(|one| one.entries == entries);
@@ -68,7 +69,7 @@ fn of_size(entries: usize) -> anyhow::Result<Growth> {
     let room = host.entries();
     let mut at = 0;
     let known_us = time(&mut host, || {
-        // Not in the order they came in, so that nothing of it is near at hand.
+        // Use entries in another order than they came, so that caches hold none of their data.
         at = (at + KNOWN_STRIDE) % known.len();
         known[at].clone()
     })?;
@@ -109,7 +110,7 @@ fn packets(to: Ilv) -> impl FnMut() -> Vec<u8> {
     }
 }
 
-/// Octets of this process in memory.
+/// Resident memory of this process in octets.
 fn resident() -> anyhow::Result<u64> {
     let status = fs::read_to_string("/proc/self/status").context("/proc/self/status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
@@ -119,7 +120,7 @@ fn resident() -> anyhow::Result<u64> {
 
 const BATCHES: usize = 40;
 const BATCH: usize = 500;
-/// Odd and far.
+/// Odd, and large enough to skip neighbors.
 const KNOWN_STRIDE: usize = 7919;
 const LOOK_AROUND: usize = 10_000;
 const ENOUGH_TO_TELL: usize = 100_000;

@@ -1,4 +1,4 @@
-//! A host with ILNP in user space, and an echo service if it is not idle.
+//! A host with ILNP in user space. The host has an echo service or is idle.
 
 use std::sync::Arc;
 use std::time;
@@ -13,7 +13,7 @@ use moorline_wire::ip6::{IP6_LEN, Ip6, UDP};
 
 use super::PolicyName;
 
-/// The machine and the data plane of a host, as they are in the daemon, and its sockets.
+/// Machine and data plane of a host, as in the daemon, and its sockets.
 #[derive(Debug)]
 pub(super) struct Host {
     machine: Machine,
@@ -22,7 +22,7 @@ pub(super) struct Host {
     begin: time::Instant,
 }
 
-/// An echo service on a socket that takes packets of anybody; without a port the host is idle.
+/// An echo service on an unconnected socket. Without a port, the host is idle.
 #[derive(Clone, Copy, Debug)]
 struct Service {
     port: Option<u16>,
@@ -43,7 +43,7 @@ impl Sockets for Service {
 }
 
 impl Host {
-    /// `room` is for entries in the cache.
+    /// Makes a host whose cache has room for `room` entries.
     pub(super) fn new(policy: PolicyName, room: usize, me: Ilv, port: Option<u16>) -> Self {
         let policy: Arc<dyn Policy> = match policy {
             PolicyName::Open => Arc::new(Open),
@@ -64,13 +64,14 @@ impl Host {
         Self { machine, plane, sockets, begin: time::Instant::now() }
     }
 
-    /// Entries in the cache.
+    /// Number of entries in the cache.
     pub(super) const fn entries(&self) -> usize {
         self.machine.session_count()
     }
 
-    /// A packet from the network, from its IPv6 header on: whether it goes on to the transport layer. All that
-    /// comes of it is done when this is over, as it is when `ip6_input_finish` of the study is.
+    /// Handles a packet from the network, from its IPv6 header on. Gives whether the packet goes to the transport
+    /// layer. All effects of the packet are complete at the return, as at the return of `ip6_input_finish` in the
+    /// study.
     pub(super) fn receive(&mut self, packet: &mut Vec<u8>, at: time::Instant) -> bool {
         let now = self.clock(at);
         let inbound = self.plane.handle_inbound(packet, &self.sockets, now);
@@ -82,7 +83,7 @@ impl Host {
         matches!(inbound, Inbound::Pass | Inbound::Deliver)
     }
 
-    /// A packet of the service to the network; whether it goes.
+    /// Handles a packet of the service to the network. Gives whether the packet is sent.
     pub(super) fn send(&mut self, packet: &mut Vec<u8>, at: time::Instant) -> bool {
         let now = self.clock(at);
         let outbound = self.plane.handle_outbound(packet, &self.sockets, now);
@@ -90,7 +91,7 @@ impl Host {
         !matches!(outbound, Outbound::Drop(_))
     }
 
-    /// Timers that ran out.
+    /// Handles expired timers.
     pub(super) fn look_at_timers(&mut self) {
         let now = self.clock(time::Instant::now());
         if self.machine.poll_timeout().is_some_and(|due| due <= now) {
@@ -100,12 +101,12 @@ impl Host {
         }
     }
 
-    /// Control messages to the network.
+    /// The next control message to the network.
     pub(super) fn poll_transmit(&mut self) -> Option<Vec<u8>> {
         self.machine.poll_transmit().map(|transmit| transmit.packet)
     }
 
-    /// What the service answers to what it gets, if its checksum is right.
+    /// The service's answer to a packet. `None` if the packet is not for the service, or its checksum is wrong.
     pub(super) fn answer(&self, packet: &[u8]) -> Option<Vec<u8>> {
         let header = Ip6::read(packet)?;
         let udp = packet.get(IP6_LEN..)?;
@@ -115,7 +116,7 @@ impl Host {
         let [from, to] = ends.map(Ilv::of);
         (is_ours && transport_checksum(from, to, UDP, udp) == 0).then_some(())?;
         let mut answer = packet.to_vec();
-        // A sum does not mind which of the two comes first.
+        // The checksum stays right, because a sum does not depend on the order of its terms.
         let [from, to] = ends.map(|end| end.octets());
         answer[8..IP6_LEN].copy_from_slice(&[to, from].concat());
         let ports = [destination, source].map(u16::to_be_bytes);
@@ -123,7 +124,8 @@ impl Host {
         Some(answer)
     }
 
-    /// Between machine and plane, if the machine has something to do: most packets concern the plane alone.
+    /// Exchanges reports and updates between machine and plane. Does nothing if there is no report and the machine is
+    /// not busy: most packets concern the plane alone.
     fn settle(&mut self, mut is_busy: bool, now: Instant) {
         loop {
             while let Some(report) = self.plane.poll_report() {
@@ -165,7 +167,7 @@ mod tests {
         Datagram { hop, source: at(0xa), destination: at(0xb), ports: (4000, 7), nonce }
     }
 
-    /// Answers to, and entries after, so many datagrams of made-up correspondents.
+    /// Numbers of answers and entries after `count` datagrams of made-up correspondents.
     fn after(count: usize, policy: PolicyName, port: Option<u16>) -> (usize, usize) {
         let mut host = Host::new(policy, 300, datagram().destination, port);
         let (mut frame, mut vary) = made_up(datagram(), 1);

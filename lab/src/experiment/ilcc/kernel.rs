@@ -1,4 +1,4 @@
-//! The target whose data plane is the kernel's: a daemon, its programs, and an echo service on a socket.
+//! The target with the kernel's data plane: a daemon, its programs, and an echo service on a socket.
 
 use std::net::{Ipv6Addr, UdpSocket};
 use std::thread;
@@ -22,7 +22,7 @@ use crate::processors::{self, on_processor};
 use crate::topology::{HOSTS, ISPS, host_address, prefix_of, two_by_two};
 use crate::workload::{Generator, receive_datagrams};
 
-/// One test: from the router of the second ISP into a host with a daemon.
+/// Runs one test: traffic from the router of the second ISP to a host with a daemon.
 pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen> {
     let lab = Lab::build(two_by_two(true))?;
     let [host, _] = HOSTS;
@@ -32,7 +32,7 @@ pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen>
     let [own, others] = processors::of_two_hosts()?;
     lab.namespace(host)?.receive_on(ISPS[1], own)?;
     let daemon = on_processor(own, || Daemon::start(&lab, host, &options))?;
-    // Somebody at the other end of the network who is not there: what is sent to him ends at the router.
+    // Traffic to an address that no host has, at the other end of the network. The router drops this traffic.
     let nobody = host_address(HOSTS[1], 2);
     let rule = format!("ip6 daddr {} drop", prefix_of(nobody));
     router.nft(&chain("inet ilcc", "filter hook prerouting priority -300", [rule]))?;
@@ -62,7 +62,7 @@ pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen>
     Ok(Seen {
         received,
         sent: outbound.runs().unwrap_or_default().since(sent),
-        // Nothing was sent any longer, and the last step may go beyond.
+        // After this time nothing was sent, and the last step may go beyond it.
         time: load.length,
         packets: counts.all(),
         dropped: counts.all().saturating_sub(handled),
@@ -73,7 +73,7 @@ pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen>
     })
 }
 
-/// What the counters of programs go up by each time, until it is over.
+/// Polls the counters of programs until `is_over`, and gives each increase.
 fn each_run(
     programs: &Programs,
     mut before: Runs,
@@ -95,14 +95,15 @@ fn each_run(
     }
 }
 
-/// Sends back what comes, whoever it is from.
+/// Echoes all datagrams, whatever their source.
 fn echo(host: &Namespace, at: Ipv6Addr) -> anyhow::Result<Worker<()>> {
     let socket = host.enter(|| UdpSocket::bind((at, ECHO_PORT)).context("echo service"))?;
     socket.set_read_timeout(Some(LOOK_AROUND)).context("echo service")?;
-    // As many wait as in the other target's ring, whose service is fast: what is measured is the way to it.
+    // As many datagrams may wait as in the ring of the other target. The service there is fast, and the test measures
+    // the path to the service.
     set_socket_recv_buffer_size_force(&socket, WAITING).context("echo service")?;
     host.work("echo service", move |stop| {
-        // A datagram that the kernel does not take is not answered, as the count of answers shows.
+        // If the kernel does not take an answer, the count of answers shows it.
         receive_datagrams(&socket, Duration::ZERO, stop, |datagram, from| {
             drop(socket.send_to(datagram, from));
         })
@@ -110,11 +111,11 @@ fn echo(host: &Namespace, at: Ipv6Addr) -> anyhow::Result<Worker<()>> {
 }
 
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
-/// Less than there is between two packets of most tests.
+/// Less than the time between two packets in most tests.
 const STEP: Duration = Duration::from_micros(200);
 const SETTLE: Duration = Duration::from_millis(300);
 const LOOK_AROUND: Duration = Duration::from_millis(20);
-/// Octets, as the kernel counts 1,024 of the study's datagrams.
+/// Socket buffer in octets: the size that the kernel accounts for 1,024 datagrams of the study.
 const WAITING: usize = 1024 * 1024;
-/// No host of the lab has this identifier.
+/// An identifier that no host of the lab has.
 const NOBODY: u64 = 0xfeed;

@@ -1,4 +1,4 @@
-//! What was seen of a target, and what it comes to.
+//! Observations of a target, and results computed from them.
 
 use std::time::Duration;
 
@@ -9,23 +9,23 @@ use crate::experiment::programs::Runs;
 use crate::experiment::statistics::Samples;
 use crate::load::Counts;
 
-/// What was seen of a target in one repetition of a test, or in several.
+/// Observations of a target in one or several repetitions of a test.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Of the network layer for what comes in, as its counters went up: nearly each is one packet.
+    /// Runs of the network layer for incoming packets, by increase of the counters. Nearly each increase is one packet.
     pub(super) received: Vec<Runs>,
-    /// Of the way down for answers.
+    /// Runs of the send path for answers.
     pub(super) sent: Runs,
-    /// Processor time of all, where it can be told.
+    /// Processor time of the whole target. `None` if it is not known.
     pub(super) cpu: Option<Duration>,
-    /// For how long.
+    /// Length of the test.
     pub(super) time: Duration,
-    /// Packets that came to it, and those of them that it dropped.
+    /// Packets that reached the target, and packets that the target dropped.
     pub(super) packets: u64,
     pub(super) dropped: u64,
-    /// What was sent to it.
+    /// Packets that were sent to the target.
     pub(super) load: Counts,
-    /// What came back.
+    /// Answers that reached the source.
     pub(super) answers: u64,
     pub(super) entries: usize,
     pub(super) seconds: Vec<Second>,
@@ -34,11 +34,11 @@ pub(super) struct Seen {
 /// A second of a test.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Second {
-    /// In the cache at its end.
+    /// Entries in the cache at the end of the second.
     pub(super) entries: usize,
-    /// Packets dropped in it.
+    /// Packets dropped in the second.
     pub(super) dropped: u64,
-    /// Mean of the network layer in it.
+    /// Mean time of a packet in the network layer in the second.
     pub(super) latency_us: Option<f64>,
 }
 
@@ -55,20 +55,20 @@ impl Seen {
         self.answers += other.answers;
         self.entries = self.entries.max(other.entries);
         if self.seconds.is_empty() {
-            // One repetition shows how it grew.
+            // The growth of one repetition is enough.
             self.seconds = other.seconds;
         }
     }
 
-    /// Of what ought to be answered.
+    /// Answers for each packet that should be answered. `None` if no packet should be.
     fn served_ratio(&self, layer: Layer) -> Option<f64> {
         let asked = self.load.echo + if layer == Layer::Transport { self.load.made_up } else { 0 };
         (asked > 0).then(|| self.answers as f64 / asked as f64)
     }
 
-    /// Microseconds of each packet. Of more than one run each has the mean.
+    /// Microseconds of each packet. The packets of an increase by several runs all have their mean.
     fn latencies(&self) -> Samples {
-        // Where nothing came there was something of the host itself.
+        // If the load sent nothing, the runs were packets of the host itself.
         let received = self.received.iter().filter(|_| self.load.all() > 0);
         let each = |runs: &Runs| {
             let micros = runs.mean().map(|nanos| nanos / 1e3);
@@ -83,22 +83,23 @@ impl Seen {
 pub(super) struct Point {
     #[serde(flatten)]
     pub(super) test: Test,
-    /// In the cache at the end.
+    /// Entries in the cache at the end.
     entries: usize,
-    /// Of the network layer, a packet that comes: mean, standard deviation, and where the latencies lie.
+    /// Time of an incoming packet in the network layer: mean, standard deviation and percentiles.
     pub(super) latency_us: Option<f64>,
     latency_sd_us: Option<f64>,
     latency_median_us: Option<f64>,
     latency_p99_us: Option<f64>,
-    /// The one that took longest: where tables grow, it waits for all of them.
+    /// The longest time. If a table grows, one packet waits for the growth.
     latency_max_us: Option<f64>,
-    /// Of the way down, an answer.
+    /// Time of an answer on the send path.
     pub(super) send_latency_us: Option<f64>,
     pub(super) served_ratio: Option<f64>,
     pub(super) dropped_ratio: f64,
     pub(super) echo_per_s: f64,
     pub(super) made_up_per_s: f64,
-    /// Of a processor: the target as a whole, its protocol stack, and its share of the former.
+    /// Load of a processor: by the whole target, by its protocol stack, and the share of the stack in the load of the
+    /// target.
     pub(super) load_percent: Option<f64>,
     pub(super) stack_load_percent: f64,
     pub(super) stack_share_percent: Option<f64>,

@@ -1,4 +1,4 @@
-//! The target of the study: a host that gets all frames of an interface, its timings and its counters.
+//! The target of the study: a host that receives all frames of an interface, its timings and its counters.
 
 use std::hint::black_box;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,7 +23,7 @@ use crate::processors::{self, on_processor};
 use crate::topology::{HOSTS, SHARED_LINK, shared_address, shared_link};
 use crate::workload::Generator;
 
-/// One test: from one host to the other over a cable that is theirs alone.
+/// Runs one test: from one host to the other over a cable without other traffic.
 pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen> {
     let lab = Lab::build(shared_link(1))?;
     let [source, victim] = HOSTS.map(|host| lab.namespace(host));
@@ -31,7 +31,7 @@ pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen>
     let out = Hop::across((source, SHARED_LINK), (victim, SHARED_LINK))?;
     let back = Hop::across((victim, SHARED_LINK), (source, SHARED_LINK))?;
     for host in [source, victim] {
-        // What is on the cable is ours alone.
+        // The kernel sends nothing on the cable.
         host.sysctl(&format!("ipv6/conf/{SHARED_LINK}/disable_ipv6"), "1")?;
     }
     let [from, to] = HOSTS.map(|host| shared_address(host, 0));
@@ -51,8 +51,8 @@ pub(super) fn once(test: Test, room: usize, load: &Load) -> anyhow::Result<Seen>
     Ok(Seen { load: counts, answers: answered.finish()?, ..seen })
 }
 
-/// Starts a host at work; finished, it has worked through all that came before. The interface must be one that the kernel does
-/// not use for IPv6 itself.
+/// Starts a host as a worker. After `finish`, the host has handled all frames that came before. The kernel must not use
+/// the interface for IPv6 itself.
 pub(super) fn start(
     namespace: &Namespace,
     hop: Hop,
@@ -75,7 +75,7 @@ struct Work {
     receiver: FrameSocket,
     hop: Hop,
     seen: Seen,
-    /// Packets of this second.
+    /// Runs for the packets of this second.
     in_second: Runs,
 }
 
@@ -120,7 +120,7 @@ impl Work {
     }
 
     fn take(&mut self, packet: &mut Vec<u8>) {
-        // The first look at the clock after a pause takes long, and is no work of the host's.
+        // The first look at the clock after a pause takes long. The time of this look is no work of the host.
         black_box(Instant::now());
         let begin = Instant::now();
         let is_for_service = self.host.receive(packet, begin);
@@ -162,7 +162,7 @@ fn cpu_time() -> Duration {
 
 const SECOND: Duration = Duration::from_secs(1);
 const LOOK_AROUND: Duration = Duration::from_millis(20);
-/// Frames that may wait: the four rings of 256 descriptors of the study's target.
+/// Frames that may wait: as many as in the four rings of 256 descriptors of the study's target.
 const RING: u16 = 1024;
 const MAX_FRAME: usize = 2048;
 const BATCH: usize = 64;

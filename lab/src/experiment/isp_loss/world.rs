@@ -14,10 +14,10 @@ use super::{IspLoss, Outcome};
 use crate::cost::{Peers, Security};
 use crate::interrupt;
 
-/// The site, its peers, and packets under way.
+/// The site, its peers, and packets in flight.
 pub(super) struct World<'a> {
     plan: &'a IspLoss,
-    /// The site, then its peers.
+    /// The site at index [`SITE`], then its peers.
     ends: Vec<End>,
     by_locator: BTreeMap<Locator, usize>,
     site: LocalState,
@@ -33,19 +33,19 @@ struct End {
     host: Contexts,
     plane: Plane,
     ulid: Ulid,
-    /// When its timers are to be looked at, as told to the queue.
+    /// Time of the next wake-up in the queue.
     wake: Option<Instant>,
 }
 
-/// What is due.
+/// An entry of the queue.
 enum What {
-    /// A packet reaches this end.
+    /// A packet arrives at this end.
     Arrival(usize, Vec<u8>),
-    /// Timers of this end.
+    /// Timers of this end may be due.
     Wake(usize),
-    /// The site has a request for this peer.
+    /// The site sends a request to this peer.
     Request(usize),
-    /// Traffic with this peer deserves a context.
+    /// Traffic with this peer triggers a context.
     Trigger(usize),
 }
 
@@ -84,7 +84,7 @@ impl<'a> World<'a> {
         })
     }
 
-    /// Contexts one after the other, requests spread over their period.
+    /// Establishes the contexts one after the other. Spreads the requests over their period.
     pub(super) fn establish(&mut self) -> anyhow::Result<()> {
         let count = self.plan.contexts.max(1);
         let each = Duration::from_millis(1);
@@ -100,7 +100,7 @@ impl<'a> World<'a> {
         Ok(())
     }
 
-    /// From now on no packet passes the ISP of the ULIDs.
+    /// From now on, no packet passes the ISP of the ULIDs.
     pub(super) fn lose(&mut self, is_noticed: bool) {
         self.lost_at = Some(self.now);
         if is_noticed {
@@ -203,7 +203,7 @@ impl<'a> World<'a> {
         self.flush(from);
     }
 
-    /// Core and data plane of an end talk until both have said all, and its packets leave.
+    /// Exchanges reports and updates of an end until there are none, and sends its packets.
     fn flush(&mut self, number: usize) {
         let mut leaving = Vec::new();
         let end = &mut self.ends[number];
@@ -248,7 +248,7 @@ impl<'a> World<'a> {
         self.queue.push(self.now + self.plan.round_trip / 2, What::Arrival(to, packet));
     }
 
-    /// The ISP takes packets with it that are under way.
+    /// Whether a packet is lost. Packets in flight at the failure are lost, too.
     fn is_lost(&self, packet: &[u8]) -> bool {
         let is_on_it = |pair: LocatorPair| [pair.local, pair.peer].contains(&self.lost());
         self.lost_at.is_some() && addresses(packet).is_some_and(is_on_it)
@@ -267,12 +267,12 @@ fn ip6(pair: LocatorPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
     ip6::packet(next_header, pair.local.0, pair.peer.0, payload)
 }
 
-/// Source and destination.
+/// Source and destination of a packet.
 fn addresses(packet: &[u8]) -> Option<LocatorPair> {
     let header = Ip6::read(packet)?;
     Some(LocatorPair::new(Locator(header.source), Locator(header.destination)))
 }
 
 const SITE: usize = 0;
-/// UDP header and some octets: a context is triggered by us, not by the number of octets.
+/// UDP header and some octets. The size does not matter, because an entry of the queue triggers the context.
 const PAYLOAD_LEN: usize = 100;

@@ -8,12 +8,12 @@ use moorline_wire::ip6::Ip6;
 use crate::capture::Frame;
 use crate::hop::ETHERNET_LEN;
 
-/// The four messages that make a context (RFC 5533 s7), by the time they passed.
+/// Times of the messages that establish a context (RFC 5533 s7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Exchange {
-    /// The first, if it had to be sent again.
+    /// Time of the first I1, even if it was sent again.
     i1: Duration,
-    /// The last.
+    /// Time of the last I2.
     i2: Duration,
     r2: Duration,
     pub(super) i2_octets: usize,
@@ -29,7 +29,7 @@ impl Exchange {
     }
 }
 
-/// The exchanges that came to their end, in the order of their ends.
+/// The complete exchanges, in the order of their ends.
 pub(super) fn exchanges(frames: &[Frame]) -> Vec<Exchange> {
     let mut begun: BTreeMap<Pair, (Duration, Option<(Duration, usize)>)> = BTreeMap::new();
     let mut ended = Vec::new();
@@ -109,7 +109,7 @@ mod tests {
             frame(11, 1, 2, I1, 16),
             frame(12, 1, 2, I2, 100),
             frame(14, 2, 1, R2, 100),
-            // Never answered; a payload packet; cut.
+            // An I1 without an answer, a payload packet, and a cut frame.
             frame(20, 1, 4, I1, 16),
             frame(21, 1, 2, 0x80 | I1, 16),
             frame(22, 1, 2, I1, 2),

@@ -1,4 +1,4 @@
-//! Who is compared, and what it takes to set each up.
+//! The compared systems and their configuration.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ use crate::workload::Protocol;
 named! {
     /// Ways to survive a failure.
     pub enum PeerSystem {
-        /// Moorline as it is installed.
+        /// Moorline with the default profile.
         Moorline = "moorline",
         /// Moorline in the `rfc` profile: the Send Timeout is the detector.
         MoorlineRfc = "moorline-rfc",
         /// The kernel's MPTCP with `subflow` and `signal` endpoints.
         Mptcp = "mptcp",
-        /// The same with `fullmesh`.
+        /// The kernel's MPTCP with `subflow fullmesh` and `signal` endpoints.
         MptcpFullmesh = "mptcp-fullmesh",
-        /// None.
+        /// Plain TCP, which does not survive.
         Tcp = "tcp",
     }
 }
 
 named! {
-    /// Kinds of traffic. What is said of each is in the title of its chart.
+    /// Kinds of traffic. The title of a chart quotes the documentation of its kind.
     pub enum PeerFlow {
         /// a transfer
-        // Paced, with octets always under way.
+        // At a fixed rate, with octets always on their way.
         Bulk = "tcp-bulk",
         /// 50 messages a second
         // Over a stream.
@@ -49,8 +49,8 @@ impl PeerSystem {
         matches!(self, Self::Mptcp | Self::MptcpFullmesh)
     }
 
-    /// MPTCP carries streams alone; without anybody's help, nothing that can be said of datagrams differs
-    /// from what is said of streams.
+    /// Whether the system carries the flow. MPTCP carries streams only. With plain TCP, datagrams would show the same
+    /// result as streams.
     pub(super) const fn carries(self, flow: PeerFlow) -> bool {
         self.is_moorline() || !matches!(flow, PeerFlow::Datagrams)
     }
@@ -59,7 +59,7 @@ impl PeerSystem {
         if self.is_mptcp() { Protocol::Mptcp } else { Protocol::Tcp }
     }
 
-    /// The network with it at work; gives the lines of configuration that it took.
+    /// Builds a network with the system. Gives the lines of configuration that it needs.
     pub(super) fn set_up(
         self,
         cables: Impairment,
@@ -79,14 +79,14 @@ impl PeerSystem {
     }
 }
 
-/// Whether this kernel has such sockets.
+/// Whether this kernel has MPTCP sockets.
 pub(super) fn has_mptcp() -> bool {
     let flags = SocketFlags::CLOEXEC;
     socket_with(AddressFamily::INET6, SocketType::STREAM, flags, Some(ipproto::MPTCP)).is_ok()
 }
 
-/// Makes the kernel use both uplinks of both hosts: A opens subflows, B tells of its addresses. And what
-/// Moorline does by itself: rules by source address, so that each subflow takes its own ISP.
+/// Makes the kernel use both uplinks of both hosts: A opens subflows, and B advertises its addresses. Also adds rules
+/// by source address, as Moorline does by itself, so that each subflow leaves by its own ISP.
 fn mesh(scene: Scene, subflow: &str) -> anyhow::Result<(Scene, usize)> {
     let mut count = 0;
     for (host, kind) in HOSTS.into_iter().zip([subflow, "signal"]) {
@@ -109,6 +109,6 @@ fn mesh(scene: Scene, subflow: &str) -> anyhow::Result<(Scene, usize)> {
     Ok((scene, count))
 }
 
-/// What makes a test short and changes nothing about recovery: sets without a key are made at once, and
-/// contexts too.
+/// Settings that shorten a trial and do not change the recovery: HBA sets without a key are made at once, and contexts
+/// after 500 octets.
 const HASTE: &str = "addresses = \"hba\"\ntrigger-bytes = 500\n";

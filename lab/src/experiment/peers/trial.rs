@@ -1,4 +1,4 @@
-//! One failure under one system.
+//! A failure under one system.
 
 use std::time::Duration;
 
@@ -10,17 +10,17 @@ use crate::experiment::recovery::{Flow, Scene, Silence, await_recovery, segments
 use crate::topology::Impairment;
 use crate::workload::{Carriage, Direction, Gap};
 
-/// How it went.
+/// Outcome of a trial.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outcome {
-    /// None if there was no recovery.
+    /// Time to recover. `None` without a recovery.
     pub(super) recovery: Option<Duration>,
-    /// None without a recovery.
+    /// Octets lost. `None` without a recovery.
     pub(super) bytes_lost: Option<u64>,
     /// Datagrams lost, or segments sent again.
     pub(super) packets_lost: u64,
     pub(super) configuration_lines: usize,
-    /// Runs before this one in which traffic had moved before the failure, and so was not hit by it.
+    /// Earlier runs of this trial in which traffic had moved before the failure, so that the failure did not affect it.
     pub(super) false_alarms: u64,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     bail!("{trial:?}: traffic moved before the failure {ATTEMPTS} times");
 }
 
-/// None if a false alarm came before the failure.
+/// Runs a trial once. `None` if a false alarm came before the failure.
 fn attempt(trial: &Trial<Case>) -> anyhow::Result<Option<Outcome>> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt / 2) };
     let (mut scene, configuration_lines) = trial.system.set_up(cables, trial.send_timeout)?;
@@ -51,10 +51,10 @@ fn attempt(trial: &Trial<Case>) -> anyhow::Result<Option<Outcome>> {
         .with_context(|| format!("{trial:?}: {}", scene.logs()))?;
     let recovery = gap.as_ref().map(Gap::length);
     let again = segments_sent_again(&sender)?.saturating_sub(before);
-    // Every octet of a transfer that comes is checked to be the next one: what is back has lost nothing.
+    // A transfer checks that each octet is the next one. So a transfer that recovered has lost nothing.
     let octets = if matches!(flow, Flow::Tcp(_)) { 0 } else { MESSAGE as u64 };
     let packets_lost = match flow.lost(again) {
-        // A transfer that is not back may break.
+        // A transfer that did not recover may break.
         Err(_) if recovery.is_none() => again,
         lost => lost?,
     };
@@ -75,16 +75,15 @@ fn start(scene: &Scene, case: &Case) -> anyhow::Result<Flow> {
     scene.transfer(rate, Carriage { protocol: case.system.protocol(), chunk })
 }
 
-/// Longer than any gap of these flows, on a machine that is not too busy; shorter than a retransmission
-/// timer.
+/// Longer than any gap of these flows on a machine with some load, and shorter than a retransmission timeout.
 const LEAST_SILENCE: Duration = Duration::from_millis(100);
-/// A busy machine.
+/// Allowance for a busy machine.
 const STRAGGLERS: Duration = Duration::from_millis(20);
-/// Octets a second.
+/// Rate in octets a second.
 const BULK: u64 = 2_000_000;
 const BULK_CHUNK: usize = 8 * 1024;
 const PER_SECOND: u32 = 50;
-/// Runs that may have had a false alarm.
+/// Most runs of a trial. A run with a false alarm is repeated.
 const ATTEMPTS: u64 = 5;
 /// Octets of a message or a datagram.
 const MESSAGE: usize = 100;

@@ -11,46 +11,46 @@ use serde::Serialize;
 
 use crate::trace::Packet;
 
-/// The contexts that the traffic of a host, or of all hosts, would have made.
+/// The contexts that the traffic of a host, or of all hosts, would make.
 ///
-/// Traffic is counted by the code that counts it in the user-space data plane, with its bounds; a context
-/// is made at once when it says so, and is gone when there was no packet for some time.
+/// The code of the user-space data plane counts the traffic, with its bounds. When that code reports a trigger, a
+/// context begins at once. The context ends after some time without a packet.
 pub(super) struct State {
     host: Option<Ipv6Addr>,
     policy: TriggerPolicy,
     collect: Duration,
     flows: Flows,
-    /// Of each context, its last packet.
+    /// Time of the last packet of each context.
     contexts: HashMap<UlidPair, Duration>,
-    /// When to look at them.
+    /// Times at which a context may have ended.
     looks: BinaryHeap<Reverse<(Duration, UlidPair)>>,
     step: Duration,
-    /// Up to where the current step is counted.
+    /// Time up to which the current step is counted.
     clock: Duration,
-    /// Where it ends.
+    /// End of the current step.
     until: Duration,
     current: Step,
-    /// Contexts of it times nanoseconds, and the same of all steps that are over.
+    /// Contexts times nanoseconds: of the current step, and of all finished steps.
     area: u128,
     pub(super) whole_area: u128,
-    /// Those that are over.
+    /// The finished steps.
     pub(super) steps: Vec<Step>,
 }
 
-/// What happened in a part of the time.
+/// Counts of a step of time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub(super) struct Step {
-    /// Most contexts at once.
+    /// Most contexts at the same time.
     #[serde(rename = "contexts")]
     pub(super) most: usize,
-    /// Contexts on average.
+    /// Mean number of contexts.
     pub(super) mean: f64,
-    /// Contexts made.
+    /// Number of contexts made.
     pub(super) made: u64,
 }
 
 impl State {
-    /// Without contexts. `host` is the only one that is looked at, if there is one.
+    /// A state without contexts. If `host` is given, only its traffic counts.
     pub(super) fn new(
         host: Option<Ipv6Addr>,
         policy: TriggerPolicy,
@@ -74,7 +74,8 @@ impl State {
         }
     }
 
-    /// Takes a packet; `packet.at` counts from the beginning. An error says that the trace is too long for such steps.
+    /// Handles a packet. `packet.at` is the time since the start. An error says that the trace is too long for such
+    /// steps.
     pub(super) fn handle(&mut self, packet: &Packet) -> anyhow::Result<()> {
         let Some(pair) = self.pair(packet) else { return Ok(()) };
         self.advance(packet.at)?;
@@ -86,7 +87,7 @@ impl State {
         let octets = usize::try_from(packet.octets).unwrap_or(usize::MAX);
         let mut is_news = self.flows.count(pair, octets, &self.policy, now);
         if self.policy.packets <= MAX_TRIGGER_PACKETS {
-            // Packets that were taken together.
+            // The entry stands for several packets.
             for _ in 1..packet.packets.min(self.policy.packets) {
                 is_news |= self.flows.count(pair, 0, &self.policy, now);
             }
@@ -101,7 +102,8 @@ impl State {
         Ok(())
     }
 
-    /// Ends the last step, in which the last packet was, at `end`. An error says that the trace is too long for such steps.
+    /// Ends the last step at `end`, the time of the last packet. An error says that the trace is too long for such
+    /// steps.
     pub(super) fn finish(&mut self, end: Duration) -> anyhow::Result<()> {
         self.advance(end)?;
         let part = self.step.saturating_sub(self.until.saturating_sub(end));
@@ -111,7 +113,8 @@ impl State {
         Ok(())
     }
 
-    /// Who speaks to whom, if that is looked at: no multicast, and no ICMP, as in the data planes.
+    /// The pair of a packet. `None` for traffic that does not count: multicast and ICMP, as in the data planes, and
+    /// traffic of other hosts.
     fn pair(&self, packet: &Packet) -> Option<UlidPair> {
         let Packet { source, destination, protocol, .. } = *packet;
         let is_icmp = matches!(protocol, Some(1 | 58));
@@ -127,7 +130,7 @@ impl State {
         Some(UlidPair::new(Ulid(local), Ulid(peer)))
     }
 
-    /// Collects what is to be collected until then.
+    /// Advances to `now` and removes contexts that ended before.
     fn advance(&mut self, now: Duration) -> anyhow::Result<()> {
         while let Some(&Reverse((at, pair))) =
             self.looks.peek().filter(|Reverse((at, _))| *at <= now)
@@ -144,7 +147,7 @@ impl State {
         self.pass(now)
     }
 
-    /// Lets time pass in which nothing happens.
+    /// Lets time pass without an event.
     fn pass(&mut self, now: Duration) -> anyhow::Result<()> {
         while now >= self.until {
             self.pass_within(self.until);
@@ -180,13 +183,13 @@ fn is_unicast(address: Ipv6Addr) -> bool {
 }
 
 fn instant(at: Duration) -> Instant {
-    // Zero is no time at which something happens.
+    // No event occurs at time zero.
     Instant::ZERO + Duration::from_secs(1) + at
 }
 
-/// Steps of a trace: with five minutes each, almost a year.
+/// Most steps of a trace: almost a year at five minutes each.
 const MAX_STEPS: usize = 100_000;
-/// Largest number of packets that a policy may wait for.
+/// Greatest number of packets that a policy may wait for.
 const MAX_TRIGGER_PACKETS: u32 = 10_000;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The networks of ILNP: with a session that is where it began and with one after a hand-off, and without it by the way of each.
+//! The networks of ILNP: with a session before and after a hand-off, and without a session by the same paths.
 
 use std::time::Duration;
 
@@ -10,13 +10,13 @@ use super::super::recovery::{FlowName, SETTLING, Scene, pause};
 use super::{Comparison, Path, SEND_TIMEOUT};
 use crate::topology::{HOSTS, ISPS, Impairment, host_address};
 
-/// Both against a path with all offloads, and as many routers.
+/// Both states are compared with a path that has all offloads and the same number of routers.
 pub(super) const COMPARISONS: [Comparison; 2] = [
     Comparison { name: "unmoved", without: Path::Plain, with: Path::Unmoved },
     Comparison { name: "moved", without: Path::Detour, with: Path::Moved },
 ];
 
-/// The way of what has moved, without Moorline: to ISP 2, and from there to ISP 1, where the other host still is.
+/// The path of moved traffic, without Moorline: to ISP 2, and from there to ISP 1, where the other host still is.
 pub(super) fn detour() -> anyhow::Result<Scene> {
     let mut scene = Scene::plain(Impairment::default())?;
     scene.ends[0].address = host_address(HOSTS[0], 2);
@@ -24,8 +24,8 @@ pub(super) fn detour() -> anyhow::Result<Scene> {
     Ok(scene)
 }
 
-/// A network whose hosts have a session, after a soft hand-off of the first or not. The address that the first is
-/// leaving stays there for sockets to be bound to.
+/// A network whose hosts have a session, before or after a soft hand-off of the first host. The first host keeps its
+/// old address, so that sockets can be bound to it.
 pub(super) fn session(is_moved: bool) -> anyhow::Result<Scene> {
     let cables = Impairment::default();
     let mut scene = Scene::as_it_is(cables, SEND_TIMEOUT, handoff::SETTINGS)?;

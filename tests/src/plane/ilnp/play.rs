@@ -15,7 +15,7 @@ pub struct UserPlane {
 }
 
 impl UserPlane {
-    /// As a case finds it.
+    /// The plane at the start of a case.
     #[must_use]
     pub fn new(case: &Case) -> Self {
         let (wanted, checksum) = case.settings();

@@ -10,7 +10,7 @@ use crate::plane::{Bench, Fate, Hook, Packet};
 pub struct UserPlane(Plane);
 
 impl UserPlane {
-    /// As a case finds it.
+    /// The plane at the start of a case.
     #[must_use]
     pub fn new(case: &Case) -> Self {
         let mut plane = Plane::new(Settings::default());
