@@ -47,15 +47,6 @@ fn a_host_whose_isp_falls_silent_gives_the_uplink_up_and_a_peer_with_one_peer_do
 }
 
 #[test]
-fn an_uplink_with_failures_of_one_direction_is_given_up_as_well() {
-    for direction in [Direction::In, Direction::Out] {
-        let what = What::Cut { uplink: port(0), direction };
-        let outcome = sound(1, &three(&[(20, what)]));
-        assert_eq!(outcome.given_up, 1, "{direction:?}");
-    }
-}
-
-#[test]
 fn both_uplinks_that_lose_5_percent_each_way_are_kept_for_an_hour() {
     for seed in 0..4 {
         let mut plan = three(&[]);
