@@ -101,11 +101,15 @@ impl Records {
         self.sent.iter().find(|s| s.pair == pair).map(|s| s.at)
     }
 
-    /// Up to `limit` probes of ours: the last one, then those that the peer has not reported.
+    /// Up to `limit` probes of ours: the last one, then those that the peer has not reported. In InboundOk the nonce of a probe by another
+    /// pair stays on that pair: whoever knows the nonce can answer the probe (decision 153).
     pub(crate) fn sent_reports(&self, limit: usize) -> Vec<Report> {
-        let last = self.sent.iter().take(1);
-        let earlier = self.sent.iter().skip(1).filter(|s| !s.is_reported);
-        last.chain(earlier).take(limit).map(Sent::report).collect()
+        let Some(last) = self.sent.front() else { return Vec::new() };
+        let earlier = self.sent.iter().skip(1);
+        let earlier = earlier.filter(|sent| {
+            !sent.is_reported && (sent.pair == last.pair || last.state == State::Exploring)
+        });
+        [last].into_iter().chain(earlier).take(limit).map(Sent::report).collect()
     }
 
     /// Whether [`received_reports`](Self::received_reports) has any.

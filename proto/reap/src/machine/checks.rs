@@ -166,8 +166,10 @@ impl Machine {
         if check.pair == current {
             if is_answer {
                 let by = probe.sent.first().map(|own| LocatorPair::new(own.dst, own.src));
-                monitor.answered_nonce = NonZeroU32::new(check.nonce)
-                    .filter(|_| by == Some(current) && check.data == CHECK_CURRENT);
+                if check.data == CHECK_CURRENT {
+                    monitor.answered_nonce =
+                        NonZeroU32::new(check.nonce).filter(|_| by == Some(current));
+                }
                 monitor.current_rtt.observe(rtt, now);
                 monitor.is_asked_in_vain = false;
                 if monitor.is_round_open && monitor.round == Round::Resting {

@@ -8,7 +8,7 @@
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
-use super::checks::{is_answer, is_of_check, is_way_back};
+use super::checks::{is_answer, is_way_back};
 use super::{CHECK_CURRENT, LEFT_AS_WORSE, Machine};
 use crate::event::Cause;
 use crate::follow::{Follow, Stage};
@@ -166,7 +166,7 @@ impl Machine {
             return None;
         }
         let is_elsewhere = pair == follow.to;
-        let says_where = is_answer(probe) && is_of_check(probe.received[0].data);
+        let says_where = is_answer(probe) && self.is_check_by(follow, &probe.received[0]);
         match follow.stage {
             Stage::Asking if is_elsewhere && says_where && !self.is_pinned() => {
                 self.end_follow(follow, Stage::Vouched, now);
@@ -198,13 +198,24 @@ impl Machine {
         self.flight().follow = Some(Follow { began, next: began, due, tries: 0, ..follow });
     }
 
-    /// Whether one of these reports is about a probe of ours that has left by this pair since then.
+    /// Whether one of these reports is about a check or probe of ours that has left by this pair since then.
     fn reports_by(&self, pair: LocatorPair, received: &[Report], since: Instant) -> bool {
         let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
         let checks = checks.map(|check| (check.pair, check.nonce, check.at));
         let records = self.exploration.iter().flat_map(|exploration| exploration.records.sent());
         let mut sent = checks.chain(records).filter(|(by, _, at)| *by == pair && *at >= since);
-        sent.any(|(_, nonce, _)| received.iter().any(|report| report.nonce == nonce))
+        sent.any(|(_, nonce, _)| received.iter().any(|report| is_about(report, pair, nonce)))
+    }
+
+    /// Whether this report is about a check of the pair that is asked. Whoever knows the nonce of a probe can report the probe as a check.
+    fn is_check_by(&self, follow: Follow, report: &Report) -> bool {
+        let mut checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
+        checks.any(|check| {
+            check.pair == follow.from
+                && check.data == report.data
+                && check.at >= follow.began
+                && is_about(report, check.pair, check.nonce)
+        })
     }
 
     /// Whether a probe Exploring reports a check that went by the current pair. Each such check vouches for one probe. A host that keeps
@@ -238,6 +249,10 @@ pub(super) fn left_as_worse(probe: &Probe, current: LocatorPair) -> Option<Locat
     let named = others.iter().find(|report| report.data == LEFT_AS_WORSE);
     let named = named.map(|report| LocatorPair::new(report.dst, report.src));
     (own.data == LEFT_AS_WORSE).then_some(named.unwrap_or(current))
+}
+
+fn is_about(report: &Report, pair: LocatorPair, nonce: u32) -> bool {
+    report.nonce == nonce && LocatorPair::new(report.src, report.dst) == pair
 }
 
 /// A move that a probe of the peer's asks for.

@@ -23,23 +23,28 @@ impl Attacker {
         Self { victim, nonce: 0x0a00_0000, data: 0 }
     }
 
-    /// Sends a probe Exploring, and then probes that report all that the victim has sent by ISP 2.
+    /// Sends two probes Exploring, and then probes that report everything that ISP 2 has seen of the victim, at once and one by one, as
+    /// answers to checks.
     fn strike(&mut self, net: &mut Net) {
-        self.forge(net, State::Exploring);
-        self.forge(net, State::Operational);
-        self.forge(net, State::InboundOk);
+        self.forge(net, State::Exploring, Vec::new());
+        self.forge(net, State::Exploring, Vec::new());
+        let overheard = net.overheard.as_ref().unwrap().iter();
+        let sent = overheard.filter(|(from, ..)| *from == self.victim);
+        let seen: Vec<_> = sent.flat_map(|(_, _, probe)| probe.sent.iter().copied()).collect();
+        for state in [State::Operational, State::InboundOk] {
+            self.forge(net, state, seen.clone());
+        }
+        for report in seen {
+            let answer = Report { data: CHECK_CURRENT, ..report };
+            self.forge(net, State::Operational, [answer].into());
+        }
         net.overheard.as_mut().unwrap().clear();
     }
 
-    fn forge(&mut self, net: &mut Net, state: State) {
+    fn forge(&mut self, net: &mut Net, state: State, received: Vec<Report>) {
         let by = [ba(2, 2), ab(2, 2)][self.victim];
-        let overheard = net.overheard.as_ref().unwrap().iter();
-        let sent = overheard.filter(|(from, ..)| *from == self.victim);
-        let received = sent.filter_map(|(_, _, probe)| probe.sent.first().copied());
-        let received: Vec<_> = received.collect();
         self.nonce += 1;
         let own = Report { src: by.local, dst: by.peer, nonce: self.nonce, data: self.data };
-        let received = if state == State::Exploring { Vec::new() } else { received };
         net.inject(self.victim, by, Probe { state, sent: [own].into(), received });
     }
 }
@@ -137,6 +142,35 @@ fn a_peer_that_explores_is_followed_when_the_answer_of_the_current_pair_is_overd
     assert_eq!(machine.current_pair(), ab(1, 1));
     run(&mut machine, at(1_040));
     assert_eq!(machine.current_pair(), ab(2, 2), "20 ms, half of them, and 10 ms");
+}
+
+/// Nonces of questions by the current pair stay on the current pair: whoever knows one can answer it.
+#[test]
+fn a_question_by_the_current_pair_is_named_in_no_probe_by_another() {
+    let mut machine = checked();
+    let mut sent = Vec::new();
+    for nonce in 1..4 {
+        deliver(&mut machine, ba(2, 2), State::Exploring, nonce, &[], at(1_000)).unwrap();
+        sent.extend(drain(&mut machine).0.into_iter().map(|one| (at(1_000), one)));
+    }
+    let asked = asked(&sent);
+    assert!(!asked.is_empty());
+    let by_other = sent.iter().filter(|(_, one)| one.pair == ab(2, 2));
+    for (_, one) in by_other {
+        let Message::Probe(probe) = &one.message else { continue };
+        assert!(probe.sent.iter().all(|report| !asked.contains(report)), "{probe:?}");
+    }
+}
+
+/// A made-up answer to a check, about a probe that was none.
+#[test]
+fn a_report_of_a_probe_is_no_answer_to_a_check() {
+    let mut machine = checked();
+    deliver(&mut machine, ba(2, 2), State::Exploring, 1, &[], at(1_000)).unwrap();
+    let sent: Vec<_> = drain(&mut machine).0.into_iter().map(|one| (at(1_000), one)).collect();
+    let forged = Report { data: CHECK_CURRENT, ..asked(&sent)[0] };
+    let _ = deliver(&mut machine, ba(2, 2), State::Operational, 2, &[forged], at(1_001));
+    assert_eq!(machine.current_pair(), ab(1, 1));
 }
 
 #[test]
