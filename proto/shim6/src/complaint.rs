@@ -9,6 +9,10 @@ use crate::machine::Machine;
 /// peers that do not know its messages.
 impl Machine {
     /// Refuses a message of an unknown type, or with an unknown critical option, and sends an Error.
+    ///
+    /// # Errors
+    /// [`UnknownType`](DropReason::UnknownType) and
+    /// [`UnknownCriticalOption`](DropReason::UnknownCriticalOption).
     pub fn check(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#12.3
         //= rfc5533#5.15-6 rfc5533#5.15-7 rfc5533#12.3-1

@@ -22,6 +22,9 @@ impl Key {
     }
 
     /// Reads the key of the context that an I1, I2 or I2bis is about, without decoding the message (s7.9, s7.13).
+    ///
+    /// # Errors
+    /// An option that names the context is damaged.
     pub fn read(came: &Incoming<'_>) -> Result<Self, DropReason> {
         //= rfc5533#7.9
         let &Incoming { packet, locators, .. } = came;

@@ -1,5 +1,5 @@
-//! Keepalives that come in. A keepalive says that payload has reached the peer within the Keepalive Timeout, which may have been
-//! before a failure. A check says whether payload reaches the peer now (decision 117).
+//! Keepalives that come in. A keepalive says that payload has reached the peer within the Keepalive Timeout, which may
+//! have been before a failure. A check says whether payload reaches the peer now (decision 117).
 
 use moorline_types::Instant;
 

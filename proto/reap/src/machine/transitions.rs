@@ -205,8 +205,8 @@ impl Machine {
         }
     }
 
-    /// Sends the probe that the state demands. The probe leaves by `via`, if given. Otherwise it leaves by the current pair in
-    /// Operational, and by the next pair in order during an exploration. Returns false if there is no pair.
+    /// Sends the probe that the state demands. The probe leaves by `via`, if given. Otherwise it leaves by the current
+    /// pair in Operational, and by the next pair in order during an exploration. Returns false if there is no pair.
     pub(super) fn probe(&mut self, via: Option<LocatorPair>, now: Instant) -> bool {
         let config = Arc::clone(&self.config);
         let (state, current) = (self.state, self.current());
