@@ -99,11 +99,11 @@
 //! only in the second case.
 //!
 //! *Suspicions* of the data plane ([`Machine::handle_suspicion`]) lead to a trial: the machine checks the current pair
-//! and the standby path in parallel. The round-trip time of the current pair says when its answer is due. If the
-//! standby path answers and the current pair does not answer in time, payload moves. If the transport has waited for a
-//! long time, the trial waits for as long. After each trial the quiet time before the next suspicion counts grows. If
-//! the peer hears this host and only the peer's way to this host has failed, payload stays and exploration tells the
-//! peer.
+//! and the standby path in parallel. The round-trip time of the current pair says when its answer is due. If answers to
+//! payload have lately taken longer, the trial waits longer. If the standby path answers and the current pair does not
+//! answer in time, payload moves. After each trial the machine defers suspicions until a quiet time is over, which
+//! doubles. If the peer hears this host, and only the peer's way to this host has failed, payload stays, and
+//! exploration tells the peer.
 //!
 //! *A last trial* begins shortly before the end of the Send Timeout. If the pair does not answer by then, exploration
 //! begins.

@@ -15,7 +15,8 @@ impl Machine {
     ///
     /// The machine checks the current pair and the standby path in parallel. If the standby path answers and the answer
     /// of the current pair does not come in time, payload moves. If the current pair answers, or if anything is heard,
-    /// nothing moves, and the machine ignores suspicions for a quiet time that doubles each time.
+    /// nothing moves. After each trial the machine defers suspicions until a quiet time is over, which doubles each
+    /// time.
     //= rfc5534#8-1
     pub fn handle_suspicion(
         &mut self,
