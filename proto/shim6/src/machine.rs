@@ -86,8 +86,8 @@ impl Machine {
         }
     }
 
-    /// Traffic between these addresses deserves a context. Sends I1, unless there is a context or the peer has recently
-    /// not answered.
+    /// Traffic between these addresses deserves a context. Sends I1, unless there is a context, or the host still
+    /// remembers a negative answer for these addresses.
     pub fn handle_trigger(&mut self, ulids: UlidPair, now: Instant) -> Result<(), DropReason> {
         if !ulids.is_global_unicast() {
             return Err(DropReason::BadAddress);

@@ -223,8 +223,8 @@ impl Machine {
         is_better.then_some(best)
     }
 
-    /// All pairs but the current one, the best first: usable pairs, then pairs that share fewer ends with the current
-    /// pair, then the peer's preference.
+    /// All pairs but the current one, the best first: pairs that are neither broken nor deprecated, then pairs that
+    /// share fewer ends with the current pair, then the peer's preference.
     pub(super) fn others(&self) -> Vec<LocatorPair> {
         let current = self.current();
         let mut pairs: Vec<_> = self.candidates().collect();
