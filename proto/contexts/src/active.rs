@@ -16,37 +16,37 @@ use crate::ending::Refusals;
 use crate::event::Cause;
 use crate::machine::Contexts;
 
-/// An established context's other half: reachability, and what the data plane was last told.
+/// State of an established context besides Shim6: reachability, and what the data plane knows.
 #[derive(Clone, Debug)]
 pub(crate) struct Active {
     pub reap: reap::Machine,
-    /// Digest of the entry that the data plane has: made anew and compared, which takes less room than
+    /// Digest of the entry that the data plane has. A new entry is compared by its digest, which takes less room than
     /// the entry.
     pub told: u64,
-    /// Whether it is in the queue for a probe of its own accord.
+    /// Whether the context waits in the queue for a probe without a request.
     pub is_waiting: bool,
-    /// When the last control message went out on this context, for its answers to be believed.
+    /// When the last control message of this context went out. For a while its answers are believed.
     control_sent: Option<Second>,
-    /// When the current pair was chosen, and why; `None`: it is the first.
+    /// When the current pair was chosen, and why. `None`: it is the first pair.
     pub since: Instant,
     pub cause: Option<Cause>,
 }
 
-/// What few established contexts have, apart from what all of them do.
+/// State that only few established contexts have.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Notes {
-    /// It stays on this pair while that works.
+    /// The pair on which the context stays while the pair works.
     pub pin: Option<LocatorPair>,
-    /// Where it was switched to, to be gone back to after a failure.
+    /// The pair to which the context was switched, and to which it goes back after a failure.
     pub home: Option<LocatorPair>,
-    /// Where rules would have it go, and when that was tried last.
+    /// The pair that the rules prefer, and when it was last tried.
     pub tried: Option<(LocatorPair, Instant)>,
-    /// Its payload takes several pairs at once.
+    /// Whether payload takes several pairs at once.
     pub is_spread: bool,
-    /// An order from outside.
+    /// The order of pairs that an outside program has set.
     pub ranking: Vec<LocatorPair>,
     pub congested: Option<Congested>,
-    /// The peer's host refuses payload.
+    /// Refusals of payload by the peer's kernel.
     pub refusals: Option<Refusals>,
     /// The Update Request that waits for its acknowledgement.
     pub request: Option<Request>,
@@ -61,8 +61,7 @@ impl Active {
         self.control_sent = Some(Second::of(now));
     }
 
-    /// Whether an R1bis by this pair can be the answer to something we sent: only what carries the tag
-    /// is answered by one.
+    /// Whether an R1bis by this pair can answer a message of this host: only a packet with the tag draws an R1bis.
     pub(crate) fn expects_r1bis(
         &self,
         ulids: UlidPair,
@@ -77,7 +76,7 @@ impl Active {
     }
 }
 
-/// A point in time, down to the second, in half the room: seconds since the epoch and one.
+/// A point in time, in whole seconds, in half the room: seconds since the zero of the clock plus one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Second(NonZeroU32);
 
@@ -88,7 +87,7 @@ impl Second {
     }
 }
 
-/// As the point in time.
+/// Shows the point in time.
 impl fmt::Debug for Second {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         (Instant::ZERO + Duration::from_secs(u64::from(self.0.get() - 1))).fmt(f)
@@ -96,7 +95,7 @@ impl fmt::Debug for Second {
 }
 
 impl Contexts {
-    /// The entry that the data plane should have for a context as it is now.
+    /// The entry that the data plane should have for a context now.
     pub(crate) fn entry_by(
         &self,
         context: &Context,
@@ -106,7 +105,7 @@ impl Contexts {
         let current = reap.current_pair();
         let ulids = context.key.ulids;
         let path = |pair| Path::of(ulids, pair);
-        // The data planes send by the first context alone, and receive for all of them.
+        // The data planes send by the first context of a ULID pair only, and receive for all of them.
         let is_fork = context.key.forked_instance != 0;
         let is_plain = is_fork || self.falls_back(ulids, current);
         ContextEntry {
@@ -126,8 +125,8 @@ impl Contexts {
         }
     }
 
-    /// Whether payload goes by the ULIDs although REAP has another pair: nothing can be sent from its locator any more, and the peer's ULID
-    /// is on the link of ours, or behind a router of it.
+    /// Whether payload takes the ULIDs although REAP has another pair: this host can send from neither locator any
+    /// more, and the peer's ULID is on the link of our ULID, or behind a router of that link.
     fn falls_back(&self, ulids: UlidPair, current: LocatorPair) -> bool {
         let is_usable = |local| self.usable.contains(&local);
         !is_usable(current.local)
@@ -135,7 +134,7 @@ impl Contexts {
             && self.routes.lead(ulids.as_locators())
     }
 
-    /// Whether payload of a context that has moved goes by its ULIDs, as no locator of ours is left.
+    /// Whether payload of a moved context takes its ULIDs, because no locator of ours is left.
     #[must_use]
     pub fn sends_by_ulids(&self, id: ContextId) -> bool {
         let current = self.active.get(&id).map(|active| active.reap.current_pair());
@@ -146,12 +145,12 @@ impl Contexts {
     }
 }
 
-/// Of an entry, for [`Active::told`].
+/// Digest of an entry, for [`Active::told`].
 pub(crate) fn digest(keyed: SipHasher13, entry: &ContextEntry) -> u64 {
     let mut hasher = keyed;
     entry.hash(&mut hasher);
     hasher.finish()
 }
 
-/// How long after a control message an R1bis is taken for its answer: as long as validators live, 30 s.
+/// Time after a control message in which an R1bis counts as its answer: 30 s, the lifetime of a validator.
 const R1BIS_WINDOW: u32 = 30;

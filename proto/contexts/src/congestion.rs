@@ -1,4 +1,4 @@
-//! What is made of congestion that the data plane sees: events, and a policy that moves away from it.
+//! Reactions to congestion that the data plane sees: events, and a policy that moves contexts away from it.
 
 use alloc::collections::BTreeMap;
 use core::cmp::Reverse;
@@ -11,19 +11,19 @@ use crate::event::EventKind;
 use crate::machine::Contexts;
 use crate::rules::Preference;
 
-/// When a context leaves a congested pair, and how a context that does so again and again is held.
+/// Says when a context leaves a congested pair, and how long a context that moves again and again is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CongestionPolicy {
-    /// Marks (CE received) and echoes (ECE received) within [`window`](Self::window) that are too many.
+    /// Number of marks (CE received) and echoes (ECE received) within [`window`](Self::window) that is too high.
     pub threshold: u32,
-    /// Time in which they count.
+    /// Time in which the signals count.
     pub window: Duration,
-    /// A context that has left a pair stays for so long; twice as long after each time that it leaves
-    /// within four times this time, up to [`MAX_HOLD`].
+    /// Time for which a context that has left a pair stays. If the context leaves again within four times this time,
+    /// the time doubles, up to [`MAX_HOLD`].
     pub hold: Duration,
 }
 
-/// The longest time that a context is held after moves for congestion: 1 h. Not configurable.
+/// The longest time for which a context is held after moves for congestion: 1 h. Not configurable.
 pub const MAX_HOLD: Duration = Duration::from_secs(3600);
 /// Least time between two events about the congestion of a context: 1 s. Not configurable.
 pub const CONGESTED_EVERY: Duration = Duration::from_secs(1);
@@ -34,35 +34,35 @@ impl Default for CongestionPolicy {
     }
 }
 
-/// What is made of congestion.
+/// State of the reactions to congestion.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Congestion {
     policy: Option<CongestionPolicy>,
-    /// Pairs that were left, and until when nobody is moved there for this reason.
+    /// Pairs that contexts left, and the time until which no context is moved there for congestion.
     left: BTreeMap<LocatorPair, Instant>,
 }
 
-/// What is known of a congested context.
+/// State of a congested context.
 #[derive(Clone, Debug)]
 pub(crate) struct Congested {
-    /// Not told yet.
+    /// Signals that no event has told yet.
     ce: u32,
     ece: u32,
     told: Option<Instant>,
-    /// Signals since then.
+    /// Signals since `since`.
     signals: u32,
     since: Instant,
-    /// When it was moved last for this reason, and how long it is held from then on.
+    /// When the context last moved for congestion, and how long it is held after that.
     moved: Option<(Instant, Duration)>,
 }
 
 impl Contexts {
-    /// Whether contexts leave congested pairs by themselves; `None`, as at the start: they do not.
+    /// Sets the policy by which contexts leave congested pairs. `None`, the initial state: contexts stay.
     pub fn set_congestion_policy(&mut self, policy: Option<CongestionPolicy>) {
         self.congestion.policy = policy;
     }
 
-    /// The data plane has seen marks.
+    /// The data plane has seen signals of congestion.
     pub(crate) fn on_congested(
         &mut self,
         id: ContextId,
@@ -90,7 +90,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// Puts a context elsewhere if the policy says so.
+    /// Moves a context to another pair if the policy says so.
     fn leave_congestion(&mut self, id: ContextId, from: LocatorPair, now: Instant) {
         let Some(policy) = self.congestion.policy else { return };
         let Some(context) = self.notes.get(&id).and_then(|notes| notes.congested.as_ref()) else {
@@ -119,13 +119,13 @@ impl Contexts {
         if self.congestion.left.len() < MAX_LEFT {
             self.congestion.left.insert(from, now + hold);
         }
-        // It is a candidate.
+        // The pair is a candidate.
         let _ = active.reap.handle_switch(to, Cause::Congested, now);
         self.drain_reap(id, now);
     }
 
-    /// A pair that shares as little as can be with the congested one, is not avoided and was not left for
-    /// the same reason.
+    /// The pair that shares the fewest ends with the congested pair. Avoided pairs, and pairs that contexts have left
+    /// for congestion, do not count.
     fn way_out(&self, id: ContextId, from: LocatorPair, now: Instant) -> Option<LocatorPair> {
         let is_left = |pair| self.congestion.left.get(&pair).is_some_and(|until| *until > now);
         let others = self.paths(id).into_iter().filter(|path| {
@@ -140,5 +140,5 @@ impl Contexts {
     }
 }
 
-/// Pairs that were left and are remembered.
+/// Limit of the pairs in the memory of left pairs.
 const MAX_LEFT: usize = 1024;

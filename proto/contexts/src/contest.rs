@@ -1,4 +1,4 @@
-//! Contexts that somebody else claims (decision 095).
+//! Contexts that another host claims (decision 095).
 
 use alloc::collections::BTreeMap;
 use core::time::Duration;
@@ -8,44 +8,44 @@ use moorline_types::{ContextId, DropReason, Instant, LocatorPair};
 
 use crate::machine::Contexts;
 
-/// The contexts whose peer was asked whether it still has them: see [`Contexts::contest`].
+/// The contexts whose peer was asked whether it still has them, see [`Contexts::contest`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Contests {
     contests: BTreeMap<ContextId, Contest>,
-    /// When the claims that have come are to be asked for once more.
+    /// When the machine draws each claim again.
     due: Deadlines,
 }
 
 #[derive(Clone, Debug)]
 struct Contest {
     asked: Instant,
-    /// The pair that the last R1bis came by that was refused.
+    /// The pair of the last refused R1bis.
     claim: Option<LocatorPair>,
 }
 
 impl Contests {
-    /// When the next claim is to be asked for once more.
+    /// When the next claim is drawn again.
     pub(crate) fn next(&self) -> Option<Instant> {
         self.due.first().map(|(at, _)| at)
     }
 
-    /// When the peer was asked, if it was.
+    /// When the peer was asked. `None`: it was not asked.
     pub(crate) fn asked(&self, id: ContextId) -> Option<Instant> {
         self.contests.get(&id).map(|contest| contest.asked)
     }
 
-    /// The peer is asked now.
+    /// Notes that the peer is asked now.
     fn begin(&mut self, id: ContextId, now: Instant) {
         self.contests.insert(id, Contest { asked: now, claim: None });
     }
 
-    /// The peer has the context, or the context is gone.
+    /// The peer has the context, or the context is gone: ends the contest.
     pub(crate) fn end(&mut self, id: ContextId) {
         self.contests.remove(&id);
         self.due.set(id.0, None);
     }
 
-    /// Notes where an R1bis came from until the time is over in which the peer may answer. The next probe that takes this pair may be
+    /// Notes the pair of an R1bis until the time for the peer's answer is over. The next probe by this pair may be
     /// minutes away.
     fn note_claim(&mut self, id: ContextId, pair: LocatorPair) {
         if let Some(contest) = self.contests.get_mut(&id) {
@@ -55,13 +55,15 @@ impl Contests {
     }
 }
 
-/// A contested context is one whose peer has been asked whether it still has it, and has acknowledged no update since then, nor reported
-/// a probe that left since then. Any other message may be an old one that the network or somebody on the path has repeated. Payload does
-/// not count: between the ULIDs it has no tag, and comes from whoever has the address. Payload of a moved peer has the tag, but the
-/// data plane alone sees it, and reports it only when a timer of REAP asks.
+/// Contests. A context is contested from the moment when the peer is asked whether it still has the context. The
+/// contest ends when the peer acknowledges an update, or reports a probe that left after that moment. Any other message
+/// may be an old one that the network or an attacker has repeated. Payload does not count: between the ULIDs it has no
+/// tag, and comes from any host that has the address. Payload of a moved peer has the tag, but only the data plane sees
+/// it, and reports it only when a timer of REAP asks.
 impl Contexts {
-    /// A context that the peer has moved away from its ULID with is not for who has that address now. So one who does not
-    /// know its tags, elsewhere than where the peer is, has to wait until the peer does not answer there.
+    /// If a peer has moved a context away from its ULID, the next host with that address must not get the context. So a
+    /// sender that does not know the tags of the context, at a locator other than the peer's, has to wait until the
+    /// peer does not answer at its own locator.
     pub(crate) fn contest(
         &mut self,
         id: ContextId,
@@ -83,7 +85,8 @@ impl Contexts {
         }
     }
 
-    /// As [`contest`](Self::contest), for an R1bis, which nobody repeats: if the peer does not answer, another one is asked for where this one came from.
+    /// Does the same as [`contest`](Self::contest) for an R1bis. Nobody repeats an R1bis. So if the peer does not
+    /// answer, this host draws another R1bis from the place of the first.
     pub(crate) fn contest_r1bis(
         &mut self,
         id: ContextId,
@@ -97,8 +100,8 @@ impl Contexts {
         outcome
     }
 
-    /// Has contexts whose peer has not answered probe the pair that an R1bis came by. The R1bis that the probe draws is believed. The
-    /// refused one is not: its pair may have failed since, and an I2bis that gets lost ends the context.
+    /// Makes contexts whose peer has not answered probe the pair of the refused R1bis. The R1bis that the probe draws
+    /// is believed. The refused one is not: its pair may have failed since, and a lost I2bis would end the context.
     pub(crate) fn ask_for_claims(&mut self, now: Instant) {
         while let Some(id) = self.contests.due.pop(now).map(ContextId) {
             let claim = self.contests.contests.get_mut(&id).and_then(|one| one.claim.take());
@@ -109,8 +112,8 @@ impl Contexts {
     }
 }
 
-/// How long a peer is waited for that somebody else claims a context of: 10 s, in which it is asked twice.
+/// Time for the peer to answer when another host claims its context: 10 s, in which the peer is asked twice.
 const CONTEST_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long the silence of a peer counts: 2 min, more than the Max Probe Timeout (RFC 5534 s4.3), as each probe may draw the next
-/// R1bis.
+/// Time for which the silence of a peer counts: 2 min. This is longer than the Max Probe Timeout (RFC 5534 s4.3),
+/// because each probe may draw the next R1bis.
 const CONTEST_LIFETIME: Duration = Duration::from_secs(120);

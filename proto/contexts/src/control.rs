@@ -11,16 +11,16 @@ use crate::event::Transmit;
 use crate::machine::Contexts;
 
 impl Contexts {
-    /// A packet of protocol 140 from its Next Header octet on: a control message, or payload whose
-    /// tag the data plane does not know. `locators` is our and the peer's address in its IPv6 header.
+    /// Takes a packet of protocol 140 from its Next Header octet on: a control message, or payload with a tag that the
+    /// data plane does not know. `locators` holds our address and the peer's address in the IPv6 header.
     pub fn handle_control(&mut self, octets: &[u8], locators: LocatorPair, now: Instant) {
         let outcome = self.on_control(octets, locators, now);
         self.count(outcome);
         self.drain_shim6(now);
     }
 
-    /// ICMPv6 Parameter Problem code 1 quoting a packet of ours, from its Shim6 header on. `locators` are the
-    /// addresses in the quoted packet, and `source` is who says so.
+    /// Takes an ICMPv6 Parameter Problem of code 1 that quotes a packet of ours, from its Shim6 header on. `locators`
+    /// are the addresses of the quoted packet, and `source` is the sender of the ICMPv6 message.
     pub fn handle_unrecognized(
         &mut self,
         quoted: &[u8],
@@ -56,7 +56,7 @@ impl Contexts {
             MessageType::KEEPALIVE | MessageType::PROBE => self.on_reap(&came),
             MessageType::UPDATE_REQUEST | MessageType::UPDATE_ACK => {
                 self.shim6.handle_message(&came)?;
-                // There may be other locators to probe from now on.
+                // The message may have brought other locators to probe.
                 self.drain_shim6(now);
                 self.on_control_heard(&came)
             }
@@ -72,11 +72,11 @@ impl Contexts {
         }
     }
 
-    /// Keepalive and Probe: the tag finds the context, the locators must be its own (RFC 5533 s12.4).
+    /// Keepalive and Probe: the tag finds the context, and the locators must belong to it (RFC 5533 s12.4).
     fn on_reap(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         let &Incoming { packet, locators, now } = came;
         let id = self.shim6.addressed(came)?;
-        // That it came here may be the first sign that the peer knows this locator.
+        // The packet may be the first sign that the peer knows this locator.
         self.drain_shim6(now);
         self.hint(id, now);
         let active = self.active.get_mut(&id).ok_or(DropReason::Gone)?;
@@ -109,7 +109,7 @@ impl Contexts {
         } else {
             active.reap.handle_keepalive(now)?;
         }
-        // Checks of other pairs say nothing of the one that payload takes.
+        // Checks of other pairs say nothing about the pair that payload takes.
         let active = self.active.get(&id).ok_or(DropReason::Gone)?;
         if active.reap.heard() == now {
             self.updates.push_back(Update::Heard { context: id, at: now });
@@ -119,7 +119,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// An Error about a check comes from a peer that knows none. Others are about messages of the establishment.
+    /// An Error about a check comes from a peer that knows no checks. Other Errors are about establishment messages.
     fn on_error(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         let Some((id, nonce)) = self.shim6.refused_check(came)? else {
             return self.shim6.handle_message(came);
@@ -151,8 +151,8 @@ impl Contexts {
         Ok(())
     }
 
-    /// R1bis is believed only where we have sent something that it can be the answer to: someone who
-    /// knows the tags must not make us give up a context that nobody has used.
+    /// The host believes an R1bis only if it has sent a packet that the R1bis can answer. Otherwise an attacker who
+    /// knows the tags could make this host give up a context that nobody uses.
     fn on_r1bis(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         let &Incoming { packet, locators, now } = came;
         let tag = packet.packet_tag().ok_or(DropReason::Truncated)?;

@@ -16,7 +16,7 @@ use crate::event::{Cause, Event, EventKind, Removal};
 use crate::machine::{Contexts, is_ours_now};
 use crate::reply::Reply;
 
-/// Carries out what context establishment and reachability detection have decided.
+/// Executes the decisions of context establishment and reachability detection.
 impl Contexts {
     pub(crate) fn drain_shim6(&mut self, now: Instant) {
         while let Some(transmit) = self.shim6.poll_transmit() {
@@ -57,10 +57,10 @@ impl Contexts {
         }
     }
 
-    /// The pair for a message that asks for none: the current one as long as it is all right. Else nobody knows
-    /// which one works, and each repetition takes another: to each locator of the peer first from those of ours that it does not
-    /// know, as by the others REAP finds a way without a request. A peer that takes no request from an unknown source asks by
-    /// R1bis at once.
+    /// The pair for a message without a given pair: the current pair while it works. If it does not, nobody knows which
+    /// pair works, and each repetition takes another one. For each locator of the peer, the locators of ours that the
+    /// peer does not know come first: by the others REAP finds a path without a request. A peer that takes no request
+    /// from an unknown source asks by R1bis at once.
     fn way_of(&self, id: ContextId) -> Option<LocatorPair> {
         let active = self.active.get(&id)?;
         let current = active.reap.current_pair();
@@ -120,7 +120,7 @@ impl Contexts {
         }
     }
 
-    /// Starts reachability detection of an established context and tells the data plane of it.
+    /// Starts reachability detection of an established context, and tells the data plane.
     pub(crate) fn activate(&mut self, id: ContextId, current: LocatorPair, now: Instant) {
         let Some(context) = self.shim6.context(id) else { return };
         let Some(established) = context.established() else { return };
@@ -131,7 +131,7 @@ impl Contexts {
         if !established.is_confirmed() {
             reap.handle_unconfirmed(now);
         }
-        // Where nothing is added to a packet.
+        // Prefer the ULIDs: with this pair nothing is added to a packet.
         reap.handle_preferred(Some(context.key.ulids.as_locators()), now);
         reap.handle_deprecated(&self.deprecated, now);
         let entry = self.entry_by(context, established, &reap);
@@ -145,7 +145,7 @@ impl Contexts {
         self.refresh_candidates(id, now);
     }
 
-    /// The data plane forgets a context.
+    /// Stops reachability detection and removes the context from the data plane.
     pub(crate) fn deactivate(&mut self, id: ContextId) {
         if self.active.remove(&id).is_some() {
             self.deadlines.set(id.0, None);
@@ -156,7 +156,7 @@ impl Contexts {
         }
     }
 
-    /// A context is gone: its traffic is plain IPv6, and may bring another one.
+    /// A context is gone. Its traffic is plain IPv6, and may trigger another context.
     pub(crate) fn on_removed(&mut self, id: ContextId, ulids: UlidPair, removal: Removal) {
         self.deactivate(id);
         self.steering.forget_rules(id);
@@ -193,7 +193,7 @@ impl Contexts {
         self.drain_reap(id, now);
     }
 
-    /// Before anything that an exploration may begin with: what others have found out.
+    /// Gives a context the knowledge of other contexts, before any input that may begin an exploration.
     pub(crate) fn hint(&mut self, id: ContextId, now: Instant) {
         if let Some(active) = self.active.get_mut(&id)
             && active.reap.state() == reap::State::Operational
@@ -203,8 +203,8 @@ impl Contexts {
         }
     }
 
-    /// Tells the data plane of a new context. Of several with the same ULIDs it finds the last that came
-    /// by them, and the others by their tags alone: that must be the one that is no fork.
+    /// Tells the data plane of a new context. Among contexts with the same ULIDs, the data plane finds the latest by
+    /// the ULIDs, and the others by their tags only. So the context that is no fork must come last.
     fn add_to_plane(&mut self, entry: ContextEntry, key: shim6::Key) {
         let first = self.shim6.by_key(shim6::Key::of(key.ulids));
         let first = first.filter(|first| first.id != entry.id).and_then(|first| self.entry(first));
@@ -221,12 +221,12 @@ impl Contexts {
         Some(self.entry_by(context, context.established()?, &active.reap))
     }
 
-    /// Carries out what a context's REAP machine has decided of its own accord.
+    /// Executes the decisions that a context's REAP machine has made without a request.
     pub(crate) fn drain_reap(&mut self, id: ContextId, now: Instant) {
         self.drain_reap_by(id, Pace::Own, now);
     }
 
-    /// Sends what a REAP machine has to send, as the pace allows.
+    /// Sends the messages of a REAP machine, as the pace allows.
     fn transmit_reap(&mut self, id: ContextId, pace: Pace, now: Instant) {
         let Some(active) = self.active.get_mut(&id) else { return };
         let Some(context) = self.shim6.context(id) else { return };
@@ -262,12 +262,12 @@ impl Contexts {
         }
     }
 
-    /// Probes that have waited, as far as the pace allows by now.
+    /// Sends the waiting probes, as far as the pace allows.
     pub(crate) fn send_waiting(&mut self, now: Instant) {
         while let Some(id) = self.pacer.pop(now) {
             let Some(active) = self.active.get_mut(&id) else { continue };
             active.is_waiting = false;
-            // Its state may have passed meanwhile, and what it waited with.
+            // The state that the probe was for may have passed meanwhile.
             if active.reap.has_probe() {
                 self.pacer.pay_turn(now);
                 self.drain_reap_by(id, Pace::Paid, now);
@@ -275,7 +275,7 @@ impl Contexts {
         }
     }
 
-    /// Carries out what a context's REAP machine has decided.
+    /// Executes the decisions of a context's REAP machine.
     pub(crate) fn drain_reap_by(&mut self, id: ContextId, pace: Pace, now: Instant) {
         self.answer_standby_question(id, now);
         self.transmit_reap(id, pace, now);
@@ -330,7 +330,7 @@ impl Contexts {
                 return self.steering.note_answer(pair, None, now);
             }
             reap::Event::Worse { than, cause, .. } => {
-                // A context that is pinned stays.
+                // A pinned context stays.
                 _ = self.switch(context, than, cause, now);
                 return;
             }
@@ -351,23 +351,23 @@ impl Contexts {
     }
 }
 
-/// What a context may send.
+/// The messages that a context may send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pace {
-    /// Answers to what came in.
+    /// Answers to incoming messages.
     Answer,
-    /// One probe for which it has waited, and more if there is room.
+    /// One probe whose turn has come, and more if there is room.
     Paid,
-    /// Probes of its own accord, if there is room.
+    /// Probes without a request, if there is room.
     Own,
 }
 
-/// Whether an exploration that ends for this has had a probe answered.
+/// Whether an exploration that ends with this cause has had a probe answered.
 fn is_answer(cause: Cause) -> bool {
     matches!(cause, Cause::ProbeInboundOk | Cause::ProbeOperational)
 }
 
-/// What a peer says of a locator, as REAP takes it: less is better.
+/// A peer's preference for a locator, in the form of REAP: less is better.
 pub(crate) fn rank(preference: LocatorPreference) -> reap::Rank {
     reap::Rank {
         is_broken: preference.is_broken(),

@@ -10,18 +10,18 @@ use moorline_wire::{PAYLOAD_HEADER_LEN, PayloadHeader};
 use crate::event::Removal;
 use crate::machine::Contexts;
 
-/// Payload of a context that the kernel of the peer has refused.
+/// Refusals of a context's payload by the peer's kernel.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Refusals {
-    /// The first time since the peer was heard.
+    /// The first refusal since the peer was heard.
     since: Instant,
     last: Instant,
 }
 
-/// A host that knows no Shim6 any more, at the other end or here (decision 094).
+/// The end of Shim6 on a host, at the other end or here (decision 094).
 impl Contexts {
-    /// Payload of a context that has moved came to a host without Shim6. With the tag, by locators that it takes, and
-    /// from a locator of the peer that is as hard to forge as an R1bis.
+    /// Payload of a moved context has reached a host without Shim6. The machine believes this only if the quote has the
+    /// tag and locators of the context, and the source is a locator of the peer. That is as hard to forge as an R1bis.
     pub(crate) fn on_payload_refused(
         &mut self,
         quoted: &[u8],
@@ -45,10 +45,11 @@ impl Contexts {
         Ok(())
     }
 
-    /// Whether the kernel of the peer has refused payload for as long as a daemon may take to start again (decision 145). A control message
-    /// of the peer in between begins the time anew. So does payload in between, if the last refusal is as long ago as that: a host
-    /// without Shim6 may send plain payload, and refuses ours all the time. So does a refusal long after the last one in Operational:
-    /// payload has been answered since.
+    /// Whether the peer's kernel has refused payload for as long as a daemon may need to restart (decision 145). Three
+    /// events begin this time again. The first is a control message of the peer. The second is payload of the peer, if
+    /// the last refusal is as long ago as that time, because a host without Shim6 may send plain payload while it
+    /// refuses all of ours. The third is a refusal in Operational, long after the last one, because payload has been
+    /// answered meanwhile.
     fn is_refused_for_good(&mut self, id: ContextId, now: Instant) -> bool {
         let Some(active) = self.active.get_mut(&id) else { return true };
         let is_calm = active.reap.state() == State::Operational;
@@ -67,8 +68,8 @@ impl Contexts {
         now.since(since) >= REFUSAL_PATIENCE
     }
 
-    /// What peers send on contexts that have moved, as far as we know: the header of payload, and the addresses on it.
-    /// A host that ends refuses it, so that they need not find out.
+    /// The payload headers and addresses that peers probably use on moved contexts. A host that ends refuses such
+    /// payload in advance, so that peers need not find out.
     pub fn payload_to_refuse(
         &self,
     ) -> impl Iterator<Item = ([u8; PAYLOAD_HEADER_LEN], LocatorPair)> + '_ {
@@ -80,12 +81,13 @@ impl Contexts {
     }
 }
 
-/// The pairs that payload with a tag takes.
+/// The pairs by which payload carries a tag.
 fn tagged(entry: &ContextEntry) -> BTreeSet<LocatorPair> {
     entry.all_paths().filter(|path| path.is_moved()).map(|path| path.pair).collect()
 }
 
-/// A daemon that is started again takes payload, or answers with R1bis, within this time: 5 s. Not configurable.
+/// Time in which a restarted daemon takes payload, or answers with R1bis: 5 s. Not configurable.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(5);
-/// RFC 8200 s4.7. A host that ends for good quotes it, and no payload (see [`Contexts::payload_to_refuse`]).
+/// Next Header "no next header" (RFC 8200 s4.7). A host that ends for good quotes it instead of payload (see
+/// [`Contexts::payload_to_refuse`]).
 const NO_NEXT_HEADER: u8 = 59;

@@ -16,71 +16,71 @@ pub struct Transmit {
     pub octets: Vec<u8>,
 }
 
-/// What happened, for people, the API and tests.
+/// An event, for people, the API and tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// The context; of one that has failed or was removed, its former slot.
+    /// The context. If the context has failed or was removed, its former slot.
     pub context: ContextId,
     /// Its ULIDs.
     pub ulids: UlidPair,
-    /// The event itself.
+    /// The kind of the event.
     pub kind: EventKind,
 }
 
 /// Kinds of events of a context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EventKind {
-    /// Traffic was found worth a context; I1 is on its way.
+    /// Traffic deserves a context. I1 is on its way.
     Initiated,
     /// The context protects its traffic from now on.
     Established {
-        /// Which side we were.
+        /// Side of this host.
         role: Role,
     },
-    /// The peer made the context anew or told other locators.
+    /// The peer has made the context again, or has told other locators.
     Renewed,
-    /// No context: the peer has no Shim6, or does not answer. Traffic goes on as plain IPv6.
+    /// No context was established: the peer has no Shim6, or does not answer. Traffic goes on as plain IPv6.
     Failed {
-        /// Why.
+        /// Cause of the failure.
         failure: Failure,
     },
-    /// REAP went to another state.
+    /// The state of REAP changed.
     StateChanged {
-        /// From this state.
+        /// State before the change.
         from: State,
-        /// To this one.
+        /// State after the change.
         to: State,
-        /// Why.
+        /// Cause of the change.
         cause: Cause,
     },
-    /// What we send takes another locator pair.
+    /// Payload of this host takes another locator pair.
     Moved {
-        /// The pair given up.
+        /// The previous pair.
         from: LocatorPair,
-        /// The pair in use.
+        /// The new pair.
         to: LocatorPair,
-        /// Why.
+        /// Cause of the move.
         cause: Cause,
     },
-    /// The data plane doubts that the current pair works, and it is put to the test.
+    /// The data plane doubts that the current pair works, and a trial begins.
     Suspected {
         /// The pair in doubt.
         locators: LocatorPair,
-        /// Why.
+        /// The failure hint.
         hint: FailureHint,
     },
-    /// A suspicion was unfounded, or could not be settled: nothing moves.
+    /// A trial ended without a move: the suspicion was unfounded, or the trial could not settle it.
     Cleared {
-        /// What the suspicion was.
+        /// The failure hint.
         hint: FailureHint,
-        /// Since it came up.
+        /// Time since the trial began.
         after: Duration,
     },
-    /// A pair that was to be current did not answer, or another one took its place: nothing moves.
+    /// The wanted pair did not answer, or another wanted pair replaced it. Payload stays on its pair.
     Unanswered {
-        /// The pair.
+        /// The wanted pair.
         pair: LocatorPair,
-        /// Why it was to be current.
+        /// Why the pair was wanted.
         cause: Cause,
     },
     /// Congestion was signalled on the current pair.
@@ -92,42 +92,42 @@ pub enum EventKind {
         /// TCP segments that came with ECN-Echo since the last event.
         ece: u32,
     },
-    /// No pair answers and probes are down to their slowest.
+    /// No pair answers, and the intervals between probes have reached their maximum.
     Unreachable {
         /// Probes sent in this exploration.
         probes: u32,
     },
-    /// The context is forgotten.
+    /// The context was removed.
     Removed {
-        /// Why.
+        /// Cause of the removal.
         removal: Removal,
     },
 }
 
 named_enum! {
-    /// Why a context was forgotten.
+    /// Cause of the removal of a context.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Removal {
-        /// No payload for the idle time.
+        /// There was no payload for the idle time.
         Idle => "idle",
-        /// The caller wanted it.
+        /// The caller requested the removal.
         Requested => "requested",
-        /// The peer has lost it and given its tag to another context (RFC 5533 s7.15).
+        /// The peer has lost the context and given its tag to another one (RFC 5533 s7.15).
         Confused => "confused",
-        /// The peer's host has said of moved payload that it knows no Shim6 (decision 094).
+        /// The peer's host has refused moved payload because it has no Shim6 (decision 094).
         NoSupport => "the peer has no Shim6 any more",
-        /// The data plane did not take it.
+        /// The data plane did not take the context.
         NotTaken => "the data plane did not take it",
     }
 }
 
-/// Which timer a timeout is of.
+/// The kind of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum TimerKind {
     /// A retransmission or a negative answer of context establishment.
     Shim6,
     /// A probe or a Send Timer of REAP.
     Reap,
-    /// A quiet context to ask about once more.
+    /// Another question about a quiet context.
     Idle,
 }

@@ -1,8 +1,8 @@
 //! The root protocol machine of a host, and the contract with its data plane.
 //!
-//! [`Contexts`] joins `moorline-shim6` (who the peer is, and that its locators are its own) and one
-//! `moorline-reap` machine per established context (which locator pair works). It is pure: bytes,
-//! reports and the time go in, bytes, updates and events come out.
+//! [`Contexts`] joins `moorline-shim6`, which proves the identity and the locators of a peer, and one `moorline-reap`
+//! machine per established context, which finds a locator pair that works. The machine is pure: bytes, reports and the
+//! time go in; bytes, updates and events come out.
 //!
 //! ```text
 //!   control packets --> handle_control --+            +--> poll_transmit  control packets
@@ -11,16 +11,16 @@
 //!   clock           --> handle_timeout --+            +--> poll_timeout   when to come back
 //! ```
 //!
-//! Contexts that lose the same path at the same time do not probe all at once: of their own accord they
-//! send [`PROBES_PER_SECOND`] together, after [`PROBE_BURST`] at once, in the order in which they asked, and
-//! two more for each one that is answered; and who leaves a pair tries first what has worked for others that
-//! have left it.
+//! Contexts that lose the same path at the same time do not all probe at once. Without a request they send
+//! [`PROBE_BURST`] probes at once and then [`PROBES_PER_SECOND`] together, in the order in which they asked, and two
+//! more for each answered probe. A context that leaves a pair first tries the pair that has worked for others that left
+//! it.
 //!
-//! Contexts with the same peer share what they know of standby pairs, so that one of them checks for all.
+//! Contexts with the same peer share their knowledge of standby paths, so that one of them checks for all.
 //!
-//! After each `handle_*` the caller drains the three queues, then sleeps until the timeout. Equal
-//! seed and inputs give equal outputs. Nothing that a peer sends is an error to the caller: it is a
-//! counted [`DropReason`](moorline_types::DropReason).
+//! After each `handle_*` the caller drains the queues, then sleeps until the timeout. Equal seeds and inputs give equal
+//! outputs. No message of a peer is an error for the caller: it is a counted
+//! [`DropReason`](moorline_types::DropReason).
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

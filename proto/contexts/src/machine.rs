@@ -29,10 +29,10 @@ use crate::steer::Steering;
 use moorline_datapath::shim6::Update;
 use moorline_types::DropCounters;
 
-/// The root machine: every context of a host, and what its data plane has to know.
+/// The root machine: every context of a host, and the knowledge for its data plane.
 ///
-/// A clone draws the same tags and nonces. It is for exploring what a host may do next (`check/`), never
-/// for two that run.
+/// A clone draws the same tags and nonces as the original. So a clone may only explore possible futures of a host
+/// (`check/`), and never run beside the original.
 #[derive(Clone, Debug)]
 pub struct Contexts {
     pub(crate) config: Config,
@@ -41,20 +41,20 @@ pub struct Contexts {
     pub(crate) shim6: shim6::Machine,
     pub(crate) active: Slots,
     pub(crate) notes: BTreeMap<ContextId, Notes>,
-    /// Keyed, for [`Active::told`].
+    /// Keyed hash for [`Active::told`].
     pub(crate) digest: SipHasher13,
     pub(crate) usable: Vec<Locator>,
     pub(crate) routes: LocalRoutes,
-    /// Contexts do not know of the routes yet.
+    /// Whether the contexts do not know of the routes yet.
     is_rerouted: bool,
-    /// Locators that were usable and are not any more, the oldest first.
+    /// Locators that were usable and no longer are, the oldest first.
     pub(crate) gone: VecDeque<Locator>,
-    /// Those of ours that are not to be relied on.
+    /// Our deprecated locators, which the host will lose soon.
     pub(crate) deprecated: Vec<Locator>,
-    /// The locators that the last context was told of, and those of them that are usable: contexts with
-    /// the same ones share them.
+    /// The locators that the last context was told of, and the usable ones among them. Contexts with the same locators
+    /// share both.
     pub(crate) usable_of: (Locators, Locators),
-    /// Of the REAP machines.
+    /// Deadlines of the REAP machines.
     pub(crate) deadlines: Deadlines,
     pub(crate) pacer: Pacer,
     pub(crate) learned: Learned,
@@ -70,18 +70,19 @@ pub struct Contexts {
     drops: DropCounters,
 }
 
-/// Our addresses as they are now.
+/// Our present addresses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalState {
-    /// What peers are told and can verify. Its generation is another one after each change: the next,
-    /// and the first at random (RFC 5533 s5.15.2). A proof of the generation before is not looked at.
+    /// The locators that peers are told and can verify. Each change has another generation: the first is random, and
+    /// each later one is the next number (RFC 5533 s5.15.2). If the generation is the same as before, the machine
+    /// ignores the proof.
     pub proof: LocalProof,
-    /// Addresses that can be sent from now: there, not tentative, their link up, a route out.
+    /// Addresses that this host can send from now: present, not tentative, link up, with a route out.
     pub usable: Vec<Locator>,
 }
 
 impl Contexts {
-    /// A host without addresses and contexts. `seed` must be secret and never used before.
+    /// Makes a host without addresses and contexts. `seed` must be secret and never used before.
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
@@ -125,15 +126,15 @@ impl Contexts {
         }
     }
 
-    /// The routes of the host. True if they are others than before: [`handle_local`](Self::handle_local) or
-    /// [`handle_lost`](Self::handle_lost) comes next.
+    /// Sets the routes of the host. Returns true if the contexts do not know of a change yet: the caller then calls
+    /// [`handle_local`](Self::handle_local) or [`handle_lost`](Self::handle_lost).
     pub fn set_routes(&mut self, routes: LocalRoutes) -> bool {
         self.is_rerouted |= self.routes != routes;
         self.routes = routes;
         self.is_rerouted
     }
 
-    /// The routes of the host, as they were set.
+    /// The routes of the host.
     #[must_use]
     pub const fn routes(&self) -> &LocalRoutes {
         &self.routes
@@ -147,8 +148,8 @@ impl Contexts {
         locators.any(|peer| prefixes.iter().any(|prefix| prefix.contains(peer.0)))
     }
 
-    /// Our addresses, at the start and whenever one comes, goes, or its uplink fails: contexts whose
-    /// current locator cannot be used any more explore at once.
+    /// Sets our addresses, at the start and whenever an address comes, goes, or its uplink fails. If the current
+    /// locator of a context is no longer usable, the context explores at once.
     pub fn handle_local(&mut self, local: &LocalState, now: Instant) {
         let is_changed = self.note_usable(&local.usable);
         self.shim6.set_addresses(&local.proof, &local.usable, now);
@@ -158,8 +159,8 @@ impl Contexts {
         }
     }
 
-    /// Addresses of ours cannot be sent from any more: carrier, route or address gone. Contexts leave
-    /// them at once; [`handle_local`](Self::handle_local) may take its time to say what takes their place.
+    /// This host can no longer send from these addresses: carrier, route or address is gone. Contexts leave them at
+    /// once. A later [`handle_local`](Self::handle_local) tells which addresses replace them.
     //= rfc5534#3.2-2 rfc5534#4.1-1
     pub fn handle_lost(&mut self, lost: &[Locator], now: Instant) {
         let left = self.usable.iter().filter(|locator| !lost.contains(locator));
@@ -172,7 +173,7 @@ impl Contexts {
         }
     }
 
-    /// Addresses of ours that still work and are deprecated (RFC 4862 s5.5.4): contexts leave them gently.
+    /// Sets our addresses that still work and are deprecated (RFC 4862 s5.5.4). Contexts leave them gently.
     pub fn handle_deprecated(&mut self, deprecated: &[Locator], now: Instant) {
         if self.deprecated == deprecated {
             return;
@@ -181,12 +182,11 @@ impl Contexts {
         self.for_all(now, |reap| reap.handle_deprecated(deprecated, now));
     }
 
-    /// Packets from these addresses of ours cannot leave the link, as far as the host can tell: its
-    /// Neighbor Unreachability Detection has given their router up. Contexts whose current pair begins
-    /// at one explore at once.
+    /// Packets from these addresses cannot leave the link: the host's Neighbor Unreachability Detection has given up
+    /// their router. If the current pair of a context begins at such an address, the context explores at once.
     ///
-    /// The addresses stay usable, to be tried last: nobody says when the router answers again, but a
-    /// probe that comes through does.
+    /// The addresses stay usable and are tried last. No notice tells when the router answers again, but a probe that
+    /// gets through shows it.
     //= rfc5534#3.2-1
     pub fn handle_router_lost(&mut self, local: &[Locator], now: Instant) {
         for id in self.active.ids() {
@@ -197,7 +197,7 @@ impl Contexts {
         }
     }
 
-    /// Whether they, or the routes, are others than before.
+    /// Sets the usable addresses. Returns true if they, or the routes, have changed.
     fn note_usable(&mut self, usable: &[Locator]) -> bool {
         let is_rerouted = core::mem::take(&mut self.is_rerouted);
         if self.usable == usable {
@@ -210,7 +210,7 @@ impl Contexts {
         true
     }
 
-    /// Remembers the last [`MAX_GONE`] locators that are not usable any more.
+    /// Remembers the last [`MAX_GONE`] locators that are no longer usable.
     pub(crate) fn note_gone(&mut self, locators: impl IntoIterator<Item = Locator>) {
         for locator in locators {
             if !self.usable.contains(&locator) && !self.gone.contains(&locator) {
@@ -225,7 +225,8 @@ impl Contexts {
         is_ours_now(&self.usable, &self.gone, &self.shim6, local)
     }
 
-    /// Pairs of these locators of a context that its packets do not take as they are told to. Packets with the ULIDs are told nothing.
+    /// Pairs of these locators whose packets would leave by another link than that of their source. The ULIDs are never
+    /// such a pair, because this host adds no route for packets between them.
     pub(crate) fn unrouted(
         &self,
         ulids: UlidPair,
@@ -246,11 +247,12 @@ impl Contexts {
         }
     }
 
-    /// Retransmissions, probes, negative answers that have come to an end, claims that no peer has contradicted.
+    /// Handles due timers: retransmissions, probes, negative answers that end, and claims that no peer has
+    /// contradicted.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.shim6.handle_timeout(now);
         self.drain_shim6(now);
-        // Their probes may be due at once.
+        // The probes for the claims may be due at once.
         self.ask_for_claims(now);
         while let Some(id) = self.deadlines.pop(now).map(ContextId) {
             self.change(id, now, |reap| reap.handle_timeout(now));
@@ -259,21 +261,23 @@ impl Contexts {
         self.ask_again(now);
     }
 
-    /// Forgets a context; its traffic goes on as plain IPv6.
+    /// Removes a context. Its traffic goes on as plain IPv6.
     pub fn remove(&mut self, id: ContextId, removal: Removal) {
         let Some(context) = self.shim6.remove(id) else { return };
         self.on_removed(id, context.key.ulids, removal);
     }
 
-    /// The data plane did not do as it was told of a context, and has it no more. So it is none here either: traffic is plain
-    /// IPv6, what the peer sends with its tag is answered, and for a while no other is asked for.
+    /// The data plane failed to execute an update of a context, and no longer has the context. So the core removes the
+    /// context as well: traffic is plain IPv6, R1bis answers packets with the tag, and for a while this host asks for
+    /// no other context.
     pub fn handle_not_taken(&mut self, id: ContextId, now: Instant) {
         if let Some(context) = self.shim6.give_up(id, shim6::Failure::NotTaken, now) {
             self.on_removed(id, context.key.ulids, Removal::NotTaken);
         }
     }
 
-    /// Makes one more context between two ULIDs (RFC 5533 s4.2). The slot that it has once established.
+    /// Makes another context between two ULIDs (RFC 5533 s4.2). Returns the slot of the context, which is not
+    /// established yet.
     ///
     /// # Errors
     /// The addresses cannot have a context, or there is no room.
@@ -283,14 +287,14 @@ impl Contexts {
         Ok(id)
     }
 
-    /// What peers are told to think of our locators (RFC 5533 s5.15.3); of those not named, nothing.
-    /// Costs an Update Request for each context.
+    /// Sets the preferences for our locators that peers are told (RFC 5533 s5.15.3). A locator that is not named has no
+    /// preference. A change costs an Update Request for each context.
     pub fn set_preferences(&mut self, preferences: &[(Locator, LocatorPreference)], now: Instant) {
         self.shim6.set_preferences(preferences, now);
         self.drain_shim6(now);
     }
 
-    /// Another Send Timeout from now on, of which peers are told (RFC 5534 s5.3).
+    /// Changes the Send Timeout, and tells the peers (RFC 5534 s5.3).
     pub fn set_send_timeout(&mut self, send_timeout: Duration, now: Instant) {
         let config = reap::Config { send_timeout, ..reap::Config::clone(&self.reap_config) };
         self.reap_config = Arc::new(config);
@@ -301,25 +305,25 @@ impl Contexts {
         self.drain_shim6(now);
     }
 
-    /// The next control packet to send; `None` until the next `handle_*`.
+    /// Gives the next control packet to send. `None` holds until the next `handle_*`.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.transmits.pop_front()
     }
 
-    /// The next update for the data plane; `None` until the next `handle_*`.
+    /// Gives the next update for the data plane. `None` holds until the next `handle_*`.
     #[must_use]
     pub fn poll_datapath(&mut self) -> Option<Update> {
         self.updates.pop_front()
     }
 
-    /// The next event; `None` until the next `handle_*`.
+    /// Gives the next event. `None` holds until the next `handle_*`.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due; changes with each `handle_*`.
+    /// The time when [`handle_timeout`](Self::handle_timeout) is due. Each `handle_*` can change it.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, TimerKind)> {
         let shim6 = self.shim6.poll_timeout().map(|at| (at, TimerKind::Shim6));
@@ -331,20 +335,20 @@ impl Contexts {
         [shim6, reap, turn, idle, claim].into_iter().flatten().min()
     }
 
-    /// What was dropped or ignored, by reason.
+    /// Numbers of dropped or ignored messages and reports, by reason.
     #[must_use]
     pub fn drops(&self) -> &DropCounters {
         &self.drops
     }
 
-    /// Has all REAP machines take something in.
+    /// Applies an input to all REAP machines.
     pub(crate) fn for_all(&mut self, now: Instant, change: impl Fn(&mut reap::Machine)) {
         for id in self.active.ids() {
             self.change(id, now, &change);
         }
     }
 
-    /// Has the REAP machine of a context, if there is one, take something in.
+    /// Applies an input to the REAP machine of a context, if there is one.
     pub(crate) fn change(
         &mut self,
         id: ContextId,
@@ -357,7 +361,7 @@ impl Contexts {
         }
     }
 
-    /// What there is of the peer of an established context.
+    /// The data about the peer of an established context.
     pub(crate) fn established(&self, id: ContextId) -> Option<&shim6::Established> {
         self.shim6.context(id)?.established()
     }
@@ -366,7 +370,7 @@ impl Contexts {
         self.shim6.context(id).map(|context| context.key.ulids)
     }
 
-    /// Counts a message that was dropped before it came here.
+    /// Counts a message that was dropped before it reached this machine.
     pub fn count_drop(&mut self, reason: DropReason) {
         self.drops.count(reason);
     }
@@ -378,8 +382,8 @@ impl Contexts {
     }
 }
 
-/// Whether the host has this address now. One that is neither among those that can be used nor known to be ours is
-/// taken to be on an interface that nobody has told us of.
+/// Whether the host has this address now. An address that is neither usable nor known as ours may be on an interface
+/// that the machine does not know of, and counts as present.
 pub(crate) fn is_ours_now(
     usable: &[Locator],
     gone: &VecDeque<Locator>,
@@ -389,5 +393,5 @@ pub(crate) fn is_ours_now(
     usable.contains(&local) || !gone.contains(&local) && !shim6.is_provable(local.as_ulid())
 }
 
-/// Addresses that have gone and are remembered: a laptop that roams gets another one now and then.
+/// Limit of the gone addresses that the machine remembers. A laptop that roams gets a new address now and then.
 const MAX_GONE: usize = 256;

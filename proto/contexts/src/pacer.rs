@@ -3,32 +3,30 @@ use core::time::Duration;
 
 use moorline_types::{ContextId, Instant, LocatorPair};
 
-/// Probes that a host sends of its own accord: so many at once, then one in an interval, whatever
-/// number of contexts have lost their path at the same time (RFC 5534 s4.3, "signaling storm"). While some
-/// wait, each answer lets [`PROBES_PER_ANSWER`] more go at once: answers show that probes arrive, and by
-/// how many, so the pace doubles with each round trip where the network is alive, and stays as it was
-/// where it is not.
+/// Paces the probes that a host sends without a request: a burst at once, then one in each interval, however many
+/// contexts have lost their path at the same time (RFC 5534 s4.3, "signaling storm"). While contexts wait, each answer
+/// lets [`PROBES_PER_ANSWER`] more probes go at once. Answers show that probes arrive, and how many. So the pace
+/// doubles with each round trip if the network is alive, and does not change otherwise.
 ///
-/// In any `t` seconds at most `burst + t * rate` leave, and `PROBES_PER_ANSWER` for each answer that came
-/// in them. Answers to the peer's probes are not counted: they are paid for by the probe that asks, and
-/// have a limit of their own.
+/// In any `t` seconds at most `burst + t * rate` probes leave, and `PROBES_PER_ANSWER` more for each answer in this
+/// time. Answers to the peer's probes do not count: each needs a probe of the peer, and they have a limit of their own.
 #[derive(Clone, Debug)]
 pub(crate) struct Pacer {
     interval: Duration,
     burst: u32,
-    /// When all that was sent will have been paid for.
+    /// When the probes sent so far will be paid for.
     paid_at: Instant,
-    /// Probes that answers have paid for, for those that wait.
+    /// Probes of waiting contexts that answers have paid for.
     credit: u32,
     waiting: Waiting,
 }
 
-/// Contexts with a probe to send. The /64s of their peers have a turn each, so that one with many contexts that it keeps
-/// looking for a path holds nobody else up; contexts of one go in the order in which they asked.
+/// Contexts with a probe to send. The /64 prefixes of their peers take turns, so that one prefix with many exploring
+/// contexts delays no other. Contexts of one prefix go in the order in which they asked.
 #[derive(Clone, Debug, Default)]
 struct Waiting {
     by_prefix: BTreeMap<[u8; 8], VecDeque<ContextId>>,
-    /// Each of them once.
+    /// The prefixes with waiting contexts, each once.
     turns: VecDeque<[u8; 8]>,
 }
 
@@ -69,7 +67,7 @@ impl Pacer {
         }
     }
 
-    /// Takes one, unless others wait for their turn.
+    /// Takes room for a probe, unless others wait for their turn.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
         let may = self.waiting.is_empty() && self.next_free() <= now;
         if may {
@@ -78,36 +76,36 @@ impl Pacer {
         may
     }
 
-    /// Takes one for a probe that can be left out: half of a burst stays for those that cannot.
+    /// Takes room for a probe that can be left out. Half of a burst stays for probes that cannot.
     pub(crate) fn take_standby(&mut self, now: Instant) -> bool {
         self.waiting.is_empty()
             && self.paid_at <= now + self.interval * (self.burst / 2)
             && self.take(now)
     }
 
-    /// Takes one for a comparison: three quarters of a burst stay for checks that find failures, and for explorations.
+    /// Takes room for a comparison. Three quarters of a burst stay for checks that find failures, and for explorations.
     pub(crate) fn take_comparison(&mut self, now: Instant) -> bool {
         self.has_room_for_comparison(now) && self.take_standby(now)
     }
 
-    /// Whether three quarters of a burst are left, and nobody waits.
+    /// Whether three quarters of a burst are left and no context waits.
     pub(crate) fn has_room_for_comparison(&self, now: Instant) -> bool {
         self.waiting.is_empty() && self.paid_at <= now + self.interval * (self.burst / 4)
     }
 
-    /// Queues a context that is not in the queue yet, by the /64 of its peer's ULID.
+    /// Queues a context that is not in the queue, by the /64 of its peer's ULID.
     pub(crate) fn wait(&mut self, prefix: [u8; 8], id: ContextId) {
         self.waiting.push(prefix, id);
     }
 
-    /// A probe was answered. What nobody waits for is not saved up.
+    /// A probe was answered. If no context waits, the answer is not saved up.
     pub(crate) fn on_answer(&mut self) {
         if !self.waiting.is_empty() {
             self.credit = self.credit.saturating_add(PROBES_PER_ANSWER);
         }
     }
 
-    /// The context whose turn it is; if it has a probe still, that is to be [paid](Self::pay_turn) for.
+    /// Gives the context whose turn it is. If it still has a probe, the caller [pays](Self::pay_turn) for the probe.
     pub(crate) fn pop(&mut self, now: Instant) -> Option<ContextId> {
         if self.credit == 0 && self.next_free() > now {
             return None;
@@ -126,7 +124,7 @@ impl Pacer {
         }
     }
 
-    /// When the next turn is.
+    /// When the next turn comes.
     pub(crate) fn next_turn(&self) -> Option<Instant> {
         (!self.waiting.is_empty()).then(|| self.next_free())
     }
@@ -140,18 +138,17 @@ impl Pacer {
     }
 }
 
-/// What contexts have found out about pairs, for those that share them: who leaves a pair tries first
-/// what has worked for the others that have left it. That saves probes, and is no proof: each context
-/// probes for itself.
+/// Knowledge about pairs that contexts share: a context that leaves a pair first tries the pair that has worked for
+/// others that left it. This saves probes and proves nothing: each context probes for itself.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Learned {
-    /// By the pair that was left: the one that was found, and when.
+    /// By the left pair: the found pair, and the time.
     by_failed: BTreeMap<LocatorPair, (LocatorPair, Instant)>,
 }
 
 impl Learned {
     pub(crate) fn note(&mut self, from: LocatorPair, to: LocatorPair, now: Instant) {
-        // What failed there works now, at least for one.
+        // The pair works now, at least for one context, so its earlier failure no longer counts.
         self.by_failed.remove(&to);
         if self.by_failed.len() >= MAX_LEARNED {
             self.by_failed.retain(|_, (_, at)| now.since(*at) <= LEARNED_LIFETIME);
@@ -167,11 +164,11 @@ impl Learned {
     }
 }
 
-/// Those that wait may send this many when a probe was answered.
+/// Probes that an answered probe allows to waiting contexts.
 const PROBES_PER_ANSWER: u32 = 2;
-/// Pairs of which something is remembered, at most.
+/// Limit of the left pairs in the memory.
 const MAX_LEARNED: usize = 1024;
-/// How long.
+/// Lifetime of such an entry.
 const LEARNED_LIFETIME: Duration = Duration::from_secs(60);
 
 #[cfg(test)]
@@ -241,7 +238,7 @@ mod tests {
         assert_eq!(pacer.pop(NOW), None);
         assert_eq!(pacer.next_turn(), Some(NOW + Duration::from_millis(100)), "the rest in turn");
         pacer.on_answer();
-        // One that has nothing to send any more costs no turn.
+        // A context without anything left to send costs no turn.
         assert_eq!(pacer.pop(NOW), Some(ContextId(2)));
         (3..9).for_each(|_| pacer.on_answer());
         (3..9).for_each(|n| assert_eq!(pacer.pop(NOW), Some(ContextId(n))));

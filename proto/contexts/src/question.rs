@@ -7,26 +7,26 @@ use moorline_types::{ContextId, DropReason, Instant, UlidPair};
 use crate::event::Removal;
 use crate::machine::Contexts;
 
-/// A context has been quiet for its idle time: does anything on this host still need it? Asked only if
-/// [`Config::asks_before_removal`](crate::Config::asks_before_removal) is set, and answered by
-/// [`Contexts::handle_usage`].
+/// Asks whether anything on this host still needs a context that has been quiet for its idle time. The machine asks
+/// only if [`Config::asks_before_removal`](crate::Config::asks_before_removal) is set. [`Contexts::handle_usage`] takes
+/// the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Question {
     /// The context.
     pub context: ContextId,
     /// Its ULIDs.
     pub ulids: UlidPair,
-    /// When its last payload went out or came in, as far as the core was told.
+    /// When the last payload went out or came in, as far as the core knows.
     pub since: Instant,
 }
 
-/// What has been asked, and what is to be asked again.
+/// Questions to ask, and to ask again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Questions {
     queue: VecDeque<Question>,
-    /// Contexts that were asked about and have not gone: since when they are quiet.
+    /// Contexts that were asked about and still exist, with the start of their quiet time.
     quiet: BTreeMap<ContextId, Instant>,
-    /// When to ask about them again.
+    /// When to ask about these contexts again.
     again: Deadlines,
 }
 
@@ -49,14 +49,14 @@ impl Questions {
 }
 
 impl Contexts {
-    /// The next question; `None` until the next `handle_*`.
+    /// Gives the next question. `None` holds until the next `handle_*`.
     #[must_use]
     pub fn poll_question(&mut self) -> Option<Question> {
         self.questions.queue.pop_front()
     }
 
-    /// The answer to a [`Question`]: whether sockets, or payload since then, need the context. If so,
-    /// it is asked again after another idle time; if not, the context goes. Without an answer it stays.
+    /// Takes the answer to a [`Question`]: whether sockets, or later payload, need the context. If so, the machine asks
+    /// again after another idle time. If not, it removes the context. Without an answer the context stays.
     pub fn handle_usage(&mut self, context: ContextId, is_used: bool, now: Instant) {
         if self.questions.quiet.contains_key(&context) && !is_used {
             self.remove(context, Removal::Idle);
@@ -64,7 +64,7 @@ impl Contexts {
         self.drain_shim6(now);
     }
 
-    /// The data plane says that a context is quiet.
+    /// The data plane reports that a context is quiet.
     pub(crate) fn on_idle(
         &mut self,
         context: ContextId,
@@ -80,7 +80,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// Asks again what was answered, or not, an idle time ago.
+    /// Asks again about contexts whose last question is an idle time ago, answered or not.
     pub(crate) fn ask_again(&mut self, now: Instant) {
         while let Some(id) = self.questions.again.pop(now).map(ContextId) {
             if let Some(since) = self.questions.quiet.remove(&id) {
@@ -98,5 +98,5 @@ impl Contexts {
     }
 }
 
-/// Between two questions about the same context, however short the idle time.
+/// Least time between two questions about one context, however short the idle time: 1 s.
 const MIN_INTERVAL: Duration = Duration::from_secs(1);

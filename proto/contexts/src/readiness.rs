@@ -5,41 +5,41 @@ use moorline_types::{ContextId, Instant, LocatorPair, named_enum};
 
 use crate::machine::Contexts;
 
-/// Whether a connection survives the loss of the pair that it uses.
+/// Says whether a connection survives the loss of its current pair.
 ///
-/// `status`, `contexts` and `doctor` say this and nothing else of failover.
+/// This is all that `status`, `contexts` and `doctor` say about failover.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Readiness {
-    /// Another pair has answered, not long ago: payload takes it at once when the current one fails.
+    /// Another pair has answered within two intervals. If the current pair fails, payload takes the other pair at once.
     Protected {
         /// The other pair.
         by: LocatorPair,
-        /// When the check left that the peer has answered.
+        /// When the answered check left.
         at: Instant,
     },
-    /// Nothing is known to be in the way, but no other pair has answered.
+    /// No obstacle is known, but no other pair has answered.
     NotYet(Reason),
     /// Failover does not work.
     Cannot(Reason),
 }
 
 named_enum! {
-    /// Why a connection is not protected.
+    /// Reason why a connection is not protected.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Reason {
         /// I1 or I2 has not been answered yet.
         Establishing => "establishing",
-        /// R1 has come and R2 has not, though I2 was sent again. The reason stays while I1 is sent anew.
+        /// R1 has come, and R2 has not come although I2 was sent again. The reason stays while I1 is sent again.
         HalfOpen => "half-open",
-        /// The context is established here, and the peer has not shown yet that it has it.
+        /// The context is established here. The peer has not shown yet that it has the context.
         Unconfirmed => "unconfirmed",
         /// The peer says that it does not have the context, and has not answered I2bis yet.
         Renewing => "renewing",
-        /// The same, though I2bis was sent again.
+        /// The peer says that it does not have the context, and has not answered a repeated I2bis.
         Unrenewed => "unrenewed",
         /// REAP is probing: the current pair is in doubt.
         Exploring => "exploring",
-        /// REAP is probing, and several probes have found no pair that works.
+        /// REAP is probing. The peer is silent, and several probes have found no pair that works.
         Unreachable => "unreachable",
         /// No check of another pair has left yet.
         Untried => "untried",
@@ -49,33 +49,33 @@ named_enum! {
         Stale => "stale",
         /// This host checks no pairs (profile `rfc`).
         ChecksOff => "checks-off",
-        /// The peer answers no check, on the current pair neither.
+        /// The peer answers no check, not even by the current pair.
         PeerMute => "peer-mute",
         /// Every other pair was checked, and none has answered.
         Unanswered => "unanswered",
-        /// Each end has one address only.
+        /// Each end has only one usable address.
         OnePair => "one-pair",
-        /// The peer cannot verify another address of ours, and has told none of its own.
+        /// The peer cannot verify another address of ours, and has told no other address.
         OwnUnproven => "own-unproven",
-        /// The peer has told no address that can be verified, and we have one.
+        /// The peer has told no address that can be verified. This host has one.
         PeerUnproven => "peer-unproven",
-        /// The address of ours that the connection uses is not there any more.
+        /// Our address that the connection uses is gone.
         AddressGone => "address-gone",
-        /// The peer did not answer I1, which was sent again.
+        /// The peer has not answered I1, which was sent again.
         NoAnswer => "no-answer",
         /// The peer has no Shim6.
         NoSupport => "no-support",
-        /// The data plane has no room.
+        /// The data plane did not take the context.
         NotTaken => "not-taken",
         /// ILNP: the correspondent has not acknowledged our locators.
         Unacknowledged => "unacknowledged",
-        /// ILNP: other locators are known, and nothing tries them beforehand.
+        /// ILNP: other locators are known, and no check tests them in advance.
         Untested => "untested",
     }
 }
 
 impl Reason {
-    /// One sentence for people on the state of the context.
+    /// A sentence for people about the state of the context.
     #[must_use]
     pub const fn sentence(self) -> &'static str {
         match self {
@@ -183,7 +183,7 @@ impl Reason {
 }
 
 impl Readiness {
-    /// The readiness of a pair of ULIDs that has no context.
+    /// Readiness of a pair of ULIDs without a context.
     #[must_use]
     pub const fn of_failure(failure: Failure) -> Self {
         Self::Cannot(match failure {
@@ -195,13 +195,13 @@ impl Readiness {
 }
 
 impl Contexts {
-    /// Whether a context checks its pairs with the next traffic, and not before.
+    /// Whether a context checks its pairs only with the next traffic.
     #[must_use]
     pub fn awaits_traffic(&self, id: ContextId) -> bool {
         self.active.get(&id).is_some_and(|active| active.reap.awaits_traffic())
     }
 
-    /// Whether the connections of a context survive the loss of its current pair; `None`: there is no such context.
+    /// Whether the connections of a context survive the loss of its current pair. `None`: there is no such context.
     #[must_use]
     pub fn readiness(&self, id: ContextId, now: Instant) -> Option<Readiness> {
         let context = self.shim6.context(id)?;

@@ -4,7 +4,7 @@ use moorline_types::{ContextId, Instant, LocatorPair};
 
 use crate::machine::Contexts;
 
-/// An answer to a check that the host has asked for, or to another one of the same context at that time.
+/// An answer to a check of the host, or to another check of the same context at that time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reply {
     /// The context.
@@ -15,10 +15,11 @@ pub struct Reply {
     pub at: Instant,
 }
 
-/// Checks on behalf of the host, which wants to know whether an uplink carries anything.
+/// Checks for the host, which wants to know whether an uplink carries packets.
 impl Contexts {
-    /// Has a context check a pair of its locators. False: it sends no check now. A context asks no peer that has not shown that it knows
-    /// checks, sends none while it explores, and leaves three quarters of a burst to checks that contexts need themselves.
+    /// Makes a context check a pair of its locators. Returns false if it sends no check now. A context sends such
+    /// checks only to a peer that has shown that it knows checks, and sends none while it explores. It leaves three
+    /// quarters of a burst to the checks that contexts need themselves.
     pub fn send_one_check(&mut self, id: ContextId, pair: LocatorPair, now: Instant) -> bool {
         let mut is_sent = false;
         if self.pacer.has_room_for_comparison(now) {
@@ -27,7 +28,7 @@ impl Contexts {
         is_sent
     }
 
-    /// How long the answer to the last check by this pair took, as far as that is remembered.
+    /// Round-trip time of the last answered check by this pair, while the machine remembers it.
     #[must_use]
     pub fn rtt_of(&self, pair: LocatorPair) -> Option<Duration> {
         self.steering.rtt_of(pair)
@@ -39,7 +40,7 @@ impl Contexts {
         self.active.get(&id).is_some_and(|active| active.reap.knows_checks())
     }
 
-    /// The next answer; `None` until the next `handle_*`.
+    /// Gives the next answer. `None` holds until the next `handle_*`.
     #[must_use]
     pub fn poll_reply(&mut self) -> Option<Reply> {
         self.replies.pop_front()

@@ -4,7 +4,7 @@ use moorline_types::{DropReason, Instant};
 use crate::machine::Contexts;
 
 impl Contexts {
-    /// What the data plane has seen.
+    /// Takes a report of the data plane.
     pub fn handle_report(&mut self, report: Report, now: Instant) {
         let outcome = self.on_report(report, now);
         self.count(outcome);
@@ -25,7 +25,7 @@ impl Contexts {
             }
         };
         self.hint(context, now);
-        // A report of a context that was removed while the report was on its way.
+        // The context was removed while the report was on its way.
         let active = self.active.get_mut(&context).ok_or(DropReason::Gone)?;
         match report {
             Report::SendExpired { since, .. } => active.reap.handle_send_expired(since, now),

@@ -1,4 +1,4 @@
-//! Rules: which pairs of its contexts this host would rather use.
+//! Rules: the preferences of this host for pairs of its contexts.
 
 use alloc::vec::Vec;
 use core::cmp::Reverse;
@@ -10,15 +10,15 @@ use moorline_types::{ContextId, Instant, LocatorPair, Prefix, named_enum};
 use crate::machine::Contexts;
 
 named_enum! {
-    /// What a rule says of the pairs that it is about; the greater is the better.
+    /// Preference of a rule for its pairs. Greater is better.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
     pub enum Preference {
-        /// Only when no other works.
+        /// Use the pair only if no other works.
         Avoid => "avoid",
-        /// Nothing.
+        /// No preference.
         #[default]
         Neutral => "neutral",
-        /// Rather than others.
+        /// Use the pair rather than others.
         Prefer => "prefer",
     }
 }
@@ -26,28 +26,28 @@ named_enum! {
 /// The contexts that a rule applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// The one in this slot.
+    /// The context in this slot.
     Context(ContextId),
-    /// Those whose peer's ULID, or one of its locators, is in the prefix.
+    /// Contexts whose peer has its ULID, or one of its locators, in the prefix.
     Peer(Prefix),
 }
 
-/// What to think of the pairs from and to these prefixes.
+/// A preference for the pairs between two prefixes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathRule {
-    /// In these contexts.
+    /// The contexts of the rule.
     pub scope: Scope,
-    /// Our end.
+    /// Prefix of our end.
     pub local: Prefix,
-    /// The peer's end.
+    /// Prefix of the peer's end.
     pub peer: Prefix,
-    /// What to think of them.
+    /// Preference for these pairs.
     pub preference: Preference,
 }
 
 impl Contexts {
-    /// Rules in place of those before. Contexts that a rule would have elsewhere go there once the
-    /// pair has answered.
+    /// Replaces the rules. If the rules prefer another pair for a context, the context moves there once the pair has
+    /// answered.
     pub fn set_path_rules(&mut self, mut rules: Vec<PathRule>, now: Instant) {
         rules.sort_by_key(PathRule::breadth);
         if self.steering.rules == rules {
@@ -58,21 +58,22 @@ impl Contexts {
         self.refresh_all(now);
     }
 
-    /// What the rules say of a pair of a context.
+    /// The preference of the rules for a pair of a context.
     #[must_use]
     pub fn preference(&self, id: ContextId, pair: LocatorPair) -> Preference {
         let rule = self.steering.rules.iter().find(|rule| self.applies(rule, id, pair));
         rule.map_or(Preference::Neutral, |rule| rule.preference)
     }
 
-    /// Where the rules would rather have a context than where it is.
+    /// The pair that the rules prefer to the current pair of a context.
     pub(crate) fn better(&self, id: ContextId) -> Option<LocatorPair> {
         let current = self.active.get(&id)?.reap.current_pair();
         let best = self.best(id)?;
         (self.preference(id, best) > self.preference(id, current)).then_some(best)
     }
 
-    /// What the rules like best, as near to where the context is as can be; `None`: there are no rules.
+    /// The pair that the rules prefer most. Among equals, the pair that shares the most ends with the current one.
+    /// `None`: there are no rules.
     pub(crate) fn best(&self, id: ContextId) -> Option<LocatorPair> {
         if !self.steering.has_rules() {
             return None;
@@ -83,8 +84,8 @@ impl Contexts {
         usable.min_by_key(|pair| Reverse((self.preference(id, *pair), pair.shared_ends(current))))
     }
 
-    /// An order of pairs from outside, the best first; it counts among pairs that rules make no
-    /// difference between. Pairs that are none of this context are not looked at.
+    /// Sets an order of pairs from an outside program, the best first. The order counts among pairs that are equal by
+    /// the rules. Pairs that do not belong to the context are ignored.
     pub fn set_ranking(&mut self, id: ContextId, ranking: &[LocatorPair], now: Instant) {
         if self.active.get(&id).is_none() {
             return;
@@ -101,7 +102,7 @@ impl Contexts {
         self.drain_reap(id, now);
     }
 
-    /// Tells REAP in which order pairs are tried.
+    /// Tells REAP the order in which to try pairs.
     pub(crate) fn refresh_order(&mut self, id: ContextId) {
         let ranked = self.notes.get(&id).map(|notes| notes.ranking.clone()).unwrap_or_default();
         let (mut order, mut avoided) = (Vec::new(), Vec::new());
@@ -124,7 +125,7 @@ impl Contexts {
         }
     }
 
-    /// A context is new, has other locators, or there are other rules: is there a better pair?
+    /// Looks for a better pair, because a context is new, has other locators, or the rules have changed.
     pub(crate) fn consider(&mut self, id: ContextId, now: Instant) {
         if self.steering.has_rules() {
             self.go_home(id, now);
@@ -145,7 +146,7 @@ impl Contexts {
             return;
         }
         self.notes.entry(id).or_default().tried = Some((better, now));
-        // It is a candidate.
+        // The pair is a candidate.
         let _ = active.reap.handle_switch(better, Cause::Preferred, now);
     }
 
@@ -158,7 +159,7 @@ impl Contexts {
             }
     }
 
-    /// Whether the peer of a context is known by an address in this prefix.
+    /// Whether the peer of a context has its ULID or a locator in this prefix.
     #[must_use]
     pub fn is_with(&self, id: ContextId, prefix: Prefix) -> bool {
         let Some(context) = self.shim6.context(id) else { return false };
@@ -169,8 +170,8 @@ impl Contexts {
 }
 
 impl PathRule {
-    /// The most specific rule has the least: that for one context, then the longest prefix of the
-    /// peer, then the narrowest pair.
+    /// Sort key of the rules. The most specific rule comes first: a rule for one context, then the longest prefix of
+    /// the peer, then the narrowest pair.
     fn breadth(&self) -> (u8, u16) {
         let scope = match self.scope {
             Scope::Context(_) => 0,
@@ -180,7 +181,7 @@ impl PathRule {
     }
 }
 
-/// Pairs of an order from outside that are looked at: all that a context can have.
+/// Pairs of an outside order that count: as many as a context can have.
 const MAX_RANKED: usize = 1024;
-/// Least time between two switches to the same pair by rules, if it does not answer.
+/// Least time between two switches by rules to the same pair, if the pair does not answer.
 const TRY_AGAIN: Duration = Duration::from_secs(60);

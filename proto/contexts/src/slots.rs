@@ -5,10 +5,10 @@ use moorline_types::ContextId;
 
 use crate::active::Active;
 
-/// The established contexts, each in its slot: no key is kept and nothing is searched.
+/// The established contexts, each in its slot, without keys and searches.
 ///
-/// Slots are given out from zero and used again, so there are no more than the most contexts that were
-/// there at a time.
+/// Slots are given out from zero and used again. So there are never more slots than the largest number of contexts at
+/// one time.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slots {
     slots: Segments<Option<Active>>,
@@ -34,7 +34,7 @@ impl Slots {
         self.slots.get_mut(id.0)?.take()
     }
 
-    /// Slots that are taken now.
+    /// Slots in use.
     pub(crate) fn ids(&self) -> Vec<ContextId> {
         let taken = (0..).zip(self.slots.iter()).filter(|(_, slot)| slot.is_some());
         taken.map(|(slot, _)| ContextId(slot)).collect()

@@ -4,32 +4,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Contexts;
 
-/// All it takes to go on with an established context in another run of the host. It holds the tags,
-/// so it is as secret as they are.
+/// The data with which another run of the host continues an established context. The data holds the tags, so it is as
+/// secret as they are.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextSnapshot {
     /// Slot in the data plane.
     pub id: ContextId,
-    /// The addresses sockets see, and which of several contexts between them it is.
+    /// The ULIDs, and which of several contexts between them this one is.
     pub key: Key,
-    /// The tag in what we receive.
+    /// The tag in packets from the peer.
     pub local_tag: ContextTag,
-    /// The tag in what we send.
+    /// The tag in packets to the peer.
     pub peer_tag: ContextTag,
     /// The current locator pair.
     pub locators: LocatorPair,
     /// Our locators that the peer can verify.
     pub local_locators: Locators,
-    /// What the peer told of itself, verified.
+    /// The verified data that the peer has told about itself.
     pub peer: PeerSet,
-    /// The peer may have been told preferences of our locators.
+    /// Whether the peer may have been told preferences for our locators.
     pub told_preferences: bool,
-    /// Which side we were.
+    /// Side of this host.
     pub role: Role,
 }
 
 impl Contexts {
-    /// The established contexts as they are now.
+    /// The established contexts in their present state.
     pub fn snapshot(&self) -> impl Iterator<Item = ContextSnapshot> + '_ {
         self.shim6.contexts().filter_map(|context| {
             let established = context.established()?;
@@ -48,14 +48,15 @@ impl Contexts {
         })
     }
 
-    /// Goes on with a context of an earlier run. Addresses must have been told by
-    /// [`handle_local`](Self::handle_local) before; the data plane gets an upsert, which leaves the
-    /// traffic of a plane that outlived that run as it is. The peer is told again what we tell peers.
+    /// Continues a context of an earlier run. The caller must have set the addresses by
+    /// [`handle_local`](Self::handle_local) before. The data plane gets an upsert. If a data plane outlived the earlier
+    /// run, the upsert does not change its traffic. The peer is told our locators again.
     pub fn restore(&mut self, snapshot: ContextSnapshot, now: Instant) -> Result<(), DropReason> {
         let ulids = snapshot.key.ulids;
         let local = snapshot.locators.local;
-        // While what the peer was told is not certain, payload may leave from another locator of ours. A pair stays current until
-        // another one is found, even if its local locator has gone or the peer has withdrawn its own: REAP looks for another at once.
+        // While it is not certain what the peer was told, payload may leave from another locator of ours. The pair
+        // stays current until another one is found, even if its local locator has gone or the peer has withdrawn its
+        // own. REAP looks for another pair at once.
         let is_ours = snapshot.local_locators.contains(&local)
             || self.usable.contains(&local)
             || self.shim6.is_provable(local.as_ulid());
@@ -65,14 +66,14 @@ impl Contexts {
         if snapshot.told_preferences {
             self.shim6.succeed_to_preferences(&snapshot.local_locators);
         }
-        // Contexts with the same locators go on sharing them.
+        // Contexts with the same locators continue to share them.
         let (known, _) = &self.usable_of;
         let local_locators =
             if *known == snapshot.local_locators { known.clone() } else { snapshot.local_locators };
         let established = Established::new(
             snapshot.peer_tag,
             local_locators,
-            // The next list of the peer says so again.
+            // The next list of the peer sets this again.
             PeerSet { has_lost_ulid: false, ..snapshot.peer },
             snapshot.role,
         );

@@ -10,8 +10,8 @@ use crate::rules::Preference;
 use crate::steer::Refusal;
 
 impl Contexts {
-    /// Whether the payload of a context takes all its pairs at once: what the packet mark says, and flows
-    /// without a mark each one of them. Every pair has to answer checks, again and again.
+    /// Sets whether the payload of a context takes all its pairs at once. The packet mark selects a pair, and flows
+    /// without a mark are spread over all pairs. Every pair has to keep answering checks.
     ///
     /// # Errors
     /// There is no such context.
@@ -30,12 +30,12 @@ impl Contexts {
         Ok(())
     }
 
-    /// Whether contexts that come are spread.
+    /// Sets whether new contexts are spread.
     pub fn set_spread_default(&mut self, spreads: bool) {
         self.steering.spreads_new = spreads;
     }
 
-    /// The pairs that a context takes besides the current one; the packet mark counts them from 1.
+    /// The pairs that payload of a context takes besides the current one. The packet mark counts them from 1.
     #[must_use]
     pub fn spread(&self, id: ContextId) -> Option<Vec<LocatorPair>> {
         let active = self.active.get(&id).filter(|_| self.is_spread(id))?;
@@ -46,7 +46,7 @@ impl Contexts {
         self.notes.get(&id).is_some_and(|notes| notes.is_spread)
     }
 
-    /// Which pairs are to be taken besides the current one.
+    /// Sets the pairs that payload takes besides the current one.
     pub(crate) fn refresh_paths(&mut self, id: ContextId, now: Instant) {
         let views = if self.is_spread(id) { self.paths(id) } else { Vec::new() };
         let Some(active) = self.active.get_mut(&id) else { return };
@@ -55,7 +55,7 @@ impl Contexts {
             view.is_usable && view.preference != Preference::Avoid && view.pair != current
         });
         let mut pairs: Vec<_> = others.map(|view| view.pair).take(MAX_PATHS).collect();
-        // What shares no end with the current pair is the best use of another path.
+        // A pair that shares no end with the current one is the best additional path.
         pairs.sort_by_key(|pair| (pair.shared_ends(current), *pair));
         active.reap.handle_paths(&pairs, now);
     }

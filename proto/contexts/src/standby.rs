@@ -7,32 +7,32 @@ use moorline_types::{ContextId, Instant, LocatorPair, Locators};
 use crate::event::Cause;
 use crate::machine::Contexts;
 
-/// What contexts have found out about standby pairs, so that one of those with the same peer checks for all.
+/// Knowledge about standby paths that contexts with the same peer share, so that one of them checks for all.
 ///
-/// An answer to one context counts for another only if both have the same locators of the peer, each
-/// verified by its own context: who proved that set to one of them is who proved it to the other, so it is
-/// the return routability of the same host that was shown (decision 045). A peer cannot make the pair of
-/// another one look as if it worked, as it cannot prove that one's locators.
+/// An answer to one context counts for another only if both have the same locators of the peer, each verified by its
+/// own context. Then the same host has proved the set to both contexts, and the answer shows return routability of that
+/// host (decision 045). A peer cannot make a pair of another peer look as if it worked, because it cannot prove the
+/// locators of that peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct StandbyPaths {
     by_pair: BTreeMap<LocatorPair, Entry>,
-    /// When the second began in which contexts are told of failed pairs, and how often they were.
+    /// Start of the second in which contexts are told of failed pairs, and how often that happened in it.
     told: (Option<Instant>, u32),
 }
 
 #[derive(Clone, Debug)]
 struct Entry {
-    /// All locators of the peer, as verified.
+    /// All verified locators of the peer.
     peer: Locators,
-    /// When a context was last told to find out.
+    /// When a context was last told to check the pair.
     asked: Instant,
-    /// When the check left that was answered last, and after what time.
+    /// When the last answered check left, and its round-trip time.
     answered: Option<(Instant, Duration)>,
 }
 
 impl StandbyPaths {
-    /// What is known of a pair that is not older than `fresh`, for a context whose peer has these locators. Who is told that it is nothing
-    /// will find out.
+    /// The knowledge about a pair that is not older than `fresh`, for a context whose peer has these locators. A
+    /// context that gets `Nothing` will check the pair.
     fn recall(
         &mut self,
         pair: LocatorPair,
@@ -67,17 +67,17 @@ impl StandbyPaths {
         self.insert(pair, entry, now);
     }
 
-    /// It does not work any more, at least for one.
+    /// The pair no longer works, at least for one context.
     fn forget(&mut self, pair: LocatorPair) {
         self.by_pair.remove(&pair);
     }
 
-    /// The same of all pairs with this peer that have one of these locators in the same place.
+    /// Forgets all pairs with this peer that have one of the locators of `failed` in the same place.
     fn forget_beside(&mut self, failed: LocatorPair, peer: &Locators) {
         self.by_pair.retain(|pair, entry| entry.peer != *peer || pair.shared_ends(failed) == 0);
     }
 
-    /// Whether contexts may be told of one more failed pair now. To find them takes a look at each.
+    /// Whether contexts may be told of another failed pair now. The search for them visits all contexts.
     fn may_tell(&mut self, now: Instant) -> bool {
         let (since, count) = &mut self.told;
         if since.is_none_or(|since| now.since(since) >= TELL_INTERVAL) {
@@ -87,7 +87,7 @@ impl StandbyPaths {
         *count <= TELL_LIMIT
     }
 
-    /// Without room nothing is shared, and each context checks for itself.
+    /// Stores an entry. If there is no room, nothing is shared, and each context checks for itself.
     fn insert(&mut self, pair: LocatorPair, entry: Entry, now: Instant) {
         if self.by_pair.len() >= MAX_SHARED {
             self.by_pair.retain(|_, entry| now.since(entry.asked) <= LIFETIME);
@@ -99,7 +99,7 @@ impl StandbyPaths {
 }
 
 impl Contexts {
-    /// A context is about to check its standby path, unless others have.
+    /// A context is about to check its standby path, unless another context has done so.
     pub(crate) fn answer_standby_question(&mut self, id: ContextId, now: Instant) {
         let Some(active) = self.active.get_mut(&id) else { return };
         let Some(pair) = active.reap.question() else { return };
@@ -123,7 +123,7 @@ impl Contexts {
         }
     }
 
-    /// The peer has lost a context: its answers from before do not show that it takes payload by another pair.
+    /// The peer has lost a context. Its earlier answers do not show that it takes payload by another pair.
     pub(crate) fn on_peer_lost(&mut self, id: ContextId, now: Instant) {
         let Some(active) = self.active.get_mut(&id) else { return };
         if let Some(standby) = active.reap.handle_standby_suspected(now) {
@@ -136,10 +136,11 @@ impl Contexts {
         self.change(id, now, |reap| reap.handle_confirmed(now));
     }
 
-    /// A context has left a pair because this host has found that the pair fails. An ISP of either end may have failed with it: what other
-    /// contexts with the same peer know of standby pairs by one of the locators is of the time before, and they ask again. Contexts on the pair
-    /// that has failed have no time to ask, and take their standby paths as soon as they notice. Contexts with other peers go on as they are,
-    /// as a peer can have its own contexts move.
+    /// A context has left a pair because this host has found that the pair fails. An ISP of either end may have failed
+    /// with it. So the earlier knowledge about standby paths by one of the two locators does not count any more, and
+    /// other contexts with the same peer check them again. Contexts on the failed pair have no time for checks, and
+    /// take their standby paths as soon as they notice the failure. Contexts with other peers are not affected, because
+    /// a peer can make its own contexts move.
     pub(crate) fn on_pair_left(
         &mut self,
         id: ContextId,
@@ -165,20 +166,20 @@ impl Contexts {
         }
     }
 
-    /// All locators of the peer of an established context, as verified.
+    /// All verified locators of the peer of an established context.
     fn peer_locators(&self, id: ContextId) -> Option<Locators> {
         Some(self.established(id)?.peer.locators.clone())
     }
 }
 
-/// Contexts are told of so many failed pairs in this time.
+/// In this time contexts are told of at most [`TELL_LIMIT`] failed pairs.
 const TELL_INTERVAL: Duration = Duration::from_secs(1);
 const TELL_LIMIT: u32 = 16;
-/// Pairs that contexts share knowledge of, at most.
+/// Limit of the pairs in the shared knowledge.
 const MAX_SHARED: usize = 4096;
-/// What is older makes room.
+/// Age at which an entry makes room.
 const LIFETIME: Duration = Duration::from_secs(60);
-/// For a context that was told to find out.
+/// Time for a context that was told to check a pair.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

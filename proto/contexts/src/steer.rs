@@ -1,4 +1,4 @@
-//! What people, rules and policies of this host want of its contexts' paths.
+//! Steering: requests of people, rules and policies of this host about the paths of its contexts.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -12,58 +12,58 @@ use crate::drain::rank;
 use crate::machine::Contexts;
 use crate::rules::{PathRule, Preference, Scope};
 
-/// A pair of a context as people see it.
+/// A pair of a context, for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathView {
     /// The pair.
     pub pair: LocatorPair,
-    /// Whether our end can be sent from now.
+    /// Whether this host can send from our end now.
     pub is_usable: bool,
-    /// Whether it is being probed to become current.
+    /// Whether the machine probes the pair to make it current.
     pub is_pending: bool,
-    /// What the rules say.
+    /// Preference of the rules for the pair.
     pub preference: Preference,
-    /// When a probe by it was answered last, on any context.
+    /// When a probe by the pair was last answered, in any context.
     pub answered: Option<Instant>,
-    /// Round-trip time of the last check by it.
+    /// Round-trip time of the last check by the pair.
     pub rtt: Option<Duration>,
 }
 
-/// What comes of a request that can be granted.
+/// Result of a request that can be granted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Placed {
     /// Payload takes the pair already.
     Already,
-    /// It has to answer first; [`EventKind::Moved`](crate::EventKind::Moved) or
-    /// [`EventKind::Unanswered`](crate::EventKind::Unanswered) will tell.
+    /// The pair has to answer first. [`EventKind::Moved`](crate::EventKind::Moved) or
+    /// [`EventKind::Unanswered`](crate::EventKind::Unanswered) tells the result.
     Probing,
 }
 
-/// Why a request cannot be granted; each says what to do.
+/// Reason why a request cannot be granted. Each message says what to do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Refusal {
     /// There is no such context, or it is not established.
     #[error("there is no established context {0}; `moorline contexts` shows those that there are")]
     NoContext(ContextId),
-    /// The local end is none of our locators in the context.
+    /// The local end is not one of our locators in the context.
     #[error(
         "{0} is no address of this host that the peer of this context can verify; \
          `moorline path list` shows those that are"
     )]
     NotOurs(Locator),
-    /// The local end cannot be used now.
+    /// This host cannot send from the local end now.
     #[error(
         "{0} cannot be sent from now: its link, route or address is gone; see `moorline status`"
     )]
     NotUsable(Locator),
-    /// The peer's end is none of its verified locators.
+    /// The peer's end is not one of its verified locators.
     #[error(
         "{0} is no verified locator of the peer of this context; `moorline path list` shows those \
          that are"
     )]
     NotThePeers(Locator),
-    /// The two ends cannot talk to each other, whoever they are.
+    /// No two hosts can talk between the two ends.
     #[error("no packet goes from {} to {}: take two global unicast addresses", .0.local, .0.peer)]
     WrongScope(LocatorPair),
     /// Packets of the pair leave by another link than that of the local end.
@@ -72,29 +72,29 @@ pub enum Refusal {
         .0.peer, .0.local
     )]
     Unrouted(LocatorPair),
-    /// The context is pinned elsewhere.
+    /// The context is pinned to another pair.
     #[error("this context is pinned to {0}; unpin it first (`moorline path unpin`)")]
     Pinned(LocatorPair),
 }
 
-/// Requests that are in force.
+/// Requests in force.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Steering {
-    /// The most specific first.
+    /// The rules, the most specific first.
     pub(crate) rules: Vec<PathRule>,
     /// Whether the payload of new contexts takes several pairs at once.
     pub(crate) spreads_new: bool,
-    /// Of each pair the last answer.
+    /// The time of the last answer by each pair, and its round-trip time if known.
     answered: BTreeMap<LocatorPair, (Instant, Option<Duration>)>,
 }
 
 impl Steering {
-    /// What is for a context alone that is there no more: its number may be the next one's.
+    /// Removes the rules for a single context that is gone. The next context may get the same slot.
     pub(crate) fn forget_rules(&mut self, id: ContextId) {
         self.rules.retain(|rule| rule.scope != Scope::Context(id));
     }
 
-    /// The peer has answered by this pair, a check after `rtt`.
+    /// Notes that the peer has answered by this pair. `rtt`: round-trip time, if the answer was to a check.
     pub(crate) fn note_answer(&mut self, pair: LocatorPair, rtt: Option<Duration>, now: Instant) {
         let rtt = rtt.or_else(|| self.answered.get(&pair)?.1);
         if self.answered.len() >= MAX_ANSWERED && !self.answered.contains_key(&pair) {
@@ -106,7 +106,7 @@ impl Steering {
         self.answered.insert(pair, (now, rtt));
     }
 
-    /// The round-trip time of the last check by this pair that was answered, as far as it is remembered.
+    /// Round-trip time of the last answered check by this pair, while the machine remembers it.
     pub(crate) fn rtt_of(&self, pair: LocatorPair) -> Option<Duration> {
         self.answered.get(&pair)?.1
     }
@@ -117,11 +117,11 @@ impl Steering {
 }
 
 impl Contexts {
-    /// Has the payload of a context take `pair` as soon as it has answered a probe; REAP guards it
-    /// there as anywhere. A context that is pinned stays.
+    /// Makes payload of a context take `pair` as soon as the pair has answered a probe. REAP watches the new pair as
+    /// any other. A pinned context stays.
     ///
     /// # Errors
-    /// The pair is not for this context, or not now: nothing was sent.
+    /// The pair is not for this context, or not usable now. Nothing was sent.
     pub fn switch(
         &mut self,
         id: ContextId,
@@ -140,8 +140,8 @@ impl Contexts {
         Ok(if placed { Placed::Already } else { Placed::Probing })
     }
 
-    /// Keeps a context on its current pair, or on the one that it is to be put to, while that works:
-    /// no rule and no policy takes it away.
+    /// Pins a context to its current pair, or to the pair of a running switch. While that pair works, no rule and no
+    /// policy moves the context.
     ///
     /// # Errors
     /// There is no such context.
@@ -153,7 +153,7 @@ impl Contexts {
         Ok(pair)
     }
 
-    /// Takes [`pin`](Self::pin) and [`switch`](Self::switch) back. False if there was neither.
+    /// Ends the effect of [`pin`](Self::pin) and [`switch`](Self::switch). Returns false if there was neither.
     pub fn unpin(&mut self, id: ContextId, now: Instant) -> bool {
         let was_pinned = self.wanted_home(id).is_some();
         if let Some(notes) = self.notes.get_mut(&id) {
@@ -165,19 +165,19 @@ impl Contexts {
         was_pinned
     }
 
-    /// The pair that a context is pinned to.
+    /// The pair to which a context is pinned.
     #[must_use]
     pub fn pinned(&self, id: ContextId) -> Option<LocatorPair> {
         self.notes.get(&id)?.pin
     }
 
-    /// The pair that a context is pinned to or was switched to.
+    /// The pair to which a context is pinned or was switched.
     pub(crate) fn wanted_home(&self, id: ContextId) -> Option<LocatorPair> {
         let notes = self.notes.get(&id)?;
         notes.pin.or(notes.home)
     }
 
-    /// The pairs of an established context: the current one, then the others as rules have them.
+    /// The pairs of an established context: the current pair, then the others in the order of the rules.
     #[must_use]
     pub fn paths(&self, id: ContextId) -> Vec<PathView> {
         let Some(active) = self.active.get(&id) else { return Vec::new() };
@@ -200,7 +200,7 @@ impl Contexts {
         views
     }
 
-    /// A context has moved: if somebody wanted it there, it is there that it goes back to.
+    /// A context has moved. If a switch or the congestion policy moved it, the new pair becomes the pair to go back to.
     pub(crate) fn on_steered(
         &mut self,
         id: ContextId,
@@ -215,7 +215,7 @@ impl Contexts {
         }
     }
 
-    /// Tells REAP which pair to go back to, if any.
+    /// Tells REAP to which pair to go back, if any.
     pub(crate) fn go_home(&mut self, id: ContextId, now: Instant) {
         let (home, pin) = (self.wanted_home(id), self.pinned(id));
         let home = home.or_else(|| self.best(id)).or_else(|| self.first_home(id));
@@ -225,8 +225,7 @@ impl Contexts {
         }
     }
 
-    /// The ULIDs, unless the peer would rather have another of its locators used: then traffic that is
-    /// elsewhere stays there.
+    /// The ULIDs, unless the peer prefers another of its locators. In that case traffic on another pair stays there.
     pub(crate) fn first_home(&self, id: ContextId) -> Option<LocatorPair> {
         let context = self.shim6.context(id)?;
         let (ulids, peer) = (context.key.ulids.as_locators(), &context.established()?.peer);
@@ -235,10 +234,10 @@ impl Contexts {
         is_best.then_some(ulids)
     }
 
-    /// Whether a context could be [switched](Self::switch) to a pair, were it not pinned.
+    /// Checks whether a context could be [switched](Self::switch) to a pair, apart from pins.
     ///
     /// # Errors
-    /// The pair is not for this context, or not now.
+    /// The pair is not for this context, or not usable now.
     pub fn check_pair(&self, id: ContextId, pair: LocatorPair) -> Result<(), Refusal> {
         let established = self.established(id).ok_or(Refusal::NoContext(id))?;
         if !is_global(pair) {
@@ -259,7 +258,7 @@ impl Contexts {
         Ok(())
     }
 
-    /// All pairs of a context that could be tried if our ends were up.
+    /// All pairs of a context that could be tried if all our ends were up.
     pub(crate) fn pairs_of(&self, id: ContextId) -> Vec<LocatorPair> {
         let Some(context) = self.shim6.context(id) else { return Vec::new() };
         let Some(established) = context.established() else { return Vec::new() };
@@ -271,10 +270,10 @@ impl Contexts {
     }
 }
 
-/// Whether packets could go from the one to the other at all.
+/// Whether packets could go between the two ends at all.
 fn is_global(pair: LocatorPair) -> bool {
     pair.local != pair.peer && pair.is_global_unicast()
 }
 
-/// Pairs whose last answer is kept.
+/// Limit of the pairs whose last answer is kept.
 const MAX_ANSWERED: usize = 1024;

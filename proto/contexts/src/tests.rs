@@ -25,16 +25,16 @@ mod roaming;
 mod standby;
 mod steer;
 
-/// Two hosts, the entries their data planes would hold, and a network of perfect or cut paths.
+/// Two hosts, the entries of their data planes, and a network whose paths are perfect or cut.
 struct Pair {
     hosts: [Contexts; 2],
     locators: [Vec<Locator>; 2],
     entries: [Vec<ContextEntry>; 2],
     events: [Vec<Event>; 2],
     heard: [u32; 2],
-    /// Probes that were sent, by either.
+    /// Number of probes that both hosts have sent.
     probes: u32,
-    /// (source, destination) that carry nothing.
+    /// Pairs of source and destination that lose all packets.
     dead: BTreeSet<(Locator, Locator)>,
     now: Instant,
 }
@@ -90,7 +90,7 @@ impl Pair {
         self.settle();
     }
 
-    /// Delivers control packets until none are under way.
+    /// Delivers control packets until none is under way.
     fn settle(&mut self) {
         loop {
             let mut under_way = Vec::new();
@@ -134,7 +134,7 @@ impl Pair {
         }
     }
 
-    /// Lets the clock run, serving every timeout on the way.
+    /// Lets time pass, and serves every timeout meanwhile.
     fn run(&mut self, duration: Duration) {
         let end = self.now + duration;
         while let Some((at, _)) = self.hosts.iter().filter_map(Contexts::poll_timeout).min()
@@ -192,7 +192,7 @@ fn next_of(pair: &mut Pair, side: usize, kind: MessageType) -> Transmit {
     }
 }
 
-/// Side 0 has told a list that takes locators away, and proves the list to side 1. Nothing else arrives.
+/// Side 0 has told a list that takes locators away. The function proves the list to side 1. No other message arrives.
 fn prove_list(pair: &mut Pair) {
     let steps =
         [(0, MessageType::UPDATE_REQUEST), (1, MessageType::R1BIS), (0, MessageType::I2BIS)];

@@ -8,48 +8,48 @@ use moorline_types::{ContextId, Instant, Locator, LocatorPair, Ulid, UlidPair};
 use crate::event::Cause;
 use crate::machine::Contexts;
 
-/// A context as people and the API see it; no tags in it.
+/// A context for people and the API, without tags.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ContextView {
     /// Slot.
     pub id: ContextId,
     /// The addresses sockets see.
     pub ulids: UlidPair,
-    /// Forked Instance Identifier; zero: no fork.
+    /// Forked Instance Identifier. Zero: the context is no fork.
     pub forked_instance: u32,
-    /// RFC 5533's name of the state, in lower case with hyphens.
+    /// Name of the state in RFC 5533, in lower case with hyphens.
     pub state: &'static str,
-    /// The rest, once it is established.
+    /// The rest of the view, once the context is established.
     pub established: Option<EstablishedView>,
 }
 
-/// What an established context adds.
+/// View of an established context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EstablishedView {
-    /// Which side we were.
+    /// Side of this host.
     pub role: Role,
-    /// REAP's state.
+    /// State of REAP.
     pub reap: State,
-    /// Addresses of what we send.
+    /// Addresses of outgoing payload.
     pub locators: LocatorPair,
     /// When the current pair was chosen.
     pub since: Instant,
-    /// Why; `None`: it is the ULID pair it began with, or the context is of a run before.
+    /// Why the pair was chosen. `None`: it is the ULID pair of the beginning, or the context is from an earlier run.
     pub cause: Option<Cause>,
     /// Our locators that the peer can verify.
     pub local_locators: Vec<Locator>,
-    /// The peer's, verified.
+    /// Verified locators of the peer.
     pub peer_locators: Vec<Locator>,
 }
 
-/// A pair that is not tried for a while.
+/// A pair of ULIDs that the host does not try for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NegativeView {
-    /// Between these addresses.
+    /// The ULIDs.
     pub ulids: UlidPair,
     /// E-FAILED or NO-SUPPORT.
     pub failure: Failure,
-    /// When it is forgotten.
+    /// End of the entry.
     pub until: Instant,
 }
 
@@ -65,13 +65,13 @@ impl Contexts {
         self.shim6.context(id).map(|context| self.view_of(context))
     }
 
-    /// What the data plane is told of the context in this slot.
+    /// The entry that the data plane is told for the context in this slot.
     #[must_use]
     pub fn entry_of(&self, id: ContextId) -> Option<ContextEntry> {
         self.entry(self.shim6.context(id)?)
     }
 
-    /// All contexts as the data plane has them.
+    /// The entries of all contexts in the data plane.
     pub fn entries(&self) -> impl Iterator<Item = ContextEntry> + '_ {
         self.shim6.contexts().filter_map(|context| self.entry(context))
     }
@@ -98,13 +98,13 @@ impl Contexts {
         }
     }
 
-    /// Our addresses that can be sent from, as far as the host was told.
+    /// Our addresses that this host can send from, as far as the machine knows.
     #[must_use]
     pub fn usable(&self) -> &[Locator] {
         &self.usable
     }
 
-    /// Whether peers that know us by this address can be told others.
+    /// Whether this host can tell other locators to peers that know it by this address.
     #[must_use]
     pub fn is_provable(&self, ulid: Ulid) -> bool {
         self.shim6.is_provable(ulid)

@@ -1,19 +1,20 @@
-//! Bounds on what a machine holds and answers.
+//! Limits on what a machine holds and answers.
 
 use alloc::collections::VecDeque;
 use moorline_types::Instant;
 
 use crate::config::{ANSWERS_PER_SECOND, MAX_QUEUED};
 
-/// Counts the answers of a second. Answers are as many as the probes that ask for them and little
-/// larger; the cap is for a peer, or someone who knows our tag, who sends without end.
+/// Counts the answers of a second. Answers are as many as the probes that ask for them, and only little larger. The
+/// limit is for a peer, or for an attacker who knows our tag, who sends without end.
 ///
-/// One word: the milliseconds at which the second began, which start anew after a day, and the count in the lower bits.
+/// The state is one word: the upper 27 bits hold the start of the second in milliseconds, which wraps after 37 hours,
+/// and the lower bits hold the count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answers(u32);
 
 impl Answers {
-    /// Whether one more may go out.
+    /// Counts one more answer. Returns false if the limit is exceeded.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
         let now = millis(now);
         let (since, count) = (self.0 >> COUNT_BITS, self.0 & MAX_COUNT);
@@ -29,7 +30,7 @@ fn millis(at: Instant) -> u32 {
     u32::try_from(millis).unwrap_or(0)
 }
 
-/// Adds to a queue of at most [`MAX_QUEUED`]; the oldest makes room.
+/// Adds to a queue of at most [`MAX_QUEUED`]. If the queue is full, the oldest item goes.
 pub(crate) fn push<T>(queue: &mut VecDeque<T>, item: T) {
     if queue.len() >= MAX_QUEUED {
         queue.pop_front();
@@ -49,7 +50,7 @@ mod tests {
 
     #[test]
     fn so_many_answers_go_out_in_a_second_and_none_more() {
-        // 100 days in which the milliseconds start anew.
+        // In 100 days the milliseconds wrap several times.
         for day in [0, 1, 2, 100] {
             let start = Instant::ZERO + Duration::from_secs(86_400 * day + 7);
             let mut answers = Answers::default();

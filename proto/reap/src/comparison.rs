@@ -1,4 +1,4 @@
-//! Two pairs measured at the same moments: is one much worse than the other? (decision 141)
+//! Comparison of two pairs, measured at the same moments: is one pair much worse than the other? (decision 141)
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -6,23 +6,23 @@ use moorline_types::{Instant, LocatorPair};
 
 use crate::event::Cause;
 
-/// The current pair and another one, with a check by each every [`GAP`].
+/// A comparison of the current pair with another one. A check leaves by each pair every [`GAP`].
 ///
-/// Both pairs are checked at the same moments, so a disturbance of both does not count. A comparison has [parts](Purpose::parts) of [`PART`] checks.
-/// If a part decides, there is no further one.
+/// Both pairs are checked at the same moments, so a disturbance of both does not count. A comparison has
+/// [parts](Purpose::parts) of [`PART`] checks. If a part decides, no further part follows.
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub(crate) other: LocatorPair,
     purpose: Purpose,
-    /// When the next checks are due, or the answers to those of this part.
+    /// When the next checks are due, or the answers of this part.
     pub(crate) next: Instant,
-    /// How long answers are waited for at the end of a part.
+    /// How long the answers may take at the end of a part.
     patience: Duration,
     /// When checks by both pairs left.
     sent: Vec<Instant>,
-    /// How often there was no room for checks.
+    /// How often the host had no room for the checks.
     postponed: u8,
-    /// Whether the answers to the checks of this part are waited for.
+    /// Whether the comparison waits for the answers of this part.
     is_waiting: bool,
     by_current: Tally,
     by_other: Tally,
@@ -31,14 +31,14 @@ pub(crate) struct Comparison {
 /// The question of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// Whether the current pair is so much worse that payload leaves it for the other one.
+    /// Is the current pair so much worse that payload leaves it for the other pair?
     Leave,
-    /// Whether the other pair, which was left as worse, is as good as the current one again.
+    /// Is the other pair, which payload left as worse, as good as the current pair again?
     Return,
 }
 
 impl Purpose {
-    /// Parts of a comparison: a pair that was left has to be good for longer.
+    /// Number of parts. A pair that payload left as worse has to be good for longer.
     const fn parts(self) -> usize {
         match self {
             Self::Leave => 2,
@@ -50,36 +50,36 @@ impl Purpose {
 /// The next thing to do in a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// Nothing before [`Comparison::next`].
+    /// Nothing to do before [`Comparison::next`].
     Wait,
-    /// A check by each pair.
+    /// Send a check by each pair.
     Check,
     /// The comparison is over.
     End(Outcome),
 }
 
-/// The answer of a comparison.
+/// The result of a comparison.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// Payload stays where it is.
+    /// Payload stays on its pair.
     Stay,
     /// The current pair is much worse, for this cause.
     Leave(Cause),
-    /// The other pair is as good.
+    /// The other pair is as good as the current one.
     Return,
 }
 
-/// Answers by one pair.
+/// The answers by one pair.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
-    /// One bit for each check that was answered, by its place in [`Comparison::sent`].
+    /// One bit for each answered check, by its place in [`Comparison::sent`].
     answered: u64,
-    /// The least round-trip time of them.
+    /// The least round-trip time of these checks.
     least: Option<Duration>,
 }
 
 impl Comparison {
-    /// Begins now. `patience`: how long the last answer of a part may take.
+    /// Begins a comparison. `patience`: how long the last answers of a part may take.
     pub(crate) fn new(
         other: LocatorPair,
         purpose: Purpose,
@@ -99,16 +99,17 @@ impl Comparison {
         }
     }
 
-    /// A check that left at `at` was answered after `rtt`, by the current pair or by the other one.
+    /// Notes the answer to a check: it left at `at`, took `rtt`, and went by the current pair or by the other one.
     pub(crate) fn note(&mut self, is_current: bool, at: Instant, rtt: Duration) {
-        // Others send checks by these pairs, too: those do not count.
+        // Checks of other origin by these pairs do not count.
         let Some(place) = self.sent.iter().position(|sent| *sent == at) else { return };
         let tally = if is_current { &mut self.by_current } else { &mut self.by_other };
         tally.answered |= 1 << place;
         tally.least = Some(tally.least.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// Time has come to [`next`](Self::next), or not yet. `floor`: the least round-trip time of the current pair since it is current.
+    /// Tells what to do at `now`: nothing before [`next`](Self::next). `floor`: the least round-trip time of the current
+    /// pair since it became current.
     pub(crate) fn step(&mut self, floor: Option<Duration>, now: Instant) -> Step {
         if now < self.next {
             return Step::Wait;
@@ -130,8 +131,8 @@ impl Comparison {
         Step::Check
     }
 
-    /// There was no room for the last checks: the comparison goes on later, each time after twice the time. False: it has waited often
-    /// enough, and is to be given up.
+    /// The host had no room for the last checks. The comparison goes on later, after a time that doubles. Returns false
+    /// if the comparison has waited often enough and ends.
     pub(crate) fn postpone(&mut self, now: Instant) -> bool {
         self.sent.pop();
         self.is_waiting = false;
@@ -144,12 +145,12 @@ impl Comparison {
         let sent = u32::try_from(self.sent.len()).unwrap_or(u32::MAX);
         let lost = |tally: Tally| sent - tally.answered.count_ones();
         let (current, other) = (lost(self.by_current), lost(self.by_other));
-        // After the first part a hint is enough to go on.
+        // After the first part a smaller difference is enough to go on.
         let is_final = self.sent.len() >= self.purpose.parts() * PART;
         let more = sent / if is_final { MORE_LOST } else { MORE_LOST * 2 };
         let floor = [floor, self.by_current.least].into_iter().flatten().min();
         match (self.purpose, floor, self.by_other.least) {
-            // A pair without an answer is no better, whatever the current one is.
+            // A pair without an answer is no better, however bad the current pair is.
             (_, _, None) => Outcome::Stay,
             (Purpose::Leave, _, Some(_)) if current >= other * 2 + more => {
                 Outcome::Leave(Cause::Lossy)
@@ -169,29 +170,33 @@ impl Comparison {
     }
 }
 
-/// Whether a pair with this least round-trip time is worth a comparison with one that answers after `other`.
+/// Whether a pair with the least round-trip time `floor` is so much slower than one with `other` that a comparison is
+/// worthwhile.
 pub(crate) fn is_much_slower(floor: Duration, other: Duration) -> bool {
     floor > other * MUCH_SLOWER + SLOWER_BY
 }
 
-/// Between checks: 200 ms. With checks by both pairs half of the answers that a peer gives in a second.
+/// Time between checks: 200 ms, so 5 checks a second by each pair. A peer answers 20 a second by its current pair, and
+/// 20 by all other pairs.
 const GAP: Duration = Duration::from_millis(200);
-/// The same if a host has no room for them.
+/// First time between checks if the host has no room: 1 s.
 const POSTPONED: Duration = Duration::from_secs(1);
-/// The comparison is given up after half a minute without room. Without an end, each context of a full host would wake it again and again.
+/// The comparison ends after half a minute without room. Otherwise each context of a full host would wake again and
+/// again.
 const MOST_POSTPONED: u8 = 6;
-/// Checks by each pair in a part: 4 s of them.
+/// Checks by each pair in a part: 20, in 4 s.
 const PART: usize = 20;
-/// Checks by each pair without an answer after which the comparison ends: there is no path, or the peer answers no checks any more.
+/// Number of checks by each pair after which the comparison ends if none is answered: 10. Then there is no path, or the
+/// peer answers no checks any more.
 const IN_VAIN: usize = 10;
-/// The longest time that answers are waited for at the end of a part.
+/// The longest time for answers at the end of a part: 4 s.
 const MAX_PATIENCE: Duration = Duration::from_secs(4);
-/// The current pair is much worse if it loses one check in five more than twice as many as the other pair: 8 of 40. Two pairs that lose
-/// 5 % of packets each way differ by so much in one comparison of a thousand.
+/// The current pair is much worse if its losses exceed twice the losses of the other pair by one check in five: 8 of
+/// 40. Two pairs that lose 5 % of packets each way differ by this much in one comparison of a thousand.
 const MORE_LOST: u32 = 5;
-/// The other pair is as good if it loses no more than one check in twenty more than the current pair.
+/// The other pair is as good if its losses exceed those of the current pair by at most one check in twenty.
 const AS_GOOD: u32 = 20;
-/// The current pair is much slower if its round trip takes four times as long, and 200 ms on top of that.
+/// The current pair is much slower if its round trip takes more than four times as long plus 200 ms.
 const MUCH_SLOWER: u32 = 4;
 const SLOWER_BY: Duration = Duration::from_millis(200);
 

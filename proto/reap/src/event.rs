@@ -4,67 +4,69 @@ use moorline_types::{Instant, LocatorPair, named_enum};
 
 use crate::State;
 
-/// What happened, for tests, the API and logs.
+/// An event, for tests, the API and logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The state changed.
     StateChanged {
-        /// Before.
+        /// State before the change.
         from: State,
-        /// After.
+        /// State after the change.
         to: State,
-        /// Why.
+        /// Cause of the change.
         cause: Cause,
     },
-    /// Another locator pair is current: the data plane is to send there from now on.
+    /// Another locator pair is current: the data plane sends there from now on.
     Moved {
-        /// Before.
+        /// Current pair before the move.
         from: LocatorPair,
-        /// After: the peer reported a probe of ours that went this way.
+        /// Current pair after the move. The peer has reported a probe of ours by this pair.
         to: LocatorPair,
-        /// Why.
+        /// Cause of the move.
         cause: Cause,
     },
-    /// The peer has reported a probe of ours. The report may be in a later probe than the answer, so it says nothing of the round-trip time.
+    /// The peer has reported a probe of ours. A later probe than the answer may carry the report, so the event says
+    /// nothing about the round-trip time.
     Answered {
-        /// By this pair.
+        /// The pair of our probe.
         pair: LocatorPair,
     },
-    /// The pair of a switch did not answer, or is no candidate any more: payload stays where it is.
+    /// The pair of a switch did not answer, or is no candidate any more. Payload stays on its pair.
     Unanswered {
-        /// The pair.
+        /// The pair of the switch.
         pair: LocatorPair,
-        /// Why it was to be current.
+        /// Why the pair was wanted.
         cause: Cause,
     },
-    /// Probes go out at Max Probe Timeout, once for each exploration: the context may be of no use
-    /// any more (RFC 5534 s4.3).
+    /// The intervals between probes have reached Max Probe Timeout, once for each exploration. The context may be of no
+    /// use any more (RFC 5534 s4.3).
     Unreachable {
         /// Probes sent in this exploration.
         probes: u32,
     },
-    /// The data plane doubts that the current pair works, and it is put to the test.
+    /// The data plane doubts that the current pair works, and a trial begins.
     Suspected {
-        /// Why.
+        /// The failure hint.
         hint: FailureHint,
     },
-    /// A suspicion was unfounded, or could not be settled: nothing moves.
+    /// A trial ended without a move: the suspicion was unfounded, or the trial could not settle it.
     Cleared {
-        /// What it was.
+        /// The failure hint.
         hint: FailureHint,
-        /// Since it came up.
+        /// Time since the trial began.
         after: Duration,
     },
-    /// The current pair is much worse than another one, which the host may switch to ([`Machine::handle_switch`](crate::Machine::handle_switch)).
+    /// The current pair is much worse than another one. The host may switch
+    /// ([`Machine::handle_switch`](crate::Machine::handle_switch)).
     Worse {
         /// The current pair.
         pair: LocatorPair,
-        /// The other one.
+        /// The better pair.
         than: LocatorPair,
         /// [`Cause::Lossy`] or [`Cause::Slow`].
         cause: Cause,
     },
-    /// The peer has answered a check of the standby pair: for other contexts with the same peer.
+    /// The peer has answered a check of the standby path. Other contexts with the same peer can use the answer.
     Checked {
         /// The standby path.
         pair: LocatorPair,
@@ -73,7 +75,8 @@ pub enum Event {
         /// How long the answer took.
         rtt: Duration,
     },
-    /// The peer has answered a check, while [`Machine::send_one_check`](crate::Machine::send_one_check) waits for answers.
+    /// The peer has answered a check while [`Machine::send_one_check`](crate::Machine::send_one_check) waits for
+    /// answers.
     Replied {
         /// The pair of the check.
         pair: LocatorPair,
@@ -83,7 +86,7 @@ pub enum Event {
 }
 
 named_enum! {
-    /// Why a state or the current pair changed.
+    /// Cause of a change of the state or the current pair.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
     pub enum Cause {
         /// Nothing came back for a Send Timeout.
@@ -100,27 +103,27 @@ named_enum! {
         ProbeInboundOk => "probe_inbound_ok",
         /// The peer's probe said Operational.
         ProbeOperational => "probe_operational",
-        /// An address of the current pair is none of ours, or none of the peer's, any more.
+        /// An address of the current pair is no longer ours, or no longer the peer's.
         LocatorGone => "locator_gone",
         /// The peer says that its locator of the current pair is broken.
         LocatorBroken => "locator_broken",
-        /// The host knows that the current pair does not work: carrier, route, address state.
+        /// The host knows that the current pair does not work, by carrier, route or address state.
         LocalFailure => "local_failure",
-        /// A suspicion was put to the test: the standby path answered and the current pair did not.
+        /// In a trial the standby path answered and the current pair did not.
         Suspicion => "suspicion",
-        /// The local address is deprecated, and the standby path has another one.
+        /// The local address is deprecated, and the standby path has another local address.
         Deprecated => "deprecated",
         /// The preferred pair has worked again for a while.
         FailBack => "fail_back",
-        /// Someone on this host asked for the pair.
+        /// A person on this host requested the pair.
         Switch => "switch",
         /// A rule of this host prefers the pair.
         Preferred => "preferred",
-        /// The pair before was congested.
+        /// The previous pair was congested.
         Congested => "congested",
-        /// The pair before lost many more packets than this one.
+        /// The previous pair lost many more packets than this pair.
         Lossy => "lossy",
-        /// Round trips by the pair before took many times as long.
+        /// Round trips by the previous pair took many times as long.
         Slow => "slow",
     }
 }

@@ -1,4 +1,4 @@
-//! What a machine keeps only while it explores and shortly after.
+//! State that a machine keeps only while it explores and shortly after.
 
 use alloc::collections::VecDeque;
 use moorline_types::{Instant, LocatorPair};
@@ -13,35 +13,36 @@ use crate::records::Records;
 use crate::state::State;
 use crate::timers::Deadlines;
 
-/// Boxed, so that a context without troubles costs a pointer.
+/// State of an exploration. The machine keeps it in a box, so that a context without failures pays for one pointer.
 #[derive(Clone, Debug)]
 pub(crate) struct Exploration {
     pub(crate) random: Random,
     pub(crate) records: Records,
     pub(crate) deadlines: Deadlines,
     order: Order,
-    /// The pair that payload has left after a silence, for one that has not answered since.
+    /// The pair that payload left after a silence, while the pair that payload takes now has not answered.
     pub(crate) left: Option<LocatorPair>,
-    /// Probes sent of our own accord since the pace was last set to fast.
+    /// Probes sent without a request since the pace was last set to fast.
     paced: u32,
     /// All probes sent in this exploration.
     probes: u32,
-    /// When a change of the peer's side last set the pace to fast.
+    /// When a change on the peer's side last set the pace to fast.
     hastened: Option<Instant>,
-    /// When the last probe left of our own accord.
+    /// When the last probe without a request left.
     last_probe: Instant,
     is_unreachable: bool,
-    /// The peer has been heard since the last transition to Exploring, but by no probe.
+    /// Whether the peer has been heard, but by no probe, since the last transition to Exploring.
     pub(crate) is_heard: bool,
-    /// This host has found the current pair silent or gone: not the peer alone explores.
+    /// Whether this host itself has found the current pair silent or gone. Otherwise the peer alone explores.
     pub(crate) is_own: bool,
-    /// What shows the peer that a probe Exploring is ours: a check of the peer's that came by the pair left.
+    /// The report that shows the peer that a Probe Exploring is ours: a check of the peer that came by the pair left.
     pub(crate) voucher: Option<Report>,
-    /// Probes that are answered, those by the current pair apart: others cannot use up its answers.
+    /// Counts of answered probes: first by other pairs, then by the current pair. Probes by other pairs cannot use up
+    /// the answers of the current pair.
     pub(crate) answers: [Answers; 2],
-    /// Keepalives since the last probe of the peer's, or since the exploration began.
+    /// Keepalives since the last probe of the peer, or since the exploration began.
     pub(crate) keepalives: u32,
-    /// The watched payload counts only from here on.
+    /// Watched payload counts only from this time on.
     pub(crate) watch_since: Instant,
     pub(crate) transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
@@ -71,7 +72,7 @@ impl Exploration {
         }
     }
 
-    /// Leaves Operational: nothing learnt before counts.
+    /// Begins an exploration: earlier results do not count.
     pub(crate) fn begin(&mut self, sets: Sets<'_>, failed: LocatorPair, hint: Option<LocatorPair>) {
         self.records.forget_sent();
         self.keepalives = 0;
@@ -87,7 +88,7 @@ impl Exploration {
         self.is_unreachable = false;
     }
 
-    /// Builds the order anew, pairs that `is_new` in front.
+    /// Builds the order again, with the pairs first for which `is_new` holds.
     pub(crate) fn reorder(
         &mut self,
         sets: Sets<'_>,
@@ -98,8 +99,8 @@ impl Exploration {
         self.order.prefer(sets, is_new);
     }
 
-    /// The pace is fast again, once and then no more often than every Max Probe Timeout: a path that
-    /// comes and goes must not defeat the backoff.
+    /// Sets the pace to fast, at most once per Max Probe Timeout: a path that comes and goes must not defeat the
+    /// backoff.
     pub(crate) fn hasten(&mut self, now: Instant) {
         if self.hastened.is_none_or(|at| now.since(at) >= MAX_PROBE_TIMEOUT) {
             self.hastened = Some(now);
@@ -107,14 +108,14 @@ impl Exploration {
         }
     }
 
-    /// The pace is fast again and the next probe leaves as soon as it allows.
+    /// Sets the pace to fast. The next probe leaves as soon as this pace allows.
     pub(crate) fn probe_soon(&mut self, config: &Config, now: Instant) {
         self.paced = 0;
         let at = self.last_probe + config.probe_timeout(1);
         self.deadlines.retransmission = Some(at.max(now));
     }
 
-    /// The pair to probe next: in order, passing over those probed a moment ago.
+    /// The pair to probe next, in order. Pairs that were probed a moment ago are passed over.
     //= rfc5534#4.3-1 rfc5534#4.3-2
     pub(crate) fn next_pair(
         &mut self,
@@ -134,13 +135,13 @@ impl Exploration {
         next
     }
 
-    /// Sends a probe, and keeps its nonce.
+    /// Sends a probe and keeps its nonce.
     pub(crate) fn send_probe(&mut self, state: State, pair: LocatorPair, now: Instant) {
         let transmit = self.make_probe(state, pair, now);
         push(&mut self.transmits, transmit);
     }
 
-    /// Makes a probe to be sent now, and keeps its nonce.
+    /// Makes a probe for sending now and keeps its nonce.
     //= rfc5534#6.1-1 rfc5534#5.2-9
     pub(crate) fn make_probe(&mut self, state: State, pair: LocatorPair, now: Instant) -> Transmit {
         let mut nonce = self.random.nonce();
@@ -157,8 +158,8 @@ impl Exploration {
         Transmit { pair, message: Message::Probe(probe) }
     }
 
-    /// Arms the retransmission after a probe that left of our own accord, or would have if there were a pair
-    /// to probe: then the first pair that comes need not wait.
+    /// Arms the retransmission after a probe without a request. If there was no pair to probe, the timer is armed as
+    /// well, so that the first pair that appears need not wait.
     //= rfc5534#4.3-2
     pub(crate) fn pace(&mut self, config: &Config, has_pair: bool, now: Instant) {
         self.paced = self.paced.saturating_add(1);
@@ -175,12 +176,12 @@ impl Exploration {
         }
     }
 
-    /// Whether more probes have left than a path that works leaves unanswered.
+    /// Whether so many probes have left that a path that works would have answered.
     pub(crate) const fn is_in_vain(&self) -> bool {
         self.probes > IN_VAIN
     }
 
-    /// The next probe leaves by this pair.
+    /// Makes the next probe leave by this pair.
     pub(crate) fn prefer(&mut self, sets: Sets<'_>, pair: LocatorPair) {
         self.order.prefer(sets, |candidate| candidate == pair);
     }
@@ -189,7 +190,7 @@ impl Exploration {
         push(&mut self.events, event);
     }
 
-    /// Whether a probe waits, after those are gone that say what is true no more.
+    /// Whether a probe waits. Drops waiting probes whose state is no longer true.
     pub(crate) fn has_probe(&mut self, state: State) -> bool {
         //= rfc5534#6.1
         // The Sta field "MUST be set to a value that matches the conceptual state of the sender".
@@ -202,5 +203,5 @@ impl Exploration {
     }
 }
 
-/// Probes of an exploration after which nothing is likely to answer: with the intervals of RFC 5534 s7 they take 5 s.
+/// Probes of an exploration after which an answer is unlikely: 6. With the intervals of RFC 5534 s7 they take 5 s.
 const IN_VAIN: u32 = 6;

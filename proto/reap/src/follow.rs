@@ -1,42 +1,42 @@
-//! A pair that the peer would have payload take, while the current pair is asked whether it works (decision 153).
+//! State of a move that the peer asks for, while this host asks the current pair whether it works (decision 153).
 
 use moorline_types::{Instant, LocatorPair};
 
 use crate::event::Cause;
 use crate::machine::Wish;
 
-/// A move that probes of the peer's ask for. Who is on the path of another pair only can forge such a probe, and cannot answer
-/// a question by the current pair.
+/// A move that probes of the peer ask for. An attacker on the path of another pair can forge such a probe, and cannot
+/// answer a question by the current pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Follow {
-    /// The pair that was current, and is asked.
+    /// The pair that was current. This host asks by this pair.
     pub(crate) from: LocatorPair,
-    /// The pair that the peer would have payload take.
+    /// The pair to which the peer wants payload to move.
     pub(crate) to: LocatorPair,
     pub(crate) cause: Cause,
     /// Whether `to` has answered.
     pub(crate) is_ready: bool,
     /// A pair that the peer has left as much worse than another one.
     pub(crate) worse: Option<LocatorPair>,
-    /// Answers to questions that left before do not count.
+    /// Start of the questions. An answer to an earlier question does not count.
     pub(crate) began: Instant,
-    /// Questions that have left.
+    /// Number of questions sent.
     pub(crate) tries: u8,
-    /// When the next one leaves, or the stage is over.
+    /// When the next question leaves, or the stage ends.
     pub(crate) next: Instant,
     /// When the answer is due.
     pub(crate) due: Instant,
     pub(crate) stage: Stage,
 }
 
-/// The answer of the pair that is asked.
+/// The answer of the asked pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    /// There is none yet.
+    /// There is no answer yet.
     Asking,
-    /// The peer has answered by that pair: payload stays.
+    /// The peer has answered by the asked pair: payload stays.
     Refused,
-    /// There was none in time: payload moves.
+    /// No answer came in time: payload moves.
     Unanswered,
     /// The peer has shown in another way that the probe is its own: payload moves.
     Vouched,
@@ -50,7 +50,7 @@ impl Stage {
 }
 
 impl Follow {
-    /// The current pair is asked from `next` on, and answers at `due` at the latest.
+    /// Begins questions by the current pair from `next` on. The answer is due at `due`.
     pub(crate) const fn asking(
         from: LocatorPair,
         wish: Wish,
@@ -62,13 +62,13 @@ impl Follow {
         Self { from, to, cause, is_ready, worse, began, tries: 0, next, due, stage: Stage::Asking }
     }
 
-    /// There is nothing to ask, and payload may move until `end`.
+    /// Makes a move without a question: payload may move until `end`.
     pub(crate) const fn vouched(from: LocatorPair, wish: Wish, now: Instant, end: Instant) -> Self {
         let asking = Self::asking(from, wish, now, end, now);
         Self { stage: Stage::Vouched, ..asking }
     }
 
-    /// Another probe of the peer's, while the pair is asked: a pair that has answered is the better one.
+    /// Takes another probe of the peer into account while this host asks. A pair that has answered is preferred.
     pub(crate) fn or(self, wish: Wish) -> Self {
         let worse = wish.worse.or(self.worse);
         if self.is_ready && !wish.is_ready {

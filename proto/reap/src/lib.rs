@@ -2,15 +2,14 @@
 //!
 //! # Detection
 //!
-//! Forced bidirectional detection: whoever receives payload answers, with payload of its own or with
-//! keepalives, so payload that goes out with nothing coming back for a Send Timeout means a failure.
-//! Nothing is sent on an idle context, nor on one with traffic both ways.
+//! REAP uses forced bidirectional detection: a host that receives payload answers with payload of its own or with
+//! keepalives. So if payload goes out and nothing comes back for a Send Timeout, the pair has failed. On an idle
+//! context, and on a context with traffic both ways, the host sends nothing.
 //!
-//! The two timers this takes are touched by every packet, so the data plane runs them for payload and
-//! reports when they run out ([`Machine::handle_send_expired`], [`Machine::handle_keepalive_due`]). The
-//! machine runs those that a control message started, and asks for the one payload packet that
-//! matters to it by a watch ([`Machine::watch`]). It says with [`Machine::timers`] which timers the
-//! data plane is to run.
+//! Detection needs two timers that every packet touches. So the data plane runs both timers for payload and reports
+//! when they run out ([`Machine::handle_send_expired`], [`Machine::handle_keepalive_due`]). The machine runs the timers
+//! that a control message has started. If the machine needs to know that payload has come in, it asks for one packet by
+//! a watch ([`Machine::watch`]). [`Machine::timers`] tells the data plane which timers to run.
 //!
 //! # Exploration
 //!
@@ -29,100 +28,106 @@
 //!              +-----------+        Send Timeout         +-----------+
 //! ```
 //!
-//! *Exploring* hears nothing. It sends a probe at once, three more half a second apart, and then at
-//! intervals that double up to Max Probe Timeout, each cut by up to a quarter so that contexts that
-//! failed together do not stay in step. Each probe takes the next pair: first those that share no end
-//! with the pair that failed, then those that share one, the failed pair last.
+//! In *Exploring* the host does not hear the peer. The host sends a probe at once, then three more at intervals of half
+//! a second, and then more probes at intervals that double up to Max Probe Timeout. Each of these intervals is
+//! shortened by up to a quarter, so that contexts that failed together do not stay in step. Each probe takes the next
+//! pair: first the pairs that share no end with the pair that failed, then the pairs that share one end, and last the
+//! failed pair.
 //!
-//! *InboundOk* hears the peer and does not know whether it is heard. It answers each probe Exploring
-//! at once, by the pair it came by in turn with the others, and walks the pairs by itself as well,
-//! since the way back may be another one. If it hears nothing more it falls back to Exploring.
+//! In *InboundOk* the host hears the peer, and does not know whether the peer hears the host. The host answers each
+//! Probe Exploring at once. The answers take the pair that the probe came by and the other pairs in turn. The host also
+//! walks the pairs on its own, since the way back may be another pair. If the host hears nothing more, it falls back to
+//! Exploring.
 //!
-//! *Operational* is reached when a probe of the peer's shows that ours arrived.
+//! *Operational* begins when a probe of the peer shows that a probe of this host arrived.
 //!
 //! # Which pair becomes current
 //!
-//! Each probe carries a fresh nonce and lists the probes that its sender has received. A report is
-//! believed only if we have sent that nonce by that pair in this exploration and not too long ago: so
-//! what it proves is that the peer, and nobody else, got a packet of ours by it. Of several pairs
-//! proven at once the one probed last wins; a probe InboundOk without reports leaves the current pair
-//! alone, as s6.8 says. Each direction is settled by itself, so the two may take different paths.
-//! Payload stays on the old pair until then, if no standby path is kept (see below).
+//! Each probe carries a fresh nonce and lists the probes that its sender has received. The machine believes a report
+//! only if it has sent that nonce by that pair in this exploration, and not too long ago. So a report proves that the
+//! peer itself received a probe by that pair. If several pairs are proven at once, the pair that was probed last
+//! becomes current. A Probe InboundOk without reports does not change the current pair (s6.8). Each direction is
+//! settled separately, so the two directions may take different pairs. Until a pair is proven, payload stays on the old
+//! pair, unless there is a standby path (see below).
 //!
-//! Where the RFC leaves room:
+//! The RFC leaves these points open:
 //!
 //! | point | choice |
 //! |---|---|
-//! | probe Operational, pair | moves to a pair it proves, as in example 4 of appendix A; s6.9 is silent |
-//! | example 5 keeps B on its old pair, which was proven too | the pair probed last: it is the one least in doubt |
-//! | in Operational, more reports | the current pair stays if this exploration has proven it |
-//! | probe Operational without a report, in Exploring | a sign of life only: it cannot be the answer to a probe InboundOk of ours. So a recorded one does not stop the search |
-//! | all reports in a probe are unknown | dropped as [`BadNonce`]; in Operational a probe InboundOk is still answered, as its sender may have waited too long for an answer, and in InboundOk one by the current pair, as its sender may ask whether that works |
-//! | a probe Exploring reports a probe | a check from before the exploration, which shows that the sender sees the pair that it leaves (s5.2 allows additional reports in any state) |
-//! | payload, keepalive or control message in Exploring, without a probe: s6.1 has InboundOk, and s5.2 a report in it, of which there is none | stays in Exploring and sends a probe Exploring at once (decision 144) |
-//! | a probe InboundOk without reports, though we know that the current pair is gone | a sign of life only |
+//! | pair after a Probe Operational | payload moves to a pair that the probe proves, as in example 4 of appendix A; s6.9 says nothing |
+//! | example 5 keeps B on its old pair, although that pair was proven too | the pair probed last becomes current, because it is the least in doubt |
+//! | more reports in Operational | the current pair stays if this exploration has proven it |
+//! | Probe Operational without a report, in Exploring | a sign of life only: the probe cannot answer a Probe InboundOk of this host. So a replayed probe does not stop the search |
+//! | all reports in a probe are unknown | the probe is dropped as [`BadNonce`], with two exceptions. In Operational the machine still answers a Probe InboundOk, because its sender may have waited too long for an answer. In InboundOk it answers a Probe InboundOk by the current pair, because the sender may ask whether that pair works |
+//! | a Probe Exploring reports a probe | the report is about a check from before the exploration. It shows that the sender sees the pair that it leaves (s5.2 allows additional reports in any state) |
+//! | payload, keepalive or control message in Exploring, without a probe: s6.1 demands InboundOk, and s5.2 demands a report there, but there is none | the machine stays in Exploring and sends a Probe Exploring at once (decision 144) |
+//! | Probe InboundOk without reports, while the host knows that the current pair is gone | a sign of life only |
 //! | the same probe twice | dropped as [`Replayed`] |
-//! | Send Timeout shorter than a round of all pairs | InboundOk waits for the round ([`Config::inbound_ok_timeout`]) |
-//! | a timer found a whole period late | we were suspended, not deaf: it is started again |
+//! | Send Timeout shorter than a walk through all pairs | InboundOk waits for the walk, up to 6 probes ([`Config::inbound_ok_timeout`]) |
+//! | a timer is found a whole period late | this host was suspended and could hear nothing, so the timer starts again |
 //!
 //! [`BadNonce`]: moorline_types::DropReason::BadNonce
 //! [`Replayed`]: moorline_types::DropReason::Replayed
 //!
 //! # Switch
 //!
-//! Someone, a rule or a policy wants another pair to be current ([`Machine::handle_switch`]). It has to
-//! answer first: in Operational, probes go out by it that say Exploring, since of this pair we have
-//! heard nothing, and [`SWITCH_PROBES`] of them at the initial pace. The peer answers as it does in an
-//! exploration, InboundOk by the same pair, which makes the pair current here; our answer, Operational,
-//! proves the same pair to the peer, which moves as well. Meanwhile the state stays what it is, timers
-//! run and payload stays where it is; if nothing comes back it goes on doing so. In an exploration the
-//! pair is tried next.
+//! A person, a rule or a policy may want another pair to be current ([`Machine::handle_switch`]). That pair has to
+//! answer first. In Operational the machine sends up to [`SWITCH_PROBES`] probes by the pair, at the initial pace.
+//! These probes say Exploring, since the machine has heard nothing by this pair. The peer answers as in an exploration:
+//! a Probe InboundOk by the same pair makes the pair current here. The Probe Operational of this host then proves the
+//! same pair to the peer, so the peer moves as well. Meanwhile the state does not change, timers run, and payload stays
+//! on its pair. If no answer comes, payload stays there. During an exploration the machine probes the wanted pair next.
 //!
 //! # Beyond the RFC
 //!
-//! What [`Profile`] switches on; [`Profile::RFC`] is none of it.
+//! [`Profile`] switches the following parts on. [`Profile::RFC`] has none of them.
 //!
-//! *Checks* are Probes Operational that only those answer who know them ([`CHECK`]; others refuse them, decision 143), by the pair they came
-//! by; those of the current pair ([`CHECK_CURRENT`]) by the pair that their own payload takes, so that the answer
-//! is a sign of life in both directions. They try pairs out while nothing is wrong, and touch no timer and no state.
+//! *Checks* are Probes Operational that only peers with this extension answer ([`CHECK`]); other peers refuse checks
+//! (decision 143). The answer takes the pair that the check came by. The answer to a check of the current pair
+//! ([`CHECK_CURRENT`]) takes the pair of the peer's own payload, so such an answer is a sign of life in both
+//! directions. Checks test pairs while nothing is wrong. They change no timer of the RFC and no state.
 //!
-//! *A standby path*, a pair that shares no end with the current one if there is such a pair, is checked now and
-//! then while traffic flows. If the current pair is known to be gone, or nothing has come back by it for a
-//! Send Timeout, payload takes the standby path at once, and the exploration that begins takes it first and tells
-//! the peer. The peer does the same when a probe Exploring comes by its own standby path and shows that it is the peer's.
+//! *A standby path* is a pair that shares no end with the current pair, if there is such a pair. The machine checks it
+//! at intervals while traffic flows. If the host knows that the current pair is gone, or if nothing has come back for a
+//! Send Timeout, payload takes the standby path at once. The exploration that begins then probes the standby path first
+//! and so tells the peer. The peer moves at once as well, if the Probe Exploring comes by the peer's own standby path
+//! and shows that this host sent it.
 //!
-//! *Guarded pairs*: whoever is on the path of a standby path knows what it takes to forge probes there. So payload leaves a pair that has answered
-//! checks for a probe of the peer's only if that probe reports the last check by that pair, or if the pair, asked at once, does not answer in
-//! time (decision 153). A pin lets payload leave in the latter case alone.
+//! *Guarded pairs*: an attacker on a standby path sees enough to forge probes there. So a probe of the peer alone takes
+//! no payload from a pair that has answered checks. Payload moves only if that probe reports the last check by that
+//! pair, or if the pair, asked at once, does not answer in time (decision 153). If the pair is pinned, payload moves
+//! only in the second case.
 //!
-//! *Suspicions* of the data plane ([`Machine::handle_suspicion`]) lead to a trial: the current pair and
-//! the standby path are checked in parallel. If the standby path answers and the current pair has not when its answer is
-//! due by the round-trip time, payload moves; who has waited long for the transport waits as long for an
-//! answer. After each trial suspicions have to wait longer. If the peer hears us and its own way to us has failed, payload
-//! stays and exploration tells it.
+//! *Suspicions* of the data plane ([`Machine::handle_suspicion`]) lead to a trial: the machine checks the current pair
+//! and the standby path in parallel. The round-trip time of the current pair says when its answer is due. If answers to
+//! payload have lately taken longer, the trial waits longer. If the standby path answers and the current pair does not
+//! answer in time, payload moves. After each trial the machine defers suspicions until a quiet time is over, which
+//! doubles. If the peer hears this host, and only the peer's way to this host has failed, payload stays, and
+//! exploration tells the peer.
 //!
-//! *A last trial* comes shortly before the Send Timeout is over: exploration begins then, unless the pair has answered.
+//! *A last trial* begins shortly before the end of the Send Timeout. If the pair does not answer by then, exploration
+//! begins.
 //!
-//! *Failing back*: when the pair that the context began with has answered its checks for a while, traffic
-//! goes back to it without leaving Operational; deprecated addresses are left in the same way.
+//! *Failing back*: once the pair that the context began with has answered its checks for a while, traffic goes back to
+//! it, without leaving Operational. Traffic leaves deprecated addresses in the same way.
 //!
-//! *Comparisons*: a pair that loses packets, or is slow, is never silent for long enough to be given up. If the data plane doubts it, or a
-//! check of it gets lost, the current pair and the standby path are checked at the same moments for some seconds. If the current pair
-//! is much worse, payload leaves it by a switch, which moves both directions. Payload goes back after a comparison that shows no difference.
-//! The time between comparisons doubles.
+//! *Comparisons*: a pair that loses packets, or is slow, is never silent for long enough to count as failed. If the
+//! data plane doubts such a pair, or if a check of it gets lost, the machine checks the current pair and the standby
+//! path at the same moments for some seconds. If the current pair is much worse, payload leaves it by a switch, which
+//! moves both directions. Payload goes back after a comparison that shows no difference. The time between comparisons
+//! doubles.
 //!
 //! # Several pairs at once
 //!
-//! Payload of one context may take other pairs at the same time, if somebody wants that
-//! ([`Machine::handle_paths`]): each is checked every [`PATH_INTERVAL`], and used while the peer answers.
+//! The host may ask that payload of one context takes other pairs at the same time ([`Machine::handle_paths`]). The
+//! machine checks each of these pairs every [`PATH_INTERVAL`], and the data plane uses the pair while the peer answers.
 //!
 //! # Limits
 //!
-//! One probe goes out for each that asks for an answer, up to [`ANSWERS_PER_SECOND`]. Of our own accord
-//! [`INITIAL_PROBES`] go out at the fast pace when an exploration begins, once more when the peer is
-//! heard again after silence (no more often than every Max Probe Timeout), and when the host gets new
-//! locators. Records are capped at [`MAX_RECORDS`]. A machine that does not explore holds no more than
-//! its configuration, seed, pair, candidates and standby path.
+//! The machine answers each probe that asks for an answer with one probe, up to [`ANSWERS_PER_SECOND`]. On its own the
+//! machine sends [`INITIAL_PROBES`] at the fast pace when an exploration begins, again when the peer is heard after
+//! silence (at most once per Max Probe Timeout), and again when the host gets new locators. [`MAX_RECORDS`] caps the
+//! records. A machine that does not explore holds only its configuration, seed, pair, candidates and standby path.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

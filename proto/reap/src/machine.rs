@@ -1,4 +1,4 @@
-//! The machine itself: inputs, outputs, and the walk through the table.
+//! The machine itself: inputs, outputs, and the walk through the transition table.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -42,46 +42,46 @@ use switch::Switch;
 
 /// REAP for one context: see the [crate] for the algorithm.
 ///
-/// Inputs are the `handle_*` functions. After each one the caller drains
-/// [`poll_transmit`](Self::poll_transmit) and [`poll_event`](Self::poll_event), hands
-/// [`current_pair`](Self::current_pair), [`timers`](Self::timers) and [`watch`](Self::watch) to the
-/// data plane if they changed, and asks [`poll_timeout`](Self::poll_timeout) how long to sleep.
+/// Inputs are the `handle_*` functions. After each one the caller drains [`poll_transmit`](Self::poll_transmit) and
+/// [`poll_event`](Self::poll_event), hands [`current_pair`](Self::current_pair), [`timers`](Self::timers) and
+/// [`watch`](Self::watch) to the data plane if they changed, and asks [`poll_timeout`](Self::poll_timeout) how long to
+/// sleep.
 ///
-/// Whoever calls has already found that a message is for this context and comes from locators of it.
+/// The caller has already checked that a message is for this context and comes from locators of the context.
 #[derive(Clone, Debug)]
 pub struct Machine {
     config: Arc<Config>,
     seed: Seed,
-    /// Where payload goes: places of its locators in our set and in the peer's. `None`: one is not there
-    /// any more, and the pair is [`Extra::gone`].
+    /// The pair that payload takes: places of its locators in our set and in the peer's set. `None`: one of the
+    /// locators is in no set any more, and the pair is in [`Extra::gone`].
     current: Option<[u8; 2]>,
     local: Locators,
     peer: Locators,
-    /// What most machines have nothing of.
+    /// State that most machines do not have.
     extra: Option<Box<Extra>>,
-    /// Keepalive Timeout: what the peer named, or the default.
+    /// Keepalive Timeout: the value that the peer named, or the default.
     keepalive_millis: u32,
-    /// When anything of the peer's was last heard by way of the core.
+    /// When the core last heard the peer. Payload that was not watched does not count.
     heard: Instant,
-    /// Streams of the seed that were used up.
+    /// Number of streams of the seed in use so far.
     explorations: u32,
-    /// Number of the last watch, and whether its payload is still to come.
+    /// Number of the last watch, and whether the payload of that watch is still to come.
     watch: u32,
     is_watching: bool,
     state: State,
-    /// We know that the current pair does not work, whatever the peer may not have noticed yet.
+    /// Whether this host knows that the current pair does not work, even if the peer has not noticed yet.
     is_current_down: bool,
     is_keepalive_due: bool,
     exploration: Option<Box<Exploration>>,
-    /// What is done beyond the RFC.
+    /// State of the parts beyond the RFC.
     monitor: Option<Box<PathMonitor>>,
 }
 
 impl Machine {
-    /// A context just established, on the pair its messages took. Until
-    /// [`handle_candidates`](Self::handle_candidates) that pair is the only candidate.
+    /// Makes the machine of a context that has just been established, on the pair that its messages took. Until
+    /// [`handle_candidates`](Self::handle_candidates) is called, that pair is the only candidate.
     ///
-    /// `seed` must be secret and different for each context: nonces come from it.
+    /// `seed` must be secret and different for each context, because nonces are derived from it.
     #[must_use]
     pub fn new(
         config: impl Into<Arc<Config>>,
@@ -110,15 +110,15 @@ impl Machine {
         }
     }
 
-    /// The peer's Keepalive Timeout option: its Send Timeout (RFC 5534 s5.3).
+    /// Takes the value of the peer's Keepalive Timeout option, which is the peer's Send Timeout (RFC 5534 s5.3).
     //= rfc5534#5.3-4
     pub fn handle_keepalive_timeout(&mut self, timeout: Duration) {
         self.keepalive_millis = millis(timeout);
     }
 
-    /// The peer has not shown that it has the context. Payload of the next Initial Probe Timeout may come there before the message that
-    /// makes the context, and draws no keepalive then. With a short Send Timeout that silence says nothing. With a longer one
-    /// later payload draws a keepalive in time.
+    /// The peer has not shown that it has the context. Payload of the next Initial Probe Timeout may reach the peer
+    /// before the message that makes the context, and then draws no keepalive. With a short Send Timeout the machine
+    /// ignores that silence. With a longer Send Timeout later payload draws a keepalive in time.
     pub fn handle_unconfirmed(&mut self, now: Instant) {
         let probe_timeout = self.config.initial_probe_timeout;
         if self.config.send_timeout < probe_timeout * 4 {
@@ -126,15 +126,16 @@ impl Machine {
         }
     }
 
-    /// The data plane's Send Timer ran out: payload left at `since` and nothing came back.
+    /// The data plane's Send Timer ran out: payload left at `since` and nothing has come back.
     ///
-    /// Ignored if the peer was heard since then: the data plane had not been told yet. It may run out before the
-    /// Send Timeout is over, see [`timers`](Self::timers): then exploration begins when that is over, unless the
-    /// peer is heard.
+    /// The machine ignores the report if it has heard the peer since then, because the data plane did not know that
+    /// yet. The timer may run out before the end of the Send Timeout, see [`timers`](Self::timers). In that case
+    /// exploration begins at the end of the Send Timeout, unless the peer is heard.
     //= rfc5534#3.3-1
     pub fn handle_send_expired(&mut self, since: Instant, now: Instant) {
         if now.since(since) > self.config.send_timeout * 2 {
-            // A whole period too late: this host was suspended, or stood still. What came in meanwhile may not be known yet.
+            // The report is a whole period late, so this host was suspended. Packets that came in meanwhile may still
+            // wait.
             self.handle_suspicion(
                 crate::FailureHint::Silence,
                 since,
@@ -151,7 +152,7 @@ impl Machine {
         self.step(Input::KeepaliveTimeout, Cause::PayloadReceived, None, now);
     }
 
-    /// The payload that [`watch`](Self::watch) asked for came in.
+    /// The payload that [`watch`](Self::watch) asked for came in at `at`.
     pub fn handle_payload(&mut self, at: Instant, now: Instant) {
         self.is_watching = false;
         self.note_payload_after_refusal(at);
@@ -160,7 +161,7 @@ impl Machine {
         }
         let fresh_from = self.exploration.as_ref().map_or(Instant::ZERO, |e| e.watch_since);
         if at < fresh_from {
-            // Was on its way up when the timer it would stop was started: watch for another one.
+            // This payload came in before the timer that it would stop was started. Watch for another packet.
             self.refresh_watch();
             return;
         }
@@ -177,8 +178,8 @@ impl Machine {
 
     /// A Shim6 control message other than Keepalive and Probe came in.
     ///
-    /// In an exploration of a pair that we know not to work it is a sign of life and no more: the first new pair that
-    /// comes is probed at once.
+    /// If this host explores because it knows that the current pair does not work, the message is a sign of life only,
+    /// and the machine probes the first new pair at once.
     pub fn handle_control(&mut self, now: Instant) {
         self.heard = now;
         if self.is_current_down && self.state == State::Exploring {
@@ -195,9 +196,9 @@ impl Machine {
     /// A keepalive came in.
     ///
     /// # Errors
-    /// [`Replayed`](DropReason::Replayed): too many without a probe. Nothing tells a new keepalive from a
-    /// repeated one, so in an exploration, where the peer owes us probes, only
-    /// [`MAX_EXPLORING_KEEPALIVES`] of them pass for a sign of life.
+    /// [`Replayed`](DropReason::Replayed): too many keepalives without a probe. A repeated keepalive looks like a new
+    /// one. So in an exploration, in which the peer has to send probes, at most [`MAX_EXPLORING_KEEPALIVES`] keepalives
+    /// count as a sign of life.
     pub fn handle_keepalive(&mut self, now: Instant) -> Result<(), DropReason> {
         //= rfc5534#6.6
         if let (true, Some(exploration)) = (self.state != State::Operational, &mut self.exploration)
@@ -216,22 +217,24 @@ impl Machine {
         Ok(())
     }
 
-    /// Other settings from now on. Timers that run are left as they are.
+    /// Changes the settings. Running timers keep their deadlines.
     pub fn handle_config(&mut self, config: impl Into<Arc<Config>>) {
         let profile = self.config.profile;
         self.config = config.into();
         if self.config.profile != profile {
-            // The next change of candidates brings what the new profile wants.
+            // The next change of candidates sets up the monitor for the new profile.
             self.monitor = None;
             self.refresh_watch();
         }
     }
 
-    /// The locators of either side, all of them: ours that work, the peer's that are verified, and what the peer says of its own, in
-    /// their order; empty: nothing. Pairs whose packets do not leave by the uplink of their source, `unrouted`, are no candidates.
+    /// Sets all locators of both sides: our working locators (`local`), the verified locators of the peer (`peer`), and
+    /// `ranks`, the peer's preferences for its locators, in the order of `peer`. Empty `ranks`: the peer has stated
+    /// none. The pairs in `unrouted`, whose packets do not leave by the uplink of their source, are no candidates.
     ///
-    /// If the current pair is not among them any more, or the peer says that its locator is broken (RFC 5533 s10.4), exploration begins
-    /// at once. If new ones turn up during an exploration, they are tried first. Only the first [`MAX_LOCATORS`] of a side count.
+    /// If the current pair is not among the locators any more, or if the peer says that its locator of the current pair
+    /// is broken (RFC 5533 s10.4), exploration begins at once. If new pairs turn up during an exploration, the machine
+    /// tries them first. Only the first [`MAX_LOCATORS`] of each side count.
     //= rfc5534#3.1-1 rfc5534#4.1-1
     pub fn handle_candidates(
         &mut self,
@@ -261,7 +264,7 @@ impl Machine {
             return;
         }
         let was_operational = self.state == State::Operational;
-        // A pair that works is not left because of a route.
+        // A change of routes does not take payload from a pair that works.
         if !self.has_locators_of(self.current()) {
             self.on_path_gone(Cause::LocatorGone, now);
         } else if self.is_current_broken() && !was_broken {
@@ -279,8 +282,8 @@ impl Machine {
         self.rearrange(is_new, now);
     }
 
-    /// What this host thinks of pairs: those that it would rather try, the best first, and those that it
-    /// tries last. That is an order and nothing else.
+    /// Sets this host's preferences: `order` holds the pairs to try first, the best first; `avoided` holds the pairs to
+    /// try last. The preferences affect the order of pairs only.
     pub fn handle_order(&mut self, order: &[LocatorPair], avoided: &[LocatorPair]) {
         if !order.is_empty() || !avoided.is_empty() || self.extra.is_some() {
             self.change_extra(|extra| {
@@ -289,31 +292,32 @@ impl Machine {
         }
     }
 
-    /// Somebody who does not know the context, perhaps the peer, has sent by this pair: an exploration probes the pair next, and soon.
+    /// A sender without this context, perhaps the peer, has used this pair. During an exploration the machine probes
+    /// the pair next, and soon.
     pub fn handle_claimed(&mut self, pair: LocatorPair, now: Instant) {
         if self.state != State::Operational && self.is_candidate(pair) {
             self.rearrange(|one| one == pair, now);
         }
     }
 
-    /// Another context has left the pair that is current here, and found this one to work: the next
-    /// exploration tries it first, if it is a candidate. `None`: there is no such thing.
+    /// Another context has left the pair that is current here, and found `hint` to work. The next exploration tries
+    /// `hint` first, if it is a candidate. `None`: there is no hint.
     pub fn handle_hint(&mut self, hint: Option<LocatorPair>) {
         if hint.is_some() || self.extra.is_some() {
             self.change_extra(|extra| extra.hint = hint);
         }
     }
 
-    /// The host knows that the current pair does not work: carrier lost, route gone. The locators
-    /// stay candidates and are tried last.
+    /// The host knows that the current pair does not work: the carrier is lost, or the route is gone. The locators stay
+    /// candidates, and exploration tries the pair last.
     //= rfc5534#3.2-2 rfc5534#4.1-1
     pub fn handle_local_failure(&mut self, now: Instant) {
         self.on_path_gone(Cause::LocalFailure, now);
     }
 
-    /// Time has come to a point that [`poll_timeout`](Self::poll_timeout) named, or gone past it.
+    /// The time that [`poll_timeout`](Self::poll_timeout) named has come or passed.
     ///
-    /// However late the call, each timer runs out once.
+    /// Each timer runs out once, however late the call is.
     pub fn handle_timeout(&mut self, now: Instant) {
         for _ in 0..Self::TIMERS {
             match self.poll_timeout() {
@@ -323,7 +327,7 @@ impl Machine {
         }
     }
 
-    /// The next message to send; `None` until the next input.
+    /// Gives the next message to send. `None` holds until the next input.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         if let Some(answer) = self.pop_answer() {
@@ -343,8 +347,7 @@ impl Machine {
         self.pop_check()
     }
 
-    /// Whether the next message is a probe. One that is waiting still when its exploration is over is not
-    /// sent any more.
+    /// Whether the next message is a probe. A probe that still waits when its exploration is over is not sent.
     #[must_use]
     pub fn has_probe(&mut self) -> bool {
         let state = self.state;
@@ -356,21 +359,21 @@ impl Machine {
             || self.exploration.as_mut().is_some_and(|exploration| exploration.has_probe(state))
     }
 
-    /// Whether the next message is a check, for which the host may have no room:
+    /// Whether the next message is a check. If the host has no room for the check, it calls
     /// [`handle_checks_refused`](Self::handle_checks_refused).
     #[must_use]
     pub fn has_check(&mut self) -> bool {
         !self.has_answer() && !self.has_probe() && !self.is_keepalive_due && self.has_check_queued()
     }
 
-    /// What happened since the last call; `None` until the next input.
+    /// Gives the next event. `None` holds until the next input.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         let event = self.pop_event();
         event.or_else(|| self.exploration.as_mut()?.events.pop_front())
     }
 
-    /// When to call [`handle_timeout`](Self::handle_timeout), at the latest; changes with each input.
+    /// Gives the latest time to call [`handle_timeout`](Self::handle_timeout). Each input can change this time.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<(Instant, Timer)> {
         let exploration = self.exploration.as_ref().and_then(|e| e.deadlines.next());
@@ -380,13 +383,13 @@ impl Machine {
         [exploration, monitor, switch, paths].into_iter().flatten().min_by_key(|&(at, _)| at)
     }
 
-    /// The state.
+    /// The state of this context.
     #[must_use]
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// Whether nothing comes from the peer, and several probes have found no pair that works.
+    /// Whether the peer is silent and several probes have found no pair that works.
     #[must_use]
     pub fn explores_in_vain(&self) -> bool {
         let is_in_vain =
@@ -394,14 +397,15 @@ impl Machine {
         self.state == State::Exploring && is_in_vain
     }
 
-    /// Where payload goes. Unchanged by an exploration until another pair is proven.
+    /// The pair that payload takes. In an exploration the pair stays until another pair is proven.
     #[must_use]
     pub fn current_pair(&self) -> LocatorPair {
         self.current()
     }
 
-    /// Whether the peer was at this locator when it was last heard: in the current pair, or in the one that an exploration began with, as
-    /// long as payload takes a standby path that has not answered yet.
+    /// Whether the peer was at this locator when it was last heard: the locator is in the current pair. While payload
+    /// takes a standby path that has not answered yet, the locator may also be in the pair that the exploration began
+    /// with.
     #[must_use]
     pub fn was_peer_at(&self, locator: Locator) -> bool {
         let left = self.exploration.as_ref().and_then(|exploration| exploration.left);
@@ -409,8 +413,8 @@ impl Machine {
         self.current().peer == locator || left.is_some_and(|left| left.peer == locator)
     }
 
-    /// Timers for the data plane to run, `None` in Exploring (RFC 5534 s6). Send is the Send Timeout, less the time
-    /// in which the current pair has its last trial (decision 059).
+    /// The timers that the data plane runs; `None` in Exploring (RFC 5534 s6). The Send Timer is the Send Timeout less
+    /// the time for the last trial of the current pair (decision 059).
     #[must_use]
     pub fn timers(&self) -> Option<Timers> {
         let keepalive_timeout = match self.state {
@@ -425,53 +429,53 @@ impl Machine {
         })
     }
 
-    /// Nonzero: payload coming in is to be told by [`handle_payload`](Self::handle_payload), once for
-    /// each value.
+    /// Nonzero: the data plane reports the next payload that comes in by [`handle_payload`](Self::handle_payload), once
+    /// for each value.
     #[must_use]
     pub const fn watch(&self) -> u32 {
         if self.is_watching { self.watch } else { 0 }
     }
 
-    /// When the peer was last heard by way of the core; payload that was not watched does not count.
+    /// When the core last heard the peer. Payload that was not watched does not count.
     #[must_use]
     pub const fn heard(&self) -> Instant {
         self.heard
     }
 }
 
-/// What most machines have nothing of, so that it costs them a pointer.
+/// State that most machines do not have. Without it a machine pays for one pointer only.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Extra {
-    /// What the peer says of its locators, in their order; empty: nothing.
+    /// The peer's preferences for its locators, in their order. Empty: the peer has stated none.
     ranks: Box<[Rank]>,
     /// The pair to try first in the next exploration.
     hint: Option<LocatorPair>,
-    /// The pair that is to be current once it has answered.
+    /// A pair that becomes current once it has answered.
     switch: Option<Switch>,
-    /// Our locators that are not to be relied on any more.
+    /// Our locators that the host will lose soon.
     deprecated: Box<[Locator]>,
     /// Pairs that payload may take besides the current one.
     parallel: Option<Parallel>,
-    /// Pairs that this host would rather use, the best first; the others come after them.
+    /// Pairs that this host prefers, the best first. All other pairs come after them.
     order: Box<[LocatorPair]>,
-    /// Pairs that this host uses only when no other works.
+    /// Pairs that this host uses only if no other pair works.
     avoided: Box<[LocatorPair]>,
     /// Pairs whose packets do not leave by the uplink of their source.
     unrouted: Box<[LocatorPair]>,
-    /// The pair on which this host keeps payload while that works.
+    /// The pair on which this host keeps payload while the pair works.
     pin: Option<LocatorPair>,
-    /// The kernel of the peer has refused payload.
+    /// State after the peer's kernel has refused payload.
     refused: Option<Refused>,
-    /// The current pair, if it is not of the two sets.
+    /// The current pair, if one of its locators is in neither set.
     gone: Option<Box<LocatorPair>>,
 }
 
-/// Not for logs.
+/// A secret: `Debug` does not print it.
 #[derive(Clone)]
 struct Seed([u8; 16]);
 
 impl Seed {
-    /// As the generator takes it: 128 bits are as hard to guess as need be.
+    /// The seed at the length that the generator takes. Its 128 bits are hard enough to guess.
     fn expanded(&self) -> [u8; 32] {
         core::array::from_fn(|at| self.0[at % 16])
     }
@@ -483,7 +487,8 @@ impl core::fmt::Debug for Seed {
     }
 }
 
-/// As fine as a peer can name it (RFC 5534 s5.3 has seconds, our private option milliseconds).
+/// Milliseconds, the finest unit in which a peer can name a timeout (RFC 5534 s5.3 has seconds, our private option has
+/// milliseconds).
 fn millis(duration: Duration) -> u32 {
     u32::try_from(duration.as_millis()).unwrap_or(u32::MAX)
 }

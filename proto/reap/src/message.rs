@@ -4,26 +4,26 @@ pub use moorline_wire::ProbeReport as Report;
 
 use crate::{CHECK, CHECK_CURRENT, State};
 
-/// A probe, without what is for its way: context tag and checksum (RFC 5534 s5.2).
+/// The content of a probe, without context tag and checksum (RFC 5534 s5.2).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Probe {
-    /// Sta.
+    /// The Sta field.
     pub state: State,
-    /// Sent probes: this one first, then earlier ones that have not been reported, newest first.
+    /// Sent probes: this probe first, then earlier probes that have not been reported, the newest first.
     pub sent: Vec<Report>,
-    /// Probes of the other end that came in since its sender last began to explore, newest first.
+    /// Received probes since the sender last began to explore, the newest first.
     pub received: Vec<Report>,
 }
 
 impl Probe {
-    /// Whether this is a check (decision 046). On the wire a check has the critical option that keeps it from hosts that
-    /// know no checks (decision 143).
+    /// Whether the probe is a check (decision 046). On the wire a check has a critical option, which makes hosts
+    /// without this extension refuse it (decision 143).
     #[must_use]
     pub fn is_check(&self) -> bool {
         [CHECK, CHECK_CURRENT].iter().any(|data| self.is_worded_as_check(*data))
     }
 
-    /// Whether this is a check with this Probe Data.
+    /// Whether the probe is a check with this Probe Data.
     pub(crate) fn is_worded_as_check(&self, data: u32) -> bool {
         self.state == State::Operational
             && self.received.is_empty()
@@ -40,11 +40,11 @@ pub enum Message {
     Probe(Probe),
 }
 
-/// A message and the addresses to send it from and to.
+/// A message and the addresses for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
     /// Source and destination.
     pub pair: LocatorPair,
-    /// What to send.
+    /// The message to send.
     pub message: Message,
 }

@@ -1,4 +1,4 @@
-//! What a machine keeps beyond RFC 5534: the standby pair, checks under way, a trial of the current pair.
+//! State of the path monitor, beyond RFC 5534: the standby path, checks under way, a trial of the current pair.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -15,75 +15,76 @@ use crate::message::{Report, Transmit};
 use crate::random::Random;
 use crate::timers::Timer;
 
-/// Boxed, and there for contexts with more than one pair only.
+/// State of the path monitor. The machine keeps it in a box, and only for contexts with more than one pair.
 #[derive(Clone, Debug)]
 pub(crate) struct PathMonitor {
-    /// The pair that is kept, or being tried out for that: places in the machine's two sets.
+    /// The standby path, or the pair that is being checked to become it: places in the machine's two sets.
     pub(crate) standby: Option<[u8; 2]>,
-    /// When the check by the standby path left that was answered last.
+    /// When the last answered check by the standby path left.
     pub(crate) verified: Option<Instant>,
     pub(crate) standby_rtt: Rtt,
     pub(crate) current_rtt: Rtt,
-    /// The least round-trip time of the current pair since it is current, in milliseconds and one; zero: not known.
+    /// The least round-trip time of the current pair since it became current, in milliseconds plus one. Zero: unknown.
     floor: u16,
     pub(crate) round: Round,
-    /// When resting is over, or the answer of the checks is due.
+    /// When the rest ends, or the answers to the checks are due.
     pub(crate) due: Instant,
     /// Checks sent in this round.
     pub(crate) tries: u8,
-    /// Pairs in a row that have not answered.
+    /// Number of pairs in a row that have not answered.
     pub(crate) failed: u8,
-    /// The peer has answered a check, or sent one: it knows them.
+    /// Whether the peer knows checks: it has answered one or sent one.
     pub(crate) knows_checks: bool,
-    /// A trial that a keepalive gave rise to has begun, and the current pair has answered no check since.
+    /// Whether a keepalive has led to a trial and the current pair has answered no check since.
     pub(crate) is_asked_in_vain: bool,
-    /// The current pair has not answered the check of this round.
+    /// Whether the check of the current pair in this round is unanswered.
     pub(crate) is_round_open: bool,
     /// Nonce of the last check of the current pair that the peer has answered by that pair.
     pub(crate) answered_nonce: Option<NonZeroU32>,
     /// Nonce of the last check that the peer has sent by the current pair.
     pub(crate) seen_nonce: Option<NonZeroU32>,
-    /// Checks that are answered, those by the current pair apart.
+    /// Counts of answered checks: first by other pairs, then by the current pair.
     pub(crate) answers: [Answers; 2],
-    /// `None`: all of it is as [`Past::new`] has it, with the current pair.
+    /// `None`: the state is as [`Past::new`] makes it for the current pair.
     past: Option<Box<Past>>,
     pub(crate) flight: Option<Box<Flight>>,
 }
 
-/// What there is for contexts that have moved, prefer another pair, or have had a suspicion.
+/// State of contexts that have moved, prefer another pair, or have had a suspicion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Past {
-    /// The pair that traffic goes back to when it works; `None`: none is better than others.
+    /// The preferred pair, to which traffic goes back when the pair works. `None`: no pair is better than the others.
     pub(crate) home: Option<LocatorPair>,
-    /// Since when the preferred pair has answered each check.
+    /// Time since which the preferred pair has answered each check.
     pub(crate) home_since: Option<Instant>,
-    /// Whether its last check has not been answered.
+    /// Whether the last check of the preferred pair is unanswered.
     pub(crate) is_home_asked: bool,
-    /// When traffic went back last, and how often that was a mistake.
+    /// When traffic last went back, and how often that was a mistake.
     pub(crate) went_home: Instant,
     pub(crate) mistakes: u8,
-    /// Suspicions are not acted upon before this.
+    /// The machine acts on no suspicion before this time.
     pub(crate) quiet_until: Instant,
-    /// How often the quiet time has doubled.
+    /// Number of doublings of the quiet time.
     pub(crate) doublings: u8,
-    /// Pairs that were left as much worse than others, at most [`MAX_WORSE`]. Traffic goes back to them only after a comparison.
+    /// Pairs that payload left as much worse than others, at most [`MAX_WORSE`]. Traffic goes back to them only after a
+    /// comparison.
     pub(crate) worse: Vec<LocatorPair>,
-    /// There is no comparison before this.
+    /// No comparison begins before this time.
     pub(crate) compare_after: Instant,
-    /// How often the time between comparisons has doubled.
+    /// Number of doublings of the time between comparisons.
     comparisons: u8,
 }
 
-/// Where the checks of the standby path are.
+/// Stage of the checks of the standby path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
     /// There is no other pair.
     Off,
-    /// The next one is not due yet.
+    /// The next round is not due yet.
     Resting,
-    /// Due as soon as traffic flows.
+    /// The next round begins as soon as traffic flows.
     Awaiting,
-    /// The host is to say what it knows of the standby path.
+    /// The machine asks the host what other contexts know about the standby path.
     Asking,
     /// Checks are under way.
     Checking,
@@ -94,66 +95,67 @@ pub(crate) enum Round {
 pub(crate) struct Check {
     pub(crate) pair: LocatorPair,
     pub(crate) nonce: u32,
-    /// Which kind of a check: its Probe Data.
+    /// Kind of the check: its Probe Data.
     pub(crate) data: u32,
     pub(crate) at: Instant,
 }
 
-/// What the data plane told of the current pair.
+/// A report of the data plane about the current pair.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Suspicion {
     pub(crate) hint: FailureHint,
-    /// Since when nothing has come in.
+    /// Time since which nothing has come in.
     pub(crate) since: Instant,
-    /// How long answers have taken lately; zero: not known.
+    /// How long answers have taken lately. Zero: unknown.
     pub(crate) usual: Duration,
 }
 
-/// Whether the current pair works is found out by checks of it and of others, in parallel.
+/// A trial finds out whether the current pair works: checks of the current pair and of other pairs in parallel.
 #[derive(Clone, Debug)]
 pub(crate) struct Trial {
     pub(crate) suspicion: Suspicion,
     pub(crate) started: Instant,
-    /// When the Send Timeout is over, if it is soon: exploration begins then, whatever others answer.
+    /// End of the Send Timeout, if it is near. At that time exploration begins, whatever other pairs answer.
     pub(crate) expires: Option<Instant>,
-    /// The other pairs that are checked.
+    /// The other pairs in the trial.
     pub(crate) others: Vec<LocatorPair>,
-    /// The first of them that answered.
+    /// The first of the other pairs that answered.
     pub(crate) answered: Option<LocatorPair>,
-    /// The current pair has answered by the way back, which the peer's payload does not take.
+    /// Whether the current pair has answered by the way back, which is not the pair of the peer's payload.
     pub(crate) is_peer_astray: bool,
-    /// Rounds of checks sent.
+    /// Number of rounds of checks sent.
     pub(crate) sent: u32,
-    /// The next round of checks.
+    /// When the next round of checks is due.
     pub(crate) next: Option<Instant>,
     pub(crate) gap: Duration,
-    /// The current pair's answer is due by then.
+    /// When the answer of the current pair is due.
     pub(crate) due: Instant,
-    /// So are those of the others.
+    /// When the answers of the other pairs are due.
     pub(crate) end: Instant,
 }
 
-/// A keepalive came in, and the current pair is checked.
+/// A check of the current pair after a keepalive came in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// When the answer is due.
     pub(crate) due: Instant,
-    /// Checks sent.
+    /// Number of checks sent.
     pub(crate) tries: u8,
 }
 
-/// What is there only while checks are under way.
+/// State while checks are under way.
 #[derive(Clone, Debug)]
 pub(crate) struct Flight {
     pub(crate) random: Random,
     pub(crate) checks: Vec<Check>,
     pub(crate) trial: Option<Trial>,
-    /// A suspicion that came too soon after a trial.
+    /// A suspicion that came within the quiet time after a trial.
     pub(crate) deferred: Option<Suspicion>,
     pub(crate) asked: Option<Asked>,
     pub(crate) comparison: Option<Comparison>,
     pub(crate) follow: Option<Follow>,
-    /// The host has asked by checks of its own ([`Machine::send_one_check`](crate::Machine::send_one_check)), and is told of answers.
+    /// Whether the host has sent a check of its own ([`Machine::send_one_check`](crate::Machine::send_one_check)). If
+    /// so, the machine tells the host of answers.
     pub(crate) is_asked: bool,
     pub(crate) answers: VecDeque<Transmit>,
     pub(crate) transmits: VecDeque<Transmit>,
@@ -161,7 +163,7 @@ pub(crate) struct Flight {
 }
 
 impl Trial {
-    /// One that begins now and ends now: the caller gives the pairs time for their answers.
+    /// Makes a trial that begins and ends at `now`. The caller sets the times for the answers.
     pub(crate) const fn new(suspicion: Suspicion, others: Vec<LocatorPair>, now: Instant) -> Self {
         Self {
             suspicion,
@@ -178,12 +180,12 @@ impl Trial {
         }
     }
 
-    /// Whether there is no need to wait longer than for the current pair's answer.
+    /// Whether the trial need not wait beyond the answer of the current pair.
     pub(crate) fn knows_better(&self) -> bool {
         self.answered.is_some() || self.is_peer_astray
     }
 
-    /// Its end is that of the Send Timeout, without more checks.
+    /// Sends no more checks. The trial ends with the Send Timeout.
     pub(crate) fn give_up_checks(&mut self) {
         self.next = None;
         self.due = self.expires.unwrap_or(self.due);
@@ -243,7 +245,8 @@ impl PathMonitor {
         self.flight.as_ref()?.deferred
     }
 
-    /// Checks were sent in vain to a peer that has never shown that it knows them, or the peer refuses them (decisions 121, 143).
+    /// Whether the peer seems to know no checks: it has answered none and sent none, and checks were in vain or the
+    /// peer refused them (decisions 121, 143).
     pub(crate) fn is_mute(&self) -> bool {
         self.failed > 0 && !self.knows_checks
     }
@@ -258,7 +261,7 @@ impl PathMonitor {
         self.floor = if self.floor == 0 { rtt } else { self.floor.min(rtt) };
     }
 
-    /// Another pair is current.
+    /// Another pair has become current: forgets what is known about the previous one.
     pub(crate) fn forget_floor(&mut self) {
         (self.floor, self.is_round_open) = (0, false);
         (self.answered_nonce, self.seen_nonce) = (None, None);
@@ -272,7 +275,7 @@ impl PathMonitor {
         (self.round, self.due, self.is_round_open) = (Round::Resting, until, false);
     }
 
-    /// The next round is due with the next traffic.
+    /// Ends the rest: the next traffic begins a round.
     pub(crate) fn end_rest(&mut self) {
         if self.round == Round::Resting {
             self.round = Round::Awaiting;
@@ -287,13 +290,12 @@ impl PathMonitor {
         self.past.get_or_insert_with(|| Box::new(Past::new(current)))
     }
 
-    /// Suspicions are not acted upon before this.
+    /// The machine acts on no suspicion before this time.
     pub(crate) fn quiet_until(&self) -> Instant {
         self.past().map_or(Instant::ZERO, |past| past.quiet_until)
     }
 
-    /// Lets go of what is over: checks too old to be answered, a time that is quiet no more, and the boxes
-    /// if they are empty.
+    /// Drops what is over: checks too old for an answer, a quiet time that has ended, and empty boxes.
     pub(crate) fn tidy(&mut self, current: LocatorPair, now: Instant) {
         if let Some(past) = &mut self.past {
             past.forgive(now);
@@ -325,7 +327,7 @@ impl Past {
         }
     }
 
-    /// This pair was left as much worse than another one. The oldest makes room.
+    /// Records that payload left this pair as much worse than another one. If the list is full, the oldest entry goes.
     pub(crate) fn note_worse(&mut self, pair: LocatorPair, now: Instant) {
         self.worse.retain(|worse| *worse != pair);
         if self.worse.len() >= MAX_WORSE {
@@ -335,7 +337,7 @@ impl Past {
         self.damp_comparisons(true, now);
     }
 
-    /// There is no comparison for a while, which doubles each time, and more often after a move.
+    /// Puts off the next comparison by a time that doubles with each comparison, up to a higher limit after a move.
     pub(crate) fn damp_comparisons(&mut self, has_moved: bool, now: Instant) {
         let most = if has_moved { MAX_DOUBLINGS_AFTER_MOVES } else { MAX_DOUBLINGS };
         let wait = BETWEEN_COMPARISONS * (1 << self.comparisons);
@@ -343,7 +345,8 @@ impl Past {
         self.comparisons = self.comparisons.max((self.comparisons + 1).min(most));
     }
 
-    /// After a while without a trial the quiet time is short again, and so is the time between comparisons.
+    /// Makes the quiet time short again after a while without a trial, and the time between comparisons after a while
+    /// without a comparison.
     pub(crate) fn forgive(&mut self, now: Instant) {
         if now.since(self.quiet_until) >= FORGIVE {
             (self.quiet_until, self.doublings) = (Instant::ZERO, 0);
@@ -371,7 +374,7 @@ impl Flight {
         }
     }
 
-    /// A nonce for a check by this pair, kept until it is answered.
+    /// Makes a nonce for a check by this pair, and keeps the check until it is answered.
     pub(crate) fn note_check(&mut self, pair: LocatorPair, data: u32, now: Instant) -> u32 {
         let nonce = self.random.nonce();
         if self.checks.len() >= MAX_CHECKS {
@@ -381,7 +384,7 @@ impl Flight {
         nonce
     }
 
-    /// Takes out the check that this report is about, and those that left before it by the same pair.
+    /// Takes out the check that this report is about, and the earlier checks by the same pair.
     pub(crate) fn confirm(
         &mut self,
         pair: LocatorPair,
@@ -399,7 +402,7 @@ impl Flight {
         found
     }
 
-    /// The check that this report is about.
+    /// Finds the check that this report is about.
     pub(crate) fn find(&self, pair: LocatorPair, report: &Report, now: Instant) -> Option<Check> {
         let is_meant = |check: &&Check| {
             check.pair == pair && (check.nonce, check.data) == (report.nonce, report.data)
@@ -412,7 +415,7 @@ impl Flight {
         push(&mut self.events, event);
     }
 
-    /// Nothing is put to the test any more.
+    /// Ends the trial, the deferred suspicion, the check after a keepalive, and the comparison.
     pub(crate) fn drop_trial(&mut self) {
         (self.trial, self.deferred, self.asked, self.comparison) = (None, None, None, None);
     }
@@ -430,7 +433,7 @@ impl Flight {
     }
 }
 
-/// Round-trip time as checks have shown it. They come at steady times, so one says much of the next.
+/// Round-trip time as checks have shown it. Checks come at steady intervals, so one sample says much about the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Rtt {
     shown: moorline_types::Rtt<8>,
@@ -444,17 +447,17 @@ impl Rtt {
         self.shown.observe(sample);
     }
 
-    /// Whether it tells of the queues of now.
+    /// Whether the last sample is recent enough to tell of the present queues.
     pub(crate) fn is_fresh(self, now: Instant) -> bool {
         self.is_within(RTT_FRESH, now)
     }
 
-    /// Whether the last sample is no older than that, to a second.
+    /// Whether the last sample is no older than `age`, to a second.
     pub(crate) fn is_within(self, age: Duration, now: Instant) -> bool {
         self.known().is_some() && u64::from(seconds(now).wrapping_sub(self.at)) <= age.as_secs()
     }
 
-    /// Whether no more is waited than a steady path wants.
+    /// Whether the round-trip time varies so little that it does not lengthen the wait for an answer.
     pub(crate) fn is_steady(self) -> bool {
         self.shown.variation() * 4 <= self.known().unwrap_or_default() / 2 + MARGIN
     }
@@ -463,12 +466,12 @@ impl Rtt {
         self.shown.known()
     }
 
-    /// By how much a queue may have filled since the last check.
+    /// Largest delay of a queue that may have filled since the last check.
     pub(crate) fn unseen_queue(self) -> Duration {
         self.known().unwrap_or_default() * UNSEEN_QUEUE
     }
 
-    /// Within this time an answer comes, if one comes.
+    /// Time within which an answer comes, if one comes.
     pub(crate) fn due(self) -> Option<Duration> {
         let rtt = self.known()?;
         let spread = self.shown.variation() * 4;
@@ -476,31 +479,32 @@ impl Rtt {
     }
 }
 
-/// That they start anew after a century does no harm.
+/// Seconds since the zero of the clock. The value wraps after a century, which does no harm.
 fn seconds(at: Instant) -> u32 {
     u32::try_from(at.since(Instant::ZERO).as_secs() & u64::from(u32::MAX)).unwrap_or(0)
 }
 
-/// A check unanswered for so long never is: longer than any path with its queues takes.
+/// Age at which a check is given up: 10 s. No path with its queues takes longer.
 pub(crate) const CHECK_LIFETIME: Duration = Duration::from_secs(10);
-/// For a quiet time to be short again.
+/// Time without a trial after which the quiet time is short again: 60 s.
 const FORGIVE: Duration = Duration::from_secs(60);
-/// Time between the beginnings of two comparisons: 30 s, doubled up to 4 min, or up to 32 min if payload moves each time.
+/// Time between the beginnings of two comparisons: 30 s, doubled up to 4 min, or up to 32 min if payload moves each
+/// time.
 const BETWEEN_COMPARISONS: Duration = Duration::from_secs(30);
 const MAX_DOUBLINGS: u8 = 3;
 const MAX_DOUBLINGS_AFTER_MOVES: u8 = 6;
-/// Pairs that a context has left one after another: a host with four uplinks.
+/// Pairs kept as left for a better one: 4, enough for a host with four uplinks.
 const MAX_WORSE: usize = 4;
-/// For that time to be short again.
+/// Time without a comparison after which the time between comparisons is short again: 10 min.
 const FORGIVE_COMPARISONS: Duration = Duration::from_secs(600);
-/// Checks whose answers are waited for.
+/// Checks that can wait for answers: 32.
 const MAX_CHECKS: usize = 32;
-/// Queues fill and empty in some seconds: 10.
+/// Age up to which a sample tells of the present queues: 10 s. Queues fill and empty within some seconds.
 const RTT_FRESH: Duration = Duration::from_secs(10);
-/// For the hosts themselves, on top of half a round trip.
+/// Time for the hosts themselves, on top of half a round trip: 10 ms.
 const MARGIN: Duration = Duration::from_millis(10);
 const LEAST_DUE: Duration = Duration::from_millis(20);
-/// Round trips that a queue may hold.
+/// Delay that a queue may add, in round trips: 10.
 const UNSEEN_QUEUE: u32 = 10;
 
 #[cfg(test)]

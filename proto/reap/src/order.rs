@@ -6,44 +6,44 @@ use moorline_types::{Locator, LocatorPair};
 use crate::config::MAX_LOCATORS;
 use crate::random::Random;
 
-/// What a peer says of one of its locators (RFC 5533 s5.15.3); less is better.
+/// A peer's preference for one of its locators (RFC 5533 s5.15.3). Less is better.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Rank {
-    /// Known not to work: tried last.
+    /// The locator does not work. It is tried last.
     pub is_broken: bool,
-    /// Less stable than others.
+    /// The locator is less stable than others.
     pub is_transient: bool,
-    /// Of those that are otherwise equal, the lower first.
+    /// Among locators that are otherwise equal, a lower priority comes first.
     pub priority: u8,
 }
 
-/// The locators of both sides, and what the peer says of its own: nothing, or something of each.
+/// The locators of both sides, and the preferences of the peer: none, or one for each of its locators.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sets<'a> {
     pub(crate) local: &'a [Locator],
     pub(crate) peer: &'a [Locator],
     pub(crate) ranks: &'a [Rank],
-    /// Pairs that we would rather try, the best first.
+    /// Pairs that this host prefers, the best first.
     pub(crate) order: &'a [LocatorPair],
-    /// Pairs that we try last.
+    /// Pairs that this host tries last.
     pub(crate) avoided: &'a [LocatorPair],
-    /// Pairs that we do not try.
+    /// Pairs that this host does not try.
     pub(crate) unrouted: &'a [LocatorPair],
 }
 
 /// Index of a local locator and of a peer locator.
 type Indices = (u8, u8);
 
-/// Candidate pairs in the order of probing, and where the exploration is in it.
+/// Candidate pairs in the order of probing, and the position of the exploration.
 ///
-/// First the pairs that share neither end with the failed one: the best guess after a failure
-/// somewhere on the way. Both sets are shuffled and walked diagonally, so that two pairs in a row
-/// share an end only when one side has one locator left. Then the pairs that share one end, last the
-/// failed pair itself. Then all over again.
+/// First come the pairs that share neither end with the failed pair: the best guess after a failure somewhere on the
+/// path. Both sets are shuffled and walked diagonally, so that two consecutive pairs share an end only if one side has
+/// one locator left. Then come the pairs that share one end, and last the failed pair itself. Then the walk starts
+/// again.
 ///
-/// What the peer calls broken comes after all others. Among pairs that are equal as to what they share
-/// with the failed one, our order counts before the peer's, and that before chance. What we avoid comes
-/// before what is broken, and after the rest.
+/// Pairs whose peer locator is broken come last. Pairs that this host avoids come before them, and after all others.
+/// Among pairs that share equally many ends with the failed pair, our order decides first, then the peer's preference,
+/// then chance.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Order {
     pairs: Vec<Indices>,
@@ -87,21 +87,21 @@ impl Order {
         self.pairs.len()
     }
 
-    /// The pair whose turn it is; the next call gives the one after it.
+    /// Gives the next pair and moves on.
     pub(crate) fn advance(&mut self, sets: Sets<'_>) -> Option<LocatorPair> {
         let indices = *self.pairs.get(self.cursor % self.pairs.len().max(1))?;
         self.cursor = (self.cursor + 1) % self.pairs.len();
         resolve(sets, indices)
     }
 
-    /// Puts the pairs that `is_new` says are new in front, otherwise keeps the order.
+    /// Puts the pairs in front for which `is_new` holds. Otherwise the order stays.
     pub(crate) fn prefer(&mut self, sets: Sets<'_>, is_new: impl Fn(LocatorPair) -> bool) {
         self.pairs.sort_by_key(|&indices| !resolve(sets, indices).is_some_and(&is_new));
         self.cursor = 0;
     }
 }
 
-/// Whether packets could go this way at all: no pair of different scope, nothing but unicast.
+/// Whether packets can take this pair at all: both addresses are unicast and have the same scope.
 pub(crate) fn is_usable(pair: LocatorPair) -> bool {
     let is_host = |l: Locator| !(l.0.is_multicast() || l.0.is_unspecified() || l.0.is_loopback());
     is_host(pair.local)
@@ -110,7 +110,7 @@ pub(crate) fn is_usable(pair: LocatorPair) -> bool {
         && pair.local.0.is_unicast_link_local() == pair.peer.0.is_unicast_link_local()
 }
 
-/// Indices of the locators other than `failed`, shuffled, and the index of `failed`, if there.
+/// Indices of the locators other than `failed`, shuffled, and the index of `failed`, if the set has it.
 fn split(set: &[Locator], failed: Locator, random: &mut Random) -> (Vec<u8>, Vec<u8>) {
     let indexed = (0u8..).zip(set).take(MAX_LOCATORS);
     let (mut others, mut same) = (Vec::with_capacity(set.len()), Vec::new());

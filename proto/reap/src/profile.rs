@@ -1,30 +1,30 @@
 use core::time::Duration;
 
-/// What a machine does beyond RFC 5534, each part by itself (decisions 045 to 047, 141).
+/// The parts of a machine beyond RFC 5534, each with a setting of its own (decisions 045 to 047, 141).
 ///
-/// The default is what a user wants; [`Profile::RFC`] is the RFC's machine and nothing else.
+/// The default is for users. [`Profile::RFC`] follows the RFC alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Profile {
-    /// Time between checks of the standby pair, while traffic flows; zero: no standby path is kept.
+    /// Time between checks of the standby path, while traffic flows. Zero: the machine keeps no standby path.
     pub standby_interval: Duration,
-    /// Whether the peer's checks are answered.
+    /// Whether the machine answers checks of the peer.
     pub answers_checks: bool,
-    /// Whether what the data plane suspects starts a trial of the current pair.
+    /// Whether a suspicion of the data plane starts a trial of the current pair.
     pub suspects: bool,
-    /// Whether payload leaves a pair that is much worse than the standby path, as checks by both show (decision 141).
+    /// Whether payload leaves a pair that checks show to be much worse than the standby path (decision 141).
     pub leaves_worse: bool,
-    /// How long the preferred pair must have answered before traffic goes back to it; zero: it never
-    /// does, until the current one fails.
+    /// Time for which the preferred pair must answer before traffic goes back to it. Zero: traffic goes back only if
+    /// the current pair fails.
     pub fail_back: Duration,
 }
 
-/// Time between checks of the standby pair: 60 s. Configurable.
+/// Time between checks of the standby path: 60 s. Configurable.
 pub const STANDBY_INTERVAL: Duration = Duration::from_secs(60);
-/// Time that a preferred pair must have worked again: 30 s. Configurable.
+/// Time for which a preferred pair must have worked again: 30 s. Configurable.
 pub const FAIL_BACK: Duration = Duration::from_secs(30);
 
 impl Profile {
-    /// RFC 5534 to the letter.
+    /// RFC 5534 without any extension.
     pub const RFC: Self = Self {
         standby_interval: Duration::ZERO,
         answers_checks: false,
@@ -33,7 +33,7 @@ impl Profile {
         fail_back: Duration::ZERO,
     };
 
-    /// Whether anything is kept beyond the RFC's state.
+    /// Whether the machine keeps no state beyond that of the RFC.
     #[must_use]
     pub const fn is_rfc(&self) -> bool {
         self.standby_interval.is_zero() && !self.suspects && self.fail_back.is_zero()

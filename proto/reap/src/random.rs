@@ -5,8 +5,8 @@ use rand_core::{RngCore, SeedableRng};
 
 /// Randomness of one exploration: nonces, order, jitter.
 ///
-/// A machine keeps its seed only; each exploration reads its own stream of it, so no part of a
-/// stream is ever read twice.
+/// A machine keeps its seed only. Each exploration reads its own stream of the seed, so no part of a stream is read
+/// twice.
 #[derive(Clone)]
 pub(crate) struct Random(ChaCha12Rng);
 
@@ -22,7 +22,7 @@ impl Random {
         self.0.next_u32()
     }
 
-    /// A number below `bound`, zero if that is zero.
+    /// A number below `bound`; zero if `bound` is zero.
     pub(crate) fn below(&mut self, bound: usize) -> usize {
         let bound = u64::try_from(bound).unwrap_or(u64::MAX).min(u64::from(u32::MAX));
         let scaled = (u64::from(self.0.next_u32()) * bound) >> 32;
@@ -35,7 +35,8 @@ impl Random {
         }
     }
 
-    /// Three quarters of `interval` up to all of it: never longer, so that a limit stays one.
+    /// A random time from three quarters of `interval` up to all of it. The result is never longer, so a limit stays a
+    /// limit.
     pub(crate) fn jitter(&mut self, interval: Duration) -> Duration {
         let quarter = interval / 4;
         let part = (quarter.as_nanos() * u128::from(self.0.next_u32())) >> 32;
@@ -44,7 +45,7 @@ impl Random {
 }
 
 impl core::fmt::Debug for Random {
-    /// Whoever knows the state knows the next nonces.
+    /// The state is secret: it gives away the next nonces.
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("Random(..)")
     }

@@ -1,4 +1,4 @@
-//! What was sent and received in the running exploration.
+//! Records of the probes that were sent and received in the running exploration.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -8,28 +8,28 @@ use crate::config::{MAX_RECORDS, REPORT_LIFETIME};
 use crate::message::Report;
 use crate::state::State;
 
-/// A probe of ours.
+/// A sent probe.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub(crate) pair: LocatorPair,
     pub(crate) nonce: u32,
-    /// What it said of us.
+    /// The Sta field of the probe.
     pub(crate) state: State,
     pub(crate) at: Instant,
-    /// The peer has said that it came.
+    /// Whether the peer has reported the probe.
     pub(crate) is_reported: bool,
 }
 
-/// A probe of the peer's.
+/// A received probe.
 #[derive(Clone, Copy, Debug)]
 struct Received {
     report: Report,
-    /// Came since the last transition to Exploring: only those are reported (RFC 5534 s5.2). The
-    /// others stay to recognize repetitions.
+    /// Whether the probe came since the last transition to Exploring. Only such probes are reported (RFC 5534 s5.2).
+    /// The others stay, so that repetitions are recognized.
     is_current: bool,
 }
 
-/// Both lists, newest first, [`MAX_RECORDS`] each.
+/// Both lists, the newest first, [`MAX_RECORDS`] each.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Records {
     sent: VecDeque<Sent>,
@@ -37,17 +37,17 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Another exploration begins: what the peer heard before says nothing about paths now.
+    /// Another exploration begins: earlier reports of the peer say nothing about the paths now.
     pub(crate) fn forget_sent(&mut self) {
         self.sent.clear();
     }
 
-    /// A report of a probe by `pair` proves nothing any more.
+    /// From now on a report of a probe by `pair` proves nothing.
     pub(crate) fn forget_sent_by(&mut self, pair: LocatorPair) {
         self.sent.retain(|sent| sent.pair != pair);
     }
 
-    /// A transition to Exploring: what we heard before is not to be reported.
+    /// The state becomes Exploring: probes received before are not reported any more.
     pub(crate) fn retire_received(&mut self) {
         self.received.iter_mut().for_each(|r| r.is_current = false);
     }
@@ -70,12 +70,13 @@ impl Records {
         self.received.iter().any(|r| r.report == *report)
     }
 
-    /// Pairs and nonces of the probes that have left, and when.
+    /// Pair, nonce and time of each sent probe.
     pub(crate) fn sent(&self) -> impl Iterator<Item = (LocatorPair, u32, Instant)> + '_ {
         self.sent.iter().map(|sent| (sent.pair, sent.nonce, sent.at))
     }
 
-    /// Marks the probe of ours that `report` is about, if it is one and not older than [`REPORT_LIFETIME`].
+    /// Marks the sent probe that `report` is about. `None` if there is no such probe, or if it is older than
+    /// [`REPORT_LIFETIME`].
     pub(crate) fn confirm(&mut self, report: &Report, now: Instant) -> Option<Sent> {
         let sent = self.sent.iter_mut().find(|s| {
             s.nonce == report.nonce
@@ -101,8 +102,8 @@ impl Records {
         self.sent.iter().find(|s| s.pair == pair).map(|s| s.at)
     }
 
-    /// Up to `limit` probes of ours: the last one, then those that the peer has not reported. In InboundOk the nonce of a probe by another
-    /// pair stays on that pair: whoever knows the nonce can answer the probe (decision 153).
+    /// Up to `limit` sent probes: the last one, then those that the peer has not reported. In InboundOk the nonce of a probe by
+    /// another pair stays on that pair, because a host that knows the nonce can answer the probe (decision 153).
     pub(crate) fn sent_reports(&self, limit: usize) -> Vec<Report> {
         let Some(last) = self.sent.front() else { return Vec::new() };
         let earlier = self.sent.iter().skip(1);
@@ -112,12 +113,12 @@ impl Records {
         [last].into_iter().chain(earlier).take(limit).map(Sent::report).collect()
     }
 
-    /// Whether [`received_reports`](Self::received_reports) has any.
+    /// Whether [`received_reports`](Self::received_reports) gives any.
     pub(crate) fn has_report(&self) -> bool {
         self.received.iter().any(|received| received.is_current)
     }
 
-    /// Up to `limit` of the peer's probes.
+    /// Up to `limit` received probes.
     pub(crate) fn received_reports(&self, limit: usize) -> Vec<Report> {
         self.received.iter().filter(|r| r.is_current).take(limit).map(|r| r.report).collect()
     }

@@ -1,20 +1,21 @@
-/// What a host knows of a context's paths (RFC 5534 s6); the Sta field of a probe.
+/// State of a context: the knowledge of a host about its paths (RFC 5534 s6), and the Sta field of a probe.
 pub use moorline_wire::ProbeState as State;
 
-/// What makes the machine move: one for each table of RFC 5534 s6.1 to 6.9, and one of our own.
+/// Inputs of the transition table: one for each table of RFC 5534 s6.1 to 6.9, and one of our own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Input {
-    /// Payload came in (s6.1). From here on the data plane counts the Keepalive Timer.
+    /// Payload came in (s6.1). From here on the data plane runs the Keepalive Timer.
     PayloadReceived,
     /// A Shim6 control message other than Keepalive and Probe came in (s6.1).
     ControlReceived,
-    /// Such a message went out (s6.2). Payload going out is the data plane's affair.
+    /// A Shim6 control message other than Keepalive and Probe went out (s6.2). Outgoing payload is the task of the data
+    /// plane.
     ControlSent,
-    /// Keepalive Timer or interval ran out (s6.3).
+    /// Keepalive Timer or Keepalive Interval ran out (s6.3).
     KeepaliveTimeout,
     /// Send Timer ran out (s6.4).
     SendTimeout,
-    /// Time for the next probe (s6.5).
+    /// The next probe is due (s6.5).
     Retransmission,
     /// Keepalive came in (s6.6).
     KeepaliveReceived,
@@ -24,29 +25,29 @@ pub(crate) enum Input {
     ProbeInboundOk,
     /// Probe Operational came in (s6.9).
     ProbeOperational,
-    /// We know by ourselves that the current pair is gone (s4.1, "tracking local information").
+    /// The host itself knows that the current pair is gone (s4.1, "tracking local information").
     PathGone,
 }
 
-/// What the RFC's tables say of a timer.
+/// Action on a timer, in the words of the RFC's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Act {
-    /// "-"
+    /// "-": the timer stays as it is.
     Keep,
-    /// START, if it was not running.
+    /// START: the timer starts, if it was not running.
     Start,
-    /// RESTART
+    /// RESTART: the timer starts again.
     Restart,
-    /// STOP
+    /// STOP: the timer stops.
     Stop,
 }
 
-/// What the RFC's tables say is to be sent.
+/// Message to send, by the RFC's tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Send {
     Nothing,
     Keepalive,
-    /// A probe whose Sta field is the state after the transition.
+    /// A probe. Its Sta field is the state after the transition.
     Probe,
 }
 
@@ -61,8 +62,8 @@ pub(crate) struct Transition {
 
 /// The tables of RFC 5534 s6.1 to 6.9.
 ///
-/// Where the RFC has no timer run in Exploring, the cells that lead there stop both; those that
-/// lead to InboundOk stop the Keepalive Timer, which runs in Operational only.
+/// In Exploring the RFC has no timer run, so the cells that lead there stop both timers. The Keepalive Timer runs in
+/// Operational only, so the cells that lead to InboundOk stop that timer.
 //= rfc5534#6-1
 pub(crate) const fn transition(state: State, input: Input) -> Transition {
     use Act::{Keep, Restart, Start, Stop};
@@ -112,7 +113,7 @@ const fn cell(send: Send, send_timer: Act, keepalive_timer: Act, next: State) ->
     Transition { send, send_timer, keepalive_timer, next }
 }
 
-/// The cell "-".
+/// The cell "-": nothing happens.
 pub(crate) const fn nothing(state: State) -> Transition {
     cell(Send::Nothing, Act::Keep, Act::Keep, state)
 }

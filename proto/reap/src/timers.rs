@@ -1,18 +1,18 @@
 //! | timer | armed by | disarmed by | when it runs out |
 //! |---|---|---|---|
 //! | `Retransmission` | entering Exploring or InboundOk; each probe sent there | entering Operational | next probe on the next pair |
-//! | `Send` | control messages that the tables of RFC 5534 s6 say START or RESTART for | payload, keepalive, Probe Operational, entering Exploring | GOTO Exploring |
-//! | `Keepalive` | Probe Operational or another control message received | payload received (the data plane counts from there), control message sent, leaving Operational, Keepalive Timeout passed | SEND Keepalive, again after an interval |
-//! | `Standby` | each round of checks of the standby pair | no other pair | the next round is due; an unanswered check is sent again |
+//! | `Send` | control messages for which the tables of RFC 5534 s6 say START or RESTART | payload, keepalive, Probe Operational, entering Exploring | GOTO Exploring |
+//! | `Keepalive` | Probe Operational or another control message received | payload received (from then on the data plane runs the timer), control message sent, leaving Operational, Keepalive Timeout passed | SEND Keepalive, again after an interval |
+//! | `Standby` | each round of checks of the standby path | no other pair | the next round is due, or an unanswered check is sent again |
 //! | `Trial` | a suspicion; the data plane's Send Timer | the current pair answers, payload, a keepalive of a peer without checks | next checks, or the verdict |
-//! | `Answer` | a keepalive, if the current pair has not answered lately | the current pair answers, payload, leaving Operational | the check is sent again; after the last one a trial begins |
-//! | `Comparison` | a suspicion, a check of the current pair that gets lost, its round-trip time; hold time of a pair left as worse | leaving Operational, another current pair | next checks by both pairs, or the outcome |
-//! | `Follow` | a probe of the peer's that asks for another pair, if the current one has answered checks | an answer by the current pair | the pair is asked again; after the last time payload moves |
-//! | `Switch` | a switch, each of its probes | the pair becomes current, or is given up | next probe by the pair; after the last one it is given up |
-//! | `Paths` | pairs wanted besides the current one | none wanted | they are checked again |
-//! | `Forget` | entering Operational, if no other timer runs | entering another state | records of probes are dropped |
+//! | `Answer` | a keepalive, if the current pair has not answered lately | the current pair answers, payload, leaving Operational | the check is sent again; after the last check a trial begins |
+//! | `Comparison` | a suspicion; a check of the current pair gets lost; a long round-trip time; the end of the hold time of a pair left as worse | leaving Operational, another current pair | next checks by both pairs, or the outcome |
+//! | `Follow` | a probe of the peer asks for another pair, and the current pair has answered checks | an answer by the current pair | the pair is asked again; after the last question payload moves |
+//! | `Switch` | a switch, each of its probes | the pair becomes current, or the switch is given up | next probe by the pair; after the last probe the switch is given up |
+//! | `Paths` | the host wants pairs besides the current one | the host wants none | these pairs are checked again |
+//! | `Forget` | entering Operational; waits while `Send`, `Retransmission` or `Keepalive` runs | entering another state | records of probes are dropped |
 //!
-//! Payload's own Send and Keepalive Timers run in the data plane, see [`Timers`].
+//! The data plane runs the Send and Keepalive Timers of payload, see [`Timers`].
 
 pub use moorline_datapath::shim6::ReapTimers as Timers;
 use moorline_types::Instant;
@@ -20,27 +20,27 @@ use moorline_types::Instant;
 /// Timers of a machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Timer {
-    /// Time to send the next probe (RFC 5534 s6.5).
+    /// The next probe is due (RFC 5534 s6.5).
     Retransmission,
-    /// Send Timer, where a control message started it (RFC 5534 s6.4).
+    /// Send Timer, started by a control message (RFC 5534 s6.4).
     Send,
-    /// Keepalive Interval, where a control message started the Keepalive Timer (RFC 5534 s6.3).
+    /// Keepalive Interval, after a control message started the Keepalive Timer (RFC 5534 s6.3).
     Keepalive,
-    /// Checks of the standby pair are due, or their answers.
+    /// Checks of the standby path, or their answers, are due.
     Standby,
-    /// Checks of a suspected pair are due, or their answers.
+    /// Checks of a suspected pair, or their answers, are due.
     Trial,
-    /// The answer to a check of the current pair is due, which a keepalive gave rise to.
+    /// The answer to a check of the current pair after a keepalive is due.
     Answer,
-    /// Checks of two pairs that are compared are due, or their answers.
+    /// Checks of two compared pairs, or their answers, are due.
     Comparison,
-    /// The current pair is to be asked, or its answer is due, before payload goes where the peer wants it.
+    /// A question by the current pair, or its answer, is due, before payload takes the pair that the peer wants.
     Follow,
-    /// Time for the next probe by the pair that is to be current.
+    /// The next probe of a switch is due.
     Switch,
-    /// Pairs that are used besides the current one are to be checked.
+    /// Checks of the pairs that payload takes besides the current one are due.
     Paths,
-    /// Records of an exploration are of no use any more.
+    /// Records of an exploration can be dropped.
     Forget,
 }
 
@@ -50,14 +50,14 @@ pub(crate) struct Deadlines {
     pub(crate) retransmission: Option<Instant>,
     pub(crate) send: Option<Instant>,
     pub(crate) keepalive: Option<Instant>,
-    /// The Keepalive Timer proper; `keepalive` is its interval.
+    /// End of the Keepalive Timer itself. `keepalive` is the end of the running interval.
     pub(crate) keepalive_end: Option<Instant>,
     pub(crate) forget: Option<Instant>,
 }
 
 impl Deadlines {
-    /// The earliest, `Send` before `Retransmission` if they run out together: it decides the Sta
-    /// field of the probe.
+    /// The earliest deadline. If `Send` and `Retransmission` run out together, `Send` comes first, because it decides
+    /// the Sta field of the probe.
     pub(crate) fn next(&self) -> Option<(Instant, Timer)> {
         let running = [
             (self.send, Timer::Send),

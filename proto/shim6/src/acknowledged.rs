@@ -7,11 +7,11 @@ use crate::context::{Takes, Update};
 use crate::event::{Event, Incoming};
 use crate::machine::Machine;
 
-/// What becomes of an Update Request of ours (RFC 5533 s10.5). Where our list has signed locators besides those of an HBA set,
-/// some peers never acknowledge it. Such a peer gets the plain list, with the members of the set alone, and later changes
-/// are told in plain lists from the beginning.
+/// Answers of the peer to our Update Requests (RFC 5533 s10.5). If our list has signed locators besides the members of
+/// an HBA set, some peers never acknowledge it. Such a peer gets the plain list, which has the members of the set
+/// alone. Later changes go out as plain lists from the beginning.
 impl Machine {
-    /// Update Acknowledgement: the peer can verify what it was told (s10.5).
+    /// Update Acknowledgement: the peer can verify the list and options that it was sent (s10.5).
     pub(crate) fn on_update_ack(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         let id = self.addressed_if(came, |own| own.has_locators(came.locators))?;
         let nonce = came.packet.request_nonce().ok_or(DropReason::Truncated)?;
@@ -46,14 +46,15 @@ impl Machine {
         Ok(())
     }
 
-    /// The peer refuses an Update Request: the plain list takes its place, if that has not been sent yet.
+    /// The peer refuses an Update Request. The plain list takes its place, if the peer has not been sent it yet.
     pub(crate) fn on_update_refused(&mut self, id: ContextId, now: Instant) {
         let Some(context) = self.table.get(id) else { return };
         let Some(established) = context.established() else { return };
         let Some(update) = &established.update else { return };
         let is_whole = wording(established.takes, update.sent.saturating_sub(1)) == Wording::Whole;
         if is_whole && self.has_plain(context.key.ulids.local) {
-            // A nonce of its own: another Error about the whole list, late or duplicated, does not end it.
+            // A nonce of its own: a second Error about the whole list, late or duplicated, does not end the plain
+            // request.
             let nonce = self.rng.next_u32();
             return self.send_update(id, nonce, u32::from(PREFERENCES_RETRIES_MAX) + 1, now);
         }
@@ -61,7 +62,7 @@ impl Machine {
     }
 }
 
-/// How much an Update Request tells that went out so often before.
+/// Wording of an Update Request that has gone out `sent` times before.
 pub(crate) fn wording(takes: Takes, sent: u32) -> Wording {
     if takes == Takes::Plain { Wording::Plain } else { Wording::after(sent) }
 }

@@ -9,29 +9,30 @@ use crate::consts::{DEFAULT_SEND_TIMEOUT, PREFERENCES_RETRIES_MAX};
 use crate::context::{Takes, Told};
 use crate::machine::Machine;
 
-/// How much a message tells.
+/// Extent of a message about ourselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wording {
-    /// All there is.
+    /// All locators and options.
     Whole,
-    /// What peers take that know no preferences, and no list with signed locators besides those of an HBA set.
+    /// For peers that know no preferences, and that accept no list with signed locators besides the members of an HBA
+    /// set.
     Plain,
 }
 
 impl Wording {
-    /// Of a message that went out so often before.
+    /// Wording of a message that has gone out `sent` times before.
     pub(crate) fn after(sent: u32) -> Self {
         if sent <= u32::from(PREFERENCES_RETRIES_MAX) { Self::Whole } else { Self::Plain }
     }
 }
 
-/// What peers are told of us.
+/// The information about this host that peers receive.
 impl Machine {
-    /// What to tell peers about ourselves from now on, and those of our contexts at once: a proof of
-    /// the present generation is taken for the one that is there.
+    /// Sets the locators that peers are told from now on, and tells the peers of our contexts at once. A proof of the
+    /// present generation counts as the known proof.
     ///
-    /// And the addresses that can be sent from: where the ULID is not one of them, a context is established by another that the ULID proves. What could not be sent
-    /// while there was no address to send it from is sent now.
+    /// `usable` are the addresses that this host can send from. If the ULID is not among them, a context is established
+    /// by another locator that the ULID proves. Messages that no address could send leave now.
     pub fn set_addresses(&mut self, proof: &LocalProof, usable: &[Locator], now: Instant) {
         let is_new = |locator: &&Locator| !self.usable.contains(locator);
         let gained: Vec<_> = usable.iter().filter(is_new).copied().collect();
@@ -54,7 +55,8 @@ impl Machine {
         }
     }
 
-    /// Addresses that can be sent from have gone. A peer that knows none of the others is told of them at once.
+    /// Addresses that this host could send from have gone. If a peer knows none of the others, this function tells it
+    /// at once.
     pub fn set_lost(&mut self, lost: &[Locator], now: Instant) {
         let gone = self.usable.iter().filter(|locator| lost.contains(locator));
         let gone: Vec<_> = gone.copied().collect();
@@ -62,18 +64,19 @@ impl Machine {
         self.tell_all(&[], &gone, now);
     }
 
-    /// Whether peers that know us by this address can be told others.
+    /// Whether this host can tell other locators to peers that know it by this address.
     #[must_use]
     pub fn is_provable(&self, ulid: Ulid) -> bool {
         self.local.as_ref().is_some_and(|proof| proof.announcement_for(ulid).is_some())
     }
 
-    /// What to tell peers about our locators from now on; locators that are not named are as any
-    /// other. Costs an Update Request for each context, and peers that know no preferences, such as
-    /// LinShim6, ignore messages with them: only where they are needed.
+    /// Sets the preferences for our locators that peers are told from now on. A locator that is not named is an
+    /// ordinary one. A change costs an Update Request for each context. Peers that know no preferences, such as
+    /// LinShim6, ignore messages with them, so they go only where they are needed.
     pub fn set_preferences(&mut self, preferences: &[(Locator, LocatorPreference)], now: Instant) {
         let mut new = preferences.to_vec();
-        // What was named before is called ordinary: peers keep what they were told of a list.
+        // A locator that was named before becomes ordinary explicitly, because peers keep the earlier preferences of a
+        // list.
         for (locator, _) in &self.preferences {
             if !new.iter().any(|(named, _)| named == locator) {
                 new.push((*locator, LocatorPreference::default()));
@@ -93,8 +96,8 @@ impl Machine {
         !self.preferences.is_empty()
     }
 
-    /// An earlier run of this host has told preferences of these locators: those that are not named are called
-    /// ordinary from now on.
+    /// An earlier run of this host has told preferences of these locators. From now on each of them is ordinary, unless
+    /// it is named.
     pub fn succeed_to_preferences(&mut self, locators: &[Locator]) {
         for &locator in locators {
             let place = self.preferences.binary_search_by_key(&locator, |&(named, _)| named);
@@ -104,7 +107,7 @@ impl Machine {
         }
     }
 
-    /// Our Send Timeout from now on; peers are told (RFC 5534 s5.3).
+    /// Changes our Send Timeout, and tells the peers (RFC 5534 s5.3).
     //= rfc5534#5.3-1
     pub fn set_send_timeout(&mut self, send_timeout: Duration, now: Instant) {
         if self.config.send_timeout != send_timeout {
@@ -114,32 +117,33 @@ impl Machine {
         }
     }
 
-    /// Ls(local) of a context, what its peer may be sent from and to: all that the ULID proves, and
+    /// Ls(local) of a context, the locators that its peer may see and use: all locators that the ULID proves, and
     /// always the ULID itself.
     pub(crate) fn locators_for(&self, ulid: Ulid) -> Locators {
         let proof = self.local.as_ref();
         proof.map_or_else(|| (&[ulid.as_locator()]).into(), |proof| proof.locators_for(ulid))
     }
 
-    /// The same of a context whose peer takes this.
+    /// Ls(local) of a context whose peer takes this list.
     pub(crate) fn locators_that(&self, takes: Takes, ulid: Ulid) -> Locators {
         let is_plain = takes == Takes::Plain;
         let plain = is_plain.then(|| self.local.as_ref()?.plain_locators_for(ulid)).flatten();
         plain.unwrap_or_else(|| self.locators_for(ulid))
     }
 
-    /// Whether there is a list for peers that do not take the whole one.
+    /// Whether there is a plain list, for peers that do not take the whole list.
     pub(crate) fn has_plain(&self, ulid: Ulid) -> bool {
         let plain = |proof: &LocalProof| proof.plain_announcement_for(ulid).is_some();
         self.local.as_ref().is_some_and(plain)
     }
 
-    /// What the options of a message sent now tell.
+    /// The content of a message sent now.
     pub(crate) fn telling(&self, ulid: Ulid) -> Told {
         Told { locators: self.locators_for(ulid), edition: self.edition }
     }
 
-    /// The same if the message that told it may have been a [plain](Wording::Plain) one: then there is more to tell.
+    /// The content that the peer knows if the message with `told` may have been a [plain](Wording::Plain) one. If the
+    /// plain message said less, the result is outdated.
     pub(crate) fn plain(&self, told: Told, ulid: Ulid) -> Told {
         let is_some = |option: &Opt| matches!(option, Opt::LocatorPreferences(_));
         if self.has_plain(ulid) {
@@ -160,8 +164,8 @@ impl Machine {
         self.local.as_ref().is_some_and(is_present) || self.is_provable(ulid)
     }
 
-    /// The pair that the first message between two ULIDs takes: they themselves, or if ours cannot be
-    /// sent from, another locator that it proves.
+    /// The pair of the first message between two ULIDs: the ULIDs themselves. If this host cannot send from its ULID,
+    /// another locator that the ULID proves takes its place.
     pub(crate) fn first_pair(&self, ulids: UlidPair) -> LocatorPair {
         let pair = ulids.as_locators();
         if self.usable.is_empty() || self.usable.contains(&pair.local) {
@@ -172,7 +176,7 @@ impl Machine {
         other.map_or(pair, |&local| LocatorPair { local, ..pair })
     }
 
-    /// The options of I2, I2bis, R2 and Update Request that tell our locators and Send Timeout.
+    /// The options of I2, I2bis, R2 and Update Request for our locators and Send Timeout.
     //= rfc5533#7.6-1 rfc5534#5.3-2
     pub(crate) fn options_for(&self, ulid: Ulid, wording: Wording) -> Vec<Opt> {
         let mut options = Vec::new();
@@ -201,7 +205,7 @@ impl Machine {
     }
 
     //= rfc5534#5.3
-    // "A node ... MUST" tell a Send Timeout other than the default; and that it is again the default.
+    // "A node ... MUST" tell a Send Timeout other than the default. After a change the node also tells the default.
     //= rfc5534#5.3-1
     fn timeout_options(&self) -> Vec<Opt> {
         let send_timeout = self.config.send_timeout;
@@ -210,7 +214,8 @@ impl Machine {
             let whole = send_timeout.as_secs() + u64::from(send_timeout.subsec_nanos() > 0);
             options.push(Opt::KeepaliveTimeout(u16::try_from(whole).unwrap_or(u16::MAX)));
         }
-        // LinShim6 drops messages with options it does not know: only when it says more.
+        // LinShim6 drops messages with options that it does not know. So this option goes out only if it says more than
+        // the other one.
         if send_timeout.subsec_nanos() > 0 {
             let millis = u32::try_from(send_timeout.as_millis()).unwrap_or(u32::MAX);
             options.push(Opt::SendTimeoutMillis(millis));

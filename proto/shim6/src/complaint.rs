@@ -5,10 +5,10 @@ use crate::context::{Context, Established, State};
 use crate::event::{Failure, Incoming, Via};
 use crate::machine::Machine;
 
-/// Error messages (RFC 5533 s5.14): sent to who sends what we do not know, and taken from peers who do
-/// not know what we sent.
+/// Error messages (RFC 5533 s5.14): this host sends them about messages that it does not know, and takes them from
+/// peers that do not know its messages.
 impl Machine {
-    /// Refuses a message of a type or with a critical option that we do not know, and says so.
+    /// Refuses a message of an unknown type, or with an unknown critical option, and sends an Error.
     ///
     /// # Errors
     /// [`UnknownType`](DropReason::UnknownType) and
@@ -29,7 +29,8 @@ impl Machine {
         }
     }
 
-    /// This host knows no checks: says so to who has sent one, as a host with RFC 5533 alone does (decision 143).
+    /// This host knows no checks: sends an Error to the sender of a check, as a host that follows RFC 5533 alone does
+    /// (decision 143).
     //= rfc5533#12.3-1
     pub fn refuse_check(&mut self, came: &Incoming<'_>) {
         let mut options = came.packet.options().map_while(Result::ok);
@@ -41,7 +42,7 @@ impl Machine {
     /// The context and the nonce of a check that an Error refuses. `None`: the Error is about something else.
     ///
     /// # Errors
-    /// [`Unasked`](DropReason::Unasked): it quotes a probe of no context.
+    /// [`Unasked`](DropReason::Unasked): the Error quotes a probe of no context.
     pub fn refused_check(
         &self,
         came: &Incoming<'_>,
@@ -58,15 +59,15 @@ impl Machine {
         Ok(Some((context.id, u32::from_be_bytes(*nonce))))
     }
 
-    /// Sends an Error if the limit for its receiver lets it through. As much of the message goes back
-    /// as leaves the answer no longer than the question, so that nobody can have more sent to an address
-    /// than they sent themselves.
+    /// Sends an Error, if the limit for its receiver allows. The Error quotes the message only so far that the answer
+    /// is no longer than the question. So an attacker cannot make this host send more to an address than the attacker
+    /// sent.
     pub(crate) fn complain(&mut self, came: &Incoming<'_>, code: ErrorCode, pointer: u16) {
         let &Incoming { packet, locators, now } = came;
         let context = packet.receiver_tag().and_then(|tag| self.table.by_tag(tag));
         let established = context.and_then(Context::established);
         //= rfc5533#10.4-3
-        // A source that the context does not have gets R1bis, and nothing besides.
+        // If the context does not have the source, the sender gets an R1bis only.
         let is_strange = established.is_some_and(|known| !known.has_locators(locators));
         let is_error = packet.kind() == MessageType::ERROR;
         if is_error || is_strange || self.answers.take(locators.peer.prefix(), now).is_err() {
@@ -79,8 +80,8 @@ impl Machine {
         self.push_transmit(Via::Pair(locators), error);
     }
 
-    /// An Error is believed if it quotes a message of ours that waits for its answer, tag and nonce
-    /// included. Then there is no point in sending that again.
+    /// Takes an Error. The machine believes it only if it quotes a message of ours that waits for its answer, with tag
+    /// and nonce. In that case the machine does not send the message again.
     pub(crate) fn on_error(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         let &Incoming { packet, locators, now } = came;
         let Message::Error(error) = packet.message()? else { return Err(DropReason::UnknownType) };
@@ -117,9 +118,9 @@ impl Machine {
     }
 }
 
-/// The message in what an Error quotes. RFC 5533 s5.14 has an Error quote the invoking packet, and s12.4 reads the addresses of that
-/// packet. An implementation that quotes the message alone, as this one does, is understood, too: Next Header of a control message
-/// (59) does not look like version 6.
+/// The message that an Error quotes. By RFC 5533 s5.14 an Error quotes the invoking packet, and s12.4 reads the
+/// addresses of that packet. Some implementations, and this one, quote the message alone. Both forms are understood:
+/// Next Header of a control message (59) does not look like version 6.
 //= rfc5533#5.14
 fn quoted_message(quoted: &[u8]) -> &[u8] {
     match quoted.first() {
@@ -128,8 +129,8 @@ fn quoted_message(quoted: &[u8]) -> &[u8] {
     }
 }
 
-/// The start of a message of ours: what tells it from one that was made up. I1, I2, I2bis and Update
-/// Request have tag and nonce in the same place.
+/// The start of a quoted message, which tells a message of ours from a forged one. I1, I2, I2bis and Update Request
+/// have tag and nonce in the same place.
 struct Quoted {
     kind: MessageType,
     tag: ContextTag,
@@ -150,9 +151,9 @@ impl Quoted {
 
 /// Octets of an IPv6 header.
 const IPV6_HEADER_LEN: usize = 40;
-/// Octets of an Error before the packet it is about.
+/// Octets of an Error before the quoted packet.
 const ERROR_HEADER_LEN: usize = 8;
-/// Of the first Probe Nonce in a Probe: behind its header and two addresses.
+/// Offset of the first Probe Nonce in a Probe, behind the header and two addresses.
 const PROBE_NONCE_AT: usize = 48;
-/// Of the Type in a control message.
+/// Offset of the Type in a control message.
 const TYPE_AT: u16 = 2;

@@ -5,9 +5,9 @@ use crate::consts::DEFAULT_SEND_TIMEOUT;
 /// Settings of a [`crate::Machine`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Contexts in any state, at most; also the number of slots in the data plane.
+    /// Limit of contexts in any state, and number of slots in the data plane.
     pub max_contexts: u32,
-    /// Our Send Timeout, told to peers in the Keepalive Timeout option.
+    /// Our Send Timeout. The Keepalive Timeout option tells it to peers.
     pub send_timeout: Duration,
 }
 

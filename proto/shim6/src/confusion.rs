@@ -8,14 +8,14 @@ use crate::key::Key;
 use crate::machine::Machine;
 use crate::responder::Offer;
 
-/// A peer that has lost a context may give its tag to another one (RFC 5533 s7.15).
+/// Confusion: a peer that has lost a context may give its tag to another context (RFC 5533 s7.15).
 ///
-/// Two contexts are of one peer if they have a locator of the peer in common. Of the message that names the tag, the source
-/// counts, where our R1, R1bis, I1 or I2 has arrived, and the ULID. The rest of its list does not: whoever has a CGA can sign a
-/// list with locators of somebody else.
+/// Two contexts have the same peer if they have a locator of the peer in common. Of the message that names the tag,
+/// only two locators count: the source, at which our R1, R1bis, I1 or I2 has arrived, and the ULID. The other locators
+/// in its list do not count, because the owner of any CGA can sign a list with locators of another host.
 impl Machine {
-    /// Removes the other contexts with the CT(peer) of this one and a locator of the peer in common: the
-    /// peer has lost them, and given their tag to this one (RFC 5533 s7.15). `source` is where the message came from.
+    /// Removes the other contexts with the CT(peer) of this context and a common locator of the peer. The peer has lost
+    /// them and given their tag to this context (RFC 5533 s7.15). `source` is the source of the message.
     pub(crate) fn resolve_confusion(&mut self, id: ContextId, source: Locator) {
         //= rfc5533#7.15
         //= rfc5533#7.6-2 rfc5533#7.15-1 rfc5533#7.15-2 rfc5533#7.15-3 rfc5533#7.15-5
@@ -30,11 +30,12 @@ impl Machine {
         }
     }
 
-    /// Refuses an offer that would end a context for which the peer has named the tag later. An I2bis that was overheard and comes
-    /// again names the tag for another context if its ULID-pair option is damaged: no validator of an R1bis covers the ULIDs.
+    /// Refuses an offer that would end a context for which the peer has named the tag later. An attacker may overhear
+    /// an I2bis and send it again with a damaged ULID-pair option. Such an I2bis names the tag for another context, as
+    /// no validator of an R1bis covers the ULIDs.
     ///
     /// # Errors
-    /// The peer has named the tag for another context since.
+    /// [`StaleNonce`](DropReason::StaleNonce): the peer has named the tag for another context since.
     pub(crate) fn check_confusion(
         &self,
         offer: &Offer<'_>,
@@ -47,7 +48,7 @@ impl Machine {
         if is_last { Ok(()) } else { Err(DropReason::StaleNonce) }
     }
 
-    /// The contexts of other ULIDs with this CT(peer) and one of these two locators of the peer.
+    /// The contexts of other keys with this CT(peer) and one of these two locators of the peer.
     fn confused(
         &self,
         key: Key,

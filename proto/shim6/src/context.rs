@@ -14,26 +14,27 @@ use crate::peer::PeerSet;
 /// One ULID-pair context (RFC 5533 s6.1).
 #[derive(Clone, Debug)]
 pub struct Context {
-    /// Its slot.
+    /// The slot of the context.
     pub id: ContextId,
-    /// The addresses that sockets see, and which of several contexts between them it is.
+    /// The ULIDs, and which of several contexts between them this one is.
     pub key: Key,
-    /// CT(local): the tag in what we receive.
+    /// CT(local): the tag in packets from the peer.
     pub local_tag: ContextTag,
-    /// Where it stands and what belongs to that.
+    /// The state, with its data.
     pub(crate) stand: Stand,
 }
 
-/// What there is of a context in its state.
+/// The data of a context in its state.
 #[derive(Clone, Debug)]
 pub(crate) enum Stand {
-    /// In all states but ESTABLISHED.
+    /// All states but ESTABLISHED.
     Handshake(Box<Handshake>),
     Established(Established),
 }
 
 named_enum! {
-    /// Context states (RFC 5533 s6.2). IDLE is no entry; E-FAILED and NO-SUPPORT are remembered apart.
+    /// Context states (RFC 5533 s6.2). A context in IDLE has no entry. E-FAILED and NO-SUPPORT are remembered
+    /// elsewhere.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum State {
         /// I1 sent, R1 awaited.
@@ -47,43 +48,46 @@ named_enum! {
     }
 }
 
-/// A message of ours that waits for its answer: I1, and after an R1 or R1bis I2 or I2bis. Enough to send it again.
+/// A message that waits for its answer: I1, or after an R1 or R1bis an I2 or I2bis. The fields suffice to send it
+/// again.
 #[derive(Clone, Debug)]
 pub(crate) struct Handshake {
-    /// In I2BIS-SENT: the context as before, with the CT(peer) that the peer has lost.
+    /// The context before I2BIS-SENT, with the CT(peer) that the peer has lost. `None` in other states.
     pub established: Option<Established>,
     pub nonce: u32,
-    /// The last Responder Nonce that we had given out when it left.
+    /// The last Responder Nonce that this host had given out when the message left.
     pub asked_at: u32,
-    /// The pair it went by: for I1 the ULIDs, if they can be used; for others that of the R1 or R1bis.
+    /// The pair of the message. An I1 takes the ULIDs, if this host can send from its own; the others take the pair of
+    /// the R1 or R1bis.
     pub via: LocatorPair,
-    /// The pair of an R1bis before, if it was another: its I2bis had the same nonce, and the R2 for it may be on its way.
+    /// The pair of an earlier R1bis, if it was another pair. The I2bis to it had the same nonce, and its R2 may be on
+    /// the way.
     pub former_via: Option<LocatorPair>,
-    /// What I2 and I2bis echo; none in I1-SENT.
+    /// The values that I2 and I2bis echo. `None` in I1-SENT.
     pub echo: Option<Echo>,
-    /// Since this establishment began there was something else to tell of us.
+    /// Whether the information about this host has changed since this establishment began.
     pub is_retold: bool,
-    /// I1s sent after the first, in this establishment as a whole.
+    /// I1s sent after the first, in this establishment.
     pub i1_retries: u8,
     /// I2s or I2bis' sent after the first.
     pub retries: u8,
-    /// In this establishment, an I2 was sent again in vain before the last I1.
+    /// Whether an I2 of this establishment was sent again in vain before the last I1.
     pub is_late: bool,
     pub crossing: Crossing,
-    /// I2 or I2bis was sent once more because the peer used the context: not again before its time.
+    /// Whether I2 or I2bis has been sent early because the peer used the context. The next one waits for its time.
     pub is_hastened: bool,
-    /// The same because of another R1bis.
+    /// Whether I2bis has been sent early because of another R1bis. The next one waits for its time.
     pub is_referred: bool,
     pub sent: Instant,
     pub deadline: Instant,
 }
 
-/// What an R1 or R1bis wants back.
+/// The values of an R1 or R1bis that the answer echoes.
 #[derive(Clone, Debug)]
 pub(crate) struct Echo {
     pub responder_nonce: u32,
     pub validator: Vec<u8>,
-    /// The nonce of the I1 that an R1 has answered.
+    /// The nonce of the I1 that the R1 has answered.
     pub initiator_nonce: Option<u32>,
 }
 
@@ -98,7 +102,7 @@ impl Echo {
 }
 
 impl Handshake {
-    /// One that begins by this pair.
+    /// Begins a handshake by this pair.
     pub(crate) const fn new(via: LocatorPair, now: Instant) -> Self {
         Self {
             established: None,
@@ -119,12 +123,12 @@ impl Handshake {
         }
     }
 
-    /// How much an I2 or I2bis tells.
+    /// Wording of the I2 or I2bis.
     pub(crate) fn wording(&self) -> Wording {
         Wording::after(u32::from(self.retries))
     }
 
-    /// The peer has named a tag in an I1.
+    /// Records that the peer has named a tag in an I1.
     pub(crate) fn cross(&mut self, named: Named) {
         self.crossing = match self.crossing {
             Crossing::No | Crossing::Named(_) => Crossing::Named(named),
@@ -140,20 +144,20 @@ impl Handshake {
         }
     }
 
-    /// Whether the peer has answered I1, and not I2, which was sent again: it may have the context already.
+    /// Whether the peer has answered I1, and has not answered a repeated I2. The peer may have the context already.
     pub(crate) const fn is_half_open(&self) -> bool {
         self.established.is_none() && (self.is_late || self.echo.is_some() && self.retries > 0)
     }
 }
 
-/// What the peer said of its tag in an I1 of its own that came before the answer to ours (RFC 5533 s7.4).
+/// The tag that the peer has named in an I1 of its own, which came before the answer to ours (RFC 5533 s7.4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Crossing {
-    /// Nothing.
+    /// The peer has named no tag.
     No,
-    /// This, which anybody can have sent.
+    /// An I1 has named this tag. Anybody can have sent that I1.
     Named(Named),
-    /// An answer had another tag, and the peer has been asked once more: what it answers now counts.
+    /// An answer had another tag, and this host has asked the peer once more. The next answer counts.
     AskedAgain(Named),
 }
 
@@ -161,53 +165,54 @@ pub(crate) enum Crossing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Named {
     pub tag: ContextTag,
-    /// The last Responder Nonce that we had given out when it came.
+    /// The last Responder Nonce that this host had given out when the I1 came.
     pub at: u32,
 }
 
-/// What ESTABLISHED keeps.
+/// The data of ESTABLISHED.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Established {
-    /// CT(peer): the tag in what we send.
+    /// CT(peer): the tag in packets to the peer.
     pub peer_tag: ContextTag,
-    /// Ls(local): what the peer has been told of us and can verify.
+    /// Ls(local): the locators of this host that the peer has been told and can verify.
     pub local_locators: Locators,
-    /// What the peer told of itself, verified.
+    /// The verified locators and options of the peer.
     pub peer: PeerSet,
-    /// Which side we were.
+    /// The side of this host.
     pub role: Role,
-    /// Edition of what else it has been told: preferences, Send Timeout.
+    /// Edition of the other information that the peer has been told: preferences, Send Timeout.
     pub(crate) edition: u32,
-    /// What the peer has been told and has not acknowledged.
+    /// The information that the peer has been told and has not acknowledged.
     pub(crate) update: Option<Box<Update>>,
-    /// Which of our lists it takes, if it has shown that it has the context.
+    /// The list that the peer takes, if the peer has shown that it has the context.
     pub(crate) takes: Takes,
-    /// The Responder Nonce that the peer has told its tag with, or that was the last when we asked for it:
-    /// an I2 with this one or an older one is from before, and if it names another tag, from a life of the
-    /// peer's that is over.
+    /// The Responder Nonce with which the peer has named its tag, or the last one when this host asked for the tag. An
+    /// I2 with this nonce or an older one is from before. If such an I2 names another tag, it is from a past life of
+    /// the peer.
     pub(crate) told_at: u32,
 }
 
-/// Which list a peer takes, where ours has signed locators besides those of an HBA set: some peers never acknowledge such a one
-/// (decision 008).
+/// The list that a peer takes. This matters if our list has signed locators besides the members of an HBA set, because
+/// some peers never acknowledge such a list (decision 008).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Takes {
     /// The peer has not shown that it has the context.
     Unknown,
-    /// Nor after an R2.
+    /// The peer has not shown this after an R2 either.
     Answered,
-    /// Nor after two.
+    /// The peer has not shown this after two R2s either.
     AnsweredTwice,
-    /// The whole one, as far as is known.
+    /// The whole list, as far as is known.
     All,
-    /// It has acknowledged the plain one, and not the whole one: that may have been lost, and is told once more.
+    /// The peer has acknowledged the plain list, and not the whole list. The whole list may have been lost, and is sent
+    /// once more.
     Doubtful,
-    /// The plain one alone.
+    /// The plain list alone.
     Plain,
 }
 
 impl Takes {
-    /// One more R2 goes out.
+    /// The value after one more R2.
     pub(crate) const fn after_r2(self) -> Self {
         match self {
             Self::Unknown => Self::Answered,
@@ -217,7 +222,7 @@ impl Takes {
     }
 }
 
-/// What a peer has been told of us.
+/// Information about this host that a peer has been told.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Told {
     pub locators: Locators,
@@ -225,22 +230,22 @@ pub(crate) struct Told {
 }
 
 impl Told {
-    /// This or what was to tell before, and which of them the peer has got is not known: what may be used
-    /// in any case, and that there is more to tell.
+    /// The content that counts if the peer has been told either this or an earlier version: the locators that are
+    /// usable in both cases, and an edition that makes this host tell the peer again.
     pub(crate) fn uncertain(&self, ulid: Ulid, via: LocatorPair) -> Self {
         let both = [ulid.as_locator(), via.local];
         let locators = if both[0] == both[1] { &both[..1] } else { &both };
         Self { locators: locators.into(), ..self.outdated() }
     }
 
-    /// With an edition that makes it be told once more.
+    /// The same locators with an edition that makes this host tell the peer again.
     pub(crate) fn outdated(&self) -> Self {
         Self { locators: self.locators.clone(), edition: self.edition.wrapping_sub(1) }
     }
 }
 
 impl Established {
-    /// A context with nothing on its way to the peer, which was told no preferences.
+    /// Makes a context with no Update Request on its way. The peer has been told no preferences.
     #[must_use]
     pub const fn new(
         peer_tag: ContextTag,
@@ -271,8 +276,8 @@ impl Established {
     }
 
     /// Whether the peer has shown that it has the context: by an R2 for I2 or I2bis, or by a later message with our
-    /// tag. A responder does not know whether its R2 has arrived. Nor does an R2 for I1 show anything, as I1s that
-    /// cross are answered without a context (RFC 5533 s7.4).
+    /// tag. A responder does not know whether its R2 has arrived. An R2 for I1 shows nothing either, because a host
+    /// answers crossing I1s without a context (RFC 5533 s7.4).
     #[must_use]
     pub const fn is_confirmed(&self) -> bool {
         matches!(self.takes, Takes::All | Takes::Doubtful | Takes::Plain)
@@ -283,20 +288,20 @@ impl Established {
         self.peer.locators.contains(&locators.peer) && self.may_know(locators.local)
     }
 
-    /// Whether the peer may send to this locator: it has acknowledged it, or was told of it, and its
+    /// Whether the peer may send to this locator: the peer has acknowledged it, or the peer was told of it and the
     /// acknowledgement may be late or lost.
     pub(crate) fn may_know(&self, local: Locator) -> bool {
         self.local_locators.contains(&local) || self.told().contains(&local)
     }
 
-    /// The newest list that the peer was sent, acknowledged or not.
+    /// The newest list that was sent to the peer, acknowledged or not.
     #[must_use]
     pub fn told(&self) -> &Locators {
         let sent = self.update.as_ref().filter(|update| update.sent > 0);
         sent.map_or(&self.local_locators, |update| &update.told.locators)
     }
 
-    /// How often the Update Request that waits for its acknowledgement went out.
+    /// Number of times that the unacknowledged Update Request went out.
     #[must_use]
     pub fn update_tries(&self) -> u32 {
         self.update.as_ref().map_or(0, |update| update.sent)
@@ -307,9 +312,9 @@ impl Established {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Update {
     pub nonce: u32,
-    /// What it tells.
+    /// Content of the request.
     pub told: Told,
-    /// How often it went out; zero: it waits for its turn.
+    /// Number of times that the request went out. Zero: the request waits for its turn.
     pub sent: u32,
     pub deadline: Instant,
 }
@@ -318,15 +323,15 @@ named_enum! {
     /// Side in the establishment.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
     pub enum Role {
-        /// Sent the I1.
+        /// This side sent the I1.
         Initiator => "initiator",
-        /// Answered it.
+        /// This side answered the I1.
         Responder => "responder",
     }
 }
 
 impl Context {
-    /// Where it stands.
+    /// The state of the context.
     #[must_use]
     pub fn state(&self) -> State {
         match &self.stand {
@@ -337,8 +342,8 @@ impl Context {
         }
     }
 
-    /// What there is of the peer, in the two states where payload may use it: ESTABLISHED and
-    /// I2BIS-SENT (RFC 5533 s11).
+    /// The data about the peer, in the two states in which payload may use the context: ESTABLISHED and I2BIS-SENT (RFC
+    /// 5533 s11).
     #[must_use]
     pub fn established(&self) -> Option<&Established> {
         match &self.stand {
@@ -354,7 +359,7 @@ impl Context {
         }
     }
 
-    /// The same in ESTABLISHED alone.
+    /// The data about the peer, in ESTABLISHED alone.
     pub(crate) fn settled(&self) -> Option<&Established> {
         self.established().filter(|_| self.handshake().is_none())
     }
@@ -367,20 +372,20 @@ impl Context {
         }
     }
 
-    /// Whether the peer has answered I1, and not I2, which was sent again: it may have the context already.
+    /// Whether the peer has answered I1, and has not answered a repeated I2. The peer may have the context already.
     #[must_use]
     pub fn is_half_open(&self) -> bool {
         self.handshake().is_some_and(Handshake::is_half_open)
     }
 
-    /// Whether the peer has not answered I1, which was sent again, twice or more.
+    /// Whether I1 was sent again at least twice without an answer.
     #[must_use]
     pub fn is_unanswered(&self) -> bool {
         let is_late = |handshake: &Handshake| !handshake.is_late && handshake.i1_retries > 1;
         self.state() == State::I1Sent && self.handshake().is_some_and(is_late)
     }
 
-    /// Whether the peer has answered with R1bis, and not I2bis, which was sent again.
+    /// Whether the peer has answered with R1bis, and has not answered a repeated I2bis.
     #[must_use]
     pub fn is_renewal_late(&self) -> bool {
         self.handshake().is_some_and(|h| h.established.is_some() && h.retries > 0)
@@ -399,7 +404,7 @@ impl Context {
         }
     }
 
-    /// Whether an R1 or R2 with this nonce, by this pair, may be the answer to what it has sent.
+    /// Whether an R1 or R2 with this nonce, by this pair, may answer the message of this context.
     pub(crate) fn may_be_answered(&self, nonce: u32, by: LocatorPair) -> bool {
         let is_by = |h: &Handshake| h.nonce == nonce && (h.via == by || h.former_via == Some(by));
         self.handshake().is_some_and(is_by)

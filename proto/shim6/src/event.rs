@@ -3,107 +3,108 @@ use moorline_wire::{Message, Packet};
 
 use crate::context::Role;
 
-/// A control message that came in, its header checked.
+/// An incoming control message with a valid header.
 #[derive(Clone, Copy, Debug)]
 pub struct Incoming<'a> {
     /// The message.
     pub packet: &'a Packet<'a>,
-    /// The pair that it came by, as this host sees it.
+    /// The pair that the message came by, as this host sees it.
     pub locators: LocatorPair,
-    /// When it came.
+    /// When the message came in.
     pub now: Instant,
 }
 
 /// A message to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Which way.
+    /// The way of the message.
     pub via: Via,
-    /// What to send.
+    /// The message.
     pub message: Message,
 }
 
-/// Which locator pair a message takes.
+/// The locator pair of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Via {
-    /// This one.
+    /// This pair.
     Pair(LocatorPair),
-    /// The current pair of this context, which REAP knows.
+    /// The current pair of this context. REAP knows the pair.
     Current(ContextId),
-    /// Back the way that a message of this context came.
+    /// The pair by which a message of this context came, back to its sender.
     Reply(ContextId, LocatorPair),
 }
 
-/// What the caller has to know of.
+/// An event for the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// I1 went out.
+    /// An I1 went out.
     Initiated {
-        /// The new context, not usable yet.
+        /// The new context, which payload cannot use yet.
         context: ContextId,
-        /// Its ULIDs.
+        /// The ULIDs of the context.
         ulids: UlidPair,
     },
-    /// Both sides know each other's tag and locators.
+    /// Both sides know the tag and the locators of the other side.
     Established {
         /// The context.
         context: ContextId,
-        /// Which side we were.
+        /// The side of this host.
         role: Role,
         /// The pair that the messages took.
         locators: LocatorPair,
     },
-    /// The peer made the context anew or changed its locators: tag or locators may differ.
+    /// The peer has made the context again or changed its locators. Tag or locators may differ.
     Renewed {
         /// The context.
         context: ContextId,
     },
-    /// The peer has acknowledged our new locators: they may be used from now on.
+    /// The peer has acknowledged our new locators, which can be used from now on.
     Announced {
         /// The context.
         context: ContextId,
     },
-    /// The peer has shown that it has the context, which it had not when this half of it was made.
+    /// The peer has shown that it has the context. The peer had not shown that when this host made its half.
     Confirmed {
         /// The context.
         context: ContextId,
     },
-    /// The peer has lost the context and could not make it anew: back to I1-SENT, where payload goes
-    /// untouched. `Established` or `Failed` follows.
+    /// The peer has lost the context and could not make it again. The context is back in I1-SENT, and payload leaves
+    /// unchanged. `Established` or `Failed` follows.
     Lapsed {
         /// The context.
         context: ContextId,
     },
-    /// The peer has lost the context and given its tag to another: it is forgotten (RFC 5533 s7.15).
+    /// The peer has lost the context and given its tag to another one. The machine has removed this context (RFC 5533
+    /// s7.15).
     Confused {
-        /// The slot that is free again.
+        /// The slot, which is free again.
         context: ContextId,
-        /// Between these addresses.
+        /// The ULIDs of the context.
         ulids: UlidPair,
     },
-    /// No context; the traffic goes on as plain IPv6.
+    /// No context was established. The traffic goes on as plain IPv6.
     Failed {
-        /// The slot that is free again.
+        /// The slot, which is free again.
         context: ContextId,
-        /// Between these addresses.
+        /// The ULIDs of the context.
         ulids: UlidPair,
-        /// Why.
+        /// Cause of the failure.
         failure: Failure,
     },
-    /// A negative answer has been forgotten: the pair may be tried again.
+    /// The time of a negative answer is over: the host may try the pair again.
     HolddownOver {
-        /// Between these addresses.
+        /// The ULIDs.
         ulids: UlidPair,
     },
 }
 
-/// Why there is no context.
+/// Cause of a missing context.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Failure {
     /// E-FAILED: no answer to any I1 (RFC 5533 s7.8).
     NoAnswer,
     /// NO-SUPPORT: the peer's ICMPv6 says that it has no Shim6 (RFC 5533 s7.8).
     NoSupport,
-    /// The data plane did not take it.
+    /// The data plane did not take the context.
     NotTaken,
 }

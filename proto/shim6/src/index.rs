@@ -5,24 +5,23 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 use siphasher::sip::SipHasher13;
 
-/// Finds the slots of contexts by something that is in them: some 19 octets for a context, whatever the
-/// key, and one line of memory for one context and for a million.
+/// Finds the slots of contexts by a key. An entry takes some 19 octets, whatever the key is. A look-up touches one
+/// cache line, with one context and with a million.
 ///
-/// The key itself is not in the index, only part of its hash, so what is found must be compared with
-/// the context. Nothing here has an order; equal seeds give equal answers all the same, as only equal
-/// keys are ever asked for.
+/// The index holds only a part of the hash of a key, so the caller must compare the result with the context. The index
+/// has no order. Equal seeds still give equal answers, because a caller only asks for equal keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Index {
     keyed: SipHasher13,
     slots: moorline_index::Index,
 }
 
-/// Of a key in one index.
+/// Hash of a key in one index.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Digest(u32);
 
 impl Index {
-    /// An empty one. The key of its hash is drawn, so that nobody can choose what meets in a line.
+    /// Makes an empty index. The key of the hash is random, so that nobody can choose which keys share a cache line.
     pub(crate) fn new(rng: &mut ChaCha20Rng) -> Self {
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
@@ -30,7 +29,7 @@ impl Index {
         Self { keyed: SipHasher13::new_with_key(&key), slots }
     }
 
-    /// Of a key, to be hashed once for all that follows.
+    /// Hashes a key once, for all later calls.
     pub(crate) fn digest(&self, key: &impl Hash) -> Digest {
         let mut hasher = self.keyed;
         key.hash(&mut hasher);
@@ -38,12 +37,12 @@ impl Index {
         Digest(u32::from_le_bytes([a, b, c, d]))
     }
 
-    /// Asks for the line of a key, before it is needed.
+    /// Asks for the cache line of a key before it is needed.
     pub(crate) fn touch(&self, key: Digest) {
         self.slots.touch(key.0);
     }
 
-    /// The one slot with this key that `is_it` says is right.
+    /// The slot with this key for which `is_it` holds.
     pub(crate) fn find(
         &self,
         key: Digest,
@@ -57,12 +56,12 @@ impl Index {
         self.slots.candidates(key.0).map(ContextId)
     }
 
-    /// Adds a slot, which is not there with this key.
+    /// Adds a slot that is not in the index with this key.
     pub(crate) fn insert(&mut self, key: Digest, id: ContextId) {
         self.slots.insert(key.0, id.0);
     }
 
-    /// Takes a slot out.
+    /// Removes a slot.
     pub(crate) fn remove(&mut self, key: Digest, id: ContextId) {
         self.slots.remove(key.0, id.0);
     }

@@ -18,7 +18,7 @@ use crate::event::{Event, Failure, Incoming, Via};
 use crate::key::Key;
 use crate::machine::Machine;
 
-/// The initiator's half: I1, R1, I2, R2 as seen by the side that wants the context, and I2bis by the side that has it still.
+/// The initiator's side: I1, R1, I2 and R2 of the host that wants the context, and I2bis of the host that still has it.
 impl Machine {
     pub(crate) fn initiate(&mut self, key: Key, now: Instant) -> Result<ContextId, DropReason> {
         let ways = self.table.ways(key, None, &mut self.rng);
@@ -30,7 +30,7 @@ impl Machine {
         Ok(id)
     }
 
-    /// R1: echo its validator in an I2 (RFC 5533 s7.11).
+    /// R1: echoes its validator in an I2 (RFC 5533 s7.11).
     pub(crate) fn on_r1(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#7.11
         let nonce = came.packet.initiator_nonce().ok_or(DropReason::Truncated)?;
@@ -46,7 +46,7 @@ impl Machine {
         Ok(())
     }
 
-    /// R2: the peer has the context; take tag and locators (RFC 5533 s7.16).
+    /// R2: the peer has the context. Takes tag and locators (RFC 5533 s7.16).
     pub(crate) fn on_r2(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#7.16
         let &Incoming { packet, locators, now } = came;
@@ -65,8 +65,8 @@ impl Machine {
         if !peer.locators.contains(&locators.peer) {
             return Err(DropReason::WrongLocators);
         }
-        // The peer has named another tag: one of the two is of a life of the peer's that is over, or the I1
-        // was none of its. It knows, and answers a nonce that no earlier life of it was ever sent.
+        // The peer has named another tag in an I1. Either one of the two tags is from a past life of the peer, or the
+        // I1 was forged. The peer itself knows, so ask it with a new nonce, which no past life of it has seen.
         if let Crossing::Named(named) = asked.crossing
             && named.tag != r2.responder_tag
         {
@@ -91,14 +91,14 @@ impl Machine {
         Ok(())
     }
 
-    /// No answer has come in time.
+    /// The answer has not come in time.
     pub(crate) fn on_handshake_timeout(&mut self, id: ContextId, now: Instant) {
         let Some(context) = self.table.get(id) else { return };
         let Some(mut asked) = context.handshake().cloned() else { return };
         //= rfc5533#7.12-1 rfc5533#7.19-1
         if asked.echo.is_some() && asked.retries < I2_RETRIES_MAX {
             asked.retries += 1;
-            // RFC 5533 s7.13: the validator of some responders goes with the nonce of the I1 (decision 004).
+            // RFC 5533 s7.13: some responders bind the validator to the nonce of the I1 (decision 004).
             let of_i1 = asked.echo.as_ref().and_then(|echo| echo.initiator_nonce);
             asked.nonce = of_i1.unwrap_or(asked.nonce);
             (asked.is_hastened, asked.is_referred) = (false, false);
@@ -117,9 +117,9 @@ impl Machine {
         }
     }
 
-    /// The peer uses the context while the R2 is late: I2 or I2bis goes out once more before its time, and so no
-    /// more often than twice as often as by its timer, however much the peer sends. If that was in vain, or the R2 answers
-    /// an I1, the pair of the handshake may have failed: R1bis goes by the pair that the peer uses (decision 120).
+    /// The peer uses the context while the R2 is late. I2 or I2bis goes out once more before its time. So it goes out
+    /// at most twice as often as by its timer, however much the peer sends. If that was in vain, or if the R2 answers
+    /// an I1, the pair of the handshake may have failed. Then R1bis goes by the pair that the peer uses (decision 120).
     pub(crate) fn on_used_early(
         &mut self,
         id: ContextId,
@@ -142,14 +142,14 @@ impl Machine {
         }
     }
 
-    /// Forgets a context in whatever state, and remembers why for as long as it is worth not to try again.
+    /// Removes a context in any state. Remembers the failure for the time in which another try is useless.
     pub fn give_up(&mut self, id: ContextId, failure: Failure, now: Instant) -> Option<Context> {
         let context = self.table.remove(id)?;
         let ulids = context.key.ulids;
         //= rfc5533#7.8
         let holddown = match failure {
             Failure::NoAnswer | Failure::NotTaken => NO_R1_HOLDDOWN_TIME,
-            // A daemon that is started again speaks soon.
+            // The daemon of the peer may have stopped for a restart, so this time is short at first.
             Failure::NoSupport
                 if context.established().is_some() || self.negatives.has_lapsed(ulids, now) =>
             {
@@ -163,7 +163,7 @@ impl Machine {
         Some(context)
     }
 
-    /// What the peer is sure to know of us when an R2 goes out or has come in.
+    /// The information that the peer certainly has when an R2 goes out or has come in.
     pub(crate) fn told_to(&self, context: &Context, via: LocatorPair) -> Told {
         let ulid = context.key.ulids.local;
         let told = self.telling(ulid);
@@ -178,14 +178,14 @@ impl Machine {
         }
     }
 
-    /// Back to I1-SENT, where there is no CT(peer) and payload goes untouched.
+    /// Goes back to I1-SENT. That state has no CT(peer), and payload leaves unchanged.
     pub(crate) fn start_anew(&mut self, id: ContextId, asked: &Handshake, now: Instant) {
         self.events.push_back(Event::Lapsed { context: id });
         let anew = Handshake { is_retold: asked.is_retold, ..Handshake::new(asked.via, now) };
         self.send_i1(id, anew, now);
     }
 
-    /// By the pair of before while we can send from there.
+    /// Sends an I1 by the earlier pair, while this host can send from there.
     pub(crate) fn send_i1(&mut self, id: ContextId, asked: Handshake, now: Instant) {
         //= rfc5533#7.8
         let deadline = now + self.backed_off(I1_TIMEOUT, asked.i1_retries);
@@ -195,7 +195,7 @@ impl Machine {
         self.send_i1_until(id, Handshake { is_late, deadline, ..begun });
     }
 
-    /// The same with the deadline that the handshake has, and a nonce of its own.
+    /// Sends an I1 with a new nonce. The deadline of the handshake stays.
     pub(crate) fn send_i1_until(&mut self, id: ContextId, mut asked: Handshake) {
         asked.nonce = self.rng.next_u32();
         asked.asked_at = self.validators.latest();
@@ -212,7 +212,7 @@ impl Machine {
         self.push_transmit(Via::Pair(via), Message::I1(i1));
     }
 
-    /// I2, or I2bis for a context that is there.
+    /// Sends an I2, or an I2bis if the context exists.
     pub(crate) fn send_i2(&mut self, id: ContextId, mut asked: Handshake, now: Instant) {
         (asked.sent, asked.deadline) = (now, now + self.backed_off(I2_TIMEOUT, asked.retries));
         asked.asked_at = self.validators.latest();
@@ -239,7 +239,7 @@ impl Machine {
         self.push_transmit(Via::Pair(via), message);
     }
 
-    /// Binary backoff, then a random factor of 0.5 to 1.5 (RFC 5533 s14).
+    /// Binary backoff with a random factor of 0.5 to 1.5 (RFC 5533 s14).
     //= rfc5533#14
     pub(crate) fn backed_off(&mut self, nominal: Duration, retries: u8) -> Duration {
         self.randomized(backoff(nominal, u32::from(retries)))
@@ -251,7 +251,7 @@ impl Machine {
     }
 }
 
-/// Doubled for each retransmission.
+/// The nominal time, doubled for each retransmission.
 pub(crate) fn backoff(nominal: Duration, retries: u32) -> Duration {
     nominal.saturating_mul(1 << retries.min(16))
 }

@@ -3,25 +3,25 @@ use moorline_wire::{Opt, OptionType};
 
 use crate::event::Incoming;
 
-/// What identifies a context besides its tags (RFC 5533 s12.4).
+/// The identity of a context besides its tags (RFC 5533 s12.4).
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
 )]
 pub struct Key {
     /// The addresses that sockets see.
     pub ulids: UlidPair,
-    /// Forked Instance Identifier: zero but for forked contexts.
+    /// Forked Instance Identifier. Zero for a context that is not forked.
     pub forked_instance: u32,
 }
 
 impl Key {
-    /// Of the context that is no fork.
+    /// The key of the context that is not forked.
     #[must_use]
     pub const fn of(ulids: UlidPair) -> Self {
         Self { ulids, forked_instance: 0 }
     }
 
-    /// Of the context that an I1, I2 or I2bis is about, without decoding the message (s7.9, s7.13).
+    /// Reads the key of the context that an I1, I2 or I2bis is about, without decoding the message (s7.9, s7.13).
     ///
     /// # Errors
     /// An option that names the context is damaged.
@@ -47,8 +47,8 @@ impl Key {
         Ok(Self { ulids, forked_instance })
     }
 
-    /// The options that an I1, I2 or I2bis by this pair needs to name the context: none where it can be
-    /// helped, as LinShim6 drops what it does not know.
+    /// The options that an I1, I2 or I2bis by this pair needs to name the context. If the context needs none there are
+    /// none, because LinShim6 drops messages with options that it does not know.
     pub(crate) fn options(&self, via: LocatorPair) -> impl Iterator<Item = Opt> + use<> {
         //= rfc5533#7.7
         //= rfc5533#5.4-3 rfc5533#5.4-4 rfc5533#5.6-6 rfc5533#5.6-7 rfc5533#5.9-4 rfc5533#5.15.6-1
@@ -63,7 +63,7 @@ impl Key {
     }
 }
 
-/// In context establishment without the ULID-pair option the locators are the ULIDs.
+/// The ULIDs of an establishment message without the ULID-pair option: its locators.
 pub(crate) fn as_ulids(locators: LocatorPair) -> UlidPair {
     UlidPair::new(locators.local.as_ulid(), locators.peer.as_ulid())
 }

@@ -1,9 +1,9 @@
 //! Shim6 context establishment and lookup (RFC 5533).
 //!
-//! Two hosts that exchange enough traffic between a pair of addresses agree on a *context*: each
-//! gives the other a 47-bit tag and its list of locators, proved to belong together by HBA and CGA. From
-//! then on packets between the pair, the context's ULIDs, may take any pair of those locators, with
-//! a payload header that carries the receiver's tag.
+//! Two hosts that exchange enough traffic between a pair of addresses agree on a *context*. Each host gives the other a
+//! 47-bit tag and its list of locators. HBA and CGA prove that the locators of a list belong together. From then on
+//! packets between the pair, which is the ULID pair of the context, may take any pair of those locators. They carry a
+//! payload header with the receiver's tag.
 //!
 //! ```text
 //!   initiator                                  responder
@@ -14,14 +14,14 @@
 //!   ESTABLISHED
 //! ```
 //!
-//! No state is kept for a peer before its I2 shows a validator that only we can have made
-//! ([`moorline_index::Validators`]), and nothing of an I2 but fixed fields and the validator is looked at before.
-//! An initiator that gets no answer remembers so (E-FAILED for a minute, NO-SUPPORT for ten after
-//! an ICMPv6 "unrecognized next header"), and the traffic goes on as plain IPv6.
+//! The responder keeps no state for a peer before the peer's I2 shows a validator that only this host can have made
+//! ([`moorline_index::Validators`]). Before that check the responder reads only the fixed fields of the I2, the options
+//! that name the context, and the validator. If an initiator gets no answer, it remembers that: E-FAILED for a minute,
+//! or NO-SUPPORT for ten minutes after an ICMPv6 "unrecognized next header". The traffic goes on as plain IPv6.
 //!
-//! [`Machine`] holds all contexts of a host. It has no clock and no randomness of its own:
-//! `handle_*` takes the time, `poll_*` gives what to send, what happened and when to wake it.
-//! Reachability of an established context is `moorline-reap`'s business.
+//! [`Machine`] holds all contexts of a host. It has no clock and no randomness of its own: `handle_*` takes the time;
+//! `poll_*` gives messages, events and the time of the next call. The crate `moorline-reap` checks the reachability of
+//! an established context.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

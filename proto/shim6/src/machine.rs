@@ -30,35 +30,36 @@ use crate::table::Table;
 pub struct Machine {
     pub(crate) config: Config,
     pub(crate) rng: ChaCha20Rng,
-    /// Responder Nonces and what goes with them: a nonce is good for 30 to 60 s.
+    /// Responder Nonces and their secrets. A nonce is valid for 30 to 60 s.
     pub(crate) validators: Validators,
-    /// What peers are told; `None` before the first [`set_addresses`](Self::set_addresses).
+    /// Our locators with their proof, for peers. `None` before the first [`set_addresses`](Self::set_addresses).
     pub(crate) local: Option<LocalProof>,
-    /// Addresses that can be sent from; empty: nobody has said.
+    /// Addresses that this host can send from. Empty: the caller has not set them.
     pub(crate) usable: Vec<Locator>,
-    /// What peers are told of our locators.
+    /// Preferences for our locators, for peers.
     pub(crate) preferences: Vec<(Locator, LocatorPreference)>,
-    /// Of preferences and Send Timeout: one more for each change.
+    /// Number of changes of preferences and Send Timeout.
     pub(crate) edition: u32,
-    /// Restored contexts whose peers are told what is new: for the pace.
+    /// Number of restored contexts whose peers were told of changes. The number sets the pace.
     pub(crate) restored: u32,
     pub(crate) resumption: Resumption,
     pub(crate) table: Table,
     pub(crate) negatives: Negatives,
-    /// Parameters that peers have proved themselves with.
+    /// Parameters with which peers have proved their locators.
     pub(crate) parameters: ParameterMemory,
-    /// RSA verifications.
+    /// Limit of RSA verifications.
     pub(crate) signatures: FloodLimit,
-    /// R1bis and Error messages.
+    /// Limit of R1bis and Error messages.
     pub(crate) answers: FloodLimit,
-    /// R1.
+    /// Limit of R1s.
     pub(crate) welcomes: FloodLimit,
     transmits: VecDeque<Transmit>,
     pub(crate) events: VecDeque<Event>,
 }
 
 impl Machine {
-    /// An empty host. `seed` must be secret and never used before: tags and validators come of it.
+    /// Makes a host without contexts. `seed` must be secret and never used before: tags and validators are derived from
+    /// it.
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
@@ -85,8 +86,8 @@ impl Machine {
         }
     }
 
-    /// Traffic between these addresses deserves a context: sends I1 unless there is one, or the
-    /// peer was found not to answer.
+    /// Traffic between these addresses deserves a context. Sends I1, unless there is a context, or the host still
+    /// remembers a negative answer for these addresses.
     pub fn handle_trigger(&mut self, ulids: UlidPair, now: Instant) -> Result<(), DropReason> {
         if !ulids.is_global_unicast() {
             return Err(DropReason::BadAddress);
@@ -98,8 +99,8 @@ impl Machine {
         self.initiate(key, now).map(|_| ())
     }
 
-    /// Makes one more context between two ULIDs, which takes its own paths (RFC 5533 s4.2). Its
-    /// Forked Instance Identifier is chosen at random.
+    /// Makes another context between two ULIDs, with paths of its own (RFC 5533 s4.2). Its Forked Instance Identifier
+    /// is random.
     pub fn fork(&mut self, ulids: UlidPair, now: Instant) -> Result<ContextId, DropReason> {
         if !ulids.is_global_unicast() {
             return Err(DropReason::BadAddress);
@@ -112,8 +113,8 @@ impl Machine {
         }
     }
 
-    /// A control message whose header has been checked. Messages of contexts (Keepalive, Probe) are
-    /// not for this machine: the caller finds their context by [`by_tag`](Self::by_tag).
+    /// Takes a control message with a valid header. Keepalives and Probes are not for this machine; the caller finds
+    /// their context by [`by_tag`](Self::by_tag).
     pub fn handle_message(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         if !came.locators.is_global_unicast() {
             return Err(DropReason::BadAddress);
@@ -131,8 +132,8 @@ impl Machine {
         }
     }
 
-    /// ICMPv6 "unrecognized next header" that quotes an I1 (RFC 5533 s7.8): believed if the I1 is
-    /// one of ours to the letter, tag and nonce included.
+    /// Takes an ICMPv6 "unrecognized next header" that quotes an I1 (RFC 5533 s7.8). The machine believes it only if
+    /// the I1 is one of ours, with tag and nonce.
     pub fn handle_no_support(&mut self, quoted: &Incoming<'_>) -> Result<(), DropReason> {
         let Message::I1(i1) = quoted.packet.message()? else { return Err(DropReason::UnknownType) };
         //= rfc5533#7.8
@@ -148,7 +149,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Sends again what is due, gives up what had its retries.
+    /// Sends due messages again, and ends handshakes without a retry left.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.on_resumption_due(now);
         while let Some(context) = self.table.due(now) {
@@ -163,32 +164,32 @@ impl Machine {
         }
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due; changes with each `handle_*`.
+    /// The time when [`handle_timeout`](Self::handle_timeout) is due. Each `handle_*` can change it.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let turn = self.resumption.next_turn();
         [self.table.next_deadline(), self.negatives.next_end(), turn].into_iter().flatten().min()
     }
 
-    /// The next message to send; `None` until the next `handle_*`.
+    /// Gives the next message to send. `None` holds until the next `handle_*`.
     #[must_use]
     pub fn poll_transmit(&mut self) -> Option<Transmit> {
         self.transmits.pop_front()
     }
 
-    /// The next event; `None` until the next `handle_*`.
+    /// Gives the next event. `None` holds until the next `handle_*`.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
         self.events.pop_front()
     }
 
-    /// Forgets a context without a word to the peer (RFC 5533 s11).
+    /// Removes a context. The peer is not told (RFC 5533 s11).
     pub fn remove(&mut self, id: ContextId) -> Option<Context> {
         self.table.remove(id)
     }
 
-    /// Takes a context over that an earlier run of this host had established.
-    /// [`tell_restored`](Self::tell_restored) tells its peer what is new since.
+    /// Takes over a context that an earlier run of this host had established. [`tell_restored`](Self::tell_restored)
+    /// tells its peer what has changed since.
     pub fn restore(
         &mut self,
         id: ContextId,
@@ -196,8 +197,8 @@ impl Machine {
         local_tag: ContextTag,
         established: Established,
     ) -> Result<(), DropReason> {
-        // That run may have told another Send Timeout than the default, which goes without saying before the
-        // first edition.
+        // The earlier run may have told a Send Timeout other than the default. Before the first edition the default is
+        // not told, so the edition begins at one.
         self.edition = self.edition.max(1);
         let (told_at, edition) = (self.validators.latest(), self.edition.wrapping_sub(1));
         let stand = Stand::Established(Established { told_at, edition, ..established });
@@ -227,7 +228,7 @@ impl Machine {
         self.table.iter()
     }
 
-    /// Pairs in E-FAILED and NO-SUPPORT, with the time when that is forgotten.
+    /// Pairs in E-FAILED and NO-SUPPORT, with the cause and the end of the holddown.
     pub fn negatives(&self) -> impl Iterator<Item = (UlidPair, Failure, Instant)> + '_ {
         self.negatives.iter()
     }
@@ -239,7 +240,7 @@ impl Machine {
     }
 }
 
-/// A key for a keyed hash: the label keeps apart what is made from the same secret.
+/// Derives a key for a keyed hash. The label separates keys from one secret.
 fn derived_key(secret: &[u8; 32], label: &[u8]) -> [u8; 16] {
     let (mut key, mut rest) = ([0; 16], [0; 16]);
     key.copy_from_slice(&secret[..16]);

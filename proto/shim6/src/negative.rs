@@ -7,15 +7,15 @@ use moorline_types::{Instant, UlidPair};
 use crate::consts::{ICMP_HOLDDOWN_TIME, LAPSE_HOLDDOWN_TIME, MAX_NEGATIVES};
 use crate::event::Failure;
 
-/// Pairs not to be tried again for a while (RFC 5533 s7.8), at most [`MAX_NEGATIVES`].
+/// Pairs that the host does not try for a while (RFC 5533 s7.8), at most [`MAX_NEGATIVES`].
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Negatives {
     entries: BTreeMap<UlidPair, (Instant, Failure)>,
     by_end: BTreeSet<(Instant, UlidPair)>,
-    /// Pairs whose peer has spoken Shim6 and refuses it since, with the last time to wait and when that is forgotten: at most
+    /// Pairs whose peer has spoken Shim6 and then refused it, with the last holddown and the end of the entry. At most
     /// [`MAX_NEGATIVES`].
     lapses: BTreeMap<UlidPair, (Duration, Instant)>,
-    /// When those that are over were looked for last: a look at all of them.
+    /// Time of the last sweep of ended entries, which visits all of them.
     swept: Option<Instant>,
 }
 
@@ -31,8 +31,8 @@ impl Negatives {
         self.by_end.insert((until, ulids));
     }
 
-    /// A peer that has spoken Shim6 refuses it: how long not to ask. Twice as long after each time, up to the time for a peer that
-    /// never has.
+    /// A peer that has spoken Shim6 refuses it. Returns the holddown, which doubles each time up to the holddown of a
+    /// peer that has never spoken Shim6.
     pub(crate) fn lapse(&mut self, ulids: UlidPair, now: Instant) -> Duration {
         let before = self.lapses.get(&ulids).filter(|(_, end)| *end > now);
         let wait = before.map_or(LAPSE_HOLDDOWN_TIME, |(wait, _)| *wait * 2);
@@ -48,12 +48,12 @@ impl Negatives {
         wait
     }
 
-    /// Whether the peer has spoken Shim6 not long ago, and refused it since.
+    /// Whether the peer has recently spoken Shim6 and then refused it.
     pub(crate) fn has_lapsed(&self, ulids: UlidPair, now: Instant) -> bool {
         self.lapses.get(&ulids).is_some_and(|(_, end)| *end > now)
     }
 
-    /// The peer has shown that it can: forget what was held against it.
+    /// The peer has shown that it speaks Shim6: drops its negative entries.
     pub(crate) fn forgive(&mut self, ulids: UlidPair) {
         self.lapses.remove(&ulids);
         self.remove(ulids);

@@ -13,37 +13,37 @@ use crate::consts::{DEFAULT_SEND_TIMEOUT, MAX_LOCATORS};
 use crate::event::Incoming;
 use crate::machine::Machine;
 
-/// What a peer told of itself, verified.
+/// The verified data that a peer has sent about itself.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerSet {
-    /// Ls(peer): its list in its order, then the ULID if that is not in it.
+    /// Ls(peer): the peer's list in its order, and then the ULID if the list lacks it.
     pub locators: Locators,
-    /// How many locators its list had: what Locator Preferences refer to.
+    /// Number of locators in the list. Locator Preferences refer to them.
     pub listed: u8,
-    /// Generation of its list; `None`: it told no list.
+    /// Generation of the list. `None`: the peer has sent no list.
     pub generation: Option<u32>,
-    /// Its Send Timeout: how long we owe it keepalives (RFC 5534 s5.3).
+    /// Send Timeout of the peer: the time for which this host owes keepalives (RFC 5534 s5.3).
     pub send_timeout: Millis,
-    /// What it says of its locators, in their order; empty: nothing.
+    /// The peer's preferences for its locators, in their order. Empty: the peer has stated none.
     pub preferences: Preferences,
-    /// Its list came from another locator than the ULID and does not name the ULID: it has lost that address.
+    /// Whether the peer has lost its ULID: its list came from another locator and does not name the ULID.
     #[serde(skip)]
     pub has_lost_ulid: bool,
 }
 
-/// What a peer says of its locators: few say anything, and for the others it is one word.
+/// A peer's preferences for its locators. Few peers state any, so a value without preferences takes one word.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Vec<LocatorPreference>", into = "Vec<LocatorPreference>")]
 pub struct Preferences(Option<Box<Box<[LocatorPreference]>>>);
 
 impl Preferences {
-    /// Whether it says nothing.
+    /// Whether the peer has stated none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.0.is_none()
     }
 
-    /// As they were told, or as [`iter`](Self::iter) gave them.
+    /// Takes the preferences in the order of the message, or of [`iter`](Self::iter).
     #[must_use]
     pub fn new(all: &[LocatorPreference]) -> Self {
         Self((!all.is_empty()).then(|| Box::new(all.into())))
@@ -59,7 +59,7 @@ impl Preferences {
     }
 }
 
-/// A duration as fine as a peer can name it, in a quarter of the room.
+/// A duration in milliseconds, the finest unit that a peer can name. It takes a quarter of the room of a `Duration`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Millis(u32);
 
@@ -88,7 +88,7 @@ impl From<Preferences> for Vec<LocatorPreference> {
 }
 
 impl PeerSet {
-    /// A peer that told nothing.
+    /// A peer that has sent nothing about itself.
     #[must_use]
     pub fn of_ulid(ulid: Ulid) -> Self {
         Self {
@@ -113,7 +113,7 @@ impl PeerSet {
         self.preferences.get(index).unwrap_or_default()
     }
 
-    /// Whether it says anything of its locators.
+    /// Whether the peer has stated a preference, or has lost its ULID.
     #[must_use]
     pub fn has_preferences(&self) -> bool {
         !self.preferences.is_empty() || self.has_lost_ulid
@@ -129,14 +129,15 @@ impl PeerSet {
         self.listed = u8::try_from(locators.len()).unwrap_or(u8::MAX);
         let mut locators: Vec<_> = locators.collect();
         if !locators.contains(&ulid.as_locator()) {
-            // A full list that the ULID is not in, as its prefix is gone: the last one gives way.
+            // The list is full and lacks the ULID, because the prefix of the ULID is gone. The last locator makes room.
             locators.truncate(MAX_LOCATORS - 1);
             locators.push(ulid.as_locator());
         }
         self.locators = locators.into();
     }
 
-    /// Whether a list takes locators away and nobody has signed it: whoever was on the path once can have made it (decision 096).
+    /// Whether a list without a signature takes locators away. Any host that was on the path once can have made such a
+    /// list (decision 096).
     pub(crate) fn is_shortened_unsigned_by(&self, list: &LocatorList, ulid: Ulid) -> bool {
         let claim = LocatorClaim { ulid, pds: &[], list: Some(list), signature: None };
         let is_named = |known| list.entries.iter().any(|entry| entry.locator == known);
@@ -144,15 +145,14 @@ impl PeerSet {
         !claim.needs_signature() && !listed.all(|known| is_named(*known))
     }
 
-    /// What is known after a list that says nothing new; `None`: it has other locators than the one that was
-    /// verified in this generation.
+    /// The set after a repetition of the list. `None`: the locators differ from the verified list of this generation.
     pub(crate) fn confirmed_by(&self, list: &LocatorList, ulid: Ulid) -> Option<Self> {
         let mut same = self.clone();
         same.take_list(list.generation, list.entries.iter().map(|entry| entry.locator), ulid);
         (same.locators == self.locators).then_some(same)
     }
 
-    /// Takes preferences over, or says which Error they deserve (RFC 5533 s10.4).
+    /// Takes preferences over. On error gives the code of the Error to send (RFC 5533 s10.4).
     pub(crate) fn prefer(&mut self, preferences: &LocatorPreferences) -> Result<(), ErrorCode> {
         //= rfc5533#10.4
         if self.generation != Some(preferences.generation) {
@@ -168,8 +168,8 @@ impl PeerSet {
 }
 
 impl Machine {
-    /// Reads and verifies locator list and parameters of a peer (RFC 5533 s7.2): what costs nothing
-    /// first, a signature last and only as often as the limit for its source lets through.
+    /// Reads and verifies the locator list and parameters of a peer (RFC 5533 s7.2). Cheap checks come first. A
+    /// signature comes last, and only as often as the limit for its source allows.
     pub(crate) fn verify_peer(
         &mut self,
         ulid: Ulid,
@@ -186,7 +186,7 @@ impl Machine {
             }
             (None, None) => return Ok(peer),
         };
-        // An HBA can be made under any prefix; what is no global unicast address is no locator.
+        // An HBA can be made under any prefix. An address that is not global unicast is no locator.
         let entries = list.map_or(&[][..], |list| &list.entries);
         let wrong = entries.iter().position(|entry| !entry.locator.is_global_unicast());
         if wrong.is_some() {
@@ -197,7 +197,7 @@ impl Machine {
         //= rfc5533#7.2-1 rfc5533#7.2-2 rfc5533#7.13-3 rfc5533#7.13-4 rfc5533#7.13-6 rfc5533#7.13-8
         //= rfc5533#7.16-2 rfc5533#7.16-3 rfc5533#7.20-3 rfc5533#7.20-5 rfc5533#7.20-7
         //= rfc5533#7.20-9 rfc5533#10.4-4
-        // Without a list it still says whether the parameters are those of the ULID.
+        // A claim without a list still tells whether the parameters belong to the ULID.
         let claim = LocatorClaim { ulid, pds: &pds, list, signature: options.cga_signature() };
         let verified = match claim.check() {
             Ok(hashes) => {
@@ -211,7 +211,7 @@ impl Machine {
         let verified = match verified {
             Ok(verified) => verified,
             Err(error) => {
-                // RFC 5533 s10.4: parameters that are not those of ULID(peer) are "silently discarded".
+                // RFC 5533 s10.4: parameters that do not belong to ULID(peer) are "silently discarded".
                 let is_of_ulid = LocatorClaim { list: None, ..claim }.check().is_ok();
                 let failed = is_of_ulid.then_some(0);
                 self.complain_of_list(came, claim.inconsistent_method(error), failed);
@@ -229,8 +229,9 @@ impl Machine {
 }
 
 impl Machine {
-    /// Error of code 2: about a method that does not go with the parameters, whatever message has the list (s7.2). About a list
-    /// that cannot be verified if it is in an Update Request (s10.4), pointing at the method of the locator at `failed`.
+    /// Sends an Error of code 2. A method that does not match the parameters causes the Error in any message with the
+    /// list (s7.2). A list that cannot be verified causes it in an Update Request only (s10.4). The pointer is then the
+    /// method of the locator at `failed`.
     //= rfc5533#7.2
     //= rfc5533#7.2-5
     fn complain_of_list(
@@ -249,7 +250,7 @@ impl Machine {
     }
 }
 
-/// RFC 5534 s5.3, with the private option for less than a second before it if the peer sent one.
+/// Send Timeout of the peer (RFC 5534 s5.3). The private option for fractions of a second takes precedence.
 pub(crate) fn peer_send_timeout(options: &Options) -> Option<Millis> {
     //= rfc5534#5.3
     //= rfc5534#5.3-4

@@ -8,12 +8,12 @@ use crate::event::{Event, Incoming, Via};
 use crate::machine::Machine;
 use crate::validator::Bound;
 
-/// One end has lost a context that the other uses (RFC 5533 s7.5): R1bis and I2bis.
+/// Recovery: one end has lost a context that the other end uses (RFC 5533 s7.5), with R1bis and I2bis.
 impl Machine {
-    /// Payload whose tag the data plane does not know (RFC 5533 s12.2).
+    /// Takes payload with a tag that the data plane does not know (RFC 5533 s12.2).
     ///
     /// # Errors
-    /// Always: this payload is lost. With [`UnknownTag`](DropReason::UnknownTag) an R1bis is on its way.
+    /// Always, because this payload is lost. [`UnknownTag`](DropReason::UnknownTag): an R1bis is on its way.
     pub fn handle_payload(
         &mut self,
         tag: ContextTag,
@@ -31,8 +31,8 @@ impl Machine {
         }
     }
 
-    /// Answers what refers to a context that is not there (s7.17), if the limit for its source lets it
-    /// through: without state, and no longer than the packet but for the validator.
+    /// Answers a packet for a context that does not exist (s7.17), if the limit for its source allows. The answer keeps
+    /// no state, and only its validator makes it longer than the packet.
     pub(crate) fn refer_to_r1bis(
         &mut self,
         packet_tag: ContextTag,
@@ -51,26 +51,27 @@ impl Machine {
         DropReason::UnknownTag
     }
 
-    /// Nonce and validator of an R1 or R1bis.
+    /// Makes nonce and validator of an R1 or R1bis.
     pub(crate) fn make_validator(&mut self, bound: &Bound, now: Instant) -> (u32, Opt) {
         let hash = |nonce, hasher: &mut _| bound.hash(nonce, hasher);
         let (nonce, validator) = self.validators.make(&mut self.rng, now, hash);
         (nonce, Opt::Validator(validator.to_vec()))
     }
 
-    /// The established context that an R1bis is about: CT(peer) and locators are its own (s7.18).
+    /// The established context of an R1bis, by its CT(peer) and locators (s7.18).
     #[must_use]
     pub fn by_peer_tag(&self, tag: ContextTag, locators: LocatorPair) -> Option<&Context> {
         self.table.by_peer_tag(tag).find(|context| context.has_locators(locators))
     }
 
-    /// R1bis: the peer has lost the context, make it anew (s7.18). Whether we have sent anything that it
-    /// can be the answer to is for the caller to say.
+    /// R1bis: the peer has lost the context, so this host makes it again (s7.18). The caller has already checked that
+    /// this host has sent a message that the R1bis can answer.
     ///
-    /// In I2BIS-SENT, where RFC 5533 s7.18 discards it, another R1bis says that the I2bis was lost or has the validator of a
-    /// life of the peer that is over. After [`EARLY_USE`] one I2bis answers it before the retransmission is due, by the pair that works, and
-    /// whether or not use of the context has hastened one by the pair of the first R1bis. The R2 for the I2bis of before may be on
-    /// its way all the same, by the pair of before, and counts.
+    /// RFC 5533 s7.18 discards an R1bis in I2BIS-SENT. Here another R1bis shows that the I2bis was lost, or that the
+    /// I2bis has a validator from a past life of the peer. So after [`EARLY_USE`] one I2bis answers the R1bis before
+    /// the retransmission is due, by the pair that works. It does so even if use of the context has already hastened an
+    /// I2bis by the pair of the first R1bis. The R2 for an earlier I2bis, by the earlier pair, may still come, and
+    /// counts.
     pub(crate) fn on_r1bis(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#7.18
         let &Incoming { packet, locators, now } = came;
@@ -88,7 +89,7 @@ impl Machine {
         let asked = match again {
             None => {
                 let nonce = self.rng.next_u32();
-                // An I2bis of before, given up meanwhile, may still be on its way with what it said.
+                // An earlier I2bis, given up meanwhile, may still be on its way with earlier content.
                 let is_retold = established.as_ref().is_some_and(|known| known.update.is_some());
                 Handshake { nonce, echo, established, is_retold, ..Handshake::new(locators, now) }
             }
@@ -103,15 +104,16 @@ impl Machine {
         Ok(())
     }
 
-    /// When the last I2bis of a context left that waits for the R2.
+    /// When the last I2bis of a context that waits for the R2 left.
     #[must_use]
     pub fn recovers_since(&self, id: ContextId) -> Option<Instant> {
         let asked = self.table.get(id)?.handshake()?;
         asked.established.as_ref().map(|_| asked.sent)
     }
 
-    /// The peer has answered a message of the context that left after the last I2bis, so the peer has the context: the R1bis was forged, or an
-    /// old one. The I2bis, which the peer refuses, is not sent again, and the context is as it was (decision 154).
+    /// The peer has answered a message of the context that left after the last I2bis. So the peer has the context, and
+    /// the R1bis was forged or old. The peer refuses the I2bis, so the machine does not send it again, and the context
+    /// is as before (decision 154).
     pub fn handle_kept(&mut self, id: ContextId, now: Instant) {
         let asked = self.table.get(id).and_then(Context::handshake);
         let Some(established) = asked.and_then(|asked| asked.established.clone()) else { return };
@@ -121,7 +123,7 @@ impl Machine {
         self.update_if_outdated(id, now);
     }
 
-    /// An update came in I2BIS-SENT: an R2 that was on its way says less, so it must answer another I2bis.
+    /// An update came in I2BIS-SENT. An R2 on its way says less than the update. So the R2 must answer a new I2bis.
     pub(crate) fn renonce_i2bis(&mut self, id: ContextId, now: Instant) {
         let asked = self.table.get(id).and_then(|context| context.handshake().cloned());
         if let Some(asked) = asked {

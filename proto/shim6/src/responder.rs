@@ -11,7 +11,7 @@ use crate::table::Ways;
 use crate::update::is_newer;
 use crate::validator::Bound;
 
-/// What an I2 or I2bis asks for, its validator found right.
+/// The content of an I2 or I2bis with a valid validator.
 pub(crate) struct Offer<'a> {
     pub key: Key,
     pub initiator_tag: ContextTag,
@@ -20,9 +20,9 @@ pub(crate) struct Offer<'a> {
     pub options: &'a Options,
 }
 
-/// The responder's half: stateless answers to I1, state only by a valid I2 or I2bis.
+/// The responder's side: it answers I1 without state, and keeps state only after a valid I2 or I2bis.
 impl Machine {
-    /// I1: R1 without state, or R2 where we have the context or want it too (RFC 5533 s7.9).
+    /// I1: answers with R1 without state, or with R2 if this host has the context or wants it, too (RFC 5533 s7.9).
     pub(crate) fn on_i1(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#7.9
         let &Incoming { packet, locators, now } = came;
@@ -31,10 +31,10 @@ impl Machine {
         let initiator_nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
         self.check_ulids(key, locators)?;
         let has_answer = |context: &&Context| match context.established() {
-            // Crossing I1s (s7.4): each side answers with its tag. To a source that is not the ULID and not
-            // proved goes R1 (decision 120).
+            // Crossing I1s (s7.4): each side answers with its tag. If the source is not the ULID, nothing has proved
+            // it, and it gets an R1 (decision 120).
             None => locators.peer == key.ulids.peer.as_locator(),
-            // The R2 was lost. With another tag, the peer has lost the context and makes it anew.
+            // The R2 was lost. If the tag is another one, the peer has lost the context and makes it again.
             Some(known) => {
                 known.peer.locators.contains(&locators.peer)
                     && (context.handshake().is_some() || known.peer_tag == initiator_tag)
@@ -43,11 +43,11 @@ impl Machine {
         let answer_with = self.table.by_key(key).filter(has_answer).map(|context| context.id);
         match answer_with {
             Some(id) => {
-                // Several times as long as the I1, which anybody can have made up.
+                // The R2 is several times as long as the I1, and anybody can forge an I1.
                 self.answers.take(locators.peer.prefix(), now)?;
                 self.send_r2(id, initiator_nonce, locators);
                 let named = Named { tag: initiator_tag, at: self.validators.latest() };
-                // In I2BIS-SENT it says nothing: there is more to lose by an I1 that somebody made up than by an R2 that is late.
+                // In I2BIS-SENT the I1 changes nothing: a forged I1 could do more harm than a late R2 does.
                 let asked = self.table.get(id).and_then(Context::handshake).cloned();
                 if let Some(mut asked) = asked.filter(|asked| asked.established.is_none()) {
                     asked.cross(named);
@@ -62,7 +62,7 @@ impl Machine {
                 //= rfc5533#5.5-3
                 let bound = Bound::R1 { key, locators, initiator_tag };
                 let (responder_nonce, validator) = self.make_validator(&bound, now);
-                // No longer than the question: it has the option as well.
+                // The answer is no longer than the question, which has the option as well.
                 let source = says_source.then_some(Opt::Source(locators.peer));
                 let options: Options = [validator].into_iter().chain(source).collect();
                 let r1 = R1 { initiator_nonce, responder_nonce, options };
@@ -72,7 +72,7 @@ impl Machine {
         Ok(())
     }
 
-    /// I2 or I2bis: nonce and validator before anything else, then the locators (RFC 5533 s7.13, s7.20).
+    /// I2 or I2bis: checks nonce and validator before anything else, then the locators (RFC 5533 s7.13, s7.20).
     pub(crate) fn on_offer(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#7.13 rfc5533#7.20
         let packet = came.packet;
@@ -89,11 +89,11 @@ impl Machine {
         self.admit(&offer, came)
     }
 
-    /// The established context that an I2 or I2bis would give to who does not know its tags: the peer after it has
-    /// lost them, or somebody who has its ULID now. Its validator is good.
+    /// The established context whose CT(peer) an I2 or I2bis with a valid validator would change. The sender is the
+    /// peer after it has lost its tags, or another host that has the peer's ULID now.
     ///
     /// # Errors
-    /// It is not good, or the message has none.
+    /// The validator is missing or not valid, or the message is damaged.
     pub fn contested(&mut self, came: &Incoming<'_>) -> Result<Option<ContextId>, DropReason> {
         let key = Key::read(came)?;
         let initiator_tag = came.packet.sender_tag().ok_or(DropReason::Truncated)?;
@@ -106,7 +106,7 @@ impl Machine {
         Ok(Some(id))
     }
 
-    /// The nonce and validator of an R1 or R1bis of ours. Gives the nonce.
+    /// Checks the nonce and validator of an R1 or R1bis of ours. Returns the nonce.
     //= rfc5533#7.13-2 rfc5533#7.20-2
     pub(crate) fn check_validator(
         &mut self,
@@ -121,8 +121,8 @@ impl Machine {
         Ok(nonce)
     }
 
-    /// The ULIDs must be addresses that a context can be between, ours one of ours. Those in the IPv6
-    /// header are known to be: the packet came here.
+    /// The ULIDs must be possible ULIDs of a context, and the local one must be ours. For the addresses in the IPv6
+    /// header this is known, because the packet came here.
     fn check_ulids(&self, key: Key, locators: LocatorPair) -> Result<(), DropReason> {
         if key.ulids == as_ulids(locators) {
             return Ok(());
@@ -133,10 +133,9 @@ impl Machine {
         if self.is_ours(key.ulids.local) { Ok(()) } else { Err(DropReason::NotOurs) }
     }
 
-    /// A tag other than the one we have must be a later one. An I2 of a life of the peer's that is over, late or
-    /// played again, would have us send to a tag that the peer does not know, or no longer. The same goes for a
-    /// tag that an I1 has named while we wait for an answer: if the I1 was none of the peer's, the answer to
-    /// ours says so.
+    /// A tag other than the known one must be a later one. An I2 from a past life of the peer, late or replayed, would
+    /// make this host send to a tag that the peer does not know any more. The same rule holds for a tag that an I1 has
+    /// named while this host waits for an answer. If the I1 was forged, the answer to our message shows that.
     fn check_life(&self, offer: &Offer<'_>, ways: Ways) -> Result<(), DropReason> {
         let known = self.table.by_ways(offer.key, ways);
         let known = known.and_then(|context| match context.established() {
@@ -150,7 +149,7 @@ impl Machine {
         if is_over { Err(DropReason::StaleNonce) } else { Ok(()) }
     }
 
-    /// Verifies what an I2 or I2bis says, makes or renews the context, and answers with R2.
+    /// Verifies the content of an I2 or I2bis, makes or renews the context, and answers with R2.
     pub(crate) fn admit(
         &mut self,
         offer: &Offer<'_>,
@@ -166,7 +165,7 @@ impl Machine {
         self.check_confusion(offer, locators.peer)?;
         let peer = self.offered(key.ulids.peer, offer.options, came)?;
         //= rfc5533#7.13
-        // The source is the ULID, in the list, or known from before.
+        // The source must be the ULID, in the list, or known from before.
         let known = self.table.by_ways(key, ways);
         let is_known = known
             .and_then(Context::established)
@@ -190,7 +189,7 @@ impl Machine {
         Ok(())
     }
 
-    /// What I2, I2bis or R2 tell of the peer, verified. Preferences for another list say nothing.
+    /// Verifies the data about the peer in I2, I2bis or R2. Preferences for another list are ignored.
     pub(crate) fn offered(
         &mut self,
         ulid: Ulid,
@@ -220,13 +219,14 @@ impl Machine {
         Ok(context)
     }
 
-    /// An I2 for a context that is there: crossed with ours, sent again, or the peer starts anew.
+    /// Takes an I2 for an existing context: the I2 crossed ours, was sent again, or the peer begins again.
     fn renew(&mut self, id: ContextId, offer: &Offer<'_>, peer: PeerSet, locators: LocatorPair) {
         let Some(context) = self.table.get(id) else { return };
         let old = context.established().cloned();
         let role = old.as_ref().map_or(Role::Responder, |old| old.role);
         let is_recovering = context.handshake().is_some();
-        // The pair that has just answered our own I1 works in both directions, and that of the question may work in one.
+        // The pair that has just answered our own message works in both directions. The pair of this I2 may work in one
+        // direction only.
         let answered = context.handshake().filter(|own| own.echo.is_some() && own.retries == 0);
         let first = answered.map_or(locators, |own| own.via);
         let told = self.told_to(context, locators);
@@ -239,9 +239,9 @@ impl Machine {
             }
             // A repeated I2 takes nothing back. An update from before I2BIS-SENT is long overdue.
             new.update = old.update.clone().filter(|_| !is_recovering);
-            // With the same tag it is the same context, and only another list is news: an I2 that was
-            // overheard and comes again, its list cut off, takes nothing away. Of two lists that of the later
-            // nonce is news whatever their generations: somebody else may have told us of the other.
+            // With the same tag the context is the same, and only another list is news. An attacker may replay an I2
+            // with a shortened list, which takes nothing away. Of two lists the one with the later nonce is news,
+            // whatever their generations are: another host may have sent us the other list.
             let is_news = match (new.peer.generation, old.peer.generation) {
                 (Some(new), Some(old)) => is_fresh || is_newer(new, old),
                 (new, None) => new.is_some(),
@@ -262,8 +262,8 @@ impl Machine {
         });
     }
 
-    /// By the pair that the question came by. If the peer asks again and again, the R2 says what it may not take: from the third one on
-    /// it has the plain list (decision 008), until the peer shows that it has the context.
+    /// Sends an R2 by the pair of the question. If the peer asks again and again, it may not accept the R2. So from the
+    /// third one on the R2 has the plain list (decision 008), until the peer shows that it has the context.
     fn send_r2(&mut self, id: ContextId, initiator_nonce: u32, locators: LocatorPair) {
         let Some(Context { key, local_tag, .. }) = self.table.get(id) else { return };
         let (ulid, responder_tag) = (key.ulids.local, *local_tag);
@@ -273,7 +273,7 @@ impl Machine {
         self.push_transmit(Via::Pair(locators), Message::R2(r2));
     }
 
-    /// How much the next R2 tells. Ls(local) is what the peer knows after a plain one.
+    /// Wording of the next R2. After a plain R2, Ls(local) is the plain list.
     fn next_r2(&mut self, id: ContextId, ulid: Ulid) -> Wording {
         let known = self.table.get(id).and_then(Context::established);
         let Some(takes) = known.map(|known| known.takes) else { return Wording::Whole };

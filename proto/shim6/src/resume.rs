@@ -6,7 +6,7 @@ use crate::consts::{I1_RETRIES_MAX, UPDATE_BURST, UPDATE_INTERVAL};
 use crate::context::{Context, Handshake};
 use crate::machine::Machine;
 
-/// Handshakes that began at a locator which has gone.
+/// Handshakes that began at a locator that has gone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Resumption {
     /// Contexts that wait for their turn.
@@ -21,9 +21,10 @@ impl Resumption {
     }
 }
 
-/// A handshake goes on from a locator that is there: a validator is good for the pair that it was made for and no other.
+/// Continues handshakes from a locator that this host still has. A validator is valid only for the pair that it was
+/// made for.
 impl Machine {
-    /// Locators have come: the first [`UPDATE_BURST`] handshakes go on at once, the others in turn.
+    /// Locators have come. The first [`UPDATE_BURST`] handshakes continue at once, the others in turn.
     pub(crate) fn resume_handshakes(&mut self, now: Instant) {
         let waiting = self.table.iter().filter(|context| self.is_to_resume(context));
         let waiting = waiting.map(|context| context.id).collect();
@@ -47,19 +48,19 @@ impl Machine {
         let id = context.id;
         let Some(mut asked) = context.handshake().cloned() else { return };
         if let Some(established) = asked.established.take() {
-            // The peer says once more that it has lost the context, when it hears from us.
+            // When the peer hears from this host, it says once more that it has lost the context.
             self.table.establish(id, established);
             self.update_if_outdated(id, now);
         } else if asked.echo.is_some() {
             self.send_i1(id, Handshake { i1_retries: asked.i1_retries + 1, ..asked }, now);
         } else {
-            // With the deadline that it has: a locator that comes and goes makes no handshake last longer.
+            // The deadline stays, so a locator that comes and goes makes no handshake last longer.
             self.send_i1_until(id, asked);
         }
     }
 
-    /// Whether the locator has gone where R1 or R2 would come, and there is another to go on from. A handshake
-    /// without an I1 to spare ends with its last I2.
+    /// Whether the locator has gone at which R1 or R2 would arrive, and the handshake can continue from another one. A
+    /// handshake without a retry of I1 left ends with its last I2.
     fn is_to_resume(&self, context: &Context) -> bool {
         let Some(asked) = context.handshake() else { return false };
         let has_other = || self.usable.contains(&self.first_pair(context.key.ulids).local);

@@ -25,11 +25,11 @@ pub(crate) struct Table {
     deadlines: BTreeSet<(Instant, ContextId)>,
 }
 
-/// The ways to a context that is to be made, each hashed once.
+/// The places of a new context in the indexes, each hashed once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ways {
     key: Digest,
-    /// No context of ours has it.
+    /// A tag that no context of this host has.
     local_tag: ContextTag,
     tag: Digest,
     peer_tag: Option<Digest>,
@@ -57,7 +57,7 @@ impl Table {
         self.by_digest(key, self.by_key.digest(&key))
     }
 
-    /// The context that the ways were made for, if it is there already.
+    /// The context with this key, if it exists already.
     pub(crate) fn by_ways(&self, key: Key, ways: Ways) -> Option<&Context> {
         self.by_digest(key, ways.key)
     }
@@ -72,7 +72,7 @@ impl Table {
         self.get(self.by_tag.find(self.by_tag.digest(&tag), has_tag)?)
     }
 
-    /// The contexts with this CT(peer): several, if they are with different peers.
+    /// The contexts with this CT(peer). Different peers may have given the same tag.
     pub(crate) fn by_peer_tag(&self, tag: ContextTag) -> impl Iterator<Item = &Context> + '_ {
         let digest = self.by_peer_tag.digest(&tag);
         let contexts = self.by_peer_tag.candidates(digest).filter_map(|id| self.get(id));
@@ -81,13 +81,12 @@ impl Table {
         })
     }
 
-    /// So many contexts have this CT(peer) already that somebody must have chosen it for all of them, to have each message
-    /// that names it looked up among them.
+    /// Limits contexts per CT(peer): a peer that reuses one tag would make each look-up linear.
     pub(crate) fn is_crowded(&self, tag: ContextTag) -> bool {
         self.by_peer_tag(tag).nth(MAX_WITH_PEER_TAG - 1).is_some()
     }
 
-    /// The context that waits for an R1 or R2 with this Initiator Nonce by this pair.
+    /// The context that waits for an R1 or R2 with this Initiator Nonce, by this pair.
     pub(crate) fn by_nonce(&self, nonce: u32, via: LocatorPair) -> Option<&Context> {
         let of_nonce = (nonce, ContextId(0))..=(nonce, ContextId(u32::MAX));
         let mut contexts = self.by_nonce.range(of_nonce).filter_map(|(_, id)| self.get(*id));
@@ -98,10 +97,11 @@ impl Table {
         self.slots.iter().flatten()
     }
 
-    /// Draws a tag that no context of ours has (RFC 5533 s7.7): random, so never one of a recent past.
+    /// Draws a tag that no context of this host has (RFC 5533 s7.7). The tag is random, so it does not repeat a recent
+    /// one.
     ///
-    /// The lines of all indexes are asked for here, before the first is needed, so that a host with very many
-    /// contexts waits for memory once and not three times; what is done until they come costs nothing.
+    /// This function asks for the cache lines of all indexes before the first is needed. So a host with very many
+    /// contexts waits for memory once and not three times.
     //= rfc5533#7.1-1 rfc5533#7.1-2 rfc5533#7.1-3
     pub(crate) fn ways(
         &self,
@@ -142,7 +142,7 @@ impl Table {
         Ok(id)
     }
 
-    /// Puts a context into the slot it names, which must be free: takes over what an earlier run left.
+    /// Puts a context of an earlier run into the slot that it names, which must be free.
     pub(crate) fn restore(&mut self, context: Context) -> Result<(), DropReason> {
         let ContextId(slot) = context.id;
         if slot >= self.max {
@@ -176,12 +176,12 @@ impl Table {
         self.put(context, None);
     }
 
-    /// The handshake of a context has come to its end.
+    /// Ends the handshake of a context.
     pub(crate) fn establish(&mut self, id: ContextId, established: Established) {
         self.change(id, |context| context.stand = Stand::Established(established));
     }
 
-    /// A message goes out that waits for its answer.
+    /// Records a message that waits for its answer.
     pub(crate) fn ask(&mut self, id: ContextId, asked: Handshake) {
         self.change(id, |context| context.stand = Stand::Handshake(Box::new(asked)));
     }
@@ -206,13 +206,13 @@ impl Table {
         self.deadlines.first().map(|(at, _)| *at)
     }
 
-    /// A context whose deadline has come; the caller gives it a new state or removes it.
+    /// A context whose deadline has come. The caller gives it a new state or removes it.
     pub(crate) fn due(&self, now: Instant) -> Option<&Context> {
         let (at, id) = self.deadlines.first()?;
         if *at > now { None } else { self.get(*id) }
     }
 
-    /// Out of its slot and the indices that depend on its state.
+    /// Takes a context out of its slot and out of the indexes that depend on its state.
     fn take(&mut self, id: ContextId) -> Option<Context> {
         let context = self.slots.get_mut(id.0)?.take()?;
         if let Some(deadline) = context.deadline() {
@@ -227,14 +227,15 @@ impl Table {
         Some(context)
     }
 
-    /// A new one, into its slot and all indices.
+    /// Puts a new context into its slot and all indexes.
     fn add(&mut self, context: Context, ways: Ways) {
         self.by_key.insert(ways.key, context.id);
         self.by_tag.insert(ways.tag, context.id);
         self.put(context, ways.peer_tag);
     }
 
-    /// Back into its slot and the indices that depend on its state. `peer_tag` is for who has hashed it.
+    /// Puts a context back into its slot and into the indexes that depend on its state. `peer_tag`: the hash of
+    /// CT(peer), if the caller has it.
     fn put(&mut self, context: Context, peer_tag: Option<Digest>) {
         let id = context.id;
         if let Some(deadline) = context.deadline() {

@@ -33,7 +33,7 @@ mod tags;
 const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
 impl Machine {
-    /// With the addresses of before.
+    /// Sets a proof. The usable addresses stay.
     fn set_local(&mut self, proof: &LocalProof, now: Instant) {
         let usable = self.usable.clone();
         self.set_addresses(proof, &usable, now);
@@ -50,7 +50,7 @@ fn local(side: u8) -> LocalProof {
     proof_of(1, alloc::vec![hba_set(side, [1, 2])])
 }
 
-/// Without a signature.
+/// A proof without a signature.
 fn proof_of(generation: u32, sets: Vec<HbaSet>) -> LocalProof {
     let present = sets.iter().flat_map(|set| set.locators().to_vec()).collect();
     LocalProof::new(
@@ -72,12 +72,12 @@ fn hba_set(side: u8, isps: [u8; 2]) -> HbaSet {
     generate_hba(&prefixes, sec, &key, [side; 16], 1).expect("Sec 0 takes one try")
 }
 
-/// ULIDs as side 1 sees them; side 2 sees them the other way round.
+/// ULIDs as side 1 sees them. Side 2 sees the turned pair.
 fn ulids() -> UlidPair {
     UlidPair::new(locators(1)[0].as_ulid(), locators(2)[0].as_ulid())
 }
 
-/// A test without REAP: the current pair is the ULIDs of side 1.
+/// The pair of a message. The tests run without REAP, so the current pair is the ULIDs of side 1.
 fn way(transmit: &Transmit) -> LocatorPair {
     match transmit.via {
         Via::Pair(locators) | Via::Reply(_, locators) => locators,
@@ -114,7 +114,7 @@ fn events(machine: &mut Machine) -> Vec<Event> {
     core::iter::from_fn(|| machine.poll_event()).collect()
 }
 
-/// Runs I1, R1, I2 and leaves the R2 undelivered.
+/// Runs I1, R1 and I2, and leaves the R2 undelivered.
 fn until_r2() -> (Machine, Machine, Transmit) {
     let (mut a, mut b) = (machine(1), machine(2));
     a.handle_trigger(ulids(), NOW).expect("I1");
@@ -226,7 +226,7 @@ fn nothing_of_an_i2_is_parsed_or_verified_before_its_validator() {
         let outcome = deliver(&mut b, &i2, NOW);
         assert_eq!(outcome, Err(DropReason::BadValidator), "no signature was looked at");
     }
-    // Options that cannot be decoded are not found out either.
+    // The answer is the same if the options cannot be decoded.
     let mut octets = i2.message.octets();
     let at = octets.len() - 4;
     octets[24 + 24] = 0xff;
@@ -253,7 +253,7 @@ fn a_validator_lives_through_one_change_of_secrets() {
     }
 }
 
-/// The R2 of side 2 with its options changed, as side 1 answers it.
+/// Delivers the R2 of side 2 with changed options, and gives the result at side 1.
 fn with_r2_options(change: impl FnOnce(&mut Vec<Opt>)) -> Result<(), DropReason> {
     let (mut a, _, r2) = until_r2();
     let Message::R2(mut message) = r2.message else { panic!("{r2:?}") };
@@ -422,7 +422,7 @@ fn retransmission_times_lie_between_half_and_one_and_a_half_of_the_nominal() {
     }
 }
 
-/// How long a machine waits before it sends each of its messages of a kind again, and then something else.
+/// The waits before each repetition of a message of this kind, until the machine sends another message or fails.
 fn waits(a: &mut Machine, kind: MessageType) -> Vec<Duration> {
     let (mut waits, mut last) = (Vec::new(), NOW);
     loop {
@@ -555,7 +555,7 @@ fn late_payload_in_i2_sent_repeats_the_i2() {
     );
 }
 
-/// Side 1 tells side 2 that it has its locators in the other order, in a list of this generation.
+/// An Update Request of side 1 to side 2 with its locators in reverse order, in a list of this generation.
 fn turned_list(b: &Machine, generation: u32) -> Transmit {
     let context = b.contexts().next().expect("b");
     let method = VerificationMethod::HBA;
@@ -623,8 +623,7 @@ fn an_update_from_a_strange_locator_or_that_proves_nothing_changes_nothing() {
     assert_eq!(known.peer.locators, locators(1));
 }
 
-/// The signed list of the vectors: generation, list, parameters and signature of another
-/// implementation.
+/// The signed list of the vectors: ULID, list, parameters and signature of another implementation.
 fn signed_list() -> (Ulid, LocatorList, Vec<u8>, Vec<u8>) {
     let file = include_str!("../../../tests/vectors/cga_hba.json");
     let vectors: serde_json::Value = serde_json::from_str(file).expect("vectors");
@@ -641,7 +640,7 @@ fn signed_list() -> (Ulid, LocatorList, Vec<u8>, Vec<u8>) {
     (ulid, LocatorList { generation: 0, entries }, octets("pds"), octets("signature"))
 }
 
-/// A context of side 2 with the signer of the vectors, and what tells it of the signed list.
+/// A context of side 2 with the signer of the vectors, and a function that makes an Update Request of the signer.
 fn context_with_signer() -> (Machine, UlidPair, impl Fn(&Machine, Vec<Opt>) -> Transmit) {
     let (ulid, ..) = signed_list();
     let seen_by_signer = UlidPair::new(ulid, ulids().peer);

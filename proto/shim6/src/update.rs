@@ -18,18 +18,18 @@ use crate::initiator::backoff;
 use crate::machine::Machine;
 use crate::peer::{PeerSet, peer_send_timeout};
 
-/// Telling the peer of another locator list, and being told (RFC 5533 s10).
+/// Exchange of locator lists: this host tells its own, and takes those of peers (RFC 5533 s10).
 impl Machine {
-    /// Tells the peers of all contexts whose ULID the present set proves. A newer list takes the place
-    /// of one that is not acknowledged yet (s10.3).
+    /// Tells the peers of all contexts whose ULID the present set proves. A newer list replaces one that is not
+    /// acknowledged yet (s10.3).
     pub(crate) fn update_all(&mut self, now: Instant) {
         self.mark_retold();
         self.tell_all(&[], &[], now);
     }
 
-    /// Tells the peers of all contexts that know something else. Peers are told again if they were told of locators
-    /// which can be sent from only now, as an earlier Update Request may have found no way out; and if the last
-    /// locator has been lost that they know, as the next repetition may be minutes away.
+    /// Tells the peers of all contexts that have outdated information. There are two more cases. If a peer was told of
+    /// locators from which this host can send only now, an earlier Update Request may have found no way out. If this
+    /// host has lost the last locator that a peer knows, the next repetition may be minutes away.
     pub(crate) fn tell_all(&mut self, gained: &[Locator], lost: &[Locator], now: Instant) {
         let is_to_tell = |context: &&Context| {
             self.is_outdated(context)
@@ -42,8 +42,8 @@ impl Machine {
         }
     }
 
-    /// Tells the peer of a context that an earlier run has left, in its turn with those restored before: what
-    /// that run has told besides locators is not known.
+    /// Tells the peer of a restored context, in turn with the other restored contexts. What else the earlier run has
+    /// told the peer is not known.
     pub fn tell_restored(&mut self, id: ContextId, now: Instant) {
         if self.table.get(id).is_some_and(|context| self.is_outdated(context)) {
             let turn = self.restored;
@@ -63,7 +63,8 @@ impl Machine {
         }
     }
 
-    /// The peers of contexts that are being made will have been told one thing or another.
+    /// Notes, for each unfinished handshake, that the information about this host has changed: either version may have
+    /// reached the peer.
     pub(crate) fn mark_retold(&mut self) {
         let unsettled = self.table.iter().filter_map(|context| {
             Some((context.id, Handshake { is_retold: true, ..context.handshake()?.clone() }))
@@ -74,7 +75,7 @@ impl Machine {
         }
     }
 
-    /// Tells the peer of a context, unless it knows or will when what is under way arrives.
+    /// Tells the peer of a context, unless the peer knows or will know when the request under way arrives.
     pub(crate) fn update_if_outdated(&mut self, id: ContextId, now: Instant) {
         if self.table.get(id).is_some_and(|context| self.is_outdated(context)) {
             let nonce = self.rng.next_u32();
@@ -82,7 +83,7 @@ impl Machine {
         }
     }
 
-    /// Tells the peer again, though it knows: who has the context acknowledges.
+    /// Tells the peer again, even if it knows: a peer that has the context acknowledges.
     pub fn ask(&mut self, id: ContextId, now: Instant) {
         let established = self.table.get(id).and_then(Context::established);
         if established.is_some_and(|established| established.update_tries() == 0) {
@@ -105,13 +106,13 @@ impl Machine {
     pub(crate) fn on_update_timeout(&mut self, id: ContextId, now: Instant) {
         let settled = self.table.get(id).and_then(Context::settled);
         //= rfc5533#10.2
-        // For ever: what ends it is that the context is torn down.
+        // There is no limit. Only the removal of the context ends the retransmissions.
         if let Some(update) = settled.and_then(|settled| settled.update.as_ref()) {
             self.send_update(id, update.nonce, update.sent, now);
         }
     }
 
-    /// `sent`: how often it went out before.
+    /// Sends an Update Request. `sent`: how often it went out before.
     pub(crate) fn send_update(&mut self, id: ContextId, nonce: u32, sent: u32, now: Instant) {
         let Some(context) = self.table.get(id) else { return };
         //= rfc5533#10.2
@@ -135,8 +136,8 @@ impl Machine {
         self.push_transmit(Via::Current(id), Message::UpdateRequest(request));
     }
 
-    /// Whether the peer knows no locator that we could send from: then no probe can leave, and the Update
-    /// Request is what finds out which way works.
+    /// Whether the peer knows no locator from which this host could send. Then no probe can leave, and the Update
+    /// Request finds out which pair works.
     fn is_stranded(&self, context: &Context) -> bool {
         context.established().is_some_and(|established| {
             !self.usable.is_empty()
@@ -144,7 +145,7 @@ impl Machine {
         })
     }
 
-    /// Whether the last of our locators has gone that the peer knows, and the peer was told of others.
+    /// Whether this host has lost the last locator that the peer knows, and has told the peer of others.
     fn is_stranded_by(&self, context: &Context, lost: &[Locator]) -> bool {
         context.settled().is_some_and(|established| {
             established.update_tries() > 0
@@ -164,7 +165,7 @@ impl Machine {
         self.table.change_established(id, |established| established.update = update);
     }
 
-    /// Update Request: verify, take over, acknowledge (s10.4).
+    /// Update Request: verifies it, takes it over, and acknowledges it (s10.4).
     pub(crate) fn on_update_request(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         let &Incoming { packet, locators, now } = came;
         let Message::UpdateRequest(request) = packet.message()? else {
@@ -193,8 +194,8 @@ impl Machine {
         Ok(())
     }
 
-    /// What the peer says of itself cannot be held against what is known of it: somebody else may have told us of
-    /// the list that is known, or sends this one, or the parameters have been forgotten. By I2bis the peer proves everything anew.
+    /// The known data cannot settle the peer's claim. Another host may have sent us the known list, or may send this
+    /// one, or the parameters have been forgotten. An I2bis makes the peer prove everything again.
     fn ask_for_proof(&mut self, reason: DropReason, is_strange: bool, came: &Incoming<'_>) {
         let is_of_proof = matches!(
             reason,
@@ -206,7 +207,7 @@ impl Machine {
         }
     }
 
-    /// What is known of the peer after an Update Request.
+    /// The data about the peer after an Update Request.
     fn updated(
         &mut self,
         options: &Options,
@@ -228,7 +229,8 @@ impl Machine {
             (Some(list), _) => {
                 //= rfc5533#10.4
                 if is_strange {
-                    // Sources that nobody has verified cost nothing: they share the allowance of the ULID's prefix.
+                    // Unverified sources all use the allowance of the ULID's prefix, so many sources gain an attacker
+                    // nothing.
                     self.signatures.take(Locator(ulid.0).prefix(), came.now)?;
                 }
                 let verified = self.verify_peer(ulid, options, came)?;
@@ -237,7 +239,7 @@ impl Machine {
                 }
                 peer = PeerSet { send_timeout: peer.send_timeout, ..verified };
             }
-            // Parameters by themselves serve messages that leave them out.
+            // Parameters without a list serve later messages that lack them.
             (None, _) => {
                 self.verify_peer(ulid, options, came)?;
             }
@@ -258,13 +260,13 @@ impl Machine {
         Ok(peer)
     }
 
-    /// The context that a message names by its Receiver Context Tag and comes by the locators of. If
-    /// there is none, an R1bis says so (RFC 5533 s12.4).
+    /// The context that a message names by its Receiver Context Tag, if the message comes by its locators. Otherwise
+    /// this host sends an R1bis (RFC 5533 s12.4).
     ///
     /// # Errors
-    /// [`UnknownTag`](DropReason::UnknownTag) and [`WrongLocators`](DropReason::WrongLocators) with an
-    /// R1bis, [`RateLimited`](DropReason::RateLimited) without. In I1-SENT and I2-SENT
-    /// [`NotEstablished`](DropReason::NotEstablished).
+    /// [`UnknownTag`](DropReason::UnknownTag) and [`WrongLocators`](DropReason::WrongLocators): an R1bis is on its way.
+    /// [`RateLimited`](DropReason::RateLimited): no R1bis was sent. [`NotEstablished`](DropReason::NotEstablished): the
+    /// context is in I1-SENT or I2-SENT.
     //= rfc5533#10.4-2 rfc5533#10.4-3 rfc5533#10.5-2 rfc5533#10.5-3
     pub fn addressed(&mut self, came: &Incoming<'_>) -> Result<ContextId, DropReason> {
         let id = self.addressed_if(came, |own| own.has_locators(came.locators))?;
@@ -273,8 +275,8 @@ impl Machine {
         Ok(id)
     }
 
-    /// The peer sends to a locator of ours, and so knows it, whether or not its acknowledgement comes. It may have learned
-    /// of it from an earlier list than the newest: the other locators wait for the acknowledgement.
+    /// The peer sends to a locator of this host, so the peer knows it, with or without an acknowledgement. The peer may
+    /// know it from an earlier list than the newest, so the other locators wait for the acknowledgement.
     fn on_sent_to(&mut self, id: ContextId, local: Locator) {
         let Ok(established) = self.established_of(id) else { return };
         if !established.local_locators.contains(&local) {
@@ -320,8 +322,8 @@ impl Machine {
     }
 }
 
-/// Whether an Update Request comes from a locator that it tells us of itself (decision 103): a host that has lost
-/// all others has none that we know to send from. Its list has still to be verified.
+/// Whether an Update Request comes from a locator in its own list (decision 103). A host that has lost all other
+/// locators can send from no known one. The list is verified later.
 fn announces(options: &Options, known: &Established, locators: LocatorPair) -> bool {
     let is_newer = |generation| known.peer.generation.is_none_or(|old| is_newer(generation, old));
     known.may_know(locators.local)
@@ -331,20 +333,20 @@ fn announces(options: &Options, known: &Established, locators: LocatorPair) -> b
         })
 }
 
-/// Whether the peer was told of a locator, and has not said that it knows.
+/// Whether the peer was told of one of these locators and has not acknowledged the request.
 fn is_waiting_for(context: &Context, gained: &[Locator]) -> bool {
     let is_told = |known: &Established| gained.iter().any(|locator| known.told().contains(locator));
     context.settled().is_some_and(|known| known.update_tries() > 0 && is_told(known))
 }
 
-/// Nominal time until an Update Request goes out again that does what probes cannot: the interval between probes
-/// (RFC 5534 s4.3).
+/// Nominal time until a repeated Update Request that takes the place of probes: the interval between probes (RFC 5534
+/// s4.3).
 fn stranded_timeout(sent: u32) -> Duration {
     let doublings = sent.saturating_add(2).saturating_sub(STRANDED_INITIAL);
     backoff(STRANDED_TIMEOUT, doublings).min(MAX_STRANDED_TIMEOUT)
 }
 
-/// Parameters must be those of the ULID, whatever comes with them (s10.4).
+/// Checks that the parameters belong to the ULID, whatever comes with them (s10.4).
 fn check_parameters(ulid: Ulid, options: &Options) -> Result<(), DropReason> {
     if let Some(pds) = options.pds() {
         LocatorClaim { ulid, pds, list: None, signature: None }.check()?;
@@ -352,12 +354,12 @@ fn check_parameters(ulid: Ulid, options: &Options) -> Result<(), DropReason> {
     Ok(())
 }
 
-/// Whether a generation comes after another, in serial arithmetic (design s6).
+/// Whether a generation comes after another one, in serial arithmetic (design s6).
 pub(crate) const fn is_newer(generation: u32, known: u32) -> bool {
     let ahead = generation.wrapping_sub(known);
     ahead != 0 && ahead < 1 << 31
 }
 
-/// Octets into an option where its Length and its contents are.
+/// Offsets of Length and contents in an option.
 const LENGTH_AT: u16 = 2;
 const CONTENTS_AT: u16 = 4;

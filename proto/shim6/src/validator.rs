@@ -7,17 +7,17 @@ use siphasher::sip128::SipHasher24;
 use crate::event::Incoming;
 use crate::key::Key;
 
-/// What a Responder Validator binds, seen from the responder.
+/// The values that a Responder Validator covers, seen from the responder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Bound {
-    /// In R1 and I2 (RFC 5533 s7.10.1).
+    /// R1 and I2 (RFC 5533 s7.10.1).
     R1 { key: Key, locators: LocatorPair, initiator_tag: ContextTag },
-    /// In R1bis and I2bis (s7.17.1).
+    /// R1bis and I2bis (s7.17.1).
     R1bis { locators: LocatorPair, packet_tag: ContextTag },
 }
 
 impl Bound {
-    /// What that of an I2 or I2bis binds.
+    /// The values that the validator of an I2 or I2bis covers.
     pub(crate) fn of(key: Key, came: &Incoming<'_>) -> Result<Self, DropReason> {
         let &Incoming { packet, locators, .. } = came;
         if packet.kind() == MessageType::I2 {

@@ -22,7 +22,7 @@ impl Pair {
         self.settle();
     }
 
-    /// Marks without end for so long; how often it moved because of them.
+    /// Reports congestion without a pause for `time`. Returns how often the context moved because of it.
     fn congest_for(&mut self, time: Duration) -> usize {
         let (end, before) = (self.now + time, self.left_it());
         while self.now < end {
@@ -77,7 +77,7 @@ fn the_policy_leaves_a_congested_pair_for_one_that_shares_nothing_with_it() {
 #[test]
 fn a_policy_that_flaps_is_damped() {
     let mut pair = established(Some(POLICY));
-    // Held for 10, 20, 40, 80, 160 and 320 s.
+    // The context is held for 10, 20, 40, 80, 160 and 320 s.
     assert!(pair.congest_for(Duration::from_secs(310)) <= 6);
     assert!(pair.congest_for(Duration::from_secs(3600)) <= 5);
 }

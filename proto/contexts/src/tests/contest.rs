@@ -1,13 +1,13 @@
-//! Somebody else gets the ULID of a peer that has moved.
+//! Another host gets the ULID of a peer that has moved.
 
 use crate::control;
 
 use super::*;
 
-/// A host that has nothing but an address that the second one has left, and does what the first does not mind.
+/// A host whose only address is one that the second host has left. The newcomer follows the protocol.
 struct Newcomer {
     host: Contexts,
-    /// Whether the second host has gone for good.
+    /// Whether the second host is gone for good.
     is_alone: bool,
 }
 
@@ -18,12 +18,12 @@ impl Newcomer {
         let local = LocalState { proof: LocalProof::default(), usable: [ulid].into() };
         host.handle_local(&local, pair.now);
         host.handle_report(Report::Trigger { ulids: pair.ulids(1) }, pair.now);
-        // Where the two go since, the first path works for the newcomer.
+        // The two hosts use other paths now. The first path works for the newcomer.
         pair.dead.clear();
         Self { host, is_alone: false }
     }
 
-    /// Lets the three talk, and time pass.
+    /// Lets the three hosts talk, and lets time pass.
     fn run(&mut self, pair: &mut Pair, duration: Duration) {
         let end = pair.now + duration;
         loop {
@@ -101,7 +101,7 @@ fn when_the_peer_is_gone_it_is() {
 fn one_r1bis_is_enough_for_a_peer_that_has_lost_the_context() {
     let mut pair = Pair::moved();
     pair.lose(1);
-    // One of four pairs is left, and another one than payload takes.
+    // Only one of the four pairs works, and payload takes another one.
     let (a, b) = (pair.locators[0].clone(), pair.locators[1].clone());
     let is_dead = |x, y| (x, y) != (a[0], b[0]);
     let dead = a.iter().flat_map(|&x| b.iter().map(move |&y| (x, y)));
@@ -134,7 +134,7 @@ fn payload_between_the_ulids_does_not_answer_for_a_peer_that_has_lost_the_contex
     assert_eq!(pair.entries[0][0].peer_tag, pair.entries[1][0].local_tag);
 }
 
-/// The network, or somebody on the path, delivers an old message once more.
+/// The network, or an attacker on the path, delivers an old message again.
 #[test]
 fn what_was_sent_before_does_not_answer_for_a_peer_that_is_gone() {
     let report = |pair: LocatorPair, nonce| moorline_reap::Report {

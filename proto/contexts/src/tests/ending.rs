@@ -1,4 +1,4 @@
-//! A host that knows no Shim6 any more, at either end, and a data plane that does not take a context.
+//! The end of Shim6 on a host, at either end, and a data plane that does not take a context.
 
 use moorline_types::{ContextTag, DropReason};
 use moorline_wire::{Message, Options, PayloadHeader, UpdateRequest};
@@ -7,15 +7,15 @@ use super::*;
 use crate::{Failure, Removal};
 
 impl Pair {
-    /// What the kernel of the peer says of payload of side 0, if there is no Shim6 any more.
+    /// The ICMPv6 message of the peer's kernel about payload of side 0, after Shim6 has ended there.
     fn refuse(&mut self, tag: ContextTag, locators: LocatorPair, source: Locator) {
         let quoted = PayloadHeader { next_header: 6, tag }.emit();
         self.hosts[0].handle_unrecognized(&quoted, locators, source, self.now);
         self.drain(0);
     }
 
-    /// The same once a second, as often as a kernel says so, for payload of side 0 by its current pair. Answers whether the context
-    /// is there still after each of them.
+    /// The kernel refuses payload of side 0 on its current pair once a second, the rate of such messages. Tells for
+    /// each second whether the context still exists.
     fn refuse_for(&mut self, seconds: usize) -> Vec<bool> {
         let entry = self.entries[0][0].clone();
         let refused = (0..seconds).map(|_| {
@@ -40,7 +40,7 @@ fn payload_that_is_refused_for_long_ends_a_context_that_has_moved() {
     let removed =
         Event { context: id, ulids, kind: EventKind::Removed { removal: Removal::NoSupport } };
     assert_eq!(pair.events[0].last(), Some(&removed));
-    // It is not asked again at once, and may come by itself.
+    // This host does not ask the peer again at once. The peer may ask.
     let negative = pair.hosts[0].negatives().next().expect("remembered");
     assert_eq!((negative.ulids, negative.failure), (ulids, Failure::NoSupport));
     pair.hosts[0].handle_report(Report::Trigger { ulids }, pair.now);
@@ -52,7 +52,8 @@ fn payload_that_is_refused_for_long_ends_a_context_that_has_moved() {
     assert_eq!(pair.hosts[0].negatives().count(), 0);
 }
 
-/// The first question comes soon, and the next ones ever later, up to the time for a host that has never spoken Shim6.
+/// The first question comes soon. The time before the next ones doubles, up to the time for a host that has never
+/// spoken Shim6.
 #[test]
 fn a_peer_that_has_lapsed_is_asked_again_soon_and_then_ever_more_rarely() {
     let mut pair = Pair::moved();
@@ -69,7 +70,7 @@ fn a_peer_that_has_lapsed_is_asked_again_soon_and_then_ever_more_rarely() {
         pair.hosts[0].handle_unrecognized(&i1.octets, i1.locators, i1.locators.peer, pair.now);
         pair.drain(0);
     }
-    // The first one began a second before.
+    // The first wait began a second before.
     assert_eq!(waits, [3, 8, 16, 32, 64, 128, 256, 512, 600, 600]);
     let until = pair.hosts[0].negatives().next().expect("remembered").until;
     pair.now = until;
@@ -96,7 +97,7 @@ fn a_daemon_that_is_gone_for_some_seconds_costs_no_context() {
     let mut pair = Pair::moved();
     let tag = pair.entries[0][0].peer_tag;
     assert_eq!(pair.refuse_for(4), [true; 4]);
-    // It has forgotten all, and answers the next payload with R1bis.
+    // The daemon has lost its contexts, and answers the next payload with R1bis.
     pair.lose(1);
     let locators = pair.entries[0][0].current.pair;
     let header = PayloadHeader { next_header: 6, tag }.emit();
@@ -105,11 +106,11 @@ fn a_daemon_that_is_gone_for_some_seconds_costs_no_context() {
     pair.settle();
     assert!(pair.has_context());
     assert_ne!(pair.entries[0][0].peer_tag, tag, "made anew");
-    // The next time counts from its own begin.
+    // The time of the next absence counts from its own beginning.
     assert_eq!(pair.refuse_for(4), [true; 4]);
 }
 
-/// A daemon that has kept its contexts goes on without a word to ours.
+/// A daemon that has kept its contexts continues without a message to our daemon.
 #[test]
 fn refusals_far_apart_are_no_long_absence() {
     let mut pair = Pair::moved();
@@ -117,7 +118,7 @@ fn refusals_far_apart_are_no_long_absence() {
         assert_eq!(pair.refuse_for(2), [true; 2]);
         pair.now = pair.now + Duration::from_secs(60);
     }
-    // While nothing is heard of the peer they are.
+    // If nothing is heard of the peer in between, the refusals count as one long absence.
     let context = pair.entries[0][0].id;
     let since = pair.now;
     pair.now = pair.now + Duration::from_secs(2);
@@ -199,7 +200,7 @@ fn a_context_on_its_first_addresses_sends_nothing_to_refuse() {
     assert_eq!(pair.hosts[0].payload_to_refuse().count(), 0);
 }
 
-/// The kernel of a peer that hands over refuses them, while payload is taken.
+/// The kernel of a peer whose daemon hands over refuses control messages, while payload is taken.
 #[test]
 fn refused_control_messages_of_a_context_change_nothing() {
     let mut pair = Pair::moved();
@@ -238,7 +239,7 @@ fn a_context_that_the_data_plane_does_not_take_is_none() {
     let removed =
         Event { context: id, ulids, kind: EventKind::Removed { removal: Removal::NotTaken } };
     assert_eq!(pair.events[0].last(), Some(&removed));
-    // Not again and again while there is no room; later there may be.
+    // The host does not try again and again while there is no room. Later there may be room.
     pair.trigger(0);
     assert_eq!(pair.hosts[0].contexts().count(), 0);
     let until = pair.hosts[0].negatives().next().expect("remembered").until;

@@ -1,11 +1,11 @@
-//! Peers with RFC 5533 and RFC 5534 alone.
+//! Peers that follow RFC 5533 and RFC 5534 alone.
 
 use moorline_reap::{CHECK, Profile, Report as ProbeReport, State};
 use moorline_wire::{ErrorCode, Message, Options, Packet, Probe};
 
 use super::*;
 
-/// Side 0 sends checks, and side 1 knows none.
+/// Side 0 sends checks. Side 1 knows no checks.
 fn with_rfc_peer() -> Pair {
     let mut ours = Config { profile: Profile::default(), ..Config::default() };
     ours.shim6.send_timeout = Duration::from_secs(2);
@@ -15,7 +15,7 @@ fn with_rfc_peer() -> Pair {
     pair
 }
 
-/// Delivers what `from` has to send, and gives it.
+/// Delivers the messages of `from`, and returns them.
 fn pass(pair: &mut Pair, from: usize) -> Vec<Message> {
     let mut sent = Vec::new();
     while let Some(Transmit { locators, octets }) = pair.hosts[from].poll_transmit() {
@@ -27,7 +27,7 @@ fn pass(pair: &mut Pair, from: usize) -> Vec<Message> {
     sent
 }
 
-/// Payload has come in at side 0, which begins a round of checks.
+/// Payload comes in at side 0, which begins a round of checks. Returns the checks.
 fn checks(pair: &mut Pair) -> Vec<Message> {
     let entry = &pair.entries[0][0];
     let report = Report::Received { context: entry.id, at: pair.now };
@@ -54,14 +54,14 @@ fn a_check_asks_a_peer_that_knows_none_to_leave_it_alone() {
         assert_eq!((error.code, error.pointer), (ErrorCode::CRITICAL_OPTION, 56));
         assert!(answer.octets().len() <= asked.len(), "no answer is larger than its question");
     }
-    // The standby path is asked three times otherwise.
+    // Without the refusal, side 0 would check the standby path three times.
     pair.drain(0);
     let before = pair.probes;
     pair.run(Duration::from_secs(30));
     assert_eq!(pair.probes, before);
 }
 
-/// A peer that may be exploring is sent nothing that would end its exploration.
+/// A check does not end the exploration of a peer that explores.
 #[test]
 fn a_check_changes_no_state_of_a_peer_that_explores() {
     let mut pair = with_rfc_peer();
@@ -79,7 +79,7 @@ fn a_check_changes_no_state_of_a_peer_that_explores() {
     assert_eq!(state(&pair), exploring);
 }
 
-/// Who knows the tag and not the nonce has nothing refused.
+/// An attacker who knows the tag, and not the nonce, cannot make a check refused.
 #[test]
 fn an_error_about_a_check_that_was_not_sent_changes_nothing() {
     let mut pair = with_rfc_peer();

@@ -1,14 +1,14 @@
-//! Many contexts that lose the same path, and quiet ones.
+//! Many contexts that lose the same path, and quiet contexts.
 
 use super::*;
 use crate::TimerKind;
 
-/// A host with a context to each of many peers, all by way of its first ISP.
+/// A host with a context to each of many peers, all by its first ISP.
 struct Site {
     host: Contexts,
     peers: Vec<Contexts>,
     locators: Vec<Locator>,
-    /// By the addresses of each peer.
+    /// Index of the peer by each of its addresses.
     homes: alloc::collections::BTreeMap<Locator, usize>,
     now: Instant,
 }
@@ -41,7 +41,7 @@ impl Site {
         site
     }
 
-    /// Delivers what `passes` lets through; how many probes the host has sent.
+    /// Delivers the packets for which `passes` holds. Returns the number of probes that the host has sent.
     fn settle(&mut self, passes: &dyn Fn(Locator) -> bool) -> usize {
         let mut probes = 0;
         loop {
@@ -84,7 +84,7 @@ fn peer_state(n: u16) -> LocalState {
     state_of(set.expect("Sec 0"))
 }
 
-/// A site whose first ISP is gone, and how many probes left at once.
+/// A site whose first ISP is gone, and the number of probes that left at once.
 fn site_without_isp(config: &Config, passes: &dyn Fn(Locator) -> bool) -> (Site, usize) {
     let mut site = Site::new(100, config);
     while site.host.poll_event().is_some() {}
@@ -128,7 +128,7 @@ fn answers_let_those_that_wait_go() {
 
 #[test]
 fn who_leaves_a_pair_tries_first_what_worked_for_others() {
-    // Side 1 has one address of each of four ISPs; one pair alone works.
+    // Side 1 has one address of each of four ISPs. Only one pair works.
     let isps = |side: u8, count: u8| {
         let prefixes: Vec<_> =
             (1..=count).map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, 0xa + side]).collect();

@@ -5,7 +5,7 @@ use moorline_types::{LocalRoutes, Prefix};
 use super::*;
 use crate::{Cause, Refusal};
 
-/// Nothing from the first address of side 0 gets through.
+/// Packets from the first address of side 0 get lost.
 fn without_first_router() -> Pair {
     let mut pair = Pair::new();
     pair.trigger(0);
@@ -49,7 +49,7 @@ fn a_lost_router_of_another_uplink_changes_nothing() {
 fn a_router_that_was_lost_in_error_is_found_to_work() {
     let mut pair = Pair::new();
     pair.trigger(0);
-    // The other uplink is the one that does not work.
+    // In fact the other uplink is down.
     for peer in pair.locators[1].clone() {
         pair.dead.insert((pair.locators[0][1], peer));
     }
@@ -61,7 +61,7 @@ fn a_router_that_was_lost_in_error_is_found_to_work() {
     assert!(pair.entries[0][0].timers.is_some(), "operational again");
 }
 
-/// Packets to each address of side 1 leave by one link of side 0, as to a neighbor on two links.
+/// Routes by which packets to each address of side 1 leave by one link of side 0, as to a neighbor on two links.
 fn on_both_links(pair: &Pair) -> LocalRoutes {
     let [own, peers] = &pair.locators;
     let route = |at: usize| (Prefix::new(peers[at].0, 64), Vec::from([own[at]]));
@@ -76,7 +76,7 @@ fn packets_to_a_neighbor_on_one_link_are_not_sent_from_an_address_of_another() {
     let [own, peers] = pair.locators.clone();
     pair.hosts[0].set_routes(on_both_links(&pair));
     pair.hosts[0].handle_lost(&[], pair.now);
-    // Nothing gets through but from the second address of side 0 to the first of side 1.
+    // Only the path from the second address of side 0 to the first of side 1 works.
     for (from, to) in [(0, 0), (0, 1), (1, 1)] {
         pair.dead.insert((own[from], peers[to]));
     }
@@ -130,7 +130,7 @@ fn a_pair_that_works_is_not_left_because_of_a_route() {
     pair.hosts[0].handle_router_lost(&own[..1], pair.now);
     pair.settle();
     let moved = pair.entries[0][0].clone();
-    // Somebody on the first link says that all addresses of the peer are there.
+    // A host on the first link claims that all addresses of the peer are there.
     let astray = peers.iter().map(|peer| (Prefix::new(peer.0, 64), Vec::from([own[0]])));
     pair.hosts[0].set_routes(LocalRoutes(astray.collect()));
     pair.hosts[0].handle_lost(&[], pair.now);

@@ -1,4 +1,4 @@
-//! Locators that turn up in mid-connection, proved by a signature.
+//! Locators that appear during a connection, with a signature as proof.
 
 use moorline_cga::{Cga, KeyFile, RsaKey, Signer, generate_cga};
 
@@ -18,7 +18,7 @@ const fn prefix(isp: u8) -> [u8; 8] {
     [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, 0xa]
 }
 
-/// A CGA-compatible set at ISP 1 alone, or with a CGA of the same key at ISP 3.
+/// A CGA-compatible set at ISP 1, with or without a CGA of the same key at ISP 3.
 fn compatible(generation: u32, has_later: bool) -> LocalState {
     let sec = Sec::new(0).expect("valid");
     let key = key();

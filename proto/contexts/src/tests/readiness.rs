@@ -1,4 +1,4 @@
-//! Protected means that another pair has answered, and every context that is not says why.
+//! A context is protected if another pair has answered. Every other context gives its reason.
 
 use moorline_datapath::shim6::FailureHint;
 
@@ -11,7 +11,7 @@ impl Pair {
         self.hosts[side].readiness(id, self.now).expect("there")
     }
 
-    /// Traffic both ways, for so many seconds.
+    /// Traffic both ways for this number of seconds.
     pub(super) fn talk(&mut self, seconds: u64) {
         for _ in 0..seconds {
             self.run(Duration::from_secs(1));
@@ -126,7 +126,7 @@ fn a_context_that_is_not_established_says_how_far_it_is() {
 }
 
 impl Pair {
-    /// All that a side has to send now; it is not delivered.
+    /// Takes all messages that a side sends, without delivery.
     fn taken(&mut self, side: usize) -> Vec<Transmit> {
         core::iter::from_fn(|| self.hosts[side].poll_transmit()).collect()
     }
@@ -174,7 +174,8 @@ fn a_peer_that_has_lost_the_context_protects_nothing_until_it_has_answered_anew(
     assert!(matches!(pair.readiness(0), Readiness::Protected { at, .. } if at == now));
 }
 
-/// An answer to one context counts for others with the same peer. It does not show that the peer has them.
+/// An answer to one context counts for others with the same peer. The answer does not show that the peer has the other
+/// contexts.
 #[test]
 fn an_answer_to_another_context_is_no_protection_before_the_peer_has_this_one() {
     let mut pair = default_pair([local_state(0), local_state(1)]);
@@ -206,8 +207,8 @@ fn an_answer_to_another_context_is_no_protection_before_the_peer_has_this_one() 
     assert!(matches!(fork_of(&pair, 1), Readiness::Protected { .. }));
 }
 
-/// Both begin at the same moment, and a firewall drops what one of them sends: the other has the context first, and gets no answer
-/// to its checks.
+/// Both sides begin at the same moment, and a firewall drops the messages of one side. The other side has the context
+/// first, and gets no answer to its checks.
 #[test]
 fn a_peer_that_has_the_context_later_is_checked_with_the_next_traffic() {
     let mut pair = default_pair([local_state(0), local_state(1)]);
@@ -231,13 +232,13 @@ fn a_peer_that_has_the_context_later_is_checked_with_the_next_traffic() {
     while state_of(&pair, 1) == "i1-sent" {
         pair.run(Duration::from_millis(100));
     }
-    // The checks of the other tell that it has the context.
+    // The checks of the other side show that it has the context.
     pair.traffic();
     pair.traffic();
     assert!(matches!(pair.readiness(0), Readiness::Protected { at, .. } if at == pair.now));
 }
 
-/// Two contexts with one peer, each by another ISP. Each has the pair of the other for its standby pair.
+/// Two contexts with one peer, by different ISPs. Each has the pair of the other as its standby path.
 #[test]
 fn what_answered_before_another_context_left_the_isp_is_no_protection() {
     for comes_back in [true, false] {
@@ -276,7 +277,7 @@ fn what_answered_before_another_context_left_the_isp_is_no_protection() {
 }
 
 impl Pair {
-    /// Lets host 0 send what is due next; host 1 hears it if it is an I1, and no I2 or I2bis arrives.
+    /// Lets host 0 send its next due message. If the message is an I1, host 1 receives it. An I2 or I2bis is lost.
     fn shake_in_vain(&mut self) {
         let (at, _) = self.hosts[0].poll_timeout().expect("a timer");
         self.now = self.now.max(at);

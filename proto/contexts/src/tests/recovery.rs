@@ -23,7 +23,7 @@ impl Pair {
         pair
     }
 
-    /// A side starts again with nothing, and its data plane with it.
+    /// A side and its data plane start again without state.
     pub(super) fn lose(&mut self, side: usize) {
         let mut config = Config::default();
         config.shim6.send_timeout = Duration::from_secs(2);
@@ -34,7 +34,7 @@ impl Pair {
         self.events[side].clear();
     }
 
-    /// Payload of `side` comes to the core of the other.
+    /// Payload of `side` reaches the core of the other side.
     fn payload(&mut self, side: usize) {
         let entry = &self.entries[side][0];
         let header = PayloadHeader { next_header: 6, tag: entry.peer_tag };
@@ -83,7 +83,7 @@ fn probes_and_keepalives_bring_it_back_too() {
     }
 }
 
-/// An R1bis for the context of side 0, as someone makes it who knows tag and locators.
+/// An R1bis for the context of side 0, forged by an attacker who knows tag and locators.
 fn forged(pair: &Pair) -> Vec<u8> {
     let packet_tag = pair.entries[0][0].peer_tag;
     let options = Options::from(Vec::from([Opt::Validator(Vec::from([0; 16]))]));
@@ -125,7 +125,7 @@ fn moved_payload_is_answered_by_the_pair_it_takes_and_no_other() {
     assert_eq!(pair.hosts[0].contexts().next().expect("there").state, "i2bis-sent");
 }
 
-/// Only a host that has the context answers a check of it.
+/// Only a host that has the context answers a check of the context.
 #[test]
 fn a_peer_that_answers_a_check_after_a_forged_r1bis_has_the_context() {
     let config = Config { profile: Profile::default(), ..Config::default() };
@@ -154,7 +154,7 @@ fn a_context_that_cannot_be_recovered_leaves_the_data_plane_and_comes_back() {
     pair.now = pair.now + Duration::from_secs(60);
     let (octets, current) = (forged(&pair), pair.entries[0][0].current.pair);
     pair.hosts[0].handle_control(&octets, current, pair.now);
-    // The peer has the context and refuses the I2bis: it has not sent that R1bis.
+    // The peer has the context and refuses the I2bis, because it has not sent that R1bis.
     let mut i2bis = 0;
     while pair.hosts[0].contexts().next().expect("there").state == "i2bis-sent" {
         while let Some(transmit) = pair.hosts[0].poll_transmit() {
@@ -233,7 +233,7 @@ fn an_update_request_is_payload_to_the_timers_of_both_sides() {
     pair.hosts[0].set_preferences(&preferences, pair.now);
     pair.settle();
     assert!(pair.heard[0] > heard[0] && pair.heard[1] > heard[1]);
-    // Lost: the Send Timer that it started runs out.
+    // The message is lost, so the Send Timer that it started runs out.
     let ulids = pair.ulids(0).as_locators();
     pair.dead.extend([(ulids.local, ulids.peer), (ulids.peer, ulids.local)]);
     pair.hosts[0].set_preferences(&[], pair.now);

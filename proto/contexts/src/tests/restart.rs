@@ -1,4 +1,4 @@
-//! What a host that starts again still knows of its peers, and what it tells them.
+//! A host that starts again: what it still knows of its peers, and what it tells them.
 
 use moorline_shim6::{UPDATE_BURST, UPDATE_INTERVAL};
 use moorline_types::ContextTag;
@@ -17,7 +17,7 @@ fn config(send_timeout: Duration) -> Config {
 }
 
 impl Pair {
-    /// Another run of a side goes on with its contexts; what it sends is under way.
+    /// Another run of a side continues with its contexts. Its messages are under way.
     fn restart(&mut self, side: usize, config: Config) {
         let snapshots: Vec<_> = self.hosts[side].snapshot().collect();
         let number = u8::try_from(side).expect("two sides");
@@ -108,7 +108,7 @@ fn who_has_told_no_preferences_tells_none_after_a_restart() {
 fn a_send_timeout_changed_over_a_restart_is_told() {
     let mut pair = Pair::new();
     pair.trigger(0);
-    // The last is the default, which goes without saying for who was told nothing else.
+    // The last value is the default. A peer that has never heard another value need not be told the default.
     for send_timeout in [12, 15].map(Duration::from_secs) {
         pair.restart(0, config(send_timeout));
         pair.settle();
@@ -144,14 +144,14 @@ fn restored_contexts_are_told_of_at_a_bounded_pace() {
     assert_eq!(sent(&mut host), 40);
 }
 
-/// What side 1 knows of the preferences of side 0.
+/// The preferences of side 0 that side 1 knows.
 fn said(pair: &Pair) -> Vec<LocatorPreference> {
     let snapshot = pair.hosts[1].snapshot().next().expect("a context");
     snapshot.peer.preferences.iter().collect()
 }
 
-/// A pair that has moved to the second locators of both, of which those of side 0 in `gone` go then. Side 1 hears of that, and
-/// nothing that side 1 sends arrives from then on.
+/// A pair that has moved to the second locators of both sides. Then the locators of side 0 in `gone` go, and side 1
+/// hears of that. From then on all messages of side 1 are lost.
 fn withdrawn(gone: &[usize]) -> Pair {
     let mut pair = Pair::new();
     pair.trigger(0);

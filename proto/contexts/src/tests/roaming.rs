@@ -1,11 +1,11 @@
-//! Update Requests that find no way.
+//! Update Requests that find no path.
 
 use moorline_datapath::shim6::FailureHint;
 
 use super::readiness::default_pair;
 use super::*;
 
-/// A pair of which side 1 knows the first locator of side 0 and no other, and nothing that side 0 sends arrives.
+/// A pair of hosts. Side 1 knows only the first locator of side 0, and nothing from side 0 arrives.
 fn cut_off() -> Pair {
     let mut first = local_state(0);
     let mut addresses = first.proof.addresses().clone();
@@ -25,7 +25,7 @@ fn told(usable: &[Locator]) -> LocalState {
     LocalState { proof: LocalProof::new(2, addresses, &[], [0; 32]), usable: usable.to_vec() }
 }
 
-/// The pairs that the next `count` Update Requests of side 0 take.
+/// The pairs of the next `count` Update Requests of side 0.
 fn ways(pair: &mut Pair, count: usize) -> Vec<LocatorPair> {
     let next = |_| next_of(pair, 0, MessageType::UPDATE_REQUEST).locators;
     (0..count).map(next).collect()
@@ -60,8 +60,9 @@ fn all_pairs_go_on_having_their_turn_however_long_it_takes() {
     }
 }
 
-/// Side 0 has one address, which side 1 does not know, and has asked side 1 `requests` times to take it: the last one
-/// arrives, and of what side 1 says the acknowledgement alone. Gives what side 0 sends by then, and the pair of that request.
+/// Side 0 has one address, which side 1 does not know, and has sent `requests` Update Requests for it. Only the last
+/// request arrives, and of the answers only the acknowledgement. Returns the current pair of side 0 after that, and the
+/// pair of the last request.
 fn acknowledged(requests: usize) -> [LocatorPair; 2] {
     let mut pair = cut_off();
     let own = local_state(0).usable[1];
@@ -93,7 +94,7 @@ fn the_acknowledgement_of_a_request_that_went_by_several_pairs_proves_none() {
     assert_ne!(current, way);
 }
 
-/// Else the peer sends to the address that is gone until it hears nothing for a Send Timeout.
+/// Otherwise the peer would send to the lost address until it hears nothing for a Send Timeout.
 #[test]
 fn a_ulid_that_a_list_does_not_name_any_more_is_left_at_once() {
     let mut pair = cut_off();

@@ -1,4 +1,4 @@
-//! Beyond RFC 5534: standby pairs, local events, suspicion.
+//! Parts beyond RFC 5534: standby paths, local events, suspicions.
 
 use moorline_datapath::shim6::FailureHint;
 
@@ -6,7 +6,7 @@ use super::*;
 use crate::{Cause, Profile, Readiness};
 
 impl Pair {
-    /// Two hosts with the default profile, and contexts whose standby paths are known to work.
+    /// Two hosts with the default profile, whose contexts have standby paths that work.
     pub(super) fn adaptive() -> Self {
         let mut config = Config { profile: Profile::default(), ..Config::default() };
         config.shim6.send_timeout = Duration::from_secs(2);
@@ -16,7 +16,7 @@ impl Pair {
         pair
     }
 
-    /// Payload comes in at both ends, on all contexts.
+    /// Payload comes in at both ends, in all contexts.
     pub(super) fn traffic(&mut self) {
         for side in 0..2 {
             let watched = self.entries[side].iter().filter(|entry| entry.watch != 0);
@@ -136,7 +136,7 @@ fn a_suspicion_moves_both_ends_to_the_standby() {
     assert!(pair.events[0].iter().any(|event| matches!(event.kind, EventKind::Suspected { .. })));
 }
 
-/// The standby path shares the peer's locator with the pair that fails: the peer has no other that works.
+/// The standby path shares the peer's locator with the failing pair, because no other locator of the peer works.
 #[test]
 fn all_contexts_on_a_pair_that_fails_take_their_standby_paths() {
     let mut config = Config { profile: Profile::default(), ..Config::default() };
@@ -166,7 +166,7 @@ fn all_contexts_on_a_pair_that_fails_take_their_standby_paths() {
     }
     pair.run(Duration::from_secs(1));
     assert_eq!(pair.moves(0), [Cause::SendTimeout; 2], "before an answer to a probe");
-    // The fork's entry does not tell where it has moved to.
+    // The entry of the fork does not show its pair.
     assert_eq!(pair.entries[0][0].current.pair, beside);
 }
 

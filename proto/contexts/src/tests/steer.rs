@@ -14,7 +14,7 @@ fn established() -> Pair {
 }
 
 impl Pair {
-    /// From our locator by one ISP to the peer's by another.
+    /// The pair of our locator at ISP `local` and the peer's locator at ISP `peer`.
     fn way(&self, local: usize, peer: usize) -> LocatorPair {
         LocatorPair::new(self.locators[0][local], self.locators[1][peer])
     }
@@ -34,7 +34,7 @@ impl Pair {
         self.entries[0][0].current.pair
     }
 
-    /// Of a host's locator, the prefix.
+    /// The prefix of a host's locator.
     fn uplink(&self, side: usize, isp: usize) -> Prefix {
         Prefix::new(self.locators[side][isp].0, 64)
     }
@@ -270,7 +270,7 @@ fn a_ranking_from_outside_is_an_order_and_nothing_else() {
     pair.hosts[0].set_ranking(ID, &lies, pair.now);
     pair.settle();
     assert_eq!(pair.current(), pair.way(0, 0), "nothing moves");
-    // Both pairs share one end with the failed one; the ranked one is tried first.
+    // Both pairs share one end with the failed pair. The ranked pair is tried first.
     pair.cut_both(pair.way(0, 0));
     pair.cut_both(pair.way(1, 1));
     pair.send_expired(0);
@@ -278,8 +278,8 @@ fn a_ranking_from_outside_is_an_order_and_nothing_else() {
     assert_eq!(pair.current(), pair.way(1, 0));
 }
 
-/// A switch takes the peer's direction along, and the peer's fail-back takes it home, unless we have said that we
-/// would rather not have it there.
+/// A switch moves the peer's direction as well. The peer's fail-back moves it home, unless this host has told the peer
+/// that it prefers another locator.
 #[test]
 fn a_peer_goes_home_after_a_switch_unless_it_was_told_of_something_better() {
     for is_told in [false, true] {

@@ -9,7 +9,8 @@ const fn ms(ms: u64) -> Duration {
     Duration::from_millis(ms)
 }
 
-/// What a comparison shows if these checks, by their number, get lost on the current pair and on the other one, and how many it sends.
+/// Outcome of a comparison, and the number of checks it sends. The arguments give the numbers of the checks that get
+/// lost on the current pair and on the other one.
 fn outcome(
     purpose: Purpose,
     (current, other): (&[u16], &[u16]),

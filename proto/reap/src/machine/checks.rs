@@ -1,11 +1,12 @@
-//! Checks: probes by which a pair is tried out while nothing is wrong (decision 046).
+//! Checks: probes that test a pair while nothing is wrong (decision 046).
 //!
-//! A check is a Probe Operational that has [`CHECK`] in its Probe Data and reports nothing. A critical option keeps it from
-//! hosts that know no checks, which refuse it (decision 143). Who knows
-//! checks and is in Operational answers by a Probe Operational that reports it, by the pair that it came
-//! by. With [`CHECK_CURRENT`], which is for the current pair, it answers by the pair that its own payload takes, so
-//! that an answer says of both directions that they work; if that is another one, also by the way back, with
-//! [`CHECK`] in Probe Data of the answer.
+//! A check is a Probe Operational that has [`CHECK`] or [`CHECK_CURRENT`] in its Probe Data and reports nothing. A
+//! critical option makes hosts without this extension refuse the check (decision 143).
+//!
+//! A host in Operational that knows checks answers with a Probe Operational that reports the check. The answer to
+//! [`CHECK`] takes the pair that the check came by. The answer to [`CHECK_CURRENT`], which tests the current pair,
+//! takes the pair of the answering host's own payload, so this answer shows that both directions work. If that is
+//! another pair, the host sends a second answer by the way back, with [`CHECK`] in the Probe Data of the answer.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -21,20 +22,23 @@ use crate::monitor::{Check, Flight, PathMonitor, Round};
 use crate::random::Random;
 use crate::state::{Act, State, Transition, nothing};
 
-/// Probe Data of a check, copied back by RFC 5534 s5.2: "Moor".
+/// Probe Data of a check, which the answer copies (RFC 5534 s5.2): "Moor".
 pub const CHECK: u32 = 0x4d6f_6f72;
 /// Probe Data of a check of the current pair: "MooR".
 pub const CHECK_CURRENT: u32 = 0x4d6f_6f52;
 
 impl Machine {
-    /// Sends a check by this pair on behalf of the host, which wants to know whether the pair works: [`Event::Replied`] tells of the answer. Only
-    /// a peer that knows checks is asked, and no exploration is disturbed. False: no check is sent.
+    /// Sends a check by this pair for the host, which wants to know whether the pair works. [`Event::Replied`] tells
+    /// the host of the answer.
+    ///
+    /// The machine sends no check to a peer that has not shown that it knows checks, and none during an exploration.
+    /// Returns false if it sends no check.
     pub fn send_one_check(&mut self, pair: LocatorPair, now: Instant) -> bool {
         let is_known = pair == self.current() || self.is_candidate(pair);
         let may = self.state == State::Operational && self.knows_checks() && is_known;
         if may {
             self.flight().is_asked = true;
-            // The answer comes by the pair of the check, wherever the peer's payload goes.
+            // The answer to [`CHECK`] comes by the pair of the check, whichever pair the peer's payload takes.
             self.send_check_with(CHECK, pair, now);
         }
         may
@@ -46,7 +50,7 @@ impl Machine {
         self.monitor.as_ref().is_some_and(|monitor| monitor.knows_checks)
     }
 
-    /// A check of the peer's: it is answered, and says nothing of the current pair.
+    /// Answers a check of the peer. The check says nothing about the current pair.
     pub(super) fn answer_check(
         &mut self,
         pair: LocatorPair,
@@ -58,7 +62,7 @@ impl Machine {
         }
         let current = self.current();
         let monitor = self.monitor_mut();
-        // Who knows the tag from another pair cannot use up the answers of the current one.
+        // The current pair has its own limit: an attacker who knows the tag cannot use it up from another pair.
         let answers = &mut monitor.answers[usize::from(pair == current)];
         if !answers.take(now) {
             return Err(DropReason::RateLimited);
@@ -88,11 +92,11 @@ impl Machine {
         push(&mut flight.answers, transmit);
     }
 
-    /// The peer's Error says that it knows no checks: it quotes the one with this nonce (decision 143). Checks are rare from now
-    /// on, and no trial waits for answers.
+    /// The peer's Error says that the peer knows no checks; the Error quotes the check with this nonce (decision 143).
+    /// From now on checks are rare, and no trial waits for answers.
     ///
-    /// The Error starts the peer's Send Timer (RFC 5534 s6.2), so keepalives are owed. It says nothing of the pair that payload
-    /// takes, and stops no timer.
+    /// The Error starts the peer's Send Timer (RFC 5534 s6.2), so this host owes keepalives. The Error says nothing
+    /// about the pair that payload takes, and stops no timer.
     ///
     /// # Errors
     /// [`BadNonce`](DropReason::BadNonce): no check with this nonce waits for its answer.
@@ -101,7 +105,8 @@ impl Machine {
         let refused = checks.copied().find(|check| check.nonce == nonce);
         let refused = refused.ok_or(DropReason::BadNonce)?;
         if refused.pair != self.current() && self.has_current_answered() {
-            // Whoever is on the path of another pair can forge the Error, and can lose the check as well: that is all the Error does.
+            // An attacker on the path of another pair can forge the Error. The same attacker can drop the check, and
+            // the Error has no more effect than that.
             return Ok(());
         }
         self.on_trial_refused(now);
@@ -126,7 +131,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The newest check of ours that is reported here. One by the way back may not be the only answer.
+    /// Finds the newest of our checks that `probe` reports. An answer by the way back does not remove the check,
+    /// because another answer may follow.
     pub(super) fn confirm_check(&mut self, probe: &Probe, now: Instant) -> Option<Check> {
         let flight = self.flight_mut()?;
         if is_way_back(probe) {
@@ -142,10 +148,10 @@ impl Machine {
         confirmed.into_iter().max_by_key(|check| check.at)
     }
 
-    /// The peer has reported a check in `probe`, and we are in Operational.
+    /// The peer has reported a check in `probe`, and this host is in Operational.
     ///
-    /// A report in a probe of an exploration proves the pair and no more: that probe left when its own timer ran out, and
-    /// peers that know no checks send such reports too.
+    /// A report in a probe of an exploration proves the pair only: that probe left when a timer of the peer ran out,
+    /// and peers that know no checks send such reports, too.
     pub(super) fn on_check_answered(&mut self, check: Check, probe: &Probe, now: Instant) {
         if is_way_back(probe) {
             return self.on_way_back(check);
@@ -180,7 +186,7 @@ impl Machine {
             }
             if check.data == CHECK_CURRENT {
                 self.heard = now;
-                // One that left before the trial began says nothing of the failure that the trial is about.
+                // A check that left before the trial began says nothing about the failure that the trial examines.
                 if self.trial_started().is_none_or(|started| check.at >= started) {
                     self.on_current_answered(now);
                 }
@@ -199,13 +205,13 @@ impl Machine {
             monitor.verified = Some(check.at);
             monitor.failed = 0;
             if monitor.round == Round::Checking {
-                // The current pair has answered by then, or its check is lost.
+                // When this rest ends, the current pair has answered or its check is lost.
                 let is_open = monitor.is_round_open;
                 let due = monitor.current_rtt.due().unwrap_or_default().max(ANSWER_DUE);
                 monitor.rest(now + if is_open { interval.min(due) } else { interval });
                 monitor.is_round_open = is_open;
             }
-            // The report in a probe of an exploration may be late.
+            // A report in a probe of an exploration may be late, so it gives no round-trip time.
             let event = if is_answer {
                 Event::Checked { pair: check.pair, at: check.at, rtt }
             } else {
@@ -232,12 +238,12 @@ impl Machine {
         push(&mut flight.transmits, Transmit { pair, message: Message::Probe(probe) });
     }
 
-    /// The next answer to a check of the peer's.
+    /// Takes the next answer to a check of the peer.
     pub(super) fn pop_answer(&mut self) -> Option<Transmit> {
         self.flight_mut()?.answers.pop_front()
     }
 
-    /// The next check, unless the state is another one by now.
+    /// Takes the next check, if the state is still Operational.
     pub(super) fn pop_check(&mut self) -> Option<Transmit> {
         let is_operational = self.state == State::Operational;
         let flight = self.flight_mut()?;
@@ -262,7 +268,7 @@ impl Machine {
         self.flight_now().is_some_and(|flight| !flight.answers.is_empty())
     }
 
-    /// What is under way, if anything is.
+    /// The checks under way, if there are any.
     pub(super) fn flight_now(&self) -> Option<&Flight> {
         self.monitor.as_ref()?.flight.as_deref()
     }
@@ -271,12 +277,12 @@ impl Machine {
         self.monitor.get_or_insert_with(|| alloc::boxed::Box::new(PathMonitor::new()))
     }
 
-    /// The same, to be changed.
+    /// The checks under way, if there are any, for changes.
     pub(super) fn flight_mut(&mut self) -> Option<&mut Flight> {
         self.monitor.as_mut()?.flight.as_deref_mut()
     }
 
-    /// The same, begun if nothing is.
+    /// The checks under way, for changes; begins an empty set if there is none.
     pub(super) fn flight(&mut self) -> &mut Flight {
         let (seed, stream) = (self.seed.expanded(), self.explorations.wrapping_add(1));
         let monitor =
@@ -297,13 +303,14 @@ impl Machine {
     }
 }
 
-/// Whether the peer's payload takes another pair than this answer to a check of our current one.
+/// Whether this answer to a check of our current pair came by the way back, because the peer's payload takes another
+/// pair.
 pub(super) fn is_way_back(probe: &Probe) -> bool {
     !probe.received.is_empty() && probe.sent.first().is_some_and(|report| report.data == CHECK)
 }
 
-/// Whether this probe has the form of an answer to a check: an RFC peer reports probes of an exploration beside it, if it reports
-/// a check at all.
+/// Whether this probe has the form of an answer to a check. A peer that follows RFC 5534 alone also reports probes of
+/// an exploration, if it reports a check at all.
 pub(super) fn is_answer(probe: &Probe) -> bool {
     probe.state == State::Operational && probe.received.len() == 1
 }

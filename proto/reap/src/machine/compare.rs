@@ -1,4 +1,5 @@
-//! A pair that works badly is compared with the standby path, and left if it is much worse (decision 141).
+//! Comparisons: the machine compares a pair that works badly with the standby path, and leaves the pair if it is much
+//! worse (decision 141).
 
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
@@ -9,19 +10,20 @@ use crate::event::{Cause, Event};
 use crate::monitor::{Check, Rtt};
 use crate::state::State;
 
-/// Probe Data of a probe by which a host leaves a pair as much worse than another one: "MooW". The peer goes back to that pair only after a
-/// comparison, as the host itself does.
+/// Probe Data of a probe by which a host leaves a pair as much worse than another one: "MooW". The peer, like the host
+/// itself, goes back to that pair only after a comparison.
 pub const LEFT_AS_WORSE: u32 = 0x4d6f_6f57;
 
 impl Machine {
-    /// The data plane doubts the current pair, or a check of it was not answered: is the standby path better?
+    /// The data plane doubts the current pair, or the pair did not answer a check: begins a comparison with the standby
+    /// path.
     pub(super) fn consider_comparison(&mut self, now: Instant) {
         if let Some(standby) = self.fresh_standby(now).filter(|pair| self.is_of_use(*pair)) {
             self.begin_comparison(standby, Purpose::Leave, now);
         }
     }
 
-    /// The current pair has answered a check after `rtt`.
+    /// The current pair has answered a check after `rtt`. Begins a comparison if the standby path is much faster.
     pub(super) fn note_floor(&mut self, rtt: Duration, now: Instant) {
         let Some(monitor) = &mut self.monitor else { return };
         monitor.note_floor(rtt);
@@ -32,21 +34,21 @@ impl Machine {
         }
     }
 
-    /// Whether the checks that go out are those of a comparison, which can wait.
+    /// Whether the checks to send belong to a comparison, which can wait.
     #[must_use]
     pub fn compares(&self) -> bool {
         let flight = self.flight_now();
         flight.is_some_and(|flight| flight.comparison.is_some() && flight.trial.is_none())
     }
 
-    /// Round-trip time of the current pair, as checks have shown it.
+    /// Round-trip time of the current pair, measured by checks.
     #[must_use]
     pub fn round_trip(&self) -> Option<Duration> {
         self.monitor.as_ref()?.current_rtt.known()
     }
 
-    /// The pair was left as worse. It has answered its checks for the hold time, and is compared before traffic goes back to it. False:
-    /// it was not left as worse.
+    /// Begins a comparison if this host or the peer has left `home` as worse. `home` has answered its checks for the
+    /// hold time. Returns false if nobody has left `home` as worse.
     pub(super) fn compares_before_return(&mut self, home: LocatorPair, now: Instant) -> bool {
         let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
         let was_left = past.is_some_and(|past| past.worse.contains(&home));
@@ -57,7 +59,7 @@ impl Machine {
         is_meant
     }
 
-    /// A host has left this pair as much worse than another one: the peer, or this host.
+    /// The peer or this host has left this pair as much worse than another one.
     pub(super) fn note_worse(&mut self, pair: LocatorPair, now: Instant) {
         let current = self.current();
         if self.config.profile.leaves_worse && self.is_candidate(pair) {
@@ -83,7 +85,7 @@ impl Machine {
         self.on_comparison_timeout(now);
     }
 
-    /// A check that may be one of the running comparison was answered.
+    /// The peer has answered a check that may belong to the running comparison.
     pub(super) fn on_compared(&mut self, check: Check, rtt: Duration) {
         let current = self.current();
         let comparison = self.flight_mut().and_then(|flight| flight.comparison.as_mut());
@@ -119,18 +121,18 @@ impl Machine {
         }
         match outcome {
             Outcome::Stay => monitor.past_mut(current).home_since = None,
-            // Somebody may have said meanwhile where payload is to go.
+            // A switch that began meanwhile decides where payload goes.
             Outcome::Leave(cause) if self.switch().is_none() && self.is_of_use(other) => {
                 self.tell(Event::Worse { pair: current, than: other, cause });
             }
-            // The pair may have gone meanwhile, or the current one be on trial.
+            // The pair may have gone meanwhile, or the current pair may be on trial.
             Outcome::Return if self.may_return_to(other) => self.go_back(other, now),
             Outcome::Leave(_) | Outcome::Return => {}
         }
         self.tidy_monitor(now);
     }
 
-    /// The pair before was left as much worse than the current one.
+    /// If `cause` says so, records that payload left `from` as much worse than the current pair.
     pub(super) fn after_leaving(&mut self, from: LocatorPair, cause: Cause, now: Instant) {
         if matches!(cause, Cause::Lossy | Cause::Slow) {
             self.monitor_mut().past_mut(from).note_worse(from, now);
@@ -151,5 +153,5 @@ impl Machine {
     }
 }
 
-/// For how long an answer is waited for at least, if there is no hurry: 1 s (RFC 6298 s2.1).
+/// Least time to wait for an answer when there is no hurry: 1 s (RFC 6298 s2.1).
 pub(super) const ANSWER_DUE: Duration = Duration::from_secs(1);

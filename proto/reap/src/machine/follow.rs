@@ -1,9 +1,10 @@
-//! Moves that the peer's probes ask for: the current pair is asked first, unless the peer shows that the probe is its own
-//! (decision 153).
+//! Moves that probes of the peer ask for. This host asks the current pair first, unless the peer shows that the probe
+//! is its own (decision 153).
 //!
-//! The context tag and the ULIDs are in each check, so the ISP of a standby path knows them and can forge probes by that path. That ISP
-//! does not see packets on the current pair. So one of two things shows that a probe is the peer's: a report of a check that went by
-//! the current pair, or silence on the current pair, as an exploring peer answers no question there.
+//! Each check carries the context tag and the ULIDs, so the ISP of a standby path knows them and can forge probes by
+//! that path. That ISP does not see packets on the current pair. So one of two facts shows that the peer sent a probe:
+//! the probe reports a check that went by the current pair, or the current pair is silent, as an exploring peer answers
+//! no question there.
 
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
@@ -16,21 +17,21 @@ use crate::message::{Probe, Report};
 use crate::state::State;
 
 impl Machine {
-    /// This host keeps payload on the pair `pin` while that works: it does not follow a peer that leaves a pair which works. `None`: it
-    /// keeps payload on no pair.
+    /// Sets the pair `pin`, on which this host keeps payload while the pair works. This host does not follow a peer
+    /// that leaves such a pair. `None`: no pair is pinned.
     pub fn handle_pinned(&mut self, pin: Option<LocatorPair>) {
         if pin.is_some() || self.extra.is_some() {
             self.change_extra(|extra| extra.pin = pin);
         }
     }
 
-    /// Whether this host keeps payload on the current pair.
+    /// Whether the current pair is pinned.
     pub(super) fn is_pinned(&self) -> bool {
         self.extra.as_ref().is_some_and(|extra| extra.pin == Some(self.current()))
     }
 
-    /// A probe Exploring of the peer's came by this pair, and was answered. `trial`: when a trial of the current pair began that was
-    /// running then.
+    /// A Probe Exploring of the peer came by this pair, and this host has answered it. `trial`: start of the trial of
+    /// the current pair that was running then.
     pub(super) fn on_wish(&mut self, wish: Wish, trial: Option<Instant>, now: Instant) {
         if self.is_guarded() && !wish.is_vouched {
             return self.ask_current_pair(wish, trial, now);
@@ -47,7 +48,8 @@ impl Machine {
         }
     }
 
-    /// A probe of the peer's proves a pair: payload takes it, or the current pair is asked first. False: it is asked.
+    /// A probe of the peer proves the pair `to`: payload takes it, or this host asks the current pair first. Returns
+    /// false if this host asks.
     pub(super) fn follow(&mut self, to: LocatorPair, cause: Cause, now: Instant) -> bool {
         let is_wanted = self.switch().is_some_and(|switch| switch.pair == to);
         let may_move = to == self.current() || is_wanted || !self.is_guarded() || self.is_granted();
@@ -65,8 +67,8 @@ impl Machine {
         may_move
     }
 
-    /// Whether a probe of the peer's alone takes no payload from the current pair: that has answered checks, and this host has
-    /// no reason of its own to leave it.
+    /// Whether a probe of the peer alone takes no payload from the current pair: the pair has answered checks, and this
+    /// host has no reason of its own to leave it.
     fn is_guarded(&self) -> bool {
         let explores = self.exploration.as_ref().is_some_and(|exploration| exploration.is_own);
         self.has_current_answered()
@@ -86,8 +88,8 @@ impl Machine {
         self.flight_now()?.follow.as_ref()
     }
 
-    /// Asks the current pair before payload leaves it. An answer is waited for as long as checks of the pair have taken; if a trial of
-    /// the pair has begun, the time counts from there.
+    /// Asks the current pair before payload leaves it. The answer may take as long as answers to earlier checks of the
+    /// pair. If a trial of the pair has begun, this time counts from the start of the trial.
     fn ask_current_pair(&mut self, wish: Wish, trial: Option<Instant>, now: Instant) {
         let from = self.current();
         let Some(patience) = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due())
@@ -111,7 +113,7 @@ impl Machine {
         self.on_follow_timeout(now);
     }
 
-    /// Time for the next question, or for the move without an answer.
+    /// The next question is due, or the time for an answer is over and payload moves.
     pub(super) fn on_follow_timeout(&mut self, now: Instant) {
         let Some(follow) = self.follow_now().copied().filter(|follow| follow.next <= now) else {
             return;
@@ -133,13 +135,14 @@ impl Machine {
         self.flight().follow = Some(Follow { tries, next, ..follow });
         match self.state {
             State::Operational => self.send_check(follow.from, now),
-            // A check says Operational, which would not be true. The peer answers a probe InboundOk as well.
+            // A check says Operational, which is not the state here. The peer also answers a Probe InboundOk.
             State::InboundOk => _ = self.probe(Some(follow.from), now),
             State::Exploring => {}
         }
     }
 
-    /// The peer has answered by the pair it wants, or not in time: payload moves. A late answer takes payload back.
+    /// The peer has answered by the pair that it wants, or the current pair has not answered in time: payload moves. A
+    /// late answer takes payload back.
     fn end_follow(&mut self, follow: Follow, stage: Stage, now: Instant) {
         self.flight().follow = Some(Follow { stage, next: now + LATE, ..follow });
         if follow.is_ready && self.is_candidate(follow.to) && !self.is_broken(follow.to) {
@@ -151,9 +154,11 @@ impl Machine {
         self.refresh_forget(now);
     }
 
-    /// Whether a probe is the answer to a question by the pair that is asked. The pair that payload of this host takes then.
+    /// Whether `probe` answers a question by the pair that this host asks. Returns the pair that payload of this host
+    /// takes then.
     ///
-    /// The answer to a check takes the pair of the peer's own payload. Other answers can be drawn to other pairs by forged probes.
+    /// The answer to a check takes the pair of the peer's own payload. An attacker with forged probes can draw other
+    /// answers to other pairs.
     pub(super) fn heed_answer(
         &mut self,
         pair: LocatorPair,
@@ -185,20 +190,20 @@ impl Machine {
         Some(self.current())
     }
 
-    /// The pair works: payload stays.
+    /// The asked pair works: payload stays.
     fn refuse(&mut self, follow: Follow, now: Instant) {
         let refused = Follow { stage: Stage::Refused, next: now + LATE, ..follow };
         self.flight().follow = Some(refused);
     }
 
-    /// The pair works, and payload of the peer may take another one all the same.
+    /// The asked pair works, but the peer's payload may take another pair. Asks again.
     fn ask_again(&mut self, follow: Follow, now: Instant) {
         let began = now.max(follow.began + APART);
         let due = began + follow.due.since(follow.began);
         self.flight().follow = Some(Follow { began, next: began, due, tries: 0, ..follow });
     }
 
-    /// Whether one of these reports is about a check or probe of ours that has left by this pair since then.
+    /// Whether one of these reports is about a check or probe that this host has sent by `pair` at or after `since`.
     fn reports_by(&self, pair: LocatorPair, received: &[Report], since: Instant) -> bool {
         let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
         let checks = checks.map(|check| (check.pair, check.nonce, check.at));
@@ -218,8 +223,9 @@ impl Machine {
         })
     }
 
-    /// Whether a probe Exploring reports a check that went by the current pair. Each such check vouches for one probe. A host that keeps
-    /// payload on its pair asks whether the pair works, whoever wants it elsewhere.
+    /// Whether a Probe Exploring reports a check that went by the current pair. Each such check vouches for one probe.
+    /// If the current pair is pinned, no check vouches: this host asks whether the pair works, whoever wants payload
+    /// elsewhere.
     pub(super) fn takes_voucher(&mut self, probe: &Probe, now: Instant) -> bool {
         let (current, is_pinned) = (self.current(), self.is_pinned());
         let Some(monitor) = self.monitor.as_mut().filter(|_| !is_pinned) else { return false };
@@ -234,7 +240,8 @@ impl Machine {
         })
     }
 
-    /// The last check that has come by the current pair: a probe Exploring by which this host leaves the pair reports that check.
+    /// The last check that has come by the current pair. If this host leaves the pair, its Probe Exploring reports that
+    /// check.
     pub(super) fn voucher(&self) -> Option<Report> {
         let nonce = self.monitor.as_ref()?.seen_nonce?;
         let LocatorPair { local, peer } = self.current();
@@ -242,8 +249,8 @@ impl Machine {
     }
 }
 
-/// The pair, as seen from here, that the peer leaves as much worse than another one by this probe. `current`: a peer of an earlier
-/// version names none.
+/// The pair, as seen from here, that the peer leaves by this probe as much worse than another one. A peer of an earlier
+/// version names no pair; then the result is `current`.
 pub(super) fn left_as_worse(probe: &Probe, current: LocatorPair) -> Option<LocatorPair> {
     let (own, others) = probe.sent.split_first()?;
     let named = others.iter().find(|report| report.data == LEFT_AS_WORSE);
@@ -255,7 +262,7 @@ fn is_about(report: &Report, pair: LocatorPair, nonce: u32) -> bool {
     report.nonce == nonce && LocatorPair::new(report.src, report.dst) == pair
 }
 
-/// A move that a probe of the peer's asks for.
+/// A move that a probe of the peer asks for.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Wish {
     pub(crate) to: LocatorPair,
@@ -268,11 +275,12 @@ pub(crate) struct Wish {
     pub(crate) worse: Option<LocatorPair>,
 }
 
-/// Questions before payload moves: with one packet in twenty lost each way, all of them get lost once in a thousand times.
+/// Questions before payload moves: 3. If each direction loses one packet in twenty, all three get lost once in a
+/// thousand times.
 const TRIES: u8 = 3;
-/// Between questions.
+/// Least time between questions: 2 ms.
 const LEAST_GAP: Duration = Duration::from_millis(2);
-/// Between the beginnings of two series of questions. A peer answers 20 a second.
+/// Time between the beginnings of two series of questions: 500 ms. A peer answers 20 questions a second.
 const APART: Duration = Duration::from_millis(500);
-/// An answer that comes so late still takes payload back.
+/// After a move without an answer, a late answer takes payload back within this time: 10 s.
 const LATE: Duration = Duration::from_secs(10);

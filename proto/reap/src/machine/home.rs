@@ -1,5 +1,5 @@
-//! The preferred pair, which traffic goes back to once it has worked for a while, and deprecated addresses, which traffic leaves
-//! (decision 047).
+//! The preferred pair, to which traffic goes back once the pair has worked for a while, and deprecated addresses, which
+//! traffic leaves (decision 047).
 
 use core::time::Duration;
 use moorline_types::{Instant, Locator, LocatorPair};
@@ -10,8 +10,8 @@ use crate::monitor::Check;
 use crate::state::State;
 
 impl Machine {
-    /// The pair to which traffic goes back once it has worked for a while; `None`: it stays where it is.
-    /// Until then it is the pair that the context began with.
+    /// Sets the pair to which traffic goes back once the pair has worked for a while. `None`: traffic stays on its
+    /// pair. Until the first call the preferred pair is the pair that the context began with.
     pub fn handle_preferred(&mut self, pair: Option<LocatorPair>, now: Instant) {
         if self.config.profile.is_rfc() || self.monitor.is_none() && pair == Some(self.current()) {
             return;
@@ -26,8 +26,8 @@ impl Machine {
         }
     }
 
-    /// Our locators that work and are not to be relied on: deprecated addresses (RFC 4862 s5.5.4). Traffic
-    /// leaves them gently, once another pair has answered.
+    /// Sets our locators that still work and that the host will lose soon: deprecated addresses (RFC 4862 s5.5.4).
+    /// Traffic leaves them gently, once another pair has answered.
     pub fn handle_deprecated(&mut self, deprecated: &[Locator], now: Instant) {
         let known = self.extra.as_ref().map_or(&[][..], |extra| &extra.deprecated);
         if *known == *deprecated || self.config.profile.is_rfc() {
@@ -47,7 +47,7 @@ impl Machine {
         self.refresh_watch();
     }
 
-    /// The pair that traffic goes back to when it works; `None`: none is better than others.
+    /// The pair to which traffic goes back when the pair works. `None`: no pair is better than the others.
     pub(super) fn home(&self) -> Option<LocatorPair> {
         self.monitor.as_ref()?.past().map_or(Some(self.current()), |past| past.home)
     }
@@ -79,7 +79,8 @@ impl Machine {
         let past = monitor.past_mut(current);
         past.is_home_asked = false;
         let since = *past.home_since.get_or_insert(check.at);
-        // The peer is not told of a gentle move. It would stay on a pair that has failed, so the trial of that pair comes first.
+        // The peer learns nothing of a gentle move, and would stay on a pair that has failed. So the trial of that pair
+        // comes first.
         if now.since(since) < hold || monitor.trial().is_some() {
             return;
         }
@@ -88,7 +89,7 @@ impl Machine {
         }
     }
 
-    /// Traffic goes back to the preferred pair.
+    /// Moves traffic back to the preferred pair.
     pub(super) fn go_back(&mut self, home: LocatorPair, now: Instant) {
         let current = self.current();
         self.monitor_mut().past_mut(current).went_home = now;
@@ -96,14 +97,14 @@ impl Machine {
         self.refresh_forget(now);
     }
 
-    /// How long the preferred pair must have worked: longer after each time that it was a mistake.
+    /// How long the preferred pair must have worked. Each mistaken return doubles this time.
     pub(super) fn hold(&self) -> Duration {
         let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
         let mistakes = past.map_or(0, |past| past.mistakes);
         self.config.profile.fail_back * (1 << mistakes.min(MAX_MISTAKES))
     }
 
-    /// The pair to go back to.
+    /// The preferred pair, if it is another pair than the current one and traffic may go back to it.
     pub(super) fn home_to_check(&self) -> Option<LocatorPair> {
         if self.config.profile.fail_back.is_zero() {
             return None;
@@ -114,5 +115,5 @@ impl Machine {
     }
 }
 
-/// How often the hold time has doubled at most.
+/// The hold time doubles at most this often.
 pub(super) const MAX_MISTAKES: u8 = 6;

@@ -1,5 +1,5 @@
-//! Keepalives that come in. A keepalive says that payload has reached the peer within the Keepalive Timeout, which may have been
-//! before a failure. A check says whether payload reaches the peer now (decision 117).
+//! Keepalives that come in. A keepalive says that payload has reached the peer within the Keepalive Timeout, which may
+//! have been before a failure. A check says whether payload reaches the peer now (decision 117).
 
 use moorline_types::Instant;
 
@@ -9,8 +9,8 @@ use crate::monitor::{Asked, Suspicion};
 use crate::state::State;
 
 impl Machine {
-    /// A keepalive came in. It stops the Send Timer. If the peer answers checks by the current pair, only such an
-    /// answer ends a trial.
+    /// A keepalive came in. The keepalive stops the Send Timer. If the peer answers checks by the current pair, only
+    /// such an answer ends a trial.
     pub(super) fn on_keepalive(&mut self, now: Instant) {
         if self.state != State::Operational || !self.suspects() || !self.has_current_answered() {
             return self.on_current_answered(now);
@@ -21,10 +21,10 @@ impl Machine {
         }
     }
 
-    /// Checks the current pair, unless it has answered in the last half of a Send Timeout.
+    /// Checks the current pair, unless the pair has answered in the last half of a Send Timeout.
     ///
-    /// If payload ends the trial of a pair that has answered no check, each keepalive could begin another trial. So there are no
-    /// more of these checks until the pair has answered another one, such as that of a round.
+    /// If payload ends the trial of a pair that has answered no check, each keepalive could begin another trial. So
+    /// this function sends no more checks until the pair has answered a check of another kind, for example of a round.
     fn ask_current(&mut self, now: Instant) {
         let period = self.config.send_timeout / 2;
         let Some(monitor) = &self.monitor else { return };
@@ -34,7 +34,7 @@ impl Machine {
         }
     }
 
-    /// The answer to a check of the current pair is due.
+    /// The time for the answer to a check of the current pair is over.
     pub(super) fn on_answer_timeout(&mut self, now: Instant) {
         let Some(flight) = self.flight_mut() else { return };
         let Some(Asked { tries, .. }) = flight.asked.take() else { return };
@@ -42,7 +42,7 @@ impl Machine {
             return self.send_question(tries + 1, now);
         }
         self.monitor_mut().is_asked_in_vain = true;
-        // Damping is for the data plane's doubts, which cost nobody anything. This one has cost three checks.
+        // Damping limits the doubts of the data plane, which cost nothing. This doubt has cost three checks.
         let usual = Default::default();
         self.try_pair(Suspicion { hint: FailureHint::Silence, since: now, usual }, now);
         self.tidy_monitor(now);
@@ -57,5 +57,6 @@ impl Machine {
     }
 }
 
-/// Checks before the pair is doubted: with one packet in twenty lost each way, all of them get lost once in a thousand times.
+/// Checks before the machine doubts the pair: 3. If each direction loses one packet in twenty, all three get lost once
+/// in a thousand times.
 const TRIES: u8 = 3;

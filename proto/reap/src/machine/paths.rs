@@ -1,5 +1,5 @@
-//! Pairs that payload may take besides the current one, at the same time: each is checked as long as it
-//! is wanted, and given to the data plane only while the peer answers.
+//! Pairs that payload may take besides the current one, at the same time. The machine checks each pair while the host
+//! wants it, and gives the pair to the data plane only while the peer answers.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -10,10 +10,10 @@ use crate::monitor::Check;
 
 /// Time between the checks of a pair that payload takes besides the current one: 1 s. Not configurable.
 pub const PATH_INTERVAL: Duration = Duration::from_secs(1);
-/// Unanswered checks after which such a pair is not used any more: 3. Not configurable.
+/// Unanswered checks after which payload does not take such a pair any more: 3. Not configurable.
 pub const PATH_MISSES: u8 = 3;
 
-/// Pairs that are wanted besides the current one.
+/// The pairs that the host wants besides the current one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Parallel {
     pairs: Vec<Path>,
@@ -30,9 +30,10 @@ struct Path {
 }
 
 impl Machine {
-    /// Pairs that payload is to take besides the current one, in this order, once the peer has answered a
-    /// check by them (decision 046) and as long as it does; empty: none. Those that are no candidates
-    /// are never used. What is known of pairs that were wanted before is kept.
+    /// Sets the pairs that payload takes besides the current one, in this order. A pair is used once the peer has
+    /// answered a check by it (decision 046), and while the peer keeps answering. Empty: payload takes the current pair
+    /// only. A pair that is no candidate is never used. The machine keeps what it knows about pairs that were in the
+    /// list before.
     pub fn handle_paths(&mut self, pairs: &[LocatorPair], now: Instant) {
         let known = self.parallel().map(|parallel| parallel.pairs.clone()).unwrap_or_default();
         if known.iter().map(|path| &path.pair).eq(pairs) {
@@ -48,7 +49,7 @@ impl Machine {
         self.on_paths_timeout(now);
     }
 
-    /// Those of the wanted pairs that work, each in its place: the current pair stands in for others.
+    /// The wanted pairs, in order. The current pair stands in for each wanted pair that does not work.
     #[must_use]
     pub fn paths(&self) -> Vec<LocatorPair> {
         let Some(parallel) = self.parallel() else { return Vec::new() };

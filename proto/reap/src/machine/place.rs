@@ -1,4 +1,4 @@
-//! Pairs by their places in the two sets, which take two octets and not 32.
+//! Pairs, stored as the places of their locators in the two sets: a place pair takes 2 octets, a locator pair takes 32.
 
 use alloc::boxed::Box;
 use moorline_types::{Locator, LocatorPair};
@@ -12,7 +12,8 @@ impl Machine {
         current.expect("in the sets, or kept as gone")
     }
 
-    /// To be called too when the sets have changed, with what [`current`](Self::current) was before.
+    /// Sets the current pair. If the sets have changed, the caller also passes the pair that [`current`](Self::current)
+    /// gave before.
     pub(super) fn set_current(&mut self, pair: LocatorPair) {
         self.current = self.places_of(pair);
         let gone = self.current.is_none().then(|| Box::new(pair));

@@ -1,4 +1,4 @@
-//! Probes that come in: which are believed, and what they prove (RFC 5534 s6.7 to 6.9).
+//! Incoming probes: which ones the machine believes, and what they prove (RFC 5534 s6.7 to 6.9).
 
 use moorline_types::{DropReason, Instant, LocatorPair};
 
@@ -11,30 +11,31 @@ use crate::message::{Probe, Report};
 use crate::monitor::Check;
 use crate::state::{Input, State};
 
-/// What the reports of received probes in a probe amount to.
+/// The result of the reports of received probes in one probe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Verdict {
-    /// There are none.
+    /// The probe has no reports.
     Silent,
-    /// They are about probes that we did not send, or sent too long ago.
+    /// The reports are about probes that this host did not send, or sent too long ago.
     Unknown,
-    /// The peer hears us, by pairs that are no candidates any more.
+    /// The peer hears this host, by pairs that are no candidates any more.
     Outdated,
-    /// The peer hears us by this pair.
+    /// The peer hears this host by this pair.
     Proven(LocatorPair),
 }
 
 impl Machine {
-    /// A probe came in by `pair`, seen from us: to our `local` from the peer's `peer` locator.
+    /// A probe came in by `pair`, seen from this host: to our `local` from the peer's `peer` locator.
     ///
     /// # Errors
-    /// Nothing has changed then, but for one more probe in the count of the rate limit.
-    /// [`BadFormat`](DropReason::BadFormat): it does not describe itself.
-    /// [`WrongLocators`](DropReason::WrongLocators): it describes itself as sent by another pair.
-    /// [`Replayed`](DropReason::Replayed): it came before.
-    /// [`RateLimited`](DropReason::RateLimited): too many to answer.
-    /// [`BadNonce`](DropReason::BadNonce): what it says to have received we have not sent.
-    /// [`UnknownCriticalOption`](DropReason::UnknownCriticalOption): a check, and this host knows none.
+    /// On error nothing has changed, except the count of the rate limit.
+    /// [`BadFormat`](DropReason::BadFormat): the probe has no report of itself.
+    /// [`WrongLocators`](DropReason::WrongLocators): the probe names another pair for itself.
+    /// [`Replayed`](DropReason::Replayed): the same probe came before.
+    /// [`RateLimited`](DropReason::RateLimited): there are too many probes to answer.
+    /// [`BadNonce`](DropReason::BadNonce): the probe reports only probes that this host has not sent.
+    /// [`UnknownCriticalOption`](DropReason::UnknownCriticalOption): the probe is a check, and this host knows no
+    /// checks.
     pub fn handle_probe(
         &mut self,
         pair: LocatorPair,
@@ -57,7 +58,7 @@ impl Machine {
             self.explore_by(pair, now);
             return Ok(());
         }
-        // The peer sends checks in any case: one says nothing of what the peer hears.
+        // The peer sends checks whatever it hears, so a check says nothing about what the peer hears.
         self.on_heard(pair, Cause::ProbeOperational, now);
         if self.is_question(pair) && self.takes_answer(pair, now) {
             self.probe(Some(pair), now);
@@ -65,10 +66,11 @@ impl Machine {
         Ok(())
     }
 
-    /// A probe without the option of a check (decision 143): whatever its Probe Data, RFC 5534 says what becomes of it.
+    /// A probe without the option of a check came in (decision 143). Whatever its Probe Data, RFC 5534 says how to
+    /// process the probe.
     ///
     /// # Errors
-    /// As those of [`handle_probe`](Self::handle_probe).
+    /// The errors of [`handle_probe`](Self::handle_probe).
     pub fn handle_plain_probe(
         &mut self,
         pair: LocatorPair,
@@ -76,7 +78,7 @@ impl Machine {
         now: Instant,
     ) -> Result<(), DropReason> {
         let report = self.check(pair, probe, now)?;
-        // A probe Exploring reports a check for another purpose.
+        // A Probe Exploring reports a check for another purpose.
         let is_exploring = probe.state == State::Exploring;
         let settled = if is_exploring { None } else { self.heed_answer(pair, probe, now) };
         let checked = if is_exploring { None } else { self.confirm_check(probe, now) };
@@ -136,7 +138,8 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether one of these reports is about a probe of ours that has left since then. An old message, repeated, has no such one.
+    /// Whether one of these reports is about a probe that this host sent at or after `since`. A replayed message has no
+    /// such report.
     #[must_use]
     pub fn reports_since(&self, received: &[Report], since: Instant) -> bool {
         let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
@@ -146,8 +149,8 @@ impl Machine {
         sent.any(|(_, nonce, at)| at >= since && received.iter().any(|one| one.nonce == nonce))
     }
 
-    /// The peer has answered another message than a probe, which went by this pair, by the way back. The pair works, but the
-    /// peer knows nothing of an exploration yet: that goes on.
+    /// The peer has answered another message than a probe. That message went by `pair`, and the answer came by the way
+    /// back. So the pair works. The peer knows nothing of an exploration yet, so the exploration goes on.
     pub fn handle_answered(&mut self, pair: LocatorPair, now: Instant) {
         let has_none = self.state == State::InboundOk && self.is_current_down;
         if (self.state == State::Exploring || has_none) && self.is_candidate(pair) {
@@ -155,7 +158,8 @@ impl Machine {
         }
     }
 
-    /// A check of another pair was answered after its trial was over: as [`Self::handle_answered`].
+    /// The peer has answered a check of another pair after the trial was over. The effect is that of
+    /// [`Self::handle_answered`], in Exploring only.
     fn on_late_answer(&mut self, check: Check, now: Instant) {
         if self.state == State::Exploring && self.is_candidate(check.pair) {
             self.move_to(check.pair, Cause::ProbeOperational, now);
@@ -165,8 +169,8 @@ impl Machine {
     fn on_exploring(&mut self, pair: LocatorPair, probe: &Probe, now: Instant) {
         let via = self.answer_pair(pair);
         let current = self.current();
-        // The peer hears nothing by our current pair, and comes by one that we know to work: no need to
-        // wait for the end of the exploration.
+        // The peer hears nothing by our current pair, and its probe came by a pair that is known to work. There is no
+        // need to wait for the end of the exploration.
         let is_proven = |e: &Exploration| e.records.is_proven(current);
         let is_settled =
             self.state != State::Operational && self.exploration.as_deref().is_some_and(is_proven);
@@ -188,17 +192,17 @@ impl Machine {
         let cause = Cause::ProbeInboundOk;
         let mut via = None;
         match verdict {
-            // The peer waits for an answer, which a pair that is in doubt may not carry.
+            // The peer waits for an answer, which a pair in doubt may not carry.
             Verdict::Proven(proven) => via = (!self.follow(proven, cause, now)).then_some(proven),
-            // RFC 5534 s6.8: "If no received probes have been reported, the current address pair is
-            // unchanged": the peer must have heard our payload, which cannot be if we know better.
+            // RFC 5534 s6.8: "If no received probes have been reported, the current address pair is unchanged". The
+            // rule assumes that the peer has heard our payload, which is impossible if the current pair is down.
             Verdict::Silent | Verdict::Outdated if self.is_current_down => {
                 return self.on_heard(pair, cause, now);
             }
             Verdict::Silent | Verdict::Outdated => {}
-            // In Operational (see above) the peer may have waited for an answer until we had
-            // forgotten what we sent. It gets one, by the way it came: ours may be dead, if what we
-            // have forgotten was an exploration. Nothing else comes of it.
+            // In Operational the peer may have waited for an answer until this host had forgotten its probes. The peer
+            // gets an answer by the pair that its probe came by, because the current pair may be dead. The probe has no
+            // other effect.
             Verdict::Unknown => {
                 self.probe(self.answer_pair(pair), now);
                 return self.refresh_forget(now);
@@ -209,9 +213,9 @@ impl Machine {
 
     fn on_operational(&mut self, pair: LocatorPair, verdict: Verdict, now: Instant) {
         let cause = Cause::ProbeOperational;
-        // Only the answer to a probe of ours may end an exploration. One that proves nothing is taken
-        // for such in InboundOk, where we did ask, and for a sign of life in Exploring: an old one
-        // played again must not stop the search.
+        // Only the answer to a probe of ours may end an exploration. A probe that proves nothing counts as an answer in
+        // InboundOk, where this host has asked. In Exploring it is a sign of life only, because a replayed probe must
+        // not stop the search.
         let is_answer = match verdict {
             Verdict::Proven(proven) => {
                 self.follow(proven, cause, now);
@@ -227,22 +231,22 @@ impl Machine {
         }
     }
 
-    /// A check of another pair than the peer's payload takes: the peer does not know that its payload is lost, and learns of it by a
-    /// Probe Exploring only. InboundOk would say that the payload arrives (RFC 5534 s6.8).
+    /// A check came by another pair than the peer's payload takes. The peer does not know that its payload is lost, and
+    /// learns it only from a Probe Exploring. A Probe InboundOk would say that the payload arrives (RFC 5534 s6.8).
     fn explore_by(&mut self, pair: LocatorPair, now: Instant) {
         if self.is_candidate(pair) && self.takes_answer(pair, now) {
             self.probe(Some(pair), now);
         }
     }
 
-    /// The peer is alive, and that is all we know.
+    /// The peer is alive. Nothing else is known.
     fn on_heard(&mut self, pair: LocatorPair, cause: Cause, now: Instant) {
         let via = self.answer_pair(pair);
         self.step(Input::KeepaliveReceived, cause, via, now);
     }
 
-    /// The pair to answer by: the one that the peer's probe came by, "as it appeared in the Probe"
-    /// (RFC 5534 appendix A), in turn with the others, since it may work one way only.
+    /// The pair for the answer: the pair that the peer's probe came by, "as it appeared in the Probe" (RFC 5534
+    /// appendix A), in turn with the other pairs, since a pair may work one way only.
     fn answer_pair(&self, pair: LocatorPair) -> Option<LocatorPair> {
         let last = self.exploration.as_ref().and_then(|e| e.records.last_sent());
         let is_repetition = self.state == State::InboundOk
@@ -270,15 +274,15 @@ impl Machine {
         Ok(*report)
     }
 
-    /// Whether the peer may ask by a probe that came by this pair if the pair works, since somebody forges probes to both hosts: this
-    /// host explores because of a probe alone, and answers.
+    /// Whether a probe of the peer by this pair may be a question whether the pair works. An attacker may forge probes
+    /// to both hosts. So if this host explores only because of a probe, it answers questions by its current pair.
     fn is_question(&self, pair: LocatorPair) -> bool {
         let explores = self.exploration.as_ref().is_some_and(|exploration| exploration.is_own);
         let is_current = pair == self.current() && self.is_candidate(pair);
         self.state == State::InboundOk && !explores && is_current
     }
 
-    /// Whether one more probe by this pair is answered in this second.
+    /// Counts a probe by this pair against the limit of answers in a second. Returns false if the limit is reached.
     fn takes_answer(&mut self, pair: LocatorPair, now: Instant) -> bool {
         let is_current = usize::from(pair == self.current());
         self.explore().answers[is_current].take(now)
@@ -292,10 +296,10 @@ impl Machine {
         exploration.records.note_received(report);
     }
 
-    /// Believes those reports that name a nonce and the pair it went by.
+    /// Judges the reports: only a report of a nonce and the pair that carried it counts.
     ///
-    /// Of several the probe that left last counts, not the one listed first. In Operational the
-    /// current pair stays if it is proven: the peer merely has not had our answer yet.
+    /// Of several such reports, the report of the probe that left last decides, not the first in the list. In
+    /// Operational the current pair stays if it is proven, because the peer has merely not received our answer yet.
     fn judge(&mut self, probe: &Probe, now: Instant) -> Verdict {
         if probe.received.is_empty() {
             return Verdict::Silent;

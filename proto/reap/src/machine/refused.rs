@@ -1,21 +1,21 @@
-//! Payload that comes in after the kernel of the peer has refused payload of this host.
+//! Payload that comes in after the peer's kernel has refused payload of this host.
 
 use moorline_types::Instant;
 
 use super::Machine;
 
-/// Payload of the peer after a refusal.
+/// State after a refusal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Refused {
-    /// When payload came in last, as far as this machine knows.
+    /// When payload last came in, as far as this machine knows.
     payload: Instant,
-    /// Whether the next payload is of interest.
+    /// Whether the machine waits for the next payload.
     is_awaited: bool,
 }
 
 impl Machine {
-    /// The kernel of the peer has refused payload of this context. Says when payload of the peer came in after the refusal before, and
-    /// watches for the next.
+    /// The peer's kernel has refused payload of this context. Returns when payload of the peer came in after the
+    /// previous refusal, and watches for the next payload.
     pub fn handle_refused(&mut self) -> Instant {
         let payload = self.refused().map_or(Instant::ZERO, |refused| refused.payload);
         self.change_extra(|extra| extra.refused = Some(Refused { payload, is_awaited: true }));
@@ -23,7 +23,7 @@ impl Machine {
         payload
     }
 
-    /// Payload came in at `at`. It says nothing of the paths if nothing else has asked for it.
+    /// Payload came in at `at`. This says nothing about the paths, unless something else has asked for the payload.
     pub(super) fn note_payload_after_refusal(&mut self, at: Instant) {
         if self.awaits_payload_after_refusal() {
             let refused = Refused { payload: at, is_awaited: false };

@@ -1,4 +1,5 @@
-//! Rounds: the standby path is checked now and then while traffic flows, unless another context of the host has done so (decision 045).
+//! Rounds of checks: the machine checks the standby path at intervals while traffic flows, unless another context of
+//! the host has done so (decision 045).
 
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
@@ -7,14 +8,14 @@ use super::Machine;
 use crate::monitor::{Round, Suspicion};
 use crate::state::State;
 
-/// What a host knows of a pair from other contexts with the same peer.
+/// Knowledge of a host about a pair, from other contexts with the same peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing.
+    /// No other context knows the pair.
     Nothing,
-    /// Another context is finding out.
+    /// Another context is checking the pair.
     Asked,
-    /// The peer has answered a check by it that left at `at`, after `rtt`.
+    /// The peer has answered a check by the pair that left at `at`, after `rtt`.
     Verified {
         /// When the check left.
         at: Instant,
@@ -30,14 +31,15 @@ impl Machine {
         self.monitor.as_ref().is_some_and(|monitor| monitor.round == Round::Awaiting)
     }
 
-    /// The standby path that is due to be checked: [`handle_known`](Self::handle_known) says whether others have.
+    /// The standby path that is due for a check. The host answers by [`handle_known`](Self::handle_known) whether other
+    /// contexts have checked it.
     #[must_use]
     pub fn question(&self) -> Option<LocatorPair> {
         self.monitor.as_ref().filter(|monitor| monitor.round == Round::Asking)?;
         self.standby().or(self.home())
     }
 
-    /// The answer to [`question`](Self::question).
+    /// Takes the host's answer to [`question`](Self::question).
     pub fn handle_known(&mut self, known: Known, now: Instant) {
         let interval = self.round_interval();
         let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.round == Round::Asking)
@@ -61,8 +63,8 @@ impl Machine {
         }
     }
 
-    /// Answers of the standby path from before do not count: the peer has lost the context, or a pair by one of the same locators has failed. The
-    /// next traffic begins a round of checks. Gives the standby path.
+    /// Earlier answers of the standby path do not count any more: the peer has lost the context, or another pair by one
+    /// of the same locators has failed. The next traffic begins a round of checks. Returns the standby path.
     pub fn handle_standby_suspected(&mut self, now: Instant) -> Option<LocatorPair> {
         let monitor = self.monitor.as_mut()?;
         monitor.verified = None;
@@ -72,8 +74,8 @@ impl Machine {
         self.standby()
     }
 
-    /// The peer has the context from now on. That it did not answer before says nothing of the pairs: the next traffic begins
-    /// a round of checks with the best of them.
+    /// The peer has the context from now on. Earlier silence says nothing about the pairs, so the next traffic begins a
+    /// round of checks with the best pair.
     pub fn handle_confirmed(&mut self, now: Instant) {
         self.heard = self.heard.min(now);
         let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.verified.is_none())
@@ -86,7 +88,7 @@ impl Machine {
         self.refresh_watch();
     }
 
-    /// Payload came in, or a keepalive that answers payload of ours: traffic flows.
+    /// Traffic flows: payload came in, or a keepalive that answers our payload.
     pub(super) fn on_traffic(&mut self) {
         if let Some(monitor) = &mut self.monitor
             && monitor.round == Round::Awaiting
@@ -110,7 +112,7 @@ impl Machine {
                 monitor.tries += 1;
                 let wait = monitor.standby_rtt.due().unwrap_or(RETRY).max(RETRY);
                 monitor.due = now + wait * u32::from(monitor.tries);
-                // One check of the current pair that is lost must not make the peer one that knows none.
+                // One lost check of the current pair must not class the peer as one that knows no checks.
                 let current = (!monitor.knows_checks && suspects).then_some(current);
                 for pair in [self.standby(), current].into_iter().flatten() {
                     self.send_check(pair, now);
@@ -123,7 +125,7 @@ impl Machine {
         self.refresh_watch();
     }
 
-    /// The host had no room for the checks of this context.
+    /// The host has no room for the checks of this context.
     pub fn handle_checks_refused(&mut self, now: Instant) {
         let (interval, current) = (self.round_interval(), self.current());
         let Some(monitor) = &mut self.monitor else { return };
@@ -149,7 +151,7 @@ impl Machine {
         self.refresh_watch();
     }
 
-    /// Time between rounds of checks: what is known from others counts for so long.
+    /// Time between rounds of checks. Knowledge from other contexts holds for the same time.
     #[must_use]
     pub fn round_interval(&self) -> Duration {
         let standby = self.config.profile.standby_interval;
@@ -160,7 +162,7 @@ impl Machine {
         if standby.is_zero() { home } else { home.min(standby) }
     }
 
-    /// Sends the checks of a round; `known`: when another context's check of the standby path left.
+    /// Sends the checks of a round. `known`: when another context sent its check of the standby path.
     fn begin_round(&mut self, known: Option<Instant>, now: Instant) {
         let interval = self.round_interval();
         let home = self.home_to_check();
@@ -168,12 +170,12 @@ impl Machine {
         let standby = self.standby().filter(|_| known.is_none());
         let Some(monitor) = &mut self.monitor else { return };
         let wait = monitor.standby_rtt.due().unwrap_or(RETRY).max(RETRY);
-        // At the same time as the other one: it finds out for both again, or this one does.
+        // The next rounds of both contexts are due at the same time, so one of the two checks for both.
         let next = known.unwrap_or(now) + interval;
         let until = if standby.is_some() { now + wait } else { next.max(now + RETRY) };
         monitor.round = if standby.is_some() { Round::Checking } else { Round::Resting };
         (monitor.due, monitor.tries) = (until, 1);
-        // Without a past the preferred pair is the current one, and is not asked.
+        // Without a past the preferred pair is the current pair, so the machine does not check it separately.
         if monitor.past().is_some() {
             let past = monitor.past_mut(current);
             if core::mem::replace(&mut past.is_home_asked, home.is_some()) {
@@ -182,7 +184,7 @@ impl Machine {
         }
         let is_known = known.is_some() && monitor.current_rtt.known().is_some();
         let current = Some(current).filter(|_| suspects && !is_known);
-        // Without a check of the standby path the round of another context decides.
+        // If this context does not check the standby path, the round of the other context decides.
         monitor.is_round_open = current.is_some() && monitor.round == Round::Checking;
         let home = home.filter(|pair| Some(*pair) != standby);
         let better = self.better_standby().filter(|pair| Some(*pair) != home);
@@ -191,7 +193,7 @@ impl Machine {
         }
     }
 
-    /// The standby path does not answer: another one may.
+    /// The standby path does not answer. Another pair may.
     pub(super) fn on_standby_failed(&mut self, now: Instant) {
         let pairs = self.candidates().count();
         let (interval, standby_interval) =
@@ -208,7 +210,7 @@ impl Machine {
             (interval / 10).max(RETRY)
         } else {
             let doublings = failed.saturating_sub(pairs).min(MAX_DOUBLINGS);
-            // The preferred pair is waited for.
+            // The machine waits for the preferred pair, so the rest has an upper bound.
             let most = if is_away { standby_interval.max(interval) } else { Duration::MAX };
             (interval * (1 << doublings)).min(most)
         };
@@ -217,9 +219,9 @@ impl Machine {
     }
 }
 
-/// Between checks that are not answered, and before another context is asked again: 1 s.
+/// Time between unanswered checks, and before the machine asks about another context again: 1 s.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
-/// Checks of a pair before it counts as failed.
+/// Checks of a pair before the pair counts as failed: 3.
 const TRIES: u8 = 3;
-/// Of the interval, while no pair answers: 16 times.
+/// While no pair answers, the interval doubles at most 4 times, to 16 times its length.
 const MAX_DOUBLINGS: usize = 4;

@@ -1,4 +1,4 @@
-//! The standby pair: chosen, kept, and used when the current one is known to be gone (decision 045).
+//! The standby path: choice, upkeep, and use when the current pair is known to be gone (decision 045).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -11,14 +11,14 @@ use crate::event::{Cause, Event};
 use crate::monitor::Round;
 use crate::state::{Input, State};
 
-/// The pairs besides the current one, as far as they are known.
+/// Knowledge about the pairs besides the current one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Standby {
-    /// There is none.
+    /// There is no other pair.
     None,
-    /// None is checked, as [`Profile::standby_interval`](crate::Profile::standby_interval) has it.
+    /// The machine checks no pair, because [`Profile::standby_interval`](crate::Profile::standby_interval) is zero.
     Unchecked,
-    /// No check has been answered or given up yet.
+    /// The peer has answered no check yet, and no pair has failed yet.
     Untried,
     /// Pairs did not answer.
     Failing {
@@ -26,14 +26,14 @@ pub enum Standby {
         tried: usize,
         /// All pairs besides the current one.
         pairs: usize,
-        /// Nor has the current one answered a check, ever.
+        /// Whether the current pair has never answered a check either.
         is_peer_mute: bool,
     },
-    /// An answer has come, longer ago than two intervals.
+    /// The last answer is older than two intervals.
     Stale,
-    /// The peer has answered a check not long ago.
+    /// The peer has answered a check within two intervals.
     Answered {
-        /// By this pair.
+        /// The standby path.
         pair: LocatorPair,
         /// When the check left.
         at: Instant,
@@ -41,7 +41,7 @@ pub enum Standby {
 }
 
 impl Machine {
-    /// The pairs besides the current one, as far as they are known.
+    /// Tells what is known about the pairs besides the current one.
     #[must_use]
     pub fn standby_state(&self, now: Instant) -> Standby {
         let verified = self.monitor.as_ref().and_then(|monitor| monitor.verified);
@@ -66,7 +66,7 @@ impl Machine {
         }
     }
 
-    /// The standby path, if the peer has answered a check by it not long ago.
+    /// The standby path, if the peer has answered a check by it within two intervals and payload may take it.
     #[must_use]
     pub fn fresh_standby(&self, now: Instant) -> Option<LocatorPair> {
         let monitor = self.monitor.as_ref()?;
@@ -78,13 +78,13 @@ impl Machine {
         self.standby().filter(|_| is_fresh).filter(is_usable)
     }
 
-    /// The pair that is kept, or being tried out for that.
+    /// The standby path, or the pair that is being checked to become the standby path.
     #[must_use]
     pub fn standby(&self) -> Option<LocatorPair> {
         self.pair_at(self.monitor.as_ref()?.standby?)
     }
 
-    /// Has this pair be the standby path; one that is not of the two sets is none.
+    /// Makes this pair the standby path. A pair that is not of the two sets counts as none.
     pub(super) fn keep_standby(&mut self, standby: Option<LocatorPair>) {
         let places = standby.and_then(|standby| self.places_of(standby));
         if let Some(monitor) = &mut self.monitor {
@@ -92,33 +92,33 @@ impl Machine {
         }
     }
 
-    /// The current pair is known to be of no use. With a standby path that is known to work, payload takes it
-    /// at once; either way exploration begins, which tells the peer.
+    /// The host knows that the current pair is of no use. If a standby path is known to work, payload takes it at once.
+    /// In both cases exploration begins, which tells the peer.
     pub(super) fn on_path_gone(&mut self, cause: Cause, now: Instant) {
         self.is_current_down = true;
         let current = self.current();
-        // Which locator has gone is plain from the candidates; else it is our end that has failed.
+        // On `LocatorGone` the candidates already lack the lost locator. On `LocalFailure` our end has failed.
         let shares =
             |standby: &LocatorPair| cause == Cause::LocalFailure && standby.local == current.local;
         self.leave_or_explore(|standby| !shares(standby), Input::PathGone, cause, now);
     }
 
-    /// The peer says that its locator of the current pair is broken, which may not be so from here.
+    /// The peer says that its locator of the current pair is broken. Seen from here the locator may still work.
     pub(super) fn on_path_broken(&mut self, now: Instant) {
         let peer = self.current().peer;
         let is_apart = |standby: &LocatorPair| standby.peer != peer;
         self.leave_or_explore(is_apart, Input::PathGone, Cause::LocatorBroken, now);
     }
 
-    /// Nothing has come back for a Send Timeout. The standby path is what exploration tries first, and where payload
-    /// is to go if it answers: payload need not wait for that on a pair that is no better.
+    /// Nothing has come back for a Send Timeout. Exploration would try the standby path first, and payload would move
+    /// there after an answer. So payload takes the standby path at once: the current pair is no better.
     //= rfc5534#6.4
     pub(super) fn on_silence(&mut self, now: Instant) {
         self.leave_or_explore(|_| true, Input::SendTimeout, Cause::SendTimeout, now);
     }
 
-    /// Payload takes the standby path if that is known to work and this says that it is apart from what has failed; else exploration
-    /// finds out.
+    /// Moves payload to the standby path, if it is known to work and `is_apart` says that it does not share the
+    /// failure. Otherwise begins an exploration.
     fn leave_or_explore(
         &mut self,
         is_apart: impl Fn(&LocatorPair) -> bool,
@@ -136,14 +136,14 @@ impl Machine {
         }
     }
 
-    /// Leaves Operational with payload on a pair that is known to work; the first probe takes it too.
+    /// Leaves Operational with payload on a pair that is known to work. The first probe takes this pair, too.
     pub(super) fn leave_for(&mut self, to: LocatorPair, cause: Cause, now: Instant) {
         self.change_extra(|extra| extra.hint = Some(to));
         self.step(Input::PathGone, cause, None, now);
         self.move_to(to, cause, now);
     }
 
-    /// The sets or the current pair changed: is the standby path still the one to keep?
+    /// The sets or the current pair changed: keeps the standby path or chooses another one.
     pub(super) fn refresh_standby(&mut self, now: Instant) {
         if self.config.profile.is_rfc() {
             return;
@@ -165,11 +165,12 @@ impl Machine {
         let interval = self.round_interval();
         let monitor = self.monitor_mut();
         if is_away && monitor.round == Round::Resting {
-            // The preferred pair may be back, and rounds without it are further apart.
+            // The preferred pair may be back, and rounds without this pair are further apart.
             monitor.due = monitor.due.min(now + interval);
         }
         if has_better && monitor.round == Round::Resting {
-            // Another uplink may be back: until it is asked, the standby path shares an end with the current pair.
+            // Another uplink may be back. Until a check by it is answered, the standby path shares an end with the
+            // current pair.
             monitor.due = monitor.due.min(now + (interval / 10).max(RETRY));
         }
         let has_any = monitor.standby.is_some() || is_away;
@@ -181,7 +182,7 @@ impl Machine {
         self.tidy_monitor(now);
     }
 
-    /// Another pair is current.
+    /// Another pair has become current.
     pub(super) fn after_move(&mut self, from: LocatorPair, now: Instant) {
         let fail_back = self.config.profile.fail_back;
         let current = self.current();
@@ -203,7 +204,7 @@ impl Machine {
         self.refresh_watch();
     }
 
-    /// The best pair besides the current one, after those that failed.
+    /// Chooses the best pair besides the current one, after the pairs that failed.
     pub(super) fn choose_standby(&self) -> Option<LocatorPair> {
         if self.config.profile.standby_interval.is_zero() {
             return None;
@@ -213,7 +214,8 @@ impl Machine {
         others.get(failed % others.len().max(1)).copied()
     }
 
-    /// The best pair, if it shares fewer ends with the current one than the standby path does: less breaks both.
+    /// The best pair, if it shares fewer ends with the current pair than the standby path does. Fewer failures break
+    /// both pairs then.
     pub(super) fn better_standby(&self) -> Option<LocatorPair> {
         let (standby, current) = (self.standby()?, self.current());
         let best = self.others().first().copied()?;
@@ -221,8 +223,8 @@ impl Machine {
         is_better.then_some(best)
     }
 
-    /// All pairs but the current one, the best first: those that share no end with it, then as the peer
-    /// prefers.
+    /// All pairs but the current one, the best first: pairs that are neither broken nor deprecated, then pairs that
+    /// share fewer ends with the current pair, then the peer's preference.
     pub(super) fn others(&self) -> Vec<LocatorPair> {
         let current = self.current();
         let mut pairs: Vec<_> = self.candidates().collect();
@@ -251,6 +253,6 @@ impl Machine {
     }
 }
 
-/// A path that was gone back to and left again within so many hold times is not steady.
+/// If traffic leaves a pair again within this number of hold times after a return, the pair is not steady.
 const STEADY: u32 = 10;
 const STEADY_AT_LEAST: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Suspicions: what the data plane finds odd is put to the test (decision 048).
+//! Suspicions: a trial tests the current pair after a failure hint of the data plane (decision 048).
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -10,12 +10,13 @@ use crate::monitor::{Check, PathMonitor, Round, Suspicion, Trial};
 use crate::state::{Input, State};
 
 impl Machine {
-    /// The data plane has reason to doubt the current pair: nothing has come in since `since`, and it is `usual`
-    /// to wait as long as that for an answer (zero: not known).
+    /// The data plane doubts the current pair: nothing has come in since `since`. `usual` is the time that answers have
+    /// taken lately (zero: unknown).
     ///
-    /// The current pair and the standby path are checked in parallel. If the standby path answers and the current one
-    /// has not when its answer is due, payload moves. If it answers, or anything is heard, nothing
-    /// moves, and suspicions count for nothing for a while that doubles each time.
+    /// The machine checks the current pair and the standby path in parallel. If the standby path answers and the answer
+    /// of the current pair does not come in time, payload moves. If the current pair answers, or if anything is heard,
+    /// nothing moves. After each trial the machine defers suspicions until a quiet time is over, which doubles each
+    /// time.
     //= rfc5534#8-1
     pub fn handle_suspicion(
         &mut self,
@@ -44,7 +45,7 @@ impl Machine {
         self.try_pair(suspicion, now);
     }
 
-    /// Puts the current pair to the test at once, whatever the damping.
+    /// Begins a trial of the current pair at once, whatever the damping says.
     pub(super) fn try_pair(&mut self, suspicion: Suspicion, now: Instant) {
         let hint = suspicion.hint;
         let others = match hint {
@@ -63,10 +64,10 @@ impl Machine {
         self.begin_trial(Trial { gap, due, end, ..Trial::new(suspicion, others, now) });
     }
 
-    /// By how much sooner the data plane's Send Timer runs out than the Send Timeout is over: the time for a trial,
-    /// which tells a peer that cannot be reached from one whose few packets got lost.
+    /// Time by which the data plane's Send Timer runs out before the end of the Send Timeout. In this time a trial
+    /// tells a peer that cannot be reached from a peer whose few packets got lost.
     ///
-    /// None for a peer that has never answered a check by this pair, or whose answer would not be there in time.
+    /// Zero if the peer has never answered a check by this pair, or if its answer would come too late.
     pub(super) fn send_lead(&self) -> Duration {
         let lead = (self.config.send_timeout / LEAD_PART).min(MAX_LEAD);
         let due = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due());
@@ -78,11 +79,11 @@ impl Machine {
         self.state == State::Operational && self.suspects() && self.has_current_answered()
     }
 
-    /// Nothing has come back since `since`, and the Send Timeout is not over yet: the pair has its trial until then.
-    /// Damping does not count, as it is the last one. False: there is nothing to wait for.
+    /// Nothing has come back since `since`, and the Send Timeout is not over yet: the pair has a trial until then.
+    /// Damping does not apply to this last trial. Returns false if there is no time or no reason to wait.
     pub(super) fn begin_last_trial(&mut self, since: Instant, now: Instant) -> bool {
         let expires = since + self.config.send_timeout;
-        // The data plane may not have heard yet that there is no lead any more.
+        // The data plane may not know yet that there is no lead any more.
         let is_soon = now < expires && self.has_trials();
         if let Some(trial) = self.trial_mut().filter(|_| is_soon) {
             trial.expires = Some(expires);
@@ -111,10 +112,10 @@ impl Machine {
         self.refresh_watch();
     }
 
-    /// How long the current pair's answer is waited for, and the time between its checks.
+    /// How long to wait for the answer of the current pair, and the time between its checks.
     ///
-    /// A round trip that was seen a while ago says nothing of the queues of today. What answers to payload took in
-    /// the last seconds does. A retransmission has that in it already, if checks were answered of late.
+    /// An old round-trip time says nothing about the queues of the moment. The time that payload's answers have taken
+    /// in the last seconds does. A retransmission already accounts for that time, if checks were answered lately.
     fn patience(&mut self, suspicion: Suspicion, now: Instant) -> (Duration, Duration) {
         let rtt = self.monitor_mut().current_rtt;
         let hint = suspicion.hint;
@@ -133,17 +134,18 @@ impl Machine {
         let seen = if rtt.is_steady() && usual * 3 / 2 <= measured {
             measured
         } else {
-            // A queue there is, so some of the checks will get lost in it.
+            // There is a queue, so some of the checks will get lost in it.
             measured.max((usual * 3).max(measured * 2).min(UNKNOWN_DUE))
         };
-        // A queue that has just filled was not seen by checks, which are few, nor by a flow with few packets.
+        // Neither the few checks nor a flow with few packets have seen a queue that has just filled.
         let due = seen.max(measured + rtt.unseen_queue().min(most));
         let answered_after = rtt.known().unwrap_or(UNKNOWN_RTT).max(usual).min(due / 2);
-        // Spread over the time that is left for them: what fills a queue for a moment must not hit them all.
+        // Spread the checks over the remaining time, so that a queue that is full for a moment does not drop all of
+        // them.
         (due, ((due - answered_after) / CURRENT_CHECKS).max(LEAST_GAP))
     }
 
-    /// Time for the next checks, or for the verdict.
+    /// The next checks are due, or the verdict.
     pub(super) fn on_trial_timeout(&mut self, now: Instant) {
         let current = self.current();
         let Some(trial) = self.trial_mut() else { return self.take_up_deferred(now) };
@@ -164,7 +166,7 @@ impl Machine {
         }
     }
 
-    /// The quiet time is over, and the data plane does not say twice what it suspects.
+    /// The quiet time is over. The data plane reports a suspicion once only, so the machine takes up the deferred one.
     fn take_up_deferred(&mut self, now: Instant) {
         let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.quiet_until() <= now)
         else {
@@ -186,15 +188,15 @@ impl Machine {
         self.end_trial(now);
         let cause = if is_expired { Cause::SendTimeout } else { Cause::Suspicion };
         if is_peer_astray {
-            // Payload is well where it is. The peer's is not, and is told by the same pair.
+            // Payload of this host arrives. The peer's payload does not, and a probe by the same pair tells the peer.
             let current = self.current();
             return self.step(Input::SendTimeout, cause, Some(current), now);
         }
         match answered.filter(|&pair| self.is_candidate(pair)) {
             Some(pair) => self.leave_for(pair, cause, now),
             None if is_expired => self.on_silence(now),
-            // A peer that has never answered a check need not know what one is; but exploration, which
-            // it knows, is what RFC 5534 s3.2 has an ICMPv6 error lead to at most.
+            // A peer that has never answered a check may not know checks. Every peer knows exploration, which is the
+            // most that an ICMPv6 error may cause (RFC 5534 s3.2).
             None if self.has_current_answered() || hint == FailureHint::Unreachable => {
                 self.step(Input::PathGone, cause, None, now);
                 self.forget_checks();
@@ -207,8 +209,8 @@ impl Machine {
         }
     }
 
-    /// No pair answers checks. Perhaps the peer does not answer checks any more. It is taken for a peer that knows none, until it
-    /// has answered one more. The next traffic begins a round.
+    /// No pair answers checks, so the peer may have stopped answering them. Treat the peer as one that knows no checks
+    /// until it answers one. The next traffic begins a round.
     fn forget_checks(&mut self) {
         let Some(monitor) = &mut self.monitor else { return };
         (monitor.current_rtt, monitor.standby_rtt) = Default::default();
@@ -216,7 +218,7 @@ impl Machine {
         monitor.end_rest();
     }
 
-    /// The peer refuses checks: a trial ends without them, or waits for the end of the Send Timeout.
+    /// The peer refuses checks: the trial ends, or waits for the end of the Send Timeout without more checks.
     pub(super) fn on_trial_refused(&mut self, now: Instant) {
         let Some(trial) = self.trial_mut() else { return };
         if trial.expires.is_some() {
@@ -227,7 +229,7 @@ impl Machine {
         self.tell(Event::Cleared { hint, after: now.since(started) });
     }
 
-    /// The current pair has answered a check, or something else was heard.
+    /// The current pair has answered a check, or the peer was heard in another way.
     pub(super) fn on_current_answered(&mut self, now: Instant) {
         if let Some(flight) = self.flight_mut() {
             (flight.deferred, flight.asked) = (None, None);
@@ -239,7 +241,7 @@ impl Machine {
         self.refresh_watch();
     }
 
-    /// A check of the current pair was answered by the way back alone, so far.
+    /// So far the peer has answered a check of the current pair by the way back only.
     pub(super) fn on_way_back(&mut self, check: Check) {
         let current = self.current();
         if let Some(trial) = self.trial_mut()
@@ -250,7 +252,7 @@ impl Machine {
         }
     }
 
-    /// Another pair than the current one has answered a check.
+    /// A pair other than the current one has answered a check.
     pub(super) fn on_other_answered(&mut self, check: Check, now: Instant) {
         let Some(trial) = self.trial_mut() else { return };
         if trial.others.contains(&check.pair) && check.at >= trial.started {
@@ -261,18 +263,18 @@ impl Machine {
         }
     }
 
-    /// When a running trial began.
+    /// When the running trial began.
     pub(super) fn trial_started(&self) -> Option<Instant> {
         self.monitor.as_ref()?.trial().map(|trial| trial.started)
     }
 
-    /// Whether the data plane is to look for reasons to doubt the current pair: there are others.
+    /// Whether the data plane looks for reasons to doubt the current pair, since there are other pairs.
     #[must_use]
     pub fn suspects(&self) -> bool {
         self.config.profile.suspects && self.local.len() * self.peer.len() > 1
     }
 
-    /// Whether payload that comes in is of interest: for a trial, or because the standby path is due.
+    /// Whether a trial or a due check of the standby path needs to know of payload that comes in.
     pub(super) fn watches_traffic(&self) -> bool {
         let is_wanted = |v: &PathMonitor| {
             v.round == Round::Awaiting || v.trial().is_some() || v.deferred().is_some()
@@ -280,7 +282,7 @@ impl Machine {
         self.state == State::Operational && self.monitor.as_ref().is_some_and(|v| is_wanted(v))
     }
 
-    /// Exploration finds out what the trial was to find out.
+    /// Ends the trial: exploration answers the same question.
     pub(super) fn drop_trial(&mut self) {
         if let Some(flight) = self.flight_mut() {
             flight.drop_trial();
@@ -309,7 +311,7 @@ impl Machine {
         self.flight_mut()?.trial.as_mut()
     }
 
-    /// The standby path; without one that is known to work the best candidates.
+    /// The standby path, if it is known to work; otherwise the best candidates.
     fn trial_pairs(&self, now: Instant) -> Vec<LocatorPair> {
         if let Some(standby) = self.fresh_standby(now) {
             return [standby].into();
@@ -320,29 +322,29 @@ impl Machine {
     }
 }
 
-/// Checks of the current pair in a trial: with one packet in seven lost each way, as in queues that are full,
-/// all of them get lost in one trial of thirty thousand.
+/// Checks of the current pair in a trial: 8. If each direction loses one packet in seven, as in full queues, all eight
+/// get lost in one trial of thirty thousand.
 const CURRENT_CHECKS: u32 = 8;
-/// Checks of each other pair.
+/// Checks of each other pair: 3.
 const OTHER_CHECKS: u32 = 3;
-/// Other pairs in a trial.
+/// Other pairs in a trial: 2.
 const MAX_OTHERS: usize = 2;
-/// What is taken for the round-trip time of a pair that has never answered, and how long it is waited for: as
-/// TCP does (RFC 6298 s2.1).
+/// Assumed round-trip time of a pair that has never answered, and the time to wait for its answer, as in TCP (RFC 6298
+/// s2.1).
 const UNKNOWN_RTT: Duration = Duration::from_millis(200);
 const UNKNOWN_DUE: Duration = Duration::from_secs(1);
-/// What usual waits have in them and answers to checks have not: TCP's acknowledgements of little data, delayed by 40 ms
-/// by Linux, 50 ms by others.
+/// The delay of TCP acknowledgements of little data: 40 ms in Linux, 50 ms elsewhere. The usual time of answers
+/// includes this delay; answers to checks have no such delay.
 const DELAYED_ACK: Duration = Duration::from_millis(50);
-/// The last trial takes this part of the Send Timeout, a quarter, and as long as that at most.
+/// The last trial takes this part of the Send Timeout, a quarter, and 1 s at most.
 const LEAD_PART: u32 = 4;
 const MAX_LEAD: Duration = Duration::from_secs(1);
-/// The most that is waited for a queue that was never seen. Silence follows the usual wait, which has queues in it;
-/// a retransmission is told sooner than that.
+/// Longest additional time for a queue that was never seen. Silence is reported after the usual time of an answer,
+/// which includes queues. A retransmission is reported sooner.
 const UNSEEN_AFTER_SILENCE: Duration = Duration::from_millis(250);
 const UNSEEN_AFTER_RETRANSMISSION: Duration = Duration::from_millis(400);
-/// Between checks of a trial.
+/// Least time between checks of a trial: 2 ms.
 const LEAST_GAP: Duration = Duration::from_millis(2);
-/// Quiet time after the first trial, and how often it doubles: up to 16 s.
+/// Quiet time after the first trial: 250 ms, doubled at most 6 times, to 16 s.
 const QUIET: Duration = Duration::from_millis(250);
 const MAX_DOUBLINGS: u8 = 6;

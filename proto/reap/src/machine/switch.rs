@@ -1,4 +1,4 @@
-//! A pair that is to be current because somebody wants it, once it has answered.
+//! Switch: a pair becomes current on request, once the pair has answered.
 
 use alloc::sync::Arc;
 use moorline_types::{DropReason, Instant, LocatorPair};
@@ -12,27 +12,27 @@ use crate::state::State;
 /// Not configurable.
 pub const SWITCH_PROBES: u8 = 4;
 
-/// What is known of a switch that has not come to an end.
+/// A switch in progress.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Switch {
     pub(super) pair: LocatorPair,
     cause: Cause,
     probes: u8,
-    /// When the next probe is due, or the end.
+    /// When the next probe or the end of the switch is due.
     pub(super) next: Instant,
-    /// A probe that says Exploring, in Operational.
+    /// A probe that says Exploring while this host is in Operational.
     pub(super) transmit: Option<Transmit>,
 }
 
 impl Machine {
-    /// Has `pair` become current as soon as it has answered a probe; it takes the place of another one
-    /// for which that holds. True if payload goes there already, and nothing is left to do.
+    /// Makes `pair` current as soon as the pair has answered a probe. A new switch replaces an earlier one. Returns
+    /// true if payload already takes `pair`.
     ///
-    /// [`Event::Moved`] or [`Event::Unanswered`] tells what came of it.
+    /// [`Event::Moved`] or [`Event::Unanswered`] tells the result.
     ///
     /// # Errors
-    /// [`WrongLocators`](DropReason::WrongLocators): the pair is none of local and peer locators of the context that can be
-    /// used together.
+    /// [`WrongLocators`](DropReason::WrongLocators): the pair does not consist of a local and a peer locator of the
+    /// context that can be used together.
     pub fn handle_switch(
         &mut self,
         pair: LocatorPair,
@@ -52,7 +52,7 @@ impl Machine {
         Ok(false)
     }
 
-    /// The pair that is being probed to become current.
+    /// The pair that the machine probes to make it current.
     #[must_use]
     pub fn pending_switch(&self) -> Option<LocatorPair> {
         self.switch().map(|switch| switch.pair)
@@ -62,7 +62,7 @@ impl Machine {
         self.extra.as_ref()?.switch.as_ref()
     }
 
-    /// A pair becomes current: the cause, if somebody wanted it.
+    /// A pair has become current. Ends the switch to this pair and returns its cause.
     pub(super) fn take_switch(&mut self, to: LocatorPair) -> Option<Cause> {
         let cause = self.switch().filter(|switch| switch.pair == to)?.cause;
         self.change_extra(|extra| extra.switch = None);
@@ -79,7 +79,7 @@ impl Machine {
         let (state, current, voucher) = (self.state, self.current(), self.voucher());
         let (exploration, sets) = self.explore_with_sets();
         let transmit = match state {
-            // Said of this pair: the peer is to answer by it.
+            // The Sta field describes this pair only, and makes the peer answer by this pair.
             State::Operational => {
                 exploration.voucher = voucher;
                 let transmit = exploration.make_probe(State::Exploring, pair, now);
@@ -106,7 +106,7 @@ impl Machine {
         self.change_extra(|extra| extra.switch = None);
         let is_asking = self.state != State::Operational;
         let exploration = self.explore();
-        // An answer that comes later still moves nothing, unless an exploration has asked as well.
+        // A later answer moves nothing, unless an exploration has asked as well.
         if !is_asking {
             exploration.records.forget_sent_by(pair);
         }
@@ -115,7 +115,8 @@ impl Machine {
     }
 }
 
-/// A probe of a switch says by its Probe Data if the pair before is left as worse, and names that pair.
+/// Marks a probe of a switch: its Probe Data says that this host leaves the pair `left` as worse, and the probe names
+/// that pair.
 fn told_why(mut transmit: Transmit, left: LocatorPair, cause: Cause) -> Transmit {
     if let Message::Probe(probe) = &mut transmit.message
         && matches!(cause, Cause::Lossy | Cause::Slow)

@@ -29,7 +29,7 @@ mod switch;
 mod table;
 mod trials;
 
-/// Locator of a host by way of one of its ISPs.
+/// Locator of a host by one of its ISPs.
 fn locator(host: u16, isp: u16) -> Locator {
     Locator::from(core::net::Ipv6Addr::new(0x2001, 0xdb8, isp, 0, 0, 0, 0, host))
 }
@@ -37,12 +37,12 @@ fn locator(host: u16, isp: u16) -> Locator {
 const A: u16 = 0xa;
 const B: u16 = 0xb;
 
-/// From A's ISP to B's.
+/// The pair from A's ISP `a` to B's ISP `b`, seen from A.
 fn ab(a: u16, b: u16) -> LocatorPair {
     LocatorPair::new(locator(A, a), locator(B, b))
 }
 
-/// The same, seen from B.
+/// The pair from B's ISP `b` to A's ISP `a`, seen from B.
 fn ba(b: u16, a: u16) -> LocatorPair {
     turn(ab(a, b))
 }
@@ -70,14 +70,14 @@ impl Machine {
     }
 }
 
-/// Host A with two ISPs, whose peer B has two as well, on the first of both.
+/// The machine of host A. A and its peer B have two ISPs each, and use the first of each.
 fn machine() -> Machine {
     let mut machine = Machine::new(Config::default(), ab(1, 1), [1; 16], at(0));
     machine.set_candidates([locator(A, 1), locator(A, 2)], [locator(B, 1), locator(B, 2)], at(0));
     machine
 }
 
-/// A machine in `state` at `at(15_000)`, everything drained.
+/// A machine in `state` at `at(15_000)`, with all outputs drained.
 fn machine_in(state: State) -> Machine {
     let mut machine = machine();
     match state {
@@ -92,7 +92,7 @@ fn machine_in(state: State) -> Machine {
     machine
 }
 
-/// The peer's probe by `sent_by`, the pair as the peer sees it.
+/// Delivers a probe of the peer, sent by the pair `sent_by` as the peer sees it.
 fn deliver(
     machine: &mut Machine,
     sent_by: LocatorPair,
@@ -115,7 +115,7 @@ fn drain(machine: &mut Machine) -> (Vec<Transmit>, Vec<Event>) {
     (transmits, events)
 }
 
-/// The only message that waits, a probe.
+/// The only waiting message, which is a probe.
 fn only_probe(machine: &mut Machine) -> (LocatorPair, Probe) {
     let (mut transmits, _) = drain(machine);
     assert_eq!(transmits.len(), 1, "{transmits:?}");
@@ -125,7 +125,7 @@ fn only_probe(machine: &mut Machine) -> (LocatorPair, Probe) {
     }
 }
 
-/// Runs all timers up to `until`, and gives what was sent when.
+/// Runs all timers up to `until`, and gives the sent messages with their times.
 fn run(machine: &mut Machine, until: Instant) -> Vec<(Instant, Transmit)> {
     let mut log = Vec::new();
     while let Some((next, _)) = machine.poll_timeout().filter(|&(next, _)| next <= until) {

@@ -1,4 +1,4 @@
-//! The walk through the table, and what goes with each step.
+//! Steps through the transition table, with their effects.
 
 use alloc::boxed::Box;
 use alloc::sync::Arc;
@@ -16,7 +16,7 @@ use crate::timers::Timer;
 
 /// Transitions.
 impl Machine {
-    /// How many timers there are, and so how many can run out at once.
+    /// Number of timers, and so the most that can run out at once.
     pub(super) const TIMERS: usize = 11;
 
     pub(super) fn on_timeout(&mut self, timer: Timer, at: Instant, now: Instant) {
@@ -45,8 +45,7 @@ impl Machine {
     pub(super) fn on_send_timeout(&mut self, at: Instant, now: Instant) {
         let period = self.send_period(self.state);
         if now.since(at) > period {
-            // We were suspended rather than deaf: a whole period went by in which we would not have
-            // heard anything. The peer gets a fresh one.
+            // This host was suspended: for a whole period it could hear nothing. The peer gets a fresh period.
             self.explore().deadlines.send = Some(now + period);
             return;
         }
@@ -103,7 +102,7 @@ impl Machine {
             Send::Keepalive => self.is_keepalive_due = true,
             Send::Probe => has_pair = self.probe(via, now),
         }
-        // An answer without a transition is paid for by the probe it answers: the pace stays.
+        // An answer without a transition does not count in the pace: each answer needs a probe of the peer.
         let is_answer = input == Input::ProbeExploring && cell.next == from;
         if cell.send == Send::Probe && cell.next != State::Operational && !is_answer {
             let config = Arc::clone(&self.config);
@@ -113,14 +112,14 @@ impl Machine {
         self.refresh_watch();
     }
 
-    /// Whether a probe of the peer's has come in that InboundOk can report.
+    /// Whether a probe of the peer has come in that InboundOk can report.
     fn has_report(&self) -> bool {
         self.exploration.as_ref().is_some_and(|exploration| exploration.records.has_report())
     }
 
-    /// The peer is heard in Exploring, and has sent no probe. InboundOk "MUST include copies of the fields of at least one of
-    /// the inbound probes" (RFC 5534 s5.2), so the state stays until there is one: a Probe Exploring, which the peer
-    /// answers with a probe, leaves at once, and others follow at the pace of a new exploration (decision 144).
+    /// In Exploring the peer was heard, but by no probe. InboundOk "MUST include copies of the fields of at least one
+    /// of the inbound probes" (RFC 5534 s5.2). So the state stays until a probe comes in. A Probe Exploring, which the
+    /// peer answers with a probe, leaves at once, and others follow at the pace of a new exploration (decision 144).
     //= rfc5534#5.2-5
     fn on_heard_without_probe(&mut self, now: Instant) {
         let exploration = self.explore();
@@ -131,7 +130,7 @@ impl Machine {
         self.refresh_watch();
     }
 
-    /// An exploration begins.
+    /// Begins an exploration.
     pub(super) fn begin(&mut self, now: Instant) {
         self.is_keepalive_due = false;
         let current = self.current();
@@ -171,7 +170,7 @@ impl Machine {
         }
     }
 
-    /// START, RESTART and STOP of the timers that are ours.
+    /// Applies START, RESTART and STOP to the timers that this machine runs.
     pub(super) fn run_timers(&mut self, cell: Transition, now: Instant) {
         let starts = |act| matches!(act, Act::Start | Act::Restart);
         if self.exploration.is_none() && !starts(cell.send_timer) && !starts(cell.keepalive_timer) {
@@ -206,8 +205,8 @@ impl Machine {
         }
     }
 
-    /// Sends the probe that the state calls for: by `via`, or else in Operational by the current pair, and while
-    /// an exploration goes on by the next in order. False if there is none.
+    /// Sends the probe that the state demands. The probe leaves by `via`, if given. Otherwise it leaves by the current
+    /// pair in Operational, and by the next pair in order during an exploration. Returns false if there is no pair.
     pub(super) fn probe(&mut self, via: Option<LocatorPair>, now: Instant) -> bool {
         let config = Arc::clone(&self.config);
         let (state, current) = (self.state, self.current());
@@ -240,7 +239,7 @@ impl Machine {
         }
     }
 
-    /// The sets changed in an exploration.
+    /// The sets have changed in an exploration. Rebuilds the order of pairs.
     pub(super) fn rearrange(&mut self, is_new: impl Fn(LocatorPair) -> bool, now: Instant) {
         let config = Arc::clone(&self.config);
         let current = self.current();
@@ -256,7 +255,7 @@ impl Machine {
         }
     }
 
-    /// Records are kept for a while after the last transition to Operational.
+    /// Keeps the records for [`LINGER`] after the last transition to Operational.
     pub(super) fn refresh_forget(&mut self, now: Instant) {
         let forget = now + LINGER;
         if let Some(exploration) = &mut self.exploration {
@@ -266,7 +265,7 @@ impl Machine {
         }
     }
 
-    /// Whether payload that comes in is a sign of life that something waits for.
+    /// Whether something waits for incoming payload as a sign of life.
     pub(super) fn wants_payload(&self) -> bool {
         let is_wanted = self.exploration.as_ref().is_some_and(|e| {
             let is_unheard = self.state == State::Exploring && !e.is_heard;
@@ -300,7 +299,7 @@ impl Machine {
         index.and_then(|index| self.ranks().get(index)).copied().unwrap_or_default()
     }
 
-    /// Whether the peer has said anything of its locators.
+    /// Whether the peer has stated preferences for its locators.
     #[must_use]
     pub fn has_ranks(&self) -> bool {
         !self.ranks().is_empty()

@@ -20,7 +20,7 @@ fn walk(local: &[Locator], peer: &[Locator], failed: LocatorPair, seed: u8) -> V
     (0..order.len()).filter_map(|_| order.advance(sets(local, peer))).collect()
 }
 
-/// 0: shares no end with the failed pair, 1: shares one, 2: is the failed pair.
+/// Number of ends that the pair shares with the failed pair: 0, 1, or 2 for the failed pair itself.
 fn shared(pair: LocatorPair, failed: LocatorPair) -> usize {
     usize::from(pair.local == failed.local) + usize::from(pair.peer == failed.peer)
 }

@@ -1,4 +1,4 @@
-//! The tables of RFC 5534 s6.1 to 6.9, written down once more in the RFC's own words.
+//! The tables of RFC 5534 s6.1 to 6.9, written a second time in the RFC's own words.
 
 use alloc::format;
 use alloc::string::String;
@@ -7,7 +7,7 @@ use super::{Act, Input, Send, State, transition};
 
 /// Table, then its cells under Operational, Exploring, InboundOk.
 const TABLES: &[(Input, [&str; 3])] = &[
-    // START Keepalive is the data plane's part, and so the machine's own timer stops.
+    // START Keepalive is the task of the data plane, so the machine's own timer stops.
     (
         Input::PayloadReceived,
         [
@@ -82,7 +82,7 @@ fn every_cell_is_as_in_the_rfc() {
 
 #[test]
 fn the_tables_cover_every_input() {
-    // A new input must be added to TABLES: this match does not compile until it is listed here.
+    // A new input must be added to TABLES: until this match lists it, the code does not compile.
     let row = |input: Input| match input {
         Input::PayloadReceived => 0,
         Input::ControlReceived => 1,

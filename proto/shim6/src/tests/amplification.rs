@@ -1,6 +1,6 @@
-//! How much anybody can have sent to an address that is not theirs: no answer to a source that has
-//! proved nothing is longer than the question, but for the octets of the validator; and the one that
-//! is has a limit. R1bis and Error are in `recovery` and `complaints`.
+//! Amplification: what an attacker can make this host send to an address of another host. An answer to a source that
+//! has proved nothing is no longer than the question, except for the octets of the validator. The one longer answer,
+//! R2, has a limit. R1bis and Error are in `recovery` and `complaints`.
 
 use super::duo::{Duo, Flight};
 use super::*;
@@ -25,7 +25,7 @@ fn an_r1_is_as_long_as_its_i1_but_for_the_validator() {
     assert_eq!(r1.octets().len(), i1.message.octets().len() + VALIDATOR_OPTION);
 }
 
-/// A host that asks for the source of its I1 learns of a translator on the way. The answer is as long as the question.
+/// A host that asks for the source of its I1 learns of a translator on the path. The answer is as long as the question.
 #[test]
 fn an_r1_tells_the_source_of_an_i1_that_asks_for_it() {
     let mut duo = Duo::new();
@@ -42,7 +42,7 @@ fn an_r1_tells_the_source_of_an_i1_that_asks_for_it() {
     assert_eq!(r1.octets().len(), i1.message.octets().len() + VALIDATOR_OPTION);
 }
 
-/// An I1 that crosses ours is answered by R2 with locators and parameters, whoever made it up.
+/// R2 with locators and parameters answers an I1 that crosses ours, even a forged one.
 #[test]
 fn a_flood_of_i1s_that_cross_ours_draws_few_r2s() {
     let mut duo = Duo::new();
@@ -60,7 +60,7 @@ fn a_flood_of_i1s_that_cross_ours_draws_few_r2s() {
     assert_eq!(duo.kinds(), alloc::vec![MessageType::R2; ANSWER_BURST as usize]);
 }
 
-/// The ULID has proved itself by being the ULID, another source by nothing.
+/// The ULID proves itself, as it is the source. Nothing proves another source.
 //= rfc5533#7.9 (test)
 #[test]
 fn an_i1_that_crosses_ours_from_another_source_than_the_ulid_draws_r1() {

@@ -10,7 +10,7 @@ fn unknown() -> Opt {
     Opt::Unknown { kind: OptionType::new(99), critical: true, contents: alloc::vec![1, 2, 3] }
 }
 
-/// The first Error that is under way.
+/// The first Error under way.
 fn error(duo: &mut Duo) -> (LocatorPair, ErrorMessage) {
     match duo.under_way.pop_front() {
         Some(Flight { pair, message: Message::Error(error), .. }) => (pair, error),
@@ -91,7 +91,7 @@ fn a_verification_method_we_do_not_know_is_pointed_at() {
     assert_eq!(duo.machines[1].contexts().count(), 0);
 }
 
-/// The Update Request of side 0, with another list.
+/// The Update Request of side 0 with another list.
 fn request_with(duo: &mut Duo, change: impl FnOnce(&mut LocatorList)) -> Flight {
     duo.machines[0].set_send_timeout(Duration::from_secs(7), NOW);
     duo.collect();
@@ -138,7 +138,7 @@ fn a_list_in_an_update_that_cannot_be_verified_is_complained_of() {
         assert_eq!((error.code, Some(error.pointer)), (ErrorCode::VERIFICATION_METHOD, at));
         assert!(Message::Error(error).octets().len() <= octets.len(), "no amplifier");
         assert_eq!(duo.of_side(1).peer, known);
-        // Who is not known as a source gets R1bis, and nothing besides (s10.4).
+        // A source that the context does not have gets an R1bis only (s10.4).
         let pair = LocatorPair::new(locators(3)[0], request.pair.peer);
         duo.under_way.clear();
         assert!(duo.hand(&Flight { pair, ..request }).is_err());

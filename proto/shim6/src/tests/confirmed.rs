@@ -7,7 +7,7 @@ fn are_confirmed(duo: &Duo) -> [bool; 2] {
     [0, 1].map(|side| duo.of_side(side).is_confirmed())
 }
 
-/// A Keepalive of a side comes to the other one.
+/// A Keepalive of side `from` reaches the other side.
 fn keepalive(duo: &mut Duo, from: usize) {
     let receiver_tag = duo.of_side(from).peer_tag;
     let options = Options::default();

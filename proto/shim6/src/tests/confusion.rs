@@ -1,21 +1,21 @@
-//! The peer has lost a context and given its tag to another (RFC 5533 s7.6, s7.15).
+//! A peer that has lost a context and given its tag to another one (RFC 5533 s7.6, s7.15).
 
 use super::duo::{Duo, Flight};
 use super::*;
 use crate::consts::MAX_WITH_PEER_TAG;
 
-/// The peer's second locator as its ULID.
+/// ULIDs with the peer's second locator.
 fn second_ulids() -> UlidPair {
     UlidPair::new(ulids().local, locators(2)[1].as_ulid())
 }
 
-/// Everything that a peer with this set says of itself when its ULID is one of the set.
+/// The locator list and parameters of a peer with this set, whose ULID is a member of the set.
 fn proof(side: u8, ulid: Ulid) -> Vec<Opt> {
     let told = local(side);
     told.announcement_for(ulid).expect("of the set").options()
 }
 
-/// A context, and the peer's tag in it. Side 1 is what the test says it is from now on.
+/// A context, and the peer's tag in it. From here on the test writes the messages of side 1.
 fn with_old_context() -> (Duo, ContextTag) {
     let mut duo = Duo::established();
     let tag = duo.of_side(0).peer_tag;
@@ -27,7 +27,7 @@ fn from_peer(pair: LocatorPair, message: Message) -> Flight {
     Flight { from: 1, pair: turned(pair), message }
 }
 
-/// Only the new context is left, and the old one was told of.
+/// Checks that only the new context is left, and that an event has told of the old one.
 fn check_resolved(duo: &mut Duo, tag: ContextTag) {
     let context = duo.context(0);
     assert_eq!(context.key.ulids, second_ulids());
@@ -146,7 +146,7 @@ fn two_peers_may_have_given_the_same_tag() {
     assert_eq!(tags.collect::<Vec<_>>(), [tag; 2]);
 }
 
-/// From addresses that have nothing to do with each other, so that none of them has lost anything.
+/// The addresses have nothing in common, so no peer has lost a context.
 #[test]
 fn one_tag_is_not_for_any_number_of_contexts() {
     let (mut duo, tag) = with_old_context();

@@ -1,11 +1,11 @@
-//! Two machines on a virtual clock, and a network that does what the test wants.
+//! Two machines on a virtual clock, and a network under control of the test.
 
 use alloc::collections::VecDeque;
 
 use super::*;
 use crate::Established;
 
-/// A message under way: from which side, by which pair as its sender sees it.
+/// A message under way, with its sender and its pair as the sender sees it.
 #[derive(Clone, Debug)]
 pub(super) struct Flight {
     pub from: usize,
@@ -15,15 +15,15 @@ pub(super) struct Flight {
 
 pub(super) struct Duo {
     pub machines: [Machine; 2],
-    /// As side 0 sees them.
+    /// The ULIDs as side 0 sees them.
     pub ulids: UlidPair,
     pub under_way: VecDeque<Flight>,
-    /// Everything that was ever sent.
+    /// All messages ever sent.
     pub log: Vec<Flight>,
-    /// Why messages were not taken, in order.
+    /// Reasons of refused messages, in order.
     pub refused: Vec<DropReason>,
     pub now: Instant,
-    /// How often a side has lost everything: no two of its lives have the same tags.
+    /// Number of losses of state so far. The number makes the tags of each life differ.
     losses: u8,
 }
 
@@ -55,7 +55,7 @@ impl Duo {
         self.collect();
     }
 
-    /// Takes what the machines want to send.
+    /// Collects the messages that the machines send.
     pub(super) fn collect(&mut self) {
         for from in 0..2 {
             for Transmit { via, message } in sent(&mut self.machines[from]) {
@@ -71,7 +71,7 @@ impl Duo {
         }
     }
 
-    /// Hands a message over as it is on the wire.
+    /// Delivers a message in its wire format.
     pub(super) fn hand(&mut self, flight: &Flight) -> Result<(), DropReason> {
         let octets = flight.message.octets();
         let pair = turned(flight.pair);
@@ -84,7 +84,7 @@ impl Duo {
         outcome
     }
 
-    /// Delivers the message that has been under way for the longest.
+    /// Delivers the oldest message under way.
     pub(super) fn step(&mut self) -> Option<Flight> {
         let flight = self.under_way.pop_front()?;
         if let Err(reason) = self.hand(&flight) {
@@ -103,7 +103,7 @@ impl Duo {
         panic!("it never ends: {:?}", &self.log[self.log.len() - 5..]);
     }
 
-    /// The next timer of a side, or of both.
+    /// Lets the next timer run out, of one side or of both.
     pub(super) fn wake(&mut self) {
         let next = self.machines.iter().filter_map(Machine::poll_timeout).min().expect("a timer");
         self.now = self.now.max(next);
@@ -136,7 +136,7 @@ impl Duo {
         self.context(side).established().expect("established")
     }
 
-    /// Both have it, and agree on tags and locators.
+    /// Checks that both sides have the context, and agree on tags and locators.
     pub(super) fn check_established(&self) {
         for side in 0..2 {
             let ours = self.of_side(side);
@@ -146,7 +146,7 @@ impl Duo {
         }
     }
 
-    /// Side forgets everything, as if it had crashed.
+    /// Side `side` loses all state, as after a crash.
     pub(super) fn lose(&mut self, side: usize) {
         let number = u8::try_from(side + 1).expect("two sides");
         self.losses += 1;
@@ -157,7 +157,7 @@ impl Duo {
         self.machines[side] = fresh;
     }
 
-    /// Payload with the tag that `from` uses comes to a peer whose data plane does not know it.
+    /// Payload with the tag that `from` uses reaches a peer whose data plane does not know the tag.
     pub(super) fn stray_payload(&mut self, from: usize, pair: LocatorPair) -> DropReason {
         let tag = self.of_side(from).peer_tag;
         let to = &mut self.machines[1 - from];

@@ -1,4 +1,4 @@
-//! Several contexts between two ULIDs, and contexts by other locators than the ULIDs.
+//! Several contexts between two ULIDs, and contexts by locators other than the ULIDs.
 
 use super::duo::{Duo, Flight};
 use super::*;

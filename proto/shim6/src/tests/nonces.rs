@@ -1,9 +1,9 @@
-//! Nonces of I1 and I2, as responders of either reading of RFC 5533 s7.13 want them.
+//! Nonces of I1 and I2, for responders of both readings of RFC 5533 s7.13.
 
 use super::duo::Duo;
 use super::*;
 
-/// A responder may have bound its validator to the nonce of the I1, and drops an I2 with another one.
+/// A responder may bind its validator to the nonce of the I1, and drop an I2 with another nonce.
 #[test]
 fn an_i2_that_is_sent_again_has_the_nonce_of_its_i1() {
     let mut duo = Duo::of([1, 2].map(|seed| Machine::new(Config::default(), [seed; 32], NOW)));

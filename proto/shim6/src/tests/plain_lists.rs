@@ -16,15 +16,15 @@ fn is_mixed(message: &Message) -> bool {
     has(VerificationMethod::HBA) && has(VerificationMethod::CGA)
 }
 
-/// Side 0 has an HBA set with a key, and side 1 takes no mixed list.
+/// Side 0 has an HBA set with a key. Side 1 accepts no mixed list.
 struct Foreign {
     duo: Duo,
     generation: u32,
-    /// What side 1 does with a mixed list: an Error, or nothing.
+    /// Whether side 1 answers a mixed list with an Error. Otherwise it ignores the list.
     complains: bool,
-    /// Whether side 1 is one of ours, and messages get lost instead while this holds.
+    /// Whether the test plays side 1. If not, side 1 is a machine of ours, and takes all messages.
     is_deaf: bool,
-    /// The last list that it took.
+    /// The last list that side 1 took.
     known: Vec<Locator>,
 }
 
@@ -45,7 +45,7 @@ impl Foreign {
         Self { duo, generation: 5, complains, is_deaf: true, known }
     }
 
-    /// Side 0 has the first of its set, or both, and these addresses besides.
+    /// Sets the addresses of side 0: the given number of members of its set, and `others`.
     fn have(&mut self, members: usize, others: &[Locator]) {
         self.generation += 1;
         let whole = proof(Kind::HbaCompatible, 1, self.generation, others);
@@ -59,7 +59,7 @@ impl Foreign {
         self.pass();
     }
 
-    /// Delivers what is under way. Side 1, while it is deaf, is written by hand: it takes each list with one method.
+    /// Delivers the messages under way. While side 1 is deaf, the test plays it, and takes lists with one method only.
     fn pass(&mut self) {
         self.duo.collect();
         while let Some(flight) = self.duo.under_way.pop_front() {
@@ -94,7 +94,7 @@ impl Foreign {
         self.duo.hand(&Flight { from: 1, pair: turned(pair), message }).expect("believed");
     }
 
-    /// Lets time pass until no request is left; gives how often one went out, mixed and plain.
+    /// Lets time pass until no request is left. Gives the numbers of requests with a mixed and with a plain list.
     fn settle(&mut self) -> [usize; 2] {
         let begin = self.duo.log.len();
         for _ in 0..12 {
@@ -120,12 +120,13 @@ fn a_peer_that_takes_no_mixed_list_gets_the_set_alone_and_later_changes_at_once(
         assert_eq!(both.len(), 2);
         foreign.have(2, &[other(1)]);
         let sent = foreign.settle();
-        // Two of each by time, and once more when it has answered; or as soon as it refuses.
+        // A silent peer gets two requests of each kind by timer, and one more mixed request after its answer. A peer
+        // that refuses gets none by timer.
         assert_eq!(sent, if complains { [0, 0] } else { [3, 2] });
         assert_eq!(foreign.duo.of_side(0).takes, Takes::Plain);
         assert_eq!(foreign.known, both);
         assert_eq!(foreign.duo.of_side(0).local_locators[..], both, "no source that it would drop");
-        // One more address is no news to it, and one that goes is told at once.
+        // Another address is no news for a plain list. The loss of a member is told at once.
         foreign.have(2, &[other(1), other(2)]);
         assert_eq!(foreign.settle(), [0, 0]);
         let now = foreign.duo.now;
@@ -135,7 +136,7 @@ fn a_peer_that_takes_no_mixed_list_gets_the_set_alone_and_later_changes_at_once(
     }
 }
 
-/// A network duplicates it, or it comes late.
+/// The network may duplicate or delay the Error.
 #[test]
 fn a_second_error_about_the_whole_list_leaves_the_plain_one_alone() {
     let mut foreign = Foreign::established(true);
@@ -151,7 +152,7 @@ fn a_second_error_about_the_whole_list_leaves_the_plain_one_alone() {
     assert_eq!(foreign.duo.of_side(0).takes, Takes::Plain);
 }
 
-/// Both sides are ours, and the path was away for a while: the whole list comes after the plain one.
+/// Both sides are ours, and the path was down for a while. The whole list follows the plain one.
 #[test]
 fn a_peer_that_was_out_of_reach_gets_the_whole_list_in_the_end() {
     let mut ours = Foreign::established(false);
@@ -169,7 +170,7 @@ fn a_peer_that_was_out_of_reach_gets_the_whole_list_in_the_end() {
     assert!(ours.duo.of_side(1).peer.locators.contains(&other(1)));
 }
 
-/// Two hosts that have not met, the first with a mixed list.
+/// Two hosts that have not met. The first has a mixed list.
 fn strangers() -> Foreign {
     let mut machines = [1, 2].map(|seed| Machine::new(Config::default(), [seed; 32], NOW));
     let proofs = [proof(Kind::HbaCompatible, 1, 5, &[other(1)]), proof(Kind::Hba, 2, 7, &[])];

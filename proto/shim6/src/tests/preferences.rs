@@ -1,4 +1,4 @@
-//! What is told besides locators: preferences and Send Timeout (RFC 5533 s10, RFC 5534 s5.3).
+//! Information besides locators: preferences and Send Timeout (RFC 5533 s10, RFC 5534 s5.3).
 
 use moorline_wire::{ErrorCode, LocatorPreference, LocatorPreferences};
 
@@ -62,7 +62,7 @@ fn a_peer_that_knows_no_preferences_gets_the_list_without() {
     assert_eq!(with_preferences, [true, true, false, false]);
 }
 
-/// Side 0 has told its preferences by now: how many Update Requests it took, and which had them.
+/// Settles the Update Requests of side 0, and says for each whether it has preferences.
 fn told_again(duo: &mut Duo) -> Vec<bool> {
     duo.log.clear();
     duo.settle();

@@ -1,10 +1,10 @@
-//! What proves our locators, in every combination of both sides (RFC 5533 s7.2, s10).
+//! Proofs of our locators, in every combination of both sides (RFC 5533 s7.2, s10).
 
 use moorline_cga::{Cga, KeyFile, RsaKey, Signer, generate_cga};
 
 use super::*;
 
-/// How the addresses of a side are proved; the first is the ULID.
+/// Proof of the addresses of a side. The first address is the ULID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     Cga,
@@ -47,7 +47,7 @@ fn compatible_set(side: u8) -> HbaSet {
     generate_hba(&prefixes, Sec::new(0).expect("valid"), &hba_key, [side; 16], 1).expect("one try")
 }
 
-/// Addresses at ISPs 1 and 2, and those of `others`.
+/// Proof of addresses at ISPs 1 and 2, and of `others`.
 pub(super) fn proof(kind: Kind, side: u8, generation: u32, others: &[Locator]) -> LocalProof {
     let (mut sets, mut cgas, mut present) = (Vec::new(), Vec::new(), Vec::new());
     match kind {
@@ -62,12 +62,12 @@ pub(super) fn proof(kind: Kind, side: u8, generation: u32, others: &[Locator]) -
     remade(generation, LocalAddresses { present, sets, cgas, ..LocalAddresses::default() })
 }
 
-/// Of these addresses.
+/// Proof of these addresses.
 pub(super) fn remade(generation: u32, addresses: LocalAddresses) -> LocalProof {
     LocalProof::new(generation, addresses, &[&key()], [9; 32])
 }
 
-/// Two machines, and a network that loses nothing.
+/// Two machines, and a network without losses.
 struct Duo {
     machines: [Machine; 2],
     proofs: [LocalProof; 2],
@@ -96,7 +96,7 @@ impl Duo {
         UlidPair::new(ulid(0), ulid(1))
     }
 
-    /// Delivers until nothing is under way; gives how many messages there were.
+    /// Delivers messages until none is under way. Gives their number.
     fn settle(&mut self) -> usize {
         let mut delivered = 0;
         loop {
@@ -132,7 +132,7 @@ impl Duo {
         context.established().expect("established")
     }
 
-    /// Both know of each other what their ULIDs prove, the ULID with it.
+    /// Checks that both sides know all locators that the ULID of the other side proves, including the ULID.
     fn check(&self) {
         for (side, ulid) in [self.ulids().local, self.ulids().peer].into_iter().enumerate() {
             let expected = self.proofs[side].locators_for(ulid);
@@ -255,7 +255,8 @@ fn a_list_without_the_ulid_leaves_the_ulid_in_use() {
     assert_eq!(duo.of(0).local_locators, [plain(1, 3), ulid]);
 }
 
-/// Somebody with a CGA has heard the peer's tag, and signs a list with the peer's locator in it: no message has come from there.
+/// An attacker with a CGA has overheard the peer's tag, and signs a list that contains the peer's locator. No message
+/// has come from that locator.
 #[test]
 fn a_list_with_locators_of_another_peer_ends_no_context_of_that_peer() {
     let mut duo = Duo::established([Kind::Hba, Kind::Cga]);

@@ -1,4 +1,4 @@
-//! Whatever a network does to the messages of two machines, and whatever they forget.
+//! Random networks and losses of state: properties that always hold for two machines.
 
 use alloc::vec;
 
@@ -16,14 +16,14 @@ enum Op {
     Deliver(usize),
     Lose(usize),
     Duplicate(usize),
-    /// A message of any time comes again.
+    /// An earlier message arrives again.
     Replay(usize),
     /// The next timer runs out.
     Wake,
     Pass(u64),
     Forget(usize),
     Payload(usize),
-    /// Of side, with this many of its two locators.
+    /// A side tells this number of its two locators.
     Tell(usize, usize),
 }
 
@@ -108,7 +108,7 @@ impl Play {
         self.duo.collect();
     }
 
-    /// A generation is kept over a crash.
+    /// The generation survives a crash.
     fn tell_again(&mut self, side: usize) {
         self.tell(side, 2);
     }
@@ -132,7 +132,7 @@ impl Play {
     }
 }
 
-/// Payload by a context of a side, whose tag the data plane of the other may not know.
+/// Payload of a side by a context whose tag the other data plane may not know.
 fn payload(duo: &mut Duo, from: usize) {
     let tags: Vec<_> = duo.machines[from]
         .contexts()
@@ -159,7 +159,7 @@ proptest! {
             play.apply(op);
             play.check();
         }
-        // From here on nothing is lost, time goes by, and both sides have payload to send.
+        // From here on nothing is lost, time passes, and both sides have payload to send.
         let duo = &mut play.duo;
         duo.under_way.clear();
         duo.pass(Duration::from_secs(61));

@@ -5,7 +5,7 @@ use super::*;
 use crate::consts::EARLY_USE;
 use crate::{ANSWER_BURST, I2_RETRIES_MAX};
 
-/// Another pair than the ULIDs, as side 0 sees it.
+/// A pair other than the ULIDs, as side 0 sees it.
 fn other_pair() -> LocatorPair {
     LocatorPair::new(locators(1)[1], locators(2)[1])
 }
@@ -63,12 +63,12 @@ fn control_messages_without_a_context_bring_it_back_too() {
     let sets = alloc::vec![hba_set(1, [1, 2])];
     let fewer = LocalAddresses { present, sets, cgas: Vec::new(), ..LocalAddresses::default() };
     duo.machines[0].set_local(&LocalProof::new(2, fewer, &[], [0; 32]), duo.now);
-    // The I2bis tells the new list already.
+    // The I2bis already has the new list.
     duo.settle();
     let expected =
         [MessageType::UPDATE_REQUEST, MessageType::R1BIS, MessageType::I2BIS, MessageType::R2];
     assert_eq!(duo.kinds()[..4], expected);
-    // And once more, as it was not acknowledged before.
+    // The list goes out once more, because nothing has acknowledged it before.
     assert_eq!(duo.kinds()[4..], [MessageType::UPDATE_REQUEST, MessageType::UPDATE_ACK]);
     assert_eq!(duo.of_side(1).peer.locators, [locators(1)[0]]);
 }
@@ -175,7 +175,7 @@ fn an_i2bis_from_where_the_peer_has_no_locator_is_refused() {
     assert_eq!(duo.machines[1].contexts().count(), 0);
 }
 
-/// The validator of the first I2bis is of a life of the peer that is over.
+/// The validator of the first I2bis is from a past life of the peer.
 #[test]
 fn an_i2bis_that_brings_no_r2_takes_the_validator_of_a_later_r1bis() {
     let mut duo = until_r1bis(other_pair());
@@ -199,7 +199,7 @@ fn an_i2bis_that_brings_no_r2_takes_the_validator_of_a_later_r1bis() {
     duo.check_established();
 }
 
-/// A round trip longer than [`EARLY_USE`]: the peer refers to another R1bis before it has the I2bis.
+/// The round trip is longer than [`EARLY_USE`]: the peer sends another R1bis before it has the I2bis.
 #[test]
 fn an_r2_for_the_first_i2bis_counts_after_an_r1bis_by_another_pair() {
     let mut duo = until_r1bis(other_pair());
@@ -219,7 +219,8 @@ fn an_r2_for_the_first_i2bis_counts_after_an_r1bis_by_another_pair() {
     duo.check_established();
 }
 
-/// The pair of the first R1bis fails, and a message from before the loss, or of the peer that has the context anew, has the I2bis sent again.
+/// The pair of the first R1bis fails. A message from before the loss, or from a peer that has made the context again,
+/// hastens the I2bis.
 #[test]
 fn an_i2bis_that_use_has_hastened_leaves_by_the_pair_of_a_later_r1bis() {
     let mut duo = until_r1bis(other_pair());
@@ -307,7 +308,7 @@ fn an_r1bis_is_no_longer_than_what_it_answers_but_for_the_validator() {
     let Message::R1bis(r1bis) = &duo.under_way[0].message else { panic!("R1bis") };
     let mut bare = r1bis.clone();
     bare.options = Options::default();
-    // Payload: an 8-octet header and at least as much behind it.
+    // Payload has an 8-octet header and at least 8 octets behind it.
     assert_eq!(Message::R1bis(bare).octets().len(), 16);
     assert_eq!(duo.under_way[0].message.octets().len(), 16 + 24);
 }
@@ -341,7 +342,7 @@ fn payload_hastens_an_i2_or_i2bis_once_between_two_of_its_timers() {
     assert_eq!(duo.kinds(), [MessageType::I2BIS]);
 }
 
-/// The pair of the handshake fails: one end is ESTABLISHED, and the other one waits for an R2 to its I1, or to its I2.
+/// The pair of the handshake fails. One end is ESTABLISHED, and the other waits for an R2 to its I1 or I2.
 #[test]
 fn a_peer_that_uses_the_context_while_its_r2_is_late_is_referred_to_r1bis() {
     for waits_for_i2 in [false, true] {
@@ -366,7 +367,7 @@ fn a_peer_that_uses_the_context_while_its_r2_is_late_is_referred_to_r1bis() {
     }
 }
 
-/// Side 0 tells these of its locators in a list of this generation; the Update Request is under way.
+/// Side 0 tells a list of this generation with these locators. The Update Request is under way.
 fn tell_list(duo: &mut Duo, generation: u32, present: &[Locator]) {
     let sets = alloc::vec![hba_set(1, [1, 2])];
     let addresses = LocalAddresses {
@@ -386,7 +387,7 @@ fn parameters_that_were_forgotten_are_had_anew_by_r1bis() {
     let ulid = duo.ulids.local;
     duo.machines[1].parameters.forget(ulid).expect("they were told");
     tell_list(&mut duo, 2, &locators(1)[..1]);
-    // As who told them in the handshake need not do again.
+    // A peer that has sent its parameters in the handshake need not repeat them.
     let mut flight = duo.under_way.pop_front().expect("an Update Request");
     let Message::UpdateRequest(request) = &mut flight.message else { panic!("{flight:?}") };
     let without = |option: &&Opt| !matches!(option, Opt::Pds(_));
@@ -402,7 +403,8 @@ fn parameters_that_were_forgotten_are_had_anew_by_r1bis() {
     assert_eq!(duo.hand(&flight), Ok(()), "and an update without them is taken again");
 }
 
-/// An Update Request by somebody who knows the tag of side 1 and how side 0 looks, with what needs no signature.
+/// An Update Request of an attacker who knows the tag of side 1 and the parameters of side 0. Its list needs no
+/// signature.
 fn forged_list(duo: &Duo, generation: u32, entries: Vec<LocatorEntry>) -> Flight {
     let list = LocatorList { generation, entries };
     let pds = hba_set(1, [1, 2]).pds().to_vec();
@@ -415,7 +417,7 @@ fn forged_list(duo: &Duo, generation: u32, entries: Vec<LocatorEntry>) -> Flight
     Flight { from: 0, pair, message: Message::UpdateRequest(request) }
 }
 
-/// The locators of side 0 as a list of its set names them.
+/// Entries of an HBA list for these locators of side 0.
 fn entries(locators: &[Locator]) -> Vec<LocatorEntry> {
     let method = VerificationMethod::HBA;
     locators.iter().map(|locator| LocatorEntry { locator: *locator, method }).collect()
@@ -474,8 +476,8 @@ fn a_forged_list_does_not_outlive_the_next_real_one() {
     }
 }
 
-/// A peer that has lost its contexts and asks for one anew is asked for the old one by another pair, before the answer is there. Packets of
-/// the peer by that pair may get lost.
+/// A peer has lost its contexts and asks for a new one. Before its answer is there, the other end asks for the old
+/// context by another pair, by which packets of the peer may get lost.
 #[test]
 fn a_context_begins_by_the_pair_that_has_answered_and_not_by_that_of_an_i2bis() {
     let mut duo = Duo::established();

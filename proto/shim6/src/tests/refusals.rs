@@ -1,11 +1,11 @@
-//! What is refused in every message that may have it: unknown critical options, foreign parameters.
+//! Refusals in every message that may have the option: unknown critical options, foreign parameters.
 
 use moorline_wire::{ErrorCode, I2bis, Keepalive, OptionType};
 
 use super::duo::{Duo, Flight};
 use super::*;
 
-/// The only answer, an Error: its code, and what of the message it points at.
+/// The only answer, which is an Error: its code, and the part of the message at its pointer.
 fn complaint(duo: &mut Duo, about: &Message) -> (ErrorCode, Vec<u8>) {
     let Some(Flight { message: Message::Error(error), .. }) = duo.under_way.pop_front() else {
         panic!("no Error")
@@ -70,7 +70,7 @@ fn an_unknown_option_that_is_not_critical_is_passed_over() {
     assert_eq!(duo.kinds(), [MessageType::R1]);
 }
 
-/// The message with the parameters of side 3 instead of those of its sender.
+/// The message with the parameters of side 3 in place of those of its sender.
 fn with_foreign_parameters(message: &Message) -> Message {
     let foreign = Opt::Pds(hba_set(3, [1, 2]).pds().to_vec());
     let change = |options: &Options| {
@@ -129,7 +129,7 @@ fn an_i2bis_with_the_parameters_of_somebody_else_is_dropped() {
     duo.hand(&real).expect("the real one");
 }
 
-/// The message with a locator of side 3 in place of the second of its list.
+/// The message with a locator of side 3 in place of the second entry of its list.
 fn with_foreign_locator(message: &Message) -> Message {
     let mut message = message.clone();
     if let Message::I2(I2 { options, .. }) | Message::I2bis(I2bis { options, .. }) = &mut message {
@@ -140,7 +140,7 @@ fn with_foreign_locator(message: &Message) -> Message {
     message
 }
 
-/// I2 or I2bis of side 0 on its way, and side 1 with no context.
+/// An I2 or I2bis of side 0 under way, to a side 1 without a context.
 fn until(kind: MessageType) -> (Duo, Flight) {
     let mut duo = if kind == MessageType::I2 { Duo::new() } else { Duo::established() };
     if kind == MessageType::I2 {

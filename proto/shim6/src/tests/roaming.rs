@@ -3,7 +3,7 @@
 use super::duo::{Duo, Flight};
 use super::*;
 
-/// Tells a machine of side 0 that it has these locators of its set and no others.
+/// Tells a machine of side 0 that it has exactly these locators of its set.
 fn have(machine: &mut Machine, generation: u32, there: &[Locator], now: Instant) {
     let sets = alloc::vec![hba_set(1, [1, 2])];
     let addresses = LocalAddresses {
@@ -22,7 +22,7 @@ fn at_first() -> Machine {
     machine
 }
 
-/// A context of which side 1 knows the first locator of side 0 and no other.
+/// A context in which side 1 knows only the first locator of side 0.
 fn with_one_locator() -> Duo {
     let mut duo = Duo::of([at_first(), machine(2)]);
     duo.trigger(0);
@@ -31,7 +31,7 @@ fn with_one_locator() -> Duo {
     duo
 }
 
-/// The Update Request that tells of these locators, as it comes from the second.
+/// The Update Request with these locators, sent from the second locator.
 fn from_there(duo: &mut Duo, told: &[Locator]) -> Flight {
     let now = duo.now;
     have(&mut duo.machines[0], 2, told, now);
@@ -85,7 +85,7 @@ fn an_update_that_does_not_prove_where_it_comes_from_is_referred_to_r1bis() {
     assert_eq!(kinds, [MessageType::R1BIS; 2]);
 }
 
-/// The request with other entries in its list.
+/// The request with a changed list.
 fn with_list(request: &Flight, change: impl FnOnce(&mut LocatorList)) -> Flight {
     let Message::UpdateRequest(told) = &request.message else { panic!("{request:?}") };
     let mut list = told.options.locator_list().expect("a list").clone();
@@ -120,7 +120,7 @@ fn an_acknowledgement_of_an_update_before_the_last_one_says_nothing_of_the_last(
     assert_eq!(duo.hand(&request), Ok(()));
     duo.collect();
     let ack = duo.under_way.pop_front().expect("an acknowledgement");
-    // Another list takes its place, with another nonce.
+    // Another list with another nonce replaces the first.
     let now = duo.now;
     have(&mut duo.machines[0], 3, &locators(1)[1..], now);
     let before = duo.of_side(0).local_locators.clone();
@@ -151,7 +151,7 @@ fn what_comes_where_the_peer_was_told_that_we_are_stands_for_a_lost_acknowledgem
     assert!(duo.of_side(0).update_tries() > 0, "and is told until it says so");
 }
 
-/// Wakes the machines so often with everything that they send lost; the time that passes before each.
+/// Wakes the machines `count` times while all their messages are lost. Gives the time before each.
 fn waits(duo: &mut Duo, count: usize) -> Vec<Duration> {
     let mut wait = || {
         let last = duo.now;
@@ -183,8 +183,8 @@ fn while_the_peer_knows_no_locator_that_is_left_it_is_told_as_often_as_it_would_
     assert_eq!(duo.under_way.len(), 1, "at once when there is an address again");
 }
 
-/// An Update Request that told of a second locator has not been acknowledged for minutes, and so goes out every two
-/// minutes. Then the locator goes that the peer knows.
+/// An Update Request for a second locator has been without acknowledgement for minutes, so it goes out every two
+/// minutes. Then the only locator that the peer knows goes.
 #[test]
 fn an_update_goes_out_at_once_when_the_last_locator_goes_that_the_peer_knows() {
     for keeps_proof in [true, false] {
@@ -216,7 +216,7 @@ fn the_number_of_tries_goes_on_growing() {
     assert_eq!(duo.of_side(0).update_tries(), 601);
 }
 
-/// `count` handshakes of side 0 by its first locator, none of them answered.
+/// `count` handshakes of side 0 by its first locator, without answers.
 fn handshakes(count: u16) -> Machine {
     let mut machine = at_first();
     for n in 0..count {
@@ -254,7 +254,8 @@ fn handshakes_go_on_from_another_locator_at_a_pace() {
     assert_eq!(nonces.len(), 300, "each of them once");
 }
 
-/// Changes the locator of side 0 every second; when its handshake has failed. `r1s`: whether the peer answers I1.
+/// Changes the locator of side 0 every second, and gives the time after which its handshake fails. `r1s`: whether the
+/// peer answers I1.
 fn fails_after(mut duo: Duo, r1s: bool) -> Duration {
     duo.trigger(0);
     let mut generation = 1;

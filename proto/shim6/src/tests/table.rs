@@ -1,4 +1,4 @@
-//! Every message in every state (RFC 5533 appendix B), and what comes of it.
+//! Every message in every state (RFC 5533 appendix B), with its effects.
 
 use alloc::format;
 use alloc::string::String;
@@ -11,10 +11,10 @@ use crate::validator::Bound;
 
 const STATES: [&str; 5] = ["idle", "i1-sent", "i2-sent", "i2bis-sent", "established"];
 
-/// What side 0 answers, then its state if that is another one; `-`: nothing happens.
+/// The answer of side 0, then its new state if that changes. `-`: nothing happens.
 ///
-/// An I2 or I2bis in I2-SENT and I2BIS-SENT establishes the context, where the RFC waits for the R2: all
-/// that R2 would say is known (decision 005).
+/// In I2-SENT and I2BIS-SENT the RFC waits for the R2 after an I2 or I2bis. Here the I2 or I2bis establishes the
+/// context, because it already says all that R2 would say (decision 005).
 const TABLE: &[(&str, [&str; 5])] = &[
     ("I1", ["R1", "R2", "R2", "R2", "R2"]),
     ("I1 with another tag", ["R1", "R2", "R2", "R2", "R1"]),
@@ -23,7 +23,7 @@ const TABLE: &[(&str, [&str; 5])] = &[
         "I2",
         ["R2 -> established", "R2 -> established", "R2 -> established", "R2 -> established", "R2"],
     ),
-    // A validator given out before the context was asked for: the peer had begun anew since then.
+    // The validator is from before this host asked for the context. The peer has begun again since then.
     ("I2 of before", ["R2 -> established", "R2 -> established", "R2 -> established", "-", "-"]),
     ("R2", ["-", "-> established", "-> established", "-> established", "-"]),
     ("R1bis", ["-", "-", "-", "-", "I2bis -> i2bis-sent"]),
@@ -41,16 +41,16 @@ const TABLE: &[(&str, [&str; 5])] = &[
     ("timeout", ["-", "I1", "I2", "I2bis", "-"]),
 ];
 
-/// Side 0 in a state, and what it gave away: before it came there, and since.
+/// Side 0 in a state, with the R1 and R1bis that it sent before it came there, and since.
 struct Stage {
     duo: Duo,
     before: (R1, R1bis),
     since: (R1, R1bis),
 }
 
-/// The tag in the packet that [`Stage::r1bis`] answered.
+/// The tag in the packet that the R1bis of [`Stage`] answers.
 const STRAY: ContextTag = ContextTag::from_bits(0x5_7a41);
-/// What the peer gives in I2 and I2bis.
+/// The tag that the peer names in I2 and I2bis.
 const NEW_TAG: ContextTag = ContextTag::from_bits(0x0e3);
 
 impl Stage {
@@ -87,7 +87,7 @@ impl Stage {
         self.duo.machines[0].contexts().next().map_or("idle", |context| context.state().as_str())
     }
 
-    /// What the message is made of: our tag, the nonce we wait for, the peer's tag.
+    /// The values for the message: our tag, the nonce of the waiting message, the peer's tag.
     fn known(&self) -> (ContextTag, u32, ContextTag) {
         match self.duo.machines[0].contexts().next() {
             None => (ContextTag::from_bits(1), 0, ContextTag::from_bits(2)),
@@ -185,7 +185,7 @@ impl Stage {
     }
 }
 
-/// What answers an I1 with [`NEW_TAG`] where there is no context, and a packet with [`STRAY`].
+/// The answers to an I1 with [`NEW_TAG`] if there is no context, and to a packet with [`STRAY`].
 fn given(machine: &mut Machine) -> (R1, R1bis) {
     let locators = ulids().as_locators();
     let mut give = |bound| {

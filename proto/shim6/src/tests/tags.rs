@@ -1,4 +1,4 @@
-//! Tags, and messages that come late.
+//! Tags, and late messages.
 
 use alloc::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ fn tags_are_all_different_and_every_bit_of_them_is_random() {
         let set = tags.iter().filter(|tag| *tag >> bit & 1 == 1).count();
         assert!((400..=600).contains(&set), "bit {bit}: {set} of 1000");
     }
-    // And not in the order in which they were given.
+    // The tags are not in the order in which they were given.
     let given: Vec<_> = machine.contexts().map(|context| context.local_tag.bits()).collect();
     let rising = given.windows(2).filter(|two| two[0] < two[1]).count();
     assert!((400..=600).contains(&rising), "{rising}");
@@ -87,13 +87,13 @@ fn an_i2bis_is_answered_by_a_side_that_has_sent_an_i1_meanwhile() {
     duo.check_established();
 }
 
-/// Both ask at once; one answers, forgets, asks anew, and its answer comes after that.
+/// Both sides ask at once. One side answers, loses its state and asks again. The answer arrives after that.
 #[test]
 fn an_r2_of_a_life_that_is_over_has_the_peer_asked_again() {
     for is_from_i1 in [false, true] {
         let mut duo = Duo::new();
         if is_from_i1 {
-            // Side 0 answers the I1 with R2, as it has sent one itself, which is lost.
+            // Side 0 answers the I1 with R2, because it has sent an I1 itself, which is lost.
             duo.trigger(0);
             duo.under_way.clear();
         }
@@ -113,7 +113,7 @@ fn an_r2_of_a_life_that_is_over_has_the_peer_asked_again() {
     }
 }
 
-/// Whoever makes an I1 up costs the two one round more, once.
+/// A forged I1 costs both sides one more round, once.
 #[test]
 fn an_i1_that_somebody_made_up_keeps_no_context_from_being_made() {
     let mut duo = Duo::new();

@@ -1,5 +1,5 @@
-//! The protocol runs of RFC 5534 appendix A. Examples 1 to 3, which are about payload and
-//! keepalives, are in `pair` and `detection`.
+//! The protocol runs of RFC 5534 appendix A. Examples 1 to 3 are about payload and keepalives, and are in `pair` and
+//! `detection`.
 
 use super::*;
 
@@ -9,7 +9,7 @@ fn host(pair: LocatorPair, local: &[Locator], peer: &[Locator], seed: u8) -> Mac
     machine
 }
 
-/// Hands `probe`, which its sender sent by `pair`, to the receiver.
+/// Hands `probe` to its receiver. Its sender sent it by `pair`.
 fn carry(to: &mut Machine, (pair, probe): &(LocatorPair, Probe), now: Instant) {
     to.handle_probe(turn(*pair), probe, now).unwrap();
 }
@@ -18,7 +18,7 @@ fn nonces(reports: &[Report]) -> Vec<u32> {
     reports.iter().map(|r| r.nonce).collect()
 }
 
-/// A has one address, B has two; B1 dies.
+/// A has one address, B has two. B1 fails.
 //= rfc5534#6-1 (test)
 #[test]
 fn example_4_failure_scenario() {
@@ -26,8 +26,8 @@ fn example_4_failure_scenario() {
     let mut peer_a = host(LocatorPair::new(a, b1), &[a], &[b1, b2], 1);
     let mut peer_b = host(LocatorPair::new(b1, a), &[b1, b2], &[a], 2);
 
-    // "Send Timeout seconds after T1, B happens to see the problem first." The RFC's B tries B1
-    // once more; ours keeps the failed pair for last and begins with B2.
+    // "Send Timeout seconds after T1, B happens to see the problem first." In the RFC, B tries B1 once more. Our
+    // machine tries the failed pair last and begins with B2.
     peer_b.handle_send_expired(at(0), at(15_000));
     assert_eq!(peer_b.state(), State::Exploring);
     let q = only_probe(&mut peer_b);
@@ -56,7 +56,7 @@ fn example_4_failure_scenario() {
     assert!(drain(&mut peer_a).0.is_empty());
 }
 
-/// The same with the RFC's probe p by the dead pair, which is lost: played to A by hand.
+/// The same run with the RFC's probe p. The dead pair loses p, so the test delivers it to A by hand.
 #[test]
 fn example_4_as_peer_a_sees_it() {
     let (a, b1, b2) = (locator(A, 1), locator(B, 1), locator(B, 2));
@@ -77,7 +77,7 @@ fn example_4_as_peer_a_sees_it() {
     assert_eq!((peer_a.state(), peer_a.current_pair()), (State::Operational, pair));
 }
 
-/// A's packets no longer reach B by A1-B1; the way back works.
+/// Packets of A by A1-B1 do not reach B any more. The way back works.
 //= rfc5534#5.2-5 rfc5534#6-1 (test)
 #[test]
 fn example_5_one_way_failure_as_peer_a_sees_it() {
@@ -105,7 +105,7 @@ fn example_5_as_peer_b_sees_it() {
     peer_b.handle_send_expired(at(0), at(15_000));
     let first = only_probe(&mut peer_b);
     assert_eq!(first.0, ba(2, 2), "disjoint from the failed pair");
-    // A's answers are lost until the probe by B1-A1 has been sent as well: the last one.
+    // A's answers are lost until the last probe, by B1-A1, has been sent as well.
     let probes = run(&mut peer_b, at(16_500));
     assert_eq!(probes.len(), 3);
     let Message::Probe(last) = &probes[2].1.message else { panic!("{probes:?}") };

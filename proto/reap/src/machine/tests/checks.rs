@@ -1,4 +1,4 @@
-//! Checks that come in, and answers to our own.
+//! Incoming checks, and answers to our own checks.
 
 use alloc::boxed::Box;
 
@@ -6,7 +6,7 @@ use super::monitor::{config, net};
 use super::*;
 use crate::event::FailureHint;
 
-/// An old probe, say, that somebody on the path repeats with what is under way now.
+/// An attacker on the path may repeat an old probe together with reports of checks that are under way.
 #[test]
 fn a_probe_that_is_refused_answers_no_check() {
     let mut net = net(&config());
@@ -86,7 +86,8 @@ fn a_report_of_a_check_in_an_exploration_is_no_answer_to_checks() {
     assert!(!machine.has_current_answered());
 }
 
-/// A peer that was not in Operational has taken a check for a probe, and reports it beside those of the exploration.
+/// A peer that was not in Operational has taken a check for a probe, and reports the check beside the probes of the
+/// exploration.
 #[test]
 fn a_late_report_of_a_check_in_a_probe_inbound_ok_ends_the_exploration() {
     let mut net = net(&config());
@@ -108,7 +109,7 @@ fn a_late_report_of_a_check_in_a_probe_inbound_ok_ends_the_exploration() {
     assert_eq!((machine.state(), machine.current_pair()), (State::Operational, ab(2, 2)));
 }
 
-/// The peer hears our payload, and does not know that its own is lost.
+/// The peer hears our payload, and does not know that its own payload is lost.
 #[test]
 fn a_check_of_another_pair_does_not_keep_an_exploration_from_the_peer() {
     let mut net = net(&config());

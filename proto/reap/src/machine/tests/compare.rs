@@ -1,4 +1,4 @@
-//! Pairs that lose packets or are slow, and are left for better ones.
+//! Pairs that lose packets or are slow, and that payload leaves for better ones.
 
 use super::monitor::{causes, config, suspect};
 use super::net::Net;
@@ -6,12 +6,12 @@ use super::*;
 use crate::event::FailureHint;
 use crate::profile::Profile;
 
-/// Of 256: 15 %, and 5 %.
+/// Losses out of 256: 15 %, and 5 %.
 const MANY: usize = 38;
 const SOME: usize = 13;
 pub(super) const HOUR: Duration = ms(3_600_000);
 
-/// Two hosts that talk both ways, with 10 s behind them.
+/// Two hosts with traffic both ways, after 10 s.
 pub(super) fn talking(config: &Config, seed: u8) -> Net {
     let mut net = Net::new(config, 2, seed);
     net.hosts.iter_mut().for_each(|host| host.payload = Some(ms(50)));
@@ -19,7 +19,7 @@ pub(super) fn talking(config: &Config, seed: u8) -> Net {
     net
 }
 
-/// ISP 1 loses that many packets each way, or takes that long for each.
+/// ISP 1 loses `loss` of 256 packets each way, and takes `delay` for each packet.
 pub(super) fn degrade(net: &mut Net, loss: usize, delay: Duration) {
     net.bad = [ab(1, 1), ba(1, 1)].map(|pair| (pair, loss, delay)).into();
 }
@@ -79,7 +79,7 @@ fn two_lossy_paths_are_left_for_each_other_seven_times_in_an_hour_at_most() {
     for seed in 0..20 {
         let mut net = talking(&config, seed);
         for _ in 0..240 {
-            // The current path is always the worse one.
+            // The current path is always worse than the other one.
             net.bad = net.pairs().map(|pair| (pair, MANY * 2, ms(10))).into();
             suspect(&mut net, 0, FailureHint::Retransmission);
             net.run_for(HOUR / 240);
@@ -103,7 +103,7 @@ fn a_slow_pair_is_left_and_a_queue_is_not() {
     assert!(causes(&net, 0).contains(&Cause::Slow) || causes(&net, 1).contains(&Cause::Slow));
     net.run_for(HOUR);
     assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)], "the pair is slow still");
-    // A pair that was fast once has a queue now.
+    // A pair that was fast now has a queue.
     let mut net = talking(&config, 3);
     degrade(&mut net, 0, ms(300));
     net.run_for(HOUR);

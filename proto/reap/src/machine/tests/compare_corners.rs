@@ -1,4 +1,4 @@
-//! Comparisons beside everything else that a machine does.
+//! Comparisons together with the other activities of a machine.
 
 use alloc::collections::BTreeSet;
 
@@ -9,10 +9,10 @@ use super::*;
 use crate::event::FailureHint;
 use crate::profile::Profile;
 
-/// Of 256: 25 %.
+/// Loss of 25 %, out of 256.
 const A_QUARTER: usize = 64;
 
-/// Host 0 has its suspicions, so many times 2.5 s.
+/// Host 0 suspects its pair `times` times, 2.5 s apart.
 fn doubt(net: &mut Net, times: usize) {
     for _ in 0..times {
         suspect(net, 0, FailureHint::Retransmission);
@@ -39,7 +39,7 @@ fn checked() -> Machine {
     machine
 }
 
-/// One whose first round of checks has begun.
+/// A machine whose first round of checks has begun.
 fn asking() -> Machine {
     let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
     machine.set_candidates([locator(A, 1), locator(A, 2)], [locator(B, 1), locator(B, 2)], at(0));
@@ -153,7 +153,7 @@ fn a_peer_that_refuses_checks_ends_a_comparison() {
         for one in drain(&mut machine).0 {
             let Message::Probe(probe) = &one.message else { continue };
             checks += 1;
-            // One Error ends them all.
+            // One Error ends all checks.
             let _ = machine.handle_check_refused(probe.sent[0].nonce, now + ms(20));
         }
         let Some((next, _)) = machine.poll_timeout() else { break };
@@ -185,7 +185,7 @@ fn both_hosts_together_leave_pairs_seven_times_in_an_hour_at_most() {
             suspect(&mut net, 1, FailureHint::Retransmission);
             net.run_for(HOUR / 720);
         }
-        // Hosts that find the same at the same moment leave together.
+        // Hosts that measure the same at the same moment leave together.
         let all = net.hosts.iter().flat_map(|host| &host.log);
         let left = all.filter(|(_, event)| {
             matches!(event, Event::Moved { cause: Cause::Lossy | Cause::Slow, .. })

@@ -1,4 +1,4 @@
-//! Send and Keepalive Timers, the watch, and what a machine without troubles costs.
+//! Send and Keepalive Timers, the watch, and the cost of a machine without failures.
 
 use super::*;
 
@@ -51,7 +51,7 @@ fn a_send_timer_that_was_overtaken_by_a_message_is_ignored() {
     assert_eq!(machine.state(), State::Exploring);
 }
 
-/// The R2 is under way, and the payload behind it is not answered by a host that has no context yet.
+/// The R2 is under way. A host that has no context yet does not answer the payload behind the R2.
 #[test]
 fn silence_that_begins_before_the_peer_can_have_the_context_is_ignored() {
     for (send_timeout, state) in [(ms(1_000), State::Operational), (ms(10_000), State::Exploring)] {
@@ -137,7 +137,7 @@ fn payload_from_before_the_timer_started_does_not_stop_it() {
     assert_eq!(machine.watch(), 0);
 }
 
-/// InboundOk must report a probe (RFC 5534 s5.2), and there is none: a Probe Exploring draws one.
+/// InboundOk must report a probe (RFC 5534 s5.2), and there is none. A Probe Exploring makes the peer send one.
 //= rfc5534#5.2-5 (test)
 #[test]
 fn who_is_heard_without_a_probe_is_asked_for_one_once() {
@@ -157,7 +157,7 @@ fn who_is_heard_without_a_probe_is_asked_for_one_once() {
         let (_, probe) = only_probe(&mut machine);
         assert_eq!((machine.state(), probe.state), (State::Exploring, State::Exploring));
         assert!(!machine.explores_in_vain());
-        // The pace is that of a new exploration.
+        // The pace is the pace of a new exploration.
         let next = run(&mut machine, at(100_600));
         assert_eq!(next.len(), 1);
         let answer = ba(2, 2);

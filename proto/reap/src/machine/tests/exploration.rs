@@ -1,4 +1,4 @@
-//! Pace and order of probes, and changes of the locators meanwhile.
+//! Pace and order of probes, and changes of the locators during an exploration.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Moves that probes of the peer's ask for, true ones and ones that were forged by who is on another path only.
+//! Moves that probes of the peer ask for: genuine probes, and probes that an attacker on another path forges.
 
 use alloc::boxed::Box;
 
@@ -8,22 +8,23 @@ use super::net::Net;
 use super::*;
 use crate::event::FailureHint;
 
-/// Somebody on ISP 2, a standby path, who reads all probes there and forges probes in the name of the host that `victim` talks to.
+/// An attacker on ISP 2, a standby path, who reads all probes there and forges probes in the name of the host to which
+/// `victim` talks.
 struct Attacker {
     victim: usize,
     nonce: u32,
-    /// Probe Data of the forged ones.
+    /// Probe Data of the forged probes.
     data: u32,
 }
 
 impl Attacker {
-    /// One on the path by which no payload goes.
+    /// An attacker on the path that carries no payload.
     fn new(net: &mut Net, victim: usize) -> Self {
         net.overheard = Some(Vec::new());
         Self { victim, nonce: 0x0a00_0000, data: 0 }
     }
 
-    /// Sends two probes Exploring, and then probes that report everything that ISP 2 has seen of the victim, at once and one by one, as
+    /// Sends two probes Exploring, and then probes that report all that ISP 2 has seen of the victim: at once, and one by one as
     /// answers to checks.
     fn strike(&mut self, net: &mut Net) {
         self.forge(net, State::Exploring, Vec::new());
@@ -88,7 +89,7 @@ fn nor_by_using_up_the_answers_of_the_peer() {
     }
 }
 
-/// Forged probes must not make an honest failure cost more.
+/// After forged probes, recovery from a real failure must not take longer.
 #[test]
 fn a_failure_after_forged_probes_is_left_as_fast_as_without_them() {
     let times = [false, true].map(|is_attacked| {
@@ -185,7 +186,7 @@ fn an_answer_that_comes_late_takes_payload_back() {
     assert_eq!((machine.current_pair(), machine.state()), (ab(1, 1), State::Operational));
 }
 
-/// As a switch does: the peer works by the current pair, and wants payload elsewhere.
+/// In a switch of the peer, the peer works by the current pair, and wants payload elsewhere.
 #[test]
 fn a_peer_whose_answer_comes_by_the_pair_that_it_wants_is_followed() {
     for is_pinned in [false, true] {
@@ -194,7 +195,7 @@ fn a_peer_whose_answer_comes_by_the_pair_that_it_wants_is_followed() {
         deliver(&mut machine, ba(2, 2), State::Exploring, 1, &[], at(1_000)).unwrap();
         let first = drain(&mut machine).0.into_iter().map(|one| (at(1_000), one));
         let asked = asked(&first.collect::<Vec<_>>());
-        // An answer to a probe may come by any pair, an answer to a check says where the peer's payload goes.
+        // An answer to a probe may come by any pair. An answer to a check tells which pair the peer's payload takes.
         deliver(&mut machine, ba(2, 2), State::Operational, 2, &asked, at(1_020)).unwrap();
         assert_eq!(machine.current_pair(), ab(1, 1));
         let checks = self::asked(&run(&mut machine, at(1_510)));
@@ -205,7 +206,7 @@ fn a_peer_whose_answer_comes_by_the_pair_that_it_wants_is_followed() {
     }
 }
 
-/// The peer is heard by a pair of which nothing shows that our packets arrive.
+/// The peer is heard by a pair, but nothing shows that our packets arrive there.
 #[test]
 fn an_answer_by_the_pair_that_the_peer_wants_does_not_prove_that_pair() {
     let mut machine = checked();
@@ -233,7 +234,7 @@ fn a_pin_holds_while_the_peer_goes_elsewhere_and_ends_with_the_pair() {
     assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
 }
 
-/// Its current pair is another one than ours.
+/// The peer's current pair is another pair than ours.
 #[test]
 fn the_pair_that_the_peer_has_left_as_worse_is_the_one_it_names() {
     let mut machine = checked();
@@ -251,7 +252,7 @@ fn the_pair_that_the_peer_has_left_as_worse_is_the_one_it_names() {
     assert_eq!((machine.current_pair(), worse(&machine)), (ab(2, 2), [ab(2, 1)].into()));
 }
 
-/// An Error that quotes a check of a standby path comes from there, or from somebody there.
+/// An Error that quotes a check of a standby path comes from there, or from an attacker there.
 #[test]
 fn a_refusal_by_a_standby_path_says_nothing_of_the_current_pair() {
     let mut machine = checked();
@@ -264,7 +265,7 @@ fn a_refusal_by_a_standby_path_says_nothing_of_the_current_pair() {
     assert_eq!((monitor.current_rtt.due(), monitor.is_mute()), (due, false));
 }
 
-/// RFC 5533 s5.15 has a host refuse the option, and RFC 5534 s6.9 process any probe without it.
+/// RFC 5533 s5.15 makes a host refuse the option, and RFC 5534 s6.9 makes it process any probe without the option.
 #[test]
 fn a_probe_without_the_option_of_a_check_is_taken_by_a_host_that_knows_none() {
     let mut machine = machine_in(State::InboundOk);

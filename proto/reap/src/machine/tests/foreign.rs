@@ -1,4 +1,4 @@
-//! Our machine opposite a peer with RFC 5534 alone, and for comparison two such peers.
+//! Our machine opposite a peer that follows RFC 5534 alone. Two such peers serve as comparison.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -80,7 +80,8 @@ impl End {
     }
 }
 
-/// TCP's retransmissions as the data plane tells them: 0.3 s after payload without an answer, and then after twice as long each time.
+/// The next TCP retransmission that the data plane reports: 0.3 s after unanswered payload, then after times that
+/// double.
 fn next_doubt(host: &Host) -> Option<Instant> {
     Some(host.unanswered_since()? + ms(300) * 2u32.pow(host.doubts.min(8)))
 }
@@ -97,7 +98,7 @@ fn sent_by(host: &mut Host) -> Vec<(LocatorPair, Packet)> {
 struct Duel {
     now: Instant,
     ends: [End; 2],
-    /// Bit i kills the i-th pair: from A, and from B.
+    /// Dead pairs from A, and from B: bit i stands for the i-th pair.
     dead: [u8; 2],
     serial: u64,
     flight: BTreeMap<(Instant, u64), (usize, LocatorPair, Packet)>,
@@ -108,7 +109,7 @@ const SEND_TIMEOUTS: [Duration; 2] = [ms(10_000), ms(3_000)];
 const ONE_WAY: Duration = ms(10);
 
 impl Duel {
-    /// B has RFC 5534 alone, and A is ours or such a peer too.
+    /// B follows RFC 5534 alone. A is ours, or follows RFC 5534 alone, too.
     fn new(is_ours: bool, seed: u8) -> Self {
         let [a, b] = SEND_TIMEOUTS;
         let pairs = [ab(1, 1), ab(2, 2), ab(1, 2), ab(2, 1)];
@@ -162,7 +163,7 @@ impl Duel {
         }
     }
 
-    /// How long after `cut` the last gap in the payload that `to` gets was over. `None`: it is not over.
+    /// Time from `cut` to the end of the last gap in the payload that `to` receives. `None`: the gap has not ended.
     fn recovery(&self, to: usize, cut: Instant) -> Option<Duration> {
         let received = self.ends[to].payload_received();
         let mut last = cut;
@@ -177,7 +178,8 @@ impl Duel {
     }
 }
 
-/// Payload from these ends, and a cut after a while: how long it takes to flow again in all directions that it had.
+/// Runs payload from these ends, cuts the dead pairs after `before`, and gives the time until payload flows again in
+/// all its directions.
 fn recovery(is_ours: bool, senders: &[usize], dead: [u8; 2], before: Duration) -> Duration {
     let mut duel = Duel::new(is_ours, 7);
     for &sender in senders {
@@ -194,7 +196,7 @@ fn recovery(is_ours: bool, senders: &[usize], dead: [u8; 2], before: Duration) -
     took.map(|took| took.unwrap_or(Duration::MAX)).max().unwrap()
 }
 
-/// The longest recovery, whatever was under way when the paths failed.
+/// The longest recovery, over different moments of failure.
 fn longest(is_ours: bool, senders: &[usize], dead: [u8; 2], times: &[u64]) -> Duration {
     let took = times.iter().map(|before| recovery(is_ours, senders, dead, ms(*before)));
     took.max().unwrap()
@@ -202,11 +204,12 @@ fn longest(is_ours: bool, senders: &[usize], dead: [u8; 2], times: &[u64]) -> Du
 
 const SENDERS: [&[usize]; 3] = [&[0, 1], &[0], &[1]];
 
-/// Checks ended the exploration of such a peer, or stopped its Send Timer: 6.6 s instead of 3.6 s, and more with bad luck.
+/// A past fault: checks ended the exploration of such a peer, or stopped its Send Timer. Recovery then took 6.6 s
+/// instead of 3.6 s, and sometimes longer.
 #[test]
 fn payload_with_an_rfc_peer_recovers_as_soon_as_between_two_of_them() {
     let times: Vec<_> = (1..50).map(|step| step * 130).collect();
-    // The pair alone, one of the two uplinks, all but the pair that shares no end; both ways or one way.
+    // Dead: the pair alone, one of the two uplinks, all pairs but the disjoint one; both ways or one way.
     for dead in [[1, 1], [3, 3], [5, 5], [7, 7], [1, 0], [3, 0], [5, 0], [0, 1], [0, 5]] {
         for senders in SENDERS {
             let [ours, rfc] = [true, false].map(|ours| longest(ours, senders, dead, &times));
@@ -215,7 +218,8 @@ fn payload_with_an_rfc_peer_recovers_as_soon_as_between_two_of_them() {
     }
 }
 
-/// The two walk their pairs in other orders than two RFC peers, which takes some probes more or less.
+/// Our machine and the RFC peer walk their pairs in other orders than two RFC peers do. That takes some probes more or
+/// less.
 #[test]
 fn each_combination_of_dead_pairs_is_survived_with_an_rfc_peer() {
     for forward in 0..15 {
@@ -241,7 +245,7 @@ fn an_rfc_peer_never_explores_while_nothing_fails() {
             duel.ends[sender].send_payload_every(ms(100));
         }
         duel.run_for(time);
-        // Then nobody has anything to send any more.
+        // From here on neither end has anything to send.
         for end in &mut duel.ends {
             match end {
                 End::Ours(host) => host.payload = None,

@@ -1,4 +1,4 @@
-//! Traffic that goes back to the pair it began with, and leaves deprecated addresses.
+//! Traffic that goes back to its first pair, and traffic that leaves deprecated addresses.
 
 use alloc::boxed::Box;
 
@@ -50,7 +50,8 @@ fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
     assert_eq!(net.states(), [State::Operational; 2]);
 }
 
-/// Payload goes one way after a pause, in which the first pair has worked for long enough, and the current one has failed in both directions.
+/// Payload goes one way after a pause. During the pause the first pair has worked for long enough, and the current pair
+/// has failed in both directions.
 fn resumed_on_a_pair_that_has_failed(deprecated: &[Locator]) -> Net {
     let mut net = net(&config());
     net.run_for(ms(5_000));
@@ -76,7 +77,7 @@ fn resumed_on_a_pair_that_has_failed(deprecated: &[Locator]) -> Net {
     net
 }
 
-/// A gentle move tells the peer nothing, so the peer would stay on the pair that has failed until it has payload to send.
+/// A gentle move tells the peer nothing. The peer would stay on the failed pair until it has payload to send.
 #[test]
 fn traffic_does_not_go_back_gently_in_a_trial() {
     for deprecated in [&[][..], &[locator(A, 2)]] {

@@ -1,4 +1,4 @@
-//! Beyond the RFC: standby paths and local events, two machines on a network.
+//! Parts beyond the RFC: standby paths and local events. Two machines on a network.
 
 use super::net::Net;
 use super::*;
@@ -41,13 +41,13 @@ pub(super) fn has(net: &Net, host: usize, is_meant: impl Fn(&Event) -> bool) -> 
     net.hosts[host].log.iter().any(|(_, event)| is_meant(event))
 }
 
-/// Runs until the host's first move, and says how long after `since`.
+/// Runs until the host's first move, and gives its time after `since`.
 pub(super) fn moved_after(net: &mut Net, host: usize, since: Instant) -> Duration {
     net.run_until(ms(60_000), |net| !causes(net, host).is_empty()).expect("moves");
     net.now.since(since)
 }
 
-/// One host's data plane has a suspicion, with nothing heard since the cut.
+/// The data plane of one host reports a suspicion. Nothing has been heard since this moment.
 pub(super) fn suspect(net: &mut Net, host: usize, hint: FailureHint) {
     let now = net.now;
     net.hosts[host].machine.handle_suspicion(hint, now, Duration::ZERO, now);
@@ -89,7 +89,8 @@ fn a_pair_that_does_not_answer_gives_way_to_another_standby() {
     assert!([ab(1, 2), ab(2, 1)].contains(&standby), "{standby}");
 }
 
-/// Else a standby path by the uplink of the current pair would be kept, once another uplink was down for a while.
+/// Without this rule, a standby path by the uplink of the current pair would stay after another uplink was down for a
+/// while.
 #[test]
 fn a_standby_path_that_shares_an_end_gives_way_to_one_that_shares_none_as_soon_as_that_answers() {
     let mut net = net(&config());
@@ -105,7 +106,8 @@ fn a_standby_path_that_shares_an_end_gives_way_to_one_that_shares_none_as_soon_a
     assert!(net.probes_sent() - sent <= 8 * 11, "as many as ever: {}", net.probes_sent() - sent);
 }
 
-/// A round is 60 s, and a host says of its contexts that no pair by another uplink has answered for as long as none is asked.
+/// A round is 60 s. Until a pair by another uplink is asked, the host says of its contexts that no such pair has
+/// answered.
 #[test]
 fn an_uplink_that_is_back_is_asked_in_a_tenth_of_a_round() {
     let mut net = net(&config());
@@ -121,7 +123,7 @@ fn an_uplink_that_is_back_is_asked_in_a_tenth_of_a_round() {
     assert_eq!(net.hosts[0].machine.fresh_standby(net.now), Some(ab(2, 2)));
 }
 
-/// Nor does the pair to go back to take the place of a pair by that uplink that shares no end with the current one.
+/// The preferred pair must not take the check of a disjoint pair by the same uplink.
 #[test]
 fn both_the_preferred_pair_and_a_better_standby_path_are_asked_when_an_uplink_is_back() {
     let mut net = net(&config());
@@ -157,7 +159,7 @@ fn a_peer_that_knows_no_checks_is_asked_ever_more_rarely() {
     assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
 }
 
-/// A check makes a peer with RFC 5534 alone send keepalives, by its own pair, for as long as its Keepalive Timeout.
+/// A check makes a peer that follows RFC 5534 alone send keepalives by its own pair, for its Keepalive Timeout.
 #[test]
 fn checks_do_not_keep_payload_on_a_pair_that_loses_it_to_a_peer_that_knows_none() {
     let mut net = net(&config());
@@ -170,7 +172,7 @@ fn checks_do_not_keep_payload_on_a_pair_that_loses_it_to_a_peer_that_knows_none(
         suspect(&mut net, 0, FailureHint::Retransmission);
         net.run_for(ms(1_000));
     }
-    // The last keepalive comes a Keepalive Timeout after the cut.
+    // The last keepalive comes one Keepalive Timeout after the cut.
     assert!(moved_after(&mut net, 0, cut) <= ms(31_000));
 }
 
@@ -197,7 +199,7 @@ fn a_lost_router_moves_to_a_standby_path_with_another_local_address_only() {
     let now = net.now;
     net.hosts[0].machine.handle_local_failure(now);
     assert_eq!(net.hosts[0].machine.current_pair(), ab(2, 2));
-    // One local address: the standby path shares it.
+    // With one local address the standby path shares this address.
     let mut alone = Machine::new(config(), ab(1, 1), [1; 16], at(0));
     alone.set_candidates([locator(A, 1)], [locator(B, 1), locator(B, 2)], at(0));
     let verified = Known::Verified { at: at(1), rtt: ms(5) };
@@ -222,7 +224,7 @@ fn a_stale_standby_path_is_probed_before_it_is_used() {
     assert_eq!(net.hosts[0].machine.state(), State::Exploring);
 }
 
-/// Standby paths and nothing else: the Send Timeout is the detector.
+/// A profile with standby paths and without trials: the Send Timeout is the detector.
 pub(super) fn standby() -> Config {
     Config { profile: Profile { suspects: false, ..Profile::default() }, ..Config::default() }
 }
@@ -233,7 +235,7 @@ fn a_send_timeout_moves_payload_to_the_standby_path_before_any_answer() {
     for both_ways in [true, false] {
         let mut net = net(&standby());
         net.hosts[1].payload = Some(ms(50)).filter(|_| both_ways);
-        // Until the first keepalive.
+        // Wait until the first keepalive.
         net.run_for(ms(8_000));
         net.route = only(&[(2, 2)]);
         let arrived = net.hosts[1].payload_received.len();
@@ -259,7 +261,7 @@ fn a_send_timeout_moves_payload_to_the_standby_path_before_any_answer() {
 fn a_peer_that_is_heard_by_the_standby_path_is_not_at_the_pair_that_failed() {
     let mut net = net(&standby());
     net.run_for(ms(8_000));
-    // Probes come by the standby path, and answers to them do not arrive.
+    // Probes come by the standby path. Answers to them do not arrive.
     net.route = Box::new(|pair| pair == ba(2, 2));
     let now = net.now;
     moved_after(&mut net, 0, now);

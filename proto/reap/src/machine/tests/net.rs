@@ -1,4 +1,4 @@
-//! Two machines, each with a model of the data plane, on one virtual clock and a bad network.
+//! Two machines, each with a model of the data plane, on one virtual clock and a lossy network.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
@@ -7,10 +7,10 @@ use alloc::vec;
 use super::*;
 use crate::random::Random;
 
-/// Whether a packet sent by a pair (seen from its sender) arrives.
+/// Whether a packet arrives, by the pair as its sender sees it.
 pub(super) type Route = Box<dyn Fn(LocatorPair) -> bool>;
 
-/// The data plane's part, as its contract has it.
+/// State of the data plane, as its contract demands.
 #[derive(Default)]
 struct Plane {
     first_sent: Option<Instant>,
@@ -21,7 +21,7 @@ struct Plane {
 pub(super) struct Host {
     pub(super) machine: Machine,
     plane: Plane,
-    /// Time between payload packets, if it sends any.
+    /// Time between payload packets. `None`: the host sends no payload.
     pub(super) payload: Option<Duration>,
     next_payload: Instant,
     pub(super) log: Vec<(Instant, Event)>,
@@ -44,21 +44,21 @@ pub(super) struct Net {
     pub(super) now: Instant,
     pub(super) hosts: [Host; 2],
     pub(super) route: Route,
-    /// Whether who knows no checks says so.
+    /// Whether a host that knows no checks sends an Error.
     pub(super) has_errors: bool,
-    /// Out of 256.
+    /// Loss, out of 256.
     pub(super) loss: usize,
-    /// Pairs, as their sender sees them, that lose more, out of 256, or take longer.
+    /// Pairs as their sender sees them, with a loss (out of 256) and delay of their own.
     pub(super) bad: Vec<(LocatorPair, usize, Duration)>,
     pub(super) duplication: usize,
     pub(super) delay: Duration,
-    /// Up to this much more, by chance: packets overtake each other.
+    /// Largest additional random delay: packets overtake each other.
     pub(super) jitter: Duration,
-    /// Probes that were sent by ISP 2, and by whom, if somebody listens there.
+    /// Probes sent by ISP 2, with the index of their sender, if an attacker listens there.
     pub(super) overheard: Option<Vec<(usize, LocatorPair, Probe)>>,
     random: Random,
     serial: u64,
-    /// Receiver, pair as its sender sees it, packet.
+    /// Packets under way, by arrival time: receiver, pair as its sender sees it, packet.
     flight: BTreeMap<(Instant, u64), (usize, LocatorPair, Packet)>,
 }
 
@@ -100,7 +100,7 @@ impl Net {
         self.hosts.iter().map(|h| h.probes_sent).sum()
     }
 
-    /// Whether each side's current pair leads to the other.
+    /// Whether the current pair of each side leads to the other side.
     pub(super) fn is_connected(&self) -> bool {
         self.pairs().into_iter().all(|pair| (self.route)(pair))
             && self.states() == [State::Operational; 2]
@@ -115,7 +115,7 @@ impl Net {
         self.now = until;
     }
 
-    /// Runs until `done` or `limit` has passed; says how long it took.
+    /// Runs until `done` holds, and gives the time that it took. `None` if `limit` passes first.
     pub(super) fn run_until(
         &mut self,
         limit: Duration,
@@ -130,7 +130,7 @@ impl Net {
         Some(self.now.since(start))
     }
 
-    /// Neither host runs for a time, packets in flight are lost.
+    /// Suspends both hosts for a time. Packets in flight are lost.
     pub(super) fn suspend(&mut self, time: Duration) {
         self.flight.clear();
         self.now = self.now + time;
@@ -193,7 +193,7 @@ impl Net {
         }
     }
 
-    /// A probe in the name of the other host arrives, by this pair as its sender would see it.
+    /// Delivers a forged probe in the name of the other host, by this pair as that host would see it.
     pub(super) fn inject(&mut self, to: usize, sent_by: LocatorPair, probe: Probe) {
         self.hosts[to].receive(turn(sent_by), &Packet::Reap(Message::Probe(probe)), self.now);
         self.flush(to);
@@ -232,7 +232,7 @@ impl Host {
         }
     }
 
-    /// Since when payload has had no answer.
+    /// Time since which payload has had no answer.
     pub(super) fn unanswered_since(&self) -> Option<Instant> {
         self.plane.first_sent
     }
@@ -270,7 +270,7 @@ impl Host {
         }
     }
 
-    /// Gives the nonce of a check that this host refuses.
+    /// Hands a packet to this host. Returns the nonce of the check if the host refuses it.
     pub(super) fn receive(
         &mut self,
         pair: LocatorPair,

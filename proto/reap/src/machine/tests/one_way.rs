@@ -1,4 +1,4 @@
-//! Traffic one way: a peer that only receives answers with keepalives (decision 117).
+//! Traffic one way: the peer only receives, and answers with keepalives (decision 117).
 
 use super::monitor::{causes, config, has, moved_after, net, suspect};
 use super::net::Net;
@@ -7,7 +7,7 @@ use crate::event::FailureHint;
 
 use alloc::boxed::Box;
 
-/// Host 0 sends and host 1 has only keepalives to answer with.
+/// Host 0 sends. Host 1 has only keepalives to answer with.
 fn one_way(config: &Config) -> Net {
     let mut net = net(config);
     net.hosts[1].payload = None;
@@ -23,7 +23,7 @@ fn a_pair_whose_payload_is_lost_is_left_though_keepalives_still_come() {
         net.run_for(ms(900 * later));
         net.route = Box::new(|pair| pair != ab(1, 1));
         let since = net.now;
-        // Two keepalives, and the checks.
+        // Time for two keepalives and the checks.
         let took = moved_after(&mut net, 0, since);
         assert!(took <= SEND_TIMEOUT * 2 / 3 + ms(1_000), "{took:?}");
         assert_eq!(causes(&net, 0), [Cause::Suspicion]);
@@ -129,7 +129,7 @@ fn checks_that_keepalives_give_rise_to_end_with_a_trial_in_vain() {
     }
     let checks = net.hosts[0].probes_sent - sent;
     assert!(causes(&net, 0).is_empty());
-    // Three checks, a trial of 14, and the rounds of a quarter of an hour.
+    // Three checks, a trial of 14 checks, and the rounds of a quarter of an hour.
     assert!((17..=80).contains(&checks), "{checks}");
     net.hosts[1].machine.handle_config(config());
     net.hosts[0].payload = Some(ms(50));

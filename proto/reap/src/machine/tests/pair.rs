@@ -9,7 +9,7 @@ fn both_ways(net: &mut Net) {
     net.hosts.iter_mut().for_each(|h| h.payload = Some(ms(100)));
 }
 
-/// Bit i of `dead` kills the i-th pair: A1-B1, A1-B2, A2-B1, A2-B2.
+/// Index of a pair in `dead`: bit i kills the i-th of A1-B1, A1-B2, A2-B1, A2-B2.
 fn index(pair: LocatorPair) -> usize {
     let second = |l: Locator| usize::from(l == locator(A, 2) || l == locator(B, 2));
     let (a, b) = if pair.local.octets()[15] == 0xa {
@@ -85,7 +85,8 @@ fn every_combination_of_dead_pairs_is_survived() {
     }
 }
 
-/// Payload goes to a pair that worked a moment before, whichever way that one is dead by now.
+/// A profile with standby paths: payload moves to a pair that worked a moment before, even if one of its directions is
+/// dead by now.
 fn with_standby() -> Config {
     let profile =
         Profile { standby_interval: STANDBY_INTERVAL, answers_checks: true, ..Profile::RFC };
@@ -238,11 +239,11 @@ fn equal_seeds_give_equal_runs() {
 #[derive(Clone, Debug)]
 struct Schedule {
     seed: u8,
-    /// Who sends payload: 1 A, 2 B, 3 both.
+    /// Hosts that send payload: 1 is A, 2 is B, 3 is both.
     senders: u8,
     loss: usize,
     jitter: u64,
-    /// Dead pairs from A, from B, and for how many milliseconds.
+    /// Dead pairs from A, dead pairs from B, and the time in milliseconds.
     phases: Vec<(u8, u8, u64)>,
     last: (u8, u8),
 }
@@ -281,7 +282,7 @@ fn survive(config: &Config, schedule: &Schedule) -> Result<(), TestCaseError> {
     }
     cut(&mut net, schedule.last.0, schedule.last.1);
     net.loss = 0;
-    // Most take a Send Timeout, the slowest of thousands 200 s: a probe a minute for each pair.
+    // Most runs take a Send Timeout. The slowest of thousands takes 200 s, with a probe a minute for each pair.
     let is_settled = (0..10).any(|_| {
         let before = net.probes_sent();
         net.run_for(ms(100_000));

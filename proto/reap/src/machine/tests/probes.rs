@@ -1,8 +1,8 @@
-//! Which probes are believed.
+//! Which probes the machine believes.
 
 use super::*;
 
-/// A machine that explores, and the probe it sent, by A2-B2.
+/// An exploring machine, and the probe that it sent by A2-B2.
 fn exploring() -> (Machine, Report) {
     let mut machine = machine();
     machine.handle_send_expired(at(0), at(15_000));
@@ -11,7 +11,7 @@ fn exploring() -> (Machine, Report) {
     (machine, probe.sent[0])
 }
 
-/// Nothing about the machine has changed that anyone could see.
+/// Asserts that nothing observable about the machine has changed.
 fn assert_untouched(machine: &mut Machine, state: State, current: LocatorPair) {
     assert_eq!((machine.state(), machine.current_pair()), (state, current));
     assert_eq!(drain(machine), (Vec::new(), Vec::new()));
@@ -117,7 +117,7 @@ fn a_recorded_probe_does_not_end_an_exploration() {
         let reports = if nonce == 10 { &probe.sent[1..] } else { &probe.sent[..] };
         let result = deliver(&mut machine, ba(2, 2), state, nonce, reports, at(30_200));
         assert_eq!(result, Err(DropReason::Replayed));
-        // And with the nonce rewritten, by someone who knows the tag.
+        // The same probe with another nonce, from an attacker who knows the tag.
         let result = deliver(&mut machine, ba(2, 2), state, nonce + 100, &[first], at(30_200));
         assert_eq!(result, Err(DropReason::BadNonce));
         assert_untouched(&mut machine, State::Exploring, ab(2, 2));

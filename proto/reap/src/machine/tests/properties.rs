@@ -20,7 +20,8 @@ enum Op {
     Keepalive,
     LocalFailure,
     Switch(u16, u16),
-    /// Bits 0 to 2: our locators, 3 to 5: the peer's. Bits 0 to 2 of the ranks: which of the peer's are broken, 3 to 5: which are transient.
+    /// Candidates. Bits 0 to 2: our locators; bits 3 to 5: the peer's. Ranks: bits 0 to 2: broken locators of the peer;
+    /// bits 3 to 5: transient ones.
     Candidates(u8, Option<u8>),
     Suspicion {
         hint: FailureHint,
@@ -41,14 +42,14 @@ enum Op {
     Timeout,
 }
 
-/// What the peer claims to have received.
+/// A probe that the peer claims to have received.
 #[derive(Clone, Debug)]
 enum Claim {
-    /// The n-th last probe that the machine sent.
+    /// The n-th last probe that the machine sent, correctly reported.
     True(usize),
-    /// The same with another nonce.
+    /// The same probe with another nonce.
     WrongNonce(usize),
-    /// The same by another pair.
+    /// The same probe by another pair.
     WrongPair(usize, u16),
 }
 
@@ -82,7 +83,7 @@ fn op() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// What the host has seen of the transport, and wants otherwise.
+/// Inputs of the host: reports about the transport, and its wishes.
 fn said_by_host() -> impl Strategy<Value = Op> {
     let hint = prop_oneof![
         Just(FailureHint::Retransmission),
@@ -103,7 +104,7 @@ fn said_by_host() -> impl Strategy<Value = Op> {
     ]
 }
 
-/// The machine, and all that an onlooker knows of it.
+/// The machine, and what an observer knows about it.
 struct Model {
     machine: Machine,
     now: Instant,
@@ -112,12 +113,12 @@ struct Model {
     unrouted: Option<LocatorPair>,
     sent: Vec<Report>,
     nonces: BTreeSet<u32>,
-    /// Pairs that a true claim was made of.
+    /// Pairs for which a correct report was made.
     claimed: BTreeSet<LocatorPair>,
     delivered: BTreeMap<u32, Report>,
     /// When the last retransmission left, if the state has not changed since.
     last_timed: Option<Instant>,
-    /// No timer is later than so long from now.
+    /// No deadline is further from now than this time.
     longest: Duration,
 }
 
@@ -299,7 +300,7 @@ impl Model {
         assert!(probe.received.iter().all(|r| self.delivered.values().any(|d| d.nonce == r.nonce)));
     }
 
-    /// Probes that no input asked for leave half a second apart.
+    /// Checks that probes without a request leave half a second apart.
     fn check_pace(&mut self, op: &Op, before: State, transmits: &[Transmit]) {
         if before != self.machine.state() {
             self.last_timed = None;
@@ -328,7 +329,7 @@ impl Model {
         assert!(self.claimed.contains(&current), "{current} was never proven");
         match machine.state() {
             State::Operational => {
-                // It may have been current before its route led elsewhere.
+                // The pair may have been current before its route changed.
                 assert!(self.has_locators_of(current));
                 assert!(machine.timers().is_some_and(|t| !t.keepalive_timeout.is_zero()));
             }
@@ -358,7 +359,7 @@ impl Model {
     }
 }
 
-/// Whether it is a Probe InboundOk that came by this pair with reports, which may all be unknown.
+/// Whether `op` is a Probe InboundOk by this pair with reports, which may all be unknown.
 fn is_unproven_by(op: &Op, pair: LocatorPair) -> bool {
     matches!(op, Op::Probe { state: State::InboundOk, isps, reports, .. }
         if !reports.is_empty() && turn(ba(isps.0, isps.1)) == pair)

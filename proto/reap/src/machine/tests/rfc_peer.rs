@@ -1,4 +1,5 @@
-//! A peer written from the tables of RFC 5534 s6 and nothing else: no private extension, and strict about the format of messages.
+//! A peer that follows the tables of RFC 5534 s6 alone: it has no private extension, and checks the format of messages
+//! strictly.
 
 use alloc::vec;
 
@@ -8,16 +9,16 @@ use super::*;
 /// One end of a context, with its payload.
 pub(super) struct RfcPeer {
     send_timeout: Duration,
-    /// What the other end has told (s5.3).
+    /// The Keepalive Timeout that the other end has named (s5.3).
     keepalive_timeout: Duration,
     pairs: Vec<LocatorPair>,
     pub(super) current: LocatorPair,
     pub(super) state: State,
     send: Option<Instant>,
-    /// The next keepalive, and the end of the Keepalive Timer.
+    /// Time of the next keepalive, and end of the Keepalive Timer.
     keepalive: Option<(Instant, Instant)>,
     retransmission: Option<Instant>,
-    /// Probes of the present state; the pair of the next one.
+    /// Number of probes in the present state, and index of the next pair.
     probes: u32,
     next_pair: usize,
     nonce: u32,
@@ -77,7 +78,7 @@ impl RfcPeer {
             self.transmits.push((self.current, Packet::Payload));
         }
         if let Some((next, end)) = self.keepalive.filter(|(next, _)| *next <= now) {
-            // s6.3, and s6.1 for the keepalives before.
+            // s6.3, and s6.1 for the earlier keepalives.
             let after = next + self.keepalive_timeout / 3;
             self.keepalive = Some((after, end)).filter(|_| after <= end);
             self.transmits.push((self.current, Packet::Reap(Message::Keepalive)));
@@ -106,7 +107,7 @@ impl RfcPeer {
             }
             Packet::Reap(Message::Keepalive) => self.on_keepalive(now),
             Packet::Reap(Message::Probe(probe)) if probe.is_check() => {
-                // RFC 5533 s12.3: an option with C=1 that is not known.
+                // RFC 5533 s12.3: an unknown option with C=1.
                 self.on_sending(now);
                 self.transmits.push((pair, Packet::Refusal(probe.sent[0].nonce)));
             }
@@ -181,7 +182,7 @@ impl RfcPeer {
                 self.probe(Some(self.current), now);
             }
             State::Operational => {
-                // s6.9 is silent on the pair; appendix A moves.
+                // s6.9 does not mention the pair; appendix A moves.
                 self.current = proven.unwrap_or(self.current);
                 self.go(State::Operational, now);
                 self.send = None;

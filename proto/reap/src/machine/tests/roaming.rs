@@ -1,4 +1,4 @@
-//! A host whose only address goes, and gets another one later.
+//! A host that loses its only address and gets another one later.
 
 use super::monitor::{config, net};
 use super::net::Net;
@@ -6,8 +6,8 @@ use super::*;
 
 use alloc::boxed::Box;
 
-/// Host A has lost its only address and has another one after 3 s. Host B has taken it, but has the lost one for a
-/// candidate still, and for its current pair.
+/// Host A has lost its only address and has another one after 3 s. Host B has learned the new address, but its
+/// candidates and its current pair still have the lost one.
 fn roamed() -> Net {
     let mut net = net(&config());
     let (peer, old, new) = ([locator(B, 1)], [locator(A, 1)], [locator(A, 2)]);
@@ -32,7 +32,7 @@ fn a_check_of_the_new_pair_ends_no_exploration_and_the_peer_takes_that_pair() {
     net.flush(1);
     net.run_for(ms(10));
     assert_eq!(net.states()[0], State::Exploring);
-    // A second check is no answer to what A has said.
+    // A second check does not answer A's probe.
     net.hosts[1].machine.send_check(ba(1, 2), net.now);
     net.flush(1);
     assert!(net.run_until(ms(60), Net::is_connected).is_some(), "{:?}", net.states());

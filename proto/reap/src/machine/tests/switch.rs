@@ -47,7 +47,7 @@ fn a_switch_to_a_dead_pair_leaves_payload_where_it_is() {
         net.route = Box::new(move |pair| pair != dead);
         assert_eq!(switch(&mut net, ab(2, 2)), Ok(false));
         net.run_for(ms(20_000));
-        // If only the way back is dead, the peer's answer takes another one.
+        // If only the way back is dead, the peer's answer takes another pair.
         let is_proven = dead == ba(2, 2);
         let expected = if is_proven { ab(2, 2) } else { ab(1, 1) };
         assert_eq!(net.pairs()[0], expected);

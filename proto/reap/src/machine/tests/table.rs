@@ -1,4 +1,4 @@
-//! Each input in each state, from outside: what the tables say is what happens.
+//! Each input in each state, seen from outside: the machine does what the tables say.
 
 use super::*;
 use crate::state::{Act, Input, Send, Transition, nothing, transition};
@@ -17,7 +17,7 @@ const INPUTS: [Input; 11] = [
     Input::PathGone,
 ];
 
-/// A report of the last probe the machine sent, if it sent any.
+/// A report of the last probe that the machine sent, if it sent any.
 fn proof(machine: &Machine) -> Vec<Report> {
     machine.exploration.as_ref().map(|e| e.records.sent_reports(1)).unwrap_or_default()
 }
@@ -66,7 +66,7 @@ fn inputs_do_what_the_tables_say() {
     }
 }
 
-/// The same with timers running already, as START and RESTART differ then.
+/// The same test with running timers, for which START and RESTART differ.
 #[test]
 fn inputs_do_what_the_tables_say_while_timers_run() {
     let mut keepalive = machine();
@@ -82,7 +82,7 @@ fn inputs_do_what_the_tables_say_while_timers_run() {
     }
 }
 
-/// A machine in the same place, by the same way.
+/// Another machine in the same state, reached in the same way.
 fn copy(machine: &Machine) -> Machine {
     let (send, _) = deadlines(machine);
     let state = if send.is_some() { State::InboundOk } else { State::Operational };
@@ -92,8 +92,8 @@ fn copy(machine: &Machine) -> Machine {
     copy
 }
 
-/// What the tables say, but for the cells that would send a Probe InboundOk without a report: Exploring hears its first probe
-/// when it leaves.
+/// The cell of the tables. Exception: where a cell would send a Probe InboundOk without a report, the machine stays in
+/// Exploring and sends a probe on the first such input.
 fn expected(state: State, input: Input) -> Transition {
     match (state, input) {
         (

@@ -30,7 +30,7 @@ fn there_is_no_last_trial_for_answers_that_would_come_too_late() {
     let machine = &mut net.hosts[0].machine;
     assert!(machine.has_current_answered());
     assert_eq!(machine.timers().expect("Operational").send, ms(40), "a round trip takes 20 ms");
-    // The data plane was told of a shorter time before.
+    // The data plane was told of a shorter Send Timer before.
     machine.handle_send_expired(net.now, net.now + ms(30));
     assert_eq!(machine.state(), State::Operational);
     machine.handle_timeout(net.now + ms(40));
@@ -76,7 +76,7 @@ fn a_check_is_waited_for_by_how_long_answers_usually_take() {
         net.hosts.iter_mut().for_each(|host| host.payload = None);
         net.run_for(ms(quiet));
         let since = net.now;
-        // However long the data plane has kept its doubts to itself.
+        // The data plane may report its doubts late.
         net.run_for(ms(900));
         let now = net.now;
         let machine = &mut net.hosts[0].machine;
@@ -92,7 +92,8 @@ fn a_check_is_waited_for_by_how_long_answers_usually_take() {
     }
 }
 
-/// The current pairs differ, and that of the peer fails: what has come in by the other one says nothing of it.
+/// The two current pairs differ, and the peer's pair fails. Packets that have come in by our pair say nothing about the
+/// peer's pair.
 #[test]
 fn a_peer_whose_own_pair_has_failed_is_told_by_ours_which_stays() {
     for is_suspected in [true, false] {
@@ -141,7 +142,7 @@ fn the_last_trial_keeps_payload_where_it_is_if_the_pair_answers() {
 fn after_a_last_trial_without_answers_exploration_begins_when_the_send_timeout_is_over() {
     for standby_works in [true, false] {
         let mut net = net(&config());
-        // Nobody waits for an answer, so that nothing is suspected.
+        // No end waits for an answer, so the data plane suspects nothing.
         net.hosts[1].payload = None;
         net.run_for(ms(8_000));
         net.route = if standby_works { only(&[(2, 2)]) } else { only(&[(2, 1)]) };
