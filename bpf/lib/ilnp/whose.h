@@ -17,8 +17,8 @@ struct arrival {
 
 _Static_assert(sizeof(struct arrival) == 120, "arrival");
 
-/* Learns the first nonce of a correspondent to which we have offered ours. The nonce has to come from the address of
- * that offer.
+/* Learns the first nonce of a correspondent to which we have offered ours. The nonce has to come from the
+ * address of that offer.
  */
 static __always_inline bool learn(const struct arrival *arrival, struct found *found)
 {
@@ -72,9 +72,9 @@ static __always_inline int recent_of_nonce(const struct arrival *arrival)
 	return last->slot;
 }
 
-/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". Returns the slot or an enum
- * no_slot. For a stranger the first look finds no session: packets of a flood come from strangers. Not static, so
- * that it has a stack of its own.
+/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". Returns the slot or an
+ * enum no_slot. For a stranger the first look finds no session: packets of a flood come from strangers. Not
+ * static, so that it has a stack of its own.
  */
 //= rfc6744#3-1
 //= rfc6741#5.4-1 rfc6741#11.1-12
@@ -112,8 +112,9 @@ static __always_inline bool may_claim(const struct ilnp_upper *upper)
 	return upper->is_within_tcp || upper->protocol == IPPROTO_UDP;
 }
 
-/* Whether a segment may be for a socket that is bound to another uplink than the one that the segment came by. The
- * kernel does not find such a socket for us. No socket has the addresses of the segment, so it would be lost.
+/* Whether a segment may be for a socket that is bound to another uplink than the one that the segment came by.
+ * The kernel does not find such a socket for us. No socket has the addresses of the segment, so it would be
+ * lost.
  */
 static __always_inline bool may_be_bound(struct __sk_buff *skb, const struct found *found,
 					 const struct pair *pair, __u32 ports)
@@ -124,10 +125,10 @@ static __always_inline bool may_be_bound(struct __sk_buff *skb, const struct fou
 	       !has_connection(skb, pair, IPPROTO_TCP, ports);
 }
 
-/* Returns the session of a packet whose nonce and addresses show none: its slot or an enum no_slot.
- * Two nodes may have the same identifier. So a locator that no session between the two nodes names belongs to
- * another node, unless the packet claims the socket of a session. Such a packet goes neither to the session nor to
- * the stack: the stack would answer a segment with a reset, although the correspondent's Locator Update may only be
+/* Returns the session of a packet whose nonce and addresses show none: its slot or an enum no_slot. Two nodes
+ * may have the same identifier. So a locator that no session between the two nodes names belongs to another
+ * node, unless the packet claims the socket of a session. Such a packet goes neither to the session nor to the
+ * stack: the stack would answer a segment with a reset, although the correspondent's Locator Update may only be
  * late. Not static, so that it has a stack of its own.
  */
 //= rfc6744#4-2
@@ -183,8 +184,8 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 
 /* Chooses among the sessions that share the nonce of a correspondent without the handshake (decision 149). The
  * session whose socket the packet claims comes first: a correspondent that has moved sends from addresses that
- * another session may have. If there is no such socket, the session of the packet's addresses is chosen. `slot` is
- * one of these sessions. Not static, so that it has a stack of its own.
+ * another session may have. If there is no such socket, the session of the packet's addresses is chosen. `slot`
+ * is one of these sessions. Not static, so that it has a stack of its own.
  */
 __noinline int sibling_of(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
 {
