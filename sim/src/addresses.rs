@@ -1,4 +1,4 @@
-//! Addresses of a host, as it makes them for the prefixes that its ISPs give it.
+//! The addresses that a host makes for the prefixes of its ISPs.
 
 mod keys;
 
@@ -15,12 +15,12 @@ use crate::rng::Rng;
 use keys::CachedSigner;
 pub(crate) use keys::of_host as signer_of;
 
-/// The prefixes of a host, and the addresses it has made under them.
+/// The prefixes of a host, and its addresses under them.
 #[derive(Debug)]
 pub(crate) struct AddressBook {
     kind: Addresses,
     host: usize,
-    /// By uplink.
+    /// Prefixes by uplink.
     uplinks: Vec<Prefixes>,
     sets: Vec<HbaSet>,
     cgas: Vec<Cga>,
@@ -28,7 +28,7 @@ pub(crate) struct AddressBook {
     rng: Rng,
 }
 
-/// The prefixes of an uplink, oldest first.
+/// The prefixes of an uplink, the oldest first.
 #[derive(Debug, Default)]
 struct Prefixes {
     present: VecDeque<[u8; 8]>,
@@ -40,7 +40,7 @@ struct Prefixes {
 pub(crate) type Changed = Vec<(usize, Locator)>;
 
 impl AddressBook {
-    /// One prefix for each uplink.
+    /// Begins with one prefix for each uplink.
     pub(crate) fn new(kind: Addresses, host: usize, uplinks: usize, mut rng: Rng) -> Self {
         let generation = rng.pick(&FIRST_GENERATIONS).unwrap_or(1);
         let mut book = Self {
@@ -61,23 +61,23 @@ impl AddressBook {
         book
     }
 
-    /// The newest address of each uplink that has one.
+    /// The newest address of an uplink, if it has one.
     pub(crate) fn newest(&self, uplink: usize) -> Option<Locator> {
         self.uplinks.get(uplink)?.addresses.last().copied()
     }
 
-    /// All addresses, by uplink.
+    /// All addresses with their uplinks.
     pub(crate) fn all(&self) -> Changed {
         let uplinks = self.uplinks.iter().enumerate();
         uplinks.flat_map(|(n, uplink)| uplink.addresses.iter().map(move |&a| (n, a))).collect()
     }
 
-    /// The same without the uplinks.
+    /// All addresses.
     pub(crate) fn locators(&self) -> impl Iterator<Item = Locator> + '_ {
         self.uplinks.iter().flat_map(|uplink| uplink.addresses.iter().copied())
     }
 
-    /// Another prefix on an uplink; the addresses that the host makes itself.
+    /// Adds a prefix to an uplink. Returns the addresses that the host makes.
     pub(crate) fn add_prefix(&mut self, uplink: usize) -> Changed {
         if uplink >= self.uplinks.len() {
             return Vec::new();
@@ -85,7 +85,7 @@ impl AddressBook {
         let prefix = self.next_prefix(uplink);
         self.generation = self.generation.wrapping_add(1);
         match self.kind {
-            // The hash binds all prefixes of a set: another one takes another set.
+            // The hash binds all prefixes of a set, so another prefix needs another set.
             Addresses::Hba => {
                 let newest = |uplink: &Prefixes| uplink.present.back().copied();
                 let prefixes: Vec<_> = self.uplinks.iter().filter_map(newest).collect();
@@ -95,7 +95,7 @@ impl AddressBook {
         }
     }
 
-    /// The oldest prefix of an uplink goes; the addresses that go with it.
+    /// Removes the oldest prefix of an uplink. Returns the addresses that go with it.
     pub(crate) fn withdraw_prefix(&mut self, uplink: usize) -> Changed {
         let Some(of_uplink) = self.uplinks.get_mut(uplink) else { return Vec::new() };
         let Some(prefix) = of_uplink.present.pop_front() else { return Vec::new() };
@@ -108,7 +108,7 @@ impl AddressBook {
         gone.into_iter().map(|locator| (uplink, locator)).collect()
     }
 
-    /// What is gone may still be a ULID; what has been gone for long is none any more.
+    /// Forgets old addresses. A lost address may still be a ULID for a while.
     fn forget_oldest(&mut self) {
         let present: Vec<_> = self.locators().collect();
         let is_gone = |locators: &[Locator]| !locators.iter().any(|l| present.contains(l));
@@ -118,7 +118,7 @@ impl AddressBook {
         self.cgas.retain(|cga| !is_gone(&[cga.address()]) || one_less(&mut gone));
     }
 
-    /// What peers are told.
+    /// The proof that peers are told.
     pub(crate) fn proof(&self) -> LocalProof {
         let newest_first =
             |uplink: &Prefixes| -> Vec<_> { uplink.addresses.iter().rev().copied().collect() };
@@ -134,7 +134,7 @@ impl AddressBook {
         LocalProof::new(self.generation, addresses, &signers, [0; 32])
     }
 
-    /// Another run of the host knows nothing of the list that peers were told last.
+    /// Begins with another generation: after a restart the host does not know the last list that peers were told.
     pub(crate) fn forget_generation(&mut self) {
         self.generation = self.rng.pick(&FIRST_GENERATIONS).unwrap_or(1);
     }
@@ -146,7 +146,8 @@ impl AddressBook {
         }
     }
 
-    /// `2001:db8:a1:n::/64` is the n-th prefix of host A at its first uplink, from zero on.
+    /// The next prefix of an uplink. `2001:db8:a1:n::/64` is the n-th prefix of host A at its first uplink, from zero
+    /// on.
     fn next_prefix(&mut self, uplink: usize) -> [u8; 8] {
         let site = u16::try_from(0xa0 + self.host * 0x10 + uplink + 1).unwrap_or(u16::MAX);
         let of_uplink = &mut self.uplinks[uplink];
@@ -175,7 +176,7 @@ impl AddressBook {
         locators.into_iter().filter_map(|locator| self.note(locator)).collect()
     }
 
-    /// A CGA, or an address that proves nothing.
+    /// Adds a CGA, or an address that proves nothing.
     fn add_alone(&mut self, prefix: [u8; 8]) -> Changed {
         let Some(signer) = self.signer() else { return self.add_plain(prefix) };
         let modifier = self.modifier();
@@ -191,12 +192,12 @@ impl AddressBook {
         let mut octets = [0; 16];
         octets[..8].copy_from_slice(&prefix);
         octets[8..].copy_from_slice(&self.rng.seed()[..8]);
-        // Neither the u nor the g bit: made up, not of an interface.
+        // The u and g bits are zero: the identifier is random, and not of an interface.
         octets[8] &= !3;
         self.note(Locator(Ipv6Addr::from(octets))).into_iter().collect()
     }
 
-    /// With a key it is the same in every run, so that signatures are made once.
+    /// A modifier. With a key it is the same in every run, so that each signature is made once.
     fn modifier(&mut self) -> [u8; 16] {
         let mut modifier = [0; 16];
         if self.signer().is_none() {
@@ -213,15 +214,15 @@ impl AddressBook {
     }
 }
 
-/// Whether one of so many, oldest first, is among the [`GONE`] youngest.
+/// Counts down from the number of entries, oldest first. Returns whether this one is among the [`GONE`] youngest.
 fn one_less(left: &mut usize) -> bool {
     *left -= 1;
     *left < GONE
 }
 
-/// Sets, and CGAs, that are kept although no prefix of theirs is left.
+/// Number of sets, and of CGAs, that are kept although none of their prefixes is left.
 const GONE: usize = 12;
-/// Of the first locator list: among them some just before the number wraps.
+/// Generations of the first locator list. Two of them are just before a wrap.
 const FIRST_GENERATIONS: [u32; 3] = [1, 0x7fff_ffff, u32::MAX];
 
 #[cfg(test)]

@@ -8,8 +8,8 @@ use std::thread;
 
 use crate::outcome::{Outcome, Summary};
 
-/// Runs each of these seeds, on all processors. `each` sees every run in order of the seeds,
-/// as soon as those before it have ended, and says whether to go on.
+/// Runs each of these seeds, on all processors. `each` gets the runs in the order of the seeds, as soon as all
+/// earlier ones have ended, and says whether to go on.
 pub fn run_many(
     seeds: Range<u64>,
     run: impl Fn(u64) -> Outcome + Sync,
@@ -49,7 +49,7 @@ fn play(
     })
 }
 
-/// Runs between two looks whether to go on.
+/// Number of runs between two looks whether to go on.
 const BATCH: u64 = 64;
 
 #[cfg(test)]

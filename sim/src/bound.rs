@@ -1,53 +1,51 @@
 use std::time::Duration;
 
-/// What the time that recovery may take depends on.
+/// Conditions that the time of a recovery depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Conditions {
     /// The longer Send Timeout of the two hosts.
     pub send_timeout: Duration,
-    /// Longest time a packet takes one way.
+    /// Longest one-way time of a packet.
     pub one_way: Duration,
     /// Longest time between packets that the applications send.
     pub gap: Duration,
     /// Longest time that a report of a data plane takes to its core.
     pub report_delay: Duration,
-    /// Locator pairs of the context.
+    /// Number of locator pairs of the context.
     pub pairs: u32,
-    /// How many of them work both ways.
+    /// Number of pairs that work in both directions.
     pub both_ways: u32,
-    /// How many work from one host to the other, and back: the fewer.
+    /// Number of pairs that work in one direction, and in the other: the smaller of the two.
     pub one_direction: u32,
-    /// How long one of the hosts had been exploring when the paths got as they are.
+    /// Time for which one of the hosts had been exploring when the paths changed last.
     pub exploring: Duration,
-    /// Probes in a row that may be lost, with the worst luck that is accepted.
+    /// Number of probes in a row that may be lost, with the worst luck that is accepted.
     pub losses: u32,
 }
 
-/// Time within which traffic must flow again, from the moment on that some pair works each way.
+/// Time within which traffic must flow again, from the moment on at which a pair works in each direction.
 ///
-/// RFC 5534 gives no such bound; it follows from its timers.
+/// RFC 5534 gives no such bound. It follows from the RFC's timers.
 ///
-/// **Detection.** Payload that goes unanswered is noticed a Send Timeout after it left (s4.1). With
-/// traffic one way only and its forward path broken, the receiver still owes keepalives for a Keepalive
-/// Timeout after the last payload that it got (s6.1), which is the sender's Send Timeout (s5.3): the
-/// sender's timer begins only then. A host in InboundOk waits for its peer for a Send Timeout too, or for
-/// a round of probes if that is longer. So `2 * send_timeout + walk`, and a payload interval and a few
-/// one-way delays.
+/// **Detection.** The sender notices unanswered payload a Send Timeout after it left (s4.1). If there is traffic in
+/// one direction only and its path breaks, the receiver still owes keepalives for a Keepalive Timeout after the last
+/// payload (s6.1), which is the sender's Send Timeout (s5.3). The sender's timer begins only after that. A host in
+/// InboundOk also waits for its peer: for a Send Timeout, or for a round of probes if that is longer. So the time is
+/// `2 * send_timeout + walk`, a payload interval, and a few one-way delays.
 ///
-/// **Exploration.** A host probes pair by pair: Number of Initial Probes (4) at Initial Probe Timeout
-/// (0.5 s), then at intervals that double up to Max Probe Timeout (60 s) (s4.3, s7). If `both_ways` of
-/// `pairs` work both ways, one of `pairs - both_ways + 1` probes in a row takes one of these, and the peer
-/// answers by it at once. It may be that only different pairs work in the two directions. Then a probe
-/// gets there after `pairs - one_direction + 1`, and the peer's answers walk its pairs likewise; the
-/// peer's walk goes on with each probe that reaches it, so the product of the two is enough.
+/// **Exploration.** A host probes pair by pair: Number of Initial Probes (4) at Initial Probe Timeout (0.5 s), then
+/// at intervals that double up to Max Probe Timeout (60 s) (s4.3, s7). If `both_ways` of `pairs` work in both
+/// directions, one of `pairs - both_ways + 1` probes in a row takes such a pair, and the peer answers by it at once.
+/// Perhaps only different pairs work in the two directions. Then a probe arrives after `pairs - one_direction + 1`
+/// probes, and the peer's answers walk its pairs likewise. The peer's walk goes on with each probe that arrives, so
+/// the product of the two is enough.
 ///
-/// **Exploration that was under way** has grown slow: the probes of a walk that began `exploring` ago
-/// come at the intervals that the backoff has reached by then. It may also still settle for a pair that
-/// worked a moment before, whereupon detection and exploration start from the beginning. So both walks
-/// count, with a detection after the first.
+/// **Exploration in progress** has become slow: the probes of a walk that began `exploring` ago come at the intervals
+/// that the backoff has reached. The walk may also end at a pair that worked a moment before. Then detection and
+/// exploration start from the beginning. So both walks count, with a detection after the first.
 ///
-/// **Bad luck.** Each probe, answer or final acknowledgement may be lost as often as `losses`; each time
-/// the walk comes round to the pair again after `pairs` probes more.
+/// **Bad luck.** Each probe, answer or final acknowledgement may be lost `losses` times. Each time the walk comes
+/// back to the pair after `pairs` more probes.
 #[must_use]
 pub fn recovery_bound(conditions: &Conditions) -> Duration {
     let round = walk(0, (conditions.pairs + 1).min(LONGEST_ROUND));
@@ -63,18 +61,19 @@ pub fn recovery_bound(conditions: &Conditions) -> Duration {
     } else {
         detection + walk(probes_within(conditions.exploring), probes)
     };
-    // Probe, answer, acknowledgement, and the first packet; at each end the report of one.
+    // A probe, its answer, its acknowledgement and the first packet; each end also waits for a report.
     let exchange = (conditions.one_way + conditions.report_delay) * 4 + INITIAL_PROBE_TIMEOUT;
     detection + fresh + slow + exchange
 }
 
-/// The same where a host that sends calls its context protected: another pair has answered lately, and works still.
+/// [`recovery_bound`] if a host that sends calls its context protected: another pair has answered lately, and still
+/// works.
 ///
-/// **Detection** takes one Send Timeout: nothing comes back any more, so the timer starts with the first payload after
-/// what was under way.
+/// **Detection** takes one Send Timeout. Nothing comes back any more, so the timer starts with the first payload
+/// after the packets under way.
 ///
-/// **Then** the payload of this host takes the other pair, and so does its first probe, by which the peer learns of
-/// it. Of probe, answer and acknowledgement each may be lost as often as `losses`.
+/// **Then** the payload of this host takes the other pair, and so does its first probe, from which the peer learns
+/// the pair. Probe, answer and acknowledgement may each be lost `losses` times.
 #[must_use]
 pub(crate) fn protected_bound(conditions: &Conditions) -> Duration {
     let delays = (conditions.one_way + conditions.report_delay) * 6;
@@ -82,20 +81,22 @@ pub(crate) fn protected_bound(conditions: &Conditions) -> Duration {
     detection + delays + walk(0, 1 + conditions.losses * conditions.pairs)
 }
 
-/// The same where one of the two has lost the context and the other one sends by it (RFC 5533 s7.5).
+/// [`recovery_bound`] if one of the hosts has lost the context and the other sends by it (RFC 5533 s7.5).
 ///
-/// **It notices.** Payload that has moved to a pair that works both ways (`is_answered`) is answered with R1bis
-/// at once. Otherwise the sender notices a Send Timeout after its payload, and probes; a probe with a tag
-/// that the peer does not know is answered with R1bis as well. The answer goes back by the pair of the
-/// question, so only a pair that works both ways is of use: one of `pairs - both_ways + 1` probes takes it.
+/// **The host that has lost the context notices.** If payload has moved to a pair that works in both directions
+/// (`is_answered`), the host answers it with R1bis at once. Otherwise the sender notices a Send Timeout after its
+/// payload, and probes. A probe with an unknown tag is answered with R1bis as well. The answer goes back by the pair
+/// of the question, so only a pair that works in both directions helps: one of `pairs - both_ways + 1` probes takes
+/// it.
 ///
-/// **It asks** the peer where payload goes whether it still has the context, if R1bis comes from another locator (decision 095), and
-/// believes the R1bis that the next probe draws when no answer has come for 10 s.
+/// **The other host asks.** If R1bis comes from another locator than the payload's destination, the host asks the
+/// peer at that destination whether it still has the context (decision 095). If no answer comes for 10 s, the host
+/// believes the next R1bis, which the next probe causes.
 ///
-/// **It recovers** by R1bis, I2bis and R2. If one of the last two is lost, I2bis goes out again after
-/// I2bis_TIMEOUT, which doubles and is up to half as long again (RFC 5533 s7.19).
+/// **The context recovers** by R1bis, I2bis and R2. If I2bis or R2 is lost, I2bis goes out again after I2bis_TIMEOUT,
+/// which doubles and is up to half as long again (RFC 5533 s7.19).
 ///
-/// **From then on** it is as with any context, except that an exploration under way is older by all that.
+/// **After that** the bound of other contexts holds, but an exploration in progress is older by this time.
 #[must_use]
 pub fn loss_bound(conditions: &Conditions, is_answered: bool) -> Duration {
     let delays = (conditions.one_way + conditions.report_delay) * 4;
@@ -121,13 +122,13 @@ pub fn loss_bound(conditions: &Conditions, is_answered: bool) -> Duration {
     first + recovery_bound(&Conditions { exploring, ..*conditions })
 }
 
-/// The same where no pair is left that both ends know, and one end has locators to tell the other of.
+/// [`recovery_bound`] if no pair is left that both ends know, and one end has locators that the other does not know.
 ///
-/// **It tells.** Update Requests go from its new locators to those of the peer that it knows, one pair after the
-/// other, at the intervals of probes, each of them up to half as long again (RFC 5533 s14); the first leaves when there
-/// is an address to send it from. Each one, and its acknowledgement, may be lost as often as `losses`.
+/// **That end tells the other.** Update Requests go from its new locators to the known locators of the peer, one pair
+/// after the other, at the intervals of probes, each up to half as long again (RFC 5533 s14). The first one leaves
+/// when there is an address to send it from. Each one, and its acknowledgement, may be lost `losses` times.
 ///
-/// **From then on** both explore, one of them for the first time with a pair to probe.
+/// **After that** both explore. One of them has a pair to probe for the first time.
 #[must_use]
 pub(crate) fn roaming_bound(conditions: &Conditions) -> Duration {
     let exchange = (conditions.one_way + conditions.report_delay) * 4;
@@ -137,13 +138,13 @@ pub(crate) fn roaming_bound(conditions: &Conditions) -> Duration {
     told + recovery_bound(&Conditions { exploring, ..*conditions })
 }
 
-/// Time from the end of a silence to the retransmission of a stream that arrives. The first one comes after as long again as the
-/// silence was, at most, and may be lost as often as `losses`: each one after it waits for twice as long.
+/// Time from the end of a silence to the retransmission of a stream that arrives. The first one comes after the
+/// length of the silence at the latest, and may be lost `losses` times. Each later one waits for twice as long.
 pub(crate) fn backoff_bound(silence: Duration, losses: u32) -> Duration {
     (0..=losses).map(|nth| silence.saturating_mul(1 << nth.min(16)).min(MAX_BACKOFF)).sum()
 }
 
-/// Probes in a row of which one brings the two together.
+/// Number of probes in a row of which one restores the traffic.
 fn probes_needed(conditions: &Conditions) -> u32 {
     let until = |good: u32| conditions.pairs.saturating_sub(good) + 1;
     let first = if conditions.both_ways > 0 {
@@ -154,18 +155,18 @@ fn probes_needed(conditions: &Conditions) -> u32 {
     first + conditions.losses * conditions.pairs
 }
 
-/// Time that `count` probes take from the one on that comes after `sent`.
+/// Time that `count` probes take, after `sent` probes.
 fn walk(sent: u32, count: u32) -> Duration {
     (sent + 1..=sent + count).map(probe_timeout).sum()
 }
 
-/// Time between a probe and the next one, after `sent` of them.
+/// Time between a probe and the next one, after `sent` probes.
 fn probe_timeout(sent: u32) -> Duration {
     let doublings = (sent + 1).saturating_sub(INITIAL_PROBES);
     INITIAL_PROBE_TIMEOUT.saturating_mul(1 << doublings.min(16)).min(MAX_PROBE_TIMEOUT)
 }
 
-/// How many probes may have left in this time: jitter cuts each interval by up to a quarter.
+/// Largest number of probes that leave in this time: jitter cuts each interval by up to a quarter.
 fn probes_within(time: Duration) -> u32 {
     let mut left = time;
     let mut sent = 1;
@@ -179,9 +180,9 @@ fn probes_within(time: Duration) -> u32 {
     }
 }
 
-// Written down again here and not taken from the machines: a wrong value there must be found.
+// These values are not taken from the machines, so that a wrong value there is found.
 
-/// No retransmission of a stream waits longer.
+/// Longest pause between retransmissions of a stream.
 const MAX_BACKOFF: Duration = Duration::from_secs(65);
 /// Initial Probe Timeout (RFC 5534 s7).
 const INITIAL_PROBE_TIMEOUT: Duration = Duration::from_millis(500);
@@ -189,14 +190,13 @@ const INITIAL_PROBE_TIMEOUT: Duration = Duration::from_millis(500);
 const INITIAL_PROBES: u32 = 4;
 /// Max Probe Timeout (RFC 5534 s4.3).
 const MAX_PROBE_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long a peer is waited for whose context somebody else claims: a choice of `moorline-contexts`.
+/// Time for which a host waits for a peer whose context another node claims: a choice of `moorline-contexts`.
 const CONTEST: Duration = Duration::from_secs(10);
-/// Nominal time until an I2bis is sent again (RFC 5533 s14).
+/// Nominal time until an I2bis is repeated (RFC 5533 s14).
 const I2BIS_TIMEOUT: Duration = Duration::from_secs(4);
-/// How often it is sent again (RFC 5533 s14).
+/// Number of times that an I2bis is repeated (RFC 5533 s14).
 const I2BIS_RETRIES_MAX: u32 = 2;
-/// Probes that InboundOk is given time for, however short the Send Timeout: a choice of
-/// `moorline-reap`.
+/// Number of probes that InboundOk has time for, however short the Send Timeout is: a choice of `moorline-reap`.
 const LONGEST_ROUND: u32 = 6;
 
 #[cfg(test)]
@@ -239,7 +239,8 @@ mod tests {
         let [answered, unanswered] = [true, false].map(|is_so| loss_bound(&conditions(), is_so));
         // An interval of the payload and two round trips.
         assert_eq!(answered - kept, Duration::from_millis(100 + 200));
-        // A Send Timeout, a probe, 10 s, and all of the other bound as if it had been exploring since: probes are a minute apart by then.
+        // A Send Timeout, a probe, 10 s, and the whole other bound with an exploration since then, whose probes are a
+        // minute apart.
         assert!(unanswered > kept * 2 + CONTEST && unanswered < kept * 4, "{unanswered:?}");
         let unlucky = Conditions { losses: 1, ..conditions() };
         assert!(loss_bound(&unlucky, true) >= recovery_bound(&unlucky) + I2BIS_TIMEOUT);

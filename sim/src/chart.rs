@@ -4,9 +4,10 @@ use std::time::Duration;
 use crate::outcome::Violation;
 use crate::plan::{Port, host_name};
 
-/// What happened in a run, moment by moment; its `Display` is a message sequence chart.
+/// The events of a run in order. [`Display`](std::fmt::Display) draws them as a message sequence chart.
 ///
-/// A column for each host, the uplinks where an arrow leaves and arrives, and what it is on the right:
+/// The chart has a column for each host, and the numbers of the uplinks at both ends of an arrow. The text of the
+/// event is on the right:
 ///
 /// ```text
 ///                A           B
@@ -22,7 +23,7 @@ pub struct Trace {
     violations: Vec<Violation>,
 }
 
-/// Something that happened.
+/// An event in a trace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Moment {
     pub(crate) at: Duration,
@@ -40,7 +41,7 @@ pub(crate) enum MomentKind {
     Change,
 }
 
-/// Where a packet goes, and whether it gets there.
+/// The path of a packet, and its fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Way {
     pub(crate) from: Port,
@@ -48,14 +49,14 @@ pub(crate) struct Way {
     pub(crate) fate: Fate,
 }
 
-/// What becomes of a packet.
+/// Fate of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
-    /// It gets through, once or more often.
+    /// The packet arrives, once or more often.
     Arrives,
-    /// It is lost by chance.
+    /// The packet is lost at random.
     Lost,
-    /// There is no way.
+    /// No path carries the packet.
     CutOff,
 }
 
@@ -64,7 +65,7 @@ impl Trace {
         Self { hosts, moments, violations }
     }
 
-    /// The same for renderers of Mermaid, as Markdown viewers have them.
+    /// The chart for renderers of Mermaid, as in Markdown viewers.
     #[must_use]
     pub fn mermaid(&self) -> String {
         let mut chart = String::from("sequenceDiagram\n");
@@ -121,7 +122,7 @@ impl fmt::Display for Trace {
     }
 }
 
-/// `|1-------1->|`, or up to half the way.
+/// Draws `|1-------1->|`, or half of it if the packet is lost.
 fn draw_arrow(row: &mut [char], Way { from, to, fate }: Way) {
     let [start, end] = [from, to].map(|port| port.host * COLUMN);
     let (left, right) = (start.min(end), start.max(end));
@@ -160,14 +161,14 @@ fn digit(uplink: usize) -> char {
     u32::try_from(uplink + 1).ok().and_then(|n| char::from_digit(n, 36)).unwrap_or('+')
 }
 
-/// Without what Mermaid takes for syntax.
+/// The text without the characters of Mermaid's syntax.
 fn plain(text: &str) -> String {
     text.replace(['#', ';', '{', '}', '<', '>', '\n'], " ")
 }
 
-/// From one lifeline to the next.
+/// Characters from one lifeline to the next.
 const COLUMN: usize = 12;
-/// Room for the time.
+/// Characters for the time.
 const INDENT: usize = 15;
 
 #[cfg(test)]

@@ -11,28 +11,28 @@ use crate::world::run;
 /// One transfer. Times are from the beginning of the run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DemoRun {
-    /// Octets that the application got in each [`SAMPLE`] of time, without gaps.
+    /// Octets that the application received in each [`SAMPLE`] of time, without gaps.
     pub samples: Vec<u64>,
-    /// What the hosts told, in order.
+    /// Events of the hosts, in order.
     pub marks: Vec<HostEvent>,
-    /// When ISP 1 died.
+    /// Time when ISP 1 failed.
     pub cut_at: Duration,
-    /// The transfer came to its end.
+    /// Whether the transfer was completed.
     pub survived: bool,
-    /// All of it arrived as it was sent, to the octet, and no rule was broken.
+    /// Whether all octets arrived as they were sent, and no rule was broken.
     pub bytes_ok: bool,
-    /// From the cut until both hosts had moved.
+    /// Time from the cut until both hosts had moved.
     pub moved: Option<Duration>,
-    /// Where host A, number 0, moved to.
+    /// The pair to which host A, number 0, moved.
     pub moved_to: Option<LocatorPair>,
-    /// From the cut to the first octet after the silence.
+    /// Time from the cut to the first octet after the silence.
     pub recovery: Option<Duration>,
-    /// How long it was watched after the cut.
+    /// Time for which the run went on after the cut.
     pub waited: Duration,
 }
 
-/// Two hosts with two ISPs each; B sends to A; ISP 1 dies silently on the way; once with Moorline and
-/// once without. `rate`: octets a second that the transfer is limited to. The simulator's counterpart of the lab's demo, in
+/// Plays two hosts with two ISPs each. B sends to A, and ISP 1 fails silently on the way: once with Moorline, and
+/// once without. `rate` is the limit of the transfer in octets a second. This is the counterpart of the lab's demo in
 /// virtual time.
 #[must_use]
 pub fn demo_scenario(send_timeout: Duration, rate: u64) -> [DemoRun; 2] {
@@ -45,7 +45,7 @@ fn play(plan: &Plan) -> DemoRun {
     let arrived = SAMPLE * u32::try_from(transfer.samples.len()).unwrap_or(u32::MAX);
     let end = if transfer.intact.is_some() { arrived } else { plan.duration };
     let [a, b] = [0, 1].map(|host| first_move(&outcome, host));
-    // The first octet after the longest silence.
+    // The pause ends with the first octet after the longest silence.
     let pause =
         transfer.longest_pause.filter(|pause| pause.to > CUT_AT && pause.to - pause.from > SAMPLE);
     DemoRun {
@@ -80,14 +80,14 @@ fn plan(send_timeout: Duration, rate: u64, moorline: bool) -> Plan {
             until: None,
             kind,
         }],
-        // ISP 1 is the same for both hosts.
+        // Both hosts have the same ISP 1.
         changes: vec![silent(0), silent(1)],
         ..Plan::pair(send_timeout)
     };
     for host in &mut plan.hosts {
         host.moorline = moorline;
     }
-    // Twice what is needed, as the lab: then it counts as stalled.
+    // The limit is twice the time that is needed, as in the lab. After that the transfer counts as stalled.
     plan.duration = if moorline {
         running * 2 + LONGEST_END
     } else {
@@ -96,7 +96,7 @@ fn plan(send_timeout: Duration, rate: u64, moorline: bool) -> Plan {
     plan
 }
 
-/// The first move of a host after the cut, and when.
+/// The first move of a host after the cut, and its time.
 fn first_move(outcome: &Outcome, host: usize) -> Option<(Duration, LocatorPair)> {
     let mut of_host = outcome.events.iter().filter(|told| told.host == host && told.at >= CUT_AT);
     of_host.find_map(|told| {
@@ -110,13 +110,13 @@ fn samples(arrived: &[u64], end: Duration) -> Vec<u64> {
     arrived.iter().copied().chain(std::iter::repeat(0)).take(count).collect()
 }
 
-/// Everything random comes from it.
+/// Seed of all randomness.
 const SEED: u64 = 1;
-/// When ISP 1 dies.
+/// Time when ISP 1 fails.
 const CUT_AT: Duration = Duration::from_secs(2);
-/// The transfer is long enough to be seen going on after the recovery.
+/// Duration of the transfer after the recovery, long enough to be seen.
 const AFTER_RECOVERY: Duration = Duration::from_secs(4);
-/// What it gets to end after it has recovered.
+/// Longest time to the end of the transfer after its recovery.
 const LONGEST_END: Duration = Duration::from_secs(30);
 
 #[cfg(test)]
@@ -135,7 +135,7 @@ mod tests {
             assert!(!without.survived && without.bytes_ok && without.recovery.is_none());
             let (moved, recovery) = (with.moved.unwrap(), with.recovery.unwrap());
             assert!(moved <= recovery);
-            // The data plane suspects long before the Send Timer runs out.
+            // The data plane doubts the pair long before the Send Timer runs out.
             assert!(moved < Duration::from_secs(1).min(send_timeout * 2), "{moved:?}");
             let to = with.moved_to.unwrap();
             assert_eq!((to.local.prefix()[5], to.peer.prefix()[5]), (0xa2, 0xb2));

@@ -1,4 +1,4 @@
-//! Lines of a trace: what people read who look for the reason of a violation.
+//! Lines of a trace, for people who look for the reason of a violation.
 
 use moorline_types::LocatorPair;
 use moorline_wire::ilnp::{
@@ -8,7 +8,7 @@ use moorline_wire::{Message, PROTOCOL, Packet, ProbeReport};
 
 use crate::packet;
 
-/// A control packet, from its IPv6 header on, in a few words.
+/// Describes a control packet, from its IPv6 header on, in a few words.
 pub(crate) fn control(packet: &[u8], locators: LocatorPair) -> String {
     match packet::header(packet).map(|(_, next)| next) {
         Some(PROTOCOL) => shim6(packet::payload(packet), locators),
@@ -16,7 +16,7 @@ pub(crate) fn control(packet: &[u8], locators: LocatorPair) -> String {
     }
 }
 
-/// The flow and the number tell which messages of a handshake belong together.
+/// Describes a control packet of ILNP. The flow and the number show which messages of a handshake belong together.
 fn ilnp(packet: &[u8]) -> Option<String> {
     let Control { pair, message, nonce, sequence, .. } = Control::read(packet).ok()?;
     let (src, dst) = (pair.remote.address(), pair.local.address());
@@ -67,7 +67,7 @@ fn shim6(octets: &[u8], locators: LocatorPair) -> String {
     }
 }
 
-/// A packet of the sockets in a few words.
+/// Describes a packet of the sockets in a few words.
 pub(crate) fn payload(packet: &[u8]) -> String {
     let kind = match packet::header(packet).map(|(_, next)| next) {
         Some(packet::TCP) => "TCP",

@@ -1,13 +1,12 @@
-//! Deterministic network of Moorline hosts on a virtual clock.
+//! A deterministic network of Moorline hosts on a virtual clock.
 //!
 //! Each host is the real core ([`moorline_contexts::Contexts`]) over the real user-space data plane
-//! ([`moorline_plane::shim6::Plane`]), with addresses under the prefixes of its ISPs that it proves by hash
-//! (HBA), by signature (CGA), by either, or not at all. On top run small applications: streams of bytes
-//! as TCP's, requests with answers, and datagrams, as real IPv6 packets. The network delays, loses,
-//! repeats and reorders packets, each link either way in its own manner. A [`Plan`] says who is there,
-//! what runs, and what breaks when: uplinks, paths and ISPs silently cut, both ways or one, carriers,
-//! addresses, prefixes that take the place of others, cores killed and started again, hosts that forget
-//! everything; and whether somebody wishes the hosts ill.
+//! ([`moorline_plane::shim6::Plane`]). Its addresses are under the prefixes of its ISPs, and it proves them by hash
+//! (HBA), by signature (CGA), by both, or not at all. Small applications send real IPv6 packets: streams of bytes
+//! like TCP, requests with answers, and datagrams. The network delays, loses, repeats and reorders packets; each
+//! direction of each link has its own settings. A [`Plan`] has the hosts, the traffic, the times of failures, and an
+//! attacker if there is one. Uplinks, paths and ISPs drop packets silently, in one direction or both. Carriers and
+//! addresses go, prefixes replace others, cores are killed and start again, and hosts lose all their state.
 //!
 //! ```text
 //!   applications --> Plane --> uplinks -- delay, loss, cuts --> uplinks --> Plane --> applications
@@ -16,29 +15,28 @@
 //!                     Host                                                   Host
 //! ```
 //!
-//! [`run`] plays a plan. Everything random comes from the seed, and everything that happens is ordered
-//! by time, then by when it was caused: equal seed and plan give equal packets and events. So a seed
-//! that fails is a test case, and [`trace`] draws it as a message sequence chart.
+//! [`run`] plays a plan. All randomness comes from the seed, and all events are ordered by time, then by the time
+//! when they were caused. So an equal seed and plan give equal packets and events, a seed that fails is a test case,
+//! and [`trace`] draws it as a message sequence chart.
 //!
-//! **Safety.** Every [`Rule`] is checked after every step, by what can be seen from outside of a host: a
-//! socket gets exactly what another one sent; traffic that has not moved is not touched; payload that
-//! has moved takes only pairs by which the peer says that it got a probe, of locators that the peer has
-//! proved; a responder makes no context but by an I2 with a validator of its own; control packets that
-//! answer none come no faster than the timers allow; no two contexts with a peer share a tag; queues come
-//! to an end; timers advance; honest hosts drop nothing of each other's without a reason; nothing panics
-//! or logs an error. For each rule there is a fault that breaks it (`world/tests/mutant.rs`).
+//! **Safety.** The simulator checks each [`Rule`] after every step, by what is visible outside a host. A socket gets
+//! exactly the packets that another one sent. Traffic that has not moved is unchanged. Moved payload takes only pairs
+//! by which the peer has reported a probe, and only locators that the peer has proved. A responder makes a context
+//! only by an I2 with a validator of its own. Control packets that answer none come no faster than the timers allow.
+//! No two contexts with a peer share a tag. Queues end, timers advance, and honest hosts drop packets of each other
+//! only for a reason. Nothing panics or logs an error. For each rule there is a fault that breaks it
+//! (`world/tests/mutant.rs`).
 //!
-//! **Recovery.** Between two changes of the network lies an episode. At its begin it is known which
-//! pairs will work all along, and so by when traffic has to flow, each direction of each application by
-//! itself: [`recovery_bound`] derives it from the timers of RFC 5534. From then on it must not pause for
-//! longer than loss explains. [`Outcome`] counts what recovered and what could not.
+//! **Recovery.** An episode lies between two changes of the network. At its beginning the simulator knows which pairs
+//! work for the whole episode, and so the time by which each direction of each application has to flow.
+//! [`recovery_bound`] derives that time from the timers of RFC 5534. After that, traffic must not pause for longer
+//! than loss explains. [`Outcome`] counts the recoveries, and the cuts without one.
 //!
-//! [`run_addresses`] plays a world of its own: a host beside one without Moorline, on links whose routers, carriers and people are
-//! up to something. `tests/ilnp.rs` has another, with two hosts that speak ILNPv6 alone.
+//! [`run_addresses`] plays another world: a host with Moorline beside one without, on links whose routers, carriers
+//! and people make changes. `tests/ilnp.rs` plays two hosts that speak ILNPv6 alone.
 //!
-//! [`random_plan`] makes plans up, [`Plan::from_toml`] reads one, [`run_many`] plays many,
-//! [`demo_scenario`] is `moorline demo` for machines without root or BPF. `docs/simulator.md` is the
-//! guide.
+//! [`random_plan`] makes random plans, [`Plan::from_toml`] reads one, and [`run_many`] plays many. [`demo_scenario`]
+//! is `moorline demo` for machines without root or BPF. `docs/simulator.md` is the guide.
 #![forbid(unsafe_code)]
 
 mod addresses;

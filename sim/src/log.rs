@@ -6,18 +6,18 @@ use moorline_types::Instant;
 use crate::chart::{Moment, MomentKind};
 use crate::workload::Sum;
 
-/// Something that a host's core said.
+/// An event of a host's core.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HostEvent {
-    /// When, from the beginning of the run.
+    /// Time from the beginning of the run.
     pub at: Duration,
-    /// Which host.
+    /// Index of the host.
     pub host: usize,
-    /// What.
+    /// The event.
     pub event: Event,
 }
 
-/// What happened in a run: always in short, as a trace on demand.
+/// The log of a run: a summary, and a trace on demand.
 #[derive(Debug)]
 pub(crate) struct Log {
     pub(crate) events: Vec<HostEvent>,
@@ -42,7 +42,7 @@ impl Log {
         self.events.push(HostEvent { at, host, event });
     }
 
-    /// A packet on the wire.
+    /// Counts a packet on the wire.
     pub(crate) fn packet(&mut self, octets: &[u8], now: Instant) {
         self.packets += 1;
         self.sum.add_words(&now.as_nanos().to_be_bytes());
@@ -53,7 +53,7 @@ impl Log {
         self.moments.is_some()
     }
 
-    /// A host does or sees something.
+    /// Notes an event at a host.
     pub(crate) fn note(&mut self, now: Instant, host: usize, text: impl FnOnce() -> String) {
         self.moment(now, MomentKind::Note { host }, text);
     }
@@ -73,15 +73,15 @@ impl Log {
     }
 }
 
-/// A point in virtual time as a duration from the beginning of the run.
+/// Converts a point in virtual time to the time since the beginning of the run.
 pub(crate) fn since_start(now: Instant) -> Duration {
     now.since(START)
 }
 
-/// A point in virtual time from a duration since the beginning.
+/// Converts a time since the beginning of the run to a point in virtual time.
 pub(crate) fn instant(at: Duration) -> Instant {
     START + at
 }
 
-/// Zero is never a time at which something happens.
+/// Beginning of a run. It is not zero, because no event is at time zero.
 const START: Instant = Instant::from_nanos(1_000_000_000);

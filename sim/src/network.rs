@@ -11,7 +11,7 @@ use crate::plan::{
 };
 use crate::rng::Rng;
 
-/// Who can reach whom, and what happens to packets on the way.
+/// The network: its paths, and their effects on packets.
 #[derive(Debug)]
 pub(crate) struct Network {
     ports: BTreeMap<Port, PortState>,
@@ -24,7 +24,7 @@ pub(crate) struct Network {
     rng: Rng,
 }
 
-/// How long a router sends to an address that has gone (RFC 4861 s10: REACHABLE_TIME).
+/// Time for which a router sends to an address that is gone (RFC 4861 s10: REACHABLE_TIME).
 pub(crate) const NEIGHBOR_REMEMBERED: Duration = Duration::from_secs(30);
 
 /// One uplink.
@@ -35,9 +35,9 @@ struct PortState {
     is_cut_in: bool,
     has_carrier: bool,
     has_address: bool,
-    /// Until when routers send to addresses that are not there any more.
+    /// Time until which routers send to addresses that are gone.
     remembered_until: Instant,
-    /// When the last packet that waits for either link will have left: out, and in.
+    /// Time when the last waiting packet will have left each link: outbound, inbound.
     busy_until: [Instant; 2],
 }
 
@@ -45,7 +45,7 @@ struct PortState {
 #[derive(Clone, Copy, Debug)]
 struct Address {
     port: Port,
-    /// Its prefix has not been withdrawn.
+    /// Whether the prefix of the address has not been withdrawn.
     has_prefix: bool,
 }
 
@@ -84,12 +84,12 @@ impl Network {
         }
     }
 
-    /// A host has another address.
+    /// Adds an address of a host.
     pub(crate) fn add_address(&mut self, port: Port, address: Locator) {
         self.addresses.insert(address.0, Address { port, has_prefix: true });
     }
 
-    /// The prefix of an address is gone.
+    /// Withdraws the prefix of an address.
     pub(crate) fn withdraw_address(&mut self, address: Locator) {
         let prefix = Ilv::of(address.0).l64;
         if let Some(state) = self.addresses.get_mut(&address.0) {
@@ -98,17 +98,17 @@ impl Network {
         self.remove_guests(|guest, _| Ilv::of(guest).l64 == prefix);
     }
 
-    /// A host has an address for sessions on an uplink.
+    /// Adds an address for sessions to an uplink.
     pub(crate) fn add_guest(&mut self, port: Port, address: Ipv6Addr) {
         self.guests.insert(address, Address { port, has_prefix: true });
     }
 
-    /// A host has it no longer.
+    /// Removes an address for sessions.
     pub(crate) fn remove_guest(&mut self, address: Ipv6Addr) {
         self.remove_guests(|guest, _| guest == address);
     }
 
-    /// A host has none of them any longer, as its kernel begins anew.
+    /// Removes all addresses for sessions of a host whose kernel restarts.
     pub(crate) fn remove_guests_of(&mut self, host: usize) {
         self.remove_guests(|_, port| port.host == host);
     }
@@ -118,14 +118,15 @@ impl Network {
         gone.for_each(|(_, state)| state.has_prefix = false);
     }
 
-    /// Addresses that a host has for sessions, each with its uplink.
+    /// Addresses of a host for sessions, each with its uplink.
     pub(crate) fn guests_of(&self, host: usize) -> impl Iterator<Item = (usize, Ipv6Addr)> + '_ {
         let of_host = self.guests.iter().filter(move |(_, state)| state.port.host == host);
         let there = of_host.filter(|(_, state)| state.has_prefix);
         there.map(|(address, state)| (state.port.uplink, *address))
     }
 
-    /// The links of a host and its addresses there, as its kernel tells its core. An uplink has the number of its port, from 1 on.
+    /// The links and addresses of a host, as its kernel reports them to its core. The interface index is the number
+    /// of the port, from 1 on.
     pub(crate) fn view_of(&self, host: usize) -> HostView {
         let ports = self.ports.iter().filter(|(port, _)| port.host == host);
         let uplinks = ports.map(|(port, state)| {
@@ -147,18 +148,18 @@ impl Network {
         HostView { uplinks: uplinks.collect(), ..HostView::default() }
     }
 
-    /// Whose address it is or was.
+    /// The port that has or had this address.
     pub(crate) fn port_of(&self, address: Ipv6Addr) -> Option<Port> {
         self.find(address).map(|address| address.port)
     }
 
-    /// The uplink whose address it is or was.
+    /// The uplink that has or had this address.
     fn uplink_of(&self, address: Ipv6Addr) -> Option<(Port, &PortState)> {
         let port = self.port_of(address)?;
         Some((port, self.ports.get(&port)?))
     }
 
-    /// The uplink whose address it is, unless its prefix has been withdrawn.
+    /// The uplink that has this address, unless the address's prefix has been withdrawn.
     fn holder(&self, address: Ipv6Addr) -> Option<&PortState> {
         let address = self.find(address).filter(|address| address.has_prefix)?;
         self.ports.get(&address.port)
@@ -168,30 +169,31 @@ impl Network {
         self.guests.get(&address).or_else(|| self.addresses.get(&address))
     }
 
-    /// The addresses that a host can send from, as far as it knows.
+    /// The addresses that a host can send from, as far as the host knows.
     pub(crate) fn usable_of(&self, host: usize) -> impl Iterator<Item = Locator> + '_ {
         let of_host = self.addresses.iter().filter(move |(_, state)| state.port.host == host);
         of_host.map(|(&address, _)| Locator(address)).filter(|locator| self.is_usable(locator.0))
     }
 
-    /// Whether the host it is or was of has this address now, whatever its link does.
+    /// Whether a host has this address now, whatever its link does.
     pub(crate) fn has_address(&self, address: Ipv6Addr) -> bool {
         self.holder(address).is_some_and(|state| state.has_address)
     }
 
-    /// Whether routers may have sent to an address that is no uplink's: one that had gone, or one for sessions.
+    /// Whether routers may have sent to an address that is not an uplink's: an address that was gone, or one for
+    /// sessions.
     pub(crate) fn may_have_misled(&self, host: usize) -> bool {
         let mut ports = self.ports.iter().filter(|(port, _)| port.host == host);
         ports.any(|(_, state)| state.remembered_until > Instant::ZERO)
             || self.guests.values().any(|guest| guest.port.host == host)
     }
 
-    /// Whether packets get from one address to the other, but for bad luck, and the host has that address.
+    /// Whether packets get from one address to the other, apart from random loss, and the receiver has its address.
     pub(crate) fn works(&self, from: Ipv6Addr, to: Ipv6Addr) -> bool {
         self.is_usable(to) && self.carries([from, to], Instant::ZERO)
     }
 
-    /// Whether packets get from one address to the interface of the other, but for bad luck.
+    /// Whether packets get from one address to the interface of the other, apart from random loss.
     fn carries(&self, [from, to]: [Ipv6Addr; 2], now: Instant) -> bool {
         let [Some((source, sender)), Some((destination, receiver))] =
             [from, to].map(|end| self.uplink_of(end))
@@ -206,7 +208,7 @@ impl Network {
             && !self.cut_transits.contains(&(sender.plan.isp, receiver.plan.isp))
     }
 
-    /// Whether a packet on its way to this address gets in. Routers remember an address of a neighbor for a while after it has gone.
+    /// Whether a packet to this address gets in. Routers remember a neighbor's address for a while after it is gone.
     pub(crate) fn receives(&self, to: Ipv6Addr, now: Instant) -> bool {
         self.holder(to).is_some_and(|state| {
             state.has_carrier
@@ -216,8 +218,7 @@ impl Network {
         })
     }
 
-    /// The times after which a packet of so many octets arrives: none if it is lost, several if it is
-    /// repeated.
+    /// The times after which a packet of this length arrives. Empty if the packet is lost; several if it is repeated.
     pub(crate) fn carry(
         &mut self,
         [from, to]: [Ipv6Addr; 2],
@@ -243,16 +244,15 @@ impl Network {
         if is_control && self.any(&links, |link| link.replay) {
             arrivals.push(self.delay(&links) + self.rng.duration(REPLAY_WITHIN));
         }
-        // The dice above are cast for packets that find a full queue, too.
+        // The random draws above are made for packets that find a full queue as well.
         let Some(waited) = waited else { return Vec::new() };
         arrivals.into_iter().map(|arrival| arrival + waited).collect()
     }
 
-    /// How long a packet waits for those before it on both links and is on its way itself; none if a queue
-    /// is full.
+    /// Time for which a packet waits on both links and is transmitted; `None` if a queue is full.
     ///
-    /// The second link is entered when the delay of the first one is over, without its jitter. Packets of
-    /// several senders line up there as they left, which is all the same to how long the queue is.
+    /// The packet enters the second link after the delay of the first one, without its jitter. Packets of several
+    /// senders enter it in the order in which they left. That has no influence on the length of the queue.
     fn wait(
         &mut self,
         from: Ipv6Addr,
@@ -280,7 +280,7 @@ impl Network {
         Some(waited)
     }
 
-    /// Hosts have to be told of their addresses afterwards.
+    /// Applies a change. The caller tells the hosts their addresses afterwards.
     pub(crate) fn apply(&mut self, what: What, now: Instant) {
         match what {
             What::Cut { uplink: port, direction } => self.change(port, |state| {
@@ -335,14 +335,14 @@ impl Network {
         }
     }
 
-    /// Packets between the uplinks of two addresses vanish, both ways.
+    /// Cuts the path between the uplinks of two addresses, in both directions.
     pub(crate) fn cut_pair(&mut self, one: Ipv6Addr, other: Ipv6Addr) {
         if let (Some(one), Some(other)) = (self.port_of(one), self.port_of(other)) {
             self.cut_paths.extend([(one, other), (other, one)]);
         }
     }
 
-    /// Longest time that a packet may take one way; a replayed one does not count.
+    /// Longest time that a packet takes one way, apart from replayed packets.
     pub(crate) fn longest_delay(&self) -> Duration {
         let of_link = |link: &Link| {
             let held_back = if link.reordering.0 > 0 { REORDER_DELAY } else { Duration::ZERO };
@@ -355,7 +355,7 @@ impl Network {
         longest(|state| state.plan.out) + longest(|state| state.plan.inbound)
     }
 
-    /// Whether nothing is wrong with an uplink, its ISP, or ways from and to it.
+    /// Whether nothing is wrong with an uplink, its ISP, or paths from and to it.
     pub(crate) fn is_whole(&self, port: Port) -> bool {
         let Some(state) = self.ports.get(&port) else { return false };
         let isp = state.plan.isp;
@@ -370,12 +370,12 @@ impl Network {
             && !self.cut_transits.iter().any(is_cut_off)
     }
 
-    /// Whether packets are lost by chance, or in full queues.
+    /// Whether packets are lost at random, or in full queues.
     pub(crate) fn is_lossy(&self) -> bool {
         self.links().any(|link| link.loss.0 > 0 || link.rate > 0)
     }
 
-    /// Whether they are lost, held back or replayed by chance.
+    /// Whether packets are lost, held back or replayed at random.
     pub(crate) fn is_disorderly(&self) -> bool {
         let by_chance =
             |link: &Link| [link.loss, link.reordering, link.replay].iter().any(|c| c.0 > 0);
@@ -386,7 +386,7 @@ impl Network {
         self.ports.values().flat_map(|state| [&state.plan.out, &state.plan.inbound])
     }
 
-    /// Whether a host can send from it, as far as the host knows.
+    /// Whether a host can send from this address, as far as the host knows.
     fn is_usable(&self, address: Ipv6Addr) -> bool {
         self.holder(address).is_some_and(|state| state.has_carrier && state.has_address)
     }
@@ -398,7 +398,7 @@ impl Network {
     }
 
     fn any(&mut self, links: &[Link], chance: impl Fn(&Link) -> crate::Chance) -> bool {
-        // Every die is cast, so that what happens to later packets does not depend on this one.
+        // A draw is made for each link, so that later packets do not depend on this result.
         links.iter().filter(|link| self.rng.is(chance(link))).count() > 0
     }
 
@@ -414,10 +414,10 @@ impl Network {
     }
 }
 
-/// The longest packet, for the longest delay.
+/// Length of the longest packet, octets, for the longest delay.
 const MAX_PACKET: usize = 1500;
 
-/// Index of the interface at this port.
+/// Interface index of a port.
 pub(crate) fn ifindex_of(port: Port) -> u32 {
     u32::try_from(port.uplink + 1).unwrap_or(u32::MAX)
 }
@@ -436,7 +436,7 @@ mod tests {
     use super::*;
     use crate::plan::Uplink;
 
-    /// From A1 to B1, by a link that carries an octet in a millisecond.
+    /// A path from A1 to B1 with a link that carries an octet in a millisecond.
     fn network(queue: Duration) -> (Network, [Ipv6Addr; 2]) {
         let mut plan = Plan::pair(Duration::from_secs(15));
         let slow = Link { rate: 1000, queue, ..Link::clean(Duration::from_millis(5)) };

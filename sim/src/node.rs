@@ -23,7 +23,7 @@ pub(crate) struct Node {
     number: usize,
     pub(crate) addresses: AddressBook,
     pub(crate) core: Option<Core>,
-    /// Nothing runs on it.
+    /// Whether the host sleeps.
     pub(crate) is_suspended: bool,
 }
 
@@ -35,23 +35,23 @@ pub(crate) struct Core {
     pub(crate) report_delay: Duration,
     config: shim6::Config,
     settings: Settings,
-    /// What a killed core had stored; `None`: it is alive.
+    /// State that a killed core has stored; `None` if the core is alive.
     stored: Option<Stored>,
-    /// Stored contexts that a core which has begun anew does not have yet.
+    /// Stored contexts that a restarted core does not have yet.
     to_restore: Option<Vec<ContextSnapshot>>,
     /// The addresses that the data plane of Shim6 takes for the host's own.
     locals: BTreeSet<Locator>,
-    /// What its executor has made of the kernel.
+    /// State of the kernel, as the executor has made it.
     pub(crate) kernel: Kernel,
-    /// The core is killed after so many effects more.
+    /// Number of effects after which the core is killed.
     pub(crate) dies_after: Option<u32>,
-    /// Uplinks that are not for new connections.
+    /// Uplinks that new connections avoid.
     pub(crate) failing: BTreeSet<u32>,
-    /// When timers are to be looked at, as told to the queue.
+    /// Time of the next look at timers, as the queue has it.
     pub(crate) wake: Option<Instant>,
 }
 
-/// What outlives a core.
+/// State that outlives a core.
 #[derive(Debug, Default)]
 struct Stored {
     contexts: Vec<ContextSnapshot>,
@@ -92,13 +92,13 @@ impl Node {
         Self { number, addresses, core, is_suspended: false }
     }
 
-    /// Tells the core of the links and addresses as they are now.
+    /// Gives the core the present links and addresses.
     pub(crate) fn tell_local(&mut self, network: &Network, now: Instant) {
         let (view, proof) = (network.view_of(self.number), self.addresses.proof());
         let Some(core) = self.living_core() else { return };
         core.kernel.follow(&view);
         core.host.set_proof(proof);
-        // The kernel has taken away the routes by links that have gone.
+        // The kernel has removed the routes by links that are gone.
         core.host.doubt_routes();
         core.host.handle_view(view, now);
     }
@@ -108,7 +108,7 @@ impl Node {
         self.core.as_mut().filter(|core| is_awake && !core.is_dead())
     }
 
-    /// Kills the core: from now on there are only the data planes.
+    /// Kills the core: only the data planes are left.
     pub(crate) fn kill(&mut self) {
         if let Some(core) = &mut self.core {
             core.dies_after = None;
@@ -118,15 +118,15 @@ impl Node {
         }
     }
 
-    /// Lets a test see and change what a killed core has stored.
+    /// Lets a test change the stored state of a killed core.
     pub(crate) fn with_stored(&mut self, change: impl FnOnce(&mut [ContextSnapshot])) {
         if let Some(stored) = self.core.as_mut().and_then(|core| core.stored.as_mut()) {
             change(&mut stored.contexts);
         }
     }
 
-    /// Another core goes on with the sessions that the one before had stored. False if it could not. Once it has followed the view,
-    /// [`Self::restore_contexts`] is next.
+    /// Starts another core with the stored sessions of the one before. Returns false if the core refuses some. Once
+    /// the core has followed the view, [`Self::restore_contexts`] follows.
     pub(crate) fn restart(&mut self, network: &Network, rng: &mut Rng, now: Instant) -> bool {
         self.kill();
         let Some(core) = &mut self.core else { return true };
@@ -143,7 +143,7 @@ impl Node {
         refused.is_empty()
     }
 
-    /// A core that has begun anew goes on with stored contexts. False if it could not.
+    /// Gives the stored contexts to a restarted core. Returns false if the core refuses some.
     pub(crate) fn restore_contexts(&mut self, now: Instant) -> bool {
         let Some(core) = self.living_core() else { return true };
         let Some(stored) = core.to_restore.take() else { return true };
@@ -154,7 +154,7 @@ impl Node {
         has_contexts
     }
 
-    /// Core and data planes begin anew, and know nothing of what was before.
+    /// Restarts core and data planes without any earlier state.
     pub(crate) fn reboot(&mut self, network: &Network, rng: &mut Rng, now: Instant) {
         self.addresses.forget_generation();
         let Some(core) = &mut self.core else { return };
@@ -168,18 +168,18 @@ impl Node {
 }
 
 impl Core {
-    /// Whether there are only the data planes.
+    /// Whether the core is killed and only the data planes are left.
     pub(crate) fn is_dead(&self) -> bool {
         self.stored.is_some()
     }
 
-    /// Whether it is dead, or dies amid the effects that come next.
+    /// Whether the core is dead, or dies amid the next effects.
     pub(crate) fn is_doomed(&self) -> bool {
         self.is_dead() || self.dies_after.is_some()
     }
 
-    /// Whether its data plane is left with this address of ours: the core told it so, and has been killed before it could say that the
-    /// address has gone. Such a data plane goes on as it was told (decision 110).
+    /// Whether the data plane still has this address of ours, because the core was killed before it could report that
+    /// the address is gone. Such a data plane goes on with the addresses that it has (decision 110).
     pub(crate) fn is_left_to_plane(&self, address: Locator) -> bool {
         let has_prefix = |own: &Locator| own.prefix() == address.prefix();
         let is_guest = self.host.is_session_address(address.0);
@@ -187,7 +187,7 @@ impl Core {
             && (self.locals.contains(&address) || is_guest && self.locals.iter().any(has_prefix))
     }
 
-    /// Executes an effect on data planes or kernel, or answers the host. False: the effect is for others.
+    /// Executes an effect on data planes or kernel, or answers the host. Returns false if the effect is for others.
     pub(crate) fn execute(
         &mut self,
         effect: &Effect,
@@ -211,7 +211,7 @@ impl Core {
         true
     }
 
-    /// Tells the data plane of Shim6 the addresses of the host.
+    /// Gives the data plane of Shim6 the addresses of the host.
     fn set_locals(&mut self, locals: BTreeSet<Locator>) {
         for gone in self.locals.difference(&locals) {
             self.planes.shim6.unset_local(*gone);
@@ -225,37 +225,37 @@ impl Core {
         Stored { contexts: self.host.shim6().snapshot().collect(), sessions }
     }
 
-    /// Another host in place of this one. The data plane of Shim6 stays: the programs of Linux do, too.
+    /// Replaces the host by a new one. The data plane of Shim6 stays, like the programs of Linux.
     fn begin_anew(&mut self, seed: [u8; 32], now: Instant) {
         let has_ilnp = self.planes.ilnp.is_some();
         self.host = new_host(&self.config, has_ilnp, seed, now);
         self.planes.ilnp = new_planes(self.settings, has_ilnp).ilnp;
     }
 
-    /// What the contexts and the data plane of Shim6 have dropped.
+    /// Drops of the contexts and of the data plane of Shim6.
     pub(crate) fn shim6_drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         self.host.shim6().drops().iter().chain(self.planes.shim6.drops().iter())
     }
 
-    /// What the sessions and the data plane of ILNP have dropped.
+    /// Drops of the sessions and of the data plane of ILNP.
     pub(crate) fn ilnp_drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         let sessions = self.host.ilnp().into_iter().flat_map(Sessions::drops);
         sessions.chain(self.planes.ilnp.iter().flat_map(|plane| plane.drops().iter()))
     }
 
-    /// When its timers are to be looked at.
+    /// Time of the next look at timers.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
         let host = self.host.poll_timeout().filter(|_| !self.is_dead());
         [host, self.planes.shim6.poll_timeout()].into_iter().flatten().min()
     }
 
-    /// Whether there is an established context between these addresses, and whether it has moved.
+    /// The established context between these addresses, if there is one.
     pub(crate) fn established(&self, ulids: UlidPair) -> Option<EstablishedView> {
         let mut contexts = self.host.shim6().contexts();
         contexts.find(|context| context.ulids == ulids)?.established
     }
 
-    /// The session of these addresses, if they have one.
+    /// The session between these addresses, if there is one.
     pub(crate) fn session(&self, ulids: UlidPair, now: Instant) -> Option<SessionView> {
         let pair = IlvPair::of(ulids);
         self.sessions(now).find(|one| one.pair == pair)
@@ -273,7 +273,7 @@ fn new_host(config: &shim6::Config, has_ilnp: bool, seed: [u8; 32], now: Instant
 
 fn new_planes(settings: Settings, has_ilnp: bool) -> Planes {
     let ilnp = has_ilnp.then(|| {
-        // The key of a table that no run fills.
+        // Key of a table that no run fills.
         moorline_plane::ilnp::Plane::new(moorline_plane::ilnp::Settings::default(), [0; 16])
     });
     Planes { shim6: Plane::new(settings), ilnp }

@@ -6,72 +6,72 @@ use serde::{Serialize, Serializer};
 
 use crate::log::HostEvent;
 
-/// How a run went.
+/// Outcome of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Outcome {
-    /// Times that traffic was cut off and flowed again within the bound.
+    /// Number of times that traffic was cut off and flowed again within the bound.
     pub recovered: u32,
-    /// How often of these one host had lost the context and got it anew from the other one.
+    /// Number of recoveries in which one host had lost the context and got it again from the other.
     pub regained: u32,
-    /// Times that traffic was cut off and nothing could have brought it back.
+    /// Number of times that traffic was cut off and nothing could have restored it.
     pub unrecoverable: u32,
-    /// Times that traffic was cut off and the next change came, or traffic ended, before the bound.
+    /// Number of times that traffic was cut off, and the next change or the end of the traffic came before the bound.
     pub unsettled: u32,
-    /// ILNP sessions that were established, at both ends.
+    /// Number of established ILNP sessions, counted at both ends.
     pub sessions: u32,
-    /// Times that a host has taken an uplink away from new connections although the uplink had a carrier.
+    /// Number of times that a host took an uplink away from new connections although the uplink had a carrier.
     pub given_up: u32,
-    /// Rules that were broken: of the program, or of the simulator's idea of it.
+    /// Broken rules: the program may be wrong, or the simulator's expectation.
     pub violations: Vec<Violation>,
-    /// What the cores said, in order.
+    /// Events of the cores, in order.
     pub events: Vec<HostEvent>,
-    /// The workloads, in the order of the plan.
+    /// Outcomes of the workloads, in the order of the plan.
     pub workloads: Vec<WorkloadOutcome>,
-    /// What each host dropped, core and data plane together.
+    /// Drops of each host, core and data plane together.
     pub drops: Vec<Vec<(DropReason, u64)>>,
-    /// Packets that left a host.
+    /// Number of packets that left a host.
     pub packets: u64,
     /// Checksum of all packets, their times, and all events: equal for equal seed and plan.
     pub digest: u64,
-    /// How long the run was.
+    /// Duration of the run.
     pub duration: Duration,
 }
 
-/// How a workload went.
+/// Outcome of a workload.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct WorkloadOutcome {
     /// Octets of payload that arrived, each counted once: at the far side, and back.
     pub octets: [u64; 2],
-    /// The same per [`SAMPLE`] of time, at the far side.
+    /// Octets of payload that arrived at the far side in each [`SAMPLE`] of time.
     pub samples: Vec<u64>,
-    /// The longest time without anything new at the far side that came to an end.
+    /// The longest time without new payload at the far side, if payload came after it.
     pub longest_pause: Option<Pause>,
-    /// The longest time without a packet, whether or not it brings anything new: at the far side, and back.
+    /// The longest time without a packet, with or without new payload: at the far side, and back.
     pub longest_gaps: [Option<Pause>; 2],
-    /// Whether a stream has ended with every byte right; `None`: it has not ended, or is none.
+    /// Whether a stream ended with every byte right; `None` if it has not ended, or is no stream.
     pub intact: Option<bool>,
 }
 
 /// A time without arrivals, from the last one before to the first one after it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// Its begin.
+    /// Beginning of the pause.
     pub from: Duration,
-    /// Its end.
+    /// End of the pause.
     pub to: Duration,
 }
 
-/// Time that a sample covers.
+/// Duration of a sample.
 pub const SAMPLE: Duration = Duration::from_millis(100);
 
-/// A rule was broken.
+/// A broken rule.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// When.
+    /// Time of the violation.
     pub at: Duration,
-    /// Which.
+    /// The rule.
     pub rule: Rule,
-    /// The circumstances, for people.
+    /// Circumstances, for people.
     pub detail: String,
 }
 
@@ -84,73 +84,72 @@ impl fmt::Display for Violation {
     }
 }
 
-/// What must hold.
+/// A rule that must hold.
 ///
-/// Seven invariants say what the hosts promise to their users and to the network, each by one rule or
-/// more; further rules say that the machines are sound.
+/// Seven invariants are the promises of the hosts to users and network, and each has one rule or more. Further rules
+/// say that the machines are sound.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Rule {
-    /// (1) What reaches a socket is, octet for octet and with its ULIDs, what another socket sent to it.
+    /// (1) A socket gets, octet for octet and with its ULIDs, a packet that another socket sent to it.
     DeliveredAsSent,
-    /// (1) Traffic that has not moved is not touched.
+    /// (1) Traffic that has not moved is unchanged.
     Untouched,
     /// (1) A stream ends with every byte right.
     StreamIntact,
-    /// (2) While pairs work in both directions traffic flows again within [`crate::recovery_bound`], or
-    /// [`crate::loss_bound`] where one host has lost the context, and goes on.
+    /// (2) If pairs work in both directions, traffic flows again within [`crate::recovery_bound`], and goes on. If
+    /// one host has lost the context, the bound is [`crate::loss_bound`].
     Recovery,
-    /// (2) Of a context that a host calls protected the peer has answered by another pair, not long ago.
+    /// (2) If a host calls a context protected, the peer has answered by another pair a short time ago.
     Answered,
-    /// (3) A host sends to the address its socket chose, or to one that its peer has proved to be its
-    /// own.
+    /// (3) A host sends to the address that its socket chose, or to an address that its peer has proved.
     VerifiedLocator,
-    /// (3) Payload that has moved takes a pair by which the peer says that it got a probe of this host.
+    /// (3) Moved payload takes a pair by which the peer has reported a probe of this host.
     ProbedPair,
     /// (3) A host sends from its own addresses.
     OwnSource,
-    /// (3) A pair of addresses that has a session at a host has no context there that has moved (decision 071).
+    /// (3) If a host has a session for a pair of addresses, it has no moved context for the pair (decision 071).
     OneOwner,
-    /// (3) The kernel sends no packet of a socket by an uplink that does not have its source.
+    /// (3) The kernel sends no packet of a socket by an uplink that lacks its source address.
     RightUplink,
     /// (3) The kernel has the routes of moved pairs and the ULIDs that contexts and sessions need, and no others.
     KernelInStep,
     /// (3) The data planes have the contexts and sessions of the host, and no others.
     PlanesInStep,
-    /// (3) A host takes an uplink away from new connections only if something is wrong with it.
+    /// (3) A host takes an uplink away from new connections only if something is wrong with the uplink.
     LiveUplink,
-    /// (7) Every address of the host that is not Moorline's is there as it would be without Moorline, with the same lifetimes.
+    /// (7) Each address of others on the host is the same as without Moorline, with the same lifetimes.
     OwnAddresses,
     /// (7) Moorline's addresses last as long as the kernel's own in the same prefixes.
     LifetimesInStep,
     /// (4) A responder makes a context only by an I2 or I2bis that echoes a validator of its own.
     ValidI2,
-    /// (4) Nobody has a context that its traffic did not ask for.
+    /// (4) No host has a context that its traffic did not ask for.
     WantedContext,
-    /// (5) Control packets that answer none come no faster than the timers of the contexts allow.
+    /// (5) Control packets that are no answers come no faster than the timers of the contexts allow.
     ControlBound,
-    /// A Probe InboundOk reports a probe that has come in (RFC 5534 s5.2), and each check says that only who knows checks may
-    /// process it.
+    /// A Probe InboundOk reports a received probe (RFC 5534 s5.2). Each check has the option by which only a host
+    /// that knows checks may process it.
     ProbeForm,
     /// (6) No two ESTABLISHED contexts with one peer share a tag, in either direction.
     UniqueTags,
-    /// Nothing is logged as an error.
+    /// No error is logged.
     NoErrorLog,
     /// Nothing panics.
     NoPanic,
-    /// Queues of what one input brings, and tables, do not grow without limit.
+    /// Queues of one input, and tables, do not grow without limit.
     Bounded,
-    /// A timer that has been served does not ask again for the same moment.
+    /// A served timer does not ask for the same moment again.
     TimersAdvance,
-    /// Honest hosts drop packets of each other only for reasons that loss, delay and repetition give.
+    /// Honest hosts drop packets of each other only for reasons that loss, delay and repetition explain.
     HonestDrops,
-    /// While no packet is lost or late and nothing has changed nobody explores.
+    /// No host explores while no packet is lost or late and nothing has changed.
     FalseAlarm,
-    /// A core takes over what it had stored.
+    /// A core takes over its stored state.
     Restored,
 }
 
 impl Rule {
-    /// Number of the invariant that it is about, 1 to 7; `None`: it is about the machines.
+    /// Number of the rule's invariant, 1 to 7; `None` for a rule about the machines.
     #[must_use]
     pub const fn invariant(self) -> Option<u8> {
         match self {
@@ -183,22 +182,22 @@ impl Rule {
 /// Results over many seeds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Runs.
+    /// Number of runs.
     pub seeds: u64,
-    /// Rules broken, all runs together.
+    /// Number of broken rules in all runs.
     pub violations: u64,
-    /// [`Outcome::recovered`], all together.
+    /// Sum of [`Outcome::recovered`].
     pub recovered: u64,
-    /// [`Outcome::regained`], all together.
+    /// Sum of [`Outcome::regained`].
     #[serde(skip)]
     pub regained: u64,
-    /// [`Outcome::unrecoverable`], all together.
+    /// Sum of [`Outcome::unrecoverable`].
     pub unrecoverable: u64,
-    /// [`Outcome::unsettled`], all together.
+    /// Sum of [`Outcome::unsettled`].
     pub unsettled: u64,
-    /// Packets that left a host.
+    /// Number of packets that left a host.
     pub packets: u64,
-    /// Virtual time.
+    /// Sum of virtual time.
     #[serde(rename = "virtual_s", serialize_with = "as_seconds")]
     pub duration: Duration,
     /// The first seed with a violation.

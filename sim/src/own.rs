@@ -1,9 +1,9 @@
-//! A host's own addresses: a host with Moorline and the same host without, on links whose routers, carriers and people are
-//! up to something.
+//! A host's own addresses: a host with Moorline and the same host without, on links whose routers, carriers and
+//! people make changes.
 //!
-//! [`moorline_addresses::Addressing`] is what decides in the daemon. The kernels, and who carries actions out, are models.
-//! Every address that is not Moorline's is the same on both hosts at any time, with the same lifetimes, and those of
-//! Moorline last as long as the kernel's own addresses in the same prefixes.
+//! [`moorline_addresses::Addressing`] decides, as in the daemon. The kernels, and the executor of actions, are
+//! models. All addresses of others are the same on both hosts at any time, with the same lifetimes. Moorline's
+//! addresses last as long as the kernel's own addresses in the same prefixes.
 
 mod kernel;
 mod link;

@@ -5,7 +5,7 @@ use moorline_wire::ip6::{self, IP6_LEN, Ip6};
 pub(crate) use moorline_wire::ip6::{ICMPV6, TCP, UDP};
 use moorline_wire::upper_layer_checksum;
 
-/// Source and destination of a packet, and what is behind its IPv6 header.
+/// Source and destination of a packet, and its next header.
 pub(crate) fn header(packet: &[u8]) -> Option<(LocatorPair, u8)> {
     let Ip6 { source, destination, next_header, .. } = Ip6::read(packet)?;
     Some((LocatorPair::new(Locator(source), Locator(destination)), next_header))
@@ -16,12 +16,12 @@ pub(crate) fn receiver_pair(locators: LocatorPair) -> UlidPair {
     UlidPair::new(locators.peer.as_ulid(), locators.local.as_ulid())
 }
 
-/// An IPv6 packet.
+/// Makes an IPv6 packet.
 pub(crate) fn ip6(locators: LocatorPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
     ip6::packet(next_header, locators.local.0, locators.peer.0, payload)
 }
 
-/// What follows the IPv6 header.
+/// The octets behind the IPv6 header.
 pub(crate) fn payload(packet: &[u8]) -> &[u8] {
     packet.get(IP6_LEN..).unwrap_or(&[])
 }
@@ -49,13 +49,13 @@ impl<'a> Segment<'a> {
         tcp.extend(self.port.to_be_bytes());
         tcp.extend(self.seq.to_be_bytes());
         tcp.extend(self.ack.to_be_bytes());
-        // Data offset 5; ACK; a window of 64 KB; no urgent data.
+        // Data offset 5, flag ACK, a window of 64 KB, no urgent data.
         tcp.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
         tcp.extend(self.data);
         checksummed(pair.as_locators(), TCP, tcp, 16)
     }
 
-    /// `None` if it is none or its checksum is wrong.
+    /// Reads a segment; `None` if the packet is none, or its checksum is wrong.
     pub(crate) fn read(packet: &'a [u8]) -> Option<Self> {
         let tcp = checked(packet, TCP)?;
         let (header, data) = tcp.split_first_chunk::<TCP_LEN>()?;
@@ -87,7 +87,7 @@ impl<'a> Datagram<'a> {
         checksummed(pair.as_locators(), UDP, udp, 6)
     }
 
-    /// `None` if it is none or its checksum is wrong.
+    /// Reads a datagram; `None` if the packet is none, or its checksum is wrong.
     pub(crate) fn read(packet: &'a [u8]) -> Option<Self> {
         let udp = checked(packet, UDP)?;
         let (&[_, _, d0, d1, ..], data) = udp.split_first_chunk::<UDP_LEN>()?;
@@ -95,8 +95,8 @@ impl<'a> Datagram<'a> {
     }
 }
 
-/// ICMPv6 Parameter Problem, "unrecognized Next Header type encountered" (RFC 4443 s3.4), as a host
-/// without Shim6 sends it, with all of the packet in it.
+/// ICMPv6 Parameter Problem, "unrecognized Next Header type encountered" (RFC 4443 s3.4), as a host without Shim6
+/// sends it. It quotes the whole packet.
 pub(crate) fn unrecognized_next_header(quoted: &[u8]) -> Option<Vec<u8>> {
     let (locators, _) = header(quoted)?;
     let mut icmp = vec![4, 1, 0, 0];
@@ -120,13 +120,13 @@ fn checksummed(locators: LocatorPair, next_header: u8, mut payload: Vec<u8>, at:
     ip6(locators, next_header, &payload)
 }
 
-/// Whether the checksum of a packet is right, as far as it has one that is known here.
+/// Whether the checksum of a packet is right. Packets of unknown protocols count as right.
 pub(crate) fn is_checksum_right(packet: &[u8]) -> bool {
     let summed = header(packet).filter(|(_, next)| matches!(*next, TCP | UDP | ICMPV6));
     summed.is_none_or(|(locators, next)| checksum(locators, next, payload(packet)) == 0)
 }
 
-/// The payload, if it is of this kind and its checksum right.
+/// The payload, if its protocol is `kind` and its checksum is right.
 fn checked(packet: &[u8], kind: u8) -> Option<&[u8]> {
     header(packet).filter(|(_, next)| *next == kind && is_checksum_right(packet))?;
     Some(payload(packet))
@@ -136,7 +136,7 @@ fn checksum(locators: LocatorPair, next_header: u8, payload: &[u8]) -> u16 {
     upper_layer_checksum(locators.local.0, locators.peer.0, next_header, payload)
 }
 
-/// Packets of this crate are small.
+/// The length as 16 bits: packets of this crate are small.
 fn u16_of(len: usize) -> u16 {
     u16::try_from(len).unwrap_or(u16::MAX)
 }

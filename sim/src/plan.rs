@@ -1,4 +1,4 @@
-//! What is played: who is there, what runs, what breaks when.
+//! The plan of a run: hosts, traffic and failures.
 
 mod check;
 mod file;
@@ -17,48 +17,48 @@ use file::{
 };
 pub use schedule::{Fault, Flap, Renumbering};
 
-/// A network, what runs over it, and what breaks when. Times are from the beginning of the run.
+/// A network, its traffic, and its failures. Times are from the beginning of the run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Plan {
-    /// Longest duration: the run ends before, once nothing is left to wait for.
+    /// Longest duration: the run ends earlier if nothing is left to wait for.
     #[serde(with = "as_text", default = "usual_duration")]
     pub duration: Duration,
-    /// Whether it goes on until [`Plan::duration`] even so.
+    /// Whether the run goes on until [`Plan::duration`] in any case.
     #[serde(rename = "full-length", skip_serializing_if = "is_default")]
     pub is_full_length: bool,
-    /// Whether a host that has found a path takes back its sockets' retransmission backoff at once
-    /// (RFC 6069). Otherwise the next retransmission finds the path.
+    /// Whether a host that has found a path reverts its sockets' retransmission backoff at once (RFC 6069). Otherwise
+    /// the next retransmission finds the path.
     #[serde(skip_serializing_if = "is_default")]
     pub reverts_backoff: bool,
-    /// How likely the kernel of a host refuses a change of routes or addresses.
+    /// Probability that the kernel of a host refuses a change of routes or addresses.
     #[serde(skip_serializing_if = "is_default")]
     pub kernel_failures: Chance,
-    /// Whether a daemon is killed between two effects that it executes, if there are some soon enough.
+    /// Whether a daemon that is killed dies between two of its effects, if there are some soon enough.
     #[serde(skip_serializing_if = "is_default")]
     pub kills_amid_effects: bool,
-    /// Somebody who wishes the hosts ill.
+    /// An attacker, if there is one.
     #[serde(skip_serializing_if = "is_default")]
     pub attack: Option<Attack>,
-    /// The hosts; elsewhere named by their place here.
+    /// The hosts. Other fields name a host by its index here.
     #[serde(rename = "host")]
     pub hosts: Vec<HostPlan>,
     /// Traffic between them.
     #[serde(rename = "traffic", skip_serializing_if = "is_default")]
     pub workloads: Vec<Workload>,
-    /// What happens to the network, in order of time.
+    /// Changes of the network, in order of time.
     #[serde(rename = "change", skip_serializing_if = "is_default")]
     pub changes: Vec<Change>,
     /// Faults that come and go.
     #[serde(rename = "flap", skip_serializing_if = "is_default")]
     pub flaps: Vec<Flap>,
-    /// Prefixes that take the place of others.
+    /// Prefixes that replace others.
     #[serde(rename = "renumbering", skip_serializing_if = "is_default")]
     pub renumberings: Vec<Renumbering>,
 }
 
 impl Plan {
-    /// The same with ILNP on the hosts whose place in it is among these bits.
+    /// Adds ILNP to the hosts whose indices are among these bits.
     #[must_use]
     pub fn with_ilnp(mut self, places: u64) -> Self {
         for (place, host) in self.hosts.iter_mut().enumerate() {
@@ -67,8 +67,7 @@ impl Plan {
         self
     }
 
-    /// Two hosts with Moorline and an uplink to each of two ISPs, 10 ms from one to the other, and
-    /// nothing else yet.
+    /// Two hosts with Moorline and an uplink to each of two ISPs, 10 ms one way, without traffic and changes.
     #[must_use]
     pub fn pair(send_timeout: Duration) -> Self {
         let uplinks = (0..2).map(|isp| Uplink::clean(isp, usual_delay())).collect();
@@ -81,33 +80,33 @@ impl Plan {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, rename_all = "kebab-case", deny_unknown_fields)]
 pub struct HostPlan {
-    /// Whether it runs Moorline; otherwise it has plain IPv6 and has never heard of protocol 140.
+    /// Whether the host runs Moorline. Otherwise it has plain IPv6, and does not know protocol 140.
     #[serde(skip_serializing_if = "is_true")]
     pub moorline: bool,
-    /// Whether it speaks ILNP beside Shim6.
+    /// Whether the host speaks ILNP beside Shim6.
     #[serde(skip_serializing_if = "is_default")]
     pub ilnp: bool,
-    /// Whether its traffic makes it ask for contexts; otherwise it waits to be asked, as a server.
+    /// Whether the host's traffic makes it ask for contexts. Otherwise it waits for its peers, like a server.
     #[serde(skip_serializing_if = "is_true")]
     pub initiates: bool,
-    /// What proves that its addresses belong together.
+    /// Kind of the host's addresses.
     pub addresses: Addresses,
-    /// Its Send Timeout.
+    /// Send Timeout of the host.
     #[serde(with = "as_text")]
     pub send_timeout: Duration,
-    /// What its reachability detection does beyond RFC 5534.
+    /// Profile of the host's detection beyond RFC 5534.
     #[serde(with = "as_text")]
     pub profile: Profile,
-    /// Time that a report of the data plane takes to the core: a ring buffer and a wake-up.
+    /// Time that a report takes from the data plane to the core: a ring buffer and a wake-up.
     #[serde(with = "as_text", skip_serializing_if = "is_default")]
     pub report_delay: Duration,
-    /// Each with one address, or more once it has been renumbered.
+    /// Uplinks, each with one address, or more once it has been renumbered.
     #[serde(rename = "uplink")]
     pub uplinks: Vec<Uplink>,
 }
 
 impl Default for HostPlan {
-    /// With Moorline, RFC 5534's Send Timeout, and no uplink yet.
+    /// A host with Moorline and RFC 5534's Send Timeout, without uplinks.
     fn default() -> Self {
         Self {
             moorline: true,
@@ -126,14 +125,14 @@ impl Default for HostPlan {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Addresses {
-    /// An HBA set (RFC 5535): a hash binds all prefixes there are; later ones are a set of their own.
+    /// An HBA set (RFC 5535): a hash binds all prefixes of the set. Later prefixes get another set.
     #[default]
     Hba,
-    /// CGAs of one key (RFC 3972): a signature binds whatever prefixes there are.
+    /// CGAs of one key (RFC 3972): a signature binds any prefixes.
     Cga,
-    /// An HBA set that is bound to a key too: its members by the hash, others by a signature.
+    /// An HBA set that also has a key: a hash binds the addresses of the set, and a signature binds others.
     HbaCompatible,
-    /// Addresses that prove nothing: peers are told of no other.
+    /// Addresses that prove nothing: peers are told no other address.
     Plain,
 }
 
@@ -143,59 +142,59 @@ pub enum Addresses {
 pub struct Uplink {
     /// Number of the ISP, from zero on.
     pub isp: usize,
-    /// What packets suffer from the host to the core of the Internet.
+    /// The link from the host to the core of the Internet.
     pub out: Link,
-    /// And back.
+    /// The link from the core of the Internet to the host.
     pub inbound: Link,
 }
 
 impl Uplink {
-    /// Nothing but this delay, either way.
+    /// Makes an uplink with this delay in both directions.
     #[must_use]
     pub fn clean(isp: usize, delay: Duration) -> Self {
         Self::symmetric(isp, Link::clean(delay))
     }
 
-    /// The same either way.
+    /// Makes an uplink with the same link in both directions.
     #[must_use]
     pub const fn symmetric(isp: usize, link: Link) -> Self {
         Self { isp, out: link, inbound: link }
     }
 }
 
-/// What packets suffer one way between a host and the core of the Internet.
+/// Properties of one direction between a host and the core of the Internet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Link {
     /// One-way delay.
     #[serde(with = "as_text", default = "usual_delay")]
     pub delay: Duration,
-    /// Further delay, up to this, different for each packet. Packets may overtake each other by it.
+    /// Largest additional delay, random for each packet. Packets may overtake each other.
     #[serde(with = "as_text", skip_serializing_if = "is_default")]
     pub jitter: Duration,
-    /// Octets a second that it carries, one packet after the other; zero: all at once.
+    /// Octets a second, one packet after the other; zero for no limit.
     #[serde(skip_serializing_if = "is_default")]
     pub rate: u64,
-    /// A packet that would have to wait longer for those before it is dropped.
+    /// Longest time that a packet waits for those before it. A packet that would wait longer is dropped.
     #[serde(with = "as_text", skip_serializing_if = "is_default")]
     pub queue: Duration,
-    /// Packets lost.
+    /// Probability that a packet is lost.
     #[serde(skip_serializing_if = "is_default")]
     pub loss: Chance,
-    /// Packets that arrive twice.
+    /// Probability that a packet arrives twice.
     #[serde(skip_serializing_if = "is_default")]
     pub duplication: Chance,
-    /// Packets held back for [`REORDER_DELAY`].
+    /// Probability that a packet is held back for [`REORDER_DELAY`].
     #[serde(skip_serializing_if = "is_default")]
     pub reordering: Chance,
-    /// Control packets that arrive once more, up to [`REPLAY_WITHIN`] later.
+    /// Probability that a control packet arrives again, up to [`REPLAY_WITHIN`] later.
     #[serde(skip_serializing_if = "is_default")]
     pub replay: Chance,
 }
 
-/// How long a reordered packet is held back at each uplink.
+/// Time for which a reordered packet is held back at each uplink.
 pub const REORDER_DELAY: Duration = Duration::from_millis(40);
-/// Time within which a replayed packet comes back.
+/// Longest time after which a replayed packet arrives again.
 pub const REPLAY_WITHIN: Duration = Duration::from_secs(60);
 
 /// A probability in parts of a million.
@@ -204,13 +203,13 @@ pub const REPLAY_WITHIN: Duration = Duration::from_secs(60);
 pub struct Chance(pub u32);
 
 impl Link {
-    /// Nothing but this delay.
+    /// Makes a link with this delay and without other faults.
     #[must_use]
     pub fn clean(delay: Duration) -> Self {
         Self { delay, ..Self::default() }
     }
 
-    /// How long a packet occupies it.
+    /// Time for which a packet of this length occupies the link.
     pub(crate) fn transmission(&self, octets: usize) -> Duration {
         let octets = u64::try_from(octets).unwrap_or(u64::MAX);
         let nanos = octets.saturating_mul(1_000_000_000).checked_div(self.rate);
@@ -219,7 +218,7 @@ impl Link {
 }
 
 impl Chance {
-    /// In percent.
+    /// Makes a chance from percent.
     #[must_use]
     pub const fn percent(percent: u32) -> Self {
         Self(percent * 10_000)
@@ -236,39 +235,38 @@ pub struct Port {
     pub uplink: usize,
 }
 
-/// A letter for each host.
+/// The letter of a host.
 #[must_use]
 pub fn host_name(host: usize) -> char {
     u8::try_from(host).ok().filter(|host| *host < 26).map_or('?', |host| char::from(b'A' + host))
 }
 
-/// An attacker who can send from any address.
+/// An attacker that can send from any address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub struct Attack {
-    /// Time between its packets.
+    /// Time between two packets of the attacker.
     #[serde(with = "as_text")]
     pub interval: Duration,
-    /// Whether it hears the control messages of the last minute or so, tags and nonces included, and
-    /// repeats and changes them. Whoever can do that can keep hosts from finding a path, as keepalives
-    /// look all the same (RFC 5534 s8): then nothing is promised but that no rule of safety is broken.
-    /// Otherwise it guesses.
+    /// Whether the attacker hears the recent control messages, with tags and nonces, and repeats and changes them.
+    /// Such an attacker can keep hosts from finding a path, because all keepalives look the same (RFC 5534 s8). So
+    /// only the rules of safety are checked then. If false, the attacker guesses.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overhears: bool,
 }
 
-/// Something happens to the network or a host.
+/// A change of the network or of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// When.
+    /// Time of the change.
     #[serde(with = "as_text")]
     pub at: Duration,
-    /// What.
+    /// The change.
     #[serde(flatten)]
     pub what: What,
 }
 
-/// What may happen.
+/// Kinds of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     tag = "what",
@@ -277,113 +275,113 @@ pub struct Change {
     deny_unknown_fields
 )]
 pub enum What {
-    /// An uplink drops every packet, one way or both, and nobody is told.
+    /// An uplink drops all packets in one direction or both, and nobody is told.
     Cut {
-        /// Which uplink.
+        /// The uplink.
         uplink: Port,
-        /// Which packets.
+        /// The direction.
         #[serde(default)]
         direction: Direction,
     },
-    /// Packets from one uplink to another vanish; everything else goes through.
+    /// Packets from one uplink to another are lost. Other packets pass.
     CutPath {
-        /// Where they come from.
+        /// Uplink of the source.
         uplink: Port,
-        /// Where they would go.
+        /// Uplink of the destination.
         to_uplink: Port,
     },
-    /// The link of an uplink is down, and its host knows.
+    /// The link of an uplink goes down, and its host knows.
     CarrierDown {
-        /// Which uplink.
+        /// The uplink.
         uplink: Port,
     },
-    /// It is up again.
+    /// The link of an uplink comes up again.
     CarrierUp {
-        /// Which uplink.
+        /// The uplink.
         uplink: Port,
     },
-    /// The address of an uplink is gone, and its host knows: what is sent to it is lost.
+    /// The address of an uplink is gone, and its host knows. Packets to it are lost.
     AddressRemoved {
-        /// Which uplink.
+        /// The uplink.
         uplink: Port,
     },
-    /// It is back.
+    /// The address of an uplink is back.
     AddressAdded {
-        /// Which uplink.
+        /// The uplink.
         uplink: Port,
     },
-    /// An ISP drops every packet of its customers, and nobody is told.
+    /// An ISP drops all packets of its customers, and nobody is told.
     IspDown {
-        /// Which ISP.
+        /// The ISP.
         #[serde(with = "from_one")]
         isp: usize,
     },
-    /// It works again.
+    /// An ISP works again.
     IspUp {
-        /// Which ISP.
+        /// The ISP.
         #[serde(with = "from_one")]
         isp: usize,
     },
-    /// Packets from the customers of one ISP to those of another vanish; the way back goes on.
+    /// Packets from the customers of one ISP to those of another are lost. The other direction works.
     CutTransit {
-        /// Whose customers send.
+        /// ISP of the senders.
         #[serde(with = "from_one")]
         isp: usize,
-        /// Whose customers get nothing.
+        /// ISP of the receivers.
         #[serde(with = "from_one")]
         to_isp: usize,
     },
-    /// A prefix more on an uplink: the host makes itself an address under it, and tells its peers.
+    /// An uplink gets another prefix. The host makes an address under it, and tells its peers.
     PrefixAdded {
-        /// Which uplink.
+        /// The uplink.
         uplink: Port,
     },
-    /// The oldest prefix of an uplink is gone for good, with its addresses; the host tells its peers.
+    /// The oldest prefix of an uplink is gone for good, with its addresses. The host tells its peers.
     PrefixWithdrawn {
-        /// Which uplink.
+        /// The uplink.
         uplink: Port,
     },
-    /// An uplink's silent cuts are over, and those of the paths from it and to it.
+    /// The silent cuts of an uplink end, and those of paths from it and to it.
     Heal {
-        /// Which uplink.
+        /// The uplink.
         uplink: Port,
     },
-    /// All is well again: cuts, ISPs, links, addresses. Prefixes stay as they are.
-    // With braces, as serde refuses no unknown key beside the name of a variant without them.
+    /// Cuts and failures of ISPs, links and addresses end. Prefixes stay as they are.
+    // The variant has braces, because serde refuses no unknown key beside the name of a variant without them.
     HealAll {},
-    /// The core of a host is killed. Its data plane, as one in the kernel, goes on by itself.
+    /// The core of a host is killed. Its data plane goes on by itself, like one in the kernel.
     Kill {
-        /// Which host.
+        /// The host.
         #[serde(with = "as_text")]
         host: usize,
     },
-    /// It starts again, killed before or not, with what it had stored.
+    /// The core of a host starts again, killed before or not, with its stored state.
     Restart {
-        /// Which host.
+        /// The host.
         #[serde(with = "as_text")]
         host: usize,
     },
-    /// A host starts anew, data plane and all: it has forgotten its contexts, its peers have not.
+    /// A host restarts with its data plane. It has lost its contexts, and its peers have not.
     Reboot {
-        /// Which host.
+        /// The host.
         #[serde(with = "as_text")]
         host: usize,
     },
     /// A host sleeps: nothing runs on it, and packets to it are lost.
     Suspend {
-        /// Which host.
+        /// The host.
         #[serde(with = "as_text")]
         host: usize,
     },
     /// A host wakes up. Its clock has gone on meanwhile.
     Resume {
-        /// Which host.
+        /// The host.
         #[serde(with = "as_text")]
         host: usize,
     },
-    /// The current pair of each context that a host calls protected is cut both ways, and nothing else.
+    /// The current pair of each context that a host calls protected is cut in both directions.
     CutProtected {
-        /// Which host.
+        /// The host.
         #[serde(with = "as_text")]
         host: usize,
     },
@@ -393,29 +391,29 @@ pub enum What {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {
-    /// Both ways.
+    /// Both directions.
     #[default]
     Both,
-    /// What it sends.
+    /// Packets that the host sends.
     Out,
-    /// What it receives.
+    /// Packets that the host receives.
     In,
 }
 
 /// Traffic between two hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Workload {
-    /// Where it begins; the address there is the local ULID.
+    /// First end. Its address is the local ULID.
     pub from: Port,
-    /// Where it goes.
+    /// Second end.
     pub to: Port,
-    /// When it begins; it takes the newest address of either uplink then.
+    /// Time when the traffic begins. It takes the newest address of both uplinks at that time.
     #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
     pub start: Duration,
-    /// When the application stops of its own accord; `None`: never.
+    /// Time when the application stops by itself; `None`: never.
     #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
     pub until: Option<Duration>,
-    /// What it is.
+    /// Kind of traffic.
     #[serde(flatten)]
     pub kind: Kind,
 }
@@ -429,34 +427,34 @@ pub struct Workload {
     deny_unknown_fields
 )]
 pub enum Kind {
-    /// Bytes in order, retransmitted until acknowledged, as TCP does.
+    /// Bytes in order, resent until they are acknowledged, like TCP.
     Stream {
-        /// How many.
+        /// Number of bytes.
         #[serde(default = "endless", skip_serializing_if = "is_endless")]
         bytes: u64,
-        /// How fast the application writes them; `None`: as fast as they go.
+        /// Pace at which the application writes the bytes; `None` for no limit.
         #[serde(flatten, deserialize_with = "pace_or_none")]
         pace: Option<Pace>,
     },
-    /// Numbered packets that the other side answers one by one, as a question to a name server.
+    /// Numbered packets that the other side answers one by one, like questions to a name server.
     Requests {
-        /// The payload of either, and the time between requests.
+        /// Payload of request and answer, and time between requests.
         #[serde(flatten)]
         pace: Pace,
     },
-    /// Numbered packets that nobody retransmits, as UDP.
+    /// Numbered packets that nobody resends, like UDP.
     Datagrams {
-        /// Their payload and the time between them.
+        /// Payload of the packets, and time between them.
         #[serde(flatten)]
         pace: Pace,
-        /// Whether the other side sends the same.
+        /// Whether the other side sends packets as well.
         #[serde(default)]
         both_ways: bool,
     },
 }
 
 impl Kind {
-    /// What the first side sends, and how often; `None`: as fast as it goes.
+    /// Payload and interval of the first side; `None` for no limit.
     pub(crate) const fn pace(self) -> Option<Pace> {
         match self {
             Self::Stream { pace, .. } => pace,
@@ -465,12 +463,12 @@ impl Kind {
     }
 }
 
-/// So many octets every interval.
+/// A number of octets in each interval.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pace {
-    /// Octets of payload at a time.
+    /// Octets of payload in an interval.
     pub octets: usize,
-    /// Time between.
+    /// Length of an interval.
     #[serde(with = "as_text")]
     pub interval: Duration,
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use moorline_types::Instant;
 
-/// What is to happen, in order of time; of two at the same time the one put in first.
+/// Entries in order of time. Entries of the same time are in the order in which they were put in.
 #[derive(Debug)]
 pub struct Queue<T> {
     entries: BTreeMap<(Instant, u64), T>,
@@ -10,19 +10,19 @@ pub struct Queue<T> {
 }
 
 impl<T> Queue<T> {
-    /// Nothing.
+    /// Makes an empty queue.
     #[must_use]
     pub const fn new() -> Self {
         Self { entries: BTreeMap::new(), seq: 0 }
     }
 
-    /// Puts in what is to happen then.
+    /// Puts in an entry for this time.
     pub fn push(&mut self, at: Instant, what: T) {
         self.entries.insert((at, self.seq), what);
         self.seq += 1;
     }
 
-    /// The next, if it is not later than `end`.
+    /// Takes the next entry, if it is not later than `end`.
     pub fn pop_until(&mut self, end: Instant) -> Option<(Instant, T)> {
         let next = self.entries.first_entry().filter(|next| next.key().0 <= end)?;
         let ((at, _), what) = next.remove_entry();

@@ -8,7 +8,7 @@ use crate::plan::{
 };
 use crate::rng::Rng;
 
-/// A network, traffic and a schedule of failures made up from a seed.
+/// Makes a random network, traffic and schedule of failures from a seed.
 #[must_use]
 pub fn random_plan(seed: u64) -> Plan {
     let mut rng = Rng::new(seed, PLAN_STREAM);
@@ -52,7 +52,7 @@ pub fn random_plan(seed: u64) -> Plan {
     }
 }
 
-/// The same with ILNP on some of the hosts, or on all of them.
+/// Makes a random plan with ILNP on some hosts, or on all of them.
 #[must_use]
 pub fn random_mixed_plan(seed: u64) -> Plan {
     let mut rng = Rng::new(seed, ILNP_STREAM);
@@ -71,12 +71,12 @@ fn hosts(rng: &mut Rng) -> Vec<HostPlan> {
     (0..count).map(|_| host(rng, &network)).collect()
 }
 
-/// What the hosts of a plan have in common.
+/// Properties that the hosts of a plan share.
 struct NetworkKind {
     isps: usize,
     is_lossy: bool,
     is_symmetric: bool,
-    /// `None`: mixed.
+    /// `None` for a mix.
     addresses: Option<Addresses>,
 }
 
@@ -101,7 +101,8 @@ fn host(rng: &mut Rng, network: &NetworkKind) -> HostPlan {
             rng.pick(&[500, 1000, 2000, 3000, 5000, 10_000, 15_000]).unwrap_or(15_000),
         ),
         report_delay: Duration::from_millis(rng.pick(&[0, 0, 1, 5]).unwrap_or(0)),
-        // One ISP after the other; whoever has more uplinks than there are ISPs has one twice.
+        // The uplinks take one ISP after the other. If a host has more uplinks than there are ISPs, it has an ISP
+        // twice.
         uplinks: (0..uplinks).map(|n| uplink(rng, (first + n) % network.isps, network)).collect(),
         ..HostPlan::default()
     }
@@ -162,7 +163,7 @@ fn kind(rng: &mut Rng) -> Kind {
 }
 
 fn changes(rng: &mut Rng, hosts: &[HostPlan]) -> Vec<Change> {
-    // Mostly when contexts are there, sometimes while they are made.
+    // The first failure mostly comes when contexts exist, and sometimes while they are made.
     let is_early = rng.is(Chance::percent(20));
     let mut at = if is_early {
         rng.duration(Duration::from_secs(3))
@@ -175,7 +176,7 @@ fn changes(rng: &mut Rng, hosts: &[HostPlan]) -> Vec<Change> {
         let what = what(rng, hosts);
         changes.push(Change { at, what });
         if let What::Kill { host } = what {
-            // Nothing is promised while it is dead.
+            // Nothing is promised while a core is dead.
             at += rng.duration(Duration::from_secs(10));
             changes.push(Change { at, what: What::Restart { host } });
         }
@@ -251,8 +252,8 @@ fn renumberings(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Renumb
     vec![Renumbering { uplink: port(rng, hosts), at, overlap, every, until: Some(until) }]
 }
 
-/// A host loses all its prefixes, has none for a while, and then another one at one of its uplinks; some of them again and
-/// again, and now and then two hosts at once.
+/// A host loses all its prefixes, has none for a while, and then gets another one at one of its uplinks. Some hosts
+/// do so repeatedly, and sometimes two hosts do so at once.
 fn roaming(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Change> {
     let mut changes = Vec::new();
     let both = rng.is(Chance::percent(20));
@@ -276,7 +277,8 @@ fn roaming(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Change> {
     changes
 }
 
-/// A host sleeps for less than the idle time of a context; every other time one of its uplinks has another prefix when it wakes up.
+/// A host sleeps for less than the idle time of a context. Every other time one of its uplinks has another prefix
+/// when it wakes up.
 fn sleep(rng: &mut Rng, hosts: &[HostPlan], last: Duration) -> Vec<Change> {
     let port = port(rng, hosts);
     let from = last + rng.between(Duration::from_secs(5), Duration::from_secs(40));
@@ -303,22 +305,22 @@ fn port(rng: &mut Rng, hosts: &[HostPlan]) -> Port {
     uplink_of(rng, hosts, host, Chance::percent(50))
 }
 
-/// The first uplink of a host, as most traffic is there, or by this chance any of them.
+/// The first uplink of a host, where most traffic is, or with this chance any of them.
 fn uplink_of(rng: &mut Rng, hosts: &[HostPlan], host: usize, any: Chance) -> Port {
     let uplinks = hosts.get(host).map_or(1, |host| host.uplinks.len());
     Port { host, uplink: if rng.is(any) { rng.index(uplinks) } else { 0 } }
 }
 
-/// One that somebody is at.
+/// A random ISP that has a customer.
 fn isp(rng: &mut Rng, hosts: &[HostPlan]) -> usize {
     let Port { host, uplink } = port(rng, hosts);
     hosts.get(host).and_then(|host| host.uplinks.get(uplink)).map_or(0, |uplink| uplink.isp)
 }
 
-/// Stream of the seed that plans come from.
+/// Stream of the seed for plans.
 const PLAN_STREAM: u64 = 3;
 const ILNP_STREAM: u64 = 5;
-/// Most runs end long before, when nothing is left to wait for.
+/// Longest duration of a run. Most runs end long before, when nothing is left to wait for.
 const LONGEST: Duration = Duration::from_secs(3600);
-/// An old prefix and a new one are there together for so long, at most.
+/// Longest time for which an uplink has an old and a new prefix.
 const OVERLAP: Duration = Duration::from_secs(30);

@@ -1,7 +1,7 @@
-//! Whether traffic recovers, and whether it could.
+//! Recovery of traffic, and whether it was possible.
 //!
-//! Between two changes of the network lies an episode. At its begin it is known which pairs work for
-//! the whole of it, and so by when each direction of each workload must flow, if at all.
+//! An episode lies between two changes of the network. At its beginning the simulator knows which pairs work for the
+//! whole episode, and so the time by which each direction of each workload must flow, if at all.
 
 use std::time::Duration;
 
@@ -9,20 +9,20 @@ use moorline_types::Instant;
 
 use crate::workload::Side;
 
-/// What is expected of one direction of a workload in an episode.
+/// The expectation for one direction of a workload in an episode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Expectation {
-    /// From here on something arrives at least as often as `patience`; `None`: nothing is promised.
+    /// From this time on payload arrives at least every `patience`; `None` if nothing is promised.
     pub(crate) deadline: Option<Instant>,
     /// Longest pause that loss and retransmission explain.
     pub(crate) patience: Duration,
-    /// The pair that the sender used at the begin does not work any more.
+    /// Whether the pair that the sender used at the beginning does not work any more.
     pub(crate) is_cut: bool,
-    /// One host has lost the context that the other one uses.
+    /// Whether one host has lost the context that the other uses.
     pub(crate) is_lost: bool,
-    /// No pair works, or no context could use it.
+    /// Whether no pair works, or no context could use one.
     pub(crate) is_hopeless: bool,
-    /// What was under way at the begin has arrived by then.
+    /// Time by which the packets that were under way at the beginning have arrived.
     pub(crate) settled: Instant,
 }
 
@@ -30,11 +30,11 @@ pub(crate) struct Expectation {
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     pub(crate) workload: usize,
-    /// Where it arrives.
+    /// Side at which the payload arrives.
     pub(crate) to: Side,
-    /// When something last arrived; at first the begin of the traffic.
+    /// Time of the last arrival; at first the beginning of the traffic.
     last: Instant,
-    /// Begin of the traffic that has had no pause since.
+    /// Beginning of the traffic that has had no pause since.
     flows_since: Instant,
     episode: Option<Episode>,
 }
@@ -46,18 +46,18 @@ struct Episode {
     has_failed: bool,
 }
 
-/// Traffic that should have flowed did not.
+/// A deadline that traffic has missed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Late {
-    /// Begin of the episode.
+    /// Beginning of the episode.
     pub(crate) since: Instant,
-    /// By when it was due.
+    /// Deadline of the traffic.
     pub(crate) deadline: Instant,
-    /// When something had arrived before.
+    /// Time of the last arrival before.
     pub(crate) last: Instant,
 }
 
-/// How an episode ended for a direction that was cut.
+/// End of an episode for a direction that was cut.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum End {
     Recovered,
@@ -82,7 +82,7 @@ impl Watch {
         self.episode.map_or(Duration::ZERO, |episode| episode.expectation.patience)
     }
 
-    /// Whether nothing is promised, or it has come for good.
+    /// Whether nothing is promised, or traffic flows for good.
     pub(crate) fn is_settled(&self, now: Instant) -> bool {
         let Some(episode) = self.episode else { return true };
         let from = self.flows_since.max(episode.since);
@@ -90,17 +90,17 @@ impl Watch {
             || now.since(self.last) <= self.patience() && self.last.since(from) >= FOR_GOOD
     }
 
-    /// Whether one host has lost the context that the other one uses.
+    /// Whether one host has lost the context that the other uses.
     pub(crate) fn is_lost(&self) -> bool {
         self.episode.is_some_and(|episode| episode.expectation.is_lost)
     }
 
-    /// Another episode; the one before must have been ended.
+    /// Begins an episode, after the one before has ended.
     pub(crate) fn begin(&mut self, expectation: Expectation, now: Instant) {
         self.episode = Some(Episode { since: now, expectation, has_failed: false });
     }
 
-    /// Something arrived.
+    /// Notes an arrival.
     pub(crate) fn on_delivery(&mut self, now: Instant) -> Option<Late> {
         let late = self.check(now);
         if now.since(self.last) > self.patience() {
@@ -110,7 +110,7 @@ impl Watch {
         late
     }
 
-    /// Nothing is promised from now on.
+    /// Promises nothing from now on.
     pub(crate) fn release(&mut self, now: Instant) -> Option<Late> {
         let late = self.check(now);
         if let Some(episode) = &mut self.episode {
@@ -119,7 +119,7 @@ impl Watch {
         late
     }
 
-    /// The episode is over.
+    /// Ends the episode.
     pub(crate) fn end(&mut self, now: Instant) -> (Option<Late>, Option<End>) {
         let late = self.check(now);
         let Some(Episode { expectation, has_failed, .. }) = self.episode.take() else {
@@ -149,7 +149,7 @@ impl Watch {
     }
 }
 
-/// Traffic that flows for so long is taken to go on.
+/// Time after which traffic that flows is taken to flow for good.
 const FOR_GOOD: Duration = Duration::from_secs(20);
 
 #[cfg(test)]

@@ -5,19 +5,19 @@ use rand_core::{RngCore, SeedableRng};
 
 use crate::plan::Chance;
 
-/// Randomness of the network or of a plan; never that of a host, which has a seed of its own.
+/// Randomness of the network or of a plan. Hosts have seeds of their own.
 #[derive(Debug)]
 pub(crate) struct Rng(ChaCha8Rng);
 
 impl Rng {
-    /// `stream` keeps apart what must not depend on each other.
+    /// Makes a generator. Different streams of a seed are independent.
     pub(crate) fn new(seed: u64, stream: u64) -> Self {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(stream);
         Self(rng)
     }
 
-    /// Another one that goes its own way.
+    /// Makes an independent generator.
     pub(crate) fn fork(&mut self) -> Self {
         Self(ChaCha8Rng::from_seed(self.seed()))
     }
@@ -28,7 +28,7 @@ impl Rng {
         seed
     }
 
-    /// A number below `bound`, zero if that is zero.
+    /// A number below `bound`; zero if `bound` is zero.
     pub(crate) fn below(&mut self, bound: u64) -> u64 {
         let wide = u128::from(self.0.next_u64()) * u128::from(bound);
         u64::try_from(wide >> 64).unwrap_or(0)
@@ -46,7 +46,7 @@ impl Rng {
         chance.0 > 0 && self.below(1_000_000) < u64::from(chance.0)
     }
 
-    /// From zero up to `limit`.
+    /// A time from zero up to `limit`.
     pub(crate) fn duration(&mut self, limit: Duration) -> Duration {
         Duration::from_nanos(self.below(u64::try_from(limit.as_nanos()).unwrap_or(u64::MAX)))
     }

@@ -1,4 +1,4 @@
-//! What is checked after every step, by what can be seen from outside of a host.
+//! Rules that are checked after every step, by what is visible outside a host.
 
 mod control;
 mod messages;
@@ -22,32 +22,32 @@ use protection::Answers;
 
 pub(crate) use control::Pace as ControlPace;
 
-/// Collects violations, and what it takes to find them.
+/// Violations, and the state that is needed to find them.
 #[derive(Debug, Default)]
 pub(crate) struct Rules {
     pub(crate) violations: Vec<Violation>,
-    /// Whose address each one is or was.
+    /// Host that has or had each address.
     owners: BTreeMap<Locator, usize>,
-    /// What can be proved by each ULID, or could be at some time.
+    /// Locators that each ULID can prove, or could prove at some time.
     proofs: BTreeMap<Locator, BTreeSet<Locator>>,
     /// ULID pairs of the workloads, as each host has them.
     wanted: BTreeSet<(usize, UlidPair)>,
     /// Responder nonce and validator of every R1 and R1bis that a host sent.
     validators: BTreeSet<(usize, u32, Vec<u8>)>,
-    /// Where Shim6 packets came from, as the receiver sees it: answers that take no state go back there.
+    /// Pairs of received Shim6 packets, as the receiver has them: stateless answers go back to these.
     asked: BTreeSet<(usize, LocatorPair)>,
-    /// Probes, I1s and I2s that a host sent: the pair and the nonce, and when.
+    /// Probes, I1s and I2s that a host sent: pair, nonce and time.
     probes: BTreeMap<(usize, LocatorPair, u32), Instant>,
     /// Evidence that the peers of a host answer, and have its contexts.
     answers: Answers,
-    /// Pairs by which the peer says that it got one of them, or echoes a validator.
+    /// Pairs by which the peer has reported a probe or echoed a validator.
     probed: BTreeSet<(usize, LocatorPair)>,
     /// The established contexts of each host.
     established: BTreeMap<(usize, ContextId), Established>,
     allowances: Allowances,
 }
 
-/// What tells an established context from others.
+/// Properties that tell an established context from others.
 #[derive(Clone, Copy, Debug)]
 struct Established {
     ulids: UlidPair,
@@ -60,25 +60,26 @@ impl Rules {
         Self { allowances: Allowances::new(pace), ..Self::default() }
     }
 
-    /// A host has another address.
+    /// Adds an address of a host.
     pub(crate) fn on_address(&mut self, host: usize, address: Locator) {
         self.owners.insert(address, host);
     }
 
-    /// What a host tells its peers: one that is gone can still be a ULID, and prove the others.
+    /// Notes the proof that a host gives to its peers. An address that is gone can still be a ULID, and prove the
+    /// others.
     pub(crate) fn on_proof(&mut self, host: usize, proof: &LocalProof) {
         for (&address, _) in self.owners.iter().filter(|&(_, &owner)| owner == host) {
             self.proofs.entry(address).or_default().extend(&proof.locators_for(address.as_ulid()));
         }
     }
 
-    /// A host has traffic between these addresses.
+    /// Notes that a host has traffic between these addresses.
     pub(crate) fn on_traffic(&mut self, host: usize, ulids: UlidPair) {
         self.wanted.insert((host, ulids));
         self.allowances.on_traffic(host);
     }
 
-    /// The addresses of a host have changed, or it starts anew: it tells its peers, and looks for ways.
+    /// Notes that the addresses of a host have changed, or that it restarts: it tells its peers, and probes.
     pub(crate) fn on_local_change(&mut self, host: usize) {
         self.allowances.on_local_change(host);
     }
@@ -90,10 +91,11 @@ impl Rules {
         Some((context.local_tag, context.peer_tag))
     }
 
-    /// Whether a context that a host asks for is about traffic of an ILNP session that the host has lost, and the peer has not. Segments of
-    /// a session that has moved have no nonce if they have no room for one (decision 131), so they look like traffic between the
-    /// addresses on the wire. The peer has its address there for sessions alone and answers no I1 (decision 127). So such a context joins
-    /// the identifiers of traffic that the host has with other locators, and is never established.
+    /// Whether a host asks for a context because of traffic of an ILNP session that the host has lost, and the peer
+    /// has not. Segments of a moved session have no nonce if they have no room for one (decision 131), so they look
+    /// like traffic between the addresses on the wire. The peer has its address there for sessions alone, and answers
+    /// no I1 (decision 127). So such a context has the identifiers of other traffic of the host with other locators,
+    /// and is never established.
     pub(crate) fn is_of_lost_session(&self, host: usize, context: &ContextView) -> bool {
         let nids = |ulids: UlidPair| IlvPair::of(ulids).nids();
         let mut wanted = self.wanted.iter().filter(|(of, _)| *of == host);
@@ -102,7 +104,7 @@ impl Rules {
             && wanted.any(|(_, ulids)| nids(*ulids) == nids(context.ulids))
     }
 
-    /// A host has forgotten its contexts.
+    /// Notes that a host has lost its contexts.
     pub(crate) fn on_reboot(&mut self, host: usize) {
         self.established.retain(|&(of, _), _| of != host);
     }
@@ -119,9 +121,9 @@ impl Rules {
         }
     }
 
-    /// A packet leaves a host. `chosen` are the addresses that a socket chose, if one did, and `is_there` says
-    /// whether the host has the source now, or had it when its core was killed. A socket may go on with a source that has
-    /// gone, as without us.
+    /// Checks a packet that leaves a host. `chosen` has the addresses of the socket, if a socket has sent the packet.
+    /// `is_there` says whether the host has the source now, or had it when its core was killed. A socket may go on
+    /// with a source that is gone, as without Moorline.
     pub(crate) fn on_wire(
         &mut self,
         host: usize,
@@ -141,7 +143,7 @@ impl Rules {
         });
     }
 
-    /// The core of a host tells its data plane something.
+    /// Checks an update of a core for its data plane.
     pub(crate) fn on_update(&mut self, host: usize, update: &Update, now: Instant) {
         let entry = match update {
             Update::Upsert(entry) => entry,
@@ -189,7 +191,7 @@ impl Rules {
         });
     }
 
-    /// A data plane has put a payload header in.
+    /// Checks a packet to which a data plane has added a payload header.
     pub(crate) fn on_moved(&mut self, host: usize, octets: &[u8], original: &[u8], now: Instant) {
         let [way, ulids] = [octets, original].map(|one| packet::header(one).map(|(pair, _)| pair));
         self.check(way != ulids, Rule::Untouched, now, || {
@@ -199,7 +201,8 @@ impl Rules {
         self.check(is_probed, Rule::ProbedPair, now, || format!("{}: {way:?}", name(host)));
     }
 
-    /// Counters at the end of a run. Routers may have sent to addresses that are no uplink's (`is_misled`).
+    /// Checks the drop counters at the end of a run. If `is_misled`, routers may have sent to addresses that are not
+    /// an uplink's.
     pub(crate) fn on_drops(
         &mut self,
         host: usize,
@@ -219,13 +222,13 @@ impl Rules {
         self.owners.get(&locator) == Some(&host)
     }
 
-    /// Whether some other host has proved it to be its own.
+    /// Whether another host has proved this locator.
     fn is_verified(&self, host: usize, locator: Locator) -> bool {
         self.owners.get(&locator).is_some_and(|&owner| owner != host)
     }
 }
 
-/// What packets that are lost, late, repeated or out of order lead to, and addresses that go.
+/// Whether lost, late, repeated or reordered packets, or addresses that are gone, explain a drop.
 const fn is_explained(reason: DropReason) -> bool {
     matches!(
         reason,
@@ -242,7 +245,7 @@ const fn is_explained(reason: DropReason) -> bool {
             | DropReason::Replayed
             | DropReason::RateLimited
             | DropReason::NoUplink
-            // Checks, which a host with the profile `rfc` does not know.
+            // A host with the profile `rfc` does not know checks.
             | DropReason::UnknownCriticalOption
     )
 }

@@ -1,4 +1,4 @@
-//! Traffic: what applications at the two ends send, and whether it arrives.
+//! Traffic: applications at the two ends, and the arrival of their payload.
 
 mod content;
 mod datagrams;
@@ -13,7 +13,7 @@ use stream::Stream;
 
 pub(crate) use content::Sum;
 
-/// Which end of a workload.
+/// An end of a workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Side {
     /// [`Workload::from`].
@@ -32,7 +32,7 @@ impl Side {
         }
     }
 
-    /// The pair as this side has it, of one seen from the first side.
+    /// The pair as this side has it; `ulids` is as the first side has it.
     pub(crate) fn pair(self, ulids: UlidPair) -> UlidPair {
         match self {
             Self::From => ulids,
@@ -41,24 +41,25 @@ impl Side {
     }
 }
 
-/// A workload under way.
+/// A workload that has begun.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) plan: Workload,
-    /// Seen from its first side.
+    /// ULIDs as the first side has them.
     pub(crate) ulids: UlidPair,
     pub(crate) application: Box<dyn Application>,
-    /// When the last packet came, by the side that it came to.
+    /// Time of the last packet to each side.
     last_packets: [Option<Instant>; 2],
-    /// It has come to its end, and that has been seen.
+    /// Whether the workload has ended, and its end has been handled.
     pub(crate) is_over: bool,
-    /// When [`Application::handle_timeout`] is to be called, as told to the queue.
+    /// Time of the next call of [`Application::handle_timeout`], as the queue has it.
     pub(crate) wake: Option<Instant>,
 }
 
 /// An application at both ends.
 pub(crate) trait Application: std::fmt::Debug {
-    /// A packet that came to `side`: how many octets of payload in it are new. `None`: it is not what was sent.
+    /// Handles a packet to `side`. Returns the octets of new payload; `None` if the packet differs from what was
+    /// sent.
     fn handle_packet(&mut self, side: Side, packet: &[u8], now: Instant) -> Option<usize>;
 
     fn handle_timeout(&mut self, now: Instant);
@@ -67,24 +68,24 @@ pub(crate) trait Application: std::fmt::Debug {
 
     fn poll_timeout(&self) -> Option<Instant>;
 
-    /// Whether nothing more will be sent: all of a stream has arrived and is known to have.
+    /// Whether the application is done: a whole stream has arrived and is acknowledged.
     fn is_finished(&self) -> bool;
 
-    /// The host of `side` has found a path that works: what RFC 6069 makes of the ICMPv6 error that
-    /// the daemon sends to the local socket then.
+    /// Notes that the host of `side` has found a path that works. The daemon then sends an ICMPv6 error to the local
+    /// socket, and this is the reaction of RFC 6069.
     fn handle_path_restored(&mut self, _side: Side, _now: Instant) {}
 
-    /// Since when a stream's sender has waited for an acknowledgement: its backoff is no longer than that.
+    /// Time since when a stream's sender has waited for an acknowledgement: its backoff is no longer than that.
     fn progress(&self) -> Option<Instant> {
         None
     }
 
-    /// Whether a stream ended with the sums of both sides equal; `None`: it has not ended, or is none.
+    /// Whether a stream ended with equal sums at both sides; `None` if it has not ended, or is no stream.
     fn is_intact(&self) -> Option<bool> {
         None
     }
 
-    /// The receiver of a stream takes a wrong octet for right.
+    /// Has the receiver of a stream accept a wrong octet.
     #[cfg(test)]
     fn swallow_octet(&mut self) {}
 }
@@ -115,23 +116,23 @@ impl Running {
         side.pair(self.ulids)
     }
 
-    /// A packet comes to `side`: when the one before it came.
+    /// Notes a packet to `side`. Returns the time of the packet before.
     pub(crate) fn note_packet(&mut self, side: Side, now: Instant) -> Option<Instant> {
         self.last_packets[side as usize].replace(now)
     }
 
-    /// When the last packet came to `side`.
+    /// Time of the last packet to `side`.
     pub(crate) const fn last_packet(&self, side: Side) -> Option<Instant> {
         self.last_packets[side as usize]
     }
 }
 
-/// Ports from 5000 on, the same at both ends, tell workloads apart.
+/// The port of a workload: ports from 5000 on, the same at both ends, tell workloads apart.
 pub(crate) fn port_of(number: usize) -> u16 {
     FIRST_PORT.saturating_add(u16::try_from(number).unwrap_or(u16::MAX))
 }
 
-/// The workload that a port belongs to.
+/// The workload of a port.
 pub(crate) fn number_of(port: u16) -> Option<usize> {
     port.checked_sub(FIRST_PORT).map(usize::from)
 }

@@ -29,14 +29,13 @@ mod expect;
 mod faults;
 mod packets;
 
-/// Plays a plan. Equal seed and plan give equal packets and events, to the octet.
+/// Plays a plan. Equal seeds and plans give equal packets and events, to the octet.
 #[must_use]
 pub fn run(seed: u64, plan: &Plan) -> Outcome {
     World::play(seed, plan, false).0
 }
 
-/// Plays a plan once more and tells what happened: each control packet, event and change, and each
-/// change of the way that payload takes.
+/// Plays a plan and records a trace: each control packet, event and change, and each change of the path of payload.
 #[must_use]
 pub fn trace(seed: u64, plan: &Plan) -> Trace {
     let (outcome, log) = World::play(seed, plan, true);
@@ -50,22 +49,22 @@ struct World<'a> {
     queue: Queue<Occurrence>,
     network: Network,
     nodes: Vec<Node>,
-    /// Those that have begun.
+    /// Workloads that have begun.
     workloads: BTreeMap<usize, Running>,
     watches: Vec<Watch>,
-    /// Reports to cores of hosts that sleep.
+    /// Reports for cores of hosts that sleep.
     held: Vec<(usize, Report)>,
-    /// Contexts that a host called protected, and by which pair, when the current one was cut.
+    /// Contexts that a host called protected when their current pair was cut, with that pair.
     cut: Vec<(usize, UlidPair, LocatorPair)>,
-    /// Since when a host's REAP is not Operational.
+    /// Contexts whose REAP is not Operational, with the time since when.
     troubles: BTreeMap<(usize, UlidPair), Instant>,
-    /// The way that payload of a workload took last, for the trace.
+    /// Last path of the payload of each workload, for the trace.
     ways: BTreeMap<(usize, Option<u16>), Way>,
     changes_left: usize,
-    /// Workloads that have not begun.
+    /// Number of workloads that have not begun.
     starts_left: usize,
     has_changed: bool,
-    /// When it last did.
+    /// Time of the last change.
     changed_at: Option<Instant>,
     /// Whether a core may have changed in this step.
     has_settled: bool,
@@ -80,14 +79,14 @@ struct World<'a> {
     faults: &'a dyn Faults,
 }
 
-/// What is to happen.
+/// Kinds of entries in the queue.
 enum Occurrence {
     Change(What),
-    /// Routers forget an address that has gone: where packets get changes once more.
+    /// Routers forget an address that is gone, so packets to it take another path.
     Forgotten,
-    /// A packet comes to an uplink.
+    /// A packet arrives at an uplink.
     Arrival(Port, Rc<Parcel>),
-    /// A report of a data plane comes to its core.
+    /// A report of a data plane reaches its core.
     Report(usize, Report),
     /// Timers of a host are due.
     Wake(usize),
@@ -95,16 +94,16 @@ enum Occurrence {
     Work(usize),
     /// A workload begins.
     Start(usize),
-    /// The attacker sends something.
+    /// The attacker sends a packet.
     Attack,
-    /// It may be over.
+    /// The simulator looks whether the run is over.
     Look,
 }
 
 /// A packet under way.
 struct Parcel {
     octets: Vec<u8>,
-    /// As the socket gave it, if a socket did.
+    /// The packet of the socket, if a socket has sent it.
     original: Option<Rc<Vec<u8>>>,
 }
 
@@ -135,7 +134,7 @@ impl<'a> World<'a> {
                 self.on(occurrence);
             });
             if let Err(panic) = panic::catch_unwind(step) {
-                // Nothing is as it should be after it.
+                // After a panic no state can be trusted.
                 self.check(false, Rule::NoPanic, || errors::words_of(&*panic));
                 return;
             }
@@ -148,7 +147,7 @@ impl<'a> World<'a> {
             let waiting = self.queue.len();
             self.check(waiting <= MAX_WAITING, Rule::Bounded, || format!("{waiting} in the queue"));
             if self.rules.violations.len() >= MAX_VIOLATIONS {
-                // It may be the same one for ever.
+                // A violation may repeat for ever.
                 return;
             }
         }
@@ -244,7 +243,7 @@ impl<'a> World<'a> {
         self.log.moment(self.now, MomentKind::Change, || format!("==== {what}"));
         self.network.apply(what, self.now);
         self.cut.clear();
-        // All else is the network's.
+        // The network handles all other changes.
         if let What::PrefixAdded { uplink } = what {
             self.on_prefix_added(uplink);
         } else if let What::PrefixWithdrawn { uplink } = what {
@@ -278,7 +277,7 @@ impl<'a> World<'a> {
             self.network.withdraw_address(address);
             self.log.note(self.now, port.host, || format!("{port}: {address} goes"));
         }
-        // What is left may prove itself by another list now.
+        // The remaining addresses may have another list as their proof now.
         self.rules.on_proof(port.host, &node.addresses.proof());
     }
 
@@ -304,7 +303,7 @@ impl<'a> World<'a> {
 
     fn on_work(&mut self, number: usize) {
         let Some(workload) = self.workloads.get_mut(&number) else { return };
-        // Served already, or moved to an earlier time.
+        // The timer was served already, or moved to an earlier time.
         if workload.wake != Some(self.now) {
             return;
         }
@@ -315,7 +314,7 @@ impl<'a> World<'a> {
         self.drain_workload(number);
     }
 
-    /// Nothing more will change: the run is over once all traffic flows for good.
+    /// Ends the run if no more changes come and all traffic flows for good.
     fn on_look(&mut self) {
         if self.watches.iter().all(|watch| watch.is_settled(self.now)) {
             self.end = self.now;
@@ -324,7 +323,7 @@ impl<'a> World<'a> {
         self.queue.push(self.now + LOOK, Occurrence::Look);
     }
 
-    /// Sends what a workload has to send, and sees to its timers.
+    /// Sends the waiting packets of a workload, and serves its timers.
     fn drain_workload(&mut self, number: usize) {
         loop {
             let Some(workload) = self.workloads.get_mut(&number) else { return };
@@ -364,7 +363,7 @@ impl<'a> World<'a> {
                 *drops[host].entry(reason).or_insert(0) += times;
             }
             if self.plan.attack.is_none() {
-                // A Confirm that comes once more after another handshake was made for another session.
+                // A repeated Confirm may be for another session than the one that a later handshake has made.
                 let of_ilnp = core.ilnp_drops().filter(|drop| drop.0 != DropReason::BadValidator);
                 let may_mislead = self.network.may_have_misled(host);
                 self.rules.on_drops(host, core.shim6_drops().chain(of_ilnp), may_mislead, self.now);
@@ -384,7 +383,7 @@ impl<'a> World<'a> {
 }
 
 impl WorkloadOutcome {
-    /// Something arrived after a pause.
+    /// Notes new payload that arrived after a pause.
     fn add(&mut self, to: Side, octets: usize, pause: Pause) {
         let octets = octets as u64;
         self.octets[there_first(to)] += octets;
@@ -398,35 +397,35 @@ impl WorkloadOutcome {
         }
     }
 
-    /// A packet arrived after a gap.
+    /// Notes a packet that arrived after a gap.
     fn note_packet(&mut self, to: Side, gap: Pause) {
         let longest = &mut self.longest_gaps[there_first(to)];
         *longest = longer(*longest, gap);
     }
 }
 
-/// The place of a side in what [`WorkloadOutcome`] has of both: the far side comes first.
+/// Index of a side in the arrays of [`WorkloadOutcome`]: the far side comes first.
 const fn there_first(to: Side) -> usize {
     to.other() as usize
 }
 
-/// The first one, if they are equal.
+/// The longer pause; the first one if they are equal.
 fn longer(longest: Option<Pause>, pause: Pause) -> Option<Pause> {
     let length = |pause: &Pause| pause.to.saturating_sub(pause.from);
     longest.filter(|longest| length(longest) >= length(&pause)).or(Some(pause))
 }
 
-/// Streams of the seed: hosts and network do not depend on each other.
+/// Streams of the seed. Hosts and network do not depend on each other.
 const HOSTS_STREAM: u64 = 1;
 const NETWORK_STREAM: u64 = 2;
 const ATTACK_STREAM: u64 = 4;
 const KERNEL_STREAM: u64 = 6;
 const PLANE_STREAM: u64 = 7;
-/// Time between looks whether all is over.
+/// Time between two looks whether the run is over.
 pub(super) const LOOK: Duration = Duration::from_secs(5);
-/// So many are enough.
+/// Number of violations that end a run.
 const MAX_VIOLATIONS: usize = 1000;
-/// Packets and timers under way, at most.
+/// Largest number of packets and timers in the queue.
 const MAX_WAITING: usize = 10_000;
 
 #[cfg(test)]

@@ -8,16 +8,18 @@
 
 struct arrival {
 	struct ip6 ip6;
-	/* As it came. */
+	/* Addresses on the wire. */
 	struct pair pair;
 	struct ilnp_options options;
-	/* Behind the options, if there is a nonce in them. */
+	/* The upper layer behind the options, if these have a nonce. */
 	struct ilnp_upper upper;
 };
 
 _Static_assert(sizeof(struct arrival) == 120, "arrival");
 
-/* The first nonce of a correspondent that we have offered ours, from where we have offered it. */
+/* Learns the first nonce of a correspondent to which we have offered ours. The nonce has to come from the
+ * address of that offer.
+ */
 static __always_inline bool learn(const struct arrival *arrival, struct found *found)
 {
 	struct nonce_key key = { .nids = nids_of(&arrival->pair), .nonce = arrival->options.nonce };
@@ -37,7 +39,7 @@ static __always_inline bool learn(const struct arrival *arrival, struct found *f
 	live->learned = key.nonce;
 	return true;
 failed:
-	/* The next one will do. */
+	/* The next packet with a nonce tries again. */
 	live->learning = 0;
 	return false;
 }
@@ -59,7 +61,7 @@ static __always_inline bool is_shown(const struct shown *last, const struct nids
 	       nonce_eq(&last->key.nonce, nonce);
 }
 
-/* The session that a packet with this nonce was of of late: its slot or NO_SESSION. */
+/* The session of a recent packet with this nonce: its slot or NO_SESSION. */
 static __always_inline int recent_of_nonce(const struct arrival *arrival)
 {
 	struct nids nids = nids_of(&arrival->pair);
@@ -70,9 +72,9 @@ static __always_inline int recent_of_nonce(const struct arrival *arrival)
 	return last->slot;
 }
 
-/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". The slot or an enum
- * no_slot: of a stranger, whom a flood is made of, the first look says that there is none. Not static, for a
- * stack of its own.
+/* RFC 6741 s5.4: "lookups in the ILCC MUST use the <remote Identifier, Nonce> tuple". Returns the slot or an
+ * enum no_slot. For a stranger the first look finds no session: packets of a flood come from strangers. Not
+ * static, so that it has a stack of its own.
  */
 //= rfc6744#3-1
 //= rfc6741#5.4-1 rfc6741#11.1-12
@@ -98,20 +100,21 @@ __noinline int session_of_nonce(const struct arrival *arrival)
 	return found.slot;
 }
 
-/* As they are to a socket: ours and the remote one. */
+/* The ports from the socket's side: ours, then the remote one. */
 static __always_inline __u32 ports_of(const struct ilnp_upper *upper)
 {
 	return (__u32)upper->destination << 16 | upper->source;
 }
 
-/* Whether only a socket that is connected to its sender should have it. */
+/* Whether the packet may belong to a connected socket: a segment within a TCP connection, or UDP. */
 static __always_inline bool may_claim(const struct ilnp_upper *upper)
 {
 	return upper->is_within_tcp || upper->protocol == IPPROTO_UDP;
 }
 
-/* Whether a segment may be for a socket that is bound to another uplink than it came by: the kernel does not
- * find such a socket for us. No socket has the addresses of the segment, so it is lost otherwise.
+/* Whether a segment may be for a socket that is bound to another uplink than the one that the segment came by.
+ * The kernel does not find such a socket for us. No socket has the addresses of the segment, so it would be
+ * lost.
  */
 static __always_inline bool may_be_bound(struct __sk_buff *skb, const struct found *found,
 					 const struct pair *pair, __u32 ports)
@@ -122,10 +125,11 @@ static __always_inline bool may_be_bound(struct __sk_buff *skb, const struct fou
 	       !has_connection(skb, pair, IPPROTO_TCP, ports);
 }
 
-/* The session of a packet whose nonce and addresses show none: its slot or an enum no_slot.
- * Identifiers may coincide, so a locator that none of the sessions between two nodes names is another node's
- * until the packet claims a socket of a session. To that it is not given, nor to the stack, which would answer
- * the segment of a correspondent whose Locator Update is late with a reset. Not static, for a stack of its own.
+/* Returns the session of a packet whose nonce and addresses show none: its slot or an enum no_slot. Two nodes
+ * may have the same identifier. So a locator that no session between the two nodes names belongs to another
+ * node, unless the packet claims the socket of a session. Such a packet goes neither to the session nor to the
+ * stack: the stack would answer a segment with a reset, although the correspondent's Locator Update may only be
+ * late. Not static, so that it has a stack of its own.
  */
 //= rfc6744#4-2
 //= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1
@@ -163,10 +167,10 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 			continue;
 		}
 		is_claimed = true;
-		/* A correspondent with the handshake has a nonce in all but segments of TCP. */
+		/* A correspondent with the handshake puts a nonce into all packets except segments of TCP. */
 		if (!(flags & ILNP_SETTLED) || (!upper->is_within_tcp && flags & ILNP_MAPS_TCP))
 			continue;
-		/* A packet whose own addresses have a connection is of that. */
+		/* If the packet's own addresses have a connection, the packet belongs to that connection. */
 		return has_connection(skb, pair, upper->protocol, ports) ? FROM_CLAIMED : (int)found.slot;
 	}
 	if (is_claimed)
@@ -178,9 +182,10 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 	return NO_SESSION;
 }
 
-/* Sessions with a correspondent without the handshake share its nonce (decision 149). Of these the session that the packet's socket has: a
- * correspondent that has moved sends from addresses that another session may have. Without such a socket the session of the packet's
- * addresses; `slot` is one of these sessions. Not static, for a stack of its own.
+/* Chooses among the sessions that share the nonce of a correspondent without the handshake (decision 149). The
+ * session whose socket the packet claims comes first: a correspondent that has moved sends from addresses that
+ * another session may have. If there is no such socket, the session of the packet's addresses is chosen. `slot`
+ * is one of these sessions. Not static, so that it has a stack of its own.
  */
 __noinline int sibling_of(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
 {
@@ -221,8 +226,8 @@ __noinline int sibling_of(struct __sk_buff *skb, __u32 l2, struct arrival *arriv
 	return exact >= 0 ? exact : (int)slot;
 }
 
-/* Whether a nonce that no session between the two nodes has should be that of one. Not static, for a stack of
- * its own.
+/* Whether a nonce that belongs to no session between the two nodes comes with a packet that belongs to one. Not
+ * static, so that it has a stack of its own.
  */
 __noinline int is_forged(struct __sk_buff *skb, __u32 l2, struct arrival *arrival)
 {
@@ -233,7 +238,7 @@ __noinline int is_forged(struct __sk_buff *skb, __u32 l2, struct arrival *arriva
 	if (is_common(arrival->options.next))
 		look_into_upper(skb, l2 + arrival->upper.at, &arrival->upper);
 	slot = moved_session(skb, &arrival->pair, &arrival->upper);
-	/* A correspondent that has begun anew has other connections. */
+	/* A correspondent that has restarted has other connections. */
 	return slot >= 0 || slot == FROM_NOWHERE || slot == FROM_CLAIMED ||
 	       (slot == FROM_NAMED && !is_common(arrival->upper.protocol));
 }

@@ -9,59 +9,60 @@ use crate::plan::{Plan, Planner, RETRY, Seen};
 use crate::prefixes;
 use crate::view::{HostView, Uplink};
 
-/// Which addresses a host should have, and when to look again: the [`Planner`] with what routers advertise.
+/// The addresses that a host should have, and the time of the next look: the [`Planner`] with the prefixes that
+/// routers advertise.
 #[derive(Clone, Debug)]
 pub struct Addressing {
     /// The planner.
     pub planner: Planner,
-    /// The prefixes and routers that are known.
+    /// The known prefixes and routers.
     pub advertised: AdvertisedPrefixes,
-    /// When to look again, whatever happens.
+    /// Time of the next look at the latest.
     due: Option<Instant>,
-    /// When the prefixes were last looked at.
+    /// Time of the last look at the prefixes.
     looked_at: Instant,
 }
 
 impl Addressing {
-    /// No router has been heard yet.
+    /// Begins before any router has been heard.
     #[must_use]
     pub fn new(planner: Planner) -> Self {
         Self { planner, advertised: AdvertisedPrefixes::new(), due: None, looked_at: Instant::ZERO }
     }
 
-    /// A router, or the kernel on its behalf, has said something. One Router Advertisement comes in several parts, from the kernel and
-    /// from the router.
+    /// Takes a Router Advertisement, from a router or from the kernel. One Router Advertisement comes in several
+    /// parts, from both.
     pub fn handle_advertisement(&mut self, said: &Advertisement, now: Instant) {
         self.advertised.handle_advertisement(said, now);
         self.look_again(now + SETTLE);
     }
 
-    /// Interfaces were down, if only for a moment: the kernel has taken all addresses from them, and begins anew with the prefixes
-    /// of their routers.
+    /// Notes that interfaces were down, perhaps for a moment only. The kernel has removed all their addresses, and
+    /// begins again with the prefixes of their routers.
     pub fn handle_interfaces_down(&mut self, down: &BTreeSet<u32>) {
         self.advertised.retain_interfaces(|ifindex| !down.contains(&ifindex));
         self.planner.on_interfaces_down(down);
     }
 
-    /// Something could not be brought in step with the plan: the same is planned again.
+    /// Notes that an action has failed: the same is planned again.
     pub fn handle_failed(&mut self, now: Instant) {
         self.look_again(now + RETRY);
     }
 
-    /// [`Self::plan`] is due then, if not before.
+    /// Makes [`Self::plan`] due at this time at the latest.
     pub fn look_again(&mut self, at: Instant) {
         self.due = Some(self.due.map_or(at, |due| due.min(at)));
     }
 
-    /// When [`Self::plan`] is due, if nothing happens before.
+    /// Time when [`Self::plan`] is due, if nothing happens before.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let advertised = self.advertised.poll_timeout(self.looked_at);
         [self.due, self.planner.poll_timeout(), advertised].into_iter().flatten().min()
     }
 
-    /// The actions that are due now, by the view of `at`. Prefixes are kept for all interfaces of the view: an interface may lack nothing
-    /// but a default route.
+    /// The actions that are due now, by the view of `at`. Prefixes are kept for all interfaces of the view, because
+    /// an interface may lack nothing but a default route.
     pub fn plan(&mut self, view: &HostView, at: Instant, now: Instant) -> Plan {
         (self.due, self.looked_at) = (None, now);
         self.advertised.handle_timeout(now);
@@ -74,7 +75,7 @@ impl Addressing {
         self.planner.plan(&Seen { view, at, advertised: &advertised }, now)
     }
 
-    /// Fills in which routers advertise the prefixes of an uplink.
+    /// Sets the routers that advertise the prefixes of an uplink.
     pub fn tell_advertisers(&self, uplink: &mut Uplink) {
         let prefixes = self.advertised.prefixes().filter(|one| one.ifindex == uplink.ifindex);
         let advertisers = prefixes.flat_map(|one| {
@@ -85,5 +86,5 @@ impl Addressing {
     }
 }
 
-/// Advertisements that come together are looked at together.
+/// Time within which advertisements are handled together.
 const SETTLE: Duration = Duration::from_millis(50);

@@ -1,4 +1,4 @@
-//! What routers advertise, and how long it holds.
+//! The prefixes that routers advertise, and their lifetimes.
 
 use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
@@ -10,29 +10,29 @@ use moorline_types::{Instant, Prefix};
 use crate::prefixes::Until;
 use crate::view::{Lifetimes, Uplink};
 
-/// What a router, or the kernel on its behalf, has said about a link.
+/// The contents of a Router Advertisement about a link, from the router or from the kernel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Advertisement {
     /// The interface that it came in on.
     pub ifindex: u32,
-    /// Who says so.
+    /// Origin of the contents.
     pub origin: Origin,
-    /// The prefixes of the link that it names.
+    /// Prefixes of the link in the advertisement.
     pub prefixes: Vec<PrefixInformation>,
-    /// Whether the interface believes short lifetimes (`ra_honor_pio_life`) at once.
+    /// Whether the interface accepts short lifetimes (`ra_honor_pio_life`) at once.
     pub honors_zero: bool,
 }
 
-/// Who has said something about a link.
+/// Origin of an advertisement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// The kernel, which has believed a router (`RTM_NEWPREFIX`).
+    /// The kernel, which has accepted an advertisement (`RTM_NEWPREFIX`).
     Kernel,
-    /// A router, which the kernel need not have believed.
+    /// A router. The kernel may not have accepted its advertisement.
     Router {
-        /// Its link-local address.
+        /// Link-local address of the router.
         address: Ipv6Addr,
-        /// How long it is a default router; zero: it is none.
+        /// Time for which the router is a default router; zero if it is none.
         lifetime: Duration,
     },
 }
@@ -42,43 +42,44 @@ pub enum Origin {
 pub struct PrefixInformation {
     /// The prefix.
     pub prefix: Prefix,
-    /// Whether its addresses are on the link (L flag).
+    /// Whether the prefix's addresses are on the link (L flag).
     pub on_link: bool,
-    /// Whether hosts may make addresses in it (A flag).
+    /// Whether hosts may make addresses in the prefix (A flag).
     pub autonomous: bool,
-    /// Lifetimes of addresses made in it.
+    /// Lifetimes of addresses in the prefix.
     pub lifetimes: Lifetimes,
 }
 
-/// The prefixes that hold now. A pure table: what is heard goes in, and what time takes goes out.
+/// The prefixes that are valid now. A pure table: advertisements go in, and time removes entries.
 ///
-/// Where the kernel tells of a prefix, its word is the only one that counts: it has the rules of the
-/// host (`accept_ra*`). What only routers tell is kept too, for hosts on which a network manager listens to them
-/// instead of the kernel; see [`AdvertisedPrefix::accepted`].
+/// If the kernel reports a prefix, only its reports count, because it applies the rules of the host (`accept_ra*`).
+/// Prefixes that only routers report are kept, too: on some hosts a network manager listens to routers instead of the
+/// kernel. See [`AdvertisedPrefix::accepted`].
 #[derive(Clone, Debug, Default)]
 pub struct AdvertisedPrefixes {
     prefixes: BTreeMap<(u32, Prefix), AdvertisedPrefix>,
-    /// Default routers and what they advertise.
+    /// Default routers, and the prefixes that they advertise.
     routers: BTreeMap<(u32, Ipv6Addr), Router>,
-    /// When the kernel's addresses in prefixes end, in the last view: the prefixes held before this run began.
+    /// Prefixes in which the kernel has addresses in the last view, with the addresses' ends: these prefixes may be
+    /// older than this run.
     held: BTreeMap<(u32, Prefix), Option<Instant>>,
 }
 
-/// A prefix that holds.
+/// A valid prefix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AdvertisedPrefix {
-    /// The interface that it is advertised on.
+    /// The interface of the advertisement.
     pub ifindex: u32,
     /// The prefix.
     pub prefix: Prefix,
-    /// Whether its addresses are on the link.
+    /// Whether the prefix's addresses are on the link.
     pub on_link: bool,
-    /// Whether hosts may make addresses in it.
+    /// Whether hosts may make addresses in the prefix.
     pub autonomous: bool,
-    /// Whether the kernel believes it. If not, somebody else on the host has to: an address in it
-    /// that is there shows as much.
+    /// Whether the kernel accepts the prefix. Otherwise another program on the host has to accept it: an address in
+    /// the prefix shows that.
     pub accepted: bool,
-    /// Until when addresses in it can be used.
+    /// Ends of addresses in the prefix.
     pub until: Until,
 }
 
@@ -89,14 +90,13 @@ struct Router {
 }
 
 impl AdvertisedPrefixes {
-    /// An empty table.
+    /// Makes an empty table.
     #[must_use]
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes in what was said. True if something new holds, or something no longer does; lifetimes
-    /// that only go on are nothing new.
+    /// Takes an advertisement. Returns whether an entry is new, changed or gone. A longer lifetime is no change.
     pub fn handle_advertisement(&mut self, said: &Advertisement, now: Instant) -> bool {
         let routers = self.on_router(said, now);
         let mut prefixes = false;
@@ -106,32 +106,31 @@ impl AdvertisedPrefixes {
         routers | prefixes
     }
 
-    /// Notes the prefixes in which the kernel has addresses, with their ends: what is heard of such a prefix for the first time
-    /// ends it no sooner than the kernel ends its address.
+    /// Notes the prefixes in which the kernel has addresses, with their ends. The first advertisement of such a
+    /// prefix ends it no sooner than the kernel ends its address.
     pub fn set_held(&mut self, held: BTreeMap<(u32, Prefix), Option<Instant>>) {
         self.held = held;
     }
 
-    /// Forgets all that was said on interfaces that are gone.
+    /// Forgets all advertisements on interfaces that are gone.
     pub fn retain_interfaces(&mut self, is_there: impl Fn(u32) -> bool) {
         self.prefixes.retain(|(ifindex, _), _| is_there(*ifindex));
         self.routers.retain(|(ifindex, _), _| is_there(*ifindex));
     }
 
-    /// Takes out what does not hold any more.
+    /// Removes entries that have ended.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.prefixes.retain(|_, entry| !entry.until.is_over(now));
         self.routers.retain(|_, router| router.until > now);
     }
 
-    /// When the next prefix is deprecated or a prefix or router stops to hold; changes with each
-    /// `handle_*`.
+    /// Time when the next prefix is deprecated, or the next prefix or router ends; each `handle_*` can change it.
     #[must_use]
     pub fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let ends = |entry: &AdvertisedPrefix| [entry.until.preferred, entry.until.valid];
         let prefixes = self.prefixes.values().flat_map(ends).flatten();
         let routers = self.routers.values().map(|router| router.until);
-        // A prefix that is deprecated already stays in the table, and has nothing to wait for.
+        // A deprecated prefix stays in the table, and its preferred lifetime is not waited for.
         prefixes.chain(routers).filter(|until| *until > now).min()
     }
 
@@ -140,8 +139,8 @@ impl AdvertisedPrefixes {
         self.prefixes.values().copied()
     }
 
-    /// The default routers that advertise a prefix, in whole or in part, on this interface
-    /// (RFC 8028 s3.1: packets from it go to one of them).
+    /// The default routers on this interface that advertise a prefix or a prefix around it (RFC 8028 s3.1: packets
+    /// from the prefix go to one of them).
     pub fn routers_of(&self, ifindex: u32, prefix: Prefix) -> impl Iterator<Item = Ipv6Addr> {
         self.routers.iter().filter_map(move |(&(at, address), router)| {
             let advertises = router.prefixes.iter().any(|one| one.covers(prefix));
@@ -173,9 +172,9 @@ impl AdvertisedPrefixes {
             is_new = true;
             Router { until: now, prefixes: Vec::new() }
         });
-        // A router may spread its prefixes over several messages (RFC 4861 s6.2.3), so what one
-        // does not name still holds unless it is withdrawn.
-        // A router that speaks of the link alone leaves the addresses, and their packets go on to this router.
+        // A router may spread its prefixes over several messages (RFC 4861 s6.2.3), so a prefix that a message does
+        // not name stays unless it is withdrawn. If a router withdraws the prefix for the link alone, the addresses
+        // stay, and their packets still go to this router.
         let has_addresses = |prefix: Prefix| {
             self.prefixes.get(&(said.ifindex, prefix)).is_some_and(|entry| entry.autonomous)
         };
@@ -196,8 +195,8 @@ impl AdvertisedPrefixes {
         is_new || router.prefixes != before
     }
 
-    /// RFC 4862 s5.5.3. An option without the A flag is about the link alone (RFC 4861 s6.3.4), and changes nothing about addresses
-    /// that were made by an earlier one.
+    /// Handles a prefix by RFC 4862 s5.5.3. An option without the A flag is about the link alone (RFC 4861 s6.3.4),
+    /// and changes nothing about addresses of an earlier option.
     fn on_prefix(
         &mut self,
         said: &Advertisement,
@@ -221,7 +220,7 @@ impl AdvertisedPrefixes {
         };
         let entry = match of_addresses {
             Some(was) if autonomous => Some(self.prolonged(was, said, information, now)),
-            // Without the L flag nothing is said of the link (RFC 4861 s6.3.4).
+            // Without the L flag the option says nothing about the link (RFC 4861 s6.3.4).
             Some(was) if !information.on_link => Some(was),
             Some(was) => Some(AdvertisedPrefix { on_link: information.is_on_link(), ..was }),
             None if !is_room() => return false,
@@ -237,7 +236,7 @@ impl AdvertisedPrefixes {
         }
     }
 
-    /// A prefix for addresses that was not known as such. The kernel may have addresses in it from before.
+    /// The entry of a prefix that was not known for addresses. The kernel may have older addresses in it.
     fn begun(
         &self,
         said: &Advertisement,
@@ -260,7 +259,7 @@ impl AdvertisedPrefixes {
         now: Instant,
     ) -> AdvertisedPrefix {
         let entry = AdvertisedPrefix::of(said, information, now);
-        // A lifetime that the kernel did not believe counts for nothing, but for the end of an address that the kernel has.
+        // A lifetime that the kernel did not accept does not count. The end of the kernel's own address does.
         let held = match self.held.get(&(said.ifindex, information.prefix)) {
             _ if !entry.accepted || was.accepted => was.until.valid,
             Some(held) => *held,
@@ -277,13 +276,13 @@ impl PrefixInformation {
 }
 
 impl AdvertisedPrefix {
-    /// What is left of its lifetimes, in whole seconds.
+    /// The remaining lifetimes, in whole seconds.
     #[must_use]
     pub fn lifetimes(&self, now: Instant) -> Lifetimes {
         self.until.left(now)
     }
 
-    /// As a router has told of it, whatever was before.
+    /// The entry by an advertisement alone, without the earlier state.
     fn of(said: &Advertisement, information: &PrefixInformation, now: Instant) -> Self {
         Self {
             ifindex: said.ifindex,
@@ -295,8 +294,9 @@ impl AdvertisedPrefix {
         }
     }
 
-    /// In place of one whose addresses were valid until then. RFC 4862 s5.5.3 e: no single unauthenticated message takes a valid
-    /// lifetime below two hours, unless it was there before. Where the host honours what routers say (RFC 9096) it does.
+    /// The entry in place of one whose addresses were valid until `was`. RFC 4862 s5.5.3 e: a single unauthenticated
+    /// message does not reduce a valid lifetime below two hours, unless it was below before. If the host honours
+    /// short lifetimes (RFC 9096), it does.
     fn prolonging(mut self, was: Option<Instant>, honors_zero: bool, now: Instant) -> Self {
         let said = self.until.valid;
         let guarded = now + TWO_HOURS;
@@ -307,7 +307,7 @@ impl AdvertisedPrefix {
         self
     }
 
-    /// Whether more than the times has changed, or an end that is sooner: the addresses have to hear of it.
+    /// Whether addresses have to follow the change: more than the times has changed, or an end is sooner.
     fn is_news(&self, was: &Self, now: Instant) -> bool {
         let flags = |one: &Self| (one.on_link, one.autonomous, one.accepted);
         let is_preferred = |one: &Self| one.until.preferred.is_none_or(|until| until > now);
@@ -317,7 +317,7 @@ impl AdvertisedPrefix {
     }
 }
 
-/// Global and of a length that leaves room for an interface identifier; a link-local prefix must be
+/// Whether a prefix is global, and its length leaves room for an interface identifier. Link-local prefixes must be
 /// ignored (RFC 4862 s5.5.3 b).
 fn is_for_addresses(prefix: Prefix) -> bool {
     let address = prefix.address();
@@ -329,7 +329,7 @@ fn is_for_addresses(prefix: Prefix) -> bool {
         && !address.is_unspecified()
 }
 
-/// Whether an end comes before another. `None` is never.
+/// Whether an end comes before another; `None` is never.
 fn is_sooner(this: Option<Instant>, other: Option<Instant>) -> bool {
     match (this, other) {
         (None, _) => false,
@@ -338,11 +338,11 @@ fn is_sooner(this: Option<Instant>, other: Option<Instant>) -> bool {
     }
 }
 
-/// RFC 4862 s5.5.3 e.
+/// Smallest valid lifetime by an unauthenticated message: RFC 4862 s5.5.3 e.
 const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);
-/// Prefixes kept for each interface: as many addresses as Linux makes (`max_addresses`).
+/// Largest number of prefixes of an interface: as many as Linux makes addresses (`max_addresses`).
 const MAX_PREFIXES: usize = 16;
-/// Default routers kept for each interface.
+/// Largest number of default routers of an interface.
 const MAX_ROUTERS: usize = 8;
 
 #[cfg(test)]

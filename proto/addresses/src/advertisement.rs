@@ -9,14 +9,14 @@ use moorline_types::Prefix;
 use crate::advertised::{Advertisement, Origin, PrefixInformation};
 use crate::view::Lifetimes;
 
-/// What stands in the IPv6 header of an ICMPv6 message, and where it came in.
+/// Fields of the IPv6 header of an ICMPv6 message, and the interface that it came in by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Envelope {
     /// The interface.
     pub ifindex: u32,
-    /// Who sent it.
+    /// Source address.
     pub source: Ipv6Addr,
-    /// As it came in.
+    /// Hop limit on arrival.
     pub hop_limit: u8,
 }
 
@@ -25,7 +25,7 @@ pub struct Envelope {
 #[must_use]
 pub fn read_advertisement(envelope: Envelope, message: &[u8]) -> Option<Advertisement> {
     let Envelope { ifindex, source, hop_limit } = envelope;
-    // A hop limit of 255 says that no router has forwarded it: it is from this link.
+    // A hop limit of 255 shows that no router has forwarded the message: its sender is on this link.
     if hop_limit != u8::MAX || !source.is_unicast_link_local() {
         return None;
     }
@@ -37,7 +37,7 @@ pub fn read_advertisement(envelope: Envelope, message: &[u8]) -> Option<Advertis
     let mut prefixes = Vec::new();
     while let [kind, units, ..] = *options {
         let (option, rest) = options.split_at_checked(8 * usize::from(units))?;
-        // An option of length zero would never end.
+        // With an option of length zero the loop would never end.
         if option.is_empty() {
             return None;
         }
@@ -50,7 +50,7 @@ pub fn read_advertisement(envelope: Envelope, message: &[u8]) -> Option<Advertis
     options.is_empty().then_some(Advertisement { ifindex, origin, prefixes, honors_zero: false })
 }
 
-/// RFC 4861 s4.6.2.
+/// Reads a Prefix Information option (RFC 4861 s4.6.2).
 fn read_prefix(option: &[u8; 32]) -> PrefixInformation {
     let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| option[at + i]));
     let address: [u8; 16] = core::array::from_fn(|i| option[16 + i]);
@@ -64,11 +64,11 @@ fn read_prefix(option: &[u8; 32]) -> PrefixInformation {
 
 /// ICMPv6 type of a Router Advertisement.
 pub const ADVERTISEMENT: u8 = 134;
-/// Type of the option.
+/// Type of the Prefix Information option.
 pub const PREFIX_INFORMATION: u8 = 3;
-/// Flag of the option: its addresses are on the link (RFC 4861 s4.6.2).
+/// Flag of the option: the prefix's addresses are on the link (RFC 4861 s4.6.2).
 pub const ON_LINK: u8 = 0x80;
-/// Flag of the option: hosts make addresses in it.
+/// Flag of the option: hosts make addresses in the prefix.
 pub const AUTONOMOUS: u8 = 0x40;
 
 #[cfg(test)]

@@ -10,78 +10,80 @@ use crate::policy::Rule;
 use crate::prefixes::Until;
 use crate::temporary::DatedSet;
 
-/// The addresses that one rule makes: their parameters, from which they can be made again.
+/// The addresses of one rule, as parameters from which they can be made again.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// What its addresses have in common.
+    /// The rule of all addresses.
     pub rule: Rule,
-    /// Sec of its set.
+    /// Sec of the set.
     pub sec: Sec,
-    /// `None` for a mode without one, and for a group of an earlier configuration.
+    /// The key; `None` if the mode has none, or if the group is of an earlier configuration.
     pub key: Option<PublicKey>,
-    /// The set in use and, before it, those whose place it has taken, after collisions and with time: contexts may have their addresses as ULIDs.
+    /// The set in use, last. Before it come the sets that it has replaced, after collisions and with time: their
+    /// addresses may be ULIDs of contexts.
     pub sets: Vec<DatedSet>,
-    /// What every CGA is made from: of the same key, with its own prefix in it.
+    /// The CGA that all others are made from: they have the same key, and their own prefixes.
     pub base: Option<Cga>,
-    /// Prefixes that have a CGA, with its collision count.
+    /// Prefixes that have a CGA, each with its collision count.
     pub cgas: BTreeMap<[u8; 8], u8>,
-    /// Prefixes whose address somebody else has had three times.
+    /// Prefixes whose address another host has had three times.
     pub(crate) given_up: Vec<[u8; 8]>,
 }
 
 named_enum! {
-    /// How a peer can verify an address of ours.
+    /// Proof of an address of ours.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Kind {
-        /// As a CGA (RFC 3972).
+        /// A CGA (RFC 3972).
         Cga => "cga",
-        /// As one of an HBA set without a key (RFC 5535).
+        /// An address of an HBA set without a key (RFC 5535).
         Hba => "hba",
-        /// As one of an HBA set that has a key, too.
+        /// An address of an HBA set that also has a key.
         HbaCompatible => "hba-compatible",
     }
 }
 
-/// An address of a group, and what is known of it.
+/// An address of a group, and its parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Member<'a> {
-    /// How a peer can verify it.
+    /// Proof of the address.
     pub kind: Kind,
-    /// The rule that it was made by.
+    /// The rule of the address.
     pub rule: &'a Rule,
-    /// Sec that it was made with.
+    /// Sec of the address.
     pub sec: Sec,
-    /// Its Collision Count (RFC 3972 s3).
+    /// Collision Count (RFC 3972 s3).
     pub collision_count: u8,
-    /// Its CGA Parameters data structure.
+    /// CGA Parameters data structure.
     pub params: Vec<u8>,
-    /// Whether its place has been taken by another one, after a collision.
+    /// Whether another address has replaced this one, after a collision or with time.
     pub is_former: bool,
 }
 
 impl Group {
-    /// Without addresses yet.
+    /// Makes a group without addresses.
     #[must_use]
     pub fn new(rule: Rule, sec: Sec, key: Option<PublicKey>) -> Self {
         let (sets, cgas, given_up) = (Vec::new(), BTreeMap::new(), Vec::new());
         Self { rule, sec, key, sets, base: None, cgas, given_up }
     }
 
-    /// Sec of its CGAs: a set with more was made elsewhere, and the daemon has no minutes for a search.
+    /// Sec of the group's CGAs. A set with a higher Sec was made elsewhere, and the daemon has no minutes for a
+    /// search.
     #[must_use]
     pub fn cga_sec(&self) -> Sec {
         if self.rule.mode.has_set() { self.sec.min(Sec::ONE) } else { self.sec }
     }
 
-    /// Whether it has to make a set before it has addresses.
+    /// Whether the group has to make a set before it has addresses.
     pub(crate) fn awaits_set(&self) -> bool {
         self.rule.mode.has_set() && self.sets.is_empty()
     }
 
-    /// Makes the set over these prefixes, which lasts until then.
+    /// Makes the set over these prefixes, with this end.
     ///
     /// # Errors
-    /// The key is not at hand; [`generate_hba`] refuses the prefixes or finds no set.
+    /// The key is missing; [`generate_hba`] refuses the prefixes or finds no set.
     pub fn make_set(
         &mut self,
         prefixes: &[[u8; 8]],
@@ -90,7 +92,7 @@ impl Group {
     ) -> Result<(), GenerateError> {
         let key = match (&self.key, self.rule.mode.has_key()) {
             (Some(key), true) => HbaKey::of(key),
-            // A key that is not at hand: only a group of an earlier configuration.
+            // The key is missing only for a group of an earlier configuration.
             (None, true) => return Err(GenerateError::PublicKey),
             (_, false) => {
                 let mut octets = [0; 48];
@@ -104,7 +106,7 @@ impl Group {
         Ok(())
     }
 
-    /// Makes the CGA of a prefix unless there is an address for it. True if it did.
+    /// Makes the CGA of a prefix, unless the prefix has an address. Returns whether it made one.
     ///
     /// # Errors
     /// [`generate_cga`] refuses the key or finds no address.
@@ -127,7 +129,7 @@ impl Group {
         Ok(true)
     }
 
-    /// Lets the CGAs of some prefixes go, when there are many.
+    /// Removes the CGAs of prefixes that are not needed, if there are many.
     pub(crate) fn limit_cgas(&mut self, is_needed: impl Fn([u8; 8]) -> bool) -> bool {
         let before = self.cgas.len();
         if before > MAX_CGAS {
@@ -136,7 +138,7 @@ impl Group {
         self.cgas.len() != before
     }
 
-    /// The address of a prefix: of the set if it has it, else a CGA if there is one.
+    /// The address of a prefix: that of the set if it has one, otherwise the CGA if there is one.
     #[must_use]
     pub fn address(&self, prefix: [u8; 8]) -> Option<Locator> {
         self.sets
@@ -145,19 +147,19 @@ impl Group {
             .or_else(|| self.cga(prefix).map(|cga| cga.address()))
     }
 
-    /// Whether somebody else has had so many addresses of ours in this prefix that no more are tried there in this run.
+    /// Whether other hosts have had so many of our addresses in this prefix that this run tries no more there.
     #[must_use]
     pub fn is_given_up(&self, prefix: [u8; 8]) -> bool {
         self.given_up.contains(&prefix)
     }
 
-    /// Goes on to the next address after somebody else was found to have this one. Result: whether there is one; after the third
-    /// none is tried.
+    /// Takes the next address, because another host has this one. Returns whether there is a next one: after the
+    /// third there is none.
     pub fn collide(&mut self, address: Locator) -> bool {
         let prefix = address.prefix();
         let next = match self.sets.last().filter(|dated| dated.set.locators().contains(&address)) {
             Some(before) => {
-                // Its modifier is the same, so all can see that they belong together.
+                // The modifier stays the same, so everybody can see that the two sets belong together.
                 let of = |set| DatedSet { added: before.added, ..DatedSet::new(set, before.until) };
                 let next = before.set.after_collision().ok().map(of);
                 next.map(|dated| self.sets.push(dated))
@@ -170,12 +172,12 @@ impl Group {
         next.is_some()
     }
 
-    /// All CGAs.
+    /// All CGAs of the group.
     pub(crate) fn all_cgas(&self) -> impl Iterator<Item = Cga> {
         self.cgas.keys().filter_map(|prefix| self.cga(*prefix))
     }
 
-    /// What is known of an address; `None` if it is none of this group.
+    /// Facts about an address; `None` if it does not belong to this group.
     pub(crate) fn member(&self, address: Locator) -> Option<Member<'_>> {
         let current = self.sets.len().saturating_sub(1);
         let of_set = self.sets.iter().enumerate().find_map(|(index, DatedSet { set, .. })| {
@@ -214,7 +216,8 @@ fn modifier(random: &mut ChaCha20Rng) -> [u8; 16] {
     octets
 }
 
-/// 2^16 are expected with Sec 1; the chance to need this many is e^-256.
+/// Largest number of tries. With Sec 1 the search takes 2^16 on average; the chance to need this many is e^-256.
 const MAX_TRIES: u64 = 1 << 24;
-/// A laptop meets many networks; the CGA of one that it comes back to is the same, but for collisions.
+/// Number of CGAs that are kept: a laptop meets many networks. A network that it returns to gets the same CGA, apart
+/// from collisions.
 const MAX_CGAS: usize = 32;

@@ -1,4 +1,4 @@
-//! The links, addresses, routers and prefixes of a host, and which addresses and routes the host should have.
+//! The links, addresses, routers and prefixes of a host, and the addresses and routes that the host should have.
 //!
 //! | module | concern |
 //! |---|---|
@@ -14,8 +14,9 @@
 //! | `routes` | which routes moved pairs should have: [`Routes`] |
 //! | `unbound` | which routes sockets without an address need: [`Unbound`] |
 //!
-//! A view, what routers advertise and the time go into [`Addressing::plan`], and a [`Plan`] comes out. On Linux, `io/netlink`
-//! reads the view and the daemon executes each [`Action`]. [`Routes`] gives each [`RouteStep`] to it in the same way.
+//! The inputs of [`Addressing::plan`] are a view, the prefixes that routers advertise, and the time. Its output is a
+//! [`Plan`]. On Linux, `io/netlink` reads the view, and the daemon executes each [`Action`]. The daemon executes each
+//! [`RouteStep`] of [`Routes`] as well.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

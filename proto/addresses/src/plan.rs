@@ -17,78 +17,79 @@ use crate::prefixes::{self, Until};
 use crate::temporary::is_too_late;
 use crate::view::{AddressFlags, HostView, Lifetimes, Uplink, UplinkAddress};
 
-/// Decides which addresses the host should have. Pure: views of the host and what routers say go in,
-/// wanted changes come out.
+/// Decides which addresses the host should have. The planner is pure: its inputs are views of the host and prefixes
+/// of routers, and its output is a list of changes.
 #[derive(Clone, Debug)]
 pub struct Planner {
     policy: AddressPolicy,
-    /// By name.
+    /// Keys by name.
     keys: BTreeMap<String, PublicKey>,
     groups: Vec<Group>,
-    /// Until when a group waits for more prefixes before it makes its set.
+    /// Time until which a group waits for more prefixes before it makes its set.
     gathering: BTreeMap<Rule, Instant>,
-    /// When a set is to be made, as of the last plan.
+    /// Time when a set is to be made, by the last plan.
     due: Option<Instant>,
-    /// No temporary set of a group takes the place of another sooner.
+    /// Time before which no temporary set of a group replaces another.
     next_set: BTreeMap<Rule, Instant>,
-    /// Interfaces whose own temporary addresses come second, and that people have been told of.
+    /// Interfaces whose own temporary addresses come second. People have been told about these interfaces.
     told_stable: BTreeSet<u32>,
-    /// Interfaces whose routers have been asked in this run, and when.
+    /// Interfaces whose routers have been asked in this run, and the times.
     asked: BTreeMap<u32, Instant>,
-    /// Prefixes that the kernel has believed routers in this run.
+    /// Prefixes that the kernel has accepted from routers in this run.
     learned: BTreeSet<(u32, [u8; 8])>,
-    /// Prefixes that have held in this run, whoever said so.
+    /// Prefixes that have been valid in this run, from any source.
     known: BTreeSet<(u32, [u8; 8])>,
-    /// Addresses that were put on an interface: one that a person takes away stays away.
+    /// Addresses that were put on an interface. If a person removes one of these, the planner does not add it again.
     placed: BTreeSet<(u32, Ipv6Addr)>,
     /// Lifetimes that the kernel was told.
     told: BTreeMap<(u32, Ipv6Addr), Until>,
-    /// What someone should look at, as of the last plan.
+    /// Warnings for people, by the last plan.
     warnings: Vec<String>,
-    /// Uplinks without a prefix to make addresses in, as of the last plan.
+    /// Uplinks without a prefix for addresses, by the last plan.
     bare: BTreeSet<u32>,
-    /// Addresses that should be on an interface and that somebody has removed, as of the last plan.
+    /// Addresses that somebody has removed from an interface that should have them, by the last plan.
     taken_away: Vec<(String, Ipv6Addr)>,
-    /// Whether [`HostView::in_use`] has all addresses that contexts and sessions use: not before the contexts of the last run are back.
+    /// Whether [`HostView::in_use`] has all addresses that contexts and sessions use. It has not before the contexts
+    /// of the last run are back.
     is_restored: bool,
     random: ChaCha20Rng,
 }
 
-/// What the host was like.
+/// The state of the host at one moment.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
     /// The view of the host.
     pub view: &'a HostView,
-    /// When the view was taken: lifetimes in it count from then.
+    /// Time of the view: its lifetimes count from then.
     pub at: Instant,
     /// The prefixes that routers advertise.
     pub advertised: &'a [AdvertisedPrefix],
 }
 
-/// What is to be done now.
+/// Actions and messages that are due now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
-    /// In this order.
+    /// Actions in their order.
     pub actions: Vec<Action>,
-    /// Parameters are new: they have to be on disk before their addresses are on an interface.
+    /// Whether parameters are new: they have to be on disk before their addresses are on an interface.
     pub is_changed: bool,
-    /// What happened, for people.
+    /// Messages for people.
     pub notes: Vec<Note>,
-    /// Addresses of others that new connections take only if they ask for them: ours in the same prefix, on the
-    /// same interface, are for new traffic.
+    /// Addresses of others that new connections take only on request: new traffic takes our addresses in the same
+    /// prefix on the same interface.
     pub outranked: BTreeSet<(u32, Ipv6Addr)>,
 }
 
 /// A change to the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Ask routers for their prefixes: what they said before this run is not known.
+    /// Ask routers for their prefixes, because their advertisements before this run are not known.
     Solicit {
         /// Index of the interface.
         ifindex: u32,
     },
-    /// Put an address there, with an infinite valid lifetime until its lifetimes are set. The address is deprecated with its prefix, even if
-    /// nobody sets them.
+    /// Add an address, with an infinite valid lifetime until its lifetimes are set. Its preferred lifetime ends with
+    /// its prefix even if nobody sets its lifetimes.
     Add {
         /// Index of the interface.
         ifindex: u32,
@@ -97,16 +98,16 @@ pub enum Action {
         /// Preferred lifetime, seconds.
         preferred: u32,
     },
-    /// Change how long an address lasts.
+    /// Change the lifetimes of an address.
     SetLifetimes {
         /// Index of the interface.
         ifindex: u32,
         /// The address.
         address: Ipv6Addr,
-        /// From now on.
+        /// The lifetimes from now on.
         lifetimes: Lifetimes,
     },
-    /// Take an address away.
+    /// Remove an address.
     Remove {
         /// Index of the interface.
         ifindex: u32,
@@ -115,14 +116,14 @@ pub enum Action {
     },
 }
 
-/// Something that happened to our addresses.
+/// A message about our addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Note {
-    /// All is well.
+    /// News without a problem.
     News(String),
     /// Another host has our address.
     Duplicate {
-        /// What happened, without the address.
+        /// The text, without the address.
         text: String,
         /// The address.
         address: Ipv6Addr,
@@ -134,13 +135,14 @@ struct Wanted<'a> {
     interface: &'a Uplink,
     address: Locator,
     until: Until,
-    /// Whether it is for new traffic; else it stays for contexts that use it.
+    /// Whether the address is for new traffic. Otherwise it stays for contexts that use it.
     is_current: bool,
-    /// Whether it is of no use any more if it is not there: RFC 8981 s3.4 makes no temporary address in a prefix that is about to be deprecated.
+    /// Whether the address is not worth adding any more: RFC 8981 s3.4 makes no temporary address in a prefix that is
+    /// about to be deprecated.
     is_too_late: bool,
 }
 
-/// A prefix on an interface, and whose it is.
+/// A prefix on an interface, and the rule for it.
 struct Place<'a> {
     interface: &'a Uplink,
     prefix: [u8; 8],
@@ -149,7 +151,7 @@ struct Place<'a> {
 }
 
 impl Planner {
-    /// `groups` are those of the last run. `seed`: random octets, never used before.
+    /// Makes a planner with the groups of the last run. `seed` has random octets that were never used before.
     #[must_use]
     pub fn new(
         policy: AddressPolicy,
@@ -178,8 +180,8 @@ impl Planner {
         }
     }
 
-    /// Works out what has to change. Asks for the same again until it is seen to be done, or
-    /// [`Planner::on_done`] says so.
+    /// Works out the changes that are due. A change appears in each plan until a view shows it, or
+    /// [`Planner::on_done`] reports it.
     pub fn plan(&mut self, seen: &Seen<'_>, now: Instant) -> Plan {
         let view = seen.view;
         let mut plan = Plan::default();
@@ -211,12 +213,13 @@ impl Planner {
         plan
     }
 
-    /// An action was carried out.
+    /// Notes that an action was executed.
     pub fn on_done(&mut self, action: &Action, now: Instant) {
         match *action {
             Action::Solicit { ifindex } => {
                 self.asked.insert(ifindex, now);
-                // The next plan takes the end from what a run before has left, if routers have said nothing by then.
+                // If routers have not answered by then, the next plan limits the lifetimes of addresses that a run
+                // before has left.
                 be_due_at(&mut self.due, now + ANSWERS);
             }
             Action::Add { ifindex, address, preferred } => {
@@ -234,44 +237,45 @@ impl Planner {
         }
     }
 
-    /// When the next plan is due: for a set that waits for more prefixes, for another trial, or since routers have been asked for long
-    /// enough. Changes with each plan.
+    /// Time when the next plan is due: for a set that waits for more prefixes, for another try, or because routers
+    /// have had time to answer. Each plan changes it.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.due
     }
 
-    /// The policy that it was made with.
+    /// The policy of the planner.
     #[must_use]
     pub fn policy(&self) -> &AddressPolicy {
         &self.policy
     }
 
-    /// The parameters of all addresses, for the next run to go on with.
+    /// The parameters of all addresses, for the next run.
     #[must_use]
     pub fn groups(&self) -> &[Group] {
         &self.groups
     }
 
-    /// What someone should look at, as of the last plan.
+    /// Warnings for people, by the last plan.
     #[must_use]
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Addresses that should be on an interface and that somebody has removed, as of the last plan, each with the name
-    /// of its interface.
+    /// Addresses that somebody has removed from an interface that should have them, each with the name of the
+    /// interface, by the last plan.
     #[must_use]
     pub fn taken_away(&self) -> &[(String, Ipv6Addr)] {
         &self.taken_away
     }
 
-    /// The contexts of the run before are back, or given up: from now on [`HostView::in_use`] has all ULIDs.
+    /// Notes that the contexts of the run before are back, or given up: from now on [`HostView::in_use`] has all
+    /// ULIDs.
     pub fn on_restored(&mut self) {
         self.is_restored = true;
     }
 
-    /// What is left of the lifetimes of an address in a view taken at this time.
+    /// The remaining lifetimes of an address in a view that was taken at this time.
     #[must_use]
     pub fn left(
         &self,
@@ -283,19 +287,20 @@ impl Planner {
         self.told_of(ifindex, own, at_view).left(now)
     }
 
-    /// What is known of an address; `None` if it is none of ours.
+    /// Facts about an address; `None` if the address is not ours.
     #[must_use]
     pub fn member(&self, address: Ipv6Addr) -> Option<Member<'_>> {
         self.groups.iter().find_map(|group| group.member(Locator(address)))
     }
 
-    /// Interfaces that lack nothing but a default route and have addresses of ours: connections on the link use these.
+    /// Interfaces that lack only a default route and have addresses of ours: connections on the link use these
+    /// addresses.
     fn bare_with_ours<'a>(&self, view: &'a HostView) -> Vec<&'a Uplink> {
         let is_ours = |own: &UplinkAddress| self.member(own.address).is_some();
         view.bare.iter().filter(|link| link.addresses.iter().any(is_ours)).collect()
     }
 
-    /// Addresses of an interface that went away were removed by no person.
+    /// Forgets interfaces that are gone: their addresses have gone with them, and no person has removed them.
     fn forget_interfaces(&mut self, view: &HostView, bare: &[&Uplink]) {
         let there = view.uplinks.iter().chain(&view.candidates).chain(bare.iter().copied());
         let there: BTreeSet<_> = there.map(|one| one.ifindex).collect();
@@ -307,7 +312,8 @@ impl Planner {
         self.known.retain(|(ifindex, _)| is_there(*ifindex));
     }
 
-    /// Interfaces were down for a moment that no view may show: the kernel has taken their addresses, not a person.
+    /// Notes that interfaces were down, perhaps so briefly that no view shows it: the kernel has removed their
+    /// addresses, not a person.
     pub fn on_interfaces_down(&mut self, down: &BTreeSet<u32>) {
         self.placed.retain(|(ifindex, _)| !down.contains(ifindex));
         self.asked.retain(|ifindex, _| !down.contains(ifindex));
@@ -322,7 +328,7 @@ impl Planner {
         }
     }
 
-    /// Until when an address lasts, as far as the kernel was told, or as it had it in the view.
+    /// The ends of an address that the kernel was told, or else those in the view.
     fn told_of(&self, ifindex: u32, own: &UplinkAddress, at_view: Instant) -> Until {
         let told = self.told.get(&(ifindex, own.address)).copied();
         told.unwrap_or_else(|| Until::of(own.lifetimes, at_view))
@@ -333,7 +339,7 @@ fn be_due_at(due: &mut Option<Instant>, at: Instant) {
     *due = Some(due.map_or(at, |due| due.min(at)));
 }
 
-/// The interfaces that are uplinks or only lack an address, the kernel's choice first.
+/// The uplinks and the interfaces that only lack an address, the kernel's choice first.
 fn ranked(view: &HostView) -> Vec<&Uplink> {
     let mut all: Vec<&Uplink> = view.uplinks.iter().chain(&view.candidates).collect();
     all.sort_by_key(|one| {
@@ -346,9 +352,10 @@ fn is_duplicate(own: &UplinkAddress) -> bool {
     own.flags.contains(AddressFlags::DAD_FAILED)
 }
 
-/// By then routers have answered, if they are there.
+/// Time in which routers have answered, if they exist.
 const ANSWERS: Duration = Duration::from_secs(15);
-/// Until parameters that could not be made or written are tried again, and until a temporary set has another after it.
+/// Time after which failed parameters are made or written again, and smallest time between two temporary sets of a
+/// group.
 pub const RETRY: Duration = Duration::from_secs(10);
 
 mod announced;

@@ -11,67 +11,69 @@ use serde::{Deserialize, Serialize};
 use crate::temporary::TemporaryLifetimes;
 
 named_enum! {
-    /// Where provable addresses come from.
+    /// Kind of addresses that the host makes.
     #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
     #[serde(rename_all = "kebab-case")]
     pub enum AddressMode {
         /// CGAs (RFC 3972): each list of locators is signed.
         Cga => "cga",
-        /// An HBA set without a key (RFC 5535) over the prefixes of the first start, and no other.
+        /// An HBA set without a key (RFC 5535) over the prefixes of the first start alone.
         Hba => "hba",
-        /// An HBA set that has a key, too: nothing is signed before a prefix comes that is not in it.
+        /// An HBA set that also has a key: nothing is signed before a prefix comes that is not in the set.
         HbaCompatible => "hba-compatible",
-        /// The addresses that are there, which prove nothing.
+        /// No addresses are made. The existing addresses prove nothing.
         Off => "off",
     }
 }
 
 impl AddressMode {
-    /// Whether its addresses are bound to a key.
+    /// Whether the addresses are bound to a key.
     #[must_use]
     pub const fn has_key(self) -> bool {
         matches!(self, Self::Cga | Self::HbaCompatible)
     }
 
-    /// Whether its addresses are an HBA set, as long as the prefixes are those it was made for.
+    /// Whether the addresses are an HBA set, as long as the prefixes are those of the set.
     #[must_use]
     pub const fn has_set(self) -> bool {
         matches!(self, Self::Hba | Self::HbaCompatible)
     }
 }
 
-/// Which addresses are made, for each interface and prefix.
+/// Kind of the addresses that are made, by interface and prefix.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AddressPolicy {
-    /// Sec of addresses that are made.
+    /// Sec of new addresses.
     pub sec: Sec,
-    /// The rule where nothing else is said.
+    /// The rule without other settings.
     pub default: Rule,
-    /// What is said of interfaces, by name.
+    /// Parts of rules by name of an interface.
     pub interfaces: BTreeMap<String, PartOfRule>,
-    /// What is said of prefixes of 64 bits.
+    /// Parts of rules by prefix of 64 bits.
     pub prefixes: BTreeMap<[u8; 8], PartOfRule>,
-    /// Whether a person has said for all interfaces if their addresses are temporary.
+    /// Whether the configuration says for all interfaces if their addresses are temporary.
     pub is_temporary_said: bool,
-    /// How long temporary addresses last.
+    /// Lifetimes of temporary addresses.
     pub lifetimes: TemporaryLifetimes,
 }
 
-/// How the address of a prefix on an interface is made. Addresses with the same rule belong together:
-/// an HBA set has the prefixes of all of them.
+/// Rule for the address of a prefix on an interface. Addresses with the same rule belong together: an HBA set has the
+/// prefixes of all of them.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Rule {
-    /// What kind it is.
+    /// Kind of addresses.
     pub mode: AddressMode,
-    /// Name of its key, if the mode has one.
+    /// Name of the key, if the mode has one.
     pub key: String,
-    /// Name of its set.
+    /// Name of the set.
     pub set: String,
-    /// Whether its set is replaced with time (RFC 8981). Such a set has no key: the key would tell that two sets are of one host.
+    /// Whether sets are replaced with time (RFC 8981). Such a set has no key: a key would reveal that two sets are of
+    /// one host.
     pub temporary: bool,
 }
 
-/// The part of a rule that a configuration gives for an interface or a prefix: `None` leaves that of the rule before.
+/// The part of a rule that a configuration gives for an interface or a prefix: `None` leaves the setting of the rule
+/// before.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct PartOfRule {
@@ -87,15 +89,15 @@ pub struct PartOfRule {
 }
 
 impl AddressPolicy {
-    /// The rule for a prefix on an interface: what is said of the prefix counts before what is said
-    /// of the interface, and that before what is said of all.
+    /// The rule for a prefix on an interface. The part for the prefix overrides the part for the interface, and that
+    /// overrides the default.
     #[must_use]
     pub fn rule(&self, interface: &str, prefix: [u8; 8]) -> Rule {
         let rule = self.part_of(interface);
         self.prefixes.get(&prefix).map_or(rule.clone(), |part| part.over(&rule)).resolved()
     }
 
-    /// The rule for an interface, whatever its prefixes.
+    /// The rule for an interface, without parts for prefixes.
     #[must_use]
     pub fn rule_of(&self, interface: &str) -> Rule {
         self.part_of(interface).resolved()
@@ -114,12 +116,12 @@ impl AddressPolicy {
         modes.chain([rule.mode]).any(|mode| mode != AddressMode::Off)
     }
 
-    /// Whether a person has said which addresses are made on this interface or in this prefix.
+    /// Whether the configuration names a kind of addresses for this interface or prefix.
     pub(crate) fn is_named(&self, interface: &str, prefix: [u8; 8]) -> bool {
         self.parts(interface, prefix).any(|part| part.mode.is_some())
     }
 
-    /// Whether a person has said if the addresses on this interface or in this prefix are temporary.
+    /// Whether the configuration says if addresses on this interface or in this prefix are temporary.
     pub(crate) fn is_temporary_said(&self, interface: &str, prefix: [u8; 8]) -> bool {
         self.is_temporary_said || self.parts(interface, prefix).any(|part| part.temporary.is_some())
     }
@@ -128,7 +130,7 @@ impl AddressPolicy {
         [self.interfaces.get(interface), self.prefixes.get(&prefix)].into_iter().flatten()
     }
 
-    /// Every rule that there can be.
+    /// All possible rules.
     #[must_use]
     pub fn rules(&self) -> BTreeSet<Rule> {
         let interfaces = self.interfaces.values().map(|part| part.over(&self.default));
@@ -140,7 +142,7 @@ impl AddressPolicy {
         rules.into_iter().map(Rule::resolved).collect()
     }
 
-    /// Names of the keys that some rule needs.
+    /// Names of the keys that a rule needs.
     #[must_use]
     pub fn keys_in_use(&self) -> BTreeSet<String> {
         self.rules().iter().filter_map(|rule| rule.key().map(ToOwned::to_owned)).collect()
@@ -148,13 +150,13 @@ impl AddressPolicy {
 }
 
 impl Rule {
-    /// The name of its key, if the mode has one.
+    /// The name of the key, if the mode has one.
     #[must_use]
     pub fn key(&self) -> Option<&str> {
         self.mode.has_key().then_some(&*self.key)
     }
 
-    /// The rule in force: temporary addresses are of sets without a key, and there are none where no addresses are made.
+    /// The rule in force. Temporary addresses need sets without a key, and exist only where addresses are made.
     fn resolved(mut self) -> Self {
         self.temporary &= self.mode != AddressMode::Off;
         if self.temporary {
@@ -177,7 +179,7 @@ impl PartOfRule {
             mode: self.mode.unwrap_or(rule.mode),
             key: self.key.clone().unwrap_or_else(|| rule.key.clone()),
             set: self.set.clone().unwrap_or_else(|| rule.set.clone()),
-            // Who names a kind of addresses for a part of the host wants this kind there.
+            // If a part of the host has its own kind of addresses, that kind overrides temporary addresses.
             temporary: self.temporary.unwrap_or(rule.temporary && self.mode.is_none()),
         }
     }

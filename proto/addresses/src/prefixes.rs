@@ -7,27 +7,27 @@ use crate::plan::Seen;
 use crate::policy::AddressPolicy;
 use crate::view::{AddressFlags, Lifetimes, Uplink, UplinkAddress};
 
-/// Until when an address can be used; `None` is for ever.
+/// Ends of the use of an address; `None` is for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Until {
-    /// For new traffic.
+    /// End for new traffic.
     pub preferred: Option<Instant>,
-    /// For any traffic.
+    /// End for any traffic.
     pub valid: Option<Instant>,
 }
 
 impl Until {
-    /// Without an end.
+    /// No end.
     pub const FOREVER: Self = Self { preferred: None, valid: None };
 
-    /// From what the kernel says is left.
+    /// The ends by the kernel's remaining lifetimes.
     pub(crate) fn of(left: Lifetimes, now: Instant) -> Self {
         let end =
             |seconds: u32| (seconds != u32::MAX).then(|| now + Duration::from_secs(seconds.into()));
         Self { preferred: end(left.preferred), valid: end(left.valid) }
     }
 
-    /// What is left, in whole seconds.
+    /// The remaining lifetimes, in whole seconds.
     pub(crate) fn left(self, now: Instant) -> Lifetimes {
         let left = |until: Option<Instant>| match until {
             None => u32::MAX,
@@ -41,12 +41,12 @@ impl Until {
         self.valid.is_some_and(|until| until <= now)
     }
 
-    /// Whether the two differ by more than what comes of counting in whole seconds.
+    /// Whether the two differ by more than rounding to whole seconds.
     pub(crate) fn differs(self, other: Self, now: Instant) -> bool {
         let differs = |one: Option<Instant>, other: Option<Instant>| match (one, other) {
             (None, None) => false,
             (Some(one), Some(other)) => {
-                // What is over is over.
+                // All ends in the past are equal.
                 let (one, other) = (one.max(now), other.max(now));
                 one.max(other).since(one.min(other)) > TOLERANCE
             }
@@ -55,7 +55,7 @@ impl Until {
         differs(self.preferred, other.preferred) || differs(self.valid, other.valid)
     }
 
-    /// The sooner of the two, each for itself.
+    /// The sooner of the two ends, for each kind of traffic.
     pub(crate) fn or_sooner(self, other: Self) -> Self {
         let sooner =
             |one: Option<Instant>, other: Option<Instant>| one.into_iter().chain(other).min();
@@ -65,7 +65,7 @@ impl Until {
         }
     }
 
-    /// The later of the two, each for itself.
+    /// The later of the two ends, for each kind of traffic.
     fn or_later(self, other: Self) -> Self {
         let later = |one: Option<Instant>, other: Option<Instant>| Some(one?.max(other?));
         Self {
@@ -75,12 +75,13 @@ impl Until {
     }
 }
 
-/// The /64 prefixes in which an interface can have addresses of ours, each with its lifetimes.
+/// The /64 prefixes in which an interface can have addresses of ours, each with its ends.
 ///
-/// What routers say counts if the kernel believes it. Else what the addresses say that somebody has
-/// put there, such as a network manager that listens to routers itself. An address set by hand has no
-/// end, and keeps its prefix whatever routers say. On a link without neighbors such an address gives no prefix unless a person asks for addresses there:
-/// the other end of a VPN drops what comes from an address that it has not assigned.
+/// If the kernel accepts a prefix of a router, the router's lifetimes count. Otherwise the lifetimes of addresses
+/// count that another program has set, for example a network manager that listens to routers itself. An address that
+/// a person has set has no end, and keeps its prefix whatever routers say. On a link without neighbors such an
+/// address gives no prefix, unless a person asks for addresses there: the other end of a VPN drops packets from an
+/// address that it has not assigned.
 pub(crate) fn known(
     interface: &Uplink,
     seen: &Seen<'_>,
@@ -109,7 +110,7 @@ pub(crate) fn known(
     known
 }
 
-/// The prefixes in which somebody has made addresses that end, and when these end.
+/// The prefixes with addresses of other programs that have an end, and these ends.
 pub(crate) fn held<'a>(
     interfaces: impl Iterator<Item = (u32, &'a [UplinkAddress])>,
     at: Instant,
@@ -125,8 +126,8 @@ pub(crate) fn held<'a>(
         .collect()
 }
 
-/// Whether other addresses in the prefix of this one would do: not if it stands for itself, as DHCPv6
-/// gives them. A temporary address has a lifetime of its own; the public one beside it has that of the prefix.
+/// Whether other addresses in the prefix of this one can be used. A single address, as from DHCPv6, gives no prefix.
+/// A temporary address has lifetimes of its own; the public address beside it has those of the prefix.
 fn gives_prefix(address: &UplinkAddress, is_ours: &dyn Fn(Locator) -> bool) -> bool {
     address.prefix_len <= 64
         && !address.flags.contains(AddressFlags::TEMPORARY)
@@ -134,10 +135,10 @@ fn gives_prefix(address: &UplinkAddress, is_ours: &dyn Fn(Locator) -> bool) -> b
         && !is_ours(Locator(address.address))
 }
 
-/// The first half of a prefix's address.
+/// The first half of the prefix's address.
 pub(crate) fn octets_of(prefix: Prefix) -> [u8; 8] {
     Locator(prefix.address()).prefix()
 }
 
-/// The kernel counts in seconds, and so do we: they may be off by one each way.
+/// The kernel and this crate count in seconds, so their times may differ by one each way.
 const TOLERANCE: Duration = Duration::from_secs(3);

@@ -12,17 +12,17 @@ use crate::NextHop;
 pub struct MovedRoute {
     /// The pair.
     pub ulids: UlidPair,
-    /// MTU of the route, octets: that of the path it takes now, less what packets are longer by on the wire.
+    /// MTU of the route, octets: MTU of the present path, less the octets that packets become longer on the wire.
     pub mtu: u32,
-    /// MTU of the path, octets, if its TCP goes without a header: TCP has a route of its own then, with all of that.
+    /// MTU of the path, octets, if the pair's TCP goes without a header: then TCP has its own route with this MTU.
     ///
-    /// A smaller one would have the kernel send again all segments that are under way.
+    /// With a smaller MTU the kernel would send all segments again that are under way.
     pub bare_tcp_mtu: Option<u32>,
-    /// Where all else leaves the host to. Then it need not come by our link: a second route, which is preferred, leads
-    /// there. If that goes with the uplink, the first is left.
+    /// Next hop of the direct route: a second route, which is preferred, leads straight to the uplink instead of
+    /// `moor0`. If the direct route goes with the uplink, the first route is left.
     pub direct: Option<NextHop>,
-    /// How packets leave the host that have the local ULID for their source. A third route leads there, for sockets that are
-    /// bound to that uplink: the kernel gives such a socket no route by another interface.
+    /// Next hop of packets with the local ULID as source. A third route leads there, for sockets that are bound to
+    /// that uplink: the kernel gives such a socket no route by another interface.
     pub own: Option<NextHop>,
 }
 
@@ -33,19 +33,20 @@ impl MovedRoute {
         self.bare_tcp_mtu.unwrap_or(self.mtu)
     }
 
-    /// Whether TCP has a route of its own.
+    /// Whether TCP has its own route.
     #[must_use]
     pub const fn is_tcp_bare(&self) -> bool {
         self.bare_tcp_mtu.is_some()
     }
 }
 
-/// What the kernel has for a pair.
+/// The kernel's routes of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FoundRoute {
-    /// The routes that are as a mover's should be. A direct one, or one of bound sockets, that has another MTU is not among them.
+    /// The routes that are as a mover needs them. A direct route, or one for bound sockets, with another MTU is left
+    /// out.
     pub route: MovedRoute,
-    /// Whether there is a direct route, that of TCP alone or one with another MTU included.
+    /// Whether there is a direct route, also one of TCP alone or with another MTU.
     pub has_direct: bool,
 }
 
@@ -58,41 +59,41 @@ pub enum Mover {
     Session(SessionId),
 }
 
-/// A change of the kernel's routes. One step has all routes of its kind: each change makes every socket of the host look its
-/// route up again.
+/// A change of the kernel's routes. One step has all routes of its kind, because each change makes every socket of
+/// the host look up its route again.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RouteStep {
-    /// Their TCP takes the route of all else from now on.
+    /// Remove TCP's own routes: TCP takes the other routes of the pair.
     RemoveTcp(Vec<MovedRoute>),
-    /// They go by `moor0`. Routes that are there are replaced; direct ones are left alone.
+    /// Add routes by `moor0`. Existing routes by `moor0` are replaced, and direct routes stay.
     Add(Vec<MovedRoute>),
-    /// They have direct routes, and routes for bound sockets.
+    /// Add direct routes, and routes for bound sockets.
     LeadDirectly(Vec<MovedRoute>),
-    /// Their direct routes go.
+    /// Remove the direct routes.
     LeadByMoor(Vec<MovedRoute>),
-    /// All their routes go.
+    /// Remove all routes of these pairs.
     Remove(Vec<MovedRoute>),
 }
 
-/// The routes of moved pairs: those that the kernel has, and the steps to those that it should have.
+/// The routes of moved pairs in the kernel, and the steps to the routes that it should have.
 ///
-/// The route to the segmentation path comes before the data plane moves a pair and goes after the pair is back; the direct route
-/// comes after the move and goes before the next. So a super-packet of a moved pair is segmented, and no packet leaves by an
-/// uplink that is not that of its source.
+/// The route to the segmentation path comes before the data plane moves a pair, and goes after the pair is back. The
+/// direct route comes after the move, and goes before the next move. So a super-packet of a moved pair is segmented,
+/// and each packet leaves by the uplink of its source.
 ///
-/// The caller carries out the steps in their order, and tells of each step that fails ([`Self::handle_failed`]). It reads the
-/// kernel's routes when [`Self::poll_look`] is due, and [`Self::reconcile`] gives the steps that are missing.
+/// The caller executes the steps in their order, and reports each step that fails ([`Self::handle_failed`]). It reads
+/// the kernel's routes when [`Self::poll_look`] is due, and [`Self::reconcile`] gives the missing steps.
 #[derive(Clone, Debug, Default)]
 pub struct Routes {
     noted: BTreeMap<Mover, MovedRoute>,
-    /// Pairs that have a direct route, though it may be none of those that are noted: its MTU may be another.
+    /// Pairs that have a direct route. The route may differ from the noted one in its MTU.
     direct: BTreeSet<UlidPair>,
-    /// Those that are to have one, and when.
+    /// Movers that wait for a direct route.
     waiting: BTreeSet<Mover>,
     lead_at: Option<Instant>,
-    /// Routes of a run before, until what has moved by them is known.
+    /// Routes of a run before, until their movers are known.
     left: BTreeMap<UlidPair, FoundRoute>,
-    /// When the kernel's routes are to be looked at, as a step has failed.
+    /// Timer for reading the kernel's routes after a failed step.
     look: Retry,
 }
 
@@ -103,37 +104,37 @@ impl Routes {
         self.noted.get(&mover)
     }
 
-    /// All that has moved.
+    /// All movers.
     #[must_use]
     pub fn movers(&self) -> Vec<Mover> {
         self.noted.keys().copied().collect()
     }
 
-    /// The routes of all that has moved.
+    /// The routes of all movers.
     #[must_use]
     pub fn all(&self) -> Vec<MovedRoute> {
         self.noted.values().copied().collect()
     }
 
-    /// Contexts and sessions that have moved and are between the ULIDs of these pairs.
+    /// Movers between the ULIDs of these pairs.
     #[must_use]
     pub fn movers_of(&self, pairs: &BTreeSet<UlidPair>) -> Vec<Mover> {
         let moved = self.noted.iter().filter(|(_, route)| pairs.contains(&route.ulids));
         moved.map(|(mover, _)| *mover).collect()
     }
 
-    /// Whether packets of the pair are routed to the uplink of other addresses.
+    /// Whether a direct route leads packets of the pair to the uplink of other addresses.
     #[must_use]
     pub fn is_direct(&self, ulids: UlidPair) -> bool {
         self.direct.contains(&ulids)
     }
 
-    /// Notes routes that the kernel has from a run before.
+    /// Notes the kernel's routes of a run before.
     pub fn leave(&mut self, found: Vec<FoundRoute>) {
         self.left = found.into_iter().map(|found| (found.route.ulids, found)).collect();
     }
 
-    /// Gives each of these the route that a run before has left for its pair.
+    /// Gives each of these movers the route that a run before has left for its pair.
     pub fn take_over(&mut self, movers: impl IntoIterator<Item = (Mover, UlidPair)>) {
         for (mover, ulids) in movers {
             if self.get(mover).is_none()
@@ -147,7 +148,7 @@ impl Routes {
         }
     }
 
-    /// The routes of a run before that nothing has taken over go.
+    /// Removes the routes of a run before that no mover has taken over.
     #[must_use]
     pub fn remove_left(&mut self) -> Option<RouteStep> {
         let left = core::mem::take(&mut self.left).into_values();
@@ -155,7 +156,7 @@ impl Routes {
         (!left.is_empty()).then_some(RouteStep::Remove(left))
     }
 
-    /// Before the data plane moves these pairs: all of them go by `moor0`.
+    /// Leads these pairs to `moor0`, before the data plane moves them.
     #[must_use]
     pub fn route(&mut self, mut moved: Vec<(Mover, MovedRoute)>) -> Vec<RouteStep> {
         self.take_over(moved.iter().map(|(mover, route)| (*mover, route.ulids)));
@@ -176,7 +177,7 @@ impl Routes {
         steps
     }
 
-    /// Before the data plane sends the packets of these otherwise: none of them has a direct route.
+    /// Removes the direct routes of these movers, before the data plane sends their packets by other locators.
     #[must_use]
     pub fn lead_by_moor(&mut self, movers: impl IntoIterator<Item = Mover>) -> Option<RouteStep> {
         let led = movers.into_iter().filter_map(|mover| {
@@ -190,7 +191,7 @@ impl Routes {
         (!routes.is_empty()).then_some(RouteStep::LeadByMoor(routes))
     }
 
-    /// After the data plane has moved these: they get their other routes in a moment, as many may be moving.
+    /// Gives these movers their other routes in a moment, after the data plane has moved them: many may be moving.
     pub fn lead_soon(
         &mut self,
         moved: impl IntoIterator<Item = (Mover, MovedRoute)>,
@@ -204,14 +205,14 @@ impl Routes {
         }
     }
 
-    /// When [`Self::lead_waiting`] is due.
+    /// Time when [`Self::lead_waiting`] is due.
     #[must_use]
     pub const fn poll_lead(&self) -> Option<Instant> {
         self.lead_at
     }
 
-    /// Direct routes of those that wait, a batch of them, so that nothing else waits for long. `other` is the route that a mover
-    /// should have, if it has another.
+    /// Sets a batch of the waiting direct routes, so that nothing else waits for long. `other` is the route that a
+    /// mover should have, if it has another.
     #[must_use]
     pub fn lead_waiting(
         &mut self,
@@ -229,7 +230,8 @@ impl Routes {
         (!routes.is_empty()).then_some(RouteStep::LeadDirectly(routes))
     }
 
-    /// After the data plane has taken these back: their routes go, but for those of pairs that another mover has.
+    /// Removes the routes of these movers, after the data plane has taken them back. If another mover needs a pair's
+    /// routes, they stay.
     #[must_use]
     pub fn remove(
         &mut self,
@@ -246,30 +248,31 @@ impl Routes {
         (!routes.is_empty()).then_some(RouteStep::Remove(routes))
     }
 
-    /// A step could not be carried out, or not all of it: the kernel's routes are looked at.
+    /// Notes that a step has failed, at least in part: the kernel's routes are to be read.
     pub fn handle_failed(&mut self, now: Instant) {
         self.look.handle_failed(now);
     }
 
-    /// When the kernel's routes are to be looked at: [`Self::reconcile`].
+    /// Time when the caller is to read the kernel's routes for [`Self::reconcile`].
     #[must_use]
     pub const fn poll_look(&self) -> Option<Instant> {
         self.look.at()
     }
 
-    /// The caller has begun to read the kernel's routes. [`Self::reconcile`] or [`Self::handle_failed`] comes next.
+    /// Notes that the caller has begun to read the kernel's routes. [`Self::reconcile`] or [`Self::handle_failed`]
+    /// comes next.
     pub const fn begin_look(&mut self) {
         self.look.begin();
     }
 
-    /// Brings what is noted in step with what the kernel has, and gives the steps for routes that are missing and for those that
-    /// nobody needs; then the kernel's routes are looked at once more. The kernel takes a direct route away with its uplink, which
-    /// may be up again before anybody has seen it down: such a route is noted as gone.
+    /// Brings the noted routes in step with the kernel's. Returns the steps for missing routes and for those that
+    /// nobody needs. If there are any, the kernel's routes are read again. The kernel removes a direct route with its
+    /// uplink, which may be up again before anybody has seen it down: such a route is noted as gone.
     #[must_use]
     pub fn reconcile(&mut self, there: &[FoundRoute], now: Instant) -> Vec<RouteStep> {
         let there: BTreeMap<_, _> = there.iter().map(|found| (found.route.ulids, *found)).collect();
         let mut missing = Vec::new();
-        // Whether a pair has TCP without a header, and a direct route.
+        // For each pair: whether it has TCP without a header, and whether it has a direct route.
         let mut needed: BTreeMap<_, (bool, bool)> = BTreeMap::new();
         for route in self.noted.values_mut() {
             let found = there.get(&route.ulids).map(|found| &found.route);
@@ -312,7 +315,7 @@ impl Routes {
         steps
     }
 
-    /// Those of them that have the route of other ULIDs: a slot has gone to another context.
+    /// Movers that have the route of other ULIDs, because their slot has gone to another context.
     fn of_others(&self, moved: &[(Mover, MovedRoute)]) -> Vec<Mover> {
         let is_of_another = |(mover, route): &&(Mover, MovedRoute)| {
             self.get(*mover).is_some_and(|before| before.ulids != route.ulids)
@@ -332,7 +335,7 @@ impl Routes {
 }
 
 impl RouteStep {
-    /// The routes that it changes.
+    /// The routes that the step changes.
     #[must_use]
     pub fn routes(&self) -> &[MovedRoute] {
         match self {
@@ -345,9 +348,9 @@ impl RouteStep {
     }
 }
 
-/// Until a direct route is set: what has moved goes on by `moor0`, and what else is to be moved comes first.
+/// Time until a direct route is set. Moved traffic goes by `moor0` meanwhile, and other moves come first.
 const LEAD_DELAY: Duration = Duration::from_millis(50);
-/// Direct routes that are set at once.
+/// Number of direct routes that are set at once.
 const LEAD_AT_ONCE: usize = 64;
 
 #[cfg(test)]

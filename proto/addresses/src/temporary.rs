@@ -1,4 +1,4 @@
-//! Sets of temporary addresses (RFC 8981): a set is for new traffic for about a day, and goes after another.
+//! Sets of temporary addresses (RFC 8981): a set is for new traffic for about a day, and goes after another day.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -11,33 +11,33 @@ use rand_core::RngCore as _;
 use crate::group::Group;
 use crate::prefixes::Until;
 
-/// How long temporary addresses last (RFC 8981 s3.8).
+/// Lifetimes of temporary addresses (RFC 8981 s3.8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TemporaryLifetimes {
-    /// `TEMP_PREFERRED_LIFETIME`: for new traffic, at most.
+    /// `TEMP_PREFERRED_LIFETIME`: the longest time for new traffic.
     pub preferred: Duration,
-    /// `TEMP_VALID_LIFETIME`: for any traffic. A set that contexts use lasts longer.
+    /// `TEMP_VALID_LIFETIME`: the time for any traffic. A set that contexts use lasts longer.
     pub valid: Duration,
 }
 
-/// An HBA set, and until when its addresses are used.
+/// An HBA set, and the ends of its addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DatedSet {
     /// The set.
     pub set: HbaSet,
-    /// Without an end unless its addresses are temporary.
+    /// The ends; only temporary addresses have any.
     pub until: Until,
-    /// The number that is added to the generation of the lists that peers of its addresses have, so that generations do not tell that two sets are of
-    /// one host: drawn for temporary sets, else 0.
+    /// A number that is added to the generation of the locator lists that peers of these addresses get. So
+    /// generations do not reveal that two sets are of one host. It is random for temporary sets, else 0.
     pub added: u32,
-    /// Whether it has to go, even if contexts use it: there are too many sets.
+    /// Whether the set has to go, even if contexts use it, because there are too many sets.
     pub(crate) is_evicted: bool,
 }
 
-/// Why a group has to make a set.
+/// Reason to make a set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Lack {
-    /// There is none for these prefixes.
+    /// No set has these prefixes.
     Prefixes,
     /// The time of the set is over, or about to be.
     Time,
@@ -50,7 +50,7 @@ impl Default for TemporaryLifetimes {
 }
 
 impl TemporaryLifetimes {
-    /// Of a set that is made now (RFC 8981 s3.4, steps 4 and 5).
+    /// The ends of a set that is made now (RFC 8981 s3.4, steps 4 and 5).
     pub(crate) fn begin(&self, random: &mut ChaCha20Rng, now: Instant) -> Until {
         let most = u64::try_from(self.preferred.as_nanos()).unwrap_or(u64::MAX) / 5 * 2;
         // RFC 8981 s3.4: DESYNC_FACTOR is computed anew for each address.
@@ -59,9 +59,9 @@ impl TemporaryLifetimes {
         Until { preferred: Some(preferred), valid: Some(now + self.valid) }
     }
 
-    /// Of a set from the disk that has so much time left by the clock of the wall. If more is left than a set ever has, the clock was put back:
-    /// nobody knows how old the set is, and it is for new traffic no more. If nothing is left, the clock may have been put forward while contexts
-    /// use the set: it stays until these are back.
+    /// The ends of a set from disk with these remaining times, by the wall clock. If more remains than a set ever
+    /// has, the wall clock was set back and the age of the set is unknown: the set is not for new traffic. If nothing
+    /// remains, the clock may have been set forward while contexts used the set: it stays until these are back.
     #[must_use]
     pub fn restored(&self, preferred: Duration, valid: Duration, now: Instant) -> Until {
         let is_sound = preferred <= self.preferred;
@@ -79,20 +79,20 @@ impl TemporaryLifetimes {
         age < YOUNG.min(self.valid / 2)
     }
 
-    /// How much longer a set lasts each time that contexts use it when it is about to go.
+    /// Time by which a set lasts longer each time that contexts use it when it is about to end.
     fn prolongation(&self) -> Duration {
         self.valid / 4
     }
 }
 
 impl DatedSet {
-    /// A set, and until when its addresses are used.
+    /// Makes a set with these ends.
     #[must_use]
     pub const fn new(set: HbaSet, until: Until) -> Self {
         Self { set, until, added: 0, is_evicted: false }
     }
 
-    /// Its address in this prefix.
+    /// The set's address in this prefix.
     pub(crate) fn address(&self, prefix: [u8; 8]) -> Option<Locator> {
         self.set.locators().iter().find(|locator| locator.prefix() == prefix).copied()
     }
@@ -101,7 +101,7 @@ impl DatedSet {
         prefixes.iter().all(|prefix| self.address(*prefix).is_some())
     }
 
-    /// Whether new traffic may take its addresses for a while.
+    /// Whether the set's addresses are for new traffic for a while.
     fn is_new(&self, now: Instant) -> bool {
         !is_too_late(self.until, now)
     }
@@ -110,14 +110,15 @@ impl DatedSet {
         self.is_evicted || self.until.is_over(now)
     }
 
-    /// Whether this holds of one of its addresses.
+    /// Whether this is true for one of the set's addresses.
     pub(crate) fn is_any(&self, is: &impl Fn(Locator) -> bool) -> bool {
         self.set.locators().iter().any(|locator| is(*locator))
     }
 }
 
 impl Group {
-    /// Goes back to a set that is new enough and has all these prefixes, as when the host is back in a network. True if it did.
+    /// Goes back to a set that is new enough and has all these prefixes, for example when the host is back in a
+    /// network. Returns whether it did.
     pub(crate) fn resume(&mut self, prefixes: &[[u8; 8]], now: Instant) -> bool {
         let serves = |one: &DatedSet| !one.is_evicted && one.is_new(now) && one.covers(prefixes);
         match self.sets.iter().rposition(serves).filter(|at| at + 1 < self.sets.len()) {
@@ -129,7 +130,7 @@ impl Group {
         }
     }
 
-    /// Whether a set has to be made for these prefixes, and why.
+    /// The reason to make a set for these prefixes, if there is one.
     pub(crate) fn lack(&self, prefixes: &[[u8; 8]], now: Instant) -> Option<Lack> {
         match self.sets.last() {
             _ if !self.rule.mode.has_set() => None,
@@ -140,7 +141,7 @@ impl Group {
         }
     }
 
-    /// When [`Group::lack`] and [`Group::retire`] may have another result, as time goes.
+    /// Time when the results of [`Group::lack`] and [`Group::retire`] may change.
     pub(crate) fn poll_timeout(
         &self,
         lifetimes: &TemporaryLifetimes,
@@ -153,8 +154,8 @@ impl Group {
         ends.chain(renewed).filter(|at| *at > now).min()
     }
 
-    /// Lets go of temporary sets whose time is over: none that contexts use, which lasts on, and none with addresses on an interface. True if
-    /// there is a change.
+    /// Removes temporary sets whose time is over. A set that contexts use lasts longer, and a set with addresses on
+    /// an interface stays. Returns whether anything has changed.
     pub(crate) fn retire(
         &mut self,
         lifetimes: &TemporaryLifetimes,
@@ -174,8 +175,9 @@ impl Group {
         is_changed || self.sets.len() != before
     }
 
-    /// Finds room for one more set. Sets that are unused go before those that contexts use, which go only as another's time is over. `is_young` tells
-    /// sets that go for no prefixes, as connections without a context may use them. `is_used` is `None` as long as it is not known: no set goes then.
+    /// Finds room for one more set. Unused sets go before sets that contexts use. A used set goes only for
+    /// [`Lack::Time`]. A set that `is_young` names does not go for [`Lack::Prefixes`], because connections without a
+    /// context may use it. If `is_used` is `None`, uses are unknown and no set goes.
     pub(crate) fn make_room(
         &mut self,
         lack: Lack,
@@ -204,12 +206,12 @@ impl Group {
         true
     }
 
-    /// The older sets, whose addresses are for new traffic no more.
+    /// The older sets, whose addresses are not for new traffic any more.
     pub(crate) fn former(&self) -> impl Iterator<Item = &DatedSet> {
         self.sets.iter().rev().skip(1)
     }
 
-    /// Until when an address of this group is used, whatever its prefix; `None`: the time of its set is over.
+    /// The ends of an address of this group, whatever its prefix; `None` if the time of its set is over.
     pub(crate) fn until(&self, address: Locator, now: Instant) -> Option<Until> {
         if !self.rule.temporary {
             return Some(Until::FOREVER);
@@ -219,20 +221,22 @@ impl Group {
     }
 }
 
-/// RFC 8981 s3.4, step 5: a new address has more than `REGEN_ADVANCE` left for new traffic.
+/// Whether a new address would have no more than `REGEN_ADVANCE` left for new traffic (RFC 8981 s3.4, step 5).
 pub(crate) fn is_too_late(until: Until, now: Instant) -> bool {
     until.preferred.is_some_and(|until| until <= now + REGEN_ADVANCE)
 }
 
-/// How long a set from the disk stays at least: by then the contexts of the run before are back.
+/// Smallest remaining time of a set from disk: by then the contexts of the run before are back.
 const RESTORING: Duration = Duration::from_secs(60 * 60);
-/// How long new prefixes take no set with addresses on an interface.
+/// Time for which new prefixes displace no set with addresses on an interface.
 const YOUNG: Duration = Duration::from_secs(60 * 60);
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
-/// RFC 8981 s3.8, in seconds: 2 + (`TEMP_IDGEN_RETRIES` * `DupAddrDetectTransmits` * `RetransTimer` / 1000). Not configurable.
+/// Seconds by RFC 8981 s3.8: 2 + (`TEMP_IDGEN_RETRIES` * `DupAddrDetectTransmits` * `RetransTimer` / 1000). Not
+/// configurable.
 const REGEN_ADVANCE: Duration = Duration::from_secs(5);
-/// Sets of a group at a time. By the default times of RFC 8981 there are four: one for new traffic, and three that are valid. The kernel makes no
-/// address on an interface with 16 (`max_addresses`), and ours count.
+/// Largest number of sets of a group. With the default times of RFC 8981 there are four: one for new traffic, and
+/// three that are valid. On an interface with 16 addresses (`max_addresses`) the kernel makes none, and ours count.
 pub(crate) const MAX_SETS: usize = 5;
-/// With the sets that have to go and whose addresses are still there, and before duplicates bring more: two for each set.
+/// Largest number of sets, with evicted ones whose addresses still exist, and before duplicates bring more: two for
+/// each set.
 pub(crate) const MAX_WITH_EVICTED: usize = 2 * MAX_SETS;

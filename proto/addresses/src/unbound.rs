@@ -1,6 +1,6 @@
-//! Sockets without an address of their own, and the MTU of their paths. They learn neither of the room that a header takes nor of
-//! a Packet Too Big, as both are known to routes from an address. The caller sets an unbound route to the peer once a
-//! packet was too long (decision 116).
+//! Sockets without a source address, and the MTU of their paths. Such a socket learns neither the room that a header
+//! takes nor a Packet Too Big, because only routes from an address know both. When a packet was too long, the caller
+//! sets an unbound route to the peer (decision 116).
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -11,50 +11,51 @@ use moorline_types::{Instant, Ulid, UlidPair};
 
 use crate::{DefaultWays, MovedRoute, Mover, SpecificRoute};
 
-/// A peer that is to have unbound routes.
+/// A peer that needs unbound routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UnboundPeer {
     /// The peer.
     pub peer: Ulid,
-    /// The MTU that the kernel knows of the path to it.
+    /// The kernel's MTU of the path to the peer.
     pub path_mtu: u32,
-    /// The MTU of the unbound routes that it has by now.
+    /// The MTU of the unbound routes that the peer has.
     pub before: Option<u32>,
 }
 
-/// Which peers have unbound routes.
+/// The peers that have unbound routes.
 #[derive(Clone, Debug, Default)]
 pub struct Unbound {
     /// Contexts and sessions whose packets had no room for a header.
     reported: BTreeSet<Mover>,
-    /// Source and destination of packets that a router found too long.
+    /// Source and destination of packets that were too long for a router.
     too_long: BTreeSet<UlidPair>,
     peers: BTreeMap<Ulid, Known>,
-    /// The default routes of the host that the unbound routes are copies of. None: the kernel may have others.
+    /// The default routes that the unbound routes are copies of; `None` if the kernel may have others.
     ways: Option<DefaultWays>,
-    /// The other routes of the main table. A peer that one of them leads to has no unbound routes.
+    /// The other routes of the main table. If one of them leads to a peer, the peer has no unbound routes.
     specific: BTreeSet<SpecificRoute>,
-    /// When the next ones may be set.
+    /// Time when the next routes may be set.
     next: Option<Instant>,
 }
 
-/// A peer that routes were set to, or that was found to need none.
+/// A peer that has unbound routes, or that needs none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Known {
     why: Why,
-    /// MTU of the unbound routes; none if the peer has none.
+    /// MTU of the unbound routes; `None` if the peer has none.
     mtu: Option<u32>,
-    /// The MTU of the path that the kernel knew when they were set; none if they may not be set.
+    /// The kernel's MTU of the path when the routes were set; `None` if they may not be set.
     path_mtu: Option<u32>,
     since: Instant,
-    /// Until then reports of the data plane about the peer do not count, and longer each time that they change nothing.
+    /// Time for which reports of the data plane about the peer do not count. It doubles with each report that changes
+    /// nothing.
     pause: Duration,
 }
 
-/// Why a peer is to have unbound routes.
+/// Reason for unbound routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Why {
-    /// A router says that a packet was too long. Anybody can say so about any peer.
+    /// A router has reported that a packet was too long. Anybody can report that about any peer.
     TooLong,
     /// The data plane found no room for a header. The route of the moved pair has this MTU.
     NoRoom(u32),
@@ -69,16 +70,16 @@ pub struct UnboundDue {
     known: Option<Known>,
 }
 
-/// What [`Unbound::plan`] makes of the answers of the kernel.
+/// Result of [`Unbound::plan`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UnboundPlan {
-    /// Peers that are to have routes now.
+    /// Peers that need routes now.
     pub wanted: Vec<UnboundPeer>,
     tried: Vec<(UnboundDue, Option<u32>)>,
 }
 
 impl Unbound {
-    /// A packet had no room for a header.
+    /// Notes that a packet had no room for a header.
     pub fn on_no_room(&mut self, mover: Mover, now: Instant) {
         if self.reported.len() < MAX_REPORTED {
             self.settle(now);
@@ -86,8 +87,8 @@ impl Unbound {
         }
     }
 
-    /// A router says that a packet was too long. Anybody may say so: the kernel is asked whether it believes it. Result: whether
-    /// there is room for the report.
+    /// Notes a router's report that a packet was too long. Anybody can send such a report, so the caller asks the
+    /// kernel whether it believes it. Returns whether there is room for the report.
     pub fn on_too_long(&mut self, pair: UlidPair, now: Instant) -> bool {
         let has_room = self.too_long.len() < MAX_TOO_LONG;
         if has_room {
@@ -97,14 +98,14 @@ impl Unbound {
         has_room
     }
 
-    /// The pairs of packets that were too long, since [`Self::take_due`] was called last.
+    /// The pairs of packets that were too long, since the last [`Self::take_due`].
     #[must_use]
     pub const fn too_long(&self) -> &BTreeSet<UlidPair> {
         &self.too_long
     }
 
-    /// The kernel gives a Packet Too Big to the caller before it notes the MTU itself. So the first report waits a little, and those
-    /// that follow are looked at together with it.
+    /// Delays the first report. The caller gets a Packet Too Big before the kernel notes the MTU. Later reports are
+    /// handled with the first one.
     fn settle(&mut self, now: Instant) {
         if self.is_idle() {
             let settled = now + SETTLE;
@@ -116,13 +117,13 @@ impl Unbound {
         self.reported.is_empty() && self.too_long.is_empty()
     }
 
-    /// When [`Self::take_due`] is to be called; changes with each report.
+    /// Time when [`Self::take_due`] is due; each report can change it.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.next.filter(|_| !self.is_idle())
     }
 
-    /// The pairs that the kernel is to be asked about, each peer once. `route`: the route of what has moved.
+    /// The pairs to ask the kernel about, one for each peer. `route` gives the route of a mover.
     pub fn take_due(
         &mut self,
         now: Instant,
@@ -149,10 +150,10 @@ impl Unbound {
         self.peers.get(&peer).copied().filter(|known| now.since(known.since) < EXPIRES)
     }
 
-    /// Finds the peers that are to have routes. `asked`: what is due, with the MTU of the path as the kernel knows it.
+    /// Finds the peers that need routes. `asked` has the pairs that are due, with the kernel's MTU of the path.
     #[must_use]
     pub fn plan(&self, asked: Vec<(UnboundDue, Option<u32>)>, now: Instant) -> UnboundPlan {
-        // Anybody can have the kernel believe a router, by a Packet Too Big that quotes an echo reply.
+        // Anybody can make the kernel believe a Packet Too Big, if it quotes an Echo Reply.
         let is_lately =
             |known: &&Known| known.why == Why::TooLong && now.since(known.since) < LATELY;
         let mut room = MAX_LATELY.saturating_sub(self.peers.values().filter(is_lately).count());
@@ -165,7 +166,7 @@ impl Unbound {
                 is_told || one.why != Why::TooLong
             };
             let Some(path_mtu) = path_mtu.filter(is_reason) else {
-                // A forged Packet Too Big ends here.
+                // A forged Packet Too Big has no effect beyond this point.
                 plan.tried.extend((one.why != Why::TooLong).then_some((one, None)));
                 continue;
             };
@@ -176,8 +177,8 @@ impl Unbound {
         plan
     }
 
-    /// The plan was carried out: these peers have routes of this MTU. None: the kernel has refused some of the routes, and set
-    /// the others. Result: peers whose routes are to be removed.
+    /// Notes that the plan was executed: these peers have routes of this MTU. `None` if the kernel has refused some
+    /// of the routes, and set the others. Returns the peers whose routes are to be removed.
     pub fn on_set(
         &mut self,
         plan: UnboundPlan,
@@ -193,7 +194,7 @@ impl Unbound {
             let before = self.fresh(peer, now);
             let is_same = |known: &Known| known.mtu == mtu && known.why == why;
             let pause = before.filter(is_same).map_or(PAUSE, |known| known.pause * 2).min(EXPIRES);
-            // A report of the data plane stays known, whatever routers say.
+            // A report of the data plane stays known, whatever routers report.
             let why = before.filter(|_| why == Why::TooLong).map_or(why, |known| known.why);
             let known = Known { why, mtu, path_mtu, since: now, pause };
             let replaced = self.peers.insert(peer, known);
@@ -201,7 +202,7 @@ impl Unbound {
                 gone.insert(peer);
             }
         }
-        // The eldest go first. Peers that anybody can name make no room for themselves among those that the data plane reports.
+        // The oldest go first. Peers that anybody can name do not displace peers that the data plane has reported.
         let age = |(peer, known): (&Ulid, &Known)| {
             let is_reported = known.why != Why::TooLong;
             (known.mtu.is_some(), is_reported, known.since, *peer)
@@ -213,19 +214,19 @@ impl Unbound {
         gone
     }
 
-    /// Forgets these peers. Result: those of them that had routes.
+    /// Forgets these peers. Returns those that had routes.
     pub fn forget(&mut self, peers: impl IntoIterator<Item = Ulid>) -> BTreeSet<Ulid> {
         let had_routes =
             |peer: &Ulid| self.peers.remove(peer).is_some_and(|known| known.mtu.is_some());
         peers.into_iter().filter(had_routes).collect()
     }
 
-    /// The kernel may have taken unbound routes away with an uplink.
+    /// Notes that the kernel may have removed unbound routes with an uplink.
     pub fn doubt(&mut self) {
         self.ways = None;
     }
 
-    /// Forgets the peers that another route leads to now. Result: those of them that had routes.
+    /// Forgets the peers whose other routes have changed. Returns those that had routes.
     pub fn follow_specific(&mut self, specific: &BTreeSet<SpecificRoute>) -> BTreeSet<Ulid> {
         let changed: Vec<_> = specific.symmetric_difference(&self.specific).copied().collect();
         self.specific.clone_from(specific);
@@ -234,32 +235,33 @@ impl Unbound {
         self.forget(peers)
     }
 
-    /// Whether the unbound routes are copies of these default routes, all of them.
+    /// Whether the unbound routes are copies of exactly these default routes.
     #[must_use]
     pub fn is_of(&self, ways: &DefaultWays) -> bool {
         self.ways.as_ref() == Some(ways)
     }
 
-    /// No peer has unbound routes any more. Those that follow are copies of these.
+    /// Notes that all unbound routes are removed. The next ones are copies of these default routes.
     pub fn on_all_removed(&mut self, ways: DefaultWays) {
         self.peers.clear();
         self.ways = Some(ways);
     }
 }
 
-/// From a report until the kernel is asked.
+/// Time from a report until the kernel is asked.
 const SETTLE: Duration = Duration::from_millis(5);
-/// Between two sets of routes. The pause of a peer begins with it.
+/// Time between two sets of routes, and first pause of a peer.
 const PAUSE: Duration = Duration::from_millis(50);
-/// As long as unbound routes last.
+/// Lifetime of unbound routes.
 const EXPIRES: Duration = Duration::from_secs(600);
-/// Peers that have unbound routes at the same time.
+/// Largest number of peers with unbound routes.
 const MAX_PEERS: usize = 1024;
-/// Reports of the data plane that wait. A report that finds the queue full is lost, and the next packet brings another.
+/// Largest number of waiting reports of the data plane. A report beyond it is lost, and the next packet brings
+/// another.
 const MAX_REPORTED: usize = 256;
-/// Pairs of packets that were too long, which wait.
+/// Largest number of waiting pairs whose packets were too long.
 const MAX_TOO_LONG: usize = 64;
-/// Peers that may have new routes in [`LATELY`] as a router says that packets to them were too long.
+/// Largest number of peers that get new routes in [`LATELY`] because of reports of routers.
 const MAX_LATELY: usize = 32;
 const LATELY: Duration = Duration::from_secs(10);
 

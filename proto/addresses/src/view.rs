@@ -13,26 +13,27 @@ pub struct HostView {
     pub uplinks: Vec<Uplink>,
     /// Interfaces that only lack a global address in use to be uplinks.
     pub candidates: Vec<Uplink>,
-    /// Uplinks and candidates that are somebody else's: see [`HostView::leave_alone`].
+    /// Uplinks and candidates that belong to others: see [`HostView::leave_alone`].
     pub left_alone: Vec<Uplink>,
-    /// Interfaces that are up and work, and lack a default route. Ports of a bridge are none.
+    /// Interfaces that are up and have a carrier, and lack a default route. Ports of a bridge are not among them.
     pub bare: Vec<Uplink>,
-    /// Interfaces that are up, and have neither a default route nor a carrier.
+    /// Interfaces that are up, without a default route and without a carrier.
     pub dead: BTreeSet<u32>,
-    /// Routes of the main table that are no default routes. More than [`MAX_SPECIFIC`] are too many to be known all.
+    /// Routes of the main table without default routes. Beyond [`MAX_SPECIFIC`] not all are known.
     pub specific: BTreeSet<SpecificRoute>,
-    /// Destinations that contexts and sessions go on reaching by another link than that of a specific route which has come since. Empty as
-    /// the kernel does not tell, as `in_use`.
+    /// Destinations for which contexts and sessions keep their link, although a newer specific route leads by another
+    /// one. Empty when the view comes from the kernel, like `in_use`.
     pub detours: BTreeSet<Prefix>,
-    /// Whether both links of our pair are there and up.
+    /// Whether both links of the pair `moor0` and `moor1` exist and are up.
     pub has_moor: bool,
-    /// Addresses that contexts or sessions use. Empty as the kernel does not tell: the owner of the contexts fills it in
-    /// before source-address rules are made.
+    /// Addresses that contexts or sessions use. Empty when the view comes from the kernel: the owner of the contexts
+    /// fills it in before source-address rules are made.
     pub in_use: BTreeSet<Ipv6Addr>,
 }
 
 impl HostView {
-    /// Only interfaces of these names are for us. Traffic from the prefixes of the others goes where it would go without us.
+    /// Leaves only interfaces of these names to us. Traffic from the prefixes of the others goes where it would go
+    /// without us.
     pub fn leave_alone(&mut self, is_ours: impl Fn(&str) -> bool) {
         for interfaces in [&mut self.uplinks, &mut self.candidates] {
             self.left_alone.extend(interfaces.extract_if(.., |one| !is_ours(&one.name)));
@@ -40,7 +41,7 @@ impl HostView {
         self.bare.retain(|one| is_ours(&one.name));
     }
 
-    /// The uplinks among these interfaces, and the candidates. The view that comes back has nothing else.
+    /// A view with only the uplinks among these interfaces, and the candidates.
     #[must_use]
     pub fn only_on(&self, interfaces: &BTreeSet<u32>) -> Self {
         let is_among = |uplink: &&Uplink| interfaces.contains(&uplink.ifindex);
@@ -54,13 +55,13 @@ impl HostView {
         self.uplinks.iter().find(|uplink| uplink.ifindex == ifindex)
     }
 
-    /// The uplink that has this address.
+    /// The uplink with this address.
     #[must_use]
     pub fn uplink_of(&self, address: Ipv6Addr) -> Option<&Uplink> {
         self.uplinks.iter().find(|uplink| uplink.has(address))
     }
 
-    /// The specific routes that lead somewhere: not those by an interface that has no carrier.
+    /// The specific routes that lead somewhere: routes by an interface without a carrier are left out.
     pub fn specific_in_force(&self) -> impl Iterator<Item = &SpecificRoute> + Clone {
         let interfaces = [&self.uplinks, &self.candidates, &self.left_alone].into_iter().flatten();
         let dead = interfaces.filter(|one| !one.carrier).map(|one| one.ifindex);
@@ -69,13 +70,14 @@ impl HostView {
         self.specific.iter().filter(move |route| leads(route.way))
     }
 
-    /// The specific routes that packets from the addresses of other uplinks follow, too: those in force, without the detours.
+    /// The specific routes that packets from addresses of other uplinks follow as well: those in force, without the
+    /// detours.
     pub fn specific_for_all(&self) -> impl Iterator<Item = &SpecificRoute> {
         self.specific_in_force().filter(|one| !self.detours.contains(&one.destination))
     }
 
-    /// Where packets from this address of an uplink to `peer` leave the host to by a specific route of the uplink, if there is one. A detour
-    /// goes by the routes from before.
+    /// The next hop of packets from this address of an uplink to `peer` by a specific route of the uplink, if there
+    /// is one. On a detour the older routes count.
     #[must_use]
     pub fn specific_hop(
         &self,
@@ -92,18 +94,19 @@ impl HostView {
         Some(NextHop { ifindex: uplink.ifindex, gateway: gateway.unwrap_or(peer) })
     }
 
-    /// Links without a default route from whose prefixes contexts or sessions send: peers on such a link need no router.
+    /// Links without a default route whose prefixes have addresses in use: peers on such a link need no router.
     pub fn bare_in_use(&self) -> impl Iterator<Item = &Uplink> {
         let is_used = |own: &UplinkAddress| {
             let prefix = own.prefix();
-            // The addresses of a prefix stand side by side: a host may have very many in use.
+            // The set is in the order of addresses, so one look finds an address in the prefix: a host may have very
+            // many in use.
             let next = self.in_use.range(prefix.address()..).next();
             next.is_some_and(|used| prefix.contains(*used))
         };
         self.bare.iter().filter(move |link| link.addresses.iter().any(is_used))
     }
 
-    /// The default routes that are for all sources, of all interfaces, in the order of their metrics.
+    /// The default routes of all interfaces that are for all sources, in the order of their metrics.
     #[must_use]
     pub fn default_ways(&self) -> DefaultWays {
         let interfaces = [&self.uplinks, &self.candidates, &self.left_alone].into_iter().flatten();
@@ -116,7 +119,7 @@ impl HostView {
     }
 }
 
-/// Of these routes, those that decide about packets from `source` to `peer`: the ones to the longest prefix.
+/// The routes that decide about packets from `source` to `peer`: those to the longest prefix.
 pub fn deciding<'a>(
     routes: impl Iterator<Item = &'a SpecificRoute> + Clone,
     source: Ipv6Addr,
@@ -131,29 +134,29 @@ pub fn deciding<'a>(
     leading.filter(move |route| Some(route.destination.length()) == longest)
 }
 
-/// Routes of the main table that are known. A host with more is a router.
+/// Largest number of routes of the main table that are known. A host with more is a router.
 pub const MAX_SPECIFIC: usize = 256;
 
 /// Default routes of the host, each with its interface.
 pub type DefaultWays = Vec<(u32, DefaultRoute)>;
 
-/// A route of the main table that is no default route.
+/// A route of the main table that is not a default route.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SpecificRoute {
-    /// Where packets go to.
+    /// Destination of the packets.
     pub destination: Prefix,
-    /// The sources that it is for, if not for all.
+    /// Sources of the packets; `None` for all sources.
     pub source: Option<Prefix>,
     /// Metric: the lowest wins.
     pub metric: u32,
-    /// Interface and router; none if it is a multipath route, or leads nowhere.
+    /// Interface and router; `None` if the route is a multipath route, or leads nowhere.
     pub way: Option<(u32, Option<Ipv6Addr>)>,
-    /// The MTU of the route, if it has one of its own.
+    /// MTU of the route, if it sets one.
     pub mtu: Option<u32>,
 }
 
 impl SpecificRoute {
-    /// Whether it leads by this interface.
+    /// Whether the route leads by this interface.
     #[must_use]
     pub fn is_by(&self, ifindex: u32) -> bool {
         self.way.is_some_and(|(by, _)| by == ifindex)
@@ -162,8 +165,9 @@ impl SpecificRoute {
 
 /// An interface that leads to the Internet, or lacks little to do so.
 ///
-/// An interface without a default route is *deaf* while the host forwards there and `accept_ra` is 1: then the kernel ignores Router
-/// Advertisements. When forwarding is switched on, the kernel removes the default routes of such interfaces.
+/// An interface without a default route is *deaf* if the host forwards on it and `accept_ra` is 1: then the kernel
+/// ignores Router Advertisements. When forwarding is switched on, the kernel removes the default routes of such
+/// interfaces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Uplink {
     /// Index of the interface.
@@ -172,25 +176,27 @@ pub struct Uplink {
     pub name: String,
     /// Whether the link layer works.
     pub carrier: bool,
-    /// Whether hosts on the link find each other by Neighbor Discovery. On a tunnel or PPP somebody assigns each address.
+    /// Whether hosts on the link find each other by Neighbor Discovery. On a tunnel or PPP link the other end assigns
+    /// each address.
     pub has_neighbors: bool,
     /// MTU of the interface, octets.
     pub mtu: u32,
-    /// Router of the default route with the lowest metric; none on a point-to-point link.
+    /// Router of the default route with the lowest metric; `None` on a point-to-point link.
     pub gateway: Option<Ipv6Addr>,
     /// All default routes through the interface, the one with the lowest metric first.
     pub default_routes: Vec<DefaultRoute>,
-    /// Global addresses, those not in use (tentative, deprecated) included.
+    /// Global addresses, also those not in use (tentative, deprecated).
     pub addresses: Vec<UplinkAddress>,
-    /// Routers that advertise a prefix. Empty as the kernel does not tell: for who listens to
-    /// advertisements to fill in before source-address rules are made.
+    /// Routers that advertise a prefix. Empty when the view comes from the kernel: the listener to advertisements
+    /// fills it in before source-address rules are made.
     pub advertisers: Vec<(Prefix, Ipv6Addr)>,
-    /// Link-local addresses, which this host's own advertisements come from. Of interfaces without a default route alone.
+    /// Link-local addresses, the sources of this host's own advertisements. Only interfaces without a default route
+    /// have them here.
     pub link_locals: BTreeSet<Ipv6Addr>,
 }
 
 impl Uplink {
-    /// An Ethernet interface that works, and has neither routes nor addresses yet.
+    /// Makes an Ethernet interface that works, and has neither routes nor addresses yet.
     #[must_use]
     pub fn new(ifindex: u32, name: impl Into<String>) -> Self {
         Self {
@@ -207,7 +213,7 @@ impl Uplink {
         }
     }
 
-    /// With a router, and with addresses that do not end, each with a prefix of 64 bits.
+    /// Adds a router, and addresses without an end, each with a prefix of 64 bits.
     #[must_use]
     pub fn reached(
         mut self,
@@ -222,8 +228,8 @@ impl Uplink {
         self
     }
 
-    /// Whether the interface has addresses of several networks and default routes by several routers: when one of the routers fails, there is
-    /// another way.
+    /// Whether the interface has addresses of several networks and default routes by several routers. If one of these
+    /// routers fails, another path is left.
     #[must_use]
     pub fn has_ways(&self) -> bool {
         let networks: BTreeSet<_> =
@@ -233,7 +239,7 @@ impl Uplink {
         networks.len() > 1 && routers.len() > 1
     }
 
-    /// Whether it has a global address that ends: a router has been followed there.
+    /// Whether the interface has a global address with an end: the kernel has followed a router there.
     #[must_use]
     pub fn has_dynamic(&self) -> bool {
         self.addresses.iter().any(|own| !own.flags.contains(AddressFlags::PERMANENT))
@@ -251,7 +257,7 @@ impl Uplink {
         format!("sysctl -w {}=2", self.control("accept_ra"))
     }
 
-    /// As `sysctl` takes it: with slashes where the name of the interface has a dot.
+    /// Path of a control for `sysctl`: if the interface's name has a dot, slashes separate the parts.
     fn control(&self, name: &str) -> String {
         let separator = if self.name.contains('.') { "/" } else { "." };
         ["net", "ipv6", "conf", &self.name, name].join(separator)
@@ -263,7 +269,7 @@ impl Uplink {
         self.addresses.iter().any(|own| own.address == address)
     }
 
-    /// Where packets from one of its addresses leave the host to, if that is a router.
+    /// The router that packets from one of the interface's addresses leave to.
     #[must_use]
     pub fn next_hop(&self, source: Ipv6Addr) -> Option<NextHop> {
         let own = self.addresses.iter().find(|own| own.address == source)?;
@@ -277,8 +283,9 @@ impl Uplink {
         self.gateways_for(prefix).into_iter().next()
     }
 
-    /// The routers for packets from this prefix, in the order in which the kernel would take them: those of default routes for the source, else
-    /// those that advertise the prefix (RFC 8028 s3.1), else the general ones.
+    /// The routers for packets from this prefix, in the order in which the kernel would take them: those of default
+    /// routes for the source. If there are none, those that advertise the prefix (RFC 8028 s3.1). If there are none
+    /// either, all others.
     #[must_use]
     pub fn gateways_for(&self, prefix: Prefix) -> Vec<&DefaultRoute> {
         let general = || self.default_routes.iter().filter(|route| route.source.is_none());
@@ -316,18 +323,18 @@ pub struct DefaultRoute {
     pub metric: u32,
     /// The router; none on a point-to-point link.
     pub gateway: Option<Ipv6Addr>,
-    /// The sources that it is for, if not for all.
+    /// Sources of the packets; `None` for all sources.
     pub source: Option<Prefix>,
-    /// The preference that the router gives itself (RFC 4191 s2.1): 0 high, 1 medium, 2 low.
+    /// Preference that the router gives itself (RFC 4191 s2.1): 0 high, 1 medium, 2 low.
     pub preference: u8,
     /// The source address of a socket that has none.
     pub preferred_source: Option<Ipv6Addr>,
-    /// The MTU of the route, if it has one of its own.
+    /// MTU of the route, if it sets one.
     pub mtu: Option<u32>,
 }
 
 impl DefaultRoute {
-    /// A route for all sources of which nothing more is known.
+    /// Makes a route for all sources with default values.
     #[must_use]
     pub const fn new(metric: u32, gateway: Option<Ipv6Addr>) -> Self {
         Self { metric, gateway, source: None, preference: 1, preferred_source: None, mtu: None }
@@ -339,18 +346,18 @@ impl DefaultRoute {
 pub struct UplinkAddress {
     /// The address.
     pub address: Ipv6Addr,
-    /// Length of its prefix, bits.
+    /// Length of the address's prefix, bits.
     pub prefix_len: u8,
-    /// What the kernel says of it.
+    /// Flags of the address in the kernel.
     pub flags: AddressFlags,
-    /// Whether it can be used for new traffic: not tentative, deprecated or a duplicate.
+    /// Whether the address can be used for new traffic: it is not tentative, deprecated or a duplicate.
     pub preferred: bool,
-    /// How long it can be used.
+    /// Remaining lifetimes of the address.
     pub lifetimes: Lifetimes,
 }
 
 impl UplinkAddress {
-    /// What the flags say decides whether it can be used for new traffic.
+    /// Makes an address. Its flags decide whether it can be used for new traffic.
     #[must_use]
     pub const fn new(
         address: Ipv6Addr,
@@ -361,7 +368,7 @@ impl UplinkAddress {
         Self { address, prefix_len, flags, preferred: flags.is_preferred(), lifetimes }
     }
 
-    /// The prefix that the address is in.
+    /// The prefix of the address.
     #[must_use]
     pub const fn prefix(&self) -> Prefix {
         Prefix::new(self.address, self.prefix_len)
@@ -375,18 +382,18 @@ pub struct AddressFlags(pub u32);
 impl AddressFlags {
     /// Duplicate address detection found another owner.
     pub const DAD_FAILED: Self = Self(0x08);
-    /// Preferred lifetime is over: no new traffic.
+    /// The preferred lifetime is over: no new traffic.
     pub const DEPRECATED: Self = Self(0x20);
     /// Duplicate address detection is not over.
     pub const TENTATIVE: Self = Self(0x40);
     /// Usable before duplicate address detection is over.
     pub const OPTIMISTIC: Self = Self(0x04);
-    /// Made from a prefix for privacy, short-lived.
+    /// Made from a prefix for privacy, with a short life.
     pub const TEMPORARY: Self = Self(0x01);
     /// Set by hand, without a lifetime.
     pub const PERMANENT: Self = Self(0x80);
 
-    /// Whether all of the other's flags are set.
+    /// Whether all flags of `other` are set.
     #[must_use]
     pub const fn contains(self, other: Self) -> bool {
         self.0 & other.0 == other.0
@@ -398,7 +405,8 @@ impl AddressFlags {
         self.is_usable() && !self.contains(Self::DEPRECATED)
     }
 
-    /// Whether an address with these flags can be sent from. A deprecated one can: RFC 4862 s5.5.4 leaves it to what uses it.
+    /// Whether packets can leave from an address with these flags. They can leave from a deprecated one: RFC 4862
+    /// s5.5.4 leaves that to the program.
     #[must_use]
     pub const fn is_usable(self) -> bool {
         !self.contains(Self::DAD_FAILED)
@@ -409,14 +417,14 @@ impl AddressFlags {
 /// Lifetimes of an address in seconds; `u32::MAX` is for ever.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Lifetimes {
-    /// For new traffic.
+    /// Lifetime for new traffic.
     pub preferred: u32,
-    /// For any traffic.
+    /// Lifetime for any traffic.
     pub valid: u32,
 }
 
 impl Lifetimes {
-    /// Of an address that was set without any.
+    /// Lifetimes of an address that was set without any.
     pub const FOREVER: Self = Self { preferred: u32::MAX, valid: u32::MAX };
 }
 

@@ -1,4 +1,4 @@
-//! From the outputs of the protocols to effects in an order in which no packet goes astray.
+//! Puts the outputs of the protocols in an order in which no packet takes a wrong path.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -14,8 +14,9 @@ use crate::effect::Effect;
 use crate::host::Host;
 use crate::known::needs_route;
 
-/// Outputs that are due together, by kind: all routes at once, as each change makes every socket of the host look its route up
-/// again. An output of a session can come before one of a context that was due first: if both are about one pair, the session gives way.
+/// Outputs that are due together, by kind. All routes go at once, because each change makes every socket of the host
+/// look up its route again. An output of a session can come before an older output of a context: if both are about
+/// one pair, the session gives way.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) session_updates: Vec<SessionUpdate>,
@@ -29,7 +30,8 @@ pub(crate) struct Batch {
 }
 
 impl Batch {
-    /// Adds an update behind the others, or in place of the last one if both say what the same context is now.
+    /// Adds an update behind the others. If the last update is an upsert of the same context, the new one replaces
+    /// it.
     pub(crate) fn add_context_update(&mut self, update: Update) {
         match (self.context_updates.last_mut(), update) {
             (Some(Update::Upsert(last)), Update::Upsert(entry))
@@ -43,14 +45,14 @@ impl Batch {
 }
 
 impl Host {
-    /// Effects of ILNP come first, as a session may take the place of a context.
+    /// Orders the outputs. Effects of ILNP come first, because a session may replace a context.
     pub(crate) fn order(&mut self, batch: Batch, now: Instant) {
         if !batch.socket_questions.is_empty() {
             self.effects.push_back(Effect::AskSockets(batch.socket_questions));
         }
         self.order_sessions(batch.session_updates, batch.ilnp_transmits, batch.session_events, now);
         for transmit in batch.shim6_transmits {
-            // A ULID that has left its uplink is an address of the host, and no source for any other uplink.
+            // A ULID that has left its uplink is an address of the host, but cannot be a source on any other uplink.
             if !self.routing.is_only_kept(transmit.locators.local.as_ulid()) {
                 let ifindex = self.routing.ifindex_to_force(transmit.locators);
                 self.effects.push_back(Effect::SendShim6 { transmit, ifindex });
@@ -65,7 +67,8 @@ impl Host {
         self.effects.extend(batch.usage_questions.into_iter().map(Effect::AskUsage));
     }
 
-    /// Updates of contexts, among routes in the order that [`Routes`](moorline_addresses::Routes) asks for.
+    /// Adds updates of contexts, and the route changes around them in the order that
+    /// [`Routes`](moorline_addresses::Routes) needs.
     fn order_contexts(&mut self, updates: Vec<Update>, now: Instant) {
         let entries = moved_after(&updates);
         let movers: BTreeSet<_> = entries.keys().copied().collect();
@@ -84,7 +87,7 @@ impl Host {
         }
     }
 
-    /// Whether a ULID may be needed no more with this update, or one that no uplink has is needed from now on.
+    /// Whether this update may end the need for a ULID, or begins the need for one that no uplink has.
     fn changes_ulids(&self, update: &Update) -> bool {
         match update {
             Update::Upsert(entry) => self.routing.is_nowhere(entry.ulids.local),
@@ -111,7 +114,8 @@ impl Host {
             SessionUpdate::Upsert(entry) => self.routing.leaves_what_is_lost(entry),
             SessionUpdate::Remove { .. } => false,
         };
-        // A locator that has gone is left at once: the route may take milliseconds, and all packets are lost until then.
+        // A session leaves a lost locator at once: a route change may take milliseconds, and all packets are lost
+        // until then.
         let is_any_lost = updates.iter().any(is_lost);
         let routes = self.routes_of_sessions(&updates);
         if !is_any_lost {
@@ -119,7 +123,7 @@ impl Host {
         }
         self.lead_sessions_back(&updates);
         self.effects.extend(updates.iter().cloned().map(Effect::UpdateSession));
-        // Addresses of new sessions are there before a correspondent is told of the locators.
+        // The addresses of new sessions exist before a correspondent learns the locators.
         let changes_ulids = self.note_sessions(&updates, now);
         for transmit in transmits {
             let ifindex = self.routing.uplink_of_locator(transmit.source);
@@ -140,7 +144,8 @@ impl Host {
         }
     }
 
-    /// The routes of the sessions that need some. One that leaves room for a nonce in all packets is there as long as the session.
+    /// The routes of the sessions that need one. A route that leaves room for a nonce in all packets exists as long
+    /// as the session.
     fn routes_of_sessions(&self, updates: &[SessionUpdate]) -> Vec<(Mover, MovedRoute)> {
         let routes = updates.iter().filter_map(|update| match update {
             SessionUpdate::Upsert(entry) => needs_route(entry)
@@ -150,7 +155,8 @@ impl Host {
         routes.collect()
     }
 
-    /// What is about to leave by its own addresses again does not go to the uplink of others.
+    /// Removes the direct routes of sessions that are about to go back to their own addresses: these packets are not
+    /// for the other uplink.
     fn lead_sessions_back(&mut self, updates: &[SessionUpdate]) {
         let back = updates.iter().filter_map(|update| match update {
             SessionUpdate::Upsert(entry) => {
@@ -163,8 +169,8 @@ impl Host {
         self.lead_back(back);
     }
 
-    /// Notes which sessions there are once these updates are carried out. Result: whether a ULID may be needed no more, or one that no
-    /// uplink has is needed from now on.
+    /// Notes the sessions that exist after these updates. Returns whether the need for a ULID may end, or begins for
+    /// one that no uplink has.
     fn note_sessions(&mut self, updates: &[SessionUpdate], now: Instant) -> bool {
         let (mut is_any_gone, mut has_other_nids) = (false, false);
         for update in updates {
@@ -195,7 +201,7 @@ impl Host {
         if let EventKind::Moved { to, .. } = event.kind {
             self.effects.push_back(Effect::Introduce { ifindex: 0, address: to.local.0 });
         }
-        // A path works again, be it another one or the one from before.
+        // A path works again: another one or the same as before.
         if let EventKind::Moved { .. }
         | EventKind::StateChanged { to: shim6::ReapState::Operational, .. } = event.kind
         {
@@ -220,20 +226,20 @@ impl Host {
         self.effects.push_back(Effect::TellSession(event));
     }
 
-    /// Moved traffic goes by the segmentation path before the data plane moves it.
+    /// Leads moved traffic to the segmentation path before the data plane moves it.
     pub(crate) fn lead_by_moor_all(&mut self, moved: Vec<(Mover, MovedRoute)>) {
         let steps = self.routing.routes.route(moved);
         if steps.is_empty() {
             return;
         }
         self.push_routes(steps);
-        // What was sent by an uplink after its carrier went waits for a router that will not be found.
+        // Packets that were sent after an uplink lost its carrier wait for a router that will not answer.
         let dead = self.routing.view.uplinks.iter().filter(|uplink| !uplink.carrier);
         let give_up = dead.map(|uplink| Effect::GiveUpNeighbors { ifindex: uplink.ifindex });
         self.effects.extend(give_up);
     }
 
-    /// None of these has a direct route any more.
+    /// Removes the direct routes of these movers.
     pub(crate) fn lead_back(&mut self, movers: impl IntoIterator<Item = Mover>) {
         let step = self.routing.routes.lead_by_moor(movers);
         self.push_routes(step);
@@ -246,7 +252,7 @@ impl Host {
     fn unroute(&mut self, movers: impl IntoIterator<Item = Mover>) {
         let movers: Vec<_> = movers.into_iter().collect();
         movers.iter().for_each(|mover| self.routing.path_mtus.forget(*mover));
-        // What a session leaves to a context that has moved is the context's.
+        // A route that a session leaves to a moved context belongs to the context.
         let moved = &self.moved;
         let is_left = |(mover, route): &(Mover, MovedRoute)| {
             matches!(mover, Mover::Context(_)) || !moved.contains(route.ulids)
@@ -256,8 +262,8 @@ impl Host {
     }
 }
 
-/// Contexts that have moved once these updates are carried out. One that a fork comes beside is removed in between, and comes
-/// again: the data plane finds the last by its ULIDs.
+/// Contexts that are moved after these updates. If a fork comes beside a context, the context is removed in between
+/// and comes again: the data plane finds the last one by its ULIDs.
 fn moved_after(updates: &[Update]) -> BTreeMap<ContextId, &ContextEntry> {
     let mut moved = BTreeMap::new();
     for update in updates {
@@ -272,7 +278,7 @@ fn moved_after(updates: &[Update]) -> BTreeMap<ContextId, &ContextEntry> {
     moved
 }
 
-/// Contexts that go by their ULIDs with one of these updates, if only until the next.
+/// Contexts that are at their ULIDs after one of these updates, perhaps only until the next one.
 fn back_in(updates: &[Update]) -> BTreeSet<ContextId> {
     let back = updates.iter().filter_map(|update| match update {
         Update::Upsert(entry) => Some(entry.id).filter(|_| !entry.is_moved()),
@@ -289,7 +295,7 @@ const fn session_of(update: &SessionUpdate) -> SessionId {
     }
 }
 
-/// Whose route, if there is one, is needed no more.
+/// The session of an update that ends the need for a route.
 fn without_route(update: &SessionUpdate) -> Option<Mover> {
     match update {
         SessionUpdate::Upsert(entry) => (!needs_route(entry)).then_some(Mover::Session(entry.id)),

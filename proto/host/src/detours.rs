@@ -1,4 +1,4 @@
-//! Moved pairs that go on by their own links, although specific routes have come that lead elsewhere (decision 137).
+//! Moved pairs that stay on their own links although new specific routes lead elsewhere (decision 137).
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -12,7 +12,7 @@ use crate::host::Host;
 use crate::routing::Routing;
 
 impl Host {
-    /// Notes the detours in the view. `before` are the routes that have counted until now.
+    /// Notes the detours in the view. `before` has the routes that counted until now.
     pub(crate) fn note_detours(&mut self, before: &[SpecificRoute]) {
         self.routing.view.detours.clear();
         self.routing.view.detours = self.routing.detours(&self.shim6, before);
@@ -43,7 +43,8 @@ impl Routing {
         paths.filter_map(|pair| self.detours_of(pair, before, &now)).flatten().collect()
     }
 
-    /// The routes that a pair would have to follow: those to the longest prefix, and all that they hide. `now` has the longest ones first.
+    /// The destinations of the routes that a pair would have to follow: the longest prefix, and all that it hides.
+    /// `now` has the longest ones first.
     fn detours_of(
         &self,
         pair: LocatorPair,
@@ -69,7 +70,7 @@ impl Routing {
         Some(detours)
     }
 
-    /// Routes of a VPN, and by interfaces that are left alone, are followed at once.
+    /// Whether a link is one of ours. Routes by other interfaces, for example of a VPN, are followed at once.
     fn is_ours(&self, link: u32) -> bool {
         let HostView { uplinks, candidates, bare, .. } = &self.view;
         [uplinks, candidates, bare].into_iter().flatten().any(|one| one.ifindex == link)

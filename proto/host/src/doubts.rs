@@ -1,12 +1,13 @@
-//! Uplinks that carry nothing, as peers of contexts show: when a context has left an uplink, several peers are asked by that uplink and by
-//! another one at the same moments, each to the same address of the peer.
+//! Uplinks that carry nothing, found by peers of contexts. When a context has left an uplink, the host asks several
+//! peers by that uplink and by another one at the same moments. Both questions go to the same address of the peer.
 //!
-//! The uplink *fails* when [`WITNESSES`] peers answer by the other uplink alone, and no peer answers by this one. The address is the same, so a
-//! peer whose own ISP has failed answers by neither uplink and shows nothing. Peers that share a network of 48 bits are one peer, so no
-//! single one can have the host leave an uplink. While the uplink fails, the peers are asked on, one after another. The uplink is used again when they
-//! have answered by it for a while, which doubles with each failure.
+//! The uplink *fails* if [`WITNESSES`] peers answer by the other uplink alone, and no peer answers by this one. Both
+//! questions go to the same address, so a peer whose own ISP has failed answers by neither uplink and shows nothing.
+//! Peers in one network of 48 bits count as one peer, so one peer alone cannot make the host leave an uplink. While
+//! the uplink fails, the host goes on asking the peers, one after another. The uplink is used again when peers have
+//! answered by it for a while, which doubles with each failure.
 //!
-//! A router that Neighbor Unreachability Detection has given up makes its uplink fail for [`HELD`].
+//! If Neighbor Unreachability Detection has given up a router, the router's uplink fails for [`HELD`].
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -17,18 +18,18 @@ use moorline_types::{ContextId, Instant, LocatorPair};
 
 use crate::health::{CALM, FEW, HASTY, LONGEST, MARGIN, MOST_DOUBLED, REMEMBERED, STEADY};
 
-/// The first 48 bits of an address: a network that is one site's.
+/// The first 48 bits of an address: the network of one site.
 pub(crate) type Network = [u16; 3];
 
-/// An address of a peer, which is asked by two uplinks.
+/// An address of a peer that the host asks by two uplinks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Target {
     pub(crate) context: ContextId,
-    /// Number of the peer: targets of one peer have the same.
+    /// Number of the peer: the targets of one peer have the same number.
     pub(crate) peer: usize,
-    /// By the uplink in doubt, and by another one. The peer's address is the same.
+    /// The pair by the uplink in doubt, and the pair by another uplink, with the same address of the peer.
     pub(crate) pairs: [LocatorPair; 2],
-    /// How long an answer by the uplink in doubt took before, if that is known; else zero.
+    /// Usual time of an answer by the uplink in doubt; zero if it is not known.
     pub(crate) usual: Duration,
 }
 
@@ -36,32 +37,32 @@ pub(crate) struct Target {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doubts {
     uplinks: BTreeMap<u32, Uplink>,
-    /// Uplinks whose router is lost, and until when that counts.
+    /// Uplinks whose router is lost, each with the time until which the loss counts.
     lost: BTreeMap<u32, Instant>,
-    /// By uplink: the networks of the last peer that ICMPv6 errors said to be unreachable, and when.
+    /// By uplink: the networks of the last peer that ICMPv6 errors reported as unreachable, and the time.
     unreachable: BTreeMap<u32, (BTreeSet<Network>, Instant)>,
 }
 
 #[derive(Clone, Debug)]
 struct Uplink {
-    /// Empty: nobody is asked.
+    /// Empty if the host asks nobody.
     targets: Vec<Target>,
     rounds: VecDeque<Round>,
     state: State,
     next: Instant,
-    /// Targets asked so far, for turns.
+    /// Number of targets asked so far, to take turns.
     asked: usize,
-    /// Longest time that an answer by the uplink, and by the other one, has lately taken.
+    /// Longest recent time of an answer, by the uplink and by the other one.
     slowest: [Duration; 2],
     failures: u32,
     failed_at: Option<Instant>,
-    /// When targets were last looked for because nobody could be asked.
+    /// Time when the host last looked for targets because it could ask nobody.
     replaced_at: Instant,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// No doubt is taken up before this time.
+    /// The uplink accepts no doubt before `until`.
     Quiet {
         until: Instant,
     },
@@ -74,19 +75,19 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Failing {
     since: Instant,
-    /// Since when peers answer by the uplink again.
+    /// Time since which peers answer by the uplink again.
     good_since: Option<Instant>,
-    /// Questions in a row that were answered by the other uplink alone.
+    /// Number of questions in a row that peers answered by the other uplink alone.
     missed: usize,
-    /// When a peer last answered by the other uplink.
+    /// Time when a peer last answered by the other uplink.
     other_at: Instant,
-    /// No peer answers by the other uplink either: perhaps it is the peers that have failed.
+    /// Whether no peer answers by the other uplink either: then the peers may have failed.
     is_unknown: bool,
-    /// When somebody could last be asked.
+    /// Time when the host could last ask a peer.
     asked_at: Instant,
 }
 
-/// One target, asked by both pairs.
+/// A question to one target by both pairs.
 #[derive(Clone, Copy, Debug)]
 struct Round {
     at: Instant,
@@ -105,14 +106,14 @@ impl Doubts {
         self.lost.contains_key(&ifindex)
     }
 
-    /// Only these uplinks are there.
+    /// Forgets all uplinks that are not there.
     pub(crate) fn follow(&mut self, is_there: impl Fn(u32) -> bool) {
         self.uplinks.retain(|ifindex, _| is_there(*ifindex));
         self.lost.retain(|ifindex, _| is_there(*ifindex));
         self.unreachable.retain(|ifindex, _| is_there(*ifindex));
     }
 
-    /// Whether a doubt about an uplink would be taken up.
+    /// Whether a doubt about an uplink is accepted now.
     pub(crate) fn is_open_to(&self, ifindex: u32, now: Instant) -> bool {
         self.uplinks.get(&ifindex).is_none_or(|uplink| match uplink.state {
             State::Quiet { until } => until <= now,
@@ -120,7 +121,7 @@ impl Doubts {
         })
     }
 
-    /// Begins to ask. With too few peers there is no answer that would count, and nobody is asked.
+    /// Begins to ask. With too few peers no answer would count, so the host asks nobody.
     pub(crate) fn begin(&mut self, ifindex: u32, targets: Vec<Target>, now: Instant) {
         let uplink = self.uplinks.entry(ifindex).or_insert_with(|| Uplink::new(now));
         if peers(targets.iter()) < WITNESSES {
@@ -133,8 +134,8 @@ impl Doubts {
         uplink.slowest[OWN] = uplink.slowest[OWN].max(usual);
     }
 
-    /// ICMPv6 errors say that a peer with these networks cannot be reached by an uplink. Result: whether another peer was said to be so within a
-    /// second, which is a doubt.
+    /// Notes ICMPv6 errors that say that a peer with these networks cannot be reached by an uplink. Returns whether
+    /// this is a doubt: errors have reported another peer within [`TOGETHER`].
     pub(crate) fn handle_unreachable(
         &mut self,
         ifindex: u32,
@@ -145,7 +146,7 @@ impl Doubts {
         before.is_some_and(|(other, at)| now.since(at) < TOGETHER && other.is_disjoint(&networks))
     }
 
-    /// The only router of an uplink does not answer. Result: whether the uplink did not fail before.
+    /// Notes that the only router of an uplink does not answer. Returns whether the uplink did not fail before.
     pub(crate) fn handle_router_lost(&mut self, ifindex: u32, now: Instant) -> bool {
         let is_new = !self.failing().contains(&ifindex);
         self.lost.insert(ifindex, now + HELD);
@@ -157,7 +158,7 @@ impl Doubts {
         asking.map(|uplink| uplink.next).chain(self.lost.values().copied()).min()
     }
 
-    /// Whether an uplink that fails has had nobody to ask for a while, so that the caller is to give [others](Self::replace).
+    /// An uplink that fails and has had nobody to ask for a while: the caller gives it [others](Self::replace).
     pub(crate) fn lacks_targets(&self, now: Instant) -> Option<u32> {
         let lacks = |uplink: &Uplink| match uplink.state {
             State::Failing(failing) => {
@@ -168,7 +169,7 @@ impl Doubts {
         self.uplinks.iter().find(|(_, uplink)| lacks(uplink)).map(|(ifindex, _)| *ifindex)
     }
 
-    /// Other targets for an uplink that fails.
+    /// Replaces the targets of an uplink that fails.
     pub(crate) fn replace(&mut self, ifindex: u32, targets: Vec<Target>, now: Instant) {
         if let Some(uplink) = self.uplinks.get_mut(&ifindex) {
             (uplink.targets, uplink.replaced_at) = (targets, now);
@@ -176,7 +177,8 @@ impl Doubts {
         }
     }
 
-    /// Asks where it is due, by `ask`, which says whether a check has left. Result: whether other uplinks fail than before.
+    /// Asks the targets that are due with `ask`, which says whether a check has left. Returns whether the failing
+    /// uplinks have changed.
     pub(crate) fn handle_timeout(
         &mut self,
         mut ask: impl FnMut(ContextId, LocatorPair) -> bool,
@@ -193,7 +195,7 @@ impl Doubts {
         self.failing() != before
     }
 
-    /// A peer has answered. Result: whether other uplinks fail than before.
+    /// Takes the answer of a peer. Returns whether the failing uplinks have changed.
     pub(crate) fn handle_reply(&mut self, reply: Reply, now: Instant) -> bool {
         let before = self.failing();
         for uplink in self.uplinks.values_mut().filter(|uplink| !uplink.is_quiet()) {
@@ -276,7 +278,7 @@ impl Uplink {
             let took = now.since(reply.at);
             self.slowest[by] = took.max(self.slowest[by] - self.slowest[by] / 8);
             let rounds = self.rounds.iter_mut();
-            // An answer to a later check stands for those before.
+            // An answer to a later check by this uplink counts for earlier checks as well.
             for round in rounds.filter(|round| is_of(&round.target, by) && round.at <= reply.at) {
                 round.answered[by] |= by == OWN || round.at == reply.at;
             }
@@ -289,7 +291,7 @@ impl Uplink {
             State::Failing(failing) if by == OTHER => {
                 (failing.other_at, failing.is_unknown) = (now, false);
             }
-            // The uplink was slow, and is not dead.
+            // The uplink was slow, not dead.
             State::Failing(failing) if left <= failing.since => self.rest(now),
             State::Failing(failing) => {
                 failing.missed = 0;
@@ -309,7 +311,7 @@ impl Uplink {
         }
     }
 
-    /// Whether enough peers answer by the other uplink alone. None has answered by this one.
+    /// Decides whether enough peers answer by the other uplink alone. No peer has answered by this one.
     fn judge_asking(&mut self, now: Instant) {
         let State::Asking { since } = self.state else { return };
         let is_witness = |target: &&Target| self.is_witness(target, now);
@@ -331,7 +333,7 @@ impl Uplink {
         }
     }
 
-    /// Whether a peer has answered nothing by the uplink, and goes on answering by the other one.
+    /// Whether a peer has answered no question by the uplink, and goes on answering by the other one.
     fn is_witness(&self, target: &Target, now: Instant) -> bool {
         let due = self.due();
         let rounds = self.rounds.iter().filter(|round| round.target == *target);
@@ -364,37 +366,40 @@ impl Uplink {
     }
 }
 
-/// How many peers there are among these targets.
+/// Number of peers among these targets.
 fn peers<'a>(targets: impl Iterator<Item = &'a Target>) -> usize {
     targets.map(|target| target.peer).collect::<BTreeSet<_>>().len()
 }
 
-/// Places in [`Target::pairs`].
+/// Indices of [`Target::pairs`].
 const OWN: usize = 0;
 const OTHER: usize = 1;
-/// Peers that have to show that an uplink carries nothing.
+/// Number of peers that have to show that an uplink carries nothing.
 const WITNESSES: usize = 2;
-/// Peers that are asked at most, with [`ADDRESSES`] each.
+/// Largest number of peers that are asked, with [`ADDRESSES`] each.
 pub(crate) const MOST_PEERS: usize = 4;
-/// Addresses of a peer that are asked: its ISP may have failed with ours. A peer answers 20 checks a second, and is asked 16 times.
+/// Number of a peer's addresses that are asked: the ISP of one address may have failed with ours. A peer answers 20
+/// checks a second, and gets 16.
 pub(crate) const ADDRESSES: usize = 2;
-/// Questions in a row without an answer by the uplink. At a loss of 5 % each way, those of two peers are lost once in some 100 million doubts.
+/// Number of questions in a row without an answer by the uplink. At a loss of 5 % each way, chance loses all of two
+/// peers' answers once in some 100 million doubts.
 const LOST: usize = 4;
-/// An answer is due after so long at the earliest.
+/// Shortest time after which an answer counts as missing.
 const SHORTEST: Duration = Duration::from_millis(150);
-/// A doubt that has led to nothing is given up.
+/// Time after which a doubt without a result ends.
 const LONGEST_DOUBT: Duration = Duration::from_secs(2);
-/// For so long after a doubt there is no other one about the same uplink.
+/// Time after a doubt in which no other doubt about the same uplink begins.
 const QUIET: Duration = Duration::from_secs(10);
-/// ICMPv6 errors about two peers within this time are a doubt.
+/// Time within which ICMPv6 errors about two peers are a doubt.
 const TOGETHER: Duration = Duration::from_secs(1);
-/// Without an answer by the other uplink for so long, nothing is known of the one that fails.
+/// Time without an answer by the other uplink after which nothing is known of the failing one.
 const SILENT: Duration = Duration::from_secs(3);
-/// When nobody could be asked for so long, others are looked for.
+/// Time without anybody to ask after which the host looks for other targets.
 const LACKING: Duration = Duration::from_secs(2);
-/// An uplink that nobody could be asked about for so long fails no more.
+/// Time without anybody to ask after which a failing uplink fails no more.
 const FORGOTTEN: Duration = Duration::from_secs(60);
-/// How long an uplink fails whose router is lost. The kernel tells of the loss again as long as it looks for the router.
+/// Time for which an uplink fails whose router is lost. The kernel repeats the report as long as it looks for the
+/// router.
 const HELD: Duration = Duration::from_secs(10);
 
 #[cfg(test)]

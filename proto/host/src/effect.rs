@@ -11,8 +11,9 @@ use moorline_types::{Ulid, UlidPair};
 
 use crate::node::Node;
 
-/// An action that the executor of a host is to take next. The executor acknowledges each, by
-/// [`Host::handle_done`](crate::Host::handle_done) or [`Host::handle_failed`](crate::Host::handle_failed), before it asks for the next one.
+/// An action for the executor of a host. The executor reports each action by
+/// [`Host::handle_done`](crate::Host::handle_done) or [`Host::handle_failed`](crate::Host::handle_failed) before it
+/// asks for the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// Tell the data plane of Shim6.
@@ -34,9 +35,9 @@ pub enum Effect {
     FlushCachedRoutes,
     /// Keep a ULID, whose address has left its uplink, an address of the host.
     KeepUlid(Ulid),
-    /// Keep it no longer.
+    /// Remove an address that [`KeepUlid`](Self::KeepUlid) has kept.
     ReleaseUlid(Ulid),
-    /// Look for interfaces whose routers the kernel does not hear, as the host forwards.
+    /// Look for interfaces on which the kernel ignores Router Advertisements because the host forwards.
     AskForwarding,
     /// Bring the rules by source address in step with [`Host::view`](crate::Host::view).
     FollowRules,
@@ -48,27 +49,28 @@ pub enum Effect {
     Outrank(BTreeSet<(u32, Ipv6Addr)>),
     /// Put the programs of a data plane on an interface.
     Attach {
-        /// Whose programs.
+        /// Protocol of the programs.
         protocol: Protocol,
         /// Index of the interface.
         ifindex: u32,
     },
     /// Take the programs of a data plane off an interface, if the interface is still there.
     Detach {
-        /// Whose programs.
+        /// Protocol of the programs.
         protocol: Protocol,
         /// Index of the interface.
         ifindex: u32,
     },
-    /// End the programs of the run before: ours are on all uplinks.
+    /// End the programs of the run before, because the programs of this run are on all uplinks.
     RemoveStale,
-    /// Find out which uplinks moved traffic may be routed to, and say so by [`Host::set_takes_moved`](crate::Host::set_takes_moved).
+    /// Find out which uplinks moved traffic may be routed to, and report them by
+    /// [`Host::set_takes_moved`](crate::Host::set_takes_moved).
     AskOffloads,
     /// Tell the data plane of Shim6 the addresses of this host, each with its interface.
     SetLocals(BTreeMap<Ipv6Addr, u32>),
     /// Make a new proof of these addresses, and give it to [`Host::set_proof`](crate::Host::set_proof).
     Sign(LocalAddresses),
-    /// Send an echo request from an uplink to a host, with this nonce for its data, and give the answer to
+    /// Send an Echo Request from an uplink to a host, with this nonce as its data, and report the answer by
     /// [`Host::handle_echo`](crate::Host::handle_echo).
     AskTarget {
         /// Index of the interface.
@@ -77,22 +79,23 @@ pub enum Effect {
         source: Ipv6Addr,
         /// The host.
         target: Ipv6Addr,
-        /// Comes back in the answer.
+        /// Data of the request, which the answer repeats.
         nonce: u64,
     },
-    /// Put this default route, by this interface, before those of uplinks that carry nothing, and no other. The route lasts for a minute.
+    /// Put this default route by this interface before the default routes of uplinks that carry nothing, and remove
+    /// any other such route. The route lasts for a minute.
     PreferRoute(Option<(u32, DefaultRoute)>),
-    /// Apply the rules about paths to the uplinks that there are now.
+    /// Apply the rules about paths to the present uplinks.
     FollowPathRules,
-    /// The host may have other default routes or specific routes now: bring routes that are copies of them in step.
+    /// Bring the routes that are copies of default and specific routes in step with these.
     FollowDefaultRoutes,
-    /// Add an address that sessions need to an uplink: a deprecated one with a prefix of 128 bits.
+    /// Add an address for sessions to an uplink, deprecated and with a prefix of 128 bits.
     AddSessionAddress(SessionAddress),
-    /// Remove such an address.
+    /// Remove an address for sessions.
     RemoveSessionAddress(SessionAddress),
-    /// Tell the routers of an uplink that an address of the host is there.
+    /// Tell the routers of an uplink that the host has this address.
     Introduce {
-        /// Index of the interface; 0: the uplink that has the address.
+        /// Index of the interface; 0 for the uplink that has the address.
         ifindex: u32,
         /// The address.
         address: Ipv6Addr,
@@ -101,37 +104,39 @@ pub enum Effect {
     SendShim6 {
         /// The packet and its locators.
         transmit: shim6::Transmit,
-        /// Index of the interface it has to leave by; 0: the route decides.
+        /// Index of the interface that the packet has to leave by; 0 if the route decides.
         ifindex: u32,
     },
     /// Send a control packet of ILNP, which is ICMPv6.
     SendIlnp {
         /// The packet.
         transmit: ilnp::Transmit,
-        /// As for [`Effect::SendShim6`].
+        /// Index of the interface that the packet has to leave by; 0 if the route decides.
         ifindex: u32,
     },
-    /// Have TCP between these ULIDs send again what may be lost, in segments for this MTU.
+    /// Have TCP between these ULIDs resend segments that may be lost, with this MTU.
     NotifyTcp {
-        /// The addresses of the sockets.
+        /// The addresses that sockets see.
         ulids: UlidPair,
-        /// MTU of the route that TCP takes now, octets; none if the pair has no route of its own.
+        /// MTU of TCP's present route, octets; `None` if the pair has no route.
         mtu: Option<u32>,
     },
-    /// Tell people of an address of the host's own.
+    /// Tell people about an address that the host makes.
     TellAddress(Note),
-    /// Tell people of a context.
+    /// Tell people about a context.
     TellContext(shim6::Event),
-    /// Tell people of a session.
+    /// Tell people about a session.
     TellSession(ilnp::Event),
-    /// Ask the sockets of the host for ILNP, and give each answer by [`Host::answer`](crate::Host::answer). Never empty.
+    /// Ask the sockets of the host for ILNP, and report each answer by [`Host::answer`](crate::Host::answer). The
+    /// list is never empty.
     AskSockets(Vec<ilnp::Question>),
-    /// Find out whether a socket needs a quiet context, and say so by [`Contexts::handle_usage`](crate::Contexts::handle_usage).
+    /// Find out whether a socket needs a quiet context, and report it by
+    /// [`Contexts::handle_usage`](crate::Contexts::handle_usage).
     AskUsage(shim6::Question),
 }
 
 impl Effect {
-    /// Whether a data plane is to forget something: it may refuse that, and is told again.
+    /// Whether the effect has a data plane forget something. The data plane may refuse, and is told again.
     #[must_use]
     pub const fn is_removal(&self) -> bool {
         matches!(
@@ -152,7 +157,7 @@ pub enum Protocol {
     Ilnp,
 }
 
-/// An address that is on an uplink for sessions alone.
+/// An address that an uplink has for sessions alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SessionAddress {
     /// Index of the interface.
@@ -162,6 +167,6 @@ pub struct SessionAddress {
 }
 
 impl SessionAddress {
-    /// Length of its prefix, bits: an address alone.
+    /// Prefix length of the address, bits.
     pub const PREFIX_LEN: u8 = 128;
 }

@@ -1,8 +1,9 @@
-//! Brings the host in step with its view, one stage after the other: rules by source address, addresses, programs of the data planes, the
-//! proof of the addresses, and then contexts and sessions.
+//! Brings the host in step with its view, one stage after the other: rules by source address, addresses, programs of
+//! the data planes, the proof of the addresses, and then contexts and sessions.
 //!
-//! A stage begins when the effects of the one before are executed, so it knows which of them failed. What has failed is tried again by
-//! following the view once more, in a moment and then ever more rarely, but after [`RETRY`] at the latest.
+//! A stage begins when the effects of the stage before are executed, so it knows which of them failed. To try a
+//! failed effect again, the host follows the view once more: in a moment, and then at growing intervals, but after
+//! [`RETRY`] at the latest.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
@@ -19,7 +20,7 @@ use crate::host::Host;
 use crate::node::Node;
 use crate::routing::Carriers;
 
-/// What is due next of following the view.
+/// Next stage of following the view.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Stage {
     #[default]
@@ -32,37 +33,37 @@ enum Stage {
     Protocols,
 }
 
-/// How far the host is in step with its view.
+/// State of following the view.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Following {
     stage: Stage,
-    /// Addresses of the host's own; none: others decide which addresses there are.
+    /// Addresses that the host makes; `None` if others decide which addresses the host has.
     pub(crate) addressing: Option<Addressing>,
-    /// Proves the addresses.
+    /// Proof of the addresses.
     pub(crate) proof: LocalProof,
     /// Interfaces that carry programs.
     attached: Carriers,
-    /// Changes to addresses, as soon as each prefix has a rule.
+    /// Changes to addresses that wait until each prefix has a rule.
     actions: Vec<Action>,
     outranked: BTreeSet<(u32, Ipv6Addr)>,
-    /// What the data plane of Shim6 takes for our addresses. None: it may have others.
+    /// Addresses that the data plane of Shim6 takes for ours; `None` if it may have others.
     locals: Option<BTreeMap<Ipv6Addr, u32>>,
-    /// Parameters of addresses are not on disk.
+    /// Whether parameters of addresses are missing on disk.
     is_unsaved: bool,
-    /// The rules by source address are not in step with the view.
+    /// Whether the rules by source address are not in step with the view.
     are_rules_behind: bool,
-    /// The kernel may have taken routes of moved pairs away.
+    /// Whether the kernel may have removed routes of moved pairs.
     may_lack_routes: bool,
-    /// Contexts and sessions of a run before have been taken over.
+    /// Whether contexts and sessions of a run before have been taken over.
     pub(crate) is_restored: bool,
-    /// When what has failed is tried again.
+    /// Timer of failed effects.
     pub(crate) retry: Retry,
-    /// When the view is followed once more, whatever happens.
+    /// Time of the next following, if nothing fails before.
     due: Option<Instant>,
 }
 
 impl Following {
-    /// When the view is followed once more. None while it is being followed.
+    /// Time when the host follows the view again; `None` while it follows the view.
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         if self.stage != Stage::Done {
             return None;
@@ -74,7 +75,7 @@ impl Following {
 
 /// Inputs about addresses.
 impl Host {
-    /// Has the host make addresses of its own.
+    /// Has the host make its own addresses.
     #[must_use]
     pub fn with_addressing(mut self, addressing: Addressing, proof: LocalProof) -> Self {
         self.following.addressing = Some(addressing);
@@ -82,43 +83,45 @@ impl Host {
         self
     }
 
-    /// Which addresses the host should have, if it makes some.
+    /// The planner of the host's own addresses, if the host makes some.
     #[must_use]
     pub const fn addressing(&self) -> Option<&Addressing> {
         self.following.addressing.as_ref()
     }
 
-    /// What proves the addresses of the host.
+    /// The proof of the host's addresses.
     #[must_use]
     pub const fn proof(&self) -> &LocalProof {
         &self.following.proof
     }
 
-    /// The answer to [`Effect::Sign`]; or the addresses of the host have changed, and others make them.
+    /// Sets the proof: the answer to [`Effect::Sign`], or the new proof if others make the addresses.
     pub fn set_proof(&mut self, proof: LocalProof) {
         self.following.proof = proof;
     }
 
-    /// A router has said something, or the kernel on its behalf.
+    /// Takes the contents of a Router Advertisement, from the router or from the kernel.
     pub fn handle_advertisement(&mut self, said: &Advertisement, now: Instant) {
         if let Some(addressing) = &mut self.following.addressing {
             addressing.handle_advertisement(said, now);
         }
     }
 
-    /// Interfaces were down, if only for a moment, and the kernel has taken their addresses and routes away. The view comes next.
+    /// Notes that interfaces were down, perhaps for a moment only, and that the kernel has removed their addresses
+    /// and routes. The next view follows.
     pub fn handle_interfaces_down(&mut self, down: &BTreeSet<u32>) {
         if let Some(addressing) = &mut self.following.addressing {
             addressing.handle_interfaces_down(down);
         }
     }
 
-    /// The kernel may have taken routes of moved pairs away: they are looked at once the view is followed.
+    /// Notes that the kernel may have removed routes of moved pairs. The host reads them once it has followed the
+    /// view.
     pub const fn doubt_routes(&mut self) {
         self.following.may_lack_routes = true;
     }
 
-    /// The host has other specific routes than in the view. Of the rest nothing is known.
+    /// Takes the present specific routes. The rest of the view stays as it is.
     pub fn handle_specific(&mut self, specific: BTreeSet<SpecificRoute>, now: Instant) {
         let before = self.routing.followed();
         self.routing.view.specific = specific;
@@ -137,7 +140,7 @@ impl Host {
         self.effects.extend([Effect::FollowRules, Effect::FollowDefaultRoutes]);
     }
 
-    /// The view is to be followed once more at this time, if not before.
+    /// Has the host follow the view again at this time at the latest.
     pub fn follow_again(&mut self, at: Instant) {
         let due = &mut self.following.due;
         *due = Some(due.map_or(at, |due| due.min(at)));
@@ -152,12 +155,12 @@ impl Host {
 
 /// The stages.
 impl Host {
-    /// Begins with the first stage as soon as there is nothing else to execute.
+    /// Begins with the first stage as soon as all other effects are executed.
     pub(crate) const fn begin_following(&mut self) {
         self.following.stage = Stage::Rules;
     }
 
-    /// Plans the effects of the next stage. False: all of it is done.
+    /// Plans the effects of the next stage. Returns false if no stage is left.
     pub(crate) fn follow_on(&mut self, now: Instant) -> bool {
         let (effects, next) = match self.following.stage {
             Stage::Done => return false,
@@ -180,7 +183,7 @@ impl Host {
         if !self.routing.view.detours.is_empty() {
             let before = self.routing.followed();
             self.note_detours(&before);
-            // Contexts and sessions come back from a detour, or end, without another view.
+            // Contexts and sessions return from a detour, or end, without another view.
             self.follow_again(now + RETRY);
         }
         let mut effects = Vec::from([Effect::AskForwarding]);
@@ -197,7 +200,8 @@ impl Host {
         effects
     }
 
-    /// Notes in the view which routers have advertised which prefixes: packets from a prefix leave by a router that has.
+    /// Notes in the view which routers have advertised which prefixes. Packets from a prefix leave by a router that
+    /// has advertised it.
     pub(crate) fn tell_advertisers(&mut self) {
         if let Some(addressing) = &self.following.addressing {
             let uplinks = self.routing.view.uplinks.iter_mut();
@@ -205,7 +209,8 @@ impl Host {
         }
     }
 
-    /// No packet leaves from an address whose prefix has no rule, and no address is there whose parameters could be lost.
+    /// Changes addresses. If rules are behind, nothing changes: no packet leaves from an address whose prefix has no
+    /// rule. If parameters are not saved, no address is added, because its parameters could be lost.
     fn follow_addresses(&mut self) -> Vec<Effect> {
         let following = &mut self.following;
         let mut actions = mem::take(&mut following.actions);
@@ -221,7 +226,7 @@ impl Host {
     }
 
     fn follow_programs(&mut self) -> Vec<Effect> {
-        // A peer on a link that has lost its default route may go on sending what is moved.
+        // A peer on a link that has lost its default route may go on sending moved packets.
         let view = &self.routing.view;
         let places = || view.uplinks.iter().chain(view.bare_in_use());
         let present = places().map(|place| place.ifindex).collect();
@@ -239,12 +244,12 @@ impl Host {
         effects
     }
 
-    /// Whether moved payload to this address is ours, as far as the data plane has been told.
+    /// Whether the data plane takes moved payload to this address for ours.
     pub(crate) fn takes_payload_at(&self, local: Locator) -> bool {
         self.following.locals.as_ref().is_none_or(|locals| locals.contains_key(&local.0))
     }
 
-    /// Programs of ILNP on all interfaces that lead somewhere.
+    /// Attaches the programs of ILNP to all interfaces that packets may leave by.
     pub(crate) fn attach_ilnp(&mut self) -> Vec<Effect> {
         let places = Node::places(&self.routing.view).map(|place| place.ifindex);
         let places = self.ilnp.is_some().then(|| places.collect::<BTreeSet<_>>());
@@ -252,7 +257,7 @@ impl Host {
         places.map(|places| attached.follow(Protocol::Ilnp, &places)).unwrap_or_default()
     }
 
-    /// Packets to the addresses of an uplink without programs would be lost: peers are not told of these.
+    /// Packets to addresses of an uplink without programs would be lost, so peers are not told these addresses.
     fn ask_for_proof(&self) -> Vec<Effect> {
         let Some(addressing) = &self.following.addressing else { return Vec::new() };
         let carried = self.routing.view.only_on(&self.following.attached.shim6);
@@ -261,8 +266,8 @@ impl Host {
         is_new.then_some(Effect::Sign(announced)).into_iter().collect()
     }
 
-    /// Addresses that are new in the view can be used: rules and programs are in place, and there is a proof of them. Addresses of
-    /// interfaces without programs are not used.
+    /// Takes new addresses of the view into use: rules, programs and a proof exist for them. Addresses of interfaces
+    /// without programs stay unused.
     fn follow_locators(&mut self, now: Instant) -> Vec<Effect> {
         self.routing.carriers = Some(self.following.attached.clone());
         let usable = self.routing.usable();
@@ -274,7 +279,8 @@ impl Host {
         Vec::from([Effect::FollowPathRules])
     }
 
-    /// Has sessions, routes and ULIDs follow the view: to new locators, to other routers, off addresses that are deprecated.
+    /// Has sessions, routes and ULIDs follow the view: to new locators, to other routers, away from deprecated
+    /// addresses.
     fn follow_protocols(&mut self, now: Instant) -> Vec<Effect> {
         self.follow_node(now);
         self.shim6.handle_deprecated(&self.routing.deprecated(), now);
@@ -285,8 +291,9 @@ impl Host {
         routes.into_iter().chain(self.last_of_following()).collect()
     }
 
-    /// Programs of the run before end once contexts and sessions of that run are with ours. Where ours could not be attached, those go on,
-    /// and so do all of them as long as the host has no uplink: one may come.
+    /// Ends the programs of the run before, once this run has taken over contexts and sessions. If this run's
+    /// programs are missing on an uplink, all old programs go on. If the host has no uplink, all go on as well: an
+    /// uplink may come.
     pub(crate) fn last_of_following(&self) -> Vec<Effect> {
         let Following { is_restored, attached, .. } = &self.following;
         let mut uplinks = self.routing.view.uplinks.iter().map(|uplink| uplink.ifindex).peekable();
@@ -297,7 +304,7 @@ impl Host {
         stale.into_iter().chain([Effect::FollowDefaultRoutes]).collect()
     }
 
-    /// An effect was executed.
+    /// Notes that an effect was executed.
     pub fn handle_done(&mut self, effect: &Effect, now: Instant) {
         let following = &mut self.following;
         if let Effect::FollowRules = effect {
@@ -315,16 +322,16 @@ impl Host {
         }
     }
 
-    /// An effect of following failed.
+    /// Handles a failed effect of following.
     pub(crate) fn handle_not_followed(&mut self, effect: &Effect, now: Instant) {
         if let Effect::SetLocals(_) = effect {
-            // Some of it may have been set.
+            // Some of the addresses may have been set.
             self.following.locals = None;
         }
         self.following.are_rules_behind |= *effect == Effect::FollowRules;
         self.following.is_unsaved |= matches!(effect, Effect::Sign(_));
         self.following.retry.handle_failed(now);
-        // An uplink whose programs find room again is of use soon.
+        // If an uplink's programs get room again, the uplink can be used soon.
         self.follow_again(now + RETRY);
     }
 }
@@ -337,7 +344,8 @@ impl Carriers {
         }
     }
 
-    /// Takes the programs of a protocol off the interfaces that have gone, and puts them on those that lack them.
+    /// Detaches the programs of a protocol from interfaces that are gone, and attaches them to interfaces that lack
+    /// them.
     fn follow(&mut self, protocol: Protocol, present: &BTreeSet<u32>) -> Vec<Effect> {
         let attached = self.of(protocol);
         let gone = attached.extract_if(.., |ifindex| !present.contains(ifindex));

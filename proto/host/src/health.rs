@@ -1,8 +1,10 @@
-//! Uplinks that carry nothing, as hosts of the operator's choice show: each uplink sends them echo requests (RFC 4443 s4.1).
+//! Uplinks that carry nothing, found by hosts of the operator's choice: each uplink sends them Echo Requests (RFC
+//! 4443 s4.1).
 //!
-//! An uplink fails when [`LOST`] requests in a row stay without an answer while another uplink gets answers to requests of the same time:
-//! then it is not the hosts that have failed. After the first loss the requests follow each other fast, so a failure shows within a second, and chance has to strike so
-//! often in a row that a lossy link is no failed one. An uplink that answers again has to go on for a while, which doubles with each failure.
+//! An uplink fails if [`LOST`] requests in a row get no answer, while another uplink gets answers to requests of the
+//! same time. So the hosts themselves have not failed. After the first loss the requests follow each other quickly,
+//! and a failure shows within a second. A lossy link rarely loses so many in a row. Before an uplink is used again,
+//! it has to answer for a while, which doubles with each failure.
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::vec::Vec;
@@ -18,7 +20,7 @@ use rand_core::{RngCore, SeedableRng};
 use crate::effect::Effect;
 use crate::host::Host;
 
-/// Asks hosts behind each uplink, and holds what the answers show.
+/// Asks hosts by each uplink, and keeps the results.
 #[derive(Clone)]
 pub(crate) struct Health {
     targets: Vec<Ipv6Addr>,
@@ -26,19 +28,19 @@ pub(crate) struct Health {
     uplinks: BTreeMap<u32, Asked>,
 }
 
-/// An uplink by which hosts are asked.
+/// An uplink by which the hosts are asked.
 #[derive(Clone, Debug)]
 struct Asked {
     source: Ipv6Addr,
-    /// Requests without an answer, the eldest first, since the last answer.
+    /// Requests without an answer since the last answer, the oldest first.
     waiting: VecDeque<Request>,
     sent: u32,
     asked_at: Option<Instant>,
-    /// When the next request or the next look is due.
+    /// Time of the next request or the next look at the missing answers.
     next: Instant,
-    /// When the first and the last of the requests left that were answered without a gap of [`FEW`].
+    /// Departure of the first and of the last answered request, without [`FEW`] lost requests in a row between them.
     answered: Option<(Instant, Instant)>,
-    /// Longest time that an answer has lately taken.
+    /// Longest recent time of an answer.
     slowest: Duration,
     failing: Option<Failing>,
     failures: u32,
@@ -53,12 +55,12 @@ struct Request {
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Failing {
-    /// Since when requests are answered again.
+    /// Time since which requests are answered again.
     good_since: Option<Instant>,
 }
 
 impl Health {
-    /// Asks these hosts; none: nothing is asked, and no uplink fails.
+    /// Asks these hosts. Without hosts nothing is asked, and no uplink fails.
     pub(crate) fn new(targets: Vec<Ipv6Addr>, seed: [u8; 32]) -> Self {
         Self { targets, nonces: ChaCha12Rng::from_seed(seed), uplinks: BTreeMap::new() }
     }
@@ -67,7 +69,7 @@ impl Health {
         !self.targets.is_empty()
     }
 
-    /// The uplinks are these now. Result: whether other ones fail than before.
+    /// Takes the present uplinks. Returns whether the failing uplinks have changed.
     pub(crate) fn follow(&mut self, view: &HostView, now: Instant) -> bool {
         if self.targets.is_empty() {
             return false;
@@ -85,7 +87,8 @@ impl Health {
         self.failing() != before
     }
 
-    /// Uplinks that carry nothing. None if no other one gets answers: it may be the hosts that have failed, and no uplink is better.
+    /// Uplinks that carry nothing. Empty if no other uplink gets answers: then the hosts may have failed, and no
+    /// uplink is better.
     pub(crate) fn failing(&self) -> BTreeSet<u32> {
         let works = |asked: &Asked| asked.failing.is_none() && asked.waiting.len() < MOST_WAITING;
         if !self.uplinks.values().any(works) {
@@ -99,7 +102,7 @@ impl Health {
         self.uplinks.values().map(|asked| asked.next).min()
     }
 
-    /// Asks where it is due. Result: requests to send, and whether other uplinks fail than before.
+    /// Asks the hosts that are due. Returns the requests to send, and whether the failing uplinks have changed.
     pub(crate) fn handle_timeout(&mut self, now: Instant) -> (Vec<Effect>, bool) {
         let before = self.failing();
         let working = self.uplinks.iter().filter(|(_, asked)| asked.failing.is_none());
@@ -134,7 +137,8 @@ impl Health {
         (effects, self.failing() != before)
     }
 
-    /// A host has answered. An answer to nothing that was asked by this uplink changes nothing. Result: whether other uplinks fail than before.
+    /// Takes the answer of a host. An answer to no request of its uplink changes nothing. Returns whether the failing
+    /// uplinks have changed.
     pub(crate) fn handle_answer(
         &mut self,
         local: Ipv6Addr,
@@ -174,20 +178,20 @@ impl Asked {
         self.answered.map_or(LONGEST, |_| (self.slowest * 2 + MARGIN).min(LONGEST))
     }
 
-    /// Requests without an answer that should have come by now.
+    /// Number of requests whose answer is overdue.
     fn lost(&self, now: Instant) -> usize {
         self.waiting.iter().filter(|request| now.since(request.at) >= self.due()).count()
     }
 
-    /// When a request left that stayed without an answer, after the answer to the first of them was due: a host that failed while the
-    /// first was under way answered no request of this time by another uplink.
+    /// Departure of an unanswered request that left after the answer to the first one was due. If a host failed while
+    /// the first request was under way, it answered no request of this time by another uplink either.
     fn doubted_at(&self) -> Option<Instant> {
         let first = self.waiting.front()?.at;
         let mut sent = self.waiting.iter().map(|request| request.at);
         sent.find(|at| at.since(first) >= self.due())
     }
 
-    /// Whether it fails, or has answered for long enough to be used again.
+    /// Decides whether the uplink fails, or has answered for long enough to be used again.
     fn judge(&mut self, has_other: bool, now: Instant) {
         let lost = self.lost(now);
         let steady = STEADY * (1 << self.failures.saturating_sub(1).min(MOST_DOUBLED));
@@ -210,7 +214,7 @@ impl Asked {
         self.failing.is_none() && is_in_doubt
     }
 
-    /// When the next request leaves, if that is not now.
+    /// Time of the next request, if that is later than now.
     fn rests_until(&self, now: Instant) -> Option<Instant> {
         let next = self.asked_at? + CALM;
         (next > now && !self.is_hasty(now)).then_some(next)
@@ -234,7 +238,7 @@ impl Asked {
         };
         let Some(request) = self.waiting.drain(..=at).next_back() else { return };
         let took = now.since(request.at);
-        // One slow answer is forgotten after some more.
+        // Some later answers make a slow one forgotten.
         self.slowest = took.max(self.slowest - self.slowest / 8);
         let first = self.answered.filter(|_| at < FEW).map_or(request.at, |(first, _)| first);
         self.answered = Some((first, request.at));
@@ -246,14 +250,15 @@ impl Asked {
 
 /// Uplinks that carry nothing.
 impl Host {
-    /// Has each uplink ask these hosts, which should be no correspondents of contexts: payload that has moved says nothing of an uplink.
+    /// Has each uplink ask these hosts. They should not be peers of contexts, because moved payload shows nothing
+    /// about an uplink.
     #[must_use]
     pub fn with_targets(mut self, targets: Vec<Ipv6Addr>, seed: [u8; 32]) -> Self {
         self.health = Health::new(targets, seed);
         self
     }
 
-    /// An echo reply has come to an address of this host, with the data of a request that [`Effect::AskTarget`] may have asked for.
+    /// Takes an Echo Reply to an address of this host. Its data may be the nonce of an [`Effect::AskTarget`].
     pub fn handle_echo(&mut self, local: Ipv6Addr, from: Ipv6Addr, nonce: u64, now: Instant) {
         if self.health.handle_answer(local, from, nonce, now) {
             self.on_health(now);
@@ -262,38 +267,39 @@ impl Host {
 }
 
 impl fmt::Debug for Health {
-    /// The state of the generator would tell the next nonces.
+    /// The state of the generator would reveal the next nonces, so it is not shown.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Health").field("uplinks", &self.uplinks).finish_non_exhaustive()
     }
 }
 
-/// The address that hosts are asked from.
+/// The source address of an uplink's requests.
 fn source_of(uplink: &Uplink) -> Option<(u32, Ipv6Addr)> {
     let own = uplink.addresses.iter().find(|own| own.preferred && uplink.carrier)?;
     Some((uplink.ifindex, own.address))
 }
 
-/// Between requests.
+/// Interval between requests.
 pub(crate) const CALM: Duration = Duration::from_millis(250);
-/// Between requests after a loss.
+/// Interval between requests after a loss.
 pub(crate) const HASTY: Duration = Duration::from_millis(60);
-/// Requests in a row without an answer that are a failure. At a loss of 5 % each way, 7 are lost in a row once in some 12 million.
+/// Number of requests in a row without an answer that are a failure. At a loss of 5 % each way, chance loses 7 in a
+/// row once in some 12 million.
 const LOST: usize = 7;
-/// Requests without an answer that are remembered: more than leave in haste while one that takes [`LONGEST`] is waited for. With so many in a row, and no
-/// other uplink that works, it is the hosts, and there is no haste.
+/// Number of unanswered requests that are remembered: more than leave in haste within [`LONGEST`]. If so many in a
+/// row are unanswered and no other uplink works, the hosts have failed, and the haste ends.
 const MOST_WAITING: usize = 32;
-/// Requests in a row without an answer that end the time in which an uplink answers again.
+/// Number of requests in a row without an answer after which an uplink no longer counts as answering again.
 pub(crate) const FEW: usize = 3;
-/// An answer is due after twice the longest time, and this.
+/// Time that is added to twice the longest answer time. After that an answer is due.
 pub(crate) const MARGIN: Duration = Duration::from_millis(50);
-/// An answer is due after so long at the latest.
+/// Time after which an answer is due at the latest.
 pub(crate) const LONGEST: Duration = Duration::from_secs(1);
-/// How long an uplink that has failed answers before it is used again.
+/// Time for which a failed uplink has to answer before it is used again.
 pub(crate) const STEADY: Duration = Duration::from_secs(5);
-/// [`STEADY`] doubles so often at most: to 160 s.
+/// Number of times that [`STEADY`] doubles at most: to 160 s.
 pub(crate) const MOST_DOUBLED: u32 = 5;
-/// Failures that are so long ago count no more.
+/// Time after which a failure is forgotten.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(1800);
 
 #[cfg(test)]

@@ -32,27 +32,28 @@ pub struct Host {
     pub(crate) following: Following,
     pub(crate) health: Health,
     pub(crate) doubts: Doubts,
-    /// Other uplinks fail than before, and nobody has been told yet.
+    /// Whether other uplinks fail than before, and nobody has been told yet.
     pub(crate) is_health_due: bool,
-    /// When the default route that comes before those of uplinks that carry nothing is set again, if there is one.
+    /// Time when [`Effect::PreferRoute`] sets its route again, if there is one.
     pub(crate) preferred: Option<Instant>,
-    /// When addresses, rules and the node that could not be set are tried again.
+    /// Timer for addresses, rules and the node that could not be set.
     pub(crate) retry: Retry,
     pub(crate) refused: Refused,
     /// Pairs whose traffic has earned a context while ILNP has them, or asks the peer for them.
     triggered: BTreeSet<UlidPair>,
-    /// The newest I1 of each peer that has sent one while ILNP asked it: an answer to an older one has a nonce that the peer forgot.
+    /// The newest I1 of each peer that has sent one while ILNP asks it. An answer to an older I1 would have a nonce
+    /// that the peer has forgotten.
     i1s: BTreeMap<UlidPair, (Vec<u8>, LocatorPair)>,
-    /// Updates of the host's own, before those of the contexts.
+    /// Updates of the host itself, which go before those of the contexts.
     updates: VecDeque<datapath::shim6::Update>,
-    /// What is to be executed next.
+    /// Effects to execute next.
     pub(crate) effects: VecDeque<Effect>,
-    /// Effects that are executed when there is nothing else.
+    /// Effects to execute when there are no others.
     pub(crate) last_effects: VecDeque<Effect>,
 }
 
 impl Host {
-    /// A host with these machines, which have no state yet.
+    /// Makes a host with these machines, which have no state yet.
     #[must_use]
     pub fn new(shim6: Contexts, ilnp: Option<Sessions>) -> Self {
         Self {
@@ -81,7 +82,7 @@ impl Host {
         &self.shim6
     }
 
-    /// The contexts, for inputs that are Shim6's alone. The effects of such inputs come out of [`poll_effect`](Self::poll_effect).
+    /// The contexts, for inputs to Shim6 alone. Their effects come out of [`poll_effect`](Self::poll_effect).
     pub const fn shim6_mut(&mut self) -> &mut Contexts {
         &mut self.shim6
     }
@@ -92,7 +93,7 @@ impl Host {
         self.ilnp.as_ref()
     }
 
-    /// The sessions, for inputs that are ILNP's alone. The effects of such inputs come out of [`poll_effect`](Self::poll_effect).
+    /// The sessions, for inputs to ILNP alone. Their effects come out of [`poll_effect`](Self::poll_effect).
     pub const fn ilnp_mut(&mut self) -> Option<&mut Sessions> {
         self.ilnp.as_mut()
     }
@@ -103,11 +104,12 @@ impl Host {
         self.moved.contains(pair)
     }
 
-    /// A control packet of protocol 140, from its Next Header octet on.
+    /// Takes a control packet of protocol 140, from its Next Header octet on.
     ///
-    /// A message to an address of no uplink is dropped: the data plane takes no payload there, and a probe that the host acknowledged
-    /// would have the peer send payload there. The host gives no answer to an I1 whose ULIDs have a session, or for an address that it
-    /// has for sessions alone. An I1 for ULIDs for which ILNP asks the peer waits for the answer.
+    /// The host drops a message to an address of no uplink, because the data plane takes no payload there: if the
+    /// host acknowledged a probe, the peer would send payload there. The host does not answer an I1 whose ULIDs have
+    /// a session, or an I1 to an address that it has for sessions alone. If ILNP asks the peer about the ULIDs of an
+    /// I1, the I1 waits for the answer.
     pub fn handle_shim6(&mut self, octets: &[u8], locators: LocatorPair, now: Instant) {
         if !self.takes_payload_at(locators.local) {
             return self.shim6.count_drop(DropReason::NotOurs);
@@ -126,7 +128,8 @@ impl Host {
         }
     }
 
-    /// What the data plane of Shim6 has seen. Traffic of a pair that ILNP has, or asks the peer for, earns no context.
+    /// Takes a report of the data plane of Shim6. If ILNP has a pair, or asks its peer, the pair's traffic earns no
+    /// context.
     pub fn handle_shim6_report(&mut self, report: datapath::shim6::Report, now: Instant) {
         if let datapath::shim6::Report::Trigger { ulids } = report
             && self.is_taken(ulids)
@@ -139,28 +142,29 @@ impl Host {
         }
     }
 
-    /// A control packet of ILNP, whole.
+    /// Takes a whole control packet of ILNP.
     pub fn handle_ilnp(&mut self, packet: &[u8], now: Instant) {
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.handle_control(packet, now);
         }
     }
 
-    /// Answers a question that came as [`Effect::AskSockets`].
+    /// Answers a question of [`Effect::AskSockets`].
     pub fn answer(&mut self, question: Question, sockets: &dyn Sockets, now: Instant) {
         if let Some(ilnp) = &mut self.ilnp {
             ilnp.answer(question, sockets, now);
         }
     }
 
-    /// Answers all questions that there are, before the other effects: of many control packets that come at once, each is answered.
+    /// Answers all waiting questions before the other effects. If many control packets come at once, each of them is
+    /// answered.
     pub fn answer_all(&mut self, sockets: &dyn Sockets, now: Instant) {
         while let Some(question) = self.poll_question(now) {
             self.answer(question, sockets, now);
         }
     }
 
-    /// What the data plane of ILNP has seen. Traffic of a pair that Shim6 has moved is none of its business.
+    /// Takes a report of the data plane of ILNP. The host ignores traffic of a pair that Shim6 has moved.
     pub fn handle_ilnp_report(&mut self, report: datapath::ilnp::Report, now: Instant) {
         let is_of_shim6 = matches!(
             report,
@@ -171,7 +175,7 @@ impl Host {
         }
     }
 
-    /// Timers that ran out.
+    /// Handles all timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
         if self.shim6.poll_timeout().is_some_and(|(at, _)| at <= now) {
             self.shim6.handle_timeout(now);
@@ -182,7 +186,7 @@ impl Host {
         self.handle_route_timeouts(now);
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due.
+    /// Time when [`handle_timeout`](Self::handle_timeout) is due.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         let shim6 = self.shim6.poll_timeout().map(|(at, _)| at);
@@ -202,7 +206,7 @@ impl Host {
         self.effects.pop_front().or_else(|| self.last_effects.pop_front())
     }
 
-    /// Puts all that the protocols want now behind the effects that there are.
+    /// Adds all present outputs of the protocols behind the waiting effects.
     pub(crate) fn plan_effects(&mut self, now: Instant) {
         let mut batch = Batch::default();
         let mut is_empty = true;
@@ -273,7 +277,7 @@ impl Host {
         }
     }
 
-    /// The next question to the sockets. A pair that Shim6 has moved has none for ILNP.
+    /// The next question to the sockets. For a pair that Shim6 has moved, the answer to ILNP is "no socket".
     fn poll_question(&mut self, now: Instant) -> Option<Question> {
         let ilnp = self.ilnp.as_mut()?;
         loop {
@@ -286,8 +290,8 @@ impl Host {
         }
     }
 
-    /// A pair has a session: what has not moved makes room for it, be it an I1 that the peer does not answer. Should the session
-    /// end, the traffic counts for Shim6 again.
+    /// Handles a pair that has a session now. A context that has not moved gives way, also one that waits for the
+    /// answer to its I1. If the session ends, the traffic counts for Shim6 again.
     fn on_session(&mut self, pair: UlidPair) {
         self.forget_waiting(pair);
         let begun = self.shim6.contexts().filter(|context| context.ulids == pair);
@@ -297,7 +301,7 @@ impl Host {
         self.updates.push_back(datapath::shim6::Update::Rearm { ulids: pair });
     }
 
-    /// A pair has no session after all, or no more: it is Shim6's turn with what came meanwhile.
+    /// Handles a pair that has no session, or none any more: Shim6 takes the I1 and the trigger that have waited.
     fn on_no_session(&mut self, pair: UlidPair, now: Instant) {
         if self.is_taken(pair) {
             return;
@@ -310,8 +314,9 @@ impl Host {
         }
     }
 
-    /// Notes the pairs that Shim6 has moved. A context that came about while ILNP had a session already goes again, unless the correspondent
-    /// has not shown that it knows of the session: then the session goes. What ILNP has not agreed on yet goes for a context that moves.
+    /// Notes the pairs that Shim6 has moved. If ILNP has a session of the pair, a new context goes. If the
+    /// correspondent has not shown that it knows the session, the session goes instead. A session that is not agreed
+    /// on yet goes when a context moves.
     fn note_owner(&mut self, update: &datapath::shim6::Update) {
         let entry = match update {
             datapath::shim6::Update::Upsert(entry) => entry,
@@ -335,7 +340,7 @@ impl Host {
         }
     }
 
-    /// Whether an address joins an identifier and a locator of ILNP, and is no address of the host otherwise.
+    /// Whether an address joins an identifier and a locator of ILNP, and the host has it for sessions alone.
     fn is_for_sessions(&self, address: Locator) -> bool {
         let Ilv { l64, nid } = Ilv::of(address.0);
         let has = |ilnp: &Sessions| {
@@ -345,7 +350,7 @@ impl Host {
         (is_made || self.ilnp.as_ref().is_some_and(has)) && !self.shim6.usable().contains(&address)
     }
 
-    /// Keeps an I1, if it is one, in place of an older one.
+    /// Keeps an I1 in place of an older one of the same pair.
     fn keep_i1(&mut self, pair: UlidPair, octets: &[u8], locators: LocatorPair) {
         if octets.len() <= MAX_I1 && (self.i1s.len() < MAX_I1S || self.i1s.contains_key(&pair)) {
             self.i1s.insert(pair, (octets.to_vec(), locators));
@@ -375,7 +380,7 @@ impl Host {
     }
 }
 
-/// The ULIDs that an I1 is about, which may come from another locator. None: it is no I1 that can be read.
+/// The ULIDs of an I1, which may come from another locator; `None` if the message is no I1 or cannot be read.
 fn ulids_of_i1(octets: &[u8], locators: LocatorPair, now: Instant) -> Option<UlidPair> {
     let is_i1 = MessageType::new(*octets.get(TYPE_AT)?) == MessageType::I1;
     let LocatorPair { local, peer } = locators;
@@ -383,11 +388,12 @@ fn ulids_of_i1(octets: &[u8], locators: LocatorPair, now: Instant) -> Option<Uli
     Some(Key::read(&Incoming { packet: &packet, locators, now }).ok()?.ulids)
 }
 
-/// Place of the type in a Shim6 control message (RFC 5533 s5.3).
+/// Offset of the type in a Shim6 control message (RFC 5533 s5.3).
 const TYPE_AT: usize = 2;
-/// I1s that are kept: of as many pairs as ILNP may ask about at a time, and of some sessions that are not agreed on yet.
+/// Largest number of kept I1s: enough for all pairs that ILNP can ask about at a time, and for some sessions that are
+/// not agreed on yet.
 const MAX_I1S: usize = 2 * MAX_PROPOSALS;
-/// Pairs whose traffic waits: as many as ILNP can have and ask about.
+/// Largest number of pairs whose traffic waits: as many as ILNP can have and ask about.
 const MAX_TRIGGERED: usize = MAX_SESSIONS + MAX_PROPOSALS;
-/// Octets of an I1 that is kept: what a packet of the least MTU holds.
+/// Largest length of a kept I1, octets: that of a packet of the smallest MTU.
 const MAX_I1: usize = moorline_wire::ip6::MIN_MTU as usize;

@@ -3,16 +3,16 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use moorline_datapath::ilnp::{ROOM_IN_TCP, SessionEntry};
 use moorline_types::{IlvPair, Nid, Nonce, SessionId};
 
-/// What the host keeps of a session outside the machine.
+/// Facts about a session that the host keeps outside the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownSession {
     /// The addresses that sockets see.
     pub pair: IlvPair,
-    /// Those of what we send.
+    /// The addresses in packets that we send.
     pub wire: IlvPair,
-    /// Octets by which its packets may be longer on the wire.
+    /// Octets that the nonce may add to its packets on the wire.
     pub(crate) overhead: u32,
-    /// Whether its packets are to have a route of their own.
+    /// Whether its packets need a route of their own.
     pub(crate) is_routed: bool,
 }
 
@@ -23,11 +23,11 @@ impl KnownSession {
     }
 }
 
-/// The sessions, as the data plane of ILNP has them.
+/// The sessions in the data plane of ILNP.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct KnownSessions {
     all: BTreeMap<SessionId, KnownSession>,
-    /// How many sessions each of our identifiers has: nothing looks at all sessions for each one that comes.
+    /// Number of sessions of each of our identifiers, so that no new session needs a look at all others.
     nids: BTreeMap<Nid, usize>,
 }
 
@@ -45,7 +45,7 @@ impl KnownSessions {
         self.nids.keys().copied().collect()
     }
 
-    /// Notes a session as it is now. Result: whether identifiers that have sessions are others than before.
+    /// Notes the present state of a session. Returns whether the set of identifiers with sessions has changed.
     pub(crate) fn insert(&mut self, entry: &SessionEntry) -> bool {
         let before = self.all.insert(entry.id, KnownSession::of(entry));
         let (old, new) = (before.map(|known| known.pair.local.nid), entry.pair.local.nid);
@@ -58,7 +58,7 @@ impl KnownSessions {
         old.is_some_and(|old| self.release(old)) || is_new
     }
 
-    /// A session is gone. Result: the same, if there was such a session.
+    /// Forgets a session, if there is one. Returns whether the set of identifiers with sessions has changed.
     pub(crate) fn remove(&mut self, id: SessionId) -> Option<bool> {
         let known = self.all.remove(&id)?;
         Some(self.release(known.pair.local.nid))
@@ -75,7 +75,7 @@ impl KnownSessions {
     }
 }
 
-/// Octets by which packets of a session may be longer on the wire.
+/// Octets that the nonce may add to packets of a session on the wire.
 pub(crate) fn overhead_of(entry: &SessionEntry) -> u32 {
     match entry.send_nonce {
         _ if entry.always || !entry.maps_tcp => ROOM_IN_TCP,
@@ -88,7 +88,7 @@ pub(crate) fn needs_route(entry: &SessionEntry) -> bool {
     entry.always || entry.wire_pair() != entry.pair
 }
 
-/// Octets of the header with a nonce of 32 bits, and of 96 bits.
+/// Octets of the header with a nonce of 32 bits, and with one of 96 bits.
 const SHORT_HEADER: u32 = 8;
 const LONG_HEADER: u32 = 16;
 

@@ -1,9 +1,10 @@
-//! The protocols of a host: Shim6 contexts and ILNP sessions, which of the two a pair of addresses belongs to, and the routes and
-//! addresses that both need on the host.
+//! The protocols of a host: Shim6 contexts and ILNP sessions, the owner of each pair of addresses, and the routes and
+//! addresses that both protocols need on the host.
 //!
-//! [`Host`] holds [`Contexts`] and [`Sessions`]. It is pure, as they are: views of the host's links, packets, reports, answers and
-//! the time go in; one ordered stream of [`Effect`]s comes out of [`Host::poll_effect`]. An executor carries out the effects, and
-//! says which of them failed: a daemon on Linux, the simulator, a test.
+//! [`Host`] holds [`Contexts`] and [`Sessions`]. Like them, it is pure. Its inputs are views of the host's links,
+//! packets, reports, answers and the time. Its output is one ordered stream of [`Effect`]s from
+//! [`Host::poll_effect`]. An executor (a daemon on Linux, the simulator, a test) carries out the effects, and says
+//! which of them failed.
 //!
 //! ```text
 //!   links, routers   --> handle_view, handle_advertisement         --+
@@ -30,9 +31,9 @@
 //! | `moved` | pairs that Shim6 has moved |
 //! | `refused` | what data planes have refused to forget |
 //!
-//! A pair of addresses has a context or a session, not both (decision 071). ILNP asks the peer first. As long as it asks, traffic and
-//! an I1 of the peer wait. A context whose payload still goes by its ULIDs makes room for a session. A pair whose payload
-//! Shim6 has moved stays with Shim6: ILNP sees neither its traffic nor its sockets.
+//! A pair of addresses has a context or a session, not both (decision 071). ILNP asks the peer first. As long as it
+//! asks, traffic and an I1 of the peer wait. If a context's payload still goes by its ULIDs, the context gives way to
+//! a session. A pair whose payload Shim6 has moved stays with Shim6: ILNP sees neither its traffic nor its sockets.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

@@ -1,4 +1,4 @@
-//! The links of the host come, change and go.
+//! Changes of the host's links.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -22,12 +22,13 @@ use crate::routing::Routing;
 
 /// Inputs about links.
 impl Host {
-    /// The links, addresses and routers of the host, as they are now. Contexts and sessions leave what is gone, before
-    /// anything else is done about it: rules (but for those that a move needs), signatures and programs take their time.
+    /// Takes the present links, addresses and routers of the host. Contexts and sessions leave lost addresses first,
+    /// because rules, signatures and programs take time. Only the rules that a move needs come before that.
     //= rfc5534#3.2-2
     pub fn handle_view(&mut self, mut view: HostView, now: Instant) {
         self.routing.session_addresses.leave_out(&mut view);
-        // It is known, and filled in anew, once contexts and sessions have left what is gone.
+        // The addresses in use are known. They are filled in anew once contexts and sessions have left lost
+        // addresses.
         view.in_use = mem::take(&mut self.routing.view.in_use);
         let before = self.routing.followed();
         (self.routing.view, self.routing.view_at) = (view, Some(now));
@@ -44,17 +45,18 @@ impl Host {
             self.shim6.handle_lost(&lost, now);
         }
         if self.routing.carriers.is_none() {
-            // At the start, programs that know sessions and locators take the place of those of the run before, and then correspondents
-            // are told of the locators.
+            // At the start, programs that know sessions and locators replace those of the run before. After that,
+            // correspondents are told the locators.
             let attach = self.attach_ilnp();
             self.effects.extend(attach);
         }
         self.begin_following();
     }
 
-    /// Has the rules follow before contexts and sessions move, if peers are in a prefix that no specific route leads to any more. A context that
-    /// moves next to a peer on a link without a carrier sends by a router of another link. By the rules from before its packets would wait for
-    /// the peer on that other link, and TCP sends nothing again that waits in the host.
+    /// Has the rules follow before contexts and sessions move, if peers are in a prefix that no specific route leads
+    /// to any more. A context that moves next to a peer on a link without a carrier sends by a router of another
+    /// link. With the old rules its packets would wait for the peer on that other link, and TCP does not resend a
+    /// packet that waits in the host.
     pub(crate) fn follow_rules_first(&mut self, routes: &LocalRoutes) {
         let gone = self.shim6.routes().gone_in(routes);
         if gone.len() > MAX_LOOKED_UP || self.has_peers_in(&gone) {
@@ -72,25 +74,25 @@ impl Host {
             && (self.shim6.has_peers_in(prefixes) || self.routing.sessions.iter().any(has))
     }
 
-    /// The view, without the addresses of sessions.
+    /// The present view, without the addresses of sessions.
     #[must_use]
     pub const fn view(&self) -> &HostView {
         &self.routing.view
     }
 
-    /// When the view was taken.
+    /// Time when the view was taken.
     #[must_use]
     pub const fn view_at(&self) -> Option<Instant> {
         self.routing.view_at
     }
 
-    /// When an address last became usable: no check that left before went by that one.
+    /// Time when an address last became usable. A check that left before that did not use the address.
     #[must_use]
     pub const fn gained_at(&self) -> Option<Instant> {
         self.routing.gained_at
     }
 
-    /// The uplink that packets with this source leave by, be the source an address of the uplink or, for ILNP, of a session.
+    /// The uplink of packets with this source. The source may be an address of the uplink or, for ILNP, of a session.
     #[must_use]
     pub fn uplink_of(&self, source: Ipv6Addr) -> Option<&Uplink> {
         self.routing.view.uplink(self.routing.ifindex_of(source)?)
@@ -101,12 +103,12 @@ impl Host {
         self.routing.view.in_use = self.routing.in_use(&self.shim6);
     }
 
-    /// Notes which uplinks moved traffic may be routed to.
+    /// Sets the uplinks that moved traffic may be routed to.
     pub fn set_takes_moved(&mut self, uplinks: BTreeSet<u32>) {
         self.routing.takes_moved = uplinks;
     }
 
-    /// Rules about the locators of this node are others now.
+    /// Sets the rules about the locators of this node.
     pub fn set_locator_rules(&mut self, rules: Vec<LocatorRule>, now: Instant) {
         if self.routing.locator_rules != rules {
             self.routing.locator_rules = rules;
@@ -114,15 +116,15 @@ impl Host {
         }
     }
 
-    /// The router of an uplink does not answer: the addresses of the uplink are of no use for now.
+    /// Handles an uplink whose router does not answer: the addresses of the uplink cannot be used for now.
     //= rfc5534#3.2-1
     pub fn handle_router_lost(&mut self, ifindex: u32, now: Instant) {
         let Some(uplink) = self.routing.view.uplink(ifindex) else { return };
         let local: Vec<_> = uplink.addresses.iter().map(|own| Locator(own.address)).collect();
         self.shim6.handle_router_lost(&local, now);
         self.plan_effects(now);
-        // A socket that has found its route before it had a source address keeps the route by that uplink, although the pair has
-        // moved. What it sends waits there for the router.
+        // A socket that found its route before it had a source address keeps the route by that uplink, although the
+        // pair has moved. Its packets wait there for the router.
         let is_own = |route: &MovedRoute| local.contains(&route.ulids.local.as_locator());
         if self.routing.routes.all().iter().any(is_own) {
             self.effects.push_back(Effect::FlushCachedRoutes);
@@ -131,13 +133,14 @@ impl Host {
         self.on_router_lost(ifindex, now);
     }
 
-    /// An effect could not be executed. A data plane that has not taken a context or session is as if there were none; routes
-    /// are looked at again in a moment, as an uplink may just have gone; addresses and removals are tried again in a moment.
+    /// Handles an effect that could not be executed. A context or session that a data plane has not taken goes.
+    /// Routes are read and set again in a moment, because an uplink may just have gone. Addresses and removals are
+    /// tried again in a moment.
     pub fn handle_failed(&mut self, effect: &Effect, now: Instant) {
         let routing = &mut self.routing;
         match effect {
             Effect::UpdateContext(ContextUpdate::Upsert(entry)) => {
-                // The number may be another context's by now.
+                // The slot may have another context by now.
                 let context = self.shim6.context(entry.id);
                 if context.is_some_and(|context| context.ulids == entry.ulids) {
                     self.shim6.handle_not_taken(entry.id, now);
@@ -189,13 +192,13 @@ impl Host {
         self.retry.handle_failed(now);
     }
 
-    /// An address that sessions need is there, and somebody else has set it.
+    /// Notes that an address for sessions exists already, because another program has set it.
     pub fn handle_address_of_others(&mut self, address: SessionAddress) {
         self.routing.session_addresses.on_of_others(address);
     }
 
-    /// Tells the sessions where this node is now. Addresses that sessions need are on the uplinks before anything is
-    /// sent from there.
+    /// Tells the sessions the present node. The effects that add addresses for sessions come before the packets that
+    /// use them.
     pub(crate) fn follow_node(&mut self, now: Instant) {
         let known = self.routing.sessions.nids();
         let failing = self.failing_uplinks();
@@ -217,14 +220,14 @@ impl Host {
         let is_missing = |effect: &Effect| matches!(effect, Effect::RemoveSessionAddress(address) if missing.contains(address));
         self.last_effects.retain(|effect| !is_missing(effect));
         self.effects.extend(missing.into_iter().map(Effect::AddSessionAddress));
-        // Nothing waits for these: contexts and sessions leave what is gone first.
+        // These removals come last: contexts and sessions leave the addresses first.
         self.last_effects.extend(gone.into_iter().map(Effect::RemoveSessionAddress));
         let before = mem::replace(&mut routing.node, node);
         ilnp.handle_local(&state, now);
         self.notify_regained(&before);
     }
 
-    /// Sessions that have waited for a locator, and have it back, send again at once.
+    /// Has TCP send again at once in sessions whose lost locator is back.
     fn notify_regained(&mut self, before: &Node) {
         let Routing { node, sessions, routes, .. } = &self.routing;
         let regained = |l64| node.uplinks.contains_key(&l64) && !before.uplinks.contains_key(&l64);
@@ -237,11 +240,12 @@ impl Host {
     }
 }
 
-/// Going on with what a run before has left.
+/// Taking over the state of a run before.
 impl Host {
-    /// Sessions of a run before, and the addresses that it has made for them. Result: why some are not taken over.
+    /// Takes over sessions of a run before, and the addresses that it has set for them. Returns why some sessions are
+    /// refused.
     ///
-    /// The data plane is told of them with the next effects, and of no routes: those of the run before stay.
+    /// The next effects tell the data plane the sessions, but set no routes: those of the run before stay.
     pub fn restore_sessions(
         &mut self,
         stored: Vec<SessionSnapshot>,
@@ -261,8 +265,8 @@ impl Host {
         refused
     }
 
-    /// Routes of moved pairs that a run before has left. Those of sessions are taken over now, those of contexts as soon as the
-    /// contexts are there.
+    /// Takes over the routes of moved pairs of a run before: those of sessions now, those of contexts as soon as the
+    /// contexts exist.
     pub fn handle_left(&mut self, routes: Vec<FoundRoute>) {
         let sessions = self.routing.sessions.iter().filter(|(_, known)| known.is_routed);
         let routed: Vec<_> =
@@ -271,15 +275,16 @@ impl Host {
         self.routing.routes.take_over(routed);
     }
 
-    /// Contexts that a run before has left in the data plane. The data plane forgets those that were not taken over before it is told of
-    /// any other.
+    /// Takes the contexts that a run before has left in the data plane. The data plane forgets those that were not
+    /// taken over, before it gets any other update.
     pub fn handle_left_contexts(&mut self, left: impl IntoIterator<Item = ContextId>) {
         let unknown = left.into_iter().filter(|id| self.shim6.context(*id).is_none());
         let removals = unknown.map(|context| ContextUpdate::Remove { context });
         self.effects.extend(removals.map(Effect::UpdateContext));
     }
 
-    /// All contexts and sessions are there, and these ULIDs are kept: what else a run before has left goes.
+    /// Ends the takeover: all contexts and sessions exist, and these ULIDs are kept. Whatever else a run before has
+    /// left goes.
     pub fn handle_restored(&mut self, kept: BTreeSet<Ulid>, now: Instant) {
         if let Some(addressing) = &mut self.following.addressing {
             addressing.planner.on_restored();
@@ -288,7 +293,7 @@ impl Host {
         self.plan_effects(now);
         let step = self.routing.routes.remove_left();
         self.push_routes(step);
-        // A route of the run before may lead to a router or an uplink that has gone.
+        // A route of the run before may lead to a lost router or uplink.
         self.reroute(&self.routing.routes.movers(), now);
         self.follow_ulids();
         self.following.is_restored = true;
@@ -303,7 +308,7 @@ impl Host {
         }
     }
 
-    /// The segmentation path was made anew, and has these ULIDs: routes by it are gone, direct ones are not.
+    /// Handles a new segmentation path, which has these ULIDs. Routes by it are gone, and direct routes are not.
     pub fn handle_moor_made(&mut self, kept: BTreeSet<Ulid>) {
         self.routing.kept = kept;
         self.follow_ulids();
@@ -326,25 +331,25 @@ impl Host {
         self.routing.path_of(&self.shim6, mover)
     }
 
-    /// Octets by which the packets of `mover` may be longer on the wire.
+    /// Octets that the header or nonce may add to packets of `mover` on the wire.
     #[must_use]
     pub fn overhead_of(&self, mover: Mover) -> Option<u32> {
         self.routing.overhead_of(&self.shim6, mover)
     }
 
-    /// The interface that packets with this source leave by.
+    /// The interface of packets with this source.
     #[must_use]
     pub fn ifindex_of(&self, source: Ipv6Addr) -> Option<u32> {
         self.routing.ifindex_of(source)
     }
 
-    /// The interface that a control packet with these locators has to leave by; 0: the route decides.
+    /// The interface that a control packet with these locators has to leave by; 0 if the route decides.
     #[must_use]
     pub fn ifindex_to_force(&self, locators: LocatorPair) -> u32 {
         self.routing.ifindex_to_force(locators)
     }
 
-    /// A session as its data plane has it.
+    /// A session as the data plane has it.
     #[must_use]
     pub fn session(&self, id: SessionId) -> Option<&KnownSession> {
         self.routing.sessions.get(id)
@@ -356,13 +361,13 @@ impl Host {
         self.routing.session_addresses.has(address)
     }
 
-    /// ULIDs that contexts and sessions need, and that no uplink has.
+    /// ULIDs that contexts and sessions need and no uplink has.
     #[must_use]
     pub fn ulids_to_keep(&self) -> BTreeSet<Ulid> {
         self.routing.ulids_to_keep(&self.shim6)
     }
 
-    /// Whether something that has failed is still to be tried again.
+    /// Whether a failed effect still waits to be tried again.
     #[must_use]
     pub fn awaits_retry(&self) -> bool {
         let (routes, following) = (self.routing.routes.poll_look(), self.following.retry.at());
@@ -370,20 +375,20 @@ impl Host {
         retries.into_iter().any(|at| at.is_some())
     }
 
-    /// Whether a ULID that has left its uplink is kept an address of the host.
+    /// Whether the host keeps a ULID that has left its uplink as an address.
     #[must_use]
     pub fn is_kept(&self, ulid: Ulid) -> bool {
         self.routing.kept.contains(&ulid)
     }
 
-    /// The kernel's routes of moved pairs, as [`Effect::AskRoutes`] asks for them, or as the kernel may have taken some away.
+    /// Takes the kernel's routes of moved pairs, after [`Effect::AskRoutes`] or a change in the kernel.
     pub fn handle_routes(&mut self, there: &[FoundRoute], now: Instant) {
         let steps = self.routing.routes.reconcile(there, now);
         self.push_routes(steps);
         self.reroute(&self.routing.routes.movers(), now);
     }
 
-    /// Routers have told of smaller MTUs of these paths, in octets with the header in.
+    /// Takes smaller MTUs that routers have reported for these paths, in octets with the header.
     pub fn handle_path_mtus(&mut self, told: &[(Mover, LocatorPair, u32)], now: Instant) {
         for (mover, path, mtu) in told {
             self.routing.path_mtus.note(*mover, *path, *mtu, now);
@@ -430,7 +435,7 @@ impl Host {
         }
     }
 
-    /// Sets direct routes that wait.
+    /// Sets the direct routes that wait.
     fn lead_waiting(&mut self, now: Instant) {
         let mut routes = mem::take(&mut self.routing.routes);
         let other = |routes: &Routes, mover| self.routing.other_route(routes, &self.shim6, mover);
@@ -439,7 +444,7 @@ impl Host {
         self.push_routes(step);
     }
 
-    /// Gives each of these movers the route that it should have, if it has another.
+    /// Corrects the routes of these movers.
     pub(crate) fn reroute(&mut self, movers: &[Mover], now: Instant) {
         self.follow_mtus(movers);
         let Self { routing, shim6, .. } = self;
@@ -454,8 +459,8 @@ impl Host {
         self.routing.routes.lead_soon(others, now);
     }
 
-    /// Uplinks and paths may take longer packets now, or no longer such long ones. The kernel changes the MTU of routes that lead
-    /// there to that of the uplink, without room for a header: they are set again, too.
+    /// Follows changes of the MTUs of uplinks and paths. If an uplink's MTU changes, the kernel gives the routes by
+    /// it the uplink's MTU, without room for a header. So these routes are set again.
     fn follow_mtus(&mut self, movers: &[Mover]) {
         let (mut others, mut smaller) = (Vec::new(), Vec::new());
         for mover in movers.iter().copied() {
@@ -474,14 +479,14 @@ impl Host {
         self.effects.extend(smaller.into_iter().map(notify));
     }
 
-    /// A ULID whose address has left the host is kept as long as a context or session needs it.
+    /// Keeps a ULID whose address has left the host as long as a context or session needs it.
     pub(crate) fn follow_ulids(&mut self) {
         let needed = self.routing.ulids_to_keep(&self.shim6);
         let kept = mem::replace(&mut self.routing.kept, needed);
         let released: Vec<_> = kept.difference(&self.routing.kept).copied().collect();
         let is_any_released = !released.is_empty();
         self.effects.extend(released.into_iter().map(Effect::ReleaseUlid));
-        // The rule of a prefix stays for as long as the host has an address in it.
+        // The rule of a prefix stays as long as the host has an address in it.
         if is_any_released {
             self.note_in_use();
             self.effects.push_back(Effect::FollowRules);
@@ -491,5 +496,6 @@ impl Host {
     }
 }
 
-/// Destinations whose routes have gone, among which the peers of all contexts and sessions are looked for. Of more the rules follow anyway.
+/// Largest number of lost routes whose destinations are compared with all peers. If more are lost, the rules follow
+/// in any case.
 const MAX_LOOKED_UP: usize = 16;

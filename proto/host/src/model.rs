@@ -1,5 +1,6 @@
-//! What kernel and data planes hold for a [`Host`]: routes of moved pairs, ULIDs that have left their uplinks, sockets, contexts and sessions. For
-//! executors that have no kernel, as the simulator, the model checker and the fuzzer: the model outlives the host, as the kernel outlives the daemon.
+//! A model of the kernel and data planes under a [`Host`]: routes of moved pairs, ULIDs that have left their uplinks,
+//! sockets, contexts and sessions. Executors without a kernel use it: the simulator, the model checker and the
+//! fuzzer. The model outlives the host, as the kernel outlives the daemon.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::format;
@@ -18,7 +19,7 @@ use moorline_types::{ContextId, IlvPair, Instant, Locator, SessionId, Ulid, Ulid
 use crate::Host;
 use crate::effect::Effect;
 
-/// Sockets of a host: the same one for all packets.
+/// Sockets that give the same answer for all packets.
 #[derive(Clone, Copy, Debug)]
 pub struct OneSocket(pub Socket);
 
@@ -32,7 +33,7 @@ impl Sockets for OneSocket {
     }
 }
 
-/// Routes and addresses that a host has made.
+/// Routes and addresses that a host has set.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kernel {
     routes: BTreeMap<UlidPair, MovedRoute>,
@@ -40,7 +41,8 @@ pub struct Kernel {
 }
 
 impl Kernel {
-    /// Executes an effect, and answers the host if it is a question. False: the effect is not about routes, ULIDs or sockets.
+    /// Executes an effect, and answers the host if the effect is a question. Returns false if the effect is not about
+    /// routes, ULIDs or sockets.
     pub fn execute(
         &mut self,
         effect: &Effect,
@@ -70,7 +72,7 @@ impl Kernel {
         for route in step.routes() {
             match step {
                 RouteStep::Add(_) => {
-                    // Direct routes that are there stay.
+                    // Direct routes that exist stay.
                     let before = self.routes.get(&route.ulids);
                     let (direct, own) = before.map_or((None, None), |old| (old.direct, old.own));
                     self.routes.insert(route.ulids, MovedRoute { direct, own, ..*route });
@@ -93,7 +95,7 @@ impl Kernel {
         }
     }
 
-    /// The links are others now: routes by those that have gone or have no carrier go with them.
+    /// Follows a change of the links: routes by a link that is gone or has no carrier go.
     pub fn follow(&mut self, view: &HostView) {
         let is_there = |hop: &NextHop| view.uplink(hop.ifindex).is_some_and(|one| one.carrier);
         for route in self.routes.values_mut() {
@@ -102,8 +104,8 @@ impl Kernel {
         }
     }
 
-    /// How routes and ULIDs differ from those that contexts and sessions of a host need, for people; `None`: they do not. A host that
-    /// [awaits a retry](Host::awaits_retry) may differ.
+    /// Describes how routes and ULIDs differ from those that the contexts and sessions of a host need; `None` if they
+    /// do not differ. A host that [awaits a retry](Host::awaits_retry) may differ.
     #[must_use]
     pub fn difference(&self, host: &Host, now: Instant) -> Option<String> {
         let sessions = host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(now));
@@ -118,7 +120,7 @@ impl Kernel {
         })
     }
 
-    /// All routes, to be changed as no host asks for it.
+    /// All routes, for changes that no host asks for.
     pub fn routes_mut(&mut self) -> impl Iterator<Item = &mut MovedRoute> {
         self.routes.values_mut()
     }
@@ -131,26 +133,26 @@ impl Kernel {
         self.routes.values().map(found).collect()
     }
 
-    /// Pairs that have a route of their own.
+    /// Pairs that have a route.
     #[must_use]
     pub fn routed(&self) -> BTreeSet<UlidPair> {
         self.routes.keys().copied().collect()
     }
 
-    /// The route of a pair, if it has one of its own.
+    /// The route of a pair, if it has one.
     #[must_use]
     pub fn route(&self, ulids: UlidPair) -> Option<&MovedRoute> {
         self.routes.get(&ulids)
     }
 
-    /// ULIDs that are addresses of the host and of no uplink.
+    /// ULIDs that are addresses of the host, although no uplink has them.
     #[must_use]
     pub const fn kept(&self) -> &BTreeSet<Ulid> {
         &self.kept
     }
 }
 
-/// What a host has told its data planes.
+/// Contexts and sessions that a host has told its data planes.
 #[derive(Clone, Debug, Default)]
 pub struct Told {
     /// Contexts.
@@ -160,7 +162,7 @@ pub struct Told {
 }
 
 impl Told {
-    /// Executes an effect. False: the effect tells no data plane to have or to forget something.
+    /// Executes an effect. Returns false if the effect neither adds nor removes a context or session.
     pub fn execute(&mut self, effect: &Effect) -> bool {
         if let Effect::UpdateContext(shim6::Update::Upsert(entry)) = effect {
             self.contexts.insert(entry.id, entry.clone());
@@ -176,15 +178,15 @@ impl Told {
         true
     }
 
-    /// See [`difference`].
+    /// Describes how the data planes differ from a host: see [`difference`].
     #[must_use]
     pub fn difference(&self, host: &Host, now: Instant) -> Option<String> {
         difference(host, self.contexts.values(), self.sessions.values(), now)
     }
 }
 
-/// How data planes differ from a host, for people; `None`: they do not. The contexts and sessions of both are compared, contexts in the order of
-/// their slots. A host that [awaits a retry](Host::awaits_retry) may differ.
+/// Describes how data planes differ from a host; `None` if they do not differ. Contexts come in the order of their
+/// slots. A host that [awaits a retry](Host::awaits_retry) may differ.
 pub fn difference<'a>(
     host: &Host,
     contexts: impl Iterator<Item = &'a ContextEntry>,
@@ -209,7 +211,7 @@ pub fn difference<'a>(
     })
 }
 
-/// A pair that has a session and a context that has moved: no host has one (decision 071).
+/// A pair that has both a session and a moved context. No host has such a pair (decision 071).
 #[must_use]
 pub fn contested(host: &Host) -> Option<UlidPair> {
     let ilnp = host.ilnp()?;
@@ -221,7 +223,7 @@ fn moved(host: &Host) -> impl Iterator<Item = UlidPair> + '_ {
     host.shim6().entries().filter(ContextEntry::is_moved).map(|entry| entry.ulids)
 }
 
-/// Two addresses of the host with this number, an HBA set under prefixes of two ISPs, and the proof of them.
+/// Makes two addresses for the host with this number, an HBA set under prefixes of two ISPs, and the proof of them.
 ///
 /// # Panics
 /// Never: with Sec 0 the first try makes a set.
@@ -241,7 +243,7 @@ pub fn local_state(number: u8, generation: u32) -> LocalState {
     LocalState { proof: LocalProof::new(generation, addresses, &[], [0; 32]), usable }
 }
 
-/// An uplink for each of these addresses, with the number of the ISP that [`local_state`] has the address from.
+/// Makes a view with an uplink for each of these addresses. The uplink has the number of the ISP in [`local_state`].
 #[must_use]
 pub fn view(usable: &[Locator]) -> HostView {
     let uplinks = usable.iter().map(|own| {

@@ -6,7 +6,7 @@ use moorline_types::{ContextId, UlidPair};
 #[derive(Clone, Debug)]
 pub(crate) struct MovedPairs {
     contexts: BTreeMap<ContextId, UlidPair>,
-    /// How many contexts each pair has: forked contexts share one.
+    /// Number of contexts of each pair: forked contexts share a pair.
     pairs: BTreeMap<UlidPair, u32>,
 }
 
@@ -19,7 +19,7 @@ impl MovedPairs {
         self.pairs.contains_key(&pair)
     }
 
-    /// A context has moved, or has moved once more.
+    /// Notes that a context has moved, or has moved again.
     pub(crate) fn insert(&mut self, context: ContextId, pair: UlidPair) {
         let before = self.contexts.insert(context, pair);
         if before != Some(pair) {
@@ -28,7 +28,7 @@ impl MovedPairs {
         }
     }
 
-    /// A context is back at its ULIDs, or gone.
+    /// Notes that a context is back at its ULIDs, or gone.
     pub(crate) fn remove(&mut self, context: ContextId) {
         let before = self.contexts.remove(&context);
         self.release(before);
@@ -64,7 +64,7 @@ mod tests {
         moved.insert(ContextId(2), one);
         moved.remove(ContextId(1));
         assert!(moved.contains(one) && !moved.contains(other));
-        // The slot is used again for another pair.
+        // Another pair gets the slot.
         moved.insert(ContextId(2), other);
         assert!(!moved.contains(one) && moved.contains(other));
         moved.remove(ContextId(2));

@@ -1,8 +1,8 @@
-//! This host as a node of ILNP: identifiers and locators, from the addresses of its uplinks, and the addresses that sessions need
-//! there beside the host's own.
+//! This host as a node of ILNP: its identifiers and locators, made from the addresses of its uplinks, and the
+//! addresses that sessions need beside the host's own.
 //!
-//! A session keeps its identifier wherever it goes, so the host has to answer for that identifier in each of its
-//! prefixes: routers ask for the address, and the kernel lets nobody send from one that is not there.
+//! A session keeps its identifier wherever it goes, so the host has to own the address of that identifier in each of
+//! its prefixes: routers ask for the address, and the kernel sends only from addresses that exist.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
@@ -19,18 +19,19 @@ use moorline_types::{Ilv, L64, LocalRoutes, Nid, Prefix};
 
 use crate::effect::SessionAddress;
 
-/// This node, as its data plane has it.
+/// This node in the data plane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Node {
-    /// Its identifiers.
+    /// Identifiers of the node.
     pub nids: BTreeSet<Nid>,
-    /// The interface by which packets from each of its locators leave.
+    /// Locators of the node, each with the interface of its packets.
     pub uplinks: BTreeMap<L64, u32>,
 }
 
 impl Node {
-    /// Interfaces that packets may leave by. One with nothing but deprecated addresses is among them: correspondents may be
-    /// sending there still. So is a link in use that has lost its default route: correspondents on the link need none.
+    /// Interfaces that packets may leave by. An interface with deprecated addresses alone is one of them:
+    /// correspondents may still send there. A link in use that has lost its default route is one, too: correspondents
+    /// on the link need none.
     pub fn places(view: &HostView) -> impl Iterator<Item = &Uplink> {
         let is_usable = |own: &UplinkAddress| own.flags.is_usable();
         let candidates = view.candidates.iter();
@@ -39,26 +40,26 @@ impl Node {
     }
 }
 
-/// How much better or worse the locators of a place are than others.
+/// Preference of the locators of a place.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LocatorRule {
-    /// Which locators.
+    /// Locators that the rule is about.
     pub place: Place,
-    /// How they compare with others.
+    /// Preference of these locators among others.
     pub preference: Preference,
 }
 
 /// A part of the locators of this node.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// Those of the uplink with this name.
+    /// Locators of the uplink with this name.
     Uplink(String),
-    /// Those whose addresses are in this prefix.
+    /// Locators whose addresses are in this prefix.
     Prefix(Prefix),
 }
 
 impl LocatorRule {
-    /// What the narrowest of these rules says of an address of an uplink, the first of several.
+    /// Preference by the narrowest rule about an address of an uplink; of equally narrow rules the first counts.
     #[must_use]
     pub fn narrowest(rules: &[Self], uplink: &Uplink, own: &UplinkAddress) -> Preference {
         let width = |rule: &Self| match &rule.place {
@@ -71,12 +72,12 @@ impl LocatorRule {
     }
 }
 
-/// What [`node`] looks at.
+/// Inputs of [`node`].
 pub(crate) struct Seen<'a> {
     pub view: &'a HostView,
-    /// Interfaces that carry the data plane of ILNP; none: all.
+    /// Interfaces that carry the data plane of ILNP; `None` if all do.
     pub attached: Option<&'a BTreeSet<u32>>,
-    /// Identifiers of sessions, whose address may have left the host.
+    /// Identifiers of sessions, whose addresses may have left the host.
     pub known: &'a BTreeSet<Nid>,
     pub rules: &'a [LocatorRule],
     pub routes: &'a LocalRoutes,
@@ -86,12 +87,12 @@ pub(crate) struct Seen<'a> {
     pub before: &'a BTreeMap<L64, u32>,
 }
 
-/// Every prefix of an uplink that works is a locator, and every interface identifier of its addresses an identifier,
-/// however it was made.
+/// Makes a locator of each prefix of an uplink that works, and an identifier of each interface identifier of its
+/// addresses, however the interface identifier was made.
 ///
-/// Among locators whose addresses are for new traffic none is better, so that sessions stay where they began,
-/// unless a rule prefers or avoids one, the narrowest of several; those that are deprecated, and those of links that have lost their default
-/// route or carry nothing, come after all others.
+/// Locators whose addresses are for new traffic have the same preference, unless a rule prefers or avoids one; of
+/// several rules the narrowest counts. So sessions stay where they began. Deprecated locators, and locators of links
+/// that have lost their default route or carry nothing, come after all others.
 //= rfc6740#3.1-1 rfc6740#3.1-2 rfc6740#3.1.1-2 rfc6740#3.2-1 rfc6740#3.4-1
 pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     let mut found: BTreeMap<L64, (LocalLocator, u32)> = BTreeMap::new();
@@ -109,7 +110,7 @@ pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
                     .unwrap_or(LOCATOR_LIFETIME)
                     .clamp(1, LOCATOR_LIFETIME),
             };
-            // Anybody on a link can advertise a prefix of another link.
+            // Any node on a link can advertise a prefix of another link.
             let rank = |(locator, ifindex): (LocalLocator, u32)| {
                 (locator.preference, seen.before.get(&l64) != Some(&ifindex))
             };
@@ -127,7 +128,7 @@ pub(crate) fn node(seen: &Seen<'_>) -> (Node, LocalState) {
     (Node { nids, uplinks }, state)
 }
 
-/// Identifiers of this node. An address counts once the kernel has found that no other node has it.
+/// Identifiers of this node. An address counts once the kernel has found it unique on its link.
 //= rfc6740#3.1.2-2
 fn nids(view: &HostView, known: &BTreeSet<Nid>) -> BTreeSet<Nid> {
     let all = Node::places(view).flat_map(|uplink| &uplink.addresses);
@@ -146,26 +147,28 @@ fn preference(uplink: &Uplink, own: &UplinkAddress, seen: &Seen<'_>) -> u16 {
     if is_lasting { preferred } else { preferred + DEPRECATED }
 }
 
-/// Addresses that are on uplinks for sessions alone.
+/// Addresses that uplinks have for sessions alone.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SessionAddresses {
     made: BTreeSet<SessionAddress>,
-    /// All global addresses of the uplinks when they were looked at last, ours included.
+    /// All global addresses of the uplinks at the last look, with those for sessions.
     seen: BTreeSet<Ipv6Addr>,
 }
 
 impl SessionAddresses {
-    /// What a run before has left, for its sessions: those that are not needed go with the next change.
+    /// Takes over the addresses that a run before has set for its sessions. Those that are not needed go with the
+    /// next change.
     pub(crate) fn take_over(&mut self, left: BTreeSet<SessionAddress>) {
         self.made = left;
     }
 
-    /// Whether an address is on an uplink for sessions alone.
+    /// Whether an uplink has this address for sessions alone.
     pub(crate) fn has(&self, address: Ipv6Addr) -> bool {
         self.made.iter().any(|made| made.address == address)
     }
 
-    /// Takes them out of a view, as they are no business of Shim6 and no locators, and notes what is there.
+    /// Takes the addresses for sessions out of a view, because Shim6 does not use them and they are no locators.
+    /// Notes the addresses that exist.
     pub(crate) fn leave_out(&mut self, view: &mut HostView) {
         self.seen.clear();
         let all = view.uplinks.iter_mut().chain(&mut view.candidates).chain(&mut view.bare);
@@ -177,14 +180,15 @@ impl SessionAddresses {
                 if own.prefix_len == SessionAddress::PREFIX_LEN {
                     return !made.contains(&at);
                 }
-                // The host has the address as one of its own by now, in place of the one for sessions.
+                // The host itself has the address by now, in place of the one for sessions.
                 made.remove(&at);
                 true
             });
         }
     }
 
-    /// Each of these identifiers is to be at each locator. Result: addresses to add, and addresses to remove.
+    /// Has each of these identifiers have an address at each locator. Returns addresses to add, and addresses to
+    /// remove.
     pub(crate) fn follow(
         &mut self,
         node: &Node,
@@ -214,17 +218,17 @@ impl SessionAddresses {
         (missing, gone)
     }
 
-    /// An address could not be removed. The next call of [`Self::follow`] has it tried again.
+    /// Notes that an address could not be removed. The next call of [`Self::follow`] tries again.
     pub(crate) fn on_not_removed(&mut self, address: SessionAddress) {
         self.made.insert(address);
     }
 
-    /// An address is there, and somebody else has set it.
+    /// Notes that an address exists already, set by another program.
     pub(crate) fn on_of_others(&mut self, address: SessionAddress) {
         self.made.remove(&address);
     }
 
-    /// An address could not be added. The next call of [`Self::follow`] has it tried again.
+    /// Notes that an address could not be added. The next call of [`Self::follow`] tries again.
     pub(crate) fn on_not_added(&mut self, address: SessionAddress) {
         if self.made.remove(&address) {
             self.seen.remove(&address.address);
@@ -232,11 +236,11 @@ impl SessionAddresses {
     }
 }
 
-/// Preferences in Locator Updates: the lower the better.
+/// Preferences in Locator Updates: lower is better.
 const PREFERRED: u16 = 50;
 const NEUTRAL: u16 = 100;
 const AVOIDED: u16 = 200;
-/// More, for addresses that are not for new traffic.
+/// Addition for addresses that are not for new traffic.
 const DEPRECATED: u16 = 1000;
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What data planes have refused to forget. A context or session that stays there would go on changing packets.
+//! Removals that data planes have refused. A context or session that stays in a data plane would go on changing
+//! packets.
 
 use alloc::collections::BTreeSet;
 use core::mem::take;
@@ -10,10 +11,10 @@ use moorline_types::{ContextId, Instant, Retry, SessionId, UlidPair};
 use crate::effect::Effect;
 use crate::host::Host;
 
-/// Contexts and sessions that are to be removed once more, and pairs that are to be rearmed once more.
+/// Contexts and sessions to remove again, and pairs to rearm again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Refused {
-    /// When the data planes are told again. Addresses and routes that fail do not wait for that.
+    /// Timer of the next try. Failed addresses and routes have another timer.
     pub(crate) retry: Retry,
     contexts: BTreeSet<ContextId>,
     sessions: BTreeSet<SessionId>,
@@ -22,7 +23,7 @@ pub(crate) struct Refused {
 }
 
 impl Refused {
-    /// Notes an effect that a data plane has refused, if the effect is to be tried again.
+    /// Notes an effect that a data plane has refused, if it is to be tried again.
     pub(crate) fn note(&mut self, effect: &Effect, now: Instant) {
         if let Effect::UpdateContext(ContextUpdate::Remove { context }) = effect {
             self.contexts.insert(*context);
@@ -40,7 +41,8 @@ impl Refused {
 }
 
 impl Host {
-    /// Tries again what data planes have refused. A slot that has another context or session by now has replaced the one that was there.
+    /// Tries refused removals again. If a slot has another context or session by now, that one has replaced the old
+    /// one.
     pub(crate) fn retry_refused(&mut self) {
         self.refused.retry.begin();
         let Refused { contexts, sessions, not_rearmed, .. } = &mut self.refused;
@@ -55,5 +57,5 @@ impl Host {
     }
 }
 
-/// More pairs than these wait until the data plane forgets them, as it does with idle ones.
+/// Largest number of pairs to rearm. Others wait until the data plane forgets them, as it forgets idle pairs.
 const MAX_NOT_REARMED: usize = 1024;

@@ -1,4 +1,4 @@
-//! The host's links, and the routes and addresses that contexts and sessions need there.
+//! The host's links, and the routes and addresses that contexts and sessions need on them.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -16,44 +16,44 @@ use crate::known::{KnownSession, KnownSessions, overhead_of};
 use crate::node::{LocatorRule, Node, SessionAddresses};
 use crate::path_mtus::{MIN_MTU, PathMtus};
 
-/// The interfaces that carry the programs of each data plane.
+/// Interfaces that carry the programs of each data plane.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Carriers {
-    /// Of Shim6.
+    /// Interfaces with the programs of Shim6.
     pub shim6: BTreeSet<u32>,
-    /// Of ILNP.
+    /// Interfaces with the programs of ILNP.
     pub ilnp: BTreeSet<u32>,
 }
 
-/// What the host has, and what it holds there for contexts and sessions.
+/// Links of the host, and its state on them for contexts and sessions.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Routing {
-    /// Without the addresses of sessions.
+    /// The view without the addresses of sessions.
     pub(crate) view: HostView,
-    /// When the view was taken.
+    /// Time when the view was taken.
     pub(crate) view_at: Option<Instant>,
-    /// When an address last became usable that was not.
+    /// Time when an address last became usable.
     pub(crate) gained_at: Option<Instant>,
     /// Uplinks that moved traffic may be routed to.
     pub(crate) takes_moved: BTreeSet<u32>,
-    /// None: all interfaces do.
+    /// `None` if all interfaces carry programs.
     pub(crate) carriers: Option<Carriers>,
     pub(crate) routes: Routes,
     pub(crate) path_mtus: PathMtus,
-    /// ULIDs whose addresses have left their uplinks, and that are kept.
+    /// Kept ULIDs: their addresses have left their uplinks.
     pub(crate) kept: BTreeSet<Ulid>,
-    /// As the data plane of ILNP has them.
+    /// The sessions in the data plane of ILNP.
     pub(crate) sessions: KnownSessions,
-    /// As the data plane of ILNP has it.
+    /// The node in the data plane of ILNP.
     pub(crate) node: Node,
-    /// The data plane of ILNP has not taken the node, and is told it again.
+    /// Whether the data plane of ILNP has not taken the node, so that it is told again.
     pub(crate) is_node_refused: bool,
     pub(crate) locator_rules: Vec<LocatorRule>,
     pub(crate) session_addresses: SessionAddresses,
 }
 
 impl Routing {
-    /// Addresses that can be sent from now: what comes back to them meets the data plane.
+    /// Addresses that packets can leave from: packets back to them meet the data plane.
     pub(crate) fn usable(&self) -> Vec<Locator> {
         let carriers = self.carriers.as_ref().map(|carriers| &carriers.shim6);
         let carries = |ifindex| carriers.is_none_or(|all| all.contains(ifindex));
@@ -64,9 +64,10 @@ impl Routing {
         usable.map(|own| Locator(own.address)).collect()
     }
 
-    /// Which of our addresses reach which destinations by their own links. Where a route leads by an interface that is none of these links, as that of
-    /// a VPN does, or by several, nothing is known. A route by a link without a carrier leads nowhere. Of a host with too many routes to be
-    /// known all, none counts.
+    /// Our addresses that reach a destination by their own link, for each destination. Nothing is known about a
+    /// destination whose route leads by an interface outside these links, for example of a VPN, or by several
+    /// interfaces. A route by a link without a carrier leads nowhere. If the host has too many routes to know them
+    /// all, none counts.
     pub(crate) fn local_routes(&self) -> LocalRoutes {
         let HostView { uplinks, specific, .. } = &self.view;
         if specific.len() > MAX_SPECIFIC {
@@ -94,8 +95,8 @@ impl Routing {
         LocalRoutes(known.map(|routes| own(routes[0].destination, routes)).collect())
     }
 
-    /// The same for sessions, which may use locators of links without a default route: these reach nobody but those whom specific
-    /// routes lead to.
+    /// [`local_routes`](Self::local_routes) for sessions. Sessions may use locators of links without a default route.
+    /// These reach only destinations of specific routes.
     pub(crate) fn session_routes(&self) -> LocalRoutes {
         let mut routes = self.local_routes();
         if !routes.0.is_empty() && self.view.bare_in_use().next().is_some() {
@@ -106,14 +107,14 @@ impl Routing {
         routes
     }
 
-    /// Those of them that are deprecated.
+    /// Usable addresses that are deprecated.
     pub(crate) fn deprecated(&self) -> Vec<Locator> {
         let addresses = self.view.uplinks.iter().flat_map(|uplink| &uplink.addresses);
         let deprecated = addresses.filter(|own| own.flags.is_usable() && !own.preferred);
         deprecated.map(|own| Locator(own.address)).collect()
     }
 
-    /// Addresses of ours that contexts and sessions have as ULIDs or locators.
+    /// Addresses of ours that are ULIDs or locators of contexts and sessions.
     pub(crate) fn in_use(&self, shim6: &Contexts) -> BTreeSet<Ipv6Addr> {
         let established = shim6.contexts().filter_map(|context| {
             let established = context.established?;
@@ -125,7 +126,7 @@ impl Routing {
         established.flatten().chain(self.sessions.iter().flat_map(of_session)).collect()
     }
 
-    /// ULIDs that contexts and sessions need, and that no uplink has.
+    /// ULIDs that contexts and sessions need and no uplink has.
     pub(crate) fn ulids_to_keep(&self, shim6: &Contexts) -> BTreeSet<Ulid> {
         let contexts = shim6.contexts().filter(|context| context.established.is_some());
         let of_contexts = contexts.map(|context| context.ulids.local);
@@ -133,7 +134,7 @@ impl Routing {
         all.filter(|ulid| !self.is_on_uplink(ulid.0)).collect()
     }
 
-    /// Addresses of sessions that sockets are bound to.
+    /// Local addresses of sessions, as sockets see them.
     pub(crate) fn session_ulids(&self) -> impl Iterator<Item = Ulid> + '_ {
         self.sessions.iter().map(|(_, known)| Ulid(known.pair.local.address()))
     }
@@ -143,18 +144,19 @@ impl Routing {
         !self.kept.contains(&ulid) && !self.is_on_uplink(ulid.0)
     }
 
-    /// Whether a ULID is an address of the host although no uplink has it.
+    /// Whether the host keeps a ULID as an address although no uplink has it.
     pub(crate) fn is_only_kept(&self, ulid: Ulid) -> bool {
         self.kept.contains(&ulid) && !self.is_on_uplink(ulid.0)
     }
 
-    /// Whether an uplink has this address, be it for sessions alone.
+    /// Whether an uplink has this address, also for sessions alone.
     pub(crate) fn is_on_uplink(&self, address: Ipv6Addr) -> bool {
         self.view.uplink_of(address).is_some() || self.session_addresses.has(address)
     }
 
-    /// Where moved packets with these locators leave the host to: a neighbor needs no router. None if they are not to be routed there:
-    /// no router, no carrier, or an uplink that lacks what the segmentation path has.
+    /// The next hop of moved packets with these locators. A neighbor needs no router. `None` if the packets are not
+    /// to be routed directly: there is no router, no carrier, or the uplink lacks an ability of the segmentation
+    /// path.
     fn next_hop(&self, wire: LocatorPair) -> Option<NextHop> {
         let uplink = self.view.uplink_of(wire.local.0)?;
         let is_able = uplink.carrier && self.takes_moved.contains(&uplink.ifindex);
@@ -162,14 +164,14 @@ impl Routing {
         specific.or_else(|| uplink.next_hop(wire.local.0)).filter(|_| is_able)
     }
 
-    /// How packets leave the host that have this ULID for their source, for sockets that are bound to its uplink. The carrier
-    /// does not matter: without one the kernel sends nothing there.
+    /// The next hop of packets with this ULID as source, for sockets that are bound to its uplink. The carrier does
+    /// not matter: without a carrier the kernel sends nothing there.
     fn own_hop(&self, ulid: Ulid) -> Option<NextHop> {
         let uplink = self.view.uplink_of(ulid.0)?;
         uplink.next_hop(ulid.0).filter(|_| self.takes_moved.contains(&uplink.ifindex))
     }
 
-    /// MTU of the uplink that packets with this source leave by, if there is one now.
+    /// MTU of the uplink of packets with this source, if there is one now.
     fn uplink_mtu(&self, source: Ipv6Addr) -> Option<u32> {
         let all = || Node::places(&self.view).chain(&self.view.candidates);
         let of_locator = || {
@@ -180,19 +182,19 @@ impl Routing {
         Some(uplink.mtu.max(MIN_MTU))
     }
 
-    /// The interface that packets of ILNP with this source leave by; 0 is for the routing table to decide.
+    /// The interface of ILNP packets with this source; 0 if the routing table decides.
     pub(crate) fn uplink_of_locator(&self, source: Ipv6Addr) -> u32 {
         self.node.uplinks.get(&Ilv::of(source).l64).copied().unwrap_or(0)
     }
 
-    /// The interface that packets with this source leave by.
+    /// The interface of packets with this source.
     pub(crate) fn ifindex_of(&self, source: Ipv6Addr) -> Option<u32> {
         let uplink = self.view.uplink_of(source).map(|uplink| uplink.ifindex);
         uplink.or_else(|| Some(self.uplink_of_locator(source)).filter(|ifindex| *ifindex != 0))
     }
 
-    /// The interface that a control message has to be told of, 0: none. If its addresses are the ULIDs of a context that has
-    /// moved, the route is for payload, and may lead to another.
+    /// The interface that a control message has to leave by; 0 if none. If its addresses are the ULIDs of a moved
+    /// context, their route is for payload, and may lead to another interface.
     pub(crate) fn ifindex_to_force(&self, locators: LocatorPair) -> u32 {
         let ulids = UlidPair::new(Ulid(locators.local.0), Ulid(locators.peer.0));
         if !self.routes.is_direct(ulids) {
@@ -201,7 +203,7 @@ impl Routing {
         self.view.uplink_of(locators.local.0).map_or(0, |uplink| uplink.ifindex)
     }
 
-    /// The route of a context that has moved.
+    /// The route of a moved context.
     pub(crate) fn route_of_context(&self, entry: &ContextEntry) -> MovedRoute {
         let told = self.path_mtus.of(Mover::Context(entry.id), entry.current.pair);
         let paths = entry.all_paths();
@@ -216,7 +218,7 @@ impl Routing {
         }
     }
 
-    /// The route of a session that has moved, or whose packets have a nonce always.
+    /// The route of a session that has moved, or whose packets always have a nonce.
     pub(crate) fn route_of_session(&self, entry: &SessionEntry) -> MovedRoute {
         let wire = entry.wire_pair();
         let locators = wire.ulids().as_locators();
@@ -234,8 +236,8 @@ impl Routing {
         }
     }
 
-    /// Whether no segment of TCP got lost with the locators before. Of what the correspondent maps, none needs the nonce
-    /// (decision 075), so a smaller MTU is of use to those alone that have to be sent again: that is how TCP is told
+    /// Whether no TCP segment got lost with the locators before. A segment that the correspondent maps needs no nonce
+    /// (decision 075), so a smaller MTU only helps segments that TCP has to send again: the smaller MTU tells TCP so
     /// (decision 081).
     fn is_tcp_whole(&self, entry: &SessionEntry) -> bool {
         match self.sessions.get(entry.id) {
@@ -247,7 +249,7 @@ impl Routing {
         }
     }
 
-    /// Whether a session leaves a locator that has gone, of this host or of the correspondent.
+    /// Whether a session leaves a lost locator, of this host or of the correspondent.
     pub(crate) fn leaves_what_is_lost(&self, entry: &SessionEntry) -> bool {
         let Some(KnownSession { wire, .. }) = self.sessions.get(entry.id) else { return false };
         *wire != entry.wire_pair()
@@ -255,12 +257,12 @@ impl Routing {
                 || !entry.remote.contains(&wire.remote.l64))
     }
 
-    /// Whether the packets of a session go by other locators than they did.
+    /// Whether the packets of a session go by other locators than before.
     pub(crate) fn changes(&self, entry: &SessionEntry) -> bool {
         self.sessions.get(entry.id).is_none_or(|known| known.wire != entry.wire_pair())
     }
 
-    /// Octets by which the packets of `mover` may be longer on the wire.
+    /// Octets that the header or nonce may add to packets of `mover` on the wire.
     pub(crate) fn overhead_of(&self, shim6: &Contexts, mover: Mover) -> Option<u32> {
         match mover {
             Mover::Context(id) => shim6.entry_of(id).map(|entry| entry.overhead().into()),
@@ -278,7 +280,7 @@ impl Routing {
         }
     }
 
-    /// The route that `mover` should have, if it has another.
+    /// The route that `mover` should have, if it has another now.
     pub(crate) fn other_route(
         &self,
         routes: &Routes,
@@ -291,7 +293,7 @@ impl Routing {
         (route != *now).then_some(route)
     }
 
-    /// The route of `mover` with the MTU of the path that its packets take now, as long as there are uplinks for it.
+    /// The route of `mover` with the MTU of its present path, as long as the path has uplinks.
     pub(crate) fn route_as_wide(&self, shim6: &Contexts, mover: Mover) -> Option<MovedRoute> {
         let route = *self.routes.get(mover)?;
         let path = self.path_of(shim6, mover)?;

@@ -1,4 +1,5 @@
-//! Which protocol has a pair: two hosts that speak both, and a network that delivers all or nothing.
+//! The protocol that owns a pair: two hosts that speak both protocols, and a network that delivers all packets or
+//! none.
 
 use alloc::collections::VecDeque;
 use alloc::vec;
@@ -26,7 +27,7 @@ struct Duo {
     carries_ilnp: bool,
     /// Whether protocol 140 gets through.
     carries_shim6: bool,
-    /// What the hosts have told their data planes and people, in order.
+    /// Effects of the hosts for data planes and people, in order.
     effects: [Vec<Effect>; 2],
 }
 
@@ -46,7 +47,7 @@ impl Duo {
         UlidPair::new(ulid(side), ulid(1 - side))
     }
 
-    /// The data planes of a host see traffic between the first addresses.
+    /// Reports traffic between the first addresses to the data planes of a host.
     fn traffic(&mut self, side: usize) {
         let pair = self.pair(side);
         let (now, ports) = (self.now, (40_000, 7));
@@ -64,7 +65,7 @@ impl Duo {
         self.hosts[side].handle_shim6_report(TrafficReport::Trigger { ulids: pair }, now);
     }
 
-    /// Executes effects until the hosts want no more.
+    /// Executes effects until the hosts have no more.
     fn settle(&mut self) {
         let mut under_way = VecDeque::new();
         loop {
@@ -135,7 +136,7 @@ impl Duo {
         self.effects[side].iter().filter_map(kind).collect()
     }
 
-    /// A context of the first host that was stored when its payload took the second addresses.
+    /// Restores a context of the first host that was stored when its payload used the second addresses.
     fn restore_moved(&mut self) {
         self.carries_ilnp = false;
         self.traffic(0);
@@ -159,13 +160,13 @@ fn host(seed: u8, local: &LocalState, now: Instant) -> Host {
     host
 }
 
-/// Tells a host of its links.
+/// Gives a host its links.
 pub(crate) fn tell(host: &mut Host, local: &LocalState, now: Instant) {
     host.set_proof(local.proof.clone());
     host.handle_view(view(&local.usable), now);
 }
 
-/// Longer than ILNP asks a peer that does not answer.
+/// Longer than the time for which ILNP asks a silent peer.
 const GIVES_UP: Duration = Duration::from_secs(30);
 
 #[test]
@@ -199,7 +200,7 @@ fn an_i1_that_comes_while_ilnp_asks_is_answered_when_it_has_given_up() {
     let pair = duo.pair(1);
     duo.traffic(0);
     duo.settle();
-    // The peer knows no ILNP, and begins. Of its messages only the first arrives.
+    // The peer knows no ILNP, and begins. Only the first of its messages arrives.
     duo.hosts[1].shim6_mut().handle_report(TrafficReport::Trigger { ulids: pair }, duo.now);
     duo.settle();
     assert_eq!((duo.sent(0), duo.sent(1)), (vec![], vec![MessageType::I1]));
@@ -208,7 +209,7 @@ fn an_i1_that_comes_while_ilnp_asks_is_answered_when_it_has_given_up() {
     assert_eq!(duo.sent(0).first(), Some(&MessageType::R1));
 }
 
-/// A peer that has sent another I1 has forgotten the nonce of the first one, and so has a peer that was started anew.
+/// A peer that has sent another I1 has forgotten the nonce of the first one. So has a peer that has restarted.
 #[test]
 fn of_several_i1s_that_come_while_ilnp_asks_the_newest_is_answered() {
     let mut duo = Duo::new();
@@ -240,7 +241,7 @@ fn what_waits_for_a_question_from_a_lost_locator_waits_no_longer_than_the_questi
     assert!(!duo.hosts[0].has_waiting() && duo.has_context(0));
 }
 
-/// A data plane of the peer has seen a moved session as traffic of its own, after the peer was started anew.
+/// After a restart, a data plane of the peer has taken a moved session's traffic for its own.
 #[test]
 fn an_i1_for_an_address_that_the_host_has_for_sessions_alone_gets_no_answer() {
     let mut duo = Duo::new();
@@ -308,7 +309,7 @@ fn a_context_that_has_not_moved_makes_room_for_a_session() {
     duo.run(GIVES_UP);
     assert!(duo.has_context(0) && duo.has_context(1));
     duo.carries_ilnp = true;
-    // What ILNP has noted of the silence is forgotten by then.
+    // ILNP has forgotten the silence by then.
     duo.now = duo.now + Duration::from_secs(3600);
     duo.traffic(0);
     duo.run(Duration::from_secs(1));
@@ -333,7 +334,7 @@ fn a_pair_that_shim6_has_moved_has_neither_traffic_nor_sockets_for_ilnp() {
     duo.restore_moved();
     let pair = duo.pair(0);
     assert!(duo.hosts[0].has_moved(pair));
-    // It asks nobody, and the peer that asks is refused.
+    // The host asks nobody, and refuses the peer that asks.
     let sent = |duo: &Duo| {
         let is_ilnp = |effect: &&Effect| matches!(effect, Effect::SendIlnp { .. });
         duo.effects[0].iter().filter(is_ilnp).count()
@@ -350,7 +351,7 @@ fn a_pair_that_shim6_has_moved_has_neither_traffic_nor_sockets_for_ilnp() {
     let is_update =
         |effect: &Effect| matches!(effect, Effect::UpdateSession(SessionUpdate::Upsert(_)));
     assert!(!duo.effects.iter().flatten().any(is_update));
-    // Once it is back at its own addresses, ILNP may have it.
+    // Once the pair is back at its own addresses, ILNP may have it.
     let id = duo.hosts[0].shim6().contexts().next().expect("a context").id;
     duo.hosts[0].shim6_mut().remove(id, Removal::Requested);
     duo.settle();

@@ -1,7 +1,7 @@
-//! Uplinks that carry nothing, by all that shows it: new connections and sessions leave them.
+//! Uplinks that carry nothing, by all kinds of evidence: new connections and sessions leave them.
 //!
-//! Hosts of the operator's choice are asked if there are any ([`health`](crate::health)); else peers of contexts are, and routers count
-//! ([`doubts`](crate::doubts)).
+//! If the operator has chosen hosts, they are asked ([`health`](crate::health)). Otherwise peers of contexts are
+//! asked, and lost routers count ([`doubts`](crate::doubts)).
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -15,19 +15,19 @@ use crate::doubts::{ADDRESSES, MOST_PEERS, Network, Target};
 use crate::effect::Effect;
 use crate::host::Host;
 
-/// What shows that an uplink carries nothing.
+/// Evidence that an uplink carries nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Evidence {
     /// Hosts of the operator's choice answer by another uplink alone.
     Hosts,
     /// Peers of contexts answer by another uplink alone.
     Peers,
-    /// Neighbor Unreachability Detection has given its router up.
+    /// Neighbor Unreachability Detection has given up the uplink's router.
     Router,
 }
 
 impl Host {
-    /// What shows that an uplink carries nothing, if anything does.
+    /// The evidence that an uplink carries nothing, if there is any.
     #[must_use]
     pub fn evidence(&self, ifindex: u32) -> Option<Evidence> {
         let all = [
@@ -38,7 +38,7 @@ impl Host {
         all.into_iter().find(|(is_there, _)| *is_there).map(|(_, evidence)| evidence)
     }
 
-    /// The uplinks that carry nothing while another one does, by the index of their interface.
+    /// Interface indices of the uplinks that carry nothing while another one does.
     #[must_use]
     pub fn failing_uplinks(&self) -> BTreeSet<u32> {
         let mut failing = self.health.failing();
@@ -51,7 +51,8 @@ impl Host {
         failing
     }
 
-    /// The uplink that new connections without an address of their own take; `None`: there is none, or they go by another interface, as that of a VPN.
+    /// The uplink of new connections without a source address. `None` if there is none, or if they go by another
+    /// interface, for example of a VPN.
     #[must_use]
     pub fn uplink_for_new(&self) -> Option<&Uplink> {
         let (view, failing) = (&self.routing.view, self.failing_uplinks());
@@ -65,7 +66,7 @@ impl Host {
         let is_other = self.health.follow(&self.routing.view, now);
         let view = &self.routing.view;
         self.doubts.follow(|ifindex| view.uplink(ifindex).is_some_and(|uplink| uplink.carrier));
-        // The kernel may have taken a copy away with its uplink.
+        // The kernel may have removed a copy of a default route with its uplink.
         let wanted = preferred(&self.routing.view, &self.failing_uplinks());
         if is_other || wanted.is_some() || self.preferred.is_some() {
             self.set_preferred(wanted, now);
@@ -93,14 +94,14 @@ impl Host {
         }
     }
 
-    /// Other uplinks fail than before: new connections and sessions leave these.
+    /// Handles a change of the failing uplinks: new connections and sessions leave them.
     pub(crate) fn on_health(&mut self, now: Instant) {
         self.prefer_route(now);
         self.follow_node(now);
         self.plan_effects(now);
     }
 
-    /// Sets the route that comes first, and removes others. A route that nobody sets again ends by itself.
+    /// Sets the default route that comes first, and removes others. The route expires if it is not set again.
     fn prefer_route(&mut self, now: Instant) {
         self.set_preferred(preferred(&self.routing.view, &self.failing_uplinks()), now);
     }
@@ -110,8 +111,8 @@ impl Host {
         self.effects.push_back(Effect::PreferRoute(wanted));
     }
 
-    /// A router has been given up by Neighbor Unreachability Detection. The kernel passes over it as well, but waits for it anew, for 3 s, whenever
-    /// packets of old connections ask for the router.
+    /// Handles a router that Neighbor Unreachability Detection has given up. The kernel avoids the router as well.
+    /// But it waits 3 s for the router again whenever packets of old connections need it.
     pub(crate) fn on_router_lost(&mut self, ifindex: u32, now: Instant) {
         let is_only = |uplink: &Uplink| uplink.default_routes.len() <= 1;
         let is_for_us = !self.health.has_targets();
@@ -123,7 +124,7 @@ impl Host {
         }
     }
 
-    /// A context has left an uplink, or doubts it.
+    /// Handles an event of a context that has left an uplink or doubts it.
     pub(crate) fn on_context_event(&mut self, event: &Event, now: Instant) {
         match event.kind {
             EventKind::Moved { from, to, cause } if is_found(cause) => {
@@ -133,7 +134,8 @@ impl Host {
                 }
             }
             EventKind::StateChanged { to: ReapState::Exploring, cause, .. } if is_found(cause) => {
-                // A context whose peer is not heard by the uplink, and hears this host, stays there (RFC 5534 has a pair for each direction).
+                // If the peer hears this host by the uplink, the context stays there, although the host does not hear
+                // the peer (RFC 5534 has a pair for each direction).
                 let known = self.shim6.context(event.context).and_then(|one| one.established);
                 let stays = known.filter(|known| known.since < now);
                 let ifindex = stays.and_then(|own| self.routing.ifindex_of(own.locators.local.0));
@@ -163,12 +165,12 @@ impl Host {
         }
     }
 
-    /// A peer has answered a check.
+    /// Takes the answer of a peer to a check.
     pub(crate) fn on_reply(&mut self, reply: Reply, now: Instant) {
         self.is_health_due |= self.doubts.handle_reply(reply, now);
     }
 
-    /// Asks peers about an uplink, beginning with that of a context. Where hosts are asked, peers need not be.
+    /// Asks peers about an uplink, the peer of context `first` first. If hosts are asked, no peer is.
     fn doubt(&mut self, ifindex: u32, first: ContextId, now: Instant) {
         let is_for_us = !self.health.has_targets() && self.doubts.is_open_to(ifindex, now);
         if is_for_us && self.routing.view.uplink(ifindex).is_some_and(|uplink| uplink.carrier) {
@@ -177,7 +179,8 @@ impl Host {
         }
     }
 
-    /// Peers that can be asked about an uplink, each by one context. Peers with locators in a common network are one.
+    /// Peers that can be asked about an uplink, each by one context. Peers with locators in a common network count as
+    /// one.
     fn targets(&self, ifindex: u32, first: Option<ContextId>) -> Vec<Target> {
         let failing = self.failing_uplinks();
         let mut peers: Vec<BTreeSet<Network>> = Vec::new();
@@ -201,7 +204,8 @@ impl Host {
         targets
     }
 
-    /// Pairs of a context by an uplink and by another one, for some addresses of the peer. The current one comes first.
+    /// Pairs of a context by an uplink and by another one, for some addresses of the peer. The current address comes
+    /// first.
     fn pairs_about(
         &self,
         ifindex: u32,
@@ -226,7 +230,7 @@ impl Host {
         peers.map(|peer| [*own, *other].map(|local| LocatorPair::new(local, peer))).collect()
     }
 
-    /// The networks of the locators of a context's peer.
+    /// Networks of the locators of a context's peer.
     fn networks_of(&self, id: ContextId) -> BTreeSet<Network> {
         let known = self.shim6.context(id).and_then(|context| context.established);
         let locators = known.map(|known| known.peer_locators).unwrap_or_default();
@@ -234,7 +238,7 @@ impl Host {
     }
 }
 
-/// Whether a context leaves a pair because the pair has failed, as far as the context can tell.
+/// Whether a context leaves a pair because, as far as the context can tell, the pair has failed.
 fn is_found(cause: Cause) -> bool {
     match cause {
         Cause::SendTimeout
@@ -258,22 +262,22 @@ fn is_found(cause: Cause) -> bool {
     }
 }
 
-/// The first 48 bits.
+/// The first 48 bits of a locator.
 fn network_of(locator: Locator) -> Network {
     let [first, second, third, ..] = locator.0.segments();
     [first, second, third]
 }
 
-/// The default route that is put before those of uplinks that are not for new connections: they fail, have no carrier, or have nothing but
-/// deprecated addresses. The route is a copy of the best one of another uplink, with a metric that is less by one than the least of theirs. None if the
-/// kernel's first choice is another interface, as that of a VPN may be.
+/// The default route that goes before the default routes of avoided uplinks. An uplink is avoided if it fails, has no
+/// carrier, or has deprecated addresses alone. The route is a copy of another uplink's best one, and its metric is
+/// one less than their lowest. `None` if the kernel's first choice is another interface, for example of a VPN.
 ///
-/// Packets of a socket that takes a source address of another uplink leave by the first choice all the same, until the socket has sent
-/// three times in vain.
+/// A socket with a source address of another uplink still sends by the first choice, until it has sent three times
+/// without an answer.
 fn preferred(view: &HostView, failing: &BTreeSet<u32>) -> Option<(u32, DefaultRoute)> {
     let fails = |ifindex: u32| is_avoided(view, failing, ifindex);
     let ways = view.default_ways();
-    // The least metrics come first.
+    // The lowest metrics come first.
     let least = |is_failing: bool| {
         let found = ways.iter().find(|(ifindex, _)| fails(*ifindex) == is_failing);
         found.map(|(_, route)| route.metric)
@@ -286,16 +290,16 @@ fn preferred(view: &HostView, failing: &BTreeSet<u32>) -> Option<(u32, DefaultRo
     Some((*ifindex, DefaultRoute { metric, ..*route }))
 }
 
-/// Whether an uplink is not for new connections.
+/// Whether new connections avoid an uplink.
 fn is_avoided(view: &HostView, failing: &BTreeSet<u32>, ifindex: u32) -> bool {
     let is_new =
         |uplink: &Uplink| uplink.carrier && uplink.addresses.iter().any(|own| own.preferred);
     failing.contains(&ifindex) || !view.uplink(ifindex).is_none_or(is_new)
 }
 
-/// Contexts among which peers to ask are looked for.
+/// Largest number of contexts among which the host looks for peers to ask.
 const MOST_LOOKED_AT: usize = 1024;
-/// A route that comes first lasts for a minute, and is set again before.
+/// Time after which the preferred route is set again: it lasts for a minute.
 const REFRESHED: Duration = Duration::from_secs(20);
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Which locators a session sends by: the best ones by preference, of those that reach each other.
+//! Choice of the locators that a session uses: the best locators by preference, of those that reach each other.
 //!
-//! Two nodes on the same links are neighbors there by one address each: packets to a locator of the correspondent leave by the link where the
-//! locator is, and nobody on another link answers for it (decision 136).
+//! Two nodes on the same links are neighbors on each link by one address each. Packets to a locator of the
+//! correspondent leave by the link of that locator, and no node on another link answers for it (decision 136).
 
 use alloc::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::paths::Failed;
 use crate::session::{RemoteLocator, Session};
 
 impl Machine {
-    /// The locator of a correspondent to send to: in time, then reached by one of ours, then preferred, then on a link of ours, then `likely`, then
-    /// the one that is used already.
+    /// The locator of a correspondent to send to. The criteria are, in this order: the locator has not aged, one of
+    /// ours reaches it, it is preferred, a specific route leads to it, it is `likely`, it is in use.
     fn best_remote(
         &self,
         session: &Session,
@@ -41,7 +41,7 @@ impl Machine {
         session.remote.iter().min_by_key(rank).map_or(session.wire.1, |remote| remote.l64)
     }
 
-    /// Our locator to send to `remote` from, for a session that uses `current`.
+    /// The locator of ours to send to `remote` from, for a session that uses `current`.
     pub(crate) fn best_local(&self, current: L64, remote: Ilv) -> Option<L64> {
         let rank = |local: &&LocalLocator| {
             (self.leads_elsewhere(local.l64, remote), local.preference, local.l64 != current)
@@ -49,8 +49,9 @@ impl Machine {
         self.locators.iter().min_by_key(rank).map(|local| local.l64)
     }
 
-    /// The locators of this node or its routes have changed. Another locator of the correspondent is used if ours is gone, or if none of ours
-    /// reaches that of the correspondent. Result: whether the session has moved.
+    /// Chooses the locators of a session anew after a change of our locators or routes. Another locator of the
+    /// correspondent is used if our locator is gone, or if none of ours reaches the correspondent's. Returns whether
+    /// the session has moved.
     pub(crate) fn follow_routes(
         &mut self,
         id: SessionId,
@@ -69,9 +70,10 @@ impl Machine {
         self.send_to(id, (None, remote), told, now)
     }
 
-    /// Has a session send to `remote`, from the best of our locators; of equal ones from `likely`, where the correspondent has reached us. The
-    /// correspondent has read of those in `told` if it has been told of all that there were: it turns away packets from any other without a nonce. Result:
-    /// whether the session has moved.
+    /// Has a session send to `remote`, from the best of our locators. Of equal locators the best is `likely`, where
+    /// the correspondent has reached us. If the correspondent has been told of all our earlier locators, it knows
+    /// those in `told`. A correspondent discards packets without a nonce from a locator that it does not know.
+    /// Returns whether the session has moved.
     //= rfc6740#3.2.2-1 rfc6740#3.4-2
     fn send_to(
         &mut self,
@@ -91,11 +93,12 @@ impl Machine {
         let local = self.best_local(likely.unwrap_or(current), pair.remote.at(remote));
         let local =
             local.filter(|local| !self.has_locator(current) || is_read(*local)).unwrap_or(current);
-        // RFC 6744 s4: in all packets, for three round trips at least.
+        // RFC 6744 s4: the nonce is in all packets for three round trips at least.
         self.send_by(id, (local, remote), now + NONCE_AFTER_CHANGE)
     }
 
-    /// The correspondent has sent an update from `source` to a locator, which may be none of ours any more.
+    /// Follows a correspondent that has sent an update from `source` to `came_to`, which may not be our locator any
+    /// more.
     pub(crate) fn follow_correspondent(
         &mut self,
         id: SessionId,
@@ -109,7 +112,7 @@ impl Machine {
         self.send_to(id, (likely, remote), &told, now);
     }
 
-    /// The correspondent has read all our locators: one that is better than the one in use can take its place.
+    /// Takes our best locator into use, once the correspondent has read all our locators.
     pub(crate) fn settle_on_best(&mut self, id: SessionId, nonce_until: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some((current, remote)) = self.ilcc.get(id).map(|session| session.wire) else { return };
@@ -118,8 +121,9 @@ impl Machine {
         }
     }
 
-    /// The correspondent has not acknowledged the locator in use, however often it was told of it. The locator of the sockets is there again,
-    /// and the correspondent knows that one.
+    /// Goes back to the locator of the sockets, which the correspondent knows, if this host has it again. The
+    /// correspondent has not acknowledged the locator in use after many Locator Updates. Returns whether the session
+    /// has moved.
     pub(crate) fn go_back(&mut self, id: SessionId, now: Instant) -> bool {
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
         let Some(session) = self.ilcc.get(id) else { return false };
@@ -131,8 +135,8 @@ impl Machine {
             && self.send_by(id, (first, remote), now + NONCE_AFTER_CHANGE)
     }
 
-    /// Our locator that the `nth` Locator Update goes from, to one of the correspondent's `remotes`: the one in use, which the correspondent
-    /// knows, and the best one by turns.
+    /// The locator of ours that the `nth` Locator Update goes from, to one of the correspondent's `remotes`: by turns
+    /// the locator in use, which the correspondent knows, and the best one.
     pub(crate) fn source_of_update(
         &self,
         (current, remote): (L64, Ilv),
@@ -147,8 +151,8 @@ impl Machine {
         }
     }
 
-    /// What a session sends goes by these locators; if ours is another one than before, with the nonce until then. Result: whether the session
-    /// has moved.
+    /// Has a session send by these locators. If our locator changes, all packets have the nonce until `nonce_until`.
+    /// Returns whether the session has moved.
     pub(crate) fn send_by(
         &mut self,
         id: SessionId,
@@ -174,7 +178,8 @@ impl Machine {
         self.locators.iter().any(|local| !self.leads_elsewhere(local.l64, remote))
     }
 
-    /// Whether packets from a locator of ours to a correspondent would have to leave by another link than that of the locator.
+    /// Whether packets from our locator to the correspondent would have to leave by another link than the link of the
+    /// locator.
     pub(crate) fn leads_elsewhere(&self, local: L64, remote: Ilv) -> bool {
         let own = self.routes.toward(Locator(remote.address()));
         own.is_some_and(|own| own.iter().all(|own| Ilv::of(own.0).l64 != local))

@@ -9,30 +9,31 @@ use moorline_wire::ilnp::AdmissionTypes;
 use crate::consts::{IDLE_TIMEOUT, LOCATOR_LIFETIME, MAX_SESSIONS, MAX_WITH_NODE};
 use crate::policy::{Admit, Policy};
 
-/// When packets carry the nonce.
+/// Packets that carry the nonce.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum NonceMode {
-    /// First packets, after a change of locators, with Locator Updates, and where a receiver could not tell
-    /// whose a packet is (decision 071).
+    /// First packets, packets after a change of locators, Locator Updates, and packets whose session a receiver could
+    /// not tell without a nonce (decision 071).
     #[default]
     Economy,
-    /// All of them, for peers that want that: the St Andrews kernel, FreeBSD.
+    /// All packets, for peers that want that: the St Andrews kernel, FreeBSD.
     Always,
 }
 
-/// Which correspondents without a session are asked for one.
+/// Correspondents without a session that this host asks for one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Initiate {
-    /// Correspondents with our handshake. One without it has to begin.
+    /// Correspondents with our handshake. A correspondent without the handshake has to begin.
     #[default]
     Handshake,
-    /// Those, and correspondents at an address for which the DNS has a NID and an L64 record (decision 142).
+    /// Correspondents with our handshake, and correspondents at an address for which the DNS has a NID and an L64
+    /// record (decision 142).
     Dns,
 }
 
-/// Octets of the nonces that we draw.
+/// Length of the nonces that we draw.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NonceLen {
     /// 32 bits: the header takes 8 octets.
@@ -45,25 +46,26 @@ pub enum NonceLen {
 /// Settings of a [`crate::Machine`].
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// Which correspondents get an entry.
+    /// Decides which correspondents get an entry.
     pub policy: Arc<dyn Policy>,
-    /// [`MAX_SESSIONS`]: beyond, one gives way to another ([`moorline_index::Class`]).
+    /// Largest number of sessions, [`MAX_SESSIONS`] by default. Beyond it one session gives way to another
+    /// ([`moorline_index::Class`]).
     pub max_sessions: usize,
-    /// [`MAX_WITH_NODE`]
+    /// Largest number of sessions with one node, [`MAX_WITH_NODE`] by default.
     pub max_with_node: usize,
-    /// Which correspondents are asked.
+    /// Correspondents that this host asks for a session.
     pub initiate: Initiate,
-    /// When packets carry the nonce.
+    /// Packets that carry the nonce.
     pub nonce: NonceMode,
-    /// How long ours are.
+    /// Length of our nonces.
     pub nonce_len: NonceLen,
-    /// Of sessions whose correspondent wants nothing else.
+    /// Checksum of a session whose correspondent asks for no other.
     pub checksum: ChecksumMode,
-    /// [`IDLE_TIMEOUT`]
+    /// Quiet time after which a session is forgotten, [`IDLE_TIMEOUT`] by default.
     pub idle_timeout: Duration,
     /// ICMPv6 types of the handshake.
     pub types: AdmissionTypes,
-    /// Peers whose Locator Updates may have the older form (decision 152): the addresses of their sockets.
+    /// Addresses, as sockets see them, of peers whose Locator Updates may have the older form (decision 152).
     pub older_updates: Vec<Prefix>,
 }
 
@@ -89,27 +91,27 @@ impl Default for Config {
 pub struct LocalLocator {
     /// The locator.
     pub l64: L64,
-    /// Lower is better.
+    /// Preference: lower is better.
     pub preference: u16,
-    /// Seconds for which correspondents may think it valid.
+    /// Seconds for which correspondents may regard the locator as valid.
     pub lifetime: u16,
 }
 
 impl LocalLocator {
-    /// One without a preference over others.
+    /// Makes a locator with the default preference and lifetime.
     #[must_use]
     pub const fn new(l64: L64) -> Self {
         Self { l64, preference: 10, lifetime: LOCATOR_LIFETIME }
     }
 }
 
-/// This node as it is now.
+/// Present identifiers, locators and routes of this node.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LocalState {
     /// Its identifiers.
     pub nids: Vec<Nid>,
-    /// The locators that work now. None: it is nowhere, and keeps its sessions until it is somewhere.
+    /// The locators that work now. A node without locators keeps its sessions until it has one again.
     pub locators: Vec<LocalLocator>,
-    /// By which links its packets leave.
+    /// Links by which packets of this node leave.
     pub routes: LocalRoutes,
 }

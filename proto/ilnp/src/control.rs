@@ -39,10 +39,11 @@ impl Machine {
         Err(DropReason::UnknownType)
     }
 
-    /// The correspondent does not know our nonce: classic IPv6 from now on (RFC 6744 s6). If it has shown before that it
-    /// does, it has begun anew, and is asked anew (decision 089).
+    /// Handles an error that says that the correspondent does not know our nonce: classic IPv6 from now on (RFC 6744
+    /// s6). If the correspondent has known the session before, it has restarted, and the machine asks it again
+    /// (decision 089).
     ///
-    /// Believed only with the nonce in the quote, which is not to be guessed.
+    /// The error has to quote the nonce, which nobody can guess.
     //= rfc6744#6-13
     fn on_parameter_problem(
         &mut self,
@@ -75,8 +76,8 @@ impl Machine {
         Ok(())
     }
 
-    /// The session that sent a packet, which may be cut off behind its nonce. Of sessions that share the nonce (decision 149) one at the locators of
-    /// the packet goes before others.
+    /// The session that sent a packet, which may be cut off behind its nonce. Of sessions that share the nonce
+    /// (decision 149), a session at the locators of the packet goes before others.
     fn quoted_session(&self, quoted: &[u8]) -> Result<SessionId, DropReason> {
         let header = Ip6::read(quoted).ok_or(DropReason::Truncated)?;
         let rest = quoted.get(IP6_LEN..).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Entries of the correspondent cache: begun, told to the data plane, and forgotten.
+//! Entries of the correspondent cache: the machine makes them, tells the data plane, and forgets them.
 
 use alloc::vec::Vec;
 
@@ -13,7 +13,7 @@ use crate::policy::{Candidate, Stage};
 use crate::session::{Opening, Session};
 
 impl Machine {
-    /// What the policy is asked. A session that would be replaced takes no room.
+    /// The question for the policy. A session that the new one would replace takes no room.
     pub(crate) fn candidate(&self, pair: IlvPair, stage: Stage, socket: Socket) -> Candidate {
         let same = self.ilcc.find_pair(pair);
         let with_node = self.others_with_node(pair);
@@ -26,7 +26,7 @@ impl Machine {
         Candidate { stage, socket, sessions, guests, with_node, with_locator }
     }
 
-    /// Sessions with the node of a pair, but for the session of the pair, up to as many as a node may have.
+    /// Number of sessions with the node of a pair, without the session of the pair, up to the bound of a node.
     fn others_with_node(&self, pair: IlvPair) -> usize {
         let (local, remote) = pair.nids();
         let same = self.ilcc.find_pair(pair);
@@ -38,7 +38,7 @@ impl Machine {
         self.others_with_node(pair) >= self.config.max_with_node
     }
 
-    /// Makes an entry, and tells the data plane and whom it costs theirs.
+    /// Makes an entry, and tells the data plane about it and about the entry that gives way.
     pub(crate) fn admit(
         &mut self,
         pair: IlvPair,
@@ -60,7 +60,7 @@ impl Machine {
         id
     }
 
-    /// Sessions that have moved to the addresses of this one.
+    /// Tells the data plane about sessions that have moved to the addresses of this one.
     fn tell_overlapped(&mut self, pair: IlvPair, now: Instant) {
         let (local, remote) = pair.nids();
         let is_there = |id: &SessionId| self.overlaps(*id) == Some(pair);
@@ -70,8 +70,8 @@ impl Machine {
         }
     }
 
-    /// The addresses that a session has moved to, if they are those of another one: the correspondent would take segments
-    /// without a nonce for that one's.
+    /// The addresses that a session has moved to, if another session has them. The correspondent would take segments
+    /// without a nonce for segments of the other session.
     fn overlaps(&self, id: SessionId) -> Option<IlvPair> {
         let (pair, _) = self.ilcc.key(id)?;
         let wire = self.ilcc.get(id)?.wire_pair(pair);
@@ -91,7 +91,7 @@ impl Machine {
         self.events.push_back(Event::Forgotten { session: removed.id, pair: removed.pair, cause });
     }
 
-    /// Tells the data plane what the session is now.
+    /// Tells the data plane the present state of a session.
     pub(crate) fn tell(&mut self, id: SessionId, now: Instant) {
         let Some(key) = self.ilcc.key(id) else { return };
         let always = self.config.nonce == NonceMode::Always || self.overlaps(id).is_some();
@@ -100,7 +100,7 @@ impl Machine {
         self.updates.push_back(Update::Upsert(entry));
     }
 
-    /// Sets the timer of a session to the first thing that is due.
+    /// Sets the timer of a session to the earliest deadline.
     pub(crate) fn schedule(&mut self, id: SessionId) {
         let idle = self.config.idle_timeout;
         let answer = self.questions.waits_until(id);

@@ -6,44 +6,45 @@ use moorline_wire::ilnp::Refusal;
 
 use crate::policy::Why;
 
-/// What happened, for people and for those that keep books.
+/// A change of the sessions, for people and for counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A session is there, and the correspondent has shown that it knows of it.
+    /// A session exists, and the correspondent has shown that it knows the session.
     Established {
         /// The session.
         session: SessionId,
-        /// The addresses of its sockets.
+        /// The addresses that sockets see.
         pair: IlvPair,
-        /// Why it was admitted.
+        /// Reason of the admission.
         why: Why,
     },
-    /// A session is no more.
+    /// A session has ended.
     Forgotten {
         /// The session.
         session: SessionId,
-        /// The addresses of its sockets.
+        /// The addresses that sockets see.
         pair: IlvPair,
-        /// Why.
+        /// Cause of the end.
         cause: Cause,
     },
     /// Traffic goes on without ILNP.
     Classic {
         /// The addresses.
         pair: IlvPair,
-        /// Why.
+        /// Cause.
         cause: Classic,
     },
-    /// The host has left the locator that it asked the correspondent from: the silence says nothing, and traffic goes on without ILNP.
+    /// The host has left the locator from which it asked the correspondent. So the silence of the correspondent shows
+    /// nothing, and traffic goes on without ILNP.
     GivenUp {
         /// The addresses.
         pair: IlvPair,
     },
-    /// A session goes by other locators.
+    /// A session uses other locators.
     Moved {
         /// The session.
         session: SessionId,
-        /// The addresses of what we send.
+        /// The addresses of packets that we send.
         wire: IlvPair,
     },
     /// The correspondent has read our locators.
@@ -51,7 +52,7 @@ pub enum Event {
         /// The session.
         session: SessionId,
     },
-    /// The correspondent has not read our locators, as often as they were sent.
+    /// The correspondent has acknowledged none of our repeated Locator Updates.
     UpdateUnanswered {
         /// The session.
         session: SessionId,
@@ -59,44 +60,44 @@ pub enum Event {
 }
 
 named_enum! {
-    /// Why a session is forgotten.
+    /// Cause of the end of a session.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Cause {
-        /// Quiet, and no socket is left.
+        /// The session is quiet, and no socket has its addresses.
         Idle => "idle",
-        /// Room for another.
+        /// Another session needed the room.
         Evicted => "room for another",
-        /// The correspondent began anew.
+        /// The correspondent has begun a new session for the same addresses.
         Replaced => "the correspondent began anew",
-        /// The correspondent never showed that it knows of it.
+        /// The correspondent never showed that it knows the session.
         Unanswered => "the correspondent did not answer",
-        /// The correspondent says that it does not know it any more.
+        /// The correspondent says that it does not know the session any more.
         Denied => "the correspondent does not know it",
-        /// This host speaks no ILNP any more.
+        /// This host has stopped to speak ILNP.
         Ended => "this host ends",
-        /// The data plane did not take it.
+        /// The data plane has not taken the session.
         NotTaken => "the data plane did not take it",
     }
 }
 
-/// Why traffic goes on without ILNP.
+/// Cause of traffic without ILNP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Classic {
-    /// No answer to our proposal.
+    /// The correspondent has not answered our proposal.
     Silent,
-    /// No answer to our nonce.
+    /// The correspondent has not answered our nonce.
     Unread,
-    /// "Unrecognized IPv6 option", of our nonce (RFC 6744 s6).
+    /// The correspondent has answered our nonce with "unrecognized IPv6 option" (RFC 6744 s6).
     NoSupport,
-    /// The correspondent does not want a session.
+    /// The correspondent has refused a session.
     Refused(Refusal),
 }
 
 /// An IPv6 packet to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Transmit {
-    /// Its source: leaves by the uplink of this address.
+    /// Source of the packet, which leaves by the uplink of this address.
     pub source: Ipv6Addr,
-    /// All of it.
+    /// The whole packet.
     pub packet: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! Whether both ends still know a session, and how one says that it does not (decision 089).
+//! Questions whether both ends still know a session, and the answer that one end does not (decision 089).
 
 use alloc::vec::Vec;
 
@@ -18,7 +18,7 @@ use crate::session::{Opening, Session};
 impl Machine {
     /// Whether a correspondent has not shown for a while that it knows the session.
     pub(crate) fn is_in_doubt(&self, session: &Session, now: Instant) -> bool {
-        // One that did no handshake does not say that it has lost the session.
+        // A correspondent that did no handshake does not say that it has lost the session.
         let interval = match self.has_other_pairs(session) || !session.agreed {
             true => PATH_CHECK_INTERVAL,
             false => CHECK_INTERVAL,
@@ -27,15 +27,16 @@ impl Machine {
         is_done && now.since(session.shown_at) >= interval && !is_let_be(session, now)
     }
 
-    /// Asks the correspondent, by the last Locator Update once more: it is acknowledged, and nothing changes.
+    /// Asks the correspondent by the last Locator Update once more. The correspondent acknowledges it, and nothing
+    /// changes.
     pub(crate) fn ask_whether_known(&mut self, id: SessionId, now: Instant) {
         if !self.locators.is_empty() {
             self.say_locators(id, now);
         }
     }
 
-    /// Says that the nonce of a Locator Update is of no session of its addresses, as a host says that knows no nonces
-    /// (RFC 6744 s8).
+    /// Says that the nonce of a Locator Update belongs to no session of its addresses, with the error of a host
+    /// without nonces (RFC 6744 s8).
     pub(crate) fn deny(&mut self, control: &Control<'_>, now: Instant) {
         let is_ours = self.is_ours(control.pair) && !self.has_session(control.pair);
         let has_option = control.packet.get(NONCE_AT as usize) == Some(&NONCE_OPTION);
@@ -49,7 +50,7 @@ impl Machine {
         self.send_parameter_problem(control.pair, control.packet);
     }
 
-    /// Ends all sessions, and says so to the correspondents: what they send from now on is classic IPv6.
+    /// Ends all sessions and tells the correspondents. Their packets are classic IPv6 from now on.
     pub fn handle_end(&mut self) {
         self.questions.forget_admissions(|_| true);
         let known = self.ilcc.iter().filter_map(|(id, pair, session)| {

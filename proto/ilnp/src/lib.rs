@@ -1,5 +1,5 @@
-//! ILNPv6 sessions (RFC 6740 to 6744): an address is a locator, which says where, and an identifier, which
-//! says who. A session is between two identifiers, and goes on when the locators change.
+//! ILNPv6 sessions (RFC 6740 to 6744). An address is a locator, which says where a node is, and an identifier, which
+//! says who the node is. A session is between two identifiers, and goes on when the locators change.
 //!
 //! ```text
 //!   traffic on a connected socket                     a socket that takes it
@@ -14,37 +14,39 @@
 //!    <-- acknowledgement ---------------------------
 //! ```
 //!
-//! **Admission.** Every new correspondent could have an entry in the cache ([`moorline_index::Ilcc`]), and in the St Andrews
-//! kernel has; whoever makes up identifiers fills it. Here a [`Policy`] decides: [`Admit`] wants a socket,
-//! a connected one at either end, room, and the correspondent's agreement, and costs a host nothing for what
-//! it does not want. [`Open`] is there for comparison. Either way the cache is bounded.
+//! **Admission.** In the St Andrews kernel each new correspondent has an entry in the cache of correspondents, so a
+//! node that invents identifiers fills the cache. Here a [`Policy`] decides. [`Admit`] wants a socket, a connected
+//! socket at either end, room in the cache ([`moorline_index::Ilcc`]), and the correspondent's agreement. If the
+//! policy refuses a session, the host keeps nothing of it. [`Open`] is there for comparison. The cache is bounded
+//! with each policy.
 //!
-//! **Nonces.** A nonce for each direction shows that a packet comes from who the session began with,
-//! wherever from. Locator Updates need it; packets from a locator that the correspondent never named need
-//! it; others go without, once the correspondent has shown that it knows the session. The first nonce of
-//! a correspondent is kept as long as the session.
+//! **Nonces.** Each direction has a nonce. The nonce shows that a packet comes from the node that the session began
+//! with, from whatever locator. Locator Updates need the nonce, and so do packets from a locator that the
+//! correspondent never named. Other packets go without the nonce once the correspondent has shown that it knows the
+//! session. The session keeps the first nonce of a correspondent.
 //!
-//! **Locator Updates** bring all locators that are valid, with preference and lifetime, and are repeated until
-//! acknowledged. Between two hosts that did the handshake they have numbers, so that an old one is not
-//! taken again (decision 072).
+//! **Locator Updates** carry all valid locators, with preference and lifetime. A node repeats its Locator Update
+//! until it is acknowledged. Between two nodes that did the handshake Locator Updates have numbers, so that an old
+//! one is not taken again (decision 072).
 //!
-//! **Losing it.** A session that only one end has would be a black hole. So a correspondent of a session in use is asked at times
-//! whether it still knows it, by its last Locator Update once more; one that does not says so as a host without ILNP does, and
-//! so does one that ends (decision 089).
+//! **Lost sessions.** If only one end has a session, its packets are lost. So the machine at times asks the
+//! correspondent of a session in use whether the correspondent still knows the session: it sends its last Locator
+//! Update once more. A correspondent that does not know the session answers with the error of a host without ILNP. A
+//! host that ends its sessions sends the same error (decision 089).
 //!
-//! **Correspondents without the handshake** are asked by an Echo Request with our nonce, once theirs has come, or where the DNS names them and
-//! [`Initiate::Dns`] is set. The answer, with theirs, makes
-//! the session, or gives it another nonce (decision 146).
+//! **Correspondents without the handshake** get an Echo Request with our nonce, once their nonce has come, or if the
+//! DNS names them and [`Initiate::Dns`] is set. The answer has their nonce: it makes the session, or gives the
+//! session another nonce (decision 146).
 //!
-//! **Paths that fail.** If the question goes unanswered by the locators in use, it goes by others, and the session goes where the
-//! answer comes from (decision 148).
+//! **Paths that fail.** If the locators in use bring no answer to the question, the question goes by other pairs of
+//! locators, and the session moves to the pair that brings the answer (decision 148).
 //!
-//! **Falling back.** A host that answers a nonce with "unrecognized option", or no proposal at all, is
-//! remembered, and gets classic IPv6.
+//! **Falling back.** If a host answers a nonce with "unrecognized option", or does not answer a proposal, the machine
+//! remembers the host for a while, and its traffic is classic IPv6.
 //!
-//! [`Machine`] holds all sessions of a host and has neither clock nor randomness of its own. The machine asks
-//! about sockets of the host by a [`Question`], and the answer is an input. What happens to each packet is the business of a data
-//! plane; between the two is the contract in [`moorline_datapath::ilnp`].
+//! [`Machine`] holds all sessions of a host and has neither clock nor randomness of its own. The machine asks about
+//! sockets of the host by a [`Question`], and the answer is an input. A data plane handles the packets;
+//! [`moorline_datapath::ilnp`] is the contract between the machine and the data plane.
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;

@@ -18,7 +18,8 @@ use moorline_index::Class;
 use moorline_wire::ilnp::Control;
 
 impl Machine {
-    /// The identifiers and locators of this node, as they are now. Correspondents are told of a change.
+    /// Takes the present identifiers, locators and routes of this node. If the locators or preferences have changed,
+    /// the machine tells the correspondents.
     pub fn handle_local(&mut self, state: &LocalState, now: Instant) {
         self.nids = state.nids.iter().copied().filter(|nid| !nid.is_group()).collect();
         let mut locators: Vec<LocalLocator> = Vec::new();
@@ -55,7 +56,8 @@ impl Machine {
         }
     }
 
-    /// Tells the correspondent of a session where we are now. One that has not been confirmed yet is told when it is.
+    /// Tells the correspondent of a session our present locators. If the session is not confirmed yet, its
+    /// correspondent is told once it is.
     //= rfc6743#2-5 rfc6744#4-1 rfc6744#4-3
     fn tell_locators(&mut self, id: SessionId, now: Instant) {
         let session = self.ilcc.get(id);
@@ -67,7 +69,7 @@ impl Machine {
         }
     }
 
-    /// After the handshake, if there is more to say than it has said.
+    /// Sends a Locator Update after the handshake, if we have another locator than the handshake has shown.
     pub(crate) fn advertise_if_of_use(&mut self, id: SessionId, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let known = self.locators.iter().all(|local| local.l64 == pair.local.l64);
@@ -77,7 +79,7 @@ impl Machine {
         }
     }
 
-    /// Tells the correspondent all our locators, until it acknowledges (RFC 6743 s4).
+    /// Tells the correspondent all our locators, repeatedly until it acknowledges them (RFC 6743 s4).
     //= rfc6743#4-1 rfc6743#2-5
     pub(crate) fn advertise(&mut self, id: SessionId, now: Instant) {
         let Some(session) = self.ilcc.get_mut(id) else { return };
@@ -90,9 +92,9 @@ impl Machine {
         self.tell(id, now);
     }
 
-    /// Begins to send the Locator Update that is the last one by its number.
+    /// Begins to send the Locator Update with the last number.
     pub(crate) fn say_locators(&mut self, id: SessionId, now: Instant) {
-        // One that did no handshake goes by preferences alone, and does not follow where we send from.
+        // A correspondent that did no handshake goes by preferences alone, whatever source our packets have.
         let plain = self.ilcc.get(id).filter(|session| !session.agreed);
         let failed = plain.and_then(|session| session.failed.local(session.wire.0));
         let entries = self.locators.iter().map(|local| L64Entry {
@@ -135,8 +137,8 @@ impl Machine {
         self.send(wire, &message, Some(nonce));
     }
 
-    /// The locators that the `nth` Locator Update with news goes by. The peer may have moved as well: each repetition tries another of its
-    /// locators.
+    /// The locators that the `nth` Locator Update with news goes by. The correspondent may have moved as well, so
+    /// each repetition tries another of its locators.
     fn pair_of_update(&self, session: &Session, pair: IlvPair, nth: usize) -> (L64, L64) {
         let mut remotes: Vec<_> = session.remote.iter().map(|remote| remote.l64).collect();
         remotes.sort_by_key(|l64| *l64 != session.wire.1);
@@ -153,7 +155,8 @@ impl Machine {
         }
         let tries = advertisement.retry.tries as usize;
         let (is_question, is_asked) = (!session.owes_update, tries >= advertisement.pairs.len());
-        // A node that did no handshake and has begun anew takes what has our nonce for a forgery, but for first packets.
+        // A node that did no handshake and has restarted regards packets with our nonce as forged, except first
+        // packets.
         let is_in_doubt = is_question && !session.agreed && tries == SILENT_TRIES;
         if is_question && is_asked {
             session.on_unanswered(now);
@@ -164,7 +167,7 @@ impl Machine {
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(advertisement) = &session.advertisement else { return };
         if session.is_in_vain(advertisement, now) {
-            // A way that lets no options pass would let nothing pass.
+            // A path that lets no options pass would let no packet of the session pass.
             self.forget(id, Cause::Unanswered);
             self.remember_classic(pair, Classic::Unread, now);
             return;
@@ -189,7 +192,7 @@ impl Machine {
         }
     }
 
-    /// A Locator Update without the right nonce changes nothing (RFC 6743 s6).
+    /// Handles a Locator Update. Without the right nonce it changes nothing (RFC 6743 s6).
     //= rfc6743#6-3 rfc6743#6-4 rfc6743#6-5 rfc6744#7-3 rfc6744#7-5 rfc6744#7-6
     //= rfc6741#11.1-7 rfc6741#11.1-8
     pub(crate) fn on_locator_update(
@@ -229,7 +232,7 @@ impl Machine {
         }
     }
 
-    /// Takes the locators of an update, if it is news. Result: whether it is.
+    /// Takes the locators of an update that is news. Returns whether the update is news.
     fn take_locators(
         &mut self,
         id: SessionId,
@@ -268,13 +271,13 @@ impl Machine {
         }
         let was_settled = core::mem::replace(&mut session.settled, true);
         if !was_settled {
-            // Should the acknowledgement get lost, the peer repeats the update before that.
+            // If our acknowledgement gets lost, the correspondent repeats the update in this time.
             session.attach_until(now + NONCE_AFTER_AGREEMENT);
         }
         let wire = session.wire_pair(pair);
         let nonce = (session.send_nonce, control.sequence);
         session.last_used = session.last_used.max(now);
-        // A locator that is no longer ours, or never was, is no source.
+        // A locator that is not ours is no source. It may have been ours before.
         let local = if is_here { came_to } else { wire.local };
         let back = IlvPair::new(local, control.pair.remote);
         let message = received.acknowledgement(local.address(), back.remote.address());
@@ -303,7 +306,7 @@ impl Machine {
         let retry = sent.retry;
         let round_trips = now.since(retry.begun).saturating_mul(NONCE_ROUND_TRIPS);
         let until = retry.begun + round_trips;
-        // Without numbers, what is acknowledged may be the same locators of an earlier update.
+        // Without numbers, the acknowledgement may be that of an earlier update with the same locators.
         if session.numbers() {
             session.on_answered(retry, now);
         }
@@ -334,12 +337,13 @@ impl Machine {
 }
 
 impl Session {
-    /// Whether both number their Locator Updates (decision 072).
+    /// Whether both ends number their Locator Updates (decision 072).
     fn numbers(&self) -> bool {
         self.agreed && self.peer.has(AdmissionFlags::SEQUENCE)
     }
 
-    /// Whether a Locator Update with this number is newer than what was taken, or the last one again.
+    /// Whether a Locator Update with this number is newer than the last one that we took. A repetition of the last
+    /// one is no news and no error.
     fn is_news(&self, number: Option<u32>) -> Result<bool, DropReason> {
         let (true, taken) = (self.numbers(), self.taken) else { return Ok(true) };
         let number = number.ok_or(DropReason::MissingOption)?;

@@ -25,27 +25,27 @@ use moorline_wire::ip6::{self, DESTINATION_OPTIONS, ICMPV6};
 
 /// All ILNP sessions of a host.
 ///
-/// `handle_*` takes what comes in, with the time as its last argument. After each, the caller drains
-/// [`poll_question`](Self::poll_question), [`poll_update`](Self::poll_update), [`poll_transmit`](Self::poll_transmit) and
-/// [`poll_event`](Self::poll_event), and sleeps until [`poll_timeout`](Self::poll_timeout). Equal seeds and
+/// `handle_*` takes an input, with the time as its last argument. After each input the caller drains
+/// [`poll_question`](Self::poll_question), [`poll_update`](Self::poll_update), [`poll_transmit`](Self::poll_transmit)
+/// and [`poll_event`](Self::poll_event), and sleeps until [`poll_timeout`](Self::poll_timeout). Equal seeds and
 /// inputs give equal outputs.
 #[derive(Clone, Debug)]
 pub struct Machine {
     pub(crate) config: Config,
     pub(crate) rng: ChaCha20Rng,
     pub(crate) nids: BTreeSet<Nid>,
-    /// By preference.
+    /// Our locators, by preference.
     pub(crate) locators: Vec<LocalLocator>,
     pub(crate) routes: LocalRoutes,
     pub(crate) ilcc: Ilcc<Session>,
     pub(crate) proposals: BTreeMap<IlvPair, Proposal>,
     pub(crate) negatives: Negatives,
     pub(crate) hints: Hints,
-    /// Answers to proposals, and denials.
+    /// Limits of answers to proposals, and of denials.
     pub(crate) answers: Answers,
     pub(crate) validators: Validators,
     pub(crate) questions: Questions,
-    /// Of sessions, which all have one.
+    /// Timers of sessions; each session has one.
     pub(crate) session_timers: Deadlines,
     pub(crate) proposal_timers: BTreeSet<(Instant, IlvPair)>,
     pub(crate) trials: BTreeMap<IlvPair, Trial>,
@@ -58,20 +58,20 @@ pub struct Machine {
     classic: BTreeMap<Classic, u64>,
 }
 
-/// What a deadline is of.
+/// Owner of a deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    /// Repetition of a Confirm or Locator Update, end of an offer or of a time with nonces, idleness, end of
-    /// the wait for an answer about sockets.
+    /// Timer of a session: repetition of a Confirm or Locator Update, end of an offer, end of the time in which all
+    /// packets have the nonce, end of the idle time, end of the wait for an answer about sockets.
     Session(SessionId),
     /// Repetition or end of a proposal.
     Proposal(IlvPair),
-    /// The same of a trial.
+    /// Repetition or end of a trial.
     Trial(IlvPair),
 }
 
 impl Machine {
-    /// A machine without identifiers, locators and sessions.
+    /// Makes a machine without identifiers, locators and sessions.
     #[must_use]
     pub fn new(config: Config, seed: [u8; 32], now: Instant) -> Self {
         let mut rng = ChaCha20Rng::from_seed(seed);
@@ -107,11 +107,13 @@ impl Machine {
         }
     }
 
-    /// The DNS has a NID record of a node, and these L64 records with it, all good until then: the node speaks ILNP (RFC 6742 s2.1).
+    /// Takes the records that the DNS has of a node: a NID record and these L64 records, all good until then. The
+    /// node speaks ILNP (RFC 6742 s2.1).
     ///
-    /// The node is asked again at once if it has been silent before, and soon if it is silent now. With
-    /// [`Initiate::Dns`](crate::Initiate::Dns) a node that is silent to the handshake is asked without it, at one of these
-    /// locators. Whether the node has a session is for the policy and the node to say: a hint makes none.
+    /// If the node has been silent before, the machine asks it again at once. If the node is silent now, the machine
+    /// asks it again soon. With [`Initiate::Dns`](crate::Initiate::Dns) the machine asks a node that is silent to the
+    /// handshake without the handshake, at one of these locators. A hint alone makes no session: the policy and the
+    /// node decide.
     //= rfc6742#2.1 rfc6744#6-7
     pub fn handle_hint(&mut self, nid: Nid, l64s: &[L64], until: Instant, now: Instant) {
         if !self.hints.has(nid, now) {
@@ -120,7 +122,7 @@ impl Machine {
         self.hints.add_records(nid, l64s, until, now);
     }
 
-    /// What a data plane has seen.
+    /// Takes a report of a data plane.
     pub fn handle_report(&mut self, report: Report, now: Instant) {
         match report {
             Report::Candidate { pair, protocol, ports, socket, inbound, nonce } => {
@@ -134,14 +136,15 @@ impl Machine {
         }
     }
 
-    /// A data plane did not do as it was told of a session. Without it the addresses are classic IPv6, as they are to that.
+    /// Forgets a session that a data plane has not taken. For that data plane the addresses are classic IPv6.
     pub fn handle_not_taken(&mut self, session: SessionId) {
         self.forget(session, Cause::NotTaken);
     }
 
-    /// A control packet from the network: ICMPv6 of one of the types that [`Control::is_for_sessions`] tells, whole.
+    /// Takes a control packet from the network: a whole ICMPv6 packet of a type that [`Control::is_for_sessions`]
+    /// names.
     ///
-    /// What is wrong with it is counted.
+    /// The machine counts each packet that it drops, by reason.
     pub fn handle_control(&mut self, packet: &[u8], now: Instant) {
         let result = Control::read(packet).and_then(|control| self.on_control(&control, now));
         if let Err(reason) = result {
@@ -149,7 +152,7 @@ impl Machine {
         }
     }
 
-    /// Timers that ran out.
+    /// Handles all timers that are due.
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((at, timer)) = self.next_timer().filter(|(at, _)| *at <= now) {
             match timer {
@@ -177,7 +180,7 @@ impl Machine {
         session.into_iter().chain(proposal).chain(trial).min()
     }
 
-    /// The next word to the data plane; `None` until the next `handle_*`.
+    /// The next update for the data plane; `None` until the next `handle_*`.
     #[must_use]
     pub fn poll_update(&mut self) -> Option<Update> {
         self.updates.pop_front()
@@ -195,28 +198,28 @@ impl Machine {
         self.events.pop_front()
     }
 
-    /// When [`handle_timeout`](Self::handle_timeout) is due; changes with each `handle_*`.
+    /// Time when [`handle_timeout`](Self::handle_timeout) is due; each `handle_*` can change it.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
         self.next_timer().map(|(at, _)| at)
     }
 
-    /// What was dropped, by reason.
+    /// Counts of dropped packets, by reason.
     pub fn drops(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         self.drops.iter()
     }
 
-    /// Proposals of correspondents that were refused, by reason.
+    /// Counts of refused proposals of correspondents, by reason.
     pub fn refused(&self) -> impl Iterator<Item = (Refusal, u64)> + '_ {
         self.refused.iter().map(|(reason, count)| (*reason, *count))
     }
 
-    /// Questions of ours after which traffic went on without ILNP, by cause.
+    /// Counts of correspondents that we asked and whose traffic went on as classic IPv6, by cause.
     pub fn classic(&self) -> impl Iterator<Item = (Classic, u64)> + '_ {
         self.classic.iter().map(|(cause, count)| (*cause, *count))
     }
 
-    /// The correspondent cache, by slot.
+    /// Views of all sessions in the correspondent cache, by slot.
     pub fn sessions(&self, now: Instant) -> impl Iterator<Item = SessionView> + '_ {
         self.ilcc.iter().map(move |(id, pair, session)| SessionView {
             id,
@@ -235,7 +238,7 @@ impl Machine {
         })
     }
 
-    /// Whether these addresses have a session, or may have one soon: one is proposed to the correspondent.
+    /// Whether these addresses have a session, or may have one soon: a proposal or trial waits for the correspondent.
     #[must_use]
     pub fn is_taken(&self, pair: IlvPair) -> bool {
         self.proposals.contains_key(&pair)
@@ -249,7 +252,7 @@ impl Machine {
         self.ilcc.find_pair(pair).is_some()
     }
 
-    /// Whether these addresses have a session, and the handshake is over.
+    /// Whether these addresses have a session whose handshake is over.
     #[must_use]
     pub fn has_agreed_session(&self, pair: IlvPair) -> bool {
         self.agreed_session(pair).is_some()
@@ -267,7 +270,7 @@ impl Machine {
         &self.locators
     }
 
-    /// Entries of the correspondent cache.
+    /// Number of entries in the correspondent cache.
     #[must_use]
     pub const fn session_count(&self) -> usize {
         self.ilcc.len()
@@ -283,8 +286,8 @@ impl Machine {
         *self.refused.entry(reason).or_default() += 1;
     }
 
-    /// Sends an ICMPv6 message between these addresses, with a nonce if it is of a session. A node that has lost the locator sends
-    /// nothing from it.
+    /// Sends an ICMPv6 message between these addresses, with the nonce if the message belongs to a session. If the
+    /// node no longer has the source locator, it sends nothing.
     pub(crate) fn send(
         &mut self,
         pair: IlvPair,
@@ -316,7 +319,7 @@ impl Machine {
         }
     }
 
-    /// Whether we can speak ILNP between these addresses.
+    /// Whether this node can speak ILNP between these addresses.
     pub(crate) fn is_ours(&self, pair: IlvPair) -> bool {
         self.nids.contains(&pair.local.nid)
             && self.has_locator(pair.local.l64)
@@ -329,12 +332,12 @@ impl Machine {
         self.locators.iter().any(|local| local.l64 == l64)
     }
 
-    /// The correspondent goes by classic IPv6, for a while.
+    /// Remembers for a while that the traffic of a correspondent is classic IPv6.
     //= rfc6740#8-2
     pub(crate) fn remember_classic(&mut self, pair: IlvPair, cause: Classic, now: Instant) {
         let is_silence = matches!(cause, Classic::Silent | Classic::Unread);
         if is_silence && !self.has_locator(pair.local.l64) {
-            // Where we were, no answer can come.
+            // No answer can come to a locator that the host has left.
             self.events.push_back(Event::GivenUp { pair });
             return;
         }
@@ -344,14 +347,14 @@ impl Machine {
         self.events.push_back(Event::Classic { pair, cause });
     }
 
-    /// The correspondent has just shown that it speaks ILNP: should it be silent next, that may be the time it takes to be
-    /// started anew, and it is asked again soon.
+    /// Notes that the correspondent has just shown that it speaks ILNP. If the correspondent is silent next, it may
+    /// be restarting, so the machine asks it again soon.
     pub(crate) fn has_spoken(&mut self, pair: IlvPair, now: Instant) {
         self.hints.add(pair.remote.nid, now + NEGATIVE_LIFETIME, now);
     }
 }
 
-/// Traffic that is no session's.
+/// Traffic without a session.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Traffic {
     pub(crate) pair: IlvPair,

@@ -11,35 +11,38 @@ use crate::consts::{
 };
 use crate::event::Classic;
 
-/// Correspondents that go by classic IPv6.
+/// Correspondents whose traffic is classic IPv6.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Negatives(BTreeMap<Ilv, Negative>);
 
 #[derive(Clone, Copy, Debug)]
 struct Negative {
     until: Instant,
-    /// Whether it has shown so itself, whatever packets in its name say.
+    /// Whether the correspondent itself has shown that it does not speak ILNP. Then packets in its name change
+    /// nothing.
     is_sure: bool,
 }
 
-/// Nodes that are said to speak ILNP.
+/// Nodes for which the DNS or a packet says that they speak ILNP.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Hints(BTreeMap<Nid, Hint>);
 
 #[derive(Clone, Debug)]
 struct Hint {
     until: Instant,
-    /// The node's L64 records, each with the time until which the record is good. Packets of the node add nothing to them.
+    /// The node's L64 records in the DNS, each with the time until which the record is good. Packets of the node add
+    /// nothing to them.
     records: Vec<(L64, Instant)>,
 }
 
 impl Hints {
-    /// The node has shown that it speaks ILNP. A hint that is good for longer stays.
+    /// Notes that the node has shown that it speaks ILNP. A hint that is good for longer stays.
     pub(crate) fn add(&mut self, nid: Nid, until: Instant, now: Instant) {
         self.hint(nid, until, now);
     }
 
-    /// The DNS has a NID record of the node, and these L64 records. Those of another name of the node stay as long as they are good.
+    /// Notes that the DNS has a NID record of the node and these L64 records. Records of another name of the node
+    /// stay as long as they are good.
     pub(crate) fn add_records(&mut self, nid: Nid, l64s: &[L64], until: Instant, now: Instant) {
         if let Some(hint) = self.hint(nid, until, now) {
             let others = hint.records.iter().copied();
@@ -49,7 +52,7 @@ impl Hints {
         }
     }
 
-    /// `None` if there is no room.
+    /// The hint of a node, made if it is missing; `None` if there is no room.
     fn hint(&mut self, nid: Nid, until: Instant, now: Instant) -> Option<&mut Hint> {
         if self.0.len() >= MAX_HINTS && !self.0.contains_key(&nid) {
             self.0.retain(|_, hint| hint.until > now);
@@ -74,12 +77,13 @@ impl Hints {
 }
 
 impl Negatives {
-    /// `is_hinted`: it is said to speak ILNP, so that silence may be that of the network.
+    /// Remembers why the traffic of a correspondent is classic IPv6. If `is_hinted`, the node is said to speak ILNP,
+    /// so its silence may be the network's.
     pub(crate) fn remember(&mut self, remote: Ilv, cause: Classic, is_hinted: bool, now: Instant) {
         if self.0.len() >= MAX_NEGATIVES && !self.0.contains_key(&remote) {
             self.0.retain(|_, negative| negative.until > now);
             if self.0.len() >= MAX_NEGATIVES {
-                // Whoever it hits is asked once more.
+                // The machine asks the correspondent that is forgotten here once more.
                 self.0.pop_first();
             }
         }
@@ -99,25 +103,26 @@ impl Negatives {
         self.0.get(&remote).is_some_and(|negative| negative.until > now)
     }
 
-    /// A packet in its name says otherwise: anybody can send that.
+    /// Forgets a correspondent because a packet in its name has a nonce. If the correspondent is sure not to speak
+    /// ILNP, nothing changes: anybody can send such a packet.
     pub(crate) fn doubt(&mut self, remote: Ilv) {
         if self.0.get(&remote).is_some_and(|negative| !negative.is_sure) {
             self.0.remove(&remote);
         }
     }
 
-    /// It has shown otherwise.
+    /// Forgets a correspondent that has shown that it speaks ILNP.
     pub(crate) fn forget(&mut self, remote: Ilv) {
         self.0.remove(&remote);
     }
 
-    /// Somebody says otherwise.
+    /// Forgets all correspondents of a node because the DNS says that the node speaks ILNP.
     pub(crate) fn forget_node(&mut self, nid: Nid) {
         self.0.retain(|remote, _| remote.nid != nid);
     }
 }
 
-/// Answers that anybody can ask for.
+/// Limits of answers that anybody can ask for.
 #[derive(Clone, Debug)]
 pub(crate) struct Answers {
     by_prefix: FloodLimit,
@@ -132,7 +137,8 @@ impl Answers {
         }
     }
 
-    /// What a prefix asks for beyond its own allowance takes nothing from that of all.
+    /// Takes one answer from the allowances, or drops it. Requests beyond the allowance of a prefix use up nothing of
+    /// the common allowance.
     pub(crate) fn take(&mut self, remote: L64, now: Instant) -> Result<(), DropReason> {
         self.by_prefix.take(remote.octets(), now)?;
         self.of_all.take(EVERYBODY, now)

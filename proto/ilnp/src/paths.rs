@@ -1,9 +1,10 @@
-//! Paths that fail without a word (decision 148).
+//! Paths that fail silently (decision 148).
 //!
-//! A correspondent of a session in use is asked at times whether it knows the session, by a Locator Update that it acknowledges. If the
-//! locators in use bring no acknowledgement, the question goes by the other pairs of locators. The acknowledgement comes back the way
-//! of the question, so both directions of its pair work: the session goes by that pair, and the correspondent is told. The pair that has
-//! failed is asked at times as well, and if it is preferred the session goes back when it answers.
+//! The machine at times asks the correspondent of a session in use whether it knows the session, by a Locator Update,
+//! which the correspondent acknowledges. If the locators in use bring no acknowledgement, the question goes by the
+//! other pairs of locators. The acknowledgement comes back by the path of the question, so both directions of its
+//! pair work. The session moves to that pair, and the correspondent is told. The machine at times also asks by the
+//! pair that has failed. If the pair is preferred, the session goes back when the pair brings an answer.
 
 use alloc::vec::Vec;
 use core::time::Duration;
@@ -22,9 +23,9 @@ pub(crate) type Locators = (L64, L64);
 /// The locators that a session has left because they brought no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
-    /// With the time from which on a question goes by them again.
+    /// The pair that has failed, with the time from which a question goes by it again.
     pair: Option<(Locators, Instant)>,
-    /// How long the next pair that fails is left alone: twice as long each time.
+    /// Time for which the next pair that fails is left alone: it doubles with each failure.
     pause: Duration,
 }
 
@@ -39,7 +40,7 @@ impl Failed {
         self.pair.is_some_and(|(pair, _)| pair == locators)
     }
 
-    /// Our locator of the pair that has failed, unless it is in use with another one of the correspondent.
+    /// Our locator of the pair that has failed, unless it is in use with another locator of the correspondent.
     pub(crate) fn local(&self, used: L64) -> Option<L64> {
         self.pair.map(|((local, _), _)| local).filter(|local| *local != used)
     }
@@ -49,7 +50,7 @@ impl Failed {
         self.pause = (self.pause * 2).min(MAX_FAIL_BACK);
     }
 
-    /// The pair that a question goes by first; not again before another pause.
+    /// The failed pair, if a question is to go by it first. The next such question waits for another pause.
     fn take_due(&mut self, now: Instant) -> Option<Locators> {
         let (pair, at) = self.pair.as_mut().filter(|(_, at)| *at <= now)?;
         *at = now + self.pause;
@@ -58,12 +59,13 @@ impl Failed {
 }
 
 impl Machine {
-    /// Whether a session could go by other locators. A correspondent that acknowledges nothing can show no path.
+    /// Whether a session could use other locators. A correspondent that acknowledges nothing can show no path.
     pub(crate) fn has_other_pairs(&self, session: &Session) -> bool {
         !session.is_mute && (self.locators.len() > 1 || session.remote.len() > 1)
     }
 
-    /// The pairs of locators that a question goes by, in order: the pair in use before all that have not failed.
+    /// The pairs of locators that a question goes by, in order: a failed pair that is due, the pair in use, the other
+    /// pairs.
     pub(crate) fn begin_question(&mut self, id: SessionId, now: Instant) -> Vec<Locators> {
         let Some((pair, _)) = self.ilcc.key(id) else { return Vec::new() };
         let Some(session) = self.ilcc.get_mut(id) else { return Vec::new() };
@@ -78,7 +80,8 @@ impl Machine {
         pairs
     }
 
-    /// A locator of the correspondent that has aged may be another node's.
+    /// The other pairs that a question can go by. A locator of the correspondent that has aged may belong to another
+    /// node by now.
     fn other_pairs(&self, session: &Session, pair: IlvPair, now: Instant) -> Vec<Locators> {
         if !self.has_other_pairs(session) {
             return Vec::new();
@@ -91,13 +94,13 @@ impl Machine {
             (own, to) != session.wire && !self.leads_elsewhere(own, pair.remote.at(to))
         });
         let mut others: Vec<_> = others.collect();
-        // One end has failed rather than both.
+        // A failure of one end is likelier than a failure of both ends.
         others.sort_by_key(|&(own, to)| (own != local && to != remote, own == local));
         others
     }
 
-    /// The correspondent has acknowledged a question, and the acknowledgement has come by this pair of locators. Result: whether the session
-    /// has left the pair in use for this one.
+    /// Handles the acknowledgement of a question, which has come by this pair of locators. Returns whether the
+    /// session has left the pair in use for this pair.
     pub(crate) fn on_answer_by(
         &mut self,
         id: SessionId,
@@ -129,12 +132,12 @@ impl Machine {
             return false;
         }
         let has_moved = self.send_by(id, by, now + NONCE_AFTER_CHANGE);
-        // The correspondent may send by the pair that the session has left.
+        // The correspondent may still send by the pair that the session has left.
         self.advertise(id, now);
         has_moved
     }
 
-    /// Whether the two nodes prefer these locators to those in use.
+    /// Whether the two nodes prefer these locators to the locators in use.
     fn is_preferred(&self, session: &Session, by: Locators) -> bool {
         let preference = |(own, to): Locators| {
             let own = self.locators.iter().find(|local| local.l64 == own)?;

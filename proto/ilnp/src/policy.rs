@@ -6,82 +6,82 @@ use moorline_wire::ilnp::Refusal;
 
 use crate::consts::{LOCATORS_THAT_FILL, MAX_SESSIONS, MAX_WITH_NODE};
 
-/// At which point a session is thought of.
+/// Situation in which the policy decides about a session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// A packet goes out to a correspondent without a session.
     Outbound,
-    /// A packet came in from one. With a nonce it has shown that it speaks ILNP.
+    /// A packet came in from a correspondent without a session. A nonce shows that its sender speaks ILNP.
     Inbound {
-        /// Whether it had a nonce.
+        /// Whether the packet had a nonce.
         nonce: bool,
     },
     /// The correspondent proposes a session (decision 070).
     Proposed {
-        /// Whether its socket is connected.
+        /// Whether the correspondent's socket is connected.
         connected: bool,
     },
-    /// We proposed one, nothing came back, but its packets have nonces, or the DNS names it and we initiate by that: it knows
-    /// RFC 6744 and nothing of the handshake.
+    /// We proposed a session and got no answer, but packets of the correspondent have nonces, or the DNS names it and
+    /// we initiate by the DNS. So the correspondent knows RFC 6744, and not the handshake.
     Unanswered,
 }
 
-/// What a policy knows of a session that could be.
+/// Facts about a possible session, for a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// When it is asked.
+    /// Situation of the question.
     pub stage: Stage,
     /// Our socket.
     pub socket: Socket,
-    /// Sessions of this host, but for the one that it would replace.
+    /// Sessions of this host, without a session that the new one would replace.
     pub sessions: usize,
-    /// Of these, those that give way to one whose socket here is connected.
+    /// Number of `sessions` that give way to a session whose socket here is connected.
     pub guests: usize,
-    /// Of all, those between the two nodes.
+    /// Number of `sessions` between the two nodes.
     pub with_node: usize,
-    /// Of the guests whose correspondents agreed, those at the locator of this one.
+    /// Number of `guests` whose correspondents agreed and are at the locator of this correspondent.
     pub with_locator: usize,
 }
 
 named_enum! {
-    /// Why a session was admitted: for people.
+    /// Reason of an admission, for people.
     #[derive(
         Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize,
     )]
     pub enum Why {
-        /// Every correspondent is.
+        /// The open policy admits every correspondent.
         Open => "open policy",
-        /// Both ends agreed, and ours proposed it.
+        /// Both ends agreed, and we proposed the session.
         WeProposed => "agreed, proposed here",
-        /// Both ends agreed, and the correspondent proposed it.
+        /// Both ends agreed, and the correspondent proposed the session.
         PeerProposed => "agreed, proposed there",
         /// Our socket is connected to a correspondent that knows no handshake.
         ConnectedHere => "connected socket here",
     }
 }
 
-/// What a policy says.
+/// Decision of a policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// An entry.
+    /// The session gets an entry.
     Admit(Why),
-    /// The correspondent is asked first.
+    /// The machine proposes the session to the correspondent first.
     Propose,
-    /// None.
+    /// The session gets no entry.
     Refuse(Refusal),
 }
 
-/// Which correspondents get an entry in the cache.
+/// Decides which correspondents get an entry in the cache.
 pub trait Policy: fmt::Debug + Send + Sync {
-    /// Decides. Is asked for packets, so it has to be quick.
+    /// Decides about one session. The machine asks for each reported packet, so the answer has to be quick.
     fn decide(&self, candidate: &Candidate) -> Decision;
 
-    /// Which packets between addresses without a session a data plane is to report: what it does not report makes no entry, and
-    /// costs nothing.
+    /// The packets between addresses without a session that a data plane reports. A packet that the data plane does
+    /// not report makes no entry and costs nothing.
     fn wanted(&self) -> Wanted;
 }
 
-/// Each new correspondent's packet makes an entry, as in the St Andrews kernel. For comparison.
+/// Makes an entry for the packet of each new correspondent, as the St Andrews kernel does. For comparison.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Open;
 
@@ -101,25 +101,26 @@ impl Policy for Open {
     }
 }
 
-/// An entry where it is of use and both ends want it: table 1 of the ILCC paper (Kadi et al.).
+/// Makes an entry where the entry is of use and both ends want it: table 1 of the ILCC paper (Kadi et al.).
 ///
-/// No socket, no entry; no connected socket at either end, no entry. The end with the connected socket
-/// proposes, so that an unconnected one, which anybody can send to, never makes anything happen.
+/// A session needs a socket here, and a connected socket at either end. The end with the connected socket proposes
+/// the session. So packets to an unconnected socket, which anybody can send, cause nothing.
 ///
-/// Whether the other end is connected is its word alone. Without a connected socket here it is a guest: of those there
-/// are only so many from one locator, and they give way to sessions that a socket here wants (decision 092).
+/// The correspondent alone says whether its socket is connected. If the socket here is not connected, the session is
+/// a guest. The number of guests from one locator is limited, and guests give way to sessions that a socket here
+/// wants (decision 092).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admit {
-    /// Sessions of the host.
+    /// Largest number of sessions of the host.
     pub max_sessions: usize,
-    /// Sessions with one node.
+    /// Largest number of sessions with one node.
     pub max_with_node: usize,
-    /// Sessions with guests at one locator.
+    /// Largest number of guests at one locator.
     pub max_with_locator: usize,
 }
 
 impl Admit {
-    /// For so many sessions, with the default bounds of a node and a locator.
+    /// Makes a policy for this number of sessions, with the default bounds of a node and a locator.
     #[must_use]
     pub const fn of(max_sessions: usize) -> Self {
         let max_with_locator = share_of_locator(max_sessions);
@@ -127,8 +128,7 @@ impl Admit {
     }
 }
 
-/// Sessions with guests at one locator, of so many of the host, where nothing else is said: a sixteenth, at least
-/// [`MAX_WITH_NODE`].
+/// Default of [`Admit::max_with_locator`] for a host with `max_sessions`: a sixteenth, at least [`MAX_WITH_NODE`].
 #[must_use]
 pub const fn share_of_locator(max_sessions: usize) -> usize {
     let share = max_sessions / LOCATORS_THAT_FILL;
@@ -189,7 +189,7 @@ mod tests {
         Candidate { stage, socket, sessions: 0, guests: 0, with_node: 0, with_locator: 0 }
     }
 
-    /// Table 1 of the paper, from the side that is asked.
+    /// Table 1 of the paper, from the side that gets the proposal.
     #[test]
     fn an_entry_needs_a_connected_socket_at_either_end() {
         use Decision::{Admit as Yes, Refuse as No};

@@ -19,13 +19,14 @@ use moorline_index::Class;
 pub(crate) struct Proposal {
     flow: Flow,
     socket: Socket,
-    /// A nonce of the correspondent that came meanwhile: it speaks ILNP, if not the handshake.
+    /// Nonce of the correspondent that came after the proposal. It shows that its sender speaks ILNP, but not the
+    /// handshake.
     nonce: Option<Nonce>,
     retry: Retry,
 }
 
 impl Machine {
-    /// Traffic without a session: shall there be one?
+    /// Decides whether traffic without a session gets one.
     pub(crate) fn on_candidate(&mut self, traffic: &Traffic, now: Instant) {
         let &Traffic { pair, nonce, .. } = traffic;
         if !self.is_ours(pair) || self.trials.contains_key(&pair) {
@@ -61,9 +62,10 @@ impl Machine {
         }
     }
 
-    /// A session whose correspondent uses a nonce that was never agreed on, and has not been heard otherwise of
-    /// late: it began anew, or something of the handshake came late. Both agree once more. A report of what came
-    /// before the session began says nothing of it.
+    /// Whether the correspondent of a session has lost it. The correspondent uses a nonce that nobody agreed on, and
+    /// has not shown otherwise for a while that it knows the session. It has restarted, or a message of the handshake
+    /// came late. The two ends then agree on a new session. A report of a packet from before the session began shows
+    /// nothing.
     fn is_lost(&self, id: SessionId, traffic: &Traffic, now: Instant) -> bool {
         let is_kept = self.ilcc.get(id).is_none_or(|session| {
             let is_heard = now.since(session.shown_at) < CANDIDATE_INTERVAL;
@@ -72,7 +74,7 @@ impl Machine {
         traffic.inbound && !is_kept
     }
 
-    /// Begins a session the way RFC 6744 s6 has it: with a nonce in the first packets.
+    /// Begins a session as RFC 6744 s6 describes: with a nonce in the first packets.
     //= rfc6744#6-2 rfc6744#6-10
     //= rfc6741#10.6-1
     fn offer(
@@ -84,7 +86,8 @@ impl Machine {
         now: Instant,
     ) {
         let mut session = self.new_session(pair, why, now);
-        // A nonce that came first may have come from anybody; one that answers ours has been read.
+        // A nonce that came before ours may be anybody's. A nonce that answers ours shows that its sender has read
+        // ours.
         session.proves = nonce.is_none() || socket == Socket::Connected;
         let is_for_traffic = nonce.is_none();
         session.opening = Opening::Offered { until: is_for_traffic.then_some(now + OFFER_TIMEOUT) };
@@ -131,8 +134,8 @@ impl Machine {
         self.send(pair, &octets, None);
     }
 
-    /// Somebody else takes care of these addresses from now on. A session that both ends have agreed on stays. A Propose or Confirm
-    /// that waits for a socket is forgotten.
+    /// Leaves these addresses to another protocol. A session that both ends have agreed on stays. A Propose or
+    /// Confirm that waits for a socket is forgotten.
     pub fn withdraw(&mut self, pair: IlvPair) {
         self.questions.forget_admissions(|asked| asked == pair);
         self.drop_proposal(pair);
@@ -144,8 +147,9 @@ impl Machine {
         }
     }
 
-    /// The correspondent has made a context for this pair, and has proved its addresses: it has given a session up that it has not shown to
-    /// know of.
+    /// Notes that the correspondent has made a context for this pair and has proved its addresses. If the
+    /// correspondent has not shown yet that it knows the session of the pair, it has given the session up, and the
+    /// session is forgotten.
     pub fn handle_context(&mut self, pair: IlvPair) {
         let Some(id) = self.ilcc.find_pair(pair) else { return };
         let is_done = |session: &Session| matches!(session.opening, Opening::Done);
@@ -194,8 +198,8 @@ impl Machine {
         }
     }
 
-    /// Goes on with a Propose or Confirm whose socket is known now. Sessions, proposals and locators may have
-    /// changed since the question.
+    /// Goes on with a Propose or Confirm when its socket is known. Sessions, proposals and locators may have changed
+    /// since the question.
     pub(crate) fn on_socket(
         &mut self,
         waiting: &Waiting,
@@ -212,14 +216,15 @@ impl Machine {
         }
     }
 
-    /// Whether our proposal goes on and the correspondent's does not: of two that cross, the one from the higher address.
+    /// Whether our proposal goes on and the correspondent's does not. Of two proposals that cross, the one from the
+    /// higher address goes on.
     pub(crate) fn prevails(&self, pair: IlvPair) -> bool {
         pair.local > pair.remote && (self.proposals.contains_key(&pair) || self.is_confirming(pair))
     }
 
-    /// Repeats our proposal, which prevails. If it had to be sent again, the correspondent was perhaps not there for it, as one that
-    /// has just been started, and now it is. A correspondent that proposes after our Confirm had to be sent again may not know
-    /// its Accept any more: the handshake begins anew.
+    /// Repeats our proposal, which prevails. If we had to send it again before, the correspondent may have been down
+    /// then, and it is there now. If the correspondent proposes after we had to send our Confirm again, it may have
+    /// lost its Accept, so the handshake begins anew.
     pub(crate) fn insist(&mut self, pair: IlvPair, now: Instant) -> Result<(), DropReason> {
         if let Some(proposal) = self.proposals.get(&pair) {
             let flow = proposal.flow;
@@ -237,7 +242,7 @@ impl Machine {
         Ok(())
     }
 
-    /// The traffic that a session was proposed for whose Confirm had to be sent again.
+    /// The traffic for which we proposed a session, if we had to send the session's Confirm again.
     fn confirmed_in_vain(&self, pair: IlvPair) -> Option<Traffic> {
         let Opening::Confirming(confirming) = &self.session_of(pair)?.opening else { return None };
         let Flow { protocol, initiator_port, responder_port, flags, .. } =
@@ -255,7 +260,7 @@ impl Machine {
         self.ilcc.get(self.ilcc.find_pair(pair)?)
     }
 
-    /// The session of a pair, once the handshake is over.
+    /// The session of a pair, if its handshake is over.
     pub(crate) fn agreed_session(&self, pair: IlvPair) -> Option<&Session> {
         self.session_of(pair).filter(|session| matches!(session.opening, Opening::Done))
     }
@@ -269,8 +274,9 @@ impl Machine {
         self.session_of(pair).is_some_and(|session| session.is_moved(pair))
     }
 
-    /// Asks the correspondent of a session whether it knows the session: somebody has proposed another session for the same addresses, or
-    /// wants a context of Shim6 for them, and that somebody may be the correspondent, without its state.
+    /// Asks the correspondent of a session whether it still knows the session. The caller reports a rival: a node
+    /// that has proposed another session for the same addresses, or wants a context of Shim6 for them. The rival may
+    /// be the correspondent, after it has lost its state.
     pub fn handle_rival(&mut self, pair: IlvPair, now: Instant) {
         let Some(id) = self.ilcc.find_pair(pair) else { return };
         let Some(session) = self.ilcc.get_mut(id) else { return };
@@ -328,7 +334,7 @@ impl Machine {
         Ok(())
     }
 
-    /// Whether the session is still there.
+    /// Repeats the Confirm if it is due. Returns whether the session still exists.
     pub(crate) fn repeat_confirmation(
         &mut self,
         id: SessionId,
@@ -342,14 +348,15 @@ impl Machine {
             return true;
         }
         if confirming.retry.is_in_vain(now) {
-            // It has answered without a nonce.
+            // The correspondent has answered our proposal, which has no nonce.
             self.forget(id, Cause::Unanswered);
             self.remember_classic(pair, Classic::Unread, now);
             return false;
         }
         confirming.retry = confirming.retry.again(now);
         let message = Admission::Confirm(confirming.message);
-        // A Confirm that comes after the new Propose would have the correspondent refuse the Confirm of that one.
+        // If this Confirm came after the new Propose, the correspondent would refuse the Confirm of the new
+        // handshake.
         if !begins_anew {
             self.send_admission(&message, pair);
         }
@@ -358,7 +365,7 @@ impl Machine {
 }
 
 impl Session {
-    /// What both want; and what the peer has.
+    /// Takes the flags that both ends want, and the flags of the correspondent.
     pub(crate) fn agree(
         &mut self,
         initiator: AdmissionFlags,

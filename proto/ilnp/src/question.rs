@@ -48,8 +48,8 @@ impl Machine {
         self.questions.poll()
     }
 
-    /// The answer to [`Question::Socket`]: the Propose or Confirm goes on where it stopped. An answer to a question that does not
-    /// wait changes nothing.
+    /// Takes the answer to [`Question::Socket`]: the machine goes on with the Propose or Confirm. If no such question
+    /// waits, the answer changes nothing.
     pub fn handle_socket(&mut self, id: QuestionId, socket: Socket, now: Instant) {
         let Some(admission) = self.questions.take_admission(id, now) else { return };
         if let Err(reason) = self.on_socket(&admission, socket, now) {
@@ -57,8 +57,9 @@ impl Machine {
         }
     }
 
-    /// The answer to [`Question::Connected`]: a session that is still quiet stays if a connected socket has its addresses. An
-    /// answer to a question that does not wait changes nothing.
+    /// Takes the answer to [`Question::Connected`]. If a connected socket has the addresses of the session, the
+    /// session stays. Otherwise a session that is still quiet is forgotten. If no such question waits, the answer
+    /// changes nothing.
     pub fn handle_connected(&mut self, id: QuestionId, is_connected: bool, now: Instant) {
         let Some(id) = self.questions.take_quiet(id) else { return };
         if !is_connected && self.is_quiet(id, now) {
@@ -73,7 +74,7 @@ impl Machine {
         self.on_session_timer(id, now);
     }
 
-    /// Answers all questions at once, for a caller whose sockets can be asked without waiting.
+    /// Answers all questions at once, for a caller that can ask its sockets without waiting.
     pub fn answer_all(&mut self, sockets: &dyn Sockets, now: Instant) {
         while let Some(question) = self.poll_question() {
             self.answer(question, sockets, now);
@@ -109,7 +110,7 @@ pub(crate) struct Questions {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) flow: Flow,
-    /// None: it is a Propose.
+    /// `None` for a Propose.
     pub(crate) confirm: Option<Confirm>,
     pub(crate) pair: IlvPair,
     until: Instant,
@@ -184,20 +185,20 @@ impl Questions {
         Some(session)
     }
 
-    /// Until when a question about a quiet session waits.
+    /// Time until which a question about a quiet session waits.
     pub(crate) fn waits_until(&self, session: SessionId) -> Option<Instant> {
         let id = self.by_session.get(&session)?;
         self.quiet.get(id).map(|quiet| quiet.until)
     }
 
-    /// Forgets the question about a session that is gone. The next session in its slot is another one.
+    /// Forgets the question about a session that is gone, because another session may get its slot.
     pub(crate) fn forget_session(&mut self, session: SessionId) {
         if let Some(id) = self.by_session.remove(&session) {
             self.quiet.remove(&id);
         }
     }
 
-    /// Forgets each Propose and Confirm that waits between such addresses.
+    /// Forgets each Propose and Confirm that waits, if its addresses are such.
     pub(crate) fn forget_admissions(&mut self, is_it: impl Fn(IlvPair) -> bool) {
         self.admissions.retain(|_, admission| !is_it(admission.pair));
     }

@@ -1,4 +1,4 @@
-//! Locator Updates that came in, in the form of RFC 6743 or, from some peers, in an older one (decision 152).
+//! Received Locator Updates, in the form of RFC 6743 or, from some peers, in an older form (decision 152).
 
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
@@ -8,16 +8,16 @@ use moorline_wire::ilnp::{Control, LocatorUpdate, OlderLocatorUpdate};
 
 use crate::machine::Machine;
 
-/// A Locator Update, whatever its form was.
+/// A received Locator Update, in either form.
 #[derive(Clone, Debug)]
 pub(crate) struct Received {
     pub(crate) update: LocatorUpdate,
-    /// As it came, if that was in the older form.
+    /// The update in the older form, if it came in that form.
     older: Option<OlderLocatorUpdate>,
 }
 
 impl Received {
-    /// The message that acknowledges it, in the same form.
+    /// The message that acknowledges the update, in the same form.
     pub(crate) fn acknowledgement(&self, src: Ipv6Addr, dst: Ipv6Addr) -> Vec<u8> {
         match &self.older {
             Some(older) => older.acknowledgement().emit(src, dst),
@@ -27,7 +27,7 @@ impl Received {
 }
 
 impl Machine {
-    /// Reads a Locator Update, which is of this session if there is one for its nonce.
+    /// Reads a Locator Update. `id` is the session with its nonce, if there is one.
     pub(crate) fn read_update(
         &self,
         control: &Control<'_>,
@@ -42,8 +42,8 @@ impl Machine {
         Ok(Received { update, older: None })
     }
 
-    /// Whether the peer is one of those that are said to send the older form. Wherever the peer is now, the address of its sockets
-    /// counts.
+    /// Whether the configuration says that the peer sends the older form. The address that sockets see counts,
+    /// wherever the peer is now.
     fn sends_older(&self, control: &Control<'_>, id: Option<SessionId>) -> bool {
         let pair = id.and_then(|id| self.ilcc.key(id)).map_or(control.pair, |(pair, _)| pair);
         let peer = pair.remote.address();

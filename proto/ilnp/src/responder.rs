@@ -1,4 +1,5 @@
-//! The end that a session is proposed to (decision 070): answers a Propose without keeping anything, and makes the session by the Confirm.
+//! The responder of the handshake (decision 070): answers a Propose without state, and makes the session by the
+//! Confirm.
 
 use moorline_datapath::ilnp::Socket;
 use moorline_index::Class;
@@ -29,7 +30,7 @@ impl Machine {
         self.questions.ask_for_socket(flow, None, pair, now)
     }
 
-    /// Nothing is kept of a Propose beyond its answer: the Confirm will bring all of it back.
+    /// Answers a Propose and keeps nothing of it: the Confirm brings all of it back.
     pub(crate) fn answer_propose(
         &mut self,
         flow: Flow,
@@ -42,7 +43,7 @@ impl Machine {
         }
         let refusal = match self.judge(&flow, pair, socket) {
             Decision::Refuse(reason) => Some(reason),
-            // A session that has moved may not be displaced by who has its old address now.
+            // The node that now has the old address of a moved session may not displace the session.
             _ if self.has_moved(pair) => {
                 self.handle_rival(pair, now);
                 Some(Refusal::POLICY)
@@ -115,7 +116,7 @@ impl Machine {
         if !self.agreed_session(pair).is_none_or(is_later) {
             return Err(DropReason::StaleNonce);
         }
-        // Ours and theirs have crossed at every step: the one from the higher address goes on.
+        // The two handshakes have crossed at every step: the one from the higher address goes on.
         let is_crossed = self.is_confirming(pair) && pair.local > pair.remote;
         if is_crossed {
             return Err(DropReason::Crossed);

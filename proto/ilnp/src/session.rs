@@ -16,29 +16,30 @@ use crate::paths::{Failed, Locators};
 use crate::policy::Why;
 
 named_enum! {
-    /// How far a session has come.
+    /// Progress of a session.
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum State {
-        /// We have confirmed what the correspondent has accepted; it has not shown yet that it knows.
+        /// We have confirmed the Accept of the correspondent. The correspondent has not shown yet that it knows the
+        /// session.
         Confirming => "confirming",
-        /// Our packets have a nonce; the correspondent has not shown yet that it knows what that is.
+        /// Our packets have a nonce. The correspondent has not shown yet that it has read the nonce.
         Offered => "offered",
-        /// Both know.
+        /// Both ends know the session.
         Established => "established",
     }
 }
 
 named_enum! {
-    /// How good a locator of a correspondent is (RFC 6741 s5.1).
+    /// Validity of a locator of a correspondent (RFC 6741 s5.1).
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub enum Validity {
         /// In use, and not beyond its lifetime.
         Active => "active",
-        /// Could be used.
+        /// Not in use, and not beyond its lifetime.
         Valid => "valid",
-        /// In use beyond its lifetime: nothing has taken its place.
+        /// In use beyond its lifetime, because no other locator has taken its place.
         Expired => "expired",
-        /// Beyond its lifetime, kept until the next Locator Update (RFC 6741 s5.2).
+        /// Not in use, and beyond its lifetime: kept until the next Locator Update (RFC 6741 s5.2).
         Aged => "aged",
     }
 }
@@ -48,9 +49,9 @@ named_enum! {
 pub struct RemoteLocator {
     /// The locator.
     pub l64: L64,
-    /// Lower is better.
+    /// Preference: lower is better.
     pub preference: u16,
-    /// When it ages; `None`: nobody has said.
+    /// Time when the locator ages; `None` if the correspondent has said no lifetime.
     pub expires: Option<Instant>,
 }
 
@@ -60,57 +61,60 @@ impl RemoteLocator {
     }
 }
 
-/// What is known of a correspondent, for one pair of addresses (decision 071).
+/// All facts about a correspondent, for one pair of addresses (decision 071).
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
     pub(crate) why: Why,
     pub(crate) opening: Opening,
-    /// Whether what opens it proves that the correspondent is at its address.
+    /// Whether the opening proves that the correspondent is at its address.
     pub(crate) proves: bool,
     pub(crate) send_nonce: Nonce,
     pub(crate) checksum: ChecksumMode,
-    /// What the correspondent said in the handshake; nothing without one.
+    /// Flags of the correspondent in the handshake; empty without a handshake.
     pub(crate) peer: AdmissionFlags,
-    /// It did the handshake.
+    /// Whether the correspondent did the handshake.
     pub(crate) agreed: bool,
-    /// After a handshake: a Locator Update has gone from the responder to the initiator, and both know.
+    /// Whether each end knows that the other has the session. After a handshake this is so once the correspondent's
+    /// Locator Update, or its acknowledgement of ours, has arrived.
     pub(crate) settled: bool,
-    /// Number of the Accept of ours by which it came about; where we have proposed it, of the last one before the correspondent showed
-    /// that it knows. A Confirm by that Accept or an earlier one is of an earlier handshake.
+    /// Number of the Accept of ours that made the session. If we have proposed the session, the number of our last
+    /// Accept before the correspondent showed that it knows the session. A Confirm by that Accept or an earlier one
+    /// belongs to an earlier handshake.
     pub(crate) accepted_at: u32,
-    /// By preference; never empty.
+    /// Locators of the correspondent, by preference; never empty.
     pub(crate) remote: Vec<RemoteLocator>,
-    /// Source and destination of what we send.
+    /// Source and destination locator of the packets that we send.
     pub(crate) wire: (L64, L64),
-    /// The locators that have failed, until they answer, or locators or preferences of either node, or our routes, change. No preference
-    /// leads back there.
+    /// The locators that have failed. They stay here until they answer, or until locators or preferences of either
+    /// node, or our routes, change. No preference leads back to them.
     pub(crate) failed: Failed,
-    /// Number of the last Locator Update that was taken.
+    /// Number of the last Locator Update that we took.
     pub(crate) taken: Option<u32>,
-    /// Number of the last Locator Update that was sent.
+    /// Number of the last Locator Update that we sent.
     pub(crate) sent: u32,
     pub(crate) advertisement: Option<Box<Advertisement>>,
-    /// The correspondent has not read our locators as they are now.
+    /// Whether the correspondent has still to read our present locators.
     pub(crate) owes_update: bool,
-    /// The correspondent has acknowledged a Locator Update: it has read all our locators of then.
+    /// Whether the correspondent has ever acknowledged a Locator Update, and so has read all our locators of that
+    /// time.
     pub(crate) has_acknowledged: bool,
-    /// The correspondent did no handshake, and has never acknowledged a Locator Update, though it was told one many times.
+    /// Whether the correspondent did no handshake and has never acknowledged a Locator Update, although it got many.
     pub(crate) is_mute: bool,
-    /// To the correspondent, by what it has answered.
+    /// Round-trip time to the correspondent, measured by its answers.
     pub(crate) rtt: Rtt<2>,
-    /// Until then all packets have the nonce.
+    /// Time until which all packets have the nonce.
     pub(crate) nonce_until: Option<Instant>,
     pub(crate) last_used: Instant,
-    /// When the correspondent last showed that it knows of it.
+    /// Time when the correspondent last showed that it knows the session.
     pub(crate) shown_at: Instant,
-    /// When the correspondent was last asked because of a proposal, or had not answered.
+    /// Time of the last question because of a rival, or of the last question or Locator Update without an answer.
     pub(crate) asked_at: Option<Instant>,
 }
 
 #[derive(Clone, Debug)]
 pub(crate) enum Opening {
     Confirming(Box<Confirming>),
-    /// `None`: there is no traffic that would have to fall back.
+    /// `until` is `None` if no traffic would have to fall back.
     Offered {
         until: Option<Instant>,
     },
@@ -123,31 +127,33 @@ pub(crate) struct Confirming {
     pub(crate) retry: Retry,
 }
 
-/// Our locators, on their way.
+/// A Locator Update that waits for its acknowledgement.
 #[derive(Clone, Debug)]
 pub(crate) struct Advertisement {
     pub(crate) locators: Vec<L64Entry>,
-    /// Of a question: by which locators it goes, one after another.
+    /// If the Locator Update is a question: the pairs of locators that it goes by, one after another.
     pub(crate) pairs: Vec<Locators>,
     pub(crate) retry: Retry,
-    /// When the correspondent last sent its Confirm again, which it does until it reads this.
+    /// Time of the correspondent's last repeated Confirm. The correspondent repeats the Confirm until it reads this
+    /// Locator Update.
     pub(crate) confirmed_at: Option<Instant>,
 }
 
-/// When something is sent again.
+/// Times of a message that is sent repeatedly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Retry {
-    /// Times that it was sent.
+    /// Number of times that the message was sent.
     pub(crate) tries: u32,
-    /// When it was sent for the first time.
+    /// Time when the message was sent for the first time.
     pub(crate) begun: Instant,
-    /// From the last time to the next.
+    /// Time from the last transmission to the next.
     pause: Duration,
     pub(crate) next: Instant,
 }
 
 impl Retry {
-    /// It was just sent for the first time, to one of whom nothing is known.
+    /// Begins for a message that was just sent for the first time, to a correspondent whose round-trip time is not
+    /// known.
     pub(crate) fn new(now: Instant) -> Self {
         Self::after(FIRST_RETRANSMISSION, now)
     }
@@ -156,13 +162,14 @@ impl Retry {
         Self { tries: 1, begun: now, pause, next: now + pause }
     }
 
-    /// It was just sent again.
+    /// Goes on after the message was sent again.
     pub(crate) fn again(self, now: Instant) -> Self {
         let pause = (self.pause * 2).min(MAX_RETRANSMISSION);
         Self { tries: self.tries + 1, pause, next: now + pause, ..self }
     }
 
-    /// Of a new session, whose nonces nobody has answered yet: it has been sent often enough, for long enough.
+    /// Whether a message of a new session, whose nonces have no answer yet, has been sent often enough and for long
+    /// enough.
     pub(crate) fn is_in_vain(&self, now: Instant) -> bool {
         self.tries >= CONFIRMATION_TRIES && self.is_over(OFFER_TIMEOUT, now)
     }
@@ -172,19 +179,21 @@ impl Retry {
         self.next - self.pause
     }
 
-    /// It has been sent again for so long.
+    /// Whether the message has been repeated for this lifetime.
     pub(crate) fn is_over(&self, lifetime: Duration, now: Instant) -> bool {
         now.since(self.begun) >= lifetime
     }
 }
 
 impl Session {
-    /// Whether the correspondent has read all our locators. One without the handshake is told of none when the session begins.
+    /// Whether the correspondent has read all our locators. A correspondent without the handshake gets no Locator
+    /// Update when the session begins.
     pub(crate) fn is_told(&self) -> bool {
         !self.owes_update && (self.agreed || self.has_acknowledged)
     }
 
-    /// One that both ends know of, with our nonce and the number of the last Accept, by the addresses of its sockets.
+    /// Makes a session that both ends know, by the addresses of its sockets, with our nonce and the number of the
+    /// last Accept.
     pub(crate) fn new(
         pair: IlvPair,
         why: Why,
@@ -219,7 +228,7 @@ impl Session {
         }
     }
 
-    /// Something was just sent for the first time.
+    /// Begins the repetition of a message that was just sent for the first time.
     pub(crate) fn retry(&self, now: Instant) -> Retry {
         let measured = self.rtt.timeout();
         let bounded =
@@ -227,8 +236,9 @@ impl Session {
         Retry::after(bounded.unwrap_or(FIRST_RETRANSMISSION), now)
     }
 
-    /// What was sent so often is answered now. Of what was sent again nobody knows which one is answered (RFC 6298 s3); if
-    /// that was often, the path is another one than was measured.
+    /// Notes the answer to a message that was sent this often. If the message was sent again, the answer may be to
+    /// any copy, so it gives no measurement (RFC 6298 s3). If the message was sent many times, the measured time is
+    /// of another path and goes.
     pub(crate) fn on_answered(&mut self, retry: Retry, now: Instant) {
         if retry.tries == 1 {
             self.rtt.observe(now.since(retry.begun));
@@ -249,14 +259,14 @@ impl Session {
         self.wire != (pair.local.l64, pair.remote.l64)
     }
 
-    /// The addresses of what we send: other locators, the same identifiers.
+    /// The addresses of packets that we send: other locators, the same identifiers.
     //= rfc6740#3.1.1-1
     pub(crate) fn wire_pair(&self, pair: IlvPair) -> IlvPair {
         IlvPair::new(pair.local.at(self.wire.0), pair.remote.at(self.wire.1))
     }
 
-    /// Takes the correspondent's locators in place of those it had (RFC 6743 s4). Whether any is left: those
-    /// that can be none are not counted.
+    /// Replaces the correspondent's locators (RFC 6743 s4), and skips entries that cannot be the locator of a host.
+    /// Returns whether any locator is left; if none is, the session is unchanged.
     pub(crate) fn set_remote(&mut self, entries: &[L64Entry], now: Instant) -> bool {
         let mut remote: Vec<RemoteLocator> = Vec::new();
         let mut entries: Vec<_> =
@@ -296,15 +306,17 @@ impl Session {
         }
     }
 
-    /// A Locator Update or a question was sent in vain. From now on a correspondent that acknowledges nothing is told and asked more rarely.
+    /// Notes that a Locator Update or question got no answer. From now on the machine tells and asks less often a
+    /// correspondent that acknowledges nothing.
     pub(crate) fn on_unanswered(&mut self, now: Instant) {
         self.advertisement = None;
         self.is_mute = !self.agreed && !self.has_acknowledged;
         self.asked_at = Some(now);
     }
 
-    /// Whether the Locator Update that ends the handshake has been sent in vain: options do not pass. Payload with the right nonce since
-    /// the last repetition shows that the correspondent has the session, and no Confirm since then that the correspondent's daemon has stopped.
+    /// Whether the Locator Update that ends the handshake has been sent in vain, because options do not pass. If
+    /// payload with the right nonce has come since the last repetition, the correspondent has the session. A Confirm
+    /// since then would mean that the correspondent's daemon has stopped.
     pub(crate) fn is_in_vain(&self, sent: &Advertisement, now: Instant) -> bool {
         let last = sent.retry.sent_at();
         let is_in_use = self.shown_at > last && sent.confirmed_at.is_none_or(|at| at <= last);
@@ -331,7 +343,7 @@ impl Session {
             || self.nonce_until.is_some_and(|until| now < until)
     }
 
-    /// All packets have the nonce until this time, or longer if they have to already.
+    /// Has all packets carry the nonce until this time at least.
     pub(crate) fn attach_until(&mut self, until: Instant) {
         self.nonce_until = self.nonce_until.max(Some(until));
     }
@@ -350,7 +362,7 @@ impl Session {
             wire: self.wire,
             send_nonce: self.send_nonce,
             attach: self.attaches(always, now),
-            // One that may come to nothing yet is not worth a route.
+            // A session that may still fail to open is not worth a route.
             always: is_open && self.always_attaches(always),
             maps_tcp: self.agreed,
             settled: self.settled,
@@ -363,25 +375,25 @@ impl Session {
     }
 }
 
-/// A session as people see it.
+/// A session for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SessionView {
     /// Slot.
     pub id: SessionId,
-    /// The addresses of its sockets.
+    /// The addresses that sockets see.
     pub pair: IlvPair,
-    /// The addresses of what we send.
+    /// The addresses of packets that we send.
     pub wire: IlvPair,
-    /// How far it has come.
+    /// Progress of the session.
     pub state: State,
-    /// Why it was admitted.
+    /// Reason of the admission.
     pub why: Why,
     /// Locators of the correspondent.
     pub remote: Vec<(RemoteLocator, Validity)>,
-    /// The nonce that we send, and the one that comes. Whoever knows them can send as one of the two.
+    /// The nonce that we send, and the nonce of the correspondent. Whoever knows a nonce can send as its owner.
     pub nonces: (Nonce, Option<Nonce>),
     /// Whether our last Locator Update has not been acknowledged.
     pub awaits_acknowledgement: bool,
-    /// When it was last used.
+    /// Time of the last use.
     pub last_used: Instant,
 }

@@ -1,7 +1,8 @@
 //! Sessions that share the nonces of one correspondent (decision 149).
 //!
-//! RFC 6744 s4 ties a nonce to the two identifiers. A correspondent that did no handshake has one nonce for all its locators, and expects
-//! one of ours. Sockets have whole addresses, so each pair of addresses has a session of its own, with the same nonces.
+//! RFC 6744 s4 ties a nonce to the two identifiers. A correspondent that did no handshake has one nonce for all its
+//! locators, and expects one nonce of ours. Sockets have whole addresses, so each pair of addresses has its own
+//! session, with the same nonces.
 
 use alloc::vec::Vec;
 
@@ -13,8 +14,8 @@ use crate::policy::{Decision, Stage};
 use crate::session::{Opening, Session};
 
 impl Machine {
-    /// Asks whether the node of this traffic is a correspondent that has a session already by another pair of addresses. Result: whether it is
-    /// asked.
+    /// Asks the node of this traffic, if the node is the correspondent of a session by another pair of addresses.
+    /// Returns whether the machine asks.
     pub(crate) fn try_sibling(&mut self, traffic: &Traffic, now: Instant) -> bool {
         let pair = traffic.pair;
         let Some(nonce) = self.known_to(pair).map(|session| session.send_nonce) else {
@@ -24,14 +25,15 @@ impl Machine {
         let Decision::Admit(why) = self.config.policy.clone().decide(&candidate) else {
             return false;
         };
-        // The node speaks ILNP: silence is that of the network, and the locator is asked again soon.
+        // The node speaks ILNP, so its silence is the network's, and the machine asks the locator again soon.
         self.has_spoken(pair, now);
         self.begin_trial(pair, why, nonce, Classic::Silent, now);
         true
     }
 
-    /// A session with these identifiers whose correspondent did no handshake, and has named this locator. Anybody can take the identifier elsewhere,
-    /// and have the DNS say so. Our nonce would let that node redirect what the correspondent sends to us.
+    /// A session with these identifiers whose correspondent did no handshake and has named this locator. Anybody can
+    /// use the identifier at another locator, and have the DNS say so. With our nonce that node could redirect
+    /// packets that the correspondent sends to us.
     fn known_to(&self, pair: IlvPair) -> Option<&Session> {
         let (local, remote) = pair.nids();
         let mut sessions = self.ilcc.between(local, remote).filter_map(|id| self.ilcc.get(id));
@@ -41,7 +43,7 @@ impl Machine {
         })
     }
 
-    /// A session and those that share its nonces.
+    /// A session and the sessions that share its nonces.
     pub(crate) fn siblings(&self, id: SessionId) -> Vec<SessionId> {
         let mut all = Vec::from([id]);
         let has_handshake = self.ilcc.get(id).is_none_or(|session| session.agreed);

@@ -10,38 +10,39 @@ use crate::policy::Why;
 use crate::session::{Opening, RemoteLocator, Session};
 use moorline_index::Class;
 
-/// All it takes to go on with an established session in another run. It holds the nonces, so it is as secret as
-/// they are.
+/// All facts that another run needs to go on with an established session. A snapshot holds the nonces, so it is as
+/// secret as they are.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct SessionSnapshot {
-    /// The addresses of its sockets.
+    /// The addresses that sockets see.
     pub pair: IlvPair,
-    /// Locators of what we send: source, destination.
+    /// Locators of the packets that we send: source, destination.
     pub wire: (L64, L64),
-    /// The nonce that we send, and the one that comes.
+    /// The nonce that we send, and the nonce of the correspondent.
     pub nonces: (Nonce, Nonce),
-    /// Why it was admitted.
+    /// Reason of the admission.
     pub why: Why,
-    /// Whether it gives way to sessions that a socket here wants.
+    /// Whether the session gives way to sessions that a socket here wants.
     pub is_guest: bool,
-    /// Of both directions.
+    /// Checksum of both directions.
     pub checksum: ChecksumMode,
-    /// What the correspondent said in the handshake.
+    /// Flags of the correspondent in the handshake.
     pub peer: AdmissionFlags,
-    /// It did the handshake.
+    /// Whether the correspondent did the handshake.
     pub agreed: bool,
-    /// Both know that both know.
+    /// Whether each end knows that the other has the session.
     pub settled: bool,
     /// Locators of the correspondent.
     pub remote: Vec<RemoteLocator>,
-    /// Number of the last Locator Update that was taken.
+    /// Number of the last Locator Update that we took.
     pub taken: Option<u32>,
-    /// Number of the last Locator Update that was sent.
+    /// Number of the last Locator Update that we sent.
     pub sent: u32,
 }
 
 impl Machine {
-    /// The sessions that both ends know of, as they are now. What is on its way is begun again by the traffic.
+    /// Snapshots of the sessions that both ends know. Handshakes in progress are not saved: traffic begins them
+    /// again.
     pub fn snapshot(&self) -> impl Iterator<Item = SessionSnapshot> + '_ {
         self.ilcc.iter().filter_map(|(id, pair, session)| {
             let (_, received) = self.ilcc.key(id)?;
@@ -63,12 +64,13 @@ impl Machine {
         })
     }
 
-    /// Goes on with a session of an earlier run. To be called before [`handle_local`](Self::handle_local), which
-    /// then has its correspondent told where we are: that may have changed meanwhile.
+    /// Goes on with a session of an earlier run. The caller calls [`handle_local`](Self::handle_local) afterwards,
+    /// which tells the correspondent our locators: they may have changed meanwhile.
     ///
     /// # Errors
-    /// [`DropReason::WrongLocators`] and [`DropReason::BadAddress`] if it can be none;
-    /// [`DropReason::Replayed`] if it is there already; [`DropReason::TableFull`].
+    /// [`DropReason::BadAddress`] if an identifier or locator cannot belong to a session;
+    /// [`DropReason::WrongLocators`] if the correspondent has no locator or too many; [`DropReason::Replayed`] if the
+    /// session is there already; [`DropReason::TableFull`].
     pub fn restore(
         &mut self,
         snapshot: SessionSnapshot,
@@ -85,7 +87,8 @@ impl Machine {
             remote: snapshot.remote,
             wire,
             taken: snapshot.taken,
-            // The last ones may not have been written, and a number that was used would not be read again.
+            // The last Locator Updates may be missing in the snapshot, and the correspondent does not read a number
+            // twice.
             sent: snapshot.sent.wrapping_add(UNWRITTEN),
             owes_update: true,
             ..Session::new(pair, why, accepted, checksum, now)
@@ -109,7 +112,7 @@ impl Machine {
             return Err(DropReason::WrongLocators);
         }
         let is_known = self.ilcc.find_nonce(local, peer, snapshot.nonces.1).is_some();
-        // Correspondents without the handshake have one nonce for all their sessions (decision 149).
+        // A correspondent without the handshake has one nonce for all its sessions (decision 149).
         if self.has_session(*pair) || snapshot.agreed && is_known {
             return Err(DropReason::Replayed);
         }
@@ -121,5 +124,5 @@ impl Machine {
     }
 }
 
-/// Locator Updates that are sent at most before the last snapshot is written.
+/// Largest number of Locator Updates that are sent after the last snapshot is written.
 const UNWRITTEN: u32 = 1 << 16;

@@ -1,4 +1,4 @@
-//! Machines alone, message by message. Whole hosts are in the simulator (`sim/src/tests/ilnp`).
+//! Tests of machines alone, message by message. Whole hosts are in the simulator (`sim/src/tests/ilnp`).
 
 mod advertise;
 mod again;
@@ -59,7 +59,7 @@ fn a_session_that_has_moved_is_not_displaced_by_who_has_its_address_now() {
     assert_eq!(duo.session(1).wire.remote.l64, L64(0x2001_0db8_0005_0000));
 }
 
-/// Its old session takes no room from it.
+/// The old session of the host takes no room from the new one.
 #[test]
 fn one_that_began_anew_takes_the_place_of_its_old_session() {
     let policy = Admit { max_with_node: 1, ..Admit::of(1) };
@@ -103,7 +103,7 @@ fn nonces_differ_from_draw_to_draw_and_from_seed_to_seed_in_every_bit() {
     }
 }
 
-/// Nonces of a machine: of so few no two are alike.
+/// Number of nonces that each machine draws: no two of so few are alike.
 const DRAWS: usize = 100;
 
 #[test]

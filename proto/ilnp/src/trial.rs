@@ -1,8 +1,8 @@
-//! Whether a correspondent that did no handshake reads our nonce (decision 146).
+//! Trials whether a correspondent that did no handshake reads our nonce (decision 146).
 //!
-//! A nonce that comes in can be from anybody. So the correspondent gets an Echo Request with our nonce and drawn data. A node without
-//! ILNP answers with an error (RFC 6744 s6). A node with ILNP answers as RFC 4443 s4.2 says, and RFC 6744 s6 has its nonce in the
-//! answer. Until then the traffic is classic IPv6.
+//! A nonce that comes in can be anybody's. So the correspondent gets an Echo Request with our nonce and random data.
+//! A node without ILNP answers with an error (RFC 6744 s6). A node with ILNP answers as RFC 4443 s4.2 says, and by
+//! RFC 6744 s6 its answer has its nonce. Until the answer the traffic is classic IPv6.
 
 use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::{Control, Echo, Refusal};
@@ -19,17 +19,17 @@ use moorline_index::Class;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
     why: Why,
-    /// Ours, which the request shows.
+    /// Our nonce, which the request shows.
     nonce: Nonce,
     echo: Echo,
     retry: Retry,
-    /// How no answer is remembered.
+    /// Cause that is remembered if no answer comes.
     silence: Classic,
 }
 
 impl Machine {
-    /// Asks a correspondent of no session that has shown a nonce, or that the DNS names. No answer of the latter may be the silence of a
-    /// node that is down: the correspondent is asked again soon.
+    /// Asks a correspondent without a session that has shown a nonce, or that the DNS names. A node that the DNS
+    /// names may only be down if it is silent, so the machine asks it again soon.
     pub(crate) fn try_correspondent(
         &mut self,
         pair: IlvPair,
@@ -42,8 +42,9 @@ impl Machine {
         self.begin_trial(pair, why, nonce, silence, now);
     }
 
-    /// A packet between the addresses of a session has come with another nonce than the session's, or questions about the session go unanswered. The
-    /// correspondent may have begun anew, and is asked. Who has the addresses of a session that has moved is not asked: that may be another node.
+    /// Asks the correspondent of a session whether it has restarted: a packet between the addresses of the session
+    /// had another nonce, or questions about the session are unanswered. If the session has moved, another node may
+    /// have the addresses, so the machine does not ask.
     pub(crate) fn doubt_nonce(&mut self, pair: IlvPair, now: Instant) {
         let id = self.ilcc.find_pair(pair);
         let Some(session) = id.and_then(|id| self.ilcc.get(id)) else { return };
@@ -55,7 +56,8 @@ impl Machine {
         }
     }
 
-    /// A packet has come with the nonce that a correspondent has shown on a session that we have offered. Anybody can send a nonce twice.
+    /// Asks a correspondent that has shown its nonce on a session that we have offered. A packet with the nonce
+    /// proves nothing: anybody can send a nonce twice.
     pub(crate) fn try_offered(&mut self, id: SessionId, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
@@ -112,8 +114,9 @@ impl Machine {
         }
     }
 
-    /// The node at the correspondent's address does not know the option (RFC 6744 s6), as far as an error says that quotes our nonce. A
-    /// session that there is stays: its own packets show whether it is known.
+    /// Handles an error that quotes our nonce: the node at the correspondent's address does not know the option (RFC
+    /// 6744 s6). If the addresses have a session, the session stays: its own packets show whether the correspondent
+    /// knows it. Returns whether a trial ends.
     //= rfc6744#6-13
     pub(crate) fn refute_trial(&mut self, pair: IlvPair, quoted: &[u8], now: Instant) -> bool {
         let Some(trial) = self.trials.get(&pair) else { return false };
@@ -126,7 +129,7 @@ impl Machine {
         true
     }
 
-    /// The answer: its sender has read our nonce, and the nonce in the answer is that of the correspondent.
+    /// Handles the answer: its sender has read our nonce, and the nonce in the answer is the correspondent's.
     pub(crate) fn on_echo_reply(
         &mut self,
         control: &Control<'_>,
@@ -160,8 +163,8 @@ impl Machine {
         Ok(())
     }
 
-    /// A session with a correspondent that did no handshake and has shown that it reads our nonce. An older session of the same
-    /// addresses gives way: the correspondent began anew.
+    /// Makes a session with a correspondent that did no handshake and has shown that it reads our nonce. An older
+    /// session of the same addresses gives way, because the correspondent has restarted.
     fn open_proven(&mut self, pair: IlvPair, trial: &Trial, nonce: Nonce, now: Instant) {
         let accepted_at = self.validators.latest();
         let ours = (trial.nonce, accepted_at);

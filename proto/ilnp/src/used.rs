@@ -1,4 +1,4 @@
-//! What packets and timers show of a session: that its correspondent knows it, that it is in use, or that it is quiet.
+//! Signs of packets and timers: a correspondent knows a session, or a session is in use or quiet.
 
 use moorline_index::Class;
 use moorline_types::{IlvPair, Instant, Nonce, SessionId};
@@ -17,7 +17,7 @@ impl Machine {
         }
     }
 
-    /// A packet with the right nonce came in.
+    /// Handles a packet with the right nonce.
     pub(crate) fn on_shown(&mut self, id: SessionId, now: Instant) {
         let offered = self.ilcc.get(id).map(|session| &session.opening);
         if matches!(offered, Some(Opening::Offered { .. })) {
@@ -27,7 +27,7 @@ impl Machine {
         }
     }
 
-    /// The correspondent has shown that it knows the session.
+    /// Notes that the correspondent has shown that it knows the session.
     pub(crate) fn on_proven(&mut self, id: SessionId, now: Instant) {
         let Some((pair, Some(_))) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get_mut(id) else { return };
@@ -40,7 +40,7 @@ impl Machine {
         session.accepted_at = self.validators.latest();
         if !session.agreed {
             session.settled = true;
-            // What we get may have been sent before ours came there: "the first few packets" (RFC 6744 s6).
+            // The packet may have been sent before ours arrived: "the first few packets" (RFC 6744 s6).
             session.attach_until(now + NONCE_AFTER_AGREEMENT);
         }
         let (why, proves) = (session.why, session.proves);
@@ -98,8 +98,9 @@ impl Machine {
         self.ilcc.get(id).is_some_and(|session| session.last_used + idle <= now)
     }
 
-    /// Asks whether a connected socket has the addresses of a quiet session, unless that question waits. Returns whether the rest of
-    /// what is due waits for the answer as well: after the first question only, so that a lost answer stops nothing.
+    /// Asks whether a connected socket has the addresses of a quiet session, unless that question waits. Returns
+    /// whether the other deadlines of the session wait for the answer as well. They wait for the first question only,
+    /// so that a lost answer stops nothing.
     fn ask_whether_connected(&mut self, id: SessionId, pair: IlvPair, now: Instant) -> bool {
         let asked = self.questions.waits_until(id);
         if asked.is_some_and(|until| until > now) {

@@ -6,19 +6,21 @@ use siphasher::sip128::SipHasher24;
 
 use crate::machine::Machine;
 
-/// A keyed hash over an Accept and its addresses is all that a responder has of a session before the Confirm.
+/// Before the Confirm, a responder has no other state of a session than a keyed hash over an Accept and its
+/// addresses.
 ///
-/// Accepts are counted: the number says whether an Accept is later than the one by which a session came about. A correspondent proposes a
-/// session only while it has no later one, so a Confirm by an earlier Accept is of an earlier handshake (decision 070).
+/// Accepts have numbers. The number says whether an Accept is later than the one that made a session. A correspondent
+/// proposes a session only while it has no later one, so a Confirm by an earlier Accept belongs to an earlier
+/// handshake (decision 070).
 impl Machine {
-    /// Fills in number and validator. The pair is the responder's.
+    /// Fills in the number and the validator. The pair is the responder's.
     pub(crate) fn seal(&mut self, accept: Accept, pair: IlvPair, now: Instant) -> Accept {
         let hash = |number, hasher: &mut _| hash(&accept, number, pair, hasher);
         let (number, validator) = self.validators.make(&mut self.rng, now, hash);
         Accept { number, validator, ..accept }
     }
 
-    /// Whether this came from us, of late, for this pair.
+    /// Checks that this Accept came from us a short time ago, for this pair.
     pub(crate) fn check_seal(
         &mut self,
         accept: &Accept,

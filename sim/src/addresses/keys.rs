@@ -5,7 +5,7 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use moorline_cga::{PublicKey, RsaKey, SignError, Signer};
 
-/// Signs what it has not signed before.
+/// A signer that signs each message once.
 #[derive(Debug)]
 pub(crate) struct CachedSigner {
     key: RsaKey,
@@ -22,7 +22,7 @@ impl Signer for CachedSigner {
         if let Some(signature) = signatures.get(octets) {
             return Ok(signature.clone());
         }
-        // The same whatever the blinding.
+        // The signature is the same with any blinding.
         let signature = self.key.sign(octets, blinding)?;
         if signatures.len() >= MAX_SIGNATURES {
             signatures.clear();
@@ -32,7 +32,7 @@ impl Signer for CachedSigner {
     }
 }
 
-/// The signer of a host; beyond [`KEYS`] they begin again, which nobody notices.
+/// The signer of a host. Beyond [`KEYS`] hosts share signers, which has no effect.
 pub(crate) fn of_host(host: usize) -> &'static CachedSigner {
     let number = host % KEYS;
     SIGNERS[number].get_or_init(|| signer(u8::try_from(number).unwrap_or(0)))

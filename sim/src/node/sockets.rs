@@ -7,7 +7,7 @@ use crate::packet::{TCP, UDP};
 use crate::plan::Kind;
 use crate::workload::{Running, Side, number_of};
 
-/// The sockets of a host: an end of each workload that has begun and is not over.
+/// The sockets of a host: one end of each workload that has begun and has not ended.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct HostSockets<'a> {
     pub(crate) host: usize,
@@ -21,7 +21,7 @@ impl HostSockets<'_> {
         ends.filter(|(workload, side)| workload.host(*side) == self.host)
     }
 
-    /// Whether a socket is connected between these ULIDs: all are but those of servers of requests.
+    /// Whether a socket is connected between these ULIDs: all sockets are, except those of servers of requests.
     pub(crate) fn are_connected(&self, ulids: UlidPair) -> bool {
         self.ends().any(|(workload, side)| {
             let is_server = matches!(workload.plan.kind, Kind::Requests { .. }) && side == Side::To;
@@ -35,7 +35,7 @@ impl Sockets for HostSockets<'_> {
         let Some(number) = number_of(ports.0).filter(|_| ports.0 == ports.1) else {
             return Socket::None;
         };
-        // A connection that is over waits for late segments (TIME-WAIT).
+        // A connection that has ended waits for late segments (TIME-WAIT).
         let Some(workload) = self.workloads.get(&number) else { return Socket::None };
         let is_here = |side: &Side| {
             workload.host(*side) == self.host && workload.ulids_of(*side) == pair.ulids()

@@ -5,8 +5,8 @@ use moorline_types::Instant;
 use super::{Core, new_host, new_planes};
 
 impl Core {
-    /// What it keeps, in characters: by how many core and data planes, printed with all their tables, are longer than those of a host with
-    /// the same addresses that has just been started.
+    /// Size of the host's state, in characters: the difference between core and data planes, printed with all their
+    /// tables, and those of a host with the same addresses that has just started.
     pub(crate) fn extent(&self, now: Instant) -> usize {
         let size = |host: &Host, planes: &Planes| format!("{host:?} {planes:?}").len();
         let has_ilnp = self.planes.ilnp.is_some();

@@ -1,4 +1,4 @@
-//! What a kernel does with the addresses of its links (RFC 4862 s5.5), as far as time and routers are concerned.
+//! A model of the kernel's addresses (RFC 4862 s5.5), as far as time and routers change them.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -12,12 +12,12 @@ use moorline_types::{Instant, Prefix};
 /// The links of a host.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Kernel {
-    /// Those that are up, and how long the router of each is a default router.
+    /// Links that are up, each with the time until which its router is a default router.
     links: BTreeMap<u32, Option<Instant>>,
     addresses: BTreeMap<(u32, Ipv6Addr), Held>,
-    /// Believes short valid lifetimes at once (`ra_honor_pio_life`).
+    /// Whether the kernel accepts short valid lifetimes at once (`ra_honor_pio_life`).
     pub(super) honors_zero: bool,
-    /// Makes an address for privacy beside each one (RFC 8981).
+    /// Whether the kernel makes a temporary address beside each one (RFC 8981).
     is_private: bool,
 }
 
@@ -25,13 +25,13 @@ pub(super) struct Kernel {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Held {
     pub(super) prefix_len: u8,
-    /// Made from a router's prefix; else somebody has set it.
+    /// Whether the kernel has made the address from a router's prefix. Otherwise somebody has set it.
     pub(super) is_made: bool,
     pub(super) flags: AddressFlags,
     pub(super) ends: Ends,
 }
 
-/// When an address is not for new traffic any more, and when it goes; none: never.
+/// Time when an address ends for new traffic, and time when it goes; `None` is never.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Ends {
     pub(super) preferred: Option<Instant>,
@@ -62,7 +62,7 @@ impl Ends {
         Lifetimes { preferred: left(self.preferred), valid: left(self.valid) }
     }
 
-    /// How far the two are apart, at most; none: one of them never comes.
+    /// Largest distance between the ends of the two; `None` if one of them has an end that the other lacks.
     pub(super) fn distance(self, other: Self, now: Instant) -> Option<Duration> {
         let apart = |one: Option<Instant>, other: Option<Instant>| match (one, other) {
             (None, None) => Some(Duration::ZERO),
@@ -81,12 +81,12 @@ impl Kernel {
         Self { honors_zero, is_private, ..Self::default() }
     }
 
-    /// A link comes up; its routers are to be heard yet.
+    /// Takes a link up, whose routers have not been heard yet.
     pub(super) fn raise(&mut self, ifindex: u32) {
         self.links.entry(ifindex).or_default();
     }
 
-    /// A link is taken down: its addresses and routes go.
+    /// Takes a link down: its addresses and routes go.
     pub(super) fn lower(&mut self, ifindex: u32) {
         self.links.remove(&ifindex);
         self.addresses.retain(|(at, _), _| *at != ifindex);
@@ -96,7 +96,8 @@ impl Kernel {
         self.links.contains_key(&ifindex)
     }
 
-    /// Gives the prefixes that the kernel tells of: also those in which it makes no addresses.
+    /// Takes an advertisement. Returns the prefixes that the kernel reports, also those in which it makes no
+    /// addresses.
     pub(super) fn handle_advertisement(
         &mut self,
         ifindex: u32,
@@ -114,7 +115,7 @@ impl Kernel {
         believed
     }
 
-    /// RFC 4862 s5.5.3 d and e.
+    /// Sets the addresses of a prefix by RFC 4862 s5.5.3 d and e.
     fn configure(&mut self, ifindex: u32, said: PrefixInformation, now: Instant) {
         let said_ends = Ends::of(said.lifetimes, now);
         let public = (ifindex, address_in(said.prefix, PUBLIC));
@@ -152,7 +153,7 @@ impl Kernel {
         }
     }
 
-    /// Sets an address as a person, a DHCPv6 client or Moorline does.
+    /// Sets an address, like a person, a DHCPv6 client or Moorline.
     pub(super) fn set(&mut self, ifindex: u32, address: Ipv6Addr, held: Held) {
         if self.is_up(ifindex) {
             self.addresses.insert((ifindex, address), held);
@@ -172,7 +173,7 @@ impl Kernel {
         self.addresses.get_mut(&(ifindex, address)).map(to).is_some()
     }
 
-    /// Addresses and routers whose time is up go.
+    /// Removes expired addresses and routers.
     pub(super) fn handle_timeout(&mut self, now: Instant) {
         self.addresses.retain(|_, held| held.ends.valid.is_none_or(|until| until > now));
         for router_until in self.links.values_mut() {
@@ -180,7 +181,7 @@ impl Kernel {
         }
     }
 
-    /// When the next address is deprecated or goes, or the next router.
+    /// Time when the next address is deprecated or goes, or the next router ends.
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let ends = self.addresses.values().flat_map(|held| [held.ends.preferred, held.ends.valid]);
         let ends = ends.chain(self.links.values().copied());
@@ -192,7 +193,7 @@ impl Kernel {
         self.addresses.iter().map(|(at, held)| (*at, *held))
     }
 
-    /// As netlink tells it.
+    /// The view as netlink reports it.
     pub(super) fn view(&self, now: Instant) -> HostView {
         let mut view = HostView::default();
         for (&ifindex, router_until) in &self.links {
@@ -228,10 +229,10 @@ pub(super) fn address_in(prefix: Prefix, identifier: u64) -> Ipv6Addr {
     Ipv6Addr::from_bits(prefix.address().to_bits() | u128::from(identifier))
 }
 
-/// Identifiers of the addresses that the kernel makes: from its link-layer address, and for privacy.
+/// Identifiers of the kernel's addresses: from the link-layer address, and temporary.
 pub(super) const PUBLIC: u64 = 0x0200_00ff_fe00_0001;
 const PRIVATE: u64 = 0x1d3a_9b4c_5e6f_7081;
-/// Of a temporary address (RFC 8981 s3.8).
+/// Lifetimes of a temporary address (RFC 8981 s3.8).
 const TEMPORARY: Lifetimes = Lifetimes { preferred: 86_400, valid: 2 * 86_400 };
-/// RFC 4862 s5.5.3 e.
+/// Smallest lifetime by RFC 4862 s5.5.3 e.
 const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);

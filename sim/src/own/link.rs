@@ -1,4 +1,4 @@
-//! A link, its router, and what the router advertises.
+//! A link, its router, and the router's advertisements.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -8,16 +8,16 @@ use moorline_types::Prefix;
 
 use crate::rng::Rng;
 
-/// What the router of a link says.
+/// The router of a link, and the contents of its advertisements.
 #[derive(Clone, Debug)]
 pub(super) struct Router {
     pub(super) ifindex: u32,
-    /// Between two advertisements that nobody asks for.
+    /// Time between two unsolicited advertisements.
     pub(super) interval: Duration,
-    /// How long it is a default router; zero: it is none.
+    /// Time for which the router is a default router; zero if it is none.
     pub(super) lifetime: Duration,
     pub(super) prefixes: Vec<PrefixInformation>,
-    /// Says nothing.
+    /// Whether the router sends nothing.
     pub(super) is_silent: bool,
     given: u16,
 }
@@ -32,7 +32,7 @@ impl Router {
         router
     }
 
-    /// Something is different from now on.
+    /// Makes a random change.
     pub(super) fn change(&mut self, rng: &mut Rng) -> &'static str {
         match rng.below(9) {
             0 => {
@@ -76,7 +76,8 @@ impl Router {
                 }
                 "has hosts make no addresses, or again"
             }
-            // Hosts take the prefixes off their list of prefixes on the link (RFC 4861); addresses go on (RFC 4862 s5.5.3 a).
+            // Hosts remove the prefixes from their list of on-link prefixes (RFC 4861), and keep the addresses (RFC
+            // 4862 s5.5.3 a).
             _ => {
                 for one in &mut self.prefixes {
                     (one.autonomous, one.lifetimes) = (false, Lifetimes { preferred: 0, valid: 0 });
@@ -107,7 +108,7 @@ impl Router {
     }
 }
 
-/// Longer than advertisements are apart.
+/// Lifetimes that are longer than the interval of advertisements.
 fn lifetimes(interval: Duration, rng: &mut Rng) -> Lifetimes {
     let least = u32::try_from(interval.as_secs()).unwrap_or(u32::MAX) * 2;
     let valid =

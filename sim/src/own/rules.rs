@@ -1,4 +1,5 @@
-//! Each address that is not Moorline's is the same on both hosts, and Moorline's addresses last as long as the kernel's own.
+//! Checks that all addresses of others are the same on both hosts, and that Moorline's addresses last as long as the
+//! kernel's own.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -38,7 +39,7 @@ impl World {
         }
     }
 
-    /// Nothing has happened for a while.
+    /// Checks the rules after a time without changes.
     pub(super) fn look(&mut self) {
         let known = self.known();
         self.ends.extend(&known);
@@ -55,7 +56,7 @@ impl World {
         }
     }
 
-    /// The prefixes of the host without Moorline, and when they end.
+    /// The prefixes of the host without Moorline, with their ends.
     fn known(&self) -> BTreeMap<Place, Ends> {
         let mut known = BTreeMap::new();
         for (at, held) in self.kernels[WITHOUT].addresses() {
@@ -74,17 +75,17 @@ impl World {
         self.kernels[WITH].addresses().filter(|(at, _)| self.ours.contains(at))
     }
 
-    /// An address of Moorline that does not end with its prefix.
+    /// An address of Moorline that does not end with its prefix, if there is one.
     fn out_of_step(&self, planner: &Planner, known: &BTreeMap<Place, Ends>) -> Option<String> {
         let is_usable = |held: &Held| !held.flags.contains(AddressFlags::DAD_FAILED);
         let judged =
             self.ours().filter(|(at, held)| is_usable(held) && !self.hidden.contains(&place(*at)));
         let is_in_step = |(at, held): &((u32, Ipv6Addr), Held)| {
             let member = planner.member(at.1);
-            // Another address has taken the place of a former one, which lasts no longer than it was to.
+            // A former address, which another one has replaced, may last less long than its prefix.
             let is_former = member.is_some_and(|member| member.is_former);
-            // The daemon sets the valid lifetime once the address is known to be no duplicate; a daemon that is killed before leaves the address as
-            // it is.
+            // The daemon sets the valid lifetime once the address is known to be no duplicate. A daemon that is
+            // killed before leaves the address unchanged.
             if held.flags.contains(AddressFlags::TENTATIVE) {
                 let prefix = self.ends.get(&place(*at)).map(|ends| ends.preferred);
                 return prefix.is_some_and(|until| self.is_no_later(held.ends.preferred, until));
@@ -105,20 +106,20 @@ impl World {
         Some(format!("{address} on wan{ifindex} ends at {:?}, the prefix at {ends:?}", held.ends))
     }
 
-    /// A prefix in which Moorline has no address.
+    /// A prefix in which Moorline has no address, if there is one.
     fn lacking(
         &self,
         host: &Host,
         planner: &Planner,
         known: &BTreeMap<Place, Ends>,
     ) -> Option<String> {
-        // A set has the prefixes of its making, and no others.
+        // A set has the prefixes that it was made with, and no others.
         if self.mode == AddressMode::Hba && !self.is_temporary {
             return None;
         }
         let groups = planner.groups();
         let in_view = links(host.view());
-        // Young sets make no room for new prefixes.
+        // Young sets do not give way to new prefixes.
         if self.full_since.is_some_and(|since| self.now.since(since) < YOUNG + LATE) {
             return None;
         }
@@ -140,7 +141,7 @@ impl World {
         Some(format!("no address of Moorline in {prefix:02x?} on wan{ifindex}"))
     }
 
-    /// A temporary address that is used for longer than RFC 8981 allows, or more sets than there can be.
+    /// A temporary address that is used for longer than RFC 8981 allows, or too many sets.
     fn too_old(&self, planner: &Planner) -> Option<String> {
         let sets = planner.groups().iter().map(|group| group.sets.len()).max().unwrap_or(0);
         if sets > MOST_SETS {
@@ -173,13 +174,14 @@ impl World {
     }
 }
 
-/// The kernel and Moorline count whole seconds, and Moorline leaves differences of up to 3 s as they are.
+/// The kernel and Moorline count whole seconds, and Moorline ignores differences of up to 3 s.
 const CLOSE: Duration = Duration::from_secs(5);
-/// How old a temporary set is at least that makes room for another.
+/// Smallest age of a temporary set that gives way to another.
 const YOUNG: Duration = Duration::from_secs(60 * 60);
-/// By then a new set has been made for a new prefix.
+/// Time within which a new set exists for a new prefix.
 const LATE: Duration = Duration::from_secs(30);
-/// Those in use, those whose addresses are about to be removed, and two for duplicates of the last one.
+/// Largest number of sets: those in use, those whose addresses are about to be removed, and two for duplicates of the
+/// last one.
 const MOST_SETS: usize = 12;
-/// An address that a killed run has left goes so long after it was found, at most.
+/// Longest time for which an address of a killed run stays after it was found.
 const LEFT: Duration = Duration::from_secs(2 * 60 * 60);

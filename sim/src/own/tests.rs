@@ -14,14 +14,15 @@ fn addresses_live_as_without_moorline() {
     assert!(total.packets > 100 * SEEDS, "{total:?}");
 }
 
-/// The routers of the link said nothing after the start, and nothing had the host look at what a killed run had left.
+/// The routers of the link sent nothing after the start, and no event made the host look at the addresses of a killed
+/// run.
 #[test]
 fn what_a_killed_run_has_left_ends_on_a_silent_link() {
     let seed = 976_740_175_895;
     assert_eq!(run_addresses(seed).violations, [], "{}", trace_addresses(seed));
 }
 
-/// A run was killed before its address was known to be no duplicate, so the kernel had no end of it.
+/// A run was killed before its address was known to be no duplicate, so the kernel had no end for the address.
 #[test]
 fn a_temporary_address_that_a_killed_run_has_left_goes_two_hours_after_it_was_found() {
     for seed in [2_450_020_000_248, 2_450_020_000_496] {
@@ -34,7 +35,7 @@ fn each_fault_breaks_the_rule_that_is_about_it() {
     let faults = [
         (Fault::RemovesOthers, Rule::OwnAddresses, 10),
         (Fault::SetsLifetimesOnce, Rule::LifetimesInStep, 10),
-        // A second, for each new address.
+        // One second for each new address.
         (Fault::AddsForever, Rule::LifetimesInStep, 4),
         (Fault::PrefersForLong, Rule::LifetimesInStep, 10),
         (Fault::AddsNoMore, Rule::LifetimesInStep, 10),

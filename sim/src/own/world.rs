@@ -19,13 +19,13 @@ use crate::plan::Chance;
 use crate::queue::Queue;
 use crate::rng::Rng;
 
-/// Plays what this seed makes up.
+/// Plays the random world of this seed.
 #[must_use]
 pub fn run_addresses(seed: u64) -> Outcome {
     World::new(seed, None).run().0
 }
 
-/// What happens in the run of this seed, a line each.
+/// The trace of this seed's run, a line for each event.
 #[must_use]
 pub fn trace_addresses(seed: u64) -> String {
     let (outcome, mut log) = World::new(seed, None).run();
@@ -37,30 +37,30 @@ pub fn trace_addresses(seed: u64) -> String {
 /// A fault that breaks a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// The kernel's own addresses go when Moorline adds its own, as Moorline once had it.
+    /// The kernel's own addresses go when Moorline adds its own, as Moorline did once.
     RemovesOthers,
-    /// Lifetimes are set once, and never again.
+    /// Lifetimes are set only once.
     SetsLifetimesOnce,
     /// A new address is for new traffic without end until its lifetimes are set.
     AddsForever,
     /// Temporary addresses are for new traffic as long as they are valid.
     PrefersForLong,
-    /// No address takes the place of a temporary one.
+    /// No address replaces a temporary one.
     AddsNoMore,
 }
 
-/// Somebody does something then.
+/// An entry of the queue.
 #[derive(Clone, Copy, Debug)]
 enum Event {
-    /// A router, a person or a carrier.
+    /// A router, a person or a carrier makes a change.
     Change,
-    /// A router says what it says; `again`: and once more after its interval.
+    /// A router sends its advertisement; if `again`, it repeats it after its interval.
     Advertise { ifindex: u32, again: bool },
     /// Duplicate address detection ends.
     Detected { ifindex: u32, address: Ipv6Addr, is_duplicate: bool },
-    /// The daemon hears of a change.
+    /// The daemon notices a change.
     Notice,
-    /// A link is up again.
+    /// A link comes up again.
     Raise { ifindex: u32 },
     /// The daemon starts.
     Start,
@@ -75,36 +75,37 @@ pub(super) struct World {
     pub(super) mode: AddressMode,
     /// Whether Moorline's addresses are temporary.
     pub(super) is_temporary: bool,
-    /// When an address of Moorline came first.
+    /// Time when each address of Moorline came first.
     pub(super) born: BTreeMap<Ipv6Addr, Instant>,
-    /// Since when there is no room for another temporary set, as of the last look.
+    /// Time since when there is no room for another temporary set, by the last look.
     pub(super) full_since: Option<Instant>,
-    /// Since when the kernel has known a prefix for new traffic.
+    /// Time since when the kernel has known a prefix for new traffic.
     pub(super) since: BTreeMap<(u32, [u8; 8]), Instant>,
-    /// With Moorline, and without.
+    /// The kernel of the host with Moorline, and of the host without.
     pub(super) kernels: [Kernel; 2],
     routers: BTreeMap<u32, Router>,
-    /// Of Moorline, as far as they are there.
+    /// Moorline's addresses that exist.
     pub(super) ours: BTreeSet<(u32, Ipv6Addr)>,
     /// The daemon's core, if the daemon runs.
     pub(super) daemon: Option<Host>,
-    /// The daemon is killed after so many effects more.
+    /// Number of effects after which the daemon is killed.
     dies_after: Option<u64>,
-    /// On disk.
+    /// Groups on disk.
     saved: Vec<Group>,
     /// Links that were down since the last notice.
     lowered: BTreeSet<u32>,
     is_notice_due: bool,
-    /// By then everything that has happened is followed.
+    /// Time by which all changes have been followed.
     settled_at: Instant,
-    /// Prefixes whose address of Moorline a person has removed.
+    /// Prefixes in which a person has removed Moorline's address.
     pub(super) taken: BTreeSet<(u32, [u8; 8])>,
-    /// Prefixes whose address of the kernel a person has removed since the link was down: the kernel has forgotten their ends, and
-    /// Moorline has not.
+    /// Prefixes in which a person has removed the kernel's address since the link was down. The kernel has forgotten
+    /// their ends, and Moorline has not.
     pub(super) hidden: BTreeSet<(u32, [u8; 8])>,
-    /// When addresses in a prefix were to end, as the kernel last had it.
+    /// Ends of addresses in a prefix, as the kernel last had them.
     pub(super) ends: BTreeMap<(u32, [u8; 8]), Ends>,
-    /// Addresses of Moorline that were there when the daemon started, or when their link came: their prefixes may have gone meanwhile.
+    /// Addresses of Moorline that existed when the daemon started, or when their link came up: their prefixes may
+    /// have gone meanwhile.
     pub(super) found: BTreeSet<(u32, Ipv6Addr)>,
     fault: Option<Fault>,
     violations: Vec<Violation>,
@@ -117,7 +118,7 @@ impl World {
         let mut rng = Rng::new(seed, STREAM);
         let mode = rng.pick(&MODES).unwrap_or(AddressMode::Cga);
         let of_temporary = matches!(fault, Some(Fault::PrefersForLong | Fault::AddsNoMore));
-        // Of its own, so that the other runs stay as they are.
+        // The generator is separate, so that all other runs stay as they are.
         let is_temporary =
             of_temporary || Rng::new(seed, STREAM_OF_TEMPORARY).is(Chance::percent(30));
         let kernel = Kernel::new(rng.is(Chance::percent(30)), rng.is(Chance::percent(30)));
@@ -252,7 +253,7 @@ impl World {
         self.kernels.iter_mut().for_each(|kernel| kernel.handle_timeout(self.now));
     }
 
-    /// The daemon hears of what has changed in a moment.
+    /// Has the daemon notice the changes in a moment.
     fn notice(&mut self) {
         let there: BTreeSet<_> = self.kernels[WITH].addresses().map(|(at, _)| at).collect();
         self.ours.retain(|at| there.contains(at));
@@ -372,7 +373,7 @@ impl World {
         self.set(ifindex, address_in(prefix, BY_HAND), held);
     }
 
-    /// A DHCPv6 client has an address, and renews it or not.
+    /// Has a DHCPv6 client get an address, or renew it or not.
     fn lease(&mut self, ifindex: u32) {
         let Some(prefix) = self.some_prefix(ifindex) else { return };
         let ends = Ends::of(Lifetimes { preferred: 1800, valid: 3600 }, self.now);
@@ -436,7 +437,7 @@ impl World {
             lifetimes: LIFETIMES,
         };
         let keys = BTreeMap::from([(name(), signer_of(0).public_key().clone())]);
-        // As from the disk: what was given up is tried again.
+        // The groups come from disk: prefixes that were given up are tried again.
         let groups = self.saved.iter().cloned().map(|saved| {
             let Group { rule, sec, key, sets, base, cgas, .. } = saved;
             let mut group = Group::new(rule, sec, key);
@@ -474,7 +475,7 @@ impl World {
         }
     }
 
-    /// Now and then the disk is full, or the kernel refuses.
+    /// Whether this effect fails: at random the disk is full, or the kernel refuses.
     fn is_refused(&mut self, effect: &Effect) -> bool {
         let can_be = matches!(
             effect,
@@ -486,7 +487,7 @@ impl World {
         can_be && self.rng.is(Chance::percent(2))
     }
 
-    /// False: the kernel refuses.
+    /// Executes an effect. Returns false if the kernel refuses.
     fn execute(&mut self, effect: &Effect) -> bool {
         let Some(host) = &mut self.daemon else { return false };
         if let Effect::ChangeAddress(action) = effect {
@@ -501,7 +502,7 @@ impl World {
         true
     }
 
-    /// False: the kernel refuses.
+    /// Changes an address. Returns false if the kernel refuses.
     fn change_address(&mut self, action: Action) -> bool {
         if !matches!(action, Action::Solicit { .. }) {
             self.note(|| format!("Moorline: {action:?}"));
@@ -570,30 +571,30 @@ impl World {
     }
 }
 
-/// Links with a default route.
+/// Interfaces with a default route.
 pub(super) fn links(view: &HostView) -> BTreeSet<u32> {
     view.uplinks.iter().chain(&view.candidates).map(|one| one.ifindex).collect()
 }
 
 const MODES: [AddressMode; 3] = [AddressMode::HbaCompatible, AddressMode::Cga, AddressMode::Hba];
-/// Of temporary addresses: a run sees several sets.
+/// Lifetimes of temporary addresses: short, so that a run has several sets.
 pub(super) const LIFETIMES: TemporaryLifetimes = TemporaryLifetimes {
     preferred: Duration::from_secs(60 * 60),
     valid: Duration::from_secs(2 * 60 * 60),
 };
 const LINKS: u32 = 3;
-/// Places in [`World::kernels`].
+/// Indices of [`World::kernels`].
 pub(super) const WITH: usize = 0;
 pub(super) const WITHOUT: usize = 1;
-/// Of the random numbers.
+/// Streams of the random numbers.
 const STREAM: u64 = 77;
 const STREAM_OF_TEMPORARY: u64 = 78;
 const LENGTH: Duration = Duration::from_secs(8 * 60 * 60);
-/// Seconds, at most, between two changes.
+/// Longest times between two changes, in seconds.
 const PAUSES: [u64; 5] = [1, 10, 60, 600, 10_000];
 const AT_ONCE: u32 = 1000;
-/// A daemon that is killed amid effects is killed before it has executed more than these.
+/// Largest number of effects that a daemon executes before it is killed amid them.
 const KILLED_WITHIN: u64 = 12;
-/// Identifiers of addresses that a person sets, or a DHCPv6 server gives.
+/// Identifiers of addresses that a person sets, or that a DHCPv6 server gives.
 const BY_HAND: u64 = 5;
 const LEASED: u64 = 0xd;

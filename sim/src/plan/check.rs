@@ -1,4 +1,4 @@
-//! What a file may say and still cannot be played.
+//! Checks of plans whose syntax is right, but that cannot be played.
 
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -70,7 +70,7 @@ impl Plan {
     }
 }
 
-/// Checks each of these; an error says which, from one on.
+/// Checks each element. The error has the number of the element, from one on.
 fn each<T>(
     what: &str,
     parts: &[T],
@@ -117,18 +117,18 @@ fn within(count: usize, range: RangeInclusive<usize>, what: &str) -> Result<(), 
     require(range.contains(&count), || format!("{what}: {count} is outside {least} to {most}"))
 }
 
-/// As many as there are letters.
+/// Number of hosts: at most one for each letter.
 const HOSTS: RangeInclusive<usize> = 2..=26;
-/// What one digit and a locator list with a renumbering under way have room for.
+/// Number of uplinks of a host: one digit, and a locator list with room for a renumbering.
 const UPLINKS: RangeInclusive<usize> = 1..=9;
-/// As of the daemon.
+/// Send Timeouts, as in the daemon.
 const SEND_TIMEOUT: RangeInclusive<Duration> =
     Duration::from_millis(200)..=Duration::from_secs(100);
-/// Octets a second: a modem's, to ten times what any host here has.
+/// Octets a second: from a modem's rate to ten times the rate of any host here.
 const RATE: RangeInclusive<u64> = 1000..=10_000_000_000;
-/// There and back within Initial Probe Timeout's backoff, roughly.
+/// Largest delay: there and back takes roughly as long as the backoff from Initial Probe Timeout.
 const MAX_DELAY: Duration = Duration::from_secs(10);
-/// Between packets of a workload or an attacker.
+/// Smallest time between packets of a workload or an attacker.
 const LEAST_INTERVAL: Duration = Duration::from_millis(1);
-/// Leaves room for all headers within 1500.
+/// Largest payload: all headers have room within 1500 octets.
 const MAX_DATAGRAM: usize = 1400;

@@ -1,4 +1,4 @@
-//! Plans as TOML: how their values are written, and what a file may leave out.
+//! Plans as TOML: the forms of values, and the defaults of a file.
 
 use std::time::Duration;
 
@@ -12,38 +12,39 @@ use super::{Link, Pace, Plan, Uplink, host_name};
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// It is no TOML, or has keys or values that mean nothing: the message has line and column.
+    /// The text is no TOML, or has keys or values without a meaning. The message has line and column.
     #[error("{0}")]
     Syntax(#[from] toml::de::Error),
-    /// It says something that cannot be.
+    /// The plan contradicts itself, or a value is out of range.
     #[error("{place}: {problem}")]
     Invalid {
-        /// Where: `traffic 2`, counted from one on.
+        /// Place of the error, for example `traffic 2`, counted from one on.
         place: String,
-        /// What is wrong, and what to do.
+        /// Description of the error, and of its remedy.
         problem: String,
     },
 }
 
 impl Plan {
-    /// A plan from TOML; `docs/simulator.md` has every key.
+    /// Reads a plan from TOML. `docs/simulator.md` has every key.
     ///
     /// # Errors
-    /// Unknown keys, values that mean nothing, hosts, uplinks and ISPs that are not there.
+    /// Unknown keys, values without a meaning, hosts, uplinks and ISPs that do not exist.
     pub fn from_toml(text: &str) -> Result<Self, PlanError> {
         let plan: Self = toml::from_str(text)?;
         plan.check()?;
         Ok(plan)
     }
 
-    /// The plan as TOML: [`Plan::from_toml`] gives the same one again.
+    /// The plan as TOML. [`Plan::from_toml`] reads the same plan from it.
     #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).unwrap_or_else(|error| format!("# {error}\n"))
     }
 }
 
-/// An uplink in a file: what stands in the uplink itself holds both ways, what stands in `out` and `in` that way.
+/// An uplink in a file. The uplink's own values are for both directions, and those in `out` and `in` for one
+/// direction.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct UplinkForm<L> {
     #[serde(with = "from_one")]
@@ -79,13 +80,13 @@ impl TryFrom<UplinkForm<toml::Table>> for Uplink {
     }
 }
 
-/// A value that stands in the file as a string.
+/// A value that a file has as a string.
 pub(super) trait Text: Sized {
     fn text(&self) -> String;
     fn of(text: &str) -> Result<Self, String>;
 }
 
-/// `1m 500ms`.
+/// A time, for example `1m 500ms`.
 impl Text for Duration {
     fn text(&self) -> String {
         humantime::format_duration(*self).to_string()
@@ -111,7 +112,7 @@ impl Text for Profile {
     }
 }
 
-/// The place of a host: its letter.
+/// The index of a host, as its letter.
 impl Text for usize {
     fn text(&self) -> String {
         host_name(*self).to_string()
@@ -122,7 +123,7 @@ impl Text for usize {
     }
 }
 
-/// Left out if there is none.
+/// An optional value: `None` is left out.
 impl<T: Text> Text for Option<T> {
     fn text(&self) -> String {
         self.as_ref().map(T::text).unwrap_or_default()
@@ -133,7 +134,7 @@ impl<T: Text> Text for Option<T> {
     }
 }
 
-/// See [`Text`].
+/// Conversion for serde: see [`Text`].
 pub(super) mod as_text {
     use serde::{Deserialize, Deserializer, Serializer, de};
 
@@ -153,7 +154,7 @@ pub(super) mod as_text {
     }
 }
 
-/// ISPs, which a file numbers from 1 on.
+/// Numbers of ISPs, which a file counts from 1 on.
 pub(super) mod from_one {
     use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -173,7 +174,7 @@ pub(super) mod from_one {
     }
 }
 
-/// `octets` and `interval` go together.
+/// Reads `octets` and `interval`, which go together.
 pub(super) fn pace_or_none<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> Result<Option<Pace>, D::Error> {
@@ -201,7 +202,7 @@ pub(super) const fn is_true(value: &bool) -> bool {
     *value
 }
 
-/// Octets of a stream of which the file says nothing.
+/// Octets of a stream without a number in the file.
 pub(super) const fn endless() -> u64 {
     u64::MAX
 }
@@ -211,12 +212,12 @@ pub(super) const fn is_endless(bytes: &u64) -> bool {
     *bytes == endless()
 }
 
-/// Of a plan that names none.
+/// Duration of a plan without one in the file.
 pub(super) const fn usual_duration() -> Duration {
     Duration::from_secs(600)
 }
 
-/// Of an uplink that names none.
+/// Delay of an uplink without one in the file.
 pub(super) const fn usual_delay() -> Duration {
     Duration::from_millis(5)
 }

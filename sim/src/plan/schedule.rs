@@ -8,48 +8,48 @@ use super::{Change, Direction, Plan, Port, What};
 /// A fault that comes and goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Flap {
-    /// What fails.
+    /// The fault.
     #[serde(flatten)]
     pub fault: Fault,
-    /// When it fails first.
+    /// Time of the first failure.
     #[serde(with = "as_text")]
     pub from: Duration,
-    /// It does not fail again from here on; `None`: until the end.
+    /// Time from which the fault does not come again; `None` for the end of the run.
     #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
     pub until: Option<Duration>,
-    /// How long it fails.
+    /// Duration of a failure.
     #[serde(with = "as_text")]
     pub down: Duration,
-    /// How long it works in between.
+    /// Time between two failures.
     #[serde(with = "as_text")]
     pub up: Duration,
 }
 
-/// What fails for a time.
+/// Kinds of faults that come and go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "what", rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Fault {
-    /// An uplink drops packets.
+    /// An uplink drops packets silently.
     Silent {
-        /// Which uplink.
+        /// The uplink.
         uplink: Port,
-        /// Which packets.
+        /// The direction.
         #[serde(default)]
         direction: Direction,
     },
-    /// Its link goes down.
+    /// The link of an uplink goes down.
     Carrier {
-        /// Which uplink.
+        /// The uplink.
         uplink: Port,
     },
-    /// Its addresses are gone.
+    /// The addresses of an uplink are gone.
     Address {
-        /// Which uplink.
+        /// The uplink.
         uplink: Port,
     },
     /// An ISP drops every packet.
     Isp {
-        /// Which ISP.
+        /// The ISP.
         #[serde(with = "from_one")]
         isp: usize,
     },
@@ -79,24 +79,24 @@ impl Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Renumbering {
-    /// Which uplink.
+    /// The uplink.
     pub uplink: Port,
-    /// When the new prefix is there, for the first time.
+    /// Time when the first new prefix comes.
     #[serde(with = "as_text")]
     pub at: Duration,
-    /// How long the old one is there too; zero: it goes first.
+    /// Time for which the uplink has both prefixes; zero if the old one goes first.
     #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
     pub overlap: Duration,
-    /// Once more each time that this has passed; `None`: once.
+    /// Interval after which the uplink gets another prefix again; `None` for one renumbering.
     #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
     pub every: Option<Duration>,
-    /// Not from here on; `None`: until the end.
+    /// Time from which no prefix comes any more; `None` for the end of the run.
     #[serde(with = "as_text", default, skip_serializing_if = "is_default")]
     pub until: Option<Duration>,
 }
 
 impl Plan {
-    /// All changes in order of time: those of [`Plan::changes`], then what flaps, then what is renumbered.
+    /// All changes in order of time. At equal times [`Plan::changes`] come first, then flaps, then renumberings.
     #[must_use]
     pub fn schedule(&self) -> Vec<Change> {
         let mut schedule = self.changes.clone();
@@ -104,7 +104,7 @@ impl Plan {
         for renumbering in &self.renumberings {
             renumbering.add_to(&mut schedule, self.duration);
         }
-        // Stable: what is noted first happens first.
+        // The sort is stable: of equal times the first entry stays first.
         schedule.sort_by_key(|change| change.at);
         schedule.retain(|change| change.at <= self.duration);
         schedule
@@ -114,7 +114,7 @@ impl Plan {
 impl Flap {
     fn add_to(&self, schedule: &mut Vec<Change>, end: Duration) {
         let until = self.until.map_or(end, |until| until.min(end));
-        // A period of zero would never end.
+        // A loop with a period of zero would not end.
         let period = (self.down + self.up).max(LEAST_PERIOD);
         let mut at = self.from;
         while at < until && schedule.len() < MAX_CHANGES {
@@ -142,9 +142,9 @@ impl Renumbering {
     }
 }
 
-/// Nothing comes and goes faster.
+/// Shortest period of a flap.
 const LEAST_PERIOD: Duration = Duration::from_millis(10);
-/// Changes of a plan: a day of a change every second.
+/// Largest number of changes of a plan: one every second for a day.
 pub(super) const MAX_CHANGES: usize = 100_000;
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt;
 use super::{Chance, Direction, Port, What, host_name};
 
 impl fmt::Display for Port {
-    /// `A1`: host A, first uplink.
+    /// `A1` is the first uplink of host A.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}{}", host_name(self.host), self.uplink + 1)
     }
@@ -24,7 +24,7 @@ impl TryFrom<String> for Port {
     }
 }
 
-/// The place of the host with this letter.
+/// The index of the host with this letter.
 pub(super) fn host_number(name: &str) -> Option<usize> {
     match name.as_bytes() {
         [letter @ b'A'..=b'Z'] => Some(usize::from(letter - b'A')),
@@ -33,7 +33,7 @@ pub(super) fn host_number(name: &str) -> Option<usize> {
 }
 
 impl fmt::Display for Chance {
-    /// In percent, to the last digit.
+    /// Writes the chance in percent, to the last digit.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (whole, rest) = (self.0 / 10_000, self.0 % 10_000);
         let digits = format!("{rest:04}");

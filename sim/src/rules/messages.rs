@@ -1,4 +1,4 @@
-//! What control messages tell the rules.
+//! Evidence that the rules take from control messages.
 
 use moorline_types::{Instant, LocatorPair};
 use moorline_wire::{Message, MessageType, Opt, OptionType, Packet, Probe, ProbeState};
@@ -7,7 +7,7 @@ use super::{Rules, name};
 use crate::outcome::Rule;
 
 impl Rules {
-    /// A core sends a control packet.
+    /// Checks a control packet of a core.
     pub(crate) fn on_control_sent(
         &mut self,
         host: usize,
@@ -51,7 +51,7 @@ impl Rules {
         }
     }
 
-    /// A core gets a control packet, or payload that its data plane knows no context for.
+    /// Notes a control packet that a core gets, or payload for which its data plane knows no context.
     pub(crate) fn on_control_received(
         &mut self,
         host: usize,
@@ -80,7 +80,7 @@ impl Rules {
         }
     }
 
-    /// A host has one more context after this control packet.
+    /// Checks a new context that a host has after this control packet.
     pub(crate) fn on_new_context(
         &mut self,
         host: usize,
@@ -96,18 +96,18 @@ impl Rules {
         });
     }
 
-    /// Whether it has a validator that this host made.
+    /// Whether the packet has a validator that this host has made.
     fn is_echo(&self, host: usize, packet: &Packet<'_>) -> bool {
         validator(packet)
             .is_some_and(|(nonce, octets)| self.validators.contains(&(host, nonce, octets)))
     }
 }
 
-/// Answers for which nothing is kept.
+/// Answers that leave no state.
 const STATELESS: [MessageType; 3] = [MessageType::R1, MessageType::R1BIS, MessageType::ERROR];
-/// What an answer must quote.
+/// Messages that an answer must quote.
 const ASKS: [MessageType; 3] = [MessageType::I1, MessageType::I2, MessageType::I2BIS];
-/// What makes a context at the responder.
+/// Messages that make a context at the responder.
 const SECOND: [MessageType; 2] = [MessageType::I2, MessageType::I2BIS];
 
 fn validator(packet: &Packet<'_>) -> Option<(u32, Vec<u8>)> {
@@ -115,12 +115,13 @@ fn validator(packet: &Packet<'_>) -> Option<(u32, Vec<u8>)> {
     Some((packet.responder_nonce()?, validator.to_vec()))
 }
 
-/// The nonce of an Update Request or of its acknowledgement, which shows as much as a probe and its report do.
+/// The nonce of an Update Request or of its acknowledgement: they show as much as a probe and its report.
 fn request_nonce(packet: &Packet<'_>, kind: MessageType) -> Option<u32> {
     packet.request_nonce().filter(|_| packet.kind() == kind)
 }
 
-/// Whether RFC 5534 s5.2 has it so. Of private extensions it must have the critical option that a peer heeds.
+/// Whether a probe has the form of RFC 5534 s5.2. A private extension must have the critical option that a peer
+/// heeds.
 fn is_well_formed(probe: &Probe) -> bool {
     let asks = probe.state == ProbeState::Operational && probe.received.is_empty();
     let is_check = probe.sent.first().is_some_and(|own| asks && CHECKS.contains(&own.data));
@@ -128,11 +129,11 @@ fn is_well_formed(probe: &Probe) -> bool {
     is_check == is_marked && (probe.state != ProbeState::InboundOk || !probe.received.is_empty())
 }
 
-/// Probe Data of checks (decision 046), written down again.
+/// Probe Data of checks (decision 046). The value is not taken from the machines.
 const CHECKS: [u32; 2] = [0x4d6f_6f72, 0x4d6f_6f52];
 
 fn probe(packet: &Packet<'_>) -> Option<Probe> {
-    // Others would cost as much to decode, and there are many.
+    // Other messages would cost as much to decode, and there are many.
     let message = (packet.kind() == MessageType::PROBE).then(|| packet.message())?;
     let Ok(Message::Probe(probe)) = message else { return None };
     Some(probe)

@@ -1,4 +1,4 @@
-//! The claim of "protected": the peer has the context, and has answered by another pair.
+//! The claim "protected": the peer has the context, and has answered by another pair.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -13,23 +13,23 @@ use crate::outcome::Rule;
 /// Evidence that the peers of a host answer, and have its contexts.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
-    /// By pair: when the last probe left that a peer has reported, and when the report came.
+    /// By pair: departure of the last probe that a peer has reported, and arrival of the report.
     by_pair: BTreeMap<(usize, LocatorPair), (Instant, Instant)>,
     /// Nonces of I2s and I2bis.
     seconds: BTreeSet<(usize, u32)>,
     /// Tags of peers that have shown that they have the context.
     confirmed: BTreeSet<(usize, ContextTag)>,
-    /// Contexts in I2BIS-SENT, and since when.
+    /// Contexts in I2BIS-SENT, with the time since when.
     renewing: BTreeMap<(usize, ContextId), Instant>,
 }
 
 impl Answers {
-    /// A host sends an I2 or I2bis.
+    /// Notes that a host sends an I2 or I2bis.
     pub(super) fn on_second(&mut self, host: usize, nonce: u32) {
         self.seconds.insert((host, nonce));
     }
 
-    /// A peer reports a probe that left at `sent`.
+    /// Notes that a peer reports a probe that left at `sent`.
     pub(super) fn on_answer(
         &mut self,
         host: usize,
@@ -41,7 +41,7 @@ impl Answers {
         *last = (last.0.max(sent), now);
     }
 
-    /// Since when a context is in I2BIS-SENT; `None`: it is not.
+    /// Time since when a context is in I2BIS-SENT; `None` if it is in another state.
     fn renewing_since(
         &mut self,
         host: usize,
@@ -58,7 +58,8 @@ impl Answers {
 }
 
 impl Rules {
-    /// A control packet that shows that the peer has the context: an R2 for I2 or I2bis, or one with our tag.
+    /// Notes a control packet that shows that the peer has the context: an R2 for I2 or I2bis, or a packet with our
+    /// tag.
     pub(super) fn on_peer_heard(&mut self, host: usize, packet: &Packet<'_>) {
         if packet.kind() == MessageType::R2 {
             let nonce = packet.initiator_nonce();
@@ -77,7 +78,7 @@ impl Rules {
         }
     }
 
-    /// Checks the readiness that a host tells of a context. An answer counts for `lifetime`.
+    /// Checks the readiness that a host reports for a context. An answer counts for `lifetime`.
     pub(crate) fn on_readiness(
         &mut self,
         host: usize,

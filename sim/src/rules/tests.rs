@@ -14,7 +14,7 @@ fn locator(text: &str) -> Locator {
     Locator(text.parse().expect("an address"))
 }
 
-/// Host A with `a1` and `a2`, host B with `b1` and `b2`.
+/// Rules for host A with `a1` and `a2`, and host B with `b1` and `b2`.
 fn rules() -> (Rules, [LocatorPair; 2]) {
     let of_host =
         |letter: char| [1, 2].map(|isp| locator(&format!("2001:db8:{letter}{isp}::1"))).to_vec();
@@ -28,7 +28,7 @@ fn rules() -> (Rules, [LocatorPair; 2]) {
         of_host.iter().for_each(|&address| rules.on_address(host, address));
     }
     rules.on_traffic(0, ulids);
-    // Its packets are counted; it has no context that is wanted.
+    // The packets of host B are counted, and it has no context that its traffic asked for.
     rules.on_traffic(1, ulids);
     (rules, pairs)
 }

@@ -1,4 +1,4 @@
-//! Detection beyond the Send Timeout: what the data plane suspects, and what comes of it.
+//! Detection beyond the Send Timeout: doubts of the data plane, and their results.
 
 use std::time::Duration;
 
@@ -11,7 +11,7 @@ use crate::{Outcome, run, trace};
 
 const CUT: Duration = Duration::from_secs(20);
 
-/// Two hosts with two uplinks each, the round trip given, and a Send Timeout that is out of the question.
+/// Two hosts with two uplinks each, this round-trip time, and a Send Timeout that is never reached.
 pub(super) fn plan(kind: Kind, rtt: Duration) -> Plan {
     let link = Link { delay: rtt / 4, ..Link::default() };
     let uplinks = (0..2).map(|isp| Uplink { isp, out: link, inbound: link }).collect();
@@ -64,8 +64,8 @@ fn a_silent_cut_is_noticed_long_before_the_send_timeout() {
     }
 }
 
-/// Only the way of the payload fails, when a check has been answered. The receiver goes on with keepalives for a Keepalive
-/// Timeout.
+/// Only the direction of the payload fails, after a check has been answered. The receiver goes on with keepalives for
+/// a Keepalive Timeout.
 #[test]
 fn one_way_payload_leaves_a_pair_that_loses_it_within_the_send_timeout() {
     let send_timeout = Duration::from_secs(10);
@@ -85,7 +85,7 @@ fn one_way_payload_leaves_a_pair_that_loses_it_within_the_send_timeout() {
     }
 }
 
-/// 5 % of the packets lost each way, and queues that fill and empty: nothing has failed.
+/// Both directions lose 5 % of the packets, and queues fill and empty: nothing has failed.
 #[test]
 fn loss_and_full_queues_move_nothing_in_an_hour() {
     let pace = Pace { octets: 1000, interval: Duration::from_millis(50) };
@@ -103,7 +103,7 @@ fn loss_and_full_queues_move_nothing_in_an_hour() {
         for host in &mut plan.hosts {
             for uplink in &mut host.uplinks {
                 for link in [&mut uplink.out, &mut uplink.inbound] {
-                    // Each way crosses two.
+                    // Each direction crosses two links.
                     link.loss = Chance::percent(5);
                     link.jitter = Duration::from_millis(100);
                 }
@@ -120,8 +120,8 @@ fn loss_and_full_queues_move_nothing_in_an_hour() {
     assert!(hints > 0, "nothing was ever put to the test");
 }
 
-/// A host with a narrow uplink and its peers, whose transfers keep its queues full both ways, with 5 % of all
-/// packets lost besides: nothing has failed.
+/// A host with a narrow uplink, and its peers. Their transfers keep the host's queues full in both directions, and 5
+/// % of all packets are lost as well: nothing has failed.
 #[test]
 fn full_queues_and_loss_move_nothing_in_an_hour() {
     hours(0..1, &[90, 250]);
@@ -137,14 +137,14 @@ fn full_queues_and_loss_move_nothing_in_many_hours() {
 fn hours(seeds: std::ops::Range<u64>, depths: &[u64]) {
     for (seed, &depth) in seeds.flat_map(|seed| depths.iter().map(move |depth| (seed, depth))) {
         let mut plan = crowded(Duration::from_millis(depth));
-        // The other uplink is much better, and a context that compares the two would leave.
+        // The other uplink is much better, so a context that compares the two would leave.
         plan.hosts.iter_mut().for_each(|host| host.profile.leaves_worse = false);
         let outcome = run(seed, &plan);
         assert_eq!(causes(&outcome), [], "seed {seed}, {depth} ms");
         let is_hint = |event: &Event| matches!(event.kind, EventKind::Suspected { .. });
         let hints = outcome.events.iter().filter(|told| is_hint(&told.event)).count();
         assert!(hints > 100, "{hints} hints put little to the test");
-        // Up, and down.
+        // The transfers up and down.
         for transfer in &outcome.workloads[..2] {
             let could = NARROW * plan.duration.as_secs();
             let octets = transfer.octets[0];
@@ -153,7 +153,7 @@ fn hours(seeds: std::ops::Range<u64>, depths: &[u64]) {
     }
 }
 
-/// The first host's first uplink carries less than its peers, each with a context of its own, would send and get.
+/// The first uplink of the first host carries less than the traffic of its peers, each of which has a context.
 pub(super) fn crowded(queue: Duration) -> Plan {
     let pace = |octets, millis| Pace { octets, interval: Duration::from_millis(millis) };
     let transfer = Kind::Stream { bytes: u64::MAX, pace: None };
@@ -175,7 +175,7 @@ pub(super) fn crowded(queue: Duration) -> Plan {
         plan.hosts.push(peer.clone());
         let [here, there] = [0, number].map(|host| Port { host, uplink: 0 });
         let (from, to) = if up { (here, there) } else { (there, here) };
-        // One after the other, so that round trips are measured before the queues are full.
+        // The transfers begin one after the other, so that round-trip times are measured before the queues are full.
         let start = Duration::from_millis(300) * u32::try_from(number).expect("few");
         plan.workloads.push(Workload { from, to, start, until: None, kind });
     }
@@ -184,5 +184,5 @@ pub(super) fn crowded(queue: Duration) -> Plan {
     plan
 }
 
-/// Octets a second of the narrow uplink: three whole packets wait for 84 ms.
+/// Octets a second of the narrow uplink: three full packets take 84 ms.
 const NARROW: u64 = 50_000;

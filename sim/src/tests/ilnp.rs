@@ -1,11 +1,11 @@
 //! Two ILNP hosts on a virtual clock: the real [`moorline_ilnp::Machine`] over the real
-//! [`moorline_plane::ilnp::Plane`], sockets whose checksums are looked at, a network that delays, loses and reorders,
-//! and somebody who wishes them ill.
+//! [`moorline_plane::ilnp::Plane`], sockets that check checksums, a network that delays, loses and reorders, and
+//! attackers.
 //!
-//! [`run`] plays an [`IlnpPlan`]; equal plans give equal runs. What it finds wrong is in
-//! [`IlnpOutcome::violations`]: a socket got what nobody sent it, or under other addresses than its own; a
-//! session went to a locator that its correspondent never named; a cache is above its bound;
-//! plane and machine disagree about the sessions; a timer does not advance.
+//! [`run`] plays an [`IlnpPlan`]; equal plans give equal runs. The run collects [`IlnpOutcome::violations`]: a socket
+//! got a packet that nobody sent to it, or with other addresses than its own; a session moved to a locator that its
+//! correspondent never named; a cache is above its bound; plane and machine disagree about the sessions; a timer does
+//! not advance.
 
 mod attack;
 mod foreign;
@@ -26,8 +26,8 @@ use plan::{IlnpChange, IlnpHost, IlnpOutcome, IlnpPlan, IlnpTraffic};
 use world::run;
 
 const RTT: Duration = Duration::from_millis(40);
-/// The Locator Update gets there and data comes back: a round trip, and what is between two packets before it
-/// and after.
+/// Longest pause of a hard hand-off: a round trip until the Locator Update arrives and data comes back, and two
+/// intervals between packets.
 const HARD_PAUSE: Duration = Duration::from_millis(61);
 
 fn plan(seed: u64, seconds: u64) -> IlnpPlan {
@@ -69,16 +69,16 @@ fn steady_traffic_carries_no_extra_octet() {
         assert_eq!(outcome.sessions, [1, 1], "{traffic:?}");
         assert_eq!(outcome.established, 2);
         assert!(outcome.received + 10 > outcome.sent, "{outcome:?}");
-        // One of two proposals that cross.
+        // One of two proposals that cross is dropped.
         let is_expected =
             |(reason, count): &(_, u64)| *reason == DropReason::Crossed && *count == 1;
         assert!(outcome.drops.iter().all(is_expected), "{outcome:?}");
-        // Two seconds and some round trips of 30.
+        // Of 30 s, two seconds and some round trips have the nonce.
         assert!(outcome.with_nonce > 0 && outcome.with_nonce * 10 < outcome.sent, "{outcome:?}");
     }
 }
 
-/// Until the correspondent has the session, what has no room for a nonce is classic IPv6.
+/// Until the correspondent has the session, a packet without room for a nonce is classic IPv6.
 #[test]
 fn packets_too_large_for_a_nonce_are_not_lost_while_a_session_begins() {
     for traffic in KINDS {
@@ -87,13 +87,13 @@ fn packets_too_large_for_a_nonce_are_not_lost_while_a_session_begins() {
         assert_eq!(outcome.sessions, [1, 1], "{traffic:?}");
         assert_eq!(outcome.with_nonce, 0, "{traffic:?}");
         assert!(outcome.longest_pause <= RTT + Duration::from_millis(10), "{outcome:?}");
-        // What is under way at the end.
+        // Some packets are under way at the end.
         assert!(outcome.received + 10 > outcome.sent, "{outcome:?}");
     }
 }
 
-/// A daemon reads control messages later than the plane lets payload pass. Each direction changes its checksum with the
-/// first packet that has a nonce, and so between the same two packets at both ends.
+/// The daemons read control messages later than the planes let payload pass. Each direction changes its checksum with
+/// its first packet that has a nonce, and so between the same two packets at both ends.
 #[test]
 fn no_packet_has_the_other_checksum_while_the_daemons_are_slow() {
     for traffic in KINDS {
@@ -108,7 +108,7 @@ fn no_packet_has_the_other_checksum_while_the_daemons_are_slow() {
     }
 }
 
-/// The handshake passes, and nothing with a nonce does. Neither takes the other for one to ask again soon.
+/// The handshake passes, but no packet with a nonce. Neither host asks the other again soon.
 #[test]
 fn where_no_options_pass_both_are_back_at_classic_ipv6_within_seconds() {
     for traffic in KINDS {
@@ -128,7 +128,7 @@ fn in_always_mode_each_packet_of_a_session_has_the_nonce() {
     plan.hosts[0].nonce = NonceMode::Always;
     plan.hosts[1].nonce_len = NonceLen::Long;
     let outcome = clean(&plan);
-    // Both ways: the flag tells the peer.
+    // The flag tells the peer, so both directions have the nonce.
     assert!(outcome.with_nonce + 20 > outcome.sent, "{outcome:?}");
 }
 
@@ -157,14 +157,14 @@ fn a_hard_hand_off_takes_a_round_trip() {
     }
 }
 
-/// What has been measured says when the next one is due, and not a fixed time.
+/// The pause before a retransmission depends on the measured round-trip time, and is not fixed.
 #[test]
 fn a_hand_off_whose_locator_update_gets_lost_takes_few_round_trips() {
     for (host, lost) in [(0, 1), (1, 1), (0, 2)] {
         let mut changes = vec![(Duration::from_secs(4), IlnpChange::LoseUpdate { host }); lost];
         changes.extend(hard(5000, host, 0, 1));
         let outcome = clean(&IlnpPlan { changes, ..plan(15, 30) });
-        // RFC 6298 s2: after one or two equal samples, three round trips at most; then twice that.
+        // RFC 6298 s2: after one or two equal samples the pause is three round trips at most, and then twice that.
         let again = if lost == 1 { 3 * RTT } else { 9 * RTT };
         assert!(outcome.longest_pause <= HARD_PAUSE + again, "{outcome:?}");
         assert!(outcome.longest_pause > HARD_PAUSE + RTT, "it was lost: {outcome:?}");
@@ -185,8 +185,8 @@ fn both_may_roam_and_come_back() {
     }
 }
 
-/// Loss and packets that overtake each other; everybody roams; somebody forges. Whatever the seed, a socket
-/// gets what was sent to it, and traffic comes back.
+/// The network loses and reorders packets, both hosts roam, and an attacker forges. With each seed a socket gets the
+/// packets that were sent to it, and traffic comes back.
 #[test]
 fn invariants_hold_over_seeds() {
     let mut without = Vec::new();
@@ -215,11 +215,12 @@ fn invariants_hold_over_seeds() {
         }
         let outcome = run(&plan);
         assert!(outcome.violations.is_empty(), "seed {seed}: {:?}", outcome.violations);
-        // While a session begins, a packet without nonce that overtakes the handshake, or is overtaken, is read
-        // with the other checksum: the socket drops it, and TCP sends it again. None that left later is.
+        // While a session begins, a packet without a nonce that overtakes the handshake, or that the handshake
+        // overtakes, is read with the other checksum. The socket drops it, and TCP sends it again. No later packet is
+        // affected.
         let begins = plan.jitter > Duration::ZERO || plan.loss > 0;
         let Some(agreed) = outcome.agreed else {
-            // Every proposal, or every answer, was lost: the peer is taken for one without ILNP.
+            // Every proposal or every answer was lost, so the peer counts as a host without ILNP.
             assert!(plan.loss > 0 && outcome.classic > 0, "seed {seed}: {outcome:?}");
             without.push(seed);
             continue;
@@ -282,7 +283,7 @@ fn a_peer_that_vanishes_is_forgotten_when_its_sockets_are() {
     assert_eq!(outcome.sessions[0], 0);
 }
 
-/// With the checksum of the identifiers alone, what only one end takes for a session's reaches no socket.
+/// With the checksum of the identifiers alone, packets of a session that only one end has reach no socket.
 #[test]
 fn a_session_that_one_end_has_lost_is_agreed_on_anew() {
     for traffic in KINDS {
@@ -291,7 +292,7 @@ fn a_session_that_one_end_has_lost_is_agreed_on_anew() {
             let outcome = run(&IlnpPlan { traffic, changes, ..plan(16, 120) });
             assert_eq!(outcome.violations, [""; 0]);
             assert_eq!(outcome.sessions, [1, 1], "{traffic:?} {host}: {outcome:?}");
-            // Who has a connected socket proposes at once.
+            // The host with the connected socket proposes at once.
             let proposes = (traffic, host) != (IlnpTraffic::Server, 1);
             let longest = if proposes { 5 * RTT } else { IN_DOUBT };
             assert!(outcome.longest_pause <= longest, "{traffic:?} {host}: {outcome:?}");
@@ -314,7 +315,7 @@ fn a_host_that_ends_is_spoken_to_in_classic_ipv6() {
     }
 }
 
-/// Whatever either end sent in vain meanwhile.
+/// The result does not depend on the packets that either end sent in vain meanwhile.
 #[test]
 fn a_host_that_is_started_anew_is_agreed_with_however_long_that_took() {
     let begun = Duration::from_secs(5);
@@ -333,12 +334,12 @@ fn a_host_that_is_started_anew_is_agreed_with_however_long_that_took() {
     }
 }
 
-/// The correspondent has not shown for so long that it knows the session, which the plane says is in use, and is asked;
-/// two round trips to agree.
+/// Longest time until a lost session is replaced: the correspondent has not shown for [`CHECK_INTERVAL`] that it
+/// knows the session, a report of use leads to the question, and two round trips lead to the new session.
 const IN_DOUBT: Duration =
     Duration::from_secs(CHECK_INTERVAL.as_secs() + USED_INTERVAL.as_secs() + 1);
 
-/// An ISP of either host drops packets and says nothing. The host prefers it, before and after.
+/// An ISP of either host drops packets silently. The host prefers it, before and after.
 #[test]
 fn a_session_leaves_a_locator_that_fails_without_a_word_and_stays_away() {
     for (seed, traffic) in (20..).zip(KINDS.into_iter().cycle()).take(12) {
@@ -354,7 +355,8 @@ fn a_session_leaves_a_locator_that_fails_without_a_word_and_stays_away() {
     }
 }
 
-/// The plane says at such times that the session is in use; the question goes out four times at most, three of them in vain, and the move is told.
+/// Longest time on a silent path: the plane reports the use, the question goes out up to four times, three of them in
+/// vain, and the host tells the move.
 const SILENT: Duration = Duration::from_secs(USED_INTERVAL.as_secs() + 3);
 
 //= rfc6744#1-1 rfc6744#6-1 rfc6744#7-1 rfc6744#8-1 (test)
@@ -369,7 +371,7 @@ fn a_host_without_ilnp_sees_classic_ipv6() {
     }
 }
 
-/// The way of RFC 6744 s6: the nonce in the first packets, the error, classic IPv6.
+/// The procedure of RFC 6744 s6: the nonce in the first packets, the error, classic IPv6.
 //= rfc6744#6-10 rfc6744#6-13 (test)
 //= rfc6741#10.6-1 (test)
 #[test]

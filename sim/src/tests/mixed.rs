@@ -1,4 +1,4 @@
-//! Hosts that speak ILNP beside Shim6, in made-up networks.
+//! Hosts that speak ILNP beside Shim6, in random networks.
 
 use crate::{HostEvent, random_mixed_plan, run, run_many, trace};
 
@@ -39,19 +39,19 @@ fn sound(seeds: &[u64]) {
     }
 }
 
-/// A Confirm of a handshake that had lost against another came once more, and took the place of the session.
+/// A Confirm of a handshake that had lost against another arrived again, and replaced the session.
 #[test]
 fn an_old_confirm_takes_the_place_of_no_session() {
     sound(&[5691, 5891]);
 }
 
-/// The peer had forgotten a session that had moved, and took its packets for traffic of the addresses on the wire.
+/// The peer had lost a session that had moved, and took its packets for traffic between the addresses on the wire.
 #[test]
 fn addresses_for_sessions_alone_have_no_contexts() {
     sound(&[3326]);
 }
 
-/// A host was started anew amid a handshake, and the other one repeated a Confirm that nobody could read.
+/// A host restarted during a handshake, and the other host repeated a Confirm that nobody could read.
 #[test]
 fn a_handshake_begins_anew_with_a_host_that_has_forgotten_it() {
     sound(&[9_500_000_934, 9_500_007_759, 9_500_016_056, 9_800_000_086, 9_800_009_257]);
@@ -59,68 +59,72 @@ fn a_handshake_begins_anew_with_a_host_that_has_forgotten_it() {
     sound(&[9_931_011_619]);
 }
 
-/// See the same in `found.rs`: an I1 had waited for ILNP, and the two crossed.
+/// The same as in `found.rs`: an I1 had waited for ILNP, and the two crossed.
 #[test]
 fn a_context_that_one_host_waits_for_comes_by_a_pair_that_works() {
     sound(&[9_500_015_451, 9_800_003_534]);
 }
 
-/// An I1 had waited for ILNP while its sender sent another one: R1 had the nonce of the first.
+/// An I1 waited for ILNP while its sender sent another one: R1 had the nonce of the first.
 #[test]
 fn of_several_i1s_that_wait_the_last_one_is_answered() {
     sound(&[9_910_006_363, 9_910_015_967]);
 }
 
-/// One host had the session that the other one gave up for a context which moved, and each refused what the other one sent.
+/// One host had the session that the other gave up for a context which moved, and each dropped the packets of the
+/// other.
 #[test]
 fn a_session_that_the_peer_has_given_up_goes_for_its_context() {
     sound(&[2_320_000_038_073]);
-    // One that is not agreed on yet does not go for a context that both have.
+    // A session that is not agreed on yet does not go for a context that both hosts have.
     sound(&[2_350_000_025_956]);
 }
 
-/// A report of the first packet with a nonce came after the Confirm, and the host proposed a session that it had.
+/// A report of the first packet with a nonce came after the Confirm, and the host proposed a session that it already
+/// had.
 #[test]
 fn a_late_report_begins_no_session_anew() {
     sound(&[9_910_003_267]);
 }
 
-/// A new Propose overtook a repeated Confirm: its own Confirm was refused, as the Accept was from before the session (decision 070).
+/// A new Propose overtook a repeated Confirm. The Confirm of the new handshake was refused, because its Accept was
+/// older than the session (decision 070).
 #[test]
 fn a_confirm_by_a_later_accept_takes_the_place_of_a_session() {
     sound(&[42_000_085_382]);
 }
 
-/// The attacker sent checks again behind the cut that had stopped them, so payload moved to a path that was cut.
+/// The attacker repeated checks behind the cut that had stopped them, so payload moved to a path that was cut.
 #[test]
 fn nothing_is_asked_for_of_a_context_that_came_about_while_an_attacker_overheard() {
     sound(&[42_000_039_075]);
 }
 
-/// A host that was started anew asked for contexts with the addresses of a session that had moved.
+/// A host that had restarted asked for contexts with the addresses of a session that had moved.
 #[test]
 fn a_lost_session_that_had_moved_gives_rise_to_an_i1_that_nobody_answers() {
     sound(&[42_000_119_440, 42_000_165_921]);
 }
 
-/// Addresses of sessions outlived a reboot in the made-up kernel, and the host took them for its own.
+/// Addresses of sessions outlived a reboot in the model of the kernel, and the host took them for its own.
 #[test]
 fn a_kernel_that_begins_anew_has_no_addresses_of_sessions() {
     sound(&[48_000_014_222, 48_000_019_720]);
 }
 
-/// A session was taken up again after the address of its sockets had gone: nothing kept that address, as it is kept for contexts.
+/// A session was restored after the address of its sockets was gone. Nothing kept that address, as a ULID of a
+/// context is kept.
 #[test]
 fn a_session_that_comes_after_its_address_has_gone_keeps_that_address() {
     sound(&[577_170_602_309]);
 }
 
-/// A daemon was killed right after its Confirm. Its peer waited for the acknowledgement of the first Locator Update in vain, and
-/// ended a session that the killed daemon's data plane went on with.
+/// A daemon was killed right after its Confirm. Its peer waited for the acknowledgement of the first Locator Update
+/// in vain, and ended the session, but the data plane of the killed daemon went on with it.
 #[test]
 fn a_session_in_use_outlives_a_daemon_that_is_killed_after_its_confirm() {
     sound(&[612_345_029_083]);
-    // Its data plane had not been told that the peer had the session, and sent classic IPv6.
+    // That data plane had not been told that the peer had the session, and sent classic IPv6.
     sound(&[951_000_006_480]);
 }
 

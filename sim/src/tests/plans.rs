@@ -1,4 +1,4 @@
-//! The example plans: each can be read, played, and shows what it says.
+//! The example plans: each can be read and played, and shows what its text says.
 
 use std::fs;
 use std::path::Path;
@@ -92,7 +92,7 @@ fn an_eavesdropper_who_can_forge_breaks_no_rule_of_safety() {
     }
 }
 
-/// Nothing grows while uplinks flap for a day, and nothing is left when the traffic has ended.
+/// While uplinks flap for a day nothing grows, and after the end of the traffic nothing is left.
 #[test]
 fn a_day_of_flapping_leaks_nothing() {
     let (outcome, extents) = run_measured(1, &plan("flapping-day.toml"));
@@ -118,7 +118,7 @@ fn a_day_of_flapping_leaks_nothing() {
     assert_eq!([left(0), left(1)], [0, 0], "contexts that are left");
     let per_hour = usize::try_from(3600 / EXTENT_INTERVAL.as_secs()).expect("few");
     for extents in &extents {
-        // Exploring takes more for a moment.
+        // Exploring needs more memory for a moment.
         let usual = |hours: std::ops::Range<usize>| {
             let mut of_hours = extents[hours.start * per_hour..hours.end * per_hour].to_vec();
             of_hours.sort_unstable();
@@ -126,7 +126,7 @@ fn a_day_of_flapping_leaks_nothing() {
         };
         assert!(usual(13..23) <= usual(3..13) * 21 / 20, "{extents:?}");
         let last = extents[extents.len() - 1];
-        // What is remembered of paths, peers' keys and sources stays, up to its caps.
+        // The memory of paths, keys of peers and sources stays, up to its limits.
         assert!(last * 2 < usual(13..23), "{last} are left: {extents:?}");
     }
 }

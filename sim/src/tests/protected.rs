@@ -1,4 +1,4 @@
-//! Protected means answered: the current pair goes at whatever moment a host says so, and traffic recovers in time.
+//! Protected means answered: the current pair fails at any moment while a host says so, and traffic recovers in time.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use crate::plan::{Change, What};
 use crate::{Plan, random_plan, run, trace};
 use moorline_contexts::{Cause, Event, EventKind, Profile};
 
-/// A random network whose hosts check their standby paths. Pairs are cut that the host where a workload begins, or the other
-/// one, calls protected.
+/// A random network whose hosts check their standby paths. The cuts are of pairs that one of the two hosts of a
+/// workload calls protected.
 fn plan(seed: u64) -> Plan {
     let mut plan = random_plan(seed);
     plan.hosts.iter_mut().for_each(|host| host.profile = Profile::default());

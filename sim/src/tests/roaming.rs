@@ -5,9 +5,9 @@ use std::time::Duration;
 use super::seconds;
 use crate::{Outcome, Plan, run, trace};
 
-/// One way, by both accesses; a round trip takes twice as long.
+/// One-way time by both accesses: half of a round trip.
 const ONE_WAY: Duration = Duration::from_millis(80);
-/// Beyond a round trip: one more, and what the exchange takes to be carried out.
+/// Time beyond a round trip: another round trip, and the processing of the exchange.
 const ALLOWANCE: Duration = Duration::from_millis(300);
 
 /// A laptop with one access and a server with two.
@@ -73,8 +73,8 @@ fn ten_times_in_a_row_leave_every_byte_right() {
     }
 }
 
-/// The server loses the access that the connection began at while the laptop is away. What it tells of that finds
-/// nobody; but the laptop knows the server's other access, and tries it.
+/// The server loses the access at which the connection began, while the laptop is away. The server's message about
+/// that reaches nobody, but the laptop knows the server's other access and tries it.
 #[test]
 fn both_may_change_as_long_as_one_knows_an_address_at_which_the_other_still_is() {
     for seed in 0..8 {
@@ -88,7 +88,7 @@ fn both_may_change_as_long_as_one_knows_an_address_at_which_the_other_still_is()
     }
 }
 
-/// Where both are elsewhere, and neither knows where, nobody could tell them but somebody else.
+/// Both hosts have moved, and neither knows the other's address. Only a third host could tell them.
 #[test]
 fn two_that_have_changed_all_their_addresses_are_not_expected_to_meet() {
     let all: String =

@@ -34,7 +34,7 @@ fn what_the_host_sees_itself() {
     for what in
         [What::CarrierDown { uplink: port(0, 0) }, What::AddressRemoved { uplink: port(0, 0) }]
     {
-        // The sender moves at once; what it receives, once its peer has noticed or been told.
+        // The sender moves at once. Its peer moves once it has noticed the failure or been told.
         each_recovers(&[what], silent_bound());
         let is_move = |event: &Event| matches!(event.kind, EventKind::Moved { .. });
         let moved = first(&run(1, &rfc(plan(stream(), &[what]))), is_move);
@@ -47,7 +47,8 @@ fn what_the_host_sees_itself() {
     }
 }
 
-/// What the sender sees itself costs the packets in flight; its peer's direction one round trip more.
+/// If the sender sees the event itself, only the packets in flight are lost. The other direction takes one more round
+/// trip.
 #[test]
 fn with_a_standby_a_local_event_is_hardly_felt() {
     let pace = Pace { octets: 300, interval: Duration::from_millis(10) };
@@ -72,7 +73,7 @@ fn with_a_standby_a_local_event_is_hardly_felt() {
     }
 }
 
-/// A path that comes and goes: each return takes longer than the one before, and no connection is lost.
+/// A path comes and goes. Each return to it takes longer than the one before, and no connection is lost.
 #[test]
 fn a_path_that_comes_and_goes_is_not_followed_each_time() {
     let mut plan = Plan { duration: Duration::from_secs(3600), ..plan(stream(), &[]) };
@@ -91,7 +92,7 @@ fn a_path_that_comes_and_goes_is_not_followed_each_time() {
 
 #[test]
 fn only_one_pair_is_left_each_way_and_they_differ() {
-    // A reaches B from 2 to 1, B reaches A from 2 to 1: unidirectional paths (RFC 5534 s4.1).
+    // A reaches B from uplink 2 to 1, and B reaches A from 2 to 1: unidirectional paths (RFC 5534 s4.1).
     let mut cuts = Vec::new();
     for host in 0..2 {
         for (from, to) in [(0, 0), (0, 1), (1, 1)] {
@@ -167,7 +168,7 @@ fn without_moorline_the_same_failure_is_the_end() {
     }
 }
 
-/// Nobody tells a data plane without a core that an address has gone. The next core does, before it sends anything.
+/// Nobody tells a data plane without a core that an address is gone. The next core tells it before it sends a packet.
 #[test]
 fn a_data_plane_without_a_core_goes_on_with_the_addresses_that_it_was_told_of() {
     for host in 0..2 {
@@ -251,7 +252,7 @@ fn a_trace_shows_the_messages_in_order() {
     }
 }
 
-/// Each kind of traffic alone, so that the packets of one do not answer for another's.
+/// Plays each kind of traffic alone, so that packets of one kind do not hide the failure of another.
 fn each_recovers(changes: &[What], bound: Duration) {
     for kind in kinds() {
         for seed in 0..4 {
@@ -272,8 +273,8 @@ fn each_recovers(changes: &[What], bound: Duration) {
     }
 }
 
-/// Detection at the receiver's end of one-way traffic, four probes, and a retransmission timeout that
-/// has grown to as long as the silence.
+/// Bound of a silent failure: detection at the receiver of one-way traffic, four probes, and a retransmission timeout
+/// that has grown to the length of the silence.
 const fn silent_bound() -> Duration {
     Duration::from_millis(2 * (2 * 2000 + 4 * 500))
 }
@@ -284,7 +285,7 @@ fn sound(seed: u64, plan: &Plan) -> Outcome {
     outcome
 }
 
-/// From the cut to the end of the silence that it made; `None`: nothing has come since.
+/// Time from the cut to the end of the silence; `None` if no packet has come since.
 fn next_octet(outcome: &Outcome) -> Option<Duration> {
     let workload = &outcome.workloads[0];
     let last = SAMPLE * u32::try_from(workload.samples.len()).expect("small");
@@ -310,7 +311,7 @@ fn plan(kind: Kind, changes: &[What]) -> Plan {
     }
 }
 
-/// The same without what goes beyond RFC 5534.
+/// The plan with hosts of RFC 5534 alone.
 fn rfc(mut plan: Plan) -> Plan {
     plan.hosts.iter_mut().for_each(|host| host.profile = Profile::RFC);
     plan

@@ -15,7 +15,7 @@ fn equal_seeds_give_equal_packets_and_events() {
     assert_eq!(trace(7, &plan), trace(7, &plan));
 }
 
-/// As many as in continuous integration; `moorline sim` plays more.
+/// The test plays as many seeds as continuous integration; `moorline sim` plays more.
 #[test]
 fn two_thousand_random_schedules_hold_every_rule() {
     let total = run_many(
@@ -31,8 +31,8 @@ fn two_thousand_random_schedules_hold_every_rule() {
     assert!(total.regained > SEEDS / 50, "hardly a context was lost: {total:?}");
 }
 
-/// Each of these has broken a rule: too many checks, a restart without a context, sources that were gone, a context called
-/// protected while its peer was asked for it anew.
+/// Each of these has broken a rule: too many checks, a restart without a context, sources that were gone, a context
+/// that a host called protected while it asked its peer for the context again.
 #[test]
 fn schedules_that_broke_a_rule_hold_it() {
     let seeds = [
@@ -50,7 +50,7 @@ fn schedules_that_broke_a_rule_hold_it() {
     }
 }
 
-/// What the plans are made of: none of it may be missing by accident.
+/// Checks that no element of the plans is missing by accident.
 #[test]
 fn random_plans_have_everything() {
     let plans: Vec<_> = (0..SEEDS).map(random_plan).collect();

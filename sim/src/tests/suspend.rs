@@ -1,4 +1,4 @@
-//! A host sleeps, and its clock has gone on meanwhile.
+//! A host that sleeps, and whose clock has gone on meanwhile.
 
 use std::time::Duration;
 
@@ -6,7 +6,7 @@ use super::seconds;
 use crate::plan::{Change, Port, What};
 use crate::{Plan, random_plan, run, trace};
 
-/// A random network in which one host sleeps for so long, and nothing else happens.
+/// A random network in which one host sleeps for this time, and nothing else happens.
 fn plan(seed: u64, asleep: Duration) -> Plan {
     let random = random_plan(seed);
     let host =
@@ -23,7 +23,7 @@ fn plan(seed: u64, asleep: Duration) -> Plan {
     }
 }
 
-/// The same; while it sleeps, each of its uplinks gets another prefix in place of the one that it had.
+/// A plan like [`plan`] in which each uplink of the sleeping host gets another prefix in place of its old one.
 fn plan_elsewhere(seed: u64, asleep: Duration) -> Plan {
     let mut plan = plan(seed, asleep);
     let [Change { what: What::Suspend { host }, .. }, resume] = plan.changes[..] else {
@@ -39,7 +39,7 @@ fn plan_elsewhere(seed: u64, asleep: Duration) -> Plan {
     plan
 }
 
-/// Plays so many seeds for each span; how often traffic recovered.
+/// Plays this number of seeds for each time of sleep. Returns how often traffic recovered.
 fn recovered(seeds: u64, plan: impl Fn(u64, Duration) -> Plan) -> u32 {
     let mut recovered = 0;
     for asleep in [10, 600, 7200].map(seconds) {
@@ -63,7 +63,7 @@ fn a_host_that_wakes_up_with_other_links_goes_on() {
     assert!(recovered(SEEDS, plan_elsewhere) > 0);
 }
 
-/// Reports of the data planes are under way when the host falls asleep, and their cores take them when it wakes up.
+/// Reports of the data planes are under way when the host falls asleep, and the cores get them when it wakes up.
 #[test]
 fn a_host_that_wakes_up_sends_nothing_from_an_address_that_went_while_it_slept() {
     for seed in SEED..SEED + 12 {

@@ -1,5 +1,5 @@
-//! Seeds that nobody has tried: each run draws others, so nothing can be tuned to them. `MOORLINE_FIRST_SEED` plays the seeds of
-//! another run.
+//! Seeds that nobody has tried: each run draws others, so no code can be fitted to them. `MOORLINE_FIRST_SEED` plays
+//! the seeds of another run.
 
 use std::env;
 use std::hash::{BuildHasher as _, RandomState};
@@ -40,7 +40,7 @@ fn hold(run: impl Fn(u64) -> Outcome + Sync, trace: impl Fn(u64) -> String, opti
     assert_eq!(total.seeds, SEEDS);
 }
 
-/// Far from the seeds in files of tests, and short enough to be typed.
+/// The first seed: far from the seeds in test files, and short enough to type.
 fn first_seed() -> u64 {
     let drawn = || RandomState::new().hash_one(0) % 1_000_000_000_000 + 100_000_000_000;
     let asked = env::var("MOORLINE_FIRST_SEED").ok();

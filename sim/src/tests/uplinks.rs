@@ -1,4 +1,4 @@
-//! Uplinks that carry nothing, as peers show (decision 159): three hosts, each with two ISPs.
+//! Uplinks that carry nothing, found by peers (decision 159): three hosts, each with two ISPs.
 
 use moorline_contexts::Profile;
 

@@ -11,7 +11,7 @@ use crate::plan::{Chance, Kind, Link, Pace, Plan, Uplink};
 const PACE: Pace = Pace { octets: 1000, interval: Duration::from_millis(50) };
 const STREAM: Kind = Kind::Stream { bytes: u64::MAX, pace: Some(PACE) };
 
-/// So long with these links of the first host, to and from each ISP.
+/// Plays this time with these links of the first host, to and from each ISP.
 fn by(kind: Kind, links: [Link; 2], minutes: u64) -> Plan {
     let mut plan = plan(kind, Duration::from_millis(40));
     (plan.duration, plan.is_full_length) = (Duration::from_secs(60 * minutes), true);
@@ -64,7 +64,7 @@ fn a_path_by_satellite_is_left_and_one_that_is_a_little_longer_is_not() {
     }
 }
 
-/// The contexts of a host fill the queues of whichever uplink they take, so the other one is always better.
+/// The contexts of a host fill the queues of their uplink, so the other uplink is always better.
 #[test]
 fn contexts_do_not_chase_each_other_from_queue_to_queue() {
     for seed in 0..2 {

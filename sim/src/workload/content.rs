@@ -1,4 +1,4 @@
-/// So many octets from this place on of what a workload sends: different at every place.
+/// The octets of a workload from this offset on. They differ at each offset.
 pub(crate) fn content(port: u16, offset: u64, len: usize) -> Vec<u8> {
     let skip = usize::try_from(offset % WORD).unwrap_or(0);
     let words = (skip + len).div_ceil(8);
@@ -16,7 +16,7 @@ fn mixed(port: u16, word: u64) -> u64 {
     mixed ^ (mixed >> 29)
 }
 
-/// Checksum in 64 bits of octets in order: FNV-1a, enough against accidents.
+/// A checksum of 64 bits over octets in order: FNV-1a, which is enough against accidents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sum(u64);
 
@@ -33,7 +33,7 @@ impl Sum {
         }
     }
 
-    /// The same eight octets at a time: another sum, sooner.
+    /// Adds eight octets at a time, which is faster and gives another sum.
     pub(crate) fn add_words(&mut self, octets: &[u8]) {
         let words = octets.chunks_exact(8);
         let rest = words.remainder();

@@ -7,16 +7,16 @@ use super::{Application, Side};
 use crate::packet::Datagram;
 use crate::plan::Pace;
 
-/// What the second side sends.
+/// Packets that the second side sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Back {
     Nothing,
-    /// One packet for each that comes.
+    /// One packet for each that arrives.
     Answers,
     TheSame,
 }
 
-/// Numbered packets, one way or both.
+/// Numbered packets, in one direction or both.
 #[derive(Debug)]
 pub(super) struct Datagrams {
     port: u16,
@@ -28,12 +28,12 @@ pub(super) struct Datagrams {
     packets: VecDeque<(Side, Vec<u8>)>,
 }
 
-/// One direction, by the side that sends.
+/// One direction, by its sender.
 #[derive(Debug)]
 struct Way {
     next: Option<Instant>,
     sent: u64,
-    /// One more than the highest number that arrived.
+    /// The highest number that has arrived, plus one.
     received: u64,
 }
 
@@ -45,7 +45,7 @@ impl Datagrams {
         back: Back,
         [start, until]: [Option<Instant>; 2],
     ) -> Self {
-        // Half an interval apart, as two applications would not send at the same instant.
+        // The two sides send half an interval apart, because two applications would not send at the same instant.
         let second = start.filter(|_| back == Back::TheSame).map(|start| start + pace.interval / 2);
         let ways = [start, second].map(|next| Way { next, sent: 0, received: 0 });
         Self { port, ulids, pace, back, until, ways, packets: VecDeque::new() }

@@ -8,17 +8,17 @@ use super::{Application, Side};
 use crate::packet::Segment;
 use crate::plan::Pace;
 
-/// Bytes from one side to the other, in order and complete: what TCP does, without its handshake.
+/// Bytes from one side to the other, in order and complete: TCP without its handshake.
 ///
-/// Cumulative acknowledgements, slow start and a fixed window, fast retransmission after three
-/// duplicates, a retransmission timer as in RFC 6298 (but with Linux's least value).
+/// The stream has cumulative acknowledgements, slow start and a fixed window, fast retransmission after three
+/// duplicates, and a retransmission timer as in RFC 6298 (but with Linux's smallest value).
 #[derive(Debug)]
 pub(super) struct Stream {
     port: u16,
     ulids: UlidPair,
     bytes: u64,
     pace: Option<Pace>,
-    /// The application writes nothing more from here on.
+    /// Time after which the application writes nothing more.
     until: Option<Instant>,
     sender: Sender,
     receiver: Receiver,
@@ -27,23 +27,23 @@ pub(super) struct Stream {
 
 #[derive(Debug, Default)]
 struct Sender {
-    /// When the application writes again; `None`: it has written all.
+    /// Time of the application's next write; `None` if it has written all.
     next_write: Option<Instant>,
     written: u64,
-    /// Acknowledged up to here.
+    /// Octets up to here are acknowledged.
     una: u64,
-    /// To be sent next.
+    /// Next octet to send.
     nxt: u64,
-    /// Sent up to here at some time.
+    /// Octets up to here have been sent at some time.
     highest: u64,
     window: u64,
     duplicates: u32,
-    /// Fast retransmission is over when this is acknowledged.
+    /// Fast retransmission ends when this octet is acknowledged.
     recover: u64,
     rtt: Rtt,
     backoff: u32,
     deadline: Option<Instant>,
-    /// When something was last acknowledged, or nothing was under way.
+    /// Time of the last acknowledgement, or of the last moment with nothing under way.
     progress: Instant,
     sum: Sum,
 }
@@ -51,7 +51,7 @@ struct Sender {
 #[derive(Debug, Default)]
 struct Receiver {
     next: u64,
-    /// What came before its time.
+    /// Segments that arrived before earlier ones.
     ahead: BTreeMap<u64, Vec<u8>>,
     sum: Sum,
 }
@@ -93,7 +93,7 @@ impl Application for Stream {
         self.send(now);
     }
 
-    /// RFC 6069: the backoff is taken back, and what is due then is sent again at once.
+    /// RFC 6069: reverts the backoff, and sends overdue octets again at once.
     fn handle_path_restored(&mut self, side: Side, now: Instant) {
         let sender = &mut self.sender;
         if side == Side::From && sender.una < sender.highest && sender.backoff > 0 {
@@ -205,7 +205,7 @@ impl Stream {
         sender.deadline = None;
         if sender.una < sender.highest {
             sender.arm(now);
-            // RFC 6582: a partial acknowledgement means that the next one is lost too.
+            // RFC 6582: a partial acknowledgement means that the next segment is lost too.
             if sender.una < sender.recover && sender.nxt == sender.highest {
                 let (at, len) = (sender.una, (sender.highest - sender.una).min(SEGMENT));
                 self.push_data(at, len);
@@ -231,7 +231,7 @@ impl Stream {
 
     fn on_data(&mut self, segment: &Segment<'_>) -> Option<usize> {
         let before = self.receiver.next;
-        // Distance in serial arithmetic, as sequence numbers have 32 bits.
+        // The distance is in serial arithmetic, because sequence numbers have 32 bits.
         let distance = i64::from(segment.seq.wrapping_sub(low32(before)).cast_signed());
         let at = before.checked_add_signed(distance)?;
         if segment.data != content(self.port, at, segment.data.len()) {
@@ -245,7 +245,7 @@ impl Stream {
 }
 
 impl Sender {
-    /// Octets of the next segment to send, if there is one and the window has room.
+    /// Octets of the next segment, if there is one and the window has room.
     fn next_segment(&self) -> Option<u64> {
         let in_flight = self.nxt - self.una;
         let len = (self.written - self.nxt).min(SEGMENT);
@@ -273,11 +273,11 @@ impl Receiver {
     }
 }
 
-/// Round trip time (RFC 6298 s2).
+/// Round-trip time (RFC 6298 s2).
 #[derive(Debug, Default)]
 struct Rtt {
     smoothed: Option<(Duration, Duration)>,
-    /// The end of the segment that is timed, and when it left.
+    /// End of the segment that is timed, and time of its departure.
     timed: Option<(u64, Instant)>,
 }
 
@@ -307,15 +307,15 @@ fn usize_of(len: u64) -> usize {
     usize::try_from(len).unwrap_or(usize::MAX)
 }
 
-/// Octets of data in a segment: leaves room for the payload header within 1500.
+/// Octets of data in a segment. The payload header has room within 1500.
 const SEGMENT: u64 = 1400;
 /// Ten segments (RFC 6928).
 const INITIAL_WINDOW: u64 = 10 * SEGMENT;
 const MAX_WINDOW: u64 = 64 * SEGMENT;
 const DUPLICATES: u32 = 3;
-/// As Linux; RFC 6298 has 1 s.
+/// Smallest timeout, as in Linux; RFC 6298 has 1 s.
 const MIN_RTO: Duration = Duration::from_millis(200);
-/// RFC 6298 s2.5: at least 60 s.
+/// Largest timeout: RFC 6298 s2.5 has at least 60 s.
 const MAX_RTO: Duration = Duration::from_secs(60);
-/// Segments kept out of order.
+/// Largest number of segments that are kept out of order.
 const MAX_AHEAD: usize = 256;

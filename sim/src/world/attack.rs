@@ -10,7 +10,7 @@ use crate::packet;
 use crate::plan::Attack;
 use crate::rng::Rng;
 
-/// See [`Attack`].
+/// The attacker of an [`Attack`].
 #[derive(Debug)]
 pub(super) struct Attacker {
     overhears: bool,
@@ -27,7 +27,7 @@ impl Attacker {
     pub(super) fn overhear(&mut self, locators: LocatorPair, octets: &[u8]) {
         let mut octets = octets.to_vec();
         if !self.overhears {
-            // It knows what a message looks like, and its addresses, and guesses the rest.
+            // The attacker knows the form of a message and its addresses, and guesses the rest.
             let guess = self.rng.seed();
             let secret = octets.iter_mut().skip(FIXED_PART);
             secret.zip(guess.iter().cycle()).for_each(|(octet, &guess)| *octet = guess);
@@ -39,16 +39,16 @@ impl Attacker {
         self.overheard.push_back((locators, octets));
     }
 
-    /// Something made out of what was heard: source, destination and what follows the IPv6 header.
+    /// A message made from one that was heard: source, destination, and the octets behind the IPv6 header.
     fn invent(&mut self) -> Option<(LocatorPair, Vec<u8>)> {
         let rng = &mut self.rng;
         let (mut locators, mut octets) =
             self.overheard.get(rng.index(self.overheard.len()))?.clone();
         let guess = rng.seed();
         match rng.below(7) {
-            // Repeated as it was.
+            // Repeated unchanged.
             0 => {}
-            // From somewhere else.
+            // From another address.
             1 => locators.local = ELSEWHERE.into(),
             // With another tag and nonce.
             2 => {
@@ -56,13 +56,14 @@ impl Attacker {
                 fields.zip(guess).for_each(|(octet, guess)| *octet = guess);
                 fill_checksum(&mut octets);
             }
-            // One octet changed, the checksum put right.
+            // With one octet changed and the checksum corrected.
             3 => {
                 let at = rng.index(octets.len());
                 let ulids = ulids_of_i2bis(&octets, locators);
                 octets[at] ^= guess[0];
                 fill_checksum(&mut octets);
-                // No validator of an R1bis covers the ULIDs: who keeps an I2bis from arriving may name others of the same peer.
+                // No validator of an R1bis covers the ULIDs. If an attacker keeps an I2bis from arriving, it may name
+                // other ULIDs of the same peer.
                 if ulids.is_some() && ulids != ulids_of_i2bis(&octets, locators) {
                     return None;
                 }
@@ -105,9 +106,9 @@ impl World<'_> {
     }
 }
 
-/// Type, lengths and checksum; tags and nonces come after.
+/// Octets of type, lengths and checksum. Tags and nonces come after them.
 const FIXED_PART: usize = 6;
-/// Messages that the attacker remembers.
+/// Number of messages that the attacker remembers.
 const MEMORY: usize = 64;
-/// An address that nobody has.
+/// An address that no host has.
 pub(super) const ELSEWHERE: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xbad, 0, 0, 0, 0, 1);

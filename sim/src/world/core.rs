@@ -16,7 +16,7 @@ use crate::packet;
 use crate::plan::{Chance, What, host_name};
 use crate::workload::Side;
 
-/// Cores: what they are told, and what becomes of what they want.
+/// Inputs and outputs of cores.
 impl World<'_> {
     pub(super) fn on_core_change(&mut self, host: usize, what: What) {
         let Some(node) = self.nodes.get_mut(host) else { return };
@@ -46,10 +46,10 @@ impl World<'_> {
         self.troubles.retain(|&(of, _), _| of != host);
     }
 
-    /// A host sleeps, or wakes up with the reports that came before.
+    /// Puts a host to sleep, or wakes it up with the reports that came meanwhile.
     ///
-    /// A core hears of its addresses first. A report that comes before them may have the core send from an address that went while
-    /// the host slept, and the kernel of a host refuses such a packet.
+    /// After a sleep a core gets its addresses first. If a report came before them, the core could send from an
+    /// address that went while the host slept, and a real kernel refuses such a packet.
     pub(super) fn on_sleep(&mut self, host: usize, is_suspended: bool) {
         let Some(node) = self.nodes.get_mut(host) else { return };
         node.is_suspended = is_suspended;
@@ -63,7 +63,7 @@ impl World<'_> {
         }
     }
 
-    /// Checks the readiness that hosts tell of their contexts, after each step that may have changed a core.
+    /// Checks the readiness that hosts report for their contexts, after each step that may have changed a core.
     pub(super) fn check_readiness(&mut self) {
         for (host, node) in self.nodes.iter().enumerate().filter(|(_, node)| !node.is_suspended) {
             let Some(core) = node.core.as_ref().filter(|core| !core.is_dead()) else { continue };
@@ -92,7 +92,7 @@ impl World<'_> {
         let (now, serves) = (self.now, self.faults.serves_timers());
         let awake = self.nodes.get_mut(host).filter(|node| !node.is_suspended);
         let Some(core) = awake.and_then(|node| node.core.as_mut()) else { return };
-        // Served already, or moved to an earlier time.
+        // The timers were served already, or moved to an earlier time.
         if core.wake != Some(now) {
             return;
         }
@@ -122,13 +122,14 @@ impl World<'_> {
         self.settle(host);
     }
 
-    /// Executes what core and data planes of a host want, until they want no more, and looks at what came of it.
+    /// Executes all outputs of a host's core and data planes, and checks the result.
     pub(super) fn settle(&mut self, host: usize) {
         let (told, _) = self.execute_all(host);
         self.look_at(host, told);
     }
 
-    /// As [`settle`](Self::settle), after a packet that the core has not seen: unless it hears of it, the core is what it was.
+    /// Does the same as [`settle`](Self::settle) after a packet that the core has not seen. If no report reaches the
+    /// core, it is unchanged.
     pub(super) fn settle_planes(&mut self, host: usize) {
         let (told, steps) = self.execute_all(host);
         if steps > 0 {
@@ -138,7 +139,7 @@ impl World<'_> {
         }
     }
 
-    /// Looks at a host whose core may have changed. Sockets with these ULIDs send again.
+    /// Checks a host whose core may have changed. Sockets with these ULIDs send again.
     fn look_at(&mut self, host: usize, told: Vec<UlidPair>) {
         self.check_core(host);
         self.has_settled = true;
@@ -148,7 +149,8 @@ impl World<'_> {
         }
     }
 
-    /// The ULIDs of sockets that are told to send again, and how many reports and effects there were.
+    /// Executes all outputs of a host. Returns the ULIDs of sockets that send again, and the number of reports and
+    /// effects.
     fn execute_all(&mut self, host: usize) -> (Vec<UlidPair>, usize) {
         let now = self.now;
         let mut told = Vec::new();
@@ -156,7 +158,7 @@ impl World<'_> {
         while let Some(core) = self.nodes.get_mut(host).and_then(|n| n.core.as_mut()) {
             if let Some(report) = core.planes.poll_report() {
                 if core.is_dead() {
-                    // Nobody reads it.
+                    // A dead core reads no report.
                 } else if core.report_delay.is_zero() {
                     handle_report(core, report, now);
                 } else {
@@ -189,7 +191,7 @@ impl World<'_> {
         (told, steps)
     }
 
-    /// Now and then a kernel or a data plane refuses an effect, if the plan says so.
+    /// Whether a kernel or data plane refuses this effect: it does so at random, if the plan says so.
     fn is_refused(&mut self, host: usize, effect: &Effect) -> bool {
         if let Effect::AddSessionAddress(SessionAddress { address, .. }) = effect {
             self.rules.on_address(host, Locator(*address));
@@ -198,7 +200,7 @@ impl World<'_> {
         can_be_refused(effect) && rng.is(self.plan.kernel_failures)
     }
 
-    /// Executes an effect; the ULIDs of sockets that are told to send again.
+    /// Executes an effect. Returns the ULIDs of sockets that send again.
     fn execute(&mut self, host: usize, effect: &Effect) -> Option<UlidPair> {
         if !self.faults.obeys(effect) {
             return None;
@@ -236,7 +238,7 @@ impl World<'_> {
             }
             Effect::PreferRoute(_) => self.check_failing(host),
             Effect::NotifyTcp { ulids, .. } => return Some(*ulids),
-            // The core has done these.
+            // The core has executed these already.
             Effect::AskUsage(_)
             | Effect::UpdateSession(_)
             | Effect::SetNode(_)
@@ -247,8 +249,8 @@ impl World<'_> {
             | Effect::ReleaseUlid(_)
             | Effect::AskOffloads
             | Effect::AskSockets(_) => {}
-            // The hosts of the simulator have no neighbours, no rules by source, no sockets that wait for a route, and others make their
-            // addresses.
+            // The hosts of the simulator have no neighbors, no rules by source and no sockets that wait for a route,
+            // and they do not make their addresses by effects.
             Effect::GiveUpNeighbors { .. }
             | Effect::FlushCachedRoutes
             | Effect::AskForwarding
@@ -269,7 +271,8 @@ impl World<'_> {
         None
     }
 
-    /// No uplink is taken away from new connections that nothing is wrong with, and has not been for a while. Where packets are lost by chance, checks may be.
+    /// Checks that no healthy uplink is taken away from new connections. If packets are lost at random, checks may be
+    /// lost.
     fn check_failing(&mut self, host: usize) {
         let Some(core) = living_core(&mut self.nodes, host) else { return };
         let failing = core.host.failing_uplinks();
@@ -287,7 +290,7 @@ impl World<'_> {
         }
     }
 
-    /// A core can be killed between any two effects.
+    /// Counts the effects until the core is killed. A core can be killed between any two effects.
     fn count_down(&mut self, host: usize) {
         let Some(node) = self.nodes.get_mut(host) else { return };
         let Some(left) = node.core.as_mut().and_then(|core| core.dies_after.as_mut()) else {
@@ -299,7 +302,8 @@ impl World<'_> {
         }
     }
 
-    /// No pair has two owners. Once nothing has failed of late, kernel and data planes hold what contexts and sessions need.
+    /// Checks that no pair has two owners. If nothing has failed recently, it also checks that kernel and data planes
+    /// have what contexts and sessions need.
     fn check_core(&mut self, host: usize) {
         let Some(Core { host: core, kernel, planes, .. }) = living_core(&mut self.nodes, host)
         else {
@@ -380,7 +384,7 @@ impl World<'_> {
     }
 }
 
-/// Whether an effect is one that a kernel or a data plane may refuse.
+/// Whether a kernel or data plane may refuse this effect.
 fn can_be_refused(effect: &Effect) -> bool {
     let is_of_kernel = matches!(
         effect,
@@ -406,9 +410,9 @@ pub(super) fn living_core(nodes: &mut [Node], host: usize) -> Option<&mut Core> 
     nodes.get_mut(host)?.core.as_mut().filter(|core| !core.is_dead())
 }
 
-/// A core that is killed amid effects is killed before it has executed more than these.
+/// Largest number of effects that a core executes before it is killed amid them.
 const KILLED_WITHIN: u64 = 12;
-/// Reports, updates, packets and events that one input brings, at most.
+/// Largest number of reports, updates, packets and events from one input.
 const MAX_STEPS: usize = 200;
-/// For so long after a change of the network nothing is said of uplinks.
+/// Time after a change of the network in which the rule about uplinks is not checked.
 const UNTIL_CALM: Duration = Duration::from_secs(10);

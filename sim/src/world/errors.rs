@@ -1,4 +1,4 @@
-//! Errors that the hosts log, and panics, as findings of a run.
+//! Logged errors and panics of hosts, as findings of a run.
 
 use std::any::Any;
 use std::cell::RefCell;
@@ -12,18 +12,18 @@ thread_local! {
     static LOGGED: RefCell<VecDeque<String>> = const { RefCell::new(VecDeque::new()) };
 }
 
-/// Runs with whatever is logged as an error kept for [`next`]; the rest is not logged at all.
+/// Runs `run` and keeps logged errors for [`next`]. Other log messages are dropped.
 pub(super) fn collecting<T>(run: impl FnOnce() -> T) -> T {
     LOGGED.with_borrow_mut(VecDeque::clear);
     subscriber::with_default(Collector, run)
 }
 
-/// The next error that was logged.
+/// The next logged error.
 pub(super) fn next() -> Option<String> {
     LOGGED.with_borrow_mut(VecDeque::pop_front)
 }
 
-/// What a panic said.
+/// The message of a panic.
 pub(super) fn words_of(panic: &(dyn Any + Send)) -> String {
     let words = panic.downcast_ref::<String>().map(String::as_str);
     words.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("without a word").to_owned()
@@ -59,7 +59,7 @@ struct Words(String);
 
 impl Visit for Words {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        // A string takes whatever is written to it.
+        // Writing to a string does not fail.
         let _ = write!(self.0, " {field}={value:?}");
     }
 }

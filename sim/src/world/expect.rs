@@ -40,7 +40,7 @@ impl World<'_> {
         }
     }
 
-    /// A stream is complete: nothing more is expected of it.
+    /// Expects nothing more of a complete stream.
     pub(super) fn forget_watches(&mut self, number: usize) {
         for index in 0..self.watches.len() {
             if self.watches[index].workload == number {
@@ -48,7 +48,7 @@ impl World<'_> {
             }
         }
         self.watches.retain(|watch| watch.workload != number);
-        // A host hears less of its peer from now on.
+        // The hosts hear less of each other from now on.
         let ulids = self.workloads[&number].ulids_of(Side::From);
         for index in 0..self.watches.len() {
             let other = &self.workloads[&self.watches[index].workload];
@@ -60,8 +60,9 @@ impl World<'_> {
         self.shorten();
     }
 
-    /// A host has a context. An attacker who overhears can repair a cut path for its checks, by sending them again behind the cut, so
-    /// payload may move there: nothing is promised from now on, as where the context was there at the begin of the episode.
+    /// Notes that a host has a context. An attacker that overhears can make a cut path look good, by repeating its
+    /// checks behind the cut, so payload may move there. So nothing is promised from now on, as for a context that
+    /// existed at the beginning of the episode.
     pub(super) fn on_context(&mut self, host: usize, ulids: UlidPair) {
         if !self.plan.attack.is_some_and(|attack| attack.overhears) {
             return;
@@ -107,7 +108,7 @@ impl World<'_> {
         self.on_late(number, to, late);
     }
 
-    /// After the last change the run is over when all that is promised has come, or has had its time.
+    /// Ends the run after the last change, once all promises are kept or their time is over.
     fn shorten(&mut self) {
         if self.changes_left > 0 || self.starts_left > 0 || self.plan.is_full_length {
             return;
@@ -148,11 +149,12 @@ impl World<'_> {
                 let deadline = self.mutual_deadline(workload, [sender, receiver]);
                 deadline.map(|at| protected.map_or(at, |sooner| sooner.min(at)))
             }
-            // One side alone: its traffic must not have moved, as the other would not know the tag.
+            // Only one side has the context: its traffic must not have moved, because the other side would not know
+            // the tag.
             [sender, receiver] => {
                 let is_plain = sender.as_ref().is_none_or(|view| view.locators == ulids)
                     && receiver.as_ref().is_none_or(|view| view.locators == ulids.reversed());
-                // After a longer silence a host may suspect the path, and leave it.
+                // After a longer silence a host may doubt the path, and leave it.
                 let is_suspect = views.iter().any(Option::is_some)
                     && self.now.since(last) > (gap(workload.plan.kind) + one_way) * 2;
                 let stays = is_plain
@@ -170,12 +172,13 @@ impl World<'_> {
         let explores = Side::BOTH.into_iter().any(|side| self.explores(workload, side));
         let works = |view: &EstablishedView| self.works(view.locators);
         let is_broken = is_mutual && !views.iter().flatten().all(works);
-        // The next retransmission of a silent stream is the first payload that the failure can show by.
+        // The failure can first show by the next retransmission of a silent stream.
         let is_silent = self.now.since(progressed(workload, last)) > patience;
         let is_unnoticed = is_broken && !explores && is_silent;
         let unnoticed = self.backoff(workload, is_unnoticed.then_some(self.now), last);
         let deadline = deadline.map(|at| at + unnoticed + self.refused(workload));
-        // A host that finds a path has its sockets revert the backoff. Where payload takes a path that works, no host finds another.
+        // A host that finds a path reverts the backoff of its sockets. If payload takes a path that works, no host
+        // finds another one.
         let reverts = is_mutual && self.plan.reverts_backoff && (is_broken || explores);
         let backoff = self.backoff(workload, deadline.filter(|_| !reverts), last);
         let overhears = self.plan.attack.is_some_and(|attack| attack.overhears);
@@ -192,7 +195,7 @@ impl World<'_> {
         }
     }
 
-    /// How long what the kernel or a data plane has refused to one of the hosts may stand in the way.
+    /// Time for which a refused effect of kernel or data plane on one of the hosts may delay traffic.
     fn refused(&self, workload: &Running) -> Duration {
         let awaits_retry = Side::BOTH.into_iter().any(|side| {
             let core = self.nodes[workload.host(side)].core.as_ref();
@@ -201,7 +204,8 @@ impl World<'_> {
         if awaits_retry { RETRIED } else { Duration::ZERO }
     }
 
-    /// How much later than the deadline a stream may flow, as its retransmissions were backed off in the silence.
+    /// Time after the deadline at which a stream may flow, because its retransmissions were backed off during the
+    /// silence.
     fn backoff(
         &self,
         workload: &Running,
@@ -222,20 +226,20 @@ impl World<'_> {
         self.troubles.contains_key(&(workload.host(side), workload.ulids_of(side)))
     }
 
-    /// Whether the contexts of the two sides are one: each sends the tag that the other one expects.
+    /// Whether both sides have the same context: each sends the tag that the other expects.
     fn is_mutual(&self, workload: &Running) -> bool {
         let tags =
             Side::BOTH.map(|side| self.rules.tags_of(workload.host(side), workload.ulids_of(side)));
         matches!(tags, [Some((a, to_b)), Some((b, to_a))] if (a, b) == (to_a, to_b))
     }
 
-    /// When traffic of a context that both ends have must flow, if some pair works each way.
+    /// Time at which traffic of a context that both ends have must flow, if a pair works in each direction.
     fn mutual_deadline(
         &self,
         workload: &Running,
         [sender, receiver]: [&EstablishedView; 2],
     ) -> Option<Instant> {
-        // What one side has not told the other yet, or what that one has not verified, is of no use.
+        // A locator that one side has not told the other, or that the other has not verified, does not help.
         let is_known = |pair: LocatorPair| {
             receiver.peer_locators.contains(&pair.local)
                 && receiver.local_locators.contains(&pair.peer)
@@ -282,7 +286,7 @@ impl World<'_> {
             (Kind::Requests { pace } | Kind::Datagrams { pace, .. }, is_lossy) => {
                 pace.interval * if is_lossy { IN_A_ROW } else { 2 } + one_way * 4
             }
-            // Retransmissions after 0.2 s, then twice as long each.
+            // Retransmissions come after 0.2 s, and then after twice as long each time.
             (Kind::Stream { .. }, false) => gap(kind) + one_way * 8 + Duration::from_secs(3),
             (Kind::Stream { .. }, true) => gap(kind) + one_way * 8 + Duration::from_secs(30),
         }
@@ -296,7 +300,8 @@ impl World<'_> {
         self.works(pair) && self.works(pair.reversed())
     }
 
-    /// How many of these pairs work both ways, and how many from one host to the other, and back: the fewer.
+    /// Number of these pairs that work in both directions, and number that work in one direction and in the other:
+    /// the smaller of the two.
     fn count_working(&self, pairs: &[LocatorPair]) -> [u32; 2] {
         let count = |works: &dyn Fn(LocatorPair) -> bool| {
             u32_of(pairs.iter().filter(|&&pair| works(pair)).count())
@@ -306,7 +311,7 @@ impl World<'_> {
         [count(&|pair| self.works_both_ways(pair)), one_direction]
     }
 
-    /// Whether a host of a workload sleeps, or has no core that is alive and stays so.
+    /// Whether a host of a workload sleeps, or has no core that is alive and stays alive.
     fn is_headless(&self, workload: &Running) -> bool {
         Side::BOTH.into_iter().any(|side| {
             let node = &self.nodes[workload.host(side)];
@@ -315,7 +320,8 @@ impl World<'_> {
     }
 }
 
-/// When a workload last got on whose last packet arrived then: what a stream sends again is no progress.
+/// Time of the last progress of a workload whose last packet arrived at `last`: a retransmission of a stream is no
+/// progress.
 fn progressed(workload: &Running, last: Instant) -> Instant {
     workload.application.progress().map_or(last, |progress| progress.min(last))
 }
@@ -324,7 +330,7 @@ fn gap(kind: Kind) -> Duration {
     kind.pace().map(|pace| pace.interval).unwrap_or_default()
 }
 
-/// What a host may explore.
+/// Pairs that a host may explore.
 fn pairs(view: &EstablishedView) -> impl Iterator<Item = LocatorPair> + '_ {
     let peers = || view.peer_locators.iter();
     view.local_locators
@@ -336,18 +342,18 @@ fn u32_of(count: usize) -> u32 {
     u32::try_from(count).unwrap_or(u32::MAX)
 }
 
-/// Whether something is to arrive at either side.
+/// Whether payload is to arrive at both sides.
 pub(super) const fn is_both_ways(kind: Kind) -> bool {
     matches!(kind, Kind::Requests { .. } | Kind::Datagrams { both_ways: true, .. })
 }
 
-/// Traffic after the last deadline, to see that it goes on.
+/// Duration of traffic after the last deadline, to see that it goes on.
 const AFTERWARDS: Duration = Duration::from_secs(5);
-/// Probes lost in a row for which the bound has room where packets get lost.
+/// Number of probes in a row that may be lost within the bound, if packets are lost at random.
 const BAD_LUCK: u32 = 3;
-/// Retransmissions in a row that get lost, or their acknowledgements, where packets get lost.
+/// Number of retransmissions in a row that may be lost, or their acknowledgements, if packets are lost at random.
 const LOST_ROUNDS: u32 = 5;
-/// Until an effect that was refused is tried again, and again.
+/// Time until a refused effect has been tried again, and again.
 const RETRIED: Duration = Duration::from_secs(3);
-/// Datagrams lost in a row that are put down to chance.
+/// Number of datagrams lost in a row that chance explains.
 const IN_A_ROW: u32 = 12;

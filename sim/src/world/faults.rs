@@ -1,4 +1,4 @@
-//! Where a test can break a run on purpose: what shows that each rule can fail.
+//! Points where a test can break a run on purpose, to show that each rule can fail.
 
 use std::fmt::Debug;
 
@@ -11,28 +11,28 @@ use moorline_types::{Instant, LocatorPair};
 use super::World;
 use crate::workload::Application;
 
-/// Faults in hosts or simulator: each method says what a run without any does.
+/// Faults in hosts or simulator. Each method has the behaviour without a fault.
 pub(super) trait Faults: Debug {
-    /// Before each occurrence.
+    /// Runs before each entry of the queue.
     fn begin_step(&self, _world: &mut World<'_>) {}
 
-    /// What a core tells its data plane.
+    /// Changes an update of a core for its data plane.
     fn on_update(&self, _world: &World<'_>, _update: &mut Update) {}
 
-    /// The readiness that a core tells of a context.
+    /// The readiness that a core reports for a context.
     fn readiness(&self, _context: &ContextView, said: Readiness, _now: Instant) -> Readiness {
         said
     }
 
-    /// How often a control packet of a core leaves.
+    /// Number of copies of a core's control packet that leave.
     fn copies(&self, _message: &[u8], _pair: LocatorPair) -> usize {
         1
     }
 
-    /// A core sends a control packet.
+    /// Changes a control packet of a core.
     fn on_control(&self, _packet: &mut [u8]) {}
 
-    /// A core has got this.
+    /// Runs after a core has received this packet.
     fn on_received(
         &self,
         _world: &mut World<'_>,
@@ -42,29 +42,29 @@ pub(super) trait Faults: Debug {
     ) {
     }
 
-    /// A data plane passes on what a socket sends.
+    /// Changes a packet of a socket that a data plane passes on.
     fn on_passed(&self, _packet: &mut [u8]) {}
 
-    /// A data plane delivers a packet.
+    /// Changes a packet that a data plane delivers.
     fn on_delivered(&self, _packet: &mut [u8]) {}
 
-    /// An application has got a packet.
+    /// Runs after an application has got a packet.
     fn on_read(&self, _application: &mut dyn Application) {}
 
-    /// Whether a core serves timers that are due.
+    /// Whether a core serves its due timers.
     fn serves_timers(&self) -> bool {
         true
     }
 
-    /// What a killed core has stored.
+    /// Changes the state that a killed core has stored.
     fn on_stored(&self, _stored: &mut [ContextSnapshot]) {}
 
-    /// Whether kernels and data planes do what they are told to.
+    /// Whether kernels and data planes execute this effect.
     fn obeys(&self, _effect: &Effect) -> bool {
         true
     }
 
-    /// A kernel has done what it is told to.
+    /// Runs after a kernel has executed an effect.
     fn on_kernel(&self, _effect: &Effect, _kernel: &mut Kernel) {}
 }
 

@@ -1,4 +1,4 @@
-//! The way of packets: from a host's sockets or core through the network to those of another.
+//! The path of packets: from the sockets or core of a host, through the network, to those of another.
 
 use std::net::Ipv6Addr;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ use crate::plan::{Port, host_name};
 use crate::workload::{Running, Side, number_of};
 
 impl World<'_> {
-    /// A packet comes in from the network.
+    /// Handles a packet from the network.
     pub(super) fn on_arrival(&mut self, port: Port, parcel: &Parcel) {
         let (host, now) = (port.host, self.now);
         let Some((locators, _)) = packet::header(&parcel.octets) else { return };
@@ -61,7 +61,7 @@ impl World<'_> {
         self.settle(host);
     }
 
-    /// The same at a host without Moorline.
+    /// Handles a packet from the network at a host without Moorline.
     fn on_plain_arrival(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
         let is_unknown = packet::header(octets).is_some_and(|(_, next)| next == PROTOCOL);
         if !is_unknown {
@@ -96,7 +96,7 @@ impl World<'_> {
         self.check(count <= pairs, Rule::Bounded, || format!("{count} contexts"));
     }
 
-    /// A packet has come through to the sockets of a host.
+    /// Handles a packet that has reached the sockets of a host.
     fn deliver_to_socket(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
         let now = self.now;
         if self.is_lost_on_ilnp(host, octets, parcel) {
@@ -135,8 +135,9 @@ impl World<'_> {
         self.drain_workload(number);
     }
 
-    /// Whether a host that does not know ILNP, or not the session of a packet, has no use for it: an ICMPv6 message of a type that nobody
-    /// knows, a packet whose checksum is that of a session, or one between addresses that no socket is connected to.
+    /// Whether a host that does not know ILNP, or not the session of a packet, drops it: an ICMPv6 message of an
+    /// unknown type, a packet with the checksum of a session, or a packet between addresses to which no socket is
+    /// connected.
     fn is_lost_on_ilnp(&self, host: usize, octets: &[u8], parcel: &Parcel) -> bool {
         let Some((locators, next_header)) = packet::header(octets) else { return false };
         let from = self.network.port_of(locators.local.0).map(|port| port.host);
@@ -150,7 +151,7 @@ impl World<'_> {
             let here = Side::BOTH.into_iter().filter(|side| workload.host(*side) == host);
             here.map(|side| workload.ulids_of(side)).any(|ulids| ulids == pair)
         };
-        // The kernel does not know the option that holds a nonce.
+        // The kernel does not know the option with a nonce.
         next_header == DESTINATION_OPTIONS
             || is_message
             || !packet::is_checksum_right(octets)
@@ -174,7 +175,7 @@ impl World<'_> {
     pub(super) fn on_delivery(&mut self, number: usize, to: Side, octets: usize) {
         let mut watches = self.watches.iter_mut();
         let watch = watches.find(|watch| watch.workload == number && watch.to == to);
-        // Nobody watches what was under way when the last application stopped.
+        // A packet that was under way when the last application stopped has no watch.
         let last = watch.as_ref().map_or(self.now, |watch| watch.last());
         if let Some(outcome) = self.outcome.workloads.get_mut(number) {
             outcome.add(to, octets, Pause { from: since_start(last), to: since_start(self.now) });
@@ -183,7 +184,7 @@ impl World<'_> {
         self.on_late(number, to, late);
     }
 
-    /// A socket of a host sends a packet.
+    /// Sends a packet of a host's socket.
     pub(super) fn send_payload(&mut self, host: usize, packet: Vec<u8>) {
         let now = self.now;
         let original = Rc::new(packet);
@@ -199,7 +200,7 @@ impl World<'_> {
                     self.check(octets == *original, Rule::Untouched, || format!("{octets:02x?}"));
                 }
                 (By::Ilnp, Outbound::Send { source }) => {
-                    // A locator that has gone has no uplink.
+                    // A locator that is gone has no uplink.
                     if !self.network.has_address(source) {
                         return self.settle_planes(host);
                     }
@@ -219,7 +220,7 @@ impl World<'_> {
         self.settle_planes(host);
     }
 
-    /// A packet leaves a host by the uplink of its source address, if that is up.
+    /// Sends a packet by the uplink of its source address, if that uplink is up.
     pub(super) fn transmit(&mut self, host: usize, parcel: Parcel) {
         let now = self.now;
         let Some((locators, _)) = packet::header(&parcel.octets) else { return };
@@ -229,7 +230,7 @@ impl World<'_> {
         let core = self.nodes.get(host).and_then(|node| node.core.as_ref());
         let is_there = self.network.has_address(locators.local.0)
             || core.is_some_and(|core| core.is_left_to_plane(locators.local))
-            // An address that the kernel did not take is tried again in a moment.
+            // The kernel did not take an address, and the core tries again in a moment.
             || core.is_some_and(|core| core.host.awaits_retry());
         self.rules.on_wire(host, locators, chosen, is_there, now);
         if let Some(chosen) = chosen {
@@ -253,10 +254,10 @@ impl World<'_> {
         }
     }
 
-    /// A direct route takes the packets of a pair to an uplink. That uplink has to have the source which they leave with.
+    /// Checks the uplink of a direct route: it has to have the source of the packets.
     fn check_uplink(&mut self, host: usize, chosen: LocatorPair, source: Ipv6Addr) {
         let core = self.nodes.get(host).and_then(|node| node.core.as_ref());
-        // A route that the kernel did not take away leads astray until the next look.
+        // A route that the kernel did not remove may be wrong until the next look.
         let core = core.filter(|core| !core.host.awaits_retry());
         let ulids = UlidPair::new(chosen.local.as_ulid(), chosen.peer.as_ulid());
         let route = core.and_then(|core| core.kernel.route(ulids));
@@ -278,7 +279,7 @@ impl World<'_> {
             self.log.moment(self.now, MomentKind::Message(way), || format!("{what}{fate}"));
             return;
         };
-        // Payload is lost now and then.
+        // Random loss of payload is no change of the path.
         let way =
             Way { fate: if way.fate == Fate::Lost { Fate::Arrives } else { way.fate }, ..way };
         let key = (way.from.host, packet::port(original));

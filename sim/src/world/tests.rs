@@ -1,4 +1,4 @@
-//! Each rule can be broken.
+//! Tests that each rule can be broken.
 
 mod mutant;
 
@@ -12,7 +12,7 @@ use mutant::Mutant;
 
 use crate::plan::{Change, Direction, Kind, Pace, Plan, Port, What, Workload};
 
-/// A network in which everything happens: contexts, a silent failure, a core that is killed.
+/// A network with all kinds of events: contexts, a silent failure, a killed core.
 fn plan() -> Plan {
     let port = |host, uplink| Port { host, uplink };
     let seconds = Duration::from_secs;
@@ -43,7 +43,7 @@ fn plan() -> Plan {
     }
 }
 
-/// A host that forgets its contexts after they have moved, and does not ask for any.
+/// A host loses its contexts after they have moved, and does not ask for any.
 #[test]
 fn recovery_is_due_after_a_reboot_too() {
     let mut plan = plan();
@@ -108,15 +108,15 @@ fn each_rule_is_broken_by_a_fault() {
         assert!(broken.contains(&rule), "{mutant:?} breaks {broken:?}");
     }
     let covered = faults.iter().map(|(_, rule)| *rule);
-    // `own/tests.rs` has faults for these.
+    // `own/tests.rs` has faults for these rules.
     let of_addresses = [Rule::OwnAddresses, Rule::LifetimesInStep];
-    // So has `rules/tests.rs` for this one.
+    // `rules/tests.rs` has a test for this rule.
     let of_messages = [Rule::ProbeForm];
     let covered: BTreeSet<_> = covered.chain(of_addresses).chain(of_messages).collect();
     assert_eq!(covered, ALL.into_iter().collect(), "each rule has a fault");
 }
 
-/// Every rule there is.
+/// All rules.
 const ALL: [Rule; 27] = [
     Rule::ProbeForm,
     Rule::DeliveredAsSent,
@@ -147,7 +147,7 @@ const ALL: [Rule; 27] = [
     Rule::Restored,
 ];
 
-/// Plays a plan to its end, and says how much each host kept every [`EXTENT_INTERVAL`].
+/// Plays a plan to its end. Returns the size of each host's state every [`EXTENT_INTERVAL`].
 pub(crate) fn run_measured(seed: u64, plan: &Plan) -> (Outcome, Vec<Vec<usize>>) {
     errors::collecting(|| {
         let mut world = World::new(seed, plan, false);
@@ -166,5 +166,5 @@ pub(crate) fn run_measured(seed: u64, plan: &Plan) -> (Outcome, Vec<Vec<usize>>)
     })
 }
 
-/// Time between two looks at what the hosts keep.
+/// Time between two looks at the size of the hosts' state.
 pub(crate) const EXTENT_INTERVAL: Duration = Duration::from_secs(600);

@@ -41,7 +41,7 @@ fn only(table: &AdvertisedPrefixes) -> AdvertisedPrefix {
     only
 }
 
-/// What is left of the only prefix, in seconds.
+/// The remaining lifetimes of the only prefix, in seconds.
 fn left(table: &AdvertisedPrefixes, now: Instant) -> (u32, u32) {
     let Lifetimes { preferred, valid } = only(table).lifetimes(now);
     (preferred, valid)
@@ -79,10 +79,10 @@ fn a_prefix_taken_back_is_deprecated_at_once_and_gone_after_two_hours() {
     table.handle_advertisement(&kernel("2001:db8:1::/64", 24 * HOUR, 48 * HOUR), at(0));
     assert!(table.handle_advertisement(&kernel("2001:db8:1::/64", 0, 0), at(100)));
     assert_eq!(left(&table, at(100)), (0, 2 * HOUR));
-    // Said again, it does not get two hours more.
+    // Another withdrawal does not give it two hours more.
     assert!(!table.handle_advertisement(&kernel("2001:db8:1::/64", 0, 0), at(200)));
     assert_eq!(left(&table, at(200)), (0, 2 * HOUR - 100));
-    // And back: preferred again, which is news.
+    // The prefix is preferred again, which is news.
     assert!(table.handle_advertisement(&kernel("2001:db8:1::/64", HOUR, 3 * HOUR), at(300)));
     assert_eq!(left(&table, at(300)), (HOUR, 3 * HOUR));
 }
@@ -150,7 +150,7 @@ fn what_is_said_of_the_link_alone_ends_no_address() {
         assert_eq!(left(&table, at(10)), (HOUR - 10, 2 * HOUR - 10));
         assert_eq!((only(&table).autonomous, only(&table).on_link), (true, on_link));
     }
-    // Nobody makes addresses in it: it lasts as its routers say.
+    // No addresses are made in the prefix: it lasts as its routers say.
     table.handle_timeout(at(7200));
     for (valid, count) in [(HOUR, 1), (60, 1), (0, 0)] {
         let mut said = kernel("2001:db8:1::/64", 0, valid);
@@ -159,7 +159,7 @@ fn what_is_said_of_the_link_alone_ends_no_address() {
         let there: Vec<_> = table.prefixes().map(|one| one.lifetimes(at(7200)).valid).collect();
         assert_eq!(there, [valid][..count]);
     }
-    // Then hosts are to make addresses again.
+    // The routers want addresses in it again.
     let mut said = kernel("2001:db8:1::/64", 0, HOUR);
     said.prefixes[0].autonomous = false;
     table.handle_advertisement(&said, at(7300));
@@ -189,10 +189,10 @@ fn routers_of_a_prefix_are_those_that_advertise_it_and_are_default_routers() {
     assert_eq!(of(&table, "2001:db8:1::/64"), ["fe80::1"]);
     assert_eq!(of(&table, "2001:db8:2::/64"), ["fe80::2"]);
     assert_eq!(table.routers_of(4, prefix("2001:db8:1::/64")).count(), 0, "another link");
-    // A message may name a part of the prefixes only.
+    // A message may name only a part of the prefixes.
     assert!(!table.handle_advertisement(&router("fe80::1", 1800, &[]), at(1)));
     assert_eq!(of(&table, "2001:db8:1::/64"), ["fe80::1"]);
-    // Lifetime 0: it is no default router any more, whatever it advertises.
+    // With lifetime 0 the router is no default router any more, whatever it advertises.
     assert!(table.handle_advertisement(&router("fe80::1", 0, &["2001:db8:1::/64"]), at(2)));
     assert_eq!(of(&table, "2001:db8:1::/64"), [""; 0]);
     table.handle_timeout(at(1800));

@@ -5,7 +5,7 @@ fn envelope() -> Envelope {
     Envelope { ifindex: 3, source: "fe80::1".parse().unwrap(), hop_limit: 255 }
 }
 
-/// Router lifetime 1800 s, one Prefix Information option, one MTU option.
+/// A message with router lifetime 1800 s, one Prefix Information option and one MTU option.
 fn message() -> Vec<u8> {
     let mut octets = vec![134, 0, 0xab, 0xcd, 64, 0, 7, 8, 0, 0, 0, 0, 0, 0, 0, 0];
     octets.extend([3, 4, 64, 0xc0, 0, 0, 14, 16, 0, 0, 7, 8, 0, 0, 0, 0]);

@@ -1,10 +1,10 @@
-//! Which addresses peers are told of.
+//! The addresses that peers are told.
 
 use super::*;
 
 impl Planner {
-    /// What peers may be told of: our addresses that are in use, and what is on interfaces where we make
-    /// none or can make none; those for new traffic first.
+    /// The addresses that peers may be told: our addresses in use, and the addresses on interfaces where we make none
+    /// or can make none. Addresses for new traffic come first.
     #[must_use]
     pub fn announced(&self, view: &HostView) -> LocalAddresses {
         let (mut present, mut deprecated) = (Vec::new(), Vec::new());

@@ -1,10 +1,10 @@
-//! How long addresses of ours last: those that should be there, and those that should not.
+//! Lifetimes of our addresses: of those that should exist, and of those that should not.
 
 use super::*;
 
 impl Planner {
-    /// Adds an address that is not there. Its lifetimes are set once it is known to be no duplicate:
-    /// the kernel removes a duplicate with a finite valid lifetime, and nobody would know why.
+    /// Adds an address that is missing. Its lifetimes are set once it is known to be no duplicate: the kernel removes
+    /// a duplicate with a finite valid lifetime, and the reason would be lost.
     pub(super) fn bring_about(
         &mut self,
         wanted: &Wanted<'_>,
@@ -16,7 +16,7 @@ impl Planner {
         let at = (ifindex, address);
         let own = wanted.interface.addresses.iter().find(|own| own.address == address);
         match own {
-            // It has ended, or is about to, with its prefix.
+            // The address has ended with its prefix, or is about to.
             None if wanted.until.valid.is_some_and(|until| until <= now + GRACE) => {}
             None if wanted.is_too_late => {}
             None => {
@@ -26,7 +26,7 @@ impl Planner {
                     let preferred = wanted.until.left(now).preferred;
                     actions.push(Action::Add { ifindex, address, preferred });
                 } else {
-                    // Its lifetimes have ended now, and do not end later.
+                    // The lifetimes of a removed address have ended, and nothing ends them later.
                     self.told.remove(&at);
                     self.taken_away.push((wanted.interface.name.clone(), address));
                 }
@@ -34,7 +34,7 @@ impl Planner {
             Some(own) if own.flags.contains(AddressFlags::TENTATIVE) || is_duplicate(own) => {}
             Some(own) => {
                 let told = self.told_of(ifindex, own, at_view);
-                // When its lifetimes, which a run before may have set, have ended, no person has removed it.
+                // If the address ends by lifetimes of a run before, no person has removed it.
                 self.told.insert(at, told);
                 self.placed.insert(at);
                 if told.differs(wanted.until, now) {
@@ -45,9 +45,10 @@ impl Planner {
         }
     }
 
-    /// Addresses of ours that are not wanted any more: gone if routers have taken the prefix back or a person the
-    /// address that gave it, and not for new traffic if another address has taken their place. What a crashed run has left is the
-    /// kernel's to remove when its lifetimes end, or in two hours, unless routers tell of its prefix again.
+    /// Ends our addresses that are not wanted any more. If routers have withdrawn the prefix, or a person has removed
+    /// the address that gave it, the address is removed. If another address has replaced it, the address is not for
+    /// new traffic. The kernel removes the addresses of a crashed run at their end, or in two hours, unless routers
+    /// advertise their prefix again.
     pub(super) fn phase_out(
         &mut self,
         interfaces: &[&Uplink],
@@ -75,7 +76,7 @@ impl Planner {
                         actions.push(Action::Remove { ifindex, address });
                         continue;
                     };
-                    // Its lifetimes may not have been set yet, and it does not outlast its prefix.
+                    // The lifetimes of the address may not be set yet, and the address must not outlast its prefix.
                     let lasts = told.or_sooner(lasts).or_sooner(other.until);
                     replaced(interface, Some(other.address), lasts, now)
                 } else if self.known.contains(&(ifindex, prefix)) {
@@ -96,13 +97,13 @@ impl Planner {
         }
     }
 
-    /// Until when an address of ours is used, whatever its prefix; `None`: its time is over.
+    /// The ends of an address of ours, whatever its prefix; `None` if its time is over.
     pub(super) fn lasts(&self, address: Ipv6Addr, now: Instant) -> Option<Until> {
         let of = self.groups.iter().find(|group| group.member(Locator(address)).is_some());
         of.and_then(|group| group.until(Locator(address), now))
     }
 
-    /// Whether the routers of an interface were asked long enough ago to have told of all their prefixes.
+    /// Whether the routers of an interface were asked long enough ago to have answered with all their prefixes.
     pub(super) fn nobody_tells_of_more(&mut self, ifindex: u32, now: Instant) -> bool {
         let Some(asked) = self.asked.get(&ifindex) else { return false };
         let until = *asked + ANSWERS;
@@ -113,7 +114,7 @@ impl Planner {
     }
 }
 
-/// Until when an address lasts whose place another one has taken: not for new traffic once the other is.
+/// The ends of a replaced address: it is not for new traffic once the other address is.
 pub(super) fn replaced(
     interface: &Uplink,
     by: Option<Locator>,
@@ -131,8 +132,8 @@ pub(super) fn replaced(
     }
 }
 
-/// How long what a crashed run has left lasts at most, if nobody tells of its prefix: as long as RFC 4862 s5.5.3 keeps an
-/// address whose router takes the prefix back.
+/// Longest time for which addresses of a crashed run stay if nobody advertises their prefix: as long as RFC 4862
+/// s5.5.3 keeps an address whose router withdraws the prefix.
 const LEFT: Duration = Duration::from_secs(2 * 60 * 60);
-/// An address that is gone so shortly before its end was not taken away by a person.
+/// If an address is missing within this time before its end, no person has removed it.
 const GRACE: Duration = Duration::from_secs(5);

@@ -1,4 +1,4 @@
-//! Which sets and CGAs the planner makes, and when sets go.
+//! The sets and CGAs that the planner makes, and the end of sets.
 
 use super::*;
 use crate::temporary::{DatedSet, Lack};
@@ -13,7 +13,7 @@ impl Planner {
         }
     }
 
-    /// Lets go of temporary sets whose time is over, once it is known which addresses contexts use.
+    /// Removes temporary sets whose time is over, once the planner knows which addresses contexts use.
     pub(super) fn retire_sets(&mut self, view: &HostView, now: Instant, plan: &mut Plan) {
         if !self.is_restored {
             return;
@@ -48,8 +48,8 @@ impl Planner {
         }
     }
 
-    /// An HBA set gets the prefixes that are known at its making, and no other ever: so there is a
-    /// short wait for those of all uplinks. A temporary set has another after it.
+    /// Makes the set of a group. An HBA set gets the prefixes that are known when it is made, and never another one.
+    /// So the planner waits a short time for the prefixes of all uplinks. A temporary set is followed by another one.
     fn make_set_of(
         &mut self,
         index: usize,
@@ -113,7 +113,8 @@ impl Planner {
         }
     }
 
-    /// A laptop meets many networks. CGAs of those that it has left go when there are many, but for CGAs that contexts use.
+    /// Makes CGAs. A laptop meets many networks, so the CGAs of networks that it has left go when there are many,
+    /// except those that contexts use.
     pub(super) fn make_cgas(&mut self, view: &HostView, places: &[Place<'_>], plan: &mut Plan) {
         let in_use: BTreeSet<_> =
             view.in_use.iter().map(|address| Locator(*address).prefix()).collect();
@@ -158,6 +159,6 @@ fn no_room(rule: &Rule) -> String {
     )
 }
 
-/// How long the first start waits for the prefixes of all uplinks: routers answer a solicitation
-/// within half a second (RFC 4861 s6.2.6), and it may be asked for twice.
+/// Time for which the first start waits for the prefixes of all uplinks. Routers answer a solicitation within half a
+/// second (RFC 4861 s6.2.6), and two solicitations may be needed.
 pub(super) const GATHER: Duration = Duration::from_secs(2);

@@ -16,7 +16,7 @@ use crate::view::DefaultRoute;
 mod properties;
 mod temporary;
 
-/// A host whose kernel does what the plan says, on a virtual clock.
+/// A host whose kernel executes the plan, on a virtual clock.
 struct World {
     planner: Planner,
     key: PublicKey,
@@ -28,7 +28,7 @@ struct World {
     addresses: BTreeMap<(u32, Ipv6Addr), Own>,
     /// Addresses with a prefix of 128 bits, as DHCPv6 gives them.
     singles: BTreeSet<Ipv6Addr>,
-    /// New addresses are tentative until [`World::detect`].
+    /// Whether new addresses are tentative until [`World::detect`].
     is_detecting: bool,
     in_use: BTreeSet<Ipv6Addr>,
     now: Instant,
@@ -44,7 +44,7 @@ fn address(text: &str) -> Ipv6Addr {
     text.parse().unwrap()
 }
 
-/// 2001:db8:N::/64
+/// The prefix 2001:db8:N::/64.
 fn prefix(number: u16) -> [u8; 8] {
     Locator(Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, 0)).prefix()
 }
@@ -74,7 +74,7 @@ impl World {
         }
     }
 
-    /// Two ISPs, and what comes of them.
+    /// A host with two ISPs, after the first plans.
     fn with_two(mode: AddressMode) -> Self {
         let mut world = Self::new(mode);
         world.interfaces = BTreeSet::from([1, 2]);
@@ -84,7 +84,7 @@ impl World {
         world
     }
 
-    /// A daemon that comes back with what was kept on disk.
+    /// Restarts the daemon with the groups on disk.
     fn restart(&mut self) {
         let kept = self.planner.groups().iter().cloned();
         let groups = kept.map(|group| Group { given_up: Vec::new(), ..group }).collect();
@@ -93,7 +93,7 @@ impl World {
         self.table = AdvertisedPrefixes::new();
     }
 
-    /// A router of the link advertises 2001:db8:NUMBER::/64.
+    /// Has a router of the link advertise 2001:db8:NUMBER::/64.
     fn advertise(&mut self, ifindex: u32, number: u16, preferred: u32, valid: u32) {
         self.say(ifindex, number, Lifetimes { preferred, valid }, Origin::Kernel, false);
     }
@@ -144,7 +144,7 @@ impl World {
         }
     }
 
-    /// Plans and does what is planned until there is nothing left to do.
+    /// Plans and executes until nothing is left to do.
     fn settle(&mut self) -> Vec<Plan> {
         let mut plans = Vec::new();
         loop {
@@ -185,7 +185,8 @@ impl World {
         }
     }
 
-    /// Duplicate address detection ends; these are taken. A duplicate that has lifetimes is removed.
+    /// Ends duplicate address detection with these addresses taken. The kernel removes a duplicate that has
+    /// lifetimes.
     fn detect(&mut self, is_taken: impl Fn(Ipv6Addr) -> bool) {
         for ((_, address), own) in &mut self.addresses {
             if own.flags.contains(AddressFlags::TENTATIVE) {
@@ -203,7 +204,7 @@ impl World {
         self.addresses.retain(|_, own| !own.until.is_over(now));
     }
 
-    /// Our addresses on an interface, with how they are proved.
+    /// Our addresses on an interface, with their proofs.
     fn ours(&self, ifindex: u32) -> Vec<(Ipv6Addr, Kind)> {
         let of = self.addresses.keys().filter(|(at, _)| *at == ifindex);
         of.filter_map(|(_, address)| Some((*address, self.planner.member(*address)?.kind)))
@@ -233,7 +234,7 @@ fn both_isps_prefixes_come_into_one_set() {
     assert_eq!(world.kinds(1), [(1, Kind::HbaCompatible)]);
     assert_eq!(world.kinds(2), [(2, Kind::HbaCompatible)]);
     assert_eq!(world.left((1, world.only(1))), (1800, 3600));
-    // Nothing is signed, and nothing left out.
+    // Peers are told all addresses, and nothing is signed.
     let local = world.planner.announced(&world.view());
     assert_eq!(local.present, [world.only(1), world.only(2)].map(Locator));
     let proof = LocalProof::new(1, local, &[], [0; 32]);
@@ -303,7 +304,7 @@ fn a_prefix_that_goes_before_the_first_set_leaves_nothing_due_and_the_next_waits
 #[test]
 fn a_set_that_cannot_be_made_is_tried_again_later_and_is_told_of_meanwhile() {
     let mut world = World::new(AddressMode::HbaCompatible);
-    // Without the key.
+    // A planner without the key.
     world.planner = Planner::new(world.policy.clone(), BTreeMap::new(), Vec::new(), [7; 32]);
     world.interfaces = BTreeSet::from([1]);
     world.advertise(1, 1, 1800, 3600);
@@ -348,7 +349,7 @@ fn the_next_start_has_the_same_addresses() {
     world.advertise(1, 3, 600, 1200);
     world.settle();
     let before: Vec<_> = [1, 2].map(|at| world.ours(at)).concat();
-    // Stopped in order: nothing is left on the interfaces.
+    // The daemon has stopped in order: no address is left on the interfaces.
     world.restart();
     world.addresses.clear();
     world.advertise(2, 2, 1800, 3600);
@@ -401,7 +402,7 @@ fn lifetimes_follow_the_routers() {
     world.settle();
     assert_eq!(world.left(at), (1800, 3600));
     assert!(world.settle().is_empty());
-    // Nobody renews it.
+    // No router renews the prefix.
     world.advance(1801);
     world.settle();
     assert_eq!(world.left(at).0, 0);
@@ -409,7 +410,7 @@ fn lifetimes_follow_the_routers() {
     world.advance(1800);
     world.settle();
     assert!(world.ours(1).is_empty());
-    // It comes back as it was.
+    // The prefix comes back, and its address is the same.
     world.advertise(1, 1, 1800, 3600);
     world.settle();
     assert_eq!(world.only(1), at.1);
@@ -429,14 +430,14 @@ fn renumbering_deprecates_the_old_address_and_a_withdrawal_takes_it() {
     assert_eq!(present[..1], [Locator(new)], "what is for new traffic comes first");
     assert_eq!(present.last(), Some(&Locator(old.1)));
 
-    // RFC 4862 s5.5.3 e: not less than was left, two hours at most.
+    // RFC 4862 s5.5.3 e: not less than the remaining time, two hours at most.
     world.advertise(1, 1, 0, 0);
     world.settle();
     assert_eq!(world.left(old), (0, 3600));
     world.say(1, 1, Lifetimes { preferred: 0, valid: 0 }, Origin::Kernel, true);
     world.settle();
     assert_eq!(world.only(1), new, "where the host honours it, it is gone at once");
-    // Peers can still know us by it.
+    // Peers can still know this host by the old address.
     assert!(world.planner.member(old.1).is_some());
 }
 
@@ -460,7 +461,7 @@ fn prefixes_of_addresses_set_by_hand_count_and_have_no_end() {
     world.settle();
     assert_eq!(world.kinds(1), [(1, Kind::HbaCompatible)]);
     assert_eq!(world.left((1, world.only(1))), (u32::MAX, u32::MAX));
-    // Routers advertise the same prefix and take it back: what a person has set stays.
+    // Routers advertise the same prefix and withdraw it: the address that a person has set stays.
     world.advertise(1, 1, 600, 1200);
     world.settle();
     assert_eq!(world.left((1, world.only(1))), (u32::MAX, u32::MAX));
@@ -489,7 +490,7 @@ fn an_address_set_by_hand_on_a_tunnel_gives_a_prefix_only_where_a_person_asks_fo
     }
 }
 
-/// PPP of an ISP has no neighbors either, and has its prefix from a router.
+/// A PPP link of an ISP has no neighbors either, and gets its prefix from a router.
 #[test]
 fn a_prefix_that_the_router_of_a_tunnel_advertises_is_like_others() {
     let mut world = World::new(AddressMode::Cga);
@@ -685,7 +686,7 @@ fn an_address_that_the_kernel_took_a_moment_too_early_comes_back() {
     assert_eq!(world.only(1), at.1);
 }
 
-/// An address would be there for a moment, and without an end.
+/// The address would exist for a moment only, and without an end.
 #[test]
 fn no_address_is_put_on_for_the_last_seconds_of_its_prefix() {
     let mut world = World::with_two(AddressMode::Cga);
@@ -752,7 +753,7 @@ fn a_prefix_on_two_interfaces_gives_one_address() {
     assert!(world.planner.groups()[0].address(prefix(1)).is_some());
 }
 
-/// Anybody on the first link can advertise the prefix there.
+/// Any node on the first link can advertise the prefix there.
 #[test]
 fn an_address_stays_on_its_link_while_routers_there_go_on_whoever_else_advertises_the_prefix() {
     let mut world = World::with_two(AddressMode::Cga);
@@ -763,7 +764,7 @@ fn an_address_stays_on_its_link_while_routers_there_go_on_whoever_else_advertise
     assert!(!world.addresses.contains_key(&(1, address)));
     let kinds = world.kinds(1);
     assert_eq!(kinds.len(), 1, "{kinds:?}");
-    // The router of the second link gives the prefix up.
+    // The router of the second link withdraws the prefix.
     world.advertise(2, 2, 0, 7200);
     world.settle();
     assert!(world.addresses.contains_key(&(1, address)));

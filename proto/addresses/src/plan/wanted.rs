@@ -1,10 +1,12 @@
-//! Where addresses of ours should be, which of others come after them, and what people are told of where there are none.
+//! The addresses that interfaces should have, the addresses of others that come after them, and warnings about
+//! missing ones.
 
 use super::lifetimes::replaced;
 use super::*;
 
 impl Planner {
-    /// An address comes after ours only if ours could be used in its place: same interface, same prefix, for new traffic.
+    /// Addresses of others that come after ours. Ours has to be on the same interface, in the same prefix, and for
+    /// new traffic.
     pub(super) fn outranked(&self, interfaces: &[&Uplink]) -> BTreeSet<(u32, Ipv6Addr)> {
         let mut outranked = BTreeSet::new();
         for interface in interfaces {
@@ -24,7 +26,7 @@ impl Planner {
         outranked
     }
 
-    /// An address that somebody else has goes, and another takes its place.
+    /// Removes an address that another host has, and takes the next one of its group.
     pub(super) fn drop_duplicates(&mut self, interfaces: &[&Uplink], plan: &mut Plan) {
         for interface in interfaces {
             for own in interface.addresses.iter().filter(|own| is_duplicate(own)) {
@@ -35,7 +37,7 @@ impl Planner {
                 };
                 let (ifindex, address) = (interface.ifindex, own.address);
                 plan.actions.push(Action::Remove { ifindex, address });
-                // One that was replaced before is only removed.
+                // An address that was replaced before is only removed.
                 if group.address(Locator(address).prefix()) != Some(Locator(address))
                     || group.given_up.contains(&Locator(address).prefix())
                 {
@@ -53,8 +55,9 @@ impl Planner {
         }
     }
 
-    /// Every prefix of every interface. One that several interfaces have is of the interface where our address is, if routers there go on with it:
-    /// anybody on another link can advertise the prefix there. Else the prefix is of the first.
+    /// All prefixes of all interfaces, each at one interface. If several interfaces have a prefix and routers on one
+    /// of them continue it, the interface with our address keeps the prefix, because any node on another link can
+    /// advertise it there. Otherwise the first interface has the prefix.
     pub(super) fn places<'a>(
         &self,
         interfaces: &[&'a Uplink],
@@ -113,7 +116,7 @@ impl Planner {
                 continue;
             }
             let (interface, current) = (place.interface, group.address(place.prefix));
-            // A context moves to the other addresses of its set, so all of them last as long as it uses one.
+            // A context moves to the other addresses of its set, so all of them last as long as a context uses one.
             let is_used = |one: Locator| view.in_use.contains(&one.0);
             let used = group.former().filter(|one| group.rule.temporary && one.is_any(&is_used));
             let former = used.filter_map(|one| one.address(place.prefix));
@@ -135,7 +138,7 @@ impl Planner {
         wanted
     }
 
-    /// Uplinks in whose networks there is no prefix to make addresses in.
+    /// Warns about uplinks without a prefix for addresses.
     pub(super) fn warn_of_bare(&mut self, view: &HostView, places: &[Place<'_>]) {
         self.bare.clear();
         let has_key = |group: &Group| group.rule.mode.has_key() && !group.awaits_set();
@@ -155,7 +158,8 @@ impl Planner {
         }
     }
 
-    /// Says of the host's own temporary addresses, once, that new connections take an address of ours in place of them that stays the same.
+    /// Says once per interface that new connections take a stable address of ours in place of the host's own
+    /// temporary ones.
     pub(super) fn tell_of_stable(&mut self, interfaces: &[&Uplink], plan: &mut Plan) {
         for interface in interfaces {
             let is_passed_over = |own: &&UplinkAddress| {

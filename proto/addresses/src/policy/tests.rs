@@ -1,6 +1,6 @@
 use super::*;
 
-/// This mode everywhere, without a search.
+/// A policy with this mode everywhere, and with a Sec that needs no search.
 pub(crate) fn policy(mode: AddressMode) -> AddressPolicy {
     let name = || "default".to_owned();
     AddressPolicy {

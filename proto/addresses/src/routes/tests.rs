@@ -31,11 +31,11 @@ const fn context(number: u32) -> Mover {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Led {
     hop: NextHop,
-    /// The kernel has changed it to that of the uplink.
+    /// The kernel has changed the route's MTU to that of the uplink.
     has_other_mtu: bool,
 }
 
-/// The kernel's routes by pair: by `moor0`, those of TCP, direct ones, those of TCP among these, and those of bound sockets.
+/// The kernel's routes by pair: by `moor0`, of TCP, direct, direct of TCP, and of bound sockets.
 #[derive(Clone, Debug, Default)]
 struct Kernel {
     moor: BTreeMap<UlidPair, MovedRoute>,
@@ -83,7 +83,7 @@ impl Kernel {
         }
     }
 
-    /// The routes of TCP go if the step says that there are some.
+    /// Removes the routes of TCP if the step says that there are some.
     fn remove_tcp(&mut self, route: &MovedRoute) {
         if route.is_tcp_bare() {
             self.tcp.remove(&route.ulids);
@@ -97,7 +97,7 @@ impl Kernel {
         }
     }
 
-    /// The uplink has another MTU: the kernel gives that to the routes by it.
+    /// Changes the MTU of an uplink: the kernel gives it to the routes by the uplink.
     fn change_mtu(&mut self, ifindex: u32) {
         for routes in [&mut self.direct, &mut self.tcp_direct, &mut self.own] {
             let by_it = routes.values_mut().filter(|led| led.hop.ifindex == ifindex);
@@ -105,7 +105,7 @@ impl Kernel {
         }
     }
 
-    /// As a reader of the kernel's tables tells it: the MTU is 0 where there is no route by `moor0`.
+    /// The routes as a reader of the kernel's tables reports them: the MTU is 0 without a route by `moor0`.
     fn there(&self) -> Vec<FoundRoute> {
         let direct = self.direct.keys().chain(self.tcp_direct.keys());
         let pairs = self.moor.keys().chain(&self.tcp).chain(direct).chain(self.own.keys());
@@ -132,7 +132,7 @@ impl Kernel {
     }
 }
 
-/// What happens at a host. Movers and pairs have numbers; a slot may go to another pair.
+/// Event at a host. Movers and pairs have numbers; a slot may go to another pair.
 #[derive(Clone, Debug)]
 enum Op {
     Move(u32, u16, u32, bool),
@@ -140,9 +140,9 @@ enum Op {
     LoseUplink(u32),
     ChangeMtu(u32),
     LeadWaiting,
-    /// The daemon ends, and goes on with those of its movers that it still knows.
+    /// The daemon restarts without this mover.
     Restart(u32),
-    /// So many steps fail from now on.
+    /// This number of steps fails from now on.
     Fail(u8),
 }
 
@@ -164,7 +164,7 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct Host {
     routes: Routes,
     kernel: Kernel,
-    /// The routes that the movers should have; no two of them have the same pair.
+    /// The routes that the movers should have; each pair has at most one mover.
     wanted: BTreeMap<Mover, MovedRoute>,
     fails: u8,
     now: Instant,
@@ -196,7 +196,7 @@ impl Host {
         self.routes.poll_look().is_some()
     }
 
-    /// The data plane moves the pair of this mover.
+    /// Has the data plane move the pair of this mover.
     fn go(&mut self, mover: Mover, route: MovedRoute) {
         if self.wanted.iter().any(|(other, has)| *other != mover && has.ulids == route.ulids) {
             return;
@@ -251,7 +251,7 @@ impl Host {
                 self.kernel.lose_uplink(ifindex);
                 self.look();
             }
-            // Nobody looks.
+            // Nobody reads the routes after this change.
             Op::ChangeMtu(ifindex) => self.kernel.change_mtu(ifindex),
             Op::LeadWaiting => self.lead_waiting(),
             Op::Restart(forgotten) => {
@@ -271,7 +271,7 @@ impl Host {
         }
     }
 
-    /// Nothing fails any more, and what is due is done.
+    /// Lets steps succeed again, and executes all that is due.
     fn settle(&mut self) {
         self.fails = 0;
         self.look();
@@ -288,7 +288,7 @@ impl Host {
 }
 
 proptest! {
-    /// Whatever fails on the way, the kernel ends with the routes of what has moved, and with no other.
+    /// Whatever fails on the way, the kernel ends with the routes of the movers, and with no others.
     #[test]
     fn the_kernel_ends_with_what_is_needed_and_nothing_else(ops in ops()) {
         let mut host = Host::new();

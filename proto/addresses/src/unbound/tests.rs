@@ -22,7 +22,7 @@ const ROUTE: MovedRoute = MovedRoute {
     own: None,
 };
 
-/// Two contexts of each peer.
+/// Routes of movers: two contexts for each peer.
 fn moved(mover: Mover) -> Option<MovedRoute> {
     let Mover::Context(ContextId(number)) = mover else { return None };
     Some(MovedRoute { ulids: pair(address(2, number / 2)), ..ROUTE })
@@ -33,7 +33,8 @@ fn context(number: u32) -> Mover {
 }
 
 impl Unbound {
-    /// As the caller does it; the kernel knows this MTU. Result: the peers that have new routes, and those whose routes go.
+    /// Sets routes like the caller, if this is the kernel's MTU. Returns the peers that have new routes, and those
+    /// whose routes go.
     fn set_all(&mut self, now: Instant, mtu: Option<u32>) -> (Vec<Ulid>, BTreeSet<Ulid>) {
         let asked = self.take_due(now, moved).into_iter().map(|one| (one, mtu)).collect();
         let plan = self.plan(asked, now);
@@ -42,7 +43,7 @@ impl Unbound {
         (peers, self.on_set(plan, Some(set), now))
     }
 
-    /// The peers that have new routes; none have lost theirs.
+    /// Sets routes. Returns the peers that have new routes, and checks that no peer has lost its routes.
     fn set(&mut self, now: Instant, mtu: Option<u32>) -> Vec<Ulid> {
         let (set, gone) = self.set_all(now, mtu);
         assert_eq!(gone, BTreeSet::new());

@@ -53,7 +53,7 @@ fn of_two_routers_the_one_that_advertises_the_prefix_is_taken() {
     let other: Ipv6Addr = "fe80::99".parse().unwrap();
     both.default_routes.push(DefaultRoute::new(2000, Some(other)));
     both.advertisers.push((prefix("2001:db8:2::/64"), other));
-    // One that advertises and is no default router any more.
+    // The router advertises the prefix and is no default router any more.
     both.advertisers.push((prefix("2001:db8:1::/64"), "fe80::77".parse().unwrap()));
     let router = |text| both.gateway_for(prefix(text)).unwrap().gateway;
     assert_eq!(router("2001:db8:2::/64"), Some(other));

@@ -11,7 +11,7 @@ fn address(text: &str) -> Ipv6Addr {
     text.parse().expect("an address")
 }
 
-/// By its ULIDs, or moved to another address of ours.
+/// A context at its ULIDs, or moved to another address of ours.
 fn entry(id: u32, is_moved: bool) -> ContextEntry {
     let (local, peer) = (address("2001:db8:a::1"), address("2001:db8:b::1"));
     let other = if is_moved { address("2001:db8:c::1") } else { local };
@@ -45,7 +45,7 @@ fn remove(id: u32) -> Update {
 fn a_moved_context_stays_moved_when_a_fork_comes_beside_it() {
     let updates = [remove(1), upsert(2, false), upsert(1, true)];
     assert_eq!(moved_after(&updates).into_keys().collect::<Vec<_>>(), [ContextId(1)]);
-    // For a moment it is found by nothing.
+    // Between the updates no ULIDs lead to the context.
     assert_eq!(back_in(&updates), [1, 2].map(ContextId).into());
 }
 

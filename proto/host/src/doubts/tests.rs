@@ -14,19 +14,19 @@ fn pair(link: u16, peer: u16) -> LocatorPair {
     LocatorPair::new(address(link, 1), address(0x100 + peer, peer))
 }
 
-/// Peers that are asked by two uplinks, which lose a part of the questions to each.
+/// Peers that are asked by two uplinks. Each uplink loses a part of the questions.
 struct Net {
     doubts: Doubts,
     now: Instant,
     peers: u16,
-    /// Permille of checks and answers, by uplink, and by peer of each.
+    /// Loss of questions, permille, by uplink.
     loss: [u32; 2],
     /// Peers that answer by the second uplink alone.
     liars: BTreeSet<u16>,
     /// Peers that answer by no uplink.
     dead: BTreeSet<u16>,
     rtts: [Duration; 2],
-    /// Known before.
+    /// Answer time that is known before.
     usual: Duration,
     rng: ChaCha12Rng,
     answers: Vec<(Instant, Reply)>,
@@ -215,7 +215,7 @@ fn an_uplink_fails_no_more_while_peers_answer_by_no_uplink() {
     net.loss = [1000, 0];
     net.run(Duration::from_secs(1));
     assert!(net.is_failing());
-    // Contexts go, and nobody can be asked.
+    // Contexts go, so nobody can be asked.
     let deaf = |net: &mut Net| net.doubts.handle_timeout(|_, _| false, net.now);
     for _ in 0..600 {
         net.now = net.now + Duration::from_millis(100);
@@ -240,11 +240,11 @@ fn an_uplink_that_fails_again_and_again_is_used_ever_more_rarely() {
             }
         }
     }
-    // 5 s and 10 s are less than the 15 s in which it answers; 20 s are more.
+    // The uplink answers for 15 s each time: longer than 5 s and 10 s, shorter than 20 s.
     assert_eq!(net.changes.len(), 5, "{:?}", net.changes);
 }
 
-/// A satellite beside a cable.
+/// The slow uplink is a satellite link, and the other one a cable.
 #[test]
 fn an_uplink_that_is_slow_is_found_out_once_at_most() {
     let mut net = Net::new(8, 2);

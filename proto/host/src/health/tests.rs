@@ -5,7 +5,7 @@ use super::*;
 /// Round trip of an answer.
 const RTT: Duration = Duration::from_millis(20);
 
-/// Round trips by the two uplinks.
+/// Round-trip times of the two uplinks, milliseconds.
 const ROUND_TRIPS: [[u64; 2]; 5] = [[20, 20], [1, 300], [300, 1], [5, 60], [800, 700]];
 
 pub(crate) fn address(link: u16, node: u16) -> Ipv6Addr {
@@ -25,11 +25,11 @@ pub(crate) fn two(metrics: [u32; 2]) -> HostView {
     HostView { uplinks: uplinks.into(), ..HostView::default() }
 }
 
-/// A host whose uplinks lose a part of what is asked by each.
+/// A host whose uplinks lose a part of the requests.
 struct Net {
     health: Health,
     now: Instant,
-    /// Permille of requests, by uplink.
+    /// Loss of requests, permille, by uplink.
     loss: [u32; 2],
     rtts: [Duration; 2],
     rng: ChaCha12Rng,
@@ -146,7 +146,7 @@ fn hosts_that_never_answer_are_asked_four_times_a_second() {
 fn a_loss_of_five_percent_each_way_is_no_failure_in_an_hour() {
     for seed in 0..20 {
         let mut net = Net::new(seed);
-        // Request and answer: 1 - 0.95 * 0.95.
+        // Loss of request or answer: 1 - 0.95 * 0.95.
         net.loss = [98, 98];
         net.run(Duration::from_secs(3600));
         assert_eq!(net.changes, [], "seed {seed}");
@@ -164,7 +164,7 @@ fn an_uplink_that_fails_again_and_again_is_used_ever_more_rarely() {
             net.run(Duration::from_secs(15));
         }
     }
-    // 5 s and 10 s are less than the 15 s in which it answers; 20 s are more.
+    // The uplink answers for 15 s each time: longer than 5 s and 10 s, shorter than 20 s.
     assert_eq!(net.changes.len(), 5, "{:?}", net.changes);
 }
 
@@ -177,7 +177,7 @@ fn no_uplink_fails_if_the_hosts_do_and_answers_of_strangers_count_for_nothing() 
             net.loss = [20; 2];
             net.run(Duration::from_millis(5000 + 17 * u64::from(offset)));
             for silent in [3, 60] {
-                // The hosts fail: what is under way to them gets no answer.
+                // The hosts fail: requests under way to them get no answer.
                 (net.loss, net.answers) = ([1000; 2], Vec::new());
                 net.run(Duration::from_secs(silent));
                 net.loss = [20; 2];
@@ -209,7 +209,7 @@ fn no_uplink_fails_if_the_hosts_do_and_answers_of_strangers_count_for_nothing() 
         }
     }
     assert_eq!(net.health.failing(), BTreeSet::from([1]), "nonces are not guessed");
-    // Another address comes first: the uplink fails as before.
+    // The uplink has another source address, and fails as before.
     let mut renumbered = two([1024; 2]);
     renumbered.uplinks[0].addresses[0].address = address(3, 1);
     assert!(!net.health.follow(&renumbered, net.now));

@@ -119,7 +119,7 @@ fn rules_about_paths_say_which_locators_are_better() {
         rule(within("2001:db8:2::", 64), Preference::Prefer),
     ];
     assert_eq!(preferences(&rules), [200, 50]);
-    // The narrowest counts, whichever comes first, and the first of those that are as narrow.
+    // The narrowest rule counts, wherever it is in the list. Of equally narrow rules the first counts.
     let rules = [
         rule(within("2001:db8::", 32), Preference::Avoid),
         rule(named("isp1"), Preference::Prefer),
@@ -151,10 +151,10 @@ fn each_identifier_with_sessions_has_an_address_at_each_locator() {
         .0
     };
     let made = SessionAddress { ifindex: 2, address: "2001:db8:2::a".parse().expect("an address") };
-    // The host has the one at its first locator anyway.
+    // The host has the address at its first locator anyway.
     assert_eq!(addresses.follow(&of(&seen), &nids), (vec![made], vec![]));
     assert!(addresses.has(made.address));
-    // The kernel tells of it, and it is no address of the host to anybody else.
+    // The kernel reports the address for sessions, and the view does not show it.
     let mut told = view(&two);
     let flags = AddressFlags::DEPRECATED;
     let forever = Lifetimes { preferred: 0, valid: u32::MAX };
@@ -162,7 +162,7 @@ fn each_identifier_with_sessions_has_an_address_at_each_locator() {
     addresses.leave_out(&mut told);
     assert_eq!(told, seen);
     assert_eq!(addresses.follow(&of(&told), &nids), (vec![], vec![]));
-    // Its prefix is back, and the host has the address as one of its own.
+    // The prefix of the address is back, and the host has the address itself.
     let mut back = addresses.clone();
     let mut own_again = view(&two);
     own_again.uplinks[1].addresses.push(address("2001:db8:2::a", FINE, 60));
@@ -170,7 +170,7 @@ fn each_identifier_with_sessions_has_an_address_at_each_locator() {
     back.leave_out(&mut own_again);
     assert_eq!((&own_again, back.has(made.address)), (&before, false));
     assert_eq!(back.follow(&of(&own_again), &nids), (vec![], vec![]));
-    // Somebody removes it.
+    // Another program removes the address.
     addresses.leave_out(&mut seen);
     assert_eq!(addresses.follow(&of(&seen), &nids), (vec![made], vec![]));
     addresses.on_not_added(made);

@@ -1,4 +1,4 @@
-//! What the host does on the kernel about links, moves and failures, in its order.
+//! Effects of the host on the kernel after changes of links, moves and failures, in order.
 
 use core::net::Ipv6Addr;
 
@@ -9,7 +9,7 @@ use moorline_wire::{I1, Message, Opt, Options};
 
 use super::*;
 
-/// Two hosts with a context between them, and what the first one does from now on.
+/// Two hosts with a context between them. The effects of the first one are recorded from now on.
 fn with_context() -> Duo {
     let mut duo = Duo::new();
     duo.carries_ilnp = false;
@@ -20,7 +20,7 @@ fn with_context() -> Duo {
     duo
 }
 
-/// The same after the first host has lost its first uplink.
+/// Two hosts with a context between them, after the first host has lost its first uplink.
 fn with_moved_context() -> Duo {
     let mut duo = with_context();
     let (now, left) = (duo.now, view(&duo.locals[0].usable[1..]));
@@ -30,7 +30,7 @@ fn with_moved_context() -> Duo {
     duo
 }
 
-/// Two hosts with a session between them, and everything that they have done for it.
+/// Two hosts with a session between them, and all effects for it.
 fn with_session() -> Duo {
     let mut duo = Duo::new();
     duo.traffic(0);
@@ -64,7 +64,7 @@ fn the_route_comes_before_the_move_and_the_direct_route_after_it() {
     );
     let notified = place(effects, |one| matches!(one, Effect::NotifyTcp { .. }));
     assert!(by_moor < moved && moved < notified && notified < told, "{effects:#?}");
-    // The first uplink's address has gone, so the ULID is no address of the host: routes for it come with the uplink's.
+    // The first uplink's address is gone, so the ULID is no address of the host: its routes come with the address.
     let route = *duo.hosts[0].routes().get(Mover::Context(context(&duo))).expect("a route");
     assert_eq!((route.mtu, route.own), (1492, None));
     let is_direct = |one: &Effect| matches!(one, Effect::Route(RouteStep::LeadDirectly(_)));
@@ -84,7 +84,7 @@ fn a_ulid_that_has_left_its_uplink_is_kept_until_it_is_back_or_nothing_needs_it(
     let (now, ulid) = (duo.now, duo.pair(0).local);
     assert!(duo.effects[0].contains(&Effect::KeepUlid(ulid)) && duo.hosts[0].is_kept(ulid));
     duo.effects[0].clear();
-    // It could not be kept: the next change has it tried again.
+    // The host could not keep the ULID: the next change tries again.
     duo.hosts[0].handle_failed(&Effect::KeepUlid(ulid), now);
     duo.hosts[0].begin_following();
     duo.settle();
@@ -102,7 +102,7 @@ fn a_ulid_that_has_left_its_uplink_is_kept_until_it_is_back_or_nothing_needs_it(
     assert!(update < route && route < release && release < rules, "{effects:#?}");
 }
 
-/// Links with these addresses, and without default routes.
+/// A view of links with these addresses and without default routes.
 fn bare(own: &[Locator]) -> HostView {
     let mut view = view(own);
     let links = view.uplinks.drain(..);
@@ -137,7 +137,7 @@ fn payload_is_back_at_the_ulids_of_neighbors_and_programs_stay_when_all_default_
     assert!(back < route, "{effects:#?}");
     assert_eq!(duo.hosts[0].carriers().shim6, [1, 2].into(), "programs on links that are in use");
     assert!([first, second].iter().all(|own| duo.hosts[0].takes_payload_at(*own)));
-    // Nothing more is known of the second link, which has gone.
+    // Nothing else is known of the second link, which is gone.
     duo.hosts[0].handle_view(bare(&[first]), now);
     duo.settle();
     assert_eq!(duo.hosts[0].carriers().shim6, [1].into());
@@ -151,7 +151,7 @@ fn more_specific_routes_say_by_which_links_peers_are_reached() {
     let mut duo = with_context();
     let (own, peers) = (duo.locals[0].usable.clone(), duo.locals[1].usable.clone());
     let id = context(&duo);
-    // Which pairs with the first address of the peer the context has besides the ULIDs: those of the second address of the host.
+    // Whether the context has the pair of the host's second address and the peer's first.
     let mut is_pair = |specific: &[SpecificRoute]| {
         let now = duo.now;
         duo.hosts[0].handle_specific(specific.iter().copied().collect(), now);
@@ -191,7 +191,7 @@ fn a_moved_pair_is_led_to_a_neighbor_and_to_the_router_once_the_route_is_gone() 
     assert_eq!(hop(&[]).map(|hop| hop.gateway), Some(router));
 }
 
-/// The peer is on the first link alone, and on no other that the host has.
+/// The peer is on the first link alone, and on no other link of the host.
 #[test]
 fn a_peer_on_a_link_without_a_carrier_is_behind_the_router_of_another_until_the_context_is_back() {
     let mut duo = with_context();
@@ -213,7 +213,7 @@ fn a_peer_on_a_link_without_a_carrier_is_behind_the_router_of_another_until_the_
     let rules = place(&duo.effects[0], |one| *one == Effect::FollowRules);
     assert!(rules < place(&duo.effects[0], is_moved_update), "{:#?}", duo.effects[0]);
     assert_eq!(duo.hosts[0].view().specific_for_all().count(), 0);
-    // Its default route has expired meanwhile.
+    // The default route of the link has expired meanwhile.
     let mut expired = duo.hosts[0].view().clone();
     expired.dead.insert(expired.uplinks.remove(0).ifindex);
     let now = duo.now;
@@ -251,7 +251,7 @@ fn a_detour_goes_by_the_router_from_before() {
     assert_eq!(hop(&view).map(|hop| hop.gateway), Some(behind));
 }
 
-/// A router on a link can advertise routes to anywhere, and somebody starts a VPN.
+/// A router on a link can advertise routes to any destination, and a VPN may start.
 #[test]
 fn a_pair_that_works_goes_on_whatever_routes_come_by_other_links_of_ours() {
     for (links, goes_on) in [(&[1][..], true), (&[1, 1], true), (&[9], false), (&[9, 1], false)] {
@@ -264,7 +264,7 @@ fn a_pair_that_works_goes_on_whatever_routes_come_by_other_links_of_ours() {
         let peer = duo.hosts[0].path_of(Mover::Context(id)).expect("a path").peer;
         duo.hosts[0].handle_view(view(&own), now);
         duo.settle();
-        // Each is inside the one before.
+        // Each prefix is inside the one before.
         let routes = links.iter().zip([48, 64]).map(|(link, length)| route(peer, length, *link));
         duo.hosts[0].handle_specific(routes.collect(), now);
         let followed = |duo: &Duo| duo.hosts[0].view().specific_for_all().count();
@@ -312,7 +312,7 @@ fn the_kernels_routes_are_looked_at_after_a_step_has_failed() {
     duo.settle();
     let by_moor = MovedRoute { direct: None, own: None, ..route };
     assert!(duo.effects[0].contains(&Effect::Route(RouteStep::Add(vec![by_moor]))));
-    // Reading them can fail, too.
+    // Reading the routes can fail, too.
     duo.hosts[0].handle_failed(&Effect::AskRoutes, now);
     duo.effects[0].clear();
     duo.run(Duration::from_secs(130));
@@ -336,7 +336,7 @@ fn a_data_plane_that_takes_no_context_leaves_none() {
         matches!(one, Effect::TellContext(event) if event.kind == removed)
     };
     assert!(effects.iter().any(is_told), "{effects:#?}");
-    // A number may be another context's by now; what else fails leaves contexts alone.
+    // The slot may have another context by now. Other failures leave contexts alone.
     let other = duo.hosts[1].shim6().contexts().next().expect("a context");
     let of_other = duo.hosts[1].shim6().entry_of(other.id).expect("an entry");
     let stale = ContextEntry {
@@ -381,7 +381,7 @@ fn a_path_that_is_narrower_than_its_uplink_has_a_route_for_that_and_tcp_is_told(
     assert_eq!(duo.hosts[0].routes().get(mover).expect("a route").mtu, 1392);
     let told = Effect::NotifyTcp { ulids, mtu: Some(1392) };
     assert!(duo.effects[0].contains(&told), "{:#?}", duo.effects[0]);
-    // It does not count for ever.
+    // The smaller MTU expires.
     duo.run(Duration::from_secs(601));
     let route = duo.hosts[0].routes().get(mover).map(|route| route.mtu);
     assert_eq!(route, Some(1492));
@@ -524,7 +524,7 @@ fn sessions_have_their_address_on_an_uplink_before_anything_is_sent_from_there()
     let update = place(effects, |one| matches!(one, Effect::UpdateSession(_)));
     let sent = place(effects, |one| matches!(one, Effect::SendIlnp { ifindex: 2, .. }));
     assert!(node < introduced && introduced < update && update < sent, "{effects:#?}");
-    // The locator that was left has gone: nothing waits for routes.
+    // The locator that was left is gone: nothing waits for routes.
     let route = place(effects, |one| matches!(one, Effect::Route(RouteStep::Add(_))));
     assert!(sent < route, "{effects:#?}");
 }
@@ -545,7 +545,7 @@ fn addresses_of_sessions_are_removed_after_all_else() {
     assert!(sent < removed, "nothing waits for the removal: {effects:#?}");
 }
 
-/// The TCP of a host that comes back where it was would wait for its timer, which has been doubled meanwhile.
+/// Without a notice, the TCP of a host that comes back would wait for its timer, which has doubled meanwhile.
 #[test]
 fn tcp_is_told_when_a_path_works_again_be_it_the_one_from_before() {
     let mut duo = with_context();
@@ -582,7 +582,7 @@ fn tcp_of_a_session_is_told_when_its_locator_is_back() {
     assert!(!duo.effects[0].iter().any(is_notice), "it was there all along");
 }
 
-/// An I1 for the first addresses of both hosts, as the second host sends it from its second address if `is_elsewhere`.
+/// An I1 for the first addresses of both hosts, from the second address of the second host if `is_elsewhere`.
 fn i1(duo: &Duo, receiver: Ulid, is_elsewhere: bool) -> (Vec<u8>, LocatorPair) {
     let peer = &duo.locals[1].usable;
     let named = Opt::UlidPair { sender: peer[0].as_ulid(), receiver };

@@ -1,4 +1,4 @@
-//! Uplinks that carry nothing, as peers show: one host with several peers, each with two ISPs.
+//! Uplinks that carry nothing, found by peers: one host with several peers, each with two ISPs.
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::Ipv6Addr;
@@ -12,22 +12,22 @@ use moorline_types::{ContextId, Locator};
 use super::*;
 use crate::Evidence;
 
-/// The first host has the others for peers.
+/// The first host, and its peers.
 struct Star {
     hosts: Vec<Host>,
     locals: Vec<Vec<Locator>>,
     entries: Vec<BTreeMap<ContextId, ContextEntry>>,
-    /// Addresses that are reached no more.
+    /// Addresses that no packet reaches.
     dead: BTreeSet<Locator>,
-    /// Pairs of which nothing arrives, from the first host and to it.
+    /// Pairs that lose all packets, in both directions. The first address is the first host's.
     dead_pairs: BTreeSet<LocatorPair>,
-    /// Default routes that the first host prefers, one after another, by interface.
+    /// Default routes that the first host has preferred, in order, by interface.
     routes: Vec<Option<u32>>,
     moves: usize,
     now: Instant,
 }
 
-/// Each host has networks of its own, unless it shares those of another one.
+/// State of a host with networks of its own, or with those of another host.
 fn state(host: u8, network: u8) -> LocalState {
     let prefixes = [1, 2].map(|isp| [0x20, 0x01, 0x0d, 0xb8, isp, network, 0, host]);
     let key = HbaKey::extended_modifier([host; 48]);
@@ -47,7 +47,7 @@ fn links(usable: &[Locator]) -> HostView {
 }
 
 impl Star {
-    /// The networks of the peers, and contexts with all of them that know standby paths.
+    /// Makes peers in these networks, and contexts with all of them that know standby paths.
     fn new(networks: &[u8]) -> Self {
         let now = Instant::from_nanos(1_000_000_000);
         let config = shim6::Config { profile: Profile::default(), ..shim6::Config::default() };
@@ -119,7 +119,7 @@ impl Star {
         }
     }
 
-    /// Payload comes in at all ends that wait for it.
+    /// Delivers payload to all ends that wait for it.
     fn traffic(&mut self) {
         for side in 0..self.hosts.len() {
             let watched = self.entries[side].values().filter(|entry| entry.watch != 0);
@@ -146,7 +146,7 @@ impl Star {
         self.now = end;
     }
 
-    /// The data plane of the first host has no answer of these peers.
+    /// Reports that the data plane of the first host gets no answer from these peers.
     fn suspect(&mut self, peers: &[usize]) {
         let since = self.now;
         self.run(Duration::from_millis(200));
@@ -201,7 +201,7 @@ fn a_peer_whose_own_isp_has_failed_changes_nothing() {
     assert!(star.routes.iter().all(Option::is_none));
 }
 
-/// The first peer is silent by one uplink of the host. The second one has its addresses from the same network.
+/// The first peer is silent by one uplink of the host. The second peer has addresses of the same network.
 #[test]
 fn one_hostile_peer_changes_nothing_even_with_two_hosts_in_its_network() {
     for networks in [&[1, 2][..], &[1, 1], &[1]] {
@@ -249,7 +249,7 @@ fn an_uplink_whose_router_is_lost_is_not_for_new_connections() {
     assert_eq!((star.failing(), star.routes.last()), (vec![], Some(&None)), "neither is better");
     star.run(Duration::from_secs(10));
     assert_eq!((star.failing(), star.routes.last()), (vec![], Some(&None)));
-    // A link with two routers goes on by the other one.
+    // A link with two routers goes on by the other router.
     let mut view = links(&star.locals[0]);
     let mut second = view.uplinks[0].default_routes[0];
     second.gateway = Some(Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9));

@@ -1,4 +1,4 @@
-//! A host with several locators and several correspondents tells them.
+//! A host with several locators and several correspondents tells them its locators.
 
 use std::collections::BTreeSet;
 use std::vec;
@@ -14,7 +14,7 @@ use super::updates::update_of;
 use crate::{Config, LocalLocator, LocalState, Machine, Socket};
 use moorline_wire::ilnp::Control;
 
-/// With the number of the correspondent that they are for or from.
+/// Packets, each with the number of the correspondent that it is for or from.
 type Packets = Vec<(usize, Vec<u8>)>;
 
 /// A host and its correspondents, each with a session.
@@ -41,7 +41,7 @@ impl Star {
         star
     }
 
-    /// Delivers until nobody has anything to say: what the host has told, and what it was answered.
+    /// Delivers packets until nobody has any to send. Returns the packets of the host and the answers.
     fn play(&mut self) -> (Packets, Packets) {
         let (mut told, mut answered) = (Vec::new(), Vec::new());
         let sockets = Always(Socket::Connected);
@@ -81,13 +81,13 @@ fn state(nid: Nid, locators: &[L64]) -> LocalState {
     LocalState { nids: vec![nid], locators, ..LocalState::default() }
 }
 
-/// The nonce that a machine sends in its session.
+/// The nonce that a machine sends in its session with `remote`.
 fn nonce_of(machine: &Machine, remote: Nid) -> Nonce {
     let session = machine.sessions(NOW).find(|session| session.pair.remote.nid == remote);
     session.expect("a session").nonces.0
 }
 
-/// A Locator Update that is all of a packet, with its nonce.
+/// Reads a packet that has only a Locator Update and its nonce.
 fn update_in(packet: &[u8]) -> (LocatorUpdate, Option<Nonce>) {
     let control = Control::read(packet).expect("ours");
     let (src, dst) = (control.pair.remote.address(), control.pair.local.address());
@@ -152,5 +152,5 @@ fn a_host_where_ilnp_is_off_discards_locator_updates() {
     assert!(duo.take(1).is_empty());
 }
 
-/// Identifiers of correspondents, from here on.
+/// First identifier of the correspondents.
 const OTHERS: u64 = 0x0a00_0000_0100_0000;

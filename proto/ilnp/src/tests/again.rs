@@ -10,7 +10,7 @@ use crate::{Cause, Config, Event, LocalLocator, Machine, SessionSnapshot, State}
 
 const ELSEWHERE: u64 = 0x2001_0db8_00aa_0000;
 
-/// A machine that begins where that of the first host ends.
+/// Replaces the first machine by one that restores its sessions.
 fn again(duo: &mut Duo) {
     let snapshots: Vec<_> = duo.machines[0].snapshot().collect();
     let mut machine = Machine::new(Config::default(), [77; 32], duo.now);
@@ -28,7 +28,7 @@ fn a_session_that_has_moved_goes_on_in_another_run_with_its_nonces_and_moves_aga
     duo.play();
     let before = [0, 1].map(|host| (duo.entry(host), duo.session(host)));
     again(&mut duo);
-    // The first word to it is where the node is: that is told, and taken, though it is what was told before.
+    // The first Locator Update of the new machine has the same locators as the last one before, and is taken.
     duo.roam(0, &[ELSEWHERE]);
     let (entry, session) = (duo.entry(0), duo.session(0));
     assert_eq!((entry.pair, entry.wire), (before[0].0.pair, before[0].0.wire));

@@ -1,4 +1,4 @@
-//! Proposals of both ends that meet, and those that are withdrawn.
+//! Proposals of both ends that cross, and proposals that are withdrawn.
 
 use core::time::Duration;
 use std::vec::Vec;
@@ -9,7 +9,7 @@ use super::duo::Duo;
 use super::{Socket, ilv};
 use crate::{Event, Machine};
 
-/// Of the two hosts, the one whose proposal goes on.
+/// The host whose proposal goes on.
 const HIGHER: usize = 1;
 const LOWER: usize = 0;
 
@@ -20,7 +20,7 @@ fn proposed(hosts: &[usize]) -> Duo {
     duo
 }
 
-/// The host that prevails has sent its Confirm, which has not come yet.
+/// The host that prevails has sent its Confirm, which has not arrived yet.
 fn accepted() -> Duo {
     let mut duo = proposed(&[HIGHER]);
     let propose = duo.take(HIGHER);
@@ -36,12 +36,12 @@ fn two_that_cross_make_one_session() {
         let mut duo = proposed(&[first, second]);
         duo.play();
         assert!(duo.is_agreed());
-        // Propose of each, Accept, Confirm, Locator Update and its acknowledgement: nothing in vain but the one Propose.
+        // A Propose of each host, Accept, Confirm, Locator Update, acknowledgement: only the one Propose is in vain.
         assert_eq!(duo.transcript.len(), 6);
     }
 }
 
-/// As when a daemon is started while the correspondent has been proposing for a while.
+/// The daemon starts while the correspondent has been proposing for a while.
 #[test]
 fn who_was_not_there_for_a_proposal_is_answered_at_once() {
     let mut duo = proposed(&[HIGHER]);
@@ -53,7 +53,8 @@ fn who_was_not_there_for_a_proposal_is_answered_at_once() {
     assert!(duo.is_agreed());
 }
 
-/// The host that prevails confirms, and the correspondent begins anew: it can read that Confirm no more, and proposes.
+/// The host that prevails confirms, and the correspondent restarts: it cannot read that Confirm any more, and
+/// proposes.
 #[test]
 fn a_proposal_while_a_confirm_is_repeated_begins_the_handshake_anew() {
     let mut duo = accepted();
@@ -68,7 +69,7 @@ fn a_proposal_while_a_confirm_is_repeated_begins_the_handshake_anew() {
     assert!(duo.is_agreed());
 }
 
-/// The Propose was sent before the repeated Confirm came.
+/// The Propose was sent before the repeated Confirm arrived.
 #[test]
 fn a_proposal_that_crosses_a_repeated_confirm_ends_no_session() {
     let mut duo = accepted();
@@ -80,7 +81,7 @@ fn a_proposal_that_crosses_a_repeated_confirm_ends_no_session() {
     assert!(!duo.has_event(LOWER, |event| matches!(event, Event::Forgotten { .. })));
 }
 
-/// The correspondent would take the old Confirm, and then refuse the new one, for which it has a session already.
+/// The correspondent would take the old Confirm. It would then refuse the new one, because it has a session already.
 #[test]
 fn a_confirm_is_not_repeated_while_the_handshake_begins_anew() {
     let mut duo = accepted();
@@ -147,7 +148,7 @@ fn what_is_withdrawn_is_agreed_on_no_more() {
     let (mut duo, confirm) = Duo::at_confirm();
     duo.withdraw(LOWER);
     assert_eq!(duo.machines[LOWER].session_count(), 0);
-    // The other is told when it says where it is.
+    // The other host learns it from the answer to its Locator Update.
     duo.give(HIGHER, &[confirm]);
     duo.play();
     assert_eq!(duo.machines[HIGHER].session_count(), 0);

@@ -11,10 +11,10 @@ use crate::{Config, Event, LocalLocator, LocalState, Machine, Question, SessionV
 
 pub(super) const NOW: Instant = Instant::from_nanos(1_000_000_000);
 
-/// Two machines and what they say to each other.
+/// Two machines, and the messages between them.
 pub(super) struct Duo {
     pub(super) machines: Vec<Machine>,
-    /// What each host has for the traffic.
+    /// The socket of each host for the traffic.
     pub(super) sockets: [Socket; 2],
     pub(super) updates: [Vec<Update>; 2],
     pub(super) transcript: Vec<Vec<u8>>,
@@ -73,7 +73,7 @@ impl Duo {
         duo
     }
 
-    /// Before the third message, and that.
+    /// Runs a handshake up to the third message. Returns that message, the Confirm.
     pub(super) fn at_confirm() -> (Self, Vec<u8>) {
         let mut duo = Self::new();
         duo.traffic(Socket::Connected);
@@ -89,7 +89,7 @@ impl Duo {
         ilv(host)
     }
 
-    /// A packet of the first host goes out.
+    /// Sends a packet of the first host.
     pub(super) fn traffic(&mut self, socket: Socket) {
         self.traffic_of(0, socket);
     }
@@ -136,7 +136,7 @@ impl Duo {
         self.drain(host);
     }
 
-    /// What the host has sent since.
+    /// Takes the packets that the host has sent since the last call.
     pub(super) fn take(&mut self, host: usize) -> Vec<Vec<u8>> {
         core::mem::take(&mut self.waiting[host])
     }
@@ -148,7 +148,7 @@ impl Duo {
         }
     }
 
-    /// Gives packets to a host whose sockets do not answer. What its machine asks.
+    /// Gives packets to a host whose sockets do not answer. Returns the questions of its machine.
     pub(super) fn ask(&mut self, host: usize, packets: &[Vec<u8>]) -> Vec<Question> {
         for packet in packets {
             self.machines[host].handle_control(packet, self.now);
@@ -157,7 +157,7 @@ impl Duo {
         core::iter::from_fn(|| self.machines[host].poll_question()).collect()
     }
 
-    /// The same for the timers of a host.
+    /// Runs the due timers of a host whose sockets do not answer. Returns the questions of its machine.
     pub(super) fn ask_due(&mut self, host: usize) -> Vec<Question> {
         self.machines[host].handle_timeout(self.now);
         self.ask(host, &[])
@@ -174,7 +174,7 @@ impl Duo {
         self.drain(host);
     }
 
-    /// Until neither has anything to say.
+    /// Delivers messages until neither host has any to send.
     pub(super) fn play(&mut self) {
         while self.waiting.iter().any(|waiting| !waiting.is_empty()) {
             for host in 0..2 {
@@ -184,7 +184,7 @@ impl Duo {
         }
     }
 
-    /// The same on a path that takes so long one way. Timers stand still.
+    /// Delivers messages on a path with this one-way delay. Timers stand still.
     pub(super) fn play_over(&mut self, delay: Duration) {
         while self.waiting.iter().any(|waiting| !waiting.is_empty()) {
             let packets = [0, 1].map(|host| self.take(host));
@@ -195,7 +195,7 @@ impl Duo {
         }
     }
 
-    /// The next timer of a host.
+    /// Runs the next timer of a host.
     pub(super) fn fire(&mut self, host: usize) {
         self.now = self.machines[host].poll_timeout().expect("a timer").max(self.now);
         self.fire_due(host);
@@ -211,7 +211,7 @@ impl Duo {
         self.drain(host);
     }
 
-    /// Timers of a host for so long, while nothing that it sends arrives. How many packets it has sent.
+    /// Runs the timers of a host for this time, and loses all its packets. Returns how many packets it has sent.
     pub(super) fn alone(&mut self, host: usize, time: Duration) -> usize {
         let end = self.now + time;
         let mut sent = self.take(host).len();
@@ -226,7 +226,7 @@ impl Duo {
         self.machines[host].sessions(self.now).next().expect("a session")
     }
 
-    /// Both have the one session, and what each sends is what the other expects.
+    /// Whether both hosts have the one session, and each sends the nonce that the other expects.
     pub(super) fn is_agreed(&self) -> bool {
         let nonces = |host| (Some(self.entry(host).send_nonce), self.entry(host).receive_nonce);
         let (one, other) = (nonces(0), nonces(1));
@@ -234,7 +234,7 @@ impl Duo {
             && one == (other.1, other.0)
     }
 
-    /// What the data plane knows of the session.
+    /// The data plane's entry of the session.
     pub(super) fn entry(&self, host: usize) -> SessionEntry {
         let upserts = self.updates[host].iter().rev().filter_map(|update| match update {
             Update::Upsert(entry) => Some(entry.clone()),
@@ -289,7 +289,7 @@ pub(super) fn of_session(
     ip6(IlvPair::new(from, to), 60, &payload)
 }
 
-/// One without any nonce.
+/// A Locator Update without a nonce.
 pub(super) fn bare(from: Ilv, to: Ilv, update: &LocatorUpdate) -> Vec<u8> {
     ip6(IlvPair::new(from, to), 58, &update.emit(from.address(), to.address()))
 }

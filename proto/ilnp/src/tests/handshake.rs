@@ -1,4 +1,4 @@
-//! How a session begins, and what comes of a question that nobody answers.
+//! The beginning of a session, and the result of a question without an answer.
 
 use super::*;
 
@@ -60,7 +60,7 @@ fn a_confirm_needs_a_validator_of_ours_for_this_pair_and_of_late() {
         duo.give(1, &[control(pair, &Admission::Confirm(message))]);
         assert_eq!(duo.drops(1, reason), before + 1);
     }
-    // From somewhere else.
+    // The same Confirm from another locator.
     let elsewhere = IlvPair::new(duo.ilv(0).at(L64(0x2001_0db8_0009_0000)), duo.ilv(1));
     duo.give(1, &[control(elsewhere, &Admission::Confirm(good))]);
     assert_eq!(duo.machines[1].session_count(), 0);
@@ -142,7 +142,7 @@ fn without_a_socket_there_or_a_connected_one_anywhere_there_is_no_session() {
         duo.traffic(here);
         duo.play();
         assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [0, 0]);
-        // And is not asked for again at once.
+        // The host does not ask for a session again at once.
         duo.traffic(here);
         assert!(duo.take(0).is_empty());
     }
@@ -183,7 +183,7 @@ fn one_that_is_said_to_speak_ilnp_is_asked_at_once_and_soon_again() {
     assert!(!asks_now(&mut duo), "not all the time");
     duo.now = duo.now + Duration::from_secs(10);
     assert!(asks_now(&mut duo));
-    // The hint is old.
+    // The hint has expired.
     duo.now = duo.now + minute;
     assert!(asks_now(&mut duo));
     duo.now = duo.now + minute;
@@ -194,7 +194,7 @@ fn one_that_is_said_to_speak_ilnp_is_asked_at_once_and_soon_again() {
 #[test]
 fn a_confirm_that_gets_lost_is_repeated_until_something_comes_back() {
     let (mut duo, _lost) = Duo::at_confirm();
-    // 50 ms after it, then twice that, and so on, for 3 s.
+    // Repetitions after 50 ms, then after twice that, and so on, for 3 s.
     let sent = duo.alone(0, Duration::from_secs(60));
     assert_eq!(sent, 5);
     assert_eq!(duo.machines[0].session_count(), 0, "given up");

@@ -1,4 +1,4 @@
-//! Sessions that only one end has.
+//! Sessions that only one end knows.
 
 use core::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::{Config, LocalLocator, LocalState, Machine};
 use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, USED_INTERVAL};
 use moorline_datapath::ilnp::{Report, SessionEntry};
 
-/// The data plane of the first host says that the session is in use.
+/// Reports that the session of the first host is in use.
 fn in_use(duo: &mut Duo) {
     let report = Report::Used { session: duo.entry(0).id, at: duo.now };
     duo.report(0, report);
@@ -23,7 +23,7 @@ fn later(duo: &mut Duo, time: Duration) {
     in_use(duo);
 }
 
-/// The host begins anew, without its sessions.
+/// Restarts the host without its sessions.
 fn begin_anew(duo: &mut Duo, host: usize) {
     let mut machine = Machine::new(Config::default(), [88; 32], duo.now);
     let ilv = ilv(host);
@@ -45,7 +45,7 @@ fn a_correspondent_is_asked_at_times_whether_it_knows_a_session_in_use_and_nothi
     duo.alone(1, Duration::from_secs(5));
     later(&mut duo, USED_INTERVAL);
     assert!(duo.take(0).is_empty(), "it has shown so of late");
-    // For the responder it is the first Locator Update at all.
+    // For the responder this is the first Locator Update at all.
     later(&mut duo, CHECK_INTERVAL);
     duo.play();
     let before = duo.updates.each_ref().map(std::vec::Vec::len);
@@ -61,7 +61,7 @@ fn a_correspondent_is_asked_at_times_whether_it_knows_a_session_in_use_and_nothi
     assert!([0, 1].iter().all(|host| duo.drops(*host, DropReason::Replayed) == 0));
 }
 
-/// Packets of the handshake, and the responder's Locator Update with its acknowledgement.
+/// Number of packets of the handshake, with the responder's Locator Update and its acknowledgement.
 const AGREED: usize = 5;
 
 #[test]
@@ -92,7 +92,7 @@ fn one_that_began_anew_says_so_and_both_agree_once_more() {
     assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [1, 1]);
 }
 
-/// A daemon that is started anew: nobody answers until it is there.
+/// The daemon restarts: nobody answers until it is there.
 #[test]
 fn one_that_was_in_session_a_moment_ago_is_not_given_up_for_its_silence() {
     let mut duo = Duo::established();
@@ -123,12 +123,12 @@ fn a_correspondent_that_has_lost_a_moved_session_and_proposes_another_is_asked_a
     duo.traffic(Socket::Connected);
     let propose = duo.take(0);
     duo.give(1, &propose);
-    // Where it was told to be, nobody answers: the Refuse alone arrives.
+    // No node answers at the locators that the host was told: the Refuse alone arrives.
     let (refuse, update): (std::vec::Vec<_>, std::vec::Vec<_>) =
         duo.take(1).into_iter().partition(|packet| packet[6] == 58);
     assert_eq!((refuse.len(), update.len()), (1, 1));
     duo.give(0, &refuse);
-    // The question goes there some times, and then elsewhere.
+    // The question goes to that locator some times, and then to others.
     for _ in 1..SILENT_TRIES {
         duo.fire(1);
         duo.take(1);
@@ -136,13 +136,13 @@ fn a_correspondent_that_has_lost_a_moved_session_and_proposes_another_is_asked_a
     duo.fire(1);
     duo.play();
     assert!(duo.has_event(1, is_denied));
-    // Its next packet proposes.
+    // The next packet of the host causes a proposal.
     duo.traffic_of(1, Socket::Connected);
     duo.play();
     assert_eq!([0, 1].map(|host| duo.machines[host].session_count()), [1, 1]);
 }
 
-/// Whether the correspondent answers or not.
+/// The test runs with and without an answer of the correspondent.
 #[test]
 fn a_flood_of_proposals_for_a_moved_session_has_its_correspondent_asked_every_ten_seconds() {
     for answers in [true, false] {
@@ -166,7 +166,7 @@ fn a_flood_of_proposals_for_a_moved_session_has_its_correspondent_asked_every_te
                 duo.give(1, &acknowledged);
             }
         }
-        // Three times each, if nobody answers.
+        // Three times for each proposal, if nobody answers.
         let most = if answers { 3 } else { 3 * CHECK_TRIES };
         assert!((2..=most).contains(&asked), "{asked}");
         assert_eq!(duo.machines[1].session_count(), 1);
@@ -193,7 +193,7 @@ fn who_has_a_session_of_these_addresses_denies_none() {
     let guess = SessionEntry { send_nonce: Nonce::Short([1, 2, 3, 4]), ..duo.entry(0) };
     let update = update_of(&[(ilv(0).l64.0, 10)]);
     duo.give(1, &[of_session(&guess, ilv(0), ilv(1), None, &update)]);
-    // Nor an acknowledgement, which would be answered for ever.
+    // The host does not deny an acknowledgement either: the two denials would repeat for ever.
     begin_anew(&mut duo, 1);
     duo.give(1, &[of_session(&guess, ilv(0), ilv(1), None, &update.acknowledgement())]);
     assert!(duo.take(1).is_empty());
@@ -210,7 +210,7 @@ fn who_ends_says_so_and_is_believed_whatever_has_moved() {
         duo.end(1);
         let said = duo.take(1);
         assert_eq!(said.len(), 1);
-        // 40 of IPv6, 8 of the error, 40 and 8 of what it is about.
+        // 40 octets of IPv6, 8 of the error, 40 and 8 of the quoted packet.
         assert_eq!(said[0].len(), 96);
         duo.give(0, &said);
         assert!(duo.has_event(0, is_denied));
@@ -233,7 +233,7 @@ fn a_session_that_was_never_known_there_is_not_asked_for_again() {
     );
 }
 
-/// A packet of the other host that its nonce came with, as far as anybody can tell.
+/// A packet with another nonce, which seems to come from the other host.
 fn claim(duo: &mut Duo) {
     let report = Report::Candidate {
         pair: IlvPair::new(ilv(0), ilv(1)),
@@ -246,7 +246,7 @@ fn claim(duo: &mut Duo) {
     duo.report(0, report);
 }
 
-/// The data plane has seen the first packet with a nonce before the Confirm, and its report comes after it.
+/// The data plane has seen the first packet with a nonce before the Confirm, and its report comes after the Confirm.
 #[test]
 fn a_report_from_before_the_session_does_not_begin_it_anew() {
     let mut duo = Duo::established();
@@ -257,8 +257,8 @@ fn a_report_from_before_the_session_does_not_begin_it_anew() {
     assert_eq!(duo.take(0).len(), 1, "a Propose");
 }
 
-/// Timers of the responder for so long, of whose Locator Updates none arrives. Whether the initiator's payload, and its Confirm
-/// again, come all the time.
+/// Runs the timers of the responder for this time, and loses all its Locator Updates. `payload` and `confirm` say
+/// whether payload of the initiator and its repeated Confirm keep coming.
 fn unread(payload: bool, confirm: Option<&[u8]>, duo: &mut Duo, time: Duration) {
     let end = duo.now + time;
     while duo.now < end && duo.machines[1].session_count() > 0 {
@@ -282,7 +282,7 @@ fn a_correspondent_whose_daemon_stops_after_its_confirm_keeps_the_session_while_
     duo.give(1, core::slice::from_ref(&confirm));
     unread(true, None, &mut duo, Duration::from_secs(30));
     assert_eq!(duo.machines[1].session_count(), 1);
-    // Its daemon is there again.
+    // The daemon of the correspondent is there again.
     duo.alone(0, Duration::ZERO);
     duo.fire(1);
     duo.play();

@@ -1,4 +1,4 @@
-//! When what gets lost is sent again.
+//! Times at which lost messages are sent again.
 
 use core::time::Duration;
 use std::vec::Vec;
@@ -21,7 +21,7 @@ fn established_over(one_way: Duration) -> Duo {
     duo
 }
 
-/// The locators of a host change, all that it sends gets lost so many times, and how long each time lasted.
+/// Changes the locators of a host and loses this many of its transmissions. Returns the pause after each.
 fn lose(duo: &mut Duo, host: usize, elsewhere: u64, times: usize) -> Vec<Duration> {
     duo.roam(host, &[elsewhere]);
     pauses(duo, host, times)
@@ -40,9 +40,9 @@ fn pauses(duo: &mut Duo, host: usize, times: usize) -> Vec<Duration> {
 #[test]
 fn a_lost_locator_update_is_sent_again_after_the_timeout_of_rfc_6298_and_then_twice_that() {
     let mut duo = established_over(ONE_WAY);
-    // Accept and the first Locator Update have answered it: 40 + 4 * 15 ms.
+    // The Accept and the first Locator Update have given two measurements: 40 + 4 * 15 ms.
     assert_eq!(lose(&mut duo, 0, ELSEWHERE[0], 3), [ms(100), ms(200), ms(400)]);
-    // The other has one answer, the acknowledgement: 40 + 4 * 20 ms.
+    // The other host has one measurement, the acknowledgement: 40 + 4 * 20 ms.
     let mut duo = established_over(ONE_WAY);
     assert_eq!(lose(&mut duo, 1, ELSEWHERE[0], 2), [ms(120), ms(240)]);
 }
@@ -54,7 +54,7 @@ fn what_was_sent_again_is_no_sample() {
     duo.play_over(ms(300));
     assert_eq!(lose(&mut duo, 0, ELSEWHERE[1], 1), [ms(100)], "as before");
     duo.play_over(ONE_WAY);
-    // An answer to the first time is one: 40 + 4 * 11.25 ms.
+    // An answer to the first transmission gives a measurement: 40 + 4 * 11.25 ms.
     duo.roam(0, &[ELSEWHERE[0]]);
     duo.play_over(ONE_WAY);
     assert_eq!(lose(&mut duo, 0, ELSEWHERE[1], 1), [ms(85)]);

@@ -8,7 +8,7 @@ use super::duo::Duo;
 use super::ilv;
 use crate::{LocalLocator, LocalState};
 
-/// The second locator of each host; the first is the one of its addresses.
+/// The second locator of each host. The first locator is in the host's address.
 const SECOND: [u64; 2] = [0x2001_0db8_00aa_0000, 0x2001_0db8_00ab_0000];
 
 fn locators(host: usize) -> [L64; 2] {
@@ -19,7 +19,7 @@ fn address(host: usize, link: usize) -> Ilv {
     ilv(host).at(locators(host)[link])
 }
 
-/// To each locator of the other host by the link of that locator.
+/// Routes to each locator of the other host by the link of that locator.
 fn on_both_links(host: usize) -> LocalRoutes {
     let route = |link| {
         let [own, peer] = [host, 1 - host].map(|host| address(host, link).address());
@@ -28,7 +28,7 @@ fn on_both_links(host: usize) -> LocalRoutes {
     LocalRoutes([0, 1].map(route).into())
 }
 
-/// A host is on these links, the best one first, and knows these routes.
+/// Puts a host on these links, the best one first, with these routes.
 fn place(duo: &mut Duo, host: usize, links: &[usize], routes: LocalRoutes) {
     let locator = |(preference, link): (u16, &usize)| LocalLocator {
         preference,
@@ -48,7 +48,7 @@ fn neighbors() -> Duo {
     duo
 }
 
-/// The links that a host sends from and to.
+/// The links of the source and the destination of a host.
 fn links(duo: &Duo, host: usize) -> (usize, usize) {
     let wire = duo.entry(host).wire;
     let link = |host, l64| locators(host).iter().position(|known| *known == l64);
@@ -59,12 +59,12 @@ fn links(duo: &Duo, host: usize) -> (usize, usize) {
 fn what_leaves_a_link_is_sent_to_the_locator_of_the_neighbor_on_the_same_link() {
     let mut duo = neighbors();
     assert_eq!([0, 1].map(|host| links(&duo, host)), [(0, 0); 2]);
-    // The neighbor still prefers its first link, which nobody on the second reaches.
+    // The neighbor still prefers its first link, which no host on the second link reaches.
     place(&mut duo, 0, &[1], on_both_links(0));
     assert_eq!([0, 1].map(|host| links(&duo, host)), [(1, 1); 2]);
     place(&mut duo, 1, &[0, 1], on_both_links(1));
     assert_eq!([0, 1].map(|host| links(&duo, host)), [(1, 1); 2]);
-    // It is back, and better than the second one.
+    // The host is back on the first link, which is better than the second.
     place(&mut duo, 0, &[0, 1], on_both_links(0));
     for host in [0, 1] {
         let (own, others) = links(&duo, host);
@@ -95,7 +95,8 @@ fn where_no_pair_is_carried_by_a_link_preference_decides() {
     assert!(duo.is_agreed());
 }
 
-/// It is on the first link alone, and the router of that link is gone. The other host prefers its second link, which has a router.
+/// The host is on the first link alone, and the router of that link is gone. The other host prefers its second link,
+/// which has a router.
 #[test]
 fn a_node_without_a_default_route_sends_to_the_locator_on_its_link() {
     let mut duo = Duo::established();

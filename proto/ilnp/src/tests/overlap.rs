@@ -1,4 +1,4 @@
-//! A session that has moved to the addresses of another one.
+//! A session that has moved to the addresses of another session.
 
 use moorline_datapath::ilnp::{Report, SessionEntry, Update};
 use moorline_types::{IlvPair, L64, SessionId};
@@ -8,7 +8,7 @@ use super::{Socket, ilv};
 
 const ELSEWHERE: u64 = 0x2001_0db8_00aa_0000;
 
-/// What the data plane of a host knows of a session.
+/// The entry of a session in the data plane of a host.
 fn entry(duo: &Duo, host: usize, id: SessionId) -> SessionEntry {
     let upserts = duo.updates[host].iter().rev().filter_map(|update| match update {
         Update::Upsert(entry) if entry.id == id => Some(entry.clone()),
@@ -17,7 +17,7 @@ fn entry(duo: &Duo, host: usize, id: SessionId) -> SessionEntry {
     upserts.take(1).next().expect("an entry")
 }
 
-/// The correspondent looks for the addresses first, and would find the other one (decision 071).
+/// The correspondent looks for the addresses first, and would find the other session (decision 071).
 #[test]
 fn its_segments_have_the_nonce_from_then_on_at_both_ends() {
     let mut duo = Duo::established();
@@ -31,7 +31,7 @@ fn its_segments_have_the_nonce_from_then_on_at_both_ends() {
         })
     };
     assert_eq!(has_nonce(&duo), [false; 2]);
-    // A new connection from there.
+    // A new connection begins from that address.
     let pair = IlvPair::new(ilv(0).at(L64(ELSEWHERE)), ilv(1));
     let report = Report::Candidate {
         pair,
@@ -47,7 +47,7 @@ fn its_segments_have_the_nonce_from_then_on_at_both_ends() {
     assert_eq!(has_nonce(&duo), [true; 2]);
     let entries = [0, 1].map(|host| duo.entry(host));
     assert!(entries.iter().all(|other| !other.always), "the other one has what it had");
-    // And again, when it is gone elsewhere.
+    // The same once the session has moved elsewhere.
     duo.roam(0, &[ilv(0).l64.0]);
     duo.play();
     assert_eq!(has_nonce(&duo), [false; 2]);

@@ -1,4 +1,4 @@
-//! Paths that fail without a word.
+//! Paths that fail silently.
 
 use core::time::Duration;
 use std::collections::BTreeSet;
@@ -12,10 +12,10 @@ use super::ilv;
 use crate::consts::{FIRST_FAIL_BACK, MAX_FAIL_BACK, PATH_CHECK_INTERVAL, SILENT_TRIES};
 use crate::{Event, LocalLocator};
 
-/// Two hosts with two locators each that know of each other, and nobody prefers any.
+/// Two hosts with two locators each. The hosts know all locators, and prefer none.
 struct Net {
     duo: Duo,
-    /// Nothing passes from this locator to that one.
+    /// Pairs of locators: nothing passes from the first to the second.
     dead: Vec<(L64, L64)>,
 }
 
@@ -35,13 +35,13 @@ impl Net {
         net
     }
 
-    /// Both ways, whatever the other end is.
+    /// Cuts all paths of a locator, in both directions.
     fn kill(&mut self, locator: L64) {
         let all = [ilv(0).l64, second(0), ilv(1).l64, second(1)];
         self.dead.extend(all.iter().flat_map(|other| [(locator, *other), (*other, locator)]));
     }
 
-    /// Timers and messages for so long, without a delay on the way.
+    /// Runs timers and delivers messages for this time, without a delay on the path.
     fn run(&mut self, time: Duration) {
         let end = self.duo.now + time;
         loop {
@@ -76,7 +76,7 @@ impl Net {
         }
     }
 
-    /// The host sends for so long.
+    /// Has the host send for this time.
     fn send(&mut self, host: usize, time: Duration) {
         let end = self.duo.now + time;
         while self.duo.now < end {
@@ -93,7 +93,7 @@ impl Net {
     }
 }
 
-/// A session that nobody has found to be in doubt, at the moment when its path fails, is on another path after a report of its use.
+/// Nobody has doubted the session when its path fails. It is on another path after one report of its use.
 #[test]
 fn a_session_leaves_a_path_that_fails_without_a_word_in_both_directions() {
     for dead in [ilv(0).l64, ilv(1).l64] {
@@ -138,7 +138,7 @@ fn a_question_that_is_lost_once_moves_nothing() {
     assert!(!net.duo.has_event(0, first) && !net.duo.has_event(1, first));
 }
 
-/// The preferred of two locators of the host.
+/// Gives the first of two locators of the host this preference.
 fn prefer_first(net: &mut Net, preference: u16) {
     let locators = [(ilv(0).l64, preference), (second(0), 20)]
         .map(|(l64, preference)| LocalLocator { preference, ..LocalLocator::new(l64) });
@@ -157,7 +157,7 @@ fn without_preferred() -> Net {
     net
 }
 
-/// How long the host uses the session before the session is back at the preferred uplink.
+/// Time for which the host uses the session before the session is back at the preferred uplink.
 fn until_back(net: &mut Net) -> Duration {
     let begun = net.duo.now;
     while net.duo.entry(0).wire.0 != ilv(0).l64 {
@@ -207,7 +207,7 @@ fn a_path_that_works_again_and_is_not_preferred_is_not_gone_back_to() {
     assert_eq!(net.duo.entry(0).wire, before);
 }
 
-/// The questions are lost while the path works.
+/// The questions get lost while the path works.
 #[test]
 fn lost_questions_move_nothing_unless_all_are_lost_and_then_not_for_good() {
     for lost in 1..=SILENT_TRIES {
@@ -230,7 +230,7 @@ fn lost_questions_move_nothing_unless_all_are_lost_and_then_not_for_good() {
     }
 }
 
-/// The correspondent has given its locators a life of a minute and has said nothing since.
+/// The correspondent has given its locators a lifetime of a minute and has sent nothing since.
 #[test]
 fn no_question_goes_to_a_locator_that_has_aged() {
     let mut net = Net::new();
@@ -257,7 +257,7 @@ fn octets(of: Ilv) -> [u8; 8] {
     of.address().octets()[8..].try_into().unwrap()
 }
 
-/// The path between the preferred locators fails. Then the correspondent goes elsewhere, and comes back.
+/// The path between the preferred locators fails. Then the correspondent moves elsewhere, and comes back.
 #[test]
 fn a_correspondent_that_comes_back_to_a_locator_is_followed_whatever_failed_before() {
     let mut net = Net::new();

@@ -1,4 +1,5 @@
-//! Correspondents by RFC 6740 to 6744 alone: no handshake, no numbers. The peer here is octets, and none of our codecs.
+//! Correspondents that know RFC 6740 to 6744 alone: no handshake, no numbers. The test writes the octets of the peer
+//! without our codecs.
 
 use core::net::Ipv6Addr;
 use std::vec;
@@ -21,7 +22,7 @@ mod second;
 pub(super) struct Plain {
     pub(super) at: Ilv,
     pub(super) nonce: [u8; 4],
-    /// Whether it acknowledges Locator Updates.
+    /// Whether the node acknowledges Locator Updates.
     pub(super) acknowledges: bool,
 }
 
@@ -30,7 +31,7 @@ impl Plain {
         Self { at: ilv(1), nonce: [0xa1, 2, 3, 4], acknowledges: true }
     }
 
-    /// With a session of the first host.
+    /// Makes a node that has a session with the first host.
     pub(super) fn in_session(duo: &mut Duo) -> Self {
         let peer = Self::new();
         peer.sends_nonce(duo);
@@ -41,7 +42,7 @@ impl Plain {
         peer
     }
 
-    /// The data plane of the first host has seen the nonce of the peer, and the handshake is tried in vain.
+    /// The data plane of the first host has seen the nonce of the peer. The first host tries the handshake in vain.
     pub(super) fn sends_nonce(&self, duo: &mut Duo) {
         self.report(duo, Socket::Connected);
         duo.take(0);
@@ -49,14 +50,14 @@ impl Plain {
             duo.fire(0);
             let echoes = duo.take(0).into_iter().filter(|packet| is_echo(packet)).count();
             if echoes > 0 {
-                // The request that was taken is repeated.
+                // The host repeats the request that was taken.
                 duo.fire(0);
                 break;
             }
         }
     }
 
-    /// A packet of the peer with its nonce, as the data plane reports it.
+    /// Reports a packet of the peer with its nonce, as the data plane does.
     pub(super) fn report(&self, duo: &mut Duo, socket: Socket) {
         let report = Report::Candidate {
             pair: IlvPair::new(ilv(0), self.at),
@@ -69,7 +70,7 @@ impl Plain {
         duo.report(0, report);
     }
 
-    /// Answers what the first host has sent, until it sends nothing more.
+    /// Answers the packets of the first host until it sends no more.
     pub(super) fn play(&self, duo: &mut Duo) {
         loop {
             let packets = duo.take(0);
@@ -81,7 +82,7 @@ impl Plain {
         }
     }
 
-    /// RFC 4443 s4.2, and RFC 6743 s4.
+    /// The answer to a packet by RFC 4443 s4.2 and RFC 6743 s4.
     pub(super) fn answer(&self, packet: &[u8]) -> Option<Vec<u8>> {
         let mut message = message(packet).to_vec();
         match (message[0], message[1]) {
@@ -94,7 +95,7 @@ impl Plain {
     }
 }
 
-/// The ICMPv6 message behind a Destination Options header that has 8 octets, or none.
+/// The ICMPv6 message of a packet, behind a Destination Options header of 8 octets or without one.
 pub(super) fn message(packet: &[u8]) -> &[u8] {
     match packet[6] {
         60 => &packet[40 + 8 * (usize::from(packet[41]) + 1)..],
@@ -106,7 +107,7 @@ pub(super) fn is_echo(packet: &[u8]) -> bool {
     message(packet)[0] == 128
 }
 
-/// An IPv6 packet with a Destination Options header that has a nonce of 32 bits and nothing else, and an ICMPv6 message.
+/// An IPv6 packet with an ICMPv6 message behind a Destination Options header, which has only a nonce of 32 bits.
 fn with_nonce(source: &[u8], destination: &[u8], nonce: [u8; 4], message: &[u8]) -> Vec<u8> {
     let [a, b, c, d] = nonce;
     let options = [58, 0, 0x8b, 4, a, b, c, d];

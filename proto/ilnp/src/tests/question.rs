@@ -15,7 +15,7 @@ use crate::{Cause, Event, Question, QuestionId, Socket, State};
 
 const ELSEWHERE: u64 = 0x2001_0db8_00aa_0000;
 
-/// A Propose has come to the second host, the one with the higher address, and what that asks.
+/// A Propose has come to the second host, which has the higher address. Returns the question of its machine.
 fn proposed() -> (Duo, Question) {
     let mut duo = Duo::new();
     duo.traffic(Socket::Connected);
@@ -24,14 +24,14 @@ fn proposed() -> (Duo, Question) {
     (duo, question)
 }
 
-/// The one question that packets cause.
+/// Returns the only question that packets cause.
 fn asked(duo: &mut Duo, host: usize, packets: &[Vec<u8>]) -> Question {
     let questions = duo.ask(host, packets);
     let [question] = questions[..] else { panic!("{questions:?}") };
     question
 }
 
-/// A session that is quiet at the second host, and what that asks.
+/// A session is quiet at the second host. Returns the question of its machine.
 fn quiet() -> (Duo, Question) {
     let mut duo = Duo::established();
     duo.now = duo.now + IDLE_TIMEOUT;
@@ -127,7 +127,7 @@ fn a_proposal_of_ours_that_is_there_at_the_answer_prevails() {
     assert_eq!(duo.drops(1, DropReason::Crossed), 1);
     duo.play();
     assert!(duo.is_agreed());
-    // Propose of each, Accept, Confirm, Locator Update and its acknowledgement.
+    // A Propose of each host, Accept, Confirm, Locator Update, acknowledgement.
     assert_eq!(duo.transcript.len(), 6);
 }
 
@@ -303,7 +303,7 @@ fn the_answer_about_a_session_does_not_hit_the_next_one_in_its_slot() {
     assert_eq!((before.id, before.pair), (after.id, after.pair));
     assert_ne!(before.nonces, after.nonces);
     duo.sockets[1] = Socket::None;
-    // Quiet for so long that an answer about the session itself would be the end of it.
+    // The session is quiet for so long that an answer about it would end it.
     duo.machines[1].config.idle_timeout = Duration::ZERO;
     duo.answer(1, question);
     assert_eq!(duo.session(1).nonces, after.nonces);

@@ -1,4 +1,4 @@
-//! Whom a cache takes that has little room left, and who goes for it.
+//! Admission to a cache with little room left, and the sessions that give way.
 
 use alloc::sync::Arc;
 use std::vec;
@@ -17,7 +17,7 @@ use moorline_datapath::ilnp::USED_INTERVAL;
 use moorline_datapath::ilnp::{Report, Update};
 use moorline_index::Class;
 
-/// A server whose socket takes packets of anybody.
+/// A server whose socket takes packets from anybody.
 struct Server {
     machine: Machine,
     updates: Vec<Update>,
@@ -33,7 +33,7 @@ impl Server {
         Self { machine, updates: Vec::new(), events: Vec::new(), now: NOW }
     }
 
-    /// A host with a connected socket begins. Whether it has a session then.
+    /// A host with a connected socket begins. Returns whether both have the session then.
     fn is_called_by(&mut self, guest: Ilv) -> bool {
         let mut caller = host(Config::default(), guest, 2);
         let pair = IlvPair::new(guest, ilv(1));
@@ -42,7 +42,7 @@ impl Server {
         self.machine.has_session(pair.reversed()) && caller.has_session(pair)
     }
 
-    /// A connected socket of the server begins. Whether there is a session then.
+    /// A connected socket of the server begins. Returns whether both have the session then.
     fn calls(&mut self, callee: Ilv) -> bool {
         let mut other = host(Config::default(), callee, 3);
         let pair = IlvPair::new(ilv(1), callee);
@@ -81,7 +81,7 @@ impl Server {
         cache.find_pair(IlvPair::new(ilv(1), remote)).and_then(|id| cache.class(id))
     }
 
-    /// Those that went to make room.
+    /// Correspondents of the sessions that gave way.
     fn evicted(&self) -> Vec<Ilv> {
         let mut evicted = Vec::new();
         for event in &self.events {
@@ -182,12 +182,12 @@ fn traffic(pair: IlvPair) -> Report {
     Report::Candidate { pair, protocol, ports, socket, inbound: false, nonce: None }
 }
 
-/// A host at one of several locators.
+/// Address of a host at one of several locators.
 fn at(locator: u64, host: u64) -> Ilv {
     Ilv::new(L64(0x2001_0db8_0100_0000 + (locator << 16)), Nid(0x0a00_0000_0100_0000 + host))
 }
 
-/// Sessions of the server.
+/// Largest number of sessions of the server.
 const ROOM: usize = 8;
-/// Of them with guests at one locator.
+/// Largest number of guests at one locator.
 const SHARE: usize = 3;

@@ -16,7 +16,7 @@ fn a_locator_update_replaces_the_set_by_preference_and_is_acknowledged_with_its_
     assert_eq!(session.remote.len(), 2);
     let acknowledgement = duo.take(1);
     assert_eq!(acknowledgement.len(), 1);
-    // 40 of IPv6 and 16 of options.
+    // 40 octets of IPv6 and 16 of options.
     let message =
         LocatorUpdate::parse(&acknowledgement[0][56..], duo.ilv(1).address(), source.address());
     assert_eq!(message, Ok(update.acknowledgement()));
@@ -94,7 +94,7 @@ fn an_update_that_nobody_acknowledges_is_repeated_and_the_nonce_stays() {
     duo.roam(0, &[0x2001_0db8_0005_0000]);
     assert!(duo.entry(0).attach);
     let sent = duo.alone(0, Duration::from_secs(120));
-    // For 50 s, the last times 8 s apart.
+    // Repetitions for 50 s, the last ones 8 s apart.
     assert_eq!(sent, 13);
     assert!(duo.has_event(0, |event| matches!(event, Event::UpdateUnanswered { .. })));
     assert!(duo.entry(0).attach, "the correspondent does not know the locator");
@@ -119,10 +119,10 @@ fn a_soft_hand_off_waits_until_the_correspondent_has_read_of_the_locator() {
     let wire = duo.session(0).wire;
     assert_eq!((wire.local.l64, duo.session(1).wire.remote.l64), (new, new));
     assert!(has_moved(&duo) && duo.entry(0).attach, "RFC 6744 s4");
-    // It knows both by now.
+    // The correspondent knows both locators by now.
     prefer(&mut duo, [(old, 100), (new, 1100)]);
     assert_eq!(duo.session(0).wire.local.l64, old, "at once");
-    // Of one that is gone there is nothing to wait for.
+    // The host does not wait for a locator that is gone.
     duo.play();
     duo.roam(0, &[0x2001_0db8_0006_0000]);
     assert_eq!(duo.session(0).wire.local.l64, L64(0x2001_0db8_0006_0000));

@@ -1,7 +1,7 @@
 //! ICMPv6 errors of routers about packets of sessions that have moved, or that have a nonce.
 //!
-//! An error is believed as far as it shows our nonce or, as TCP goes without, a connected socket and its addresses on the
-//! wire. What the correspondent itself has to say comes with its nonce.
+//! The host believes an error that quotes our nonce. A TCP segment without a nonce has to be from a connected socket,
+//! with its addresses on the wire. An error of the correspondent itself comes with the correspondent's nonce.
 
 use alloc::vec::Vec;
 
@@ -15,7 +15,7 @@ use crate::icmp::{Error, PACKET_TOO_BIG, PARAMETER_PROBLEM, QUOTE_AT, rewrite};
 use moorline_datapath::ilnp::ROOM_IN_TCP;
 use moorline_datapath::ilnp::{SessionEntry, Sockets};
 
-/// A packet of ours that an error quotes, as it was on the wire.
+/// A packet of ours that an error quotes, with its addresses on the wire.
 #[derive(Debug)]
 pub(crate) struct Quote {
     /// Source and destination.
@@ -23,13 +23,13 @@ pub(crate) struct Quote {
     /// The options with our nonce; `None` for options without a nonce, which are those of the socket.
     nonce_header: Option<OptionsHeader>,
     upper: Upper,
-    /// The error's MTU or pointer, as the socket's packet would have had it.
+    /// The error's MTU or pointer, translated for the packet of the socket.
     info: u32,
 }
 
 impl Quote {
-    /// What the error in this packet quotes; `None` if it is no error, or one of the correspondent, or about the header of our
-    /// nonce.
+    /// The quote of the error in this packet. `None` if the packet is no error, or one of the correspondent, or about
+    /// the header of our nonce.
     pub(crate) fn read(packet: &[u8], ip6: &Ip6) -> Option<Self> {
         let end = IP6_LEN + usize::from(ip6.header.payload_len);
         let is_message =
@@ -53,7 +53,8 @@ impl Quote {
         })
     }
 
-    /// Whether a packet of this session may be quoted, and the stack would not find its socket or the nonce's octets are in it.
+    /// Whether the quoted packet belongs to this session and the error is to be translated: the quote has the
+    /// session's nonce, or it is a TCP segment of a connected socket with other addresses on the wire.
     pub(crate) fn is_of(&self, entry: &SessionEntry, sockets: &dyn Sockets) -> bool {
         if let Some(nonce) = self.nonce_header.as_ref().and_then(|options| options.nonce) {
             return nonce == entry.send_nonce;
@@ -64,8 +65,8 @@ impl Quote {
             && sockets.has_connection(entry.pair, TCP, self.upper.ports.unwrap_or_default())
     }
 
-    /// Puts the addresses of the sockets into the quote, and ours of these into the packet. The nonce stays: stacks pass over
-    /// options of a packet that is quoted.
+    /// Puts the addresses of the sockets into the quote, and our address of these into the packet. The nonce stays,
+    /// because stacks skip options of a quoted packet.
     pub(crate) fn translate(&self, packet: &mut Vec<u8>, pair: IlvPair) {
         rewrite(packet, self.info, |packet| {
             write_addresses(&mut packet[QUOTE_AT..], pair);
@@ -74,11 +75,11 @@ impl Quote {
     }
 }
 
-/// What the socket's packet would have had, without the nonce's header of this length and with the room that it is to leave for
-/// that; `None` if the error is about that.
+/// Translates the MTU or pointer for the packet of the socket, which has no header with a nonce. `len` is the length
+/// of that header, and `room` the room that TCP leaves for it. `None` if the error is about that header.
 fn translated(kind: u8, info: u32, len: u32, room: Option<u32>) -> Option<u32> {
     match kind {
-        // Stacks take no MTU below the least.
+        // Stacks take no MTU below the smallest.
         PACKET_TOO_BIG => {
             let least = info.min(MIN_MTU.into());
             Some(info.saturating_sub(room.unwrap_or(len)).max(least))

@@ -4,25 +4,27 @@ use moorline_types::{IlvPair, SessionId};
 use super::plane::{Flow, Plane};
 use moorline_wire::ip6::{UDP, Upper};
 
-/// Where a packet comes from that shows no session by its nonce or its addresses.
+/// Origin of a packet whose nonce and addresses show no session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Whence {
-    /// A locator that a session names whose socket it is for.
+    /// The packet comes from a locator that this session names, and claims the session's socket.
     Session(SessionId),
-    /// A locator that a session names.
+    /// The packet comes from a locator that a session names, and claims no session's socket.
     Named,
-    /// A locator that a session names, and it claims a session's socket that it does not get.
+    /// The packet comes from a locator that a session names, and claims the socket of a session to which it does not
+    /// belong.
     Claimed,
-    /// A locator that no session names, and it claims a session's socket.
+    /// The packet comes from a locator that no session names, and claims the socket of a session.
     Nowhere,
-    /// Another node, be its identifier the same.
+    /// The packet comes from another node, even if its identifier is the same.
     Elsewhere,
 }
 
 impl Plane {
-    /// Sessions with a correspondent without the handshake share its nonce (decision 149). Of these the session that the packet's socket has: a
-    /// correspondent that has moved sends from addresses that another session may have. Without such a socket the session of the packet's
-    /// addresses; `slot` is one of these sessions.
+    /// Chooses among the sessions that share the nonce of a correspondent without the handshake (decision 149). The
+    /// session whose socket the packet claims comes first: a correspondent that has moved sends from addresses that
+    /// another session may have. If there is no such socket, the session of the packet's addresses is chosen. `slot`
+    /// is one of these sessions.
     pub(super) fn sibling_of(
         &self,
         slot: SessionId,
@@ -48,9 +50,10 @@ impl Plane {
             .map_or(slot, |best| best.3)
     }
 
-    /// Identifiers may coincide, so a locator that none of the sessions between two nodes names is another node's until
-    /// the packet claims a socket of a session. To that it is not given, nor to the stack, which would answer the segment of
-    /// a correspondent whose Locator Update is late with a reset.
+    /// Finds the origin of a packet. Two nodes may have the same identifier. So a locator that no session between the
+    /// two nodes names belongs to another node, unless the packet claims the socket of a session. Such a packet goes
+    /// neither to the session nor to the stack: the stack would answer a segment with a reset, although the
+    /// correspondent's Locator Update may only be late.
     //= rfc6744#4-2
     //= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1
     pub(super) fn whence(
@@ -78,9 +81,9 @@ impl Plane {
                 continue;
             }
             is_claimed = true;
-            // RFC 6741 s5.4. A correspondent with the handshake has a nonce in all but segments of TCP.
+            // RFC 6741 s5.4. A correspondent with the handshake puts a nonce into all packets except segments of TCP.
             if entry.settled && (is_within_tcp || !entry.maps_tcp) {
-                // A packet whose own addresses have a connection is of that.
+                // If the packet's own addresses have a connection, the packet belongs to that connection.
                 return if has_socket(pair) { Whence::Claimed } else { Whence::Session(slot) };
             }
         }

@@ -9,11 +9,11 @@ use super::sockets::{ip6, packet, read};
 use crate::packet::{ICMPV6, UDP};
 use crate::rng::Rng;
 
-/// Where an attacker would like the traffic.
+/// Locator to which an attacker tries to redirect traffic.
 pub(crate) const EVIL: L64 = L64(0x2001_0db8_6666_0000);
 
-/// A first packet of a correspondent that was made up: random identifier, nonce, right ILNP checksum, to the
-/// server's port, as the generator of the ILCC study sends them.
+/// The first packet of an invented correspondent: a random identifier, a nonce, the right ILNP checksum, and the
+/// server's port, as the generator of the ILCC study sends it.
 pub(crate) fn made_up(to: Ilv, port: u16, rng: &mut Rng) -> Vec<u8> {
     let from = Ilv::new(EVIL, Nid::from_random(rng.below(u64::MAX)));
     let pair = IlvPair::new(from, to);
@@ -27,8 +27,8 @@ pub(crate) fn made_up(to: Ilv, port: u16, rng: &mut Rng) -> Vec<u8> {
     ip6(pair, DESTINATION_OPTIONS, &payload)
 }
 
-/// A packet of a node elsewhere that has the identifier of a correspondent: the first one of a session, the answer to an Echo Request, or a Locator
-/// Update.
+/// A packet of a node elsewhere with the identifier of a correspondent: the first packet of a session, the answer to
+/// an Echo Request, or a Locator Update.
 pub(crate) fn namesake(
     pair: IlvPair,
     ports: (u16, u16),
@@ -51,7 +51,7 @@ pub(crate) fn namesake(
     ip6(pair, DESTINATION_OPTIONS, &payload)
 }
 
-/// A Locator Update that sends the traffic elsewhere: with a guessed nonce, or without one.
+/// A Locator Update that redirects traffic, with a guessed nonce or without one.
 pub(crate) fn guessed_update(pair: IlvPair, rng: &mut Rng) -> Vec<u8> {
     let entry = L64Entry { preference: 0, l64: EVIL, lifetime: u16::MAX };
     let update = LocatorUpdate { operation: Operation::ADVERTISEMENT, locators: vec![entry] };
@@ -66,7 +66,7 @@ pub(crate) fn guessed_update(pair: IlvPair, rng: &mut Rng) -> Vec<u8> {
     ip6(pair, DESTINATION_OPTIONS, &payload)
 }
 
-/// Whether a packet is a Locator Update that can be sent again.
+/// Whether a packet is a Locator Update that an attacker can repeat.
 pub(crate) fn is_locator_update(packet: &[u8]) -> bool {
     let Some((_, DESTINATION_OPTIONS, rest)) = read(packet) else { return false };
     let Ok(options) = OptionsHeader::parse(rest) else { return false };

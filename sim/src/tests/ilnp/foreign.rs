@@ -9,14 +9,15 @@ use super::world::run;
 use super::{HARD_PAUSE, KINDS, SILENT, hard, soft};
 use crate::rng::Rng;
 
-/// The host at this place is the node of the RFCs.
+/// Makes the host with this index the node of the RFCs.
 fn with_plain(place: usize, plan: IlnpPlan) -> IlnpPlan {
     let mut plan = plan;
     plan.hosts[place] = IlnpHost { plain: true, ..plan.hosts[place] };
     plan
 }
 
-/// The first host or the second is the node of the RFCs. Server without a connected socket have no session with it.
+/// All kinds of traffic, with the first or the second host as the node of the RFCs. A server without a connected
+/// socket has no session with the node.
 fn kinds_with_plain() -> impl Iterator<Item = (IlnpTraffic, usize)> {
     let all = KINDS.into_iter().flat_map(|traffic| [(traffic, 0), (traffic, 1)]);
     all.filter(|kind| *kind != (IlnpTraffic::Server, 0))
@@ -33,7 +34,8 @@ fn sessions_of_moorline(outcome: &IlnpOutcome, plain: usize) -> usize {
     outcome.sessions[1 - plain]
 }
 
-/// Both hosts roam, one after the other, in a network that may lose packets. Somebody forges, and somebody has the identifier of the node elsewhere.
+/// Both hosts roam, one after the other, in a network that may lose packets. An attacker forges, and another node has
+/// the identifier of the node elsewhere.
 fn random_plan(seed: u64) -> (IlnpPlan, usize) {
     let mut rng = Rng::new(seed, 91);
     let kinds: Vec<_> = kinds_with_plain().collect();
@@ -50,7 +52,7 @@ fn random_plan(seed: u64) -> (IlnpPlan, usize) {
     let (mut at, mut current, mut next) = (8000 + rng.below(2000), [0, 0], 1);
     for _ in 0..1 + rng.below(6) {
         let host = rng.index(2);
-        // Half of the time back to where the host began.
+        // Half of the moves go back to where the host began.
         let to = if rng.below(2) == 0 && current[host] != 0 { 0 } else { next };
         next += u8::from(to == next);
         let change = if rng.below(2) == 0 { hard } else { soft };
@@ -68,7 +70,7 @@ fn payload_goes_on_after_each_move_of_either_and_our_nonce_stays_with_the_node()
     for seed in first_seed()..first_seed() + SEEDS {
         let (plan, plain) = random_plan(seed);
         let outcome = safe(&plan);
-        // One may be with the namesake.
+        // One session may be with the namesake.
         let sessions = sessions_of_moorline(&outcome, plain);
         assert!((1..=2).contains(&sessions), "seed {seed}: {outcome:?}");
         let calm = plan.loss == 0;
@@ -82,7 +84,7 @@ fn first_seed() -> u64 {
     std::env::var("MOORLINE_FIRST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
 }
 
-/// An ISP of the other host drops packets and says nothing. The node has no way to find out, and is told.
+/// An ISP of the other host drops packets silently. The node cannot notice, and is told.
 #[test]
 fn a_session_leaves_a_locator_of_moorline_that_fails_without_a_word() {
     for (traffic, plain) in kinds_with_plain() {
@@ -102,7 +104,7 @@ fn a_session_leaves_a_locator_of_moorline_that_fails_without_a_word() {
     }
 }
 
-/// The node begins anew with another nonce, at the same addresses.
+/// The node restarts with another nonce, at the same addresses.
 #[test]
 fn a_node_that_begins_anew_is_taken_back_within_two_seconds() {
     for (traffic, plain) in kinds_with_plain() {

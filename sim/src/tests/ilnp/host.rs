@@ -23,11 +23,11 @@ pub(crate) struct SimHost {
     pub(crate) plain: Option<PlainNode>,
     pub(crate) socket: Option<SimSocket>,
     pub(crate) is_gone: bool,
-    /// What it sends.
+    /// Packets that the host sends.
     pub(crate) out: Vec<Vec<u8>>,
 }
 
-/// The receiver of a packet.
+/// The receiver of a packet, with its contents.
 pub(crate) enum Received {
     Socket(Vec<u8>),
     Machine(Vec<u8>),
@@ -44,12 +44,12 @@ pub(crate) fn nid(host: usize) -> Nid {
     Nid(0x0a00_0000_0000_0001 + host as u64)
 }
 
-/// One of its locators.
+/// A locator of the host.
 pub(crate) fn l64(host: usize, locator: u8) -> L64 {
     L64(0x2001_0db8_0000_0000 + ((host as u64 + 1) << 16) + u64::from(locator))
 }
 
-/// Whose locator it is.
+/// The host of a locator, and the locator's number.
 pub(crate) fn owner(l64: L64) -> Option<(usize, u8)> {
     let [.., host, _, locator] = l64.octets();
     let is_ours = l64.0 >> 24 == 0x0020_010d_b800 && (1..=2).contains(&host);
@@ -117,7 +117,7 @@ impl SimHost {
         Ilv::new(l64(self.number, locator), nid(self.number))
     }
 
-    /// The locator that came last is the one it would rather use.
+    /// Tells the machine the locators. The newest one is the preferred one.
     pub(crate) fn tell_local(&mut self, now: Instant) {
         let locators = self.locators.iter().rev().zip(10..).map(|(locator, preference)| {
             LocalLocator { preference, ..LocalLocator::new(l64(self.number, *locator)) }
@@ -136,7 +136,7 @@ impl SimHost {
         }
     }
 
-    /// The socket sends.
+    /// Sends a packet of the socket.
     pub(crate) fn send(&mut self, mut packet: Vec<u8>, outcome: &mut IlnpOutcome, now: Instant) {
         if let Some(plain) = &mut self.plain {
             packet = plain.send(&packet, now);
@@ -153,7 +153,7 @@ impl SimHost {
         self.out.push(packet);
     }
 
-    /// Takes a packet from the network: for the socket, for the machine or for nobody.
+    /// Takes a packet from the network: for the socket, for the machine, or for nobody.
     pub(crate) fn receive(
         &mut self,
         mut packet: Vec<u8>,
@@ -182,14 +182,14 @@ impl SimHost {
         }
     }
 
-    /// The machine reads a control message.
+    /// Has the machine read a control message.
     pub(crate) fn read_control(&mut self, packet: &[u8], now: Instant) {
         let Some(core) = &mut self.core else { return };
         core.machine.handle_control(packet, now);
         core.machine.answer_all(sockets_of(self.socket.as_ref()), now);
     }
 
-    /// As Linux does: RFC 8200 s4.2 for the option, RFC 4443 s2.4 (b) for unknown messages.
+    /// Handles a packet like Linux: RFC 8200 s4.2 for the option, RFC 4443 s2.4 (b) for unknown messages.
     fn receive_classic(&mut self, packet: Vec<u8>, outcome: &mut IlnpOutcome) -> Option<Vec<u8>> {
         let (pair, next_header, _) = read(&packet)?;
         if next_header != DESTINATION_OPTIONS {
@@ -203,7 +203,7 @@ impl SimHost {
         None
     }
 
-    /// Lets the parts talk until none has anything to say.
+    /// Exchanges messages between the parts until none has any.
     pub(crate) fn drain(&mut self, outcome: &mut IlnpOutcome, now: Instant) {
         let number = self.number;
         self.out.extend(self.plain.iter_mut().flat_map(|plain| plain.out.drain(..)));
@@ -237,7 +237,7 @@ impl SimHost {
         }
         for session in core.machine.sessions(now) {
             let (ours, theirs) = (session.wire.local.l64, session.wire.remote.l64);
-            // The made-up correspondents of a flood live elsewhere, and so does a namesake.
+            // The invented correspondents of a flood are elsewhere, and so is a namesake.
             if session.pair.remote.nid != nid(1 - number) || session.pair.remote.l64 == EVIL {
                 continue;
             }
@@ -250,14 +250,15 @@ impl SimHost {
         }
     }
 
-    /// Whether it has the session of its socket, and the peer has read its first Locator Update, if it has sent one.
+    /// Whether the host has the session of its socket, and the peer has read its first Locator Update, if the host
+    /// has sent one.
     pub(crate) fn has_agreed(&self, now: Instant) -> bool {
         let (Some(core), Some(socket)) = (&self.core, &self.socket) else { return false };
         let mut sessions = core.machine.sessions(now).filter(|one| one.pair == socket.pair);
         sessions.any(|one| one.state == State::Established && !one.awaits_acknowledgement)
     }
 
-    /// Whether a packet shows the nonce that the host sends on the session of its socket.
+    /// Whether a packet has the nonce that the host sends on the session of its socket.
     pub(crate) fn shows_nonce(&self, packet: &[u8], now: Instant) -> bool {
         let (Some(core), Some(socket)) = (&self.core, &self.socket) else { return false };
         let mut ours = core.machine.sessions(now).filter(|one| one.pair == socket.pair);
@@ -278,7 +279,7 @@ impl SimHost {
     }
 }
 
-/// What the kernel answers to an Echo Request (RFC 4443 s4.2).
+/// The kernel's answer to an Echo Request (RFC 4443 s4.2).
 fn echo_reply(packet: &[u8]) -> Option<Vec<u8>> {
     let (pair, ICMPV6, message) = read(packet)? else { return None };
     let [128, code, _, _, rest @ ..] = message else { return None };

@@ -1,19 +1,19 @@
-//! A node that speaks ILNPv6 by RFC 6740 to 6744 alone: no handshake, no numbers of Locator Updates. The node is written from the RFCs and
-//! shares neither machine nor codecs with Moorline.
+//! A node that speaks ILNPv6 by RFC 6740 to 6744 alone: no handshake, no numbers in Locator Updates. The node is
+//! written from the RFCs, and shares neither machine nor codecs with Moorline.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
 use moorline_types::Instant;
 
-/// A locator as on the wire.
+/// A locator in octets.
 type L64 = [u8; 8];
 
 /// The node, with one correspondent.
 #[derive(Debug)]
 pub(crate) struct PlainNode {
     nonce: [u8; 4],
-    /// The best one first.
+    /// Locators, the best one first.
     locators: Vec<L64>,
     /// Whether all packets have the nonce (RFC 6744 s6: "MAY").
     always: bool,
@@ -28,11 +28,11 @@ pub(crate) struct PlainNode {
 struct Correspondent {
     /// Addresses of the socket: ours and the remote one.
     ends: [[u8; 16]; 2],
-    /// The correspondent's nonce; `None`: the correspondent has shown none.
+    /// The correspondent's nonce; `None` if the correspondent has shown none.
     nonce: Option<Vec<u8>>,
     /// The correspondent's locators by preference.
     locators: Vec<L64>,
-    /// Until then all packets have our nonce.
+    /// Time until which all packets have our nonce.
     attach_until: Instant,
     update: Option<Update>,
 }
@@ -55,10 +55,11 @@ impl PlainNode {
         self.named.contains(&l64)
     }
 
-    /// RFC 6743 s4: the correspondent is told of a change until it acknowledges. RFC 6744 s4: meanwhile all packets have the nonce.
+    /// Sets the locators. RFC 6743 s4: the node tells the correspondent a change until it acknowledges. RFC 6744 s4:
+    /// meanwhile all packets have the nonce.
     pub(crate) fn set_locators(&mut self, locators: Vec<L64>, now: Instant) {
         if self.locators.is_empty() {
-            // The first packet shows where the node is.
+            // The first packet shows the first locator of the node.
             self.named.extend(locators.first());
         }
         if self.locators == locators || locators.is_empty() {
@@ -87,7 +88,8 @@ impl PlainNode {
         update.next = now + update.pause;
         update.pause = (update.pause * 2).min(LONGEST_PAUSE);
         self.named.extend(&update.locators);
-        // RFC 6743 s3: Num of Locs, Operation "advertisement", then 64 bits of locator, preference and lifetime for each.
+        // RFC 6743 s3: Num of Locs, Operation "advertisement", then a locator of 64 bits, preference and lifetime for
+        // each.
         let count = u8::try_from(update.locators.len()).expect("few");
         let mut message = vec![LOCATOR_UPDATE, 0, 0, 0, count, ADVERTISEMENT, 0, 0];
         for (l64, preference) in update.locators.iter().zip(1_u16..) {
@@ -99,7 +101,7 @@ impl PlainNode {
         self.out.push(message);
     }
 
-    /// A packet of the socket as it goes out. RFC 6741 s11.1: the transport's checksum covers the identifiers alone.
+    /// The packet of the socket on the wire. RFC 6741 s11.1: the transport's checksum covers the identifiers alone.
     pub(crate) fn send(&mut self, packet: &[u8], now: Instant) -> Vec<u8> {
         let ends = [address(packet, 8), address(packet, 24)];
         let known = self.correspondent.get_or_insert_with(|| Correspondent::new(ends, now));
@@ -115,7 +117,7 @@ impl PlainNode {
         }
     }
 
-    /// A packet from the network. Result: as the socket gets it.
+    /// Takes a packet from the network. Returns the packet for the socket.
     pub(crate) fn receive(&mut self, packet: &[u8], now: Instant) -> Option<Vec<u8>> {
         let from_to = [address(packet, 8), address(packet, 24)];
         let (nonce, protocol, upper) = opened(packet)?;
@@ -145,7 +147,7 @@ impl PlainNode {
     ) {
         let Some(known) = &mut self.correspondent else { return };
         let is_whole = checksum(from_to, ICMPV6, message) == 0;
-        // RFC 6744 s7: no ICMPv6 message is believed that lacks the nonce.
+        // RFC 6744 s7: an ICMPv6 message without the nonce is not believed.
         let Some(nonce) = nonce.filter(|_| is_whole && message.len() >= 8) else { return };
         if !known.may_have_sent(from_to[0], Some(nonce), now) {
             return;
@@ -170,7 +172,7 @@ impl PlainNode {
                 }
                 return;
             }
-            // RFC 4443 s2.4 (b): the handshake of Moorline is of no type that the node knows.
+            // RFC 4443 s2.4 (b): the node does not know the type of Moorline's handshake.
             _ => return,
         }
         let answer = summed(back, ICMPV6, answer);
@@ -184,10 +186,10 @@ impl Correspondent {
         Self { ends, nonce: None, locators, attach_until: now, update: None }
     }
 
-    /// Source and destination of what goes to the correspondent.
+    /// Source and destination of packets to the correspondent.
     fn wire(&self, locators: &[L64]) -> [[u8; 16]; 2] {
         let own = match self.nonce {
-            // Nobody knows that another locator is this node's.
+            // The correspondent does not know that another locator is this node's.
             None => None,
             Some(_) => locators.first(),
         };
@@ -195,8 +197,9 @@ impl Correspondent {
         [own, self.locators.first().map_or(self.ends[1], |l64| at(self.ends[1], *l64))]
     }
 
-    /// Whether a packet with this nonce is the correspondent's. RFC 6744 s3 and s6: the first nonce is the correspondent's, each other one is a
-    /// forgery. RFC 6741 s5.4: without a nonce the locator has to be one that the correspondent has named.
+    /// Whether a packet with this nonce is the correspondent's. RFC 6744 s3 and s6: the first nonce is the
+    /// correspondent's, and any other is a forgery. RFC 6741 s5.4: without a nonce, the locator has to be one that
+    /// the correspondent has named.
     fn may_have_sent(&mut self, source: [u8; 16], nonce: Option<&[u8]>, now: Instant) -> bool {
         if source[8..] != self.ends[1][8..] {
             return false;
@@ -214,7 +217,7 @@ impl Correspondent {
     }
 }
 
-/// A nonce, the protocol behind Destination Options, and what is of this protocol.
+/// A nonce, the protocol behind Destination Options, and the octets of that protocol.
 type Opened<'a> = (Option<&'a [u8]>, u8, &'a [u8]);
 
 /// Reads a packet with at most one extension header (RFC 6744 s2).
@@ -251,7 +254,7 @@ fn ip6([source, destination]: [[u8; 16]; 2], next_header: u8, payload: &[u8]) ->
     [&header[..], &source, &destination, payload].concat()
 }
 
-/// The same with the checksum that it has between these addresses.
+/// The octets of the upper layer with the checksum for these addresses.
 fn summed(ends: [[u8; 16]; 2], protocol: u8, mut upper: Vec<u8>) -> Vec<u8> {
     let at = match protocol {
         TCP => 16,
@@ -267,7 +270,7 @@ fn summed(ends: [[u8; 16]; 2], protocol: u8, mut upper: Vec<u8>) -> Vec<u8> {
     upper
 }
 
-/// RFC 8200 s8.1.
+/// The checksum of RFC 8200 s8.1.
 fn checksum(ends: [[u8; 16]; 2], protocol: u8, upper: &[u8]) -> u16 {
     let len = u32::try_from(upper.len()).expect("a packet").to_be_bytes();
     let all = [ends[0].as_slice(), &ends[1], &len, &[0, 0, 0, protocol], upper].concat();
@@ -292,7 +295,7 @@ fn at(address: [u8; 16], l64: L64) -> [u8; 16] {
     std::array::from_fn(|n| if n < 8 { l64[n] } else { address[n] })
 }
 
-/// The identifiers alone, for the checksum of a transport.
+/// The addresses with zero locators, for the checksum of a transport.
 fn nids_of(ends: [[u8; 16]; 2]) -> [[u8; 16]; 2] {
     ends.map(|end| at(end, [0; 8]))
 }
@@ -308,11 +311,11 @@ const ECHO_REPLY: u8 = 129;
 const LOCATOR_UPDATE: u8 = 156;
 const ADVERTISEMENT: u8 = 1;
 const ACKNOWLEDGEMENT: u8 = 2;
-/// "The first few packets" (RFC 6744 s6) have the nonce.
+/// Time of "the first few packets" (RFC 6744 s6), which have the nonce.
 const FIRST_PACKETS: Duration = Duration::from_secs(2);
-/// RFC 6744 s4: "such as 1 minute".
+/// Time with the nonce after a change (RFC 6744 s4: "such as 1 minute").
 const AFTER_CHANGE: Duration = Duration::from_secs(60);
-/// RFC 6744 s4: three round trips.
+/// Time with the nonce after an acknowledgement (RFC 6744 s4: three round trips).
 const AFTER_ACKNOWLEDGEMENT: Duration = Duration::from_millis(300);
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);

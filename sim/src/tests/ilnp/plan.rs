@@ -3,55 +3,56 @@ use std::time::Duration;
 use moorline_datapath::ilnp::ChecksumMode;
 use moorline_ilnp::{NonceLen, NonceMode};
 
-/// What is played.
+/// A plan of a run.
 #[derive(Clone, Debug)]
 pub(super) struct IlnpPlan {
-    /// Of everything random.
+    /// Seed of all randomness.
     pub(super) seed: u64,
-    /// How long.
+    /// Duration of the run.
     pub(super) duration: Duration,
     /// Settings of the two hosts.
     pub(super) hosts: [IlnpHost; 2],
-    /// One way.
+    /// One-way delay.
     pub(super) delay: Duration,
-    /// Up to this much more, so that packets overtake each other.
+    /// Largest additional delay, by which packets overtake each other.
     pub(super) jitter: Duration,
     /// Time from the arrival of a control message to its handling. The planes are never late.
     pub(super) core_delay: Duration,
     /// Packets lost, of a thousand.
     pub(super) loss: u32,
-    /// Whether packets with Destination Options get lost, all of them.
+    /// Whether all packets with Destination Options are lost.
     pub(super) no_options: bool,
-    /// What happens when.
+    /// Changes, each with its time.
     pub(super) changes: Vec<(Duration, IlnpChange)>,
-    /// Made-up correspondents that send the second host a packet, in a second.
+    /// Invented correspondents that send the second host a packet, a second.
     pub(super) flood: u32,
-    /// Locator Updates with a guessed nonce, or taken from the wire and sent again, in a second.
+    /// Locator Updates with a guessed nonce, or repeated from the wire, a second.
     pub(super) forgeries: u32,
-    /// Packets in a second of somebody who has the identifier of the plain node in another network, and to whom the other host has a socket.
+    /// Packets a second of a node in another network that has the identifier of the plain node, and to which the
+    /// other host has a socket.
     pub(super) namesakes: u32,
-    /// What the applications do.
+    /// Traffic of the applications.
     pub(super) traffic: IlnpTraffic,
-    /// Octets beside the number in each of their packets.
+    /// Octets of each application packet beside its number.
     pub(super) padding: usize,
 }
 
-/// A host.
+/// Settings of a host.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct IlnpHost {
-    /// Without ILNP it is a classic IPv6 host.
+    /// Whether the host has ILNP. Otherwise it has classic IPv6.
     pub(super) ilnp: bool,
-    /// It has ILNP by the RFCs alone: see [`super::plain::PlainNode`].
+    /// Whether the host has ILNP by the RFCs alone: see [`super::plain::PlainNode`].
     pub(super) plain: bool,
-    /// Everybody gets an entry, instead of those that were agreed on.
+    /// Whether each correspondent gets an entry, and not only those that have agreed.
     pub(super) open: bool,
-    /// When packets carry the nonce.
+    /// Packets that carry the nonce.
     pub(super) nonce: NonceMode,
-    /// Of 32 or 96 bits.
+    /// Length of nonces: 32 or 96 bits.
     pub(super) nonce_len: NonceLen,
-    /// What it would like.
+    /// Checksum that the host asks for.
     pub(super) checksum: ChecksumMode,
-    /// Bound of its cache.
+    /// Largest number of sessions in the cache.
     pub(super) max_sessions: usize,
 }
 
@@ -69,63 +70,63 @@ impl Default for IlnpHost {
     }
 }
 
-/// Sockets of the first host, which begins, and of the second.
+/// Sockets of the first host, which begins, and of the second host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IlnpTraffic {
-    /// Segments as of TCP, each way; both connected.
+    /// Segments like TCP's in both directions, between connected sockets.
     Segments,
-    /// Datagrams each way; both connected.
+    /// Datagrams in both directions, between connected sockets.
     Datagrams,
     /// Datagrams to a server that is not connected, and its answers.
     Server,
-    /// Datagrams between two sockets of which neither is connected.
+    /// Datagrams between two sockets that are not connected.
     Unconnected,
 }
 
-/// What happens.
+/// Kinds of changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IlnpChange {
-    /// The host has this locator too, and would rather use it: a soft hand-off begins.
+    /// The host gets this locator and prefers it: a soft hand-off begins.
     Gain {
-        /// Which host.
+        /// The host.
         host: usize,
-        /// Which of its locators.
+        /// Number of the locator.
         locator: u8,
     },
-    /// The host has this locator no more.
+    /// The host loses this locator.
     Lose {
-        /// Which host.
+        /// The host.
         host: usize,
-        /// Which of its locators.
+        /// Number of the locator.
         locator: u8,
     },
-    /// What has this locator at either end gets lost from now on, and nobody says so.
+    /// All packets with this locator at either end are lost from now on, silently.
     Cut {
-        /// Which host.
+        /// The host.
         host: usize,
-        /// Which of its locators.
+        /// Number of the locator.
         locator: u8,
     },
-    /// The next Locator Update or acknowledgement of the host gets lost.
+    /// The next Locator Update or acknowledgement of the host is lost.
     LoseUpdate {
-        /// Which host.
+        /// The host.
         host: usize,
     },
-    /// The host forgets its sessions, and its applications go on: as if both had been started anew.
+    /// The host loses its sessions, and its applications go on.
     BeginAnew {
-        /// Which host.
+        /// The host.
         host: usize,
     },
-    /// The host speaks no ILNP any more.
+    /// The host stops to speak ILNP.
     End {
-        /// Which host.
+        /// The host.
         host: usize,
-        /// Whether it says so.
+        /// Whether the host tells its correspondents.
         says_so: bool,
     },
-    /// The host vanishes, and its applications with it.
+    /// The host vanishes with its applications.
     Vanish {
-        /// Which host.
+        /// The host.
         host: usize,
     },
     /// The applications end.
@@ -155,35 +156,35 @@ impl IlnpPlan {
     }
 }
 
-/// What came of it.
+/// Outcome of a run.
 #[derive(Clone, Debug, Default)]
 pub(super) struct IlnpOutcome {
-    /// What must not be.
+    /// Broken invariants.
     pub(super) violations: Vec<String>,
-    /// When packets reached a socket whose checksum for it was wrong, from the beginning on.
+    /// Times when a socket received a packet with a wrong checksum, from the beginning on.
     pub(super) wrong_checksums: Vec<Duration>,
-    /// When both ends of the first session knew that the other has it, from the beginning on.
+    /// Time when both ends of the first session knew that the other has it, from the beginning on.
     pub(super) agreed: Option<Duration>,
-    /// Of both directions.
+    /// Packets sent in both directions.
     pub(super) sent: u64,
-    /// Of both directions.
+    /// Packets received in both directions.
     pub(super) received: u64,
-    /// Longest time between two packets that a socket got, of both, while there was traffic.
+    /// Longest time between two packets to a socket while there was traffic, at either host.
     pub(super) longest_pause: Duration,
-    /// When that ended, from the beginning on.
+    /// End of that time, from the beginning on.
     pub(super) longest_pause_at: Duration,
-    /// Packets that left with a nonce, of those with data.
+    /// Data packets that left with a nonce.
     pub(super) with_nonce: u64,
     /// Entries in each machine at the end.
     pub(super) sessions: [usize; 2],
-    /// Most entries in each machine at any time.
+    /// Largest number of entries in each machine.
     pub(super) most_sessions: [usize; 2],
-    /// Sessions that were established, of both.
+    /// Sessions established at both hosts.
     pub(super) established: u64,
-    /// Drops of planes and machines, of both: reason and count.
+    /// Drops of planes and machines at both hosts: reason and count.
     pub(super) drops: Vec<(moorline_types::DropReason, u64)>,
     /// Packets with a Destination Options header that came to a host without ILNP.
     pub(super) options_to_classic: u64,
-    /// Times that traffic was left to classic IPv6.
+    /// Number of times that traffic was left to classic IPv6.
     pub(super) classic: u64,
 }

@@ -5,14 +5,14 @@ use moorline_wire::ilnp::{checksum_at, transport_checksum};
 use super::attack::EVIL;
 use crate::packet::{TCP, UDP};
 
-/// The sockets of a host: one, and what it has sent and got.
+/// The socket of a host, with the packets that it has sent and received.
 #[derive(Clone, Debug)]
 pub(crate) struct SimSocket {
     pub(crate) pair: IlvPair,
     pub(crate) protocol: u8,
     pub(crate) ports: (u16, u16),
     pub(crate) kind: Socket,
-    /// Octets beside the number in what it sends.
+    /// Octets of each packet beside its number.
     pub(crate) padding: usize,
     pub(crate) sent: u64,
     pub(crate) received: u64,
@@ -36,7 +36,7 @@ impl Sockets for SimSocket {
     }
 }
 
-/// The sockets of a host that has this one; `None`: it was closed.
+/// The sockets of a host that has this one; `None` if it was closed.
 pub(crate) fn sockets_of(socket: Option<&SimSocket>) -> &dyn Sockets {
     match socket {
         Some(socket) => socket,
@@ -56,7 +56,7 @@ impl Sockets for NoSockets {
     }
 }
 
-/// What a socket sends: IPv6, and TCP or UDP with a checksum over both addresses.
+/// The packet of a socket: IPv6, and TCP or UDP with a checksum over both addresses.
 pub(crate) fn packet(
     pair: IlvPair,
     protocol: u8,
@@ -69,7 +69,7 @@ pub(crate) fn packet(
     upper.extend(ports.1.to_be_bytes());
     if protocol == TCP {
         upper.extend([0; 8]);
-        // Data offset 5; ACK.
+        // Data offset 5, flag ACK.
         upper.extend([0x50, 0x10, 0xff, 0xff, 0, 0, 0, 0]);
     } else {
         let len = u16::try_from(usize::from(UDP_LEN) + padding).expect("small");
@@ -91,14 +91,14 @@ pub(crate) fn ip6(pair: IlvPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
     crate::packet::ip6(pair.ulids().as_locators(), next_header, payload)
 }
 
-/// Source and destination, next header and what follows.
+/// Source and destination, next header, and the octets behind the IPv6 header.
 pub(crate) fn read(packet: &[u8]) -> Option<(IlvPair, u8, &[u8])> {
     let (locators, next_header) = crate::packet::header(packet)?;
     let pair = IlvPair::new(Ilv::of(locators.local.0), Ilv::of(locators.peer.0));
     Some((pair, next_header, crate::packet::payload(packet)))
 }
 
-/// The number in what a socket got, if it is whole; the pair is the receiver's.
+/// The number in a packet for a socket, if the packet is whole. The pair is as the receiver has it.
 pub(crate) fn number(packet: &[u8]) -> Option<(IlvPair, u8, (u16, u16), u64)> {
     let (pair, protocol, upper) = read(packet)?;
     let is_right = checksum_at(protocol).is_some()

@@ -45,15 +45,15 @@ struct World<'a> {
     queue: Queue<What>,
     rng: Rng,
     outcome: IlnpOutcome,
-    /// Numbers that each socket got.
+    /// Numbers that each socket has received.
     seen: [BTreeSet<u64>; 2],
     last_received: [Option<Instant>; 2],
     /// Locator Updates that an attacker has seen.
     captured: Vec<Vec<u8>>,
-    /// The last message of ICMPv6 to a namesake that had a nonce.
+    /// The last ICMPv6 message to a namesake that had a nonce.
     asked: Option<Vec<u8>>,
     cut: BTreeSet<L64>,
-    /// Of each host, still to come.
+    /// Number of next Locator Updates of each host that are lost.
     lost_updates: [u32; 2],
     is_closed: bool,
 }
@@ -170,8 +170,8 @@ impl<'a> World<'a> {
         }
     }
 
-    /// No message brings about more octets than the message has, where no handshake shows that who asks is there. An error of RFC 4443 quotes
-    /// the message.
+    /// Checks answers. If no handshake has shown that the sender is at its address, a message causes no more octets
+    /// than it has. An error of RFC 4443 quotes the message.
     fn check_answers(&mut self, host: usize, question: &[u8], sent: &[Vec<u8>]) {
         let protocol = |packet: &[u8]| match packet[6] {
             DESTINATION_OPTIONS => packet[40],
@@ -187,7 +187,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// RFC 6744 s7: the nonce of a session is for the correspondent, and nobody else may have it.
+    /// Checks RFC 6744 s7: the nonce of a session is for the correspondent alone.
     fn check_nonce(&mut self, host: usize, packet: &[u8]) {
         let Some(plain) = &self.hosts[1 - host].plain else { return };
         let to: [u8; 8] = packet[24..32].try_into().expect("an IPv6 packet");
@@ -197,7 +197,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// Of both hosts the namesake knows the addresses.
+    /// Sends a packet of the namesake, which knows the addresses of both hosts.
     fn act_as_namesake(&mut self) {
         let victim = usize::from(self.hosts[0].plain.is_some());
         let pair = IlvPair::new(self.hosts[1 - victim].ilv(0), self.hosts[victim].ilv(0));
@@ -224,7 +224,7 @@ impl<'a> World<'a> {
         let delay = self.plan.delay + self.rng.duration(self.plan.jitter);
         let Some((pair, ..)) = read(&packet) else { return };
         let lost = lost || pair.l64s().iter().any(|l64| self.cut.contains(l64));
-        // A host that lost its locator sends nothing from it: no router takes it.
+        // A host sends nothing from a locator that it has lost: no router would take it.
         let is_there = owner(pair.local.l64).is_some_and(|(host, locator)| {
             host == from && self.hosts[from].locators.contains(&locator)
         });
@@ -304,7 +304,8 @@ impl<'a> World<'a> {
 
     fn forge(&mut self) {
         let pair = IlvPair::new(self.hosts[0].ilv(0), self.hosts[1].ilv(0));
-        // A node by the RFCs takes any first nonce for its correspondent's, and its Locator Updates have no numbers: a repetition is taken (decision 072).
+        // A node of the RFCs takes any first nonce for its correspondent's. Its Locator Updates have no numbers, so a
+        // repetition is taken (decision 072).
         let plain = self.hosts.iter().position(|host| host.plain.is_some());
         let is_to_second = plain.map_or_else(|| self.rng.below(2) == 0, |plain| plain == 0);
         let pair = if is_to_second { pair } else { pair.reversed() };
@@ -362,7 +363,7 @@ impl<'a> World<'a> {
         let SimHost { core, plain, .. } = &self.hosts[host];
         let next = core.as_ref().and_then(|core| core.machine.poll_timeout());
         let next = next.or_else(|| plain.as_ref()?.poll_timeout());
-        // One that was set before comes too, and finds nothing due.
+        // An earlier timer fires as well, and finds nothing due.
         if let Some(next) = next.filter(|next| *next > self.now && *next <= self.end) {
             self.later(next.since(self.now), What::Wake(host));
         }
@@ -389,7 +390,7 @@ impl<'a> World<'a> {
 
 const CLIENT: u16 = 40_000;
 const SERVER: u16 = 7;
-/// Between two packets of a socket.
+/// Time between two packets of a socket.
 const INTERVAL: Duration = Duration::from_millis(10);
 const START_OF_ATTACKS: Duration = Duration::from_secs(1);
 const MAX_CAPTURED: usize = 1000;

@@ -23,9 +23,9 @@ impl World<'_> {
         }
     }
 
-    /// When traffic must flow of a context whose sender called it protected, if the other pair works still. A host
-    /// that sends only answers notices nothing by itself: the other end does, and may not be protected. If payload
-    /// takes another way back, the host goes on hearing it, and the other end notices.
+    /// Time at which traffic of a context must flow that its sender called protected, if the other pair still works.
+    /// A host that sends only answers notices nothing itself. The other end notices, and may not be protected. If
+    /// payload takes another path back, the host goes on hearing it, and the other end notices.
     pub(super) fn protected_deadline(
         &self,
         workload: &Running,

@@ -6,19 +6,18 @@ use crate::bound::loss_bound;
 use crate::plan::Kind;
 use crate::workload::{Running, Side};
 
-/// Contexts that one side has lost, or has anew with other tags, and the other one still uses.
+/// Contexts that one side has lost, or has again with other tags, and that the other side still uses.
 impl World<'_> {
-    /// When traffic to `to` must flow whose context is not the same at both ends; `views` are those of sender
-    /// and receiver. Nothing is promised where RFC 5533 has no way to find out: the host that has the
-    /// context sends nothing of its own accord, or still hears its peer's untouched packets and so has
-    /// nothing to suspect.
+    /// Time at which traffic to `to` must flow, if the two ends do not have the same context. `views` are those of
+    /// sender and receiver. Nothing is promised if RFC 5533 gives no way to notice: the host with the context sends
+    /// nothing by itself, or still hears untouched packets of its peer and has no reason for doubt.
     pub(super) fn regained_deadline(
         &self,
         workload: &Running,
         to: Side,
         views: &[Option<EstablishedView>; 2],
     ) -> Option<Instant> {
-        // What begins later may change what is heard.
+        // Later traffic may change what a host hears.
         if self.starts_left > 0 {
             return None;
         }
@@ -29,7 +28,7 @@ impl World<'_> {
             .min()
     }
 
-    /// The same by what this side, which has the context, must find out.
+    /// The deadline by what this side, which has the context, must notice.
     fn deadline_by(
         &self,
         workload: &Running,
@@ -58,9 +57,9 @@ impl World<'_> {
         Some(self.now + loss_bound(&conditions, is_answered))
     }
 
-    /// Whether a side that has the context alone may leave the ULIDs, perhaps for a pair that has failed since it was checked:
-    /// it explores, and an answer to a probe may be under way; or its Send Timer runs out, as it sends and hears nothing, or
-    /// as packets in a row get lost.
+    /// Whether a side that has the context alone may leave the ULIDs, perhaps for a pair that has failed since its
+    /// check. The side explores, and an answer to a probe may be under way. Or its Send Timer runs out, because it
+    /// sends and hears nothing, or because packets in a row get lost.
     pub(super) fn notices_loss(
         &self,
         workload: &Running,
@@ -79,7 +78,7 @@ impl World<'_> {
         sides.any(|(side, view)| view.is_some() && notices(side))
     }
 
-    /// Whether untouched packets of the peer come in, of whatever workload between the two ULIDs that goes on.
+    /// Whether untouched packets of the peer come in, of any workload between the two ULIDs that goes on.
     fn hears(&self, workload: &Running, holder: Side, has_moved: bool) -> bool {
         let ulids = workload.ulids_of(holder);
         let forth = self.works(ulids.as_locators());
@@ -96,12 +95,12 @@ impl World<'_> {
     }
 }
 
-/// Whether this side sends although nothing comes in.
+/// Whether this side sends even if it receives nothing.
 pub(super) fn sends_alone(kind: Kind, side: Side) -> bool {
     side == Side::From || matches!(kind, Kind::Datagrams { both_ways: true, .. })
 }
 
-/// Whether the other side answers what comes: streams are acknowledged.
+/// Whether the other side answers packets: streams are acknowledged.
 const fn is_answered(kind: Kind) -> bool {
     !matches!(kind, Kind::Datagrams { both_ways: false, .. })
 }

@@ -8,21 +8,21 @@ use super::{World, u32_of};
 use crate::bound::roaming_bound;
 use crate::workload::{Running, Side};
 
-/// The locators that a side has, and that it knows of the other side.
+/// Locators of a side, and locators of the other side that it knows.
 struct View {
-    /// Locators that it can prove and send from.
+    /// Locators that the side can prove and send from.
     own: BTreeSet<Locator>,
-    /// None of them is known to the other side.
+    /// Whether the other side knows none of these.
     is_stranded: bool,
-    /// Locators of the other side that it knows.
+    /// Locators of the other side that this side knows.
     peer: BTreeSet<Locator>,
 }
 
-/// Contexts that have no pair left which both ends know.
+/// Contexts without a pair that both ends know.
 impl World<'_> {
-    /// When traffic must flow of a context that has lost all its pairs, and has others that only one end knows: an
-    /// Update Request from there is what the other end learns of them by (RFC 5533 s10). Nothing is promised where
-    /// neither end knows an address at which the other one still is.
+    /// Time at which traffic of a context must flow that has lost all its pairs, and has others that only one end
+    /// knows. The other end learns them from an Update Request (RFC 5533 s10). Nothing is promised if neither end
+    /// knows a present address of the other.
     pub(super) fn roamed_deadline(&self, workload: &Running) -> Option<Instant> {
         let views = [Side::From, Side::To].map(|side| self.roamed_view(workload, side));
         let [Some(from), Some(to)] = views else { return None };
@@ -49,8 +49,8 @@ impl World<'_> {
         Side::BOTH.into_iter().all(stays).then_some(deadline)
     }
 
-    /// When a side that sends only answers has had no payload for so long that it ends the context (RFC 5533 s9), and
-    /// with it what it would tell the other side.
+    /// Time at which a side that sends only answers ends the context, because it has had no payload for so long (RFC
+    /// 5533 s9). After that it tells the other side nothing.
     fn ends_idle(&self, workload: &Running, side: Side) -> Option<Instant> {
         if sends_alone(workload.plan.kind, side) {
             return None;
@@ -78,7 +78,7 @@ impl World<'_> {
     }
 }
 
-/// How long a host keeps a context without payload: 5 min, and where payload has moved until TCP's own keepalives
-/// would have come.
+/// Time for which a host keeps a context without payload: 5 min. If payload has moved, TCP's own keepalives have time
+/// to come.
 const IDLE: Duration = Duration::from_secs(5 * 60);
 const MOVED_IDLE: Duration = Duration::from_secs(2 * 3600 + 5 * 60);

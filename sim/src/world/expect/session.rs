@@ -6,10 +6,12 @@ use crate::recovery::Expectation;
 use crate::workload::{Running, Side};
 
 impl World<'_> {
-    /// What is expected of traffic to one side where a side has an ILNP session, seen as [`Side::BOTH`] has them.
+    /// Expectation for traffic to one side if a side has an ILNP session; `sessions` is in the order of
+    /// [`Side::BOTH`].
     ///
-    /// Traffic goes on where both ends have agreed on the session, and the locators that each end uses carry packets both ways. Nothing else is
-    /// promised: a session finds another path only while it is in use, and with a correspondent that answers (decision 148).
+    /// Traffic goes on if both ends have agreed on the session, and the locators of each end carry packets in both
+    /// directions. Nothing else is promised: a session finds another path only while it is in use, and with a
+    /// correspondent that answers (decision 148).
     pub(super) fn session_expectation(
         &self,
         workload: &Running,

@@ -1,4 +1,4 @@
-//! Faults that a run can be given on purpose: what shows that each rule can fail.
+//! Faults that a test gives to a run, to show that each rule can fail.
 
 use moorline_addresses::RouteStep;
 use moorline_contexts::{ContextSnapshot, ContextView, Key, PeerSet, Readiness, Role};
@@ -16,17 +16,17 @@ use crate::world::{Occurrence, World, attack::ELSEWHERE};
 /// A fault in hosts or simulator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Mutant {
-    /// A data plane changes an octet of what it delivers.
+    /// A data plane changes an octet of a packet that it delivers.
     FlipsDelivered,
-    /// A data plane changes an octet of what it passes on.
+    /// A data plane changes an octet of a packet that it passes on.
     FlipsUnmoved,
-    /// A stream's receiver takes a wrong octet for right.
+    /// The receiver of a stream accepts a wrong octet.
     SwallowsOctet,
     /// Probes never arrive.
     LosesProbes,
     /// I2bis never arrives.
     LosesI2bis,
-    /// A core takes an address for the peer's that is nobody's.
+    /// A core takes an address that nobody has for its peer's.
     BelievesStranger,
     /// A core moves traffic to a pair that was never probed.
     MovesUnprobed,
@@ -50,19 +50,19 @@ pub(super) enum Mutant {
     SleepsIn,
     /// Control packets arrive damaged.
     DamagesControl,
-    /// A data plane says that nothing came back, without having waited for it.
+    /// A data plane reports silence without having waited.
     CriesWolf,
-    /// What a core has stored comes back changed.
+    /// The stored state of a core comes back changed.
     SpoilsStore,
-    /// A context comes about behind the back of a core that has a session for the pair, and has moved.
+    /// A moved context appears at a host that has a session for the pair.
     OwnsTwice,
     /// A kernel loses routes to the segmentation path.
     LosesRoutes,
-    /// Data planes do not forget what they are told to.
+    /// Data planes do not execute removals.
     LosesRemovals,
     /// A kernel sends moved packets by another uplink.
     MisleadsRoutes,
-    /// A core is told that a router is lost that answers.
+    /// A core gets a report that a router is lost which answers.
     GivesUpRouter,
     /// A core calls each context protected by its current pair.
     ClaimsProtection,
@@ -132,7 +132,7 @@ impl Faults for Mutant {
         }
         let now = world.now;
         if let Some(core) = living_core(&mut world.nodes, host) {
-            // Whether it was there before does not matter.
+            // An existing context does not matter.
             let _ = core.host.shim6_mut().restore(made_up(pair), now);
         }
     }
@@ -157,7 +157,7 @@ impl Faults for Mutant {
 
     fn on_stored(&self, stored: &mut [ContextSnapshot]) {
         if *self == Self::SpoilsStore {
-            // An address that is not the host's.
+            // The address is not the host's.
             stored.iter_mut().for_each(|context| context.locators.local = Locator(ELSEWHERE));
         }
     }
@@ -216,7 +216,7 @@ impl World<'_> {
             },
             ..made_up(second)
         };
-        // Whether it was there before does not matter.
+        // An existing context does not matter.
         let _ = core.host.shim6_mut().restore(context, now);
         while core.host.shim6_mut().poll_datapath().is_some() {}
         self.settle(0);
@@ -228,7 +228,7 @@ impl World<'_> {
         Some(LocatorPair::new(newest(0)?, newest(1)?))
     }
 
-    /// Another address of the host that has this one.
+    /// Another address of the host with this address.
     fn other_of(&self, own: Locator) -> Locator {
         let books = self.nodes.iter().map(|node| &node.addresses);
         let mut of_owner = books.filter(|book| book.locators().any(|one| one == own));
@@ -237,7 +237,7 @@ impl World<'_> {
     }
 }
 
-/// One octet of the payload is another one.
+/// Changes an octet of the payload.
 fn flip_last_if(flips: bool, octets: &mut [u8]) {
     if let Some(last) = octets.last_mut().filter(|_| flips) {
         *last ^= 1;
@@ -259,6 +259,6 @@ fn made_up(pair: LocatorPair) -> ContextSnapshot {
 }
 
 fn is_kind(message: &[u8], pair: LocatorPair, kind: MessageType) -> bool {
-    // The checksum covers the addresses as a sum: either order is right.
+    // The checksum adds the addresses, so their order does not matter.
     Packet::parse(message, pair.local.0, pair.peer.0).is_ok_and(|packet| packet.kind() == kind)
 }

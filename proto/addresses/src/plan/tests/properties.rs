@@ -1,4 +1,4 @@
-//! Rules for a host's own addresses, beside a model of what the kernel does with them.
+//! Properties of a host's own addresses, beside a model of the kernel.
 
 use proptest::prelude::*;
 
@@ -12,11 +12,11 @@ enum Op {
     Advance(u64),
     /// A person sets an address.
     Set(u32, u16),
-    /// And takes it away.
+    /// A person removes an address that a person has set.
     Unset(u32, u16),
-    /// The kernel makes a temporary address beside that of a prefix.
+    /// The kernel makes a temporary address beside the one of a prefix.
     MakeTemporary(u32, u16),
-    /// A link goes, with all its addresses, and comes back.
+    /// A link goes down with all its addresses, and comes back.
     Flap(u32),
     Restart,
 }
@@ -42,7 +42,7 @@ fn of(number: u16, last: u16) -> Ipv6Addr {
     Ipv6Addr::new(0x2001, 0xdb8, number, 0, 0, 0, 0, last)
 }
 
-/// Last groups of addresses: from the kernel, temporary, set by hand.
+/// Last groups of addresses: made by the kernel, temporary, set by hand.
 const KERNEL: u16 = 0x77;
 const TEMPORARY: u16 = 0x78;
 const BY_HAND: u16 = 0x5;
@@ -77,7 +77,7 @@ impl World {
         }
     }
 
-    /// RFC 4862 s5.5.3 d and e, as Linux has them.
+    /// Takes the lifetimes of an advertisement by RFC 4862 s5.5.3 d and e, as Linux does.
     fn kernel_hears(&mut self, at: (u32, Ipv6Addr), said: Lifetimes) {
         let mut valid = said.valid;
         if let Some(own) = self.addresses.get(&at) {
@@ -97,13 +97,14 @@ impl World {
         self.planner.member(address).is_some()
     }
 
-    /// All but our addresses, with their ends.
+    /// All addresses except ours, with their ends.
     fn others(&self) -> Vec<((u32, Ipv6Addr), Until)> {
         let others = self.addresses.iter().filter(|((_, address), _)| !self.is_ours(*address));
         others.map(|(at, own)| (*at, own.until)).collect()
     }
 
-    /// Ours end with that of the kernel in the same prefix, or sooner; not so beside one that a person has set.
+    /// Checks that each address of ours ends with the kernel's address in the same prefix, or sooner. An address
+    /// beside one that a person has set is left out.
     fn check_lifetimes(&self) {
         for (&(at, address), own) in self.addresses.iter().filter(|((_, a), _)| self.is_ours(*a)) {
             let number = address.segments()[2];
@@ -123,7 +124,7 @@ impl World {
         }
     }
 
-    /// Every other address comes after ours where ours can take its place, and nowhere else.
+    /// Checks that an address of others comes after ours if ours can replace it, and only then.
     fn check_outranked(&mut self) {
         let (view, advertised) = (self.view(), self.table.prefixes().collect::<Vec<_>>());
         let seen = Seen { view: &view, at: self.now, advertised: &advertised };
@@ -166,5 +167,5 @@ proptest! {
     }
 }
 
-/// Seconds.
+/// Two hours in seconds.
 const TWO_HOURS: u32 = 7200;

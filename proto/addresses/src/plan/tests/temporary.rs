@@ -1,7 +1,7 @@
 use super::*;
 use crate::temporary::{MAX_SETS, MAX_WITH_EVICTED, TemporaryLifetimes};
 
-/// Two ISPs whose prefixes last, and a host that is to have temporary addresses.
+/// A host with temporary addresses and two ISPs whose prefixes last.
 fn host() -> World {
     let mut policy = policy(AddressMode::HbaCompatible);
     policy.default.temporary = true;
@@ -16,7 +16,7 @@ fn host() -> World {
 }
 
 impl World {
-    /// Lets time go by, and plans whenever the planner asks for it.
+    /// Lets time pass, and plans whenever the planner asks for it.
     fn live(&mut self, seconds: u64) {
         let end = self.now + Duration::from_secs(seconds);
         while self.now < end {
@@ -27,7 +27,7 @@ impl World {
         }
     }
 
-    /// Our addresses on an interface that are for new traffic.
+    /// Our addresses on an interface for new traffic.
     fn new_ones(&self, ifindex: u32) -> Vec<Ipv6Addr> {
         let ours = self.ours(ifindex).into_iter().map(|(address, _)| address);
         ours.filter(|address| self.left((ifindex, *address)).0 > 0).collect()
@@ -107,7 +107,7 @@ fn a_set_that_contexts_use_outlasts_its_time() {
             "a context moves from one to the other"
         );
     }
-    // The kernel takes all addresses when a link is down for a moment.
+    // If a link is down for a moment, the kernel removes all addresses.
     world.addresses.retain(|(ifindex, _), _| *ifindex != 1);
     world.planner.on_interfaces_down(&BTreeSet::from([1]));
     world.settle();
@@ -132,7 +132,7 @@ fn a_restart_keeps_the_sets() {
     assert_eq!((world.ours(1), world.newest(1)), (ours, newest));
 }
 
-/// Peers of two sets that put their generations side by side do not learn that these are of one host.
+/// Peers of two sets that compare their generations do not learn that the sets are of one host.
 #[test]
 fn the_generations_of_a_set_begin_at_a_number_of_its_own_that_lasts() {
     let mut world = host();
@@ -169,7 +169,7 @@ fn a_clock_that_was_put_back_ends_a_set_for_new_traffic() {
     assert_eq!(left(7200, 3600), (3600, 3600));
 }
 
-/// The clock of the wall was put forward, and contexts are back only after the addresses.
+/// The wall clock was set forward, and contexts come back only after the addresses.
 #[test]
 fn a_set_whose_saved_end_is_past_stays_at_a_restart_until_it_is_known_what_uses_it() {
     for is_used in [true, false] {
@@ -227,7 +227,7 @@ fn no_set_makes_room_before_it_is_known_what_uses_it() {
         world.planner.on_restored();
         world.settle();
         world.live(60);
-        // A connection without a context may use it for an hour.
+        // A connection without a context may use the address for an hour.
         assert_eq!(world.addresses.contains_key(&(1, first)), !with_time);
     }
 }
@@ -277,7 +277,7 @@ fn routers_that_tell_of_ever_new_prefixes_do_not_take_the_sets_that_are_used() {
         assert!(world.sets() <= MAX_SETS, "{}", world.sets());
     }
     assert!(world.addresses.contains_key(&(1, used)));
-    // Each of the sets is used.
+    // Contexts use each of the sets.
     let members = |world: &World| -> Vec<Ipv6Addr> {
         let sets = &world.planner.groups()[0].sets;
         sets.iter().map(|one| one.set.locators()[0].0).collect()
@@ -289,7 +289,7 @@ fn routers_that_tell_of_ever_new_prefixes_do_not_take_the_sets_that_are_used() {
     world.live(60);
     assert_eq!(members(&world), before);
     assert!(world.planner.warnings().iter().any(|one| one.contains("may use, all sets")));
-    // Time goes on for all of them: a new set takes the place of the oldest.
+    // The time of all sets ends: a new set replaces the oldest.
     world.live(u64::from(DAY));
     assert!(world.sets() <= MAX_SETS && !world.addresses.contains_key(&(1, used)));
 }
@@ -327,7 +327,7 @@ fn duplicates_leave_room_for_the_sets_after_them() {
         let first = world.newest(1);
         let left = u64::from(world.left((1, first)).0);
         world.live(left - 2);
-        // The first two of three are taken.
+        // The first two of three addresses are taken.
         for times in 0..3 {
             let new: Vec<_> = world
                 .addresses
@@ -346,7 +346,8 @@ fn duplicates_leave_room_for_the_sets_after_them() {
     }
 }
 
-/// A router tells of ever new prefixes, and takes the one before back. Connections without a context use the addresses of before.
+/// A router advertises ever new prefixes, and withdraws the one before. Connections without a context use the earlier
+/// addresses.
 #[test]
 fn no_prefixes_of_routers_take_the_addresses_of_connections_without_a_context_within_an_hour() {
     let mut world = host();
@@ -366,7 +367,7 @@ fn no_prefixes_of_routers_take_the_addresses_of_connections_without_a_context_wi
     assert!(!world.addresses.contains_key(&(1, first)));
 }
 
-/// The addresses of the networks of before have gone with their prefixes.
+/// The addresses in earlier networks have gone with their prefixes.
 #[test]
 fn a_host_that_goes_from_network_to_network_has_a_set_in_each() {
     let mut world = host();

@@ -1,4 +1,4 @@
-//! How we move towards them.
+//! Moves of our host in sessions with correspondents without the handshake.
 
 use core::time::Duration;
 use std::vec;
@@ -13,7 +13,7 @@ use crate::{Event, LocalLocator, State};
 
 const NEW: L64 = L64(0x2001_0db8_0005_0000);
 
-/// Locators of the first host, by preference.
+/// Sets the locators of the first host and their preferences.
 fn place(duo: &mut Duo, locators: &[(L64, u16)]) {
     let locators = locators
         .iter()
@@ -21,7 +21,7 @@ fn place(duo: &mut Duo, locators: &[(L64, u16)]) {
     duo.place(0, locators.collect());
 }
 
-/// Sources of the Locator Updates among these packets.
+/// Source locators of the Locator Updates among these packets.
 fn sources(packets: &[Vec<u8>]) -> Vec<u64> {
     let updates = packets.iter().filter(|packet| message(packet)[0] == 156);
     updates.map(|packet| u64::from_be_bytes(packet[8..16].try_into().unwrap())).collect()
@@ -43,7 +43,7 @@ fn a_soft_hand_off_tells_from_the_old_locator_and_moves_on_the_acknowledgement()
     assert!(duo.entry(0).attach, "RFC 6744 s4");
 }
 
-/// Such a correspondent is told of no locators when the session begins.
+/// A correspondent without the handshake gets no Locator Update when the session begins.
 #[test]
 fn a_soft_hand_off_to_a_locator_of_before_the_session_tells_from_the_old_one_as_well() {
     let mut duo = Duo::new();
@@ -55,7 +55,7 @@ fn a_soft_hand_off_to_a_locator_of_before_the_session_tells_from_the_old_one_as_
     assert_eq!((sources(&told), duo.session(0).wire.local.l64), (vec![old.0], old));
     duo.give(0, &[peer.answer(&told[0]).expect("an acknowledgement")]);
     assert_eq!(duo.session(0).wire.local.l64, NEW);
-    // The correspondent has read of both by now.
+    // The correspondent knows both locators by now.
     place(&mut duo, &[(old, 100), (NEW, 1100)]);
     assert_eq!(duo.session(0).wire.local.l64, old);
 }
@@ -75,7 +75,7 @@ fn a_soft_hand_off_that_nobody_acknowledges_does_not_move_while_the_old_locator_
     assert_eq!(told[..4], [old.0, NEW.0, old.0, NEW.0], "by turns: the old path may be dead");
     assert!(duo.has_event(0, |event| matches!(event, Event::UpdateUnanswered { .. })));
     assert!(!duo.has_event(0, |event| matches!(event, Event::Moved { .. })));
-    // There is nothing else left.
+    // The host has no other locator left.
     place(&mut duo, &[(NEW, 100)]);
     assert_eq!((duo.session(0).state, duo.entry(0).wire.0), (State::Established, NEW));
 }

@@ -12,18 +12,19 @@ use crate::tests::duo::Duo;
 use crate::tests::ilv;
 use crate::{Classic, Config, Event, Initiate, Socket, State, Why};
 
-/// The first host initiates by what the DNS says.
+/// Two hosts: the first one initiates sessions by the DNS.
 fn by_dns() -> Duo {
     Duo::with(&Config { initiate: Initiate::Dns, ..Config::default() }, 1)
 }
 
-/// The DNS names the second host, for a minute.
+/// The DNS names the second host for a minute.
 fn name(duo: &mut Duo, l64s: &[L64]) {
     let until = duo.now + MINUTE;
     duo.machines[0].handle_hint(ilv(1).nid, l64s, until, duo.now);
 }
 
-/// How many proposals and Echo Requests traffic to a node leads to that answers nothing, and how the silence is remembered.
+/// Sends traffic to a node that does not answer. Returns the numbers of proposals and Echo Requests, and the
+/// remembered cause.
 fn asked(duo: &mut Duo) -> (usize, usize, Option<Classic>) {
     let before: Vec<_> = duo.machines[0].classic().collect();
     duo.traffic(Socket::Connected);
@@ -37,7 +38,7 @@ fn asked(duo: &mut Duo) -> (usize, usize, Option<Classic>) {
     (packets.len() - echoes, echoes, cause.map(|(cause, _)| cause))
 }
 
-/// One node has two names, each with an L64 record of its own.
+/// One node has two names, each with its own L64 record.
 #[test]
 fn a_second_name_of_a_node_takes_nothing_from_the_first() {
     for records in [[ilv(1).l64, L64(1)], [L64(1), ilv(1).l64]] {
@@ -87,7 +88,7 @@ fn only_a_nid_and_an_l64_record_for_the_address_and_the_setting_initiate() {
     name(&mut duo, &[ilv(1).l64]);
     duo.now = duo.now + MINUTE;
     assert_eq!(asked(&mut duo), tries, "the records are old");
-    // The node has spoken, which is good for longer and does not make the records good for longer.
+    // The node has spoken: that hint is good for longer, but the records are not.
     let mut duo = by_dns();
     name(&mut duo, &[ilv(1).l64]);
     duo.machines[0].has_spoken(IlvPair::new(ilv(0), ilv(1)), duo.now);
@@ -111,7 +112,7 @@ fn a_silent_correspondent_that_the_dns_names_is_asked_again_soon_whatever_is_for
     assert_eq!(asked(&mut duo), both);
     assert_eq!(asked(&mut duo), (0, 0, None), "not all the time");
     duo.now = duo.now + REFUSAL_LIFETIME;
-    // A nonce in the name of the node makes no proof of the silence that follows.
+    // A nonce in the name of the node does not make the following silence a proof.
     duo.traffic(Socket::Connected);
     duo.take(0);
     Plain::new().report(&mut duo, Socket::Connected);

@@ -1,4 +1,4 @@
-//! Whose nonce a session has.
+//! The nonces of a session with a correspondent without the handshake.
 
 use core::time::Duration;
 use std::vec::Vec;
@@ -15,7 +15,7 @@ fn short(nonce: [u8; 4]) -> Option<Nonce> {
     Some(Nonce::Short(nonce))
 }
 
-/// What a node without ILNP says of the nonce (RFC 4443 s3.4).
+/// The error with which a node without ILNP answers the nonce (RFC 4443 s3.4).
 pub(super) fn unrecognized(about: &[u8]) -> Vec<u8> {
     let message = [&[4, 2, 0, 0, 0, 0, 0, 42][..], about].concat();
     let message = summed(&about[24..40], &about[8..24], &message);
@@ -41,7 +41,7 @@ fn a_correspondent_without_the_handshake_has_a_session_when_it_has_answered_our_
     assert_eq!(entry.send_nonce.octets(), &only[44..48]);
 }
 
-/// Somebody who does not read what we send sends a nonce in the name of another node, as often as they like.
+/// A node that cannot read our packets sends a nonce in the name of another node, any number of times.
 #[test]
 fn a_forged_nonce_changes_nothing_for_the_traffic() {
     let forged = Plain { nonce: [9; 4], ..Plain::new() };
@@ -49,7 +49,7 @@ fn a_forged_nonce_changes_nothing_for_the_traffic() {
     let answers: [(Answer, Option<Classic>); 4] = [
         (|_| Vec::new(), Some(Classic::Unread)),
         (|echo| [unrecognized(echo)].into(), Some(Classic::NoSupport)),
-        // A guess of the data, and an answer that shows no nonce.
+        // A guess of the data, and an answer without a nonce.
         (
             |echo| {
                 let mut message = echo[48..].to_vec();
@@ -87,7 +87,7 @@ fn a_forged_nonce_changes_nothing_for_the_traffic() {
     }
 }
 
-/// Its host has been started anew: it knows no session, and its next packets have another nonce.
+/// The correspondent has restarted: it knows no session, and its next packets have another nonce.
 #[test]
 fn a_correspondent_with_a_new_nonce_has_its_session_back_after_a_round_trip() {
     // A server here has no connected socket for the new connection yet.
@@ -125,7 +125,7 @@ fn a_forged_nonce_for_a_session_costs_one_question_and_changes_nothing() {
     assert_eq!((duo.updates[0].len(), duo.entry(0).receive_nonce), (told, short(peer.nonce)));
 }
 
-/// The next guest at the address.
+/// A node at the addresses of the moved session shows another nonce.
 #[test]
 fn who_has_the_address_of_a_session_that_has_moved_is_not_asked() {
     let mut duo = Duo::new();
@@ -141,8 +141,8 @@ fn who_has_the_address_of_a_session_that_has_moved_is_not_asked() {
     assert_eq!(octets(duo.session(0).pair.remote.address()), octets(guest.at.address()));
 }
 
-/// The node answers requests and says nothing of its own accord. Started anew it takes requests for classic IPv6 with a wrong checksum, and Locator
-/// Updates for forgeries.
+/// The node answers requests and sends nothing by itself. After a restart it takes requests for classic IPv6 with a
+/// wrong checksum, and Locator Updates for forgeries.
 #[test]
 fn a_node_that_begins_anew_and_is_silent_is_taken_back_after_a_report_of_use() {
     let mut duo = Duo::new();

@@ -12,7 +12,8 @@ use crate::tests::ilv;
 
 const NEW: L64 = L64(0x2001_0db8_0007_0000);
 
-/// A peer at the second host that has a session, and whether the first host knows of its form.
+/// A peer at the second host has a session. `older_updates` says whether the first host knows that the peer sends the
+/// older form.
 fn in_session(older_updates: &[Prefix]) -> (Duo, Plain) {
     let config = Config { older_updates: older_updates.to_vec(), ..Config::default() };
     let mut duo = Duo::with(&config, 1);
@@ -20,7 +21,8 @@ fn in_session(older_updates: &[Prefix]) -> (Duo, Plain) {
     (duo, peer)
 }
 
-/// "I am at `l64`", from `from`: octets as in the capture of the St Andrews kernel.
+/// A Locator Update in the older form from `from` that names `l64`: octets as in the capture of the St Andrews
+/// kernel.
 fn older(from: Ilv, l64: L64, nonce: [u8; 4]) -> Vec<u8> {
     let mut message = [&[156, 0, 0, 0, 1, 1, 0, 0][..], &l64.0.to_be_bytes()].concat();
     message.extend([10, 0, 0, 0, 30, 0, 0, 0]);
@@ -31,7 +33,7 @@ fn older(from: Ilv, l64: L64, nonce: [u8; 4]) -> Vec<u8> {
     packet(&octets(from.address()), &octets(ilv(0).address()), 60, &payload)
 }
 
-/// The checksum of a message between this address and the first host's, as if all locators were zero.
+/// The checksum of a message between this peer and the first host, as if all locators were zero.
 fn sum_over_identifiers(peer: Ipv6Addr, message: &[u8]) -> [u8; 2] {
     let identifiers = [octets(peer), octets(ilv(0).address())].map(|all| all[8..].to_vec());
     let mut message = message.to_vec();
@@ -60,7 +62,7 @@ fn a_peer_that_sends_the_older_form_is_followed_and_answered_in_it() {
         expected[2..4].copy_from_slice(&sum);
         assert_eq!(message(answer), expected);
         assert_eq!(answer.len(), update.len(), "no answer is longer than its question");
-        // The peer has moved, and moves on: who it is does not depend on where it is.
+        // The peer has moved, and moves again: the form depends on its identity and not on its locator.
         duo.give(0, &[older(peer.at.at(NEW), peer.at.l64, peer.nonce)]);
         assert_eq!(duo.session(0).wire.remote, peer.at);
     }

@@ -1,4 +1,4 @@
-//! A second locator of a correspondent in session.
+//! A second locator of a correspondent that has a session.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ fn second() -> Ilv {
     ilv(1).at(SECOND)
 }
 
-/// A connection to the second locator begins: the first host has a session with the node already.
+/// Begins a connection to the second locator. The first host already has a session with the node.
 fn connect(duo: &mut Duo) {
     connect_to(duo, SECOND);
 }
@@ -38,7 +38,7 @@ fn connect_to(duo: &mut Duo, l64: L64) {
     duo.report(0, report);
 }
 
-/// The peer says where it is, with its nonce.
+/// Sends a Locator Update of the peer with its nonce.
 fn name(duo: &mut Duo, peer: &Plain, locators: &[L64]) {
     let mut update = [156, 0, 0, 0, 1, 1, 0, 0].to_vec();
     update[4] = locators.len().try_into().unwrap();
@@ -55,7 +55,7 @@ fn sessions(duo: &Duo) -> Vec<SessionView> {
     duo.machines[0].sessions(duo.now).collect()
 }
 
-/// A host with sessions by both locators of the peer.
+/// A peer that has sessions with the first host by both of its locators.
 fn both(duo: &mut Duo) -> Plain {
     let peer = Plain::in_session(duo);
     name(duo, &peer, &[ilv(1).l64, SECOND]);
@@ -97,7 +97,7 @@ fn another_node_with_the_identifier_has_a_session_with_its_own_nonce() {
     assert_eq!(theirs, [peer.nonce, namesake.nonce].map(|nonce| Some(Nonce::Short(nonce))));
 }
 
-/// The peer says once where it is, and acknowledges each of our messages.
+/// The peer sends one Locator Update, and acknowledges each of ours.
 #[test]
 fn what_one_session_is_told_all_of_the_node_follow() {
     let mut duo = Duo::new();
@@ -123,7 +123,8 @@ fn both_sessions_are_there_in_another_run() {
     assert_eq!(machine.session_count(), 2);
 }
 
-/// Somebody has taken the node's identifier in another network, and the host connects to there. The DNS may be that node's.
+/// Another node uses the identifier at a locator in another network, and the host connects to that locator. The DNS
+/// may be under the control of that node.
 #[test]
 fn our_nonce_is_not_shown_to_a_locator_that_the_node_has_not_named() {
     let mut duo = Duo::with(&Config { initiate: Initiate::Dns, ..Config::default() }, 1);
@@ -144,7 +145,7 @@ fn our_nonce_is_not_shown_to_a_locator_that_the_node_has_not_named() {
     assert!(!to_second.iter().any(|packet| shows(packet)));
 }
 
-/// A denial of the peer that quotes what we have sent to its second locator.
+/// The peer's denial quotes a packet to its second locator.
 #[test]
 fn a_denial_forgets_the_session_that_it_quotes() {
     let mut duo = Duo::new();
@@ -173,7 +174,7 @@ fn a_second_locator_that_is_silent_is_asked_again_soon() {
     assert_eq!(sessions(&duo).len(), 2);
 }
 
-/// Two connections begin at the same moment, and there is room for one.
+/// Two connections begin at the same moment, and there is room for one session.
 #[test]
 fn answers_make_no_more_sessions_than_a_node_may_have() {
     let policy = Arc::new(Admit { max_with_node: 2, ..Admit::default() });
@@ -188,7 +189,7 @@ fn answers_make_no_more_sessions_than_a_node_may_have() {
     assert_eq!(duo.drops(0, DropReason::TableFull), 1);
 }
 
-/// How many messages a minute of use costs, after the first one.
+/// The test counts the messages that a minute of use costs, after the first minute.
 #[test]
 fn a_node_that_acknowledges_nothing_is_asked_by_the_locators_in_use_and_rarely() {
     let mut duo = Duo::new();
