@@ -151,7 +151,7 @@ impl Exploration {
         self.records.note_sent(pair, nonce, state, now);
         self.probes = self.probes.saturating_add(1);
         //= rfc5534#5.2-5 rfc5534#5.2-6
-        let mut received = self.records.received_reports(RECEIVED_REPORTS);
+        let mut received = self.records.received_reports(RECEIVED_REPORTS, pair);
         // RFC 5534 s5.2: "A sender MAY include additional sets of these received Probe fields in any state".
         received.extend(self.voucher.filter(|_| state == State::Exploring));
         let probe = Probe { state, sent: self.records.sent_reports(SENT_REPORTS), received };

@@ -29,6 +29,7 @@ mod suspicion;
 mod switch;
 mod transitions;
 
+pub(crate) use checks::is_of_check;
 pub use checks::{CHECK, CHECK_CURRENT};
 pub use compare::LEFT_AS_WORSE;
 pub(crate) use follow::Wish;

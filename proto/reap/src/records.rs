@@ -5,6 +5,7 @@ use alloc::vec::Vec;
 use moorline_types::{Instant, LocatorPair};
 
 use crate::config::{MAX_RECORDS, REPORT_LIFETIME};
+use crate::machine::is_of_check;
 use crate::message::Report;
 use crate::state::State;
 
@@ -118,9 +119,18 @@ impl Records {
         self.received.iter().any(|received| received.is_current)
     }
 
-    /// Up to `limit` received probes.
-    pub(crate) fn received_reports(&self, limit: usize) -> Vec<Report> {
-        self.received.iter().filter(|r| r.is_current).take(limit).map(|r| r.report).collect()
+    /// Up to `limit` received probes, for a probe by `pair`. A check by another pair is left out where there is something else to report,
+    /// because a host that knows the nonce of the check can vouch for a move (decision 153).
+    pub(crate) fn received_reports(&self, limit: usize, pair: LocatorPair) -> Vec<Report> {
+        let all = || self.received.iter().filter(|one| one.is_current).map(|one| one.report);
+        let is_elsewhere = |report: &Report| {
+            is_of_check(report.data) && LocatorPair::new(report.dst, report.src) != pair
+        };
+        let mut reports: Vec<_> = all().filter(|one| !is_elsewhere(one)).take(limit).collect();
+        if reports.is_empty() {
+            reports = all().take(limit).collect();
+        }
+        reports
     }
 }
 

@@ -315,6 +315,6 @@ pub(super) fn is_answer(probe: &Probe) -> bool {
     probe.state == State::Operational && probe.received.len() == 1
 }
 
-pub(super) fn is_of_check(data: u32) -> bool {
+pub(crate) fn is_of_check(data: u32) -> bool {
     data == CHECK || data == CHECK_CURRENT
 }

@@ -163,7 +163,28 @@ fn a_question_by_the_current_pair_is_named_in_no_probe_by_another() {
     }
 }
 
-/// A made-up answer to a check, about a probe that was none.
+/// The nonce of a check vouches for a move at the host that has sent the check.
+#[test]
+fn a_check_by_the_current_pair_is_reported_in_no_probe_by_another() {
+    let mut machine = checked();
+    deliver(&mut machine, ba(2, 2), State::Exploring, 1, &[], at(1_000)).unwrap();
+    let LocatorPair { local: src, peer: dst } = ba(1, 1);
+    let check = Report { src, dst, nonce: 7, data: CHECK_CURRENT };
+    let probe = Probe { state: State::Operational, sent: [check].into(), received: Vec::new() };
+    machine.handle_probe(ab(1, 1), &probe, at(1_001)).unwrap();
+    deliver(&mut machine, ba(2, 2), State::Exploring, 2, &[], at(1_002)).unwrap();
+    let by_other = drain(&mut machine).0.into_iter().filter(|one| one.pair == ab(2, 2));
+    let reported: Vec<_> = by_other
+        .filter_map(|one| match one.message {
+            Message::Probe(probe) => Some(probe.received),
+            Message::Keepalive => None,
+        })
+        .flatten()
+        .collect();
+    assert!(!reported.is_empty() && !reported.contains(&check), "{reported:?}");
+}
+
+/// The report is forged: it is about a probe InboundOk, and says that the probe was a check.
 #[test]
 fn a_report_of_a_probe_is_no_answer_to_a_check() {
     let mut machine = checked();
