@@ -16,7 +16,7 @@ use moorline_doctor::{Firewall, fixes, undoing};
 use moorline_lab::Failure;
 use moorline_lab::daemon::state_directory;
 use moorline_lab::topology::host_address;
-use moorline_lab::workload::{Sender, TcpOptions, TcpTransfer};
+use moorline_lab::workload::{Direction, Sender, TcpOptions, TcpTransfer};
 
 /// A firewall as on many servers. The firewall accepts established connections, the ICMPv6 that IPv6 needs, and
 /// services: here TCP.
@@ -62,9 +62,11 @@ fn tcp_survives(hosts: &mut Protected) {
     let [client, server] = hosts.ends.clone();
     let options =
         TcpOptions { client, server, sender: Sender::Server, bytes: 60_000_000, rate: 4_000_000 };
-    let transfer = TcpTransfer::start(&options).unwrap();
+    // Traffic for as long as it takes.
+    let busy = hosts.datagrams(Direction::BothWays);
     hosts.await_context();
     await_standby(&hosts.lab);
+    let transfer = TcpTransfer::start(&options).unwrap();
     eventually("bytes", || transfer.arrivals().total() > 1_000_000);
     hosts.lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
     let ended = moorline_lab::interrupt::wait_for("the end of the transfer", LIMIT, || {
@@ -73,6 +75,7 @@ fn tcp_survives(hosts: &mut Protected) {
     assert!(ended.is_ok(), "{}", hosts.story());
     assert!(transfer.finish().unwrap().complete, "{}", hosts.story());
     assert!(hosts.has_moved_to_isp2(), "{}", hosts.story());
+    busy.finish().unwrap();
 }
 
 #[test]

@@ -99,7 +99,7 @@ fn said_by_host() -> impl Strategy<Value = Op> {
         Just(Op::ChecksRefused),
         any::<Option<(u16, u16)>>()
             .prop_map(|pair| Op::Hint(pair.map(|(a, b)| (a % 4 + 1, b % 4 + 1)))),
-        (0u64..65_000).prop_map(Op::KeepaliveTimeout),
+        (1u64..65_000).prop_map(Op::KeepaliveTimeout),
         (1u64..65_000).prop_map(Op::SendTimeout),
     ]
 }
