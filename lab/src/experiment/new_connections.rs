@@ -1,5 +1,5 @@
-//! How long new connections to a host without Moorline fail when an uplink does: the kernel goes on choosing the uplink, and each
-//! of its connections waits there.
+//! Time for which new connections to a host without Moorline fail after the failure of an uplink: the kernel goes on
+//! choosing the uplink, and each of its connections waits there.
 
 use std::io;
 use std::net::{Ipv6Addr, SocketAddrV6, TcpListener};
@@ -26,26 +26,26 @@ use crate::named::named;
 use crate::topology::{HOSTS, ISPS, Impairment, THREE_HOSTS};
 use crate::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
 
-/// Time from a failure of an uplink to the first new connection to a host without Moorline (as root).
+/// Time from the failure of an uplink to the first new connection to a host without Moorline (as root).
 ///
-/// A program opens a connection each 50 ms, once with Moorline on its host and once without.
+/// A program opens a connection every 50 ms, once with Moorline on its host and once without.
 #[derive(Clone, Debug, Args, Serialize)]
 pub struct NewConnections {
     /// Round-trip times in milliseconds.
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "1,20,80", value_parser = rtt)]
     #[serde(skip)]
     pub rtts: Vec<Duration>,
-    /// Failures for each combination; three at most of those that are waited for in vain.
+    /// Failures for each combination; at most three if no connection is made in time.
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = count)]
     pub repetitions: usize,
-    /// How long a connection is waited for.
+    /// Longest wait for a connection.
     #[arg(long, value_name = "TIME", default_value = "15s", value_parser = span)]
     #[serde(rename = "limit_ms", serialize_with = "as_millis")]
     pub limit: Duration,
-    /// Networks side by side.
+    /// Number of networks side by side.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = count)]
     pub parallel: usize,
-    /// Number that the moments of failures follow from.
+    /// Seed of the moments of failures.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
 }
@@ -56,16 +56,16 @@ struct Point {
     system: System,
     rtt_ms: f64,
     repetitions: usize,
-    /// Repetitions in which a connection came about.
+    /// Repetitions in which a connection was made.
     connected: usize,
-    /// From the failure to the first connection.
+    /// Time from the failure to the first connection.
     first_connection_ms: Percentiles,
-    /// Connections that began after the failure and before the first that came about.
+    /// Connections that began after the failure and before the first one that was made.
     lost: Percentiles,
 }
 
 named! {
-    /// The failure: the ISP says nothing, or the link has no carrier.
+    /// The failure: the ISP drops packets silently, or the link has no carrier.
     enum Kind {
         Silent = "silent",
         Carrier = "carrier",
@@ -73,7 +73,8 @@ named! {
 }
 
 named! {
-    /// What host A has: Moorline with `uplink-probes`, Moorline with two peers that have it as well and no setting, or nothing.
+    /// System of host A: Moorline with `uplink-probes`, Moorline without a setting and with two peers that have it,
+    /// or none.
     enum System {
         Moorline = "moorline",
         Peers = "peers",
@@ -143,7 +144,7 @@ impl Point {
     }
 }
 
-/// One failure of ISP 1, which the kernel of host A prefers.
+/// Runs one failure of ISP 1, which the kernel of host A prefers.
 fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
     let cables = Impairment { seed: trial.seed, ..Impairment::delay(trial.rtt) };
     let (scene, _flows) = scene(trial.system, cables)?;
@@ -161,7 +162,7 @@ fn run(trial: &Trial<Case>) -> anyhow::Result<Outcome> {
         .with_context(|| format!("{trial:?}: {}", scene.logs()))
 }
 
-/// The network with its daemons, and flows with peers if peers are asked.
+/// The network with its daemons, and flows with peers if these are asked.
 fn scene(system: System, cables: Impairment) -> anyhow::Result<(Scene, Vec<UdpFlow>)> {
     let options = |settings: String| DaemonOptions::new(SEND_TIMEOUT, settings);
     match system {
@@ -188,7 +189,7 @@ fn scene(system: System, cables: Impairment) -> anyhow::Result<(Scene, Vec<UdpFl
     }
 }
 
-/// Datagrams both ways between host A and each of the others.
+/// Datagrams in both directions between host A and each of the others.
 fn flows(scene: &Scene) -> anyhow::Result<Vec<UdpFlow>> {
     let ends = THREE_HOSTS.iter().zip(&scene.daemons).map(|(host, daemon)| {
         let namespace = scene.lab.namespace(host)?.clone();
@@ -203,13 +204,13 @@ fn flows(scene: &Scene) -> anyhow::Result<Vec<UdpFlow>> {
     peers.iter().map(flow).collect()
 }
 
-/// Opens connections until one comes about.
+/// Opens connections until one is made.
 fn first_connection(
     server: SocketAddrV6,
     limit: Duration,
     since: Instant,
 ) -> anyhow::Result<Outcome> {
-    // Each with how many began before it.
+    // Open connections, each with the number of those that began before it.
     let mut open: Vec<(u32, OwnedFd)> = Vec::new();
     let mut started = 0;
     while since.elapsed() < limit {
@@ -239,7 +240,7 @@ fn first_connection(
     Ok(Outcome { first: None, lost: started })
 }
 
-/// A connection that is being opened; none if the host knows at once that it cannot be.
+/// Begins a connection; `None` if the host knows at once that it cannot be made.
 fn begin(server: SocketAddrV6) -> io::Result<Option<OwnedFd>> {
     let flags = SocketFlags::NONBLOCK | SocketFlags::CLOEXEC;
     let one = socket_with(AddressFamily::INET6, SocketType::STREAM, flags, None)?;
@@ -259,14 +260,14 @@ fn chart(points: &[Point]) -> Chart {
     Chart::lines("First new connection after an uplink has failed", axes, places).in_decades()
 }
 
-/// The router of ISP 2, where it meets ISP 1: both ISPs lead there, and it has no Moorline.
+/// The router of ISP 2, on its link to ISP 1: both ISPs lead there, and it has no Moorline.
 const SERVER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, 2);
 const PORT: u16 = 7000;
-/// Between two connections.
+/// Time between two connections.
 const EACH: Duration = Duration::from_millis(50);
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const PROTECTION_LIMIT: Duration = Duration::from_secs(60);
-/// For the daemon to have heard the server by both uplinks.
+/// Time in which the daemon hears the server by both uplinks.
 const SETTLING: Duration = Duration::from_secs(2);
 const SPREAD: Duration = Duration::from_millis(500);
 const MOST_IN_VAIN: usize = 3;

@@ -1,4 +1,4 @@
-//! A program that asks each 10 ms and one that answers, and the gap that the first one saw.
+//! A program that sends a request every 10 ms, a program that answers, and the gap between answers.
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
@@ -19,46 +19,47 @@ use crate::netns::Namespace;
 use crate::process::Process;
 
 named! {
-    /// What the program speaks.
+    /// Protocol of the program.
     pub enum Kind {
-        /// One connection.
+        /// A TCP connection.
         Tcp = "tcp",
-        /// A connected socket, and a server bound to the address that is asked.
+        /// A connected UDP socket, and a server that is bound to its address.
         Udp = "udp",
-        /// As `Udp`, with a server on all addresses that answers by the address and the interface that were asked (`IPV6_PKTINFO`).
+        /// Like `Udp`, but the server is bound to all addresses and answers from the address and interface of the
+        /// request (`IPV6_PKTINFO`).
         PacketInfo = "udp-pktinfo",
     }
 }
 
-/// Whom to ask, and how.
+/// Server and form of the requests.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// What is spoken.
+    /// Protocol.
     pub kind: Kind,
-    /// The address that is asked.
+    /// Address of the server.
     pub server: Ipv6Addr,
-    /// Octets in a request and in its answer.
+    /// Octets of a request and of its answer.
     pub size: usize,
-    /// `SO_BINDTODEVICE`.
+    /// Interface for `SO_BINDTODEVICE`.
     pub device: Option<&'static str>,
-    /// The source; the kernel's choice if none.
+    /// Source address; `None` for the kernel's choice.
     pub source: Option<Ipv6Addr>,
 }
 
-/// Moments on the monotonic clock.
+/// A moment on the monotonic clock.
 pub type Moment = Duration;
 
-/// Both programs, running.
+/// Both programs while they run.
 #[derive(Debug)]
 pub struct App {
-    /// What it speaks.
+    /// Protocol.
     pub kind: Kind,
     client: Process,
     server: Process,
     heard: Arc<Mutex<Heard>>,
 }
 
-/// What the asking program told.
+/// Output of the client.
 #[derive(Clone, Debug, Default)]
 struct Heard {
     answers: Vec<Moment>,
@@ -66,17 +67,17 @@ struct Heard {
     ended: Option<String>,
 }
 
-/// What the program saw between two moments.
+/// Results of the client between two moments.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Seen {
-    /// What it speaks.
+    /// Protocol.
     pub program: Kind,
-    /// Longest time without an answer; none if answers did not come to the end, or were wrong.
+    /// Longest time without an answer; `None` if answers did not come to the end, or were wrong.
     #[serde(rename = "gap_s", serialize_with = "as_seconds")]
     pub gap: Option<Duration>,
-    /// Answers with other octets than the request.
+    /// Number of answers with other octets than the request.
     pub damaged: usize,
-    /// Why the connection ended, if it did.
+    /// Reason for the end of the connection, if it ended.
     pub ended: Option<String>,
 }
 
@@ -84,7 +85,7 @@ impl App {
     /// Starts the server, then the client.
     ///
     /// # Errors
-    /// There is no `python3`, or the server ended.
+    /// `python3` is missing, or the server ended.
     pub fn start(lab: &Lab, from: &str, to: &str, question: &Question) -> anyhow::Result<Self> {
         let Question { kind, server: address, size, device, source } = question;
         let script = lab.root().join("app.py");
@@ -107,25 +108,25 @@ impl App {
         Ok(Self { kind: *kind, client, server, heard })
     }
 
-    /// The last answer.
+    /// Time of the last answer.
     #[must_use]
     pub fn last(&self) -> Option<Moment> {
         locked(&self.heard).answers.last().copied()
     }
 
-    /// The first answer after a moment.
+    /// Time of the first answer after a moment.
     #[must_use]
     pub fn first_after(&self, moment: Moment) -> Option<Moment> {
         locked(&self.heard).answers.iter().find(|answer| **answer > moment).copied()
     }
 
-    /// What it saw from one moment to another.
+    /// Results of the client from one moment to another.
     #[must_use]
     pub fn seen(&self, from: Moment, to: Moment) -> Seen {
         locked(&self.heard).between(self.kind, from, to)
     }
 
-    /// What the two programs complained about.
+    /// Error output of the two programs.
     #[must_use]
     pub fn complaints(&self) -> String {
         format!("{}{}", self.client.log(), self.server.log())
@@ -141,10 +142,10 @@ impl Kind {
     }
 }
 
-/// Whether a new connection to a server that runs is made and answers.
+/// Whether a new connection to a running server can be made and gets an answer.
 ///
 /// # Errors
-/// There is no `python3`.
+/// `python3` is missing.
 pub fn connects(lab: &Lab, from: &str, server: Ipv6Addr) -> anyhow::Result<bool> {
     let mut once = python(lab.namespace(from)?, &lab.root().join("app.py"));
     once.args(["once", &server.to_string(), TCP_PORT]).stdin(Stdio::null()).stderr(Stdio::null());
@@ -157,7 +158,7 @@ fn python(host: &Namespace, script: &Path) -> Command {
     command
 }
 
-/// Starts a program, and notes what it prints.
+/// Starts a program, and parses its output.
 fn listen(command: &mut Command, log: &Path) -> anyhow::Result<(Process, Arc<Mutex<Heard>>)> {
     let heard = Arc::new(Mutex::new(Heard::default()));
     let noted = Arc::clone(&heard);
@@ -202,7 +203,7 @@ impl Heard {
 const SCRIPT: &str = include_str!("app.py");
 const TCP_PORT: &str = "7000";
 const START_LIMIT: Duration = Duration::from_secs(20);
-/// Answers that came so lately still come.
+/// Age of the last answer up to which answers count as still coming.
 const ALIVE: Duration = Duration::from_millis(700);
 
 #[cfg(test)]

@@ -28,9 +28,9 @@ pub struct Access {
     pub number: u16,
 }
 
-/// The host with two ISPs that most scenarios are about.
+/// The host with two ISPs of most scenarios.
 pub const TWO: &str = "two";
-/// Another one.
+/// Another host with two ISPs.
 pub const OTHER: &str = "other";
 /// A host with one ISP.
 pub const ONE: &str = "one";
@@ -52,38 +52,38 @@ impl Access {
     /// The access of a host.
     ///
     /// # Panics
-    /// There is none: a mistake in a scenario.
+    /// The host has no such access: a mistake in a scenario.
     #[must_use]
     pub fn of(host: &str, uplink: usize) -> Self {
         let mut own = ACCESSES.into_iter().filter(|access| access.host == host);
         own.nth(uplink).expect("a host and an uplink of the drawing")
     }
 
-    /// The prefix of the link; `subnet` 1 at first.
+    /// The prefix of the link; `subnet` is 1 at the beginning.
     #[must_use]
     pub fn prefix(self, subnet: u16) -> Prefix {
         let address = Ipv6Addr::new(0x2001, 0xdb8, self.number, subnet, 0, 0, 0, 0);
         Prefix::new(address, 64)
     }
 
-    /// All that the ISP owns.
+    /// The whole prefix of the ISP.
     fn block(self) -> Prefix {
         Prefix::new(self.prefix(0).address(), 48)
     }
 
-    /// A unique local prefix, for a router that translates.
+    /// A unique local prefix, for a router that translates addresses.
     #[must_use]
     pub fn unique_local(self) -> Prefix {
         Prefix::new(Ipv6Addr::new(0xfd00, 0, self.number, 1, 0, 0, 0, 0), 64)
     }
 
-    /// A prefix of an ISP that plans to stay.
+    /// The advertisement of a prefix that the ISP plans to keep.
     #[must_use]
     pub fn usual(self, prefix: Prefix) -> Advertised {
         Advertised { prefix, preferred: 14_400, valid: 86_400 }
     }
 
-    /// The router: an ISP of its own that drops packets whose source is not in what it owns.
+    /// The router: an ISP of its own that drops packets whose source is not in its prefixes.
     fn as_node(self) -> Node {
         let on_link = |subnet| Route {
             destination: self.prefix(subnet),
@@ -100,7 +100,7 @@ impl Access {
         Node { ingress_filters: vec![filter], ..router }
     }
 
-    /// From the host to the router, and from there to the core.
+    /// The cables from the host to the router, and from the router to the core.
     fn cables(self) -> [Link; 2] {
         let at = |address| vec![address];
         [
@@ -121,21 +121,21 @@ impl Access {
     }
 }
 
-/// A running network; all of it is gone when this is dropped.
+/// A running network. All of it goes when this is dropped.
 #[derive(Debug)]
 pub struct Network {
-    /// Before the lab, so that they end before it goes.
+    /// The field is before the lab, so that the processes end before the lab goes.
     advertisers: BTreeMap<&'static str, Process>,
     /// The lab that holds the namespaces.
     pub lab: Lab,
 }
 
 impl Network {
-    /// Builds the part of the network that these hosts need. The routers advertise nothing yet. `rtt`: how long a packet and its
-    /// answer take from one host to another.
+    /// Builds the part of the network that these hosts need. The routers advertise nothing yet. `rtt` is the
+    /// round-trip time from one host to another.
     ///
     /// # Errors
-    /// Not root, or a tool is missing.
+    /// The process is not root, or a tool is missing.
     pub fn build(hosts: &[&str], rtt: Duration) -> anyhow::Result<Self> {
         let accesses: Vec<_> =
             ACCESSES.into_iter().filter(|access| hosts.contains(&access.host)).collect();
@@ -147,7 +147,7 @@ impl Network {
             nodes: hosts.chain(routers).chain([core]).collect(),
             links: accesses.iter().flat_map(|access| access.cables()).collect(),
         };
-        // Two of these cables are on the way, and two on the way back.
+        // A packet passes two of these cables, and its answer two.
         let lab = Lab::build(match rtt.is_zero() {
             true => topology,
             false => topology.with_cables_of("core", Impairment::delay(rtt / 4)),
@@ -157,8 +157,8 @@ impl Network {
         Ok(network)
     }
 
-    /// Has the routers and the core find each other's addresses on the link, which takes as long as a round trip on a cable with
-    /// delay: those of an ISP that carries traffic know them.
+    /// Has the routers and the core resolve each other's addresses on the link, which takes a round trip on a cable
+    /// with delay. The routers of an ISP that carries traffic know these addresses.
     fn acquaint(&self, accesses: &[Access]) -> anyhow::Result<()> {
         for access in accesses {
             Hop::towards(self.lab.namespace(access.router)?, access.of_core())
@@ -167,11 +167,11 @@ impl Network {
         Ok(())
     }
 
-    /// Has the router of an access advertise this from now on, without a word about what it said before. With `is_managed`,
-    /// DHCPv6 gives the addresses.
+    /// Has the router of an access advertise these prefixes from now on, without withdrawing the earlier ones. With
+    /// `is_managed`, DHCPv6 gives the addresses.
     ///
     /// # Errors
-    /// There is no `radvd`.
+    /// `radvd` is missing.
     pub fn advertise(
         &mut self,
         access: Access,
@@ -188,10 +188,10 @@ impl Network {
         Ok(())
     }
 
-    /// Waits for the address that the kernel of a host makes on an uplink, or that was given to it there, to be usable.
+    /// Waits until a host can use the address that the kernel has made on an uplink, or that was given to it there.
     ///
     /// # Errors
-    /// It does not come.
+    /// The address does not come.
     pub fn own_address(&self, access: Access, within: Prefix) -> anyhow::Result<Ipv6Addr> {
         let host = self.lab.namespace(access.host)?;
         wait_for(&format!("address of {} in {within}", access.host), ADDRESS_LIMIT, || {
@@ -202,7 +202,7 @@ impl Network {
     /// Cuts or joins the cable of an access, at the router's end.
     ///
     /// # Errors
-    /// What `ip` said.
+    /// The output of `ip`.
     pub fn set_link(&self, access: Access, state: &str) -> anyhow::Result<()> {
         let router = self.lab.namespace(access.router)?;
         router.ip(&["link", "set", "cust", state])?;
@@ -213,10 +213,10 @@ impl Network {
         Ok(())
     }
 
-    /// Has a router drop what it should forward and matches one of these, and say nothing.
+    /// Has a router silently drop forwarded packets that match one of these expressions.
     ///
     /// # Errors
-    /// What `nft` said.
+    /// The output of `nft`.
     pub fn drop_at(&self, router: &str, matching: &[&str]) -> anyhow::Result<()> {
         let rules = matching.iter().map(|matching| format!("{matching} counter drop"));
         let script = chain("ip6 rough", "filter hook forward priority -10", rules);
@@ -224,10 +224,10 @@ impl Network {
     }
 }
 
-/// Global addresses on an interface that may be used as a source now.
+/// Global addresses on an interface that can be used as a source now.
 ///
 /// # Errors
-/// What `ip` said.
+/// The output of `ip`.
 pub fn usable(host: &Namespace, interface: &str) -> anyhow::Result<Vec<Ipv6Addr>> {
     let entries = host.ip_json(&["-6", "addr", "show", "dev", interface, "scope", "global"])?;
     let addresses =
@@ -238,6 +238,6 @@ pub fn usable(host: &Namespace, interface: &str) -> anyhow::Result<Vec<Ipv6Addr>
     Ok(addresses.filter(is_usable).filter_map(|one| one["local"].as_str()?.parse().ok()).collect())
 }
 
-/// Of all routers, on the links to their customers.
+/// Link-local address of all routers on the links to their customers.
 const ROUTER: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 const ADDRESS_LIMIT: Duration = Duration::from_secs(10);

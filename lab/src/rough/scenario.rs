@@ -1,4 +1,4 @@
-//! What happens to hosts, as data and as commands of `ip` and `nft`.
+//! Scenarios as data and as commands of `ip` and `nft`.
 #![allow(clippy::wildcard_enum_match_arm, reason = "each step concerns a few of many scenarios")]
 
 use std::net::Ipv6Addr;
@@ -16,32 +16,33 @@ use super::network::{Access, Network, ONE, OTHER, PLAIN, TWO, UPLINKS, usable};
 use super::trial::World;
 
 named! {
-    /// Something that happens to a host, its network or its daemon while a program asks each 10 ms, in the order of the table.
-    /// What is said of each is shown in results.
+    /// A scenario: an event at a host, its network or its daemon, while a program sends a request every 10 ms. The
+    /// order is that of the table. Results show the description of each scenario.
     pub enum Scenario {
-        /// the first ISP drops every packet and says nothing
+        /// the first ISP drops all packets silently
         SilentCut = "silent-cut",
         /// the first uplink loses its carrier
         LinkDown = "link-down",
         /// the first uplink loses its carrier for 2 s
         LinkFlap = "link-flap",
-        /// the same under a connection between the kernel's own addresses, from the other end
+        /// the first uplink loses its carrier for 2 s, under a connection from the other end to the kernel's own
+        /// address
         LinkFlapOwn = "link-flap-own",
         /// the only uplink goes, and another one with another prefix comes 3 s later
         Roaming = "roaming",
-        /// the same, with a round trip of 160 ms
+        /// like roaming, with a round trip of 160 ms
         RoamingFar = "roaming-far",
         /// the only ISP deprecates its prefix for another, and drops the old one 4 s later
         Renumbering = "renumbering",
-        /// addresses of the kernel that live 9 s unless the router says so again
+        /// addresses of the kernel that live 9 s unless the router advertises them again
         ShortLifetimes = "short-lifetimes",
-        /// somebody switches forwarding on (accept_ra stays 1)
+        /// an administrator switches forwarding on (accept_ra stays 1)
         ForwardingOn = "forwarding-on",
         /// silent cut at a host that forwards (accept_ra is 2)
         ForwardingHost = "forwarding-host",
-        /// silent cut; the host that asks lets in only what it asked for
+        /// silent cut; the client lets in only answers
         FirewallOne = "firewall-one",
-        /// silent cut; both hosts let in only what they asked for, and the server its port
+        /// silent cut; both hosts let in only answers, and the server its port
         FirewallBoth = "firewall-both",
         /// silent cut; the second ISP translates addresses (NAT66)
         Nat66 = "nat66",
@@ -71,54 +72,56 @@ named! {
         PlainPeer = "plain-peer",
         /// the uplink to a host without Moorline loses its carrier for 2 s
         PlainFlap = "plain-flap",
-        /// silent cut between a host that asks by each uplink and one without Moorline: the new connection counts
+        /// silent cut between a host that probes each uplink and one without Moorline: the new connection counts
         PlainCut = "plain-cut",
         /// the first ISP loses 15 % of all packets, each way
         Lossy = "lossy",
-        /// silent cut when the temporary address of a connection is for new ones no more
+        /// silent cut when the temporary address of a connection is no longer for new ones
         TemporaryCut = "temporary-cut",
         /// silent cut; addresses and routes of the host are static
         StaticCut = "static-cut",
     }
 }
 
-/// The address that a program asks.
+/// The address that a program sends requests to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Asked {
-    /// The one that the daemon of the server makes, as `moorline dns-records` prints it; without Moorline, the one that the
-    /// kernel makes.
+    /// The address that the daemon of the server makes, as `moorline dns-records` prints it. Without Moorline, the
+    /// address that the kernel makes.
     Published,
-    /// The one that the kernel makes, or an administrator gave.
+    /// The address that the kernel makes, or that an administrator has set.
     Own,
 }
 
-/// What a scenario consists of, but for what happens.
+/// The set-up of a scenario, without its event.
 #[derive(Clone, Copy, Debug)]
 pub struct Plan {
-    /// Who asks, and who answers.
+    /// The client, and the server.
     pub hosts: [&'static str; 2],
-    /// At which address.
+    /// The address of the server.
     pub asked: Asked,
-    /// Programs.
+    /// Programs that run.
     pub kinds: &'static [Kind],
     /// Octets of a request and of an answer, over TCP and over UDP.
     pub sizes: [usize; 2],
-    /// `SO_BINDTODEVICE`.
+    /// Interface for `SO_BINDTODEVICE`.
     pub device: Option<&'static str>,
     /// Lines of the configuration of the daemons.
     pub settings: &'static str,
-    /// How long a packet and its answer take.
+    /// Round-trip time.
     pub rtt: Duration,
-    /// How long the program is watched, from the moment when it happens.
+    /// Time for which the programs are watched, from the event on.
     pub window: Duration,
-    /// Whether it is watched for all of that time, and not only until the answers come again.
+    /// Whether the programs are watched for all of that time. Otherwise they are watched until the answers come
+    /// again.
     pub is_long: bool,
-    /// A gap that is longer by no more is noise: of a busy machine, or of the delays that RFC 4861 and 4862 draw at random.
+    /// Difference between gaps that counts as noise: of a busy machine, or of the random delays of RFC 4861 and RFC
+    /// 4862.
     pub margin: Duration,
 }
 
 impl Plan {
-    /// Of a scenario in which nothing else is special.
+    /// The set-up of a scenario without special needs.
     const fn usual() -> Self {
         Self {
             hosts: [TWO, OTHER],
@@ -138,12 +141,12 @@ impl Plan {
         Self { hosts: [asks, answers], ..self }
     }
 
-    /// At the address that the kernel makes, or an administrator gave.
+    /// Has the programs use the address that the kernel makes, or that an administrator has set.
     const fn at_own_address(self) -> Self {
         Self { asked: Asked::Own, ..self }
     }
 
-    /// Segments as large as they go, and datagrams of so many octets.
+    /// Has the programs use segments of full size, and datagrams of this many octets.
     const fn full_size(self, datagram: usize) -> Self {
         Self { sizes: [8000, datagram], ..self }
     }
@@ -152,12 +155,12 @@ impl Plan {
         Self { window: Duration::from_secs(seconds), ..self }
     }
 
-    /// Watched for all of the time.
+    /// Has the programs watched for all of the time.
     const fn to_the_end(self) -> Self {
         Self { is_long: true, ..self }
     }
 
-    /// With a margin for delays that are drawn at random.
+    /// Sets a margin for random delays.
     const fn at_random(self) -> Self {
         Self { margin: Duration::from_secs(3), ..self }
     }
@@ -168,7 +171,7 @@ impl Plan {
 }
 
 impl Scenario {
-    /// What it consists of.
+    /// The set-up of the scenario.
     #[must_use]
     pub const fn plan(self) -> Plan {
         let plan = Plan::usual();
@@ -211,16 +214,16 @@ impl Scenario {
         }
     }
 
-    /// Whether it begins before there is a daemon.
+    /// Whether the event comes before the start of the daemons.
     #[must_use]
     pub fn is_before_daemons(self) -> bool {
         matches!(self, Self::InstallRemove | Self::ManagedAddress)
     }
 
-    /// Makes the network what the scenario needs.
+    /// Prepares the network for the scenario.
     ///
     /// # Errors
-    /// What `ip`, `nft` or `radvd` said.
+    /// The output of `ip`, `nft` or `radvd`.
     pub fn prepare(self, network: &mut Network) -> anyhow::Result<()> {
         let second = Access::of(TWO, 1);
         let [client, server] = self.plan().hosts;
@@ -261,7 +264,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Has the router of an access advertise, and gives the host its address if DHCPv6 would.
+    /// Has the router of an access advertise. If DHCPv6 would give the host its address, the address is set.
     fn open(self, network: &mut Network, access: Access) -> anyhow::Result<()> {
         if self == Self::StaticCut && access.host == TWO {
             return give_static(network, access);
@@ -293,10 +296,10 @@ impl Scenario {
         Ok(())
     }
 
-    /// Lets it happen; gives the moment from which an answer can come again, if that is later.
+    /// Causes the event. Returns the moment from which an answer can come again, if the scenario has such a moment.
     ///
     /// # Errors
-    /// What `ip` or `nft` said, or a daemon did not start.
+    /// The output of `ip` or `nft`, or a daemon did not start.
     pub fn strike(self, world: &mut World) -> anyhow::Result<Option<Moment>> {
         let first = Access::of(self.plan().hosts[0], 0);
         match self {
@@ -339,7 +342,7 @@ impl Scenario {
     }
 }
 
-/// An address and a default route that an administrator has set.
+/// Sets an address and a default route, like an administrator.
 fn give_static(network: &Network, access: Access) -> anyhow::Result<()> {
     let address = Ipv6Addr::from_bits(access.prefix(1).address().to_bits() | 0x5e);
     let (uplink, metric) = (access.uplink, if access.uplink == UPLINKS[0] { 100 } else { 200 });
@@ -348,7 +351,7 @@ fn give_static(network: &Network, access: Access) -> anyhow::Result<()> {
     ))
 }
 
-/// The first uplink goes, and the second one comes; gives the moment when the host can send from it.
+/// Takes the first uplink down and the second one up. Returns the moment when the host can send from the second.
 fn roam(world: &mut World) -> anyhow::Result<Moment> {
     world.network.set_link(Access::of(TWO, 0), "down")?;
     pause(Duration::from_secs(3))?;
@@ -360,7 +363,7 @@ fn roam(world: &mut World) -> anyhow::Result<Moment> {
     })
 }
 
-/// The router's prefix is another one from now on, and 4 s later the old one leads nowhere.
+/// Replaces the prefix of a router, and drops packets of the old one 4 s later.
 fn renumber(world: &mut World, access: Access) -> anyhow::Result<()> {
     let old = access.prefix(1);
     let prefixes = [Advertised::withdrawn(old), access.usual(access.prefix(2))];
@@ -370,7 +373,7 @@ fn renumber(world: &mut World, access: Access) -> anyhow::Result<()> {
     world.network.drop_at(access.router, &drops.each_ref().map(String::as_str))
 }
 
-/// The default of many servers: what was asked for comes in, and these ports.
+/// The default firewall of many servers: answers come in, and packets to these ports.
 fn firewall(ports: &[&str]) -> String {
     let always = ["iifname \"lo\"", "ct state established,related", "meta l4proto ipv6-icmp"];
     let ports = ports.iter().map(|port| format!("meta l4proto {{ tcp, udp }} th dport {port}"));
@@ -379,12 +382,12 @@ fn firewall(ports: &[&str]) -> String {
     chain("inet filter", "filter hook input priority 0; policy drop", rules)
 }
 
-/// The core, on its link to the router of the host without Moorline.
+/// The address of the core on its link to the router of the host without Moorline.
 const PROBES: &str = "uplink-probes = [\"2001:db8:ff:6::1\"]\n";
-/// A new connection has another address than the one that moves, and so no context.
+/// A new connection has another address than the connection that moves, and so no context.
 const TEMPORARY: &str = "uplink-probes = [\"2001:db8:ff:3::1\"]\ntemporary = true\ntemporary-preferred-lifetime = \"20s\"\n\
                          temporary-valid-lifetime = \"40s\"\n";
-/// An address is for new connections no more after this time.
+/// Time after which an address is no longer for new connections.
 const TEMPORARY_LASTS: Duration = Duration::from_secs(22);
-/// Octets of a datagram that fills a wire.
+/// Octets of the payload of a full-size datagram.
 const FULL: usize = 1452;

@@ -1,4 +1,4 @@
-//! One scenario, carried out.
+//! The execution of one scenario.
 
 use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
@@ -16,7 +16,7 @@ use super::app::{self, App, Kind, Moment, Question, Seen};
 use super::network::{Access, Network, PLAIN, UPLINKS};
 use super::scenario::{Asked, Plan, Scenario};
 
-/// A network, the daemons in it, and how they are started.
+/// A network, its daemons, and their options.
 #[derive(Debug)]
 pub struct World {
     daemons: BTreeMap<&'static str, Daemon>,
@@ -26,26 +26,26 @@ pub struct World {
     pub network: Network,
 }
 
-/// What became of a program's traffic.
+/// Outcome of a scenario.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// For each program of the plan.
+    /// Results of each program of the plan.
     pub seen: Vec<Seen>,
-    /// How long after the moment from which an answer could come the first one came; none if the scenario has no such moment, or
-    /// none came.
+    /// Time from the moment from which an answer could come to the first answer; `None` if the scenario has no such
+    /// moment, or if no answer came.
     pub after_usable: Option<Duration>,
-    /// How long it was watched.
+    /// Time for which the programs were watched.
     pub watched: Duration,
     /// Whether a new connection to the same address was made afterwards.
     pub connects: bool,
-    /// Whether the daemon of the host said that its contexts are protected, before it happened.
+    /// Whether the daemon of the host reported its contexts as protected before the event of the scenario.
     pub is_protected: bool,
-    /// What the programs complained about, and the last lines of the daemons' logs.
+    /// Error output of the programs, and the last lines of the daemons' logs.
     pub story: String,
 }
 
-/// Carries out a scenario, with daemons or without any. `patience`: how long programs that are silent are
-/// waited for, if that is longer than the window of the scenario.
+/// Executes a scenario, with daemons or without any. `patience` is the time for which silent programs are watched, if
+/// it is longer than the window of the scenario.
 ///
 /// # Errors
 /// The network could not be built, a daemon did not start, or the run was interrupted.
@@ -93,10 +93,10 @@ impl World {
         Ok(Self { daemons: BTreeMap::new(), options, hosts: plan.hosts, network })
     }
 
-    /// Starts a daemon in each host that may have one; nothing without Moorline.
+    /// Starts a daemon in each host that may have one. Without Moorline it starts none.
     ///
     /// # Errors
-    /// One did not start.
+    /// A daemon did not start.
     pub fn start_daemons(&mut self) -> anyhow::Result<()> {
         let Some(options) = &self.options else { return Ok(()) };
         for host in self.hosts.into_iter().filter(|host| *host != PLAIN) {
@@ -106,18 +106,18 @@ impl World {
         Ok(())
     }
 
-    /// Stops them.
+    /// Stops all daemons.
     ///
     /// # Errors
-    /// They could not be signalled.
+    /// A daemon could not be signalled.
     pub fn stop_daemons(&mut self) -> anyhow::Result<()> {
         std::mem::take(&mut self.daemons).into_values().try_for_each(Daemon::stop)
     }
 
-    /// Stops the daemon of a host and starts it again, as a service manager does.
+    /// Stops the daemon of a host and starts it again, like a service manager.
     ///
     /// # Errors
-    /// It could not be signalled, or did not start.
+    /// The daemon could not be signalled, or did not start.
     pub fn restart(&mut self, host: &'static str) -> anyhow::Result<()> {
         let (Some(daemon), Some(options)) = (self.daemons.remove(host), &self.options) else {
             return Ok(());
@@ -127,8 +127,8 @@ impl World {
         Ok(())
     }
 
-    /// Waits until each daemon has made its address, and the kernel takes it for new connections, or for as long as that may take:
-    /// not every network lets it.
+    /// Waits until each daemon has made its address and the kernel uses it for new connections, at most for
+    /// [`PROOF_LIMIT`]. Not every network allows such an address.
     fn await_addresses(&self) -> anyhow::Result<()> {
         for daemon in self.daemons.values() {
             let is_there = || {
@@ -139,14 +139,14 @@ impl World {
                 };
                 Ok(all.any(is_taken).then_some(()))
             };
-            // A scenario without such addresses is measured, too.
+            // A scenario without such addresses is measured as well.
             let _ = wait_for("an address with a proof", PROOF_LIMIT, is_there);
             check()?;
         }
         Ok(())
     }
 
-    /// The address that the programs ask.
+    /// The address that the programs send requests to.
     fn asked(&self, plan: &Plan) -> anyhow::Result<Ipv6Addr> {
         let server = plan.hosts[1];
         let access = Access::of(server, 0);
@@ -170,8 +170,8 @@ impl World {
         apps.collect()
     }
 
-    /// Waits until the programs get answers, and for a context with a second pair as long as one may come; says whether there is
-    /// one.
+    /// Waits until the programs get answers, and for a context with a second pair as long as one may come. Returns
+    /// whether there is such a context.
     fn settle(&self, apps: &[App]) -> anyhow::Result<bool> {
         first_answer(apps).with_context(|| self.story(apps))?;
         let Some(daemon) =
@@ -203,12 +203,13 @@ fn first_answer(apps: &[App]) -> anyhow::Result<Duration> {
     wait_for("answers", ANSWER_LIMIT, || Ok(latest(apps.iter().map(App::last))))
 }
 
-/// The latest of these moments; none if one of them has not come.
+/// The latest of these moments; `None` if one of them has not come.
 fn latest(moments: impl Iterator<Item = Option<Moment>>) -> Option<Moment> {
     moments.collect::<Option<Vec<_>>>()?.into_iter().max()
 }
 
-/// Whether a new connection is made before the end of the window, however early the programs had answers again.
+/// Tries new connections until one is made, or until the end of the window. So a program that soon had answers again
+/// does not end the tries.
 fn connects(world: &World, plan: &Plan, begin: Duration) -> anyhow::Result<bool> {
     loop {
         let (lab, server) = (&world.network.lab, world.asked(plan)?);
@@ -220,7 +221,7 @@ fn connects(world: &World, plan: &Plan, begin: Duration) -> anyhow::Result<bool>
     }
 }
 
-/// Waits for the end of the window, or until every program has had answers for a moment; gives the end.
+/// Waits for the end of the window, or until every program has had answers for [`GOES_ON`]. Returns the end.
 fn watch(plan: &Plan, apps: &[App], begin: Duration, over: Duration) -> anyhow::Result<Duration> {
     let end = begin + plan.window;
     while now() < end.max(over) {
@@ -236,11 +237,11 @@ fn watch(plan: &Plan, apps: &[App], begin: Duration, over: Duration) -> anyhow::
     Ok(now())
 }
 
-/// The default of the daemon.
+/// Send Timeout, the daemon's default.
 const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 const CALM: Duration = Duration::from_millis(500);
 const PROOF_LIMIT: Duration = Duration::from_secs(6);
 const CONTEXT_LIMIT: Duration = Duration::from_secs(6);
 const ANSWER_LIMIT: Duration = Duration::from_secs(8);
-/// Answers for so long after the end of what happened are there to stay.
+/// Time after the end of the event after which answers count as lasting.
 const GOES_ON: Duration = Duration::from_millis(1500);

@@ -2,17 +2,17 @@
 //!
 //! | module | concern |
 //! |---|---|
-//! | `view` | what the host has: [`HostView`], its [`Uplink`]s, their addresses and routes |
+//! | `view` | the state of the host: [`HostView`], its [`Uplink`]s, their addresses and routes |
 //! | `advertisement` | reads Router Advertisements (RFC 4861 s4.2) |
-//! | `advertised` | what routers advertise, and how long each prefix holds: [`AdvertisedPrefixes`] |
-//! | `policy` | how the address of a prefix on an interface is made: [`AddressPolicy`] |
+//! | `advertised` | the prefixes that routers advertise, and their lifetimes: [`AdvertisedPrefixes`] |
+//! | `policy` | the rule for the address of a prefix on an interface: [`AddressPolicy`] |
 //! | `temporary` | sets of addresses that are replaced with time (RFC 8981): [`DatedSet`] |
 //! | `group` | the parameters of addresses that belong together: [`Group`] |
-//! | `prefixes` | in which prefixes an interface can have addresses of ours, and for how long |
-//! | `plan` | which addresses the host should have: [`Planner`] |
-//! | `addressing` | the planner with what routers advertise, and when to look again: [`Addressing`] |
-//! | `routes` | which routes moved pairs should have: [`Routes`] |
-//! | `unbound` | which routes sockets without an address need: [`Unbound`] |
+//! | `prefixes` | the prefixes in which an interface can have addresses of ours, and their lifetimes |
+//! | `plan` | the addresses that the host should have: [`Planner`] |
+//! | `addressing` | the planner with the prefixes of routers, and the time of the next look: [`Addressing`] |
+//! | `routes` | the routes that moved pairs should have: [`Routes`] |
+//! | `unbound` | the routes that sockets without a source address need: [`Unbound`] |
 //!
 //! The inputs of [`Addressing::plan`] are a view, the prefixes that routers advertise, and the time. Its output is a
 //! [`Plan`]. On Linux, `io/netlink` reads the view, and the daemon executes each [`Action`]. The daemon executes each

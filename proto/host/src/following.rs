@@ -58,7 +58,7 @@ pub(crate) struct Following {
     pub(crate) is_restored: bool,
     /// Timer of failed effects.
     pub(crate) retry: Retry,
-    /// Time of the next following, if nothing fails before.
+    /// Latest time at which the host follows the view again.
     due: Option<Instant>,
 }
 

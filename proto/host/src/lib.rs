@@ -16,20 +16,20 @@
 //!
 //! | module | concern |
 //! |---|---|
-//! | `host` | inputs of the protocols, who has a pair |
-//! | `links` | inputs about links; what follows from them |
-//! | `following` | rules, addresses, programs and proofs in step with the view |
-//! | `health` | uplinks that carry nothing, as hosts behind them show |
-//! | `doubts` | uplinks that carry nothing, as peers of contexts show |
-//! | `uplinks` | new connections and sessions leave uplinks that carry nothing |
-//! | `batch` | outputs of the protocols in an order in which no packet goes astray |
+//! | `host` | inputs of the protocols, and the owner of each pair |
+//! | `links` | inputs about links, and their effects |
+//! | `following` | keeps rules, addresses, programs and proofs in step with the view |
+//! | `health` | uplinks that carry nothing, found by hosts of the operator's choice |
+//! | `doubts` | uplinks that carry nothing, found by peers of contexts |
+//! | `uplinks` | moves new connections and sessions away from uplinks that carry nothing |
+//! | `batch` | puts outputs of the protocols in an order in which no packet takes a wrong path |
 //! | `routing` | the view, and the route of each moved pair |
 //! | `path_mtus` | paths that are narrower than the uplinks |
-//! | `known` | what is kept of sessions beside the machine |
+//! | `known` | facts about sessions that the host keeps beside the machine |
 //! | `node` | identifiers and locators of ILNP, and the addresses that sessions need |
-//! | [`model`] | kernel and data planes for executors that have none |
+//! | [`model`] | a model of kernel and data planes, for executors without them |
 //! | `moved` | pairs that Shim6 has moved |
-//! | `refused` | what data planes have refused to forget |
+//! | `refused` | removals that data planes have refused |
 //!
 //! A pair of addresses has a context or a session, not both (decision 071). ILNP asks the peer first. As long as it
 //! asks, traffic and an I1 of the peer wait. If a context's payload still goes by its ULIDs, the context gives way to

@@ -76,8 +76,9 @@ pub const NONCE_AFTER_AGREEMENT: Duration = Duration::from_secs(2);
 pub const OFFER_TIMEOUT: Duration = Duration::from_secs(3);
 /// Time for which the machine remembers that a correspondent does not speak ILNP: 10 minutes. Not configurable.
 pub const NEGATIVE_LIFETIME: Duration = Duration::from_secs(600);
-/// Time for which the machine does not ask a correspondent that has no room or socket, or that is silent although
-/// somebody says that it speaks ILNP or it has done so in the last 10 minutes: 10 s. Not configurable.
+/// Time for which the machine does not ask a correspondent that has no room or socket: 10 s. It is also the time for a
+/// correspondent that is silent, although a hint says that it speaks ILNP or it has done so in the last 10 minutes. Not
+/// configurable.
 pub const REFUSAL_LIFETIME: Duration = Duration::from_secs(10);
 /// If the correspondent of a session in use has not shown for this time that it knows the session, the machine asks
 /// it: 30 s (decision 089). Not configurable.

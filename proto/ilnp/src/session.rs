@@ -315,8 +315,8 @@ impl Session {
     }
 
     /// Whether the Locator Update that ends the handshake has been sent in vain, because options do not pass. If
-    /// payload with the right nonce has come since the last repetition, the correspondent has the session. A Confirm
-    /// since then would mean that the correspondent's daemon has stopped.
+    /// payload with the right nonce has come since the last repetition and no Confirm, the correspondent has the
+    /// session and only its daemon has stopped, so the update is not in vain.
     pub(crate) fn is_in_vain(&self, sent: &Advertisement, now: Instant) -> bool {
         let last = sent.retry.sent_at();
         let is_in_use = self.shown_at > last && sent.confirmed_at.is_none_or(|at| at <= last);
