@@ -70,12 +70,23 @@ impl Store {
                 .with_context(|| format!("{name} in {}", self.directory.display()))
         };
         let error = match read(ADDRESSES) {
-            Ok(value) => return Ok(Loaded { value, damage: None, is_older: false }),
+            Ok(value) => {
+                if value.is_none() {
+                    remove_file(&self.place(BEFORE))?;
+                }
+                return Ok(Loaded { value, damage: None, is_older: false });
+            }
             Err(error) => error,
         };
         // The damaged file stays for people. The next save must not keep it as the file before.
         fs::rename(self.place(ADDRESSES), self.place(ASIDE))?;
         let older = read(BEFORE).unwrap_or_default();
+        // This run may end before it saves.
+        if older.is_some()
+            && let Some(octets) = self.read(BEFORE)?
+        {
+            self.write(ADDRESSES, &octets, Outlives::Machine)?;
+        }
         let instead = match older {
             Some(_) => "the addresses of the file before it are in use",
             None => "new addresses are made",
@@ -89,8 +100,10 @@ impl Store {
         if self.addresses().exists() {
             let before = self.place(BEFORE);
             remove_file(&before)?;
-            fs::hard_link(self.addresses(), &before)
-                .with_context(|| before.display().to_string())?;
+            // A file system without hard links keeps no file before: new addresses matter more.
+            if let Err(error) = fs::hard_link(self.addresses(), &before) {
+                tracing::debug!(%error, "{}", before.display());
+            }
         }
         self.write(ADDRESSES, &seal(addresses)?, Outlives::Machine)
     }

@@ -89,6 +89,7 @@ fn a_file_of_addresses_with_any_wrong_octet_gives_way_to_the_file_before_it() {
         damaged[at] ^= 1;
         fs::write(store.addresses(), damaged).unwrap();
         assert_eq!(load(&store), (Some(1), true), "octet {at}");
+        assert_eq!(load(&store), (Some(1), false), "and at the next start, octet {at}");
     }
     save(&store, 3);
     assert_eq!(load(&store), (Some(3), false), "it is written anew");
@@ -107,6 +108,9 @@ fn without_a_whole_file_there_are_no_addresses_and_a_removed_one_comes_not_back(
     save(&store, 2);
     fs::remove_file(store.addresses()).unwrap();
     assert_eq!(load(&store), (None, false));
+    save(&store, 3);
+    fs::write(store.addresses(), "{").unwrap();
+    assert_eq!(load(&store), (None, true), "addresses from before the removal");
 }
 
 #[test]
