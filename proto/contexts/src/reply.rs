@@ -47,12 +47,6 @@ impl Contexts {
         self.steering.rtt_of(pair)
     }
 
-    /// Whether the peer of a context has shown that it knows checks.
-    #[must_use]
-    pub fn knows_checks(&self, id: ContextId) -> bool {
-        self.active.get(&id).is_some_and(|active| active.reap.knows_checks())
-    }
-
     /// All contexts whose peers have shown that they know checks.
     #[must_use]
     pub fn witnesses(&self) -> Vec<Witness> {
