@@ -110,6 +110,11 @@ impl Doubts {
         is_new
     }
 
+    /// Notes that the router of an uplink answers. Returns whether the failing uplinks have changed.
+    pub(crate) fn handle_router_found(&mut self, ifindex: u32) -> bool {
+        self.lost.remove(&ifindex).is_some() && !self.failing().contains(&ifindex)
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
         let asking = self.uplinks.values().filter_map(Uplink::poll_timeout);
         asking.chain(self.lost.values().copied()).min()

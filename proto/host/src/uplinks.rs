@@ -119,6 +119,15 @@ impl Host {
         }
     }
 
+    /// Handles a router that answers Neighbor Unreachability Detection. Returns whether there may be effects.
+    pub fn handle_router_found(&mut self, ifindex: u32, now: Instant) -> bool {
+        let is_other = self.doubts.handle_router_found(ifindex);
+        if is_other {
+            self.on_health(now);
+        }
+        is_other
+    }
+
     /// Handles an event of a context that has left an uplink or doubts it.
     pub(crate) fn on_context_event(&mut self, event: &Event, now: Instant) {
         match event.kind {

@@ -281,6 +281,12 @@ fn an_uplink_whose_router_is_lost_is_not_for_new_connections() {
     assert_eq!((star.failing(), star.routes.last()), (vec![], Some(&None)), "neither is better");
     star.run(Duration::from_secs(10));
     assert_eq!((star.failing(), star.routes.last()), (vec![], Some(&None)));
+    star.hosts[0].handle_router_lost(1, star.now);
+    assert_eq!(star.failing(), [1]);
+    assert!(star.hosts[0].handle_router_found(1, star.now));
+    star.settle();
+    assert_eq!((star.failing(), star.routes.last()), (vec![], Some(&None)), "it answers again");
+    assert!(!star.hosts[0].handle_router_found(1, star.now));
     // A link with two routers goes on by the other router.
     let mut view = links(&star.locals[0]);
     let mut second = view.uplinks[0].default_routes[0];
