@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_netlink::LostNeighbor;
+use moorline_netlink::Neighbor;
 use moorline_types::Instant;
 
 use crate::clock;
@@ -27,14 +27,20 @@ impl LostRouters {
 }
 
 impl Daemon {
-    /// Handles the loss of a neighbour. If the neighbour is the router of an uplink, the addresses of the uplink cannot be
-    /// used for now.
-    pub(crate) async fn on_lost_neighbor(&mut self, lost: LostNeighbor) {
-        let uplink = self.host.view().uplink(lost.ifindex);
-        let Some(uplink) = uplink.filter(|uplink| uplink.gateway == Some(lost.address)) else {
+    /// Handles a neighbour that is lost or answers. If the router of an uplink is lost, the addresses of the uplink cannot
+    /// be used for now.
+    pub(crate) async fn on_neighbor(&mut self, neighbor: Neighbor) {
+        let uplink = self.host.view().uplink(neighbor.ifindex);
+        let Some(uplink) = uplink.filter(|uplink| uplink.gateway == Some(neighbor.address)) else {
             return;
         };
-        let now = clock::now();
+        let (lost, now) = (neighbor, clock::now());
+        if !neighbor.is_lost {
+            if self.host.handle_router_found(neighbor.ifindex, now) {
+                self.pump().await;
+            }
+            return;
+        }
         if !self.lost_routers.is_news((lost.ifindex, lost.address), now) {
             return;
         }

@@ -339,7 +339,7 @@ impl Daemon {
                     self.host.handle_advertisement(&said.context("listening to routers")?, clock::now());
                 }
                 echo = self.targets.next() => self.on_echo(echo)?,
-                lost = sources.reachability.next() => self.on_lost_neighbor(lost).await,
+                neighbor = sources.reachability.next() => self.on_neighbor(neighbor).await,
                 () = sleep_until(notices_at), if notices_at.is_some() => self.notices.handle_timeout(clock::now()),
                 ranked = self.ranker.next() => self.on_ranked(ranked),
                 _ = rankings.tick(), if self.config.ranker.is_some() => self.rank_all(),

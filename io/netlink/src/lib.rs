@@ -73,7 +73,7 @@ pub use handle::Netlink;
 pub use look::{HostRule, Look, Takes, look};
 pub use monitor::{Monitor, Notice};
 pub use moor::MoorLinks;
-pub use reachability::{LostNeighbor, Reachability};
+pub use reachability::{Neighbor, Reachability};
 pub use rules::SourceRules;
 pub use settings::{LINK_NAMES, MAIN_PRIORITY, MAX_PREFIXES, MOVED_PRIORITY, PREFIX_PRIORITY};
 pub use sockets::{ConnectedSocket, connected_pairs, connected_sockets};

@@ -7,15 +7,15 @@ use crate::handle::Netlink;
 use crate::row::Row;
 use std::net::Ipv6Addr;
 
-/// A stream of neighbours that the kernel has given up. They have not answered, and packets that must go through them
-/// are lost.
-///
-/// There is no event when they answer again. The kernel asks again as soon as it has a packet to send.
+/// A stream of neighbours that the kernel has given up, and of neighbours that answer. Packets that must go through a
+/// neighbour that was given up are lost. The kernel asks it again as soon as there is a packet to send.
 pub struct Reachability(Bulletin);
 
-/// A neighbour that does not answer.
+/// A neighbour that has answered the kernel, or has not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LostNeighbor {
+pub struct Neighbor {
+    /// Whether the kernel has given the neighbour up. Otherwise the neighbour is REACHABLE.
+    pub is_lost: bool,
     /// Index of the interface.
     pub ifindex: u32,
     /// Address of the neighbour; for a router, the address in the default route.
@@ -58,12 +58,12 @@ impl Netlink {
 }
 
 impl Reachability {
-    /// Waits for the next lost neighbour. Can be cancelled.
+    /// Waits for the next neighbour that is lost or answers. Can be cancelled.
     //= rfc5534#3.2-1
-    pub async fn next(&mut self) -> LostNeighbor {
+    pub async fn next(&mut self) -> Neighbor {
         loop {
-            match self.0.next().await.map(|(_, row)| read_lost(&row)) {
-                Ok(Some(lost)) => return lost,
+            match self.0.next().await.map(|(_, row)| read_neighbor(&row)) {
+                Ok(Some(neighbor)) => return neighbor,
                 Ok(None) => {}
                 // ENOBUFS: if a lost neighbour is still needed, the kernel asks for it again, and gives it up again.
                 Err(error) => tracing::debug!(%error, "notices of neighbours were lost"),
@@ -72,12 +72,13 @@ impl Reachability {
     }
 }
 
-fn read_lost(row: &Row) -> Option<LostNeighbor> {
-    let is_lost = row.kind == libc::RTM_NEWNEIGH
+fn read_neighbor(row: &Row) -> Option<Neighbor> {
+    let is_in = |states: u16| neighbor_state(row) & states != 0;
+    let is_news = row.kind == libc::RTM_NEWNEIGH
         && row.is_ipv6()
-        && neighbor_state(row) & libc::NUD_FAILED != 0;
-    let address = row.address(libc::NDA_DST).filter(|_| is_lost)?;
-    Some(LostNeighbor { ifindex: row.header_u32(4), address })
+        && is_in(libc::NUD_FAILED | libc::NUD_REACHABLE);
+    let address = row.address(libc::NDA_DST).filter(|_| is_news)?;
+    Some(Neighbor { is_lost: is_in(libc::NUD_FAILED), ifindex: row.header_u32(4), address })
 }
 
 /// State of a neighbour in the kernel (`NUD_*`).

@@ -338,6 +338,7 @@ impl Contexts {
             reap::Event::Replied { pair, at } => {
                 return self.replies.push_back(Reply { context, pair, at });
             }
+            reap::Event::Missed { pair } => return self.on_missed(context, pair),
             reap::Event::Checked { pair, at, rtt } => {
                 return self.on_standby_checked(context, pair, (at, rtt), now);
             }

@@ -59,7 +59,7 @@ pub use moorline_reap::{FAIL_BACK, Profile, STANDBY_INTERVAL, State as ReapState
 pub use moorline_shim6::{Failure, Incoming, Key, PeerSet, Preferences, Role};
 pub use question::Question;
 pub use readiness::{Readiness, Reason};
-pub use reply::Reply;
+pub use reply::{Reply, Witness};
 pub use rules::{PathRule, Preference, Scope};
 pub use snapshot::ContextSnapshot;
 pub use steer::{PathView, Placed, Refusal};

@@ -67,6 +67,7 @@ pub struct Contexts {
     pub(crate) updates: VecDeque<Update>,
     pub(crate) events: VecDeque<Event>,
     pub(crate) replies: VecDeque<Reply>,
+    pub(crate) missed: VecDeque<(ContextId, LocatorPair)>,
     drops: DropCounters,
 }
 
@@ -122,6 +123,7 @@ impl Contexts {
             updates: VecDeque::new(),
             events: VecDeque::new(),
             replies: VecDeque::new(),
+            missed: VecDeque::new(),
             drops: DropCounters::new(),
         }
     }

@@ -1,5 +1,7 @@
+use alloc::vec::Vec;
 use core::time::Duration;
 
+use moorline_reap::State;
 use moorline_types::{ContextId, Instant, LocatorPair};
 
 use crate::machine::Contexts;
@@ -13,6 +15,17 @@ pub struct Reply {
     pub pair: LocatorPair,
     /// When the check left.
     pub at: Instant,
+}
+
+/// A context whose peer knows checks, so the host can ask the peer whether an uplink carries packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Witness {
+    /// The context.
+    pub context: ContextId,
+    /// Whether the context is Operational. Otherwise it sends no checks for the host now.
+    pub is_ready: bool,
+    /// When the host last heard the peer. Payload that was not watched does not count.
+    pub heard: Instant,
 }
 
 /// Checks for the host, which wants to know whether an uplink carries packets.
@@ -34,10 +47,28 @@ impl Contexts {
         self.steering.rtt_of(pair)
     }
 
-    /// Whether the peer of a context has shown that it knows checks.
+    /// All contexts whose peers have shown that they know checks.
     #[must_use]
-    pub fn knows_checks(&self, id: ContextId) -> bool {
-        self.active.get(&id).is_some_and(|active| active.reap.knows_checks())
+    pub fn witnesses(&self) -> Vec<Witness> {
+        let witness = |context| {
+            let reap = &self.active.get(&context)?.reap;
+            let is_ready = reap.state() == State::Operational;
+            reap.knows_checks().then_some(Witness { context, is_ready, heard: reap.heard() })
+        };
+        self.active.ids().into_iter().filter_map(witness).collect()
+    }
+
+    pub(crate) fn on_missed(&mut self, context: ContextId, standby: LocatorPair) {
+        if self.missed.len() < MAX_MISSED {
+            self.missed.push_back((context, standby));
+        }
+    }
+
+    /// Gives the next context that has had no answer to a round of checks by its standby path, and the path. `None`
+    /// holds until the next `handle_*`.
+    #[must_use]
+    pub fn poll_missed(&mut self) -> Option<(ContextId, LocatorPair)> {
+        self.missed.pop_front()
     }
 
     /// Gives the next answer. `None` holds until the next `handle_*`.
@@ -46,3 +77,6 @@ impl Contexts {
         self.replies.pop_front()
     }
 }
+
+/// Largest number of waiting results of [`Contexts::poll_missed`].
+const MAX_MISSED: usize = 64;

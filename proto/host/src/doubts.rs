@@ -5,18 +5,25 @@
 //! questions go to the same address, so a peer whose own ISP has failed answers by neither uplink and shows nothing.
 //! Peers in one network of 48 bits count as one peer, so one peer alone cannot make the host leave an uplink. While
 //! the uplink fails, the host goes on asking the peers, one after another. The uplink is used again when peers have
-//! answered by it for a while, which doubles with each failure.
+//! answered by it for a while, which doubles with each failure. Then the host *watches* it for a while: no context may
+//! use the uplink yet, so no context would notice another failure.
+//!
+//! A doubt that comes while the host asks, or within [`QUIET`] after a doubt, waits: an answer to an earlier question
+//! does not settle it.
 //!
 //! If Neighbor Unreachability Detection has given up a router, the router's uplink fails for [`HELD`].
 
-use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_contexts::Reply;
 use moorline_types::{ContextId, Instant, LocatorPair};
 
-use crate::health::{CALM, FEW, HASTY, LONGEST, MARGIN, MOST_DOUBLED, REMEMBERED, STEADY};
+pub(crate) use asked::{ADDRESSES, MOST_PEERS};
+use asked::{State, Uplink};
+
+mod asked;
 
 /// The first 48 bits of an address: the network of one site.
 pub(crate) type Network = [u16; 3];
@@ -43,58 +50,6 @@ pub(crate) struct Doubts {
     unreachable: BTreeMap<u32, (BTreeSet<Network>, Instant)>,
 }
 
-#[derive(Clone, Debug)]
-struct Uplink {
-    /// Empty if the host asks nobody.
-    targets: Vec<Target>,
-    rounds: VecDeque<Round>,
-    state: State,
-    next: Instant,
-    /// Number of targets asked so far, to take turns.
-    asked: usize,
-    /// Longest recent time of an answer, by the uplink and by the other one.
-    slowest: [Duration; 2],
-    failures: u32,
-    failed_at: Option<Instant>,
-    /// Time when the host last looked for targets because it could ask nobody.
-    replaced_at: Instant,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
-    /// The uplink accepts no doubt before `until`.
-    Quiet {
-        until: Instant,
-    },
-    Asking {
-        since: Instant,
-    },
-    Failing(Failing),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Failing {
-    since: Instant,
-    /// Time since which peers answer by the uplink again.
-    good_since: Option<Instant>,
-    /// Number of questions in a row that peers answered by the other uplink alone.
-    missed: usize,
-    /// Time when a peer last answered by the other uplink.
-    other_at: Instant,
-    /// Whether no peer answers by the other uplink either: then the peers may have failed.
-    is_unknown: bool,
-    /// Time when the host could last ask a peer.
-    asked_at: Instant,
-}
-
-/// A question to one target by both pairs.
-#[derive(Clone, Copy, Debug)]
-struct Round {
-    at: Instant,
-    target: Target,
-    answered: [bool; 2],
-}
-
 impl Doubts {
     /// Uplinks that carry nothing.
     pub(crate) fn failing(&self) -> BTreeSet<u32> {
@@ -113,25 +68,27 @@ impl Doubts {
         self.unreachable.retain(|ifindex, _| is_there(*ifindex));
     }
 
-    /// Whether a doubt about an uplink is accepted now.
-    pub(crate) fn is_open_to(&self, ifindex: u32, now: Instant) -> bool {
-        self.uplinks.get(&ifindex).is_none_or(|uplink| match uplink.state {
-            State::Quiet { until } => until <= now,
-            State::Asking { .. } | State::Failing(_) => false,
-        })
+    /// Takes a doubt of a context about an uplink. The doubt waits until it is [due](Self::poll_doubt). The uplink's
+    /// failure settles it, and the answer to a later question.
+    pub(crate) fn handle_doubt(&mut self, ifindex: u32, context: ContextId, now: Instant) {
+        let uplink = self.uplinks.entry(ifindex).or_insert_with(|| Uplink::new(now));
+        if !matches!(uplink.state, State::Failing(_)) {
+            uplink.waiting = Some((context, now));
+        }
+    }
+
+    /// The next uplink about which a doubt is due, and the context that doubts. The caller [begins](Self::begin).
+    pub(crate) fn poll_doubt(&self, now: Instant) -> Option<(u32, ContextId)> {
+        let due = |uplink: &Uplink| match uplink.state {
+            State::Quiet { until } if until <= now => uplink.waiting,
+            State::Quiet { .. } | State::Asking { .. } | State::Failing(_) => None,
+        };
+        self.uplinks.iter().find_map(|(ifindex, uplink)| Some((*ifindex, due(uplink)?.0)))
     }
 
     /// Begins to ask. With too few peers no answer would count, so the host asks nobody.
     pub(crate) fn begin(&mut self, ifindex: u32, targets: Vec<Target>, now: Instant) {
-        let uplink = self.uplinks.entry(ifindex).or_insert_with(|| Uplink::new(now));
-        if peers(targets.iter()) < WITNESSES {
-            return uplink.rest(now);
-        }
-        (uplink.targets, uplink.state, uplink.next) = (targets, State::Asking { since: now }, now);
-        uplink.rounds.clear();
-        uplink.slowest[OTHER] = Duration::ZERO;
-        let usual = uplink.targets.iter().map(|target| target.usual).max().unwrap_or_default();
-        uplink.slowest[OWN] = uplink.slowest[OWN].max(usual);
+        self.uplinks.entry(ifindex).or_insert_with(|| Uplink::new(now)).begin(targets, now);
     }
 
     /// Notes ICMPv6 errors that say that a peer with these networks cannot be reached by an uplink. Returns whether
@@ -153,27 +110,29 @@ impl Doubts {
         is_new
     }
 
+    /// Notes that the router of an uplink answers. Returns whether the failing uplinks have changed.
+    pub(crate) fn handle_router_found(&mut self, ifindex: u32) -> bool {
+        self.lost.remove(&ifindex).is_some() && !self.failing().contains(&ifindex)
+    }
+
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
-        let asking = self.uplinks.values().filter(|uplink| !uplink.is_quiet());
-        asking.map(|uplink| uplink.next).chain(self.lost.values().copied()).min()
+        let asking = self.uplinks.values().filter_map(Uplink::poll_timeout);
+        asking.chain(self.lost.values().copied()).min()
     }
 
-    /// An uplink that fails and has had nobody to ask for a while: the caller gives it [others](Self::replace).
+    /// An uplink that fails or is watched, and has had no answers for a while: the caller gives it
+    /// [other peers](Self::replace).
     pub(crate) fn lacks_targets(&self, now: Instant) -> Option<u32> {
-        let lacks = |uplink: &Uplink| match uplink.state {
-            State::Failing(failing) => {
-                now.since(failing.asked_at.max(uplink.replaced_at)) >= LACKING
-            }
-            State::Quiet { .. } | State::Asking { .. } => false,
-        };
-        self.uplinks.iter().find(|(_, uplink)| lacks(uplink)).map(|(ifindex, _)| *ifindex)
+        self.uplinks
+            .iter()
+            .find(|(_, uplink)| uplink.lacks_targets(now))
+            .map(|(ifindex, _)| *ifindex)
     }
 
-    /// Replaces the targets of an uplink that fails.
+    /// Replaces the targets of an uplink that fails or is watched.
     pub(crate) fn replace(&mut self, ifindex: u32, targets: Vec<Target>, now: Instant) {
         if let Some(uplink) = self.uplinks.get_mut(&ifindex) {
-            (uplink.targets, uplink.replaced_at) = (targets, now);
-            uplink.rounds.clear();
+            uplink.replace(targets, now);
         }
     }
 
@@ -187,7 +146,7 @@ impl Doubts {
         let before = self.failing();
         self.lost.retain(|_, until| *until > now);
         for uplink in self.uplinks.values_mut() {
-            if !uplink.is_quiet() && uplink.next <= now {
+            if uplink.next_question().is_some_and(|at| at <= now) {
                 uplink.judge(now);
                 uplink.ask(&mut ask, now);
             }
@@ -198,206 +157,17 @@ impl Doubts {
     /// Takes the answer of a peer. Returns whether the failing uplinks have changed.
     pub(crate) fn handle_reply(&mut self, reply: Reply, now: Instant) -> bool {
         let before = self.failing();
-        for uplink in self.uplinks.values_mut().filter(|uplink| !uplink.is_quiet()) {
+        for uplink in self.uplinks.values_mut() {
             uplink.handle_reply(reply, now);
         }
         self.failing() != before
     }
 }
 
-impl Uplink {
-    const fn new(now: Instant) -> Self {
-        Self {
-            targets: Vec::new(),
-            rounds: VecDeque::new(),
-            state: State::Quiet { until: now },
-            next: now,
-            asked: 0,
-            slowest: [Duration::ZERO; 2],
-            failures: 0,
-            failed_at: None,
-            replaced_at: now,
-        }
-    }
-
-    fn is_quiet(&self) -> bool {
-        matches!(self.state, State::Quiet { .. })
-    }
-
-    fn is_failing(&self) -> bool {
-        matches!(self.state, State::Failing(Failing { is_unknown: false, .. }))
-    }
-
-    fn rest(&mut self, now: Instant) {
-        self.state = State::Quiet { until: now + QUIET };
-        (self.targets, self.rounds) = (Vec::new(), VecDeque::new());
-    }
-
-    fn due(&self) -> Duration {
-        let [own, other] = self.slowest;
-        (own.max(other) * 2 + MARGIN).clamp(SHORTEST, LONGEST)
-    }
-
-    fn ask(&mut self, ask: &mut impl FnMut(ContextId, LocatorPair) -> bool, now: Instant) {
-        match &mut self.state {
-            State::Quiet { .. } => {}
-            State::Asking { .. } => {
-                self.next = now + HASTY;
-                let mut asked =
-                    |target: &Target| target.pairs.map(|pair| ask(target.context, pair));
-                let rounds = &mut self.rounds;
-                for target in &self.targets {
-                    let of_target = rounds.iter().filter(|round| round.target == *target);
-                    if of_target.count() < LOST && asked(target) == [true; 2] {
-                        rounds.push_back(Round { at: now, target: *target, answered: [false; 2] });
-                    }
-                }
-            }
-            State::Failing(failing) => {
-                self.next = now + CALM;
-                let Some(target) = self.targets.get(self.asked % self.targets.len().max(1)) else {
-                    return;
-                };
-                self.asked = self.asked.wrapping_add(1);
-                if target.pairs.map(|pair| ask(target.context, pair)) == [true; 2] {
-                    failing.asked_at = now;
-                    self.rounds.push_back(Round { at: now, target: *target, answered: [false; 2] });
-                }
-            }
-        }
-    }
-
-    fn handle_reply(&mut self, reply: Reply, now: Instant) {
-        let is_of = |target: &Target, by: usize| {
-            target.context == reply.context && target.pairs.get(by) == Some(&reply.pair)
-        };
-        for by in [OWN, OTHER] {
-            if !self.targets.iter().any(|target| is_of(target, by)) {
-                continue;
-            }
-            let took = now.since(reply.at);
-            self.slowest[by] = took.max(self.slowest[by] - self.slowest[by] / 8);
-            let rounds = self.rounds.iter_mut();
-            // An answer to a later check by this uplink counts for earlier checks as well.
-            for round in rounds.filter(|round| is_of(&round.target, by) && round.at <= reply.at) {
-                round.answered[by] |= by == OWN || round.at == reply.at;
-            }
-            self.on_answer(by, reply.at, now);
-        }
-    }
-
-    fn on_answer(&mut self, by: usize, left: Instant, now: Instant) {
-        match &mut self.state {
-            State::Failing(failing) if by == OTHER => {
-                (failing.other_at, failing.is_unknown) = (now, false);
-            }
-            // The uplink was slow, not dead.
-            State::Failing(failing) if left <= failing.since => self.rest(now),
-            State::Failing(failing) => {
-                failing.missed = 0;
-                failing.good_since.get_or_insert(now);
-            }
-            State::Asking { since } if by == OWN && left >= *since => self.rest(now),
-            State::Asking { .. } if by == OTHER => self.judge_asking(now),
-            State::Asking { .. } | State::Quiet { .. } => {}
-        }
-    }
-
-    fn judge(&mut self, now: Instant) {
-        match self.state {
-            State::Quiet { .. } => {}
-            State::Asking { .. } => self.judge_asking(now),
-            State::Failing(_) => self.judge_failing(now),
-        }
-    }
-
-    /// Decides whether enough peers answer by the other uplink alone. No peer has answered by this one.
-    fn judge_asking(&mut self, now: Instant) {
-        let State::Asking { since } = self.state else { return };
-        let is_witness = |target: &&Target| self.is_witness(target, now);
-        if peers(self.targets.iter().filter(is_witness)) >= WITNESSES {
-            let is_again = self.failed_at.is_some_and(|at| now.since(at) < REMEMBERED);
-            self.failures = if is_again { self.failures.saturating_add(1) } else { 1 };
-            self.failed_at = Some(now);
-            self.state = State::Failing(Failing {
-                since: now,
-                good_since: None,
-                missed: 0,
-                other_at: now,
-                is_unknown: false,
-                asked_at: now,
-            });
-            self.rounds.clear();
-        } else if now.since(since) >= LONGEST_DOUBT {
-            self.rest(now);
-        }
-    }
-
-    /// Whether a peer has answered no question by the uplink, and goes on answering by the other one.
-    fn is_witness(&self, target: &Target, now: Instant) -> bool {
-        let due = self.due();
-        let rounds = self.rounds.iter().filter(|round| round.target == *target);
-        let rounds: Vec<_> = rounds.filter(|round| now.since(round.at) >= due).collect();
-        let is_last = |round: &&Round| round.answered[OTHER];
-        let is_alive = rounds.iter().rev().take(2).any(is_last);
-        rounds.len() >= LOST && is_alive && rounds.iter().all(|round| !round.answered[OWN])
-    }
-
-    fn judge_failing(&mut self, now: Instant) {
-        let due = self.due();
-        let steady = STEADY * (1 << self.failures.saturating_sub(1).min(MOST_DOUBLED));
-        let State::Failing(failing) = &mut self.state else { return };
-        while let Some(round) = self.rounds.pop_front_if(|round| now.since(round.at) >= due) {
-            match round.answered {
-                [true, _] => failing.missed = 0,
-                [false, true] => failing.missed = failing.missed.saturating_add(1),
-                [false, false] => {}
-            }
-        }
-        if failing.missed >= FEW {
-            failing.good_since = None;
-        }
-        failing.is_unknown = now.since(failing.other_at) >= SILENT;
-        let is_good = failing.good_since.is_some_and(|since| now.since(since) >= steady);
-        if is_good || now.since(failing.asked_at) >= FORGOTTEN {
-            self.failed_at = Some(now);
-            self.rest(now);
-        }
-    }
-}
-
-/// Number of peers among these targets.
-fn peers<'a>(targets: impl Iterator<Item = &'a Target>) -> usize {
-    targets.map(|target| target.peer).collect::<BTreeSet<_>>().len()
-}
-
-/// Indices of [`Target::pairs`].
-const OWN: usize = 0;
-const OTHER: usize = 1;
-/// Number of peers that have to show that an uplink carries nothing.
-const WITNESSES: usize = 2;
-/// Largest number of peers that are asked, with [`ADDRESSES`] each.
-pub(crate) const MOST_PEERS: usize = 4;
-/// Number of a peer's addresses that are asked: the ISP of one address may have failed with ours. A peer answers 20
-/// checks a second, and gets 16.
-pub(crate) const ADDRESSES: usize = 2;
-/// Number of questions in a row without an answer by the uplink. At a loss of 5 % each way, chance loses all of two
-/// peers' answers once in some 100 million doubts.
-const LOST: usize = 4;
-/// Shortest time after which an answer counts as missing.
-const SHORTEST: Duration = Duration::from_millis(150);
-/// Time after which a doubt without a result ends.
-const LONGEST_DOUBT: Duration = Duration::from_secs(2);
-/// Time after a doubt in which no other doubt about the same uplink begins.
-const QUIET: Duration = Duration::from_secs(10);
 /// Time within which ICMPv6 errors about two peers are a doubt.
 const TOGETHER: Duration = Duration::from_secs(1);
-/// Time without an answer by the other uplink after which nothing is known of the failing one.
-const SILENT: Duration = Duration::from_secs(3);
-/// Time without anybody to ask after which the host looks for other targets.
-const LACKING: Duration = Duration::from_secs(2);
-/// Time without anybody to ask after which a failing uplink fails no more.
-const FORGOTTEN: Duration = Duration::from_secs(60);
+/// Time after a doubt in which no other doubt about the same uplink begins.
+const QUIET: Duration = Duration::from_secs(10);
 /// Time for which an uplink fails whose router is lost. The kernel repeats the report as long as it looks for the
 /// router.
 const HELD: Duration = Duration::from_secs(10);

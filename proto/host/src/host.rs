@@ -32,6 +32,8 @@ pub struct Host {
     pub(crate) following: Following,
     pub(crate) health: Health,
     pub(crate) doubts: Doubts,
+    /// Number by which peers take turns to be asked about uplinks.
+    pub(crate) turns: usize,
     /// Whether other uplinks fail than before, and nobody has been told yet.
     pub(crate) is_health_due: bool,
     /// Time when [`Effect::PreferRoute`] sets its route again, if there is one.
@@ -64,6 +66,7 @@ impl Host {
             following: Following::default(),
             health: Health::new(Vec::new(), [0; 32]),
             doubts: Doubts::default(),
+            turns: 0,
             is_health_due: false,
             preferred: None,
             retry: Retry::default(),
@@ -255,6 +258,8 @@ impl Host {
             batch.context_events.push(event);
         } else if let Some(reply) = self.shim6.poll_reply() {
             self.on_reply(reply, now);
+        } else if let Some((context, standby)) = self.shim6.poll_missed() {
+            self.on_missed(context, standby, now);
         } else if let Some(question) = self.shim6.poll_question() {
             batch.usage_questions.push(question);
         } else {

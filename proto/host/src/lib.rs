@@ -56,6 +56,7 @@ mod path_mtus;
 mod refused;
 mod routing;
 mod uplinks;
+mod witnesses;
 
 #[cfg(test)]
 mod tests;

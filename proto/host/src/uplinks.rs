@@ -4,14 +4,12 @@
 //! asked, and lost routers count ([`doubts`](crate::doubts)).
 
 use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_addresses::{DefaultRoute, HostView, Uplink};
 use moorline_contexts::{Cause, Event, EventKind, FailureHint, ReapState, Reply};
-use moorline_types::{ContextId, Instant, Locator, LocatorPair};
+use moorline_types::{ContextId, Instant, LocatorPair};
 
-use crate::doubts::{ADDRESSES, MOST_PEERS, Network, Target};
 use crate::effect::Effect;
 use crate::host::Host;
 
@@ -81,10 +79,7 @@ impl Host {
     pub(crate) fn handle_health_timeout(&mut self, now: Instant) {
         let (requests, is_other) = self.health.handle_timeout(now);
         self.effects.extend(requests);
-        if let Some(ifindex) = self.doubts.lacks_targets(now) {
-            let targets = self.targets(ifindex, None);
-            self.doubts.replace(ifindex, targets, now);
-        }
+        self.ask_others(now);
         let (shim6, doubts) = (&mut self.shim6, &mut self.doubts);
         let is_doubt = doubts.handle_timeout(|id, pair| shim6.send_one_check(id, pair, now), now);
         if is_other || is_doubt {
@@ -122,6 +117,15 @@ impl Host {
                 self.on_health(now);
             }
         }
+    }
+
+    /// Handles a router that answers Neighbor Unreachability Detection. Returns whether there may be effects.
+    pub fn handle_router_found(&mut self, ifindex: u32, now: Instant) -> bool {
+        let is_other = self.doubts.handle_router_found(ifindex);
+        if is_other {
+            self.on_health(now);
+        }
+        is_other
     }
 
     /// Handles an event of a context that has left an uplink or doubts it.
@@ -165,76 +169,20 @@ impl Host {
         }
     }
 
+    /// Handles a standby path that does not answer. No payload of the context takes its uplink, so nothing else shows
+    /// that the uplink carries nothing.
+    pub(crate) fn on_missed(&mut self, context: ContextId, standby: LocatorPair, now: Instant) {
+        let known = self.shim6.context(context).and_then(|one| one.established);
+        let current = known.and_then(|known| self.routing.ifindex_of(known.locators.local.0));
+        let ifindex = self.routing.ifindex_of(standby.local.0).filter(|own| Some(*own) != current);
+        if let Some(ifindex) = ifindex {
+            self.doubt(ifindex, context, now);
+        }
+    }
+
     /// Takes the answer of a peer to a check.
     pub(crate) fn on_reply(&mut self, reply: Reply, now: Instant) {
         self.is_health_due |= self.doubts.handle_reply(reply, now);
-    }
-
-    /// Asks peers about an uplink, the peer of context `first` first. If hosts are asked, no peer is.
-    fn doubt(&mut self, ifindex: u32, first: ContextId, now: Instant) {
-        let is_for_us = !self.health.has_targets() && self.doubts.is_open_to(ifindex, now);
-        if is_for_us && self.routing.view.uplink(ifindex).is_some_and(|uplink| uplink.carrier) {
-            let targets = self.targets(ifindex, Some(first));
-            self.doubts.begin(ifindex, targets, now);
-        }
-    }
-
-    /// Peers that can be asked about an uplink, each by one context. Peers with locators in a common network count as
-    /// one.
-    fn targets(&self, ifindex: u32, first: Option<ContextId>) -> Vec<Target> {
-        let failing = self.failing_uplinks();
-        let mut peers: Vec<BTreeSet<Network>> = Vec::new();
-        let mut targets = Vec::new();
-        let others = self.shim6.contexts().map(|context| context.id).take(MOST_LOOKED_AT);
-        for id in first.into_iter().chain(others) {
-            let networks = self.networks_of(id);
-            if peers.len() >= MOST_PEERS || peers.iter().any(|peer| !peer.is_disjoint(&networks)) {
-                continue;
-            }
-            let pairs = self.pairs_about(ifindex, &failing, id);
-            if !pairs.is_empty() {
-                let peer = peers.len();
-                targets.extend(pairs.into_iter().map(|pairs| {
-                    let usual = self.shim6.rtt_of(pairs[0]).unwrap_or_default();
-                    Target { context: id, peer, pairs, usual }
-                }));
-                peers.push(networks);
-            }
-        }
-        targets
-    }
-
-    /// Pairs of a context by an uplink and by another one, for some addresses of the peer. The current address comes
-    /// first.
-    fn pairs_about(
-        &self,
-        ifindex: u32,
-        failing: &BTreeSet<u32>,
-        id: ContextId,
-    ) -> Vec<[LocatorPair; 2]> {
-        let context = self.shim6.context(id).filter(|_| self.shim6.knows_checks(id));
-        let Some(known) = context.and_then(|context| context.established) else {
-            return Vec::new();
-        };
-        let usable = known.local_locators.iter().filter(|own| self.shim6.usable().contains(own));
-        let usable: Vec<Locator> =
-            [known.locators.local].into_iter().chain(usable.copied()).collect();
-        let by = |own: &Locator| self.routing.ifindex_of(own.0);
-        let own = usable.iter().find(|own| by(own) == Some(ifindex));
-        let is_other = |by: u32| by != ifindex && !failing.contains(&by);
-        let other = usable.iter().find(|own| by(own).is_some_and(is_other));
-        let (Some(own), Some(other)) = (own, other) else { return Vec::new() };
-        let current = known.locators.peer;
-        let rest = known.peer_locators.iter().filter(|peer| **peer != current);
-        let peers = [current].into_iter().chain(rest.copied()).take(ADDRESSES);
-        peers.map(|peer| [*own, *other].map(|local| LocatorPair::new(local, peer))).collect()
-    }
-
-    /// Networks of the locators of a context's peer.
-    fn networks_of(&self, id: ContextId) -> BTreeSet<Network> {
-        let known = self.shim6.context(id).and_then(|context| context.established);
-        let locators = known.map(|known| known.peer_locators).unwrap_or_default();
-        locators.iter().map(|peer| network_of(*peer)).collect()
     }
 }
 
@@ -260,12 +208,6 @@ fn is_found(cause: Cause) -> bool {
         | Cause::Lossy
         | Cause::Slow => false,
     }
-}
-
-/// The first 48 bits of a locator.
-fn network_of(locator: Locator) -> Network {
-    let [first, second, third, ..] = locator.0.segments();
-    [first, second, third]
 }
 
 /// The default route that goes before the default routes of avoided uplinks. An uplink is avoided if it fails, has no
@@ -297,8 +239,6 @@ fn is_avoided(view: &HostView, failing: &BTreeSet<u32>, ifindex: u32) -> bool {
     failing.contains(&ifindex) || !view.uplink(ifindex).is_none_or(is_new)
 }
 
-/// Largest number of contexts among which the host looks for peers to ask.
-const MOST_LOOKED_AT: usize = 1024;
 /// Time after which the preferred route is set again: it lasts for a minute.
 const REFRESHED: Duration = Duration::from_secs(20);
 

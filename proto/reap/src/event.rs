@@ -75,6 +75,11 @@ pub enum Event {
         /// How long the answer took.
         rtt: Duration,
     },
+    /// The peer has answered no check of a round by the standby path.
+    Missed {
+        /// The standby path.
+        pair: LocatorPair,
+    },
     /// The peer has answered a check while [`Machine::send_one_check`](crate::Machine::send_one_check) waits for
     /// answers.
     Replied {

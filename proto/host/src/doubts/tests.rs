@@ -4,7 +4,9 @@ use moorline_types::Locator;
 use rand_chacha::ChaCha12Rng;
 use rand_core::{RngCore, SeedableRng};
 
+use super::asked::{LOST, WATCHED};
 use super::*;
+use crate::health::STEADY;
 
 const RTT: Duration = Duration::from_millis(20);
 const UPLINK: u32 = 1;
@@ -19,6 +21,10 @@ struct Net {
     doubts: Doubts,
     now: Instant,
     peers: u16,
+    /// The first of the peers that are asked.
+    first: u16,
+    /// Whether contexts need all checks themselves.
+    is_busy: bool,
     /// Loss of questions, permille, by uplink.
     loss: [u32; 2],
     /// Peers that answer by the second uplink alone.
@@ -40,6 +46,8 @@ impl Net {
             doubts: Doubts::default(),
             now: Instant::from_nanos(1),
             peers,
+            first: 0,
+            is_busy: false,
             loss: [0; 2],
             liars: BTreeSet::new(),
             dead: BTreeSet::new(),
@@ -54,14 +62,27 @@ impl Net {
 
     /// A context has left the first uplink.
     fn doubt(&mut self) {
-        if self.doubts.is_open_to(UPLINK, self.now) {
-            let targets = (0..self.peers).map(|peer| Target {
-                context: ContextId(peer.into()),
-                peer: peer.into(),
-                pairs: [pair(1, peer), pair(2, peer)],
-                usual: self.usual,
-            });
-            self.doubts.begin(UPLINK, targets.collect(), self.now);
+        self.doubts.handle_doubt(UPLINK, ContextId(0), self.now);
+        self.begin();
+    }
+
+    fn targets(&self) -> Vec<Target> {
+        let targets = (self.first..self.first + self.peers).map(|peer| Target {
+            context: ContextId(peer.into()),
+            peer: peer.into(),
+            pairs: [pair(1, peer), pair(2, peer)],
+            usual: self.usual,
+        });
+        targets.collect()
+    }
+
+    /// Begins a doubt that is due, and finds other targets.
+    fn begin(&mut self) {
+        if self.doubts.poll_doubt(self.now).is_some() {
+            self.doubts.begin(UPLINK, self.targets(), self.now);
+        }
+        if self.doubts.lacks_targets(self.now).is_some() {
+            self.doubts.replace(UPLINK, self.targets(), self.now);
         }
     }
 
@@ -77,7 +98,10 @@ impl Net {
                     let (_, reply) = self.answers.remove(place);
                     self.doubts.handle_reply(reply, self.now)
                 }
-                None => self.ask(),
+                None => {
+                    self.begin();
+                    self.ask()
+                }
             };
             if changed {
                 self.changes.push((self.now, self.doubts.failing()));
@@ -87,12 +111,15 @@ impl Net {
     }
 
     fn ask(&mut self) -> bool {
-        let Self { doubts, now, loss, liars, dead, rtts, rng, answers, sent, .. } = self;
+        let Self { doubts, now, is_busy, loss, liars, dead, rtts, rng, answers, sent, .. } = self;
         let now = *now;
         let ask = |context: ContextId, pair: LocatorPair| {
             let by = usize::from(pair.local.0.segments()[2] - 1);
             let peer = pair.peer.0.segments()[7];
             *sent += 1;
+            if *is_busy {
+                return false;
+            }
             let is_lost = rng.next_u32() % 1000 < loss[by];
             let is_unanswered = dead.contains(&peer) || by == 0 && liars.contains(&peer);
             if !is_lost && !is_unanswered {
@@ -122,7 +149,7 @@ fn an_uplink_that_several_peers_do_not_answer_by_fails_within_half_a_second_and_
         assert!(net.is_failing() && at.since(cut) <= Duration::from_millis(most), "{at:?}");
         net.loss = [0; 2];
         let healed = net.now;
-        net.run(Duration::from_secs(60));
+        net.run(Duration::from_secs(60) + WATCHED);
         let [_, (at, _)] = net.changes[..] else { panic!("{:?}", net.changes) };
         assert!(net.doubts.failing().is_empty());
         let took = at.since(healed);
@@ -289,4 +316,107 @@ fn an_uplink_whose_router_is_lost_fails_for_a_while() {
     doubts.handle_router_lost(UPLINK, until);
     doubts.follow(|ifindex| ifindex != UPLINK);
     assert!(doubts.failing().is_empty(), "it is gone");
+}
+
+/// The first doubt is false. The uplink dies soon after the answer, and all contexts leave it in that moment.
+#[test]
+fn a_doubt_that_comes_soon_after_another_one_is_taken_up_later() {
+    let mut net = Net::new(9, 2);
+    net.doubt();
+    net.run(Duration::from_secs(1));
+    net.loss = [1000, 0];
+    net.doubt();
+    net.run(QUIET);
+    assert!(net.is_failing());
+}
+
+#[test]
+fn an_answer_to_a_later_question_settles_a_doubt() {
+    let mut net = Net::new(9, 2);
+    net.doubt();
+    net.run(RTT / 2);
+    net.doubt();
+    net.run(RTT);
+    let left = Reply { context: ContextId(0), pair: pair(1, 0), at: net.now };
+    assert!(net.doubts.poll_timeout().is_some(), "the uplink may have failed since the question");
+    net.doubts.begin(UPLINK, net.targets(), net.now);
+    net.doubts.handle_reply(left, net.now);
+    assert_eq!(net.doubts.poll_timeout(), None);
+}
+
+#[test]
+fn time_in_which_nobody_can_be_asked_does_not_count_but_ends() {
+    let mut net = Net::new(10, 2);
+    (net.loss, net.is_busy) = ([1000, 0], true);
+    net.doubt();
+    net.run(Duration::from_secs(20));
+    net.is_busy = false;
+    net.run(Duration::from_secs(1));
+    assert!(net.is_failing());
+    let mut net = Net::new(10, 2);
+    net.is_busy = true;
+    net.doubt();
+    net.run(Duration::from_secs(70));
+    assert_eq!(net.doubts.poll_timeout(), None);
+}
+
+/// The first two peers are switched off while the uplink fails.
+#[test]
+fn other_peers_are_asked_where_those_that_are_asked_answer_no_more() {
+    let mut net = Net::new(11, 2);
+    net.loss = [1000, 0];
+    net.doubt();
+    net.run(Duration::from_secs(5));
+    net.dead = BTreeSet::from([0, 1]);
+    net.run(Duration::from_secs(10));
+    assert!(!net.is_failing());
+    net.first = 2;
+    net.run(Duration::from_secs(3));
+    assert!(net.is_failing());
+}
+
+#[test]
+fn an_uplink_of_which_nothing_is_known_any_more_is_forgotten() {
+    let mut net = Net::new(12, 2);
+    net.loss = [1000, 0];
+    net.doubt();
+    net.run(Duration::from_secs(5));
+    net.dead = BTreeSet::from([0, 1]);
+    net.run(Duration::from_secs(70) + WATCHED);
+    assert_eq!(net.doubts.poll_timeout(), None, "nobody is asked for ever");
+}
+
+/// The queue of a mobile network is full.
+#[test]
+fn an_uplink_whose_answers_take_longer_than_a_second_is_found_out_once_at_most() {
+    let mut net = Net::new(13, 2);
+    net.rtts[0] = Duration::from_millis(1600);
+    for _ in 0..600 {
+        net.doubt();
+        net.run(Duration::from_secs(1));
+    }
+    assert!(net.changes.len() <= 2 && !net.is_failing(), "{:?}", net.changes);
+}
+
+/// Contexts have left the uplink, and do not go back before they know it better. So no context raises a doubt.
+#[test]
+fn an_uplink_that_fails_again_soon_is_found_out_without_a_doubt_of_a_context() {
+    for liars in [0, 1] {
+        let mut net = Net::new(14, 3);
+        net.loss = [1000, 0];
+        net.doubt();
+        net.run(Duration::from_secs(15));
+        net.loss = [0, 0];
+        net.run(Duration::from_secs(10));
+        assert_eq!(net.changes.len(), 2, "used again");
+        net.liars = (0..liars).collect();
+        let before = net.sent;
+        net.run(Duration::from_secs(40));
+        assert_eq!(net.changes.len(), 2, "one peer changes nothing");
+        let most = 40 / 2 * 2 + usize::from(liars) * 4 * 3 * 2 * LOST;
+        assert!(net.sent - before <= most + 2, "{}", net.sent - before);
+        net.loss = [1000, 0];
+        net.run(Duration::from_secs(14));
+        assert!(net.is_failing(), "{liars} liars");
+    }
 }

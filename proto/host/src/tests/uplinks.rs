@@ -223,6 +223,38 @@ fn one_hostile_peer_changes_nothing_even_with_two_hosts_in_its_network() {
     }
 }
 
+/// Peers are switched off, and their contexts do not know. The other peers leave the host's dead ISP one by one.
+#[test]
+fn peers_that_are_switched_off_do_not_keep_others_from_being_asked() {
+    let mut star = Star::new(&[1, 2, 3, 4, 5, 6]);
+    let off = star.locals[1..=3].concat();
+    star.dead.extend(off);
+    let cut = star.locals[0][0];
+    star.dead.insert(cut);
+    for peer in 4..=6 {
+        star.suspect(&[peer]);
+        star.run(Duration::from_secs(15));
+    }
+    assert_eq!(star.failing(), [1]);
+}
+
+/// No payload takes the second uplink. Checks of standby paths alone show that it has failed.
+#[test]
+fn a_dead_isp_that_no_context_uses_is_found_out_by_standby_paths() {
+    for (dead, expected) in [(1..=2, &[2][..]), (1..=1, &[])] {
+        let mut star = Star::new(&[1, 2]);
+        let own = star.locals[0][1];
+        for peer in star.locals[dead].concat() {
+            star.dead_pairs.insert(LocatorPair::new(own, peer));
+        }
+        for _ in 0..90 {
+            star.traffic();
+            star.run(Duration::from_secs(1));
+        }
+        assert_eq!((star.moves, &star.failing()[..]), (0, expected));
+    }
+}
+
 #[test]
 fn where_hosts_are_asked_peers_and_routers_say_nothing() {
     let mut star = Star::new(&[1, 2]);
@@ -249,6 +281,12 @@ fn an_uplink_whose_router_is_lost_is_not_for_new_connections() {
     assert_eq!((star.failing(), star.routes.last()), (vec![], Some(&None)), "neither is better");
     star.run(Duration::from_secs(10));
     assert_eq!((star.failing(), star.routes.last()), (vec![], Some(&None)));
+    star.hosts[0].handle_router_lost(1, star.now);
+    assert_eq!(star.failing(), [1]);
+    assert!(star.hosts[0].handle_router_found(1, star.now));
+    star.settle();
+    assert_eq!((star.failing(), star.routes.last()), (vec![], Some(&None)), "it answers again");
+    assert!(!star.hosts[0].handle_router_found(1, star.now));
     // A link with two routers goes on by the other router.
     let mut view = links(&star.locals[0]);
     let mut second = view.uplinks[0].default_routes[0];

@@ -5,6 +5,7 @@ use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
+use crate::event::Event;
 use crate::monitor::{Round, Suspicion};
 use crate::state::State;
 
@@ -118,7 +119,12 @@ impl Machine {
                     self.send_check(pair, now);
                 }
             }
-            Round::Checking => self.on_standby_failed(now),
+            Round::Checking => {
+                if let Some(pair) = self.standby().filter(|_| self.knows_checks()) {
+                    self.flight().tell(Event::Missed { pair });
+                }
+                self.on_standby_failed(now);
+            }
             Round::Off | Round::Awaiting | Round::Asking => {}
         }
         self.tidy_monitor(now);

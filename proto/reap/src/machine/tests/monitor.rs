@@ -29,6 +29,7 @@ pub(super) fn causes(net: &Net, host: usize) -> Vec<Cause> {
         | Event::Suspected { .. }
         | Event::Cleared { .. }
         | Event::Checked { .. }
+        | Event::Missed { .. }
         | Event::Replied { .. }
         | Event::Answered { .. }
         | Event::Worse { .. }

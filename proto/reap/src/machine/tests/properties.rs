@@ -268,6 +268,7 @@ impl Model {
                 Event::Suspected { .. }
                 | Event::Cleared { .. }
                 | Event::Checked { .. }
+                | Event::Missed { .. }
                 | Event::Replied { .. } => {}
                 Event::Answered { .. } | Event::Unanswered { .. } => {}
                 Event::Worse { pair, than, .. } => {
