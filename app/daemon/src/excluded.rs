@@ -1,18 +1,46 @@
 //! Peers that programs are connected to, and that earn no context by the configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use moorline_api::Excluded;
 use moorline_datapath::shim6::{Exclusion, Traffic, TriggerRule};
 use moorline_netlink::{ConnectedSocket, connected_sockets};
-use moorline_types::Prefix;
+use moorline_types::{Instant, Prefix};
 
 use crate::shell::Daemon;
 
+/// The excluded peers of the last look at the sockets.
+#[derive(Debug, Default)]
+pub(crate) struct LastExcluded {
+    at: Option<Instant>,
+    peers: Vec<Excluded>,
+}
+
+impl LastExcluded {
+    /// The peers, which `find` finds anew if the last look was [`KEPT`] ago or longer.
+    fn get_or(&mut self, now: Instant, find: impl FnOnce() -> Vec<Excluded>) -> Vec<Excluded> {
+        if self.at.is_none_or(|at| now.since(at) >= KEPT) {
+            *self = Self { at: Some(now), peers: find() };
+        }
+        self.peers.clone()
+    }
+}
+
 impl Daemon {
+    /// Some of the peers that are excluded. Whoever may read the status may read it all the time, and the look at all
+    /// sockets keeps the main loop from its work. So the daemon looks once a second at most.
+    pub(crate) fn excluded(&mut self, now: Instant) -> Vec<Excluded> {
+        let mut last = std::mem::take(&mut self.last_excluded);
+        let peers = last.get_or(now, || self.find_excluded());
+        self.last_excluded = last;
+        peers
+    }
+
     /// Some of the peers that sockets are connected to and that earn no context, each with the setting that excludes it. A peer with a context,
-    /// which it may have begun itself, is none of them. Of cgroups nothing is known here, so rules about one exclude nobody.
-    pub(crate) fn excluded(&self) -> Vec<Excluded> {
+    /// which it may have begun itself, is none of them. Of cgroups nothing is known here, so rules about one exclude nobody, and who may have a context by
+    /// such a rule is not named.
+    fn find_excluded(&self) -> Vec<Excluded> {
         let with_context: BTreeSet<_> =
             self.host.shim6().contexts().map(|context| context.ulids).collect();
         let sockets = connected_sockets().unwrap_or_else(|error| {
@@ -25,13 +53,16 @@ impl Daemon {
         };
         let mut peers = BTreeMap::new();
         for socket in sockets.iter().filter(is_by_uplink) {
+            if peers.len() == NAMED {
+                break;
+            }
             let ConnectedSocket { ulids: pair, protocol, ports } = *socket;
             let traffic = Traffic { pair, protocol, ports: Some(ports), cgroups: &[] };
             if let Some(why) = self.triggers.exclusion(&traffic) {
                 peers.entry(pair.peer.0).or_insert_with(|| text(why));
             }
         }
-        peers.into_iter().take(NAMED).map(|(peer, why)| Excluded { peer, why }).collect()
+        peers.into_iter().map(|(peer, why)| Excluded { peer, why }).collect()
     }
 }
 
@@ -73,11 +104,29 @@ fn conditions(rule: &TriggerRule) -> String {
 
 /// Peers that are named, at most.
 const NAMED: usize = 8;
+/// Time for which the answer to one request is also that to the next.
+const KEPT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use moorline_datapath::shim6::TriggerPolicy;
+    use std::cell::Cell;
+
+    #[test]
+    fn one_look_at_the_sockets_is_for_all_requests_of_a_second() {
+        let looks = Cell::new(0);
+        let mut last = LastExcluded::default();
+        let mut ask = |millis: u64| {
+            let found = last.get_or(Instant::from_nanos(millis * 1_000_000), || {
+                looks.set(looks.get() + 1);
+                let peer = "2001:db8::1".parse().expect("an address");
+                vec![Excluded { peer, why: looks.get().to_string() }]
+            });
+            found[0].why.clone()
+        };
+        assert_eq!([0, 1, 999, 1000, 1999, 5000].map(&mut ask), ["1", "1", "1", "2", "2", "3"]);
+    }
 
     #[test]
     fn a_rule_is_named_by_its_conditions() {

@@ -45,7 +45,7 @@ pub(crate) fn start(args: &Args, events: Events) -> anyhow::Result<mpsc::Receive
     let listener = listen(path).with_context(|| format!("control socket {}", path.display()))?;
     let (tasks, waiting) = mpsc::channel(WAITING);
     let router = Router::new()
-        .route(paths::STATUS, view(Daemon::status))
+        .route(paths::STATUS, get(status))
         .route(paths::CONTEXTS, view(Daemon::contexts))
         .route(paths::ILCC, get(ilcc))
         .route(paths::ADDRESSES, view(Daemon::interface_addresses))
@@ -86,7 +86,11 @@ fn listen(path: &Path) -> anyhow::Result<UnixListener> {
 
 /// Serves a view for every user with access to the socket.
 fn view<T: Serialize + Send + 'static>(of: fn(&Daemon) -> T) -> MethodRouter<Shared> {
-    get(async move |State(shared): State<Shared>| answer(&shared, of).await)
+    get(async move |State(shared): State<Shared>| answer(&shared, move |daemon| of(daemon)).await)
+}
+
+async fn status(State(shared): State<Shared>) -> Response {
+    answer(&shared, Daemon::status).await
 }
 
 /// Serves a change. The user must have permission, regardless of the mode of the socket.
@@ -146,7 +150,7 @@ async fn down(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response
 
 async fn answer<T: Serialize + Send + 'static>(
     shared: &Shared,
-    of: impl FnOnce(&Daemon) -> T + Send + 'static,
+    of: impl FnOnce(&mut Daemon) -> T + Send + 'static,
 ) -> Response {
     let answered = ask(shared, |daemon, reply| {
         // The client may have closed the connection.

@@ -24,6 +24,7 @@ use crate::clock;
 use crate::config::Config;
 use crate::ending::{Ending, save_delay, undo_all};
 use crate::events::Events;
+use crate::excluded::LastExcluded;
 use crate::health::Targets;
 use crate::ilnp::{self, Ilnp, Peers};
 use crate::introduce::Introductions;
@@ -84,6 +85,7 @@ pub(crate) struct Daemon {
     pub(crate) targets: Targets,
     /// Uplinks that carry no packets, as reported in events.
     pub(crate) failing: BTreeSet<u32>,
+    pub(crate) last_excluded: LastExcluded,
 }
 
 /// Sources that wake the main loop, beside the daemon's own timers.
@@ -219,6 +221,7 @@ impl Daemon {
                 .with_targets(config.uplink_probes.clone(), seed()?),
             targets: Targets::open(&config.uplink_probes)?,
             failing: BTreeSet::new(),
+            last_excluded: LastExcluded::default(),
             datapath,
             netlink,
             shim6: Shim6Socket::open().context("raw socket of protocol 140")?,

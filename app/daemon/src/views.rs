@@ -16,7 +16,8 @@ use crate::readiness;
 use crate::shell::Daemon;
 
 impl Daemon {
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&mut self) -> Status {
+        let excluded = self.excluded(clock::now());
         let ilnp = self.ilnp_status();
         let seen = self.datapath.drops().unwrap_or_default().into_iter();
         let of_shim6 = seen.chain(self.host.shim6().drops().iter());
@@ -35,7 +36,7 @@ impl Daemon {
             ilnp,
             drops,
             warnings: self.warnings(),
-            excluded: self.excluded(),
+            excluded,
         }
     }
 

@@ -129,7 +129,7 @@ static __always_inline bool may_be_bound(struct __sk_buff *skb, const struct fou
  * may have the same identifier. So a locator that no session between the two nodes names belongs to another
  * node, unless the packet claims the socket of a session. Such a packet goes neither to the session nor to the
  * stack: the stack would answer a segment with a reset, although the correspondent's Locator Update may only be
- * late. Not static, so that it has a stack of its own.
+ * late. Of equal sessions the first is chosen, by number. Not static, so that it has a stack of its own.
  */
 //= rfc6744#4-2
 //= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1
@@ -184,8 +184,9 @@ __noinline int moved_session(struct __sk_buff *skb, const struct pair *pair, con
 
 /* Chooses among the sessions that share the nonce of a correspondent without the handshake (decision 149). The
  * session whose socket the packet claims comes first: a correspondent that has moved sends from addresses that
- * another session may have. If there is no such socket, the session of the packet's addresses is chosen. `slot`
- * is one of these sessions. Not static, so that it has a stack of its own.
+ * another session may have. If there is no such socket, the session of the packet's addresses is chosen. Of equal
+ * sessions the first is chosen, by number. `slot` is one of these sessions. Not static, so that it has a stack of
+ * its own.
  */
 __noinline int sibling_of(struct __sk_buff *skb, __u32 l2, struct arrival *arrival, __u32 slot)
 {
@@ -193,6 +194,7 @@ __noinline int sibling_of(struct __sk_buff *skb, __u32 l2, struct arrival *arriv
 	const struct node *node;
 	int exact = NO_SESSION;
 	int other = NO_SESSION;
+	int first = NO_SESSION;
 	struct found found;
 	struct nids nids;
 
@@ -218,12 +220,16 @@ __noinline int sibling_of(struct __sk_buff *skb, __u32 l2, struct arrival *arriv
 			return found.slot;
 		if (is_exact)
 			exact = found.slot;
-		if (has_socket && (other < 0 || found.slot == slot))
+		if (has_socket && other < 0)
 			other = found.slot;
+		if (first < 0)
+			first = found.slot;
 	}
 	if (other >= 0)
 		return other;
-	return exact >= 0 ? exact : (int)slot;
+	if (exact >= 0)
+		return exact;
+	return first >= 0 ? first : (int)slot;
 }
 
 /* Whether a nonce that belongs to no session between the two nodes comes with a packet that belongs to one. Not

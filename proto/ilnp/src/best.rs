@@ -162,7 +162,7 @@ impl Machine {
         let has_current = self.ilcc.get(id).is_some_and(|one| self.has_locator(one.wire.0));
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
         let Some(session) = self.ilcc.get_mut(id) else { return false };
-        if session.wire == wire || has_current && session.failed.is(wire) {
+        if session.wire == wire || has_current && session.failed.has(wire) {
             return false;
         }
         if session.wire.0 != wire.0 {

@@ -94,6 +94,11 @@ pub const SILENT_TRIES: usize = 3;
 pub const FIRST_FAIL_BACK: Duration = Duration::from_secs(60);
 /// Longest time after which the machine asks again by locators that have failed: an hour. Not configurable.
 pub const MAX_FAIL_BACK: Duration = Duration::from_secs(3600);
+/// Time without a failure after which the time of the next pause halves: an hour (decision 156). Not configurable.
+pub const FAIL_BACK_FORGIVEN: Duration = Duration::from_secs(3600);
+/// Largest number of pairs of locators of a session that are remembered as failed: as many as a question goes by.
+/// Not configurable.
+pub const MAX_FAILED_PAIRS: usize = MAX_TRIED_PAIRS;
 /// Largest number of other pairs of locators that a question goes by: 8. Not configurable.
 pub const MAX_TRIED_PAIRS: usize = 8;
 /// Shortest time between two questions about a session because of a rival

@@ -96,9 +96,10 @@ impl Machine {
     pub(crate) fn say_locators(&mut self, id: SessionId, now: Instant) {
         // A correspondent that did no handshake goes by preferences alone, whatever source our packets have.
         let plain = self.ilcc.get(id).filter(|session| !session.agreed);
-        let failed = plain.and_then(|session| session.failed.local(session.wire.0));
+        let has_left =
+            |local| plain.is_some_and(|session| session.failed.has_left(local, session.wire.0));
         let entries = self.locators.iter().map(|local| L64Entry {
-            preference: if failed == Some(local.l64) { u16::MAX } else { local.preference },
+            preference: if has_left(local.l64) { u16::MAX } else { local.preference },
             l64: local.l64,
             lifetime: local.lifetime,
         });

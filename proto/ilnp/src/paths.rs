@@ -12,7 +12,8 @@ use core::time::Duration;
 use moorline_types::{IlvPair, Instant, L64, SessionId};
 
 use crate::consts::{
-    CHECK_TRIES, FIRST_FAIL_BACK, MAX_FAIL_BACK, MAX_TRIED_PAIRS, NONCE_AFTER_CHANGE, SILENT_TRIES,
+    CHECK_TRIES, FAIL_BACK_FORGIVEN, FIRST_FAIL_BACK, MAX_FAIL_BACK, MAX_FAILED_PAIRS,
+    MAX_TRIED_PAIRS, NONCE_AFTER_CHANGE, SILENT_TRIES,
 };
 use crate::machine::Machine;
 use crate::session::{Advertisement, Session};
@@ -20,41 +21,77 @@ use crate::session::{Advertisement, Session};
 /// Our locator and the correspondent's.
 pub(crate) type Locators = (L64, L64);
 
-/// The locators that a session has left because they brought no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The pairs of locators that have brought a session no answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Failed {
-    /// The pair that has failed, with the time from which a question goes by it again.
-    pair: Option<(Locators, Instant)>,
-    /// Time for which the next pair that fails is left alone: it doubles with each failure.
+    /// The oldest first; at most [`MAX_FAILED_PAIRS`].
+    pairs: Vec<FailedPair>,
+    /// Time for which the next pairs that fail are left alone. The time doubles with each failure, and halves with
+    /// each [`FAIL_BACK_FORGIVEN`] without a failure.
     pause: Duration,
+    /// End of the last pause, or time of the last question by a pair that has failed, whichever is later.
+    calm_from: Option<Instant>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct FailedPair {
+    locators: Locators,
+    /// Time from which a question goes by this pair again.
+    ask_at: Instant,
+    /// Whether the session has used the pair. If not, the pair has brought no answer to a question.
+    was_used: bool,
 }
 
 impl Default for Failed {
     fn default() -> Self {
-        Self { pair: None, pause: FIRST_FAIL_BACK }
+        Self { pairs: Vec::new(), pause: FIRST_FAIL_BACK, calm_from: None }
     }
 }
 
 impl Failed {
-    pub(crate) fn is(&self, locators: Locators) -> bool {
-        self.pair.is_some_and(|(pair, _)| pair == locators)
+    pub(crate) fn has(&self, locators: Locators) -> bool {
+        self.pairs.iter().any(|pair| pair.locators == locators)
     }
 
-    /// Our locator of the pair that has failed, unless it is in use with another locator of the correspondent.
-    pub(crate) fn local(&self, used: L64) -> Option<L64> {
-        self.pair.map(|((local, _), _)| local).filter(|local| *local != used)
+    /// Whether the session has left this locator of ours, and does not use it with another locator of the
+    /// correspondent.
+    pub(crate) fn has_left(&self, local: L64, used: L64) -> bool {
+        local != used && self.pairs.iter().any(|pair| pair.was_used && pair.locators.0 == local)
     }
 
-    fn leave(&mut self, locators: Locators, now: Instant) {
-        self.pair = Some((locators, now + self.pause));
-        self.pause = (self.pause * 2).min(MAX_FAIL_BACK);
+    /// Notes that the session leaves the pair `used`, and that the pairs in `asked` have brought no answer either.
+    fn leave(&mut self, used: Locators, asked: &[Locators], now: Instant) {
+        let calm = self.calm_from.map_or(Duration::ZERO, |from| now.since(from));
+        let halvings = u32::try_from(calm.as_secs() / FAIL_BACK_FORGIVEN.as_secs());
+        let pause = self.pause / 2u32.saturating_pow(halvings.unwrap_or(u32::MAX));
+        let pause = pause.max(FIRST_FAIL_BACK);
+        let ask_at = now + pause;
+        for locators in asked.iter().filter(|pair| **pair != used).chain([&used]).copied() {
+            let known = self.forget(locators);
+            let was_used = locators == used || known.is_some_and(|pair| pair.was_used);
+            self.pairs.push(FailedPair { locators, ask_at, was_used });
+        }
+        self.pairs.drain(..self.pairs.len().saturating_sub(MAX_FAILED_PAIRS));
+        self.pause = (pause * 2).min(MAX_FAIL_BACK);
+        self.calm_from = Some(ask_at);
     }
 
-    /// The failed pair, if a question is to go by it first. The next such question waits for another pause.
-    fn take_due(&mut self, now: Instant) -> Option<Locators> {
-        let (pair, at) = self.pair.as_mut().filter(|(_, at)| *at <= now)?;
-        *at = now + self.pause;
-        Some(*pair)
+    fn forget(&mut self, locators: Locators) -> Option<FailedPair> {
+        let at = self.pairs.iter().position(|pair| pair.locators == locators)?;
+        Some(self.pairs.remove(at))
+    }
+
+    /// The pairs that a question is to go by.
+    fn due(&self, now: Instant) -> impl Iterator<Item = Locators> {
+        self.pairs.iter().filter(move |pair| pair.ask_at <= now).map(|pair| pair.locators)
+    }
+
+    /// Notes that a question goes by this pair now. The next such question waits for another pause.
+    fn on_asked(&mut self, locators: Locators, now: Instant) {
+        for pair in self.pairs.iter_mut().filter(|pair| pair.locators == locators) {
+            pair.ask_at = now + self.pause;
+            self.calm_from = self.calm_from.max(Some(now));
+        }
     }
 }
 
@@ -64,16 +101,19 @@ impl Machine {
         !session.is_mute && (self.locators.len() > 1 || session.remote.len() > 1)
     }
 
-    /// The pairs of locators that a question goes by, in order: a failed pair that is due, the pair in use, the other
-    /// pairs.
+    /// The pairs of locators that a question goes by, in order: the best failed pair that is due, the pair in use, the
+    /// other pairs.
     pub(crate) fn begin_question(&mut self, id: SessionId, now: Instant) -> Vec<Locators> {
         let Some((pair, _)) = self.ilcc.key(id) else { return Vec::new() };
-        let Some(session) = self.ilcc.get_mut(id) else { return Vec::new() };
-        let failed = session.failed.take_due(now);
         let Some(session) = self.ilcc.get(id) else { return Vec::new() };
         let others = self.other_pairs(session, pair, now);
-        let mut pairs: Vec<_> =
-            failed.filter(|failed| others.contains(failed)).into_iter().collect();
+        let due = session.failed.due(now).filter(|due| others.contains(due));
+        let failed = due.min_by_key(|due| self.preferences(session, *due));
+        let Some(session) = self.ilcc.get_mut(id) else { return Vec::new() };
+        if let Some(failed) = failed {
+            session.failed.on_asked(failed, now);
+        }
+        let mut pairs: Vec<_> = failed.into_iter().collect();
         pairs.resize(pairs.len() + SILENT_TRIES, session.wire);
         pairs.extend(others.into_iter().take(MAX_TRIED_PAIRS));
         pairs.resize(pairs.len().max(CHECK_TRIES), session.wire);
@@ -111,21 +151,21 @@ impl Machine {
         let Some(session) = self.ilcc.get(id) else { return false };
         let wire = session.wire;
         let asked = question.pairs.iter().take(question.retry.tries as usize);
-        let is_silent = asked.filter(|pair| **pair == wire).count() >= SILENT_TRIES;
+        let is_silent = asked.clone().filter(|pair| **pair == wire).count() >= SILENT_TRIES;
+        // An answer by a pair that was asked later may be on its way.
+        let silent: Vec<_> = asked.copied().take_while(|pair| *pair != by).collect();
         let is_named = session.remote.iter().any(|remote| remote.l64 == by.1);
-        let is_back = session.failed.is(by);
+        let is_back = session.failed.has(by);
         let is_better = is_back && self.is_preferred(session, by);
         if by == wire || !is_named || !self.has_locator(by.0) {
             return false;
         }
         let Some(session) = self.ilcc.get_mut(id) else { return false };
-        if is_back {
-            session.failed.pair = None;
-        }
+        let back = session.failed.forget(by);
         if is_silent {
-            session.failed.leave(wire, now);
+            session.failed.leave(wire, &silent, now);
         } else if !is_better {
-            if is_back && !session.agreed {
+            if back.is_some_and(|pair| pair.was_used) && !session.agreed {
                 // The correspondent was told to prefer another locator.
                 self.advertise(id, now);
             }
@@ -137,14 +177,17 @@ impl Machine {
         has_moved
     }
 
+    /// Our preference and the correspondent's for these locators.
+    fn preferences(&self, session: &Session, (own, to): Locators) -> Option<(u16, u16)> {
+        let own = self.locators.iter().find(|local| local.l64 == own)?;
+        let to = session.remote.iter().find(|remote| remote.l64 == to)?;
+        Some((own.preference, to.preference))
+    }
+
     /// Whether the two nodes prefer these locators to the locators in use.
     fn is_preferred(&self, session: &Session, by: Locators) -> bool {
-        let preference = |(own, to): Locators| {
-            let own = self.locators.iter().find(|local| local.l64 == own)?;
-            let to = session.remote.iter().find(|remote| remote.l64 == to)?;
-            Some((own.preference, to.preference))
-        };
-        let (Some(by), Some(used)) = (preference(by), preference(session.wire)) else {
+        let preferences = |pair| self.preferences(session, pair);
+        let (Some(by), Some(used)) = (preferences(by), preferences(session.wire)) else {
             return false;
         };
         by != used && by.0 <= used.0 && by.1 <= used.1

@@ -54,6 +54,8 @@ named_enum! {
 pub(crate) struct Handshake {
     /// The context before I2BIS-SENT, with the CT(peer) that the peer has lost. `None` in other states.
     pub established: Option<Established>,
+    /// The list that the peer took before I2BIS-SENT.
+    pub took: Takes,
     pub nonce: u32,
     /// The last Responder Nonce that this host had given out when the message left.
     pub asked_at: u32,
@@ -106,6 +108,7 @@ impl Handshake {
     pub(crate) const fn new(via: LocatorPair, now: Instant) -> Self {
         Self {
             established: None,
+            took: Takes::Unknown,
             nonce: 0,
             asked_at: 0,
             via,

@@ -79,6 +79,7 @@ impl Machine {
         let context = self.by_peer_tag(tag, locators).ok_or(DropReason::UnknownTag)?;
         let id = context.id;
         let established = context.established().cloned();
+        let took = established.as_ref().map_or(Takes::Unknown, |known| known.takes);
         let established = established.map(|known| Established { takes: Takes::Unknown, ..known });
         let again = context.handshake().cloned();
         if again.as_ref().is_some_and(|h| h.is_referred || now.since(h.sent) < EARLY_USE) {
@@ -91,7 +92,8 @@ impl Machine {
                 let nonce = self.rng.next_u32();
                 // An earlier I2bis, given up meanwhile, may still be on its way with earlier content.
                 let is_retold = established.as_ref().is_some_and(|known| known.update.is_some());
-                Handshake { nonce, echo, established, is_retold, ..Handshake::new(locators, now) }
+                let begun = Handshake::new(locators, now);
+                Handshake { nonce, echo, established, took, is_retold, ..begun }
             }
             Some(again) => {
                 let is_other = again.via != locators;
@@ -115,10 +117,13 @@ impl Machine {
     /// the R1bis was forged or old. The peer refuses the I2bis, so the machine does not send it again, and the context
     /// is as before (decision 154).
     pub fn handle_kept(&mut self, id: ContextId, now: Instant) {
-        let asked = self.table.get(id).and_then(Context::handshake);
-        let Some(established) = asked.and_then(|asked| asked.established.clone()) else { return };
+        let Some(asked) = self.table.get(id).and_then(Context::handshake) else { return };
+        let (Some(established), took) = (asked.established.clone(), asked.took) else { return };
         self.table.establish(id, established);
         self.confirm(id);
+        if matches!(took, Takes::Doubtful | Takes::Plain) {
+            self.table.change_established(id, |known| known.takes = took);
+        }
         self.events.push_back(Event::Renewed { context: id });
         self.update_if_outdated(id, now);
     }

@@ -1,4 +1,5 @@
 use std::collections::BTreeMap;
+use std::io::{self, Write as _};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -7,14 +8,20 @@ use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time;
 
 use crate::paths::Who;
 
 /// Serves connections until the task is dropped. A connection without a place gets an answer and is closed.
 pub(super) async fn serve(listener: UnixListener, router: Router) {
-    let places = Arc::new(Places::default());
+    serve_in(Arc::default(), listener, router).await;
+}
+
+async fn serve_in(places: Arc<Places>, listener: UnixListener, router: Router) {
+    let refusals = Arc::new(Semaphore::new(REFUSALS));
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -29,10 +36,27 @@ pub(super) async fn serve(listener: UnixListener, router: Router) {
             Some(place) => {
                 tokio::spawn(serve_one(stream, router.clone(), who, place));
             }
-            // The answer fits into the buffer of a new socket.
-            None => drop(stream.try_write(BUSY)),
+            None => match Arc::clone(&refusals).try_acquire_owned() {
+                Ok(room) => drop(tokio::spawn(refuse(stream, room))),
+                // The answer fits into the buffer of a new socket.
+                Err(_) => drop(stream.into_std().and_then(|mut stream| stream.write(BUSY))),
+            },
         }
     }
+}
+
+/// Answers a connection without a place. A client may take an answer before its request for an error, and a socket
+/// that is closed with unread octets may cost the client the answer. So the request comes first, and the client
+/// closes first.
+async fn refuse(mut stream: UnixStream, _room: OwnedSemaphorePermit) {
+    drop(time::timeout(REFUSAL_TIMEOUT, stream.readable()).await);
+    let answered = async {
+        stream.write_all(BUSY).await?;
+        stream.shutdown().await?;
+        tokio::io::copy(&mut stream.take(MAX_UNREAD), &mut tokio::io::sink()).await?;
+        io::Result::Ok(())
+    };
+    drop(time::timeout(REFUSAL_TIMEOUT, answered).await);
 }
 
 async fn serve_one(stream: UnixStream, router: Router, who: Who, _place: Place) {
@@ -95,6 +119,13 @@ const MAX_CONNECTIONS: usize = 256;
 const FOR_ROOT: usize = 64;
 /// Largest number of connections of one user other than root.
 const OF_ONE_USER: usize = 64;
+/// Largest number of connections without a place that wait for the request or the end of the client. More than that get
+/// the answer at once.
+const REFUSALS: usize = 16;
+/// Longest time that a connection without a place waits for the request, and as long again for the end of the client.
+const REFUSAL_TIMEOUT: Duration = Duration::from_secs(1);
+/// Largest part of a request that a connection without a place reads, in octets: a header and a body.
+const MAX_UNREAD: u64 = 80 * 1024;
 /// Longest time from the beginning of a connection, or from the answer before, to the end of a header.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
 /// Size of the buffer for headers and bodies in octets.
@@ -133,6 +164,34 @@ mod tests {
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         assert!(head.ends_with(&format!("content-length: {}", body.len())), "{}", body.len());
         serde_json::from_str::<moorline_api::ErrorBody>(body).unwrap();
+    }
+
+    #[tokio::test]
+    async fn clients_without_a_place_read_why() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("socket");
+        let listener = UnixListener::bind(&path).unwrap();
+        let places = Arc::new(Places::default());
+        let taken: Vec<_> = (0..MAX_CONNECTIONS).map_while(|_| Places::take(&places, 0)).collect();
+        assert_eq!(taken.len(), MAX_CONNECTIONS);
+        let server = tokio::spawn(serve_in(places, listener, Router::new()));
+        let client = moorline_api::Client::new(&path);
+        for _ in 0..REFUSALS * 2 {
+            let refused = client.status().await.unwrap_err().to_string();
+            assert!(refused.contains("too many connections"), "{refused}");
+        }
+        server.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_says_nothing_is_told_and_let_go() {
+        let (mut near, far) = UnixStream::pair().unwrap();
+        let refusals = Arc::new(Semaphore::new(1));
+        refuse(far, Arc::clone(&refusals).try_acquire_owned().unwrap()).await;
+        assert_eq!(refusals.available_permits(), 1);
+        let mut answer = Vec::new();
+        near.read_to_end(&mut answer).await.unwrap();
+        assert_eq!(answer, BUSY);
     }
 
     #[tokio::test(start_paused = true)]

@@ -168,7 +168,10 @@ impl Sessions {
     }
 
     fn join_node(&mut self, id: SessionId, pair: IlvPair) -> Result<()> {
-        self.nodes.entry(pair.nids()).or_default().push(id);
+        let all = self.nodes.entry(pair.nids()).or_default();
+        all.push(id);
+        // The programs choose the first of equal sessions. The user-space data plane must choose the same.
+        all.sort_unstable();
         self.write_node(pair)
     }
 

@@ -38,6 +38,10 @@ impl TriggerPolicy {
             && self.packets == u32::MAX
             && self.age.as_nanos() == Duration::MAX.as_nanos()
     }
+
+    fn counts(&self, traffic: &Traffic<'_>) -> bool {
+        !self.is_never() && (self.eui64 || !is_eui64(traffic.pair.peer))
+    }
 }
 
 impl Default for TriggerPolicy {
@@ -95,6 +99,12 @@ impl TriggerRule {
     }
 
     fn is_about(&self, traffic: &Traffic<'_>) -> bool {
+        let is_in = |cgroup: u64| traffic.cgroups.contains(&cgroup);
+        self.may_be_about(traffic) && self.cgroup.is_none_or(is_in)
+    }
+
+    /// Whether the rule is about the traffic, if the cgroup is that of the rule.
+    fn may_be_about(&self, traffic: &Traffic<'_>) -> bool {
         let fits = |range: &Option<RangeInclusive<u16>>, port: fn((u16, u16)) -> u16| {
             range
                 .as_ref()
@@ -105,7 +115,6 @@ impl TriggerRule {
             && self.protocol.is_none_or(|protocol| protocol == traffic.protocol)
             && fits(&self.local_ports, |(local, _)| local)
             && fits(&self.peer_ports, |(_, peer)| peer)
-            && self.cgroup.is_none_or(|cgroup| traffic.cgroups.contains(&cgroup))
     }
 
     /// Rank of the rule: a greater one is more specific.
@@ -191,13 +200,19 @@ impl Triggers {
     pub fn policy(&self, traffic: &Traffic<'_>) -> Option<&TriggerPolicy> {
         let rule = self.rules.iter().find(|rule| rule.is_about(traffic));
         let policy = rule.map_or(&self.default, |rule| &rule.policy);
-        let counts = !policy.is_never() && (policy.eui64 || !is_eui64(traffic.pair.peer));
-        counts.then_some(policy)
+        policy.counts(traffic).then_some(policy)
     }
 
-    /// Why a packet is not to be counted; `None` if it is.
+    /// Why a packet is not to be counted; `None` if it is. Without known cgroups, `None` also if a rule for a cgroup
+    /// may count the packet.
     #[must_use]
     pub fn exclusion(&self, traffic: &Traffic<'_>) -> Option<Exclusion<'_>> {
+        let may_count = |rule: &TriggerRule| {
+            rule.cgroup.is_some() && rule.may_be_about(traffic) && rule.policy.counts(traffic)
+        };
+        if traffic.cgroups.is_empty() && self.rules.iter().any(may_count) {
+            return None;
+        }
         let rule = self.rules.iter().find(|rule| rule.is_about(traffic));
         let never = |policy: &TriggerPolicy| policy.is_never();
         match rule {

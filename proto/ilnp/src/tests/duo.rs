@@ -19,7 +19,7 @@ pub(super) struct Duo {
     pub(super) updates: [Vec<Update>; 2],
     pub(super) transcript: Vec<Vec<u8>>,
     pub(super) now: Instant,
-    events: [Vec<Event>; 2],
+    pub(super) events: [Vec<Event>; 2],
     waiting: [Vec<Vec<u8>>; 2],
 }
 

@@ -9,7 +9,9 @@ use moorline_types::{Ilv, L64};
 
 use super::duo::Duo;
 use super::ilv;
-use crate::consts::{FIRST_FAIL_BACK, MAX_FAIL_BACK, PATH_CHECK_INTERVAL, SILENT_TRIES};
+use crate::consts::{
+    FAIL_BACK_FORGIVEN, FIRST_FAIL_BACK, MAX_FAIL_BACK, PATH_CHECK_INTERVAL, SILENT_TRIES,
+};
 use crate::{Event, LocalLocator};
 
 /// Two hosts with two locators each. The hosts know all locators, and prefer none.
@@ -37,7 +39,7 @@ impl Net {
 
     /// Cuts all paths of a locator, in both directions.
     fn kill(&mut self, locator: L64) {
-        let all = [ilv(0).l64, second(0), ilv(1).l64, second(1)];
+        let all = [ilv(0).l64, second(0), THIRD, ilv(1).l64, second(1)];
         self.dead.extend(all.iter().flat_map(|other| [(locator, *other), (*other, locator)]));
     }
 
@@ -274,6 +276,95 @@ fn a_correspondent_that_comes_back_to_a_locator_is_followed_whatever_failed_befo
         assert_eq!(net.duo.entry(0).wire.1, there);
     }
 }
+
+/// The first host has three locators, each preferred to the next, and the second has two.
+fn with_preferences() -> Net {
+    let mut net = Net::new();
+    let prefer = |l64, preference| LocalLocator { preference, ..LocalLocator::new(l64) };
+    let locators = [prefer(ilv(0).l64, 10), prefer(second(0), 20), prefer(THIRD, 30)];
+    net.duo.place(0, locators.into());
+    net.run(Duration::from_secs(5));
+    net.duo.place(1, [prefer(ilv(1).l64, 10), prefer(second(1), 20)].into());
+    net.run(PATH_CHECK_INTERVAL);
+    for host in 0..2 {
+        net.send(host, USED_INTERVAL);
+        assert_eq!(net.duo.entry(host).wire, (ilv(host).l64, ilv(1 - host).l64));
+    }
+    net
+}
+
+/// The locators of the first host that its session has moved to since the last call.
+fn moves(net: &mut Net) -> Vec<L64> {
+    let events = core::mem::take(&mut net.duo.events[0]);
+    let local = |event: &Event| {
+        let Event::Moved { wire, .. } = event else { return None };
+        Some(wire.local.l64)
+    };
+    events.iter().filter_map(local).collect()
+}
+
+#[test]
+fn no_path_that_has_failed_is_gone_back_to_when_the_next_one_fails() {
+    let mut net = with_preferences();
+    moves(&mut net);
+    let chain = [ilv(0).l64, second(0), THIRD];
+    for pair in chain.windows(2) {
+        net.kill(pair[0]);
+        net.send(0, USED_INTERVAL * 3);
+        assert_eq!(moves(&mut net), [pair[1]]);
+    }
+    // The first path works again, and the second does not.
+    net.dead.retain(|&(from, to)| from == second(0) || to == second(0));
+    assert!(until_back(&mut net) <= FIRST_FAIL_BACK * 2 + USED_INTERVAL);
+    assert_eq!(moves(&mut net), [ilv(0).l64]);
+}
+
+#[test]
+fn each_path_that_has_failed_is_asked_again() {
+    let mut net = with_preferences();
+    for dead in [ilv(0).l64, second(0)] {
+        net.kill(dead);
+        net.send(0, USED_INTERVAL * 3);
+    }
+    net.dead.retain(|&(from, to)| from == ilv(0).l64 || to == ilv(0).l64);
+    net.send(0, FIRST_FAIL_BACK * 3);
+    assert_eq!(net.duo.entry(0).wire.0, second(0), "the best of those that work");
+}
+
+/// Of two locators at each end, the preferred ones fail together.
+#[test]
+fn no_pair_that_has_brought_no_answer_is_used_because_another_pair_has() {
+    let mut net = with_preferences();
+    moves(&mut net);
+    let dead = [ilv(0).l64, ilv(1).l64];
+    dead.into_iter().for_each(|locator| net.kill(locator));
+    net.send(0, USED_INTERVAL * 3);
+    assert_eq!(net.duo.entry(0).wire, (second(0), second(1)));
+    assert_eq!(moves(&mut net).len(), 1);
+}
+
+#[test]
+fn a_failure_is_forgiven_after_hours_without_another() {
+    let mut net = with_preferences();
+    let mut failure = |calm: Duration| {
+        net.run(calm);
+        net.kill(ilv(0).l64);
+        net.send(0, USED_INTERVAL * 3);
+        assert_eq!(net.duo.entry(0).wire.0, second(0));
+        net.dead.clear();
+        until_back(&mut net)
+    };
+    for nth in 0..4 {
+        assert!(failure(Duration::ZERO) >= FIRST_FAIL_BACK * (1 << nth) - USED_INTERVAL * 4);
+    }
+    // The next pause would be sixteen minutes.
+    let back = failure(FAIL_BACK_FORGIVEN * 2);
+    assert!(back <= FIRST_FAIL_BACK * 4 + USED_INTERVAL, "{back:?}");
+    assert!(failure(FAIL_BACK_FORGIVEN * 13) <= FIRST_FAIL_BACK + USED_INTERVAL);
+}
+
+/// A third locator of the first host.
+const THIRD: L64 = L64(0x2001_0db8_00c0_0000);
 
 /// A locator of the second host in another network.
 const AWAY: L64 = L64(0x2001_0db8_00b0_0000);

@@ -1,3 +1,5 @@
+use alloc::vec::Vec;
+
 use moorline_datapath::ilnp::Sockets;
 use moorline_types::{IlvPair, SessionId};
 
@@ -23,8 +25,8 @@ pub(super) enum Whence {
 impl Plane {
     /// Chooses among the sessions that share the nonce of a correspondent without the handshake (decision 149). The
     /// session whose socket the packet claims comes first: a correspondent that has moved sends from addresses that
-    /// another session may have. If there is no such socket, the session of the packet's addresses is chosen. `slot`
-    /// is one of these sessions.
+    /// another session may have. If there is no such socket, the session of the packet's addresses is chosen. Of
+    /// equal sessions the first is chosen, by number. `slot` is one of these sessions.
     pub(super) fn sibling_of(
         &self,
         slot: SessionId,
@@ -43,17 +45,17 @@ impl Plane {
         let rank = |other: SessionId| {
             let (own, _) = self.sessions.key(other).filter(|(_, known)| *known == nonce)?;
             let has_socket = sockets.has_connection(own, upper.protocol, ports);
-            Some((has_socket, own == pair, other == slot, other))
+            let number = self.sessions.get(other)?.entry.id;
+            Some((!has_socket, own != pair, number, other))
         };
         let all = self.sessions.between(local, remote).filter_map(rank);
-        all.max_by_key(|&(has_socket, is_exact, is_given, _)| (has_socket, is_exact, is_given))
-            .map_or(slot, |best| best.3)
+        all.min().map_or(slot, |(.., best)| best)
     }
 
     /// Finds the origin of a packet. Two nodes may have the same identifier. So a locator that no session between the
     /// two nodes names belongs to another node, unless the packet claims the socket of a session. Such a packet goes
     /// neither to the session nor to the stack: the stack would answer a segment with a reset, although the
-    /// correspondent's Locator Update may only be late.
+    /// correspondent's Locator Update may only be late. Of equal sessions the first is chosen, by number.
     //= rfc6744#4-2
     //= rfc6741#5.4-2 rfc6741#5.4-3 rfc6741#11.2-1
     pub(super) fn whence(
@@ -69,7 +71,9 @@ impl Plane {
         let is_within_tcp = upper.is_within_tcp(packet);
         let may_claim = is_within_tcp || upper.protocol == UDP;
         let (mut is_named, mut is_claimed, mut is_claimed_elsewhere) = (false, false, false);
-        for slot in self.sessions.between(local, remote) {
+        let mut slots: Vec<_> = self.sessions.between(local, remote).collect();
+        slots.sort_unstable_by_key(|slot| self.sessions.get(*slot).map(|flow| flow.entry.id));
+        for slot in slots {
             let Some(Flow { entry, .. }) = self.sessions.get(slot) else { continue };
             if !entry.remote.contains(&pair.remote.l64) {
                 is_claimed_elsewhere |=

@@ -3,8 +3,9 @@
 use super::duo::{Duo, Flight};
 use super::proofs::{Kind, proof, remade};
 use super::*;
+use crate::consts::EARLY_USE;
 use crate::context::Takes;
-use moorline_wire::{ErrorCode, ErrorMessage, UpdateAck};
+use moorline_wire::{ErrorCode, ErrorMessage, R1bis, UpdateAck};
 
 fn other(number: u8) -> Locator {
     Locator::from(Ipv6Addr::new(0x2001, 0xdb8, 0xf0, 0, 0, 0, 0, number.into()))
@@ -134,6 +135,32 @@ fn a_peer_that_takes_no_mixed_list_gets_the_set_alone_and_later_changes_at_once(
         assert_eq!(foreign.settle(), [0, 0], "nothing is left to repeat");
         assert_eq!((foreign.duo.now, &foreign.known[..]), (now, &both[1..]));
     }
+}
+
+/// The peer has not lost the context, and answers a probe after the I2bis (decision 154).
+#[test]
+fn a_peer_that_takes_no_mixed_list_gets_none_after_a_forged_r1bis() {
+    let mut foreign = Foreign::established(false);
+    foreign.have(2, &[other(1)]);
+    foreign.settle();
+    assert_eq!(foreign.duo.of_side(0).takes, Takes::Plain);
+    let packet_tag = foreign.duo.of_side(0).peer_tag;
+    for responder_nonce in 0..2 {
+        let options = Options::from(alloc::vec![Opt::Validator(alloc::vec![7; 16])]);
+        let message = Message::R1bis(R1bis { packet_tag, responder_nonce, options });
+        let pair = turned(foreign.duo.ulids.as_locators());
+        foreign.duo.hand(&Flight { from: 1, pair, message }).expect("nobody can tell");
+        assert!(!foreign.duo.of_side(0).is_confirmed());
+        foreign.duo.under_way.clear();
+        foreign.duo.now = foreign.duo.now + EARLY_USE;
+    }
+    let now = foreign.duo.now;
+    foreign.duo.machines[0].handle_kept(foreign.duo.context(0).id, now);
+    foreign.pass();
+    assert_eq!(foreign.settle(), [0, 0]);
+    foreign.have(2, &[other(1), other(2)]);
+    assert_eq!(foreign.settle(), [0, 0], "no news for a plain list");
+    assert_eq!(foreign.duo.of_side(0).takes, Takes::Plain);
 }
 
 /// The network may duplicate or delay the Error.

@@ -110,3 +110,27 @@ fn what_earns_no_context_is_told_with_the_rule_that_says_so() {
     let closed = Triggers::from(TriggerPolicy::NEVER);
     assert_eq!(closed.exclusion(&ssh), Some(Exclusion::Default));
 }
+
+#[test]
+fn of_traffic_without_a_known_cgroup_nobody_says_that_it_is_excluded_if_a_rule_for_a_cgroup_asks() {
+    let of_cgroup = |policy, peer_ports| TriggerRule {
+        cgroup: Some(7),
+        peer_ports,
+        ..TriggerRule::any(policy)
+    };
+    let exclusion = |rule: TriggerRule, traffic: &Traffic<'_>| {
+        let triggers = Triggers::new(TriggerPolicy::NEVER, vec![rule]).expect("one rule");
+        triggers.exclusion(traffic).map(|why| why == Exclusion::Default)
+    };
+    let unknown = |peer| Traffic { cgroups: &[], ..traffic(peer) };
+    let mut ssh = unknown("2001:db8:c::1");
+    assert_eq!(exclusion(of_cgroup(TriggerPolicy::default(), None), &ssh), None);
+    let other_port = of_cgroup(TriggerPolicy::default(), Some(80..=80));
+    assert_eq!(exclusion(other_port, &ssh), Some(true), "a rule about other traffic");
+    assert_eq!(exclusion(of_cgroup(TriggerPolicy::NEVER, None), &ssh), Some(true));
+    let made_of_mac = unknown("2001:db8:c:0:200:ff:fe00:1");
+    let asks = of_cgroup(TriggerPolicy::default(), None);
+    assert_eq!(exclusion(asks.clone(), &made_of_mac), Some(true), "the rule asks no such peer");
+    ssh.cgroups = &[8];
+    assert_eq!(exclusion(asks, &ssh), Some(true), "the cgroup is known");
+}

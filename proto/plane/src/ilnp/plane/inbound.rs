@@ -82,7 +82,7 @@ impl Plane {
         let all = self.sessions.between(local, remote).filter_map(|slot| self.sessions.get(slot));
         // Sessions may share a nonce (decision 149): a session at the locators in the quote comes before others.
         let entries = all.map(|flow| &flow.entry).filter(|entry| quote.is_of(entry, sockets));
-        let nearest = entries.min_by_key(|entry| entry.wire_pair() != quote.pair);
+        let nearest = entries.min_by_key(|entry| (entry.wire_pair() != quote.pair, entry.id));
         let Some(SessionEntry { pair, .. }) = nearest else { return false };
         quote.translate(packet, *pair);
         true

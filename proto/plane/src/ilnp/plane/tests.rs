@@ -429,6 +429,48 @@ fn of_sessions_that_share_a_nonce_the_socket_decides_before_the_addresses() {
     }
 }
 
+/// A segment from a third locator claims the sockets of several sessions, which have the same ports.
+#[test]
+fn of_sessions_that_a_packet_fits_alike_the_first_has_it_by_number() {
+    let there = [THERE, AWAY, NEVER_NAMED];
+    let third = L64(0x2001_0db8_0007_0000);
+    let of = |at: usize| IlvPair::new(pair().local, pair().remote.at(there[at]));
+    for order in [[0, 1, 2], [2, 1, 0], [1, 2, 0], [0, 2, 1]] {
+        let mut plane = Plane::new(Settings::default(), [1; 16]);
+        plane.set_nids([pair().local.nid].into());
+        for at in order {
+            plane.handle_update(&Update::Upsert(SessionEntry {
+                id: SessionId(u32::try_from(at).unwrap()),
+                pair: of(at),
+                wire: (HOME, THERE),
+                send_nonce: OURS,
+                attach: false,
+                always: false,
+                maps_tcp: false,
+                settled: true,
+                receive_nonce: Some(THEIRS),
+                remote: [THERE, third].as_slice().into(),
+                checksum: ChecksumMode::NidOnly,
+                confirming: false,
+                watch: false,
+            }));
+        }
+        for (connected, nonce) in [
+            ([0, 1, 2], Some(THEIRS)),
+            ([1, 1, 2], Some(THEIRS)),
+            ([0, 1, 2], None),
+            ([2, 2, 1], None),
+        ] {
+            let mut packet = theirs(third, HOME, 6, ACK, nonce);
+            let sockets = Of(connected.map(of).into());
+            assert_eq!(plane.handle_inbound(&mut packet, &sockets, NOW), Inbound::Deliver);
+            let source = Ip6::read(&packet).expect("a header").source;
+            let first = connected.into_iter().min().expect("three");
+            assert_eq!(source.l64, there[first], "{order:?} {nonce:?}");
+        }
+    }
+}
+
 const ACK: u8 = 0x10;
 const SYN: u8 = 0x02;
 /// ICMPv6 type of Destination Unreachable (RFC 4443 s3.1).
