@@ -70,12 +70,17 @@ impl Machine {
     /// Whether a probe of the peer alone takes no payload from the current pair: the pair has answered checks, and this
     /// host has no reason of its own to leave it.
     fn is_guarded(&self) -> bool {
-        let explores = self.exploration.as_ref().is_some_and(|exploration| exploration.is_own);
+        let is_own = self.exploration.as_ref().is_some_and(|exploration| exploration.is_own);
+        // The machine keeps an exploration that is over for a while.
+        let explores = match self.state {
+            State::Operational => false,
+            State::InboundOk => is_own,
+            State::Exploring => true,
+        };
         self.has_current_answered()
             && !self.is_current_down
             && !self.is_current_broken()
             && self.is_candidate(self.current())
-            && self.state != State::Exploring
             && !explores
     }
 

@@ -3,7 +3,7 @@
 use alloc::boxed::Box;
 
 use super::compare::talking;
-use super::monitor::{causes, config, suspect};
+use super::monitor::{causes, config, only, suspect};
 use super::net::Net;
 use super::*;
 use crate::event::FailureHint;
@@ -42,6 +42,14 @@ impl Attacker {
         net.overheard.as_mut().unwrap().clear();
     }
 
+    /// Sends one probe that reports the last probes of the victim by ISP 2.
+    fn report_all(&mut self, net: &mut Net, state: State) {
+        let overheard = net.overheard.as_ref().unwrap().iter();
+        let sent = overheard.filter(|(from, ..)| *from == self.victim);
+        let seen: Vec<_> = sent.flat_map(|(_, _, probe)| probe.sent.iter().copied()).collect();
+        self.forge(net, state, seen.into_iter().rev().take(4).collect());
+    }
+
     fn forge(&mut self, net: &mut Net, state: State, received: Vec<Report>) {
         let by = [ba(2, 2), ab(2, 2)][self.victim];
         self.nonce += 1;
@@ -69,6 +77,30 @@ fn who_is_on_a_standby_path_only_takes_no_payload_there_by_forged_probes() {
             let past = net.hosts[0].machine.monitor.as_ref().unwrap().past();
             assert!(past.is_none_or(|past| past.worse.is_empty() && past.mistakes == 0));
         }
+    }
+}
+
+/// A pair that payload has gone back to has answered checks beforehand.
+#[test]
+fn nor_after_payload_has_gone_back_to_its_first_pair() {
+    let mut config = config();
+    config.profile.fail_back = ms(4_000);
+    let mut net = talking(&config, 4);
+    net.route = only(&[(2, 2)]);
+    net.run_until(ms(60_000), |net| net.pairs() == [ab(2, 2), ba(2, 2)]).expect("both leave");
+    net.route = Box::new(|_| true);
+    net.run_until(ms(200_000), |net| net.pairs() == [ab(1, 1), ba(1, 1)]).expect("both are back");
+    let moves = [0, 1].map(|host| causes(&net, host).len());
+    let mut attacker = Attacker::new(&mut net, 0);
+    for n in 0..100 {
+        match n % 3 {
+            0 => attacker.forge(&mut net, State::InboundOk, Vec::new()),
+            1 => attacker.report_all(&mut net, State::InboundOk),
+            _ => attacker.strike(&mut net),
+        }
+        net.run_for(ms(500));
+        let now = [0, 1].map(|host| causes(&net, host).len());
+        assert_eq!(now, moves, "{:?}", net.hosts[0].log);
     }
 }
 
