@@ -195,7 +195,7 @@ fn a_context_whose_second_isp_drops_protocol_140_is_not_protected_and_says_so() 
     let Some(mut hosts) = protected("ISP 2 drops 140", &["a", "b"], &[]) else { return };
     let filter = "table ip6 quiet {\nchain out {\ntype filter hook forward priority 0\nmeta l4proto 140 drop\n}\n}\n";
     hosts.lab.namespace("isp2").unwrap().nft(filter).unwrap();
-    let flow = hosts.datagrams(moorline_lab::workload::Direction::BothWays);
+    let flow = hosts.datagrams(Direction::BothWays);
     hosts.await_context();
     let reason = |hosts: &Protected| {
         let contexts = hosts.daemons[0].contexts().unwrap();
