@@ -80,13 +80,23 @@ impl Host {
         let (requests, is_other) = self.health.handle_timeout(now);
         self.effects.extend(requests);
         self.ask_others(now);
-        let (shim6, doubts) = (&mut self.shim6, &mut self.doubts);
-        let is_doubt = doubts.handle_timeout(|id, pair| shim6.send_one_check(id, pair, now), now);
+        let mut is_doubt = self.ask_peers(now);
+        // The watch of an uplink may have found a doubt.
+        if self.doubts.poll_doubt(now).is_some() {
+            self.ask_others(now);
+            is_doubt |= self.ask_peers(now);
+        }
         if is_other || is_doubt {
             self.on_health(now);
         } else if self.preferred.is_some_and(|at| at <= now) {
             self.prefer_route(now);
         }
+    }
+
+    /// Sends the questions that are due. Returns whether the failing uplinks have changed.
+    fn ask_peers(&mut self, now: Instant) -> bool {
+        let shim6 = &mut self.shim6;
+        self.doubts.handle_timeout(|id, pair| shim6.send_one_check(id, pair, now), now)
     }
 
     /// Handles a change of the failing uplinks: new connections and sessions leave them.
