@@ -16,6 +16,8 @@ pub(crate) struct Pace {
     per_second: f64,
     /// Number of packets of a context that may come together.
     at_once: f64,
+    /// Questions of a host about its uplinks (decision 159): those that may come together, and those a second.
+    questions: (f64, f64),
 }
 
 impl Pace {
@@ -30,7 +32,8 @@ impl Pace {
         let per_second = 1.0 / INITIAL_PROBE_TIMEOUT + 4.0 / send_timeout + 1.0 / RETRANSMISSION;
         let is_adaptive = plan.hosts.iter().any(|host| !host.profile.is_rfc());
         let (checks, trial) = if is_adaptive { (CHECKS, TRIAL) } else { (0.0, 0.0) };
-        Self { per_second: per_second + checks, at_once: AT_ONCE + trial }
+        let questions = if is_adaptive { QUESTIONS } else { (0.0, 0.0) };
+        Self { per_second: per_second + checks, at_once: AT_ONCE + trial, questions }
     }
 }
 
@@ -75,16 +78,17 @@ impl Allowances {
     /// Takes a packet from the allowance of a host. Returns the number of packets below the bound, or above it as an
     /// error.
     pub(super) fn on_sent(&mut self, host: usize, now: Instant) -> Result<f64, f64> {
-        let Pace { per_second, at_once } = self.pace;
+        let Pace { per_second, at_once, questions: (asked_at_once, asked) } = self.pace;
         let allowance = self.of(host);
         if let Some(left) = allowance.answers.checked_sub(1) {
             allowance.answers = left;
             return Ok(0.0);
         }
-        let grown = now.since(allowance.since).as_secs_f64() * per_second * allowance.contexts;
+        let pace = per_second * allowance.contexts + asked;
+        let grown = now.since(allowance.since).as_secs_f64() * pace;
         allowance.used = (allowance.used - grown).max(0.0) + 1.0;
         allowance.since = now;
-        let above = allowance.used - allowance.contexts * at_once;
+        let above = allowance.used - allowance.contexts * at_once - asked_at_once;
         if above > 0.0 { Err(above) } else { Ok(-above) }
     }
 
@@ -104,6 +108,9 @@ const AT_ONCE: f64 = 4.0;
 const CHECKS: f64 = 1.5;
 /// Checks that may come together: two trials shortly after each other, and a round.
 const TRIAL: f64 = 35.0;
+/// A doubt has 64 questions, and a doubt about the same uplink comes 10 s later. While an uplink fails, the host asks four
+/// times a second by two uplinks.
+const QUESTIONS: (f64, f64) = (64.0, 8.0);
 /// Packets for a change: an Update Request and a probe.
 const PER_CHANGE: f64 = 2.0;
 /// Largest number of answers owed at a time, so that received packets cannot be saved up for a later flood.
