@@ -28,7 +28,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Contexts(format) => {
             let client = client(args)?;
             let contexts = client.contexts()?;
-            // Who has none wants to know why.
+            // A host without contexts has a reason, and the user wants to know the reason.
             let is_asked = contexts.is_empty() && !format.json;
             let excluded = if is_asked { client.status()?.excluded } else { Vec::new() };
             let text = |contexts: &Vec<_>| render::contexts(contexts, &excluded, now_unix_ms());

@@ -28,8 +28,8 @@ impl LastExcluded {
 }
 
 impl Daemon {
-    /// Some of the peers that are excluded. Whoever may read the status may read it all the time, and the look at all
-    /// sockets keeps the main loop from its work. So the daemon looks once a second at most.
+    /// Some of the excluded peers. A client may ask for the status again and again, and a look at all sockets keeps the
+    /// main loop from its work. So the daemon looks once a second at most.
     pub(crate) fn excluded(&mut self, now: Instant) -> Vec<Excluded> {
         let mut last = std::mem::take(&mut self.last_excluded);
         let peers = last.get_or(now, || self.find_excluded());
@@ -37,9 +37,9 @@ impl Daemon {
         peers
     }
 
-    /// Some of the peers that sockets are connected to and that earn no context, each with the setting that excludes it. A peer with a context,
-    /// which it may have begun itself, is none of them. Of cgroups nothing is known here, so rules about one exclude nobody, and who may have a context by
-    /// such a rule is not named.
+    /// Some of the peers of connected sockets that earn no context, each with the setting that excludes the peer. A peer
+    /// with a context, which the peer may have begun, is not among them. The daemon does not know the cgroups of sockets:
+    /// a rule about a cgroup excludes no peer, and a peer that may have a context by such a rule is not named.
     fn find_excluded(&self) -> Vec<Excluded> {
         let with_context: BTreeSet<_> =
             self.host.shim6().contexts().map(|context| context.ulids).collect();

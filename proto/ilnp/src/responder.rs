@@ -73,12 +73,25 @@ impl Machine {
         pair: IlvPair,
         now: Instant,
     ) -> Result<(), DropReason> {
-        if let Some(id) = self.confirmed(confirm, pair) {
-            self.repeat_answer(id, now);
+        if !self.is_new(confirm, pair, now)? {
             return Ok(());
         }
-        self.check_confirm(confirm, pair, now)?;
         self.questions.ask_for_socket(confirm.accept.flow, Some(*confirm), pair, now)
+    }
+
+    /// Checks a Confirm. If the Confirm has made its session already, the responder repeats the answer, and the result is
+    /// false.
+    fn is_new(
+        &mut self,
+        confirm: &Confirm,
+        pair: IlvPair,
+        now: Instant,
+    ) -> Result<bool, DropReason> {
+        if let Some(id) = self.confirmed(confirm, pair) {
+            self.repeat_answer(id, now);
+            return Ok(false);
+        }
+        self.check_confirm(confirm, pair, now).map(|()| true)
     }
 
     /// The session that a Confirm has made.
@@ -131,11 +144,9 @@ impl Machine {
         socket: Socket,
         now: Instant,
     ) -> Result<(), DropReason> {
-        if let Some(id) = self.confirmed(confirm, pair) {
-            self.repeat_answer(id, now);
+        if !self.is_new(confirm, pair, now)? {
             return Ok(());
         }
-        self.check_confirm(confirm, pair, now)?;
         let Confirm { accept, initiator_nonce } = confirm;
         let decision = self.judge(&accept.flow, pair, socket);
         let why = match decision {

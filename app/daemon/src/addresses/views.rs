@@ -256,7 +256,7 @@ pub(crate) fn has_router(host: &Host, link: &host::Uplink) -> bool {
     host.addressing().is_some_and(|addressing| addressing.advertised.has_router(link))
 }
 
-/// What shows that an uplink carries nothing.
+/// Sentence about the evidence that an uplink carries nothing.
 pub(crate) const fn evidence_text(evidence: Evidence) -> &'static str {
     match evidence {
         Evidence::Hosts => "none of uplink-probes answers by it, and by another uplink they do",

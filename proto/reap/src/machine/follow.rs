@@ -210,14 +210,12 @@ impl Machine {
 
     /// Whether one of these reports is about a check or probe that this host has sent by `pair` at or after `since`.
     fn reports_by(&self, pair: LocatorPair, received: &[Report], since: Instant) -> bool {
-        let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
-        let checks = checks.map(|check| (check.pair, check.nonce, check.at));
-        let records = self.exploration.iter().flat_map(|exploration| exploration.records.sent());
-        let mut sent = checks.chain(records).filter(|(by, _, at)| *by == pair && *at >= since);
-        sent.any(|(_, nonce, _)| received.iter().any(|report| is_about(report, pair, nonce)))
+        let mut sent = self.sent_since(since).filter(|(by, _)| *by == pair);
+        sent.any(|(_, nonce)| received.iter().any(|report| is_about(report, pair, nonce)))
     }
 
-    /// Whether this report is about a check of the pair that is asked. Whoever knows the nonce of a probe can report the probe as a check.
+    /// Whether this report is about a check of the pair that is asked. An attacker that knows the nonce of a probe can report
+    /// the probe as a check.
     fn is_check_by(&self, follow: Follow, report: &Report) -> bool {
         let mut checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
         checks.any(|check| {

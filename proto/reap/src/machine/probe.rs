@@ -142,11 +142,20 @@ impl Machine {
     /// such report.
     #[must_use]
     pub fn reports_since(&self, received: &[Report], since: Instant) -> bool {
+        let mut sent = self.sent_since(since);
+        sent.any(|(_, nonce)| received.iter().any(|one| one.nonce == nonce))
+    }
+
+    /// Pairs and nonces of the checks and probes that this host sent at or after `since`, and still remembers.
+    pub(super) fn sent_since(
+        &self,
+        since: Instant,
+    ) -> impl Iterator<Item = (LocatorPair, u32)> + '_ {
         let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
         let checks = checks.map(|check| (check.pair, check.nonce, check.at));
         let records = self.exploration.iter().flat_map(|exploration| exploration.records.sent());
-        let mut sent = checks.chain(records);
-        sent.any(|(_, nonce, at)| at >= since && received.iter().any(|one| one.nonce == nonce))
+        let sent = checks.chain(records).filter(move |(_, _, at)| *at >= since);
+        sent.map(|(pair, nonce, _)| (pair, nonce))
     }
 
     /// The peer has answered another message than a probe. That message went by `pair`, and the answer came by the way

@@ -47,24 +47,34 @@ impl Sockets for Of {
     }
 }
 
+/// A settled session of [`pair`] at the locators [`HOME`] and [`THERE`].
+fn entry() -> SessionEntry {
+    SessionEntry {
+        id: SessionId(3),
+        pair: pair(),
+        wire: (HOME, THERE),
+        send_nonce: OURS,
+        attach: false,
+        always: false,
+        maps_tcp: false,
+        settled: true,
+        receive_nonce: Some(THEIRS),
+        remote: [THERE].as_slice().into(),
+        checksum: ChecksumMode::NidOnly,
+        confirming: false,
+        watch: false,
+    }
+}
+
 /// A plane with a session that uses these locators on the wire.
 fn plane(wire: (L64, L64), remote: &[L64]) -> Plane {
     let mut plane = Plane::new(Settings::default(), [1; 16]);
     plane.set_nids([pair().local.nid].into());
     plane.handle_update(&Update::Upsert(SessionEntry {
-        id: SessionId(3),
-        pair: pair(),
         wire,
-        send_nonce: OURS,
-        attach: false,
-        always: false,
-        maps_tcp: true,
-        settled: true,
-        receive_nonce: Some(THEIRS),
         remote: remote.into(),
-        checksum: ChecksumMode::NidOnly,
-        confirming: false,
-        watch: false,
+        maps_tcp: true,
+        ..entry()
     }));
     plane
 }
@@ -220,16 +230,10 @@ fn two_nodes_with_one_identifier_have_sessions_side_by_side() {
         id: SessionId(4),
         pair: namesake(),
         wire: (HOME, NEVER_NAMED),
-        send_nonce: OURS,
-        attach: false,
-        always: false,
         maps_tcp: true,
-        settled: true,
         receive_nonce: Some(first),
         remote: [NEVER_NAMED].into(),
-        checksum: ChecksumMode::NidOnly,
-        confirming: false,
-        watch: false,
+        ..entry()
     }));
     let cases = [
         (THERE, Some(THEIRS), pair()),
@@ -401,21 +405,7 @@ fn of_sessions_that_share_a_nonce_the_socket_decides_before_the_addresses() {
     plane.set_nids([pair().local.nid].into());
     let second = IlvPair::new(pair().local, pair().remote.at(AWAY));
     for (id, pair) in [(3, pair()), (4, second)] {
-        plane.handle_update(&Update::Upsert(SessionEntry {
-            id: SessionId(id),
-            pair,
-            wire: (HOME, THERE),
-            send_nonce: OURS,
-            attach: false,
-            always: false,
-            maps_tcp: false,
-            settled: true,
-            receive_nonce: Some(THEIRS),
-            remote: [THERE].as_slice().into(),
-            checksum: ChecksumMode::NidOnly,
-            confirming: false,
-            watch: false,
-        }));
+        plane.handle_update(&Update::Upsert(SessionEntry { id: SessionId(id), pair, ..entry() }));
     }
     for nonce in [Some(THEIRS), None] {
         for (connected, expected) in
@@ -442,17 +432,8 @@ fn of_sessions_that_a_packet_fits_alike_the_first_has_it_by_number() {
             plane.handle_update(&Update::Upsert(SessionEntry {
                 id: SessionId(u32::try_from(at).unwrap()),
                 pair: of(at),
-                wire: (HOME, THERE),
-                send_nonce: OURS,
-                attach: false,
-                always: false,
-                maps_tcp: false,
-                settled: true,
-                receive_nonce: Some(THEIRS),
                 remote: [THERE, third].as_slice().into(),
-                checksum: ChecksumMode::NidOnly,
-                confirming: false,
-                watch: false,
+                ..entry()
             }));
         }
         for (connected, nonce) in [

@@ -29,8 +29,8 @@ fn a_deprecated_address_is_left_gently() {
     assert_eq!(net.pairs()[0], ab(1, 1));
 }
 
-#[test]
-fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
+/// Both hosts have left their first pair, which has failed.
+fn away() -> Net {
     let mut net = net(&config());
     net.run_for(ms(5_000));
     net.route = only(&[(2, 2)]);
@@ -38,6 +38,12 @@ fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
     suspect(&mut net, 0, FailureHint::Retransmission);
     net.run_for(ms(60_000));
     assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
+    net
+}
+
+#[test]
+fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
+    let mut net = away();
     net.route = Box::new(|_| true);
     let mended = net.now;
     net.run_for(ms(29_000));
@@ -53,12 +59,7 @@ fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
 /// Payload goes one way after a pause. During the pause the first pair has worked for long enough, and the current pair
 /// has failed in both directions.
 fn resumed_on_a_pair_that_has_failed(deprecated: &[Locator]) -> Net {
-    let mut net = net(&config());
-    net.run_for(ms(5_000));
-    net.route = only(&[(2, 2)]);
-    net.run_for(ms(30));
-    suspect(&mut net, 0, FailureHint::Retransmission);
-    net.run_for(ms(60_000));
+    let mut net = away();
     net.route = Box::new(|_| true);
     let has_home_answered = |net: &Net| {
         let past = net.hosts[0].machine.monitor.as_ref().and_then(|monitor| monitor.past());
