@@ -57,6 +57,11 @@ fn a_path_that_loses_packets_goes_on() {
 }
 
 #[test]
+fn a_silent_cut_is_survived_by_a_connection_with_an_outdated_temporary_address() {
+    goes_on(Scenario::TemporaryCut);
+}
+
+#[test]
 fn a_silent_cut_is_survived_with_static_addresses() {
     goes_on(Scenario::StaticCut);
 }

@@ -214,6 +214,11 @@ impl Scenario {
         }
     }
 
+    /// Whether the connections of the programs need a source address that the daemon has made.
+    pub(super) const fn needs_made_source(self) -> bool {
+        matches!(self, Self::TemporaryCut)
+    }
+
     /// Whether the event comes before the start of the daemons.
     #[must_use]
     pub fn is_before_daemons(self) -> bool {

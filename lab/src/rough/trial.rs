@@ -58,7 +58,7 @@ pub fn run(scenario: Scenario, is_with: bool, patience: Duration) -> anyhow::Res
     if !scenario.is_before_daemons() {
         world.start_daemons()?;
     }
-    if plan.asked == Asked::Published {
+    if plan.asked == Asked::Published || scenario.needs_made_source() {
         world.await_addresses()?;
     }
     let apps = world.start_apps(scenario, &plan)?;
