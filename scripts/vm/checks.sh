@@ -157,11 +157,11 @@ demo_survives() {
 }
 
 survival_tests() {
-    run_tests env MOORLINED=/bin/moorlined /tests/lab-survival
+    run_tests env MOORLINED=/bin/moorlined /tests/lab survival::
 }
 
 harmless_tests() {
-    run_tests env MOORLINED=/bin/moorlined /tests/lab-harmless
+    run_tests env MOORLINED=/bin/moorlined /tests/lab harmless::
 }
 
 # Everything in the machine that could be left over.

@@ -92,8 +92,7 @@ build() {
     test_program datapath io/bpf/src/lib.rs
     test_program datapath-namespaces io/bpf/tests/namespaces/main.rs
     test_program netlink-namespaces io/netlink/tests/namespaces/main.rs
-    test_program lab-survival lab/tests/survival.rs
-    test_program lab-harmless lab/tests/harmless.rs
+    test_program lab lab/tests/lab/main.rs
     # Where the first one was compiled to look for them.
     mkdir -p "$work/overlay$PWD/tests"
     cp -r tests/vectors "$work/overlay$PWD/tests/"

@@ -1,0 +1,136 @@
+//! New connections to a host without Moorline while an ISP is dead. Needs root, BPF and a built `moorlined`.
+
+use std::net::{Ipv6Addr, SocketAddr, TcpListener, TcpStream};
+use std::time::Duration;
+
+use crate::common::{
+    daemon_options, end_silence, eventually, is_skipped, restore_carrier, two_by_two_open,
+};
+use moorline_api::{BlockingClient, Client, EventKind, PathInfo};
+use moorline_lab::daemon::{Daemon, DaemonOptions};
+use moorline_lab::netns::Namespace;
+use moorline_lab::topology::{THREE_HOSTS, host_address, prefix_of};
+use moorline_lab::workload::{Direction, Endpoint, UdpFlow, UdpOptions};
+use moorline_lab::{Failure, Lab, preflight, topology};
+
+const PORT: u16 = 7000;
+
+/// The interface by which a new connection leaves.
+fn way(host: &Namespace, to: Ipv6Addr) -> String {
+    let route = host.ip(&["-6", "route", "get", &to.to_string()]).unwrap();
+    let mut words = route.split_whitespace().skip_while(|word| *word != "dev");
+    words.nth(1).unwrap_or_default().to_owned()
+}
+
+fn our_routes(host: &Namespace) -> String {
+    host.ip(&["-6", "route", "show", "table", "main", "proto", "139"]).unwrap()
+}
+
+#[test]
+fn new_connections_leave_a_dead_isp_and_come_back_to_it() {
+    let Some(lab) = two_by_two_open("new connections", &[]) else { return };
+    let a = lab.namespace("a").unwrap().clone();
+    // Behind both ISPs: the router of the second one, where it meets the first.
+    let server = Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, 2);
+    let settings = format!("uplink-probes = [\"{server}\"]\n");
+    let options = DaemonOptions { settings, ..daemon_options() };
+    let mut daemon = Daemon::start(&lab, "a", &options).unwrap();
+    assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
+    lab.fail(Failure::Silent { router: "isp1".to_owned() }).unwrap();
+    eventually("the other ISP", || way(&a, server) == "isp2");
+    daemon.wait_for(&EventKind::UplinkFailing, Duration::from_secs(60)).unwrap();
+    let status = daemon.status().unwrap();
+    let failing: Vec<bool> = status.uplinks.iter().map(|uplink| uplink.failing).collect();
+    assert_eq!(failing, [true, false]);
+    let is_told = |warning: &String| warning.starts_with("isp1 carries nothing");
+    assert!(status.warnings.iter().any(is_told), "{:?}", status.warnings);
+    let listener = lab.namespace("isp2").unwrap().enter(|| Ok(TcpListener::bind((server, PORT))?));
+    let connect =
+        || Ok(TcpStream::connect_timeout(&(server, PORT).into(), Duration::from_secs(60))?);
+    let connection = a.enter(connect).unwrap();
+    let SocketAddr::V6(own) = connection.local_addr().unwrap() else { panic!("IPv4") };
+    assert_eq!(prefix_of(*own.ip()), prefix_of(host_address("a", 2)));
+    drop((listener, connection));
+    // A daemon that is gone follows nothing.
+    daemon.stop().unwrap();
+    assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    eventually("the other ISP again", || way(&a, server) == "isp2");
+    end_silence(&lab, "isp1");
+    eventually("ISP 1 again", || way(&a, server) == "isp1" && our_routes(&a).is_empty());
+    lab.fail(Failure::Silent { router: "isp1".to_owned() }).unwrap();
+    eventually("the other ISP for the second time", || way(&a, server) == "isp2");
+    daemon.down().unwrap();
+    assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
+}
+
+/// Without `uplink-probes`: host A has contexts with two peers, and both say that they hear it by the second ISP alone.
+#[test]
+fn new_connections_leave_a_dead_isp_that_peers_do_not_answer_by() {
+    let reasons = [preflight::check(&[]), preflight::check_bpf()].concat();
+    if is_skipped("new connections, peers", &reasons) {
+        return;
+    }
+    let lab = Lab::build(topology::two_by_three(false)).unwrap();
+    let a = lab.namespace("a").unwrap().clone();
+    let server = Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, 2);
+    let start = |host: &&str| Daemon::start(&lab, host, &daemon_options()).unwrap();
+    let mut daemons: Vec<_> = THREE_HOSTS.iter().map(start).collect();
+    let end = |index: usize| Endpoint {
+        namespace: lab.namespace(THREE_HOSTS[index]).unwrap().clone(),
+        address: daemons[index].verifiable_address("isp1").unwrap(),
+    };
+    let flow = |peer| {
+        let (ends, direction) = ([end(0), end(peer)], Direction::BothWays);
+        UdpFlow::start(&UdpOptions { ends, direction, per_second: 200, size: 600 }).unwrap()
+    };
+    let flows = [1, 2].map(flow);
+    let socket = lab.directory("a").unwrap().join("moorlined.sock");
+    let client = BlockingClient::new(Client::new(socket)).unwrap();
+    eventually("standby paths of two contexts", || {
+        let contexts = client.paths().unwrap().contexts;
+        let is_standby = |path: &PathInfo| {
+            path.uplink.as_deref() == Some("isp2") && path.answered_ms_ago.is_some()
+        };
+        contexts.iter().filter(|context| context.paths.iter().any(is_standby)).count() == 2
+    });
+    assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
+    lab.fail(Failure::Silent { router: "isp1".to_owned() }).unwrap();
+    eventually("the other ISP", || way(&a, server) == "isp2");
+    let told = daemons[0].wait_for(&EventKind::UplinkFailing, Duration::from_secs(60)).unwrap();
+    let reason = told.reason.unwrap_or_default();
+    assert!(reason.contains("no peer of a context answers by it"), "{reason}");
+    assert!(reason.ends_with("new connections take isp2"), "{reason}");
+    let listener = lab.namespace("isp2").unwrap().enter(|| Ok(TcpListener::bind((server, PORT))?));
+    let connect =
+        || Ok(TcpStream::connect_timeout(&(server, PORT).into(), Duration::from_secs(60))?);
+    let connection = a.enter(connect).unwrap();
+    drop((listener, connection));
+    end_silence(&lab, "isp1");
+    eventually("ISP 1 again", || way(&a, server) == "isp1" && our_routes(&a).is_empty());
+    drop(flows);
+    daemons.remove(0).down().unwrap();
+    assert_eq!(our_routes(&a), "");
+}
+
+/// The kernel waits for the router on such a link, and asks for it anew with each packet of an old connection.
+#[test]
+fn new_connections_leave_a_link_without_a_carrier_at_once() {
+    let Some(lab) = two_by_two_open("new connections, carrier", &[]) else { return };
+    let a = lab.namespace("a").unwrap().clone();
+    let server = Ipv6Addr::new(0x2001, 0xdb8, 0xff, 0, 0, 0, 0, 2);
+    let daemon = Daemon::start(&lab, "a", &daemon_options()).unwrap();
+    let lost = || Failure::CarrierDown { node: "a".to_owned(), interface: "isp1".to_owned() };
+    for _ in 0..2 {
+        assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
+        lab.fail(lost()).unwrap();
+        eventually("a route of ours", || our_routes(&a).contains("dev isp2"));
+        assert_eq!(way(&a, server), "isp2");
+        restore_carrier(&lab, "a", "isp1");
+        eventually("the link again", || way(&a, server) == "isp1" && our_routes(&a).is_empty());
+    }
+    lab.fail(lost()).unwrap();
+    eventually("a route of ours", || our_routes(&a).contains("dev isp2"));
+    daemon.down().unwrap();
+    assert_eq!(our_routes(&a), "");
+}

@@ -1,0 +1,273 @@
+//! Daemons that are killed and restarted, or hand over as for an upgrade, with a thousand contexts. Needs root, BPF and
+//! a built `moorlined`.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::Write as _;
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::common::route_monitor::RouteMonitor;
+use crate::common::sites::{Chatter, Sites, established};
+use crate::common::{eventually, is_skipped, story, two_by_two};
+use moorline_lab::daemon::{Daemon, DaemonOptions, state_directory};
+use moorline_lab::topology::{HOSTS, host_address};
+use moorline_lab::workload::{Endpoint, Sender, TcpOptions, TcpTransfer};
+use moorline_lab::{Failure, Lab, preflight};
+use rustix::mount::{MountFlags, UnmountFlags, mount, unmount};
+
+/// Each host has 32 addresses, so two hosts have 1,024 pairs.
+const SITES: Sites = Sites(16);
+
+/// Starts some connections beside the datagrams.
+fn transfers(lab: &Lab, ours: &[Ipv6Addr], theirs: &[Ipv6Addr]) -> Vec<TcpTransfer> {
+    let end =
+        |host: &str, address| Endpoint { namespace: lab.namespace(host).unwrap().clone(), address };
+    // One connection of every kind: with both ends at ISP 1, with one, with none.
+    let last = SITES.addresses() - 1;
+    let pairs = [(0, 0), (last, 0), (0, last), (last, last)];
+    let start = |(our, their): (usize, usize)| {
+        let (client, server) = (end("a", ours[our]), end("b", theirs[their]));
+        let sender = if our == 0 { Sender::Server } else { Sender::Client };
+        let options = TcpOptions { client, server, sender, bytes: u64::MAX, rate: 200_000 };
+        TcpTransfer::start(&options).unwrap()
+    };
+    pairs.map(start).into()
+}
+
+fn bytes_go_on(transfers: &[TcpTransfer], what: &str) {
+    for transfer in transfers {
+        let now = transfer.arrivals().total();
+        eventually(what, || transfer.arrivals().total() > now + 200_000);
+    }
+}
+
+/// Way in which a daemon ends.
+#[derive(Clone, Copy, Debug)]
+enum End {
+    Killed,
+    HandedOver,
+    /// Like `HandedOver`, and the next daemon is of a version with another layout of the tables.
+    Upgraded,
+}
+
+/// Folders with the Shim6 pins of a host's daemon, one for each layout of the tables.
+fn layouts(lab: &Lab, host: &str) -> Vec<PathBuf> {
+    let pins = lab.directory(host).unwrap().join("bpf/moorline");
+    let found = fs::read_dir(pins).unwrap().map(|entry| entry.unwrap().path());
+    let is_ours = |path: &PathBuf| {
+        let name = path.file_name().and_then(|name| name.to_str()).unwrap();
+        name.starts_with("layout-") && name != "layout-ilnp"
+    };
+    found.filter(is_ours).collect()
+}
+
+/// Renames the pins of a host's daemon, so that they look like pins of another version.
+fn make_pins_older(lab: &Lab, host: &str) {
+    let ours = layouts(lab, host);
+    assert_eq!(ours.len(), 1, "{ours:?}");
+    fs::rename(&ours[0], ours[0].with_file_name("layout-0000000000000000")).unwrap();
+}
+
+/// Restarts the daemon of a host. The new daemon must have every context at once.
+fn again(lab: &Lab, daemons: &mut Vec<Daemon>, host: usize, end: End) {
+    let before = established(&daemons[host]);
+    let daemon = daemons.remove(host);
+    match end {
+        End::Killed => daemon.kill().unwrap(),
+        End::HandedOver => daemon.hand_over().unwrap(),
+        End::Upgraded => {
+            daemon.hand_over().unwrap();
+            make_pins_older(lab, HOSTS[host]);
+        }
+    }
+    let daemon = Daemon::start(lab, HOSTS[host], &SITES.options(HOSTS[host])).unwrap();
+    let after = established(&daemon);
+    daemons.insert(host, daemon);
+    let lost = before.difference(&after).count();
+    assert_eq!(lost, 0, "{end:?}: {lost} of {} contexts\n{}", before.len(), story(daemons));
+}
+
+#[test]
+fn a_thousand_contexts_outlive_their_daemons_and_move_afterwards() {
+    let mut reasons = preflight::check(&[]);
+    reasons.extend(preflight::check_bpf());
+    if is_skipped("a thousand contexts", &reasons) {
+        return;
+    }
+    let lab = Lab::build(SITES.topology()).unwrap();
+    let mut daemons: Vec<_> =
+        HOSTS.iter().map(|host| Daemon::start(&lab, host, &SITES.options(host)).unwrap()).collect();
+    let [ours, theirs] = [0, 1].map(|host: usize| SITES.addresses_of(&daemons[host]));
+    let transfers = transfers(&lab, &ours, &theirs);
+    let chatter = Chatter::start(&lab, &ours, &theirs);
+    for daemon in &daemons {
+        eventually("contexts", || established(daemon).len() == SITES.addresses().pow(2));
+    }
+    chatter.goes_on("before");
+
+    again(&lab, &mut daemons, 0, End::Killed);
+    again(&lab, &mut daemons, 1, End::HandedOver);
+    chatter.goes_on("after the restarts");
+    bytes_go_on(&transfers, "after the restarts");
+
+    // The new daemons protect the contexts that they found.
+    lab.fail(Failure::Silent { router: "isp1".into() }).unwrap();
+    chatter.goes_on("after the cut");
+    bytes_go_on(&transfers, "after the cut");
+    let moved = daemons[0].status().unwrap().contexts.moved;
+    assert!(moved >= 700, "three of four pairs have an end at ISP 1: {moved} have moved");
+
+    again(&lab, &mut daemons, 0, End::HandedOver);
+    again(&lab, &mut daemons, 1, End::Killed);
+    chatter.goes_on("moved, after the restarts");
+    bytes_go_on(&transfers, "moved, after the restarts");
+    again(&lab, &mut daemons, 0, End::Upgraded);
+    let left = layouts(&lab, HOSTS[0]);
+    assert!(left.len() == 1 && !left[0].ends_with("layout-0000000000000000"), "{left:?}");
+    chatter.goes_on("moved, after an upgrade");
+    bytes_go_on(&transfers, "moved, after an upgrade");
+    chatter.finish();
+    // The transfers check octets as they arrive.
+    for transfer in transfers {
+        transfer.abandon().unwrap();
+    }
+}
+
+/// A file of contexts as an earlier run on A writes it. Each context has its own peer and sends by `sends_by`.
+fn contexts_file(count: u32, sends_by: u16) -> String {
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
+    let [one, two] = [1, 2].map(|isp| host_address("a", isp));
+    let current = host_address("a", sends_by);
+    let context = |id: u32| {
+        let [a, b, c, d] = (id + 1).to_be_bytes();
+        let tag = format!("[0,0,{a},{b},{c},{d}]");
+        let peer = format!("{PEERS}{:x}::{:x}", id >> 16, id & 0xffff);
+        format!(
+            r#"{{"id":{id},"key":{{"ulids":{{"local":"{one}","peer":"{peer}"}},"forked_instance":0}},
+            "local_tag":{tag},"peer_tag":{tag},"locators":{{"local":"{current}","peer":"{peer}"}},
+            "local_locators":["{one}","{two}"],"peer":{{"locators":["{peer}"],"listed":0,"generation":null,
+            "send_timeout":60000,"preferences":[]}},"told_preferences":false,"role":"Initiator"}}"#
+        )
+    };
+    let contexts: Vec<_> = (0..count).map(context).collect();
+    format!(r#"{{"boot_id":"{}","contexts":[{}]}}"#, boot.trim(), contexts.join(","))
+}
+
+/// If each pair of contexts cost a step, the start would take longer than the lab waits.
+#[test]
+fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
+    let Some(lab) = two_by_two("a file of contexts", &[]) else { return };
+    if is_skipped("a file of contexts", &preflight::check_bpf()) {
+        return;
+    }
+    let settings = "addresses = \"off\"\n".to_owned();
+    let options = DaemonOptions::new(MINUTE, settings).unwrap();
+    Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
+    let file = state_directory(&lab, "a").unwrap().join("contexts.json");
+    // In the second run, the tables have more contexts than the file.
+    for count in [8192, 4096] {
+        fs::write(&file, contexts_file(count, 1)).unwrap();
+        let daemon = Daemon::start(&lab, "a", &options).unwrap();
+        let known = daemon.status().unwrap().contexts.established;
+        assert_eq!(known, u64::from(count), "{}", daemon.log());
+        daemon.hand_over().unwrap();
+    }
+}
+
+/// Each change of a route makes every socket of the host look up its route again, and the daemon does not answer
+/// meanwhile.
+#[test]
+fn of_what_has_moved_a_restart_changes_no_route() {
+    let name = "restart with moved contexts";
+    let Some(lab) = two_by_two(name, &[]) else { return };
+    if is_skipped(name, &preflight::check_bpf()) {
+        return;
+    }
+    let count = 1024;
+    let settings = "addresses = \"off\"\n".to_owned();
+    let options = DaemonOptions::new(MINUTE, settings).unwrap();
+    Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
+    let file = state_directory(&lab, "a").unwrap().join("contexts.json");
+    fs::write(&file, contexts_file(count, 2)).unwrap();
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    let host = lab.namespace("a").unwrap();
+    let routes = || {
+        let all = host.ip(&["-6", "route", "show", "table", "all"]).unwrap();
+        all.lines().filter(|line| line.contains(PEERS)).count()
+    };
+    // Routes of each context: by `moor0`, by the uplink, and for bound sockets.
+    eventually("routes", || routes() == 3 * count as usize);
+    daemon.hand_over().unwrap();
+    let monitor = RouteMonitor::start(&lab, "a");
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    assert_eq!(daemon.status().unwrap().contexts.moved, u64::from(count), "{}", daemon.log());
+    let told = monitor.told_until_now();
+    let changed = told.lines().filter(|line| line.contains(PEERS)).count();
+    assert_eq!(changed, 0, "routes were changed\n{}", daemon.log());
+    daemon.hand_over().unwrap();
+}
+
+/// A small file system in memory, in place of a folder.
+struct SmallDisk(PathBuf);
+
+impl SmallDisk {
+    fn mount(place: PathBuf) -> Self {
+        fs::create_dir_all(&place).unwrap();
+        mount("tmpfs", &place, "tmpfs", MountFlags::empty(), Some(c"size=1m")).unwrap();
+        Self(place)
+    }
+
+    fn fill(&self) {
+        let mut file = fs::File::create(self.0.join("filler")).unwrap();
+        while file.write_all(&[0; 4096]).is_ok() {}
+    }
+
+    fn make_room(&self) {
+        fs::remove_file(self.0.join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = unmount(&self.0, UnmountFlags::DETACH);
+    }
+}
+
+/// A daemon that cannot write goes on with the state of the earlier run, and follows changes: all of its changes bear
+/// marks.
+#[test]
+fn a_daemon_goes_on_with_a_full_disk() {
+    let name = "restart with a full disk";
+    let Some(lab) = two_by_two(name, &[]) else { return };
+    if is_skipped(name, &preflight::check_bpf()) {
+        return;
+    }
+    let disk = SmallDisk::mount(state_directory(&lab, "a").unwrap());
+    let options = DaemonOptions::new(MINUTE, "").unwrap();
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    let host = lab.namespace("a").unwrap();
+    let addresses = || {
+        let shown = host.ip(&["-6", "-o", "addr", "show", "scope", "global"]).unwrap();
+        let words = shown.lines().filter_map(|line| line.split_whitespace().nth(3));
+        words.map(ToOwned::to_owned).collect::<BTreeSet<_>>()
+    };
+    eventually("addresses of both uplinks", || addresses().len() >= 4);
+    daemon.hand_over().unwrap();
+    disk.fill();
+    host.ip(&["addr", "add", "2001:db8:a7::a/64", "dev", "isp1", "nodad"]).unwrap();
+    let before = addresses();
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    assert!(addresses().is_superset(&before), "{before:?}, and now {:?}", addresses());
+    let has_rule = || host.ip(&["-6", "rule"]).unwrap().contains("from 2001:db8:a7::/64");
+    eventually("the rule of the new prefix", has_rule);
+    disk.make_room();
+    eventually("no warning", || daemon.status().unwrap().warnings.is_empty());
+    daemon.hand_over().unwrap();
+}
+
+/// Prefix of the addresses of peers that do not exist.
+const PEERS: &str = "2001:db8:ffff:";
+/// Send Timeout of contexts whose peers do not exist.
+const MINUTE: Duration = Duration::from_secs(60);
