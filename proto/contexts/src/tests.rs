@@ -11,6 +11,7 @@ use moorline_wire::MessageType;
 use crate::event::Transmit;
 use crate::{Config, Contexts, Event, EventKind, LocalState};
 
+mod broken;
 mod congestion;
 mod contest;
 mod ending;
