@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use core::cmp::Reverse;
 use core::time::Duration;
 
-use moorline_reap::Cause;
+use moorline_reap::{Cause, Rank};
 use moorline_types::{ContextId, Instant, Locator, LocatorPair};
 
 use crate::drain::rank;
@@ -225,12 +225,15 @@ impl Contexts {
         }
     }
 
-    /// The ULIDs, unless the peer prefers another of its locators. In that case traffic on another pair stays there.
+    /// The ULIDs, unless the peer prefers another of its locators. In that case traffic on another pair stays there. A
+    /// locator that the peer calls broken counts as any other: anybody may have said so, and REAP asks the locator
+    /// before traffic goes back (decision 164).
     pub(crate) fn first_home(&self, id: ContextId) -> Option<LocatorPair> {
         let context = self.shim6.context(id)?;
         let (ulids, peer) = (context.key.ulids.as_locators(), &context.established()?.peer);
-        let of = |locator| rank(peer.preference_of(locator));
-        let is_best = peer.locators.iter().all(|other| of(ulids.peer) <= of(*other));
+        let of = |locator| Rank { is_broken: false, ..rank(peer.preference_of(locator)) };
+        let is_best =
+            !peer.has_lost_ulid && peer.locators.iter().all(|other| of(ulids.peer) <= of(*other));
         is_best.then_some(ulids)
     }
 

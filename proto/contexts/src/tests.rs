@@ -11,6 +11,7 @@ use moorline_wire::MessageType;
 use crate::event::Transmit;
 use crate::{Config, Contexts, Event, EventKind, LocalState};
 
+mod broken;
 mod congestion;
 mod contest;
 mod ending;
@@ -36,6 +37,8 @@ struct Pair {
     probes: u32,
     /// Pairs of source and destination that lose all packets.
     dead: BTreeSet<(Locator, Locator)>,
+    /// How long each packet takes.
+    delay: Duration,
     now: Instant,
 }
 
@@ -66,6 +69,7 @@ impl Pair {
             heard: [0; 2],
             probes: 0,
             dead: BTreeSet::new(),
+            delay: Duration::ZERO,
             now,
         };
         for (side, local) in locals.iter().enumerate() {
@@ -103,6 +107,7 @@ impl Pair {
             if under_way.is_empty() {
                 return;
             }
+            self.now = self.now + self.delay;
             for (side, transmit) in under_way {
                 let LocatorPair { local, peer } = transmit.locators;
                 let packet = moorline_wire::Packet::parse(&transmit.octets, local.0, peer.0);

@@ -13,6 +13,23 @@ use crate::config::{ANSWERS_PER_SECOND, MAX_QUEUED};
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Answers(u32);
 
+/// Whose probes use up a limit. Whoever knows the context tag can forge probes by any pair, and uses up no answers to
+/// probes of a better kind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Allowance {
+    /// Probes by other pairs than the current one.
+    Others,
+    /// Probes by the current pair.
+    Current,
+    /// Probes by the current pair whose sender has shown that it sees this host's answers there.
+    Shown,
+    /// Such probes by the preferred pair, to which the peer may have gone back first.
+    ShownHome,
+}
+
+/// Number of [`Allowance`]s.
+pub(crate) const ALLOWANCES: usize = 4;
+
 impl Answers {
     /// Counts one more answer. Returns false if the limit is exceeded.
     pub(crate) fn take(&mut self, now: Instant) -> bool {

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use moorline_types::{Instant, LocatorPair};
 
-use crate::bounded::{Answers, push};
+use crate::bounded::{ALLOWANCES, Answers, push};
 use crate::config::{Config, INITIAL_PROBES, MAX_PROBE_TIMEOUT, RECEIVED_REPORTS, SENT_REPORTS};
 use crate::event::Event;
 use crate::message::{Message, Probe, Report, Transmit};
@@ -37,9 +37,8 @@ pub(crate) struct Exploration {
     pub(crate) is_own: bool,
     /// The report that shows the peer that a Probe Exploring is ours: a check of the peer that came by the pair left.
     pub(crate) voucher: Option<Report>,
-    /// Counts of answered probes: first by other pairs, then by the current pair. Probes by other pairs cannot use up
-    /// the answers of the current pair.
-    pub(crate) answers: [Answers; 2],
+    /// Counts of answered probes, by [`Allowance`](crate::bounded::Allowance).
+    pub(crate) answers: [Answers; ALLOWANCES],
     /// Keepalives since the last probe of the peer, or since the exploration began.
     pub(crate) keepalives: u32,
     /// Watched payload counts only from this time on.

@@ -11,7 +11,7 @@ use crate::machine::Wish;
 pub(crate) struct Follow {
     /// The pair that was current. This host asks by this pair.
     pub(crate) from: LocatorPair,
-    /// The pair to which the peer wants payload to move.
+    /// The pair to which the peer wants payload to move. If the peer names none, this is `from`.
     pub(crate) to: LocatorPair,
     pub(crate) cause: Cause,
     /// Whether `to` has answered.

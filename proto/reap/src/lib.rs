@@ -96,7 +96,9 @@
 //! *Guarded pairs*: an attacker on a standby path sees enough to forge probes there. So a probe of the peer alone takes
 //! no payload from a pair that has answered checks. Payload moves only if that probe reports the last check by that
 //! pair, or if the pair, asked at once, does not answer in time (decision 153). If the pair is pinned, payload moves
-//! only in the second case.
+//! only in the second case. The same question comes before payload leaves a pair whose peer locator the peer calls
+//! broken. A question repeats what an earlier answer by the pair said, and so has a limit of answers of its own
+//! (decision 164).
 //!
 //! *Suspicions* of the data plane ([`Machine::handle_suspicion`]) lead to a trial: the machine checks the current pair
 //! and the standby path in parallel. The round-trip time of the current pair says when its answer is due. If answers to
@@ -124,7 +126,7 @@
 //!
 //! # Limits
 //!
-//! The machine answers each probe that asks for an answer with one probe, up to [`ANSWERS_PER_SECOND`]. On its own the
+//! The machine answers each probe that asks for an answer with one probe, up to [`ANSWERS_PER_SECOND`] of each kind. On its own the
 //! machine sends [`INITIAL_PROBES`] at the fast pace when an exploration begins, again when the peer is heard after
 //! silence (at most once per Max Probe Timeout), and again when the host gets new locators. [`MAX_RECORDS`] caps the
 //! records. A machine that does not explore holds only its configuration, seed, pair, candidates and standby path.

@@ -14,6 +14,7 @@ use crate::order::Rank;
 use crate::state::{Input, State};
 use crate::timers::{Timer, Timers};
 
+mod broken;
 mod checks;
 mod compare;
 mod follow;
@@ -24,6 +25,7 @@ mod place;
 mod probe;
 mod refused;
 mod rounds;
+mod shown;
 mod standby;
 mod suspicion;
 mod switch;
@@ -37,6 +39,7 @@ use paths::Parallel;
 pub use paths::{PATH_INTERVAL, PATH_MISSES};
 use refused::Refused;
 pub use rounds::Known;
+pub(crate) use shown::SeenAnswer;
 pub use standby::Standby;
 pub use switch::SWITCH_PROBES;
 use switch::Switch;
@@ -233,8 +236,9 @@ impl Machine {
     /// `ranks`, the peer's preferences for its locators, in the order of `peer`. Empty `ranks`: the peer has stated
     /// none. The pairs in `unrouted`, whose packets do not leave by the uplink of their source, are no candidates.
     ///
-    /// If the current pair is not among the locators any more, or if the peer says that its locator of the current pair
-    /// is broken (RFC 5533 s10.4), exploration begins at once. If new pairs turn up during an exploration, the machine
+    /// If the current pair is not among the locators any more, exploration begins at once. If the peer says that its
+    /// locator of the current pair is broken (RFC 5533 s10.4), exploration begins unless the pair answers (decision
+    /// 164). If new pairs turn up during an exploration, the machine
     /// tries them first. Only the first [`MAX_LOCATORS`] of each side count.
     //= rfc5534#3.1-1 rfc5534#4.1-1
     pub fn handle_candidates(
@@ -252,15 +256,16 @@ impl Machine {
         self.set_current(current);
         self.keep_standby(standby);
         let has_new_ranks = *self.ranks() != *ranks;
-        if has_new_ranks {
-            self.change_extra(|extra| extra.ranks = cut(ranks));
-        }
         let old_unrouted = self.unrouted().to_vec();
         let has_other_routes = *old_unrouted != *unrouted;
         if has_other_routes {
             self.change_extra(|extra| extra.unrouted = unrouted.into());
         }
-        let has_same_locators = *old_local == *self.local && *old_peer == *self.peer;
+        let has_same_peers = *old_peer == *self.peer;
+        if has_new_ranks || self.has_ranks() && !has_same_peers {
+            self.note_ranks(ranks, now);
+        }
+        let has_same_locators = *old_local == *self.local && has_same_peers;
         if has_same_locators && !has_new_ranks && !has_other_routes {
             return;
         }
@@ -269,7 +274,10 @@ impl Machine {
         if !self.has_locators_of(self.current()) {
             self.on_path_gone(Cause::LocatorGone, now);
         } else if self.is_current_broken() && !was_broken {
-            self.on_path_broken(now);
+            self.doubt_broken(now);
+        }
+        if has_new_ranks {
+            self.doubt_broken_standby(now);
         }
         self.refresh_standby(now);
         self.refresh_watch();
@@ -449,6 +457,10 @@ impl Machine {
 struct Extra {
     /// The peer's preferences for its locators, in their order. Empty: the peer has stated none.
     ranks: Box<[Rank]>,
+    /// When the peer stated them.
+    ranked: Instant,
+    /// A bit for each locator of the peer: a later answer has shown that the locator is not broken.
+    refuted: u32,
     /// The pair to try first in the next exploration.
     hint: Option<LocatorPair>,
     /// A pair that becomes current once it has answered.

@@ -31,6 +31,16 @@ impl Probe {
     }
 }
 
+impl Transmit {
+    /// The nonce of a probe.
+    pub(crate) fn nonce(&self) -> Option<u32> {
+        match &self.message {
+            Message::Probe(probe) => Some(probe.sent.first()?.nonce),
+            Message::Keepalive => None,
+        }
+    }
+}
+
 /// A REAP message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Message {

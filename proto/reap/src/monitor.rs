@@ -7,10 +7,11 @@ use core::num::NonZeroU32;
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
-use crate::bounded::{Answers, push};
+use crate::bounded::{ALLOWANCES, Answers, push};
 use crate::comparison::Comparison;
 use crate::event::{Event, FailureHint};
 use crate::follow::Follow;
+use crate::machine::SeenAnswer;
 use crate::message::{Report, Transmit};
 use crate::random::Random;
 use crate::timers::Timer;
@@ -37,14 +38,21 @@ pub(crate) struct PathMonitor {
     pub(crate) knows_checks: bool,
     /// Whether a keepalive has led to a trial and the current pair has answered no check since.
     pub(crate) is_asked_in_vain: bool,
+    /// Whether the context was new when the checks began.
+    pub(crate) is_new: bool,
     /// Whether the check of the current pair in this round is unanswered.
     pub(crate) is_round_open: bool,
     /// Nonce of the last check of the current pair that the peer has answered by that pair.
     pub(crate) answered_nonce: Option<NonZeroU32>,
     /// Nonce of the last check that the peer has sent by the current pair.
     pub(crate) seen_nonce: Option<NonZeroU32>,
-    /// Counts of answered checks: first by other pairs, then by the current pair.
-    pub(crate) answers: [Answers; 2],
+    /// Whether the sender of that check has shown that it sees this host's answers.
+    pub(crate) is_seen_shown: bool,
+    /// The last answer that came by the current pair, and the last one by the standby path or by the preferred pair.
+    pub(crate) current_answer: Option<SeenAnswer>,
+    pub(crate) other_answer: Option<SeenAnswer>,
+    /// Counts of answered checks, by [`Allowance`].
+    pub(crate) answers: [Answers; ALLOWANCES],
     /// `None`: the state is as [`Past::new`] makes it for the current pair.
     past: Option<Box<Past>>,
     pub(crate) flight: Option<Box<Flight>>,
@@ -207,9 +215,13 @@ impl PathMonitor {
             failed: 0,
             knows_checks: false,
             is_asked_in_vain: false,
+            is_new: false,
             is_round_open: false,
             answered_nonce: None,
             seen_nonce: None,
+            is_seen_shown: false,
+            current_answer: None,
+            other_answer: None,
             answers: Default::default(),
             past: None,
             flight: None,
@@ -264,7 +276,7 @@ impl PathMonitor {
     /// Another pair has become current: forgets what is known about the previous one.
     pub(crate) fn forget_floor(&mut self) {
         (self.floor, self.is_round_open) = (0, false);
-        (self.answered_nonce, self.seen_nonce) = (None, None);
+        (self.answered_nonce, self.seen_nonce, self.is_seen_shown) = (None, None, false);
     }
 
     pub(crate) fn comparison(&self) -> Option<&Comparison> {
@@ -532,6 +544,6 @@ mod tests {
 
     #[test]
     fn a_path_monitor_is_small() {
-        assert!(size_of::<PathMonitor>() <= 88, "{}", size_of::<PathMonitor>());
+        assert!(size_of::<PathMonitor>() <= 112, "{}", size_of::<PathMonitor>());
     }
 }

@@ -57,8 +57,15 @@ impl Records {
         self.sent.iter().all(|s| s.nonce != nonce)
     }
 
+    /// Keeps a sent probe. If there is no room, the oldest probe of the pair with the most probes goes: forged probes by
+    /// one pair draw many answers, and must not push out a question by another pair.
     pub(crate) fn note_sent(&mut self, pair: LocatorPair, nonce: u32, state: State, at: Instant) {
-        self.sent.truncate(MAX_RECORDS - 1);
+        if self.sent.len() >= MAX_RECORDS {
+            let of_pair = |pair| self.sent.iter().filter(|sent| sent.pair == pair).count();
+            let all = self.sent.iter().enumerate();
+            let oldest = all.max_by_key(|(at, sent)| (of_pair(sent.pair), *at)).map(|(at, _)| at);
+            oldest.and_then(|at| self.sent.remove(at));
+        }
         self.sent.push_front(Sent { pair, nonce, state, at, is_reported: false });
     }
 
@@ -137,5 +144,29 @@ impl Records {
 impl Sent {
     fn report(&self) -> Report {
         Report { src: self.pair.local, dst: self.pair.peer, nonce: self.nonce, data: 0 }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use moorline_types::Locator;
+
+    #[test]
+    fn many_probes_by_one_pair_push_out_none_by_another() {
+        let [asked, other] = [1, 2].map(|isp| {
+            let locator = |host| {
+                Locator::from(core::net::Ipv6Addr::new(0x2001, 0xdb8, isp, 0, 0, 0, 0, host))
+            };
+            LocatorPair::new(locator(1), locator(2))
+        });
+        let mut records = Records::default();
+        records.note_sent(asked, 7, State::InboundOk, Instant::ZERO);
+        for nonce in 100..200 {
+            records.note_sent(other, nonce, State::InboundOk, Instant::ZERO);
+        }
+        assert_eq!(records.sent().count(), MAX_RECORDS);
+        let nonces: Vec<_> = records.sent().map(|(_, nonce, _)| nonce).collect();
+        assert!(nonces.contains(&7) && nonces.contains(&199) && !nonces.contains(&100));
     }
 }

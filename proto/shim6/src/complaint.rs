@@ -103,6 +103,11 @@ impl Machine {
             (MessageType::I1, State::I1Sent) | (MessageType::I2, State::I2Sent) => {
                 self.fail(id, Failure::NoSupport, now);
             }
+            // An attacker on the path can forge both the R1bis and this Error. A peer that has the context shows so
+            // before the I2bis is sent again (decisions 154 and 165).
+            (MessageType::I2BIS, State::I2bisSent) if !context.is_renewal_late() => {
+                return Err(DropReason::Disbelieved);
+            }
             (MessageType::I2BIS, State::I2bisSent) => {
                 let asked = context.handshake().cloned();
                 self.start_anew(id, &asked.ok_or(DropReason::BadNonce)?, now);

@@ -69,6 +69,8 @@ pub(crate) struct Handshake {
     pub echo: Option<Echo>,
     /// Whether the information about this host has changed since this establishment began.
     pub is_retold: bool,
+    /// Whether the two hosts had this context before, and this host asks for it anew.
+    pub is_anew: bool,
     /// I1s sent after the first, in this establishment.
     pub i1_retries: u8,
     /// I2s or I2bis' sent after the first.
@@ -81,6 +83,8 @@ pub(crate) struct Handshake {
     /// Whether I2bis has been sent early because of another R1bis. The next one waits for its time.
     pub is_referred: bool,
     pub sent: Instant,
+    /// When the last R1bis came that an I2bis answers.
+    pub referred: Instant,
     pub deadline: Instant,
 }
 
@@ -115,6 +119,7 @@ impl Handshake {
             former_via: None,
             echo: None,
             is_retold: false,
+            is_anew: false,
             i1_retries: 0,
             retries: 0,
             is_late: false,
@@ -122,6 +127,7 @@ impl Handshake {
             is_hastened: false,
             is_referred: false,
             sent: now,
+            referred: now,
             deadline: now,
         }
     }
@@ -398,6 +404,11 @@ impl Context {
     #[must_use]
     pub fn has_locators(&self, locators: LocatorPair) -> bool {
         self.established().is_some_and(|established| established.has_locators(locators))
+    }
+
+    /// Whether the peer has spoken Shim6 in this context, or in the one that this context replaces.
+    pub(crate) fn has_spoken(&self) -> bool {
+        self.established().is_some() || self.handshake().is_some_and(|asked| asked.is_anew)
     }
 
     pub(crate) fn deadline(&self) -> Option<Instant> {

@@ -150,9 +150,7 @@ impl Machine {
         let holddown = match failure {
             Failure::NoAnswer | Failure::NotTaken => NO_R1_HOLDDOWN_TIME,
             // The daemon of the peer may have stopped for a restart, so this time is short at first.
-            Failure::NoSupport
-                if context.established().is_some() || self.negatives.has_lapsed(ulids, now) =>
-            {
+            Failure::NoSupport if context.has_spoken() || self.negatives.has_lapsed(ulids, now) => {
                 self.negatives.lapse(ulids, now)
             }
             Failure::NoSupport => ICMP_HOLDDOWN_TIME,
@@ -181,7 +179,8 @@ impl Machine {
     /// Goes back to I1-SENT. That state has no CT(peer), and payload leaves unchanged.
     pub(crate) fn start_anew(&mut self, id: ContextId, asked: &Handshake, now: Instant) {
         self.events.push_back(Event::Lapsed { context: id });
-        let anew = Handshake { is_retold: asked.is_retold, ..Handshake::new(asked.via, now) };
+        let is_retold = asked.is_retold;
+        let anew = Handshake { is_retold, is_anew: true, ..Handshake::new(asked.via, now) };
         self.send_i1(id, anew, now);
     }
 
@@ -190,8 +189,9 @@ impl Machine {
         //= rfc5533#7.8
         let deadline = now + self.backed_off(I1_TIMEOUT, asked.i1_retries);
         let is_late = asked.is_half_open();
-        let Handshake { is_retold, i1_retries, crossing, via, .. } = asked;
-        let begun = Handshake { is_retold, i1_retries, crossing, ..Handshake::new(via, now) };
+        let Handshake { is_retold, is_anew, i1_retries, crossing, via, .. } = asked;
+        let begun = Handshake::new(via, now);
+        let begun = Handshake { is_retold, is_anew, i1_retries, crossing, ..begun };
         self.send_i1_until(id, Handshake { is_late, deadline, ..begun });
     }
 

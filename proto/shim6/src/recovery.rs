@@ -98,7 +98,7 @@ impl Machine {
             Some(again) => {
                 let is_other = again.via != locators;
                 let former_via = if is_other { Some(again.via) } else { again.former_via };
-                let again = Handshake { echo, established, former_via, ..again };
+                let again = Handshake { echo, established, former_via, referred: now, ..again };
                 Handshake { via: locators, is_referred: true, ..again }
             }
         };
@@ -106,14 +106,14 @@ impl Machine {
         Ok(())
     }
 
-    /// When the last I2bis of a context that waits for the R2 left.
+    /// When the last R1bis came for a context that waits for the R2.
     #[must_use]
     pub fn recovers_since(&self, id: ContextId) -> Option<Instant> {
         let asked = self.table.get(id)?.handshake()?;
-        asked.established.as_ref().map(|_| asked.sent)
+        asked.established.as_ref().map(|_| asked.referred)
     }
 
-    /// The peer has answered a message of the context that left after the last I2bis. So the peer has the context, and
+    /// The peer has answered a message of the context that left after the last R1bis came. So the peer has the context, and
     /// the R1bis was forged or old. The peer refuses the I2bis, so the machine does not send it again, and the context
     /// is as before (decision 154).
     pub fn handle_kept(&mut self, id: ContextId, now: Instant) {

@@ -128,8 +128,15 @@ fn moved_payload_is_answered_by_the_pair_it_takes_and_no_other() {
 /// Only a host that has the context answers a check of the context.
 #[test]
 fn a_peer_that_answers_a_check_after_a_forged_r1bis_has_the_context() {
+    for delay in [0, 10] {
+        it_has_the_context_after(Duration::from_millis(delay));
+    }
+}
+
+fn it_has_the_context_after(delay: Duration) {
     let config = Config { profile: Profile::default(), ..Config::default() };
     let mut pair = Pair::with_config([local_state(0), local_state(1)], &config);
+    pair.delay = delay;
     pair.trigger(0);
     let ContextEntry { id, peer_tag, current, .. } = pair.entries[0][0].clone();
     let state = |pair: &Pair| pair.hosts[0].contexts().next().expect("there").state;

@@ -7,15 +7,18 @@
 //! [`CHECK`] takes the pair that the check came by. The answer to [`CHECK_CURRENT`], which tests the current pair,
 //! takes the pair of the answering host's own payload, so this answer shows that both directions work. If that is
 //! another pair, the host sends a second answer by the way back, with [`CHECK`] in the Probe Data of the answer.
+//!
+//! A check of the current pair also holds what the last answer by that pair said of itself, in a second report of a
+//! sent probe (decision 164).
 
 use alloc::vec;
 use alloc::vec::Vec;
 use core::num::NonZeroU32;
 use moorline_types::{DropReason, Instant, LocatorPair};
 
-use super::Machine;
 use super::compare::ANSWER_DUE;
-use crate::bounded::push;
+use super::{Machine, SeenAnswer};
+use crate::bounded::{Allowance, push};
 use crate::event::Event;
 use crate::message::{Message, Probe, Report, Transmit};
 use crate::monitor::{Check, Flight, PathMonitor, Round};
@@ -54,22 +57,23 @@ impl Machine {
     pub(super) fn answer_check(
         &mut self,
         pair: LocatorPair,
-        check: Report,
+        probe: &Probe,
         now: Instant,
     ) -> Result<(), DropReason> {
+        let check = *probe.sent.first().ok_or(DropReason::BadFormat)?;
         if check.src != pair.peer || check.dst != pair.local {
             return Err(DropReason::WrongLocators);
         }
         let current = self.current();
+        let allowance = self.allowance(pair, probe);
         let monitor = self.monitor_mut();
-        // The current pair has its own limit: an attacker who knows the tag cannot use it up from another pair.
-        let answers = &mut monitor.answers[usize::from(pair == current)];
-        if !answers.take(now) {
+        if !monitor.answers[allowance as usize].take(now) {
             return Err(DropReason::RateLimited);
         }
         monitor.knows_checks = true;
-        if pair == current && check.data == CHECK_CURRENT {
-            monitor.seen_nonce = NonZeroU32::new(check.nonce);
+        let is_shown = allowance == Allowance::Shown;
+        if pair == current && check.data == CHECK_CURRENT && (is_shown || !monitor.is_seen_shown) {
+            (monitor.seen_nonce, monitor.is_seen_shown) = (NonZeroU32::new(check.nonce), is_shown);
         }
         let back = Some(pair).filter(|&pair| self.is_candidate(pair));
         if check.data == CHECK {
@@ -84,8 +88,14 @@ impl Machine {
     }
 
     fn queue_answer(&mut self, via: LocatorPair, check: Report, data: u32) {
+        let drawn = self.flight().random.nonce();
+        let (nonce, data) = if data == 0 {
+            let seen = self.recognizable(via, drawn);
+            (seen.nonce, seen.data.get())
+        } else {
+            (drawn, data)
+        };
         let flight = self.flight();
-        let nonce = flight.random.nonce();
         let own = Report { src: via.local, dst: via.peer, nonce, data };
         let probe = Probe { state: State::Operational, sent: vec![own], received: vec![check] };
         let transmit = Transmit { pair: via, message: Message::Probe(probe) };
@@ -157,6 +167,7 @@ impl Machine {
             return self.on_way_back(check);
         }
         let rtt = now.since(check.at);
+        self.refute_broken_by(check);
         let is_answer = is_answer(probe);
         if is_answer && self.flight_now().is_some_and(|flight| flight.is_asked) {
             self.flight().tell(Event::Replied { pair: check.pair, at: check.at });
@@ -172,6 +183,9 @@ impl Machine {
         if check.pair == current {
             if is_answer {
                 let by = probe.sent.first().map(|own| LocatorPair::new(own.dst, own.src));
+                if by == Some(current) {
+                    monitor.current_answer = probe.sent.first().and_then(SeenAnswer::of);
+                }
                 if check.data == CHECK_CURRENT {
                     monitor.answered_nonce =
                         NonZeroU32::new(check.nonce).filter(|_| by == Some(current));
@@ -197,7 +211,11 @@ impl Machine {
             self.monitor_mut().standby_rtt = Default::default();
         }
         let is_standby = self.standby() == Some(check.pair);
+        let is_home = self.home_to_check() == Some(check.pair);
         let Some(monitor) = &mut self.monitor else { return };
+        if is_answer && (is_standby || is_home) {
+            monitor.other_answer = probe.sent.first().and_then(SeenAnswer::of);
+        }
         if is_standby {
             if is_answer {
                 monitor.standby_rtt.observe(rtt, now);
@@ -231,10 +249,12 @@ impl Machine {
     }
 
     fn send_check_with(&mut self, data: u32, pair: LocatorPair, now: Instant) {
+        let shown = self.shown_answer(pair);
         let flight = self.flight();
         let nonce = flight.note_check(pair, data, now);
         let own = Report { src: pair.local, dst: pair.peer, nonce, data };
-        let probe = Probe { state: State::Operational, sent: vec![own], received: Vec::new() };
+        let sent = [own].into_iter().chain(shown).collect();
+        let probe = Probe { state: State::Operational, sent, received: Vec::new() };
         push(&mut flight.transmits, Transmit { pair, message: Message::Probe(probe) });
     }
 

@@ -4,16 +4,20 @@
 //! Each check carries the context tag and the ULIDs, so the ISP of a standby path knows them and can forge probes by
 //! that path. That ISP does not see packets on the current pair. So one of two facts shows that the peer sent a probe:
 //! the probe reports a check that went by the current pair, or the current pair is silent, as an exploring peer answers
-//! no question there.
+//! no question there. A peer that calls its locator broken is not believed either before the current pair is silent.
 
+use alloc::vec::Vec;
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use super::checks::{is_answer, is_way_back};
+use super::suspicion::UNKNOWN_DUE;
 use super::{CHECK_CURRENT, LEFT_AS_WORSE, Machine};
+use crate::bounded::push;
 use crate::event::Cause;
 use crate::follow::{Follow, Stage};
-use crate::message::{Probe, Report};
+use crate::message::{Message, Probe, Report, Transmit};
+use crate::monitor::PathMonitor;
 use crate::state::State;
 
 impl Machine {
@@ -77,11 +81,17 @@ impl Machine {
             State::InboundOk => is_own,
             State::Exploring => true,
         };
-        self.has_current_answered()
+        (self.has_current_answered() || self.is_untried())
             && !self.is_current_down
-            && !self.is_current_broken()
             && self.is_candidate(self.current())
             && !explores
+    }
+
+    /// Whether the context is new: the pair that it began with has carried the handshake, and the first answer to a
+    /// check is still to come.
+    fn is_untried(&self) -> bool {
+        let is_untried = |one: &PathMonitor| one.is_new && !one.is_mute() && one.past().is_none();
+        self.suspects() && self.monitor.as_deref().is_some_and(is_untried)
     }
 
     fn is_granted(&self) -> bool {
@@ -97,10 +107,8 @@ impl Machine {
     /// pair. If a trial of the pair has begun, this time counts from the start of the trial.
     fn ask_current_pair(&mut self, wish: Wish, trial: Option<Instant>, now: Instant) {
         let from = self.current();
-        let Some(patience) = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due())
-        else {
-            return;
-        };
+        let due = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due());
+        let patience = due.unwrap_or(UNKNOWN_DUE);
         let before = self.flight().follow.filter(|before| before.from == from);
         let follow = match before {
             Some(before) if before.stage == Stage::Asking => before.or(wish),
@@ -129,8 +137,11 @@ impl Machine {
             self.flight().follow = None;
             return self.tidy_monitor(now);
         }
-        if now >= follow.due {
+        if now >= follow.due && self.has_asked(follow) {
             return self.end_follow(follow, Stage::Unanswered, now);
+        }
+        if now >= follow.due {
+            return self.ask_again(follow, now);
         }
         let rtt = self.round_trip().unwrap_or_default();
         let gap =
@@ -141,8 +152,41 @@ impl Machine {
         match self.state {
             State::Operational => self.send_check(follow.from, now),
             // A check says Operational, which is not the state here. The peer also answers a Probe InboundOk.
-            State::InboundOk => _ = self.probe(Some(follow.from), now),
+            State::InboundOk => self.ask_by_probe(follow.from, now),
             State::Exploring => {}
+        }
+    }
+
+    /// Sends a Probe InboundOk by the current pair. The probe shows the peer that this host sees the peer's answers.
+    fn ask_by_probe(&mut self, current: LocatorPair, now: Instant) {
+        let shown = self.shown_answer(current);
+        let mut transmit = self.explore().make_probe(State::InboundOk, current, now);
+        if let Message::Probe(probe) = &mut transmit.message {
+            probe.received.extend(shown);
+        }
+        push(&mut self.explore().transmits, transmit);
+    }
+
+    /// Whether a question has left. The host may have had no room for it.
+    fn has_asked(&self, follow: Follow) -> bool {
+        let checks = self.flight_now().into_iter().flat_map(|flight| &flight.transmits);
+        let probes = self.exploration.iter().flat_map(|exploration| &exploration.transmits);
+        let waiting: Vec<_> = checks.chain(probes).filter_map(Transmit::nonce).collect();
+        let mut sent = self.sent_since(follow.began);
+        sent.any(|(by, nonce)| by == follow.from && !waiting.contains(&nonce))
+    }
+
+    /// The peer says that its locator of the current pair is broken: this host asks the pair, if it has answered
+    /// before.
+    pub(super) fn doubt_broken(&mut self, now: Instant) {
+        if !self.is_guarded() {
+            return self.on_path_broken(now);
+        }
+        let asks = self.follow_now().is_some_and(|follow| follow.stage == Stage::Asking);
+        if !asks {
+            let (to, cause) = (self.current(), Cause::LocatorBroken);
+            let wish = Wish { to, cause, is_ready: false, is_vouched: false, worse: None };
+            self.ask_current_pair(wish, None, now);
         }
     }
 
@@ -150,7 +194,9 @@ impl Machine {
     /// late answer takes payload back.
     fn end_follow(&mut self, follow: Follow, stage: Stage, now: Instant) {
         self.flight().follow = Some(Follow { stage, next: now + LATE, ..follow });
-        if follow.is_ready && self.is_candidate(follow.to) && !self.is_broken(follow.to) {
+        if follow.cause == Cause::LocatorBroken && stage == Stage::Unanswered {
+            self.on_path_broken(now);
+        } else if follow.is_ready && self.is_candidate(follow.to) && !self.is_broken(follow.to) {
             if let Some(worse) = follow.worse {
                 self.note_worse(worse, now);
             }
@@ -175,10 +221,11 @@ impl Machine {
         if is_way_back(probe) || !is_asked {
             return None;
         }
-        let is_elsewhere = pair == follow.to;
+        let is_elsewhere = pair == follow.to && pair != follow.from;
         let says_where = is_answer(probe) && self.is_check_by(follow, &probe.received[0]);
+        let is_wish = says_where && !self.is_pinned() && !self.is_home_again(now);
         match follow.stage {
-            Stage::Asking if is_elsewhere && says_where && !self.is_pinned() => {
+            Stage::Asking if is_elsewhere && is_wish => {
                 self.end_follow(follow, Stage::Vouched, now);
             }
             Stage::Asking if is_elsewhere && !says_where => {
@@ -197,11 +244,12 @@ impl Machine {
 
     /// The asked pair works: payload stays.
     fn refuse(&mut self, follow: Follow, now: Instant) {
+        self.refute_broken(follow.from.peer);
         let refused = Follow { stage: Stage::Refused, next: now + LATE, ..follow };
         self.flight().follow = Some(refused);
     }
 
-    /// The asked pair works, but the peer's payload may take another pair. Asks again.
+    /// The asked pair works, but the peer's payload may take another pair; or no question has left. Asks again.
     fn ask_again(&mut self, follow: Follow, now: Instant) {
         let began = now.max(follow.began + APART);
         let due = began + follow.due.since(follow.began);

@@ -97,6 +97,15 @@ impl Machine {
         self.refresh_forget(now);
     }
 
+    /// Whether traffic has gone back to the preferred pair lately. The peer goes back by itself, and maybe later.
+    pub(super) fn is_home_again(&self, now: Instant) -> bool {
+        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        past.is_some_and(|past| {
+            let is_lately = now.since(past.went_home) < GOES_BACK;
+            past.home == Some(self.current()) && past.went_home != Instant::ZERO && is_lately
+        })
+    }
+
     /// How long the preferred pair must have worked. Each mistaken return doubles this time.
     pub(super) fn hold(&self) -> Duration {
         let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
@@ -115,5 +124,7 @@ impl Machine {
     }
 }
 
+/// Time within which both hosts go back: 60 s, one interval of checks and more.
+const GOES_BACK: Duration = Duration::from_secs(60);
 /// The hold time doubles at most this often.
 pub(super) const MAX_MISTAKES: u8 = 6;

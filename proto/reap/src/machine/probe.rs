@@ -5,6 +5,7 @@ use moorline_types::{DropReason, Instant, LocatorPair};
 use super::checks::{is_answer, is_way_back};
 use super::follow::{Wish, left_as_worse};
 use super::{CHECK, Machine};
+use crate::bounded::Allowance;
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
 use crate::message::{Probe, Report};
@@ -49,18 +50,18 @@ impl Machine {
             return Err(DropReason::UnknownCriticalOption);
         }
         let is_to_answer = self.state == State::Operational;
-        if let Some(report) = probe.sent.first().filter(|_| is_to_answer) {
-            return self.answer_check(pair, *report, now);
+        if is_to_answer {
+            return self.answer_check(pair, probe, now);
         }
         let report = self.check(pair, probe, now)?;
         self.accept(report, now);
         if self.state == State::Exploring && report.data == CHECK {
-            self.explore_by(pair, now);
+            self.explore_by(pair, probe, now);
             return Ok(());
         }
         // The peer sends checks whatever it hears, so a check says nothing about what the peer hears.
         self.on_heard(pair, Cause::ProbeOperational, now);
-        if self.is_question(pair) && self.takes_answer(pair, now) {
+        if self.is_question(pair, probe) && self.takes_answer(pair, probe, now) {
             self.probe(Some(pair), now);
         }
         Ok(())
@@ -117,11 +118,12 @@ impl Machine {
             }
             State::InboundOk => {
                 let is_unknown = verdict == Verdict::Unknown;
-                if is_unknown && !self.is_question(pair) && self.state != State::Operational {
+                if is_unknown && !self.is_question(pair, probe) && self.state != State::Operational
+                {
                     return Err(DropReason::BadNonce);
                 }
                 self.accept(report, now);
-                if is_unknown && self.is_question(pair) {
+                if is_unknown && self.is_question(pair, probe) {
                     self.probe(Some(pair), now);
                 } else {
                     self.on_inbound_ok(pair, verdict, now);
@@ -187,7 +189,7 @@ impl Machine {
             to: pair,
             cause: Cause::ProbeExploring,
             is_ready: !is_settled && self.fresh_standby(now) == Some(pair),
-            is_vouched: self.takes_voucher(probe, now),
+            is_vouched: pair != current && self.takes_voucher(probe, now),
             worse: left_as_worse(probe, current),
         };
         let trial = self.trial_started();
@@ -242,8 +244,8 @@ impl Machine {
 
     /// A check came by another pair than the peer's payload takes. The peer does not know that its payload is lost, and
     /// learns it only from a Probe Exploring. A Probe InboundOk would say that the payload arrives (RFC 5534 s6.8).
-    fn explore_by(&mut self, pair: LocatorPair, now: Instant) {
-        if self.is_candidate(pair) && self.takes_answer(pair, now) {
+    fn explore_by(&mut self, pair: LocatorPair, probe: &Probe, now: Instant) {
+        if self.is_candidate(pair) && self.takes_answer(pair, probe, now) {
             self.probe(Some(pair), now);
         }
     }
@@ -277,24 +279,28 @@ impl Machine {
         if exploration.records.is_known(report) {
             return Err(DropReason::Replayed);
         }
-        if probe.state != State::Operational && !self.takes_answer(pair, now) {
+        if probe.state != State::Operational && !self.takes_answer(pair, probe, now) {
             return Err(DropReason::RateLimited);
         }
         Ok(*report)
     }
 
     /// Whether a probe of the peer by this pair may be a question whether the pair works. An attacker may forge probes
-    /// to both hosts. So if this host explores only because of a probe, it answers questions by its current pair.
-    fn is_question(&self, pair: LocatorPair) -> bool {
+    /// to both hosts. So if this host explores only because of a probe, it answers questions by its current pair, and
+    /// those by the preferred pair whose sender sees that pair.
+    fn is_question(&self, pair: LocatorPair, probe: &Probe) -> bool {
         let explores = self.exploration.as_ref().is_some_and(|exploration| exploration.is_own);
-        let is_current = pair == self.current() && self.is_candidate(pair);
-        self.state == State::InboundOk && !explores && is_current
+        let is_asked = match self.allowance(pair, probe) {
+            Allowance::Current | Allowance::Shown | Allowance::ShownHome => self.is_candidate(pair),
+            Allowance::Others => false,
+        };
+        self.state == State::InboundOk && !explores && is_asked
     }
 
     /// Counts a probe by this pair against the limit of answers in a second. Returns false if the limit is reached.
-    fn takes_answer(&mut self, pair: LocatorPair, now: Instant) -> bool {
-        let is_current = usize::from(pair == self.current());
-        self.explore().answers[is_current].take(now)
+    fn takes_answer(&mut self, pair: LocatorPair, probe: &Probe, now: Instant) -> bool {
+        let allowance = self.allowance(pair, probe);
+        self.explore().answers[allowance as usize].take(now)
     }
 
     fn accept(&mut self, report: Report, now: Instant) {

@@ -1,12 +1,13 @@
 //! Rounds of checks: the machine checks the standby path at intervals while traffic flows, unless another context of
 //! the host has done so (decision 045).
 
+use alloc::vec::Vec;
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
 use crate::event::Event;
-use crate::monitor::{Round, Suspicion};
+use crate::monitor::{Check, Round, Suspicion};
 use crate::state::State;
 
 /// Knowledge of a host about a pair, from other contexts with the same peer.
@@ -136,8 +137,11 @@ impl Machine {
         let (interval, current) = (self.round_interval(), self.current());
         let Some(monitor) = &mut self.monitor else { return };
         if let Some(flight) = &mut monitor.flight {
-            flight.transmits.clear();
-            flight.checks.clear();
+            // Earlier checks have left, and their answers count.
+            let refused: Vec<_> = flight.transmits.drain(..).collect();
+            let has_left =
+                |check: &Check| !refused.iter().any(|one| one.nonce() == Some(check.nonce));
+            flight.checks.retain(has_left);
             flight.asked = None;
             flight.comparison = flight
                 .comparison

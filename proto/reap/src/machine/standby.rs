@@ -162,7 +162,7 @@ impl Machine {
             monitor.standby_rtt = Default::default();
             self.keep_standby(standby);
         }
-        let interval = self.round_interval();
+        let (interval, heard) = (self.round_interval(), self.heard);
         let monitor = self.monitor_mut();
         if is_away && monitor.round == Round::Resting {
             // The preferred pair may be back, and rounds without this pair are further apart.
@@ -177,6 +177,7 @@ impl Machine {
         if !has_any {
             monitor.round = Round::Off;
         } else if !keeps || monitor.round == Round::Off {
+            monitor.is_new = heard >= now;
             monitor.round = Round::Awaiting;
         }
         self.tidy_monitor(now);
@@ -187,8 +188,11 @@ impl Machine {
         let fail_back = self.config.profile.fail_back;
         let current = self.current();
         let is_standby = self.standby() == Some(current);
+        let is_home = self.home() == Some(current);
         let Some(monitor) = &mut self.monitor else { return };
         monitor.current_rtt = if is_standby { monitor.standby_rtt } else { Default::default() };
+        let answer = monitor.other_answer.take();
+        monitor.current_answer = answer.filter(|_| is_standby || is_home);
         monitor.forget_floor();
         (monitor.failed, monitor.standby, monitor.is_asked_in_vain) = (0, None, false);
         monitor.flight.iter_mut().for_each(|flight| flight.drop_trial());

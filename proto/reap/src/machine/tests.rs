@@ -15,6 +15,7 @@ mod detection;
 mod exploration;
 mod follow;
 mod foreign;
+mod forged;
 mod home;
 mod monitor;
 mod net;

@@ -9,7 +9,7 @@ use super::{Extra, Machine};
 use crate::config::{LINGER, keepalive_interval};
 use crate::event::{Cause, Event};
 use crate::exploration::Exploration;
-use crate::order::{self, Rank, Sets};
+use crate::order::{self, Sets};
 use crate::random::Random;
 use crate::state::{self, Act, Input, Send, State, Transition, transition};
 use crate::timers::Timer;
@@ -284,29 +284,6 @@ impl Machine {
 
     pub(super) fn keepalive_timeout(&self) -> Duration {
         Duration::from_millis(u64::from(self.keepalive_millis))
-    }
-
-    pub(super) fn is_current_broken(&self) -> bool {
-        self.is_broken(self.current())
-    }
-
-    pub(super) fn is_broken(&self, pair: LocatorPair) -> bool {
-        self.rank_of(pair).is_broken
-    }
-
-    pub(super) fn rank_of(&self, pair: LocatorPair) -> Rank {
-        let index = self.peer.iter().position(|peer| *peer == pair.peer);
-        index.and_then(|index| self.ranks().get(index)).copied().unwrap_or_default()
-    }
-
-    /// Whether the peer has stated preferences for its locators.
-    #[must_use]
-    pub fn has_ranks(&self) -> bool {
-        !self.ranks().is_empty()
-    }
-
-    pub(super) fn ranks(&self) -> &[Rank] {
-        self.extra.as_ref().map_or(&[], |extra| &extra.ranks)
     }
 
     pub(super) fn change_extra(&mut self, change: impl FnOnce(&mut Extra)) {

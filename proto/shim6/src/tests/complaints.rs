@@ -4,7 +4,7 @@ use moorline_wire::{ErrorCode, ErrorMessage, OptionType, fill_checksum};
 
 use super::duo::{Duo, Flight};
 use super::*;
-use crate::ANSWER_BURST;
+use crate::{ANSWER_BURST, I2_TIMEOUT, LAPSE_HOLDDOWN_TIME};
 
 fn unknown() -> Opt {
     Opt::Unknown { kind: OptionType::new(99), critical: true, contents: alloc::vec![1, 2, 3] }
@@ -227,16 +227,38 @@ fn an_error_about_our_update_ends_its_retransmission() {
 }
 
 #[test]
-fn an_error_about_our_i2bis_starts_over() {
+fn an_error_about_our_second_i2bis_starts_over() {
     let mut duo = Duo::established();
     duo.lose(1);
     duo.stray_payload(0, ulids().as_locators());
     duo.step();
     let Flight { pair, message, .. } = duo.under_way.pop_front().expect("I2bis");
+    assert_eq!(duo.hand(&about(&message, pair)), Err(DropReason::Disbelieved));
+    assert_eq!(duo.context(0).state().as_str(), "i2bis-sent");
+    duo.pass(I2_TIMEOUT * 2);
+    let Flight { pair, message, .. } = duo.under_way.pop_front().expect("I2bis");
     duo.hand(&about(&message, pair)).expect("believed");
     assert_eq!(duo.context(0).state().as_str(), "i1-sent");
     duo.settle();
     duo.check_established();
+}
+
+/// An attacker on the path forges an R1bis, and an Error about each message that follows.
+#[test]
+fn errors_about_an_i1_to_a_peer_that_had_the_context_count_for_seconds() {
+    let mut duo = Duo::established();
+    duo.lose(1);
+    duo.stray_payload(0, ulids().as_locators());
+    duo.step();
+    duo.pass(I2_TIMEOUT * 2);
+    while duo.machines[0].contexts().next().is_some() {
+        let Flight { pair, message, .. } = duo.under_way.pop_front().expect("I2bis or I1");
+        let _ = duo.hand(&about(&message, pair));
+        duo.collect();
+    }
+    let (_, failure, until) = duo.machines[0].negatives().next().expect("remembered");
+    assert_eq!(failure, Failure::NoSupport);
+    assert!(until.since(duo.now) <= LAPSE_HOLDDOWN_TIME, "{:?}", until.since(duo.now));
 }
 
 /// RFC 5533 s10.4.

@@ -10,7 +10,7 @@ use crate::event::FailureHint;
 
 /// An attacker on ISP 2, a standby path, who reads all probes there and forges probes in the name of the host to which
 /// `victim` talks.
-struct Attacker {
+pub(super) struct Attacker {
     victim: usize,
     nonce: u32,
     /// Probe Data of the forged probes.
@@ -19,14 +19,14 @@ struct Attacker {
 
 impl Attacker {
     /// An attacker on the path that carries no payload.
-    fn new(net: &mut Net, victim: usize) -> Self {
+    pub(super) fn new(net: &mut Net, victim: usize) -> Self {
         net.overheard = Some(Vec::new());
         Self { victim, nonce: 0x0a00_0000, data: 0 }
     }
 
     /// Sends two probes Exploring, and then probes that report all that ISP 2 has seen of the victim: at once, and one by one as
     /// answers to checks.
-    fn strike(&mut self, net: &mut Net) {
+    pub(super) fn strike(&mut self, net: &mut Net) {
         self.forge(net, State::Exploring, Vec::new());
         self.forge(net, State::Exploring, Vec::new());
         let overheard = net.overheard.as_ref().unwrap().iter();
@@ -43,14 +43,14 @@ impl Attacker {
     }
 
     /// Sends one probe that reports the last probes of the victim by ISP 2.
-    fn report_all(&mut self, net: &mut Net, state: State) {
+    pub(super) fn report_all(&mut self, net: &mut Net, state: State) {
         let overheard = net.overheard.as_ref().unwrap().iter();
         let sent = overheard.filter(|(from, ..)| *from == self.victim);
         let seen: Vec<_> = sent.flat_map(|(_, _, probe)| probe.sent.iter().copied()).collect();
         self.forge(net, state, seen.into_iter().rev().take(4).collect());
     }
 
-    fn forge(&mut self, net: &mut Net, state: State, received: Vec<Report>) {
+    pub(super) fn forge(&mut self, net: &mut Net, state: State, received: Vec<Report>) {
         let by = [ba(2, 2), ab(2, 2)][self.victim];
         self.nonce += 1;
         let own = Report { src: by.local, dst: by.peer, nonce: self.nonce, data: self.data };
@@ -58,7 +58,7 @@ impl Attacker {
     }
 }
 
-fn stays(net: &Net, host: usize) -> bool {
+pub(super) fn stays(net: &Net, host: usize) -> bool {
     causes(net, host).is_empty() && net.pairs() == [ab(1, 1), ba(1, 1)]
 }
 
@@ -141,7 +141,7 @@ fn a_failure_after_forged_probes_is_left_as_fast_as_without_them() {
 }
 
 /// A machine whose standby path and current pair have answered a check after 20 ms.
-fn checked() -> Machine {
+pub(super) fn checked() -> Machine {
     let mut machine = Machine::new(config(), ab(1, 1), [1; 16], at(0));
     machine.set_candidates([locator(A, 1), locator(A, 2)], [locator(B, 1), locator(B, 2)], at(0));
     machine.on_traffic();
@@ -156,7 +156,7 @@ fn checked() -> Machine {
 }
 
 /// Reports of the probes that the machine has sent by its current pair.
-fn asked(sent: &[(Instant, Transmit)]) -> Vec<Report> {
+pub(super) fn asked(sent: &[(Instant, Transmit)]) -> Vec<Report> {
     let by_current = sent.iter().filter(|(_, one)| one.pair == ab(1, 1));
     let reports = by_current.filter_map(|(_, one)| match &one.message {
         Message::Probe(probe) => probe.sent.first().copied(),

@@ -1,0 +1,72 @@
+//! Probes whose sender shows that it sees this host's answers on the current pair (decision 164).
+//!
+//! Whoever knows the context tag can forge checks with the addresses of the current pair, and so use up a limit of
+//! answers. Then a question of the true peer would find no answer. So each answer to a check can be recognized: its
+//! nonce is a keyed hash of its Probe Data and of the pair that the answer takes. A question by that pair repeats both.
+//! Only a host that reads packets on the pair knows them, and the host that has answered keeps no state for this.
+
+use core::hash::{Hash, Hasher};
+use core::num::NonZeroU32;
+
+use moorline_types::LocatorPair;
+use siphasher::sip::SipHasher24;
+
+use super::Machine;
+use crate::bounded::Allowance;
+use crate::message::{Probe, Report};
+
+/// Nonce and Probe Data of an answer to a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct SeenAnswer {
+    pub(super) nonce: u32,
+    pub(super) data: NonZeroU32,
+}
+
+impl SeenAnswer {
+    /// Reads the report that an answer holds of itself. `None`: the peer is of a version without this.
+    pub(super) fn of(report: &Report) -> Option<Self> {
+        let data = NonZeroU32::new(report.data).filter(|data| data.get() & MARK != 0)?;
+        Some(Self { nonce: report.nonce, data })
+    }
+}
+
+impl Machine {
+    /// The nonce and Probe Data of an answer by `via`.
+    pub(super) fn recognizable(&self, via: LocatorPair, drawn: u32) -> SeenAnswer {
+        let data = NonZeroU32::MIN | drawn | MARK;
+        let mut hasher = SipHasher24::new_with_key(&self.seed.0);
+        (via.local, via.peer, data).hash(&mut hasher);
+        let [_, _, _, _, nonce @ ..] = hasher.finish().to_be_bytes();
+        SeenAnswer { nonce: u32::from_be_bytes(nonce), data }
+    }
+
+    /// The report of the last answer that came by this pair, for a question by the pair.
+    pub(super) fn shown_answer(&self, pair: LocatorPair) -> Option<Report> {
+        let monitor = self.monitor.as_ref().filter(|_| pair == self.current())?;
+        let SeenAnswer { nonce, data } = monitor.current_answer?;
+        Some(Report { src: pair.peer, dst: pair.local, nonce, data: data.get() })
+    }
+
+    /// The limit that a probe by this pair counts against.
+    pub(super) fn allowance(&self, pair: LocatorPair, probe: &Probe) -> Allowance {
+        let (unshown, shown) = if pair == self.current() {
+            (Allowance::Current, Allowance::Shown)
+        } else if self.home() == Some(pair) {
+            (Allowance::Others, Allowance::ShownHome)
+        } else {
+            return Allowance::Others;
+        };
+        let is_ours = |report: &Report| {
+            let is_by = LocatorPair::new(report.src, report.dst) == pair;
+            let seen = SeenAnswer::of(report).filter(|_| is_by);
+            seen.is_some_and(|seen| seen == self.recognizable(pair, seen.data.get()))
+        };
+        let mut reports = probe.sent.iter().chain(&probe.received).take(MOST_READ);
+        if reports.any(is_ours) { shown } else { unshown }
+    }
+}
+
+/// Set in the Probe Data of an answer that can be recognized. No Probe Data with a meaning has this bit.
+const MARK: u32 = 1 << 31;
+/// Reports of a probe that are compared with answers: 8. This host puts the report of an answer among fewer.
+const MOST_READ: usize = 8;

@@ -1,0 +1,271 @@
+//! An attacker on a standby path who also sends with the addresses of the current pair, or forges preferences.
+
+use alloc::boxed::Box;
+
+use super::compare::talking;
+use super::follow::{Attacker, asked, checked, stays};
+use super::monitor::{causes, config, only};
+use super::net::Net;
+use super::*;
+use crate::order::Rank;
+
+/// Sends to both hosts a probe in the name of the other host with the addresses of the current pair.
+fn spoof(net: &mut Net, state: State, data: u32, nonce: u32) {
+    for (to, by) in [(0, ba(1, 1)), (1, ab(1, 1))] {
+        let own = Report { src: by.local, dst: by.peer, nonce, data };
+        net.inject(to, by, Probe { state, sent: [own].into(), received: Vec::new() });
+    }
+}
+
+/// 200 forged probes a second by the current pair, and forged probes by the standby path (a live trial).
+#[test]
+fn forged_probes_by_the_current_pair_use_up_no_answers_to_the_peers_questions() {
+    let kinds = [
+        (State::Operational, CHECK),
+        (State::Operational, CHECK_CURRENT),
+        (State::InboundOk, 0),
+        (State::Exploring, 0),
+    ];
+    for kind in 0..=kinds.len() {
+        let mut net = talking(&config(), 1);
+        let mut attackers = [0, 1].map(|victim| Attacker::new(&mut net, victim));
+        for n in 0..8_000_u32 {
+            let (state, data) = kinds[if kind < 4 { kind } else { n as usize % 4 }];
+            spoof(&mut net, state, data, 0x0c00_0000 + n);
+            if n % 20 == 0 {
+                attackers[0].strike(&mut net);
+                attackers[1].strike(&mut net);
+            }
+            net.run_for(ms(5));
+            assert!(stays(&net, 0) && stays(&net, 1), "{kind} {n}: {:?}", net.hosts[0].log);
+        }
+    }
+}
+
+/// The standby path has answered checks before payload moves there.
+#[test]
+fn nor_after_payload_has_moved() {
+    let mut config = config();
+    config.profile.fail_back = ms(4_000);
+    let mut net = talking(&config, 4);
+    net.route = only(&[(2, 2)]);
+    net.run_until(ms(60_000), |net| net.pairs() == [ab(2, 2), ba(2, 2)]).expect("both leave");
+    net.route = Box::new(|_| true);
+    net.run_until(ms(200_000), |net| net.pairs() == [ab(1, 1), ba(1, 1)]).expect("both are back");
+    let moves = [0, 1].map(|host| causes(&net, host).len());
+    let mut attackers = [0, 1].map(|victim| Attacker::new(&mut net, victim));
+    for n in 0..6_000 {
+        spoof(&mut net, State::Operational, CHECK_CURRENT, 0x0c00_0000 + n);
+        if n % 20 == 0 {
+            attackers[0].strike(&mut net);
+            attackers[1].strike(&mut net);
+        }
+        net.run_for(ms(5));
+        let now = [0, 1].map(|host| causes(&net, host).len());
+        assert_eq!(now, moves, "{n}: {:?}", net.hosts[0].log);
+    }
+}
+
+/// The attack begins with the context, and goes on for as long as a mistaken return takes to be tried again.
+#[test]
+fn forged_probes_take_no_payload_of_a_new_context() {
+    for (every, delay) in [(5, 10), (10, 10), (50, 60)] {
+        let mut net = Net::new(&config(), 2, 5);
+        net.delay = ms(delay);
+        net.hosts.iter_mut().for_each(|host| host.payload = Some(ms(20)));
+        let mut attackers = [0, 1].map(|victim| Attacker::new(&mut net, victim));
+        for n in 0..40_000 / every {
+            for attacker in &mut attackers {
+                match n % 2 {
+                    0 => attacker.strike(&mut net),
+                    _ => attacker.report_all(&mut net, State::InboundOk),
+                }
+            }
+            net.run_for(ms(every));
+            assert!(stays(&net, 0) && stays(&net, 1), "{every} {n}: {:?}", net.hosts[0].log);
+        }
+    }
+}
+
+/// The two hosts go back one after the other. Meanwhile the attacker's ISP has the payload of one of them.
+#[test]
+fn forged_probes_do_not_keep_payload_from_going_back() {
+    let mut config = config();
+    config.profile.fail_back = ms(4_000);
+    for seed in 0..8 {
+        let mut net = talking(&config, seed);
+        net.route = only(&[(2, 2)]);
+        net.run_until(ms(60_000), |net| net.pairs() == [ab(2, 2), ba(2, 2)]).expect("both leave");
+        net.route = Box::new(|_| true);
+        let mut attackers = [0, 1].map(|victim| Attacker::new(&mut net, victim));
+        for n in 0..6_000 {
+            for attacker in &mut attackers {
+                match n % 2 {
+                    0 => attacker.strike(&mut net),
+                    _ => attacker.report_all(&mut net, State::InboundOk),
+                }
+            }
+            net.run_for(ms(20));
+        }
+        assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)], "{seed}: {:?}", net.hosts[0].log);
+        let returns = [0, 1].map(|host| {
+            causes(&net, host).iter().filter(|cause| **cause == Cause::FailBack).count()
+        });
+        assert!(returns.iter().all(|returns| *returns <= 2), "{seed}: {returns:?}");
+    }
+}
+
+/// The limits of the answers count for whoever sees the current pair as well.
+#[test]
+fn questions_of_the_peer_are_limited_too() {
+    let mut net = talking(&config(), 1);
+    let peer = &mut net.hosts[1].machine;
+    let sent = (0..100).flat_map(|n| {
+        peer.send_check(ba(1, 1), at(20_000 + n));
+        drain(peer).0
+    });
+    let sent: Vec<_> = sent.collect();
+    let answered = sent.into_iter().zip(0..).filter(|(one, n)| {
+        let Message::Probe(probe) = &one.message else { panic!("no probe") };
+        assert_eq!(probe.sent.len(), 2, "the check repeats the last answer");
+        net.hosts[0].machine.handle_probe(ab(1, 1), probe, at(20_000 + n)).is_ok()
+    });
+    assert_eq!(answered.count(), ANSWERS_PER_SECOND as usize);
+}
+
+/// Whoever reads another pair learns nothing that counts for the current pair.
+#[test]
+fn an_answer_by_another_pair_shows_nothing() {
+    let mut machine = checked();
+    let forged = |answer: Option<Report>, nonce| {
+        let LocatorPair { local: src, peer: dst } = ba(1, 1);
+        let own = Report { src, dst, nonce, data: CHECK };
+        let sent = [own].into_iter().chain(answer).collect();
+        Probe { state: State::Operational, sent, received: Vec::new() }
+    };
+    let by_other = Report { src: locator(B, 2), dst: locator(A, 2), nonce: 7, data: CHECK };
+    let check = Probe { state: State::Operational, sent: [by_other].into(), received: Vec::new() };
+    machine.handle_probe(ab(2, 2), &check, at(1_000)).unwrap();
+    let (_, answer) = only_probe(&mut machine);
+    let seen = answer.sent[0];
+    let moved = Report { src: locator(A, 1), dst: locator(B, 1), ..seen };
+    let guessed = Report { nonce: 1, ..moved };
+    for (at_ms, shown) in [(2_000, seen), (4_000, moved), (6_000, guessed)] {
+        let all = (0..100).filter(|nonce| {
+            machine.handle_probe(ab(1, 1), &forged(None, 900 + nonce), at(at_ms)).is_ok()
+        });
+        assert_eq!(all.count(), ANSWERS_PER_SECOND as usize);
+        let refused = machine.handle_probe(ab(1, 1), &forged(Some(shown), 8), at(at_ms));
+        assert_eq!(refused, Err(DropReason::RateLimited), "{shown:?}");
+    }
+    machine.handle_probe(ab(1, 1), &forged(None, 1), at(8_000)).unwrap();
+    let (_, answer) = drain(&mut machine).0.pop().map(only).unwrap();
+    while machine.handle_probe(ab(1, 1), &forged(None, 2), at(8_000)).is_ok() {}
+    machine.handle_probe(ab(1, 1), &forged(Some(answer.sent[0]), 3), at(8_000)).unwrap();
+
+    fn only(one: Transmit) -> (LocatorPair, Probe) {
+        match one.message {
+            Message::Probe(probe) => (one.pair, probe),
+            Message::Keepalive => panic!("no probe"),
+        }
+    }
+}
+
+/// The peer, or an attacker, says whether its first and second locator are broken.
+fn say(machine: &mut Machine, broken: [bool; 2], now: Instant) {
+    let ranks = broken.map(|is_broken| Rank { is_broken, ..Rank::default() });
+    let [own, peer] = [A, B].map(|host| [1, 2].map(|isp| locator(host, isp)));
+    machine.handle_candidates(own, peer, &ranks, &[], now);
+}
+
+#[test]
+fn a_locator_that_answers_is_not_broken_whoever_says_so() {
+    let mut net = talking(&config(), 2);
+    for n in 0..400 {
+        let now = net.now;
+        say(&mut net.hosts[0].machine, [n % 2 == 0, n % 3 == 0], now);
+        net.flush(0);
+        net.run_for(ms(50));
+        assert!(stays(&net, 0), "{n}: {:?}", net.hosts[0].log);
+    }
+    // The last word calls both locators broken.
+    net.run_for(ms(60_000));
+    let now = net.now;
+    say(&mut net.hosts[0].machine, [true; 2], now);
+    net.flush(0);
+    net.run_for(ms(2_000));
+    let machine = &net.hosts[0].machine;
+    assert_eq!(machine.fresh_standby(net.now), Some(ab(2, 2)), "this host stays protected");
+    assert!(stays(&net, 0) && !machine.is_current_broken());
+    net.route = Box::new(|pair| ![ab(1, 1), ba(1, 1)].contains(&pair));
+    let left = |net: &Net| net.pairs() == [ab(2, 2), ba(2, 2)];
+    net.run_until(ms(30_000), left).expect("both leave");
+}
+
+/// The round-trip time is 20 ms, so an answer is due after 40 ms.
+#[test]
+fn a_locator_that_is_broken_is_left_when_its_answer_is_overdue() {
+    let mut net = talking(&config(), 3);
+    net.route = Box::new(|pair| ![ab(1, 1), ba(1, 1)].contains(&pair));
+    let now = net.now;
+    say(&mut net.hosts[0].machine, [true, false], now);
+    net.flush(0);
+    let left = net.run_until(ms(1_000), |net| net.hosts[0].machine.current_pair() == ab(2, 2));
+    assert!(left.is_some_and(|after| after <= ms(40)), "{left:?}");
+    assert_eq!(causes(&net, 0), [Cause::LocatorBroken]);
+}
+
+#[test]
+fn a_forged_preference_does_not_keep_payload_from_going_back() {
+    let mut config = config();
+    config.profile.fail_back = ms(4_000);
+    let mut net = talking(&config, 4);
+    net.route = only(&[(2, 2)]);
+    net.run_until(ms(60_000), |net| net.pairs() == [ab(2, 2), ba(2, 2)]).expect("both leave");
+    net.route = Box::new(|_| true);
+    let now = net.now;
+    say(&mut net.hosts[0].machine, [true, false], now);
+    net.flush(0);
+    net.run_until(ms(120_000), |net| net.pairs() == [ab(1, 1), ba(1, 1)]).expect("both are back");
+}
+
+/// Where the host has no room for checks, nobody was asked.
+#[test]
+fn a_question_that_did_not_leave_is_asked_again() {
+    let mut machine = checked();
+    say(&mut machine, [true, false], at(1_000));
+    for n in 0..20 {
+        let now = at(1_000 + 500 * n);
+        run_without_room(&mut machine, now);
+        assert_eq!(machine.current_pair(), ab(1, 1), "{n}");
+    }
+    let sent = run(&mut machine, at(11_200));
+    assert!(!asked(&sent).is_empty());
+    assert_eq!(machine.current_pair(), ab(2, 2), "asked, and not answered");
+}
+
+/// An earlier question has left, and its answer counts.
+#[test]
+fn an_answer_to_the_one_question_that_left_counts() {
+    let mut machine = checked();
+    say(&mut machine, [true, false], at(1_000));
+    let first: Vec<_> = drain(&mut machine).0.into_iter().map(|one| (at(1_000), one)).collect();
+    run_without_room(&mut machine, at(1_015));
+    deliver(&mut machine, ba(1, 1), State::Operational, 5, &asked(&first), at(1_020)).unwrap();
+    run(&mut machine, at(3_000));
+    assert_eq!(machine.current_pair(), ab(1, 1));
+}
+
+/// Runs all timers up to `until`. The host refuses each check.
+fn run_without_room(machine: &mut Machine, until: Instant) {
+    loop {
+        if machine.has_check() {
+            machine.handle_checks_refused(until);
+        }
+        assert!(drain(machine).0.iter().all(|one| one.pair != ab(1, 1)));
+        match machine.poll_timeout().filter(|&(next, _)| next <= until) {
+            Some((next, _)) => machine.handle_timeout(next),
+            None => return,
+        }
+    }
+}
