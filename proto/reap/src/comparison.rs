@@ -13,7 +13,7 @@ use crate::event::Cause;
 #[derive(Clone, Debug)]
 pub(crate) struct Comparison {
     pub(crate) other: LocatorPair,
-    purpose: Purpose,
+    pub(crate) purpose: Purpose,
     /// When the next checks are due, or the answers of this part.
     pub(crate) next: Instant,
     /// How long the answers may take at the end of a part.
@@ -35,14 +35,17 @@ pub(crate) enum Purpose {
     Leave,
     /// Is the other pair, which payload left as worse, as good as the current pair again?
     Return,
+    /// Is the other pair, which had failed and answers again, as good as the current pair?
+    FailBack,
 }
 
 impl Purpose {
-    /// Number of parts. A pair that payload left as worse has to be good for longer.
+    /// Number of parts. A pair that payload left as worse has to be good for longer than a pair that had failed.
     const fn parts(self) -> usize {
         match self {
-            Self::Leave => 2,
+            Self::Leave => 4,
             Self::Return => 3,
+            Self::FailBack => 1,
         }
     }
 }
@@ -73,7 +76,7 @@ pub(crate) enum Outcome {
 #[derive(Clone, Copy, Debug, Default)]
 struct Tally {
     /// One bit for each answered check, by its place in [`Comparison::sent`].
-    answered: u64,
+    answered: u128,
     /// The least round-trip time of these checks.
     least: Option<Duration>,
 }
@@ -119,8 +122,7 @@ impl Comparison {
             return Step::End(Outcome::Stay);
         }
         if self.is_waiting {
-            let outcome = self.judge(floor);
-            if outcome == Outcome::Stay || self.sent.len() >= self.purpose.parts() * PART {
+            if let Some(outcome) = self.judge(floor) {
                 return Step::End(outcome);
             }
             self.is_waiting = false;
@@ -141,32 +143,32 @@ impl Comparison {
         self.postponed < MOST_POSTPONED
     }
 
-    fn judge(&self, floor: Option<Duration>) -> Outcome {
+    /// Decides at the end of a part. `None`: another part follows.
+    fn judge(&self, floor: Option<Duration>) -> Option<Outcome> {
         let sent = u32::try_from(self.sent.len()).unwrap_or(u32::MAX);
         let lost = |tally: Tally| sent - tally.answered.count_ones();
         let (current, other) = (lost(self.by_current), lost(self.by_other));
-        // After the first part a smaller difference is enough to go on.
-        let is_final = self.sent.len() >= self.purpose.parts() * PART;
-        let more = sent / if is_final { MORE_LOST } else { MORE_LOST * 2 };
         let floor = [floor, self.by_current.least].into_iter().flatten().min();
-        match (self.purpose, floor, self.by_other.least) {
-            // A pair without an answer is no better, however bad the current pair is.
-            (_, _, None) => Outcome::Stay,
-            (Purpose::Leave, _, Some(_)) if current >= other * 2 + more => {
-                Outcome::Leave(Cause::Lossy)
+        // A pair without an answer is no better, however bad the current pair is.
+        let Some(least) = self.by_other.least else { return Some(Outcome::Stay) };
+        let is_as_good = other <= current + sent / AS_GOOD;
+        let (outcome, is_open) = match self.purpose {
+            Purpose::Leave if current >= other * 2 + MUCH_MORE_LOST => {
+                return Some(Outcome::Leave(Cause::Lossy));
             }
-            (Purpose::Leave, Some(floor), Some(least))
-                if is_much_slower(floor, least) && other <= current + sent / AS_GOOD =>
-            {
-                Outcome::Leave(Cause::Slow)
+            Purpose::Leave => {
+                let is_slow = is_as_good && floor.is_some_and(|floor| is_much_slower(floor, least));
+                let outcome = if is_slow { Outcome::Leave(Cause::Slow) } else { Outcome::Stay };
+                (outcome, is_slow || current >= other * 2 + sent / MORE_LOST)
             }
-            (Purpose::Leave, _, Some(_)) => Outcome::Stay,
-            (Purpose::Return, floor, Some(least)) => {
+            Purpose::Return | Purpose::FailBack => {
                 let is_slow = floor.is_some_and(|floor| is_much_slower(least * 2, floor));
-                let is_lossy = other > current + sent / AS_GOOD;
-                if is_slow || is_lossy { Outcome::Stay } else { Outcome::Return }
+                let is_good = is_as_good && !is_slow;
+                (if is_good { Outcome::Return } else { Outcome::Stay }, is_good)
             }
-        }
+        };
+        let is_final = self.sent.len() >= self.purpose.parts() * PART;
+        (is_final || !is_open).then_some(outcome)
     }
 }
 
@@ -191,9 +193,11 @@ const PART: usize = 20;
 const IN_VAIN: usize = 10;
 /// The longest time for answers at the end of a part: 4 s.
 const MAX_PATIENCE: Duration = Duration::from_secs(4);
-/// The current pair is much worse if its losses exceed twice the losses of the other pair by one check in five: 8 of
-/// 40. Two pairs that lose 5 % of packets each way differ by this much in one comparison of a thousand.
-const MORE_LOST: u32 = 5;
+/// The current pair is much worse if its losses exceed twice the losses of the other pair by this number of checks at
+/// the end of a part. Two pairs that lose 5 % of packets each way differ by this much in one comparison of 40,000.
+const MUCH_MORE_LOST: u32 = 14;
+/// If the difference is at least one check in ten, another part follows.
+const MORE_LOST: u32 = 10;
 /// The other pair is as good if its losses exceed those of the current pair by at most one check in twenty.
 const AS_GOOD: u32 = 20;
 /// The current pair is much slower if its round trip takes more than four times as long plus 200 ms.

@@ -77,10 +77,10 @@ pub(crate) struct Past {
     /// Pairs that payload left as much worse than others, at most [`MAX_WORSE`]. Traffic goes back to them only after a
     /// comparison.
     pub(crate) worse: Vec<LocatorPair>,
-    /// No comparison begins before this time.
+    /// No comparison that may end in a move away from the current pair begins before this time.
     pub(crate) compare_after: Instant,
-    /// Number of doublings of the time between comparisons.
-    comparisons: u8,
+    /// When the moves away from worse pairs so far will be paid for ([`Past::may_leave`]).
+    leaves_paid_at: Instant,
 }
 
 /// Stage of the checks of the standby path.
@@ -335,36 +335,60 @@ impl Past {
             doublings: 0,
             worse: Vec::new(),
             compare_after: Instant::ZERO,
-            comparisons: 0,
+            leaves_paid_at: Instant::ZERO,
         }
     }
 
-    /// Records that payload left this pair as much worse than another one. If the list is full, the oldest entry goes.
-    pub(crate) fn note_worse(&mut self, pair: LocatorPair, now: Instant) {
-        self.worse.retain(|worse| *worse != pair);
-        if self.worse.len() >= MAX_WORSE {
-            self.worse.remove(0);
+    /// Records that payload left this pair as much worse than another one. The words of both hosts about the same move
+    /// count once.
+    pub(crate) fn note_left(&mut self, pair: LocatorPair, now: Instant) {
+        if self.note_worse(pair) {
+            let paid_at = self.leaves_paid_at.max(now) + BETWEEN_LEAVES;
+            // A peer that moves more often than its share puts off the moves of this host no further.
+            self.leaves_paid_at = paid_at.min(now + BETWEEN_LEAVES * LEAVES_AT_ONCE);
         }
-        self.worse.push(pair);
-        self.damp_comparisons(true, now);
     }
 
-    /// Puts off the next comparison by a time that doubles with each comparison, up to a higher limit after a move.
-    pub(crate) fn damp_comparisons(&mut self, has_moved: bool, now: Instant) {
-        let most = if has_moved { MAX_DOUBLINGS_AFTER_MOVES } else { MAX_DOUBLINGS };
-        let wait = BETWEEN_COMPARISONS * (1 << self.comparisons);
-        self.compare_after = self.compare_after.max(now + wait);
-        self.comparisons = self.comparisons.max((self.comparisons + 1).min(most));
+    /// Records that this pair is worse than the current one. If the list is full, the oldest entry goes. Returns false
+    /// if the list has the pair already.
+    fn note_worse(&mut self, pair: LocatorPair) -> bool {
+        let is_new = !self.worse.contains(&pair);
+        if is_new {
+            if self.worse.len() >= MAX_WORSE {
+                self.worse.remove(0);
+            }
+            self.worse.push(pair);
+        }
+        is_new
     }
 
-    /// Makes the quiet time short again after a while without a trial, and the time between comparisons after a while
-    /// without a comparison.
+    /// Whether payload may leave another pair as worse: [`LEAVES_AT_ONCE`] times in short succession, and then once in
+    /// [`BETWEEN_LEAVES`]. So payload does this 7 times in an hour at most, whatever the paths do.
+    pub(crate) fn may_leave(&self, now: Instant) -> bool {
+        self.leaves_paid_at <= now + BETWEEN_LEAVES * (LEAVES_AT_ONCE - 1)
+    }
+
+    /// A comparison begins that may end in a move away from the current pair.
+    pub(crate) fn note_comparison(&mut self, now: Instant) {
+        self.compare_after = now + BETWEEN_COMPARISONS;
+    }
+
+    /// A comparison has shown that the preferred pair is worse than the current one: payload waits longer for it.
+    pub(crate) fn keep_away_from(&mut self, home: LocatorPair) {
+        self.note_worse(home);
+        self.home_since = None;
+        self.mistakes = self.mistakes.max((self.mistakes + 1).min(MAX_MISTAKES_BY_COMPARISON));
+    }
+
+    /// Makes the quiet time short again after a while without a trial, and clears times that are over.
     pub(crate) fn forgive(&mut self, now: Instant) {
         if now.since(self.quiet_until) >= FORGIVE {
             (self.quiet_until, self.doublings) = (Instant::ZERO, 0);
         }
-        if now.since(self.compare_after) >= FORGIVE_COMPARISONS {
-            (self.compare_after, self.comparisons) = (Instant::ZERO, 0);
+        for time in [&mut self.compare_after, &mut self.leaves_paid_at] {
+            if *time <= now {
+                *time = Instant::ZERO;
+            }
         }
     }
 }
@@ -500,15 +524,18 @@ fn seconds(at: Instant) -> u32 {
 pub(crate) const CHECK_LIFETIME: Duration = Duration::from_secs(10);
 /// Time without a trial after which the quiet time is short again: 60 s.
 const FORGIVE: Duration = Duration::from_secs(60);
-/// Time between the beginnings of two comparisons: 30 s, doubled up to 4 min, or up to 32 min if payload moves each
-/// time.
+/// Time between the beginnings of two comparisons that may end in a move away from the current pair: 30 s. A comparison
+/// takes 20 s, so there is time for two in a minute.
 const BETWEEN_COMPARISONS: Duration = Duration::from_secs(30);
-const MAX_DOUBLINGS: u8 = 3;
-const MAX_DOUBLINGS_AFTER_MOVES: u8 = 6;
+/// Moves away from worse pairs in short succession: 4.
+const LEAVES_AT_ONCE: u32 = 4;
+/// Time after which one more such move is possible: 20 min.
+const BETWEEN_LEAVES: Duration = Duration::from_secs(20 * 60);
+/// Comparisons that keep payload away from its preferred pair double the hold time at most 3 times: to 4 min by
+/// default.
+const MAX_MISTAKES_BY_COMPARISON: u8 = 3;
 /// Pairs kept as left for a better one: 4, enough for a host with four uplinks.
 const MAX_WORSE: usize = 4;
-/// Time without a comparison after which the time between comparisons is short again: 10 min.
-const FORGIVE_COMPARISONS: Duration = Duration::from_secs(600);
 /// Checks that can wait for answers: 32.
 const MAX_CHECKS: usize = 32;
 /// Age up to which a sample tells of the present queues: 10 s. Queues fill and empty within some seconds.

@@ -39,17 +39,21 @@ fn outcome(
 }
 
 const FOUR: &[u16] = &[2, 7, 11, 18];
-const EIGHT: &[u16] = &[2, 7, 11, 18, 22, 27, 31, 38];
+const FOURTEEN: &[u16] = &[2, 7, 11, 18, 22, 27, 31, 38, 42, 47, 51, 58, 62, 67];
 
 #[test]
-fn eight_of_forty_are_much_worse_than_none_and_seven_are_not() {
+fn fourteen_of_eighty_are_much_worse_than_none_and_thirteen_are_not() {
     let (purpose, rtts) = (Purpose::Leave, (20, 20));
-    assert_eq!(outcome(purpose, (EIGHT, &[]), rtts), (Outcome::Leave(Cause::Lossy), 40));
-    assert_eq!(outcome(purpose, (&EIGHT[..7], &[]), rtts), (Outcome::Stay, 40));
+    assert_eq!(outcome(purpose, (FOURTEEN, &[]), rtts), (Outcome::Leave(Cause::Lossy), 80));
+    assert_eq!(outcome(purpose, (&FOURTEEN[..13], &[]), rtts), (Outcome::Stay, 80));
     assert_eq!(outcome(purpose, (&FOUR[..1], &[]), rtts), (Outcome::Stay, 20), "ends early");
     assert_eq!(outcome(purpose, (&FOUR[..2], &[]), rtts), (Outcome::Stay, 40));
-    assert_eq!(outcome(purpose, (EIGHT, &[30]), rtts), (Outcome::Stay, 40));
-    assert_eq!(outcome(purpose, (EIGHT, FOUR), rtts), (Outcome::Stay, 20), "both lose");
+    assert_eq!(outcome(purpose, (FOURTEEN, &[30]), rtts), (Outcome::Stay, 80));
+    assert_eq!(outcome(purpose, (FOURTEEN, FOUR), rtts), (Outcome::Stay, 20), "both lose");
+    let many: Vec<u16> = (1..=14).collect();
+    let left = Outcome::Leave(Cause::Lossy);
+    assert_eq!(outcome(purpose, (&many, &[]), rtts), (left, 20), "a part is enough");
+    assert_eq!(outcome(purpose, (&many, &[3]), rtts), (Outcome::Stay, 80));
     let all: Vec<u16> = (1..=40).collect();
     assert_eq!(outcome(purpose, (&all, &all), rtts), (Outcome::Stay, 10), "no path at all");
 }
@@ -57,7 +61,7 @@ fn eight_of_forty_are_much_worse_than_none_and_seven_are_not() {
 #[test]
 fn four_times_as_slow_and_200_ms_is_much_worse() {
     let purpose = Purpose::Leave;
-    assert_eq!(outcome(purpose, (&[], &[]), (281, 20)), (Outcome::Leave(Cause::Slow), 40));
+    assert_eq!(outcome(purpose, (&[], &[]), (281, 20)), (Outcome::Leave(Cause::Slow), 80));
     assert_eq!(outcome(purpose, (&[], &[]), (280, 20)), (Outcome::Stay, 20));
     assert_eq!(
         outcome(purpose, (&[], FOUR), (600, 20)),
@@ -75,6 +79,16 @@ fn a_pair_is_returned_to_if_it_loses_hardly_more_and_is_not_half_as_slow_as_one_
     assert_eq!(outcome(purpose, (&[], &[3, 33, 35]), (20, 20)), (Outcome::Stay, 40));
     assert_eq!(outcome(purpose, (&[], &FOUR[..2]), (20, 20)), (Outcome::Stay, 20));
     assert_eq!(outcome(purpose, (&[], &[]), (20, 140)), (Outcome::Return, 60));
+    assert_eq!(outcome(purpose, (&[], &[]), (20, 141)), (Outcome::Stay, 20));
+}
+
+#[test]
+fn a_pair_that_had_failed_is_gone_back_to_after_twenty_checks() {
+    let purpose = Purpose::FailBack;
+    assert_eq!(outcome(purpose, (&[], &[]), (20, 20)), (Outcome::Return, 20));
+    assert_eq!(outcome(purpose, (&[], &FOUR[..1]), (20, 20)), (Outcome::Return, 20));
+    assert_eq!(outcome(purpose, (&[], &FOUR[..2]), (20, 20)), (Outcome::Stay, 20));
+    assert_eq!(outcome(purpose, (FOUR, &FOURTEEN[..4]), (20, 20)), (Outcome::Return, 20), "alike");
     assert_eq!(outcome(purpose, (&[], &[]), (20, 141)), (Outcome::Stay, 20));
 }
 

@@ -47,14 +47,16 @@ impl Machine {
         self.monitor.as_ref()?.current_rtt.known()
     }
 
-    /// Begins a comparison if this host or the peer has left `home` as worse. `home` has answered its checks for the
-    /// hold time. Returns false if nobody has left `home` as worse.
+    /// `home` has answered its checks for the hold time: begins a comparison with the current pair. Returns false if
+    /// payload goes back without a comparison, because this host compares nothing or a pin keeps payload on `home`.
     pub(super) fn compares_before_return(&mut self, home: LocatorPair, now: Instant) -> bool {
-        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
-        let was_left = past.is_some_and(|past| past.worse.contains(&home));
-        let is_meant = was_left && self.config.profile.leaves_worse;
+        let is_pin = self.extra.as_ref().is_some_and(|extra| extra.pin == Some(home));
+        let is_meant = self.config.profile.leaves_worse && !is_pin;
         if is_meant {
-            self.begin_comparison(home, Purpose::Return, now);
+            let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+            let is_worse = past.is_some_and(|past| past.worse.contains(&home));
+            let purpose = if is_worse { Purpose::Return } else { Purpose::FailBack };
+            self.begin_comparison(home, purpose, now);
         }
         is_meant
     }
@@ -63,7 +65,7 @@ impl Machine {
     pub(super) fn note_worse(&mut self, pair: LocatorPair, now: Instant) {
         let current = self.current();
         if self.config.profile.leaves_worse && self.is_candidate(pair) {
-            self.monitor_mut().past_mut(current).note_worse(pair, now);
+            self.monitor_mut().past_mut(current).note_left(pair, now);
         }
     }
 
@@ -74,13 +76,20 @@ impl Machine {
             && !(purpose == Purpose::Leave && self.is_pinned());
         let current = self.current();
         let Some(monitor) = self.monitor.as_mut().filter(|_| is_ready) else { return };
-        let is_early = monitor.past().is_some_and(|past| now < past.compare_after);
+        let is_early = monitor.past().is_some_and(|past| match purpose {
+            Purpose::Leave => now < past.compare_after || !past.may_leave(now),
+            // Payload goes back to a pair left as worse only if payload may leave that pair again.
+            Purpose::Return => !past.may_leave(now),
+            Purpose::FailBack => false,
+        });
         if is_early || monitor.is_asked_in_vain || monitor.comparison().is_some() {
             return;
         }
         let due = |rtt: Rtt| rtt.due().unwrap_or(ANSWER_DUE);
         let patience = due(monitor.current_rtt).max(due(monitor.standby_rtt)).max(ANSWER_DUE);
-        monitor.past_mut(current).damp_comparisons(false, now);
+        if purpose == Purpose::Leave {
+            monitor.past_mut(current).note_comparison(now);
+        }
         self.flight().comparison = Some(Comparison::new(other, purpose, patience, now));
         self.on_comparison_timeout(now);
     }
@@ -108,19 +117,20 @@ impl Machine {
                 self.send_check(current, now);
                 self.send_check(other, now);
             }
-            Step::Check => self.end_comparison(other, Outcome::Stay, now),
-            Step::End(outcome) => self.end_comparison(other, outcome, now),
+            Step::Check => self.end_comparison(Outcome::Stay, now),
+            Step::End(outcome) => self.end_comparison(outcome, now),
         }
     }
 
-    fn end_comparison(&mut self, other: LocatorPair, outcome: Outcome, now: Instant) {
+    fn end_comparison(&mut self, outcome: Outcome, now: Instant) {
         let current = self.current();
-        let monitor = self.monitor_mut();
-        if let Some(flight) = &mut monitor.flight {
-            flight.comparison = None;
-        }
+        let Some(comparison) = self.flight_mut().and_then(|flight| flight.comparison.take()) else {
+            return;
+        };
+        let Comparison { other, purpose, .. } = comparison;
         match outcome {
-            Outcome::Stay => monitor.past_mut(current).home_since = None,
+            Outcome::Stay if purpose == Purpose::Leave => {}
+            Outcome::Stay => self.monitor_mut().past_mut(current).keep_away_from(other),
             // A switch that began meanwhile decides where payload goes.
             Outcome::Leave(cause) if self.switch().is_none() && self.is_of_use(other) => {
                 self.tell(Event::Worse { pair: current, than: other, cause });
@@ -132,10 +142,25 @@ impl Machine {
         self.tidy_monitor(now);
     }
 
+    /// The host has no room for the checks of the running comparison, which goes on later or is given up. In the second
+    /// case the answers of the hold time are enough for payload to go back to a pair that had failed.
+    pub(super) fn postpone_comparison(&mut self, now: Instant) {
+        let Some(flight) = self.flight_mut() else { return };
+        let Some(comparison) = &mut flight.comparison else { return };
+        if comparison.postpone(now) {
+            return;
+        }
+        let (other, purpose) = (comparison.other, comparison.purpose);
+        flight.comparison = None;
+        if purpose == Purpose::FailBack && self.may_return_to(other) {
+            self.go_back(other, now);
+        }
+    }
+
     /// If `cause` says so, records that payload left `from` as much worse than the current pair.
     pub(super) fn after_leaving(&mut self, from: LocatorPair, cause: Cause, now: Instant) {
         if matches!(cause, Cause::Lossy | Cause::Slow) {
-            self.monitor_mut().past_mut(from).note_worse(from, now);
+            self.monitor_mut().past_mut(from).note_left(from, now);
         }
     }
 

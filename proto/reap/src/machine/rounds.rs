@@ -143,10 +143,6 @@ impl Machine {
                 |check: &Check| !refused.iter().any(|one| one.nonce() == Some(check.nonce));
             flight.checks.retain(has_left);
             flight.asked = None;
-            flight.comparison = flight
-                .comparison
-                .take()
-                .and_then(|mut comparison| comparison.postpone(now).then_some(comparison));
             if let Some(trial) = flight.trial.as_mut().filter(|trial| trial.expires.is_some()) {
                 trial.give_up_checks();
             } else if let Some(trial) = flight.trial.take() {
@@ -157,6 +153,7 @@ impl Machine {
         if monitor.round == Round::Checking {
             monitor.rest(now + interval / 8);
         }
+        self.postpone_comparison(now);
         self.tidy_monitor(now);
         self.refresh_watch();
     }

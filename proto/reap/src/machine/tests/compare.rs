@@ -123,6 +123,28 @@ fn a_pair_that_is_good_again_is_returned_to() {
 }
 
 #[test]
+fn a_pair_that_gets_worse_again_is_left_within_a_minute_each_time() {
+    let config = config();
+    for seed in 0..10 {
+        let mut net = talking(&config, seed);
+        for round in 0..3 {
+            net.run_for(ms(20_000));
+            degrade(&mut net, MANY, ms(10));
+            let began = net.now;
+            while net.pairs() != [ab(2, 2), ba(2, 2)] {
+                suspect(&mut net, 0, FailureHint::Retransmission);
+                net.run_for(ms(1_000));
+                let time = net.now.since(began);
+                assert!(time < ms(60_000), "seed {seed}, round {round}: {time:?}");
+            }
+            net.bad.clear();
+            let is_back = |net: &Net| net.pairs() == [ab(1, 1), ba(1, 1)];
+            net.run_until(HOUR, is_back).expect("back");
+        }
+    }
+}
+
+#[test]
 fn the_rfc_profile_and_one_without_comparisons_stay() {
     let stays = Profile { leaves_worse: false, ..Profile::default() };
     for profile in [Profile::RFC, stays] {

@@ -11,6 +11,8 @@ use crate::profile::Profile;
 
 /// Loss of 25 %, out of 256.
 const A_QUARTER: usize = 64;
+/// Loss of 50 %.
+const HALF: usize = 128;
 
 /// Host 0 suspects its pair `times` times, 2.5 s apart.
 fn doubt(net: &mut Net, times: usize) {
@@ -86,7 +88,7 @@ fn a_pair_that_was_left_before_another_one_is_compared_too() {
         let mut net = Net::new(&config, 3, seed);
         net.hosts.iter_mut().for_each(|host| host.payload = Some(ms(50)));
         net.run_for(ms(10_000));
-        degrade(&mut net, A_QUARTER, ms(10));
+        degrade(&mut net, HALF, ms(10));
         doubt(&mut net, 80);
         let second = net.pairs()[0];
         assert_ne!(second, ab(1, 1), "seed {seed}");

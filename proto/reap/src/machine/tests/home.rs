@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 
+use super::compare::{HOUR, degrade, talking};
 use super::monitor::{causes, config, has, net, only, suspect};
 use super::net::Net;
 use super::*;
@@ -31,7 +32,11 @@ fn a_deprecated_address_is_left_gently() {
 
 /// Both hosts have left their first pair, which has failed.
 fn away() -> Net {
-    let mut net = net(&config());
+    away_by(3)
+}
+
+fn away_by(seed: u8) -> Net {
+    let mut net = talking(&config(), seed);
     net.run_for(ms(5_000));
     net.route = only(&[(2, 2)]);
     net.run_for(ms(30));
@@ -54,6 +59,50 @@ fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
         assert_eq!(causes(&net, host).last(), Some(&Cause::FailBack));
     }
     assert_eq!(net.states(), [State::Operational; 2]);
+}
+
+#[test]
+fn traffic_stays_away_from_a_first_pair_that_answers_and_loses_packets_or_is_slow() {
+    for (seed, loss, delay) in [(1, 38, ms(10)), (2, 38, ms(10)), (3, 76, ms(10)), (4, 0, ms(200))]
+    {
+        let mut net = away_by(seed);
+        net.route = Box::new(|_| true);
+        degrade(&mut net, loss, delay);
+        net.run_for(HOUR);
+        let back = [0, 1].map(|host| causes(&net, host).contains(&Cause::FailBack));
+        assert_eq!(back, [false; 2], "seed {seed}");
+        net.bad.clear();
+        let is_back = |net: &Net| net.pairs() == [ab(1, 1), ba(1, 1)];
+        net.run_until(ms(900_000), is_back).expect("as good again");
+    }
+}
+
+#[test]
+fn traffic_goes_back_to_a_pinned_pair_however_bad_it_is() {
+    let mut net = away();
+    net.hosts[0].machine.handle_pinned(Some(ab(1, 1)));
+    net.route = Box::new(|_| true);
+    degrade(&mut net, 38, ms(10));
+    let is_back = |net: &Net| net.pairs()[0] == ab(1, 1);
+    net.run_until(HOUR, is_back).expect("pinned");
+}
+
+#[test]
+fn a_host_without_room_goes_back_after_answers_alone() {
+    let mut net = away();
+    net.route = Box::new(|_| true);
+    let compares = |net: &Net| net.hosts[0].machine.compares();
+    net.run_until(ms(100_000), compares).expect("compares before it goes back");
+    let mut now = net.now;
+    let machine = &mut net.hosts[0].machine;
+    while machine.current_pair() != ab(1, 1) {
+        machine.handle_checks_refused(now);
+        let Some((next, _)) = machine.poll_timeout() else { break };
+        (_, now) = (drain(machine), next);
+        machine.handle_timeout(now);
+    }
+    assert_eq!(machine.current_pair(), ab(1, 1));
+    assert!(now.since(net.now) < ms(120_000));
 }
 
 /// Payload goes one way after a pause. During the pause the first pair has worked for long enough, and the current pair
