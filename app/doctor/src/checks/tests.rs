@@ -99,6 +99,7 @@ fn good() -> Facts {
         firewall: Firewall::Ruleset(json!({"nftables": []})),
         legacy_tables: Vec::new(),
         is_just_opened: false,
+        asked: Vec::new(),
     }
 }
 
@@ -398,6 +399,28 @@ fn peers_that_the_daemon_gave_up_are_told() {
     answers(&mut facts).contexts.push(peer_in(ContextState::NoSupport));
     let found = &examine(&facts)[0].what;
     assert_eq!(found, "1 peer has no Moorline: connections to it cannot move");
+}
+
+#[test]
+fn a_peer_that_is_asked_about_and_excluded_is_not_protected() {
+    let excluded = |change: fn(&mut Facts)| {
+        after(|facts| {
+            let why = "trigger-never = true".to_owned();
+            let peer = |peer| Excluded { peer: address(peer), why: why.clone() };
+            let of_both = ["2001:db8:9::9", "2001:db8:8::8"].map(peer);
+            answers(facts).status.excluded = of_both.into();
+            facts.asked = vec![address("2001:db8:9::9"), address("2001:db8:9::a")];
+            change(facts);
+        })
+    };
+    let [own, other] = [Stops, Note].map(|severity| ("peer-excluded".to_owned(), severity));
+    assert_eq!(excluded(|_| {}), [own, other.clone()]);
+    let with_context = excluded(|facts| {
+        let context = peer_in(ContextState::Established);
+        let ulid_peer = address("2001:db8:9::a");
+        answers(facts).contexts.push(Context { ulid_peer, ..context });
+    });
+    assert_eq!(with_context, [("peer-excluded".to_owned(), Warning), other]);
 }
 
 /// Returns the findings about a context with this readiness.
