@@ -215,9 +215,35 @@ fn an_uplink_whose_addresses_prove_nothing_is_told() {
 }
 
 #[test]
-fn temporary_addresses_are_told_of() {
-    let found = after(|facts| answers(facts).status.uplinks[0].locators[0].temporary = true);
-    assert_eq!(found, one("temporary", Note));
+fn temporary_addresses_that_new_connections_take_are_told_of() {
+    let newer = "2001:db8:1::6";
+    let mut facts = good();
+    let link = &mut facts.uplinks[0].addresses;
+    link.push(UplinkAddress { address: address(newer), ..link[0] });
+    link[0].preferred = false;
+    let told = &mut answers(&mut facts).status.uplinks[0].locators;
+    told[0].temporary = true;
+    let found = after(|changed| *changed = facts.clone());
+    assert_eq!(found, [], "a deprecated address is for older connections");
+    let told = &mut answers(&mut facts).status.uplinks[0].locators;
+    told.push(LocatorInfo { address: address(newer), ..told[0].clone() });
+    let found = examine(&facts);
+    assert_eq!((found.len(), found[0].code.as_str()), (1, "temporary"));
+    assert_eq!(found[0].evidence, [format!("eth0: {newer}")]);
+}
+
+#[test]
+fn an_uplink_that_carries_nothing_has_a_remedy_and_no_empty_words() {
+    let mut facts = good();
+    let status = &mut answers(&mut facts).status;
+    status.uplinks[1].failing = true;
+    status.warnings = ["eth1 carries nothing: its router does not answer", "eth11: no prefix"]
+        .map(ToOwned::to_owned)
+        .into();
+    let [failing, other] = &examine(&facts)[..] else { panic!() };
+    assert_eq!((failing.code.as_str(), failing.severity), ("uplink-failing", Warning));
+    assert!(failing.remedy.contains("router and the ISP"), "{}", failing.remedy);
+    assert_eq!((other.code.as_str(), other.remedy.as_str()), ("daemon-warning", ""));
 }
 
 #[test]
@@ -472,7 +498,9 @@ fn contexts_that_cannot_move_stop_protection_and_those_that_are_not_tried_yet_do
     assert_eq!(not_yet("peer-mute"), one("failover-peer-mute", Warning));
     assert_eq!(not_yet("unconfirmed"), one("failover-unconfirmed", Warning));
     assert_eq!(not_yet("same-uplink"), one("failover-same-uplink", Stops));
+    assert_eq!(not_yet("uplink-fails"), one("failover-uplink-fails", Stops));
     assert_eq!(with_readiness(ReadinessState::Protected, ""), []);
+    assert_eq!(with_readiness(ReadinessState::Protected, "peer-one-address"), []);
 }
 
 #[test]
