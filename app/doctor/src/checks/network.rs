@@ -321,4 +321,4 @@ const LEAST_MTU: u32 = 1280;
 /// Octets of the payload header (RFC 5533 s5.1).
 const HEADER: u32 = Encapsulation::PayloadHeader.overhead() as u32;
 /// Advice about an uplink that carries nothing.
-const FAILING: &str = "This host cannot mend that: see to the router and the ISP of the uplink. `moorline events` says since when.";
+const FAILING: &str = "The fault is at the router or the ISP of the uplink, or beyond. `moorline events` says since when.";
