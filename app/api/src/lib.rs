@@ -45,7 +45,7 @@ pub use path::{
     ContextPaths, Net, PathAnswer, PathCounters, PathInfo, PathOutcome, PathResult, PathRule,
     PathState, Paths, Preference, Scope, SpreadRequest, SwitchRequest, UnpinRequest,
 };
-pub use readiness::{Readiness, ReadinessState, SAME_UPLINK, Survival};
+pub use readiness::{Readiness, ReadinessState, SAME_UPLINK, Survival, UPLINK_FAILS};
 pub use sse::Decoder;
 pub use types::{
     Context, ContextCounts, ContextState, DataPlane, Down, ErrorBody, Excluded, LocatorInfo, Pair,

@@ -11,6 +11,7 @@ pub struct Readiness {
     /// Protected, not yet, or not at all.
     pub state: ReadinessState,
     /// Reason why the connection is not protected, as a name for programs, such as `unanswered` (docs/doctor.md has the list).
+    /// A protected connection has a reason if it does not survive each loss of an uplink: `peer-one-address`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Explanation of the state, for a person.
@@ -58,3 +59,5 @@ open_enum! {
 
 /// A [`Readiness::reason`]: only pairs by the uplink of the current pair have answered.
 pub const SAME_UPLINK: &str = "same-uplink";
+/// A [`Readiness::reason`]: no other pair has answered, and another uplink fails.
+pub const UPLINK_FAILS: &str = "uplink-fails";

@@ -28,11 +28,12 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Contexts(format) => {
             let client = client(args)?;
             let contexts = client.contexts()?;
-            // A host without contexts has a reason, and the user wants to know the reason.
-            let is_asked = contexts.is_empty() && !format.json;
-            let excluded = if is_asked { client.status()?.excluded } else { Vec::new() };
-            let text = |contexts: &Vec<_>| render::contexts(contexts, &excluded, now_unix_ms());
-            show(out, format.json, &contexts, text)
+            if format.json {
+                return show(out, true, &contexts, |_| String::new());
+            }
+            // The table does not have the connections without a context, and the user wants to know their reason.
+            let status = client.status()?;
+            show(out, false, &contexts, |all| render::contexts(all, &status, now_unix_ms()))
         }
         Command::Ilcc(format) => show(out, format.json, &client(args)?.ilcc()?, render::ilcc),
         Command::Events(events) => commands::events(args, events, out),

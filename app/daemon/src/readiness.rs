@@ -1,10 +1,11 @@
 //! Answers of the control API about readiness: whether connections survive the loss of their current pair.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_addresses::Uplink;
-use moorline_api::{Readiness, ReadinessState, SAME_UPLINK, Survival};
+use moorline_addresses::{HostView, Uplink};
+use moorline_api::{Readiness, ReadinessState, SAME_UPLINK, Survival, UPLINK_FAILS};
 use moorline_contexts as host;
 use moorline_contexts::{ContextView, Reason};
 use moorline_ilnp::{SessionView, State};
@@ -31,10 +32,21 @@ impl Daemon {
         {
             told = no_default_route(&link.name);
         }
-        if let host::Readiness::Protected { by, at } = readiness
-            && let Some(uplink) = self.shared_uplink(context, by)
+        if let host::Readiness::Cannot(Reason::Unanswered) = readiness
+            && let Some(established) = &context.established
         {
-            told = self.of_shared(context, uplink, at, now);
+            let (view, failing) = (self.host.view(), self.host.failing_uplinks());
+            let current = established.locators.local.0;
+            told = failing_beside(view, &failing, current).map_or(told, uplink_fails);
+        }
+        if let host::Readiness::Protected { by, at } = readiness {
+            told = match self.shared_uplink(context, by) {
+                Some(uplink) => self.of_shared(context, uplink, at, now),
+                None => {
+                    let established = context.established.as_ref();
+                    of_peer(told, established.map_or(0, |known| known.peer_locators.len()))
+                }
+            };
         }
         Some(told)
     }
@@ -80,23 +92,25 @@ impl Daemon {
         let mut by_uplink: BTreeMap<u32, Survival> = BTreeMap::new();
         for context in self.host.shim6().contexts() {
             let Some(established) = &context.established else { continue };
-            let Some(readiness) = self.host.shim6().readiness(context.id, now) else { continue };
+            let Some(readiness) = self.readiness_of(&context) else { continue };
             let Some(uplink) = self.host.view().uplink_of(established.locators.local.0) else {
                 continue;
             };
             let entry = by_uplink.entry(uplink.ifindex).or_default();
             entry.contexts += 1;
-            let reason = match readiness {
-                host::Readiness::Protected { by, at } => {
-                    let other = self.host.view().uplink_of(by.local.0).map(|other| other.ifindex);
-                    if other != Some(uplink.ifindex) {
-                        entry.survive += 1;
-                        continue;
-                    }
-                    self.of_shared(&context, &uplink.name, at, now).reason.unwrap_or_default()
+            let beside =
+                readiness.standby.and_then(|standby| self.host.view().uplink_of(standby.local));
+            let reason = match readiness.state {
+                ReadinessState::Protected
+                    if beside.is_none_or(|one| one.ifindex != uplink.ifindex) =>
+                {
+                    entry.survive += 1;
+                    continue;
                 }
-                host::Readiness::NotYet(reason) | host::Readiness::Cannot(reason) => {
-                    reason.as_str().to_owned()
+                // The host has one uplink.
+                ReadinessState::Protected => SAME_UPLINK.to_owned(),
+                ReadinessState::NotYet | ReadinessState::Cannot | ReadinessState::Other(_) => {
+                    readiness.reason.unwrap_or_default()
                 }
             };
             *entry.others.entry(reason).or_default() += 1;
@@ -172,6 +186,44 @@ fn shared(uplink: &str, is_untried: bool) -> Readiness {
     }
 }
 
+/// Returns the name of a failing uplink that does not have the address of ours in use.
+fn failing_beside<'a>(
+    view: &'a HostView,
+    failing: &BTreeSet<u32>,
+    current: Ipv6Addr,
+) -> Option<&'a str> {
+    let used = view.uplink_of(current)?.ifindex;
+    let mut beside = view.uplinks.iter().filter(|one| one.ifindex != used);
+    beside.find(|one| failing.contains(&one.ifindex)).map(|one| one.name.as_str())
+}
+
+/// Makes the readiness of a context whose other pairs do not answer while an uplink fails: the uplink explains the silence.
+fn uplink_fails(name: &str) -> Readiness {
+    Readiness {
+        reason: Some(UPLINK_FAILS.to_owned()),
+        why: format!("no other pair answers, and {name} carries nothing now"),
+        remedy: format!(
+            "Moorline goes on to ask by {name}. The fault is at its router or ISP, or beyond."
+        ),
+        ..not_protected(ReadinessState::NotYet, Reason::Trying)
+    }
+}
+
+/// Adds to the readiness of a protected context what the context is not protected from, if the peer has told one address.
+fn of_peer(protected: Readiness, peer_locators: usize) -> Readiness {
+    if peer_locators != 1 {
+        return protected;
+    }
+    Readiness {
+        reason: Some(PEER_ONE_ADDRESS.to_owned()),
+        why: "another pair has answered, and the peer has told one address: the connection survives the loss of an uplink \
+              of this host, and not of the uplink of the peer"
+            .to_owned(),
+        remedy: "`moorline doctor` at the peer says whether a second uplink or a proof is missing there.".to_owned(),
+        ..protected
+    }
+}
+
 /// Makes the readiness for a connection whose interface has no default route.
 fn no_default_route(name: &str) -> Readiness {
     Readiness {
@@ -190,6 +242,8 @@ const ASKED_WITHIN: Duration = Duration::from_secs(20);
 
 /// Name of the reason "no default route" in JSON.
 const NO_ROUTE: &str = "no-default-route";
+/// Name of the reason that a protected context depends on the peer's only address, in JSON.
+const PEER_ONE_ADDRESS: &str = "peer-one-address";
 
 fn not_protected(state: ReadinessState, reason: Reason) -> Readiness {
     Readiness {
@@ -204,6 +258,8 @@ fn not_protected(state: ReadinessState, reason: Reason) -> Readiness {
 
 #[cfg(test)]
 mod tests {
+    use moorline_addresses::{AddressFlags, Lifetimes, UplinkAddress};
+
     use super::*;
 
     #[test]
@@ -226,5 +282,39 @@ mod tests {
         let told = no_default_route("wan0");
         assert_eq!((told.state, told.reason.as_deref()), (ReadinessState::Cannot, Some(NO_ROUTE)));
         assert!(told.why.starts_with("wan0 has the address"), "{}", told.why);
+    }
+
+    #[test]
+    fn an_uplink_that_fails_explains_why_no_other_pair_answers() {
+        let uplink = |ifindex, name, address: &str| {
+            let address = address.parse().expect("an address");
+            let lifetimes = Lifetimes::FOREVER;
+            let own = UplinkAddress::new(address, 64, AddressFlags::default(), lifetimes);
+            Uplink { addresses: vec![own], ..Uplink::new(ifindex, name) }
+        };
+        let uplinks = vec![uplink(1, "wan1", "2001:db8:1::1"), uplink(2, "wan2", "2001:db8:2::1")];
+        let view = HostView { uplinks, ..HostView::default() };
+        let current = "2001:db8:1::1".parse().expect("an address");
+        let beside =
+            |failing: &[u32]| failing_beside(&view, &failing.iter().copied().collect(), current);
+        assert_eq!([beside(&[]), beside(&[1]), beside(&[2])], [None, None, Some("wan2")]);
+        let told = uplink_fails("wan2");
+        let why = "no other pair answers, and wan2 carries nothing now";
+        assert_eq!(
+            (told.state, told.reason.as_deref()),
+            (ReadinessState::NotYet, Some(UPLINK_FAILS))
+        );
+        assert_eq!(told.why, why);
+    }
+
+    #[test]
+    fn a_context_with_a_peer_of_one_address_says_what_it_survives() {
+        let protected =
+            Readiness { reason: None, ..not_protected(ReadinessState::Protected, Reason::OnePair) };
+        assert_eq!(of_peer(protected.clone(), 2), protected);
+        let told = of_peer(protected, 1);
+        let reason = told.reason.as_deref();
+        assert_eq!((told.state, reason), (ReadinessState::Protected, Some(PEER_ONE_ADDRESS)));
+        assert!(told.why.contains("survives the loss of an uplink of this host"), "{}", told.why);
     }
 }

@@ -8,6 +8,7 @@ use moorline_addr::{Outlives, write_private};
 use moorline_addresses::TemporaryLifetimes;
 use moorline_contexts::ContextSnapshot;
 use moorline_ilnp::SessionSnapshot;
+use nix::errno::Errno;
 use serde::{Deserialize, Serialize};
 
 use self::sealed::{seal, unseal};
@@ -55,9 +56,12 @@ impl Store {
         self.place(ADDRESSES)
     }
 
-    /// Reads the addresses of the last run. `take` makes the result of the saved addresses. If the file is damaged or `take` fails, the file before it
-    /// counts, and if that is damaged too, there are no addresses. A person who removes the file wants new addresses, so the file before
-    /// it does not count then.
+    /// Reads the addresses of the last run. `take` makes the result of the saved addresses. If the file is damaged or `take`
+    /// fails, the file before it counts, and if that is damaged too, there are no addresses. A person who removes the file
+    /// wants new addresses, so the file before it does not count then.
+    ///
+    /// # Errors
+    /// The file may be whole, and this process cannot read it.
     pub(crate) fn load_addresses<T>(
         &self,
         take: impl Fn(SavedAddresses) -> anyhow::Result<T>,
@@ -76,6 +80,7 @@ impl Store {
                 }
                 return Ok(Loaded { value, damage: None, is_older: false });
             }
+            Err(error) if is_of_process(&error) => return Err(error),
             Err(error) => error,
         };
         // The damaged file stays for people. The next save must not keep it as the file before.
@@ -163,6 +168,13 @@ impl Store {
     fn write(&self, name: &str, octets: &[u8], outlives: Outlives) -> anyhow::Result<()> {
         Ok(write_private(&self.place(name), octets, outlives)?)
     }
+}
+
+/// Whether a file could not be read for a reason that is not in the file, such as permissions or too many open files. A
+/// medium that has lost the file reports `EIO`.
+fn is_of_process(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<io::Error>();
+    cause.is_some_and(|cause| cause.raw_os_error() != Some(Errno::EIO as i32))
 }
 
 /// Removes a file that may not be there.

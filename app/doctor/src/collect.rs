@@ -36,6 +36,7 @@ pub async fn collect(version: &str, client: &Client) -> anyhow::Result<Facts> {
         firewall: firewall(),
         legacy_tables: lines("/proc/thread-self/net/ip6_tables_names"),
         is_just_opened: false,
+        asked: Vec::new(),
     })
 }
 

@@ -1,4 +1,5 @@
 use std::collections::BTreeSet;
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_addresses::Uplink;
@@ -32,6 +33,8 @@ pub struct Facts {
     pub legacy_tables: Vec<String>,
     /// Whether the firewall has just been opened: the daemon asked the peers that did not answer before that.
     pub is_just_opened: bool,
+    /// Addresses of the peer that the user names; empty without a peer.
+    pub asked: Vec<Ipv6Addr>,
 }
 
 /// Features of the kernel.

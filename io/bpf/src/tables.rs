@@ -76,6 +76,20 @@ impl<K: Plain, V: Plain> Table<K, V> {
         Ok(Self { name, handle: handle(object, name)?, types: PhantomData })
     }
 
+    /// Makes a table of one entry whose values have no lock: each locked write fails.
+    #[cfg(test)]
+    pub(crate) fn without_lock(name: &'static str) -> Self {
+        let size = |octets: usize| u32::try_from(octets).unwrap();
+        let (key, value) = (size(size_of::<K>()), size(size_of::<V>()));
+        let options = libbpf_rs::libbpf_sys::bpf_map_create_opts {
+            sz: size_of::<libbpf_rs::libbpf_sys::bpf_map_create_opts>() as u64,
+            ..Default::default()
+        };
+        let kind = libbpf_rs::MapType::Array;
+        let handle = MapHandle::create(kind, Some(name), key, value, 1, &options).unwrap();
+        Self { name, handle, types: PhantomData }
+    }
+
     fn error(&self, action: &'static str) -> impl FnOnce(libbpf_rs::Error) -> Error {
         let table = self.name;
         move |source| Error::Table { action, table, source }

@@ -1,37 +1,56 @@
-use moorline_api::{Context, ContextState, Excluded, Readiness, ReadinessState};
+use moorline_api::{
+    Context, ContextState, Excluded, IlnpStatus, Readiness, ReadinessState, Status,
+};
 use moorline_term::units;
 use moorline_term::{TitledRow, titled_table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Formats a table of contexts, by number. If there are none, the text says why. `excluded`: peers without a context by the
-/// configuration.
+/// Formats a table of contexts, by number. Behind the table come the connections without a context: peers that the
+/// configuration excludes, and ILNP sessions.
 #[must_use]
-pub fn contexts(contexts: &[Context], excluded: &[Excluded], now_unix_ms: u64) -> String {
+pub fn contexts(contexts: &[Context], status: &Status, now_unix_ms: u64) -> String {
+    let others = excluded(&status.excluded) + &sessions(status.ilnp.as_ref());
     if contexts.is_empty() {
-        return no_contexts(excluded);
+        return no_contexts(!status.excluded.is_empty()) + &others;
     }
     let mut sorted: Vec<&Context> = contexts.iter().collect();
     sorted.sort_by_key(|context| context.id);
     let all = sorted.iter().filter_map(|context| context.readiness.as_ref());
     let reasons = reasons(all);
     let rows = sorted.into_iter().map(|context| row(context, now_unix_ms));
-    titled_table(&["ID", "SENT", "RECEIVED"], rows) + &reasons
+    titled_table(&["ID", "SENT", "RECEIVED"], rows) + &reasons + &others
 }
 
-fn no_contexts(excluded: &[Excluded]) -> String {
-    let limit = "no contexts: one is made when a peer and this host have exchanged 2 kB";
+fn no_contexts(is_any_excluded: bool) -> String {
+    let unless = if is_any_excluded {
+        ""
+    } else {
+        ", unless `[[triggers]]` or `trigger-never` in moorlined.toml exclude the peer"
+    };
+    format!("no contexts: one is made when a peer and this host have exchanged 2 kB{unless}\n")
+}
+
+fn excluded(excluded: &[Excluded]) -> String {
     if excluded.is_empty() {
-        return format!(
-            "{limit}, unless `[[triggers]]` or `trigger-never` in moorlined.toml exclude the peer\n"
-        );
+        return String::new();
     }
-    let mut text = format!("{limit}, and the configuration excludes peers:\n");
+    let mut text = "\nThe configuration excludes peers, which earn no context:\n".to_owned();
     for Excluded { peer, why } in excluded {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  {peer}: {why}");
     }
     text
+}
+
+/// Formats a line about ILNP sessions, which take the place of contexts.
+fn sessions(ilnp: Option<&IlnpStatus>) -> String {
+    let count = ilnp.map_or(0, |ilnp| ilnp.sessions.established + ilnp.sessions.opening);
+    if count == 0 {
+        return String::new();
+    }
+    let count = units::counted(count, "ILNP session");
+    format!("\n{count} with peers that need no context: see `moorline ilcc`\n")
 }
 
 /// Formats the readiness in a few words.

@@ -76,7 +76,7 @@ fn path(path: &PathInfo) -> TitledRow {
         ("BY", super::or_dash(path.uplink.as_ref())),
         ("STATE", path.state.to_string()),
         ("PREFERENCE", preference.map(ToString::to_string).unwrap_or_default()),
-        ("ANSWERED", answered.unwrap_or_else(|| "never".to_owned())),
+        ("CHECK ANSWERED", answered.unwrap_or_else(|| "never".to_owned())),
         ("RTT", rtt.unwrap_or_default()),
     ]
 }
@@ -140,8 +140,8 @@ mod tests {
         });
         insta::assert_snapshot!(text, @r"
         #3 2001:db8:1::5 -> 2001:db8:a::9, pinned
-          OURS           THE PEER'S     BY    STATE    PREFERENCE  ANSWERED   RTT
-          2001:db8:1::5  2001:db8:a::9  eth0  current              2.0 s ago  1.2 ms
+          OURS           THE PEER'S     BY    STATE    PREFERENCE  CHECK ANSWERED  RTT
+          2001:db8:1::5  2001:db8:a::9  eth0  current              2.0 s ago       1.2 ms
           2001:db8:2::5  2001:db8:a::9  eth0  untried  avoid       never
           mark 1: 2001:db8:2::5 -> 2001:db8:a::9
           3 CE in 9 received, 0 ECE, 0 CWR, 0 retransmissions in 0 segments

@@ -220,20 +220,34 @@ fn no_context() -> Context {
 
 #[test]
 fn contexts_in_order_of_their_numbers() {
-    assert_snapshot!(contexts(&[no_context(), a_context(), an_unmoved_context()], &[], NOW));
+    let all = [no_context(), a_context(), an_unmoved_context()];
+    assert_snapshot!(contexts(&all, &a_status(), NOW));
 }
 
 #[test]
 fn no_contexts_says_when_there_will_be_some() {
-    assert_snapshot!(contexts(&[], &[], NOW));
-    let excluded = [Excluded {
+    assert_snapshot!(contexts(&[], &a_status(), NOW));
+}
+
+#[test]
+fn connections_without_a_context_are_told_of_with_and_without_a_table() {
+    let excluded = vec![Excluded {
         peer: address("2001:db8:9::9"),
         why: "the rule of [[triggers]] for peer-ports 443".into(),
     }];
-    let text = contexts(&[], &excluded, NOW);
+    let sessions = SessionCounts { established: 1, opening: 1, ..SessionCounts::default() };
+    let ilnp = Some(IlnpStatus { sessions, ..IlnpStatus::default() });
+    let has = Status { excluded, ilnp, ..a_status() };
     let line = "  2001:db8:9::9: the rule of [[triggers]] for peer-ports 443\n";
-    assert!(text.starts_with("no contexts: ") && text.ends_with(line), "{text}");
-    let told = status(&Status { excluded: excluded.into(), ..a_status() }, NOW);
+    for all in [&[][..], &[no_context()]] {
+        let text = contexts(all, &has, NOW);
+        assert_eq!(text.starts_with("no contexts: "), all.is_empty(), "{text}");
+        assert!(text.contains(line) && text.contains("\n2 ILNP sessions with peers"), "{text}");
+        assert!(!text.contains("unless"), "the peers are named: {text}");
+    }
+    let without = contexts(&[no_context()], &a_status(), NOW);
+    assert!(!without.contains("earn no context") && !without.contains("ILNP"), "{without}");
+    let told = status(&has, NOW);
     let line =
         "excluded  2001:db8:9::9 earns no context: the rule of [[triggers]] for peer-ports 443\n";
     assert!(told.ends_with(line), "{told}");

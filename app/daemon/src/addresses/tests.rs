@@ -147,6 +147,34 @@ fn an_address_that_somebody_has_removed_is_named_with_the_contexts_and_the_comma
 }
 
 #[test]
+fn the_remedy_for_a_single_address_is_an_address_that_can_move_and_no_setting_that_is_set() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = |name| Store::open(&folder.path().join(name)).unwrap();
+    let mut single = view();
+    single.uplinks[1].addresses[0].prefix_len = 128;
+    let ulid = Locator(single.uplinks[1].addresses[0].address).as_ulid();
+    let told = |bench: &Bench| {
+        let warnings = bench.views().warnings(&[ulid]);
+        warnings.into_iter().find(|one| one.starts_with("1 context uses")).expect("a warning")
+    };
+    let mut bench = Bench::new(AddressMode::HbaCompatible, store("on"));
+    assert!(bench.follow(single.clone()).is_empty(), "a prefix may come on the other uplink");
+    bench.now = bench.host.poll_timeout().expect("the set is made without it");
+    let own = bench.follow(single.clone())[0];
+    let of_person = single.uplinks[0].addresses[0];
+    single.uplinks[0].addresses.push(UplinkAddress { address: own, ..of_person });
+    bench.follow(single.clone());
+    let remedy = format!(
+        "Moorline has no address of its own on up2: `moorline addr list`. Connections that begin from {own} can move."
+    );
+    let warning = told(&bench);
+    assert!(warning.ends_with(&remedy), "{warning}");
+    let mut off = Bench::new(AddressMode::Off, store("off"));
+    off.follow(single);
+    assert!(told(&off).ends_with("Set addresses = \"hba-compatible\"."), "{}", told(&off));
+}
+
+#[test]
 fn prefixes_without_a_rule_are_told_once_and_shown_as_long_as_there_are_some() {
     let folder = tempfile::tempdir().unwrap();
     let mut bench = Bench::new(AddressMode::Off, Store::open(folder.path()).unwrap());

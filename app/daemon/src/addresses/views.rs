@@ -218,19 +218,29 @@ impl AddressViews<'_> {
 
     /// Returns advice: one line to type or to publish.
     fn remedy(&self, ulid: Ulid) -> String {
-        let Some(uplink) = self.host.view().uplink_of(ulid.0) else {
+        let view = self.host.view();
+        let Some(uplink) = view.uplink_of(ulid.0) else {
             return "New connections take another address.".to_owned();
         };
         let is_better = |own: &&UplinkAddress| {
             let ulid = Locator(own.address).as_ulid();
             own.preferred && self.host.proof().announcement_for(ulid).is_some()
         };
-        match uplink.addresses.iter().find(is_better) {
-            Some(better) => {
-                format!("Give out {} instead; new connections from here take it", better.address)
-            }
-            None => "Set addresses = \"hba-compatible\".".to_owned(),
+        if let Some(better) = uplink.addresses.iter().find(is_better) {
+            return format!(
+                "Give out {} instead; new connections from here take it",
+                better.address
+            );
         }
+        if !self.planner().is_some_and(|planner| planner.policy().is_managed(&uplink.name)) {
+            return "Set addresses = \"hba-compatible\".".to_owned();
+        }
+        let beside = view.uplinks.iter().flat_map(|other| &other.addresses).find(is_better);
+        let instead = beside.map_or_else(String::new, |better| {
+            format!(" Connections that begin from {} can move.", better.address)
+        });
+        let name = &uplink.name;
+        format!("Moorline has no address of its own on {name}: `moorline addr list`.{instead}")
     }
 }
 

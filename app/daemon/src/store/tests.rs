@@ -113,6 +113,27 @@ fn without_a_whole_file_there_are_no_addresses_and_a_removed_one_comes_not_back(
     assert_eq!(load(&store), (None, true), "addresses from before the removal");
 }
 
+/// A folder in place of the file stands for all errors that say nothing of the contents.
+#[test]
+fn a_file_that_cannot_be_read_now_is_not_set_aside() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    save(&store, 1);
+    save(&store, 2);
+    let moved = folder.path().join("moved");
+    fs::rename(store.addresses(), &moved).unwrap();
+    fs::create_dir(store.addresses()).unwrap();
+    store.load_addresses(|saved| Ok(saved.generation)).unwrap_err();
+    fs::remove_dir(store.addresses()).unwrap();
+    fs::rename(&moved, store.addresses()).unwrap();
+    assert_eq!(load(&store), (Some(2), false));
+    let lost = |number: Errno| anyhow::Error::new(io::Error::from(number)).context("addresses");
+    assert_eq!(
+        [Errno::EIO, Errno::EMFILE].map(|number| is_of_process(&lost(number))),
+        [false, true]
+    );
+}
+
 #[test]
 fn files_of_earlier_versions_have_no_checksum() {
     let folder = tempfile::tempdir().unwrap();

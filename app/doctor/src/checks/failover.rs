@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use moorline_api::{Context, ContextState, Pair, Proof, Readiness, ReadinessState, SAME_UPLINK};
+use moorline_api::{
+    Context, ContextState, Pair, Proof, Readiness, ReadinessState, SAME_UPLINK, UPLINK_FAILS,
+};
 
 use crate::facts::Facts;
 use crate::finding::{Finding, Severity};
@@ -56,7 +58,9 @@ fn finding(
         _ if is_older => Severity::Note,
         "own-unproven" if has_proof => Severity::Warning,
         _ if cannot => Severity::StopsProtection,
-        SAME_UPLINK | "half-open" | "unrenewed" | "unreachable" => Severity::StopsProtection,
+        SAME_UPLINK | UPLINK_FAILS | "half-open" | "unrenewed" | "unreachable" => {
+            Severity::StopsProtection
+        }
         "peer-mute" if has_moved => Severity::StopsProtection,
         "peer-mute" | "unconfirmed" | "no-answer" => Severity::Warning,
         _ => Severity::Note,

@@ -78,7 +78,7 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
         peers.map(|context| context.ulid_peer).collect::<BTreeSet<_>>()
     };
     let (without, silent) = (of(ContextState::NoSupport), of(ContextState::EFailed));
-    let mut findings: Vec<_> = excluded(facts).into_iter().collect();
+    let mut findings = excluded(facts);
     if !without.is_empty() {
         let what = match without.len() {
             1 => "1 peer has no Moorline: connections to it cannot move".to_owned(),
@@ -104,17 +104,31 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Peers that the configuration excludes.
-fn excluded(facts: &Facts) -> Option<Finding> {
-    let excluded = &facts.answers()?.status.excluded;
+/// Returns findings about peers that the configuration excludes. The peer that the user names has a finding of its own: the
+/// way to this peer may have no fault, and yet no connection to it can move.
+fn excluded(facts: &Facts) -> Vec<Finding> {
+    let all = facts.answers().into_iter().flat_map(|answers| &answers.status.excluded);
+    let (asked, others): (Vec<_>, Vec<_>) = all.partition(|one| facts.asked.contains(&one.peer));
+    let contexts = facts.answers().into_iter().flat_map(|answers| &answers.contexts);
+    let mut established = contexts.filter(|one| one.state == ContextState::Established);
+    let has_context = established.any(|one| facts.asked.contains(&one.ulid_peer));
+    let severity = if has_context { Severity::Warning } else { Severity::StopsProtection };
+    [(severity, asked), (Severity::Note, others)]
+        .into_iter()
+        .filter(|(_, excluded)| !excluded.is_empty())
+        .map(|(severity, excluded)| earns_none(severity, &excluded))
+        .collect()
+}
+
+fn earns_none(severity: Severity, excluded: &[&Excluded]) -> Finding {
     let what = match excluded.len() {
-        0 => return None,
         1 => "1 peer earns no context: connections to it cannot move".to_owned(),
         count => format!("{count} peers earn no context: connections to them cannot move"),
     };
     let shown = excluded.iter().map(|Excluded { peer, why }| format!("{peer}: {why}"));
-    let finding = Finding::note("peer-excluded", what).shown_by_some(shown);
-    Some(finding.remedy("If they should have one, change that setting in moorlined.toml."))
+    Finding::new("peer-excluded", severity, what)
+        .shown_by_some(shown)
+        .remedy("If they should have one, change that setting in moorlined.toml.")
 }
 
 /// Whether a release such as `6.1.0-18-amd64` is older than `than`; false if the text cannot be parsed.

@@ -104,30 +104,45 @@ pub(super) fn addresses(facts: &Facts) -> Vec<Finding> {
     let is_told =
         |warning: &&String| [ONE_UPLINK, DEAF, NO_RULE].iter().any(|words| warning.contains(words));
     let other = answers.status.warnings.iter().filter(|warning| !is_told(warning));
-    let other = other.map(|warning| match warning.starts_with(TABLE_FULL) {
-        true => Finding::stops("contexts-full", warning)
-            .remedy("Raise max-contexts in moorlined.toml, and restart moorlined."),
-        false => Finding::warning("daemon-warning", warning)
-            .remedy("As it says: this is what moorlined warns of."),
+    let failing: Vec<_> = answers.status.uplinks.iter().filter(|one| one.failing).collect();
+    let is_of_failing = |warning: &str| {
+        let mut names = failing.iter().map(|uplink| uplink.name.as_str());
+        names.any(|name| warning.strip_prefix(name).is_some_and(|rest| rest.starts_with(' ')))
+    };
+    let other = other.map(|warning| {
+        if warning.starts_with(TABLE_FULL) {
+            Finding::stops("contexts-full", warning)
+                .remedy("Raise max-contexts in moorlined.toml, and restart moorlined.")
+        } else if is_of_failing(warning) {
+            Finding::warning("uplink-failing", warning).remedy(FAILING)
+        } else {
+            // The warning has its own advice.
+            Finding::warning("daemon-warning", warning)
+        }
     });
-    unprovable.chain(other).chain(temporary(&answers.status.uplinks)).collect()
+    unprovable.chain(other).chain(temporary(facts)).collect()
 }
 
-/// Returns a note about temporary addresses, so that nobody publishes an address that soon ends.
-fn temporary(uplinks: &[ApiUplink]) -> Option<Finding> {
+/// Returns a note about temporary addresses, so that nobody publishes an address that soon ends. Deprecated addresses are
+/// for older connections only.
+fn temporary(facts: &Facts) -> Option<Finding> {
+    let told = facts.answers().into_iter().flat_map(|answers| &answers.status.uplinks);
     let is_ours = |own: &&LocatorInfo| own.temporary && own.proof != Proof::None;
-    let all: Vec<_> = uplinks
-        .iter()
-        .filter_map(|uplink| Some((uplink, uplink.locators.iter().find(is_ours)?)))
-        .collect();
-    let what = "new connections take temporary addresses of Moorline (RFC 8981): others take their place each day";
-    let evidence = all.iter().map(|(uplink, own)| format!("{}: {}", uplink.name, own.address));
-    let finding = Finding::note("temporary", what).shown_by_each(evidence);
-    (!all.is_empty()).then(|| {
-        finding.remedy(
-            "Publish none of them. For addresses that stay: temporary = false in moorlined.toml.",
-        )
-    })
+    let new = |uplink: &ApiUplink| {
+        let link = facts.uplinks.iter().find(|link| link.ifindex == uplink.ifindex)?;
+        let is_preferred = |own: &&LocatorInfo| {
+            link.addresses.iter().any(|known| known.address == own.address && known.preferred)
+        };
+        let own = uplink.locators.iter().filter(is_ours).find(is_preferred)?;
+        Some(format!("{}: {}", uplink.name, own.address))
+    };
+    let all: Vec<_> = told.filter_map(new).collect();
+    let what = "new connections take temporary addresses of Moorline (RFC 8981): others take their place after \
+                temporary-preferred-lifetime";
+    let finding = Finding::note("temporary", what).remedy(
+        "Publish none of them. For addresses that stay: temporary = false in moorlined.toml.",
+    );
+    (!all.is_empty()).then(|| finding.shown_by_each(all))
 }
 
 /// Returns findings about foreign rules before ours, and about missing rules of ours.
@@ -305,3 +320,5 @@ const MAX_RULES: usize = MAX_PREFIXES as usize;
 const LEAST_MTU: u32 = 1280;
 /// Octets of the payload header (RFC 5533 s5.1).
 const HEADER: u32 = Encapsulation::PayloadHeader.overhead() as u32;
+/// Advice about an uplink that carries nothing.
+const FAILING: &str = "The fault is at the router or the ISP of the uplink, or beyond. `moorline events` says since when.";

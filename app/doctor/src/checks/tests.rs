@@ -99,6 +99,7 @@ fn good() -> Facts {
         firewall: Firewall::Ruleset(json!({"nftables": []})),
         legacy_tables: Vec::new(),
         is_just_opened: false,
+        asked: Vec::new(),
     }
 }
 
@@ -214,9 +215,35 @@ fn an_uplink_whose_addresses_prove_nothing_is_told() {
 }
 
 #[test]
-fn temporary_addresses_are_told_of() {
-    let found = after(|facts| answers(facts).status.uplinks[0].locators[0].temporary = true);
-    assert_eq!(found, one("temporary", Note));
+fn temporary_addresses_that_new_connections_take_are_told_of() {
+    let newer = "2001:db8:1::6";
+    let mut facts = good();
+    let link = &mut facts.uplinks[0].addresses;
+    link.push(UplinkAddress { address: address(newer), ..link[0] });
+    link[0].preferred = false;
+    let told = &mut answers(&mut facts).status.uplinks[0].locators;
+    told[0].temporary = true;
+    let found = after(|changed| *changed = facts.clone());
+    assert_eq!(found, [], "a deprecated address is for older connections");
+    let told = &mut answers(&mut facts).status.uplinks[0].locators;
+    told.push(LocatorInfo { address: address(newer), ..told[0].clone() });
+    let found = examine(&facts);
+    assert_eq!((found.len(), found[0].code.as_str()), (1, "temporary"));
+    assert_eq!(found[0].evidence, [format!("eth0: {newer}")]);
+}
+
+#[test]
+fn an_uplink_that_carries_nothing_has_a_remedy_and_no_empty_words() {
+    let mut facts = good();
+    let status = &mut answers(&mut facts).status;
+    status.uplinks[1].failing = true;
+    status.warnings = ["eth1 carries nothing: its router does not answer", "eth11: no prefix"]
+        .map(ToOwned::to_owned)
+        .into();
+    let [failing, other] = &examine(&facts)[..] else { panic!() };
+    assert_eq!((failing.code.as_str(), failing.severity), ("uplink-failing", Warning));
+    assert!(failing.remedy.contains("router or the ISP"), "{}", failing.remedy);
+    assert_eq!((other.code.as_str(), other.remedy.as_str()), ("daemon-warning", ""));
 }
 
 #[test]
@@ -400,6 +427,28 @@ fn peers_that_the_daemon_gave_up_are_told() {
     assert_eq!(found, "1 peer has no Moorline: connections to it cannot move");
 }
 
+#[test]
+fn a_peer_that_is_asked_about_and_excluded_is_not_protected() {
+    let excluded = |change: fn(&mut Facts)| {
+        after(|facts| {
+            let why = "trigger-never = true".to_owned();
+            let peer = |peer| Excluded { peer: address(peer), why: why.clone() };
+            let of_both = ["2001:db8:9::9", "2001:db8:8::8"].map(peer);
+            answers(facts).status.excluded = of_both.into();
+            facts.asked = vec![address("2001:db8:9::9"), address("2001:db8:9::a")];
+            change(facts);
+        })
+    };
+    let [own, other] = [Stops, Note].map(|severity| ("peer-excluded".to_owned(), severity));
+    assert_eq!(excluded(|_| {}), [own, other.clone()]);
+    let with_context = excluded(|facts| {
+        let context = peer_in(ContextState::Established);
+        let ulid_peer = address("2001:db8:9::a");
+        answers(facts).contexts.push(Context { ulid_peer, ..context });
+    });
+    assert_eq!(with_context, [("peer-excluded".to_owned(), Warning), other]);
+}
+
 /// Returns the findings about a context with this readiness.
 fn with_readiness(state: ReadinessState, reason: &str) -> Vec<(String, Severity)> {
     after(|facts| add_context(facts, &state, reason))
@@ -449,7 +498,9 @@ fn contexts_that_cannot_move_stop_protection_and_those_that_are_not_tried_yet_do
     assert_eq!(not_yet("peer-mute"), one("failover-peer-mute", Warning));
     assert_eq!(not_yet("unconfirmed"), one("failover-unconfirmed", Warning));
     assert_eq!(not_yet("same-uplink"), one("failover-same-uplink", Stops));
+    assert_eq!(not_yet("uplink-fails"), one("failover-uplink-fails", Stops));
     assert_eq!(with_readiness(ReadinessState::Protected, ""), []);
+    assert_eq!(with_readiness(ReadinessState::Protected, "peer-one-address"), []);
 }
 
 #[test]

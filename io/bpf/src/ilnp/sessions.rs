@@ -12,13 +12,13 @@ use crate::tables::Table;
 
 /// Sessions in the tables.
 pub(crate) struct Sessions {
-    table: Table<u32, types::ilnp_session>,
+    pub(crate) table: Table<u32, types::ilnp_session>,
     pub(crate) lives: Table<u32, types::ilnp_live>,
     by_pair: Table<types::pair, u32>,
     by_nonce: Table<types::nonce_key, u32>,
     by_nids: Table<types::nids, types::node>,
     counts: Table<u32, u32>,
-    remotes: Table<u32, types::named>,
+    pub(crate) remotes: Table<u32, types::named>,
     known: BTreeMap<SessionId, Known>,
     /// Sessions whose removal has failed: the tables may still have parts of them.
     leaving: BTreeMap<SessionId, Known>,
@@ -35,6 +35,14 @@ struct Known {
     generation: u32,
     /// The nonce that the core has given.
     nonce: Option<Nonce>,
+}
+
+/// Entries of the tables from before a change of a session.
+struct Before {
+    /// Key of the new nonce, and the slot to which the key led.
+    nonce: Option<(types::nonce_key, Option<u32>)>,
+    remotes: types::named,
+    session: types::ilnp_session,
 }
 
 impl Sessions {
@@ -66,8 +74,7 @@ impl Sessions {
         known.is_some_and(|known| known.generation == generation)
     }
 
-    /// Writes a session. On error, a new session is not in the tables. If a change finds no room for the nonce, the
-    /// session stays as it was.
+    /// Writes a session. On error, a new session is not in the tables, and an older session stays as it was.
     pub(crate) fn upsert(&mut self, entry: &SessionEntry) -> Result<()> {
         if entry.id.0 >= self.table.max_entries() {
             return Err(Error::TooManySessions(entry.id));
@@ -123,23 +130,52 @@ impl Sessions {
         self.by_pair.insert(&convert::pair(entry.pair), &entry.id.0)
     }
 
-    /// Writes the decisions about a session.
+    /// Writes the decisions about a session. On error, the tables are as before.
     fn write(&mut self, entry: &SessionEntry, known: Known) -> Result<()> {
-        if let Some(nonce) = entry.receive_nonce {
-            self.by_nonce.insert(&convert::nonce_key(entry.pair, nonce), &entry.id.0)?;
+        let key = entry.receive_nonce.map(|nonce| convert::nonce_key(entry.pair, nonce));
+        let before = self.before(entry.id, key)?;
+        if let Some(key) = key {
+            self.by_nonce.insert(&key, &entry.id.0)?;
         }
         // The core may know less than we do.
         let receive = entry.receive_nonce.or(known.nonce);
         self.serials = self.serials.wrapping_add(1).max(1);
         let session = convert::session(entry, known.generation, self.serials, receive);
         let remotes = convert::remotes(&entry.remote, known.generation);
+        let done = self.remotes.insert_locked(&entry.id.0, &remotes);
+        let done = done.and_then(|()| self.write_session(entry.id, &session));
+        if done.is_err() {
+            self.take_back(entry.id, &before);
+            return done;
+        }
         self.known.insert(entry.id, Known { nonce: receive, ..known.clone() });
-        self.remotes.insert_locked(&entry.id.0, &remotes)?;
-        self.write_session(entry.id, &session)?;
         match entry.receive_nonce {
             Some(nonce) => self.forget_nonces(entry.id, &known, Some(nonce)),
             None => Ok(()),
         }
+    }
+
+    /// Reads the entries that [`Self::write`] replaces.
+    fn before(&self, id: SessionId, key: Option<types::nonce_key>) -> Result<Before> {
+        let owner = |key: types::nonce_key| Ok((key, self.by_nonce.lookup(&key)?));
+        Ok(Before {
+            nonce: key.map(owner).transpose()?,
+            remotes: self.remotes.lookup(&id.0)?.unwrap_or_default(),
+            session: self.table.lookup(&id.0)?.unwrap_or_default(),
+        })
+    }
+
+    /// Writes the entries from before a change that has failed. The caller gets the error of the change, and not of
+    /// these writes.
+    fn take_back(&mut self, id: SessionId, before: &Before) {
+        if let Some((key, owner)) = before.nonce {
+            let _ = match owner {
+                Some(slot) => self.by_nonce.insert(&key, &slot),
+                None => self.by_nonce.remove(&key),
+            };
+        }
+        let _ = self.remotes.insert_locked(&id.0, &before.remotes);
+        let _ = self.write_session(id, &before.session);
     }
 
     /// Removes the nonce that the core has given and the nonce that programs have learned, except the one in use.

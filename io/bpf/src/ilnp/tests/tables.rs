@@ -1,5 +1,7 @@
 //! Contents of the tables, for all sessions for which there is room, and for sessions for which there is none.
 
+use std::mem;
+
 use moorline_datapath::Plane as _;
 use moorline_datapath::ilnp::MAX_REMOTE_LOCATORS;
 use moorline_datapath::ilnp::{ChecksumMode, SessionEntry, Update};
@@ -142,4 +144,32 @@ fn a_session_that_cannot_change_stays_what_it_was() {
     assert_eq!((left(&plane), is_live(&plane, 0)), ([1, 2, 1, MAX_REMOTE_LOCATORS], true));
     plane.apply(&Update::Remove { session: SessionId(0) }, Instant::ZERO).unwrap();
     assert_eq!((left(&plane), is_live(&plane, 0)), ([0, 1, 0, 0], false));
+}
+
+/// Locked writes of one table fail. The session has its former nonce and locators then, and leaves nothing when it ends.
+#[test]
+fn a_change_that_fails_half_way_is_taken_back() {
+    if !can_run("a_change_that_fails_half_way_is_taken_back") {
+        return;
+    }
+    for is_of_remotes in [true, false] {
+        let mut plane = plane(1);
+        plane.apply(&Update::Upsert(entry(0)), Instant::ZERO).unwrap();
+        let sessions = &mut plane.sessions;
+        let remotes = is_of_remotes
+            .then(|| mem::replace(&mut sessions.remotes, Table::without_lock("remotes")));
+        let entries = (!is_of_remotes)
+            .then(|| mem::replace(&mut sessions.table, Table::without_lock("sessions")));
+        let remote = [theirs(0, 1)].into();
+        let changed = SessionEntry { receive_nonce: Some(nonce(2)), remote, ..entry(0) };
+        plane.apply(&Update::Upsert(changed), Instant::ZERO).unwrap_err();
+        let former = table::<types::nonce_key>(&plane, "by_nonce");
+        let key = convert::nonce_key(pair(0), nonce(0));
+        assert_eq!(former.lookup(&key).unwrap(), Some(0), "remotes: {is_of_remotes}");
+        assert_eq!(left(&plane), [1, 1, 1, MAX_REMOTE_LOCATORS], "remotes: {is_of_remotes}");
+        remotes.into_iter().for_each(|own| plane.sessions.remotes = own);
+        entries.into_iter().for_each(|own| plane.sessions.table = own);
+        plane.apply(&Update::Remove { session: SessionId(0) }, Instant::ZERO).unwrap();
+        assert_eq!((left(&plane), is_live(&plane, 0)), ([0; 4], false));
+    }
 }
