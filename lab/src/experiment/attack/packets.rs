@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn the_daemons_parser_takes_the_messages() {
         use moorline_wire::{Message, Packet};
-        let (from, to) = (std::net::Ipv6Addr::LOCALHOST, std::net::Ipv6Addr::UNSPECIFIED);
+        let [from, to] = ["a", "b"].map(|host| crate::topology::host_address(host, 1));
         let i1 = i1(7);
         let parsed = Packet::parse(&i1, from, to).unwrap();
         assert_eq!((parsed.initiator_nonce(), i1.len()), (Some(7), 16));
