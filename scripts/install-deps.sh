@@ -37,6 +37,7 @@ missing_to_run() {
     has radvd || echo radvd
     has named || echo bind9
     has bpftool || bpftool_package
+    has systemd-analyze || echo systemd
 }
 
 has() {

@@ -11,6 +11,7 @@
 
 mod addr_cost;
 mod art;
+mod attack;
 mod handoff;
 mod i1_flood;
 mod i2_cost;
@@ -32,6 +33,7 @@ mod rough;
 mod state_cost;
 mod statistics;
 mod throughput;
+mod usage;
 
 #[cfg(test)]
 mod tests;
@@ -46,6 +48,7 @@ use serde_json::{Map, Value};
 
 pub use addr_cost::AddrCost;
 pub use art::{Art, ArtFlow};
+pub use attack::{Attack, Attacks};
 pub use handoff::HandOff;
 pub use i1_flood::FloodCost;
 pub use i2_cost::I2Cost;
@@ -288,6 +291,7 @@ experiments! {
     Rough(Rough),
     Handoff(HandOff),
     StateCost(StateCost),
+    Attack(Attacks),
     I1Flood(FloodCost),
     Ilcc(IlccStudy),
     IlnpFlood(IlnpFlood),

@@ -1,6 +1,7 @@
 use std::convert::Infallible;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
+use std::io;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::path::Path;
 
 use anyhow::Context as _;
@@ -73,15 +74,33 @@ fn listen(path: &Path) -> anyhow::Result<UnixListener> {
         anyhow::bail!("another moorlined answers there; stop it, or name another with --socket");
     }
     match fs::remove_file(path) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error.into()),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error.into()),
         _ => {}
     }
     let listener = UnixListener::bind(path)?;
     if let Some(group) = nix::unistd::Group::from_name(SOCKET_GROUP)? {
-        std::os::unix::fs::chown(path, None, Some(group.gid.as_raw()))?;
+        give_to_group(path, group.gid.as_raw())?;
     }
     fs::set_permissions(path, fs::Permissions::from_mode(0o660))?;
     Ok(listener)
+}
+
+/// Gives the control socket to a group, unless the set-group-ID bit of its folder has done so. If the daemon has no right
+/// to change groups (docs/decisions/176), the socket stays root's.
+fn give_to_group(path: &Path, gid: u32) -> io::Result<()> {
+    if fs::metadata(path)?.gid() == gid {
+        return Ok(());
+    }
+    match chown(path, None, Some(gid)) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            tracing::warn!(
+                %error,
+                "only root can use the control socket: its folder has not the group {SOCKET_GROUP} and the set-group-ID bit"
+            );
+            Ok(())
+        }
+        given => given,
+    }
 }
 
 /// Serves a view for every user with access to the socket.
@@ -214,3 +233,41 @@ fn error(code: StatusCode, text: &str) -> Response {
 const MAX_BODY: usize = 64 * 1024;
 /// Largest number of requests that wait for the main loop.
 const WAITING: usize = 64;
+
+#[cfg(test)]
+mod tests {
+    use caps::{CapSet, Capability};
+
+    use super::*;
+
+    /// Makes a socket in a folder of group 4242 with this mode, and gives it to that group without CAP_CHOWN. Returns the
+    /// group of the socket.
+    fn group_without_the_capability(mode: u32) -> u32 {
+        const GROUP: u32 = 4242;
+        let folder = tempfile::tempdir().unwrap();
+        chown(folder.path(), None, Some(GROUP)).unwrap();
+        fs::set_permissions(folder.path(), fs::Permissions::from_mode(mode)).unwrap();
+        let path = folder.path().join("socket");
+        // Capabilities belong to a thread, so use another thread.
+        let given = std::thread::scope(|scope| {
+            let work = || {
+                caps::drop(None, CapSet::Effective, Capability::CAP_CHOWN).unwrap();
+                let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+                give_to_group(&path, GROUP)
+            };
+            scope.spawn(work).join().unwrap()
+        });
+        given.unwrap();
+        fs::metadata(&path).unwrap().gid()
+    }
+
+    #[test]
+    fn without_the_capability_the_folder_gives_the_socket_its_group_and_else_root_keeps_it() {
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("SKIPPED without_the_capability: only root can make a folder of a group");
+            return;
+        }
+        assert_eq!(group_without_the_capability(0o2755), 4242);
+        assert_eq!(group_without_the_capability(0o755), 0);
+    }
+}

@@ -2,12 +2,14 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::time::Duration;
 
 use crate::common::{daemon_options, eventually, protected, two_by_two};
 use moorline_api::EventKind;
 use moorline_lab::Failure;
 use moorline_lab::capture::{Capture, Frame};
 use moorline_lab::daemon::{Daemon, DaemonOptions};
+use moorline_lab::experiment::{self, Attack, Attacks, Experiment as _, Watch};
 use moorline_lab::topology::HOSTS;
 use moorline_lab::workload::{Endpoint, I1Flood, Sender, TcpOptions, TcpTransfer};
 use moorline_types::ContextTag;
@@ -48,6 +50,50 @@ fn under_a_flood_of_i1_a_context_survives_a_cut_and_the_daemon_answers() {
     assert!(0 < answered && answered < sent, "{answered} answers to {sent}");
     flood.finish().unwrap();
     transfer.abandon().unwrap();
+}
+
+struct Unwatched;
+
+impl Watch for Unwatched {
+    fn stage(&mut self, _: &str) {}
+    fn done(&mut self, _: f64) {}
+}
+
+/// Two rows, with a short attack at a low rate.
+#[test]
+fn the_catalogue_has_a_row_for_each_attack_and_the_connection_lives_without_one() {
+    let catalogue = Attacks {
+        attacks: vec![Attack::Nothing, Attack::I2],
+        length: Duration::from_millis(500),
+        rate: Some(200),
+        ..Attacks::default()
+    };
+    if common::is_skipped("attack", &catalogue.obstacles()) {
+        return;
+    }
+    let results = experiment::run(&catalogue, &mut Unwatched).unwrap();
+    let [control, i2] = results.points.as_slice() else { panic!("{:?}", results.points) };
+    let number = |row: &serde_json::Value, name: &str| {
+        row[name].as_f64().unwrap_or_else(|| panic!("{name} of {row}"))
+    };
+    for row in [control, i2] {
+        for name in ["processor_share", "memory_growth_octets", "gap_s", "entries"] {
+            number(row, name);
+        }
+    }
+    assert_eq!((&control["attack"], &i2["attack"]), (&"none".into(), &"i2".into()));
+    assert_eq!((number(control, "packets_per_s"), number(control, "entries")), (0.0, 1.0));
+    assert!(control["octets_out_per_in"].is_null(), "{control}");
+    // A busy machine may look like a failure of the path, and move the connection before the cut.
+    assert_ne!(control["outcome"], "not in time", "{control}");
+    if control["outcome"] == "recovered" {
+        assert!(number(control, "cut_gap_s") > 0.0, "{control}");
+    }
+    assert!(number(i2, "answers_per_s") > 0.0, "the host hears the attack: {i2}");
+    assert!(number(i2, "octets_out_per_in") > 0.0, "{i2}");
+    assert!(number(i2, "entries") >= 1.0, "{i2}");
+    let table = results.columns.split_whitespace().all(|name| i2.get(name).is_some());
+    assert!(table, "{} in {i2}", results.columns);
 }
 
 #[test]
@@ -107,7 +153,7 @@ fn logs_at_debug_level_hold_no_tag_and_no_nonce() {
         address: daemons[index].verifiable_address("isp1").unwrap(),
     });
     let transfer = endless(client, server);
-    let limit = std::time::Duration::from_secs(20);
+    let limit = Duration::from_secs(20);
     for daemon in &mut daemons {
         daemon.wait_for(&EventKind::ContextEstablished, limit).unwrap();
     }

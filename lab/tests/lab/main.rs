@@ -38,3 +38,4 @@ mod single;
 mod stopped;
 mod survival;
 mod temporary;
+mod unit;

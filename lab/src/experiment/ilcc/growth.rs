@@ -1,6 +1,5 @@
 //! Cost of more entries in the cache, without a network: the same host and the same packets.
 
-use std::fs;
 use std::time::Instant;
 
 use anyhow::Context as _;
@@ -10,6 +9,7 @@ use serde::Serialize;
 use super::host::Host;
 use super::{PolicyName, STUDIED_ENTRIES};
 use crate::experiment::statistics::median;
+use crate::experiment::usage::resident;
 use crate::hop::{ETHERNET_LEN, Hop};
 use crate::interrupt;
 use crate::load::ECHO_PORT;
@@ -50,7 +50,7 @@ pub(super) fn penalty(growth: &[Growth], entries: usize) -> Option<[f64; 2]> {
 
 fn of_size(entries: usize) -> anyhow::Result<Growth> {
     let me = Ilv::of(shared_address(HOSTS[1], 0));
-    let before = resident()?;
+    let before = resident("self")?;
     let mut host = Host::new(PolicyName::Open, entries, me, None);
     let mut next = packets(me);
     let step = entries.div_ceil(BATCHES * BATCH);
@@ -65,7 +65,7 @@ fn of_size(entries: usize) -> anyhow::Result<Growth> {
         }
         host.receive(&mut packet.clone(), Instant::now());
     }
-    let octets = resident()?.saturating_sub(before);
+    let octets = resident("self")?.saturating_sub(before);
     let room = host.entries();
     let mut at = 0;
     let known_us = time(&mut host, || {
@@ -108,14 +108,6 @@ fn packets(to: Ilv) -> impl FnMut() -> Vec<u8> {
         vary(&mut frame);
         frame[ETHERNET_LEN..].to_vec()
     }
-}
-
-/// Resident memory of this process in octets.
-fn resident() -> anyhow::Result<u64> {
-    let status = fs::read_to_string("/proc/self/status").context("/proc/self/status")?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());
-    Ok(kib.context("no VmRSS")? * 1024)
 }
 
 const BATCHES: usize = 40;

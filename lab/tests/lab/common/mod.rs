@@ -197,7 +197,7 @@ pub(crate) fn protected_afar(test: &str, delay: Duration) -> Option<Protected> {
     Some(protect_in(lab, &topology::HOSTS, &[options.clone(), options]))
 }
 
-fn protect_in(lab: Lab, hosts: &[&str], options: &[DaemonOptions; 2]) -> Protected {
+pub(crate) fn protect_in(lab: Lab, hosts: &[&str], options: &[DaemonOptions; 2]) -> Protected {
     let start = |(host, options): (&&str, _)| Daemon::start(&lab, host, options).unwrap();
     let daemons: Vec<_> = hosts.iter().zip(options).map(start).collect();
     let ends = topology::HOSTS.map(|host| {

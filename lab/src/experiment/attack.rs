@@ -1,0 +1,201 @@
+//! The catalogue of attacks: costs of each for the attacked host, and gaps of an honest connection meanwhile.
+//!
+//! Each row has a network of its own, with two daemons and a transfer between them. The attack begins when the transfer is
+//! protected. After `length`, ISP 1 fails silently, and the attack goes on until the transfer has recovered. A row tells its
+//! figures as they are: no figure is a fault of the run.
+
+mod catalogue;
+mod handshake;
+mod packets;
+
+use std::time::{Duration, Instant};
+
+use anyhow::ensure;
+use clap::Args;
+use serde::Serialize;
+
+use super::options::{as_names, as_seconds, span};
+use super::recovery::{Flow, FlowName, Scene, Silence, await_recovery, pause};
+use super::usage::{processor_time, resident};
+use super::{Card, Chart, Experiment, Needs, Results, Watch};
+use crate::named::named;
+use crate::workload::{Arrivals, Gap, LONGEST_FLOOD};
+
+pub use catalogue::Attack;
+use catalogue::Traffic;
+
+/// Attacks on a host: processor time, memory, answers, and gaps of an honest connection (as root).
+///
+/// Between two real daemons in network namespaces, a network for each attack; a good two minutes with the default
+/// parameters.
+#[derive(Clone, Debug, Args, Serialize)]
+pub struct Attacks {
+    /// Attacks to make; all of them if none is named.
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_values_t = Attack::ALL.iter().copied(), hide_default_value = true)]
+    #[serde(serialize_with = "as_names")]
+    pub attacks: Vec<Attack>,
+    /// Time between the begin of an attack and the cut.
+    #[arg(long, value_name = "TIME", default_value = "5s", value_parser = span)]
+    #[serde(rename = "length_s", serialize_with = "as_seconds")]
+    pub length: Duration,
+    /// Packets a second, instead of the rate of each attack.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    #[serde(rename = "rate_per_s")]
+    pub rate: Option<u64>,
+    /// Time after the cut at which the wait for the connection ends.
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = span)]
+    #[serde(rename = "limit_s", serialize_with = "as_seconds")]
+    pub limit: Duration,
+}
+
+/// The row of an attack.
+#[derive(Debug, Serialize)]
+struct Row {
+    attack: Attack,
+    about: &'static str,
+    /// Packets of the attack that were sent, to both hosts together.
+    packets_per_s: f64,
+    octets_per_s: f64,
+    /// Processor time of the attacked daemon, as part of the time of one processor.
+    processor_share: f64,
+    /// Resident memory of the attacked daemon at the cut, less that at the begin.
+    memory_growth_octets: i64,
+    /// Contexts of the attacked daemon at the end, in any state, or its ILNP correspondents. `None` if the daemon did not
+    /// answer.
+    entries: Option<u64>,
+    answers_per_s: f64,
+    /// Octets of the answers to made-up sources for each octet of the attack, from the IPv6 headers on. `None` if made-up
+    /// sources sent nothing.
+    octets_out_per_in: Option<f64>,
+    /// Longest gap of the connection between the begin of the attack and the cut. `None` if nothing arrived.
+    gap_s: Option<f64>,
+    /// Longest gap of the connection after the cut. `None` without a recovery.
+    cut_gap_s: Option<f64>,
+    outcome: Outcome,
+}
+
+named! {
+    /// End of the honest connection.
+    enum Outcome {
+        Recovered = "recovered",
+        NotInTime = "not in time",
+        /// The attack moved the connection before the cut, so the cut did not hit it.
+        MovedBefore = "moved before",
+    }
+}
+
+impl Experiment for Attacks {
+    fn card(&self) -> Card {
+        Card {
+            name: "attack",
+            about: "attacks on a host: processor time, memory, answers, and gaps of an honest connection",
+            needs: Needs::Daemons(&[]),
+            columns: "attack packets_per_s processor_share memory_growth_octets entries octets_out_per_in gap_s \
+                      cut_gap_s outcome",
+        }
+    }
+
+    fn measure(&self, watch: &mut dyn Watch) -> anyhow::Result<Results> {
+        ensure!(!self.attacks.is_empty() && !self.length.is_zero(), "nothing to measure");
+        ensure!(
+            self.length + self.limit <= LONGEST_FLOOD / 2,
+            "an attack lasts {:?} at most",
+            LONGEST_FLOOD / 2
+        );
+        let mut rows = Vec::new();
+        for &attack in &self.attacks {
+            watch.stage(attack.name());
+            rows.push(self.row(attack).map_err(|error| error.context(attack.name()))?);
+            watch.done(rows.len() as f64 / self.attacks.len() as f64);
+        }
+        let bars = rows.iter().flat_map(|row| {
+            let cut = (row.attack, "with a cut", row.cut_gap_s);
+            [(row.attack, "without a cut", row.gap_s), cut]
+        });
+        let chart = Chart::bars("Gaps of an honest connection under attack", ["attack", "s"], bars);
+        Ok(Results::new(self, &rows)?.with_charts([chart]))
+    }
+}
+
+impl Attacks {
+    fn row(&self, attack: Attack) -> anyhow::Result<Row> {
+        let mut scene = attack.scene()?;
+        let flow = scene.start(FlowName::Bulk)?;
+        scene.settle(&flow, attack as u64)?;
+        let daemon = scene.daemons[0].id();
+        let (begin, before) = (Instant::now(), Usage::of(daemon)?);
+        let running = attack.start(&scene, self.rate)?;
+        pause(self.length)?;
+        let (seconds, after) = (begin.elapsed().as_secs_f64(), Usage::of(daemon)?);
+        let gap = longest_gap(&flow.arrivals(), begin);
+        let traffic = running.as_ref().map(|running| running.traffic()).transpose()?;
+        let traffic = traffic.unwrap_or_default();
+        let (outcome, cut_gap) = self.cut(&mut scene, &flow)?;
+        let entries = entries(attack, &scene);
+        running.map_or(Ok(()), |running| running.finish())?;
+        // The connection of a host that did not recover may have ended.
+        let _ = flow.lost(0);
+        let per_second = |count: u64| count as f64 / seconds;
+        Ok(Row {
+            attack,
+            about: attack.about(),
+            packets_per_s: per_second(traffic.packets),
+            octets_per_s: per_second(traffic.octets),
+            processor_share: (after.processor - before.processor).as_secs_f64() / seconds,
+            memory_growth_octets: after.memory.cast_signed() - before.memory.cast_signed(),
+            entries,
+            answers_per_s: per_second(traffic.answers),
+            octets_out_per_in: amplification(attack, traffic),
+            gap_s: gap.map(|gap| gap.length().as_secs_f64()),
+            cut_gap_s: cut_gap.map(|gap| gap.length().as_secs_f64()),
+            outcome,
+        })
+    }
+
+    /// Cuts the path and waits until the connection goes on.
+    fn cut(&self, scene: &mut Scene, flow: &Flow) -> anyhow::Result<(Outcome, Option<Gap>)> {
+        let Some(cut) = scene.silence()? else { return Ok((Outcome::MovedBefore, None)) };
+        let silence = Silence { least: LEAST_SILENCE, stragglers: STRAGGLERS, limit: self.limit };
+        let gap = await_recovery(&flow.arrivals(), cut, silence)?;
+        let outcome = if gap.is_some() { Outcome::Recovered } else { Outcome::NotInTime };
+        Ok((outcome, gap))
+    }
+}
+
+/// Resources that a daemon has used.
+struct Usage {
+    processor: Duration,
+    memory: u64,
+}
+
+impl Usage {
+    fn of(daemon: u32) -> anyhow::Result<Self> {
+        Ok(Self { processor: processor_time(daemon)?, memory: resident(daemon)? })
+    }
+}
+
+fn longest_gap(arrivals: &[Arrivals], begin: Instant) -> Option<Gap> {
+    let gaps = arrivals.iter().filter_map(|arrivals| arrivals.longest_gap_after(begin));
+    gaps.max_by_key(Gap::length)
+}
+
+/// Answers to a spoofed peer go to that peer and are not counted.
+fn amplification(attack: Attack, traffic: Traffic) -> Option<f64> {
+    let is_counted = attack != Attack::Ulids && traffic.octets > 0;
+    is_counted.then(|| traffic.octets_of_answers as f64 / traffic.octets as f64)
+}
+
+/// Contexts of host A in any state, or its ILNP correspondents. `None` if the daemon does not answer.
+fn entries(attack: Attack, scene: &Scene) -> Option<u64> {
+    let daemon = &scene.daemons[0];
+    if attack.is_on_ilnp() {
+        return daemon.ilcc().ok().map(|ilcc| ilcc.correspondents.len() as u64);
+    }
+    let counts = daemon.status().ok()?.contexts;
+    Some(counts.establishing + counts.established + counts.no_support)
+}
+
+/// Send Timeout, the daemon's default.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
+const LEAST_SILENCE: Duration = Duration::from_millis(100);
+const STRAGGLERS: Duration = Duration::from_millis(50);
