@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::time::Duration;
 
-use crate::common::{daemon_options, eventually, protected, two_by_two};
+use crate::common::{daemon_options, eventually, is_skipped, protected, two_by_two};
 use moorline_api::EventKind;
 use moorline_lab::Failure;
 use moorline_lab::capture::{Capture, Frame};
@@ -68,7 +68,7 @@ fn the_catalogue_has_a_row_for_each_attack_and_the_connection_lives_without_one(
         rate: Some(200),
         ..Attacks::default()
     };
-    if common::is_skipped("attack", &catalogue.obstacles()) {
+    if is_skipped("attack", &catalogue.obstacles()) {
         return;
     }
     let results = experiment::run(&catalogue, &mut Unwatched).unwrap();
