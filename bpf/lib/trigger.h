@@ -3,37 +3,8 @@
 #ifndef MOORLINE_TRIGGER_H
 #define MOORLINE_TRIGGER_H
 
-#include "cgroup.h"
+#include "both_ways.h"
 #include "context.h"
-
-/* A packet of an address pair without a context. */
-struct traffic {
-	struct pair pair;
-	struct cgroups cgroups;
-	__u32 octets;
-	__u32 packets;
-	/* Host order. */
-	__u16 local_port;
-	__u16 peer_port;
-	__u8 protocol;
-	/* Whether the packet has ports: only TCP and UDP, and not in every fragment. */
-	bool has_ports;
-};
-
-/* Notes the ports of TCP or UDP, whose header begins at this offset. */
-static __always_inline void load_ports(struct __sk_buff *skb, __u32 offset, bool inbound,
-				       struct traffic *traffic)
-{
-	__be16 ports[2];
-
-	if (traffic->protocol != IPPROTO_TCP && traffic->protocol != IPPROTO_UDP)
-		return;
-	if (bpf_skb_load_bytes(skb, offset, ports, sizeof(ports)))
-		return;
-	traffic->local_port = bpf_ntohs(inbound ? ports[1] : ports[0]);
-	traffic->peer_port = bpf_ntohs(inbound ? ports[0] : ports[1]);
-	traffic->has_ports = true;
-}
 
 static __always_inline bool address_fits(const struct address *address, const struct address *value,
 					 const struct address *mask)
@@ -123,7 +94,18 @@ static __always_inline void flow_report(const struct pair *key, struct flow *flo
 		flow->reported = 0;
 }
 
-static __always_inline void flow_count(const struct traffic *traffic, const struct policy *policy)
+static __always_inline void flow_restart(struct flow *flow, __u64 now)
+{
+	flow->first = now;
+	flow->bytes = 0;
+	flow->packets = 0;
+	flow->reported = 0;
+	flow->ports = 0;
+	flow->stage = FLOW_NEW;
+}
+
+static __always_inline void flow_count(struct __sk_buff *skb, const struct traffic *traffic,
+				       const struct policy *policy)
 {
 	const struct pair *key = &traffic->pair;
 	struct flow *flow = bpf_map_lookup_elem(&flows, key);
@@ -137,27 +119,25 @@ static __always_inline void flow_count(const struct traffic *traffic, const stru
 		if (!flow)
 			return;
 	} else if (now - flow->last >= policy->idle && now > flow->last) {
-		flow->first = now;
-		flow->bytes = 0;
-		flow->packets = 0;
-		flow->reported = 0;
+		flow_restart(flow, now);
 	}
 	flow->last = now;
+	flow_pass(skb, traffic, flow);
 	bytes = __sync_fetch_and_add(&flow->bytes, traffic->octets) + traffic->octets;
 	packets = __sync_fetch_and_add(&flow->packets, traffic->packets) + traffic->packets;
-	if (flow->reported)
+	if (flow->reported || flow->stage != FLOW_BOTH_WAYS)
 		return;
 	if (bytes >= policy->bytes || packets >= policy->packets || now - flow->first >= policy->age)
 		flow_report(key, flow, now);
 }
 
-static __always_inline void load_cgroups(struct __sk_buff *skb, bool inbound, struct traffic *traffic)
+static __always_inline void load_cgroups(struct __sk_buff *skb, struct traffic *traffic)
 {
 	struct port port = { .number = traffic->local_port, .protocol = traffic->protocol };
 
 	if (virtual_clock)
 		cgroups_of_test(skb, &traffic->cgroups);
-	else if (inbound)
+	else if (traffic->inbound)
 		cgroups_of_receiver(&port, &traffic->cgroups);
 	else
 		cgroups_of_sender(skb, &port, &traffic->cgroups);
@@ -171,30 +151,31 @@ __noinline int trigger_count(struct __sk_buff *skb, __u32 l2, const struct ip6 *
 	struct traffic traffic = {};
 	struct settings *set;
 	__u32 zero = 0;
-	__u32 offset;
 
 	set = bpf_map_lookup_elem(&settings, &zero);
 	if (!set || !ip6)
 		return 0;
 	traffic.protocol = ip6->next;
-	offset = skip_extensions(skb, l2 + sizeof(*ip6), &traffic.protocol);
+	traffic.inbound = inbound;
+	traffic.upper = skip_extensions(skb, l2 + sizeof(*ip6), &traffic.protocol);
+	traffic.extensions = traffic.upper - l2 - sizeof(*ip6);
 	if (traffic.protocol == NEXT_ICMPV6)
 		return 0;
 	/* Only rules compare ports. */
-	if (offset && set->rules)
-		load_ports(skb, offset, inbound, &traffic);
+	if (traffic.upper && set->rules)
+		load_ports(skb, &traffic);
 	traffic.pair.local = inbound ? ip6->destination : ip6->source;
 	traffic.pair.peer = inbound ? ip6->source : ip6->destination;
 	traffic.octets = ip6_octets(skb, l2, ip6);
 	traffic.packets = packet_count(skb);
 	if (set->flags & SETTINGS_CGROUPS)
-		load_cgroups(skb, inbound, &traffic);
+		load_cgroups(skb, &traffic);
 	policy = find_policy(set, &traffic);
 	if (policy->flags & POLICY_NEVER)
 		return 0;
 	if (!(policy->flags & POLICY_EUI64) && address_is_eui64(&traffic.pair.peer))
 		return 0;
-	flow_count(&traffic, policy);
+	flow_count(skb, &traffic, policy);
 	return 0;
 }
 

@@ -259,6 +259,16 @@ struct hashing {
 	__u32 zero;
 };
 
+/* How far the traffic of an address pair has shown that the peer accepts the packets of this host. */
+enum flow_stage {
+	FLOW_NEW = 0,
+	/* The peer began, and this host has not answered its last packet. */
+	FLOW_RECEIVED = 1,
+	/* The peer began, and this host has answered. */
+	FLOW_REPLIED = 2,
+	FLOW_BOTH_WAYS = 3,
+};
+
 /* Traffic of an address pair without a context. */
 struct flow {
 	__u64 first;
@@ -266,6 +276,13 @@ struct flow {
 	__u64 bytes;
 	__u32 packets;
 	__u32 reported;
+	/* Ports of the last TCP segment that this host has sent, the local port in the upper half; 0: none. */
+	__u32 ports;
+	/* Sequence numbers behind the first and the last segment with these ports. */
+	__u32 begin;
+	__u32 end;
+	/* See flow_stage. */
+	__u32 stage;
 };
 
 enum policy_flags {

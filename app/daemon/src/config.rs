@@ -256,7 +256,7 @@ const IDLE: Duration = Duration::from_secs(300);
 /// Largest number of hosts to probe.
 const MAX_PROBES: usize = 8;
 const MAX_CONTEXTS: RangeInclusive<u32> = 1..=1 << 24;
-/// Limits of `max-flows`. A smaller table would evict active traffic; an entry takes 128 octets.
+/// Limits of `max-flows`. A smaller table would evict active traffic; an entry takes 144 octets.
 const MAX_FLOWS: RangeInclusive<u32> = 1024..=1 << 24;
 /// Default configuration file, read if it exists.
 const DEFAULT_PLACE: &str = "/etc/moorline/moorlined.toml";

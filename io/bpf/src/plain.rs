@@ -50,7 +50,7 @@ plain! {
     types::hop: 64,
     types::congestion: 88,
     types::segment: 8,
-    types::flow: 32,
+    types::flow: 48,
     types::report: 64,
     types::rule: 120,
     types::settings: 64,

@@ -21,7 +21,7 @@ impl Machine {
         let count = |class| self.ilcc.count(class) - usize::from(same == Some(class));
         let guests = count(Class::Unproven) + count(Class::Guest);
         let is_guest = usize::from(same == Some(Class::Guest));
-        let with_locator = self.ilcc.guests_at(pair.remote.l64) - is_guest;
+        let with_locator = self.ilcc.taken_by_guests(pair.remote, is_guest);
         let sessions = guests + count(Class::Proven);
         Candidate { stage, socket, sessions, guests, with_node, with_locator }
     }

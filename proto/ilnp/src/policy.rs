@@ -39,7 +39,9 @@ pub struct Candidate {
     pub guests: usize,
     /// Number of `sessions` between the two nodes.
     pub with_node: usize,
-    /// Number of `guests` whose correspondents agreed and are at the locator of this correspondent.
+    /// Number of `guests` whose correspondents agreed and are at the locator of this correspondent. If the address has
+    /// more than a quarter of this number, the /56 more than twice, or the /48 more than four times as many, the number
+    /// is larger in proportion ([`FairShares`](moorline_index::FairShares)).
     pub with_locator: usize,
 }
 
@@ -115,7 +117,7 @@ pub struct Admit {
     pub max_sessions: usize,
     /// Largest number of sessions with one node.
     pub max_with_node: usize,
-    /// Largest number of guests at one locator.
+    /// Largest number of guests at one locator. An address has a quarter of that, a /56 twice, a /48 four times that.
     pub max_with_locator: usize,
 }
 

@@ -1,11 +1,9 @@
-use alloc::collections::BTreeMap;
-use alloc::collections::btree_map::Entry;
 use core::hash::Hasher;
 
-use moorline_types::{IlvPair, L64, Nid, Nonce, SessionId};
+use moorline_types::{Ilv, IlvPair, Nid, Nonce, SessionId};
 use siphasher::sip::SipHasher13;
 
-use crate::{Index, Segments};
+use crate::{FairShares, Index, Segments};
 
 /// Class of an entry. A full cache first evicts the class whose loss costs the correspondent and us least.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,8 +42,8 @@ pub struct Ilcc<T> {
     by_nids: Index,
     /// Lists of slots, by class.
     lists: [List; 3],
-    /// Number of guests, by the locator with which they came.
-    guests_at: BTreeMap<L64, usize>,
+    /// Guests, by the addresses with which they came.
+    guests: FairShares,
 }
 
 /// An entry that was removed or evicted.
@@ -78,7 +76,7 @@ impl<T> Ilcc<T> {
             by_nonce: Index::new(),
             by_nids: Index::new(),
             lists: [List::default(); 3],
-            guests_at: BTreeMap::new(),
+            guests: FairShares::default(),
         }
     }
 
@@ -100,10 +98,11 @@ impl<T> Ilcc<T> {
         self.lists[class as usize].len
     }
 
-    /// Number of guests whose sockets have this locator, wherever the guests are now.
+    /// The part of the share of a locator that guests have, in entries: see [`FairShares::taken`]. The addresses of
+    /// their sockets count, wherever the guests are now. `without`: this number of guests with the address would go.
     #[must_use]
-    pub fn guests_at(&self, l64: L64) -> usize {
-        self.guests_at.get(&l64).copied().unwrap_or(0)
+    pub fn taken_by_guests(&self, remote: Ilv, without: usize) -> usize {
+        self.guests.taken(remote.address(), without)
     }
 
     /// Adds an entry as the newest of its class. Returns its slot, and the entry that was replaced (one with
@@ -133,7 +132,7 @@ impl<T> Ilcc<T> {
         }
         self.link(at, class);
         if class == Class::Guest {
-            *self.guests_at.entry(pair.remote.l64).or_default() += 1;
+            self.guests.add(pair.remote.address());
         }
         (SessionId(at), removed)
     }
@@ -144,7 +143,7 @@ impl<T> Ilcc<T> {
         let ways = self.ask(pair, nonce);
         let value = self.values.get_mut(id.0)?.take()?;
         if class == Some(Class::Guest) {
-            self.guest_has_gone(pair.remote.l64);
+            self.guests.remove(pair.remote.address());
         }
         self.unlink(id.0);
         let slot = self.slots.get_mut(id.0)?;
@@ -243,19 +242,10 @@ impl<T> Ilcc<T> {
             return;
         };
         if from == Class::Guest {
-            self.guest_has_gone(pair.remote.l64);
+            self.guests.remove(pair.remote.address());
         }
         self.unlink(id.0);
         self.link(id.0, Class::Proven);
-    }
-
-    fn guest_has_gone(&mut self, l64: L64) {
-        if let Entry::Occupied(mut guests) = self.guests_at.entry(l64) {
-            *guests.get_mut() -= 1;
-            if *guests.get() == 0 {
-                guests.remove();
-            }
-        }
     }
 
     /// All entries, in order of slots.

@@ -21,6 +21,8 @@
 //! [`FloodLimit`] limits work and answers that strangers ask for, by the source prefix that they claim. No
 //! flood can fill its memory.
 //!
+//! [`FairShares`] counts entries by address, /64, /56 and /48, so that no site fills a table.
+//!
 //! [`Ilcc`] is the correspondent cache of ILNP (RFC 6741 s5), made of the first two. It is bounded, and
 //! evicts invented correspondents of a flood first.
 //!
@@ -40,6 +42,7 @@ mod ilcc;
 mod index;
 mod secrets;
 mod segments;
+mod shares;
 
 pub use deadlines::Deadlines;
 pub use flood::FloodLimit;
@@ -47,3 +50,4 @@ pub use ilcc::{Class, Ilcc, Removed};
 pub use index::{Candidates, Index};
 pub use secrets::Validators;
 pub use segments::Segments;
+pub use shares::FairShares;

@@ -38,6 +38,7 @@
 //! reports in which the two must agree, and says what the contract leaves open. The work for a packet grows with the
 //! number of contexts and pairs only by the depth of the ordered maps.
 
+mod both_ways;
 mod congestion;
 mod contexts;
 mod flows;
@@ -51,6 +52,7 @@ mod settings;
 mod tcp;
 
 pub use crate::{Inbound, Outbound};
+pub use both_ways::Passage;
 pub use flows::Flows;
 pub use plane::{Plane, Sender};
 pub use settings::{DEFAULT_MTU, MAX_FLOWS, Settings};

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use moorline_datapath::shim6::TriggerPolicy;
-use moorline_plane::shim6::{Flows, MAX_FLOWS};
+use moorline_plane::shim6::{Flows, MAX_FLOWS, Passage};
 use moorline_types::{Instant, Ulid, UlidPair};
 use serde::Serialize;
 
@@ -85,11 +85,12 @@ impl State {
         }
         let now = instant(packet.at);
         let octets = usize::try_from(packet.octets).unwrap_or(usize::MAX);
-        let mut is_news = self.flows.count(pair, octets, &self.policy, now);
+        // A trace does not say what a peer has accepted: each pair counts as one with traffic in both directions.
+        let mut is_news = self.flows.count(pair, (octets, Passage::Sent), &self.policy, now);
         if self.policy.packets <= MAX_TRIGGER_PACKETS {
             // The entry stands for several packets.
             for _ in 1..packet.packets.min(self.policy.packets) {
-                is_news |= self.flows.count(pair, 0, &self.policy, now);
+                is_news |= self.flows.count(pair, (0, Passage::Sent), &self.policy, now);
             }
         }
         if is_news {

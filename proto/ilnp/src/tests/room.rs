@@ -111,6 +111,16 @@ fn made_up_identifiers_of_one_prefix_leave_room_for_other_prefixes() {
     assert!(server.is_called_by(at(0, 60)), "the others are gone");
 }
 
+/// The owner of a /60 had sixteen prefixes, and so all places for guests.
+#[test]
+fn prefixes_of_one_site_share_its_room() {
+    let mut server = Server::new();
+    let link = |n: u64| Ilv { l64: L64(at(0, n).l64.0 + n), ..at(0, n) };
+    let taken = (0..16).filter(|n| server.is_called_by(link(*n))).count();
+    assert_eq!(taken, 2 * SHARE, "a /56 has two shares");
+    assert!(server.is_called_by(at(1, 0)));
+}
+
 #[test]
 fn a_connected_socket_has_the_place_of_the_eldest_guest_that_is_not_in_use() {
     let mut server = Server::new();

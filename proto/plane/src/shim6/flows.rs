@@ -3,6 +3,8 @@ use alloc::collections::BTreeMap;
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_types::{Instant, UlidPair};
 
+use crate::shim6::both_ways::{BothWays, Passage};
+
 /// Traffic of address pairs without a context, for a bounded number of pairs.
 ///
 /// Pairs are in order of last use, newcomers first. With its third packet a newcomer becomes a pair in use. Newcomers
@@ -37,6 +39,7 @@ struct Flow {
     octets: u64,
     packets: u32,
     is_reported: bool,
+    both_ways: BothWays,
 }
 
 impl Flows {
@@ -52,12 +55,12 @@ impl Flows {
         }
     }
 
-    /// Counts a packet. True if the pair deserves a context with this packet. The answer is true once, until
-    /// [`forget`](Self::forget), a rearm or an idle time.
+    /// Counts a packet. True if the pair deserves a context with this packet: traffic goes both ways and has reached a
+    /// limit. The answer is true once, until [`forget`](Self::forget), a rearm or an idle time.
     pub fn count(
         &mut self,
         pair: UlidPair,
-        octets: usize,
+        (octets, passage): (usize, Passage),
         policy: &TriggerPolicy,
         now: Instant,
     ) -> bool {
@@ -65,12 +68,10 @@ impl Flows {
             Some(node) => node,
             None => {
                 self.make_room();
-                let flow =
-                    Flow { first: now, last: now, octets: 0, packets: 0, is_reported: false };
-                Node { flow, uses: 0, is_in_use: false, last: 0 }
+                Node { flow: Flow::new(now), uses: 0, is_in_use: false, last: 0 }
             }
         };
-        let deserves = node.flow.count(octets, policy, now);
+        let deserves = node.flow.count((octets, passage), policy, now);
         node.uses = node.uses.saturating_add(1);
         node.is_in_use |= node.uses >= PACKETS_IN_USE;
         self.link_as_newest(pair, node);
@@ -137,16 +138,28 @@ impl Flows {
 }
 
 impl Flow {
-    fn count(&mut self, octets: usize, policy: &TriggerPolicy, now: Instant) -> bool {
+    fn new(now: Instant) -> Self {
+        let both_ways = BothWays::default();
+        Self { first: now, last: now, octets: 0, packets: 0, is_reported: false, both_ways }
+    }
+
+    fn count(
+        &mut self,
+        (octets, passage): (usize, Passage),
+        policy: &TriggerPolicy,
+        now: Instant,
+    ) -> bool {
         if now > self.last && now.since(self.last) >= policy.idle {
-            *self = Self { first: now, octets: 0, packets: 0, is_reported: false, ..*self };
+            *self = Self::new(now);
         }
         self.last = now;
+        self.both_ways.note(passage);
         self.packets = self.packets.saturating_add(1);
         self.octets = self.octets.saturating_add(octets as u64);
-        let deserves = self.octets >= policy.bytes
+        let has_reached = self.octets >= policy.bytes
             || self.packets >= policy.packets
             || now.since(self.first) >= policy.age;
+        let deserves = has_reached && self.both_ways.is_shown();
         let is_news = deserves && !self.is_reported;
         self.is_reported |= deserves;
         is_news

@@ -14,6 +14,7 @@ use moorline_types::{ContextId, DropReason, Encapsulation, Instant, Locator};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader};
 
 use crate::reports::Reports;
+use crate::shim6::both_ways::Passage;
 use crate::shim6::contexts::{Contexts, Seen};
 use crate::shim6::flows::Flows;
 use crate::shim6::icmp::{self, Quote};
@@ -175,8 +176,9 @@ impl Plane {
         let Some(slot) = self.contexts.by_ulids(ulids) else {
             let upper = ip6.upper(packet);
             let (protocol, ports) = (upper.protocol, ports(upper));
-            let cgroups = sender.cgroups;
-            self.count_flow(&Traffic { pair: ulids, protocol, ports, cgroups }, octets, now);
+            let traffic = Traffic { pair: ulids, protocol, ports, cgroups: sender.cgroups };
+            let passage = Passage::sent(upper, packet, octets);
+            self.count_flow(&traffic, (octets, passage), now);
             return Ok(Outbound::Pass);
         };
         if is_neighbour_discovery(&ip6, packet) {
@@ -227,9 +229,11 @@ impl Plane {
         let ulids = inbound(&ip6);
         let octets = ip6.octets(packet);
         let Some(slot) = self.contexts.by_ulids(ulids) else {
-            let upper = ip6.upper(packet).reversed();
-            let (protocol, ports) = (upper.protocol, ports(upper));
-            self.count_flow(&Traffic { pair: ulids, protocol, ports, cgroups }, octets, now);
+            let upper = ip6.upper(packet);
+            let (protocol, ports) = (upper.protocol, ports(upper.reversed()));
+            let traffic = Traffic { pair: ulids, protocol, ports, cgroups };
+            let passage = Passage::received(upper, packet);
+            self.count_flow(&traffic, (octets, passage), now);
             return Ok(Inbound::Pass);
         };
         let id = slot.entry.id;
@@ -294,14 +298,14 @@ impl Plane {
         Ok(Inbound::Deliver)
     }
 
-    fn count_flow(&mut self, traffic: &Traffic<'_>, octets: usize, now: Instant) {
+    fn count_flow(&mut self, traffic: &Traffic<'_>, packet: (usize, Passage), now: Instant) {
         if traffic.protocol == ICMPV6 {
             return;
         }
         let Some(policy) = self.triggers.policy(traffic) else { return };
         let ulids = traffic.pair;
         // Forwarded traffic of other hosts is marked as reported too, so that it costs this look-up only once.
-        if self.flows.count(ulids, octets, policy, now)
+        if self.flows.count(ulids, packet, policy, now)
             && self.locals.contains_key(&ulids.local.as_locator())
             && !self.reports.push(Report::Trigger { ulids })
         {

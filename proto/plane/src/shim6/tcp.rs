@@ -31,11 +31,16 @@ impl Payload {
         if ip6.next_header != TCP {
             return Self::Other;
         }
-        let header = packet.get(IP6_LEN..).and_then(<[u8]>::first_chunk::<HEADER_LEN>);
-        let Some(&[a, b, c, d, e, f, g, h, i, j, k, l, offset, flags, ..]) = header else {
-            return Self::Cut;
-        };
-        Self::Tcp(Tcp {
+        packet.get(IP6_LEN..).and_then(Tcp::read).map_or(Self::Cut, Self::Tcp)
+    }
+}
+
+impl Tcp {
+    /// Reads the header at the start of `octets`; `None` if the header is cut.
+    pub(crate) fn read(octets: &[u8]) -> Option<Self> {
+        let &[a, b, c, d, e, f, g, h, i, j, k, l, offset, flags, ..] =
+            octets.first_chunk::<HEADER_LEN>()?;
+        Some(Self {
             source: u16::from_be_bytes([a, b]),
             destination: u16::from_be_bytes([c, d]),
             sequence: u32::from_be_bytes([e, f, g, h]),
@@ -44,15 +49,17 @@ impl Payload {
             flags,
         })
     }
-}
 
-impl Tcp {
     pub(crate) fn is_syn(&self) -> bool {
         self.flags & SYN != 0
     }
 
     pub(crate) fn is_ack(&self) -> bool {
         self.flags & ACK != 0
+    }
+
+    pub(crate) fn is_rst(&self) -> bool {
+        self.flags & RST != 0
     }
 
     /// Whether ECN-Echo is set. In a SYN the flag is an offer of ECN, and does not count (RFC 3168 s6.1.1).
@@ -145,6 +152,7 @@ const MIX: u64 = 0xd6e8_feb8_6659_fd93;
 const HEADER_LEN: usize = 20;
 const FIN: u8 = 0x01;
 const SYN: u8 = 0x02;
+const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 const CWR: u8 = 0x80;

@@ -205,11 +205,11 @@ fn traffic_of_our_addresses_triggers_and_others_does_not() {
     let trigger = Report::Trigger {
         ulids: UlidPair::new(Ulid(OURS[0].parse().unwrap()), Ulid(PEERS[0].parse().unwrap())),
     };
-    let mut out = packet(6, OURS[0], PEERS[0], 1000);
+    let mut out = packet(17, OURS[0], PEERS[0], 1000);
     assert_eq!(plane.handle_outbound(&mut out, at(1)), Outbound::Pass);
     assert_eq!(reports(&mut plane), []);
     // Both directions count together.
-    let mut back = packet(6, PEERS[0], OURS[0], 968);
+    let mut back = packet(17, PEERS[0], OURS[0], 968);
     assert_eq!(plane.handle_inbound(&mut back, at(2)), Inbound::Pass);
     assert_eq!(reports(&mut plane), [trigger]);
     plane.handle_outbound(&mut out, at(3));
@@ -221,7 +221,7 @@ fn traffic_of_our_addresses_triggers_and_others_does_not() {
     assert_eq!(reports(&mut plane), [trigger]);
     // A foreign address, a multicast address, a protocol other than a transport.
     for (next_header, source, destination) in [
-        (6, "2001:db8:e::1", PEERS[0]),
+        (17, "2001:db8:e::1", PEERS[0]),
         (17, OURS[1], "ff0e::1"),
         (17, OURS[1], "fe80::1"),
         (58, OURS[1], PEERS[1]),
@@ -269,7 +269,7 @@ fn a_slot_with_other_ulids_is_another_context() {
     plane.handle_timeout(at(20_000));
     assert_eq!(reports(&mut plane), []);
     // The old pair is plain traffic again.
-    plane.handle_outbound(&mut packet(6, OURS[0], PEERS[0], 3000), at(20_001));
+    plane.handle_outbound(&mut packet(17, OURS[0], PEERS[0], 3000), at(20_001));
     assert!(matches!(reports(&mut plane)[..], [Report::Trigger { .. }]));
 }
 
