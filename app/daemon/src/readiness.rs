@@ -153,6 +153,12 @@ pub(crate) fn of_session(session: &SessionView, locators: usize) -> Readiness {
     if locators == 0 {
         return not_protected(ReadinessState::Cannot, Reason::AddressGone);
     }
+    if session.stands_still {
+        let why = "the correspondent has answered by no pair of locators: the session stands still, or a firewall has begun to drop \
+                   ICMPv6 type 156"
+            .to_owned();
+        return Readiness { why, ..not_protected(ReadinessState::NotYet, Reason::Unreachable) };
+    }
     if locators == 1 {
         let why = "this host has one locator: the session ends with its uplink".to_owned();
         return Readiness { why, ..not_protected(ReadinessState::Cannot, Reason::OnePair) };

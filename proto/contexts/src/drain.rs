@@ -53,6 +53,10 @@ impl Contexts {
         {
             active.note_control_sent(now);
             active.reap.handle_control_sent(now);
+            let is_current = active.reap.current_pair() == locators;
+            if is_current && matches!(message, Message::UpdateRequest(_)) {
+                active.reap.handle_request_sent(now);
+            }
             self.drain_reap(id, now);
         }
     }

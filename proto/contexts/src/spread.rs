@@ -54,9 +54,10 @@ impl Contexts {
         let others = views.iter().filter(|view| {
             view.is_usable && view.preference != Preference::Avoid && view.pair != current
         });
-        let mut pairs: Vec<_> = others.map(|view| view.pair).take(MAX_PATHS).collect();
+        let mut pairs: Vec<_> = others.map(|view| view.pair).collect();
         // A pair that shares no end with the current one is the best additional path.
         pairs.sort_by_key(|pair| (pair.shared_ends(current), *pair));
+        pairs.truncate(MAX_PATHS);
         active.reap.handle_paths(&pairs, now);
     }
 }

@@ -126,6 +126,7 @@ impl Contexts {
     /// The peer has lost a context. Its earlier answers do not show that it takes payload by another pair.
     pub(crate) fn on_peer_lost(&mut self, id: ContextId, now: Instant) {
         let Some(active) = self.active.get_mut(&id) else { return };
+        active.reap.handle_request_answered(now);
         if let Some(standby) = active.reap.handle_standby_suspected(now) {
             self.standby.forget(standby);
         }

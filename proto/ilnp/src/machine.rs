@@ -234,6 +234,7 @@ impl Machine {
                 .collect(),
             nonces: (session.send_nonce, self.ilcc.key(id).and_then(|(_, nonce)| nonce)),
             awaits_acknowledgement: session.advertisement.is_some(),
+            stands_still: session.stands_still(),
             last_used: session.last_used,
         })
     }

@@ -314,6 +314,13 @@ impl Session {
         self.asked_at = Some(now);
     }
 
+    /// Whether the last question went by every pair of locators in vain, and the correspondent has shown nothing since. A
+    /// correspondent that acknowledges nothing shows no path.
+    pub(crate) fn stands_still(&self) -> bool {
+        let is_unanswered = self.asked_at.is_some_and(|asked_at| asked_at > self.shown_at);
+        is_unanswered && self.settled && !self.owes_update && !self.is_mute
+    }
+
     /// Whether the Locator Update that ends the handshake has been sent in vain, because options do not pass. If
     /// payload with the right nonce has come since the last repetition and no Confirm, the correspondent has the
     /// session and only its daemon has stopped, so the update is not in vain.
@@ -394,6 +401,8 @@ pub struct SessionView {
     pub nonces: (Nonce, Option<Nonce>),
     /// Whether our last Locator Update has not been acknowledged.
     pub awaits_acknowledgement: bool,
+    /// Whether the last question went by every pair of locators in vain.
+    pub stands_still: bool,
     /// Time of the last use.
     pub last_used: Instant,
 }

@@ -116,8 +116,8 @@
 //! *Comparisons*: a pair that loses packets, or is slow, is never silent for long enough to count as failed. If the
 //! data plane doubts such a pair, or if a check of it gets lost, the machine checks the current pair and the standby
 //! path at the same moments for some seconds. If the current pair is much worse, payload leaves it by a switch, which
-//! moves both directions. Payload goes back after a comparison that shows no difference. The time between comparisons
-//! doubles.
+//! moves both directions. Payload goes back to its first pair, after a failure too, when a comparison shows that this
+//! pair is about as good. The number of such moves in an hour is bounded.
 //!
 //! # Several pairs at once
 //!

@@ -186,6 +186,7 @@ impl Machine {
     /// and the machine probes the first new pair at once.
     pub fn handle_control(&mut self, now: Instant) {
         self.heard = now;
+        self.handle_request_answered(now);
         if self.is_current_down && self.state == State::Exploring {
             return;
         }

@@ -142,13 +142,20 @@ pub(crate) struct Trial {
     pub(crate) end: Instant,
 }
 
-/// A check of the current pair after a keepalive came in.
+/// A question by the current pair: checks after a keepalive came in, or a request of Shim6.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// When the answer is due.
     pub(crate) due: Instant,
+    pub(crate) by: Question,
+}
+
+/// The question of [`Asked`].
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Question {
     /// Number of checks sent.
-    pub(crate) tries: u8,
+    Checks(u8),
+    Request,
 }
 
 /// State while checks are under way.
@@ -451,7 +458,7 @@ impl Flight {
         push(&mut self.events, event);
     }
 
-    /// Ends the trial, the deferred suspicion, the check after a keepalive, and the comparison.
+    /// Ends the trial, the deferred suspicion, the question by the current pair, and the comparison.
     pub(crate) fn drop_trial(&mut self) {
         (self.trial, self.deferred, self.asked, self.comparison) = (None, None, None, None);
     }

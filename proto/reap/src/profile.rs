@@ -33,9 +33,10 @@ impl Profile {
         fail_back: Duration::ZERO,
     };
 
-    /// Whether the machine keeps no state beyond that of the RFC.
+    /// Whether the machine checks no pair by itself. It may answer checks of the peer. Without a standby path,
+    /// [`leaves_worse`](Self::leaves_worse) has no effect.
     #[must_use]
-    pub const fn is_rfc(&self) -> bool {
+    pub const fn checks_nothing(&self) -> bool {
         self.standby_interval.is_zero() && !self.suspects && self.fail_back.is_zero()
     }
 }

@@ -30,7 +30,7 @@ impl Pace {
         // I1, I2 and Update Request wait for half of their 4 s at least (RFC 5533 s14). An Update Request in place of
         // probes waits for half of their interval, and no probe leaves meanwhile.
         let per_second = 1.0 / INITIAL_PROBE_TIMEOUT + 4.0 / send_timeout + 1.0 / RETRANSMISSION;
-        let is_adaptive = plan.hosts.iter().any(|host| !host.profile.is_rfc());
+        let is_adaptive = plan.hosts.iter().any(|host| !host.profile.checks_nothing());
         let (checks, trial) = if is_adaptive { (CHECKS, TRIAL) } else { (0.0, 0.0) };
         let questions = if is_adaptive { QUESTIONS } else { (0.0, 0.0) };
         Self { per_second: per_second + checks, at_once: AT_ONCE + trial, questions }

@@ -53,7 +53,7 @@ fn row(one: &Correspondent) -> TitledRow {
         ("NOW VIA", via),
         ("STATE", state),
         ("FAILOVER", contexts::failover(one.readiness.as_ref())),
-        ("WHY", one.why.clone()),
+        ("ADMITTED", one.why.clone()),
         ("THEIR LOCATORS", super::lines(&one.locators, locator)),
         ("NONCES", nonces),
         ("LAST USED", format!("{} ago", units::ago(0, one.last_used_s_ago.saturating_mul(1000)))),

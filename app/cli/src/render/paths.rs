@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use moorline_api::{ContextPaths, PathAnswer, PathInfo, PathRule, Paths, Preference};
+use moorline_api::{ContextPaths, PathAnswer, PathInfo, PathRule, PathState, Paths, Preference};
 use moorline_term::units;
 use moorline_term::{TitledRow, titled_table};
 
@@ -43,7 +43,8 @@ pub fn path_answer(answer: &PathAnswer) -> String {
 fn of_context(context: &ContextPaths) -> String {
     let pinned = if context.pinned { ", pinned" } else { "" };
     let mut text = format!("#{} {}{pinned}\n", context.context, context.ulids);
-    text.push_str(&titled_table(&[], context.paths.iter().map(path)));
+    let rows = context.paths.iter().map(|one| path(one, context.heard_ms_ago));
+    text.push_str(&titled_table(&[], rows));
     for (index, pair) in (1..).zip(&context.spread) {
         // Writing to a String cannot fail.
         let _ = writeln!(text, "  mark {index}: {pair}");
@@ -63,8 +64,12 @@ fn of_context(context: &ContextPaths) -> String {
     text
 }
 
-fn path(path: &PathInfo) -> TitledRow {
-    let answered = path.answered_ms_ago.map(|ms| format!("{} ago", units::ago(0, ms)));
+/// Makes the row of a pair. `heard_ms_ago`: when a packet of the context last came in. Such a packet shows that the pair in use
+/// works, as an answer to a check does.
+fn path(path: &PathInfo, heard_ms_ago: Option<u64>) -> TitledRow {
+    let heard = heard_ms_ago.filter(|_| path.state == PathState::Current);
+    let heard = [path.answered_ms_ago, heard].into_iter().flatten().min();
+    let heard = heard.map(|ms| format!("{} ago", units::ago(0, ms)));
     let rtt = path.probe_rtt_us.map(|us| match Duration::from_micros(us) {
         short if us < 10_000 => format!("{:.1} ms", short.as_secs_f64() * 1000.0),
         long => units::span(long),
@@ -76,7 +81,7 @@ fn path(path: &PathInfo) -> TitledRow {
         ("BY", super::or_dash(path.uplink.as_ref())),
         ("STATE", path.state.to_string()),
         ("PREFERENCE", preference.map(ToString::to_string).unwrap_or_default()),
-        ("CHECK ANSWERED", answered.unwrap_or_else(|| "never".to_owned())),
+        ("HEARD", heard.unwrap_or_else(|| "never".to_owned())),
         ("RTT", rtt.unwrap_or_default()),
     ]
 }
@@ -96,7 +101,7 @@ fn rule(rule: &PathRule) -> TitledRow {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use moorline_api::{Pair, PathOutcome, PathResult, PathState, Scope};
+    use moorline_api::{Pair, PathOutcome, PathResult, Scope};
 
     fn address(text: &str) -> std::net::Ipv6Addr {
         text.parse().expect("an address")
@@ -124,6 +129,7 @@ mod tests {
                     ce: 3,
                     ..Default::default()
                 }),
+                heard_ms_ago: Some(10),
                 paths: vec![
                     info("2001:db8:1::5", PathState::Current, Preference::Neutral, Some(2_000)),
                     info("2001:db8:2::5", PathState::Untried, Preference::Avoid, None),
@@ -140,8 +146,8 @@ mod tests {
         });
         insta::assert_snapshot!(text, @r"
         #3 2001:db8:1::5 -> 2001:db8:a::9, pinned
-          OURS           THE PEER'S     BY    STATE    PREFERENCE  CHECK ANSWERED  RTT
-          2001:db8:1::5  2001:db8:a::9  eth0  current              2.0 s ago       1.2 ms
+          OURS           THE PEER'S     BY    STATE    PREFERENCE  HEARD      RTT
+          2001:db8:1::5  2001:db8:a::9  eth0  current              10 ms ago  1.2 ms
           2001:db8:2::5  2001:db8:a::9  eth0  untried  avoid       never
           mark 1: 2001:db8:2::5 -> 2001:db8:a::9
           3 CE in 9 received, 0 ECE, 0 CWR, 0 retransmissions in 0 segments

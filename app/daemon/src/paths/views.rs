@@ -3,7 +3,7 @@ use std::time::Duration;
 use moorline_api::{ContextPaths, PathCounters, PathInfo, PathState};
 use moorline_contexts::{ContextView, PathView};
 use moorline_datapath::shim6::ContextPlane as _;
-use moorline_types::{ContextId, LocatorPair};
+use moorline_types::{ContextId, Instant, LocatorPair};
 
 use crate::clock;
 use crate::events::{locator_pair, ulid_pair};
@@ -20,6 +20,7 @@ impl Daemon {
             pinned: self.host.shim6().pinned(context.id).is_some(),
             spread: spread.into_iter().flatten().map(locator_pair).collect(),
             counters: self.counters_of(context.id),
+            heard_ms_ago: self.heard_ms_ago(context.id),
             paths: views.iter().map(|view| self.path_info(view, current)).collect(),
         }
     }
@@ -35,6 +36,11 @@ impl Daemon {
             retransmissions: counted.retransmissions,
             rtt_us: counted.rtt.map(micros),
         })
+    }
+
+    fn heard_ms_ago(&self, id: ContextId) -> Option<u64> {
+        let heard = self.datapath.counters(id).ok().flatten()?.last_rx;
+        (heard > Instant::ZERO).then(|| clock::millis(clock::now().since(heard)))
     }
 
     fn path_info(&self, view: &PathView, current: Option<LocatorPair>) -> PathInfo {

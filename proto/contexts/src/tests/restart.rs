@@ -5,7 +5,7 @@ use moorline_types::ContextTag;
 use moorline_wire::{LocatorPreference, Message};
 
 use super::*;
-use crate::{ContextSnapshot, Key, PeerSet};
+use crate::{ContextSnapshot, Key, PeerSet, Profile};
 
 const BROKEN: LocatorPreference =
     LocatorPreference { flags: LocatorPreference::BROKEN, priority: None, weight: None };
@@ -29,11 +29,79 @@ impl Pair {
         self.hosts[side] = host;
     }
 
+    /// No packet of either side arrives by the first pair.
+    fn cut_first(&mut self) {
+        let (a, b) = (self.locators[0][0], self.locators[1][0]);
+        self.dead.extend([(a, b), (b, a)]);
+    }
+
     fn call_broken(&mut self, side: usize, locator: Locator) {
         self.hosts[side].set_preferences(&[(locator, BROKEN)], self.now);
         self.settle();
         self.run(Duration::from_secs(1));
     }
+}
+
+fn adaptive() -> Config {
+    Config { profile: Profile::default(), ..config(Duration::from_secs(10)) }
+}
+
+#[test]
+fn a_context_taken_over_on_a_dead_pair_moves_in_two_seconds() {
+    for restarted in [&[0][..], &[1], &[0, 1]] {
+        let locals = [local_state(0), local_state(1)];
+        let mut pair = Pair::with_config(locals, &adaptive());
+        pair.trigger(0);
+        pair.traffic();
+        pair.cut_first();
+        for &side in restarted {
+            pair.restart(side, adaptive());
+        }
+        pair.settle();
+        pair.run(Duration::from_secs(2));
+        for side in 0..2 {
+            let current = pair.entries[side][0].current.pair;
+            assert_ne!(current.local, pair.locators[side][0], "{restarted:?} {side}");
+        }
+    }
+}
+
+#[test]
+fn a_context_taken_over_on_a_pair_that_works_sends_no_check() {
+    let mut pair = Pair::with_config([local_state(0), local_state(1)], &adaptive());
+    pair.trigger(0);
+    pair.traffic();
+    let before = pair.probes;
+    pair.restart(1, adaptive());
+    pair.settle();
+    pair.run(Duration::from_secs(3));
+    assert_eq!(pair.probes, before);
+}
+
+#[test]
+fn contexts_taken_over_on_dead_pairs_keep_to_the_pace_of_the_host() {
+    let slow = Config { probes_per_second: 50, probe_burst: 20, ..adaptive() };
+    let mut pair = Pair::with_config([local_state(0), local_state(1)], &slow);
+    pair.trigger(0);
+    let ulids = pair.ulids(0);
+    for _ in 0..60 {
+        pair.hosts[0].fork(ulids, pair.now).expect("room");
+        pair.settle();
+    }
+    pair.traffic();
+    pair.run(Duration::from_secs(5));
+    for &a in &pair.locators[0] {
+        for &b in &pair.locators[1] {
+            pair.dead.extend([(a, b), (b, a)]);
+        }
+    }
+    pair.restart(0, slow);
+    let before = pair.probes;
+    for second in 1..=5 {
+        pair.run(Duration::from_secs(1));
+        assert!(pair.probes - before <= 20 + 50 * second, "{second}: {}", pair.probes - before);
+    }
+    assert!(pair.probes > before, "the pairs are checked");
 }
 
 #[test]

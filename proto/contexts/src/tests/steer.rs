@@ -2,7 +2,7 @@ use moorline_types::Prefix;
 use moorline_wire::LocatorPreference;
 
 use super::*;
-use crate::{Cause, PathRule, Placed, Preference, Refusal, Scope};
+use crate::{Cause, PathRule, Placed, Preference, Profile, Refusal, Scope};
 
 const ID: ContextId = ContextId(0);
 const ALL: Scope = Scope::Peer(Prefix::ALL);
@@ -260,6 +260,28 @@ fn a_spread_context_takes_every_pair_that_answers_and_no_other() {
     pair.settle();
     assert_eq!(pair.entries[0][0].paths.len(), 0);
     assert_eq!(pair.hosts[0].spread(ID), None);
+}
+
+#[test]
+fn a_spread_context_with_too_many_pairs_takes_those_that_share_the_fewest_ends() {
+    let state = |side: u8| {
+        let prefixes = [1u8, 2, 3, 4, 5, 6, 7];
+        let prefixes = prefixes.map(|isp| [0x20, 0x01, 0x0d, 0xb8, 0, isp, 0, 0xa + side]);
+        let key = HbaKey::extended_modifier([side; 48]);
+        state_of(generate_hba(&prefixes, Sec::new(0).unwrap(), &key, [side; 16], 1).unwrap())
+    };
+    let config = Config { profile: Profile::default(), ..Config::default() };
+    let mut pair = Pair::with_config([state(0), state(1)], &config);
+    pair.trigger(0);
+    pair.traffic();
+    pair.hosts[0].set_spread(ID, true, pair.now).expect("established");
+    pair.settle();
+    pair.run(Duration::from_secs(5));
+    let (current, mut paths) = (pair.current(), pair.hosts[0].spread(ID).expect("spread"));
+    // A path that has not answered yet is the current pair.
+    paths.retain(|path| *path != current);
+    assert!(paths.len() > 15, "{paths:?}");
+    assert!(paths.iter().all(|path| path.shared_ends(current) == 0), "{paths:?}");
 }
 
 #[test]

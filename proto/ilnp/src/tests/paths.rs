@@ -95,6 +95,23 @@ impl Net {
     }
 }
 
+#[test]
+fn a_session_without_any_path_stands_still_until_a_path_is_back() {
+    let mut net = Net::new();
+    assert!(!net.duo.session(0).stands_still);
+    net.kill(ilv(0).l64);
+    net.run(PATH_CHECK_INTERVAL);
+    net.send(0, USED_INTERVAL);
+    assert!(net.works(0) && !net.duo.session(0).stands_still, "one path is left");
+    net.kill(second(0));
+    net.run(PATH_CHECK_INTERVAL);
+    net.send(0, USED_INTERVAL);
+    assert!(net.duo.session(0).stands_still);
+    net.dead.clear();
+    net.send(0, USED_INTERVAL * 3);
+    assert!(net.works(0) && !net.duo.session(0).stands_still);
+}
+
 /// Nobody has doubted the session when its path fails. It is on another path after one report of its use.
 #[test]
 fn a_session_leaves_a_path_that_fails_without_a_word_in_both_directions() {

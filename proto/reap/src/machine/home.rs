@@ -13,7 +13,9 @@ impl Machine {
     /// Sets the pair to which traffic goes back once the pair has worked for a while. `None`: traffic stays on its
     /// pair. Until the first call the preferred pair is the pair that the context began with.
     pub fn handle_preferred(&mut self, pair: Option<LocatorPair>, now: Instant) {
-        if self.config.profile.is_rfc() || self.monitor.is_none() && pair == Some(self.current()) {
+        if self.config.profile.checks_nothing()
+            || self.monitor.is_none() && pair == Some(self.current())
+        {
             return;
         }
         let current = self.current();
@@ -30,7 +32,7 @@ impl Machine {
     /// Traffic leaves them gently, once another pair has answered.
     pub fn handle_deprecated(&mut self, deprecated: &[Locator], now: Instant) {
         let known = self.extra.as_ref().map_or(&[][..], |extra| &extra.deprecated);
-        if *known == *deprecated || self.config.profile.is_rfc() {
+        if *known == *deprecated || self.config.profile.checks_nothing() {
             return;
         }
         self.change_extra(|extra| extra.deprecated = deprecated.into());

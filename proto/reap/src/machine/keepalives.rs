@@ -1,11 +1,12 @@
 //! Keepalives that come in. A keepalive says that payload has reached the peer within the Keepalive Timeout, which may
-//! have been before a failure. A check says whether payload reaches the peer now (decision 117).
+//! have been before a failure. A check says whether payload reaches the peer now (decision 117). A request of Shim6
+//! asks the same question (decision 167).
 
 use moorline_types::Instant;
 
 use super::Machine;
 use crate::event::FailureHint;
-use crate::monitor::{Asked, Suspicion};
+use crate::monitor::{Asked, Question, Suspicion};
 use crate::state::State;
 
 impl Machine {
@@ -34,15 +35,39 @@ impl Machine {
         }
     }
 
-    /// The time for the answer to a check of the current pair is over.
+    /// A message of Shim6 that the peer answers at once has left by the current pair. If the machine hears nothing for
+    /// an Initial Probe Timeout, or for a longer round-trip time, it doubts the pair.
+    pub fn handle_request_sent(&mut self, now: Instant) {
+        let is_free = self.trial_started().is_none()
+            && self.flight_now().is_none_or(|flight| flight.asked.is_none());
+        if is_free && self.state == State::Operational && self.suspects() {
+            let rtt_due = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due());
+            let wait = self.config.initial_probe_timeout.max(rtt_due.unwrap_or_default());
+            self.flight().asked = Some(Asked { due: now + wait, by: Question::Request });
+        }
+    }
+
+    /// A message of Shim6 came in that may answer the request.
+    pub fn handle_request_answered(&mut self, now: Instant) {
+        let asked = self.flight_mut().map(|flight| &mut flight.asked);
+        if let Some(asked) = asked
+            && asked.is_some_and(|asked| matches!(asked.by, Question::Request))
+        {
+            *asked = None;
+            self.tidy_monitor(now);
+        }
+    }
+
+    /// The time for the answer to a question by the current pair is over.
     pub(super) fn on_answer_timeout(&mut self, now: Instant) {
         let Some(flight) = self.flight_mut() else { return };
-        let Some(Asked { tries, .. }) = flight.asked.take() else { return };
-        if tries < TRIES {
-            return self.send_question(tries + 1, now);
+        let Some(Asked { by, .. }) = flight.asked.take() else { return };
+        match by {
+            Question::Checks(tries) if tries < TRIES => return self.send_question(tries + 1, now),
+            Question::Checks(_) => self.monitor_mut().is_asked_in_vain = true,
+            Question::Request => {}
         }
-        self.monitor_mut().is_asked_in_vain = true;
-        // Damping limits the doubts of the data plane, which cost nothing. This doubt has cost three checks.
+        // Damping limits the doubts of the data plane, which cost nothing. This doubt has cost three checks or a request.
         let usual = Default::default();
         self.try_pair(Suspicion { hint: FailureHint::Silence, since: now, usual }, now);
         self.tidy_monitor(now);
@@ -52,7 +77,7 @@ impl Machine {
         let Some(due) = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due()) else {
             return;
         };
-        self.flight().asked = Some(Asked { due: now + due, tries });
+        self.flight().asked = Some(Asked { due: now + due, by: Question::Checks(tries) });
         self.send_check(self.current(), now);
     }
 }

@@ -145,7 +145,7 @@ impl Machine {
 
     /// The sets or the current pair changed: keeps the standby path or chooses another one.
     pub(super) fn refresh_standby(&mut self, now: Instant) {
-        if self.config.profile.is_rfc() {
+        if self.config.profile.checks_nothing() {
             return;
         }
         let is_good = |standby| standby != self.current() && self.is_candidate(standby);

@@ -5,6 +5,7 @@ use alloc::boxed::Box;
 use super::monitor::{config, net};
 use super::*;
 use crate::event::FailureHint;
+use crate::profile::Profile;
 
 /// An attacker on the path may repeat an old probe together with reports of checks that are under way.
 #[test]
@@ -129,4 +130,32 @@ fn a_check_of_another_pair_does_not_keep_an_exploration_from_the_peer() {
     };
     assert_eq!((*pair, probe.state), (ab(2, 2), State::Exploring));
     assert_eq!(probe.received[0], own);
+}
+
+#[test]
+fn a_machine_that_only_answers_checks_answers_them_and_checks_nothing() {
+    let profile = Profile { answers_checks: true, leaves_worse: true, ..Profile::RFC };
+    let mut net = net(&config());
+    net.hosts[1].machine.handle_config(Config { profile, ..Config::default() });
+    net.run_for(ms(180_000));
+    assert!(net.hosts[0].machine.fresh_standby(net.now).is_some(), "the peer answers");
+    assert_eq!(net.hosts[1].machine.standby(), None);
+}
+
+#[test]
+fn a_request_without_an_answer_leads_to_a_trial_and_an_answered_one_does_not() {
+    for is_answered in [false, true] {
+        let mut net = net(&config());
+        net.run_for(ms(5_000));
+        let (now, machine) = (net.now, &mut net.hosts[0].machine);
+        machine.handle_request_sent(now);
+        machine.handle_request_sent(now + ms(100));
+        if is_answered {
+            machine.handle_control(now + ms(200));
+        }
+        machine.handle_timeout(now + ms(499));
+        assert!(machine.trial_started().is_none());
+        machine.handle_timeout(now + ms(500));
+        assert_eq!(machine.trial_started().is_none(), is_answered);
+    }
 }
