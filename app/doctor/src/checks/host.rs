@@ -107,28 +107,35 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
 /// Returns findings about peers that the configuration excludes. The peer that the user names has a finding of its own: the
 /// way to this peer may have no fault, and yet no connection to it can move.
 fn excluded(facts: &Facts) -> Vec<Finding> {
-    let all = facts.answers().into_iter().flat_map(|answers| &answers.status.excluded);
-    let (asked, others): (Vec<_>, Vec<_>) = all.partition(|one| facts.asked.contains(&one.peer));
-    let contexts = facts.answers().into_iter().flat_map(|answers| &answers.contexts);
-    let mut established = contexts.filter(|one| one.state == ContextState::Established);
-    let has_context = established.any(|one| facts.asked.contains(&one.ulid_peer));
-    let severity = if has_context { Severity::Warning } else { Severity::StopsProtection };
+    let connected = facts.answers().into_iter().flat_map(|answers| &answers.status.excluded);
+    let (partly, others): (Vec<_>, Vec<_>) =
+        connected.partition(|one| facts.asked.contains_key(&one.peer));
+    let mut asked: Vec<_> = facts.asked.values().flatten().collect();
+    let is_all = asked.len() == facts.asked.len();
+    // Some connections with these peers earn no context, and other traffic may.
+    asked.extend(partly.into_iter().filter(|one| facts.asked.get(&one.peer) == Some(&None)));
+    let has_ilnp = facts.ilnp().is_some();
+    let stops = is_all && !has_ilnp;
+    let severity = if stops { Severity::StopsProtection } else { Severity::Warning };
     [(severity, asked), (Severity::Note, others)]
         .into_iter()
         .filter(|(_, excluded)| !excluded.is_empty())
-        .map(|(severity, excluded)| earns_none(severity, &excluded))
+        .map(|(severity, excluded)| earns_none(severity, &excluded, has_ilnp))
         .collect()
 }
 
-fn earns_none(severity: Severity, excluded: &[&Excluded]) -> Finding {
+fn earns_none(severity: Severity, excluded: &[&Excluded], has_ilnp: bool) -> Finding {
+    let verdict = if has_ilnp { "can move as ILNP sessions alone" } else { "cannot move" };
     let what = match excluded.len() {
-        1 => "1 peer earns no context: connections to it cannot move".to_owned(),
-        count => format!("{count} peers earn no context: connections to them cannot move"),
+        1 => format!("1 peer earns no context: connections to it {verdict}"),
+        count => format!("{count} peers earn no context: connections to them {verdict}"),
     };
     let shown = excluded.iter().map(|Excluded { peer, why }| format!("{peer}: {why}"));
     Finding::new("peer-excluded", severity, what)
         .shown_by_some(shown)
-        .remedy("If they should have one, change that setting in moorlined.toml.")
+        .remedy(
+            "If they should have one, change that setting in moorlined.toml. A peer may still begin a context itself.",
+        )
 }
 
 /// Whether a release such as `6.1.0-18-amd64` is older than `than`; false if the text cannot be parsed.
