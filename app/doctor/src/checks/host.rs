@@ -104,38 +104,37 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Returns findings about peers that the configuration excludes. The peer that the user names has a finding of its own: the
-/// way to this peer may have no fault, and yet no connection to it can move.
+/// Returns findings about peers that the configuration excludes. The peer that the user names has findings of its own: the
+/// way to this peer may have no fault, and yet connections to it cannot move. A connection without a context shows that the
+/// peer has begun none. Without a connection the peer may still begin one.
 fn excluded(facts: &Facts) -> Vec<Finding> {
     let connected = facts.answers().into_iter().flat_map(|answers| &answers.status.excluded);
-    let (partly, others): (Vec<_>, Vec<_>) =
+    let (named, others): (Vec<_>, Vec<_>) =
         connected.partition(|one| facts.asked.contains_key(&one.peer));
-    let mut asked: Vec<_> = facts.asked.values().flatten().collect();
-    let is_all = asked.len() == facts.asked.len();
-    // Some connections with these peers earn no context, and other traffic may.
-    asked.extend(partly.into_iter().filter(|one| facts.asked.get(&one.peer) == Some(&None)));
-    let has_ilnp = facts.ilnp().is_some();
-    let stops = is_all && !has_ilnp;
-    let severity = if stops { Severity::StopsProtection } else { Severity::Warning };
-    [(severity, asked), (Severity::Note, others)]
-        .into_iter()
-        .filter(|(_, excluded)| !excluded.is_empty())
-        .map(|(severity, excluded)| earns_none(severity, &excluded, has_ilnp))
-        .collect()
-}
-
-fn earns_none(severity: Severity, excluded: &[&Excluded], has_ilnp: bool) -> Finding {
-    let verdict = if has_ilnp { "can move as ILNP sessions alone" } else { "cannot move" };
-    let what = match excluded.len() {
-        1 => format!("1 peer earns no context: connections to it {verdict}"),
-        count => format!("{count} peers earn no context: connections to them {verdict}"),
+    let is_connected = |peer| named.iter().any(|one| one.peer == peer);
+    let by_setting = facts.asked.values().flatten().filter(|one| !is_connected(one.peer));
+    let by_setting: Vec<_> = by_setting.collect();
+    let or_ilnp = if facts.ilnp().is_some() { ", or as ILNP sessions" } else { "" };
+    let whose = match others.len() {
+        1 => "1 peer earns no context: connections to it cannot move".to_owned(),
+        count => format!("{count} peers earn no context: connections to them cannot move"),
     };
-    let shown = excluded.iter().map(|Excluded { peer, why }| format!("{peer}: {why}"));
-    Finding::new("peer-excluded", severity, what)
-        .shown_by_some(shown)
-        .remedy(
-            "If they should have one, change that setting in moorlined.toml. A peer may still begin a context itself.",
-        )
+    let stops = "connections with the peer earn no context here, and the peer has begun none: they cannot move";
+    let warns = format!(
+        "connections with the peer earn no context here: they can move only if the peer begins one{or_ilnp}"
+    );
+    let all = [
+        (Finding::stops("peer-excluded", stops), named),
+        (Finding::warning("peer-excluded", warns), by_setting),
+        (Finding::note("peer-excluded", whose), others),
+    ];
+    let some = all.into_iter().filter(|(_, excluded)| !excluded.is_empty());
+    some.map(|(finding, excluded)| {
+        let shown = excluded.iter().map(|Excluded { peer, why }| format!("{peer}: {why}"));
+        let remedy = "If they should have one, change that setting in moorlined.toml.";
+        finding.shown_by_some(shown).remedy(remedy)
+    })
+    .collect()
 }
 
 /// Whether a release such as `6.1.0-18-amd64` is older than `than`; false if the text cannot be parsed.

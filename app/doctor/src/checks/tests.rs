@@ -430,32 +430,23 @@ fn peers_that_the_daemon_gave_up_are_told() {
 #[test]
 fn a_peer_that_is_asked_about_and_excluded_is_not_protected() {
     let excluded = |peer: &str| Excluded { peer: address(peer), why: "trigger-never".to_owned() };
-    let (asked, beside) = ("2001:db8:9::9", "2001:db8:9::a");
-    let found = |asked: &[(&str, bool)]| {
+    let (peer, beside, other) = ("2001:db8:9::9", "2001:db8:9::a", "2001:db8:8::8");
+    let found = |connected: &[&str], asked: &[(&str, bool)]| {
         after(|facts| {
-            answers(facts).status.excluded =
-                [excluded("2001:db8:9::9"), excluded("2001:db8:8::8")].into();
-            let of = asked
-                .iter()
-                .map(|(peer, is_excluded)| (address(peer), is_excluded.then(|| excluded(peer))));
+            answers(facts).status.excluded = connected.iter().map(|peer| excluded(peer)).collect();
+            let of = asked.iter();
+            let of = of.map(|(peer, is)| (address(peer), is.then(|| excluded(peer))));
             facts.asked = of.collect();
         })
     };
-    let of_ilnp = with_ilnp(|facts, _| {
-        facts.asked = [(address(asked), Some(excluded(asked)))].into();
-    });
     let [stops, warning, note] =
         [Stops, Warning, Note].map(|severity| ("peer-excluded".to_owned(), severity));
-    assert_eq!(found(&[(asked, true)]), [stops.clone(), note.clone()]);
-    assert_eq!(found(&[(asked, true), (beside, true)]), [stops, note.clone()]);
-    assert_eq!(found(&[(asked, true), (beside, false)]), [warning.clone(), note.clone()]);
-    assert_eq!(
-        found(&[(asked, false)]),
-        [warning.clone(), note.clone()],
-        "a connection is excluded"
-    );
-    assert_eq!(found(&[(beside, false)]), [note]);
-    assert_eq!(of_ilnp, [warning], "a session needs no context");
+    assert_eq!(found(&[peer, other], &[(peer, true)]), [stops.clone(), note.clone()]);
+    let of_two = found(&[peer], &[(peer, true), (beside, true)]);
+    assert_eq!(of_two, [stops.clone(), warning.clone()]);
+    assert_eq!(found(&[peer], &[(peer, false)]), [stops], "a rule about its ports");
+    assert_eq!(found(&[], &[(peer, true)]), [warning], "the peer may begin a context");
+    assert_eq!(found(&[other], &[(peer, false)]), [note]);
 }
 
 /// Returns the findings about a context with this readiness.
