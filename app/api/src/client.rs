@@ -5,7 +5,7 @@ use crate::ilcc::Ilcc;
 use crate::path::{PathAnswer, PathRule, Paths, SpreadRequest, SwitchRequest, UnpinRequest};
 use crate::paths;
 use crate::sse::Decoder;
-use crate::types::{Context, Down, ErrorBody, Status};
+use crate::types::{Context, Down, ErrorBody, Excluded, ExclusionQuery, Status};
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1;
@@ -89,6 +89,14 @@ impl Client {
     /// The daemon does not answer or refuses.
     pub async fn down(&self) -> Result<Down, Error> {
         self.answer(paths::DOWN, Some(encode(paths::DOWN, &())?)).await
+    }
+
+    /// Asks why no traffic with a peer earns a context.
+    ///
+    /// # Errors
+    /// The daemon does not answer or refuses, or its answer cannot be read.
+    pub async fn exclusion(&self, query: ExclusionQuery) -> Result<Option<Excluded>, Error> {
+        self.answer(&format!("{}?peer={}", paths::EXCLUSION, query.peer), None).await
     }
 
     /// Opens a stream of events.

@@ -7,6 +7,7 @@
 //! |---|---|
 //! | `GET /v1/status` | [`Status`] |
 //! | `GET /v1/contexts` | list of [`Context`] |
+//! | `GET /v1/exclusion?peer=ADDRESS` ([`ExclusionQuery`]) | [`Excluded`], or `null` |
 //! | `GET /v1/ilcc` | [`Ilcc`] |
 //! | `GET /v1/addresses` | list of [`InterfaceAddresses`] |
 //! | `GET /v1/paths` | [`Paths`] |
@@ -48,8 +49,8 @@ pub use path::{
 pub use readiness::{Readiness, ReadinessState, SAME_UPLINK, Survival, UPLINK_FAILS};
 pub use sse::Decoder;
 pub use types::{
-    Context, ContextCounts, ContextState, DataPlane, Down, ErrorBody, Excluded, LocatorInfo, Pair,
-    Proof, ReapState, Role, Status, Uplink,
+    Context, ContextCounts, ContextState, DataPlane, Down, ErrorBody, Excluded, ExclusionQuery,
+    LocatorInfo, Pair, Proof, ReapState, Role, Status, Uplink,
 };
 
 /// Default path of the daemon's socket.
@@ -79,6 +80,8 @@ pub mod paths {
     pub const STATUS: &str = "/v1/status";
     /// `GET`: list of [`Context`](crate::Context).
     pub const CONTEXTS: &str = "/v1/contexts";
+    /// `GET`: [`Excluded`](crate::Excluded) or `null`, with [`ExclusionQuery`](crate::ExclusionQuery).
+    pub const EXCLUSION: &str = "/v1/exclusion";
     /// `GET`: [`Ilcc`](crate::Ilcc).
     pub const ILCC: &str = "/v1/ilcc";
     /// `GET`: list of [`InterfaceAddresses`](crate::InterfaceAddresses).

@@ -59,5 +59,5 @@ open_enum! {
 
 /// A [`Readiness::reason`]: only pairs by the uplink of the current pair have answered.
 pub const SAME_UPLINK: &str = "same-uplink";
-/// A [`Readiness::reason`]: no other pair has answered, and another uplink fails.
+/// A [`Readiness::reason`]: no pair by another uplink has answered, and another uplink fails.
 pub const UPLINK_FAILS: &str = "uplink-fails";

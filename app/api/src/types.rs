@@ -52,6 +52,14 @@ pub struct Excluded {
     pub why: String,
 }
 
+/// Query of `GET /v1/exclusion`: why no traffic with a peer earns a context. The answer is `null` if some traffic may, or if
+/// there is a context with the peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExclusionQuery {
+    /// The peer.
+    pub peer: Ipv6Addr,
+}
+
 /// An interface with a global address and a default route.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Uplink {

@@ -1,13 +1,16 @@
 //! Peers that programs are connected to, and that earn no context by the configuration.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::net::Ipv6Addr;
 use std::time::Duration;
 
-use moorline_api::Excluded;
+use moorline_api::{Excluded, Pair};
 use moorline_datapath::shim6::{Exclusion, Traffic, TriggerRule};
 use moorline_netlink::{ConnectedSocket, connected_sockets};
-use moorline_types::{Instant, Prefix};
+use moorline_types::{Instant, Prefix, Ulid};
 
+use crate::clock;
+use crate::ilnp::pair_of;
 use crate::shell::Daemon;
 
 /// The excluded peers of the last look at the sockets.
@@ -37,19 +40,35 @@ impl Daemon {
         peers
     }
 
-    /// Some of the peers of connected sockets that earn no context, each with the setting that excludes the peer. A peer
-    /// with a context, which the peer may have begun, is not among them. The daemon does not know the cgroups of sockets:
+    /// Why no traffic with a peer earns a context. Returns none if there is a context or an ILNP session with the peer.
+    pub(crate) fn exclusion(&self, peer: Ipv6Addr) -> Option<Excluded> {
+        let why = self.triggers.exclusion_of(Ulid(peer))?;
+        let is_served = self.served().iter().any(|pair| pair.peer == peer);
+        (!is_served).then(|| Excluded { peer, why: text(why) })
+    }
+
+    /// Pairs of addresses with a context, or with an ILNP session, which needs no context.
+    fn served(&self) -> BTreeSet<Pair> {
+        let contexts = self.host.shim6().contexts();
+        let contexts = contexts.map(|one| Pair::new(one.ulids.local.0, one.ulids.peer.0));
+        let now = clock::now();
+        let sessions = self.host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(now));
+        contexts.chain(sessions.map(|session| pair_of(session.pair))).collect()
+    }
+
+    /// Some of the peers of connected sockets that earn no context, each with the setting that excludes the peer. A pair
+    /// with a context, which the peer may have begun, or with an ILNP session is not among them. The daemon does not know the cgroups of sockets:
     /// a rule about a cgroup excludes no peer, and a peer that may have a context by such a rule is not named.
     fn find_excluded(&self) -> Vec<Excluded> {
-        let with_context: BTreeSet<_> =
-            self.host.shim6().contexts().map(|context| context.ulids).collect();
+        let served = self.served();
         let sockets = connected_sockets().unwrap_or_else(|error| {
             tracing::debug!(%error, "asking for sockets");
             Vec::new()
         });
         let is_by_uplink = |socket: &&ConnectedSocket| {
-            let is_ours = self.host.view().uplink_of(socket.ulids.local.0).is_some();
-            is_ours && !with_context.contains(&socket.ulids)
+            let (local, peer) = (socket.ulids.local.0, socket.ulids.peer.0);
+            let is_ours = self.host.view().uplink_of(local).is_some();
+            is_ours && !served.contains(&Pair::new(local, peer))
         };
         let mut peers = BTreeMap::new();
         for socket in sockets.iter().filter(is_by_uplink) {

@@ -34,6 +34,7 @@ use crate::config::IlnpConfig;
 use crate::shell::{Daemon, seed};
 use crate::usage::connected;
 pub(crate) use peers::Peers;
+pub(crate) use tell::pair_of;
 
 /// Data plane and sockets of ILNP.
 pub(crate) struct Ilnp {

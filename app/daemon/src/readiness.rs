@@ -32,13 +32,6 @@ impl Daemon {
         {
             told = no_default_route(&link.name);
         }
-        if let host::Readiness::Cannot(Reason::Unanswered) = readiness
-            && let Some(established) = &context.established
-        {
-            let (view, failing) = (self.host.view(), self.host.failing_uplinks());
-            let current = established.locators.local.0;
-            told = failing_beside(view, &failing, current).map_or(told, uplink_fails);
-        }
         if let host::Readiness::Protected { by, at } = readiness {
             told = match self.shared_uplink(context, by) {
                 Some(uplink) => self.of_shared(context, uplink, at, now),
@@ -47,6 +40,13 @@ impl Daemon {
                     of_peer(told, established.map_or(0, |known| known.peer_locators.len()))
                 }
             };
+        }
+        if lacks_other_uplink(&told)
+            && let Some(established) = &context.established
+            && let (view, failing) = (self.host.view(), self.host.failing_uplinks())
+            && let Some(name) = failing_beside(view, &failing, established.locators.local.0)
+        {
+            told = uplink_fails(name);
         }
         Some(told)
     }
@@ -92,27 +92,24 @@ impl Daemon {
         let mut by_uplink: BTreeMap<u32, Survival> = BTreeMap::new();
         for context in self.host.shim6().contexts() {
             let Some(established) = &context.established else { continue };
-            let Some(readiness) = self.readiness_of(&context) else { continue };
+            let Some(readiness) = self.host.shim6().readiness(context.id, now) else { continue };
             let Some(uplink) = self.host.view().uplink_of(established.locators.local.0) else {
                 continue;
             };
             let entry = by_uplink.entry(uplink.ifindex).or_default();
             entry.contexts += 1;
-            let beside =
-                readiness.standby.and_then(|standby| self.host.view().uplink_of(standby.local));
-            let reason = match readiness.state {
-                ReadinessState::Protected
-                    if beside.is_none_or(|one| one.ifindex != uplink.ifindex) =>
-                {
-                    entry.survive += 1;
-                    continue;
-                }
-                // The host has one uplink.
-                ReadinessState::Protected => SAME_UPLINK.to_owned(),
-                ReadinessState::NotYet | ReadinessState::Cannot | ReadinessState::Other(_) => {
-                    readiness.reason.unwrap_or_default()
-                }
-            };
+            if let host::Readiness::Protected { by, .. } = readiness
+                && let beside = self.host.view().uplink_of(by.local.0)
+                && beside.is_none_or(|one| one.ifindex != uplink.ifindex)
+            {
+                entry.survive += 1;
+                continue;
+            }
+            // If the host has one uplink, the readiness may still be protected.
+            let told = self.readiness_of(&context);
+            let told = told.filter(|told| told.state != ReadinessState::Protected);
+            let reason =
+                told.map_or_else(|| SAME_UPLINK.to_owned(), |told| told.reason.unwrap_or_default());
             *entry.others.entry(reason).or_default() += 1;
         }
         for local in self.locals_in_use(now) {
@@ -192,6 +189,12 @@ fn shared(uplink: &str, is_untried: bool) -> Readiness {
     }
 }
 
+/// Whether no pair by another uplink answers, though this host has tried.
+fn lacks_other_uplink(told: &Readiness) -> bool {
+    let reason = told.reason.as_deref();
+    [Some(SAME_UPLINK), Some(Reason::Unanswered.as_str())].contains(&reason)
+}
+
 /// Returns the name of a failing uplink that does not have the address of ours in use.
 fn failing_beside<'a>(
     view: &'a HostView,
@@ -203,11 +206,11 @@ fn failing_beside<'a>(
     beside.find(|one| failing.contains(&one.ifindex)).map(|one| one.name.as_str())
 }
 
-/// Makes the readiness of a context whose other pairs do not answer while an uplink fails: the uplink explains the silence.
+/// Makes the readiness of a context with [`lacks_other_uplink`] while an uplink fails: the uplink explains the silence.
 fn uplink_fails(name: &str) -> Readiness {
     Readiness {
         reason: Some(UPLINK_FAILS.to_owned()),
-        why: format!("no other pair answers, and {name} carries nothing now"),
+        why: format!("no pair by another uplink answers, and {name} carries nothing now"),
         remedy: format!(
             "Moorline goes on to ask by {name}. The fault is at its router or ISP, or beyond."
         ),
@@ -304,8 +307,12 @@ mod tests {
         let beside =
             |failing: &[u32]| failing_beside(&view, &failing.iter().copied().collect(), current);
         assert_eq!([beside(&[]), beside(&[1]), beside(&[2])], [None, None, Some("wan2")]);
+        let unanswered = not_protected(ReadinessState::Cannot, Reason::Unanswered);
+        let one_pair = not_protected(ReadinessState::Cannot, Reason::OnePair);
+        let all = [unanswered, shared("wan1", false), shared("wan1", true), one_pair];
+        assert_eq!(all.map(|told| lacks_other_uplink(&told)), [true, true, false, false]);
         let told = uplink_fails("wan2");
-        let why = "no other pair answers, and wan2 carries nothing now";
+        let why = "no pair by another uplink answers, and wan2 carries nothing now";
         assert_eq!(
             (told.state, told.reason.as_deref()),
             (ReadinessState::NotYet, Some(UPLINK_FAILS))

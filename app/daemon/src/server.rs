@@ -13,7 +13,9 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use futures_util::stream::{self, Stream, StreamExt as _};
-use moorline_api::{Down, ErrorBody, Event, EventKind, EventsQuery, SOCKET_GROUP, paths};
+use moorline_api::{
+    Down, ErrorBody, Event, EventKind, EventsQuery, ExclusionQuery, SOCKET_GROUP, paths,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixListener;
@@ -48,6 +50,7 @@ pub(crate) fn start(args: &Args, events: Events) -> anyhow::Result<mpsc::Receive
     let router = Router::new()
         .route(paths::STATUS, get(status))
         .route(paths::CONTEXTS, view(Daemon::contexts))
+        .route(paths::EXCLUSION, get(exclusion))
         .route(paths::ILCC, get(ilcc))
         .route(paths::ADDRESSES, view(Daemon::interface_addresses))
         .route(paths::PATHS, view(Daemon::paths))
@@ -110,6 +113,10 @@ fn view<T: Serialize + Send + 'static>(of: fn(&Daemon) -> T) -> MethodRouter<Sha
 
 async fn status(State(shared): State<Shared>) -> Response {
     answer(&shared, Daemon::status).await
+}
+
+async fn exclusion(State(shared): State<Shared>, Query(query): Query<ExclusionQuery>) -> Response {
+    answer(&shared, move |daemon| daemon.exclusion(query.peer)).await
 }
 
 /// Serves a change. The user must have permission, regardless of the mode of the socket.

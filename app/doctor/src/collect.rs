@@ -1,10 +1,12 @@
+use std::collections::BTreeMap;
 use std::fs;
+use std::net::Ipv6Addr;
 use std::process::Command;
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context as _;
 use moorline_addresses::Uplink;
-use moorline_api::{Client, Error as ApiError};
+use moorline_api::{Client, Error as ApiError, ExclusionQuery};
 use moorline_netlink::is_deaf;
 
 use crate::facts::{Answers, Daemon, Facts, Firewall, Kernel};
@@ -36,8 +38,20 @@ pub async fn collect(version: &str, client: &Client) -> anyhow::Result<Facts> {
         firewall: firewall(),
         legacy_tables: lines("/proc/thread-self/net/ip6_tables_names"),
         is_just_opened: false,
-        asked: Vec::new(),
+        asked: BTreeMap::new(),
     })
+}
+
+impl Facts {
+    /// Adds the addresses of the peer that the user names. A daemon of an earlier version knows no exclusions.
+    #[must_use]
+    pub async fn asking(mut self, client: &Client, peer: &[Ipv6Addr]) -> Self {
+        for peer in peer.iter().copied() {
+            let excluded = client.exclusion(ExclusionQuery { peer }).await.unwrap_or_default();
+            self.asked.insert(peer, excluded);
+        }
+        self
+    }
 }
 
 fn kernel() -> Kernel {

@@ -1,9 +1,9 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_addresses::Uplink;
-use moorline_api::{Context, Ilcc, IlnpStatus, Status};
+use moorline_api::{Context, Excluded, Ilcc, IlnpStatus, Status};
 use moorline_netlink::HostRule;
 
 /// Facts about the host.
@@ -33,8 +33,9 @@ pub struct Facts {
     pub legacy_tables: Vec<String>,
     /// Whether the firewall has just been opened: the daemon asked the peers that did not answer before that.
     pub is_just_opened: bool,
-    /// Addresses of the peer that the user names; empty without a peer.
-    pub asked: Vec<Ipv6Addr>,
+    /// Addresses of the peer that the user names, each with the reason why no traffic with it earns a context; empty without
+    /// a peer.
+    pub asked: BTreeMap<Ipv6Addr, Option<Excluded>>,
 }
 
 /// Features of the kernel.

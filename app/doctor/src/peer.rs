@@ -26,7 +26,6 @@ pub fn examine_peer(report: &PeerReport) -> Vec<Finding> {
     };
     let usable: Vec<_> = pairs.iter().filter(is_usable).map(|pair| pair.pair).collect();
     findings.extend(translated(pairs, &behind_nat, usable.is_empty()));
-    findings.extend(from_link_layer(pairs));
     findings.extend(without_second_path(pairs, &usable));
     let kinds = [
         (Kind::Options8, "peer-options", "destination options of 8 octets", OPTIONS),
@@ -133,22 +132,6 @@ fn shim6(pairs: &[PairReport], behind_nat: &BTreeSet<Ipv6Addr>) -> Option<Findin
 /// Whether this kind has this verdict on some pair.
 fn has(pairs: &[PairReport], kind: Kind, verdict: &Verdict) -> bool {
     pairs.iter().any(|pair| pair.verdicts.get(&kind) == Some(verdict))
-}
-
-/// Returns a finding about addresses of the peer with which the daemon begins no context by default.
-fn from_link_layer(pairs: &[PairReport]) -> Option<Finding> {
-    let is_eui64 = |address: &Ipv6Addr| address.octets()[11..13] == [0xff, 0xfe];
-    let peers: BTreeSet<_> = pairs.iter().map(|pair| pair.pair.peer).collect();
-    let (found, others): (Vec<_>, Vec<_>) = peers.into_iter().partition(is_eui64);
-    if found.is_empty() {
-        return None;
-    }
-    let severity = if others.is_empty() { Severity::StopsProtection } else { Severity::Warning };
-    let what = "connections to an address made from a link-layer address (EUI-64) are never tried: it proves nothing";
-    let finding = Finding::new("peer-eui64", severity, what).remedy(
-        "Connect to an address of the peer with a proof (`moorline dns-records` there prints them), or set trigger-eui64 = true.",
-    );
-    Some(finding.shown_by_each(found))
 }
 
 /// Returns our addresses that a translator replaces on at least one pair.

@@ -59,6 +59,21 @@ async fn status_comes_back_as_the_daemon_gave_it() {
 }
 
 #[tokio::test]
+async fn a_peer_is_excluded_or_not_and_an_older_daemon_knows_no_exclusions() {
+    let excluded = |peer| Excluded { peer, why: "trigger-never = true".into() };
+    let [one, other] = ["2001:db8::1", "2001:db8::2"].map(|peer| peer.parse().unwrap());
+    let answer = async move |Query(query): Query<ExclusionQuery>| {
+        axum::Json((query.peer == one).then(|| excluded(query.peer)))
+    };
+    let fixture = serve(Router::new().route(paths::EXCLUSION, get(answer)));
+    let ask = |peer| fixture.client.exclusion(ExclusionQuery { peer });
+    assert_eq!(ask(one).await.unwrap(), Some(excluded(one)));
+    assert_eq!(ask(other).await.unwrap(), None);
+    let older = serve(Router::new());
+    older.client.exclusion(ExclusionQuery { peer: one }).await.unwrap_err();
+}
+
+#[tokio::test]
 async fn a_client_asks_again_and_again() {
     let fixture = serve(
         Router::new().route(paths::CONTEXTS, get(async || axum::Json(Vec::<Context>::new()))),

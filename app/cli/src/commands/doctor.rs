@@ -132,8 +132,8 @@ fn look(args: &Args, doctor: &DoctorArgs, is_just_opened: bool) -> anyhow::Resul
     block_on(async {
         let client = Client::new(&args.socket);
         let facts = collect(env!("CARGO_PKG_VERSION"), &client).await?;
-        let asked = peer.iter().flat_map(|(_, addresses)| addresses).copied().collect();
-        let facts = Facts { is_just_opened, asked, ..facts };
+        let asked = peer.as_ref().map_or(&[][..], |(_, addresses)| addresses);
+        let facts = Facts { is_just_opened, ..facts }.asking(&client, asked).await;
         let mut findings = examine(&facts);
         let peer = match peer {
             Some((name, addresses)) => Some(try_peer(&facts, name, &addresses).await?),

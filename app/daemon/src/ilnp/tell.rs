@@ -33,7 +33,7 @@ fn session_of(event: &Event) -> (Option<SessionId>, Option<IlvPair>) {
     }
 }
 
-pub(super) fn pair_of(pair: IlvPair) -> Pair {
+pub(crate) fn pair_of(pair: IlvPair) -> Pair {
     Pair::new(pair.local.address(), pair.remote.address())
 }
 

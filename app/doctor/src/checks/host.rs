@@ -104,31 +104,37 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Returns findings about peers that the configuration excludes. The peer that the user names has a finding of its own: the
-/// way to this peer may have no fault, and yet no connection to it can move.
+/// Returns findings about peers that the configuration excludes. The peer that the user names has findings of its own: the
+/// way to this peer may have no fault, and yet connections to it cannot move. A connection without a context shows that the
+/// peer has begun none. Without a connection the peer may still begin one.
 fn excluded(facts: &Facts) -> Vec<Finding> {
-    let all = facts.answers().into_iter().flat_map(|answers| &answers.status.excluded);
-    let (asked, others): (Vec<_>, Vec<_>) = all.partition(|one| facts.asked.contains(&one.peer));
-    let contexts = facts.answers().into_iter().flat_map(|answers| &answers.contexts);
-    let mut established = contexts.filter(|one| one.state == ContextState::Established);
-    let has_context = established.any(|one| facts.asked.contains(&one.ulid_peer));
-    let severity = if has_context { Severity::Warning } else { Severity::StopsProtection };
-    [(severity, asked), (Severity::Note, others)]
-        .into_iter()
-        .filter(|(_, excluded)| !excluded.is_empty())
-        .map(|(severity, excluded)| earns_none(severity, &excluded))
-        .collect()
-}
-
-fn earns_none(severity: Severity, excluded: &[&Excluded]) -> Finding {
-    let what = match excluded.len() {
+    let connected = facts.answers().into_iter().flat_map(|answers| &answers.status.excluded);
+    let (named, others): (Vec<_>, Vec<_>) =
+        connected.partition(|one| facts.asked.contains_key(&one.peer));
+    let is_connected = |peer| named.iter().any(|one| one.peer == peer);
+    let by_setting = facts.asked.values().flatten().filter(|one| !is_connected(one.peer));
+    let by_setting: Vec<_> = by_setting.collect();
+    let or_ilnp = if facts.ilnp().is_some() { ", or as ILNP sessions" } else { "" };
+    let whose = match others.len() {
         1 => "1 peer earns no context: connections to it cannot move".to_owned(),
         count => format!("{count} peers earn no context: connections to them cannot move"),
     };
-    let shown = excluded.iter().map(|Excluded { peer, why }| format!("{peer}: {why}"));
-    Finding::new("peer-excluded", severity, what)
-        .shown_by_some(shown)
-        .remedy("If they should have one, change that setting in moorlined.toml.")
+    let stops = "connections with the peer earn no context here, and the peer has begun none: they cannot move";
+    let warns = format!(
+        "connections with the peer earn no context here: they can move only if the peer begins one{or_ilnp}"
+    );
+    let all = [
+        (Finding::stops("peer-excluded", stops), named),
+        (Finding::warning("peer-excluded", warns), by_setting),
+        (Finding::note("peer-excluded", whose), others),
+    ];
+    let some = all.into_iter().filter(|(_, excluded)| !excluded.is_empty());
+    some.map(|(finding, excluded)| {
+        let shown = excluded.iter().map(|Excluded { peer, why }| format!("{peer}: {why}"));
+        let remedy = "If they should have one, change that setting in moorlined.toml.";
+        finding.shown_by_some(shown).remedy(remedy)
+    })
+    .collect()
 }
 
 /// Whether a release such as `6.1.0-18-amd64` is older than `than`; false if the text cannot be parsed.

@@ -1,4 +1,4 @@
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 use std::time::Duration;
 
@@ -70,7 +70,7 @@ fn good() -> Facts {
         contexts: ContextCounts::default(),
         survival: vec![],
         ilnp: None,
-        drops: std::collections::BTreeMap::new(),
+        drops: BTreeMap::new(),
         warnings: Vec::new(),
         excluded: Vec::new(),
     };
@@ -99,7 +99,7 @@ fn good() -> Facts {
         firewall: Firewall::Ruleset(json!({"nftables": []})),
         legacy_tables: Vec::new(),
         is_just_opened: false,
-        asked: Vec::new(),
+        asked: BTreeMap::new(),
     }
 }
 
@@ -429,24 +429,24 @@ fn peers_that_the_daemon_gave_up_are_told() {
 
 #[test]
 fn a_peer_that_is_asked_about_and_excluded_is_not_protected() {
-    let excluded = |change: fn(&mut Facts)| {
+    let excluded = |peer: &str| Excluded { peer: address(peer), why: "trigger-never".to_owned() };
+    let (peer, beside, other) = ("2001:db8:9::9", "2001:db8:9::a", "2001:db8:8::8");
+    let found = |connected: &[&str], asked: &[(&str, bool)]| {
         after(|facts| {
-            let why = "trigger-never = true".to_owned();
-            let peer = |peer| Excluded { peer: address(peer), why: why.clone() };
-            let of_both = ["2001:db8:9::9", "2001:db8:8::8"].map(peer);
-            answers(facts).status.excluded = of_both.into();
-            facts.asked = vec![address("2001:db8:9::9"), address("2001:db8:9::a")];
-            change(facts);
+            answers(facts).status.excluded = connected.iter().map(|peer| excluded(peer)).collect();
+            let of = asked.iter();
+            let of = of.map(|(peer, is)| (address(peer), is.then(|| excluded(peer))));
+            facts.asked = of.collect();
         })
     };
-    let [own, other] = [Stops, Note].map(|severity| ("peer-excluded".to_owned(), severity));
-    assert_eq!(excluded(|_| {}), [own, other.clone()]);
-    let with_context = excluded(|facts| {
-        let context = peer_in(ContextState::Established);
-        let ulid_peer = address("2001:db8:9::a");
-        answers(facts).contexts.push(Context { ulid_peer, ..context });
-    });
-    assert_eq!(with_context, [("peer-excluded".to_owned(), Warning), other]);
+    let [stops, warning, note] =
+        [Stops, Warning, Note].map(|severity| ("peer-excluded".to_owned(), severity));
+    assert_eq!(found(&[peer, other], &[(peer, true)]), [stops.clone(), note.clone()]);
+    let of_two = found(&[peer], &[(peer, true), (beside, true)]);
+    assert_eq!(of_two, [stops.clone(), warning.clone()]);
+    assert_eq!(found(&[peer], &[(peer, false)]), [stops], "a rule about its ports");
+    assert_eq!(found(&[], &[(peer, true)]), [warning], "the peer may begin a context");
+    assert_eq!(found(&[other], &[(peer, false)]), [note]);
 }
 
 /// Returns the findings about a context with this readiness.

@@ -98,6 +98,12 @@ impl TriggerRule {
         self.local_ports.is_some() || self.peer_ports.is_some()
     }
 
+    /// Whether the rule has no condition but a prefix of peers.
+    fn is_about_peers_alone(&self) -> bool {
+        let all = Self { peer: self.peer, ..Self::any(self.policy) };
+        *self == all
+    }
+
     fn is_about(&self, traffic: &Traffic<'_>) -> bool {
         let is_in = |cgroup: u64| traffic.cgroups.contains(&cgroup);
         self.may_be_about(traffic) && self.cgroup.is_none_or(is_in)
@@ -220,6 +226,25 @@ impl Triggers {
             None if never(&self.default) => Some(Exclusion::Default),
             Some(_) | None => self.policy(traffic).is_none().then_some(Exclusion::Eui64),
         }
+    }
+}
+
+impl Triggers {
+    /// Why no traffic with this peer is counted, whatever its protocol, ports, cgroup and local address; `None` if some
+    /// traffic may be.
+    #[must_use]
+    pub fn exclusion_of(&self, peer: Ulid) -> Option<Exclusion<'_>> {
+        let never = |policy: &TriggerPolicy, why| match policy.is_never() {
+            true => Some(why),
+            false => (!policy.eui64 && is_eui64(peer)).then_some(Exclusion::Eui64),
+        };
+        for rule in self.rules.iter().filter(|rule| rule.peer.contains(peer.0)) {
+            let why = never(&rule.policy, Exclusion::Rule(rule));
+            if why.is_none() || rule.is_about_peers_alone() {
+                return why;
+            }
+        }
+        never(&self.default, Exclusion::Default)
     }
 }
 

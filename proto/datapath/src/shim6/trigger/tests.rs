@@ -134,3 +134,35 @@ fn of_traffic_without_a_known_cgroup_nobody_says_that_it_is_excluded_if_a_rule_f
     ssh.cgroups = &[8];
     assert_eq!(exclusion(asks, &ssh), Some(true), "the cgroup is known");
 }
+
+#[test]
+fn a_peer_is_excluded_if_no_traffic_with_it_counts() {
+    let peer = |text: &str| Ulid(text.parse().expect("address"));
+    let (one, made_of_mac) = (peer("2001:db8:c::1"), peer("2001:db8:c:0:200:ff:fe00:1"));
+    let never = |change: fn(&mut TriggerRule)| {
+        let mut rule = TriggerRule::any(TriggerPolicy::NEVER);
+        rule.peer = prefix("2001:db8:c::", 48);
+        change(&mut rule);
+        rule
+    };
+    let asks = rule(1, |rule| rule.peer_ports = Some(22..=22));
+    let why = |default, rules: &[TriggerRule], peer| {
+        let triggers = Triggers::new(default, rules.to_vec()).expect("few rules");
+        triggers.exclusion_of(peer).map(|why| match why {
+            Exclusion::Rule(_) => "rule",
+            Exclusion::Default => "default",
+            Exclusion::Eui64 => "eui64",
+        })
+    };
+    let open = TriggerPolicy::default();
+    assert_eq!(why(open, &[], one), None);
+    assert_eq!(why(open, &[], made_of_mac), Some("eui64"));
+    assert_eq!(why(TriggerPolicy { eui64: true, ..open }, &[], made_of_mac), None);
+    assert_eq!(why(TriggerPolicy::NEVER, &[], one), Some("default"));
+    let all = [never(|_| {})];
+    assert_eq!(why(open, &all, one), Some("rule"));
+    assert_eq!(why(open, &all, peer("2001:db8:d::1")), None, "another prefix");
+    assert_eq!(why(open, &[never(|rule| rule.protocol = Some(17))], one), None, "TCP counts");
+    assert_eq!(why(open, &[all[0].clone(), asks.clone()], one), None, "the narrower rule asks");
+    assert_eq!(why(TriggerPolicy::NEVER, &[asks], one), None, "port 22 counts");
+}
