@@ -47,10 +47,10 @@ impl Machine {
     }
 
     /// Asks the correspondent of a session whether it has restarted: packets between the addresses of the session had
-    /// another nonce. If the session has moved, another node may have the addresses, so the machine does not ask.
+    /// another nonce. If the correspondent has moved, another node may have sent them, so the machine does not ask.
     pub(crate) fn doubt_nonce(&mut self, id: SessionId, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
-        if self.ilcc.get(id).is_some_and(|session| !session.is_moved(pair)) {
+        if self.ilcc.get(id).is_some_and(|session| session.wire.1 == pair.remote.l64) {
             self.doubt_session(id, now);
         }
     }

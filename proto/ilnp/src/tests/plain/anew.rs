@@ -10,10 +10,10 @@ use moorline_types::{IlvPair, L64, Nonce};
 
 use super::second::{both, name, sessions};
 use super::{Plain, is_echo};
-use crate::Event;
 use crate::consts::CHECK_TRIES;
 use crate::tests::duo::Duo;
 use crate::tests::ilv;
+use crate::{Event, Socket};
 
 const NEW: L64 = L64(0x2001_0db8_00aa_0000);
 const THERE: L64 = L64(0x2001_0db8_00bb_0000);
@@ -107,4 +107,33 @@ fn a_session_that_has_moved_is_asked_about_by_the_locators_in_use_alone() {
     duo.give(0, &[peer.answer(&asked[0]).expect("an answer")]);
     assert_eq!(uses(&duo), [((ilv(0).l64, THERE), Some(Nonce::Short(peer.nonce)))]);
     assert!(!duo.has_event(0, |event| matches!(event, Event::Forgotten { .. })));
+}
+
+/// The first locator of the host is there again. The node that has begun anew knows no other.
+#[test]
+fn a_wrong_nonce_from_the_locator_in_use_has_the_node_asked_at_once() {
+    let mut duo = Duo::new();
+    let peer = Plain::in_session(&mut duo);
+    duo.roam(0, &[NEW.0]);
+    peer.play(&mut duo);
+    duo.roam(0, &[NEW.0, ilv(0).l64.0]);
+    peer.play(&mut duo);
+    duo.now = duo.now + Duration::from_secs(1);
+    let node = Plain { nonce: [0xb2, 3, 4, 5], ..Plain::new() };
+    node.report(&mut duo, Socket::Connected);
+    node.play(&mut duo);
+    assert_eq!(uses(&duo), [((NEW, ilv(1).l64), Some(Nonce::Short(node.nonce)))]);
+}
+
+/// A node at the address that the correspondent has left shows another nonce.
+#[test]
+fn who_has_the_address_that_the_correspondent_has_left_is_not_asked() {
+    let mut duo = Duo::new();
+    let peer = Plain::in_session(&mut duo);
+    name(&mut duo, &peer, &[THERE]);
+    let guest = Plain { nonce: [9; 4], ..Plain::new() };
+    duo.now = duo.now + Duration::from_secs(2);
+    guest.report(&mut duo, Socket::Connected);
+    assert!(!duo.take(0).iter().any(|packet| is_echo(packet)));
+    assert_eq!(uses(&duo), [((ilv(0).l64, THERE), Some(Nonce::Short(peer.nonce)))]);
 }
