@@ -1,10 +1,16 @@
 """A host with ILNPv6 by RFC 6740 to 6744 and nothing else, the initiator of one session.
 
-    ilnp_peer.py PORT PEER PEER_PORT UPLINK=ADDRESS...
+    ilnp_peer.py udp|tcp PORT PEER PEER_PORT UPLINK=ADDRESS...
 
-Sends a datagram every 50 ms from the first address. Each word of input has a line of output with what happened so far, as
-JSON; the word "move" has the session go on from the next address. The kernel has to own the addresses, for Neighbor
-Discovery, and must not answer anything else.
+Sends a number every 50 ms from the first address, and sends datagrams to the next port back. Each word of input has a line
+of output with what happened so far, as JSON. Some words do more:
+
+    move            the session goes on from the next address
+    name            the peer is told of all addresses, the present one as the best
+    deaf, hear      Locator Updates of the peer are ignored from now on, or are taken again
+    one of FORMS    from now on the datagrams have the nonce, behind such headers
+
+The kernel has to own the addresses, for Neighbor Discovery, and must not answer anything else.
 """
 
 import os
@@ -14,18 +20,65 @@ import time
 
 sys.dont_write_bytecode = True
 import raw  # noqa: E402
+import tcp  # noqa: E402
 
-DESTINATION_OPTIONS, ICMPV6 = 60, 58
+HOP_BY_HOP, FRAGMENT, ICMPV6, DESTINATION_OPTIONS = 0, 44, 58, 60
 # RFC 6744 s2
-NONCE, PAD1 = 0x8B, 0
+NONCE, PAD1, PADN = 0x8B, 0, 1
 # RFC 4443 s4, RFC 6743 s2
-ECHO_REQUEST, ECHO_REPLY, LOCATOR_UPDATE = 128, 129, 156
+PARAMETER_PROBLEM, ECHO_REQUEST, ECHO_REPLY, LOCATOR_UPDATE = 4, 128, 129, 156
 ADVERTISEMENT, ACKNOWLEDGEMENT = 1, 2
 LIFETIME = 3600
 # Packets with the nonce that begin a session, once the correspondent has shown its own (RFC 6744 s6).
 FIRST_PACKETS = 5
 # Between a Locator Update and the next, until it is acknowledged.
 AGAIN = 0.5
+# Octets of the first fragment behind its Fragment header, so that the packet has the least MTU of IPv6.
+FIRST_FRAGMENT = 1280 - raw.IPV6_HEADER - 8
+LONG = bytes(1400)
+
+
+class Datagrams:
+    """Numbers in datagrams, and numbers that come back."""
+
+    protocol = raw.UDP
+
+    def __init__(self, ports):
+        self.ports, self.padding = ports, b""
+
+    def next_number(self, number):
+        return number
+
+    def message(self, ends, number):
+        return raw.udp(*ends, self.ports, number.to_bytes(8, "big") + self.padding)
+
+    def read(self, message):
+        return [int.from_bytes(message[8:16], "big")], False
+
+
+def padded(next_header):
+    """A header of eight octets with nothing in it: Hop-by-Hop Options or Destination Options (RFC 8200 s4.2)."""
+    return bytes([next_header, 0, PADN, 4]) + bytes(4)
+
+
+def behind_hop_by_hop(options, _):
+    return [(HOP_BY_HOP, padded(DESTINATION_OPTIONS) + options)]
+
+
+def in_second_header(options, _):
+    return [(DESTINATION_OPTIONS, padded(DESTINATION_OPTIONS) + options)]
+
+
+def in_fragments(options, number):
+    """RFC 8200 s4.5: the first fragment has the header with the nonce."""
+    parts = [options[:FIRST_FRAGMENT], options[FIRST_FRAGMENT:]]
+    fields = [(0, 1), (FIRST_FRAGMENT, 0)]
+    heads = [struct.pack("!BBHI", DESTINATION_OPTIONS, 0, at | more, number) for at, more in fields]
+    return [(FRAGMENT, head + part) for head, part in zip(heads, parts)]
+
+
+# Each makes packets of a Destination Options header with the nonce, and of all behind it.
+FORMS = {"hop-by-hop": behind_hop_by_hop, "second": in_second_header, "fragments": in_fragments}
 
 
 def identified(address):
@@ -53,8 +106,8 @@ def read_options(packet):
 class Node:
     """One entry of an Identifier-Locator Communication Cache (RFC 6741 s5), and the traffic of its session."""
 
-    def __init__(self, port, peer, peer_port, uplinks):
-        self.ports, self.peer = (port, peer_port), peer
+    def __init__(self, transport, peer, uplinks):
+        self.transport, self.peer = transport, peer
         self.wire = raw.Wire([(name, address[:8]) for name, address in uplinks])
         self.addresses = [address for _, address in uplinks]
         self.local = self.addresses[0]
@@ -66,19 +119,25 @@ class Node:
         self.first_packets = FIRST_PACKETS
         # Where the session moves to, and when that is told again.
         self.target, self.told = None, 0.0
+        # Addresses that the next Locator Update names.
+        self.named, self.acknowledged = [], 0
+        self.form, self.is_deaf, self.shaped = None, False, set()
         self.number, self.bare_numbers = 0, set()
         self.answered, self.bare, self.classic = set(), 0, 0
         self.last, self.updates = None, []
-        self.faults = dict.fromkeys(["nonce", "nonces", "locator", "checksum"], 0)
+        faults = ["nonce", "nonces", "locator", "checksum", "refused"]
+        self.faults = dict.fromkeys(faults, 0)
 
     def peer_address(self):
         return self.peer_locators[0] + self.peer[8:]
 
-    def send(self, source, destination, protocol, message, has_nonce=True):
+    def send(self, source, destination, protocol, message, has_nonce=True, form=None):
         if has_nonce:
             message = bytes([protocol, 0, NONCE, len(self.nonce)]) + self.nonce + message
             protocol = DESTINATION_OPTIONS
-        self.wire.send(source, destination, protocol, message)
+        packets = FORMS[form](message, self.number) if form else [(protocol, message)]
+        for next_header, payload in packets:
+            self.wire.send(source, destination, next_header, payload)
 
     def send_icmp(self, source, destination, kind, rest):
         """With the nonce always (RFC 6744 s6), and the checksum of all ICMPv6 (RFC 6741 s4.3)."""
@@ -87,27 +146,40 @@ class Node:
         self.send(source, destination, ICMPV6, head + struct.pack("!H", sum_) + rest)
 
     def ask(self):
-        """The next datagram, without the nonce once the correspondent has shown that it takes part."""
-        has_nonce = not self.is_begun or self.first_packets > 0
+        """The next number, without the nonce once the correspondent has shown that it takes part."""
+        number = self.transport.next_number(self.number)
+        has_nonce = self.takes_nonce()
+        (self.bare_numbers.discard if has_nonce else self.bare_numbers.add)(number)
+        if self.form:
+            self.shaped.add(number)
+        source, destination = self.local, self.peer_address()
+        ends = identified(source), identified(destination)
+        message = self.transport.message(ends, number)
+        self.send(source, destination, self.transport.protocol, message, has_nonce, self.form)
+        self.number = number + 1
+
+    def takes_nonce(self):
+        has_nonce = not self.is_begun or self.first_packets > 0 or self.form is not None
         if self.is_begun:
             self.first_packets -= has_nonce
-        if not has_nonce:
-            self.bare_numbers.add(self.number)
-        source, destination = self.local, self.peer_address()
-        payload = self.number.to_bytes(8, "big")
-        message = raw.udp(identified(source), identified(destination), self.ports, payload)
-        self.send(source, destination, raw.UDP, message, has_nonce)
-        self.number += 1
+        return has_nonce
 
     def move(self):
         """Tells of the next address from the present one, which is still there."""
         at = self.addresses.index(self.local)
         self.target = self.target or self.addresses[(at + 1) % len(self.addresses)]
+        self.named = [self.target]
+        self.tell_of_target(time.monotonic())
+
+    def name(self):
+        """Tells of all addresses, and stays at the present one."""
+        self.target = self.local
+        self.named = [self.local, *(one for one in self.addresses if one != self.local)]
         self.tell_of_target(time.monotonic())
 
     def tell_of_target(self, now):
-        locator = self.target[:8] + struct.pack("!HH", 10, LIFETIME)
-        rest = bytes([1, ADVERTISEMENT, 0, 0]) + locator
+        locators = [one[:8] + struct.pack("!HH", 10 + at, LIFETIME) for at, one in enumerate(self.named)]
+        rest = bytes([len(locators), ADVERTISEMENT, 0, 0]) + b"".join(locators)
         self.send_icmp(self.local, self.peer_address(), LOCATOR_UPDATE, rest)
         self.told = now
 
@@ -120,8 +192,14 @@ class Node:
         nonce = nonces[0] if nonces else None
         if protocol == ICMPV6 and message[0] in (ECHO_REQUEST, LOCATOR_UPDATE):
             self.on_icmp(packet, nonce, message)
-        elif protocol == raw.UDP and struct.unpack("!HH", message[:4]) == self.ports[::-1]:
-            self.on_answer(packet, nonce, message)
+        elif protocol == ICMPV6 and message[0] == PARAMETER_PROBLEM:
+            self.faults["refused"] += 1
+        elif protocol in (raw.TCP, raw.UDP):
+            ports = struct.unpack("!HH", message[:4])
+            if protocol == self.transport.protocol and ports == self.transport.ports[::-1]:
+                self.on_answer(packet, nonce, message)
+            elif protocol == raw.UDP and ports[1] == self.transport.ports[0] + 1:
+                self.on_question(packet, nonce, message)
 
     def is_right(self, packet, nonce):
         """RFC 6744 s4"""
@@ -141,6 +219,7 @@ class Node:
         elif message[5] == ACKNOWLEDGEMENT and self.target and message[8:16] == self.target[:8]:
             self.local, self.target = self.target, None
             self.bare, self.bare_numbers = 0, set()
+            self.acknowledged = len(self.named)
         elif message[5] == ADVERTISEMENT:
             self.on_update(packet, message)
 
@@ -150,6 +229,8 @@ class Node:
         listed = [(int.from_bytes(message[one + 8 : one + 10], "big"), message[one : one + 8]) for one in at]
         locators = [locator for _, locator in sorted(listed)]
         self.updates.append([raw.text(packet.source), *(raw.text(one + bytes(8)) for one in locators)])
+        if self.is_deaf:
+            return
         if locators[0] != self.peer_locators[0]:
             self.bare, self.bare_numbers = 0, set()
         self.peer_locators = locators
@@ -158,25 +239,45 @@ class Node:
 
     def on_answer(self, packet, nonce, message):
         self.is_begun = self.is_begun or nonce is not None
+        # The correspondent takes no part yet: the checksum is of classic IPv6, and wrong here.
+        if self.is_begun:
+            ends = identified(packet.source), identified(packet.destination)
+            if not packet.is_sum_right(*ends, message, self.transport.protocol):
+                self.faults["checksum"] += 1
+                return
+            if not self.is_right(packet, nonce):
+                return
+        numbers, is_owed = self.transport.read(message)
+        if is_owed:
+            source, destination = self.local, self.peer_address()
+            answer = self.transport.acknowledgement((identified(source), identified(destination)))
+            self.send(source, destination, self.transport.protocol, answer, self.takes_nonce())
         if not self.is_begun:
-            # The correspondent takes no part yet: the checksum is of classic IPv6, and wrong here.
             self.classic += 1
             return
-        ends = identified(packet.source), identified(packet.destination)
-        if not packet.is_sum_right(*ends, message):
-            self.faults["checksum"] += 1
-        elif self.is_right(packet, nonce):
-            number = int.from_bytes(message[8:16], "big")
+        for number in numbers:
             self.answered.add(number)
             self.bare += number in self.bare_numbers
             self.last = [raw.text(packet.source), raw.text(packet.destination)]
+
+    def on_question(self, packet, nonce, message):
+        """Sends a datagram of another connection back. Before its session the checksum is of classic IPv6."""
+        ends = identified(packet.source), identified(packet.destination)
+        if packet.is_sum_right(*ends, message) and self.is_right(packet, nonce):
+            ports = struct.unpack("!HH", message[:4])[::-1]
+            answer = raw.udp(*ends[::-1], ports, message[8:])
+            self.send(packet.destination, packet.source, raw.UDP, answer, has_nonce=False)
 
     def tell(self):
         raw.tell(
             answered=len(self.answered),
             # Answers to datagrams without nonce since the last move of either end.
             bare=self.bare,
-            # Datagrams by classic IPv6, before the session.
+            # Answers to datagrams in the present form.
+            shaped=len(self.answered & self.shaped),
+            # Number of addresses in the last Locator Update that the peer has acknowledged.
+            named=self.acknowledged,
+            # Packets by classic IPv6, before the session.
             classic=self.classic,
             # The addresses of the last answer, from the correspondent to here.
             last=self.last,
@@ -186,6 +287,17 @@ class Node:
             faults=self.faults,
         )
 
+    def on_word(self, word):
+        if word == "move":
+            self.move()
+        elif word == "name":
+            self.name()
+        elif word in ("deaf", "hear"):
+            self.is_deaf = word == "deaf"
+        elif word in FORMS:
+            self.form, self.shaped = word, set()
+            self.transport.padding = LONG if word == "fragments" else b""
+
     def run(self):
         print("ready", flush=True)
         due = time.monotonic()
@@ -194,8 +306,7 @@ class Node:
                 if isinstance(came, raw.Packet):
                     self.on_packet(came)
                 else:
-                    if came == "move":
-                        self.move()
+                    self.on_word(came)
                     self.tell()
             now = time.monotonic()
             if self.target and now >= self.told + AGAIN:
@@ -206,7 +317,8 @@ class Node:
 
 
 if __name__ == "__main__":
-    port, peer, peer_port, *named = sys.argv[1:]
+    kind, port, peer, peer_port, *named = sys.argv[1:]
     uplinks = [one.split("=") for one in named]
     uplinks = [(name, raw.address(address)) for name, address in uplinks]
-    Node(int(port), raw.address(peer), int(peer_port), uplinks).run()
+    transport = {"udp": Datagrams, "tcp": tcp.Client}[kind]((int(port), int(peer_port)))
+    Node(transport, raw.address(peer), uplinks).run()

@@ -2,6 +2,7 @@
 
     raw.py ask LOCAL PEER PORT          sends a datagram every 50 ms
     raw.py echo LOCAL PORT PEER PORT    a connected socket that sends back what comes
+    raw.py serve LOCAL PORT             takes a TCP connection and sends back what comes
 
 Each line of input has a line of output with what happened so far, as JSON.
 """
@@ -20,7 +21,9 @@ SOL_PACKET = 263
 PACKET_AUXDATA = 8
 TP_STATUS_CSUMNOTREADY = 1 << 3
 IPV6_HEADER = 40
-UDP = 17
+TCP, UDP = 6, 17
+# Where the checksum is in the header.
+SUM_AT = {TCP: 16, UDP: 6}
 INTERVAL = 0.05
 
 
@@ -69,8 +72,9 @@ class Packet:
     def is_sum_right(self, source, destination, message, protocol=UDP):
         """Whether the checksum is for these addresses: the whole of it, or what the network card is to complete."""
         pseudo = pseudo_header(source, destination, len(message), protocol)
-        if self.is_partial and protocol == UDP:
-            return ones_sum(pseudo) == int.from_bytes(message[6:8], "big")
+        if self.is_partial and protocol in SUM_AT:
+            at = SUM_AT[protocol]
+            return ones_sum(pseudo) == int.from_bytes(message[at : at + 2], "big")
         return ones_sum(pseudo + message) == 0xFFFF
 
 
@@ -155,8 +159,18 @@ def ask(local, peer, port):
 
 def echo(local, port, peer, peer_port):
     one = connected(local, port, peer, peer_port)
-    answered = 0
     print("ready", flush=True)
+    send_back(one)
+
+
+def serve(local, port):
+    listener = socket.create_server((local, int(port)), family=socket.AF_INET6)
+    print("ready", flush=True)
+    send_back(listener.accept()[0])
+
+
+def send_back(one):
+    answered = 0
     while True:
         is_told, is_here = is_told_to_speak(60, one)
         if is_here:
@@ -170,4 +184,4 @@ def echo(local, port, peer, peer_port):
 
 
 if __name__ == "__main__":
-    {"ask": ask, "echo": echo}[sys.argv[1]](*sys.argv[2:])
+    {"ask": ask, "echo": echo, "serve": serve}[sys.argv[1]](*sys.argv[2:])

@@ -3,8 +3,13 @@
     shim6_peer.py PORT SEND_TIMEOUT UPLINK=ADDRESS...
 
 Makes an HBA set in the prefixes of these addresses, prints it as JSON, and sends datagrams to PORT back. Each word of input
-has a line of output with what happened so far, as JSON. The kernel has to own the addresses of the set, for Neighbor
-Discovery, and must not answer anything else.
+has a line of output with what happened so far, as JSON. Some words do more:
+
+    outside           tells the peer of a locator outside the set
+    ignore, refuse    lists with a verification method besides HBA are ignored from now on, or have an Error
+    gone, back        protocol 140 is unknown from now on, as to a kernel without a daemon, or known again
+
+The kernel has to own the addresses of the set, for Neighbor Discovery, and must not answer anything else.
 """
 
 import hashlib
@@ -18,23 +23,24 @@ import time
 sys.dont_write_bytecode = True
 import hba  # noqa: E402
 import raw  # noqa: E402
+from reap import KEEPALIVE, PROBE, REPORT_LEN, REPORTS_AT, Reap  # noqa: E402
 
-SHIM6, NO_NEXT_HEADER = 140, 59
+SHIM6, NO_NEXT_HEADER, ICMPV6 = 140, 59, 58
 # RFC 5533 s5.3
-I1, R1, I2, R2, UPDATE, UPDATE_ACK, KEEPALIVE, PROBE, ERROR = 1, 2, 3, 4, 64, 65, 66, 67, 68
+I1, R1, I2, R2, UPDATE, UPDATE_ACK, ERROR = 1, 2, 3, 4, 64, 65, 68
 # RFC 5533 s5.15
 VALIDATOR, LOCATORS, PREFERENCES, PARAMETERS, SIGNATURE, ULIDS, FORK, TIMEOUT = 1, 2, 3, 4, 5, 6, 7, 10
 OF_LISTS = {LOCATORS, PREFERENCES, PARAMETERS, SIGNATURE, TIMEOUT}
 LISTED = {I1: {ULIDS, FORK}, I2: OF_LISTS | {VALIDATOR, ULIDS, FORK}, UPDATE: OF_LISTS}
 # Where the options of the messages begin, behind the reports in a Probe.
-OPTIONS_AT = {I1: 16, I2: 24, UPDATE: 16, UPDATE_ACK: 16, KEEPALIVE: 16, PROBE: 16}
-UNKNOWN_TYPE, CRITICAL_OPTION = 0, 1
+OPTIONS_AT = {I1: 16, I2: 24, UPDATE: 16, UPDATE_ACK: 16, KEEPALIVE: 16, PROBE: REPORTS_AT}
+# RFC 5533 s5.14
+UNKNOWN_TYPE, CRITICAL_OPTION, VERIFICATION_METHOD = 0, 1, 2
 HBA = 1
-REPORT_LEN = 40
-# RFC 5534 s5.2
-OPERATIONAL, EXPLORING, INBOUND_OK = 0, 1, 2
-# RFC 5534 s7
-INITIAL_PROBE_TIMEOUT, INITIAL_PROBES, MAX_PROBE_TIMEOUT, DEFAULT_TIMEOUT = 0.5, 4, 60, 15
+# Where the methods of the first option are in an Update Request: behind the option's header, generation and number.
+METHODS_AT = OPTIONS_AT[UPDATE] + 4 + 5
+# RFC 4443 s3.4, and where the Next Header of an IPv6 header is.
+PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER, NEXT_HEADER_AT = 4, 1, 6
 
 
 def control(kind, fields, code=0):
@@ -50,127 +56,18 @@ def option(kind, contents):
     return struct.pack("!HH", kind << 1, len(contents)) + contents + b"\0" * padding
 
 
+def locator_list(generation, locators):
+    """Contents of an option of HBAs (RFC 5533 s5.15.2)."""
+    head = struct.pack("!IB", generation, len(locators)) + bytes([HBA]) * len(locators)
+    return head + bytes(-(4 + len(head)) % 8) + b"".join(locators)
+
+
 def options_of(message, at):
     """Offset, type, critical bit and contents of each."""
     while at + 4 <= len(message):
         kind, length = struct.unpack("!HH", message[at : at + 4])
         yield at, kind >> 1, kind & 1, message[at + 4 : at + 4 + length]
         at += 11 + length - (length + 3) % 8
-
-
-class Reap:
-    """RFC 5534 s6"""
-
-    def __init__(self, send_timeout, transmit):
-        self.send_timeout, self.keepalive_timeout = send_timeout, DEFAULT_TIMEOUT
-        self.transmit = transmit
-        self.state = OPERATIONAL
-        self.pairs, self.current = None, None
-        # The Send Timer; the next keepalive and the Keepalive Timer; the next probe.
-        self.send, self.keepalive, self.retransmission = None, None, None
-        self.probes, self.sent, self.received = 0, [], []
-        self.explorations, self.disturbed, self.malformed = 0, 0, 0
-
-    def next_time(self):
-        keepalive = self.keepalive and self.keepalive[0]
-        return min((at for at in (self.send, keepalive, self.retransmission) if at), default=None)
-
-    def wake(self, now):
-        if self.keepalive and self.keepalive[0] <= now:
-            # s6.3, and s6.1 for the keepalives before.
-            after, end = self.keepalive[0] + self.keepalive_timeout / 3, self.keepalive[1]
-            self.keepalive = (after, end) if after <= end else None
-            self.transmit(self.current, KEEPALIVE, bytes(4))
-        if self.send and self.send <= now:
-            # s6.4
-            self.send, self.keepalive, self.received = None, None, []
-            self.explorations += 1
-            self.go(EXPLORING)
-            self.probe(None, now)
-        elif self.retransmission and self.retransmission <= now:
-            # s6.5
-            if self.state == INBOUND_OK:
-                self.start_send(now)
-            self.probe(None, now)
-
-    def on_payload(self, now):
-        """s6.1"""
-        if self.state == EXPLORING:
-            self.on_heard(now)
-        else:
-            self.send = None
-        if self.state == OPERATIONAL:
-            self.start_keepalive(now)
-
-    def on_keepalive(self, now):
-        """s6.6"""
-        if self.state == EXPLORING:
-            self.on_heard(now)
-        else:
-            self.send = None
-
-    def on_heard(self, now):
-        self.go(INBOUND_OK)
-        self.start_send(now)
-        self.probe(None, now)
-
-    def on_sending(self, now):
-        """s6.2"""
-        if self.state == OPERATIONAL:
-            self.keepalive = None
-        if self.state != EXPLORING:
-            self.start_send(now)
-
-    def on_probe(self, pair, message, now):
-        """s6.7 to s6.9; the end of the reports."""
-        received, sent, state = message[12] >> 4, message[12] & 15, message[13] >> 6
-        end = OPTIONS_AT[PROBE] + REPORT_LEN * (sent + received)
-        reports = [message[at : at + REPORT_LEN] for at in range(OPTIONS_AT[PROBE], end, REPORT_LEN)]
-        # s5.2: "When a sender is in state InboundOk it MUST include copies of [...] at least one of the inbound probes."
-        if end > len(message) or not sent or state > INBOUND_OK or (state == INBOUND_OK and not received):
-            self.malformed += 1
-            return
-        self.received = [reports[0], *self.received][:4]
-        proven = next(((one[:16], one[16:32]) for one in reports[sent:] if one in self.sent), None)
-        if state == EXPLORING:
-            self.go(INBOUND_OK)
-            self.keepalive, self.send = None, now + self.send_timeout
-            # Appendix A: "as it appeared in the Probe".
-            self.probe(pair, now)
-        elif state == INBOUND_OK:
-            self.current = proven or self.current
-            self.go(OPERATIONAL)
-            self.keepalive, self.send = None, now + self.send_timeout
-            self.probe(self.current, now)
-        else:
-            self.disturbed += self.state != OPERATIONAL and not proven
-            self.current = proven or self.current
-            self.go(OPERATIONAL)
-            self.send = None
-            self.start_keepalive(now)
-
-    def go(self, state):
-        if state != self.state:
-            self.state, self.probes, self.retransmission = state, 0, None
-
-    def start_send(self, now):
-        self.send = self.send or now + self.send_timeout
-
-    def start_keepalive(self, now):
-        end = now + self.keepalive_timeout
-        self.keepalive = self.keepalive or (now + self.keepalive_timeout / 3, end)
-
-    def probe(self, pair, now):
-        """s4.3: one pair after the other, with exponential back-off."""
-        pair = pair or next(self.pairs)
-        self.sent = [pair[0] + pair[1] + os.urandom(4) + bytes(4), *self.sent][:64]
-        counts = bytes([len(self.received) << 4 | 1, self.state << 6, 0, 0])
-        self.transmit(pair, PROBE, counts + self.sent[0] + b"".join(self.received))
-        if self.state != OPERATIONAL:
-            self.probes += 1
-            doublings = min(max(self.probes - INITIAL_PROBES, 0), 7)
-            timeout = min(INITIAL_PROBE_TIMEOUT * 2**doublings, MAX_PROBE_TIMEOUT)
-            self.retransmission = now + timeout
 
 
 class Host:
@@ -187,6 +84,7 @@ class Host:
         self.reap = Reap(send_timeout, self.transmit)
         self.handshakes, self.echoed, self.moved, self.refused = 0, 0, 0, 0
         self.unverified, self.wrong = 0, 0
+        self.word, self.mixed, self.errors, self.unknown = None, 0, [], 0
 
     def transmit(self, pair, kind, rest, code=0):
         """A message of the context."""
@@ -194,6 +92,9 @@ class Host:
 
     def on_packet(self, packet, now):
         if packet.destination not in self.locators:
+            return
+        if packet.next_header == SHIM6 and self.word == "gone":
+            self.on_unknown(packet)
             return
         if packet.next_header == raw.UDP:
             self.on_datagram(packet, packet.payload, now)
@@ -239,6 +140,8 @@ class Host:
             return
         message = message[: 8 * (message[1] + 1)]
         kind, pair = message[2], (packet.destination, packet.source)
+        if kind == ERROR:
+            self.errors.append([message[3] >> 1, int.from_bytes(message[6:8], "big") - METHODS_AT])
         if kind in (R1, R2, ERROR):
             return
         if kind not in OPTIONS_AT:
@@ -249,6 +152,13 @@ class Host:
             at += REPORT_LEN * ((message[12] >> 4) + (message[12] & 15))
         options = {}
         for offset, which, is_critical, contents in options_of(message, at):
+            if which == LOCATORS and self.word in ("ignore", "refuse") and self.is_mixed(contents):
+                self.mixed += 1
+                if self.word == "refuse":
+                    methods = contents[5 : 5 + contents[4]]
+                    other = next(at for at, method in enumerate(methods) if method != HBA)
+                    self.complain(packet, pair, VERIFICATION_METHOD, offset + 9 + other, now)
+                return
             if which in LISTED.get(kind, ()):
                 options[which] = contents
             elif is_critical:
@@ -262,6 +172,28 @@ class Host:
             self.on_message(kind, pair, message, options, now)
         else:
             self.wrong += 1
+
+    def is_mixed(self, contents):
+        """Whether a list has another verification method than HBA (s5.15.2)."""
+        return any(method != HBA for method in contents[5 : 5 + contents[4]])
+
+    def on_unknown(self, packet):
+        """RFC 4443 s3.4: what a kernel answers when nobody listens to the protocol."""
+        self.unknown += 1
+        head = bytes([PARAMETER_PROBLEM, UNRECOGNIZED_NEXT_HEADER])
+        rest = struct.pack("!I", NEXT_HEADER_AT) + packet.octets[:1232]
+        ends = packet.destination, packet.source
+        sum_ = raw.checksum(*ends, ICMPV6, head + bytes(2) + rest)
+        self.wire.send(*ends, ICMPV6, head + struct.pack("!H", sum_) + rest)
+
+    def on_word(self, word):
+        if word == "outside":
+            stranger = raw.address("2001:db8:bad::1")
+            listed = locator_list(2, [*self.locators, stranger])
+            self.reap.on_sending(time.monotonic())
+            self.transmit(self.reap.current, UPDATE, os.urandom(4) + option(LOCATORS, listed))
+        elif word in ("ignore", "refuse", "gone", "back"):
+            self.word = word
 
     def on_message(self, kind, pair, message, options, now):
         if kind == KEEPALIVE:
@@ -337,10 +269,7 @@ class Host:
 
     def send_r2(self, pair, nonce):
         """s7.14"""
-        methods = bytes([len(self.locators)]) + bytes([HBA]) * len(self.locators)
-        head = struct.pack("!I", 1) + methods
-        listed = head + bytes(-(4 + len(head)) % 8) + b"".join(self.locators)
-        options = option(LOCATORS, listed) + option(PARAMETERS, self.parameters)
+        options = option(LOCATORS, locator_list(1, self.locators)) + option(PARAMETERS, self.parameters)
         options += option(TIMEOUT, struct.pack("!HH", 0, self.send_timeout))
         self.wire.send(*pair, SHIM6, control(R2, self.tag + nonce + options))
 
@@ -356,6 +285,12 @@ class Host:
             moved=self.moved,
             explorations=reap.explorations,
             refused=self.refused,
+            # Lists with another verification method that were ignored or refused.
+            mixed=self.mixed,
+            # Errors of the peer: the code, and which method of the list in our Update Request it points at.
+            errors=self.errors,
+            # Packets of a protocol that nobody listens to.
+            unknown=self.unknown,
             # All of these have to be 0.
             faults={
                 "disturbed": reap.disturbed,
@@ -374,6 +309,7 @@ class Host:
                 if isinstance(came, raw.Packet):
                     self.on_packet(came, time.monotonic())
                 else:
+                    self.on_word(came)
                     self.tell()
             self.reap.wake(time.monotonic())
 

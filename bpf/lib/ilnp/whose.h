@@ -232,6 +232,14 @@ __noinline int sibling_of(struct __sk_buff *skb, __u32 l2, struct arrival *arriv
 	return first >= 0 ? first : (int)slot;
 }
 
+static __always_inline void note_claimed(__u32 slot)
+{
+	struct ilnp_live *live = bpf_map_lookup_elem(&lives, &slot);
+
+	if (live)
+		note_used(live, slot, clock_about());
+}
+
 /* Whether a nonce that belongs to no session between the two nodes comes with a packet that belongs to one. Not
  * static, so that it has a stack of its own.
  */
@@ -244,6 +252,11 @@ __noinline int is_forged(struct __sk_buff *skb, __u32 l2, struct arrival *arriva
 	if (is_common(arrival->options.next))
 		look_into_upper(skb, l2 + arrival->upper.at, &arrival->upper);
 	slot = moved_session(skb, &arrival->pair, &arrival->upper);
+	/* The correspondent of a session that has moved may have restarted. So the use is noted, and the core asks
+	 * the correspondent.
+	 */
+	if (slot >= 0)
+		note_claimed(slot);
 	/* A correspondent that has restarted has other connections. */
 	return slot >= 0 || slot == FROM_NOWHERE || slot == FROM_CLAIMED ||
 	       (slot == FROM_NAMED && !is_common(arrival->upper.protocol));

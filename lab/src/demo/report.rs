@@ -16,7 +16,7 @@ pub struct Report {
     pub survived: bool,
     /// Whether every byte of the checksummed transfer arrived and was right.
     pub bytes_ok: bool,
-    /// Milliseconds from the cut until the last host had moved. `None` if no host moved.
+    /// Milliseconds from the cut until both hosts had moved. `None` if one has not.
     pub moved_ms: Option<u64>,
     /// Milliseconds from the cut to the next byte at the application. `None` if no byte came.
     pub recovery_ms: Option<u64>,

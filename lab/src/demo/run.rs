@@ -21,7 +21,7 @@ pub struct Outcome {
     pub survived: bool,
     /// Whether curl received exactly the bytes of the server.
     pub bytes_ok: bool,
-    /// Time from the cut until the last host had moved.
+    /// Time from the cut until both hosts had moved; `None` if one has not.
     pub moved: Option<Duration>,
     /// Pair to which host A moved.
     pub moved_to: Option<Pair>,
@@ -245,17 +245,14 @@ fn finish(
     let download = curl.finish()?;
     let iperf = iperf.finish()?;
     let digest = server.finish()?;
-    let (mut moved, mut moved_to) = (None, None);
-    for (host, daemon) in scene.daemons.iter_mut().enumerate() {
-        let after = |event: &&Event| clock.at_ns(event.at_ns) >= clock.at(cut);
-        let mut moves = daemon.events().iter().filter(|event| event.kind == EventKind::Moved);
-        if let Some(event) = moves.find(after) {
-            moved = moved.max(Some(clock.at_ns(event.at_ns).saturating_sub(clock.at(cut))));
-            if host == 0 {
-                moved_to = event.to;
-            }
-        }
-    }
+    let moves = scene.daemons.iter_mut().map(|daemon| {
+        let mut events = daemon.events().iter();
+        let event = events.find(|event| {
+            event.kind == EventKind::Moved && clock.at_ns(event.at_ns) >= clock.at(cut)
+        })?;
+        Some((clock.at_ns(event.at_ns).saturating_sub(clock.at(cut)), event.to))
+    });
+    let (moved, moved_to) = moves_of(&moves.collect::<Vec<_>>());
     Ok(Outcome {
         survived: download.success && iperf.success,
         bytes_ok: download.bytes == size && download.output == digest,
@@ -264,6 +261,14 @@ fn finish(
         recovery,
         waited,
     })
+}
+
+/// The first move of each host, as the time from the cut and the pair: the time until the last host had moved, and the
+/// pair of the first host. There is no such time if a host has not moved.
+fn moves_of(hosts: &[Option<(Duration, Option<Pair>)>]) -> (Option<Duration>, Option<Pair>) {
+    let times: Option<Vec<_>> = hosts.iter().map(|host| host.map(|(after, _)| after)).collect();
+    let last = times.and_then(|times| times.into_iter().max());
+    (last, hosts.first().copied().flatten().and_then(|(_, to)| to))
 }
 
 const BEFORE_CUT: Duration = Duration::from_secs(2);
@@ -275,3 +280,21 @@ const END_LIMIT: Duration = Duration::from_secs(15);
 /// Bytes that go on this long after the cut come by another path.
 const GOES_ON: Duration = Duration::from_millis(200);
 const TICK: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_hosts_have_moved_when_the_last_one_has() {
+        let pair = Pair::new("2001:db8:a2::a".parse().unwrap(), "2001:db8:b2::b".parse().unwrap());
+        let moved = |ms| Some((Duration::from_millis(ms), Some(pair)));
+        assert_eq!(
+            moves_of(&[moved(20), moved(30)]),
+            (Some(Duration::from_millis(30)), Some(pair))
+        );
+        assert_eq!(moves_of(&[moved(20), None]), (None, Some(pair)));
+        assert_eq!(moves_of(&[None, moved(30)]), (None, None));
+        assert_eq!(moves_of(&[]), (None, None), "without Moorline");
+    }
+}

@@ -53,7 +53,7 @@ pub struct UdpOutcome {
     pub received: u64,
     /// Datagrams received more than once.
     pub duplicates: u64,
-    /// Datagrams that arrived after the same or a later datagram, so duplicates count, too.
+    /// Different datagrams that arrived after a later one.
     pub reordered: u64,
     /// Datagrams with a wrong octet or a wrong length.
     pub damaged: u64,
@@ -139,14 +139,15 @@ impl Received {
             return;
         }
         let Ok(index) = usize::try_from(number) else { return };
-        if index < self.seen.len() {
-            outcome.reordered += 1;
-        } else {
+        let is_late = index < self.seen.len();
+        if !is_late {
             self.seen.resize(index + 1, false);
         }
-        match std::mem::replace(&mut self.seen[index], true) {
-            true => outcome.duplicates += 1,
-            false => outcome.received += 1,
+        if std::mem::replace(&mut self.seen[index], true) {
+            outcome.duplicates += 1;
+        } else {
+            outcome.received += 1;
+            outcome.reordered += u64::from(is_late);
         }
     }
 }
@@ -173,6 +174,6 @@ mod tests {
         received.take(&datagram(3)[..31], 32);
         assert_eq!(received.seen, [true, true, true]);
         let UdpOutcome { received, duplicates, reordered, damaged, .. } = received.outcome;
-        assert_eq!((received, duplicates, reordered, damaged), (3, 1, 2, 2));
+        assert_eq!((received, duplicates, reordered, damaged), (3, 1, 1, 2));
     }
 }

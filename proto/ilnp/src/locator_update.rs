@@ -157,13 +157,14 @@ impl Machine {
         let tries = advertisement.retry.tries as usize;
         let (is_question, is_asked) = (!session.owes_update, tries >= advertisement.pairs.len());
         // A node that did no handshake and has restarted regards packets with our nonce as forged, except first
-        // packets.
-        let is_in_doubt = is_question && !session.agreed && tries == SILENT_TRIES;
+        // packets. A Locator Update with news may have the session go back first.
+        let silent = SILENT_TRIES.max(if is_question { 0 } else { GO_BACK_TRIES as usize + 1 });
+        let is_in_doubt = !session.agreed && tries == silent;
         if is_question && is_asked {
             session.on_unanswered(now);
         }
         if is_in_doubt {
-            self.doubt_nonce(pair, now);
+            self.doubt_session(id, now);
         }
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(advertisement) = &session.advertisement else { return };

@@ -36,7 +36,7 @@ impl Machine {
             && !self.is_lost(id, traffic, now)
         {
             if nonce.is_some() {
-                self.doubt_nonce(pair, now);
+                self.doubt_nonce(id, now);
             }
             return;
         }

@@ -27,7 +27,7 @@ impl Machine {
         };
         // The node speaks ILNP, so its silence is the network's, and the machine asks the locator again soon.
         self.has_spoken(pair, now);
-        self.begin_trial(pair, why, nonce, Classic::Silent, now);
+        self.begin_trial((pair, pair), why, nonce, Classic::Silent, now);
         true
     }
 

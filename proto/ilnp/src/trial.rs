@@ -4,6 +4,8 @@
 //! A node without ILNP answers with an error (RFC 6744 s6). A node with ILNP answers as RFC 4443 s4.2 says, and by
 //! RFC 6744 s6 its answer has its nonce. Until the answer the traffic is classic IPv6.
 
+use alloc::vec::Vec;
+
 use moorline_types::{DropReason, IlvPair, Instant, Nonce, SessionId};
 use moorline_wire::ilnp::{Control, Echo, Refusal};
 use rand_core::RngCore;
@@ -18,6 +20,8 @@ use moorline_index::Class;
 /// An Echo Request that waits for its answer.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Trial {
+    /// The addresses that sockets see. If the session has moved, the request goes by other locators.
+    sockets: IlvPair,
     why: Why,
     /// Our nonce, which the request shows.
     nonce: Nonce,
@@ -39,20 +43,28 @@ impl Machine {
     ) {
         let nonce = self.draw_nonce();
         let silence = if is_named { Classic::Silent } else { Classic::Unread };
-        self.begin_trial(pair, why, nonce, silence, now);
+        self.begin_trial((pair, pair), why, nonce, silence, now);
     }
 
-    /// Asks the correspondent of a session whether it has restarted: a packet between the addresses of the session
-    /// had another nonce, or questions about the session are unanswered. If the session has moved, another node may
-    /// have the addresses, so the machine does not ask.
-    pub(crate) fn doubt_nonce(&mut self, pair: IlvPair, now: Instant) {
-        let id = self.ilcc.find_pair(pair);
-        let Some(session) = id.and_then(|id| self.ilcc.get(id)) else { return };
+    /// Asks the correspondent of a session whether it has restarted: packets between the addresses of the session had
+    /// another nonce. If the correspondent has moved, another node may have sent them, so the machine does not ask.
+    pub(crate) fn doubt_nonce(&mut self, id: SessionId, now: Instant) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        if self.ilcc.get(id).is_some_and(|session| session.wire.1 == pair.remote.l64) {
+            self.doubt_session(id, now);
+        }
+    }
+
+    /// Asks the correspondent of a session whether it has restarted, by the locators in use.
+    pub(crate) fn doubt_session(&mut self, id: SessionId, now: Instant) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let Some(session) = self.ilcc.get(id) else { return };
         let is_open = matches!(session.opening, Opening::Done);
-        let is_asked = self.trials.contains_key(&pair);
-        let is_here = is_open && !session.is_moved(pair);
-        if is_here && !is_asked && now.since(session.shown_at) >= SHOWN_LATELY {
-            self.begin_trial(pair, session.why, session.send_nonce, Classic::Unread, now);
+        let wire = session.wire_pair(pair);
+        let is_asked = self.trials.contains_key(&wire);
+        if is_open && !is_asked && now.since(session.shown_at) >= SHOWN_LATELY {
+            let (why, nonce) = (session.why, session.send_nonce);
+            self.begin_trial((pair, wire), why, nonce, Classic::Unread, now);
         }
     }
 
@@ -62,13 +74,15 @@ impl Machine {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
         if !self.trials.contains_key(&pair) {
-            self.begin_trial(pair, session.why, session.send_nonce, Classic::Unread, now);
+            let (why, nonce) = (session.why, session.send_nonce);
+            self.begin_trial((pair, pair), why, nonce, Classic::Unread, now);
         }
     }
 
+    /// Begins to ask the correspondent of these sockets by `pair`.
     pub(crate) fn begin_trial(
         &mut self,
-        pair: IlvPair,
+        (sockets, pair): (IlvPair, IlvPair),
         why: Why,
         nonce: Nonce,
         silence: Classic,
@@ -81,7 +95,7 @@ impl Machine {
         let mut token = [0; 8];
         self.rng.fill_bytes(&mut token);
         let retry = Retry::new(now);
-        let trial = Trial { why, nonce, echo: Echo { token }, retry, silence };
+        let trial = Trial { sockets, why, nonce, echo: Echo { token }, retry, silence };
         self.trials.insert(pair, trial);
         self.trial_timers.insert((retry.next, pair));
         self.send_echo(pair, &trial);
@@ -107,10 +121,10 @@ impl Machine {
             self.send_echo(pair, &trial);
             return;
         }
-        let silence = trial.silence;
+        let Trial { silence, sockets, .. } = *trial;
         self.trials.remove(&pair);
-        if !self.has_session(pair) {
-            self.remember_classic(pair, silence, now);
+        if !self.has_session(sockets) {
+            self.remember_classic(sockets, silence, now);
         }
     }
 
@@ -121,7 +135,7 @@ impl Machine {
     pub(crate) fn refute_trial(&mut self, pair: IlvPair, quoted: &[u8], now: Instant) -> bool {
         let Some(trial) = self.trials.get(&pair) else { return false };
         let nonce = trial.nonce.octets();
-        if self.has_session(pair) || quoted.get(..nonce.len()) != Some(nonce) {
+        if self.has_session(trial.sockets) || quoted.get(..nonce.len()) != Some(nonce) {
             return false;
         }
         self.drop_trial(pair);
@@ -144,9 +158,9 @@ impl Machine {
         }
         let nonce = control.nonce.ok_or(DropReason::MissingOption)?;
         let trial = self.drop_trial(pair).ok_or(DropReason::Unasked)?;
-        let known = self.ilcc.find_pair(pair);
+        let known = self.ilcc.find_pair(trial.sockets);
         let session = known.and_then(|id| self.ilcc.get(id));
-        if session.is_some_and(|session| session.is_moved(pair)) {
+        if session.is_some_and(|session| session.wire_pair(trial.sockets) != pair) {
             return Err(DropReason::Disbelieved);
         }
         match known {
@@ -154,26 +168,51 @@ impl Machine {
                 self.on_proven(id, now);
             }
             // Other sessions may have begun since the question.
-            _ if self.has_no_room_with_node(pair) => {
-                self.remember_classic(pair, Classic::Refused(Refusal::RESOURCES), now);
+            _ if self.has_no_room_with_node(trial.sockets) => {
+                self.remember_classic(trial.sockets, Classic::Refused(Refusal::RESOURCES), now);
                 return Err(DropReason::TableFull);
             }
-            _ => self.open_proven(pair, &trial, nonce, now),
+            _ => {
+                let others = known.map_or_else(Vec::new, |id| self.others_by(id, pair));
+                for sockets in [trial.sockets].into_iter().chain(others) {
+                    self.open_proven((sockets, pair), &trial, nonce, now);
+                }
+            }
         }
         Ok(())
     }
 
-    /// Makes a session with a correspondent that did no handshake and has shown that it reads our nonce. An older
-    /// session of the same addresses gives way, because the correspondent has restarted.
-    fn open_proven(&mut self, pair: IlvPair, trial: &Trial, nonce: Nonce, now: Instant) {
+    /// The sockets of the other sessions that share the nonces of a session and use these locators.
+    fn others_by(&self, id: SessionId, by: IlvPair) -> Vec<IlvPair> {
+        let uses = |other: SessionId| {
+            let (sockets, _) = self.ilcc.key(other)?;
+            (self.ilcc.get(other)?.wire_pair(sockets) == by).then_some(sockets)
+        };
+        self.siblings(id).into_iter().skip(1).filter_map(uses).collect()
+    }
+
+    /// Makes a session with a correspondent that did no handshake and has answered our nonce by these addresses. An
+    /// older session of the same sockets gives way, because the correspondent has restarted.
+    fn open_proven(
+        &mut self,
+        (sockets, by): (IlvPair, IlvPair),
+        trial: &Trial,
+        nonce: Nonce,
+        now: Instant,
+    ) {
         let accepted_at = self.validators.latest();
         let ours = (trial.nonce, accepted_at);
-        let mut session = Session::new(pair, trial.why, ours, self.config.checksum, now);
+        let mut session = Session::new(by, trial.why, ours, self.config.checksum, now);
         session.on_answered(trial.retry, now);
         // RFC 6744 s6: "the first few packets".
         session.attach_until(now + NONCE_AFTER_AGREEMENT);
-        self.negatives.forget(pair.remote);
-        let id = self.admit(pair, Some(nonce), Class::Proven, session, now);
-        self.events.push_back(Event::Established { session: id, pair, why: trial.why });
+        self.negatives.forget(by.remote);
+        let id = self.admit(sockets, Some(nonce), Class::Proven, session, now);
+        self.events.push_back(Event::Established { session: id, pair: sockets, why: trial.why });
+        if by != sockets {
+            self.events.push_back(Event::Moved { session: id, wire: by });
+            // The correspondent knows our locator in use alone.
+            self.advertise(id, now);
+        }
     }
 }

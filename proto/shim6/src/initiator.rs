@@ -34,7 +34,7 @@ impl Machine {
     pub(crate) fn on_r1(&mut self, came: &Incoming<'_>) -> Result<(), DropReason> {
         //= rfc5533#7.11
         let nonce = came.packet.initiator_nonce().ok_or(DropReason::Truncated)?;
-        let context = self.table.by_nonce(nonce, came.locators).ok_or(DropReason::BadNonce)?;
+        let context = self.table.by_nonce(nonce, came.locators).ok_or(DropReason::Unasked)?;
         //= rfc5533#7.11-2
         let asked = context.handshake().filter(|_| context.state() == State::I1Sent);
         let (id, mut asked) = (context.id, asked.ok_or(DropReason::Unasked)?.clone());
@@ -51,7 +51,7 @@ impl Machine {
         //= rfc5533#7.16
         let &Incoming { packet, locators, now } = came;
         let nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
-        let context = self.table.by_nonce(nonce, locators).ok_or(DropReason::BadNonce)?;
+        let context = self.table.by_nonce(nonce, locators).ok_or(DropReason::Unasked)?;
         let (id, key) = (context.id, context.key);
         let asked = context.handshake().cloned().ok_or(DropReason::Unasked)?;
         let former_role = context.established().map(|established| established.role);

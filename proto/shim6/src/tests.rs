@@ -330,14 +330,14 @@ fn answers_with_another_nonce_or_in_another_state_are_dropped() {
     let Message::R2(mut message) = r2.message.clone() else { panic!("{r2:?}") };
     message.initiator_nonce ^= 1;
     let other = Transmit { via: r2.via, message: Message::R2(message) };
-    assert_eq!(deliver(&mut a, &other, NOW), Err(DropReason::BadNonce));
+    assert_eq!(deliver(&mut a, &other, NOW), Err(DropReason::Unasked));
     let r1 = R1 { initiator_nonce: 0, responder_nonce: 0, options: Options::default() };
     let r1 = Transmit { via: r2.via, message: Message::R1(r1) };
-    assert_eq!(deliver(&mut a, &r1, NOW), Err(DropReason::BadNonce));
+    assert_eq!(deliver(&mut a, &r1, NOW), Err(DropReason::Unasked));
     deliver(&mut a, &r2, NOW).expect("the real one");
-    assert_eq!(deliver(&mut a, &r2, NOW), Err(DropReason::BadNonce), "replayed");
+    assert_eq!(deliver(&mut a, &r2, NOW), Err(DropReason::Unasked), "replayed");
     let mut stranger = machine(3);
-    assert_eq!(deliver(&mut stranger, &r2, NOW), Err(DropReason::BadNonce));
+    assert_eq!(deliver(&mut stranger, &r2, NOW), Err(DropReason::Unasked));
 }
 
 //= rfc5533#7.9 rfc5533#7.13-7 (test)

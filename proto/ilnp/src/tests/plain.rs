@@ -12,6 +12,7 @@ use super::ilv;
 use crate::{Socket, State};
 use moorline_datapath::ilnp::Report;
 
+mod anew;
 mod moves;
 mod named;
 mod nonces;

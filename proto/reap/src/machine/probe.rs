@@ -35,6 +35,7 @@ impl Machine {
     /// [`Replayed`](DropReason::Replayed): the same probe came before.
     /// [`RateLimited`](DropReason::RateLimited): there are too many probes to answer.
     /// [`BadNonce`](DropReason::BadNonce): the probe reports only probes that this host has not sent.
+    /// [`Unasked`](DropReason::Unasked): the same, while no probe or check of this host waits for a report.
     /// [`UnknownCriticalOption`](DropReason::UnknownCriticalOption): the probe is a check, and this host knows no
     /// checks.
     pub fn handle_probe(
@@ -131,7 +132,9 @@ impl Machine {
             }
             State::Operational => {
                 if verdict == Verdict::Unknown {
-                    return Err(DropReason::BadNonce);
+                    // In Operational the reports are of checks whose answers are here already, or of probes of before.
+                    let is_asking = self.state != State::Operational;
+                    return Err(if is_asking { DropReason::BadNonce } else { DropReason::Unasked });
                 }
                 self.accept(report, now);
                 self.on_operational(pair, verdict, now);

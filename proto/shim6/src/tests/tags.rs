@@ -56,7 +56,7 @@ fn an_r1_that_comes_after_the_i2_is_dropped() {
     assert_eq!(duo.hand(&late), Err(DropReason::Unasked));
     duo.settle();
     duo.check_established();
-    assert_eq!(duo.hand(&late), Err(DropReason::BadNonce));
+    assert_eq!(duo.hand(&late), Err(DropReason::Unasked));
 
     duo.lose(1);
     assert_eq!(duo.stray_payload(0, ulids().as_locators()), DropReason::UnknownTag);

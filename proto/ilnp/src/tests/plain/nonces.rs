@@ -6,7 +6,7 @@ use std::vec::Vec;
 use moorline_datapath::ilnp::{Report, USED_INTERVAL};
 use moorline_types::Nonce;
 
-use super::{Plain, is_echo, octets, packet, summed, with_nonce};
+use super::{Plain, is_echo, packet, summed, with_nonce};
 use crate::tests::duo::Duo;
 use crate::tests::ilv;
 use crate::{Classic, Event, Socket, State, Why};
@@ -123,22 +123,6 @@ fn a_forged_nonce_for_a_session_costs_one_question_and_changes_nothing() {
     forged.report(&mut duo, Socket::Connected);
     assert!(duo.take(0).is_empty(), "it has just shown that it knows the session");
     assert_eq!((duo.updates[0].len(), duo.entry(0).receive_nonce), (told, short(peer.nonce)));
-}
-
-/// A node at the addresses of the moved session shows another nonce.
-#[test]
-fn who_has_the_address_of_a_session_that_has_moved_is_not_asked() {
-    let mut duo = Duo::new();
-    let _peer = Plain::in_session(&mut duo);
-    duo.roam(0, &[0x2001_0db8_00aa_0000, ilv(0).l64.0]);
-    duo.roam(0, &[0x2001_0db8_00aa_0000]);
-    duo.roam(0, &[0x2001_0db8_00aa_0000, ilv(0).l64.0]);
-    duo.take(0);
-    let guest = Plain { nonce: [9; 4], ..Plain::new() };
-    duo.now = duo.now + Duration::from_secs(2);
-    guest.report(&mut duo, Socket::Connected);
-    assert!(!duo.take(0).iter().any(|packet| is_echo(packet)));
-    assert_eq!(octets(duo.session(0).pair.remote.address()), octets(guest.at.address()));
 }
 
 /// The node answers requests and sends nothing by itself. After a restart it takes requests for classic IPv6 with a

@@ -39,7 +39,7 @@ fn connect_to(duo: &mut Duo, l64: L64) {
 }
 
 /// Sends a Locator Update of the peer with its nonce.
-fn name(duo: &mut Duo, peer: &Plain, locators: &[L64]) {
+pub(super) fn name(duo: &mut Duo, peer: &Plain, locators: &[L64]) {
     let mut update = [156, 0, 0, 0, 1, 1, 0, 0].to_vec();
     update[4] = locators.len().try_into().unwrap();
     for l64 in locators {
@@ -51,12 +51,12 @@ fn name(duo: &mut Duo, peer: &Plain, locators: &[L64]) {
     assert_eq!(duo.take(0).len(), 1, "one acknowledgement");
 }
 
-fn sessions(duo: &Duo) -> Vec<SessionView> {
+pub(super) fn sessions(duo: &Duo) -> Vec<SessionView> {
     duo.machines[0].sessions(duo.now).collect()
 }
 
 /// A peer that has sessions with the first host by both of its locators.
-fn both(duo: &mut Duo) -> Plain {
+pub(super) fn both(duo: &mut Duo) -> Plain {
     let peer = Plain::in_session(duo);
     name(duo, &peer, &[ilv(1).l64, SECOND]);
     connect(duo);

@@ -112,13 +112,8 @@ impl Plane {
             return Ok(Inbound::Deliver);
         }
         // If there is a session, the packet is a forgery; from a stranger it is a first packet.
-        let is_forged = || match self.whence(packet, pair, &upper, at.sockets) {
-            Whence::Session(_) | Whence::Claimed | Whence::Nowhere => true,
-            // A correspondent that has begun anew has other connections.
-            Whence::Named => !matches!(upper.protocol, TCP | UDP),
-            Whence::Elsewhere => false,
-        };
-        let is_forged = is_between && (self.sessions.find_pair(pair).is_some() || is_forged());
+        let is_forged = is_between
+            && (self.sessions.find_pair(pair).is_some() || self.claims(packet, pair, &upper, at));
         if is_forged {
             if self.has_lost(pair, at.now) {
                 self.consider(pair, &upper.reversed(), (Origin::Lost, Some(nonce)), at);
@@ -132,6 +127,22 @@ impl Plane {
             fix(&upper, packet, delta, ChecksumDelta::default());
         }
         Ok(Inbound::Deliver)
+    }
+
+    /// Whether a packet that shows a wrong nonce, and has the addresses of no session, claims to be of one. The session
+    /// may have moved, and its correspondent have begun anew. So the use is noted, and the machine asks the
+    /// correspondent.
+    fn claims(&mut self, packet: &[u8], pair: IlvPair, upper: &Upper, at: At<'_>) -> bool {
+        match self.whence(packet, pair, upper, at.sockets) {
+            Whence::Session(slot) => {
+                self.note_used(slot, at.now);
+                true
+            }
+            Whence::Claimed | Whence::Nowhere => true,
+            // A correspondent that has begun anew has other connections.
+            Whence::Named => !matches!(upper.protocol, TCP | UDP),
+            Whence::Elsewhere => false,
+        }
     }
 
     /// Whether only wrong nonces have come on a session for [`LOST_INTERVAL`]. After a true answer, the next one

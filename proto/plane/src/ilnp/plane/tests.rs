@@ -211,6 +211,18 @@ fn from_a_locator_that_a_session_names_a_wrong_nonce_is_a_forgery() {
     }
 }
 
+/// The correspondent of a session that has moved has begun anew, and only sends. So the machine has to hear of it.
+#[test]
+fn a_wrong_nonce_with_the_socket_of_a_session_that_has_moved_counts_as_use() {
+    for (sockets, is_used) in [(Of(vec![pair()]), true), (Of(vec![]), false)] {
+        let mut plane = plane((HOME, THERE), &[AWAY]);
+        let mut packet = theirs(AWAY, HOME, 6, ACK, Some(OURS));
+        plane.handle_inbound(&mut packet, &sockets, NOW);
+        let told = plane.poll_report();
+        assert_eq!(matches!(told, Some(Report::Used { .. })), is_used, "{told:?}");
+    }
+}
+
 /// A node with the same identifier is considered like any stranger, and gets a session of its own.
 //= rfc6741#5.4-1 rfc6741#5.4-3 (test)
 #[test]

@@ -65,11 +65,11 @@ fn answers_to_checks_that_were_not_sent_prove_nothing() {
         (outcome, machine.fresh_standby(now), machine.current_pair())
     };
     let made_up = Report { nonce: right.nonce ^ 1, ..right };
-    assert_eq!(answer(made_up, at(2)), (Err(DropReason::BadNonce), None, ab(1, 1)));
+    assert_eq!(answer(made_up, at(2)), (Err(DropReason::Unasked), None, ab(1, 1)));
     let other_pair = Report { src: locator(A, 1), ..right };
-    assert_eq!(answer(other_pair, at(2)), (Err(DropReason::BadNonce), None, ab(1, 1)));
+    assert_eq!(answer(other_pair, at(2)), (Err(DropReason::Unasked), None, ab(1, 1)));
     assert_eq!(answer(right, at(3)), (Ok(()), Some(ab(2, 2)), ab(1, 1)), "proven, not moved to");
-    assert_eq!(answer(right, at(4)).0, Err(DropReason::BadNonce), "once");
+    assert_eq!(answer(right, at(4)).0, Err(DropReason::Unasked), "once");
 }
 
 #[test]

@@ -61,7 +61,7 @@ fn in_operational_a_forged_report_gets_an_answer_and_no_more() {
     assert_eq!((machine.current_pair(), machine.watch()), (ab(1, 1), 0), "no timer runs for it");
     assert_eq!(
         deliver(&mut machine, ba(1, 1), State::Operational, 11, &[forged], at(100)),
-        Err(DropReason::BadNonce)
+        Err(DropReason::Unasked)
     );
     run(&mut machine, at(60_000));
     assert!(machine.exploration.is_none());

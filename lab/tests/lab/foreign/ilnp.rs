@@ -1,0 +1,154 @@
+//! A peer with ILNPv6 by RFC 6740 to 6744.
+
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use moorline_api::EventKind;
+use moorline_lab::Lab;
+use moorline_lab::topology::host_address;
+use serde_json::{Value, json};
+
+use crate::common::script::Script;
+use crate::common::{Protected, eventually, prefer, with_ilnp};
+use super::{PORT, goes_on, has_no_faults, leave_to_the_peer, number, told, uplinks};
+
+/// Where the traffic goes that host A sends, from its own address at one ISP to the peer's.
+fn pair(from: u16, to: u16) -> Value {
+    json!([host_address("a", from), host_address("b", to)])
+}
+
+/// Packets without nonce reach the socket from there to there, and are answered.
+fn goes_on_bare(hosts: &mut Protected, peer: &mut Script, pair: &Value) {
+    eventually("answers to packets without nonce", || {
+        let told = told(peer);
+        told["bare"].as_u64().unwrap() > 20 && told["last"] == *pair
+    });
+    check(hosts, peer);
+}
+
+/// Returns what the peer says.
+fn check(hosts: &mut Protected, peer: &mut Script) -> Value {
+    let peer = told(peer);
+    assert!(has_no_faults(&peer), "{peer}\n{}", hosts.story());
+    peer
+}
+
+/// Starts a peer with ILNP by the RFCs in host B, which speaks to a socket of host A.
+fn ilnp_peer(lab: &Lab, transport: &str, to: Ipv6Addr) -> Script {
+    let [first, second] = uplinks();
+    let arguments = [transport, PORT, &to.to_string(), PORT, &first, &second];
+    let mut peer = Script::start(lab, "b", "ilnp_peer.py", &arguments);
+    assert_eq!(peer.line(), "ready");
+    peer
+}
+
+/// The session of host A with a peer of which the test is told, and a socket that sends back what comes.
+fn ilnp(test: &str, transport: &str) -> Option<(Script, Script, Protected)> {
+    let mut hosts = with_ilnp(test, &["python3"], [Some(""), None])?;
+    leave_to_the_peer(&hosts.lab, &[1, 2].map(|isp| host_address("b", isp)));
+    let [a, b] = ["a", "b"].map(|host| host_address(host, 1).to_string());
+    let udp = ["echo", &a, PORT, &b, PORT];
+    let arguments = if transport == "tcp" { &["serve", &a, PORT][..] } else { &udp };
+    let mut server = Script::start(&hosts.lab, "a", "raw.py", arguments);
+    assert_eq!(server.line(), "ready");
+    let mut peer = ilnp_peer(&hosts.lab, transport, host_address("a", 1));
+    // Our own handshake is tried for 3.5 s.
+    hosts.daemons[0].wait_for(&EventKind::SessionEstablished, Duration::from_secs(60)).unwrap();
+    goes_on_bare(&mut hosts, &mut peer, &pair(1, 1));
+    Some((server, peer, hosts))
+}
+
+fn goes_on_when_either_end_moves(test: &str, transport: &str) {
+    let Some((_server, mut peer, mut hosts)) = ilnp(test, transport) else { return };
+    peer.ask("move");
+    goes_on_bare(&mut hosts, &mut peer, &pair(1, 2));
+    hosts.daemons[0].rule(&prefer("isp2")).unwrap();
+    goes_on_bare(&mut hosts, &mut peer, &pair(2, 2));
+    // RFC 6744 s4: the peer drops packets without nonce from a locator that it has not read of.
+    let updates = &told(&mut peer)["updates"];
+    assert_eq!(updates[0][0], json!(host_address("a", 1)), "from the old locator first: {updates}");
+}
+
+#[test]
+fn a_session_with_a_peer_of_rfc_6740_goes_on_when_either_end_moves() {
+    goes_on_when_either_end_moves("a peer of RFC 6740", "udp");
+}
+
+#[test]
+fn a_tcp_connection_with_a_peer_of_rfc_6740_goes_on_when_either_end_moves() {
+    goes_on_when_either_end_moves("a peer of RFC 6740 with TCP", "tcp");
+}
+
+#[test]
+fn a_soft_hand_off_that_the_peer_does_not_acknowledge_stays_at_the_old_locator() {
+    let test = "a peer of RFC 6740 that acknowledges nothing";
+    let Some((_server, mut peer, mut hosts)) = ilnp(test, "udp") else { return };
+    peer.ask("deaf");
+    hosts.daemons[0].rule(&prefer("isp2")).unwrap();
+    eventually("Locator Updates from both locators", || {
+        let updates = told(&mut peer)["updates"].clone();
+        let came = |isp| {
+            let all = updates.as_array().unwrap().iter();
+            all.filter(|one| one[0] == json!(host_address("a", isp))).count()
+        };
+        came(1) > 1 && came(2) > 0
+    });
+    goes_on(&mut peer, "answers from the old locator");
+    assert_eq!(check(&mut hosts, &mut peer)["last"], pair(1, 1));
+    peer.ask("hear");
+    goes_on_bare(&mut hosts, &mut peer, &pair(2, 1));
+}
+
+#[test]
+fn a_peer_of_rfc_6740_that_begins_anew_with_another_nonce_is_taken_back() {
+    let test = "a peer of RFC 6740 that begins anew";
+    let Some((_server, peer, mut hosts)) = ilnp(test, "udp") else { return };
+    drop(peer);
+    let mut peer = ilnp_peer(&hosts.lab, "udp", host_address("a", 1));
+    goes_on_bare(&mut hosts, &mut peer, &pair(1, 1));
+}
+
+#[test]
+fn a_peer_of_rfc_6740_that_begins_anew_after_a_move_of_ours_is_taken_back() {
+    let test = "a peer of RFC 6740 that begins anew after a move";
+    let Some((_server, mut peer, mut hosts)) = ilnp(test, "udp") else { return };
+    hosts.daemons[0].rule(&prefer("isp2")).unwrap();
+    goes_on_bare(&mut hosts, &mut peer, &pair(2, 1));
+    drop(peer);
+    let mut peer = ilnp_peer(&hosts.lab, "udp", host_address("a", 2));
+    goes_on_bare(&mut hosts, &mut peer, &pair(2, 1));
+}
+
+/// RFC 6744 s4 ties the nonces to the two identifiers.
+#[test]
+fn a_new_connection_to_a_second_locator_of_the_peer_has_the_nonces_of_the_first() {
+    let test = "a second locator of a peer of RFC 6740";
+    let Some((_server, mut peer, mut hosts)) = ilnp(test, "udp") else { return };
+    peer.ask("name");
+    eventually("an acknowledgement", || number(&mut peer, "named") == 2);
+    let [local, remote] = [("a", 1), ("b", 2)].map(|(host, isp)| host_address(host, isp));
+    let arguments = ["ask", &local.to_string(), &remote.to_string(), NEXT_PORT];
+    let mut client = Script::start(&hosts.lab, "a", "raw.py", &arguments);
+    goes_on(&mut client, "answers from the second locator");
+    goes_on(&mut peer, "answers to the first connection");
+    check(&mut hosts, &mut peer);
+    let correspondents = hosts.daemons[0].ilcc().unwrap().correspondents;
+    let mut peers: Vec<_> = correspondents.iter().map(|one| one.addresses.peer).collect();
+    peers.sort_unstable();
+    assert_eq!(peers, [1, 2].map(|isp| host_address("b", isp)));
+}
+
+/// RFC 8200 s4.1 allows these headers. The answers show that the datagrams reached the socket.
+#[test]
+fn the_nonce_is_found_behind_other_headers_and_in_fragments() {
+    let test = "a peer of RFC 6740 with other headers";
+    let Some((_server, mut peer, mut hosts)) = ilnp(test, "udp") else { return };
+    for form in ["hop-by-hop", "second", "fragments"] {
+        peer.ask(form);
+        eventually(form, || number(&mut peer, "shaped") > 20);
+        check(&mut hosts, &mut peer);
+    }
+}
+
+/// The port behind [`PORT`].
+const NEXT_PORT: &str = "7001";
