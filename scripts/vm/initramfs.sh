@@ -81,6 +81,13 @@ done
 ln -sf dash "$root/bin/sh"
 ln -sf kmod "$root/bin/modprobe"
 
+# systemd, for the unit. `/lib` is a link to `usr/lib` in the machine, as here.
+if [ -x /lib/systemd/systemd ]; then
+    mkdir -p "$root/usr/lib/systemd"
+    cp -L /lib/systemd/systemd "$root/usr/lib/systemd/"
+    copy_libraries /lib/systemd/systemd
+fi
+
 copy_modules "$(ls "$kernel_root/lib/modules")"
 
 tar -C "$overlay" -c . | tar -C "$root" -x --keep-directory-symlink --no-same-owner
