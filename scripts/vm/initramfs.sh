@@ -96,7 +96,8 @@ for file in "$overlay"/bin/* "$overlay"/tests/*; do
 done
 # tcpdump becomes the user of its name.
 printf '%s\n' 'root:x:0:0:root:/root:/bin/sh' 'tcpdump:x:100:100::/:/bin/false' >"$root/etc/passwd"
-printf '%s\n' 'root:x:0:' 'tcpdump:x:100:' >"$root/etc/group"
+# The control socket belongs to the group moorline.
+printf '%s\n' 'root:x:0:' 'tcpdump:x:100:' 'moorline:x:101:' >"$root/etc/group"
 
 # ip looks names of protocols up.
 cp /etc/protocols "$root/etc/protocols"

@@ -64,6 +64,7 @@ impl Attack {
     }
 
     /// Next Header and first payload of the packets from made-up sources, and the function that makes the next frame.
+    /// `None` if made-up sources send nothing.
     fn stream(self) -> Option<(u8, Vec<u8>, Next)> {
         let types = || packets::control(packets::FIRST_OF_CONTEXTS, &[0; 10]);
         match self {
@@ -80,15 +81,14 @@ impl Attack {
         }
     }
 
-    /// Begins the attack. `None` if there is nothing to send.
-    pub(super) fn start(self, scene: &Scene, rate: Option<u64>) -> anyhow::Result<Option<Running>> {
+    /// Begins the attack, and the count of answers.
+    pub(super) fn start(self, scene: &Scene, rate: Option<u64>) -> anyhow::Result<Running> {
         let rate = rate.unwrap_or(self.rate());
         let mut running = Running::count(scene)?;
         if self == Self::Ulids {
             running.pretend_to_be_the_peers(scene, rate)?;
-            return Ok(Some(running));
         }
-        let Some((next_header, first, next)) = self.stream() else { return Ok(None) };
+        let Some((next_header, first, next)) = self.stream() else { return Ok(running) };
         // Strangers come by the other ISP, so that the queue of a link does not affect the result.
         let router = scene.lab.namespace(ISPS[1])?;
         let victim = if self.is_on_ilnp() {
@@ -101,7 +101,7 @@ impl Attack {
             let (hop, _) = Hop::towards(router, victim)?;
             running.handshakes = Some(Handshakes::start(router, hop, victim)?);
         }
-        Ok(Some(running))
+        Ok(running)
     }
 }
 
