@@ -1,7 +1,7 @@
 """Runs a program in the sandbox that a systemd unit describes, where no systemd is process 1.
 
 Usage: sandbox.py UNIT WRITABLE -- PROGRAM ARGUMENT...
-The folder WRITABLE stands for the state directory, the runtime directory and /sys/fs/bpf. The script applies each directive
+The folder WRITABLE stands for the state directory and the runtime directory, and for /sys/fs/bpf if pins are in it. The script applies each directive
 of the sandbox by hand: mounts, bounding set, seccomp filter. A directive that the script does not know is an error, so that
 no directive goes into the unit untried.
 """
@@ -23,11 +23,11 @@ OTHER = """Type ExecStartPre ExecStart ExecReload Restart RestartSec RuntimeDire
     RuntimeDirectoryMode StateDirectory StateDirectoryMode LimitMEMLOCK""".split()
 # Directives with the only value that the script can apply.
 FIXED = {name: "yes" for name in """NoNewPrivileges ProtectHome PrivateTmp PrivateDevices PrivateMounts ProtectClock
-    ProtectControlGroups ProtectHostname ProtectKernelLogs ProtectKernelModules ProtectKernelTunables RestrictNamespaces
+    ProtectControlGroups ProtectHostname ProtectKernelLogs ProtectKernelModules RestrictNamespaces
     RestrictRealtime RestrictSUIDSGID LockPersonality MemoryDenyWriteExecute""".split()}
 FIXED |= {"ProtectSystem": "strict", "ProtectProc": "invisible", "SystemCallArchitectures": "native",
           "SystemCallErrorNumber": "EPERM"}
-VALUES = "CapabilityBoundingSet UMask ReadWritePaths RestrictAddressFamilies SystemCallFilter Environment".split()
+VALUES = "CapabilityBoundingSet UMask ReadOnlyPaths ReadWritePaths RestrictAddressFamilies SystemCallFilter Environment".split()
 
 FAMILIES = {"AF_UNIX": 1, "AF_INET": 2, "AF_INET6": 10, "AF_NETLINK": 16, "AF_PACKET": 17}
 CAPABILITIES = {"CAP_CHOWN": 0, "CAP_SETPCAP": 8, "CAP_NET_ADMIN": 12, "CAP_NET_RAW": 13, "CAP_SYS_RESOURCE": 24,
@@ -87,22 +87,18 @@ def set_read_only(path, is_read_only):
     call(f"mount_setattr {path}", result)
 
 
-def apply_mounts(writable, also_writable):
+def apply_mounts(writable, read_only, also_writable):
     call("unshare", LIBC.unshare(CLONE_NEWNS | CLONE_NEWUTS))
     mount(None, "/", flags=MS_REC | MS_PRIVATE)
     bind(writable)
     set_read_only("/", True)
-    set_read_only(writable, False)
+    for path in [writable, "/sys"]:
+        set_read_only(path, False)
     mount("proc", "/proc", "proc", data="hidepid=invisible")
-    for path in ["sys", "irq", "bus", "fs", "sysrq-trigger"]:
-        path = f"/proc/{path}"
-        if os.path.exists(path):
+    for paths, is_read_only in [(read_only + ["/sys/fs/cgroup"], True), (also_writable, False)]:
+        for path in filter(os.path.exists, paths):
             bind(path)
-            set_read_only(path, True)
-    for path in also_writable:
-        if os.path.exists(path):
-            bind(path)
-            set_read_only(path, False)
+            set_read_only(path, is_read_only)
     for path in ["/tmp", "/var/tmp"]:
         mount("tmpfs", path, "tmpfs")
     hidden = ["/home", "/root", "/run/user", "/lib/modules", "/usr/lib/modules"]
@@ -232,13 +228,12 @@ def main():
     def words(name):
         return " ".join(found[name]).split()
 
-    # /sys/fs/bpf is WRITABLE here.
-    also_writable = [path.lstrip("-") for path in words("ReadWritePaths") if "/sys/fs/bpf" not in path]
+    read_only, also_writable = ([path.lstrip("-") for path in words(f"{kind}Paths")] for kind in ["ReadOnly", "ReadWrite"])
     calls = seccomp_filter(allowed_calls(found["SystemCallFilter"]), words("RestrictAddressFamilies"), numbers())
     environment = os.environ | dict(pair.split("=", 1) for pair in words("Environment"))
     # PrivateTmp= and ProtectHome= may hide the program.
     file = os.open(program, os.O_RDONLY)
-    apply_mounts(writable, also_writable)
+    apply_mounts(writable, read_only, also_writable)
     os.chdir("/")
     os.umask(int(found["UMask"][0], 8))
     apply_bounding_set(words("CapabilityBoundingSet"))

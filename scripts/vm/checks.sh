@@ -146,6 +146,63 @@ state_of_host() {
     done
 }
 
+# The unit of the package under systemd, which is the first process of namespaces of its own.
+unit_under_systemd() {
+    if [ ! -x /lib/systemd/systemd ]; then
+        echo 'NOTE not tried: no systemd on the machine that built this'
+        return 0
+    fi
+    make_host
+    # systemd does so.
+    ip -n host link set lo up
+    state_of_host >/tmp/before
+    ip netns exec host unshare --pid --fork --mount --cgroup --kill-child dash /systemd &
+    systemd=$!
+    tries=60
+    until moorline status --json >/tmp/status.json; do
+        tries=$((tries - 1))
+        [ $tries -gt 0 ] || break
+        sleep 1
+    done 2>/dev/null
+    sandbox_holds && down_of_unit && host_is_as_before
+    result=$?
+    cat /run/unit.log
+    kill -KILL $systemd
+    wait $systemd
+    umount /run/host/bpf
+    rm -rf /run/host /run/moorline /run/unit.log /var/lib/moorline
+    ip netns del host
+    return $result
+}
+
+# Whether the daemon has the capabilities, the filter and the mounts of the unit.
+sandbox_holds() {
+    cat /tmp/status.json
+    daemon=$(pidof moorlined) || return 1
+    grep -E '^(Cap|NoNewPrivs|Seccomp|NSpid)' "/proc/$daemon/status"
+    for line in 'CapPrm:.000000c000003000' 'CapBnd:.000000c000003000' 'NoNewPrivs:.1' 'Seccomp:.2'; do
+        grep -q "^$line\$" "/proc/$daemon/status" || return 1
+    done
+    inside() {
+        nsenter --target="$daemon" --mount --net dash -c "$1"
+    }
+    # Without CAP_CHOWN.
+    [ "$(stat -c %G /run/moorline/moorlined.sock)" = moorline ] || return 1
+    touch /root/t
+    inside 'echo 0 >/proc/sys/net/ipv6/conf/up1/optimistic_dad && touch /var/lib/moorline/t && rm /var/lib/moorline/t' ||
+        return 1
+    for refused in 'touch /usr/t' 'touch /etc/t' 'echo 1 >/proc/sys/net/ipv6/auto_flowlabels' 'cat /root/t'; do
+        if inside "$refused"; then
+            echo "allowed: $refused"
+            return 1
+        fi
+    done 2>/dev/null
+}
+
+down_of_unit() {
+    ip netns exec host dash -c 'mount --bind /run/host/bpf /sys/fs/bpf && moorline down'
+}
+
 demo_survives() {
     # shellcheck disable=SC2086 # several words
     moorline demo $DEMO_OPTIONS >/tmp/demo.log 2>&1
@@ -204,6 +261,7 @@ check 'every program loads, and does to packets what the vectors say' programs_l
 check 'programs between namespaces' datapath_between_namespaces
 check 'addresses, routes and rules by netlink' netlink_changes
 check 'the daemon attaches, marks its addresses, and leaves nothing' daemon_attaches
+check 'the unit under systemd, in its sandbox' unit_under_systemd
 check 'the demo' demo_survives
 if [ "${LAB_TESTS:-0}" = 1 ]; then
     check 'TCP and UDP through every failure' survival_tests

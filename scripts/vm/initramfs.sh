@@ -81,6 +81,13 @@ done
 ln -sf dash "$root/bin/sh"
 ln -sf kmod "$root/bin/modprobe"
 
+# systemd, for the unit. `/lib` is a link to `usr/lib` in the machine, as here.
+if [ -x /lib/systemd/systemd ]; then
+    mkdir -p "$root/usr/lib/systemd"
+    cp -L /lib/systemd/systemd "$root/usr/lib/systemd/"
+    copy_libraries /lib/systemd/systemd
+fi
+
 copy_modules "$(ls "$kernel_root/lib/modules")"
 
 tar -C "$overlay" -c . | tar -C "$root" -x --keep-directory-symlink --no-same-owner
@@ -89,7 +96,8 @@ for file in "$overlay"/bin/* "$overlay"/tests/*; do
 done
 # tcpdump becomes the user of its name.
 printf '%s\n' 'root:x:0:0:root:/root:/bin/sh' 'tcpdump:x:100:100::/:/bin/false' >"$root/etc/passwd"
-printf '%s\n' 'root:x:0:' 'tcpdump:x:100:' >"$root/etc/group"
+# The control socket belongs to the group moorline.
+printf '%s\n' 'root:x:0:' 'tcpdump:x:100:' 'moorline:x:101:' >"$root/etc/group"
 
 # ip looks names of protocols up.
 cp /etc/protocols "$root/etc/protocols"

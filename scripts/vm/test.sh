@@ -96,6 +96,21 @@ build() {
     # Where the first one was compiled to look for them.
     mkdir -p "$work/overlay$PWD/tests"
     cp -r tests/vectors "$work/overlay$PWD/tests/"
+    make_units
+}
+
+# The unit of the package, and what it is started with: none of the distribution's units, which would change the machine.
+make_units() {
+    local units=$work/overlay/units name
+    mkdir "$units"
+    sed 's|@PREFIX@||' packaging/moorlined.service >"$units/moorlined.service"
+    for name in sysinit basic network shutdown; do
+        printf '[Unit]\nDescription=%s\n' "$name" >"$units/$name.target"
+    done
+    printf '[Unit]\nWants=moorlined.service\n' >"$units/check.target"
+    # No journal.
+    mkdir "$units/moorlined.service.d"
+    printf '[Service]\nStandardOutput=append:/run/unit.log\n' >"$units/moorlined.service.d/log.conf"
 }
 
 test_program() {
@@ -106,7 +121,7 @@ test_program() {
 }
 
 make_initramfs() {
-    cp "$here/init" "$here/checks.sh" "$work/overlay/"
+    cp "$here/init" "$here/checks.sh" "$here/systemd" "$work/overlay/"
     chmod 755 "$work/overlay/init"
     cat >"$work/overlay/settings" <<-END
 		VERBOSE=${VERBOSE:-0}

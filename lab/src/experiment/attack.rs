@@ -128,11 +128,10 @@ impl Attacks {
         pause(self.length)?;
         let (seconds, after) = (begin.elapsed().as_secs_f64(), Usage::of(daemon)?);
         let gap = longest_gap(&flow.arrivals(), begin);
-        let traffic = running.as_ref().map(|running| running.traffic()).transpose()?;
-        let traffic = traffic.unwrap_or_default();
+        let traffic = running.traffic()?;
         let (outcome, cut_gap) = self.cut(&mut scene, &flow)?;
         let entries = entries(attack, &scene);
-        running.map_or(Ok(()), |running| running.finish())?;
+        running.finish()?;
         // The connection of a host that did not recover may have ended.
         let _ = flow.lost(0);
         let per_second = |count: u64| count as f64 / seconds;

@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use crate::hop::ETHERNET_LEN;
 use crate::netns::{Namespace, output};
 
-/// The first made-up source of all.
+/// Source of a frame before [`make_up_source`] has written another one.
 pub(crate) const STRANGER: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0xf000, 0, 0, 0, 0, 0);
 
 /// Writes a made-up source into a frame. Each number has its own source, under its own prefix within `SOURCES`.

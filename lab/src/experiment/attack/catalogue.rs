@@ -11,7 +11,7 @@ use crate::experiment::recovery::Scene;
 use crate::hop::{ETHERNET_LEN, Hop};
 use crate::named::named;
 use crate::netns::Namespace;
-use crate::topology::{ISPS, Impairment, host_address};
+use crate::topology::{HOSTS, ISPS, Impairment, host_address};
 use crate::workload::{Answers, Generator, LONGEST_FLOOD, STRANGER, Stream, Vary, make_up_source};
 
 named! {
@@ -42,7 +42,7 @@ impl Attack {
         matches!(self, Self::NothingIlnp | Self::Nonces)
     }
 
-    /// Packets a second, unless an option says another number: those of issue reports and of earlier floods.
+    /// Packets a second, unless an option says another number: rates at which a fault was seen, or that a host must bear.
     const fn rate(self) -> u64 {
         match self {
             Self::Nothing | Self::NothingIlnp => 0,
@@ -63,37 +63,45 @@ impl Attack {
         Scene::protected(cables, super::SEND_TIMEOUT, "")
     }
 
-    /// Begins the attack. `None` if there is nothing to send.
-    pub(super) fn start(self, scene: &Scene, rate: Option<u64>) -> anyhow::Result<Option<Running>> {
+    /// Next Header and first payload of the packets from made-up sources, and the function that makes the next frame.
+    /// `None` if made-up sources send nothing.
+    fn stream(self) -> Option<(u8, Vec<u8>, Next)> {
+        let types = || packets::control(packets::FIRST_OF_CONTEXTS, &[0; 10]);
+        match self {
+            Self::Nothing | Self::NothingIlnp | Self::Ulids => None,
+            Self::Triggers => {
+                Some((packets::NO_NEXT_HEADER, vec![0; TRIGGER_OCTETS], next_trigger))
+            }
+            Self::I1 => Some((packets::SHIM6, packets::i1(0), next_i1)),
+            Self::I2 => Some((packets::SHIM6, packets::i1(0), next_i1_of_64_prefixes)),
+            Self::Types => Some((packets::SHIM6, types(), next_type)),
+            Self::Nonces => {
+                Some((packets::DESTINATION_OPTIONS, packets::nonce_header(0).into(), next_nonce))
+            }
+        }
+    }
+
+    /// Begins the attack, and the count of answers.
+    pub(super) fn start(self, scene: &Scene, rate: Option<u64>) -> anyhow::Result<Running> {
         let rate = rate.unwrap_or(self.rate());
         let mut running = Running::count(scene)?;
         if self == Self::Ulids {
             running.pretend_to_be_the_peers(scene, rate)?;
-            return Ok(Some(running));
         }
+        let Some((next_header, first, next)) = self.stream() else { return Ok(running) };
         // Strangers come by the other ISP, so that the queue of a link does not affect the result.
         let router = scene.lab.namespace(ISPS[1])?;
-        let (first, vary): (Vec<u8>, fn(&mut [u8], u64)) = match self {
-            Self::Nothing | Self::NothingIlnp | Self::Ulids => return Ok(None),
-            Self::Triggers => (vec![0; TRIGGER_OCTETS], next_trigger),
-            Self::I1 => (packets::i1(0), next_i1),
-            Self::I2 => (packets::i1(0), next_i1_of_64_prefixes),
-            Self::Types => (packets::control(packets::FIRST_OF_CONTEXTS, &[0; 10]), next_type),
-            Self::Nonces => (packets::nonce_header(0).into(), next_nonce),
+        let victim = if self.is_on_ilnp() {
+            host_address(HOSTS[0], 2)
+        } else {
+            scene.daemons[0].verifiable_address(ISPS[1])?
         };
-        let (next_header, victim) = match self {
-            Self::Triggers => {
-                (packets::NO_NEXT_HEADER, scene.daemons[0].verifiable_address(ISPS[1])?)
-            }
-            Self::Nonces => (packets::DESTINATION_OPTIONS, host_address("a", 2)),
-            _ => (packets::SHIM6, scene.daemons[0].verifiable_address(ISPS[1])?),
-        };
-        running.send(router, [STRANGER, victim], (next_header, &first), numbered(vary), rate)?;
+        running.send(router, [STRANGER, victim], (next_header, &first), numbered(next), rate)?;
         if self == Self::I2 {
             let (hop, _) = Hop::towards(router, victim)?;
             running.handshakes = Some(Handshakes::start(router, hop, victim)?);
         }
-        Ok(Some(running))
+        Ok(running)
     }
 }
 
@@ -182,48 +190,43 @@ pub(super) struct Traffic {
 }
 
 /// Makes the next frame from a frame, by its number.
-fn numbered(next: fn(&mut [u8], u64)) -> Vary {
-    let mut number = 0;
+type Next = fn(&mut [u8], u32);
+
+fn numbered(next: Next) -> Vary {
+    let mut number = 0_u32;
     Box::new(move |frame| {
-        number += 1;
+        number = number.wrapping_add(1);
         next(frame, number);
     })
 }
 
-fn next_trigger(frame: &mut [u8], number: u64) {
-    make_up_source(frame, number / 2);
+fn next_trigger(frame: &mut [u8], number: u32) {
+    make_up_source(frame, u64::from(number / 2));
 }
 
-fn next_i1(frame: &mut [u8], number: u64) {
-    make_up_source(frame, number);
-    write_i1(frame, number);
+fn next_i1(frame: &mut [u8], number: u32) {
+    make_up_source(frame, number.into());
+    frame[PAYLOAD_AT..].copy_from_slice(&packets::i1(number));
 }
 
-fn next_i1_of_64_prefixes(frame: &mut [u8], number: u64) {
-    make_up_source(frame, number);
+fn next_i1_of_64_prefixes(frame: &mut [u8], number: u32) {
+    next_i1(frame, number);
     let prefix = [0xf0, 0, 0, (number % 64) as u8];
     frame[PREFIX_AT..PREFIX_AT + 4].copy_from_slice(&prefix);
-    write_i1(frame, number);
 }
 
-fn write_i1(frame: &mut [u8], number: u64) {
-    let nonce = (number & u64::from(u32::MAX)) as u32;
-    frame[PAYLOAD_AT..].copy_from_slice(&packets::i1(nonce));
-}
-
-fn next_type(frame: &mut [u8], number: u64) {
-    make_up_source(frame, number);
+fn next_type(frame: &mut [u8], number: u32) {
+    make_up_source(frame, number.into());
     let message = &mut frame[PAYLOAD_AT..];
     message[packets::TYPE_AT] = packets::FIRST_OF_CONTEXTS + (number % 64) as u8;
-    let tag = packets::tag_of((number & u64::from(u32::MAX)) as u32);
+    let tag = packets::tag_of(number);
     message[packets::TAG_AT..packets::TAG_AT + tag.len()].copy_from_slice(&tag);
     packets::seal(message);
 }
 
-fn next_nonce(frame: &mut [u8], number: u64) {
-    make_up_source(frame, number);
-    let nonce = packets::nonce_header((number & u64::from(u32::MAX)) as u32);
-    frame[PAYLOAD_AT..].copy_from_slice(&nonce);
+fn next_nonce(frame: &mut [u8], number: u32) {
+    make_up_source(frame, number.into());
+    frame[PAYLOAD_AT..].copy_from_slice(&packets::nonce_header(number));
 }
 
 /// Offset of the third and fourth 16 bits of the source address.
@@ -238,7 +241,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     /// Gives the IPv6 packets of the first frames of an attack.
-    fn packets_of(next: fn(&mut [u8], u64), first: &[u8]) -> Vec<Vec<u8>> {
+    fn packets_of(next: Next, first: &[u8]) -> Vec<Vec<u8>> {
         let hop = Hop { interface: "cable".into(), own: [1; 6], next: [2; 6] };
         let mut frame = hop.frame([STRANGER, Ipv6Addr::LOCALHOST], packets::SHIM6, first);
         let mut vary = numbered(next);
