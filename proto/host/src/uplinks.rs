@@ -3,7 +3,8 @@
 //! If the operator has chosen hosts, they are asked ([`health`](crate::health)). Otherwise peers of contexts are
 //! asked, and lost routers count ([`doubts`](crate::doubts)).
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
 use core::time::Duration;
 
 use moorline_addresses::{DefaultRoute, HostView, Uplink};
@@ -11,6 +12,7 @@ use moorline_contexts::{Cause, Event, EventKind, FailureHint, ReapState, Reply};
 use moorline_types::{ContextId, Instant, LocatorPair};
 
 use crate::effect::Effect;
+use crate::health::STEADY;
 use crate::host::Host;
 
 /// Evidence that an uplink carries nothing.
@@ -112,8 +114,44 @@ impl Host {
     }
 
     fn set_preferred(&mut self, wanted: Option<(u32, DefaultRoute)>, now: Instant) {
+        let stays = self.left_until.filter(|until| wanted.is_none() && now < *until);
+        self.left_until = stays;
+        if stays.is_some() {
+            self.preferred = stays;
+            return;
+        }
         self.preferred = wanted.is_some().then(|| now + REFRESHED);
         self.effects.push_back(Effect::PreferRoute(wanted));
+    }
+
+    /// Notes that a run before may have left its route of [`Effect::PreferRoute`]. The route stays until this run has
+    /// asked whether the uplinks carry anything, or until the kernel ends the route.
+    pub fn handle_left_preference(&mut self, now: Instant) {
+        self.let_stay_until(now + LASTS);
+    }
+
+    fn let_stay_until(&mut self, until: Instant) {
+        (self.preferred, self.left_until) = (Some(until), Some(until));
+    }
+
+    /// Takes up what the run before may have known of uplinks, once its contexts are taken over. A context that does
+    /// not stand on an uplink may have left it, so the context is a doubt.
+    pub(crate) fn doubt_uplinks_of_run_before(&mut self, now: Instant) {
+        if self.left_until.is_some() {
+            self.let_stay_until(now + SETTLED);
+        }
+        let mut standing = BTreeMap::new();
+        for context in self.shim6.contexts() {
+            let local = context.established.map(|known| known.locators.local);
+            if let Some(ifindex) = local.and_then(|own| self.routing.ifindex_of(own.0)) {
+                standing.entry(ifindex).or_insert(context.id);
+            }
+        }
+        for ifindex in self.routing.view.uplinks.iter().map(|one| one.ifindex).collect::<Vec<_>>() {
+            if let Some((_, context)) = standing.iter().find(|(by, _)| **by != ifindex) {
+                self.doubt(ifindex, *context, now);
+            }
+        }
     }
 
     /// Handles a router that Neighbor Unreachability Detection has given up. The kernel avoids the router as well.
@@ -249,8 +287,13 @@ fn is_avoided(view: &HostView, failing: &BTreeSet<u32>, ifindex: u32) -> bool {
     failing.contains(&ifindex) || !view.uplink(ifindex).is_none_or(is_new)
 }
 
-/// Time after which the preferred route is set again: it lasts for a minute.
+/// Time after which the preferred route is set again.
 const REFRESHED: Duration = Duration::from_secs(20);
+/// Time after which the kernel ends the preferred route.
+const LASTS: Duration = Duration::from_secs(60);
+/// Time in which a new run finds out which uplinks carry nothing. The shortest time for which a failed uplink has to
+/// answer is as long.
+const SETTLED: Duration = STEADY;
 
 #[cfg(test)]
 mod tests;
