@@ -68,17 +68,17 @@ impl Doubts {
         self.unreachable.retain(|ifindex, _| is_there(*ifindex));
     }
 
-    /// Takes a doubt of a context about an uplink. The doubt waits until it is [due](Self::poll_doubt). The uplink's
-    /// failure settles it, and the answer to a later question.
-    pub(crate) fn handle_doubt(&mut self, ifindex: u32, context: ContextId, now: Instant) {
+    /// Takes a doubt of a context or session about an uplink. The doubt waits until it is [due](Self::poll_doubt). The
+    /// uplink's failure settles it, and the answer to a later question.
+    pub(crate) fn handle_doubt(&mut self, ifindex: u32, first: Option<ContextId>, now: Instant) {
         let uplink = self.uplinks.entry(ifindex).or_insert_with(|| Uplink::new(now));
         if !matches!(uplink.state, State::Failing(_)) {
-            uplink.waiting = Some((context, now));
+            uplink.waiting = Some((first, now));
         }
     }
 
     /// The next uplink about which a doubt is due, and the context that doubts. The caller [begins](Self::begin).
-    pub(crate) fn poll_doubt(&self, now: Instant) -> Option<(u32, ContextId)> {
+    pub(crate) fn poll_doubt(&self, now: Instant) -> Option<(u32, Option<ContextId>)> {
         let due = |uplink: &Uplink| match uplink.state {
             State::Quiet { until } if until <= now => uplink.waiting,
             State::Quiet { .. } | State::Asking { .. } | State::Failing(_) => None,
@@ -146,7 +146,7 @@ impl Doubts {
         let before = self.failing();
         self.lost.retain(|_, until| *until > now);
         for uplink in self.uplinks.values_mut() {
-            if uplink.next_question().is_some_and(|at| at <= now) {
+            if uplink.next_turn().is_some_and(|at| at <= now) {
                 uplink.judge(now);
                 uplink.ask(&mut ask, now);
             }

@@ -279,6 +279,9 @@ impl Host {
             | Event::GivenUp { pair } => {
                 self.on_no_session(pair.ulids(), now);
             }
+            Event::Moved { wire, silent: Some(silent), .. } => {
+                self.on_silent_locators(silent, wire, now);
+            }
             Event::Moved { .. }
             | Event::UpdateAcknowledged { .. }
             | Event::UpdateUnanswered { .. } => {}

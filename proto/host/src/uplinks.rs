@@ -5,11 +5,12 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::net::Ipv6Addr;
 use core::time::Duration;
 
 use moorline_addresses::{DefaultRoute, HostView, Uplink};
 use moorline_contexts::{Cause, Event, EventKind, FailureHint, ReapState, Reply};
-use moorline_types::{ContextId, Instant, LocatorPair};
+use moorline_types::{ContextId, IlvPair, Instant, LocatorPair};
 
 use crate::effect::Effect;
 use crate::health::STEADY;
@@ -52,14 +53,14 @@ impl Host {
     }
 
     /// The uplink of new connections without a source address. `None` if there is none, or if they go by another
-    /// interface, for example of a VPN.
+    /// interface, for example of a VPN. New connections take an uplink that carries nothing if no copy of another
+    /// default route can come before its own: if that has metric 1, or if no other uplink has one for all sources.
     #[must_use]
     pub fn uplink_for_new(&self) -> Option<&Uplink> {
-        let (view, failing) = (&self.routing.view, self.failing_uplinks());
-        let ways = view.default_ways();
-        let (ifindex, _) =
-            ways.iter().find(|(ifindex, _)| !is_avoided(view, &failing, *ifindex))?;
-        view.uplink(*ifindex)
+        let view = &self.routing.view;
+        let preferred = preferred(view, &self.failing_uplinks());
+        let first = || view.default_ways().first().copied();
+        view.uplink(preferred.or_else(first)?.0)
     }
 
     pub(crate) fn follow_health(&mut self, now: Instant) {
@@ -149,7 +150,7 @@ impl Host {
         }
         for ifindex in self.routing.view.uplinks.iter().map(|one| one.ifindex).collect::<Vec<_>>() {
             if let Some((_, context)) = standing.iter().find(|(by, _)| **by != ifindex) {
-                self.doubt(ifindex, *context, now);
+                self.doubt(ifindex, Some(*context), now);
             }
         }
     }
@@ -180,10 +181,7 @@ impl Host {
     pub(crate) fn on_context_event(&mut self, event: &Event, now: Instant) {
         match event.kind {
             EventKind::Moved { from, to, cause } if is_found(cause) => {
-                let [left, taken] = [from, to].map(|pair| self.routing.ifindex_of(pair.local.0));
-                if let Some(left) = left.filter(|_| left != taken) {
-                    self.doubt(left, event.context, now);
-                }
+                self.doubt_left([from, to].map(|pair| pair.local.0), Some(event.context), now);
             }
             EventKind::StateChanged { to: ReapState::Exploring, cause, .. } if is_found(cause) => {
                 // If the peer hears this host by the uplink, the context stays there, although the host does not hear
@@ -192,14 +190,14 @@ impl Host {
                 let stays = known.filter(|known| known.since < now);
                 let ifindex = stays.and_then(|own| self.routing.ifindex_of(own.locators.local.0));
                 if let Some(ifindex) = ifindex {
-                    self.doubt(ifindex, event.context, now);
+                    self.doubt(ifindex, Some(event.context), now);
                 }
             }
             EventKind::Suspected { locators, hint: FailureHint::Unreachable } => {
                 let Some(ifindex) = self.routing.ifindex_of(locators.local.0) else { return };
                 let networks = self.networks_of(event.context);
                 if self.doubts.handle_unreachable(ifindex, networks, now) {
-                    self.doubt(ifindex, event.context, now);
+                    self.doubt(ifindex, Some(event.context), now);
                 }
             }
             EventKind::Initiated
@@ -217,6 +215,20 @@ impl Host {
         }
     }
 
+    /// Handles a session that has left locators because the correspondent has answered no question by them. The
+    /// correspondent is not asked: a Locator Update would lead its packets to the uplink in doubt.
+    pub(crate) fn on_silent_locators(&mut self, from: IlvPair, to: IlvPair, now: Instant) {
+        self.doubt_left([from, to].map(|pair| pair.local.address()), None, now);
+    }
+
+    /// Takes a doubt about the uplink of an address of ours, which payload has left for another address.
+    fn doubt_left(&mut self, own: [Ipv6Addr; 2], first: Option<ContextId>, now: Instant) {
+        let [left, taken] = own.map(|own| self.routing.ifindex_of(own));
+        if let Some(left) = left.filter(|_| left != taken) {
+            self.doubt(left, first, now);
+        }
+    }
+
     /// Handles a standby path that does not answer. No payload of the context takes its uplink, so nothing else shows
     /// that the uplink carries nothing.
     pub(crate) fn on_missed(&mut self, context: ContextId, standby: LocatorPair, now: Instant) {
@@ -224,7 +236,7 @@ impl Host {
         let current = known.and_then(|known| self.routing.ifindex_of(known.locators.local.0));
         let ifindex = self.routing.ifindex_of(standby.local.0).filter(|own| Some(*own) != current);
         if let Some(ifindex) = ifindex {
-            self.doubt(ifindex, context, now);
+            self.doubt(ifindex, Some(context), now);
         }
     }
 

@@ -118,6 +118,22 @@ fn an_uplink_that_works_again_when_the_host_restarts_is_for_new_connections_soon
     assert_eq!((star.failing(), &star.routes[..]), (vec![], &[None][..]));
 }
 
+#[test]
+fn the_uplink_of_new_connections_is_the_one_that_the_kernel_chooses() {
+    for (metric, expected) in [(2, Some(2)), (1, Some(1))] {
+        let mut star = Star::new(&[]);
+        let mut view = links(&star.locals[0]);
+        view.uplinks[0].default_routes[0].metric = metric;
+        star.hosts[0].handle_view(view, star.now);
+        star.settle();
+        star.hosts[0].handle_router_lost(1, star.now);
+        star.settle();
+        assert_eq!(star.failing(), [1]);
+        let taken = star.hosts[0].uplink_for_new().map(|uplink| uplink.ifindex);
+        assert_eq!(taken, expected, "metric {metric}");
+    }
+}
+
 /// No payload takes the second uplink. Checks of standby paths alone show that it has failed.
 #[test]
 fn a_dead_isp_that_no_context_uses_is_found_out_by_standby_paths() {
