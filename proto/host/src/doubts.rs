@@ -1,5 +1,5 @@
-//! Uplinks that carry nothing, found by peers of contexts. When a context has left an uplink, the host asks several
-//! peers by that uplink and by another one at the same moments. Both questions go to the same address of the peer.
+//! Uplinks that carry nothing, found by peers of contexts. When a context or a session has left an uplink, the host asks
+//! several peers by that uplink and by another one at the same moments. Both questions go to the same address of the peer.
 //!
 //! The uplink *fails* if [`WITNESSES`] peers answer by the other uplink alone, and no peer answers by this one. Both
 //! questions go to the same address, so a peer whose own ISP has failed answers by neither uplink and shows nothing.
