@@ -210,7 +210,7 @@ impl Machine {
         let id = self.admit(sockets, Some(nonce), Class::Proven, session, now);
         self.events.push_back(Event::Established { session: id, pair: sockets, why: trial.why });
         if by != sockets {
-            self.events.push_back(Event::Moved { session: id, wire: by });
+            self.events.push_back(Event::Moved { session: id, wire: by, silent: None });
             // The correspondent knows our locator in use alone.
             self.advertise(id, now);
         }

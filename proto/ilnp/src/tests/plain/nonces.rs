@@ -8,7 +8,6 @@ use moorline_types::Nonce;
 
 use super::{Plain, is_echo, packet, summed, with_nonce};
 use crate::tests::duo::Duo;
-use crate::tests::ilv;
 use crate::{Classic, Event, Socket, State, Why};
 
 fn short(nonce: [u8; 4]) -> Option<Nonce> {
