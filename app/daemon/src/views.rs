@@ -210,7 +210,8 @@ fn addresses(locators: Option<&[Locator]>) -> Vec<std::net::Ipv6Addr> {
     locators.unwrap_or_default().iter().map(|locator| locator.0).collect()
 }
 
-fn ago(at: Instant) -> Option<u64> {
+/// Milliseconds since a time of the data plane; none if the time is zero.
+pub(crate) fn ago(at: Instant) -> Option<u64> {
     (at != Instant::ZERO).then(|| clock::millis(clock::now().since(at)))
 }
 

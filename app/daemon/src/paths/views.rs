@@ -3,11 +3,12 @@ use std::time::Duration;
 use moorline_api::{ContextPaths, PathCounters, PathInfo, PathState};
 use moorline_contexts::{ContextView, PathView};
 use moorline_datapath::shim6::ContextPlane as _;
-use moorline_types::{ContextId, Instant, LocatorPair};
+use moorline_types::{ContextId, LocatorPair};
 
 use crate::clock;
 use crate::events::{locator_pair, ulid_pair};
 use crate::shell::Daemon;
+use crate::views::ago;
 
 impl Daemon {
     pub(super) fn paths_of(&self, context: &ContextView) -> ContextPaths {
@@ -39,8 +40,7 @@ impl Daemon {
     }
 
     fn heard_ms_ago(&self, id: ContextId) -> Option<u64> {
-        let heard = self.datapath.counters(id).ok().flatten()?.last_rx;
-        (heard > Instant::ZERO).then(|| clock::millis(clock::now().since(heard)))
+        ago(self.datapath.counters(id).unwrap_or_default().last_rx)
     }
 
     fn path_info(&self, view: &PathView, current: Option<LocatorPair>) -> PathInfo {
