@@ -1,7 +1,7 @@
 """Runs a program in the sandbox that a systemd unit describes, where no systemd is process 1.
 
 Usage: sandbox.py UNIT WRITABLE -- PROGRAM ARGUMENT...
-The folder WRITABLE stands for the state directory and the runtime directory, and for /sys/fs/bpf if pins are in it. The script applies each directive
+The folder WRITABLE stands for the state directory, /run/moorline and /sys/fs/bpf. The script applies each directive
 of the sandbox by hand: mounts, bounding set, seccomp filter. A directive that the script does not know is an error, so that
 no directive goes into the unit untried.
 """
@@ -19,8 +19,8 @@ import sys
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 # Directives that describe no sandbox, or that hold for every program a test starts.
-OTHER = """Type ExecStartPre ExecStart ExecReload Restart RestartSec RuntimeDirectory RuntimeDirectoryPreserve
-    RuntimeDirectoryMode StateDirectory StateDirectoryMode LimitMEMLOCK""".split()
+OTHER = """Type ExecStartPre ExecStart ExecReload Restart RestartSec StateDirectory StateDirectoryMode
+    LimitMEMLOCK""".split()
 # Directives with the only value that the script can apply.
 FIXED = {name: "yes" for name in """NoNewPrivileges ProtectHome PrivateTmp PrivateDevices PrivateMounts ProtectClock
     ProtectControlGroups ProtectHostname ProtectKernelLogs ProtectKernelModules RestrictNamespaces
