@@ -43,24 +43,25 @@ impl Daemon {
     /// Why no traffic with a peer earns a context. Returns none if there is a context or an ILNP session with the peer.
     pub(crate) fn exclusion(&self, peer: Ipv6Addr) -> Option<Excluded> {
         let why = self.triggers.exclusion_of(Ulid(peer))?;
-        let is_served = self.served().iter().any(|pair| pair.peer == peer);
+        let is_served = self.served().any(|pair| pair.peer == peer);
         (!is_served).then(|| Excluded { peer, why: text(why) })
     }
 
     /// Pairs of addresses with a context, or with an ILNP session, which needs no context.
-    fn served(&self) -> BTreeSet<Pair> {
+    fn served(&self) -> impl Iterator<Item = Pair> + '_ {
         let contexts = self.host.shim6().contexts();
         let contexts = contexts.map(|one| Pair::new(one.ulids.local.0, one.ulids.peer.0));
         let now = clock::now();
-        let sessions = self.host.ilnp().into_iter().flat_map(|ilnp| ilnp.sessions(now));
-        contexts.chain(sessions.map(|session| pair_of(session.pair))).collect()
+        let sessions = self.host.ilnp().into_iter().flat_map(move |ilnp| ilnp.sessions(now));
+        contexts.chain(sessions.map(|session| pair_of(session.pair)))
     }
 
     /// Some of the peers of connected sockets that earn no context, each with the setting that excludes the peer. A pair
-    /// with a context, which the peer may have begun, or with an ILNP session is not among them. The daemon does not know the cgroups of sockets:
-    /// a rule about a cgroup excludes no peer, and a peer that may have a context by such a rule is not named.
+    /// with a context, which the peer may have begun, or with an ILNP session is not among them. The daemon does not know
+    /// the cgroups of sockets: a rule about a cgroup excludes no peer, and a peer that may have a context by such a rule is
+    /// not named.
     fn find_excluded(&self) -> Vec<Excluded> {
-        let served = self.served();
+        let served: BTreeSet<_> = self.served().collect();
         let sockets = connected_sockets().unwrap_or_else(|error| {
             tracing::debug!(%error, "asking for sockets");
             Vec::new()

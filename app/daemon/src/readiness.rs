@@ -35,10 +35,11 @@ impl Daemon {
         if let host::Readiness::Protected { by, at } = readiness {
             told = match self.shared_uplink(context, by) {
                 Some(uplink) => self.of_shared(context, uplink, at, now),
-                None => {
+                None if self.host.view().uplinks.len() > 1 => {
                     let established = context.established.as_ref();
                     of_peer(told, established.map_or(0, |known| known.peer_locators.len()))
                 }
+                None => told,
             };
         }
         if lacks_other_uplink(&told)
@@ -218,7 +219,8 @@ fn uplink_fails(name: &str) -> Readiness {
     }
 }
 
-/// Adds to the readiness of a protected context what the context is not protected from, if the peer has told one address.
+/// Adds the loss that ends the connection to the readiness of a protected context, if the peer has told one address. The
+/// answering pair leaves by another uplink of this host than the current pair.
 fn of_peer(protected: Readiness, peer_locators: usize) -> Readiness {
     if peer_locators != 1 {
         return protected;
