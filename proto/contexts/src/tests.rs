@@ -22,6 +22,7 @@ mod readiness;
 mod recovery;
 mod restart;
 mod roaming;
+mod room;
 mod standby;
 mod steer;
 
