@@ -213,6 +213,14 @@ fn addresses_of(packet: &[u8]) -> LocatorPair {
 fn new_host(number: u8, life: u8, speaks_ilnp: bool, now: Instant) -> Host {
     let mut seed = [0; 32];
     (seed[0], seed[1]) = (number, life);
-    let sessions = speaks_ilnp.then(|| Sessions::new(moorline_ilnp::Config::default(), seed, now));
-    Host::new(Contexts::new(Config::default(), seed, now), sessions)
+    // Worlds are copied at each step, so tables are small.
+    let mut config = Config::default();
+    config.shim6.max_contexts = MAX_ENTRIES;
+    let of_sessions =
+        moorline_ilnp::Config { max_sessions: MAX_ENTRIES as usize, ..Default::default() };
+    let sessions = speaks_ilnp.then(|| Sessions::new(of_sessions, seed, now));
+    Host::new(Contexts::new(config, seed, now), sessions)
 }
+
+/// Limit of contexts, and of sessions, of a host.
+const MAX_ENTRIES: u32 = 64;

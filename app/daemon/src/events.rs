@@ -8,6 +8,7 @@ use tracing::Level;
 use tracing::field::display;
 
 use crate::clock;
+use crate::log_limit::LogLimit;
 
 /// Journal of the last events, with subscriptions to new events. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -20,11 +21,12 @@ pub(crate) struct Events {
 struct Kept {
     events: VecDeque<Event>,
     next: u64,
+    limit: LogLimit,
 }
 
 impl Events {
     pub(crate) fn new() -> Self {
-        let kept = Kept { events: VecDeque::new(), next: 1 };
+        let kept = Kept { events: VecDeque::new(), next: 1, limit: LogLimit::default() };
         Self { kept: Arc::new(Mutex::new(kept)), sender: broadcast::channel(KEPT).0 }
     }
 
@@ -63,10 +65,22 @@ impl Events {
         let events = kept.events.iter().filter(|event| event.seq > since).cloned().collect();
         Subscription { kept: events, missed, coming }
     }
+
+    /// Logs an event of a context or session for people: without addresses above DEBUG, and without nonces. Beyond the
+    /// limit of its kind the event is logged at DEBUG only.
+    pub(crate) fn log(&self, level: Level, line: &'static str, event: &Event) {
+        let is_for_people = level <= Level::INFO;
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let left_out = if is_for_people { kept.limit.take(line, clock::now()) } else { Some(0) };
+        drop(kept);
+        if let Some(lines) = left_out.filter(|lines| *lines > 0) {
+            tracing::info!(lines, "left out of the log: {line}");
+        }
+        log(if left_out.is_some() { level } else { Level::DEBUG }, line, event);
+    }
 }
 
-/// Logs an event of a context or session for people: without addresses above DEBUG, and without nonces.
-pub(crate) fn log(level: Level, line: &str, event: &Event) {
+fn log(level: Level, line: &str, event: &Event) {
     let Event { context, session, reason, .. } = event;
     let reason = reason.as_deref();
     if level == Level::WARN {

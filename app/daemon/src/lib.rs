@@ -47,6 +47,7 @@ mod excluded;
 mod health;
 mod ilnp;
 mod introduce;
+mod log_limit;
 mod moor;
 mod neighbors;
 mod notice;

@@ -3,11 +3,11 @@
 use std::fmt::Display;
 
 use moorline_api::{Event as Told, EventKind};
-use moorline_contexts::{Event, EventKind as Kind, Failure};
+use moorline_contexts::{Event, EventKind as Kind, Failure, Removal};
 use moorline_types::LocatorPair;
 use tracing::Level;
 
-use crate::events::{self, locator_pair, ulid_pair};
+use crate::events::{locator_pair, ulid_pair};
 use crate::shell::Daemon;
 use crate::views;
 
@@ -19,7 +19,7 @@ impl Daemon {
             Kind::Established { .. } | Kind::Renewed | Kind::Moved { .. } | Kind::Removed { .. }
         );
         let (level, line, mut told) = describe(event);
-        events::log(level, line, &told);
+        self.events.log(level, line, &told);
         if let Kind::Moved { cause, .. } = event.kind {
             told.reason = Some(self.steer.reason(event.context, cause));
         }
@@ -95,7 +95,9 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
         }
         Kind::Removed { removal } => {
             let told = told(EventKind::ContextRemoved, &removal);
-            (Level::INFO, "context removed", told)
+            // A flood evicts contexts as fast as it comes: at a higher level it could fill the log.
+            let level = if removal == Removal::Evicted { Level::DEBUG } else { Level::INFO };
+            (level, "context removed", told)
         }
     }
 }
@@ -105,5 +107,6 @@ const fn describe_failure(failure: Failure) -> (EventKind, Option<&'static str>)
         Failure::NoAnswer => (EventKind::ContextFailed, Some("no answer to I1")),
         Failure::NoSupport => (EventKind::PeerNoSupport, None),
         Failure::NotTaken => (EventKind::ContextFailed, Some(views::NOT_TAKEN)),
+        Failure::NoRoom => (EventKind::ContextFailed, Some(views::NO_ROOM)),
     }
 }

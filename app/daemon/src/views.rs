@@ -161,6 +161,8 @@ const PINS_REMOVED: &str = "somebody has removed the pins of the BPF tables (--p
                             crash or restart of moorlined; restart it when none has moved";
 /// Reason why a triggered context does not exist.
 pub(crate) const NOT_TAKEN: &str = "the data plane did not take it";
+/// Reason why a handshake ended before its time.
+pub(crate) const NO_ROOM: &str = "made room for another handshake";
 
 /// Shows a pair in E-FAILED or NO-SUPPORT, which has no context.
 fn dormant(negative: &NegativeView) -> Context {
@@ -171,6 +173,7 @@ fn dormant(negative: &NegativeView) -> Context {
         Failure::NoAnswer => (ContextState::EFailed, "no answer to I1"),
         Failure::NoSupport => (ContextState::NoSupport, "peer has no Shim6"),
         Failure::NotTaken => (ContextState::EFailed, NOT_TAKEN),
+        Failure::NoRoom => (ContextState::EFailed, NO_ROOM),
     };
     let context = ContextView {
         id: moorline_types::ContextId(u32::MAX),

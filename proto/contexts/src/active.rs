@@ -116,7 +116,7 @@ impl Contexts {
             current: path(if is_plain { ulids.as_locators() } else { current }),
             peer_locators: established.peer.locators.clone(),
             timers: reap.timers(),
-            watch: reap.watch(),
+            watch: watch_of(context, reap),
             idle: self.config.idle_of(ulids, current),
             suspects: reap.suspects() && !is_plain,
             congestion: self.config.counts_congestion && !is_plain,
@@ -145,6 +145,15 @@ impl Contexts {
     }
 }
 
+/// The watch of the data plane. Besides the watches of REAP, the plane reports the first payload of a context that a
+/// peer has made.
+fn watch_of(context: &Context, reap: &reap::Machine) -> u32 {
+    match reap.watch() {
+        0 if !context.has_traffic() => FIRST_PAYLOAD,
+        watch => watch,
+    }
+}
+
 /// Digest of an entry, for [`Active::told`].
 pub(crate) fn digest(keyed: SipHasher13, entry: &ContextEntry) -> u64 {
     let mut hasher = keyed;
@@ -152,5 +161,7 @@ pub(crate) fn digest(keyed: SipHasher13, entry: &ContextEntry) -> u64 {
     hasher.finish()
 }
 
+/// Number of the watch for the first payload of a context. REAP counts from 1.
+const FIRST_PAYLOAD: u32 = u32::MAX;
 /// Time after a control message in which an R1bis counts as its answer: 30 s, the lifetime of a validator.
 const R1BIS_WINDOW: u32 = 30;

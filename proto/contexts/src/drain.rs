@@ -116,6 +116,9 @@ impl Contexts {
             shim6::Event::Confused { context, ulids } => {
                 self.on_removed(context, ulids, Removal::Confused);
             }
+            shim6::Event::Evicted { context, ulids } => {
+                self.on_removed(context, ulids, Removal::Evicted);
+            }
             shim6::Event::Failed { context, ulids, failure } => {
                 self.steering.forget_rules(context);
                 self.tell(context, ulids, EventKind::Failed { failure });
@@ -318,6 +321,7 @@ impl Contexts {
             reap::Event::Moved { from, to, cause } => {
                 active.since = now;
                 active.cause = Some(cause);
+                self.shim6.handle_traffic(context);
                 if cause != Cause::FailBack {
                     self.learned.note(from, to, now);
                     self.on_pair_left(context, from, cause, now);

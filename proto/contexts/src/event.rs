@@ -118,6 +118,8 @@ named_enum! {
         NoSupport => "the peer has no Shim6 any more",
         /// The data plane did not take the context.
         NotTaken => "the data plane did not take it",
+        /// The peer made the context and never used it, and another context needed its place.
+        Evicted => "made room for another context",
     }
 }
 

@@ -67,6 +67,8 @@ named_enum! {
         NoSupport => "no-support",
         /// The data plane did not take the context.
         NotTaken => "not-taken",
+        /// The handshake made room for another one.
+        NoRoom => "no-room",
         /// ILNP: the correspondent has not acknowledged our locators.
         Unacknowledged => "unacknowledged",
         /// ILNP: other locators are known, and no check tests them in advance.
@@ -126,6 +128,7 @@ impl Reason {
             Self::NoAnswer => "the peer does not answer I1",
             Self::NoSupport => "the peer has no Shim6",
             Self::NotTaken => "the data plane did not take it",
+            Self::NoRoom => "its handshake made room for another one",
             Self::Unacknowledged => "the correspondent has not acknowledged our locators",
             Self::Untested => {
                 "other locators are known, and ILNP does not try them beforehand: sessions move when an uplink goes"
@@ -173,7 +176,7 @@ impl Reason {
             }
             Self::AddressGone => "New connections take another address.",
             Self::NoSupport => "Install Moorline there, or start it.",
-            Self::NotTaken => "Raise max-contexts in moorlined.toml.",
+            Self::NotTaken | Self::NoRoom => "Raise max-contexts in moorlined.toml.",
             Self::Unacknowledged => {
                 "A firewall may drop ICMPv6 type 156: `moorline doctor PEER` as root tries."
             }
@@ -190,6 +193,7 @@ impl Readiness {
             Failure::NoAnswer => Reason::NoAnswer,
             Failure::NoSupport => Reason::NoSupport,
             Failure::NotTaken => Reason::NotTaken,
+            Failure::NoRoom => Reason::NoRoom,
         })
     }
 }

@@ -30,7 +30,13 @@ impl Contexts {
         match report {
             Report::SendExpired { since, .. } => active.reap.handle_send_expired(since, now),
             Report::KeepaliveDue { .. } => active.reap.handle_keepalive_due(now),
-            Report::Received { at, .. } => active.reap.handle_payload(at, now),
+            Report::Received { at, .. } => {
+                self.shim6.handle_traffic(context);
+                // Otherwise the watch was for the first payload.
+                if active.reap.watch() != 0 {
+                    active.reap.handle_payload(at, now);
+                }
+            }
             Report::Suspected { hint, since, usual, .. } => {
                 active.reap.handle_suspicion(hint, since, usual, now);
             }

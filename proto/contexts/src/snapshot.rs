@@ -83,6 +83,9 @@ impl Contexts {
             snapshot.role,
         );
         self.shim6.restore(snapshot.id, snapshot.key, snapshot.local_tag, established)?;
+        if snapshot.locators != ulids.as_locators() {
+            self.shim6.handle_traffic(snapshot.id);
+        }
         self.note_gone([ulids.local.as_locator(), local]);
         self.activate(snapshot.id, snapshot.locators, now);
         if snapshot.knows_checks {

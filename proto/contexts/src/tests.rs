@@ -23,6 +23,7 @@ mod readiness;
 mod recovery;
 mod restart;
 mod roaming;
+mod room;
 mod standby;
 mod steer;
 

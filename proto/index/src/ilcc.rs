@@ -76,7 +76,7 @@ impl<T> Ilcc<T> {
             by_nonce: Index::new(),
             by_nids: Index::new(),
             lists: [List::default(); 3],
-            guests: FairShares::default(),
+            guests: FairShares::new(capacity, key),
         }
     }
 

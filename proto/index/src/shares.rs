@@ -1,37 +1,50 @@
-use alloc::collections::BTreeMap;
-use alloc::collections::btree_map::Entry;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::fmt;
+use core::hash::Hasher as _;
 use core::net::Ipv6Addr;
 
 use moorline_types::Prefix;
+use siphasher::sip::SipHasher13;
 
 /// Shares of a table by the source prefixes of its entries.
 ///
 /// A host has as many addresses as it likes, and a site as many prefixes of 64 bits. So entries are counted by address,
 /// by /64, /56 and /48. A share is the room of a /64. An address has a quarter of a share, a /56 two shares, and a /48
-/// four: a site fills no more of the table than four hosts of other sites do.
+/// four: a site fills no more of the table than four links of other sites do.
 ///
-/// Only entries that strangers can make should be counted. There are four counts for an entry at most.
-#[derive(Clone, Debug, Default)]
+/// Only entries that strangers can make should be counted. A keyed hash chooses the counter of a prefix, so prefixes may
+/// share one: a count may be some entries too high, and nobody can choose whose. There are about as many counters as
+/// entries.
+#[derive(Clone)]
 pub struct FairShares {
-    counts: BTreeMap<Prefix, usize>,
+    keyed: SipHasher13,
+    counts: Vec<u32>,
 }
 
 impl FairShares {
+    /// Creates counters for a table of this capacity. Nobody else may know the key.
+    #[must_use]
+    pub fn new(capacity: usize, key: [u8; 16]) -> Self {
+        let counters = capacity.max(LEAST_COUNTERS);
+        Self { keyed: SipHasher13::new_with_key(&key), counts: vec![0; counters] }
+    }
+
     /// Counts an entry.
     pub fn add(&mut self, address: Ipv6Addr) {
-        for (length, _) in LEVELS {
-            *self.counts.entry(Prefix::new(address, length)).or_default() += 1;
-        }
+        self.change(address, |count| count.saturating_add(1));
     }
 
     /// An entry has gone.
     pub fn remove(&mut self, address: Ipv6Addr) {
+        self.change(address, |count| count.saturating_sub(1));
+    }
+
+    fn change(&mut self, address: Ipv6Addr, change: impl Fn(u32) -> u32) {
         for (length, _) in LEVELS {
-            if let Entry::Occupied(mut count) = self.counts.entry(Prefix::new(address, length)) {
-                *count.get_mut() -= 1;
-                if *count.get() == 0 {
-                    count.remove();
-                }
+            let counter = self.counter(address, length);
+            if let Some(count) = self.counts.get_mut(counter) {
+                *count = change(*count);
             }
         }
     }
@@ -41,15 +54,33 @@ impl FairShares {
     #[must_use]
     pub fn taken(&self, address: Ipv6Addr, without: usize) -> usize {
         let taken = LEVELS.map(|(length, quarters)| {
-            let count = self.counts.get(&Prefix::new(address, length)).copied().unwrap_or(0);
-            count.saturating_sub(without) * 4 / quarters
+            let count = self.counts.get(self.counter(address, length)).copied().unwrap_or(0);
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            count.saturating_sub(without).saturating_mul(4) / quarters
         });
         taken.into_iter().max().unwrap_or(0)
+    }
+
+    fn counter(&self, address: Ipv6Addr, length: u8) -> usize {
+        let mut hasher = self.keyed;
+        hasher.write_u128(Prefix::new(address, length).address().to_bits());
+        hasher.write_u8(length);
+        let counters = u64::try_from(self.counts.len()).unwrap_or(u64::MAX).max(1);
+        usize::try_from(hasher.finish() % counters).unwrap_or(0)
+    }
+}
+
+/// Shows nothing of the key.
+impl fmt::Debug for FairShares {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FairShares").finish_non_exhaustive()
     }
 }
 
 /// Lengths of prefixes, with their room in quarters of a share.
 const LEVELS: [(u8, usize); 4] = [(128, 1), (64, 4), (56, 8), (48, 16)];
+/// Least number of counters, so that the prefixes of a small table hardly share any.
+const LEAST_COUNTERS: usize = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -64,7 +95,7 @@ mod tests {
 
     /// Number of entries that these addresses get, one after the other.
     fn entries(addresses: impl Iterator<Item = Ipv6Addr>) -> usize {
-        let mut shares = FairShares::default();
+        let mut shares = FairShares::new(65_536, [7; 16]);
         let has_room = |address: &Ipv6Addr| {
             let has_room = shares.taken(*address, 0) < SHARE;
             if has_room {
@@ -88,7 +119,7 @@ mod tests {
 
     #[test]
     fn an_entry_that_goes_leaves_its_room_and_no_count() {
-        let mut shares = FairShares::default();
+        let mut shares = FairShares::new(65_536, [7; 16]);
         let host = address(1, 1, 1, 1);
         for _ in 0..3 {
             shares.add(host);
@@ -99,6 +130,6 @@ mod tests {
             shares.remove(host);
         }
         shares.remove(host);
-        assert!(shares.counts.is_empty());
+        assert!(shares.counts.iter().all(|count| *count == 0));
     }
 }

@@ -35,6 +35,19 @@ pub const VALIDATOR_MIN_LIFETIME: Duration = Duration::from_secs(30);
 /// Keepalive Timeout of a peer that has named none (RFC 5534 s7).
 pub const DEFAULT_SEND_TIMEOUT: Duration = Duration::from_secs(15);
 
+/// Time for which the host does not try a pair again whose handshake made room for another one. Then the I1 would have
+/// gone again. Not configurable.
+pub const NO_ROOM_HOLDDOWN_TIME: Duration = I1_TIMEOUT;
+/// Half-open contexts (I1-SENT, I2-SENT) have one part in this number of the table, and push out each other beyond it.
+/// Not configurable.
+pub const HALF_OPEN_SHARE: u32 = 4;
+
+/// Contexts that peers of one /64 make have one part in this number of the table, those of an address, a /56 and a /48
+/// in proportion ([`FairShares`](moorline_index::FairShares)). Not configurable.
+pub const PREFIX_SHARE: u32 = 16;
+/// Least number of contexts that peers of one /64 may make. Not configurable.
+pub const MIN_PREFIX_SHARE: u32 = 16;
+
 /// Octets of a peer's validator that this host is ready to echo.
 pub const MAX_PEER_VALIDATOR_LEN: usize = 64;
 /// Locators of a peer, including the ULID.

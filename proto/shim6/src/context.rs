@@ -7,6 +7,7 @@ use moorline_types::{
 use moorline_wire::Options;
 
 use crate::announce::Wording;
+use crate::claim::{Neighbors, Origin};
 use crate::consts::MAX_PEER_VALIDATOR_LEN;
 use crate::key::Key;
 use crate::peer::PeerSet;
@@ -22,6 +23,11 @@ pub struct Context {
     pub local_tag: ContextTag,
     /// The state, with its data.
     pub(crate) stand: Stand,
+    pub(crate) neighbors: Neighbors,
+    pub(crate) origin: Origin,
+    /// Whether traffic between the ULIDs needs the context: traffic of this host has triggered it, or payload has come
+    /// since.
+    pub(crate) has_traffic: bool,
 }
 
 /// The data of a context in its state.
@@ -349,6 +355,12 @@ impl Context {
             Stand::Handshake(asked) if asked.echo.is_some() => State::I2Sent,
             Stand::Handshake(_) => State::I1Sent,
         }
+    }
+
+    /// Whether traffic needs the context: traffic of this host has triggered it, or payload has come since.
+    #[must_use]
+    pub const fn has_traffic(&self) -> bool {
+        self.has_traffic
     }
 
     /// The data about the peer, in the two states in which payload may use the context: ESTABLISHED and I2BIS-SENT (RFC

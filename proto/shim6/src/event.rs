@@ -82,6 +82,13 @@ pub enum Event {
         /// The ULIDs of the context.
         ulids: UlidPair,
     },
+    /// The context made room for another one: no payload had come. The machine has removed this context.
+    Evicted {
+        /// The slot, which is free again.
+        context: ContextId,
+        /// The ULIDs of the context.
+        ulids: UlidPair,
+    },
     /// No context was established. The traffic goes on as plain IPv6.
     Failed {
         /// The slot, which is free again.
@@ -107,4 +114,6 @@ pub enum Failure {
     NoSupport,
     /// The data plane did not take the context.
     NotTaken,
+    /// The handshake made room for another one.
+    NoRoom,
 }

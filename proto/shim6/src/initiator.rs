@@ -7,9 +7,10 @@ use moorline_wire::{I1, I2, I2bis, Message, Opt, Options};
 use rand_core::RngCore;
 
 use crate::announce::Wording;
+use crate::claim::Origin;
 use crate::consts::{
     EARLY_USE, I1_RETRIES_MAX, I1_TIMEOUT, I2_RETRIES_MAX, I2_TIMEOUT, ICMP_HOLDDOWN_TIME,
-    NO_R1_HOLDDOWN_TIME,
+    NO_R1_HOLDDOWN_TIME, NO_ROOM_HOLDDOWN_TIME,
 };
 use crate::context::{
     Context, Crossing, Echo, Established, Handshake, Role, Stand, State, Takes, Told,
@@ -21,10 +22,11 @@ use crate::machine::Machine;
 /// The initiator's side: I1, R1, I2 and R2 of the host that wants the context, and I2bis of the host that still has it.
 impl Machine {
     pub(crate) fn initiate(&mut self, key: Key, now: Instant) -> Result<ContextId, DropReason> {
+        self.make_room(true, now);
         let ways = self.table.ways(key, None, &mut self.rng);
         let asked = Handshake::new(self.first_pair(key.ulids), now);
         let stand = Stand::Handshake(Box::new(asked.clone()));
-        let id = self.table.insert(key, ways, stand)?;
+        let id = self.table.insert((key, ways), stand, Origin::Here)?;
         self.events.push_back(Event::Initiated { context: id, ulids: key.ulids });
         self.send_i1(id, asked, now);
         Ok(id)
@@ -135,6 +137,17 @@ impl Machine {
         }
     }
 
+    /// Removes the context with the least claim, if another one needs its place.
+    pub(crate) fn make_room(&mut self, is_half_open: bool, now: Instant) {
+        let Some(id) = self.table.victim(is_half_open) else { return };
+        let is_established = self.table.get(id).is_some_and(|one| one.established().is_some());
+        if !is_established {
+            self.fail(id, Failure::NoRoom, now);
+        } else if let Some(context) = self.table.remove(id) {
+            self.events.push_back(Event::Evicted { context: id, ulids: context.key.ulids });
+        }
+    }
+
     pub(crate) fn fail(&mut self, id: ContextId, failure: Failure, now: Instant) {
         if let Some(context) = self.give_up(id, failure, now) {
             let ulids = context.key.ulids;
@@ -154,6 +167,7 @@ impl Machine {
                 self.negatives.lapse(ulids, now)
             }
             Failure::NoSupport => ICMP_HOLDDOWN_TIME,
+            Failure::NoRoom => NO_ROOM_HOLDDOWN_TIME,
         };
         if context.key == Key::of(ulids) {
             self.negatives.insert(ulids, failure, now + holddown);

@@ -28,6 +28,7 @@ extern crate alloc;
 
 mod acknowledged;
 mod announce;
+mod claim;
 mod complaint;
 mod config;
 mod confusion;

@@ -10,12 +10,13 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
+use crate::claim::{Neighbors, Origin};
 use crate::config::Config;
 use crate::consts::{
     ANSWER_BURST, ANSWER_INTERVAL, MAX_QUEUED, MAX_REMEMBERED_PARAMETERS, R1_BURST, R1_INTERVAL,
     SIGNATURE_BURST, SIGNATURE_INTERVAL, VALIDATOR_MIN_LIFETIME,
 };
-use crate::context::{Context, Established, Stand, State};
+use crate::context::{Context, Established, Role, Stand, State};
 use crate::event::{Event, Failure, Incoming, Transmit, Via};
 use crate::key::Key;
 use crate::negative::Negatives;
@@ -93,7 +94,11 @@ impl Machine {
             return Err(DropReason::BadAddress);
         }
         let key = Key::of(ulids);
-        if self.table.by_key(key).is_some() || self.negatives.contains(ulids) {
+        if let Some(context) = self.table.by_key(key) {
+            self.handle_traffic(context.id);
+            return Ok(());
+        }
+        if self.negatives.contains(ulids) {
             return Ok(());
         }
         self.initiate(key, now).map(|_| ())
@@ -183,6 +188,14 @@ impl Machine {
         self.events.pop_front()
     }
 
+    /// Notes that traffic needs a context. If the table needs room, a context that the peer has made goes unless this is
+    /// noted.
+    pub fn handle_traffic(&mut self, id: ContextId) {
+        if self.table.get(id).is_some_and(|context| !context.has_traffic) {
+            self.table.note_traffic(id);
+        }
+    }
+
     /// Removes a context. The peer is not told (RFC 5533 s11).
     pub fn remove(&mut self, id: ContextId) -> Option<Context> {
         self.table.remove(id)
@@ -200,9 +213,14 @@ impl Machine {
         // The earlier run may have told a Send Timeout other than the default. Before the first edition the default is
         // not told, so the edition begins at one.
         self.edition = self.edition.max(1);
+        let origin = match established.role {
+            Role::Initiator => Origin::Here,
+            Role::Responder => Origin::Peer,
+        };
         let (told_at, edition) = (self.validators.latest(), self.edition.wrapping_sub(1));
         let stand = Stand::Established(Established { told_at, edition, ..established });
-        self.table.restore(Context { id, key, local_tag, stand })
+        let (neighbors, has_traffic) = (Neighbors::default(), origin == Origin::Here);
+        self.table.restore(Context { id, key, local_tag, stand, neighbors, origin, has_traffic })
     }
 
     /// The context in this slot.

@@ -2,6 +2,7 @@ use moorline_types::{ContextId, ContextTag, DropReason, LocatorPair, Ulid};
 use moorline_wire::{Message, Opt, OptionType, Options, R1, R2};
 
 use crate::announce::Wording;
+use crate::claim::Origin;
 use crate::context::{Context, Established, Named, Role, Stand, Takes};
 use crate::event::{Event, Incoming, Via};
 use crate::key::{Key, as_ulids};
@@ -159,7 +160,10 @@ impl Machine {
         self.check_ulids(key, locators)?;
         let ways = self.table.ways(key, Some(offer.initiator_tag), &mut self.rng);
         self.check_life(offer, ways)?;
-        if self.table.is_crowded(offer.initiator_tag) {
+        let is_new = self.table.by_ways(key, ways).is_none();
+        if self.table.is_crowded(offer.initiator_tag)
+            || is_new && self.table.is_share_taken(key.ulids.peer)
+        {
             return Err(DropReason::TableFull);
         }
         self.check_confusion(offer, locators.peer)?;
@@ -174,7 +178,7 @@ impl Machine {
             return Err(DropReason::WrongLocators);
         }
         let id = match known.map(|context| context.id) {
-            None => self.accept(offer, ways, peer, locators)?,
+            None => self.accept(offer, ways, peer, came)?,
             Some(id) => {
                 self.renew(id, offer, peer, locators);
                 id
@@ -208,13 +212,16 @@ impl Machine {
         offer: &Offer<'_>,
         ways: Ways,
         peer: PeerSet,
-        locators: LocatorPair,
+        came: &Incoming<'_>,
     ) -> Result<ContextId, DropReason> {
+        let &Incoming { locators, now, .. } = came;
         //= rfc5533#7.20-4
         let told = self.telling(offer.key.ulids.local);
         let tag = (offer.initiator_tag, offer.responder_nonce);
         let established = Established::with(tag, told, peer, Role::Responder);
-        let context = self.table.insert(offer.key, ways, Stand::Established(established))?;
+        self.make_room(false, now);
+        let stand = Stand::Established(established);
+        let context = self.table.insert((offer.key, ways), stand, Origin::Peer)?;
         self.events.push_back(Event::Established { context, role: Role::Responder, locators });
         Ok(context)
     }

@@ -2,12 +2,13 @@ use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
-use moorline_index::Segments;
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
+use moorline_index::{FairShares, Segments};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Ulid};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 
-use crate::consts::MAX_WITH_PEER_TAG;
+use crate::claim::{Claim, Neighbor, Neighbors, Origin, Queue};
+use crate::consts::{HALF_OPEN_SHARE, MAX_WITH_PEER_TAG, MIN_PREFIX_SHARE, PREFIX_SHARE};
 use crate::context::{Context, Established, Handshake, Stand};
 use crate::index::{Digest, Index};
 use crate::key::Key;
@@ -23,6 +24,10 @@ pub(crate) struct Table {
     by_peer_tag: Index,
     by_nonce: BTreeSet<(u32, ContextId)>,
     deadlines: BTreeSet<(Instant, ContextId)>,
+    /// Contexts that may go when the table needs room, by claim.
+    queues: [Queue; 3],
+    /// Contexts that peers have begun, by the ULIDs of the peers.
+    shares: FairShares,
 }
 
 /// The places of a new context in the indexes, each hashed once.
@@ -37,6 +42,8 @@ pub(crate) struct Ways {
 
 impl Table {
     pub(crate) fn new(max: u32, rng: &mut ChaCha20Rng) -> Self {
+        let mut key = [0; 16];
+        rng.fill_bytes(&mut key);
         Self {
             slots: Segments::new(),
             free: Vec::new(),
@@ -46,6 +53,8 @@ impl Table {
             by_peer_tag: Index::new(rng),
             by_nonce: BTreeSet::new(),
             deadlines: BTreeSet::new(),
+            queues: [Queue::default(); 3],
+            shares: FairShares::new(usize::try_from(max).unwrap_or(0), key),
         }
     }
 
@@ -127,18 +136,39 @@ impl Table {
         }
     }
 
+    /// Whether peers with addresses like this one have made as many contexts as they may. Otherwise one host could fill the
+    /// table by its addresses, its prefixes, or Forked Instance Identifiers.
+    pub(crate) fn is_share_taken(&self, peer: Ulid) -> bool {
+        let share = (self.max / PREFIX_SHARE).max(MIN_PREFIX_SHARE);
+        usize::try_from(share).is_ok_and(|share| self.shares.taken(peer.0, 0) >= share)
+    }
+
+    /// The context that has to go before another one begins. Half-open contexts have a share of the table. So
+    /// handshakes that nobody answers push out each other only, and leave room for contexts with traffic.
+    pub(crate) fn victim(&self, is_half_open: bool) -> Option<ContextId> {
+        let id = self.queues.iter().find_map(|queue| queue.eldest.id())?;
+        let is_full = self.free.is_empty() && self.slots.len() >= self.max;
+        let share = (self.max / HALF_OPEN_SHARE).max(1);
+        let [unanswered, answered, _] = &self.queues;
+        let half_open = unanswered.len + answered.len;
+        (is_full || is_half_open && half_open >= share).then_some(id)
+    }
+
+    /// Adds a context.
     pub(crate) fn insert(
         &mut self,
-        key: Key,
-        ways: Ways,
+        (key, ways): (Key, Ways),
         stand: Stand,
+        origin: Origin,
     ) -> Result<ContextId, DropReason> {
         let id = match self.free.pop() {
             Some(id) => id,
             None if self.slots.len() >= self.max => return Err(DropReason::TableFull),
             None => ContextId(self.slots.push(None).ok_or(DropReason::TableFull)?),
         };
-        self.add(Context { id, key, local_tag: ways.local_tag, stand }, ways);
+        let (local_tag, has_traffic) = (ways.local_tag, origin == Origin::Here);
+        let neighbors = Neighbors::default();
+        self.add(Context { id, key, local_tag, stand, neighbors, origin, has_traffic }, ways);
         Ok(id)
     }
 
@@ -172,7 +202,12 @@ impl Table {
 
     fn change(&mut self, id: ContextId, change: impl FnOnce(&mut Context)) {
         let Some(mut context) = self.take(id) else { return };
+        let claim = context.claim();
         change(&mut context);
+        if context.claim() != claim {
+            self.unlink(claim, &context);
+            self.link(&mut context);
+        }
         self.put(context, None);
     }
 
@@ -186,6 +221,11 @@ impl Table {
         self.change(id, |context| context.stand = Stand::Handshake(Box::new(asked)));
     }
 
+    /// Notes traffic of a context.
+    pub(crate) fn note_traffic(&mut self, id: ContextId) {
+        self.change(id, |context| context.has_traffic = true);
+    }
+
     pub(crate) fn change_established(
         &mut self,
         id: ContextId,
@@ -196,8 +236,12 @@ impl Table {
 
     pub(crate) fn remove(&mut self, id: ContextId) -> Option<Context> {
         let context = self.take(id)?;
+        self.unlink(context.claim(), &context);
         self.by_key.remove(self.by_key.digest(&context.key), id);
         self.by_tag.remove(self.by_tag.digest(&context.local_tag), id);
+        if context.origin == Origin::Peer {
+            self.shares.remove(context.key.ulids.peer.0);
+        }
         self.free.push(id);
         Some(context)
     }
@@ -228,10 +272,55 @@ impl Table {
     }
 
     /// Puts a new context into its slot and all indexes.
-    fn add(&mut self, context: Context, ways: Ways) {
+    fn add(&mut self, mut context: Context, ways: Ways) {
+        self.link(&mut context);
         self.by_key.insert(ways.key, context.id);
         self.by_tag.insert(ways.tag, context.id);
+        if context.origin == Origin::Peer {
+            self.shares.add(context.key.ulids.peer.0);
+        }
         self.put(context, ways.peer_tag);
+    }
+
+    /// Appends a context, which is in no slot, to the queue of its claim.
+    fn link(&mut self, context: &mut Context) {
+        let Some(claim) = context.claim() else { return };
+        let this = Neighbor::of(context.id);
+        let queue = &mut self.queues[claim as usize];
+        let older = core::mem::replace(&mut queue.newest, this);
+        queue.len += 1;
+        if older.id().is_none() {
+            queue.eldest = this;
+        }
+        context.neighbors = Neighbors { older, newer: Neighbor::default() };
+        if let Some(older) = self.neighbors_of(older) {
+            older.newer = this;
+        }
+    }
+
+    /// Takes a context, which is in no slot, out of the queue of this claim.
+    fn unlink(&mut self, claim: Option<Claim>, context: &Context) {
+        let Some(claim) = claim else { return };
+        let Neighbors { older, newer } = context.neighbors;
+        let queue = &mut self.queues[claim as usize];
+        queue.len -= 1;
+        if newer.id().is_none() {
+            queue.newest = older;
+        }
+        if older.id().is_none() {
+            queue.eldest = newer;
+        }
+        if let Some(newer) = self.neighbors_of(newer) {
+            newer.older = older;
+        }
+        if let Some(older) = self.neighbors_of(older) {
+            older.newer = newer;
+        }
+    }
+
+    fn neighbors_of(&mut self, of: Neighbor) -> Option<&mut Neighbors> {
+        let slot = self.slots.get_mut(of.id()?.0)?;
+        slot.as_mut().map(|context| &mut context.neighbors)
     }
 
     /// Puts a context back into its slot and into the indexes that depend on its state. `peer_tag`: the hash of

@@ -27,6 +27,7 @@ mod properties;
 mod recovery;
 mod refusals;
 mod roaming;
+mod room;
 mod table;
 mod tags;
 
@@ -516,21 +517,6 @@ fn a_peer_that_comes_by_itself_ends_the_holddown() {
     let i2 = only(&mut a);
     deliver(&mut b, &i2, now).expect("I2");
     assert_eq!(b.negatives().count(), 0);
-}
-
-#[test]
-fn tables_are_bounded() {
-    let config = Config { max_contexts: 3, ..Config::default() };
-    let mut a = Machine::new(config, [1; 32], NOW);
-    let peer = |n: u16| Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, n).into();
-    for n in 1..=3 {
-        a.handle_trigger(UlidPair::new(ulids().local, peer(n)), NOW).expect("room");
-    }
-    let full = UlidPair::new(ulids().local, peer(4));
-    assert_eq!(a.handle_trigger(full, NOW), Err(DropReason::TableFull));
-    a.remove(ContextId(1)).expect("there");
-    a.handle_trigger(full, NOW).expect("the slot is free again");
-    assert_eq!(a.context(ContextId(1)).expect("reused").state(), State::I1Sent);
 }
 
 #[test]

@@ -6,7 +6,6 @@ use moorline_types::{IlvPair, SessionId};
 use moorline_wire::ilnp::Refusal;
 use tracing::Level;
 
-use crate::events;
 use crate::shell::Daemon;
 
 impl Daemon {
@@ -16,7 +15,7 @@ impl Daemon {
         let known = pair.or(id.and_then(|id| self.host.session(id)).map(|known| known.pair));
         let (level, line, told) = describe(event);
         let told = Told { session: id.map(|id| id.0), ulids: known.map(pair_of), ..told };
-        events::log(level, line, &told);
+        self.events.log(level, line, &told);
         self.events.add(told);
     }
 }

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::ensure;
-use moorline_contexts::{Config, Contexts, LocalState};
+use moorline_contexts::{Config, Contexts, HALF_OPEN_SHARE, LocalState};
 use moorline_datapath::shim6::Report;
 use moorline_plane::shim6::{Inbound, Outbound, Plane, Settings};
 use moorline_sim::Queue;
@@ -55,7 +55,8 @@ impl<'a> World<'a> {
         let peers = Peers::new(Security::Hba)?;
         let mut config = Config::default();
         config.shim6.send_timeout = plan.send_timeout;
-        config.shim6.max_contexts = plan.contexts.max(1);
+        // All contexts are half-open at once.
+        config.shim6.max_contexts = plan.contexts.max(1).saturating_mul(HALF_OPEN_SHARE);
         let mut ends = Vec::new();
         let mut by_locator = BTreeMap::new();
         for number in 0..=plan.contexts {

@@ -227,5 +227,5 @@ fn nothing_but_its_own_messages_changes_a_context() {
 
 #[test]
 fn a_context_is_small() {
-    assert!(size_of::<Option<Context>>() <= 112, "{}", size_of::<Option<Context>>());
+    assert!(size_of::<Option<Context>>() <= 120, "{}", size_of::<Option<Context>>());
 }
