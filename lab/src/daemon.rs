@@ -284,5 +284,6 @@ fn tail(log: &str) -> String {
 }
 
 const TAIL_LINES: usize = 20;
-const START_LIMIT: Duration = Duration::from_secs(10);
+/// Generous, because the machine may be busy.
+const START_LIMIT: Duration = Duration::from_secs(60);
 const STOP_LIMIT: Duration = Duration::from_secs(5);

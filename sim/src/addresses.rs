@@ -25,6 +25,8 @@ pub(crate) struct AddressBook {
     sets: Vec<HbaSet>,
     cgas: Vec<Cga>,
     generation: u32,
+    /// The identifier under all prefixes, if there is one.
+    identifier: Option<[u8; 8]>,
     rng: Rng,
 }
 
@@ -43,6 +45,8 @@ impl AddressBook {
     /// Begins with one prefix for each uplink.
     pub(crate) fn new(kind: Addresses, host: usize, uplinks: usize, mut rng: Rng) -> Self {
         let generation = rng.pick(&FIRST_GENERATIONS).unwrap_or(1);
+        let is_one = kind == Addresses::OneIdentifier;
+        let identifier = is_one.then(|| random_identifier(&mut rng));
         let mut book = Self {
             kind,
             host,
@@ -50,6 +54,7 @@ impl AddressBook {
             sets: Vec::new(),
             cgas: Vec::new(),
             generation,
+            identifier,
             rng,
         };
         let prefixes: Vec<_> = (0..uplinks).map(|uplink| book.next_prefix(uplink)).collect();
@@ -91,7 +96,10 @@ impl AddressBook {
                 let prefixes: Vec<_> = self.uplinks.iter().filter_map(newest).collect();
                 self.add_set(&prefixes)
             }
-            Addresses::HbaCompatible | Addresses::Cga | Addresses::Plain => self.add_alone(prefix),
+            Addresses::HbaCompatible
+            | Addresses::Cga
+            | Addresses::Plain
+            | Addresses::OneIdentifier => self.add_alone(prefix),
         }
     }
 
@@ -142,7 +150,7 @@ impl AddressBook {
     fn signer(&self) -> Option<&'static CachedSigner> {
         match self.kind {
             Addresses::Cga | Addresses::HbaCompatible => Some(keys::of_host(self.host)),
-            Addresses::Hba | Addresses::Plain => None,
+            Addresses::Hba | Addresses::Plain | Addresses::OneIdentifier => None,
         }
     }
 
@@ -190,10 +198,9 @@ impl AddressBook {
 
     fn add_plain(&mut self, prefix: [u8; 8]) -> Changed {
         let mut octets = [0; 16];
+        let identifier = self.identifier.unwrap_or_else(|| random_identifier(&mut self.rng));
         octets[..8].copy_from_slice(&prefix);
-        octets[8..].copy_from_slice(&self.rng.seed()[..8]);
-        // The u and g bits are zero: the identifier is random, and not of an interface.
-        octets[8] &= !3;
+        octets[8..].copy_from_slice(&identifier);
         self.note(Locator(Ipv6Addr::from(octets))).into_iter().collect()
     }
 
@@ -212,6 +219,12 @@ impl AddressBook {
         self.uplinks.get_mut(number)?.addresses.push(locator);
         Some((number, locator))
     }
+}
+
+/// A random identifier, which is not of an interface: its u and g bits are zero.
+fn random_identifier(rng: &mut Rng) -> [u8; 8] {
+    let [a, b, c, d, e, f, g, h, ..] = rng.seed();
+    [a & !3, b, c, d, e, f, g, h]
 }
 
 /// Counts down from the number of entries, oldest first. Returns whether this one is among the [`GONE`] youngest.

@@ -51,6 +51,7 @@ mod node;
 mod outcome;
 mod own;
 mod packet;
+mod plain;
 mod plan;
 mod queue;
 mod random_plan;

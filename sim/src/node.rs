@@ -13,6 +13,7 @@ use moorline_types::{DropReason, IlvPair, Instant, Locator, UlidPair};
 
 use crate::addresses::AddressBook;
 use crate::network::{Network, ifindex_of};
+use crate::plain::PlainHost;
 use crate::plan::{HostPlan, Port};
 use crate::rng::Rng;
 pub(crate) use sockets::HostSockets;
@@ -23,6 +24,8 @@ pub(crate) struct Node {
     number: usize,
     pub(crate) addresses: AddressBook,
     pub(crate) core: Option<Core>,
+    /// ILNP by the RFCs alone. Such a host has no core.
+    pub(crate) plain: Option<PlainHost>,
     /// Whether the host sleeps.
     pub(crate) is_suspended: bool,
 }
@@ -89,11 +92,17 @@ impl Node {
                 wake: None,
             }
         });
-        Self { number, addresses, core, is_suspended: false }
+        let plain = plan.plain_ilnp.then(|| PlainHost::new(rng.fork()));
+        Self { number, addresses, core, plain, is_suspended: false }
     }
 
-    /// Gives the core the present links and addresses.
+    /// Gives the core, or the host with ILNP alone, the present links and addresses.
     pub(crate) fn tell_local(&mut self, network: &Network, now: Instant) {
+        let number = self.number;
+        if let Some(plain) = self.plain.as_mut().filter(|_| !self.is_suspended) {
+            let locators = network.usable_of(number).map(|locator| locator.prefix());
+            plain.set_locators(locators.collect(), now);
+        }
         let (view, proof) = (network.view_of(self.number), self.addresses.proof());
         let Some(core) = self.living_core() else { return };
         core.kernel.follow(&view);
@@ -157,6 +166,7 @@ impl Node {
     /// Restarts core and data planes without any earlier state.
     pub(crate) fn reboot(&mut self, network: &Network, rng: &mut Rng, now: Instant) {
         self.addresses.forget_generation();
+        self.plain.iter_mut().for_each(PlainHost::begin_anew);
         let Some(core) = &mut self.core else { return };
         (core.stored, core.to_restore) = (None, None);
         core.begin_anew(rng.seed(), now);

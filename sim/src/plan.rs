@@ -86,6 +86,9 @@ pub struct HostPlan {
     /// Whether the host speaks ILNP beside Shim6.
     #[serde(skip_serializing_if = "is_default")]
     pub ilnp: bool,
+    /// Whether the host speaks ILNP by RFC 6740 to 6744 alone, to hosts with ILNP. The host is one without Moorline.
+    #[serde(skip_serializing_if = "is_default")]
+    pub plain_ilnp: bool,
     /// Whether the host's traffic makes it ask for contexts. Otherwise it waits for its peers, like a server.
     #[serde(skip_serializing_if = "is_true")]
     pub initiates: bool,
@@ -111,6 +114,7 @@ impl Default for HostPlan {
         Self {
             moorline: true,
             ilnp: false,
+            plain_ilnp: false,
             initiates: true,
             addresses: Addresses::Hba,
             send_timeout: Duration::from_secs(15),
@@ -134,6 +138,8 @@ pub enum Addresses {
     HbaCompatible,
     /// Addresses that prove nothing: peers are told no other address.
     Plain,
+    /// The same, with one identifier under all prefixes.
+    OneIdentifier,
 }
 
 /// A host's access to an ISP.

@@ -4,7 +4,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use super::schedule::MAX_CHANGES;
-use super::{HostPlan, Kind, Pace, Plan, PlanError, Port, What, host_name};
+use super::{Addresses, HostPlan, Kind, Pace, Plan, PlanError, Port, What, host_name};
 
 impl Plan {
     pub(super) fn check(&self) -> Result<(), PlanError> {
@@ -88,6 +88,10 @@ fn require(holds: bool, problem: impl FnOnce() -> String) -> Result<(), String> 
 
 fn check_host(host: &HostPlan) -> Result<(), String> {
     within(host.uplinks.len(), UPLINKS, "[[host.uplink]]")?;
+    let is_one = host.addresses == Addresses::OneIdentifier;
+    require(!host.plain_ilnp || !host.moorline && !host.ilnp && is_one, || {
+        "`plain-ilnp` needs `moorline = false` and `addresses = \"one-identifier\"`".into()
+    })?;
     require(SEND_TIMEOUT.contains(&host.send_timeout), || {
         "`send-timeout` is outside 200ms to 100s".into()
     })?;

@@ -10,7 +10,6 @@
 mod attack;
 mod foreign;
 mod host;
-mod plain;
 mod plan;
 mod sockets;
 mod world;

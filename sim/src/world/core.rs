@@ -56,6 +56,7 @@ impl World<'_> {
         if !is_suspended {
             node.tell_local(&self.network, self.now);
             self.settle(host);
+            self.settle_plain(host);
             let held = std::mem::take(&mut self.held);
             for (of, report) in held {
                 self.on_report(of, report);
@@ -85,12 +86,17 @@ impl World<'_> {
             self.nodes[host].tell_local(&self.network, self.now);
             self.rules.on_local_change(host);
             self.settle(host);
+            self.settle_plain(host);
         }
     }
 
     pub(super) fn on_wake(&mut self, host: usize) {
         let (now, serves) = (self.now, self.faults.serves_timers());
-        let awake = self.nodes.get_mut(host).filter(|node| !node.is_suspended);
+        let mut awake = self.nodes.get_mut(host).filter(|node| !node.is_suspended);
+        if let Some(plain) = awake.as_mut().and_then(|node| node.plain.as_mut()) {
+            plain.handle_timeout(now);
+            return self.settle_plain(host);
+        }
         let Some(core) = awake.and_then(|node| node.core.as_mut()) else { return };
         // The timers were served already, or moved to an earlier time.
         if core.wake != Some(now) {

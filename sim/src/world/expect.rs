@@ -130,6 +130,10 @@ impl World<'_> {
             let core = self.nodes[workload.host(side)].core.as_ref()?;
             core.session(workload.ulids_of(side), self.now)
         });
+        let session = sessions.iter().flatten().next();
+        if let Some(expectation) = self.plain_expectation(workload, session, last) {
+            return expectation;
+        }
         if sessions.iter().any(Option::is_some) {
             return self.session_expectation(workload, to, &sessions, last);
         }

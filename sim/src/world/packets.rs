@@ -38,8 +38,12 @@ impl World<'_> {
         let sockets = HostSockets { host, workloads };
         let Some(node) = nodes.get_mut(host).filter(awake) else { return };
         let mut octets = parcel.octets.clone();
+        let speaks_plain = node.plain.is_some();
         let Some(core) = &mut node.core else {
-            return self.on_plain_arrival(host, &octets, parcel);
+            return match speaks_plain {
+                true => self.on_plain_ilnp_arrival(host, &octets, parcel),
+                false => self.on_plain_arrival(host, &octets, parcel),
+            };
         };
         match core.planes.handle_inbound(&mut octets, &sockets, now) {
             (By::Ilnp, Inbound::Up) => {
@@ -70,6 +74,42 @@ impl World<'_> {
         if let Some(error) = packet::unrecognized_next_header(octets) {
             let original = Rc::new(error.clone());
             self.transmit(host, Parcel { octets: error, original: Some(original) });
+        }
+    }
+
+    /// Handles a packet from the network at a host with ILNP by the RFCs alone.
+    fn on_plain_ilnp_arrival(&mut self, host: usize, octets: &[u8], parcel: &Parcel) {
+        let Some((locators, next_header)) = packet::header(octets) else { return };
+        let plain = self.nodes.get_mut(host).and_then(|node| node.plain.as_mut());
+        let is_correspondent = self
+            .network
+            .port_of(locators.local.0)
+            .is_some_and(|port| self.plan.hosts.get(port.host).is_some_and(|host| host.ilnp));
+        let Some(plain) = plain.filter(|_| is_correspondent && next_header != PROTOCOL) else {
+            return self.on_plain_arrival(host, octets, parcel);
+        };
+        let packet = plain.receive(octets, self.now);
+        self.settle_plain(host);
+        if let Some(packet) = packet {
+            self.deliver_to_socket(host, &packet, parcel);
+        }
+    }
+
+    /// Sends the messages of a host with ILNP by the RFCs alone, and sets its timer.
+    pub(super) fn settle_plain(&mut self, host: usize) {
+        while let Some(plain) = self.nodes.get_mut(host).and_then(|node| node.plain.as_mut()) {
+            let Some(octets) = plain.poll_message() else { break };
+            self.transmit(host, Parcel { octets, original: None });
+        }
+        let Some(plain) = self.nodes.get_mut(host).and_then(|node| node.plain.as_mut()) else {
+            return;
+        };
+        // A host that sleeps at that time looks when it wakes up.
+        if let Some(at) = plain.poll_timeout().map(|at| at.max(self.now))
+            && plain.wake != Some(at)
+        {
+            plain.wake = Some(at);
+            self.queue.push(at, Occurrence::Wake(host));
         }
     }
 
@@ -141,21 +181,29 @@ impl World<'_> {
     fn is_lost_on_ilnp(&self, host: usize, octets: &[u8], parcel: &Parcel) -> bool {
         let Some((locators, next_header)) = packet::header(octets) else { return false };
         let from = self.network.port_of(locators.local.0).map(|port| port.host);
-        let knows_ilnp = |host: usize| self.plan.hosts.get(host).is_some_and(|host| host.ilnp);
+        let knows_ilnp = |host: usize| {
+            self.plan.hosts.get(host).is_some_and(|host| host.ilnp || host.plain_ilnp)
+        };
         if !knows_ilnp(host) && !from.is_some_and(knows_ilnp) {
             return false;
         }
         let is_message = next_header == ICMPV6 && parcel.original.is_none();
         let pair = packet::receiver_pair(locators);
-        let is_connected = |workload: &Running| {
+        let is_plain = |host: usize| self.plan.hosts.get(host).is_some_and(|host| host.plain_ilnp);
+        // A node that knows the RFCs alone has one nonce for all sockets, and names no locator when it opens one. Until
+        // such a socket has its session, packets are for another session, and meet no socket (decision 149).
+        let may_miss = is_plain(host) || from.is_some_and(is_plain);
+        let number = packet::port(octets).and_then(number_of).filter(|_| may_miss);
+        let is_connected = |(of, workload): (&usize, &Running)| {
             let here = Side::BOTH.into_iter().filter(|side| workload.host(*side) == host);
-            here.map(|side| workload.ulids_of(side)).any(|ulids| ulids == pair)
+            let is_its = number.is_none_or(|number| number == *of);
+            is_its && here.map(|side| workload.ulids_of(side)).any(|ulids| ulids == pair)
         };
         // The kernel does not know the option with a nonce.
         next_header == DESTINATION_OPTIONS
             || is_message
             || !packet::is_checksum_right(octets)
-            || next_header != ICMPV6 && !self.workloads.values().any(is_connected)
+            || next_header != ICMPV6 && !self.workloads.iter().any(is_connected)
     }
 
     fn on_unrecognized(&mut self, host: usize, quoted: &[u8], source: Option<Locator>) {
@@ -192,7 +240,13 @@ impl World<'_> {
         let Self { nodes, workloads, .. } = self;
         let sockets = HostSockets { host, workloads };
         let awake = nodes.get_mut(host).filter(|node| !node.is_suspended);
-        let Some(core) = awake.map(|node| &mut node.core) else { return };
+        let Some(Node { core, plain, .. }) = awake else { return };
+        let to = packet::header(&original).and_then(|(pair, _)| self.network.port_of(pair.peer.0));
+        let speaks_ilnp = |port: Port| self.plan.hosts.get(port.host).is_some_and(|to| to.ilnp);
+        if let Some(plain) = plain.as_mut().filter(|_| to.is_some_and(speaks_ilnp)) {
+            let Some(packet) = plain.send(&original, now) else { return };
+            octets = packet;
+        }
         if let Some(core) = core {
             match core.planes.handle_outbound(&mut octets, &sockets, now) {
                 (_, Outbound::Pass) => {

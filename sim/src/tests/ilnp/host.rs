@@ -10,10 +10,10 @@ use moorline_wire::fill_icmp_checksum;
 use moorline_wire::ilnp::OptionsHeader;
 
 use super::attack::EVIL;
-use super::plain::PlainNode;
 use super::plan::{IlnpHost, IlnpOutcome};
 use super::sockets::{SimSocket, ip6, read, sockets_of};
 use crate::packet::ICMPV6;
+use crate::plain::PlainNode;
 
 /// A host: its locators, its socket and, with ILNP, its machine and plane.
 pub(crate) struct SimHost {

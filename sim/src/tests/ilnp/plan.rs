@@ -42,7 +42,7 @@ pub(super) struct IlnpPlan {
 pub(super) struct IlnpHost {
     /// Whether the host has ILNP. Otherwise it has classic IPv6.
     pub(super) ilnp: bool,
-    /// Whether the host has ILNP by the RFCs alone: see [`super::plain::PlainNode`].
+    /// Whether the host has ILNP by the RFCs alone: see [`crate::plain::PlainNode`].
     pub(super) plain: bool,
     /// Whether each correspondent gets an entry, and not only those that have agreed.
     pub(super) open: bool,

@@ -1,11 +1,55 @@
 use moorline_ilnp::{SessionView, State};
-use moorline_types::Instant;
+use moorline_types::{Instant, Nonce, Ulid, UlidPair};
 
 use super::World;
+use crate::plain::PlainPath;
 use crate::recovery::Expectation;
 use crate::workload::{Running, Side};
 
 impl World<'_> {
+    /// Expectation for traffic to one side if a side has ILNP by the RFCs alone, and the other side has Moorline's ILNP.
+    ///
+    /// Traffic goes on if both ends have each other's nonces, neither waits for an acknowledgement, and the locators of
+    /// each end carry packets in both directions. Before the session nothing is promised: the session of another
+    /// socket between the same identifiers may come first, and take its packets (decision 149).
+    pub(super) fn plain_expectation(
+        &self,
+        workload: &Running,
+        session: Option<&SessionView>,
+        last: Instant,
+    ) -> Option<Expectation> {
+        let is_plain = |side: &Side| self.nodes[workload.host(*side)].plain.is_some();
+        let side = Side::BOTH.into_iter().find(is_plain)?;
+        if !self.plan.hosts[workload.host(side.other())].ilnp {
+            return None;
+        }
+        let one_way = self.network.longest_delay();
+        let ulids = workload.ulids_of(side);
+        let plain = self.nodes[workload.host(side)].plain.as_ref();
+        let path = plain.and_then(|plain| plain.path(ulids));
+        let works = |wire: UlidPair| self.works_both_ways(wire.as_locators());
+        let (is_ready, wires) = match (session, path) {
+            (Some(session), Some(path)) => {
+                let [local, peer] = path.wire.map(|end| Ulid(end.into()));
+                let wires = [session.wire.ulids(), UlidPair::new(local, peer)];
+                (is_shared(session, &path), wires)
+            }
+            _ => (false, [ulids; 2]),
+        };
+        let is_cut = !wires.into_iter().all(works);
+        let goes_on = is_ready && !is_cut;
+        let promised = goes_on && !self.is_headless(workload) && self.plan.attack.is_none();
+        let deadline = promised.then(|| self.now + one_way * 2);
+        Some(Expectation {
+            deadline: deadline.map(|at| at + self.backoff(workload, deadline, last)),
+            patience: self.patience(workload.plan.kind),
+            is_cut,
+            is_lost: false,
+            is_hopeless: !goes_on,
+            settled: self.now + one_way,
+        })
+    }
+
     /// Expectation for traffic to one side if a side has an ILNP session; `sessions` is in the order of
     /// [`Side::BOTH`].
     ///
@@ -40,4 +84,14 @@ impl World<'_> {
             settled: self.now + one_way,
         }
     }
+}
+
+/// Whether both ends have each other's nonces, and neither waits for an acknowledgement.
+fn is_shared(session: &SessionView, path: &PlainPath) -> bool {
+    let (ours, theirs) = session.nonces;
+    session.state == State::Established
+        && !session.awaits_acknowledgement
+        && path.is_told
+        && theirs == Some(Nonce::Short(path.own_nonce))
+        && path.nonce.as_deref() == Some(ours.octets())
 }

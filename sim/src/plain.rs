@@ -1,13 +1,19 @@
 //! A node that speaks ILNPv6 by RFC 6740 to 6744 alone: no handshake, no numbers in Locator Updates. The node is
 //! written from the RFCs, and shares neither machine nor codecs with Moorline.
 
-use std::collections::BTreeSet;
+mod host;
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use moorline_types::Instant;
 
+pub(crate) use host::PlainHost;
+
 /// A locator in octets.
-type L64 = [u8; 8];
+pub(crate) type L64 = [u8; 8];
+/// The addresses of two ends.
+type Ends = [[u8; 16]; 2];
 
 /// The node, with one correspondent.
 #[derive(Debug)]
@@ -21,13 +27,28 @@ pub(crate) struct PlainNode {
     /// All locators that the node has named to its correspondent.
     named: BTreeSet<L64>,
     /// Messages to send.
-    pub(crate) out: Vec<Vec<u8>>,
+    pub(crate) out: VecDeque<Vec<u8>>,
+}
+
+/// Path of the packets that the node sends for a socket.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PlainPath {
+    /// Source and destination.
+    pub(crate) wire: Ends,
+    /// The node's nonce.
+    pub(crate) own_nonce: [u8; 4],
+    /// The correspondent's nonce; `None` if the correspondent has shown none.
+    pub(crate) nonce: Option<Vec<u8>>,
+    /// Whether the correspondent has acknowledged the node's locators.
+    pub(crate) is_told: bool,
 }
 
 #[derive(Debug)]
 struct Correspondent {
-    /// Addresses of the socket: ours and the remote one.
-    ends: [[u8; 16]; 2],
+    /// Addresses of the first socket: ours and the remote one. The identifiers in them are the session's.
+    ends: Ends,
+    /// Addresses of all sockets, by protocol and ports.
+    sockets: BTreeMap<(u8, [u8; 4]), Ends>,
     /// The correspondent's nonce; `None` if the correspondent has shown none.
     nonce: Option<Vec<u8>>,
     /// The correspondent's locators by preference.
@@ -35,6 +56,8 @@ struct Correspondent {
     /// Time until which all packets have our nonce.
     attach_until: Instant,
     update: Option<Update>,
+    /// Whether the correspondent has ever acknowledged a Locator Update.
+    has_read: bool,
 }
 
 /// A Locator Update that waits for its acknowledgement.
@@ -48,9 +71,10 @@ struct Update {
 impl PlainNode {
     pub(crate) fn new(nonce: [u8; 4], always: bool) -> Self {
         let (locators, named) = (Vec::new(), BTreeSet::new());
-        Self { nonce, locators, always, correspondent: None, named, out: Vec::new() }
+        Self { nonce, locators, always, correspondent: None, named, out: VecDeque::new() }
     }
 
+    #[cfg(test)]
     pub(crate) fn has_named(&self, l64: L64) -> bool {
         self.named.contains(&l64)
     }
@@ -81,7 +105,7 @@ impl PlainNode {
 
     pub(crate) fn handle_timeout(&mut self, now: Instant) {
         let Some(correspondent) = &mut self.correspondent else { return };
-        let wire = correspondent.wire(&self.locators);
+        let wire = correspondent.wire(correspondent.ends, &self.locators);
         let Some(update) = correspondent.update.as_mut().filter(|update| update.next <= now) else {
             return;
         };
@@ -98,7 +122,7 @@ impl PlainNode {
             message.extend(600_u16.to_be_bytes());
         }
         let message = with_nonce(wire, self.nonce, ICMPV6, &summed(wire, ICMPV6, message));
-        self.out.push(message);
+        self.out.push_back(message);
     }
 
     /// The packet of the socket on the wire. RFC 6741 s11.1: the transport's checksum covers the identifiers alone.
@@ -109,7 +133,8 @@ impl PlainNode {
             || known.nonce.is_none()
             || known.update.is_some()
             || now < known.attach_until;
-        let wire = known.wire(&self.locators);
+        known.sockets.insert((packet[6], ports_of(&packet[40..])), ends);
+        let wire = known.wire(ends, &self.locators);
         let upper = summed(nids_of(ends), packet[6], packet[40..].to_vec());
         match has_nonce {
             true => with_nonce(wire, self.nonce, packet[6], &upper),
@@ -130,7 +155,9 @@ impl PlainNode {
         if !known.may_have_sent(from_to[0], nonce, now) {
             return None;
         }
-        let to_socket = [known.ends[1], known.ends[0]];
+        let [a, b, c, d] = ports_of(upper);
+        let socket = known.sockets.get(&(protocol, [c, d, a, b])).copied();
+        let to_socket = socket.map_or(from_to, |[own, remote]| [remote, own]);
         if known.nonce.is_none() {
             return (from_to == to_socket).then(|| packet.to_vec());
         }
@@ -138,9 +165,20 @@ impl PlainNode {
         is_whole.then(|| ip6(to_socket, protocol, &summed(to_socket, protocol, upper.to_vec())))
     }
 
+    /// The path of packets for a socket with these addresses; `None` if there was no traffic.
+    pub(crate) fn path(&self, ends: Ends) -> Option<PlainPath> {
+        let known = self.correspondent.as_ref()?;
+        Some(PlainPath {
+            wire: known.wire(ends, &self.locators),
+            own_nonce: self.nonce,
+            nonce: known.nonce.clone(),
+            is_told: known.update.is_none(),
+        })
+    }
+
     fn receive_message(
         &mut self,
-        from_to: [[u8; 16]; 2],
+        from_to: Ends,
         nonce: Option<&[u8]>,
         message: &[u8],
         now: Instant,
@@ -167,7 +205,7 @@ impl PlainNode {
                 let told = message[8..].chunks_exact(12).map(|entry| entry[..8].to_vec());
                 let told: Vec<_> = told.collect();
                 if known.update.as_ref().is_some_and(|update| told == update.locators) {
-                    known.update = None;
+                    (known.update, known.has_read) = (None, true);
                     known.attach_until = now + AFTER_ACKNOWLEDGEMENT;
                 }
                 return;
@@ -176,25 +214,36 @@ impl PlainNode {
             _ => return,
         }
         let answer = summed(back, ICMPV6, answer);
-        self.out.push(with_nonce(back, self.nonce, ICMPV6, &answer));
+        self.out.push_back(with_nonce(back, self.nonce, ICMPV6, &answer));
     }
 }
 
 impl Correspondent {
-    fn new(ends: [[u8; 16]; 2], now: Instant) -> Self {
+    fn new(ends: Ends, now: Instant) -> Self {
         let locators = vec![l64_of(ends[1])];
-        Self { ends, nonce: None, locators, attach_until: now, update: None }
+        let sockets = BTreeMap::new();
+        Self {
+            ends,
+            sockets,
+            nonce: None,
+            locators,
+            attach_until: now,
+            update: None,
+            has_read: false,
+        }
     }
 
-    /// Source and destination of packets to the correspondent.
-    fn wire(&self, locators: &[L64]) -> [[u8; 16]; 2] {
-        let own = match self.nonce {
+    /// Source and destination of packets to the correspondent, for a socket with these addresses.
+    fn wire(&self, ends: Ends, locators: &[L64]) -> Ends {
+        if self.nonce.is_none() {
             // The correspondent does not know that another locator is this node's.
-            None => None,
-            Some(_) => locators.first(),
-        };
-        let own = own.map_or(self.ends[0], |own| at(self.ends[0], *own));
-        [own, self.locators.first().map_or(self.ends[1], |l64| at(self.ends[1], *l64))]
+            return ends;
+        }
+        // Until the correspondent has read of other locators, it knows that of the socket.
+        let is_known = !self.has_read && locators.contains(&l64_of(ends[0]));
+        let best = locators.first().filter(|_| !is_known);
+        let own = best.map_or(ends[0], |own| at(ends[0], *own));
+        [own, self.locators.first().map_or(ends[1], |l64| at(ends[1], *l64))]
     }
 
     /// Whether a packet with this nonce is the correspondent's. RFC 6744 s3 and s6: the first nonce is the
@@ -243,19 +292,19 @@ fn opened(packet: &[u8]) -> Option<Opened<'_>> {
     Some((None, rest[0], upper))
 }
 
-fn with_nonce(ends: [[u8; 16]; 2], nonce: [u8; 4], protocol: u8, upper: &[u8]) -> Vec<u8> {
+fn with_nonce(ends: Ends, nonce: [u8; 4], protocol: u8, upper: &[u8]) -> Vec<u8> {
     let [a, b, c, d] = nonce;
     ip6(ends, DESTINATION_OPTIONS, &[&[protocol, 0, NONCE, 4, a, b, c, d], upper].concat())
 }
 
-fn ip6([source, destination]: [[u8; 16]; 2], next_header: u8, payload: &[u8]) -> Vec<u8> {
+fn ip6([source, destination]: Ends, next_header: u8, payload: &[u8]) -> Vec<u8> {
     let len = u16::try_from(payload.len()).expect("a packet").to_be_bytes();
     let header = [0x60, 0, 0, 0, len[0], len[1], next_header, 64];
     [&header[..], &source, &destination, payload].concat()
 }
 
 /// The octets of the upper layer with the checksum for these addresses.
-fn summed(ends: [[u8; 16]; 2], protocol: u8, mut upper: Vec<u8>) -> Vec<u8> {
+fn summed(ends: Ends, protocol: u8, mut upper: Vec<u8>) -> Vec<u8> {
     let at = match protocol {
         TCP => 16,
         UDP => 6,
@@ -271,7 +320,7 @@ fn summed(ends: [[u8; 16]; 2], protocol: u8, mut upper: Vec<u8>) -> Vec<u8> {
 }
 
 /// The checksum of RFC 8200 s8.1.
-fn checksum(ends: [[u8; 16]; 2], protocol: u8, upper: &[u8]) -> u16 {
+fn checksum(ends: Ends, protocol: u8, upper: &[u8]) -> u16 {
     let len = u32::try_from(upper.len()).expect("a packet").to_be_bytes();
     let all = [ends[0].as_slice(), &ends[1], &len, &[0, 0, 0, protocol], upper].concat();
     let words =
@@ -281,6 +330,11 @@ fn checksum(ends: [[u8; 16]; 2], protocol: u8, upper: &[u8]) -> u16 {
         sum = (sum & 0xffff) + (sum >> 16);
     }
     !u16::try_from(sum).expect("folded")
+}
+
+/// The ports of a TCP or UDP packet, source first.
+fn ports_of(upper: &[u8]) -> [u8; 4] {
+    upper.first_chunk().copied().unwrap_or_default()
 }
 
 fn address(packet: &[u8], from: usize) -> [u8; 16] {
@@ -296,7 +350,7 @@ fn at(address: [u8; 16], l64: L64) -> [u8; 16] {
 }
 
 /// The addresses with zero locators, for the checksum of a transport.
-fn nids_of(ends: [[u8; 16]; 2]) -> [[u8; 16]; 2] {
+fn nids_of(ends: Ends) -> Ends {
     ends.map(|end| at(end, [0; 8]))
 }
 
