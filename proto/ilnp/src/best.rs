@@ -159,6 +159,17 @@ impl Machine {
         wire: (L64, L64),
         nonce_until: Instant,
     ) -> bool {
+        self.change_wire(id, wire, nonce_until, false)
+    }
+
+    /// [`send_by`](Self::send_by). If `is_silent`, the locators so far have brought no answer.
+    pub(crate) fn change_wire(
+        &mut self,
+        id: SessionId,
+        wire: (L64, L64),
+        nonce_until: Instant,
+        is_silent: bool,
+    ) -> bool {
         let has_current = self.ilcc.get(id).is_some_and(|one| self.has_locator(one.wire.0));
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
         let Some(session) = self.ilcc.get_mut(id) else { return false };
@@ -168,9 +179,10 @@ impl Machine {
         if session.wire.0 != wire.0 {
             session.attach_until(nonce_until);
         }
+        let silent = is_silent.then(|| session.wire_pair(pair));
         session.wire = wire;
         let wire = session.wire_pair(pair);
-        self.events.push_back(Event::Moved { session: id, wire });
+        self.events.push_back(Event::Moved { session: id, wire, silent });
         true
     }
 

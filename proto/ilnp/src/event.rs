@@ -46,6 +46,9 @@ pub enum Event {
         session: SessionId,
         /// The addresses of packets that we send.
         wire: IlvPair,
+        /// The addresses of packets that we sent before, if the session has left them because the correspondent has
+        /// answered no question by them.
+        silent: Option<IlvPair>,
     },
     /// The correspondent has read our locators.
     UpdateAcknowledged {

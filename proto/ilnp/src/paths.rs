@@ -171,7 +171,7 @@ impl Machine {
             }
             return false;
         }
-        let has_moved = self.send_by(id, by, now + NONCE_AFTER_CHANGE);
+        let has_moved = self.change_wire(id, by, now + NONCE_AFTER_CHANGE, is_silent);
         // The correspondent may still send by the pair that the session has left.
         self.advertise(id, now);
         has_moved

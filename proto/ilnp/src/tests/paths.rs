@@ -159,6 +159,20 @@ fn without_preferred() -> Net {
     net
 }
 
+#[test]
+fn it_is_told_which_locators_a_session_has_left_because_they_are_silent() {
+    let mut net = without_preferred();
+    net.dead.clear();
+    until_back(&mut net);
+    let events = core::mem::take(&mut net.duo.events[0]);
+    let moved = events.iter().filter_map(|event| {
+        let Event::Moved { wire, silent, .. } = event else { return None };
+        Some((wire.local.l64, silent.map(|left| left.local.l64)))
+    });
+    let first = ilv(0).l64;
+    assert_eq!(moved.collect::<Vec<_>>(), [(second(0), Some(first)), (first, None)]);
+}
+
 /// Time for which the host uses the session before the session is back at the preferred uplink.
 fn until_back(net: &mut Net) -> Duration {
     let begun = net.duo.now;

@@ -92,7 +92,7 @@ fn a_session_goes_back_if_nobody_acknowledges_the_new_locator_and_the_old_one_re
         place(&mut duo, if is_back { &places } else { &places[..1] });
         duo.alone(0, Duration::from_secs(5));
         assert_eq!(duo.entry(0).wire.0, if is_back { old } else { NEW });
-        let moved = |event: &Event| matches!(event, Event::Moved { session: SessionId(0), wire } if wire.local.l64 == old);
+        let moved = |event: &Event| matches!(event, Event::Moved { session: SessionId(0), wire, .. } if wire.local.l64 == old);
         assert_eq!(duo.has_event(0, moved), is_back);
         assert!(duo.entry(0).attach);
     }
