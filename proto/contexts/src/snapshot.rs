@@ -1,3 +1,4 @@
+use moorline_reap as reap;
 use moorline_shim6::{Established, Key, PeerSet, Role};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Locators};
 use serde::{Deserialize, Serialize};
@@ -24,6 +25,9 @@ pub struct ContextSnapshot {
     pub peer: PeerSet,
     /// Whether the peer may have been told preferences for our locators.
     pub told_preferences: bool,
+    /// Whether the peer has shown that it knows checks. Earlier versions did not store this.
+    #[serde(default)]
+    pub knows_checks: bool,
     /// Side of this host.
     pub role: Role,
 }
@@ -43,6 +47,7 @@ impl Contexts {
                 local_locators: established.local_locators.clone(),
                 peer: established.peer.clone(),
                 told_preferences: self.shim6.has_told_preferences(),
+                knows_checks: active.reap.knows_checks(),
                 role: established.role,
             })
         })
@@ -80,6 +85,9 @@ impl Contexts {
         self.shim6.restore(snapshot.id, snapshot.key, snapshot.local_tag, established)?;
         self.note_gone([ulids.local.as_locator(), local]);
         self.activate(snapshot.id, snapshot.locators, now);
+        if snapshot.knows_checks {
+            self.change(snapshot.id, now, reap::Machine::handle_known_checks);
+        }
         self.shim6.tell_restored(snapshot.id, now);
         self.drain_shim6(now);
         Ok(())

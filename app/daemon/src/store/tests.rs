@@ -24,6 +24,7 @@ fn what_is_kept_of_a_context_is_read_as_it_was_written() {
     context.peer.listed = 2;
     context.peer.preferences = Preferences::new(&[told, LocatorPreference::default()]);
     context.told_preferences = true;
+    context.knows_checks = true;
     let state = SavedState { contexts: vec![context.clone()], ..SavedState::default() };
     let written = serde_json::to_vec(&state).expect("JSON");
     assert_eq!(contexts(&written), [context]);

@@ -50,6 +50,13 @@ impl Machine {
         self.monitor.as_ref().is_some_and(|monitor| monitor.knows_checks)
     }
 
+    /// The peer has shown an earlier run of this host that it knows checks.
+    pub fn handle_known_checks(&mut self) {
+        if let Some(monitor) = &mut self.monitor {
+            monitor.knows_checks = true;
+        }
+    }
+
     /// Answers a check of the peer. The check says nothing about the current pair.
     pub(super) fn answer_check(
         &mut self,

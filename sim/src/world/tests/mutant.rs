@@ -254,6 +254,7 @@ fn made_up(pair: LocatorPair) -> ContextSnapshot {
         local_locators: (&[pair.local]).into(),
         peer: PeerSet::of_ulid(pair.peer.as_ulid()),
         told_preferences: false,
+        knows_checks: false,
         role: Role::Responder,
     }
 }
