@@ -1,5 +1,5 @@
-//! Uplinks that carry nothing, found by peers of contexts. When a context has left an uplink, the host asks several
-//! peers by that uplink and by another one at the same moments. Both questions go to the same address of the peer.
+//! Uplinks that carry nothing, found by peers of contexts. When a context or a session has left an uplink, the host asks
+//! several peers by that uplink and by another one at the same moments. Both questions go to the same address of the peer.
 //!
 //! The uplink *fails* if [`WITNESSES`] peers answer by the other uplink alone, and no peer answers by this one. Both
 //! questions go to the same address, so a peer whose own ISP has failed answers by neither uplink and shows nothing.
@@ -68,17 +68,17 @@ impl Doubts {
         self.unreachable.retain(|ifindex, _| is_there(*ifindex));
     }
 
-    /// Takes a doubt of a context about an uplink. The doubt waits until it is [due](Self::poll_doubt). The uplink's
-    /// failure settles it, and the answer to a later question.
-    pub(crate) fn handle_doubt(&mut self, ifindex: u32, context: ContextId, now: Instant) {
+    /// Takes a doubt of a context or session about an uplink. The doubt waits until it is [due](Self::poll_doubt). The
+    /// uplink's failure settles it, and the answer to a later question.
+    pub(crate) fn handle_doubt(&mut self, ifindex: u32, first: Option<ContextId>, now: Instant) {
         let uplink = self.uplinks.entry(ifindex).or_insert_with(|| Uplink::new(now));
         if !matches!(uplink.state, State::Failing(_)) {
-            uplink.waiting = Some((context, now));
+            uplink.waiting = Some((first, now));
         }
     }
 
     /// The next uplink about which a doubt is due, and the context that doubts. The caller [begins](Self::begin).
-    pub(crate) fn poll_doubt(&self, now: Instant) -> Option<(u32, ContextId)> {
+    pub(crate) fn poll_doubt(&self, now: Instant) -> Option<(u32, Option<ContextId>)> {
         let due = |uplink: &Uplink| match uplink.state {
             State::Quiet { until } if until <= now => uplink.waiting,
             State::Quiet { .. } | State::Asking { .. } | State::Failing(_) => None,
@@ -146,7 +146,7 @@ impl Doubts {
         let before = self.failing();
         self.lost.retain(|_, until| *until > now);
         for uplink in self.uplinks.values_mut() {
-            if uplink.next_question().is_some_and(|at| at <= now) {
+            if uplink.next_turn().is_some_and(|at| at <= now) {
                 uplink.judge(now);
                 uplink.ask(&mut ask, now);
             }

@@ -329,6 +329,7 @@ impl Host {
             self.following.locals = None;
         }
         self.following.are_rules_behind |= *effect == Effect::FollowRules;
+        // The proof may have been signed and its generation not saved.
         self.following.is_unsaved |= matches!(effect, Effect::Sign(_));
         self.following.retry.handle_failed(now);
         // If an uplink's programs get room again, the uplink can be used soon.

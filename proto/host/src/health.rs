@@ -88,7 +88,7 @@ impl Health {
     }
 
     /// Uplinks that carry nothing. Empty if no other uplink gets answers: then the hosts may have failed, and no
-    /// uplink is better.
+    /// uplink is better. An uplink whose first answers are not due yet is better than one that fails.
     pub(crate) fn failing(&self) -> BTreeSet<u32> {
         let works = |asked: &Asked| asked.failing.is_none() && asked.waiting.len() < MOST_WAITING;
         if !self.uplinks.values().any(works) {

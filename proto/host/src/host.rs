@@ -38,6 +38,8 @@ pub struct Host {
     pub(crate) is_health_due: bool,
     /// Time when [`Effect::PreferRoute`] sets its route again, if there is one.
     pub(crate) preferred: Option<Instant>,
+    /// Time until which the route of [`Effect::PreferRoute`] of a run before stays.
+    pub(crate) left_until: Option<Instant>,
     /// Timer for addresses, rules and the node that could not be set.
     pub(crate) retry: Retry,
     pub(crate) refused: Refused,
@@ -69,6 +71,7 @@ impl Host {
             turns: 0,
             is_health_due: false,
             preferred: None,
+            left_until: None,
             retry: Retry::default(),
             refused: Refused::default(),
             last_effects: VecDeque::new(),
@@ -275,6 +278,9 @@ impl Host {
             | Event::Forgotten { pair, .. }
             | Event::GivenUp { pair } => {
                 self.on_no_session(pair.ulids(), now);
+            }
+            Event::Moved { wire, silent: Some(silent), .. } => {
+                self.on_silent_locators(silent, wire, now);
             }
             Event::Moved { .. }
             | Event::UpdateAcknowledged { .. }

@@ -306,6 +306,7 @@ impl Host {
         if self.routing.view.bare_in_use().next().is_some() || !detours.is_empty() {
             self.begin_following();
         }
+        self.doubt_uplinks_of_run_before(now);
     }
 
     /// Handles a new segmentation path, which has these ULIDs. Routes by it are gone, and direct routes are not.

@@ -17,6 +17,7 @@ use crate::model::{OneSocket, local_state, view};
 use crate::{Effect, Host, Protocol, Sessions};
 
 mod links;
+mod star;
 mod uplinks;
 
 struct Duo {

@@ -3,14 +3,17 @@
 //! If the operator has chosen hosts, they are asked ([`health`](crate::health)). Otherwise peers of contexts are
 //! asked, and lost routers count ([`doubts`](crate::doubts)).
 
-use alloc::collections::BTreeSet;
+use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
 use core::time::Duration;
 
 use moorline_addresses::{DefaultRoute, HostView, Uplink};
 use moorline_contexts::{Cause, Event, EventKind, FailureHint, ReapState, Reply};
-use moorline_types::{ContextId, Instant, LocatorPair};
+use moorline_types::{ContextId, IlvPair, Instant, LocatorPair};
 
 use crate::effect::Effect;
+use crate::health::STEADY;
 use crate::host::Host;
 
 /// Evidence that an uplink carries nothing.
@@ -50,14 +53,14 @@ impl Host {
     }
 
     /// The uplink of new connections without a source address. `None` if there is none, or if they go by another
-    /// interface, for example of a VPN.
+    /// interface, for example of a VPN. New connections take an uplink that carries nothing if no copy of another
+    /// default route can come before its own: if that has metric 1, or if no other uplink has one for all sources.
     #[must_use]
     pub fn uplink_for_new(&self) -> Option<&Uplink> {
-        let (view, failing) = (&self.routing.view, self.failing_uplinks());
-        let ways = view.default_ways();
-        let (ifindex, _) =
-            ways.iter().find(|(ifindex, _)| !is_avoided(view, &failing, *ifindex))?;
-        view.uplink(*ifindex)
+        let view = &self.routing.view;
+        let preferred = preferred(view, &self.failing_uplinks());
+        let first = || view.default_ways().first().copied();
+        view.uplink(preferred.or_else(first)?.0)
     }
 
     pub(crate) fn follow_health(&mut self, now: Instant) {
@@ -112,8 +115,44 @@ impl Host {
     }
 
     fn set_preferred(&mut self, wanted: Option<(u32, DefaultRoute)>, now: Instant) {
+        let stays = self.left_until.filter(|until| wanted.is_none() && now < *until);
+        self.left_until = stays;
+        if stays.is_some() {
+            self.preferred = stays;
+            return;
+        }
         self.preferred = wanted.is_some().then(|| now + REFRESHED);
         self.effects.push_back(Effect::PreferRoute(wanted));
+    }
+
+    /// Notes that a run before may have left its route of [`Effect::PreferRoute`]. The route stays until this run has
+    /// asked whether the uplinks carry anything, or until the kernel ends the route.
+    pub fn handle_left_preference(&mut self, now: Instant) {
+        self.let_stay_until(now + LASTS);
+    }
+
+    fn let_stay_until(&mut self, until: Instant) {
+        (self.preferred, self.left_until) = (Some(until), Some(until));
+    }
+
+    /// Takes up what the run before may have known of uplinks, once its contexts are taken over. A context that does
+    /// not stand on an uplink may have left it, so the context is a doubt.
+    pub(crate) fn doubt_uplinks_of_run_before(&mut self, now: Instant) {
+        if self.left_until.is_some() {
+            self.let_stay_until(now + SETTLED);
+        }
+        let mut standing = BTreeMap::new();
+        for context in self.shim6.contexts() {
+            let local = context.established.map(|known| known.locators.local);
+            if let Some(ifindex) = local.and_then(|own| self.routing.ifindex_of(own.0)) {
+                standing.entry(ifindex).or_insert(context.id);
+            }
+        }
+        for ifindex in self.routing.view.uplinks.iter().map(|one| one.ifindex).collect::<Vec<_>>() {
+            if let Some((_, context)) = standing.iter().find(|(by, _)| **by != ifindex) {
+                self.doubt(ifindex, Some(*context), now);
+            }
+        }
     }
 
     /// Handles a router that Neighbor Unreachability Detection has given up. The kernel avoids the router as well.
@@ -142,10 +181,7 @@ impl Host {
     pub(crate) fn on_context_event(&mut self, event: &Event, now: Instant) {
         match event.kind {
             EventKind::Moved { from, to, cause } if is_found(cause) => {
-                let [left, taken] = [from, to].map(|pair| self.routing.ifindex_of(pair.local.0));
-                if let Some(left) = left.filter(|_| left != taken) {
-                    self.doubt(left, event.context, now);
-                }
+                self.doubt_left([from, to].map(|pair| pair.local.0), Some(event.context), now);
             }
             EventKind::StateChanged { to: ReapState::Exploring, cause, .. } if is_found(cause) => {
                 // If the peer hears this host by the uplink, the context stays there, although the host does not hear
@@ -154,14 +190,14 @@ impl Host {
                 let stays = known.filter(|known| known.since < now);
                 let ifindex = stays.and_then(|own| self.routing.ifindex_of(own.locators.local.0));
                 if let Some(ifindex) = ifindex {
-                    self.doubt(ifindex, event.context, now);
+                    self.doubt(ifindex, Some(event.context), now);
                 }
             }
             EventKind::Suspected { locators, hint: FailureHint::Unreachable } => {
                 let Some(ifindex) = self.routing.ifindex_of(locators.local.0) else { return };
                 let networks = self.networks_of(event.context);
                 if self.doubts.handle_unreachable(ifindex, networks, now) {
-                    self.doubt(ifindex, event.context, now);
+                    self.doubt(ifindex, Some(event.context), now);
                 }
             }
             EventKind::Initiated
@@ -179,6 +215,20 @@ impl Host {
         }
     }
 
+    /// Handles a session that has left locators because the correspondent has answered no question by them. The
+    /// correspondent is not asked: a Locator Update would lead its packets to the uplink in doubt.
+    pub(crate) fn on_silent_locators(&mut self, from: IlvPair, to: IlvPair, now: Instant) {
+        self.doubt_left([from, to].map(|pair| pair.local.address()), None, now);
+    }
+
+    /// Takes a doubt about the uplink of an address of ours, which payload has left for another address.
+    fn doubt_left(&mut self, own: [Ipv6Addr; 2], first: Option<ContextId>, now: Instant) {
+        let [left, taken] = own.map(|own| self.routing.ifindex_of(own));
+        if let Some(left) = left.filter(|_| left != taken) {
+            self.doubt(left, first, now);
+        }
+    }
+
     /// Handles a standby path that does not answer. No payload of the context takes its uplink, so nothing else shows
     /// that the uplink carries nothing.
     pub(crate) fn on_missed(&mut self, context: ContextId, standby: LocatorPair, now: Instant) {
@@ -186,7 +236,7 @@ impl Host {
         let current = known.and_then(|known| self.routing.ifindex_of(known.locators.local.0));
         let ifindex = self.routing.ifindex_of(standby.local.0).filter(|own| Some(*own) != current);
         if let Some(ifindex) = ifindex {
-            self.doubt(ifindex, context, now);
+            self.doubt(ifindex, Some(context), now);
         }
     }
 
@@ -249,8 +299,13 @@ fn is_avoided(view: &HostView, failing: &BTreeSet<u32>, ifindex: u32) -> bool {
     failing.contains(&ifindex) || !view.uplink(ifindex).is_none_or(is_new)
 }
 
-/// Time after which the preferred route is set again: it lasts for a minute.
+/// Time after which the preferred route is set again.
 const REFRESHED: Duration = Duration::from_secs(20);
+/// Time after which the kernel ends the preferred route.
+const LASTS: Duration = Duration::from_secs(60);
+/// Time in which a new run finds out which uplinks carry nothing. The shortest time for which a failed uplink has to
+/// answer is as long.
+const SETTLED: Duration = STEADY;
 
 #[cfg(test)]
 mod tests;

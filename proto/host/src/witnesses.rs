@@ -12,8 +12,8 @@ use crate::doubts::{ADDRESSES, MOST_PEERS, Network, Target};
 use crate::host::Host;
 
 impl Host {
-    /// Takes a doubt of context `first` about an uplink. If hosts are asked, no peer is.
-    pub(crate) fn doubt(&mut self, ifindex: u32, first: ContextId, now: Instant) {
+    /// Takes a doubt about an uplink. The peer of context `first` is asked first. If hosts are asked, no peer is.
+    pub(crate) fn doubt(&mut self, ifindex: u32, first: Option<ContextId>, now: Instant) {
         let has_carrier = |ifindex| self.routing.view.uplink(ifindex).is_some_and(|up| up.carrier);
         if !self.health.has_targets() && has_carrier(ifindex) {
             self.doubts.handle_doubt(ifindex, first, now);
@@ -24,7 +24,7 @@ impl Host {
     /// Begins the doubts that are due, and looks for other peers where those that are asked do not answer.
     pub(crate) fn ask_others(&mut self, now: Instant) {
         while let Some((ifindex, first)) = self.doubts.poll_doubt(now) {
-            let targets = self.targets(ifindex, Some(first), now);
+            let targets = self.targets(ifindex, first, now);
             self.doubts.begin(ifindex, targets, now);
         }
         if let Some(ifindex) = self.doubts.lacks_targets(now) {

@@ -23,8 +23,8 @@ pub(super) struct Uplink {
     slowest: [Duration; 2],
     failures: u32,
     failed_at: Option<Instant>,
-    /// The last doubt that no verdict and no answer has settled: the context, and the time.
-    pub(super) waiting: Option<(ContextId, Instant)>,
+    /// The last doubt that no verdict and no answer has settled: the context, if it is the doubt of one, and the time.
+    pub(super) waiting: Option<(Option<ContextId>, Instant)>,
     /// End of the time in which the host asks rarely, after a failure.
     watched_until: Instant,
     /// Time when the host could last ask a peer.
@@ -122,9 +122,14 @@ impl Uplink {
         self.next < self.watched_until
     }
 
-    pub(super) fn next_question(&self) -> Option<Instant> {
+    /// Time of the next question, or of the verdict about an earlier question of the watch.
+    pub(super) fn next_turn(&self) -> Option<Instant> {
         match self.state {
-            State::Quiet { .. } => self.is_watched().then_some(self.next),
+            State::Quiet { .. } => {
+                let answer = self.rounds.front().map(|round| round.at + self.due());
+                let turn = answer.map_or(self.next, |due| due.min(self.next));
+                self.is_watched().then_some(turn)
+            }
             State::Asking { .. } | State::Failing(_) => Some(self.next),
         }
     }
@@ -134,7 +139,7 @@ impl Uplink {
             State::Quiet { until } => self.waiting.map(|_| until),
             State::Asking { .. } | State::Failing(_) => None,
         };
-        [doubt, self.next_question()].into_iter().flatten().min()
+        [doubt, self.next_turn()].into_iter().flatten().min()
     }
 
     fn rest(&mut self, now: Instant) {
@@ -164,7 +169,8 @@ impl Uplink {
                 }
             }
             State::Failing(_) => self.ask_next(CALM, ask, now),
-            State::Quiet { .. } => self.ask_next(RARELY, ask, now),
+            State::Quiet { .. } if self.next <= now => self.ask_next(RARELY, ask, now),
+            State::Quiet { .. } => {}
         }
     }
 
@@ -262,7 +268,7 @@ impl Uplink {
         let due = self.due();
         while let Some(round) = self.rounds.pop_front_if(|round| now.since(round.at) >= due) {
             if round.answered == [false, true] {
-                self.waiting = Some((round.target.context, round.at));
+                self.waiting = Some((Some(round.target.context), round.at));
             }
         }
     }
@@ -318,6 +324,8 @@ impl Uplink {
         if is_good || now.since(known) >= FORGOTTEN {
             (self.failed_at, self.watched_until) = (Some(now), now + WATCHED);
             self.rest(now);
+            // No doubt has just ended, so the next one need not wait.
+            self.state = State::Quiet { until: now };
         }
     }
 }

@@ -62,7 +62,7 @@ impl Net {
 
     /// A context has left the first uplink.
     fn doubt(&mut self) {
-        self.doubts.handle_doubt(UPLINK, ContextId(0), self.now);
+        self.doubts.handle_doubt(UPLINK, Some(ContextId(0)), self.now);
         self.begin();
     }
 
@@ -419,4 +419,42 @@ fn an_uplink_that_fails_again_soon_is_found_out_without_a_doubt_of_a_context() {
         net.run(Duration::from_secs(14));
         assert!(net.is_failing(), "{liars} liars");
     }
+}
+
+/// The uplink fails again this time after new connections have it again.
+#[test]
+fn an_uplink_that_fails_again_at_once_is_found_out_within_three_seconds() {
+    for pause in [0, 1, 2, 4, 9] {
+        let mut net = Net::new(15, 2);
+        net.loss = [1000, 0];
+        net.doubt();
+        net.run(Duration::from_secs(15));
+        net.loss = [0, 0];
+        net.run(Duration::from_millis(5600));
+        assert!(!net.is_failing(), "used again");
+        net.run(Duration::from_secs(pause));
+        net.loss = [1000, 0];
+        net.run(Duration::from_secs(3));
+        assert!(net.is_failing(), "{pause} s");
+    }
+}
+
+/// The uplink works for 18 s each time. All contexts stay away from it after the first failure.
+#[test]
+fn a_flapping_uplink_is_found_out_each_time_and_is_used_ever_more_rarely() {
+    let mut net = Net::new(16, 2);
+    net.doubt();
+    for flap in 0..8 {
+        net.loss = [1000, 0];
+        let cut = net.now;
+        net.run(Duration::from_secs(10));
+        let at = net.changes.last().map_or(Instant::ZERO, |(at, _)| *at);
+        assert!(net.is_failing() && at.since(cut) <= Duration::from_secs(3), "{flap}: {at:?}");
+        net.loss = [0, 0];
+        net.run(Duration::from_secs(18));
+    }
+    // The uplink has to answer for 5 s, then 10 s, then 20 s.
+    assert_eq!(net.changes.len(), 5, "{:?}", net.changes);
+    net.run(Duration::from_secs(5));
+    assert!(!net.is_failing());
 }
