@@ -54,11 +54,13 @@ fn new_connections_leave_a_dead_isp_and_come_back_to_it() {
     let SocketAddr::V6(own) = connection.local_addr().unwrap() else { panic!("IPv4") };
     assert_eq!(prefix_of(*own.ip()), prefix_of(host_address("a", 2)));
     drop((listener, connection));
-    // A daemon that is gone follows nothing.
-    daemon.stop().unwrap();
-    assert_eq!((way(&a, server).as_str(), our_routes(&a).as_str()), ("isp1", ""));
-    let daemon = Daemon::start(&lab, "a", &options).unwrap();
-    eventually("the other ISP again", || way(&a, server) == "isp2");
+    // The next run takes up what this one knows.
+    daemon.hand_over().unwrap();
+    assert_eq!(way(&a, server), "isp2");
+    let mut daemon = Daemon::start(&lab, "a", &options).unwrap();
+    assert_eq!(way(&a, server), "isp2");
+    daemon.wait_for(&EventKind::UplinkFailing, Duration::from_secs(60)).unwrap();
+    assert_eq!(way(&a, server), "isp2");
     end_silence(&lab, "isp1");
     eventually("ISP 1 again", || way(&a, server) == "isp1" && our_routes(&a).is_empty());
     lab.fail(Failure::Silent { router: "isp1".to_owned() }).unwrap();
@@ -109,10 +111,15 @@ fn new_connections_leave_a_dead_isp_that_peers_do_not_answer_by() {
         || Ok(TcpStream::connect_timeout(&(server, PORT).into(), Duration::from_secs(60))?);
     let connection = a.enter(connect).unwrap();
     drop((listener, connection));
+    daemons.remove(0).kill().unwrap();
+    let mut daemon = Daemon::start(&lab, "a", &daemon_options()).unwrap();
+    assert_eq!(way(&a, server), "isp2");
+    daemon.wait_for(&EventKind::UplinkFailing, Duration::from_secs(60)).unwrap();
+    assert_eq!(way(&a, server), "isp2");
     end_silence(&lab, "isp1");
     eventually("ISP 1 again", || way(&a, server) == "isp1" && our_routes(&a).is_empty());
     drop(flows);
-    daemons.remove(0).down().unwrap();
+    daemon.down().unwrap();
     assert_eq!(our_routes(&a), "");
 }
 

@@ -96,9 +96,6 @@ impl Daemon {
         if let Err(error) = self.netlink.remove_unbound(|_| true).await {
             tracing::warn!(%error, "unbound routes");
         }
-        if let Err(error) = self.netlink.prefer_route(None).await {
-            tracing::warn!(%error, "route of an uplink that works");
-        }
         if let Err(error) = self.netlink.leave_rules(self.host.view()).await {
             tracing::warn!(%error, "source-address rules");
         }

@@ -46,7 +46,7 @@ impl Daemon {
         };
         for ifindex in failing.difference(&self.failing) {
             let why = self.host.evidence(*ifindex).map_or("", evidence_text);
-            let what = format!("carries nothing ({why}){}", self.where_new_go());
+            let what = format!("carries nothing ({why}){}", self.where_new_go_without(*ifindex));
             self.tell_uplink(EventKind::UplinkFailing, &name(ifindex), &what);
         }
         let view = self.host.view();

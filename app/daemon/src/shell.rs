@@ -286,8 +286,7 @@ impl Daemon {
         self.events.push(EventKind::DaemonStarted, |_| {});
         // Do this before the host sets any route.
         self.host.handle_left(self.netlink.moved().await?);
-        // A killed run leaves its preferred route. Remove it: new probes show which uplinks carry packets.
-        self.netlink.prefer_route(None).await?;
+        self.host.handle_left_preference(clock::now());
         self.begin_ilnp(&view);
         self.on_view(view);
         self.pump().await;

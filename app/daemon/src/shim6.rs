@@ -36,7 +36,7 @@ impl Daemon {
         self.pump().await;
         // Remove routes and ULIDs of contexts and sessions that are not taken over.
         let kept = self.netlink.kept_ulids().await?.into_iter().collect();
-        self.host.handle_restored(kept, now);
+        self.host.handle_restored(kept, clock::now());
         self.pump().await;
         Ok(())
     }

@@ -112,6 +112,16 @@ impl Daemon {
         let uplink = self.host.uplink_for_new();
         uplink.map_or_else(String::new, |one| format!(": new connections take {}", one.name))
     }
+
+    /// [`where_new_go`](Self::where_new_go) for an uplink that carries nothing.
+    pub(crate) fn where_new_go_without(&self, failing: u32) -> String {
+        match self.host.uplink_for_new() {
+            Some(one) if one.ifindex == failing => {
+                format!(", and {}", stay(self.host.view(), &one.name))
+            }
+            Some(_) | None => self.where_new_go(),
+        }
+    }
 }
 
 impl Daemon {
@@ -120,6 +130,20 @@ impl Daemon {
         tracing::info!(uplink = name, "{what}");
         self.events.push(kind, |told| told.reason = Some(format!("{name}: {what}")));
     }
+}
+
+/// Says that new connections take an uplink that carries nothing, and why.
+pub(crate) fn stay(view: &HostView, name: &str) -> String {
+    let first = view.default_ways().first().map(|(_, route)| route.metric);
+    let why = if first.is_some_and(|metric| metric <= 1) {
+        format!(
+            "its default route has metric 1, so no other route comes before it. Give the default route of {name} a \
+             larger metric"
+        )
+    } else {
+        "no other uplink has a default route for all sources".to_owned()
+    };
+    format!("new connections take {name} all the same: {why}")
 }
 
 /// Returns event kind and text of a change of an uplink.
@@ -133,5 +157,31 @@ const fn uplink_event(change: ChangeKind) -> (EventKind, &'static str) {
         ChangeKind::AddressAdded(_) => (EventKind::LocatorsChanged, "address added"),
         ChangeKind::DefaultRouteLost => (EventKind::UplinkDown, "default route lost"),
         ChangeKind::DefaultRouteBack => (EventKind::UplinkUp, "default route back"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use moorline_addresses::Uplink;
+
+    use super::*;
+
+    #[test]
+    fn it_is_said_why_new_connections_take_an_uplink_that_carries_nothing() {
+        let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
+        let told = |metric| {
+            let mut uplink = Uplink::new(1, "isp1").reached(router, [Ipv6Addr::LOCALHOST]);
+            uplink.default_routes[0].metric = metric;
+            stay(&HostView { uplinks: [uplink].into(), ..HostView::default() }, "isp1")
+        };
+        let first = told(1);
+        assert!(
+            first.starts_with(
+                "new connections take isp1 all the same: its default route has metric 1"
+            ),
+            "{first}"
+        );
+        let alone = told(1024);
+        assert!(alone.ends_with("no other uplink has a default route for all sources"), "{alone}");
     }
 }

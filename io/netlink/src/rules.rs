@@ -47,6 +47,9 @@ impl Netlink {
     /// look for it. The table of each other prefix has no stop behind its default routes: if the kernel removes
     /// these, packets go where they would go without us.
     ///
+    /// As long as the main table has a preferred route of ours, each prefix has a rule: the main table sends packets of
+    /// all prefixes by that route.
+    ///
     /// # Errors
     /// The kernel refused a rule or route, or its tables cannot be read.
     pub async fn leave_rules(&self, view: &HostView) -> Result<(), Error> {
@@ -57,7 +60,8 @@ impl Netlink {
         };
         let rules = self.rules()?;
         let led = led(&rules, &self.routes_of_prefixes(view, &rules)?);
-        let same = prefixes(view, &led).into_iter().filter(is_same);
+        let is_preferred = !self.our_routes_in(MAIN_TABLE)?.is_empty();
+        let same = prefixes(view, &led).into_iter().filter(|one| !is_preferred && is_same(one));
         let left = same.map(|(prefix, _)| prefix).collect();
         self.bring_about(view, Some(&left)).await.map(drop)
     }

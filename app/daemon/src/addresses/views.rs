@@ -11,6 +11,7 @@ use moorline_netlink::MAX_PREFIXES;
 use moorline_types::{Instant, Locator, Ulid};
 
 use super::Addresses;
+use crate::uplinks::stay;
 
 /// Answers of the control API about our addresses.
 pub(crate) struct AddressViews<'a> {
@@ -138,10 +139,14 @@ impl AddressViews<'_> {
         for uplink in view.uplinks.iter().filter(|one| failing.contains(&one.ifindex)) {
             let evidence = self.host.evidence(uplink.ifindex);
             let why = evidence.map_or("", evidence_text);
-            warnings.push(format!(
-                "{} carries nothing: {why}. New connections take another uplink until it works again.",
-                uplink.name
-            ));
+            let is_taken =
+                self.host.uplink_for_new().is_some_and(|one| one.ifindex == uplink.ifindex);
+            let new = if is_taken {
+                format!(", and {}.", stay(view, &uplink.name))
+            } else {
+                ". New connections take another uplink until it works again.".to_owned()
+            };
+            warnings.push(format!("{} carries nothing: {why}{new}", uplink.name));
         }
         warnings.extend(self.addresses.deaf.warnings(|one| has_router(self.host, one)));
         let is_managed =

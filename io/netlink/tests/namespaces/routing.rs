@@ -1,5 +1,5 @@
 use crate::harness::{Host, add_moved, address, ip, on_host, route_device, sent};
-use moorline_addresses::{FoundRoute, MovedRoute, NextHop, UnboundPeer};
+use moorline_addresses::{DefaultRoute, FoundRoute, MovedRoute, NextHop, UnboundPeer};
 use moorline_netlink::Netlink;
 use moorline_types::{Ulid, UlidPair};
 use std::net::UdpSocket;
@@ -84,6 +84,16 @@ fn the_main_table_has_the_prefixes_that_it_serves_as_well() {
         let view = netlink.view().await.unwrap();
         netlink.leave_rules(&view).await.unwrap();
         assert_eq!(prefix_rules(), all[..1]);
+        // A route of ours ends soon, and packets go by another provider then.
+        ip("-6 route del default metric 1");
+        let view = netlink.view().await.unwrap();
+        let second = view.uplinks.iter().find(|uplink| uplink.name == "up2").unwrap();
+        let way = (second.ifindex, DefaultRoute { metric: 1, ..second.default_routes[0] });
+        netlink.prefer_route(Some(way)).await.unwrap();
+        netlink.leave_rules(&view).await.unwrap();
+        assert_eq!(prefix_rules(), all);
+        netlink.prefer_route(None).await.unwrap();
+        ip("-6 route add default via fe80::2 dev up2 metric 1");
         // The main table may send these packets to either provider, and a rule of others to any.
         ip("-6 route del default metric 1");
         ip("-6 route add default metric 1 nexthop via fe80::1 dev up1 nexthop via fe80::2 dev up2");
