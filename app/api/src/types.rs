@@ -101,7 +101,7 @@ pub struct ContextCounts {
     pub exploring: u64,
     /// Established contexts whose locators differ from the ULIDs.
     pub moved: u64,
-    /// Pairs in E-FAILED or NO-SUPPORT: the peer did not answer, or does not speak Shim6.
+    /// Addresses of peers that did not answer, or do not speak Shim6 (E-FAILED, NO-SUPPORT).
     pub no_support: u64,
 }
 

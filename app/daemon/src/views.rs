@@ -1,4 +1,4 @@
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use moorline_api::{
@@ -97,10 +97,17 @@ impl Daemon {
                 u64::from(established.reap != moorline_contexts::ReapState::Operational);
             counts.moved += u64::from(established.locators != context.ulids.as_locators());
         }
-        counts.no_support =
-            u64::try_from(self.host.shim6().negatives().count()).unwrap_or(u64::MAX);
+        counts.no_support = peers_without(self.host.shim6().negatives());
         counts
     }
+}
+
+/// Number of addresses of peers that have not answered, or do not speak Shim6. The host may have asked one peer from
+/// several addresses of its own.
+fn peers_without(negatives: impl Iterator<Item = NegativeView>) -> u64 {
+    let without = negatives.filter(|one| one.failure != Failure::NotTaken);
+    let peers: BTreeSet<_> = without.map(|one| one.ulids.peer).collect();
+    u64::try_from(peers.len()).unwrap_or(u64::MAX)
 }
 
 /// Sums counts by name.
@@ -209,7 +216,27 @@ fn ago(at: Instant) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::Ipv6Addr;
+
+    use moorline_types::UlidPair;
+
     use super::*;
+
+    #[test]
+    fn a_peer_that_was_asked_from_two_addresses_is_one_peer() {
+        let of = |local, peer, failure| {
+            let address = |node| Ulid(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, node));
+            let ulids = UlidPair::new(address(local), address(peer));
+            NegativeView { ulids, failure, until: Instant::ZERO }
+        };
+        let all = [
+            of(1, 9, Failure::NoSupport),
+            of(2, 9, Failure::NoSupport),
+            of(1, 8, Failure::NoAnswer),
+            of(1, 7, Failure::NotTaken),
+        ];
+        assert_eq!(peers_without(all.into_iter()), 2);
+    }
 
     #[test]
     fn a_full_table_is_warned_of_and_one_with_room_is_not() {
