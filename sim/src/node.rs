@@ -227,6 +227,7 @@ impl Core {
 
     /// Replaces the host by a new one. The data plane of Shim6 stays, like the programs of Linux.
     fn begin_anew(&mut self, seed: [u8; 32], now: Instant) {
+        self.failing.clear();
         let has_ilnp = self.planes.ilnp.is_some();
         self.host = new_host(&self.config, has_ilnp, seed, now);
         self.planes.ilnp = new_planes(self.settings, has_ilnp).ilnp;

@@ -46,6 +46,50 @@ fn a_host_whose_isp_falls_silent_gives_the_uplink_up_and_a_peer_with_one_peer_do
     }
 }
 
+/// The ISP of the first host is dead for 10 s and works for 18 s, by turns. The contexts leave it once.
+#[test]
+fn a_host_whose_isp_flaps_gives_the_uplink_up_each_time_until_it_stays_given_up() {
+    let flaps = (0..8).flat_map(|flap| {
+        let heal = What::Heal { uplink: port(0) };
+        [(20 + 28 * flap, cut(0)), (30 + 28 * flap, heal)]
+    });
+    let mut plan = three(&flaps.collect::<Vec<_>>());
+    plan.duration = seconds(300);
+    for seed in 0..4 {
+        // The uplink has to answer for 5 s, then 10 s, then 20 s.
+        assert_eq!(sound(seed, &plan).given_up, 3, "seed {seed}");
+    }
+}
+
+/// The core is killed while the ISP is dead. The last two seconds of the run are those after the new core's start.
+#[test]
+fn a_host_that_starts_anew_gives_a_dead_uplink_up_at_once() {
+    for seed in 0..4 {
+        let restart = [(40, What::Kill { host: 0 }), (44, What::Restart { host: 0 })];
+        let mut plan = three(&[&[(20, cut(0))], &restart[..]].concat());
+        (plan.duration, plan.is_full_length) = (seconds(46), true);
+        assert_eq!(sound(seed, &plan).given_up, 2, "seed {seed}");
+    }
+}
+
+/// The peers of the first host's contexts are idle when its ISP falls silent. It has a session with a third peer.
+#[test]
+fn a_session_that_leaves_a_silent_isp_makes_the_host_ask_the_peers_of_its_contexts() {
+    for seed in 0..4 {
+        let mut plan = three(&[(80, cut(0))]);
+        plan.workloads.iter_mut().for_each(|one| one.until = Some(seconds(60)));
+        let outcome = sound(seed, &plan);
+        assert_eq!(outcome.given_up, 0, "nothing uses the uplink, seed {seed}");
+        plan.hosts.push(plan.hosts[0].clone());
+        let kind = Kind::Requests { pace: PACE };
+        let workload =
+            Workload { from: port(0), to: port(3), start: seconds(0), until: None, kind };
+        plan.workloads.push(workload);
+        let outcome = sound(seed, &plan.with_ilnp(0b1001));
+        assert_eq!(outcome.given_up, 1, "seed {seed}");
+    }
+}
+
 #[test]
 fn both_uplinks_that_lose_5_percent_each_way_are_kept_for_an_hour() {
     for seed in 0..4 {
