@@ -153,6 +153,11 @@ impl Network {
         self.find(address).map(|address| address.port)
     }
 
+    /// The ISP of the uplink that has or had this address.
+    pub(crate) fn isp_of(&self, address: Ipv6Addr) -> Option<usize> {
+        self.uplink_of(address).map(|(_, state)| state.plan.isp)
+    }
+
     /// The uplink that has or had this address.
     fn uplink_of(&self, address: Ipv6Addr) -> Option<(Port, &PortState)> {
         let port = self.port_of(address)?;

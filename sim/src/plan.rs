@@ -253,6 +253,10 @@ pub struct Attack {
     /// only the rules of safety are checked then. If false, the attacker guesses.
     #[serde(default, skip_serializing_if = "is_default")]
     pub overhears: bool,
+    /// The ISP that the attacker is. The attacker hears the control messages of this ISP only, and forges messages of
+    /// contexts with what it has heard, in the name of any host and from any address of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub isp: Option<usize>,
 }
 
 /// A change of the network or of a host.

@@ -9,6 +9,7 @@ mod protected;
 mod roaming;
 mod scenarios;
 mod schedules;
+mod standby_isp;
 mod suspend;
 mod unseen;
 mod uplinks;

@@ -4,6 +4,7 @@ use moorline_types::{Instant, LocatorPair};
 
 use crate::event::Cause;
 use crate::machine::Wish;
+use crate::message::Report;
 
 /// A move that probes of the peer ask for. An attacker on the path of another pair can forge such a probe, and cannot
 /// answer a question by the current pair.
@@ -22,6 +23,8 @@ pub(crate) struct Follow {
     pub(crate) began: Instant,
     /// Number of questions sent.
     pub(crate) tries: u8,
+    /// Nonces of the questions that were probes. The records forget such probes when the state changes.
+    pub(crate) probes: [Option<u32>; TRIES as usize],
     /// When the next question leaves, or the stage ends.
     pub(crate) next: Instant,
     /// When the answer is due.
@@ -59,13 +62,23 @@ impl Follow {
         due: Instant,
     ) -> Self {
         let Wish { to, cause, is_ready, worse, .. } = wish;
-        Self { from, to, cause, is_ready, worse, began, tries: 0, next, due, stage: Stage::Asking }
+        let (tries, probes, stage) = (0, [None; TRIES as usize], Stage::Asking);
+        Self { from, to, cause, is_ready, worse, began, tries, probes, next, due, stage }
     }
 
     /// Makes a move without a question: payload may move until `end`.
     pub(crate) const fn vouched(from: LocatorPair, wish: Wish, now: Instant, end: Instant) -> Self {
         let asking = Self::asking(from, wish, now, end, now);
         Self { stage: Stage::Vouched, ..asking }
+    }
+
+    /// Whether the peer reports a question that was a probe.
+    pub(crate) fn is_reported_by(&self, received: &[Report]) -> bool {
+        let is_about = |report: &Report, nonce: u32| {
+            report.nonce == nonce && LocatorPair::new(report.src, report.dst) == self.from
+        };
+        let mut asked = self.probes.iter().flatten();
+        asked.any(|nonce| received.iter().any(|report| is_about(report, *nonce)))
     }
 
     /// Takes another probe of the peer into account while this host asks. A pair that has answered is preferred.
@@ -77,3 +90,7 @@ impl Follow {
         Self { to: wish.to, cause: wish.cause, is_ready: wish.is_ready, worse, ..self }
     }
 }
+
+/// Questions before payload moves: 3. If each direction loses one packet in twenty, all three get lost once in a
+/// thousand times.
+pub(crate) const TRIES: u8 = 3;

@@ -9,22 +9,36 @@ use super::{Occurrence, Parcel, World};
 use crate::packet;
 use crate::plan::Attack;
 use crate::rng::Rng;
+use insider::Insider;
+
+mod insider;
 
 /// The attacker of an [`Attack`].
 #[derive(Debug)]
 pub(super) struct Attacker {
     overhears: bool,
     overheard: VecDeque<(LocatorPair, Vec<u8>)>,
+    insider: Option<Insider>,
     rng: Rng,
 }
 
 impl Attacker {
     pub(super) fn new(attack: Option<Attack>, rng: Rng) -> Self {
         let overhears = attack.is_some_and(|attack| attack.overhears);
-        Self { overhears, overheard: VecDeque::new(), rng }
+        let insider = attack.and_then(|attack| attack.isp).map(Insider::new);
+        Self { overhears, overheard: VecDeque::new(), insider, rng }
     }
 
-    pub(super) fn overhear(&mut self, locators: LocatorPair, octets: &[u8]) {
+    /// The host `from` sends a control message by this pair, whose ends are at these ISPs.
+    pub(super) fn overhear(
+        &mut self,
+        (from, locators): (usize, LocatorPair),
+        isps: [Option<usize>; 2],
+        octets: &[u8],
+    ) {
+        if let Some(insider) = &mut self.insider {
+            return insider.overhear((from, locators), isps, octets);
+        }
         let mut octets = octets.to_vec();
         if !self.overhears {
             // The attacker knows the form of a message and its addresses, and guesses the rest.
@@ -42,6 +56,9 @@ impl Attacker {
     /// A message made from one that was heard: source, destination, and the octets behind the IPv6 header.
     fn invent(&mut self) -> Option<(LocatorPair, Vec<u8>)> {
         let rng = &mut self.rng;
+        if let Some(insider) = &mut self.insider {
+            return insider.forge(rng);
+        }
         let (mut locators, mut octets) =
             self.overheard.get(rng.index(self.overheard.len()))?.clone();
         let guess = rng.seed();

@@ -334,7 +334,8 @@ impl World<'_> {
     fn send_control(&mut self, host: usize, transmit: &Transmit) {
         let pair = transmit.locators;
         self.rules.on_control_sent(host, &transmit.octets, pair, self.now);
-        self.attacker.overhear(pair, &transmit.octets);
+        let isps = [pair.local, pair.peer].map(|end| self.network.isp_of(end.0));
+        self.attacker.overhear((host, pair), isps, &transmit.octets);
         let mut octets = packet::ip6(pair, PROTOCOL, &transmit.octets);
         self.faults.on_control(&mut octets);
         self.transmit(host, Parcel { octets, original: None });

@@ -15,7 +15,7 @@ use super::suspicion::UNKNOWN_DUE;
 use super::{CHECK_CURRENT, LEFT_AS_WORSE, Machine};
 use crate::bounded::push;
 use crate::event::Cause;
-use crate::follow::{Follow, Stage};
+use crate::follow::{Follow, Stage, TRIES};
 use crate::message::{Message, Probe, Report, Transmit};
 use crate::monitor::PathMonitor;
 use crate::state::State;
@@ -152,19 +152,26 @@ impl Machine {
         match self.state {
             State::Operational => self.send_check(follow.from, now),
             // A check says Operational, which is not the state here. The peer also answers a Probe InboundOk.
-            State::InboundOk => self.ask_by_probe(follow.from, now),
+            State::InboundOk => {
+                let nonce = self.ask_by_probe(follow.from, now);
+                if let Some(follow) = &mut self.flight().follow {
+                    follow.probes[usize::from(follow.tries - 1) % usize::from(TRIES)] = nonce;
+                }
+            }
             State::Exploring => {}
         }
     }
 
     /// Sends a Probe InboundOk by the current pair. The probe shows the peer that this host sees the peer's answers.
-    fn ask_by_probe(&mut self, current: LocatorPair, now: Instant) {
+    fn ask_by_probe(&mut self, current: LocatorPair, now: Instant) -> Option<u32> {
         let shown = self.shown_answer(current);
         let mut transmit = self.explore().make_probe(State::InboundOk, current, now);
         if let Message::Probe(probe) = &mut transmit.message {
             probe.received.extend(shown);
         }
+        let nonce = transmit.nonce();
         push(&mut self.explore().transmits, transmit);
+        nonce
     }
 
     /// Whether a question has left. The host may have had no room for it.
@@ -172,8 +179,9 @@ impl Machine {
         let checks = self.flight_now().into_iter().flat_map(|flight| &flight.transmits);
         let probes = self.exploration.iter().flat_map(|exploration| &exploration.transmits);
         let waiting: Vec<_> = checks.chain(probes).filter_map(Transmit::nonce).collect();
-        let mut sent = self.sent_since(follow.began);
-        sent.any(|(by, nonce)| by == follow.from && !waiting.contains(&nonce))
+        let sent = self.sent_since(follow.began).filter(|(by, _)| *by == follow.from);
+        let mut asked = sent.map(|(_, nonce)| nonce).chain(follow.probes.into_iter().flatten());
+        asked.any(|nonce| !waiting.contains(&nonce))
     }
 
     /// The peer says that its locator of the current pair is broken: this host asks the pair, if it has answered
@@ -217,7 +225,8 @@ impl Machine {
         now: Instant,
     ) -> Option<LocatorPair> {
         let follow = *self.follow_now()?;
-        let is_asked = self.reports_by(follow.from, &probe.received, follow.began);
+        let is_asked = follow.is_reported_by(&probe.received)
+            || self.reports_by(follow.from, &probe.received, follow.began);
         if is_way_back(probe) || !is_asked {
             return None;
         }
@@ -253,7 +262,8 @@ impl Machine {
     fn ask_again(&mut self, follow: Follow, now: Instant) {
         let began = now.max(follow.began + APART);
         let due = began + follow.due.since(follow.began);
-        self.flight().follow = Some(Follow { began, next: began, due, tries: 0, ..follow });
+        let probes = [None; TRIES as usize];
+        self.flight().follow = Some(Follow { began, next: began, due, tries: 0, probes, ..follow });
     }
 
     /// Whether one of these reports is about a check or probe that this host has sent by `pair` at or after `since`.
@@ -326,9 +336,6 @@ pub(crate) struct Wish {
     pub(crate) worse: Option<LocatorPair>,
 }
 
-/// Questions before payload moves: 3. If each direction loses one packet in twenty, all three get lost once in a
-/// thousand times.
-const TRIES: u8 = 3;
 /// Least time between questions: 2 ms.
 const LEAST_GAP: Duration = Duration::from_millis(2);
 /// Time between the beginnings of two series of questions: 500 ms. A peer answers 20 questions a second.

@@ -108,7 +108,7 @@ impl Machine {
             (verdict, _) => verdict,
         };
         let verdict = match (verdict, settled) {
-            (Verdict::Proven(_), Some(settled)) => Verdict::Proven(settled),
+            (Verdict::Proven(_) | Verdict::Unknown, Some(settled)) => Verdict::Proven(settled),
             (verdict, _) => verdict,
         };
         match probe.state {

@@ -177,7 +177,8 @@ impl Machine {
         if !has_any {
             monitor.round = Round::Off;
         } else if !keeps || monitor.round == Round::Off {
-            monitor.is_new = heard >= now;
+            // The peer may learn of the locators some round trips after the handshake.
+            monitor.is_new = now.since(heard) < RETRY;
             monitor.round = Round::Awaiting;
         }
         self.tidy_monitor(now);
