@@ -66,6 +66,8 @@ pub(crate) enum Step {
 pub(crate) enum Outcome {
     /// Payload stays on its pair.
     Stay,
+    /// The peer has answered by neither pair, so nothing is known. Payload stays.
+    Unknown,
     /// The current pair is much worse, for this cause.
     Leave(Cause),
     /// The other pair is as good as the current one.
@@ -119,7 +121,7 @@ impl Comparison {
         }
         let is_in_vain = self.by_current.answered | self.by_other.answered == 0;
         if is_in_vain && self.sent.len() >= IN_VAIN {
-            return Step::End(Outcome::Stay);
+            return Step::End(Outcome::Unknown);
         }
         if self.is_waiting {
             if let Some(outcome) = self.judge(floor) {

@@ -48,9 +48,9 @@ pub(crate) struct PathMonitor {
     pub(crate) seen_nonce: Option<NonZeroU32>,
     /// Whether the sender of that check has shown that it sees this host's answers.
     pub(crate) is_seen_shown: bool,
-    /// The last answer that came by the current pair, and the last one by the standby path or by the preferred pair.
+    /// The last answer that came by the current pair, and the last one by the standby path.
     pub(crate) current_answer: Option<SeenAnswer>,
-    pub(crate) other_answer: Option<SeenAnswer>,
+    pub(crate) standby_answer: Option<SeenAnswer>,
     /// Counts of answered checks, by [`Allowance`].
     pub(crate) answers: [Answers; ALLOWANCES],
     /// `None`: the state is as [`Past::new`] makes it for the current pair.
@@ -67,6 +67,10 @@ pub(crate) struct Past {
     pub(crate) home_since: Option<Instant>,
     /// Whether the last check of the preferred pair is unanswered.
     pub(crate) is_home_asked: bool,
+    /// The last answer that came by the preferred pair while another pair was current.
+    pub(crate) home_answer: Option<SeenAnswer>,
+    /// Number of comparisons in a row, before a return, that have shown nothing.
+    pub(crate) interrupted: u8,
     /// When traffic last went back, and how often that was a mistake.
     pub(crate) went_home: Instant,
     pub(crate) mistakes: u8,
@@ -228,7 +232,7 @@ impl PathMonitor {
             seen_nonce: None,
             is_seen_shown: false,
             current_answer: None,
-            other_answer: None,
+            standby_answer: None,
             answers: Default::default(),
             past: None,
             flight: None,
@@ -286,6 +290,12 @@ impl PathMonitor {
         (self.answered_nonce, self.seen_nonce, self.is_seen_shown) = (None, None, false);
     }
 
+    /// Whether the peer's payload has taken the current pair since payload of this host takes the pair: the peer has
+    /// answered a check by its own current pair there, or has sent a check of its current pair.
+    pub(crate) fn was_peer_here(&self) -> bool {
+        self.answered_nonce.is_some() || self.is_seen_shown
+    }
+
     pub(crate) fn comparison(&self) -> Option<&Comparison> {
         self.flight.as_ref()?.comparison.as_ref()
     }
@@ -336,6 +346,8 @@ impl Past {
             home: Some(home),
             home_since: None,
             is_home_asked: false,
+            home_answer: None,
+            interrupted: 0,
             went_home: Instant::ZERO,
             mistakes: 0,
             quiet_until: Instant::ZERO,
@@ -383,7 +395,7 @@ impl Past {
     /// A comparison has shown that the preferred pair is worse than the current one: payload waits longer for it.
     pub(crate) fn keep_away_from(&mut self, home: LocatorPair) {
         self.note_worse(home);
-        self.home_since = None;
+        (self.home_since, self.interrupted) = (None, 0);
         self.mistakes = self.mistakes.max((self.mistakes + 1).min(MAX_MISTAKES_BY_COMPARISON));
     }
 

@@ -220,8 +220,12 @@ impl Machine {
         let is_standby = self.standby() == Some(check.pair);
         let is_home = self.home_to_check() == Some(check.pair);
         let Some(monitor) = &mut self.monitor else { return };
-        if is_answer && (is_standby || is_home) {
-            monitor.other_answer = probe.sent.first().and_then(SeenAnswer::of);
+        let seen = probe.sent.first().filter(|_| is_answer).and_then(SeenAnswer::of);
+        if is_standby && is_answer {
+            monitor.standby_answer = seen;
+        }
+        if is_home && is_answer {
+            monitor.past_mut(current).home_answer = seen;
         }
         if is_standby {
             if is_answer {

@@ -48,17 +48,37 @@ impl Machine {
     }
 
     /// `home` has answered its checks for the hold time: begins a comparison with the current pair. Returns false if
-    /// payload goes back without a comparison, because this host compares nothing or a pin keeps payload on `home`.
+    /// payload goes back without a comparison, because this host compares nothing, a pin keeps payload on `home`, or
+    /// several comparisons in a row have shown nothing.
     pub(super) fn compares_before_return(&mut self, home: LocatorPair, now: Instant) -> bool {
         let is_pin = self.extra.as_ref().is_some_and(|extra| extra.pin == Some(home));
-        let is_meant = self.config.profile.leaves_worse && !is_pin;
+        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        let is_worse = past.is_some_and(|past| past.worse.contains(&home));
+        let is_enough = past.is_some_and(|past| {
+            past.interrupted >= MOST_INTERRUPTED && (!is_worse || past.may_leave(now))
+        });
+        let is_meant = self.config.profile.leaves_worse && !is_pin && !is_enough;
         if is_meant {
-            let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
-            let is_worse = past.is_some_and(|past| past.worse.contains(&home));
             let purpose = if is_worse { Purpose::Return } else { Purpose::FailBack };
             self.begin_comparison(home, purpose, now);
         }
         is_meant
+    }
+
+    /// An exploration interrupts the running comparison.
+    pub(super) fn interrupt_comparison(&mut self) {
+        let comparison = self.flight_mut().and_then(|flight| flight.comparison.take());
+        if comparison.is_some_and(|comparison| comparison.purpose != Purpose::Leave) {
+            self.note_interrupted();
+        }
+    }
+
+    /// A comparison before a return has shown nothing. Whoever knows the context tag can forge probes that make a host
+    /// explore, so payload waits for a limited number of such comparisons.
+    fn note_interrupted(&mut self) {
+        let current = self.current();
+        let past = self.monitor_mut().past_mut(current);
+        past.interrupted = past.interrupted.saturating_add(1);
     }
 
     /// The peer or this host has left this pair as much worse than another one.
@@ -129,7 +149,8 @@ impl Machine {
         };
         let Comparison { other, purpose, .. } = comparison;
         match outcome {
-            Outcome::Stay if purpose == Purpose::Leave => {}
+            Outcome::Stay | Outcome::Unknown if purpose == Purpose::Leave => {}
+            Outcome::Unknown => self.note_interrupted(),
             Outcome::Stay => self.monitor_mut().past_mut(current).keep_away_from(other),
             // A switch that began meanwhile decides where payload goes.
             Outcome::Leave(cause) if self.switch().is_none() && self.is_of_use(other) => {
@@ -180,3 +201,5 @@ impl Machine {
 
 /// Least time to wait for an answer when there is no hurry: 1 s (RFC 6298 s2.1).
 pub(super) const ANSWER_DUE: Duration = Duration::from_secs(1);
+/// Comparisons in a row that may show nothing before payload goes back without a comparison: 6.
+const MOST_INTERRUPTED: u8 = 6;

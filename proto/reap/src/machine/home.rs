@@ -22,7 +22,8 @@ impl Machine {
         self.monitor_mut();
         if self.home() != pair {
             let past = self.monitor_mut().past_mut(current);
-            (past.home, past.home_since, past.mistakes) = (pair, None, 0);
+            (past.home, past.home_since, past.home_answer) = (pair, None, None);
+            (past.interrupted, past.mistakes) = (0, 0);
             self.refresh_standby(now);
             self.refresh_watch();
         }
@@ -99,9 +100,11 @@ impl Machine {
         self.refresh_forget(now);
     }
 
-    /// Whether traffic has gone back to the preferred pair lately. The peer goes back by itself, and maybe later.
+    /// Whether traffic has gone back to the preferred pair lately, and the peer may still be on its way: the peer goes
+    /// back by itself, and maybe later. A peer that was back and takes another pair now has left the preferred pair.
     pub(super) fn is_home_again(&self, now: Instant) -> bool {
-        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        let monitor = self.monitor.as_ref().filter(|monitor| !monitor.was_peer_here());
+        let past = monitor.and_then(|monitor| monitor.past());
         past.is_some_and(|past| {
             let is_lately = now.since(past.went_home) < GOES_BACK;
             past.home == Some(self.current()) && past.went_home != Instant::ZERO && is_lately

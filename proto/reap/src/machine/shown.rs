@@ -40,10 +40,17 @@ impl Machine {
         SeenAnswer { nonce: u32::from_be_bytes(nonce), data }
     }
 
-    /// The report of the last answer that came by this pair, for a question by the pair.
+    /// The report of the last answer that came by this pair, for a question by the pair. Only answers by the current
+    /// pair and by the preferred pair are of use ([`Self::allowance`]).
     pub(super) fn shown_answer(&self, pair: LocatorPair) -> Option<Report> {
-        let monitor = self.monitor.as_ref().filter(|_| pair == self.current())?;
-        let SeenAnswer { nonce, data } = monitor.current_answer?;
+        let monitor = self.monitor.as_ref()?;
+        let answer = if pair == self.current() {
+            monitor.current_answer
+        } else {
+            let past = monitor.past().filter(|past| past.home == Some(pair));
+            past.and_then(|past| past.home_answer)
+        };
+        let SeenAnswer { nonce, data } = answer?;
         Some(Report { src: pair.peer, dst: pair.local, nonce, data: data.get() })
     }
 

@@ -192,19 +192,20 @@ impl Machine {
         let is_home = self.home() == Some(current);
         let Some(monitor) = &mut self.monitor else { return };
         monitor.current_rtt = if is_standby { monitor.standby_rtt } else { Default::default() };
-        let answer = monitor.other_answer.take();
-        monitor.current_answer = answer.filter(|_| is_standby || is_home);
+        let standby_answer = monitor.standby_answer.take().filter(|_| is_standby);
         monitor.forget_floor();
         (monitor.failed, monitor.standby, monitor.is_asked_in_vain) = (0, None, false);
         monitor.flight.iter_mut().for_each(|flight| flight.drop_trial());
         let past = monitor.past_mut(from);
-        (past.home_since, past.is_home_asked) = (None, false);
+        (past.home_since, past.is_home_asked, past.interrupted) = (None, false, 0);
+        let home_answer = past.home_answer.take().filter(|_| is_home);
         past.worse.retain(|worse| *worse != current);
         if past.home == Some(from) && past.went_home != Instant::ZERO {
             let stayed = now.since(past.went_home);
             let is_mistake = stayed < (fail_back * STEADY).max(STEADY_AT_LEAST);
             past.mistakes = if is_mistake { (past.mistakes + 1).min(MAX_MISTAKES) } else { 0 };
         }
+        monitor.current_answer = standby_answer.or(home_answer);
         self.refresh_standby(now);
         self.refresh_watch();
     }

@@ -136,6 +136,7 @@ impl Machine {
         let current = self.current();
         let hint = self.extra.as_ref().and_then(|extra| extra.hint).or(self.fresh_standby(now));
         self.handle_hint(None);
+        self.interrupt_comparison();
         self.drop_trial();
         let voucher = self.voucher();
         let (exploration, sets) = self.explore_with_sets();

@@ -92,12 +92,14 @@ fn forged_probes_take_no_payload_of_a_new_context() {
 fn forged_probes_do_not_keep_payload_from_going_back() {
     let mut config = config();
     config.profile.fail_back = ms(4_000);
-    for seed in 0..8 {
+    let of_one = [(0, &[0][..]), (1, &[1]), (2, &[0]), (3, &[1])];
+    for (seed, victims) in (0..8).map(|seed| (seed, &[0, 1][..])).chain(of_one) {
         let mut net = talking(&config, seed);
         net.route = only(&[(2, 2)]);
         net.run_until(ms(60_000), |net| net.pairs() == [ab(2, 2), ba(2, 2)]).expect("both leave");
         net.route = Box::new(|_| true);
-        let mut attackers = [0, 1].map(|victim| Attacker::new(&mut net, victim));
+        let mut attackers: Vec<_> =
+            victims.iter().map(|victim| Attacker::new(&mut net, *victim)).collect();
         for n in 0..6_000 {
             for attacker in &mut attackers {
                 match n % 2 {
@@ -112,6 +114,29 @@ fn forged_probes_do_not_keep_payload_from_going_back() {
             causes(&net, host).iter().filter(|cause| **cause == Cause::FailBack).count()
         });
         assert!(returns.iter().all(|returns| *returns <= 2), "{seed}: {returns:?}");
+    }
+}
+
+/// 200 forged checks a second by the preferred pair.
+#[test]
+fn forged_checks_make_no_comparison_end_against_the_preferred_pair() {
+    let mut config = config();
+    config.profile.fail_back = ms(4_000);
+    for (seed, data) in (0..4).flat_map(|seed| [(seed, CHECK), (seed, CHECK_CURRENT)]) {
+        let mut net = talking(&config, seed);
+        net.route = only(&[(2, 2)]);
+        net.run_until(ms(60_000), |net| net.pairs() == [ab(2, 2), ba(2, 2)]).expect("both leave");
+        net.route = Box::new(|_| true);
+        let compares = |net: &Net| net.hosts.iter().any(|host| host.machine.compares());
+        net.run_until(ms(60_000), compares).expect("a host compares");
+        let began = net.now;
+        let mut nonce = 0x0c00_0000;
+        while net.pairs() != [ab(1, 1), ba(1, 1)] {
+            nonce += 1;
+            spoof(&mut net, State::Operational, data, nonce);
+            net.run_for(ms(5));
+            assert!(net.now.since(began) < ms(20_000), "{seed}: {:?}", net.hosts[0].log);
+        }
     }
 }
 
