@@ -140,6 +140,12 @@ fn a_peer_without_moorline_gets_plain_ipv6_and_is_remembered() {
             plan.hosts[plain].moorline = false;
             let outcome = sound(1, &plan);
             let events: Vec<_> = outcome.events.iter().map(|e| (e.host, e.event.kind)).collect();
+            assert!(outcome.workloads[0].octets[0] > 1000, "{kind:?}");
+            // Packets of the peer alone trigger nothing, because anybody can send them.
+            if plain == 0 && matches!(kind, Kind::Datagrams { both_ways: false, .. }) {
+                assert_eq!(events, []);
+                continue;
+            }
             let initiator = 1 - plain;
             assert!(
                 matches!(
@@ -151,7 +157,6 @@ fn a_peer_without_moorline_gets_plain_ipv6_and_is_remembered() {
                 ),
                 "{events:?}"
             );
-            assert!(outcome.workloads[0].octets[0] > 1000, "{kind:?}");
         }
     }
 }

@@ -98,6 +98,12 @@ fn a_rule_for_a_cgroup_is_for_the_sockets_in_it_both_ways() {
         socket.send_to(b"out", there.local_addr().unwrap()).unwrap();
         there.recv(&mut octets).unwrap();
         assert_eq!(is_told(&mut a), expected, "sent");
+        // The peer begins: its packets count for the cgroup, and trigger once one of them follows an answer.
+        there.send_to(b"in", socket.local_addr().unwrap()).unwrap();
+        socket.recv(&mut octets).unwrap();
+        socket.send_to(b"out", there.local_addr().unwrap()).unwrap();
+        there.recv(&mut octets).unwrap();
+        assert_eq!(a.reports(), [], "answered");
         there.send_to(b"in", socket.local_addr().unwrap()).unwrap();
         socket.recv(&mut octets).unwrap();
         assert_eq!(is_told(&mut a), expected, "received");
