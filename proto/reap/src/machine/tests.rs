@@ -3,7 +3,9 @@ use core::time::Duration;
 
 use super::*;
 use crate::config::*;
-use crate::message::{Probe, Report};
+use crate::event::Event;
+use crate::message::{Message, Probe, Report, Transmit};
+use crate::timers::Timer;
 use moorline_types::DropReason;
 use moorline_types::Locator;
 

@@ -1,0 +1,123 @@
+//! State of contexts that have moved, prefer another pair, or have had a suspicion.
+
+use alloc::vec::Vec;
+use core::time::Duration;
+use moorline_types::{Instant, LocatorPair};
+
+use crate::machine::SeenAnswer;
+
+/// State of contexts that have moved, prefer another pair, or have had a suspicion.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Past {
+    /// The preferred pair, to which traffic goes back when the pair works. `None`: no pair is better than the others.
+    pub(crate) home: Option<LocatorPair>,
+    /// Time since which the preferred pair has answered each check.
+    pub(crate) home_since: Option<Instant>,
+    /// Whether the last check of the preferred pair is unanswered.
+    pub(crate) is_home_asked: bool,
+    /// The last answer that came by the preferred pair while another pair was current.
+    pub(crate) home_answer: Option<SeenAnswer>,
+    /// Number of comparisons in a row, before a return, that have shown nothing.
+    pub(crate) interrupted: u8,
+    /// When traffic last went back, and how often that was a mistake.
+    pub(crate) went_home: Instant,
+    pub(crate) mistakes: u8,
+    /// The machine acts on no suspicion before this time.
+    pub(crate) quiet_until: Instant,
+    /// Number of doublings of the quiet time.
+    pub(crate) doublings: u8,
+    /// Pairs that payload left as much worse than others, at most [`MAX_WORSE`]. Traffic goes back to them only after a
+    /// comparison.
+    pub(crate) worse: Vec<LocatorPair>,
+    /// No comparison that may end in a move away from the current pair begins before this time.
+    pub(crate) compare_after: Instant,
+    /// When the moves away from worse pairs so far will be paid for ([`Past::may_leave`]).
+    leaves_paid_at: Instant,
+}
+
+impl Past {
+    pub(super) fn new(home: LocatorPair) -> Self {
+        Self {
+            home: Some(home),
+            home_since: None,
+            is_home_asked: false,
+            home_answer: None,
+            interrupted: 0,
+            went_home: Instant::ZERO,
+            mistakes: 0,
+            quiet_until: Instant::ZERO,
+            doublings: 0,
+            worse: Vec::new(),
+            compare_after: Instant::ZERO,
+            leaves_paid_at: Instant::ZERO,
+        }
+    }
+
+    /// Records that payload left this pair as much worse than another one. The words of both hosts about the same move
+    /// count once.
+    pub(crate) fn note_left(&mut self, pair: LocatorPair, now: Instant) {
+        if self.note_worse(pair) {
+            let paid_at = self.leaves_paid_at.max(now) + BETWEEN_LEAVES;
+            // A peer that moves more often than its share puts off the moves of this host no further.
+            self.leaves_paid_at = paid_at.min(now + BETWEEN_LEAVES * LEAVES_AT_ONCE);
+        }
+    }
+
+    /// Records that this pair is worse than the current one. If the list is full, the oldest entry goes. Returns false
+    /// if the list has the pair already.
+    fn note_worse(&mut self, pair: LocatorPair) -> bool {
+        let is_new = !self.worse.contains(&pair);
+        if is_new {
+            if self.worse.len() >= MAX_WORSE {
+                self.worse.remove(0);
+            }
+            self.worse.push(pair);
+        }
+        is_new
+    }
+
+    /// Whether payload may leave another pair as worse: [`LEAVES_AT_ONCE`] times in short succession, and then once in
+    /// [`BETWEEN_LEAVES`]. So payload does this 7 times in an hour at most, whatever the paths do.
+    pub(crate) fn may_leave(&self, now: Instant) -> bool {
+        self.leaves_paid_at <= now + BETWEEN_LEAVES * (LEAVES_AT_ONCE - 1)
+    }
+
+    /// A comparison begins that may end in a move away from the current pair.
+    pub(crate) fn note_comparison(&mut self, now: Instant) {
+        self.compare_after = now + BETWEEN_COMPARISONS;
+    }
+
+    /// A comparison has shown that the preferred pair is worse than the current one: payload waits longer for it.
+    pub(crate) fn keep_away_from(&mut self, home: LocatorPair) {
+        self.note_worse(home);
+        (self.home_since, self.interrupted) = (None, 0);
+        self.mistakes = self.mistakes.max((self.mistakes + 1).min(MAX_MISTAKES_BY_COMPARISON));
+    }
+
+    /// Makes the quiet time short again after a while without a trial, and clears times that are over.
+    pub(crate) fn forgive(&mut self, now: Instant) {
+        if now.since(self.quiet_until) >= FORGIVE {
+            (self.quiet_until, self.doublings) = (Instant::ZERO, 0);
+        }
+        for time in [&mut self.compare_after, &mut self.leaves_paid_at] {
+            if *time <= now {
+                *time = Instant::ZERO;
+            }
+        }
+    }
+}
+
+/// Time without a trial after which the quiet time is short again: 60 s.
+const FORGIVE: Duration = Duration::from_secs(60);
+/// Time between the beginnings of two comparisons that may end in a move away from the current pair: 30 s. A comparison
+/// takes 20 s, so there is time for two in a minute.
+const BETWEEN_COMPARISONS: Duration = Duration::from_secs(30);
+/// Moves away from worse pairs in short succession: 4.
+const LEAVES_AT_ONCE: u32 = 4;
+/// Time after which one more such move is possible: 20 min.
+const BETWEEN_LEAVES: Duration = Duration::from_secs(20 * 60);
+/// Comparisons that keep payload away from its preferred pair double the hold time at most 3 times: to 4 min by
+/// default.
+const MAX_MISTAKES_BY_COMPARISON: u8 = 3;
+/// Pairs kept as left for a better one: 4, enough for a host with four uplinks.
+const MAX_WORSE: usize = 4;
