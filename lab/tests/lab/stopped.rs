@@ -63,7 +63,9 @@ fn a_peer_without_shim6_gets_plain_ipv6_from_who_has_moved() {
         hosts.await_context();
         let failure = Failure::CarrierDown { node: "a".into(), interface: "isp1".into() };
         hosts.lab.fail(failure).unwrap();
-        hosts.daemons[0].wait_for(&EventKind::Moved, Duration::from_secs(10)).unwrap();
+        for daemon in &mut hosts.daemons {
+            daemon.wait_for(&EventKind::Moved, Duration::from_secs(10)).unwrap();
+        }
         let total = || flow.arrivals()[0].total();
         let before = total();
         eventually("datagrams after the move", || total() > before + 5_000);
