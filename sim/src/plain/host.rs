@@ -46,11 +46,12 @@ impl PlainHost {
         self.node([nid_at(packet, 24), nid_at(packet, 8)], now).receive(packet, now)
     }
 
-    /// The next message of a session. A host without an address sends none.
+    /// The next message of a session. Messages of a host without an address are lost.
     pub(crate) fn poll_message(&mut self) -> Option<Vec<u8>> {
-        let has_address = !self.locators.is_empty();
-        let next = self.nodes.values_mut().find_map(|node| node.out.pop_front());
-        next.filter(|_| has_address)
+        if self.locators.is_empty() {
+            self.nodes.values_mut().for_each(|node| node.out.clear());
+        }
+        self.nodes.values_mut().find_map(|node| node.out.pop_front())
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
