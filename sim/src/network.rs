@@ -319,6 +319,9 @@ impl Network {
                 self.cut_paths.retain(|&(from, to)| from != port && to != port);
                 self.change(port, PortState::heal);
             }
+            What::Loss { uplink: port, loss } => self.change(port, |state| {
+                (state.plan.out.loss, state.plan.inbound.loss) = (loss, loss);
+            }),
             What::HealAll {} => {
                 self.cut_paths.clear();
                 self.down_isps.clear();

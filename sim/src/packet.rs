@@ -113,7 +113,11 @@ pub(crate) fn quoted_unrecognized(packet: &[u8]) -> Option<&[u8]> {
 }
 
 fn checksummed(locators: LocatorPair, next_header: u8, mut payload: Vec<u8>, at: usize) -> Vec<u8> {
-    let sum = checksum(locators, next_header, &payload);
+    let sum = match checksum(locators, next_header, &payload) {
+        // RFC 8200 s8.1: zero would mean a datagram without a checksum.
+        0 if next_header == UDP => 0xffff,
+        sum => sum,
+    };
     if let Some(field) = payload.get_mut(at..at + 2) {
         field.copy_from_slice(&sum.to_be_bytes());
     }

@@ -12,8 +12,10 @@ pub(crate) use host::PlainHost;
 
 /// A locator in octets.
 pub(crate) type L64 = [u8; 8];
+/// Protocol and ports of a socket, its own port first.
+pub(crate) type SocketKey = (u8, [u8; 4]);
 /// The addresses of two ends.
-type Ends = [[u8; 16]; 2];
+pub(crate) type Ends = [[u8; 16]; 2];
 
 /// The node, with one correspondent.
 #[derive(Debug)]
@@ -24,6 +26,8 @@ pub(crate) struct PlainNode {
     /// Whether all packets have the nonce (RFC 6744 s6: "MAY").
     always: bool,
     correspondent: Option<Correspondent>,
+    /// Addresses of all sockets, by protocol and ports.
+    sockets: BTreeMap<SocketKey, Ends>,
     /// All locators that the node has named to its correspondent.
     named: BTreeSet<L64>,
     /// Messages to send.
@@ -47,8 +51,6 @@ pub(crate) struct PlainPath {
 struct Correspondent {
     /// Addresses of the first socket: ours and the remote one. The identifiers in them are the session's.
     ends: Ends,
-    /// Addresses of all sockets, by protocol and ports.
-    sockets: BTreeMap<(u8, [u8; 4]), Ends>,
     /// The correspondent's nonce; `None` if the correspondent has shown none.
     nonce: Option<Vec<u8>>,
     /// The correspondent's locators by preference.
@@ -70,8 +72,13 @@ struct Update {
 
 impl PlainNode {
     pub(crate) fn new(nonce: [u8; 4], always: bool) -> Self {
-        let (locators, named) = (Vec::new(), BTreeSet::new());
-        Self { nonce, locators, always, correspondent: None, named, out: VecDeque::new() }
+        let (locators, sockets, named) = (Vec::new(), BTreeMap::new(), BTreeSet::new());
+        Self { nonce, locators, always, correspondent: None, sockets, named, out: VecDeque::new() }
+    }
+
+    /// Opens a socket between these addresses. A socket that only receives is known in no other way.
+    pub(crate) fn open(&mut self, key: SocketKey, ends: Ends) {
+        self.sockets.insert(key, ends);
     }
 
     #[cfg(test)]
@@ -133,7 +140,7 @@ impl PlainNode {
             || known.nonce.is_none()
             || known.update.is_some()
             || now < known.attach_until;
-        known.sockets.insert((packet[6], ports_of(&packet[40..])), ends);
+        self.sockets.insert((packet[6], ports_of(&packet[40..])), ends);
         let wire = known.wire(ends, &self.locators);
         let upper = summed(nids_of(ends), packet[6], packet[40..].to_vec());
         match has_nonce {
@@ -156,7 +163,7 @@ impl PlainNode {
             return None;
         }
         let [a, b, c, d] = ports_of(upper);
-        let socket = known.sockets.get(&(protocol, [c, d, a, b])).copied();
+        let socket = self.sockets.get(&(protocol, [c, d, a, b])).copied();
         let to_socket = socket.map_or(from_to, |[own, remote]| [remote, own]);
         if known.nonce.is_none() {
             return (from_to == to_socket).then(|| packet.to_vec());
@@ -221,16 +228,7 @@ impl PlainNode {
 impl Correspondent {
     fn new(ends: Ends, now: Instant) -> Self {
         let locators = vec![l64_of(ends[1])];
-        let sockets = BTreeMap::new();
-        Self {
-            ends,
-            sockets,
-            nonce: None,
-            locators,
-            attach_until: now,
-            update: None,
-            has_read: false,
-        }
+        Self { ends, nonce: None, locators, attach_until: now, update: None, has_read: false }
     }
 
     /// Source and destination of packets to the correspondent, for a socket with these addresses.

@@ -356,6 +356,13 @@ pub enum What {
         /// The uplink.
         uplink: Port,
     },
+    /// An uplink loses packets at random from now on, in both directions.
+    Loss {
+        /// The uplink.
+        uplink: Port,
+        /// Probability that a packet is lost, in each direction.
+        loss: Chance,
+    },
     /// Cuts and failures of ISPs, links and addresses end. Prefixes stay as they are.
     // The variant has braces, because serde refuses no unknown key beside the name of a variant without them.
     HealAll {},

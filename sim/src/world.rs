@@ -11,7 +11,8 @@ use crate::log::{Log, instant, since_start};
 use crate::network::{NEIGHBOR_REMEMBERED, Network};
 use crate::node::Node;
 use crate::outcome::{Outcome, Pause, Rule, SAMPLE, WorkloadOutcome};
-use crate::plan::{Change, Plan, Port, What};
+use crate::packet::{TCP, UDP};
+use crate::plan::{Change, Kind, Plan, Port, What};
 use crate::queue::Queue;
 use crate::recovery::Watch;
 use crate::rng::Rng;
@@ -20,7 +21,7 @@ use attack::Attacker;
 use expect::is_both_ways;
 use faults::{Faults, NoFaults};
 
-use crate::workload::{Running, Side};
+use crate::workload::{Running, Side, port_of};
 
 mod attack;
 mod core;
@@ -290,7 +291,12 @@ impl<'a> World<'a> {
         let ulids = UlidPair::new(from.as_ulid(), to.as_ulid());
         let workload = Running::new(number, plan, ulids, self.now);
         for side in Side::BOTH {
-            self.rules.on_traffic(workload.host(side), workload.ulids_of(side));
+            let (host, ulids) = (workload.host(side), workload.ulids_of(side));
+            self.rules.on_traffic(host, ulids);
+            if let Some(plain) = self.nodes.get_mut(host).and_then(|node| node.plain.as_mut()) {
+                let protocol = if matches!(plan.kind, Kind::Stream { .. }) { TCP } else { UDP };
+                plain.open(protocol, port_of(number), ulids, self.now);
+            }
         }
         self.workloads.insert(number, workload);
         let sides: &[Side] = if is_both_ways(plan.kind) { &Side::BOTH } else { &[Side::To] };
@@ -365,6 +371,11 @@ impl<'a> World<'a> {
             if self.plan.attack.is_none() {
                 // A repeated Confirm may be for another session than the one that a later handshake has made.
                 let of_ilnp = core.ilnp_drops().filter(|drop| drop.0 != DropReason::BadValidator);
+                // The stack of a host with ILNP by the RFCs alone puts no nonce into an error about an I1, whose
+                // locators may be those of a session.
+                let has_plain = self.plan.hosts.iter().any(|host| host.plain_ilnp);
+                let of_ilnp =
+                    of_ilnp.filter(|drop| !(has_plain && drop.0 == DropReason::MissingOption));
                 let may_mislead = self.network.may_have_misled(host);
                 self.rules.on_drops(host, core.shim6_drops().chain(of_ilnp), may_mislead, self.now);
             }

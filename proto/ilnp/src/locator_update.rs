@@ -47,7 +47,8 @@ impl Machine {
         let sessions: Vec<_> = self.ilcc.iter().map(|(id, _, _)| id).collect();
         for id in sessions {
             let is_moved = self.follow_routes(id, &told, now);
-            if is_news {
+            let is_plain = self.ilcc.get(id).is_some_and(|session| !session.agreed);
+            if is_news || is_moved && is_plain {
                 self.tell_locators(id, now);
             } else if is_moved {
                 self.tell(id, now);
@@ -92,19 +93,32 @@ impl Machine {
         self.tell(id, now);
     }
 
-    /// Begins to send the Locator Update with the last number.
-    pub(crate) fn say_locators(&mut self, id: SessionId, now: Instant) {
-        // A correspondent that did no handshake goes by preferences alone, whatever source our packets have.
-        let plain = self.ilcc.get(id).filter(|session| !session.agreed);
-        let has_left =
-            |local| plain.is_some_and(|session| session.failed.has_left(local, session.wire.0));
-        let entries = self.locators.iter().map(|local| L64Entry {
-            preference: if has_left(local.l64) { u16::MAX } else { local.preference },
+    /// Our locators, as a Locator Update of this session names them. A correspondent that did no handshake goes by
+    /// preferences alone, whatever source our packets have, and a locator that the session does not use may have
+    /// failed. So the locator in use is better than others with the same preference.
+    fn told_locators(&self, session: &Session) -> Vec<L64Entry> {
+        let used = session.wire.0;
+        let preferred = self.locators.iter().find(|local| local.l64 == used);
+        let preferred = preferred.map(|local| local.preference);
+        let preference = |local: &LocalLocator| match local.preference {
+            as_set if session.agreed || local.l64 == used => as_set,
+            _ if session.failed.has_left(local.l64, used) => u16::MAX,
+            as_set if Some(as_set) == preferred => as_set.saturating_add(1),
+            as_set => as_set,
+        };
+        let entry = |local: &LocalLocator| L64Entry {
+            preference: preference(local),
             l64: local.l64,
             lifetime: local.lifetime,
-        });
-        let locators: Vec<_> = entries.collect();
-        let is_question = self.ilcc.get(id).is_some_and(|session| !session.owes_update);
+        };
+        self.locators.iter().map(entry).collect()
+    }
+
+    /// Begins to send the Locator Update with the last number.
+    pub(crate) fn say_locators(&mut self, id: SessionId, now: Instant) {
+        let Some(session) = self.ilcc.get(id) else { return };
+        let locators = self.told_locators(session);
+        let is_question = !session.owes_update;
         let pairs = if is_question { self.begin_question(id, now) } else { Vec::new() };
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let retry = session.retry(now);
@@ -187,6 +201,13 @@ impl Machine {
             advertisement.retry = advertisement.retry.again(now);
         }
         let goes_back = is_silent && self.go_back(id, now);
+        if goes_back {
+            let locators = self.ilcc.get(id).map(|session| self.told_locators(session));
+            let sent = self.ilcc.get_mut(id).and_then(|session| session.advertisement.as_mut());
+            if let Some((sent, locators)) = sent.zip(locators) {
+                sent.locators = locators;
+            }
+        }
         self.send_advertisement(id);
         if awaits_first_answer || goes_back {
             // The data plane watches for the next packet with the right nonce.

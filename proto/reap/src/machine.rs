@@ -263,7 +263,7 @@ impl Machine {
         }
         let has_same_peers = *old_peer == *self.peer;
         if has_new_ranks || self.has_ranks() && !has_same_peers {
-            self.note_ranks(ranks, now);
+            self.note_ranks(ranks, has_same_peers, now);
         }
         let has_same_locators = *old_local == *self.local && has_same_peers;
         if has_same_locators && !has_new_ranks && !has_other_routes {

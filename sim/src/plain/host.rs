@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use moorline_types::{Instant, UlidPair};
 
-use super::{L64, PlainNode, PlainPath};
+use super::{Ends, L64, PlainNode, PlainPath, SocketKey};
 use crate::rng::Rng;
 
 /// The host. It speaks ILNP to hosts that speak ILNP, as if the DNS named them (RFC 6742 s2.1).
@@ -15,18 +15,29 @@ pub(crate) struct PlainHost {
     locators: Vec<L64>,
     /// By identifier, of the host and of the correspondent (RFC 6744 s4).
     nodes: BTreeMap<[[u8; 8]; 2], PlainNode>,
+    /// Addresses of all sockets. They last longer than the sessions.
+    sockets: BTreeMap<SocketKey, Ends>,
     /// Time of the next look at timers, as the queue has it.
     pub(crate) wake: Option<Instant>,
 }
 
 impl PlainHost {
     pub(crate) fn new(rng: Rng) -> Self {
-        Self { rng, locators: Vec::new(), nodes: BTreeMap::new(), wake: None }
+        let (locators, nodes, sockets) = (Vec::new(), BTreeMap::new(), BTreeMap::new());
+        Self { rng, locators, nodes, sockets, wake: None }
     }
 
     /// Forgets all sessions. The next ones have other nonces.
     pub(crate) fn begin_anew(&mut self) {
         self.nodes.clear();
+    }
+
+    /// Opens a socket of this protocol and port, which is the port of the other end as well.
+    pub(crate) fn open(&mut self, protocol: u8, port: u16, ulids: UlidPair, now: Instant) {
+        let [a, b] = port.to_be_bytes();
+        let (key, ends) = ((protocol, [a, b, a, b]), ends_of(ulids));
+        self.sockets.insert(key, ends);
+        self.node(ends.map(|end| nid_at(&end, 0)), now).open(key, ends);
     }
 
     pub(crate) fn set_locators(&mut self, locators: Vec<L64>, now: Instant) {
@@ -46,11 +57,12 @@ impl PlainHost {
         self.node([nid_at(packet, 24), nid_at(packet, 8)], now).receive(packet, now)
     }
 
-    /// The next message of a session. A host without an address sends none.
+    /// The next message of a session. Messages of a host without an address are lost.
     pub(crate) fn poll_message(&mut self) -> Option<Vec<u8>> {
-        let has_address = !self.locators.is_empty();
-        let next = self.nodes.values_mut().find_map(|node| node.out.pop_front());
-        next.filter(|_| has_address)
+        if self.locators.is_empty() {
+            self.nodes.values_mut().for_each(|node| node.out.clear());
+        }
+        self.nodes.values_mut().find_map(|node| node.out.pop_front())
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Instant> {
@@ -63,19 +75,26 @@ impl PlainHost {
 
     /// The path of packets for a socket with these addresses; `None` if there was no traffic.
     pub(crate) fn path(&self, ulids: UlidPair) -> Option<PlainPath> {
-        let ends = [ulids.local.0.octets(), ulids.peer.0.octets()];
+        let ends = ends_of(ulids);
         self.nodes.get(&ends.map(|end| nid_at(&end, 0)))?.path(ends)
     }
 
     fn node(&mut self, nids: [[u8; 8]; 2], now: Instant) -> &mut PlainNode {
-        let Self { rng, locators, nodes, .. } = self;
+        let Self { rng, locators, nodes, sockets, .. } = self;
         nodes.entry(nids).or_insert_with(|| {
             let [a, b, c, d, ..] = rng.seed();
             let mut node = PlainNode::new([a, b, c, d], false);
             node.set_locators(locators.clone(), now);
+            let of_node =
+                sockets.iter().filter(|(_, ends)| ends.map(|end| nid_at(&end, 0)) == nids);
+            of_node.for_each(|(key, ends)| node.open(*key, *ends));
             node
         })
     }
+}
+
+fn ends_of(ulids: UlidPair) -> Ends {
+    [ulids.local.0.octets(), ulids.peer.0.octets()]
 }
 
 /// The identifier of the address at this place.

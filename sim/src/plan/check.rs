@@ -41,6 +41,7 @@ impl Plan {
             | What::AddressAdded { uplink }
             | What::PrefixAdded { uplink }
             | What::PrefixWithdrawn { uplink }
+            | What::Loss { uplink, .. }
             | What::Heal { uplink } => self.has_uplink(uplink),
             What::IspDown { isp } | What::IspUp { isp } => self.has_isp(isp),
             What::CutTransit { isp, to_isp } => {

@@ -99,6 +99,7 @@ impl fmt::Display for What {
             Self::PrefixAdded { uplink } => write!(f, "another prefix on {uplink}"),
             Self::PrefixWithdrawn { uplink } => write!(f, "oldest prefix of {uplink} withdrawn"),
             Self::Heal { uplink } => write!(f, "heal {uplink}"),
+            Self::Loss { uplink, loss } => write!(f, "{uplink} loses {loss} each way"),
             Self::HealAll {} => f.write_str("heal everything"),
             Self::Kill { host } => write!(f, "kill the core of {}", host_name(*host)),
             Self::Restart { host } => write!(f, "restart the core of {}", host_name(*host)),

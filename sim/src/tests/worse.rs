@@ -5,8 +5,9 @@ use std::time::Duration;
 use moorline_contexts::{Cause, Event, EventKind};
 
 use super::adaptive::{causes, crowded, plan, sound};
+use super::seconds;
 use crate::Outcome;
-use crate::plan::{Chance, Kind, Link, Pace, Plan, Uplink};
+use crate::plan::{Chance, Change, Kind, Link, Pace, Plan, Port, Uplink, What};
 
 const PACE: Pace = Pace { octets: 1000, interval: Duration::from_millis(50) };
 const STREAM: Kind = Kind::Stream { bytes: u64::MAX, pace: Some(PACE) };
@@ -38,6 +39,31 @@ fn a_pair_that_loses_15_percent_each_way_is_left_and_not_returned_to() {
             let lossy = moves(&outcome, 0, &[Cause::Lossy]) + moves(&outcome, 1, &[Cause::Lossy]);
             let back = causes(&outcome).contains(&Cause::FailBack);
             assert!((1..=2).contains(&lossy) && !back, "{kind:?} {seed}: {:?}", causes(&outcome));
+        }
+    }
+}
+
+/// An ISP fails, and works again with this loss.
+fn healed(kind: Kind, percent: u32) -> Plan {
+    let mut plan = by(kind, [link(0, 10); 2], 3);
+    let uplink = Port { host: 0, uplink: 0 };
+    let loss = What::Loss { uplink, loss: Chance::percent(percent) };
+    let changes = [(20, What::IspDown { isp: 0 }), (49, loss), (50, What::IspUp { isp: 0 })];
+    plan.changes = changes.map(|(at, what)| Change { at: seconds(at), what }).into();
+    plan
+}
+
+/// The ISP answers again, so the hold time ends. The comparison after that decides (decision 166).
+#[test]
+fn payload_goes_back_to_an_isp_that_has_healed_and_to_none_that_loses_15_percent_each_way() {
+    let both_ways = Kind::Datagrams { pace: PACE, both_ways: true };
+    for kind in [STREAM, Kind::Requests { pace: PACE }, both_ways] {
+        for seed in 0..4 {
+            for (percent, goes_back) in [(0, true), (15, false)] {
+                let causes = causes(&sound(seed, &healed(kind, percent)));
+                let is_back = causes.contains(&Cause::FailBack);
+                assert_eq!(is_back, goes_back, "{kind:?} {seed}, {percent} %: {causes:?}");
+            }
         }
     }
 }

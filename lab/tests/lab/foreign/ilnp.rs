@@ -8,9 +8,9 @@ use moorline_lab::Lab;
 use moorline_lab::topology::host_address;
 use serde_json::{Value, json};
 
+use super::{PORT, goes_on, has_no_faults, leave_to_the_peer, number, told, uplinks};
 use crate::common::script::Script;
 use crate::common::{Protected, eventually, prefer, with_ilnp};
-use super::{PORT, goes_on, has_no_faults, leave_to_the_peer, number, told, uplinks};
 
 /// Where the traffic goes that host A sends, from its own address at one ISP to the peer's.
 fn pair(from: u16, to: u16) -> Value {

@@ -10,9 +10,9 @@ use moorline_lab::{Failure, Lab};
 use moorline_sim::{Conditions, recovery_bound};
 use serde_json::{Value, json};
 
+use super::{PORT, goes_on, has_no_faults, leave_to_the_peer, network, number, told, uplinks};
 use crate::common::script::Script;
 use crate::common::{daemon_options, eventually, story};
-use super::{PORT, goes_on, has_no_faults, leave_to_the_peer, network, number, told, uplinks};
 
 /// In seconds.
 const PEER_SEND_TIMEOUT: u64 = 3;

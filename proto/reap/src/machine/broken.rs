@@ -38,10 +38,16 @@ impl Machine {
     }
 
     /// The peer has stated preferences, or its locators have changed.
-    pub(super) fn note_ranks(&mut self, ranks: &[Rank], now: Instant) {
+    ///
+    /// Answers refute the preferences that the peer has stated within a second for the same locators: forged preferences
+    /// may change faster than the peer can answer.
+    pub(super) fn note_ranks(&mut self, ranks: &[Rank], has_same_peers: bool, now: Instant) {
         let since = if ranks.is_empty() { Instant::ZERO } else { now };
         self.change_extra(|extra| {
-            (extra.ranks, extra.ranked, extra.refuted) = (cut(ranks), since, 0);
+            extra.ranks = cut(ranks);
+            if !has_same_peers || now.since(extra.ranked) >= RETRY {
+                (extra.ranked, extra.refuted) = (since, 0);
+            }
         });
     }
 

@@ -187,15 +187,18 @@ impl Machine {
         let interval = self.round_interval();
         let Some(monitor) = &mut self.monitor else { return };
         monitor.knows_checks |= is_answer;
+        // A peer without this pair answers by another one. What only that pair has carried must not go out by this one.
+        let is_by = |own: &&Report| LocatorPair::new(own.dst, own.src) == check.pair;
+        let own = probe.sent.first().filter(|_| is_answer).filter(is_by);
+        let seen = own.map(SeenAnswer::of);
         if check.pair == current {
+            if let Some(seen) = seen {
+                monitor.current_answer = seen;
+            }
             if is_answer {
-                let by = probe.sent.first().map(|own| LocatorPair::new(own.dst, own.src));
-                if by == Some(current) {
-                    monitor.current_answer = probe.sent.first().and_then(SeenAnswer::of);
-                }
                 if check.data == CHECK_CURRENT {
                     monitor.answered_nonce =
-                        NonZeroU32::new(check.nonce).filter(|_| by == Some(current));
+                        NonZeroU32::new(check.nonce).filter(|_| seen.is_some());
                 }
                 monitor.current_rtt.observe(rtt, now);
                 monitor.is_asked_in_vain = false;
@@ -220,12 +223,13 @@ impl Machine {
         let is_standby = self.standby() == Some(check.pair);
         let is_home = self.home_to_check() == Some(check.pair);
         let Some(monitor) = &mut self.monitor else { return };
-        let seen = probe.sent.first().filter(|_| is_answer).and_then(SeenAnswer::of);
-        if is_standby && is_answer {
-            monitor.standby_answer = seen;
-        }
-        if is_home && is_answer {
-            monitor.past_mut(current).home_answer = seen;
+        if let Some(seen) = seen {
+            if is_standby {
+                monitor.standby_answer = seen;
+            }
+            if is_home {
+                monitor.past_mut(current).home_answer = seen;
+            }
         }
         if is_standby {
             if is_answer {

@@ -242,13 +242,19 @@ impl Machine {
                 return None;
             }
             Stage::Asking => self.refuse(follow, now),
-            Stage::Unanswered if pair == follow.from && self.current() == follow.to => {
+            Stage::Unanswered if pair == follow.from && self.has_followed(follow) => {
                 self.move_to(follow.from, Cause::ProbeOperational, now);
                 self.refuse(follow, now);
             }
             Stage::Unanswered | Stage::Refused | Stage::Vouched => return None,
         }
         Some(self.current())
+    }
+
+    /// Whether payload still takes the pair to which it has moved because the asked pair was silent.
+    fn has_followed(&self, follow: Follow) -> bool {
+        let current = self.current();
+        current == follow.to || follow.to == follow.from && current != follow.from
     }
 
     /// The asked pair works: payload stays.

@@ -87,8 +87,8 @@ impl Machine {
     /// Makes this pair the standby path. A pair that is not of the two sets counts as none.
     pub(super) fn keep_standby(&mut self, standby: Option<LocatorPair>) {
         let places = standby.and_then(|standby| self.places_of(standby));
-        if let Some(monitor) = &mut self.monitor {
-            monitor.standby = places;
+        if let Some(monitor) = self.monitor.as_mut().filter(|monitor| monitor.standby != places) {
+            (monitor.standby, monitor.standby_answer) = (places, None);
         }
     }
 

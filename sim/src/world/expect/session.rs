@@ -3,6 +3,7 @@ use moorline_types::{Instant, Nonce, Ulid, UlidPair};
 
 use super::World;
 use crate::plain::PlainPath;
+use crate::plan::Kind;
 use crate::recovery::Expectation;
 use crate::workload::{Running, Side};
 
@@ -11,7 +12,8 @@ impl World<'_> {
     ///
     /// Traffic goes on if both ends have each other's nonces, neither waits for an acknowledgement, and the locators of
     /// each end carry packets in both directions. Before the session nothing is promised: the session of another
-    /// socket between the same identifiers may come first, and take its packets (decision 149).
+    /// socket between the same identifiers may come first, and take its packets (decision 149). Nor is anything promised
+    /// to a server of requests at Moorline's end of a session that has moved.
     pub(super) fn plain_expectation(
         &self,
         workload: &Running,
@@ -37,7 +39,11 @@ impl World<'_> {
             _ => (false, [ulids; 2]),
         };
         let is_cut = !wires.into_iter().all(works);
-        let goes_on = is_ready && !is_cut;
+        // A datagram without a nonce is for a moved session only if a socket is connected (decision 071).
+        let is_to_server =
+            matches!(workload.plan.kind, Kind::Requests { .. }) && side == Side::From;
+        let meets_socket = !is_to_server || wires[1] == ulids;
+        let goes_on = is_ready && meets_socket && !is_cut;
         let promised = goes_on && !self.is_headless(workload) && self.plan.attack.is_none();
         let deadline = promised.then(|| self.now + one_way * 2);
         Some(Expectation {

@@ -4,12 +4,12 @@ use core::time::Duration;
 use std::vec;
 use std::vec::Vec;
 
-use moorline_types::{L64, SessionId};
+use moorline_types::{L64, LocalRoutes, Locator, Prefix, SessionId};
 
 use super::{Plain, message};
 use crate::tests::duo::Duo;
 use crate::tests::ilv;
-use crate::{Event, LocalLocator, State};
+use crate::{Event, LocalLocator, LocalState, State};
 
 const NEW: L64 = L64(0x2001_0db8_0005_0000);
 
@@ -25,6 +25,68 @@ fn place(duo: &mut Duo, locators: &[(L64, u16)]) {
 fn sources(packets: &[Vec<u8>]) -> Vec<u64> {
     let updates = packets.iter().filter(|packet| message(packet)[0] == 156);
     updates.map(|packet| u64::from_be_bytes(packet[8..16].try_into().unwrap())).collect()
+}
+
+/// The locator that a Locator Update prefers to all others.
+fn preferred(packet: &[u8]) -> u64 {
+    let octets = |octets: &[u8]| octets.try_into().expect("as long");
+    let entries = message(packet)[8..].chunks(12);
+    let entries =
+        entries.map(|entry| (entry[8..10].to_vec(), u64::from_be_bytes(octets(&entry[..8]))));
+    let mut entries: Vec<_> = entries.collect();
+    entries.sort();
+    assert!(entries[0].0 < entries[1].0, "{entries:?}");
+    entries[0].1
+}
+
+/// The node chooses among locators of one preference as it likes, and knows of no failure of ours.
+#[test]
+fn a_node_without_the_handshake_is_told_to_prefer_the_locator_in_use_to_its_equals() {
+    let mut duo = Duo::new();
+    let peer = Plain::in_session(&mut duo);
+    let old = ilv(0).l64;
+    place(&mut duo, &[(NEW, 100), (old, 100)]);
+    let told = duo.take(0);
+    assert_eq!((preferred(&told[0]), duo.session(0).wire.local.l64), (old.0, old));
+    duo.give(0, &[peer.answer(&told[0]).expect("an acknowledgement")]);
+    assert_eq!(duo.session(0).wire.local.l64, old);
+    // The machine follows the preferences of its configuration first.
+    place(&mut duo, &[(NEW, 99), (old, 100)]);
+    assert_eq!(preferred(&duo.take(0)[0]), NEW.0);
+}
+
+/// Nobody acknowledges the first Locator Updates, which prefer the locator that the session leaves.
+#[test]
+fn a_session_that_goes_back_has_the_node_prefer_the_locator_of_the_sockets() {
+    let mut duo = Duo::new();
+    let _silent = Plain::in_session(&mut duo);
+    let old = ilv(0).l64;
+    place(&mut duo, &[(NEW, 100)]);
+    place(&mut duo, &[(NEW, 100), (old, 100)]);
+    assert_eq!(preferred(&duo.take(0)[1]), NEW.0);
+    while duo.entry(0).wire.0 != old {
+        duo.take(0);
+        duo.fire(0);
+    }
+    assert_eq!(preferred(&duo.take(0)[0]), old.0);
+}
+
+/// The session sends by another link now, and the routes are all that has changed.
+#[test]
+fn a_session_that_follows_routes_has_the_node_prefer_its_locator() {
+    let mut duo = Duo::new();
+    let peer = Plain::in_session(&mut duo);
+    let old = ilv(0).l64;
+    place(&mut duo, &[(NEW, 100), (old, 100)]);
+    let told = duo.take(0);
+    duo.give(0, &[peer.answer(&told[0]).expect("an acknowledgement")]);
+    duo.take(0);
+    let locators = [NEW, old].map(|l64| LocalLocator { preference: 100, ..LocalLocator::new(l64) });
+    let to_node = Prefix::new(ilv(1).address(), 64);
+    let routes = LocalRoutes([(to_node, [Locator(ilv(0).at(NEW).address())].into())].into());
+    duo.set_local(0, &LocalState { nids: [ilv(0).nid].into(), locators: locators.into(), routes });
+    assert_eq!(duo.session(0).wire.local.l64, NEW);
+    assert_eq!(preferred(&duo.take(0)[0]), NEW.0);
 }
 
 #[test]

@@ -196,6 +196,28 @@ fn an_answer_by_another_pair_shows_nothing() {
     }
 }
 
+/// A check of the standby path is answered by a pair. Then payload takes the standby path, and the next check goes by it.
+#[test]
+fn an_answer_is_repeated_only_on_the_pair_that_has_carried_it() {
+    for (by, repeated) in [(ab(1, 1), 0), (ab(2, 2), 1)] {
+        let mut machine = checked();
+        let ask = |machine: &mut Machine, at_ms| {
+            machine.send_check(ab(2, 2), at(at_ms));
+            only_probe(machine).1
+        };
+        let check = ask(&mut machine, 1_000);
+        let own = Report { src: by.peer, dst: by.local, nonce: 7, data: 0x8000_0001 };
+        let received = [check.sent[0]].into();
+        let answer = Probe { state: State::Operational, sent: [own].into(), received };
+        machine.handle_probe(by, &answer, at(1_010)).unwrap();
+        machine.move_to(ab(2, 2), Cause::Suspicion, at(2_000));
+        drain(&mut machine);
+        let next = ask(&mut machine, 2_500);
+        let tokens = next.sent.iter().filter(|report| report.nonce == 7).count();
+        assert_eq!(tokens, repeated, "{by:?}: {next:?}");
+    }
+}
+
 /// The peer, or an attacker, says whether its first and second locator are broken.
 fn say(machine: &mut Machine, broken: [bool; 2], now: Instant) {
     let ranks = broken.map(|is_broken| Rank { is_broken, ..Rank::default() });
