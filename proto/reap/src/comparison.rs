@@ -181,7 +181,7 @@ pub(crate) fn is_much_slower(floor: Duration, other: Duration) -> bool {
 }
 
 /// Time between checks: 200 ms, so 5 checks a second by each pair. A peer answers 20 a second by its current pair, and
-/// 20 by all other pairs.
+/// 20 by all other pairs; checks that repeat an answer by the current or the preferred pair have their own 20 each.
 const GAP: Duration = Duration::from_millis(200);
 /// First time between checks if the host has no room: 1 s.
 const POSTPONED: Duration = Duration::from_secs(1);

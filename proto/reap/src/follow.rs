@@ -23,7 +23,7 @@ pub(crate) struct Follow {
     pub(crate) began: Instant,
     /// Number of questions sent.
     pub(crate) tries: u8,
-    /// Nonces of the questions that were probes. The records forget such probes when the state changes.
+    /// Nonces of the questions that were probes. An exploration that begins forgets the records of such probes.
     pub(crate) probes: [Option<u32>; TRIES as usize],
     /// When the next question leaves, or the stage ends.
     pub(crate) next: Instant,

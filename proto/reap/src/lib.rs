@@ -94,7 +94,7 @@
 //! and shows that this host sent it.
 //!
 //! *Guarded pairs*: an attacker on a standby path sees enough to forge probes there. So a probe of the peer alone takes
-//! no payload from a pair that has answered checks. Payload moves only if that probe reports the last check by that
+//! no payload from a pair that has answered checks, or from the first pair of a new context. Payload moves only if that probe reports the last check by that
 //! pair, or if the pair, asked at once, does not answer in time (decision 153). If the pair is pinned, payload moves
 //! only in the second case. The same question comes before payload leaves a pair whose peer locator the peer calls
 //! broken. A question repeats what an earlier answer by the pair said, and so has a limit of answers of its own

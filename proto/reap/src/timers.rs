@@ -7,7 +7,7 @@
 //! | `Trial` | a suspicion; the data plane's Send Timer | the current pair answers, payload, a keepalive of a peer without checks | next checks, or the verdict |
 //! | `Answer` | a keepalive, if the current pair has not answered lately; an Update Request | the current pair answers, payload, leaving Operational; for a request any message of Shim6 | the check is sent again; after the last check, or a request, a trial begins |
 //! | `Comparison` | a suspicion; a check of the current pair gets lost; a long round-trip time; the end of the hold time of the preferred pair | leaving Operational, another current pair | next checks by both pairs, or the outcome |
-//! | `Follow` | a probe of the peer asks for another pair, and the current pair has answered checks | an answer by the current pair | the pair is asked again; after the last question payload moves |
+//! | `Follow` | a probe of the peer asks for another pair, or the peer calls its locator of the current pair broken; the current pair has answered checks, or the context is new | an answer by the current pair | the pair is asked again; after the last question payload moves |
 //! | `Switch` | a switch, each of its probes | the pair becomes current, or the switch is given up | next probe by the pair; after the last probe the switch is given up |
 //! | `Paths` | the host wants pairs besides the current one | the host wants none | these pairs are checked again |
 //! | `Forget` | entering Operational; waits while `Send`, `Retransmission` or `Keepalive` runs | entering another state | records of probes are dropped |

@@ -29,7 +29,7 @@ impl Machine {
     /// A probe came in by `pair`, seen from this host: to our `local` from the peer's `peer` locator.
     ///
     /// # Errors
-    /// On error nothing has changed, except the count of the rate limit.
+    /// On error nothing has changed, except counts of limits.
     /// [`BadFormat`](DropReason::BadFormat): the probe has no report of itself.
     /// [`WrongLocators`](DropReason::WrongLocators): the probe names another pair for itself.
     /// [`Replayed`](DropReason::Replayed): the same probe came before.
