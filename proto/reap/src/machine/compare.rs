@@ -102,8 +102,7 @@ impl Machine {
             Purpose::Return => !past.may_leave(now),
             Purpose::FailBack => false,
         });
-        let is_in_vain = purpose == Purpose::Leave && monitor.is_asked_in_vain;
-        if is_early || is_in_vain || monitor.comparison().is_some() {
+        if is_early || monitor.is_asked_in_vain || monitor.comparison().is_some() {
             return;
         }
         let due = |rtt: Rtt| rtt.due().unwrap_or(ANSWER_DUE);
