@@ -102,7 +102,8 @@ impl Machine {
             Purpose::Return => !past.may_leave(now),
             Purpose::FailBack => false,
         });
-        if is_early || monitor.is_asked_in_vain || monitor.comparison().is_some() {
+        let is_in_vain = purpose == Purpose::Leave && monitor.is_asked_in_vain;
+        if is_early || is_in_vain || monitor.comparison().is_some() {
             return;
         }
         let due = |rtt: Rtt| rtt.due().unwrap_or(ANSWER_DUE);

@@ -58,7 +58,7 @@ impl Machine {
         if others.is_empty() && hint != FailureHint::Unreachable {
             return;
         }
-        let (due, gap) = self.patience(suspicion, now);
+        let (due, gap) = self.patience(suspicion, &others, now);
         let others_due = self.monitor_mut().standby_rtt.due().unwrap_or(UNKNOWN_DUE).max(due);
         let (due, end) = (now + due, now + others_due);
         self.begin_trial(Trial { gap, due, end, ..Trial::new(suspicion, others, now) });
@@ -115,8 +115,16 @@ impl Machine {
     /// How long to wait for the answer of the current pair, and the time between its checks.
     ///
     /// An old round-trip time says nothing about the queues of the moment. The time that payload's answers have taken
-    /// in the last seconds does. A retransmission already accounts for that time, if checks were answered lately.
-    fn patience(&mut self, suspicion: Suspicion, now: Instant) -> (Duration, Duration) {
+    /// in the last seconds does. A retransmission already accounts for that time, if checks were answered lately. If
+    /// comparisons have shown that all other pairs are worse, a short silence is no reason to leave the current pair.
+    fn patience(
+        &mut self,
+        suspicion: Suspicion,
+        others: &[LocatorPair],
+        now: Instant,
+    ) -> (Duration, Duration) {
+        let has_worse_only = !others.is_empty() && self.are_all_worse(others);
+        let least = if has_worse_only { UNKNOWN_DUE } else { Duration::ZERO };
         let rtt = self.monitor_mut().current_rtt;
         let hint = suspicion.hint;
         let usual = suspicion.usual.saturating_sub(DELAYED_ACK);
@@ -138,11 +146,16 @@ impl Machine {
             measured.max((usual * 3).max(measured * 2).min(UNKNOWN_DUE))
         };
         // Neither the few checks nor a flow with few packets have seen a queue that has just filled.
-        let due = seen.max(measured + rtt.unseen_queue().min(most));
+        let due = seen.max(measured + rtt.unseen_queue().min(most)).max(least);
         let answered_after = rtt.known().unwrap_or(UNKNOWN_RTT).max(usual).min(due / 2);
         // Spread the checks over the remaining time, so that a queue that is full for a moment does not drop all of
         // them.
         (due, ((due - answered_after) / CURRENT_CHECKS).max(LEAST_GAP))
+    }
+
+    fn are_all_worse(&self, pairs: &[LocatorPair]) -> bool {
+        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        past.is_some_and(|past| pairs.iter().all(|pair| past.worse.contains(pair)))
     }
 
     /// The next checks are due, or the verdict.

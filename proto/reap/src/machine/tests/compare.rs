@@ -1,6 +1,8 @@
 //! Pairs that lose packets or are slow, and that payload leaves for better ones.
 
-use super::monitor::{causes, config, suspect};
+use alloc::boxed::Box;
+
+use super::monitor::{causes, config, only, suspect};
 use super::net::Net;
 use super::*;
 use crate::event::FailureHint;
@@ -108,6 +110,30 @@ fn a_slow_pair_is_left_and_a_queue_is_not() {
     degrade(&mut net, 0, ms(300));
     net.run_for(HOUR);
     assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
+}
+
+#[test]
+fn a_short_silence_leads_to_no_pair_that_is_known_as_worse() {
+    for seed in 0..10 {
+        let mut net = talking(&config(), seed);
+        degrade(&mut net, MANY, ms(10));
+        let is_left = |net: &Net| net.pairs() == [ab(2, 2), ba(2, 2)];
+        net.run_until(HOUR / 4, is_left).expect("left");
+        net.run_for(ms(30_000));
+        net.route = only(&[(1, 1)]);
+        // What was under way arrives.
+        net.run_for(ms(50));
+        suspect(&mut net, 0, FailureHint::Silence);
+        net.run_for(ms(250));
+        net.route = Box::new(|_| true);
+        net.run_for(ms(10_000));
+        assert!(is_left(&net), "seed {seed}: {:?}", causes(&net, 0));
+        net.route = only(&[(1, 1)]);
+        net.run_for(ms(50));
+        suspect(&mut net, 0, FailureHint::Silence);
+        let after = net.run_until(ms(6_000), |net| net.pairs() == [ab(1, 1), ba(1, 1)]);
+        assert!(after.is_some(), "seed {seed}: {:?}", net.hosts[0].log);
+    }
 }
 
 #[test]
