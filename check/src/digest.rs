@@ -51,6 +51,7 @@ pub(crate) fn of(world: &World) -> u64 {
             }
         }
     }
+    world.learnt.each_ref().map(Option::is_some).hash(&mut hasher);
     world.left.hash(&mut hasher);
     world.is_cut.hash(&mut hasher);
     world.wrong.hash(&mut hasher);

@@ -10,6 +10,7 @@
 //! * a host loses its state
 //! * an uplink goes down, or comes up again
 //! * the kernel refuses a change of routes or ULIDs
+//! * a third party sends a packet, from any address
 //!
 //! [`Bounds`] limits the number of each. [`World`] is a model of `stateright`, which tries all orders and checks each
 //! state against the properties of [`World::PROPERTIES`].
@@ -30,9 +31,11 @@ mod digest;
 mod ending;
 mod model;
 mod side;
+mod third;
 mod world;
 
 pub use model::{Report, check};
+pub use third::{Forgery, Form, Source};
 pub use world::{Action, Bounds, World};
 
 #[cfg(test)]

@@ -61,6 +61,7 @@ impl Model for Search {
             |_, world| world.holds(4),
             |_, world| world.holds(5),
             |_, world| world.holds(6),
+            |_, world| world.holds(7),
         ];
         let named = World::PROPERTIES.into_iter().zip(holds);
         let always = named.map(|(name, holds)| Property::always(name, holds));

@@ -4,7 +4,9 @@ use moorline_datapath::shim6::{ContextEntry, Report};
 use moorline_host::model::{Kernel, OneSocket, Told, local_state, view};
 use moorline_host::{Effect, Host, Sessions};
 use moorline_ilnp::consts::CHECK_INTERVAL;
-use moorline_types::{ContextId, IlvPair, Instant, Locator, LocatorPair, Nonce, UlidPair};
+use moorline_types::{
+    ContextId, ContextTag, IlvPair, Instant, Locator, LocatorPair, Nonce, UlidPair,
+};
 use moorline_wire::ip6::Ip6;
 
 use crate::world::What;
@@ -104,6 +106,17 @@ impl Side {
         self.host.shim6().contexts().next().is_some() || self.session().is_some()
     }
 
+    /// Contexts of the host: tags, the pair in use, and the peer's locators of those with which payload can move.
+    pub(crate) fn summary(&self) -> (usize, Vec<Summary>) {
+        let entries = self.told.contexts.values();
+        let summary = |entry: &ContextEntry| Summary {
+            tags: [entry.local_tag, entry.peer_tag],
+            pair: entry.current.pair,
+            peer_locators: entry.peer_locators.iter().copied().collect(),
+        };
+        (self.host.shim6().contexts().count(), entries.map(summary).collect())
+    }
+
     /// Reports traffic of a connected socket. The data plane of ILNP sees the traffic first.
     pub(crate) fn note_traffic(&mut self, ulids: UlidPair, inbound: bool, nonce: Option<Nonce>) {
         let ports = if self.number == 0 { (40_000, 7) } else { (7, 40_000) };
@@ -193,6 +206,14 @@ impl Side {
         }
         sent
     }
+}
+
+/// State of a context that no stranger may change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Summary {
+    tags: [ContextTag; 2],
+    pair: LocatorPair,
+    peer_locators: Vec<Locator>,
 }
 
 /// The control packet that an effect sends, with its addresses.

@@ -14,6 +14,7 @@ const NOTHING: Bounds = Bounds {
     lapses: 0,
     links: 0,
     refusals: 0,
+    forgeries: 0,
     ilnp: false,
     keepalives: true,
 };
@@ -80,10 +81,22 @@ fn hosts_agree_on_a_session_or_have_none() {
     holds(Bounds { links: 2, timeouts: 1, triggers: [1, 0], ..ilnp }, 500);
 }
 
+/// A stranger sends a packet at any moment of establishment, exploration and recovery, and after changes of links.
+#[test]
+fn a_third_party_changes_nothing() {
+    let one = Bounds { forgeries: 1, ..NOTHING };
+    holds(one, 100);
+    holds(Bounds { forgeries: 2, triggers: [1, 0], ..one }, 100);
+    holds(Bounds { cuts: 1, alarms: 1, triggers: [1, 0], ..one }, 100);
+    holds(Bounds { alarms: 1, triggers: [1, 0], ..one }, 100);
+    holds(Bounds { lapses: 1, triggers: [2, 0], ..one }, 100);
+    holds(Bounds { links: 2, triggers: [1, 0], ..one }, 100);
+}
+
 /// Each property fails in a world that violates it.
 #[test]
 fn each_property_can_fail() {
-    let bounds = Bounds { triggers: [1, 0], payloads: 1, alarms: 1, ..NOTHING };
+    let bounds = Bounds { triggers: [1, 0], payloads: 1, alarms: 1, forgeries: 1, ..NOTHING };
     let deliver = |world: &mut World, count: usize| {
         (0..count).for_each(|_| world.take(Action::Deliver(0)));
     };
@@ -94,7 +107,7 @@ fn each_property_can_fail() {
         world
     };
     let wrong = |world: &World| world.wrong.iter().copied().collect::<Vec<_>>();
-    let [state, proved, reached, right, one, in_step, owner] = World::PROPERTIES;
+    let [state, proved, reached, right, one, in_step, owner, unchanged] = World::PROPERTIES;
 
     let mut forged = begun(2);
     forged.forget_validators();
@@ -140,9 +153,15 @@ fn each_property_can_fail() {
     both.settle();
     assert!(wrong(&both).contains(&owner));
 
-    let mut apart = begun(4);
     let tag = ContextTag::from_bits(7);
-    // The first payload at the responder brings another update of its entry, so the wrong tag is at the initiator.
+    // The first payload at the responder brings another update of its entry.
+    let mut changed = begun(4);
+    changed.sides[1].told.contexts.values_mut().for_each(|entry| entry.peer_tag = tag);
+    changed.take(Action::Forge(Forgery { to: 1, source: Source::Ulid, form: Form::Payload }));
+    assert_eq!(wrong(&changed), [unchanged]);
+
+    let mut apart = begun(4);
+    // The wrong tag is at the initiator.
     apart.sides[0].told.contexts.values_mut().for_each(|entry| entry.peer_tag = tag);
     assert!(!apart.ends_well());
 }

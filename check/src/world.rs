@@ -1,14 +1,15 @@
 use std::collections::BTreeSet;
 
 use moorline_datapath::shim6::Report;
-use moorline_types::{ContextTag, LocatorPair, Nonce};
+use moorline_types::{ContextTag, Locator, LocatorPair, Nonce};
 use moorline_wire::{MessageType, OptionType, Packet, PayloadHeader};
 
 use crate::digest;
 use crate::side::Side;
+use crate::third::{self, Forgery, Learnt};
 
 /// Greatest number of each action. The search tries all orders.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Bounds {
     /// Packets that are lost.
     pub losses: u8,
@@ -30,6 +31,8 @@ pub struct Bounds {
     pub links: u8,
     /// Changes that the kernel of the first host refuses.
     pub refusals: u8,
+    /// Packets of a third party that knows no secret of the hosts.
+    pub forgeries: u8,
     /// Whether both hosts speak ILNP beside Shim6.
     pub ilnp: bool,
     /// Whether keepalives go out at the end of the world. By a keepalive, a host learns of a tag that its peer does not
@@ -52,6 +55,7 @@ impl Bounds {
             Action::Forget(_) => &mut self.lapses,
             Action::Link => &mut self.links,
             Action::Refuse => &mut self.refusals,
+            Action::Forge(_) => &mut self.forgeries,
         })
     }
 }
@@ -81,6 +85,8 @@ pub enum Action {
     Link,
     /// The kernel of the first host refuses the next change.
     Refuse,
+    /// A packet of a third party arrives.
+    Forge(Forgery),
 }
 
 /// Two hosts and the packets in flight between them.
@@ -90,8 +96,10 @@ pub struct World {
     pub(crate) wire: Vec<Parcel>,
     pub(crate) left: Bounds,
     pub(crate) is_cut: bool,
-    /// Validators that each host has sent.
-    validators: BTreeSet<(usize, Vec<u8>)>,
+    /// Validators that each host has sent, with their destination.
+    validators: BTreeSet<(usize, Locator, Vec<u8>)>,
+    /// Messages with secrets from each host to the third party's own address.
+    pub(crate) learnt: [Option<Learnt>; 2],
     /// Pairs by which the other host has received a probe, or a message that serves as one.
     reached: BTreeSet<(usize, LocatorPair)>,
     /// Properties violated on the way to this state.
@@ -120,7 +128,7 @@ pub(crate) enum What {
 
 impl World {
     /// Names of the properties that hold in every state.
-    pub const PROPERTIES: [&'static str; 7] = [
+    pub const PROPERTIES: [&'static str; 8] = [
         "no state before a valid I2",
         "nothing goes to a locator that the peer has not proved",
         "payload moves only to a pair by which a probe or its like arrived",
@@ -128,6 +136,7 @@ impl World {
         "one context for one pair of ULIDs",
         "the kernel has the routes and ULIDs that contexts need",
         "a pair has a session or a context that has moved",
+        "a packet without secrets changes no context",
     ];
 
     /// Two hosts that have just started.
@@ -139,6 +148,7 @@ impl World {
             left: bounds,
             is_cut: false,
             validators: BTreeSet::new(),
+            learnt: [None, None],
             reached: BTreeSet::new(),
             wrong: BTreeSet::new(),
             digest: 0,
@@ -162,7 +172,8 @@ impl World {
             ]
         });
         let others = [Action::Cut, Action::Link, Action::Refuse];
-        parcels.chain(sides).chain(others).filter(|action| self.may(*action))
+        let forged = Forgery::all().map(Action::Forge);
+        parcels.chain(sides).chain(others).chain(forged).filter(|action| self.may(*action))
     }
 
     fn may(&self, action: Action) -> bool {
@@ -178,7 +189,7 @@ impl World {
                 Action::Forget(n) => self.sides[n].has_context(),
                 Action::Refuse => !self.sides[0].refuses,
                 Action::Deliver(_) | Action::Lose(_) | Action::Duplicate(_) => true,
-                Action::Payload(_) | Action::Cut | Action::Link => true,
+                Action::Payload(_) | Action::Cut | Action::Link | Action::Forge(_) => true,
             }
     }
 
@@ -217,6 +228,7 @@ impl World {
             }
             Action::Refuse => self.sides[0].refuses = true,
             Action::Forget(n) => self.sides[n].forget(),
+            Action::Forge(forgery) => return self.deliver_forged(forgery),
         }
         self.settle();
     }
@@ -298,9 +310,20 @@ impl World {
         }
         let echo = packet.raw_option(OptionType::RESPONDER_VALIDATOR).map(<[u8]>::to_vec);
         let is_second = [MessageType::I2, MessageType::I2BIS].contains(&packet.kind());
-        let is_valid =
-            is_second && echo.is_some_and(|octets| self.validators.contains(&(to, octets)));
+        let is_valid = is_second
+            && echo.is_some_and(|octets| self.validators.contains(&(to, pair.peer, octets)));
         self.hold(after <= before || is_valid, Self::PROPERTIES[0]);
+    }
+
+    /// Delivers a packet of the third party.
+    fn deliver_forged(&mut self, forgery: Forgery) {
+        let (pair, what) = self.forge(forgery);
+        let before = self.sides[forgery.to].summary();
+        let reached = self.reached.clone();
+        self.deliver(&Parcel { from: 1 - forgery.to, pair, what });
+        self.reached = reached;
+        self.settle();
+        self.hold(self.sides[forgery.to].summary() == before, Self::PROPERTIES[7]);
     }
 
     /// Handles moved payload like a data plane: the tag finds the context, or the core gets the packet.
@@ -323,6 +346,12 @@ impl World {
     pub(crate) fn settle(&mut self) {
         for n in 0..2 {
             for (pair, what) in self.sides[n].drain() {
+                if pair.peer == third::OWN {
+                    if let What::Control(octets) = &what {
+                        self.learnt[n] = Learnt::of(octets, pair).or(self.learnt[n].take());
+                    }
+                    continue;
+                }
                 // ILNP proves no locators.
                 let is_proved = self.sides[1 - n].locators.contains(&pair.peer)
                     || matches!(what, What::Ilnp(_));
@@ -332,7 +361,7 @@ impl World {
                     && [MessageType::R1, MessageType::R1BIS].contains(&packet.kind())
                     && let Some(octets) = packet.raw_option(OptionType::RESPONDER_VALIDATOR)
                 {
-                    self.validators.insert((n, octets.to_vec()));
+                    self.validators.insert((n, pair.peer, octets.to_vec()));
                 }
                 self.send(Parcel { from: n, pair, what });
             }
