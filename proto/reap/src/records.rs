@@ -83,6 +83,11 @@ impl Records {
         self.sent.iter().map(|sent| (sent.pair, sent.nonce, sent.at))
     }
 
+    /// Pair and nonce of each sent probe that the peer has not reported.
+    pub(crate) fn unreported(&self) -> impl Iterator<Item = (LocatorPair, u32)> + '_ {
+        self.sent.iter().filter(|sent| !sent.is_reported).map(|sent| (sent.pair, sent.nonce))
+    }
+
     /// Marks the sent probe that `report` is about. `None` if there is no such probe, or if it is older than
     /// [`REPORT_LIFETIME`].
     pub(crate) fn confirm(&mut self, report: &Report, now: Instant) -> Option<Sent> {

@@ -109,7 +109,13 @@ impl Machine {
         let from = self.current();
         let due = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due());
         let patience = due.unwrap_or(UNKNOWN_DUE);
-        let before = self.flight().follow.filter(|before| before.from == from);
+        let before = self.flight().follow;
+        // The question that payload was moved by stays: its answer may be late.
+        if let Some(left) = before.filter(|one| one.stage == Stage::Unanswered && one.from != from)
+        {
+            self.flight().left = Some(left);
+        }
+        let before = before.filter(|before| before.from == from);
         let follow = match before {
             Some(before) if before.stage == Stage::Asking => before.or(wish),
             Some(before) if before.stage.is_granted() => return,
@@ -224,31 +230,52 @@ impl Machine {
         probe: &Probe,
         now: Instant,
     ) -> Option<LocatorPair> {
+        if let Some(late) = self.late_answer(pair, probe, now) {
+            self.move_to(late.from, Cause::ProbeOperational, now);
+            self.refuse(late, now);
+            return Some(self.current());
+        }
         let follow = *self.follow_now()?;
-        let is_asked = follow.is_reported_by(&probe.received)
-            || self.reports_by(follow.from, &probe.received, follow.began);
-        if is_way_back(probe) || !is_asked {
+        if follow.stage != Stage::Asking || is_way_back(probe) || !self.is_answered(follow, probe) {
             return None;
         }
         let is_elsewhere = pair == follow.to && pair != follow.from;
         let says_where = is_answer(probe) && self.is_check_by(follow, &probe.received[0]);
         let is_wish = says_where && !self.is_pinned() && !self.is_home_again(now);
-        match follow.stage {
-            Stage::Asking if is_elsewhere && is_wish => {
-                self.end_follow(follow, Stage::Vouched, now);
-            }
-            Stage::Asking if is_elsewhere && !says_where => {
+        match (is_elsewhere, is_wish) {
+            (true, true) => self.end_follow(follow, Stage::Vouched, now),
+            (true, false) if !says_where => {
                 self.ask_again(follow, now);
                 return None;
             }
-            Stage::Asking => self.refuse(follow, now),
-            Stage::Unanswered if pair == follow.from && self.has_followed(follow) => {
-                self.move_to(follow.from, Cause::ProbeOperational, now);
-                self.refuse(follow, now);
-            }
-            Stage::Unanswered | Stage::Refused | Stage::Vouched => return None,
+            (_, _) => self.refuse(follow, now),
         }
         Some(self.current())
+    }
+
+    /// The question whose answer this probe is, if the answer comes late by the pair that was asked, and payload has left that
+    /// pair.
+    ///
+    /// The answer may say that the peer's payload takes another pair. But a peer that explores hears no question. So
+    /// the pair works, and the probe that took payload away was not the peer's. If the peer has left the pair as much
+    /// worse, payload stays.
+    fn late_answer(&self, pair: LocatorPair, probe: &Probe, now: Instant) -> Option<Follow> {
+        let flight = self.flight_now()?;
+        let mut asked = [flight.follow, flight.left].into_iter().flatten();
+        asked.find(|one| {
+            one.stage == Stage::Unanswered
+                && one.from == pair
+                && now < one.next
+                && self.has_followed(*one)
+                && (one.worse.is_none() || !is_way_back(probe))
+                && self.is_answered(*one, probe)
+        })
+    }
+
+    /// Whether the probe reports a question.
+    fn is_answered(&self, follow: Follow, probe: &Probe) -> bool {
+        follow.is_reported_by(&probe.received)
+            || self.reports_by(follow.from, &probe.received, follow.began)
     }
 
     /// Whether payload still takes the pair to which it has moved because the asked pair was silent.
@@ -325,7 +352,8 @@ pub(super) fn left_as_worse(probe: &Probe, current: LocatorPair) -> Option<Locat
     (own.data == LEFT_AS_WORSE).then_some(named.unwrap_or(current))
 }
 
-fn is_about(report: &Report, pair: LocatorPair, nonce: u32) -> bool {
+/// Whether this report is about a probe by this pair with this nonce.
+pub(super) fn is_about(report: &Report, pair: LocatorPair, nonce: u32) -> bool {
     report.nonce == nonce && LocatorPair::new(report.src, report.dst) == pair
 }
 

@@ -3,7 +3,7 @@
 use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::checks::{is_answer, is_way_back};
-use super::follow::{Wish, left_as_worse};
+use super::follow::{Wish, is_about, left_as_worse};
 use super::{CHECK, Machine};
 use crate::bounded::Allowance;
 use crate::event::{Cause, Event};
@@ -282,10 +282,23 @@ impl Machine {
         if exploration.records.is_known(report) {
             return Err(DropReason::Replayed);
         }
-        if probe.state != State::Operational && !self.takes_answer(pair, probe, now) {
+        let is_limited = probe.state != State::Operational && !self.is_first_report(pair, probe);
+        if is_limited && !self.takes_answer(pair, probe, now) {
             return Err(DropReason::RateLimited);
         }
         Ok(*report)
+    }
+
+    /// Whether the probe is the first one that reports a probe or check of ours by this pair. So it answers a message
+    /// of ours, and forged probes, whatever their number, do not keep it out.
+    fn is_first_report(&self, pair: LocatorPair, probe: &Probe) -> bool {
+        let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
+        let checks = checks.map(|check| (check.pair, check.nonce));
+        let records =
+            self.exploration.iter().flat_map(|exploration| exploration.records.unreported());
+        let mut open = checks.chain(records).filter(|(by, _)| *by == pair);
+        !is_way_back(probe)
+            && open.any(|(_, nonce)| probe.received.iter().any(|one| is_about(one, pair, nonce)))
     }
 
     /// Whether a probe of the peer by this pair may be a question whether the pair works. An attacker may forge probes

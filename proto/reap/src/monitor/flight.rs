@@ -34,6 +34,8 @@ pub(crate) struct Flight {
     pub(crate) asked: Option<Asked>,
     pub(crate) comparison: Option<Comparison>,
     pub(crate) follow: Option<Follow>,
+    /// An earlier question whose late answer takes payload back to the pair that was asked.
+    pub(crate) left: Option<Follow>,
     /// Whether the host has sent a check of its own ([`Machine::send_one_check`](crate::Machine::send_one_check)). If
     /// so, the machine tells the host of answers.
     pub(crate) is_asked: bool,
@@ -52,6 +54,7 @@ impl Flight {
             asked: None,
             comparison: None,
             follow: None,
+            left: None,
             is_asked: false,
             answers: VecDeque::new(),
             transmits: VecDeque::new(),

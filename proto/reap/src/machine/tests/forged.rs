@@ -218,10 +218,16 @@ fn an_answer_is_repeated_only_on_the_pair_that_has_carried_it() {
     }
 }
 
-/// The peer, or an attacker, says whether its first and second locator are broken.
-fn say(machine: &mut Machine, broken: [bool; 2], now: Instant) {
+/// The peer of a host, or an attacker, says whether the peer's first and second locator are broken.
+fn say(net: &mut Net, host: usize, broken: [bool; 2]) {
+    let [own, peer] = [[A, B], [B, A]][host];
+    tell(&mut net.hosts[host].machine, [own, peer], broken, net.now);
+    net.flush(host);
+}
+
+fn tell(machine: &mut Machine, ends: [u16; 2], broken: [bool; 2], now: Instant) {
     let ranks = broken.map(|is_broken| Rank { is_broken, ..Rank::default() });
-    let [own, peer] = [A, B].map(|host| [1, 2].map(|isp| locator(host, isp)));
+    let [own, peer] = ends.map(|host| [1, 2].map(|isp| locator(host, isp)));
     machine.handle_candidates(own, peer, &ranks, &[], now);
 }
 
@@ -229,17 +235,13 @@ fn say(machine: &mut Machine, broken: [bool; 2], now: Instant) {
 fn a_locator_that_answers_is_not_broken_whoever_says_so() {
     let mut net = talking(&config(), 2);
     for n in 0..400 {
-        let now = net.now;
-        say(&mut net.hosts[0].machine, [n % 2 == 0, n % 3 == 0], now);
-        net.flush(0);
+        say(&mut net, 0, [n % 2 == 0, n % 3 == 0]);
         net.run_for(ms(50));
         assert!(stays(&net, 0), "{n}: {:?}", net.hosts[0].log);
     }
     // The last word calls both locators broken.
     net.run_for(ms(60_000));
-    let now = net.now;
-    say(&mut net.hosts[0].machine, [true; 2], now);
-    net.flush(0);
+    say(&mut net, 0, [true; 2]);
     net.run_for(ms(2_000));
     let machine = &net.hosts[0].machine;
     assert_eq!(machine.fresh_standby(net.now), Some(ab(2, 2)), "this host stays protected");
@@ -254,9 +256,7 @@ fn a_locator_that_answers_is_not_broken_whoever_says_so() {
 fn a_locator_that_is_broken_is_left_when_its_answer_is_overdue() {
     let mut net = talking(&config(), 3);
     net.route = Box::new(|pair| ![ab(1, 1), ba(1, 1)].contains(&pair));
-    let now = net.now;
-    say(&mut net.hosts[0].machine, [true, false], now);
-    net.flush(0);
+    say(&mut net, 0, [true, false]);
     let left = net.run_until(ms(1_000), |net| net.hosts[0].machine.current_pair() == ab(2, 2));
     assert!(left.is_some_and(|after| after <= ms(40)), "{left:?}");
     assert_eq!(causes(&net, 0), [Cause::LocatorBroken]);
@@ -270,9 +270,7 @@ fn a_forged_preference_does_not_keep_payload_from_going_back() {
     net.route = only(&[(2, 2)]);
     net.run_until(ms(60_000), |net| net.pairs() == [ab(2, 2), ba(2, 2)]).expect("both leave");
     net.route = Box::new(|_| true);
-    let now = net.now;
-    say(&mut net.hosts[0].machine, [true, false], now);
-    net.flush(0);
+    say(&mut net, 0, [true, false]);
     net.run_until(ms(120_000), |net| net.pairs() == [ab(1, 1), ba(1, 1)]).expect("both are back");
 }
 
@@ -280,7 +278,7 @@ fn a_forged_preference_does_not_keep_payload_from_going_back() {
 #[test]
 fn a_question_that_did_not_leave_is_asked_again() {
     let mut machine = checked();
-    say(&mut machine, [true, false], at(1_000));
+    tell(&mut machine, [A, B], [true, false], at(1_000));
     for n in 0..20 {
         let now = at(1_000 + 500 * n);
         run_without_room(&mut machine, now);
@@ -295,7 +293,7 @@ fn a_question_that_did_not_leave_is_asked_again() {
 #[test]
 fn an_answer_to_the_one_question_that_left_counts() {
     let mut machine = checked();
-    say(&mut machine, [true, false], at(1_000));
+    tell(&mut machine, [A, B], [true, false], at(1_000));
     let first: Vec<_> = drain(&mut machine).0.into_iter().map(|one| (at(1_000), one)).collect();
     run_without_room(&mut machine, at(1_015));
     deliver(&mut machine, ba(1, 1), State::Operational, 5, &asked(&first), at(1_020)).unwrap();
@@ -314,5 +312,54 @@ fn run_without_room(machine: &mut Machine, until: Instant) {
             Some((next, _)) => machine.handle_timeout(next),
             None => return,
         }
+    }
+}
+
+/// A long attack (a live trial): 200 forged messages a second by the current pair to each host. Now and then a forged probe and
+/// a preference come by the standby path. Each 5 s both hosts are busy for 60 ms, which is longer than they wait for an
+/// answer. The late answers take payload back.
+#[test]
+fn a_long_mix_of_forged_messages_takes_payload_for_moments_at_most() {
+    for (seed, delay) in (0_u8..8).flat_map(|seed| [0, 2, 10].map(|delay| (seed, delay))) {
+        let mut net = talking(&config(), seed.into());
+        net.delay = ms(delay);
+        net.run_for(ms(5_000));
+        let mut attackers = [0, 1].map(|victim| Attacker::new(&mut net, victim));
+        let mut away = 0;
+        for n in 0..12_000_u32 {
+            let nonce = 0x0c00_0000 + n;
+            match (n + u32::from(seed)) % 3 {
+                0 => spoof(&mut net, State::Operational, CHECK, nonce),
+                1 if n % 27 < 3 => spoof_reports(&mut net, nonce),
+                1 => spoof(&mut net, State::InboundOk, 0, nonce),
+                _ => spoof(&mut net, State::Exploring, 0, nonce),
+            }
+            if n % 200 == 3 * u32::from(seed) {
+                for attacker in &mut attackers {
+                    attacker.report_all(&mut net, State::Exploring);
+                }
+            }
+            if n % 400 == 5 * u32::from(seed) {
+                say(&mut net, 0, [true, false]);
+                say(&mut net, 1, [true, false]);
+            }
+            net.delay = ms(if n % 1_000 < 20 { 60 } else { delay });
+            net.run_for(ms(5));
+            away += u32::from(net.pairs() != [ab(1, 1), ba(1, 1)]);
+        }
+        assert!(away < 240, "{seed} {delay}: {away} of 12,000 steps; {:?}", net.hosts[0].log);
+    }
+}
+
+/// Sends to each host a probe InboundOk by the current pair, with reports of its probes by that pair that ISP 2 has seen.
+fn spoof_reports(net: &mut Net, nonce: u32) {
+    for (to, by) in [(0, ba(1, 1)), (1, ab(1, 1))] {
+        let overheard = net.overheard.as_ref().unwrap().iter();
+        let reports = overheard.flat_map(|(_, _, probe)| &probe.received);
+        let about = reports.filter(|one| LocatorPair::new(one.dst, one.src) == by);
+        let received: Vec<_> = about.copied().collect();
+        let received = received.into_iter().rev().take(3).collect();
+        let own = Report { src: by.local, dst: by.peer, nonce, data: 0 };
+        net.inject(to, by, Probe { state: State::InboundOk, sent: [own].into(), received });
     }
 }
