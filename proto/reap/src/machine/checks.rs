@@ -72,7 +72,7 @@ impl Machine {
             return Err(DropReason::WrongLocators);
         }
         let current = self.current();
-        let allowance = self.allowance(pair, probe);
+        let allowance = self.allowance(pair, probe, now);
         let monitor = self.monitor_mut();
         if !monitor.answers[allowance as usize].take(now) {
             return Err(DropReason::RateLimited);
@@ -84,20 +84,20 @@ impl Machine {
         }
         let back = Some(pair).filter(|&pair| self.is_candidate(pair));
         if check.data == CHECK {
-            self.queue_answer(back.unwrap_or(current), check, 0);
+            self.queue_answer(back.unwrap_or(current), check, 0, now);
         } else {
-            self.queue_answer(current, check, 0);
+            self.queue_answer(current, check, 0, now);
             if let Some(back) = back.filter(|&back| back != current) {
-                self.queue_answer(back, check, CHECK);
+                self.queue_answer(back, check, CHECK, now);
             }
         }
         Ok(())
     }
 
-    fn queue_answer(&mut self, via: LocatorPair, check: Report, data: u32) {
+    fn queue_answer(&mut self, via: LocatorPair, check: Report, data: u32, now: Instant) {
         let drawn = self.flight().random.nonce();
         let (nonce, data) = if data == 0 {
-            let seen = self.recognizable(via, drawn);
+            let seen = self.recognizable(via, drawn, now);
             (seen.nonce, seen.data.get())
         } else {
             (drawn, data)

@@ -62,7 +62,7 @@ impl Machine {
         }
         // The peer sends checks whatever it hears, so a check says nothing about what the peer hears.
         self.on_heard(pair, Cause::ProbeOperational, now);
-        if self.is_question(pair, probe) && self.takes_answer(pair, probe, now) {
+        if self.is_question(pair, probe, now) && self.takes_answer(pair, probe, now) {
             self.probe(Some(pair), now);
         }
         Ok(())
@@ -119,12 +119,14 @@ impl Machine {
             }
             State::InboundOk => {
                 let is_unknown = verdict == Verdict::Unknown;
-                if is_unknown && !self.is_question(pair, probe) && self.state != State::Operational
+                if is_unknown
+                    && !self.is_question(pair, probe, now)
+                    && self.state != State::Operational
                 {
                     return Err(DropReason::BadNonce);
                 }
                 self.accept(report, now);
-                if is_unknown && self.is_question(pair, probe) {
+                if is_unknown && self.is_question(pair, probe, now) {
                     self.probe(Some(pair), now);
                 } else {
                     self.on_inbound_ok(pair, verdict, now);
@@ -304,9 +306,9 @@ impl Machine {
     /// Whether a probe of the peer by this pair may be a question whether the pair works. An attacker may forge probes
     /// to both hosts. So if this host explores only because of a probe, it answers questions by its current pair, and
     /// those by the preferred pair whose sender sees that pair.
-    fn is_question(&self, pair: LocatorPair, probe: &Probe) -> bool {
+    fn is_question(&self, pair: LocatorPair, probe: &Probe, now: Instant) -> bool {
         let explores = self.exploration.as_ref().is_some_and(|exploration| exploration.is_own);
-        let is_asked = match self.allowance(pair, probe) {
+        let is_asked = match self.allowance(pair, probe, now) {
             Allowance::Current | Allowance::Shown | Allowance::ShownHome => self.is_candidate(pair),
             Allowance::Others => false,
         };
@@ -315,7 +317,7 @@ impl Machine {
 
     /// Counts a probe by this pair against the limit of answers in a second. Returns false if the limit is reached.
     fn takes_answer(&mut self, pair: LocatorPair, probe: &Probe, now: Instant) -> bool {
-        let allowance = self.allowance(pair, probe);
+        let allowance = self.allowance(pair, probe, now);
         self.explore().answers[allowance as usize].take(now)
     }
 

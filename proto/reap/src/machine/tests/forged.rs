@@ -158,6 +158,24 @@ fn questions_of_the_peer_are_limited_too() {
     assert_eq!(answered.count(), ANSWERS_PER_SECOND as usize);
 }
 
+/// Whoever has read an answer once can repeat it for nine to seventeen minutes.
+#[test]
+fn an_answer_of_long_ago_shows_nothing() {
+    let check = |answer: Option<Report>, nonce| {
+        let LocatorPair { local: src, peer: dst } = ba(1, 1);
+        let sent = [Report { src, dst, nonce, data: CHECK }].into_iter().chain(answer).collect();
+        Probe { state: State::Operational, sent, received: Vec::new() }
+    };
+    let mut machine = checked();
+    machine.handle_probe(ab(1, 1), &check(None, 1), at(1_000)).unwrap();
+    let answer = only_probe(&mut machine).1.sent[0];
+    for (at_ms, counts) in [(2_000, true), (1_020_000, true), (1_025_000, false)] {
+        while machine.handle_probe(ab(1, 1), &check(None, 2), at(at_ms)).is_ok() {}
+        let taken = machine.handle_probe(ab(1, 1), &check(Some(answer), 3), at(at_ms));
+        assert_eq!(taken.is_ok(), counts, "{at_ms}");
+    }
+}
+
 /// Whoever reads another pair learns nothing that counts for the current pair.
 #[test]
 fn an_answer_by_another_pair_shows_nothing() {
@@ -321,7 +339,7 @@ fn run_without_room(machine: &mut Machine, until: Instant) {
 #[test]
 fn a_long_mix_of_forged_messages_takes_payload_for_moments_at_most() {
     for (seed, delay) in (0_u8..8).flat_map(|seed| [0, 2, 10].map(|delay| (seed, delay))) {
-        let mut net = talking(&config(), seed.into());
+        let mut net = talking(&config(), seed);
         net.delay = ms(delay);
         net.run_for(ms(5_000));
         let mut attackers = [0, 1].map(|victim| Attacker::new(&mut net, victim));
