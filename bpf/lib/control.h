@@ -19,6 +19,7 @@ static __always_inline int control_run(struct __sk_buff *skb)
 	struct context *context = bpf_map_lookup_elem(&contexts, &slot);
 	struct live *live = bpf_map_lookup_elem(&lives, &slot);
 	__u64 now = clock_now();
+	__u16 hinted = CONTEXT_SUSPECTS | CONTEXT_TIMERS;
 	__u64 next;
 
 	if (!context || !live)
@@ -46,8 +47,9 @@ static __always_inline int control_run(struct __sk_buff *skb)
 			if (live->first_rx)
 				live->due = 0;
 			live->first_rx = 0;
-			wait_cancel(live);
 		}
+		if ((context->flags & hinted) != hinted)
+			wait_cancel(live);
 		next = look_at_timers(slot, now);
 		if (next != NEVER)
 			timer_arm(slot, next, now);

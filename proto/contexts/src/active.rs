@@ -118,7 +118,7 @@ impl Contexts {
             timers: reap.timers(),
             watch: watch_of(context, reap),
             idle: self.config.idle_of(ulids, current),
-            suspects: reap.suspects() && !is_plain,
+            suspects: reap.suspects() && !is_plain && reap.state() != reap::State::Exploring,
             congestion: self.config.counts_congestion && !is_plain,
             paths: reap.paths().iter().filter(|_| !is_plain).map(|pair| path(*pair)).collect(),
             spread: self.config.spreads_flows,

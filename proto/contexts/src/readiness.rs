@@ -41,7 +41,7 @@ named_enum! {
         Exploring => "exploring",
         /// REAP is probing. The peer is silent, and several probes have found no pair that works.
         Unreachable => "unreachable",
-        /// No check of another pair has left yet.
+        /// No check of another pair has been answered or given up yet, since the last move.
         Untried => "untried",
         /// Some pairs have not answered; others have not been tried.
         Trying => "trying",
@@ -95,7 +95,7 @@ impl Reason {
             Self::Exploring => "the current pair is in doubt, and other pairs are being probed",
             Self::Unreachable => "nothing comes from the peer, and no pair of addresses answers",
             Self::Untried => {
-                "no other pair has been tried yet: that takes traffic in both directions"
+                "no other pair has answered a check yet: checks need traffic in both directions, and some seconds"
             }
             Self::Trying => {
                 "the other pairs that were tried did not answer; the rest are tried next"

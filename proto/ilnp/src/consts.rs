@@ -44,6 +44,9 @@ pub const MIN_RETRANSMISSION: Duration = Duration::from_millis(50);
 pub const MAX_FIRST_RETRANSMISSION: Duration = Duration::from_secs(2);
 /// Longest pause between retransmissions: 8 s. Not configurable.
 pub const MAX_RETRANSMISSION: Duration = Duration::from_secs(8);
+/// Longest pause between the Locator Updates of a question, each of which may go by another pair of locators: 2 s
+/// (decision 180). Not configurable.
+pub const MAX_QUESTION_PAUSE: Duration = Duration::from_secs(2);
 /// Number of times that a proposal is sent: 3. Not configurable.
 pub const PROPOSAL_TRIES: u32 = 3;
 /// Number of times that a correspondent without the handshake is asked whether it reads our nonce: 3 (decision 146).

@@ -8,7 +8,8 @@ use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::config::{LocalLocator, LocalState};
 use crate::consts::{
-    GO_BACK_TRIES, NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS, SILENT_TRIES, UPDATE_LIFETIME,
+    GO_BACK_TRIES, MAX_QUESTION_PAUSE, MAX_RETRANSMISSION, NONCE_AFTER_AGREEMENT,
+    NONCE_ROUND_TRIPS, SILENT_TRIES, UPDATE_LIFETIME,
 };
 use crate::event::{Cause, Classic, Event};
 use crate::machine::Machine;
@@ -198,7 +199,8 @@ impl Machine {
         let awaits_first_answer = session.awaits_first_answer();
         let is_silent = advertisement.retry.tries >= GO_BACK_TRIES;
         if let Some(advertisement) = &mut session.advertisement {
-            advertisement.retry = advertisement.retry.again(now);
+            let longest = if is_question { MAX_QUESTION_PAUSE } else { MAX_RETRANSMISSION };
+            advertisement.retry = advertisement.retry.again_within(longest, now);
         }
         let goes_back = is_silent && self.go_back(id, now);
         if goes_back {

@@ -164,7 +164,12 @@ impl Retry {
 
     /// Goes on after the message was sent again.
     pub(crate) fn again(self, now: Instant) -> Self {
-        let pause = (self.pause * 2).min(MAX_RETRANSMISSION);
+        self.again_within(MAX_RETRANSMISSION, now)
+    }
+
+    /// Like [`again`](Self::again), with this longest pause.
+    pub(crate) fn again_within(self, longest: Duration, now: Instant) -> Self {
+        let pause = (self.pause * 2).min(longest);
         Self { tries: self.tries + 1, pause, next: now + pause, ..self }
     }
 

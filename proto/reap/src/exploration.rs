@@ -1,6 +1,7 @@
 //! State that a machine keeps only while it explores and shortly after.
 
 use alloc::collections::VecDeque;
+use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use crate::bounded::{ALLOWANCES, Answers, push};
@@ -20,6 +21,8 @@ pub(crate) struct Exploration {
     pub(crate) records: Records,
     pub(crate) deadlines: Deadlines,
     order: Order,
+    /// Pairs that worked before the exploration began.
+    pub(crate) worked: [Option<LocatorPair>; 2],
     /// The pair that payload left after a silence, while the pair that payload takes now has not answered.
     pub(crate) left: Option<LocatorPair>,
     /// Probes sent without a request since the pace was last set to fast.
@@ -54,6 +57,7 @@ impl Exploration {
             records: Records::default(),
             deadlines: Deadlines::default(),
             order: Order::default(),
+            worked: [None; 2],
             left: None,
             paced: 0,
             probes: 0,
@@ -134,6 +138,30 @@ impl Exploration {
         next
     }
 
+    /// Payload has left although the peer is silent. Sends a probe for it, by a pair whose peer locator has answered
+    /// before, unless the last probe left a moment ago (decision 180). The pairs that have worked themselves come
+    /// first, then the others in turn.
+    pub(crate) fn probe_for_payload(&mut self, sets: Sets<'_>, current: LocatorPair, now: Instant) {
+        let is_soon = now.since(self.last_probe) < PROBE_FOR_PAYLOAD;
+        if !self.is_in_vain() || is_soon || !self.transmits.is_empty() {
+            return;
+        }
+        let [first, standby] = self.worked;
+        let worked = [first, Some(current), standby, self.left].into_iter().flatten();
+        let (order, records) = (&mut self.order, &self.records);
+        let is_due = |pair: &LocatorPair| {
+            records.last_sent_by(*pair).is_none_or(|at| now.since(at) >= ROUND_FOR_PAYLOAD)
+        };
+        let best = worked.clone().find(|pair| is_due(pair) && order.contains(sets, *pair));
+        let is_meant = |pair: LocatorPair| {
+            is_due(&pair) && worked.clone().any(|worked| worked.peer == pair.peer)
+        };
+        if let Some(pair) = best.or_else(|| order.advance_within(sets, is_meant)) {
+            self.last_probe = now;
+            self.send_probe(State::Exploring, pair, now);
+        }
+    }
+
     /// Sends a probe and keeps its nonce.
     pub(crate) fn send_probe(&mut self, state: State, pair: LocatorPair, now: Instant) {
         let transmit = self.make_probe(state, pair, now);
@@ -204,3 +232,7 @@ impl Exploration {
 
 /// Probes of an exploration after which an answer is unlikely: 6. With the intervals of RFC 5534 s7 they take 5 s.
 const IN_VAIN: u32 = 6;
+/// Time from a probe to a probe for payload: 1 s.
+pub(crate) const PROBE_FOR_PAYLOAD: Duration = Duration::from_secs(1);
+/// Time between two probes by a pair for payload: 4 s.
+const ROUND_FOR_PAYLOAD: Duration = Duration::from_secs(4);

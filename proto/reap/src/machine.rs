@@ -134,9 +134,14 @@ impl Machine {
     /// The machine ignores the report if it has heard the peer since then, because the data plane did not know that
     /// yet. The timer may run out before the end of the Send Timeout, see [`timers`](Self::timers). In that case
     /// exploration begins at the end of the Send Timeout, unless the peer is heard.
+    ///
+    /// In Exploring the report says that payload still leaves. Each report is good for one probe, so probes are never
+    /// more than payload packets (decision 180).
     //= rfc5534#3.3-1
     pub fn handle_send_expired(&mut self, since: Instant, now: Instant) {
-        if now.since(since) > self.config.send_timeout * 2 {
+        if self.state == State::Exploring {
+            self.on_payload_in_vain(now);
+        } else if now.since(since) > self.config.send_timeout * 2 {
             // The report is a whole period late, so this host was suspended. Packets that came in meanwhile may still
             // wait.
             self.handle_suspicion(

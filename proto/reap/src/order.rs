@@ -48,6 +48,8 @@ type Indices = (u8, u8);
 pub(crate) struct Order {
     pairs: Vec<Indices>,
     cursor: usize,
+    /// Position of [`Order::advance_within`].
+    within: usize,
 }
 
 impl Order {
@@ -80,7 +82,7 @@ impl Order {
                 (rank.is_broken, is_avoided, shared, place.unwrap_or(usize::MAX), rank)
             });
         }
-        Self { pairs, cursor: 0 }
+        Self { pairs, cursor: 0, within: 0 }
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -92,6 +94,26 @@ impl Order {
         let indices = *self.pairs.get(self.cursor % self.pairs.len().max(1))?;
         self.cursor = (self.cursor + 1) % self.pairs.len();
         resolve(sets, indices)
+    }
+
+    /// Gives the next pair for which `is_meant` holds. This walk has a position of its own.
+    pub(crate) fn advance_within(
+        &mut self,
+        sets: Sets<'_>,
+        is_meant: impl Fn(LocatorPair) -> bool,
+    ) -> Option<LocatorPair> {
+        let count = self.pairs.len();
+        let mut places = (0..count).map(|step| (self.within + step) % count);
+        let (place, pair) = places.find_map(|place| {
+            let pair = resolve(sets, *self.pairs.get(place)?)?;
+            is_meant(pair).then_some((place, pair))
+        })?;
+        self.within = place + 1;
+        Some(pair)
+    }
+
+    pub(crate) fn contains(&self, sets: Sets<'_>, pair: LocatorPair) -> bool {
+        self.pairs.iter().any(|&indices| resolve(sets, indices) == Some(pair))
     }
 
     /// Puts the pairs in front for which `is_new` holds. Otherwise the order stays.

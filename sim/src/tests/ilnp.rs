@@ -10,6 +10,7 @@
 mod attack;
 mod foreign;
 mod host;
+mod outages;
 mod plan;
 mod sockets;
 mod world;

@@ -7,6 +7,7 @@ use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidP
 
 use crate::reports::Reports;
 use crate::shim6::congestion::Congestion;
+use crate::shim6::hint::is_watched;
 use crate::shim6::live::{Live, Look};
 use crate::shim6::tcp::{Flow, Payload, Segments};
 
@@ -118,7 +119,7 @@ impl Contexts {
         for quote in quotes(&entry) {
             self.by_quote.insert(quote, id);
         }
-        let is_exploring = entry.timers.is_none();
+        let (has_timers, has_hints) = (entry.timers.is_some(), is_watched(&entry));
         let old = self.slots.remove(&id);
         let is_other_pair = old.as_ref().is_some_and(|slot| slot.entry.current != entry.current);
         let counted = old.as_ref().and_then(|slot| slot.congestion).filter(|_| !is_other_pair);
@@ -131,8 +132,11 @@ impl Contexts {
         if is_other_pair {
             slot.live.wait.forget();
         }
-        if is_exploring {
+        if !has_timers {
             slot.live.on_timers_taken_away();
+        }
+        if !has_hints {
+            slot.live.wait.cancel();
         }
         self.look(id, reports, now);
     }

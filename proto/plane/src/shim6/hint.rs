@@ -159,7 +159,7 @@ impl Wait {
     }
 }
 
-fn is_watched(entry: &ContextEntry) -> bool {
+pub(crate) fn is_watched(entry: &ContextEntry) -> bool {
     entry.suspects && entry.timers.is_some()
 }
 

@@ -2,7 +2,7 @@
 //! |---|---|---|---|
 //! | Send | payload sent, if none is unanswered | payload received, `Heard`, `SendExpired`, timers taken away | `SendExpired` |
 //! | Keepalive | payload received, if nothing was sent since the last such | payload sent, Keepalive Timeout passed, timers taken away | `KeepaliveDue`, again after an interval |
-//! | Silence | payload sent that wants an answer, if none is waited for | payload received, `Heard`, timers taken away, other locators | `Suspected` |
+//! | Silence | payload sent that wants an answer, if none is waited for | payload received, `Heard`, hints or timers taken away, other locators | `Suspected` |
 //! | Idle | the context's birth, each packet | removal | `Idle`, once for each last packet |
 
 use moorline_datapath::shim6::{ContextCounters, ContextEntry, ReapTimers, Report};
@@ -94,11 +94,9 @@ impl Live {
         self.wait.on_heard(at);
     }
 
-    /// The core explores, so it knows what is unanswered.
     pub(crate) fn on_timers_taken_away(&mut self) {
         self.first_tx = None;
         self.set_first_rx(None);
-        self.wait.cancel();
     }
 
     /// Reports what is due. Returns the time to look again.

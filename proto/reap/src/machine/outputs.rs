@@ -6,6 +6,7 @@ use moorline_types::{Instant, Locator, LocatorPair};
 use super::Machine;
 use crate::config::keepalive_interval;
 use crate::event::Event;
+use crate::exploration::PROBE_FOR_PAYLOAD;
 use crate::message::{Message, Transmit};
 use crate::state::State;
 use crate::timers::{Timer, Timers};
@@ -97,17 +98,22 @@ impl Machine {
         self.current().peer == locator || left.is_some_and(|left| left.peer == locator)
     }
 
-    /// The timers that the data plane runs; `None` in Exploring (RFC 5534 s6). The Send Timer is the Send Timeout less
-    /// the time for the last trial of the current pair (decision 059).
+    /// The timers that the data plane runs. The Send Timer is the Send Timeout less the time for the last trial of the
+    /// current pair (decision 059). In Exploring RFC 5534 s6 has no timer for payload, and a machine that follows the
+    /// RFC alone gives `None`. Otherwise the Send Timer of Exploring tells the machine that payload still leaves
+    /// (decision 180).
     #[must_use]
     pub fn timers(&self) -> Option<Timers> {
-        let keepalive_timeout = match self.state {
-            State::Operational => self.keepalive_timeout(),
+        let (send, keepalive_timeout) = match self.state {
+            State::Operational => {
+                (self.send_period(self.state) - self.send_lead(), self.keepalive_timeout())
+            }
+            State::Exploring if self.suspects() => (PROBE_FOR_PAYLOAD, Duration::ZERO),
             State::Exploring => return None,
-            State::InboundOk => Duration::ZERO,
+            State::InboundOk => (self.send_period(self.state), Duration::ZERO),
         };
         Some(Timers {
-            send: self.send_period(self.state) - self.send_lead(),
+            send,
             keepalive_interval: keepalive_interval(self.keepalive_timeout()),
             keepalive_timeout,
         })

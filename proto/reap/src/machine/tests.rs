@@ -24,6 +24,7 @@ mod net;
 mod one_way;
 mod pair;
 mod paths;
+mod payload;
 mod probes;
 mod properties;
 mod rfc_peer;

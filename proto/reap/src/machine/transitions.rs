@@ -130,6 +130,15 @@ impl Machine {
         self.refresh_watch();
     }
 
+    /// Payload leaves in Exploring.
+    pub(super) fn on_payload_in_vain(&mut self, now: Instant) {
+        if self.suspects() {
+            let current = self.current();
+            let (exploration, sets) = self.explore_with_sets();
+            exploration.probe_for_payload(sets, current, now);
+        }
+    }
+
     /// Begins an exploration.
     pub(super) fn begin(&mut self, now: Instant) {
         self.is_keepalive_due = false;
@@ -139,8 +148,10 @@ impl Machine {
         self.interrupt_comparison();
         self.drop_trial();
         let voucher = self.voucher();
+        let worked = [self.home(), self.fresh_standby(now)];
         let (exploration, sets) = self.explore_with_sets();
         exploration.begin(sets, current, hint);
+        exploration.worked = worked;
         exploration.voucher = voucher;
     }
 

@@ -107,6 +107,13 @@ pub(super) enum IlnpChange {
         /// Number of the locator.
         locator: u8,
     },
+    /// Packets with this locator pass again.
+    Heal {
+        /// The host.
+        host: usize,
+        /// Number of the locator.
+        locator: u8,
+    },
     /// The next Locator Update or acknowledgement of the host is lost.
     LoseUpdate {
         /// The host.

@@ -332,6 +332,9 @@ impl<'a> World<'a> {
             IlnpChange::Cut { host, locator } => {
                 self.cut.insert(l64(host, locator));
             }
+            IlnpChange::Heal { host, locator } => {
+                self.cut.remove(&l64(host, locator));
+            }
             IlnpChange::LoseUpdate { host } => self.lost_updates[host] += 1,
             IlnpChange::BeginAnew { host } => {
                 let seed = self.rng.seed();
