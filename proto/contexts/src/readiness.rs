@@ -168,8 +168,8 @@ impl Reason {
             }
             Self::OnePair => "One of the two hosts needs a second uplink.",
             Self::OwnUnproven => {
-                "Open it again: new connections take an address with a proof by themselves. A server gives out such an address in \
-                 the DNS: `moorline dns-records`."
+                "Open it again: new connections take an address with a proof by themselves, if the uplink that they leave by has one \
+                 (`moorline addr list`). A server gives out such an address in the DNS: `moorline dns-records`."
             }
             Self::PeerUnproven => {
                 "Connect to an address of the peer with a proof, which `moorline status` shows there: publish it in the DNS."

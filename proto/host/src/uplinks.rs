@@ -53,13 +53,17 @@ impl Host {
     }
 
     /// The uplink of new connections without a source address. `None` if there is none, or if they go by another
-    /// interface, for example of a VPN. New connections take an uplink that carries nothing if no copy of another
-    /// default route can come before its own: if that has metric 1, or if no other uplink has one for all sources.
+    /// interface, for example of a VPN. New connections take an uplink that carries nothing if its router answers and no
+    /// copy of another default route can come before its own: if that has metric 1, or if no other uplink has one for
+    /// all sources.
     #[must_use]
     pub fn uplink_for_new(&self) -> Option<&Uplink> {
         let view = &self.routing.view;
         let preferred = preferred(view, &self.failing_uplinks());
-        let first = || view.default_ways().first().copied();
+        let ways = view.default_ways();
+        // The kernel passes over a router that does not answer, whatever the metric of the route.
+        let is_taken = |&(ifindex, _): &(u32, _)| !self.doubts.has_lost_router(ifindex);
+        let first = || ways.iter().copied().find(is_taken).or(ways.first().copied());
         view.uplink(preferred.or_else(first)?.0)
     }
 

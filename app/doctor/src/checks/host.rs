@@ -147,6 +147,6 @@ fn is_older(release: &str, than: (u32, u32)) -> bool {
 }
 
 /// Time after which a start is complete, including generation of a key.
-const STARTED: Duration = Duration::from_secs(30);
+const STARTED: Duration = Duration::from_secs(10);
 /// Oldest supported kernel (docs/kernels.md).
 const OLDEST: (u32, u32) = (6, 1);

@@ -118,19 +118,29 @@ fn an_uplink_that_works_again_when_the_host_restarts_is_for_new_connections_soon
     assert_eq!((star.failing(), &star.routes[..]), (vec![], &[None][..]));
 }
 
+/// A route of metric 1 has no other before it. The kernel passes over it only if its router does not answer.
 #[test]
 fn the_uplink_of_new_connections_is_the_one_that_the_kernel_chooses() {
-    for (metric, expected) in [(2, Some(2)), (1, Some(1))] {
-        let mut star = Star::new(&[]);
-        let mut view = links(&star.locals[0]);
-        view.uplinks[0].default_routes[0].metric = metric;
-        star.hosts[0].handle_view(view, star.now);
-        star.settle();
-        star.hosts[0].handle_router_lost(1, star.now);
-        star.settle();
-        assert_eq!(star.failing(), [1]);
-        let taken = star.hosts[0].uplink_for_new().map(|uplink| uplink.ifindex);
-        assert_eq!(taken, expected, "metric {metric}");
+    for (metric, silent) in [(2, 2), (1, 1)] {
+        for (is_router_lost, expected) in [(true, 2), (false, silent)] {
+            let mut star = Star::new(&[1, 2]);
+            let mut view = links(&star.locals[0]);
+            view.uplinks[0].default_routes[0].metric = metric;
+            star.hosts[0].handle_view(view, star.now);
+            star.settle();
+            if is_router_lost {
+                star.hosts[0].handle_router_lost(1, star.now);
+                star.settle();
+            } else {
+                let cut = star.locals[0][0];
+                star.dead.insert(cut);
+                star.suspect(&[1, 2]);
+                star.run(Duration::from_secs(2));
+            }
+            assert_eq!(star.failing(), [1]);
+            let taken = star.hosts[0].uplink_for_new().map(|uplink| uplink.ifindex);
+            assert_eq!(taken, Some(expected), "metric {metric}, {is_router_lost}");
+        }
     }
 }
 
