@@ -6,7 +6,7 @@ use moorline_term::{TitledRow, titled_table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Formats a table of contexts, by number. Behind the table come the connections without a context: peers that the
+/// Formats a table of contexts, by number, and of [`MOST_WITHOUT`] peers without one. Behind the table come the connections without a context: peers that the
 /// configuration excludes, and ILNP sessions.
 #[must_use]
 pub fn contexts(contexts: &[Context], status: &Status, now_unix_ms: u64) -> String {
@@ -16,10 +16,22 @@ pub fn contexts(contexts: &[Context], status: &Status, now_unix_ms: u64) -> Stri
     }
     let mut sorted: Vec<&Context> = contexts.iter().collect();
     sorted.sort_by_key(|context| context.id);
+    let first_without = sorted.partition_point(|context| context.id != NO_ID);
+    let left_out = (sorted.len() - first_without).saturating_sub(MOST_WITHOUT);
+    sorted.truncate(first_without + MOST_WITHOUT);
     let all = sorted.iter().filter_map(|context| context.readiness.as_ref());
-    let reasons = reasons(all);
+    let reasons = reasons(all) + &more_without(left_out);
     let rows = sorted.into_iter().map(|context| row(context, now_unix_ms));
     titled_table(&["ID", "SENT", "RECEIVED"], rows) + &reasons + &others
+}
+
+/// Formats a line about peers without a context that the table leaves out.
+fn more_without(count: usize) -> String {
+    if count == 0 {
+        return String::new();
+    }
+    let count = units::counted(count as u64, "peer");
+    format!("\n{count} more without a context: `moorline contexts --json` lists all.\n")
 }
 
 fn no_contexts(is_any_excluded: bool) -> String {
@@ -89,7 +101,7 @@ fn row(context: &Context, now_unix_ms: u64) -> TitledRow {
         .map_or_else(|| "never".to_owned(), |ms| format!("{} ago", units::ago(0, ms)));
     // A context that is not established has no such time, and a pair without a context has no number.
     let since = Some(context.since_unix_ms).filter(|since| *since != 0);
-    let id = Some(context.id).filter(|id| *id != u32::MAX);
+    let id = Some(context.id).filter(|id| *id != NO_ID);
     vec![
         ("ID", super::or_dash(id)),
         ("LOCAL, PEER", super::ends(context.ulids())),
@@ -112,3 +124,8 @@ fn state(context: &Context) -> String {
         context.state.to_string()
     }
 }
+
+/// Number of a pair of addresses without a context.
+const NO_ID: u32 = u32::MAX;
+/// Peers without a context that the table shows: 20.
+const MOST_WITHOUT: usize = 20;

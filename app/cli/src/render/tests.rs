@@ -225,6 +225,15 @@ fn contexts_in_order_of_their_numbers() {
 }
 
 #[test]
+fn many_peers_without_a_context_do_not_hide_the_others() {
+    let mut all = vec![no_context(); 400];
+    all.push(a_context());
+    let text = contexts(&all, &a_status(), NOW);
+    assert_eq!(text.matches("2001:db8:d::1").count(), 20, "{text}");
+    assert!(text.contains("\n380 peers more without a context: "), "{text}");
+}
+
+#[test]
 fn no_contexts_says_when_there_will_be_some() {
     assert_snapshot!(contexts(&[], &a_status(), NOW));
 }
