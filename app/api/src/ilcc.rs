@@ -60,6 +60,8 @@ pub struct SessionCounts {
     pub moved: u64,
     /// Sessions whose correspondent has not acknowledged our current locators.
     pub awaiting: u64,
+    /// Sessions that stand still: the correspondent has answered by no pair of locators.
+    pub unreachable: u64,
 }
 
 /// A locator of this node.

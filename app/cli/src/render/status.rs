@@ -101,7 +101,7 @@ fn context_counts(counts: ContextCounts) -> String {
 }
 
 /// Formats the counts that are not zero, in brackets.
-fn among_them(counts: [(u64, &str); 2]) -> String {
+fn among_them<const N: usize>(counts: [(u64, &str); N]) -> String {
     let some = counts.into_iter().filter(|(number, _)| *number > 0);
     let some: Vec<_> = some.map(|(number, name)| format!("{number} {name}")).collect();
     if some.is_empty() { String::new() } else { format!(" ({})", some.join(", ")) }
@@ -114,7 +114,11 @@ fn ilnp(ilnp: &IlnpStatus) -> String {
         "{} with {}{}, {} opening, room for {}",
         units::counted(counts.established, "session"),
         units::counted(ilnp.correspondents, "host"),
-        among_them([(counts.moved, "moved"), (counts.awaiting, "not acknowledged")]),
+        among_them([
+            (counts.moved, "moved"),
+            (counts.awaiting, "not acknowledged"),
+            (counts.unreachable, "standing still"),
+        ]),
         counts.opening,
         ilnp.max_sessions
     );

@@ -79,6 +79,7 @@ impl Ilnp {
             }
             counts.moved += u64::from(session.wire != session.pair);
             counts.awaiting += u64::from(session.awaits_acknowledgement);
+            counts.unreachable += u64::from(session.stands_still);
         }
         let without = sessions.classic();
         let types = self.config.machine.types;
