@@ -16,9 +16,9 @@ fn in_vain(profile: crate::Profile) -> Machine {
 }
 
 /// The data plane reports payload at these intervals for a minute. Gives the pairs of probes that follow at once.
-fn probes_for_payload(machine: &mut Machine, every: u64) -> Vec<(Instant, LocatorPair)> {
+fn probes_for_payload(machine: &mut Machine, every: usize) -> Vec<(Instant, LocatorPair)> {
     let mut log = Vec::new();
-    for now in (300_000..360_000).step_by(every as usize).map(at) {
+    for now in (300_000..360_000).step_by(every).map(at) {
         run(machine, now);
         machine.handle_send_expired(now - ms(1_000), now);
         let probes = drain(machine).0;
