@@ -21,7 +21,7 @@ pub(crate) struct Exploration {
     pub(crate) records: Records,
     pub(crate) deadlines: Deadlines,
     order: Order,
-    /// Pairs that worked before the exploration began.
+    /// The preferred pair, and the standby path that had answered lately when the exploration began.
     pub(crate) worked: [Option<LocatorPair>; 2],
     /// The pair that payload left after a silence, while the pair that payload takes now has not answered.
     pub(crate) left: Option<LocatorPair>,
@@ -138,16 +138,15 @@ impl Exploration {
         next
     }
 
-    /// Payload has left although the peer is silent. Sends a probe for it, by a pair whose peer locator has answered
-    /// before, unless the last probe left a moment ago (decision 180). The pairs that have worked themselves come
-    /// first, then the others in turn.
+    /// Payload has left although the peer is silent. Sends a probe for it, unless the last probe left a moment ago
+    /// (decision 180): by a pair that has worked, or by another pair with the peer locator of such a pair.
     pub(crate) fn probe_for_payload(&mut self, sets: Sets<'_>, current: LocatorPair, now: Instant) {
         let is_soon = now.since(self.last_probe) < PROBE_FOR_PAYLOAD;
         if !self.is_in_vain() || is_soon || !self.transmits.is_empty() {
             return;
         }
-        let [first, standby] = self.worked;
-        let worked = [first, Some(current), standby, self.left].into_iter().flatten();
+        let [home, standby] = self.worked;
+        let worked = [home, Some(current), standby, self.left].into_iter().flatten();
         let (order, records) = (&mut self.order, &self.records);
         let is_due = |pair: &LocatorPair| {
             records.last_sent_by(*pair).is_none_or(|at| now.since(at) >= ROUND_FOR_PAYLOAD)
