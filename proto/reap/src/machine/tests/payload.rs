@@ -43,6 +43,18 @@ fn payload_in_vain_has_the_pairs_of_locators_that_have_answered_probed_each_few_
 }
 
 #[test]
+fn a_packet_now_and_then_has_pairs_of_both_kinds_probed() {
+    let mut machine = in_vain(crate::Profile::default());
+    let mut asked = Vec::new();
+    for now in (300_000..600_000).step_by(30_000).map(at) {
+        run(&mut machine, now - ms(1));
+        machine.handle_send_expired(now - ms(1_000), now);
+        asked.extend(drain(&mut machine).0.into_iter().map(|probe| probe.pair));
+    }
+    assert!(asked.contains(&ab(1, 1)) && asked.contains(&ab(2, 1)), "{asked:?}");
+}
+
+#[test]
 fn probes_are_never_more_than_payload_and_never_faster_than_one_a_second() {
     let mut machine = in_vain(crate::Profile::default());
     assert!(probes_for_payload(&mut machine, 20_000).len() <= 3);
