@@ -21,8 +21,10 @@ pub(crate) struct Exploration {
     pub(crate) records: Records,
     pub(crate) deadlines: Deadlines,
     order: Order,
-    /// Pairs that worked before the exploration began.
+    /// The preferred pair, and the standby path that had answered lately when the exploration began.
     pub(crate) worked: [Option<LocatorPair>; 2],
+    /// Whether the next probe for payload goes by a pair that may not have worked yet.
+    is_turn_of_others: bool,
     /// The pair that payload left after a silence, while the pair that payload takes now has not answered.
     pub(crate) left: Option<LocatorPair>,
     /// Probes sent without a request since the pace was last set to fast.
@@ -58,6 +60,7 @@ impl Exploration {
             deadlines: Deadlines::default(),
             order: Order::default(),
             worked: [None; 2],
+            is_turn_of_others: false,
             left: None,
             paced: 0,
             probes: 0,
@@ -138,25 +141,31 @@ impl Exploration {
         next
     }
 
-    /// Payload has left although the peer is silent. Sends a probe for it, by a pair whose peer locator has answered
-    /// before, unless the last probe left a moment ago (decision 180). The pairs that have worked themselves come
-    /// first, then the others in turn.
+    /// Payload has left although the peer is silent. Sends a probe for it, unless the last probe left a moment ago
+    /// (decision 180): in turn by a pair that has worked, and by another pair with the peer locator of such a pair.
     pub(crate) fn probe_for_payload(&mut self, sets: Sets<'_>, current: LocatorPair, now: Instant) {
         let is_soon = now.since(self.last_probe) < PROBE_FOR_PAYLOAD;
         if !self.is_in_vain() || is_soon || !self.transmits.is_empty() {
             return;
         }
-        let [first, standby] = self.worked;
-        let worked = [first, Some(current), standby, self.left].into_iter().flatten();
+        let [home, standby] = self.worked;
+        let worked = [home, Some(current), standby, self.left].into_iter().flatten();
         let (order, records) = (&mut self.order, &self.records);
         let is_due = |pair: &LocatorPair| {
             records.last_sent_by(*pair).is_none_or(|at| now.since(at) >= ROUND_FOR_PAYLOAD)
         };
-        let best = worked.clone().find(|pair| is_due(pair) && order.contains(sets, *pair));
+        let due = worked.clone().filter(|pair| is_due(pair) && order.contains(sets, *pair));
+        let best = due.min_by_key(|pair| records.last_sent_by(*pair));
         let is_meant = |pair: LocatorPair| {
-            is_due(&pair) && worked.clone().any(|worked| worked.peer == pair.peer)
+            let has_worked = worked.clone().any(|worked| worked == pair);
+            is_due(&pair) && !has_worked && worked.clone().any(|worked| worked.peer == pair.peer)
         };
-        if let Some(pair) = best.or_else(|| order.advance_within(sets, is_meant)) {
+        let pair = match best.filter(|_| !self.is_turn_of_others) {
+            Some(best) => Some(best),
+            None => order.advance_within(sets, is_meant).or(best),
+        };
+        if let Some(pair) = pair {
+            self.is_turn_of_others ^= true;
             self.last_probe = now;
             self.send_probe(State::Exploring, pair, now);
         }

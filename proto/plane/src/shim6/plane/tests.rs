@@ -292,6 +292,31 @@ fn a_new_tag_takes_the_place_of_the_old_one() {
     assert_eq!(plane.handle_inbound(&mut inbound, at(5)), Inbound::Up);
 }
 
+/// In Exploring the core takes hints away and leaves the Send Timer. The silence of that time is no usual wait.
+#[test]
+fn what_passes_while_hints_are_off_teaches_nothing_about_usual_waits() {
+    let (on, off) = (ContextEntry { suspects: true, ..entry(3) }, entry(3));
+    let mut plane = plane(Some(on.clone()));
+    let [out, back] = [packet(17, OURS[0], PEERS[0], 100), packet(17, PEERS[0], OURS[0], 100)];
+    let talk = |plane: &mut Plane, times: core::ops::Range<u64>| {
+        for now in times.step_by(20) {
+            plane.handle_outbound(&mut out.clone(), at(now));
+            plane.handle_inbound(&mut back.clone(), at(now + 10));
+        }
+    };
+    talk(&mut plane, 2..1_000);
+    plane.handle_outbound(&mut out.clone(), at(1_002));
+    plane.handle_update(&Update::Upsert(off), at(1_003));
+    plane.handle_outbound(&mut out.clone(), at(4_000));
+    plane.handle_update(&Update::Upsert(on), at(5_000));
+    talk(&mut plane, 5_002..5_500);
+    plane.handle_outbound(&mut out.clone(), at(5_502));
+    assert_eq!(reports(&mut plane), []);
+    plane.handle_timeout(at(5_800));
+    let told = reports(&mut plane);
+    assert!(matches!(told[..], [Report::Suspected { .. }]), "{told:?}");
+}
+
 #[test]
 fn deadlines_are_one_for_each_context_and_come_in_order_of_slots() {
     let mut plane = plane(None);

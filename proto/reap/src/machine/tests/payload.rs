@@ -16,9 +16,9 @@ fn in_vain(profile: crate::Profile) -> Machine {
 }
 
 /// The data plane reports payload at these intervals for a minute. Gives the pairs of probes that follow at once.
-fn probes_for_payload(machine: &mut Machine, every: u64) -> Vec<(Instant, LocatorPair)> {
+fn probes_for_payload(machine: &mut Machine, every: usize) -> Vec<(Instant, LocatorPair)> {
     let mut log = Vec::new();
-    for now in (300_000..360_000).step_by(every as usize).map(at) {
+    for now in (300_000..360_000).step_by(every).map(at) {
         run(machine, now);
         machine.handle_send_expired(now - ms(1_000), now);
         let probes = drain(machine).0;
@@ -40,6 +40,18 @@ fn payload_in_vain_has_the_pairs_of_locators_that_have_answered_probed_each_few_
     }
     assert!(log.iter().all(|(_, pair)| pair.peer == locator(B, 1)), "{log:?}");
     assert!(log.windows(2).all(|two| two[1].0.since(two[0].0) >= ms(1_000)));
+}
+
+#[test]
+fn a_packet_now_and_then_has_pairs_of_both_kinds_probed() {
+    let mut machine = in_vain(crate::Profile::default());
+    let mut asked = Vec::new();
+    for now in (300_000..600_000).step_by(30_000).map(at) {
+        run(&mut machine, now - ms(1));
+        machine.handle_send_expired(now - ms(1_000), now);
+        asked.extend(drain(&mut machine).0.into_iter().map(|probe| probe.pair));
+    }
+    assert!(asked.contains(&ab(1, 1)) && asked.contains(&ab(2, 1)), "{asked:?}");
 }
 
 #[test]
