@@ -360,6 +360,15 @@ impl Session {
         self.nonce_until = self.nonce_until.max(Some(until));
     }
 
+    /// The locators from which the correspondent may send. A correspondent without the handshake that has begun anew, and has
+    /// named none, also sends from `sockets`, the locator that its sockets have.
+    fn sources(&self, sockets: L64) -> Arc<[L64]> {
+        let named = self.remote.iter().map(|remote| remote.l64);
+        let is_source = self.remote.iter().all(|remote| remote.expires.is_none());
+        let is_named = self.remote.iter().any(|remote| remote.l64 == sockets);
+        named.chain((is_source && !is_named).then_some(sockets)).collect()
+    }
+
     pub(crate) fn entry(
         &self,
         id: SessionId,
@@ -379,7 +388,7 @@ impl Session {
             maps_tcp: self.agreed,
             settled: self.settled,
             receive_nonce,
-            remote: self.remote.iter().map(|remote| remote.l64).collect::<Arc<[L64]>>(),
+            remote: self.sources(pair.remote.l64),
             confirming: matches!(self.opening, Opening::Confirming(_)),
             checksum: self.checksum,
             watch: !is_open || self.awaits_first_answer(),

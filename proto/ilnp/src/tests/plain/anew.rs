@@ -77,6 +77,10 @@ fn a_node_is_found_again_at_the_locator_that_it_has_moved_to() {
     name(&mut duo, &peer, &[THERE]);
     let nonce = beside_a_new_node(&mut duo);
     assert_eq!(uses(&duo), [((ilv(0).l64, THERE), Some(nonce))]);
+    assert_eq!(duo.entry(0).remote[..], [THERE, ilv(1).l64], "its sockets send from there");
+    let Nonce::Short(nonce) = nonce else { panic!("a node without the handshake has four octets") };
+    name(&mut duo, &Plain { nonce, ..Plain::new() }, &[THERE]);
+    assert_eq!(duo.entry(0).remote[..], [THERE]);
 }
 
 #[test]
