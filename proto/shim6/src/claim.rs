@@ -2,15 +2,6 @@ use moorline_types::ContextId;
 
 use crate::context::{Context, Stand};
 
-/// The host that has begun a context.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Origin {
-    /// This host: traffic has triggered the context, or a program has forked it.
-    Here,
-    /// The peer. The context counts for the share of the peer's prefix.
-    Peer,
-}
-
 /// The reason to keep a context if the table needs room. The context with the least claim goes, and of several the one
 /// that has had its claim for longest. Other contexts stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

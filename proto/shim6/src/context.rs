@@ -7,7 +7,7 @@ use moorline_types::{
 use moorline_wire::Options;
 
 use crate::announce::Wording;
-use crate::claim::{Neighbors, Origin};
+use crate::claim::Neighbors;
 use crate::consts::MAX_PEER_VALIDATOR_LEN;
 use crate::key::Key;
 use crate::peer::PeerSet;
@@ -24,7 +24,6 @@ pub struct Context {
     /// The state, with its data.
     pub(crate) stand: Stand,
     pub(crate) neighbors: Neighbors,
-    pub(crate) origin: Origin,
     /// Whether traffic between the ULIDs needs the context: traffic of this host has triggered it, or payload has come
     /// since.
     pub(crate) has_traffic: bool,

@@ -7,7 +7,6 @@ use moorline_wire::{I1, I2, I2bis, Message, Opt, Options};
 use rand_core::RngCore;
 
 use crate::announce::Wording;
-use crate::claim::Origin;
 use crate::consts::{
     EARLY_USE, I1_RETRIES_MAX, I1_TIMEOUT, I2_RETRIES_MAX, I2_TIMEOUT, ICMP_HOLDDOWN_TIME,
     NO_R1_HOLDDOWN_TIME, NO_ROOM_HOLDDOWN_TIME,
@@ -21,12 +20,17 @@ use crate::machine::Machine;
 
 /// The initiator's side: I1, R1, I2 and R2 of the host that wants the context, and I2bis of the host that still has it.
 impl Machine {
+    /// Sends I1. Strangers can have this host begin contexts, by connections to a server here. So once half of the table is
+    /// in use, a site gets no more than its share.
     pub(crate) fn initiate(&mut self, key: Key, now: Instant) -> Result<ContextId, DropReason> {
+        if self.table.is_half_full() && self.table.is_share_taken(key.ulids.peer) {
+            return Err(DropReason::TableFull);
+        }
         self.make_room(true, now);
         let ways = self.table.ways(key, None, &mut self.rng);
         let asked = Handshake::new(self.first_pair(key.ulids), now);
         let stand = Stand::Handshake(Box::new(asked.clone()));
-        let id = self.table.insert((key, ways), stand, Origin::Here)?;
+        let id = self.table.insert((key, ways), stand, true)?;
         self.events.push_back(Event::Initiated { context: id, ulids: key.ulids });
         self.send_i1(id, asked, now);
         Ok(id)

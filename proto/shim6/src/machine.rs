@@ -10,7 +10,7 @@ use rand_chacha::ChaCha20Rng;
 use rand_core::{RngCore, SeedableRng};
 use siphasher::sip128::{Hasher128 as _, SipHasher24};
 
-use crate::claim::{Neighbors, Origin};
+use crate::claim::Neighbors;
 use crate::config::Config;
 use crate::consts::{
     ANSWER_BURST, ANSWER_INTERVAL, MAX_QUEUED, MAX_REMEMBERED_PARAMETERS, R1_BURST, R1_INTERVAL,
@@ -213,14 +213,11 @@ impl Machine {
         // The earlier run may have told a Send Timeout other than the default. Before the first edition the default is
         // not told, so the edition begins at one.
         self.edition = self.edition.max(1);
-        let origin = match established.role {
-            Role::Initiator => Origin::Here,
-            Role::Responder => Origin::Peer,
-        };
+        let has_traffic = established.role == Role::Initiator;
         let (told_at, edition) = (self.validators.latest(), self.edition.wrapping_sub(1));
         let stand = Stand::Established(Established { told_at, edition, ..established });
-        let (neighbors, has_traffic) = (Neighbors::default(), origin == Origin::Here);
-        self.table.restore(Context { id, key, local_tag, stand, neighbors, origin, has_traffic })
+        let neighbors = Neighbors::default();
+        self.table.restore(Context { id, key, local_tag, stand, neighbors, has_traffic })
     }
 
     /// The context in this slot.

@@ -2,7 +2,6 @@ use moorline_types::{ContextId, ContextTag, DropReason, LocatorPair, Ulid};
 use moorline_wire::{Message, Opt, OptionType, Options, R1, R2};
 
 use crate::announce::Wording;
-use crate::claim::Origin;
 use crate::context::{Context, Established, Named, Role, Stand, Takes};
 use crate::event::{Event, Incoming, Via};
 use crate::key::{Key, as_ulids};
@@ -221,7 +220,7 @@ impl Machine {
         let established = Established::with(tag, told, peer, Role::Responder);
         self.make_room(false, now);
         let stand = Stand::Established(established);
-        let context = self.table.insert((offer.key, ways), stand, Origin::Peer)?;
+        let context = self.table.insert((offer.key, ways), stand, false)?;
         self.events.push_back(Event::Established { context, role: Role::Responder, locators });
         Ok(context)
     }

@@ -7,7 +7,7 @@ use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Ul
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 
-use crate::claim::{Claim, Neighbor, Neighbors, Origin, Queue};
+use crate::claim::{Claim, Neighbor, Neighbors, Queue};
 use crate::consts::{HALF_OPEN_SHARE, MAX_WITH_PEER_TAG, MIN_PREFIX_SHARE, PREFIX_SHARE};
 use crate::context::{Context, Established, Handshake, Stand};
 use crate::index::{Digest, Index};
@@ -26,7 +26,7 @@ pub(crate) struct Table {
     deadlines: BTreeSet<(Instant, ContextId)>,
     /// Contexts that may go when the table needs room, by claim.
     queues: [Queue; 3],
-    /// Contexts that peers have begun, by the ULIDs of the peers.
+    /// All contexts, by the ULIDs of the peers.
     shares: FairShares,
 }
 
@@ -136,7 +136,13 @@ impl Table {
         }
     }
 
-    /// Whether peers with addresses like this one have made as many contexts as they may. Otherwise one host could fill the
+    /// Whether at least half of the places are taken.
+    pub(crate) fn is_half_full(&self) -> bool {
+        let taken = self.slots.len().saturating_sub(u32::try_from(self.free.len()).unwrap_or(0));
+        taken >= self.max / 2
+    }
+
+    /// Whether peers with addresses like this one have as many contexts as they may. Otherwise one host could fill the
     /// table by its addresses, its prefixes, or Forked Instance Identifiers.
     pub(crate) fn is_share_taken(&self, peer: Ulid) -> bool {
         let share = (self.max / PREFIX_SHARE).max(MIN_PREFIX_SHARE);
@@ -154,21 +160,20 @@ impl Table {
         (is_full || is_half_open && half_open >= share).then_some(id)
     }
 
-    /// Adds a context.
+    /// Adds a context. `has_traffic`: traffic of this host has triggered the context.
     pub(crate) fn insert(
         &mut self,
         (key, ways): (Key, Ways),
         stand: Stand,
-        origin: Origin,
+        has_traffic: bool,
     ) -> Result<ContextId, DropReason> {
         let id = match self.free.pop() {
             Some(id) => id,
             None if self.slots.len() >= self.max => return Err(DropReason::TableFull),
             None => ContextId(self.slots.push(None).ok_or(DropReason::TableFull)?),
         };
-        let (local_tag, has_traffic) = (ways.local_tag, origin == Origin::Here);
-        let neighbors = Neighbors::default();
-        self.add(Context { id, key, local_tag, stand, neighbors, origin, has_traffic }, ways);
+        let (local_tag, neighbors) = (ways.local_tag, Neighbors::default());
+        self.add(Context { id, key, local_tag, stand, neighbors, has_traffic }, ways);
         Ok(id)
     }
 
@@ -239,9 +244,7 @@ impl Table {
         self.unlink(context.claim(), &context);
         self.by_key.remove(self.by_key.digest(&context.key), id);
         self.by_tag.remove(self.by_tag.digest(&context.local_tag), id);
-        if context.origin == Origin::Peer {
-            self.shares.remove(context.key.ulids.peer.0);
-        }
+        self.shares.remove(context.key.ulids.peer.0);
         self.free.push(id);
         Some(context)
     }
@@ -276,9 +279,7 @@ impl Table {
         self.link(&mut context);
         self.by_key.insert(ways.key, context.id);
         self.by_tag.insert(ways.tag, context.id);
-        if context.origin == Origin::Peer {
-            self.shares.add(context.key.ulids.peer.0);
-        }
+        self.shares.add(context.key.ulids.peer.0);
         self.put(context, ways.peer_tag);
     }
 

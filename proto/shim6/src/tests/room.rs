@@ -1,5 +1,7 @@
 //! Room in the table of contexts while strangers fill it.
 
+use alloc::vec;
+
 use super::*;
 use crate::Key;
 use crate::consts::{HALF_OPEN_SHARE, NO_ROOM_HOLDDOWN_TIME};
@@ -179,4 +181,33 @@ fn a_context_that_goes_leaves_its_share() {
     let first = a.by_key(key(0)).expect("there").id;
     a.remove(first);
     offer_of(&mut a, key(8), 8, NOW).expect("room");
+}
+
+/// Lets traffic trigger a context with a peer that answers I1 and I2.
+fn agree(with: &mut Machine, pair: UlidPair, tag: u16) -> Result<(), DropReason> {
+    with.handle_trigger(pair, NOW)?;
+    let via = Via::Pair(turned(pair.as_locators()));
+    let Message::I1(I1 { initiator_nonce, .. }) = only(with).message else { panic!("I1") };
+    let options = vec![Opt::Validator(vec![7; 16])].into();
+    let message = Message::R1(R1 { initiator_nonce, responder_nonce: 1, options });
+    deliver(with, &Transmit { via, message }, NOW)?;
+    let Message::I2(I2 { initiator_nonce, .. }) = only(with).message else { panic!("I2") };
+    let (responder_tag, options) = (ContextTag::from_bits(tag.into()), Options::default());
+    let message = Message::R2(R2 { responder_tag, initiator_nonce, options });
+    deliver(with, &Transmit { via, message }, NOW)
+}
+
+/// Hosts of one link connect to a server here, which sends I1 then, and the hosts answer.
+#[test]
+fn one_link_does_not_fill_the_table_by_contexts_that_this_host_begins() {
+    let neighbor = |n: u16| {
+        let peer = Ipv6Addr::new(0x2a00, 1, 2, 3, 0, 0, 0, n);
+        UlidPair::new(ulids().local, peer.into())
+    };
+    let mut a = sized(1, 256);
+    let agreed = (1..300).filter(|&n| agree(&mut a, neighbor(n), n).is_ok());
+    assert_eq!(agreed.count(), 128, "half of the table");
+    for n in 0..100 {
+        agree(&mut a, stranger(n), 1000 + n as u16).expect("hosts of other sites have the rest");
+    }
 }
