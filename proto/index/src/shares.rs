@@ -13,21 +13,25 @@ use siphasher::sip::SipHasher13;
 /// by /64, /56 and /48. A share is the room of a /64. An address has a quarter of a share, a /56 two shares, and a /48
 /// four: a site fills no more of the table than four links of other sites do.
 ///
-/// Only entries that strangers can make should be counted. A keyed hash chooses the counter of a prefix, so prefixes may
-/// share one: a count may be some entries too high, and nobody can choose whose. There are about as many counters as
-/// entries.
+/// Only entries that strangers can make should be counted. A keyed hash chooses two counters of a prefix, and the lesser
+/// one holds. So a count is too high only if both counters are shared with other prefixes, and nobody can choose whose.
+/// There are four counters a place of the table.
 #[derive(Clone)]
 pub struct FairShares {
     keyed: SipHasher13,
     counts: Vec<u32>,
+    /// Counters of each of the two rows.
+    row: u64,
 }
 
 impl FairShares {
     /// Creates counters for a table of this capacity. Nobody else may know the key.
     #[must_use]
     pub fn new(capacity: usize, key: [u8; 16]) -> Self {
-        let counters = capacity.max(LEAST_COUNTERS);
-        Self { keyed: SipHasher13::new_with_key(&key), counts: vec![0; counters] }
+        let row = capacity.saturating_mul(2).max(LEAST_COUNTERS);
+        let counts = vec![0; row.saturating_mul(2)];
+        let row = u64::try_from(row).unwrap_or(u64::MAX);
+        Self { keyed: SipHasher13::new_with_key(&key), counts, row }
     }
 
     /// Counts an entry.
@@ -42,9 +46,10 @@ impl FairShares {
 
     fn change(&mut self, address: Ipv6Addr, change: impl Fn(u32) -> u32) {
         for (length, _) in LEVELS {
-            let counter = self.counter(address, length);
-            if let Some(count) = self.counts.get_mut(counter) {
-                *count = change(*count);
+            for counter in self.counters(address, length) {
+                if let Some(count) = self.counts.get_mut(counter) {
+                    *count = change(*count);
+                }
             }
         }
     }
@@ -54,19 +59,25 @@ impl FairShares {
     #[must_use]
     pub fn taken(&self, address: Ipv6Addr, without: usize) -> usize {
         let taken = LEVELS.map(|(length, quarters)| {
-            let count = self.counts.get(self.counter(address, length)).copied().unwrap_or(0);
+            let counters = self.counters(address, length);
+            let counts = counters.map(|counter| self.counts.get(counter).copied().unwrap_or(0));
+            let count = counts.into_iter().min().unwrap_or(0);
             let count = usize::try_from(count).unwrap_or(usize::MAX);
             count.saturating_sub(without).saturating_mul(4) / quarters
         });
         taken.into_iter().max().unwrap_or(0)
     }
 
-    fn counter(&self, address: Ipv6Addr, length: u8) -> usize {
+    /// The counter of a prefix in each row.
+    fn counters(&self, address: Ipv6Addr, length: u8) -> [usize; 2] {
         let mut hasher = self.keyed;
         hasher.write_u128(Prefix::new(address, length).address().to_bits());
         hasher.write_u8(length);
-        let counters = u64::try_from(self.counts.len()).unwrap_or(u64::MAX).max(1);
-        usize::try_from(hasher.finish() % counters).unwrap_or(0)
+        let hash = hasher.finish();
+        // Rows have fewer than 2^32 counters, so each half of the hash chooses one.
+        let (first, second) = (hash >> 32, hash & u64::from(u32::MAX));
+        [first % self.row, self.row + second % self.row]
+            .map(|counter| usize::try_from(counter).unwrap_or(0))
     }
 }
 
@@ -79,7 +90,7 @@ impl fmt::Debug for FairShares {
 
 /// Lengths of prefixes, with their room in quarters of a share.
 const LEVELS: [(u8, usize); 4] = [(128, 1), (64, 4), (56, 8), (48, 16)];
-/// Least number of counters, so that the prefixes of a small table hardly share any.
+/// Least number of counters in a row, so that the prefixes of a small table hardly share any.
 const LEAST_COUNTERS: usize = 1024;
 
 #[cfg(test)]
@@ -115,6 +126,16 @@ mod tests {
         assert_eq!(entries(many.clone().map(|n| address(1, 1, low(n), n))), 2 * SHARE);
         assert_eq!(entries(many.clone().map(|n| address(1, low(n), 1, n))), 4 * SHARE);
         assert_eq!(entries(many.map(|n| address(n, 1, 1, 1))), 1000, "other sites");
+    }
+
+    /// The least share that an administrator may set leaves an address four entries.
+    #[test]
+    fn guests_of_other_sites_hardly_refuse_a_newcomer() {
+        let mut shares = FairShares::new(65_536, [7; 16]);
+        let site = |n: u32| Ipv6Addr::from_bits(0x2001_0000 << 96 | u128::from(n) << 80 | 1);
+        (0..32_768).for_each(|n| shares.add(site(n)));
+        let refused = (40_000..50_000).filter(|n| shares.taken(site(*n), 0) >= SHARE).count();
+        assert!(refused < 50, "{refused} of 10,000 newcomers, each at its own site");
     }
 
     #[test]

@@ -149,8 +149,9 @@ impl Table {
         usize::try_from(share).is_ok_and(|share| self.shares.taken(peer.0, 0) >= share)
     }
 
-    /// The context that has to go before another one begins. Half-open contexts have a share of the table. So
-    /// handshakes that nobody answers push out each other only, and leave room for contexts with traffic.
+    /// The context that has to go before another one begins. Half-open contexts have a share of the table. Handshakes
+    /// that nobody answers push out each other first, in a full table also contexts without traffic, and never contexts
+    /// with traffic.
     pub(crate) fn victim(&self, is_half_open: bool) -> Option<ContextId> {
         let id = self.queues.iter().find_map(|queue| queue.eldest.id())?;
         let is_full = self.free.is_empty() && self.slots.len() >= self.max;
