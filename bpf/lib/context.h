@@ -148,13 +148,13 @@ __noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __
 	struct live *live = bpf_map_lookup_elem(&lives, &slot);
 	__u16 wanted = CONTEXT_SUSPECTS | CONTEXT_TIMERS;
 	bool again = false;
+	__u64 hash = 0;
 	struct tcp tcp;
 
 	if (!context || !live)
 		return NEVER;
 	if ((where & 0xff) == IPPROTO_TCP) {
 		__u32 span;
-		__u64 hash;
 
 		if (!LOAD(skb, where >> 8, &tcp))
 			return NEVER;
@@ -168,7 +168,8 @@ __noinline __u64 look_at_sent(struct __sk_buff *skb, __u32 slot, __u32 where, __
 		if (!span)
 			return NEVER;
 	}
-	return (context->flags & wanted) == wanted ? wait_begin(slot, context, live, again, now) : NEVER;
+	return (context->flags & wanted) == wanted ? wait_begin(slot, context, live, hash, again, now) :
+					       NEVER;
 }
 
 static __always_inline void note_tx(struct __sk_buff *skb, const struct found *found, __u32 where,
@@ -210,23 +211,59 @@ static __always_inline void note_watch(const struct found *found, __u64 now)
 		live->watch_seen = seen;
 }
 
-static __always_inline void note_rx(struct __sk_buff *skb, const struct found *found, __u32 l2,
-				    const struct ip6 *ip6, __u32 packets, __u32 octets)
+/* Whether payload has to show that its sender knows a TCP connection: a segment waits for an answer. If another
+ * flow has taken the place of the segment's flow, acknowledgements cannot be compared.
+ */
+static __always_inline bool wants_proof(const struct live *live)
 {
+	__u32 place = live->place;
+	struct segment *known;
+
+	if (!live->asked || !live->flow)
+		return false;
+	known = bpf_map_lookup_elem(&segments, &place);
+	return known && known->flow == live->flow;
+}
+
+/* Whether the sender of received payload knows a TCP connection of the context. `where` as in look_at_sent. Not
+ * static, so that the verifier checks it once.
+ */
+__noinline int is_acknowledged(struct __sk_buff *skb, __u32 slot, __u32 where)
+{
+	struct context *context = bpf_map_lookup_elem(&contexts, &slot);
+	struct tcp tcp;
+
+	if (!context || (where & 0xff) != IPPROTO_TCP || !LOAD(skb, where >> 8, &tcp))
+		return false;
+	return segment_acknowledged(flow_hash(context->local_tag, bpf_ntohs(tcp.destination),
+					      bpf_ntohs(tcp.source)),
+				    &tcp);
+}
+
+/* Notes received payload. `tagged`: it came with the context tag. */
+static __always_inline void note_rx(struct __sk_buff *skb, const struct found *found, __u32 l2,
+				    const struct ip6 *ip6, bool tagged, __u32 packets, __u32 octets)
+{
+	__u32 where = (l2 + sizeof(*ip6)) << 8 | ip6->next;
 	struct live *live = found->live;
 	__u64 now = clock_about();
+	bool is_answer = true;
 
 	live->last_rx = now;
 	__sync_fetch_and_add(&live->rx_packets, packets);
 	__sync_fetch_and_add(&live->rx_bytes, octets);
-	if (live->first_tx)
-		live->first_tx = 0;
-	if (live->asked)
-		wait_end(live, now);
+	if (!tagged && wants_proof(live))
+		is_answer = is_acknowledged(skb, found->slot, where);
+	if (is_answer) {
+		if (live->first_tx)
+			live->first_tx = 0;
+		if (live->asked)
+			wait_end(live, now);
+	}
 	if (unlikely(found->context->flags & CONTEXT_CONGESTION))
-		congestion_received(skb, found->slot, (l2 + sizeof(*ip6)) << 8 | ip6->next, is_ce(ip6),
-				    clock_now());
-	note_watch(found, now);
+		congestion_received(skb, found->slot, where, is_ce(ip6), clock_now());
+	if (is_answer)
+		note_watch(found, now);
 	if (likely(live->first_rx) || !(found->context->flags & CONTEXT_TIMERS))
 		return;
 	live->due = 0;

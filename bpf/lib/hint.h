@@ -2,7 +2,9 @@
 /* Failure hints: reasons to doubt the current pair before the Send Timer expires.
  *
  * Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload
- * ends the wait. The usual wait is the longest one of the current stretch of time (4.3 s) and the stretch
+ * ends the wait. If a TCP segment began the wait, payload ends it only if its sender knows the tag, or
+ * acknowledges what a connection of this host has in flight: anybody can send other payload with the ULIDs as
+ * addresses. The usual wait is the longest one of the current stretch of time (4.3 s) and the stretch
  * before. Silence is a wait that exceeds the usual wait by as much again, and by 100 ms at least. A TCP
  * retransmission is a hint too if the wait has been as long as usual. A retransmission before that repairs a
  * loss of which the peer has told TCP.
@@ -170,15 +172,17 @@ static __always_inline void suspect_again(__u32 slot, const struct context *cont
 		live->hints |= HINTS_SUSPECTED;
 }
 
-/* Notes sent payload. `again`: TCP has sent it before. Returns when to look at the timers, or NEVER. */
+/* Notes sent payload. `hash`: that of its TCP flow, or 0. `again`: TCP has sent it before. Returns when to look at the timers, or NEVER. */
 static __always_inline __u64 wait_begin(__u32 slot, const struct context *context, struct live *live,
-					bool again, __u64 now)
+					__u64 hash, bool again, __u64 now)
 {
 	if (live->asked) {
 		if (again)
 			suspect_again(slot, context, live, now);
 		return NEVER;
 	}
+	live->flow = hash ? flow_number(hash) : 0;
+	live->place = flow_place(hash);
 	/* The barrier that on_timer relies on. */
 	__sync_val_compare_and_swap(&live->asked, 0, asked_stamp(now));
 	return silence_due(live, now);

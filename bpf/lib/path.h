@@ -223,7 +223,7 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 		if (unlikely(elsewhere))
 			return bound_redirect(skb, elsewhere, false);
 	}
-	note_rx(skb, &found, l2, ip6, 1, octets);
+	note_rx(skb, &found, l2, ip6, true, 1, octets);
 	return TC_ACT_UNSPEC;
 }
 
@@ -254,7 +254,7 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	}
 	if (!is_neighbour_discovery(skb, l2, &ip6))
-		note_rx(skb, &found, l2, &ip6, packet_count(skb), ip6_octets(skb, l2, &ip6));
+		note_rx(skb, &found, l2, &ip6, false, packet_count(skb), ip6_octets(skb, l2, &ip6));
 	return TC_ACT_UNSPEC;
 }
 

@@ -11,6 +11,8 @@
 #define TCP_ACK 0x10
 #define TCP_ECE 0x40
 #define TCP_CWR 0x80
+/* The largest window of TCP (RFC 7323 s2.3): no flow has more in flight. */
+#define LARGEST_WINDOW (1U << 30)
 
 struct tcp {
 	__be16 source;
@@ -57,12 +59,18 @@ static __always_inline __u32 flow_number(__u64 hash)
 	return (__u32)hash | 1;
 }
 
+/* Place of a flow in `segments`. */
+static __always_inline __u32 flow_place(__u64 hash)
+{
+	return (hash >> 32) % SEGMENTS;
+}
+
 /* Notes a segment. Returns whether some of it had been sent before. This is a hint, as flows may push each
  * other out.
  */
 static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u32 span)
 {
-	__u32 place = (hash >> 32) % SEGMENTS;
+	__u32 place = flow_place(hash);
 	struct segment *known = bpf_map_lookup_elem(&segments, &place);
 	__u32 begin = bpf_ntohl(tcp->sequence);
 	__u32 flow = flow_number(hash);
@@ -73,19 +81,40 @@ static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u3
 		return false;
 	if (known->flow != flow) {
 		known->flow = flow;
+		known->acknowledged = begin;
 		known->end = end;
 		return false;
 	}
 	if (tcp->flags & TCP_SYN) {
 		/* Otherwise the segment begins a new connection with the ports of an old one. */
 		again = known->end == end;
+		known->acknowledged = begin;
 		known->end = end;
 		return again;
 	}
 	again = (__s32)(begin - known->end) < 0;
 	if ((__s32)(end - known->end) > 0)
 		known->end = end;
+	if (known->end - known->acknowledged > LARGEST_WINDOW)
+		known->acknowledged = known->end - LARGEST_WINDOW;
 	return again;
+}
+
+/* Whether a received segment shows that its sender knows the connection: the segment acknowledges what the flow
+ * has in flight, or repeats the last acknowledgement.
+ */
+static __always_inline bool segment_acknowledged(__u64 hash, const struct tcp *tcp)
+{
+	__u32 place = flow_place(hash);
+	struct segment *known = bpf_map_lookup_elem(&segments, &place);
+	__u32 number = bpf_ntohl(tcp->acknowledgement);
+
+	if (!known || known->flow != flow_number(hash) || !(tcp->flags & TCP_ACK))
+		return false;
+	if (number - known->acknowledged > known->end - known->acknowledged)
+		return false;
+	known->acknowledged = number;
+	return true;
 }
 
 #endif

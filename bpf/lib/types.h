@@ -128,6 +128,9 @@ struct live {
 	__u8 wait_before;
 	__u8 stretch;
 	__u8 hints;
+	/* The TCP flow of the payload of `asked`, and its place in `segments`; `flow` is 0 for other payload. */
+	__u32 flow;
+	__u32 place;
 };
 
 /* The timer of GROUP_SLOTS contexts. It has a map of its own, so that user space can read `lives` in batches.
@@ -211,6 +214,10 @@ struct origin {
 struct segment {
 	/* Tells apart the flows that collide in one entry; 0: none. */
 	__u32 flow;
+	/* Last acknowledgement number of the peer that was compared; at first the sequence number of the first
+	 * segment here. At most LARGEST_WINDOW before `end`.
+	 */
+	__u32 acknowledged;
 	/* Sequence number behind everything that the flow has sent. */
 	__u32 end;
 };

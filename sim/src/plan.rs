@@ -263,6 +263,10 @@ pub struct Attack {
     /// contexts with what it has heard, in the name of any host and from any address of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub isp: Option<usize>,
+    /// Whether the attacker sends packets of 8 octets without an upper layer instead, with the ULIDs of a connection as
+    /// addresses, to both ends of each connection.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub pretends: bool,
 }
 
 /// A change of the network or of a host.

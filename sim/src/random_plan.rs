@@ -43,7 +43,7 @@ pub fn random_plan(seed: u64) -> Plan {
         changes,
         flaps,
         renumberings,
-        attack: has_attacker.then_some(Attack { interval, overhears, isp: None }),
+        attack: has_attacker.then_some(Attack { interval, overhears, isp: None, pretends: false }),
         reverts_backoff,
         kernel_failures: Chance::percent(2),
         kills_amid_effects: true,

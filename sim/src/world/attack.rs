@@ -9,6 +9,7 @@ use super::{Occurrence, Parcel, World};
 use crate::packet;
 use crate::plan::Attack;
 use crate::rng::Rng;
+use crate::workload::{Running, Side};
 use insider::Insider;
 
 mod insider;
@@ -115,6 +116,9 @@ impl World<'_> {
     pub(super) fn on_attack(&mut self) {
         let Some(attack) = self.plan.attack else { return };
         self.queue.push(self.now + attack.interval, Occurrence::Attack);
+        if attack.pretends {
+            return self.pretend_to_be_peers();
+        }
         let Some((locators, octets)) = self.attacker.invent() else { return };
         let Some(to) = self.network.port_of(locators.peer.0) else { return };
         let octets = packet::ip6(locators, PROTOCOL, &octets);
@@ -123,6 +127,22 @@ impl World<'_> {
     }
 }
 
+impl World<'_> {
+    /// Sends payload to both ends of each connection in the name of the other end.
+    fn pretend_to_be_peers(&mut self) {
+        let ends = |running: &Running| Side::BOTH.map(|side| running.ulids_of(side).as_locators());
+        let pairs: Vec<_> = self.workloads.values().flat_map(ends).collect();
+        for locators in pairs {
+            let Some(to) = self.network.port_of(locators.peer.0) else { continue };
+            let octets = packet::ip6(locators, NO_NEXT_HEADER, &[0; 8]);
+            let original = Some(Rc::new(octets.clone()));
+            self.on_arrival(to, &Rc::new(Parcel { octets, original }));
+        }
+    }
+}
+
+/// RFC 8200 s4.7.
+const NO_NEXT_HEADER: u8 = 59;
 /// Octets of type, lengths and checksum. Tags and nonces come after them.
 const FIXED_PART: usize = 6;
 /// Number of messages that the attacker remembers.

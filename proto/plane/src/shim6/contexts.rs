@@ -30,8 +30,18 @@ pub(crate) struct Seen {
     /// Length in octets as sockets see the packet.
     pub(crate) octets: usize,
     pub(crate) payload: Payload,
+    /// Whether the packet came with the context tag.
+    pub(crate) is_tagged: bool,
     pub(crate) has_ce: bool,
     pub(crate) at: Instant,
+}
+
+impl Seen {
+    /// Whether the sender knows a TCP connection of the context with this tag.
+    fn is_acknowledged(&self, local_tag: ContextTag, segments: &mut Segments) -> bool {
+        let Payload::Tcp(tcp) = self.payload else { return false };
+        segments.is_acknowledged(Flow::new(local_tag, tcp.destination, tcp.source), &tcp)
+    }
 }
 
 /// A context, and the notes of the plane about it.
@@ -62,7 +72,7 @@ impl Slot {
         if !entry.suspects && congestion.is_none() {
             return send;
         }
-        let mut again = false;
+        let (mut of_tcp, mut again) = (None, false);
         match seen.payload {
             Payload::Tcp(tcp) => {
                 let flow = Flow::new(entry.local_tag, tcp.source, tcp.destination);
@@ -74,21 +84,31 @@ impl Slot {
                 if span == 0 {
                     return send;
                 }
+                of_tcp = Some(flow);
             }
             Payload::Cut => return send,
             Payload::Other => {}
         }
-        let silence = live.wait.on_sent(again, look);
+        let silence = live.wait.on_sent(of_tcp, again, look);
         send.into_iter().chain(silence).min()
     }
 
     /// Notes a received packet. Returns the time to look at the timers, if a period begins.
-    fn on_received(&mut self, seen: Seen, reports: &mut Reports) -> Option<Instant> {
+    fn on_received(
+        &mut self,
+        seen: Seen,
+        segments: &mut Segments,
+        reports: &mut Reports,
+    ) -> Option<Instant> {
+        // If another connection has taken the place of the flow, acknowledgements cannot be compared.
+        let wants_proof = self.live.wait.of_flow().is_some_and(|flow| segments.has(flow));
+        let is_answer =
+            seen.is_tagged || !wants_proof || seen.is_acknowledged(self.entry.local_tag, segments);
         let look = &mut Look { entry: &self.entry, reports, now: seen.at };
         if let Some(congestion) = &mut self.congestion {
             congestion.on_received(seen, look);
         }
-        self.live.on_received(seen.octets, look)
+        self.live.on_received(seen.octets, is_answer, look)
     }
 }
 
@@ -193,7 +213,7 @@ impl Contexts {
 
     pub(crate) fn on_received(&mut self, id: ContextId, seen: Seen, reports: &mut Reports) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let deadline = slot.on_received(seen, reports);
+        let deadline = slot.on_received(seen, &mut self.segments, reports);
         self.arm_after_packet(id, deadline, seen.at);
     }
 

@@ -1,7 +1,8 @@
 //! Failure hints: reasons to doubt the current pair before the Send Timer expires.
 //!
 //! Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload ends
-//! the wait. The usual wait is the longest one of the current stretch of time and the stretch before. Silence is a
+//! the wait. If a TCP segment began the wait, payload ends it only if its sender knows the tag, or acknowledges what a
+//! connection of this host has in flight: anybody can send other payload with the ULIDs as addresses. The usual wait is the longest one of the current stretch of time and the stretch before. Silence is a
 //! wait that exceeds the usual wait by as much again, and by [`SILENCE_FLOOR`] at least. A TCP retransmission is a
 //! hint too if the wait has been as long as usual. A retransmission before that repairs a loss of which the peer has
 //! told TCP.
@@ -16,12 +17,15 @@ use moorline_datapath::shim6::{ContextEntry, FailureHint, Report};
 use moorline_types::Instant;
 
 use crate::shim6::live::{Look, REPORT_RETRY};
+use crate::shim6::tcp::Flow;
 
 /// Notes of a plane about the answers on a context. Times are rounded as in the eBPF programs.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Wait {
     /// Time when the first payload without an answer was sent, in units of 2^16 ns; `None`: no answer is awaited.
     asked: Option<u64>,
+    /// The TCP connection of that payload.
+    flow: Option<Flow>,
     /// Longest waits in the current stretch and the stretch before, in units of 2^22 ns; 0: none.
     longest: u8,
     longest_before: u8,
@@ -33,14 +37,25 @@ pub(crate) struct Wait {
 }
 
 impl Wait {
-    /// Notes sent payload that calls for an answer. `again`: TCP has sent it before. Returns the time to look, if a
+    /// The TCP connection whose segment waits for an answer.
+    pub(crate) fn of_flow(&self) -> Option<Flow> {
+        self.flow.filter(|_| self.asked.is_some())
+    }
+
+    /// Notes sent payload that calls for an answer. `flow`: its TCP connection. `again`: TCP has sent it before. Returns the time to look, if a
     /// wait begins.
-    pub(crate) fn on_sent(&mut self, again: bool, look: &mut Look<'_>) -> Option<Instant> {
+    pub(crate) fn on_sent(
+        &mut self,
+        flow: Option<Flow>,
+        again: bool,
+        look: &mut Look<'_>,
+    ) -> Option<Instant> {
         if !is_watched(look.entry) {
             return None;
         }
         if self.asked.is_none() {
             self.asked = Some((look.now.as_nanos() >> ASKED_SHIFT).max(1));
+            self.flow = flow;
             return self.silence_due(look.now);
         }
         if again {

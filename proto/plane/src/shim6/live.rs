@@ -1,9 +1,12 @@
 //! | timer | armed by | disarmed by | when it runs out |
 //! |---|---|---|---|
-//! | Send | payload sent, if none is unanswered | payload received, `Heard`, `SendExpired`, timers taken away | `SendExpired` |
+//! | Send | payload sent, if none is unanswered | payload received (*), `Heard`, `SendExpired`, timers taken away | `SendExpired` |
 //! | Keepalive | payload received, if nothing was sent since the last such | payload sent, Keepalive Timeout passed, timers taken away | `KeepaliveDue`, again after an interval |
-//! | Silence | payload sent that wants an answer, if none is waited for | payload received, `Heard`, hints or timers taken away, other locators | `Suspected` |
+//! | Silence | payload sent that wants an answer, if none is waited for | payload received (*), `Heard`, hints or timers taken away, other locators | `Suspected` |
 //! | Idle | the context's birth, each packet | removal | `Idle`, once for each last packet |
+//!
+//! (*) While the answer to a TCP segment is awaited ([`Wait::of_flow`]), only payload of a sender who knows the tag
+//! or the connection.
 
 use moorline_datapath::shim6::{ContextCounters, ContextEntry, ReapTimers, Report};
 use moorline_types::Instant;
@@ -69,12 +72,28 @@ impl Live {
         }
     }
 
-    /// Notes received payload. Returns the time to look at the timers, if a period begins with it.
-    pub(crate) fn on_received(&mut self, octets: usize, look: &mut Look<'_>) -> Option<Instant> {
+    /// Notes received payload. `is_answer`: the payload may be the answer that this host waits for. Returns the time to
+    /// look at the timers, if a period begins with it.
+    pub(crate) fn on_received(
+        &mut self,
+        octets: usize,
+        is_answer: bool,
+        look: &mut Look<'_>,
+    ) -> Option<Instant> {
         let (entry, now) = (look.entry, look.now);
         self.counters.rx_packets += 1;
         self.counters.rx_bytes += octets as u64;
         self.counters.last_rx = now;
+        if is_answer {
+            self.on_answer(look);
+        }
+        let timers = entry.timers.filter(|_| self.first_rx.is_none())?;
+        self.set_first_rx(Some(now));
+        has_keepalives(&timers).then(|| now + timers.keepalive_interval)
+    }
+
+    fn on_answer(&mut self, look: &mut Look<'_>) {
+        let (entry, now) = (look.entry, look.now);
         self.first_tx = None;
         self.wait.on_received(now);
         if entry.watch != 0 && entry.watch != self.watch_seen {
@@ -83,9 +102,6 @@ impl Live {
                 self.watch_seen = entry.watch;
             }
         }
-        let timers = entry.timers.filter(|_| self.first_rx.is_none())?;
-        self.set_first_rx(Some(now));
-        has_keepalives(&timers).then(|| now + timers.keepalive_interval)
     }
 
     /// The core has heard from the peer by other means than payload.

@@ -187,7 +187,7 @@ impl Plane {
         let entry = &slot.entry;
         let id = entry.id;
         let payload = Payload::of(&ip6, packet);
-        let seen = Seen { octets, payload, has_ce: false, at: now };
+        let seen = Seen { octets, payload, is_tagged: false, has_ce: false, at: now };
         let path = paths::choose(entry, &ip6, packet, sender.mark, self.path_mark);
         let verdict = match path.encapsulation {
             Encapsulation::None => Outbound::Pass,
@@ -239,7 +239,8 @@ impl Plane {
         let id = slot.entry.id;
         if !is_neighbour_discovery(&ip6, packet) {
             let payload = Payload::of(&ip6, packet);
-            let seen = Seen { octets, payload, has_ce: has_ce(&ip6), at: now };
+            let has_ce = has_ce(&ip6);
+            let seen = Seen { octets, payload, is_tagged: false, has_ce, at: now };
             self.contexts.on_received(id, seen, &mut self.reports);
         }
         Ok(Inbound::Pass)
@@ -293,7 +294,7 @@ impl Plane {
         strip(ip6, packet, header, ulids);
         let octets = ip6.octets(packet) - PAYLOAD_HEADER_LEN;
         let payload = Ip6::read(packet).map_or(Payload::Other, |ip6| Payload::of(&ip6, packet));
-        let seen = Seen { octets, payload, has_ce: has_ce(ip6), at: now };
+        let seen = Seen { octets, payload, is_tagged: true, has_ce: has_ce(ip6), at: now };
         self.contexts.on_received(id, seen, &mut self.reports);
         Ok(Inbound::Deliver)
     }

@@ -110,6 +110,9 @@ pub(crate) struct Segments(BTreeMap<u64, Segment>);
 #[derive(Clone, Copy, Debug)]
 struct Segment {
     flow: u64,
+    /// Last acknowledgement number of the peer that the plane has compared; at first the sequence number of the first
+    /// segment here. At most [`LARGEST_WINDOW`] before `end`.
+    acknowledged: u32,
     /// Sequence number behind everything that the flow has sent.
     end: u32,
 }
@@ -118,8 +121,8 @@ impl Segments {
     /// Notes a segment. True if some of it had been sent before.
     pub(crate) fn note(&mut self, flow: Flow, tcp: &Tcp, span: u32) -> bool {
         let end = tcp.sequence.wrapping_add(span);
-        let new = Segment { flow: flow.number(), end };
-        let known = self.0.entry(flow.place()).or_insert(Segment { flow: 0, end });
+        let new = Segment { flow: flow.number(), acknowledged: tcp.sequence, end };
+        let known = self.0.entry(flow.place()).or_insert(Segment { flow: 0, ..new });
         if known.flow != new.flow {
             *known = new;
             return false;
@@ -127,14 +130,35 @@ impl Segments {
         if tcp.is_syn() {
             // Otherwise the segment begins a new connection with the ports of an old one.
             let again = known.end == end;
-            known.end = end;
+            *known = new;
             return again;
         }
         let again = is_before(tcp.sequence, known.end);
         if is_before(known.end, end) {
             known.end = end;
         }
+        if known.end.wrapping_sub(known.acknowledged) > LARGEST_WINDOW {
+            known.acknowledged = known.end.wrapping_sub(LARGEST_WINDOW);
+        }
         again
+    }
+
+    /// Whether the flow has its place.
+    pub(crate) fn has(&self, flow: Flow) -> bool {
+        self.0.get(&flow.place()).is_some_and(|known| known.flow == flow.number())
+    }
+
+    /// Whether a received segment shows that its sender knows the connection: the segment acknowledges what the flow
+    /// has in flight, or repeats the last acknowledgement.
+    pub(crate) fn is_acknowledged(&mut self, flow: Flow, tcp: &Tcp) -> bool {
+        let known = self.0.get_mut(&flow.place()).filter(|known| known.flow == flow.number());
+        let Some(known) = known.filter(|_| tcp.is_ack()) else { return false };
+        let in_flight = known.end.wrapping_sub(known.acknowledged);
+        let is_within = tcp.acknowledgement.wrapping_sub(known.acknowledged) <= in_flight;
+        if is_within {
+            known.acknowledged = tcp.acknowledgement;
+        }
+        is_within
     }
 }
 
@@ -143,6 +167,8 @@ pub(crate) fn is_before(a: u32, b: u32) -> bool {
     a.wrapping_sub(b).cast_signed() < 0
 }
 
+/// The largest window of TCP, 1 GiB (RFC 7323 s2.3): no flow has more in flight.
+const LARGEST_WINDOW: u32 = 1 << 30;
 /// Number of flows whose last segment is known. Not configurable.
 const SEGMENTS: u64 = 16_384;
 /// Derived from the golden ratio; any odd number that spreads bits would do.
@@ -156,3 +182,44 @@ const RST: u8 = 0x04;
 const ACK: u8 = 0x10;
 const ECE: u8 = 0x40;
 const CWR: u8 = 0x80;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn segment(sequence: u32, acknowledgement: u32, flags: u8) -> Tcp {
+        Tcp { source: 1, destination: 2, sequence, acknowledgement, header_len: HEADER_LEN, flags }
+    }
+
+    #[test]
+    fn only_what_is_in_flight_can_be_acknowledged() {
+        let flow = Flow::new(ContextTag::from_bits(7), 1, 2);
+        let mut segments = Segments::default();
+        let mut is_acknowledged = |number, flags| {
+            let begin = u32::MAX - 99;
+            segments.note(flow, &segment(begin, 0, ACK), 100);
+            segments.note(flow, &segment(0, 0, ACK), 100);
+            segments.is_acknowledged(flow, &segment(0, number, flags))
+        };
+        assert!(!is_acknowledged(u32::MAX - 100, ACK), "before the first segment");
+        assert!(!is_acknowledged(101, ACK), "never sent");
+        assert!(!is_acknowledged(50, 0), "no acknowledgement");
+        assert!(is_acknowledged(50, ACK));
+        assert!(is_acknowledged(50, ACK), "a duplicate");
+        assert!(!is_acknowledged(49, ACK), "an old one");
+        assert!(is_acknowledged(100, ACK));
+        let other = Flow::new(ContextTag::from_bits(7), 1, 3);
+        assert!(!segments.is_acknowledged(other, &segment(0, 100, ACK)), "another connection");
+    }
+
+    #[test]
+    fn acknowledgements_that_the_plane_has_not_seen_do_not_end_the_proof() {
+        let flow = Flow::new(ContextTag::from_bits(7), 1, 2);
+        let mut segments = Segments::default();
+        for turn in 0..9 {
+            segments.note(flow, &segment(turn << 29, 0, ACK), 1 << 29);
+        }
+        let end = 9_u32 << 29;
+        assert!(segments.is_acknowledged(flow, &segment(0, end, ACK)));
+    }
+}

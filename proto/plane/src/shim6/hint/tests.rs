@@ -43,7 +43,7 @@ fn talk(wait: &mut Wait, reports: &mut Reports, gap: u64, from: u64, until: u64)
     let mut count = 0;
     for now in from..until {
         if now % gap == 0 {
-            wait.on_sent(false, &mut Look { entry: &entry, reports, now: at(now) });
+            wait.on_sent(None, false, &mut Look { entry: &entry, reports, now: at(now) });
         } else if now % gap == gap / 2 {
             wait.on_received(at(now));
         }
@@ -63,7 +63,11 @@ fn fifty_packets_a_second_both_ways_are_missed_within_150_ms() {
     // From now on nothing is received, while packets go on being sent.
     let told = (5_000..6_000).find(|&now| {
         if now % 20 == 0 {
-            wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(now) });
+            wait.on_sent(
+                None,
+                false,
+                &mut Look { entry: &entry, reports: &mut reports, now: at(now) },
+            );
         }
         wait.look(&mut Look { entry: &entry, reports: &mut reports, now: at(now) });
         reports.pop().is_some()
@@ -75,10 +79,14 @@ fn fifty_packets_a_second_both_ways_are_missed_within_150_ms() {
 fn a_context_that_begins_amid_a_burst_of_answers_makes_no_mistake() {
     let (mut wait, mut reports, entry) = (Wait::default(), Reports::default(), entry());
     for now in 0..5 {
-        wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(now * 2) });
+        wait.on_sent(
+            None,
+            false,
+            &mut Look { entry: &entry, reports: &mut reports, now: at(now * 2) },
+        );
         wait.on_received(at(now * 2 + 1));
     }
-    wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(10) });
+    wait.on_sent(None, false, &mut Look { entry: &entry, reports: &mut reports, now: at(10) });
     let mut usual_of = |wait: &mut Wait, now| {
         wait.look(&mut Look { entry: &entry, reports: &mut reports, now: at(now) });
         let Some(Report::Suspected { usual, .. }) = reports.pop() else { panic!("no doubt") };
@@ -88,6 +96,7 @@ fn a_context_that_begins_amid_a_burst_of_answers_makes_no_mistake() {
     wait.on_received(at(310));
     assert_eq!(wait.mistakes, 0);
     wait.on_sent(
+        None,
         false,
         &mut Look { entry: &entry, reports: &mut Reports::default(), now: at(311) },
     );
@@ -104,7 +113,11 @@ fn a_flow_that_pauses_now_and_then_is_doubted_less_and_less() {
         let count = talk(&mut wait, &mut reports, 20, now, now + 300);
         // One answer takes a second, which is too long to be usual.
         let entry = entry();
-        wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(now + 300) });
+        wait.on_sent(
+            None,
+            false,
+            &mut Look { entry: &entry, reports: &mut reports, now: at(now + 300) },
+        );
         let paused = (now + 300..now + 1_400).fold(0, |sum, now| {
             wait.look(&mut Look { entry: &entry, reports: &mut reports, now: at(now) });
             sum + u32::from(reports.pop().is_some())
@@ -130,7 +143,7 @@ fn a_report_that_found_no_room_is_tried_again() {
     let (mut wait, mut reports) = (Wait::default(), Reports::default());
     talk(&mut wait, &mut reports, 20, 0, 200);
     let entry = entry();
-    wait.on_sent(false, &mut Look { entry: &entry, reports: &mut reports, now: at(200) });
+    wait.on_sent(None, false, &mut Look { entry: &entry, reports: &mut reports, now: at(200) });
     while reports.push(Report::KeepaliveDue { context: entry.id }) {}
     let due = wait.look(&mut Look { entry: &entry, reports: &mut reports, now: at(400) });
     assert_eq!(due, Some(at(400) + REPORT_RETRY));

@@ -60,7 +60,8 @@ fn play(entry: &mut ContextEntry, steps: &[(u64, Step)]) -> (Vec<(u64, Report)>,
         match step {
             Sent => drop(live.on_sent(100, &Look { entry, reports: &mut reports, now })),
             Received => {
-                let _ = live.on_received(100, &mut Look { entry, reports: &mut reports, now });
+                let _ =
+                    live.on_received(100, true, &mut Look { entry, reports: &mut reports, now });
             }
             Heard => live.on_heard(now),
             Looked => next = live.look(&mut Look { entry, reports: &mut reports, now }),
