@@ -1,6 +1,6 @@
 //! Amplification: what an attacker can make this host send to an address of another host. An answer to a source that
 //! has proved nothing is no longer than the question, except for the octets of the validator. The one longer answer,
-//! R2, has a limit. R1bis and Error are in `recovery` and `complaints`.
+//! R2, is for the first I1 of a handshake. R1bis and Error are in `recovery` and `complaints`.
 
 use super::duo::{Duo, Flight};
 use super::*;
