@@ -70,7 +70,7 @@ impl Machine {
         // If the context does not have the source, the sender gets an R1bis only.
         let is_strange = established.is_some_and(|known| !known.has_locators(locators));
         let is_error = packet.kind() == MessageType::ERROR;
-        if is_error || is_strange || self.answers.take(locators.peer.prefix(), now).is_err() {
+        if is_error || is_strange || self.take_answer(locators.peer, now).is_err() {
             return;
         }
         let octets = packet.octets();

@@ -64,6 +64,10 @@ pub const SIGNATURE_BURST: u32 = 50;
 pub const ANSWER_INTERVAL: Duration = Duration::from_millis(10);
 /// R1bis and Error messages to one source prefix at once.
 pub const ANSWER_BURST: u32 = 50;
+/// R1bis and Error messages to all source prefixes together: one in this time, 50 us.
+pub const ALL_ANSWERS_INTERVAL: Duration = Duration::from_micros(50);
+/// R1bis and Error messages to all source prefixes together at once.
+pub const ALL_ANSWERS_BURST: u32 = 2000;
 /// R1s to one source prefix: one in this time, 1 ms.
 pub const R1_INTERVAL: Duration = Duration::from_millis(1);
 /// R1s to one source prefix at once.

@@ -13,8 +13,9 @@ use siphasher::sip128::{Hasher128 as _, SipHasher24};
 use crate::claim::Neighbors;
 use crate::config::Config;
 use crate::consts::{
-    ANSWER_BURST, ANSWER_INTERVAL, MAX_QUEUED, MAX_REMEMBERED_PARAMETERS, R1_BURST, R1_INTERVAL,
-    SIGNATURE_BURST, SIGNATURE_INTERVAL, VALIDATOR_MIN_LIFETIME,
+    ALL_ANSWERS_BURST, ALL_ANSWERS_INTERVAL, ANSWER_BURST, ANSWER_INTERVAL, MAX_QUEUED,
+    MAX_REMEMBERED_PARAMETERS, R1_BURST, R1_INTERVAL, SIGNATURE_BURST, SIGNATURE_INTERVAL,
+    VALIDATOR_MIN_LIFETIME,
 };
 use crate::context::{Context, Established, Role, Stand, State};
 use crate::event::{Event, Failure, Incoming, Transmit, Via};
@@ -50,8 +51,9 @@ pub struct Machine {
     pub(crate) parameters: ParameterMemory,
     /// Limit of RSA verifications.
     pub(crate) signatures: FloodLimit,
-    /// Limit of R1bis and Error messages.
-    pub(crate) answers: FloodLimit,
+    /// Limits of R1bis and Error messages, and of R2s to who has proved nothing: by prefix, and to everybody together.
+    answers: FloodLimit,
+    all_answers: FloodLimit,
     /// Limit of R1s.
     pub(crate) welcomes: FloodLimit,
     transmits: VecDeque<Transmit>,
@@ -81,10 +83,18 @@ impl Machine {
             parameters: ParameterMemory::new(MAX_REMEMBERED_PARAMETERS),
             signatures: limit(SIGNATURE_LABEL, SIGNATURE_INTERVAL, SIGNATURE_BURST),
             answers: limit(ANSWER_LABEL, ANSWER_INTERVAL, ANSWER_BURST),
+            all_answers: limit(ANSWER_LABEL, ALL_ANSWERS_INTERVAL, ALL_ANSWERS_BURST),
             welcomes: limit(FLOOD_LABEL, R1_INTERVAL, R1_BURST),
             transmits: VecDeque::new(),
             events: VecDeque::new(),
         }
+    }
+
+    /// Takes an answer to a source that has proved nothing from the allowances. Requests beyond the allowance of a prefix
+    /// use up nothing of the common allowance.
+    pub(crate) fn take_answer(&mut self, to: Locator, now: Instant) -> Result<(), DropReason> {
+        self.answers.take(to.prefix(), now)?;
+        self.all_answers.take([0; 8], now)
     }
 
     /// Traffic between these addresses deserves a context. Sends I1, unless there is a context, or the host still

@@ -40,7 +40,7 @@ impl Machine {
         now: Instant,
     ) -> DropReason {
         //= rfc5533#7.17
-        if self.answers.take(locators.peer.prefix(), now).is_err() {
+        if self.take_answer(locators.peer, now).is_err() {
             return DropReason::RateLimited;
         }
         let (responder_nonce, validator) =

@@ -31,9 +31,12 @@ impl Machine {
         let initiator_nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
         self.check_ulids(key, locators)?;
         let has_answer = |context: &&Context| match context.established() {
-            // Crossing I1s (s7.4): each side answers with its tag. If the source is not the ULID, nothing has proved
-            // it, and it gets an R1 (decision 120).
-            None => locators.peer == key.ulids.peer.as_locator(),
+            // Crossing I1s (s7.4): each side answers with its tag, once in a handshake. Nothing has proved the source of
+            // a further I1, or a source that is not the ULID, so they get an R1 (decisions 120 and 188).
+            None => {
+                let is_first = context.handshake().is_some_and(|asked| asked.named().is_none());
+                is_first && locators.peer == key.ulids.peer.as_locator()
+            }
             // The R2 was lost. If the tag is another one, the peer has lost the context and makes it again.
             Some(known) => {
                 known.peer.locators.contains(&locators.peer)
@@ -44,7 +47,7 @@ impl Machine {
         match answer_with {
             Some(id) => {
                 // The R2 is several times as long as the I1, and anybody can forge an I1.
-                self.answers.take(locators.peer.prefix(), now)?;
+                self.take_answer(locators.peer, now)?;
                 self.send_r2(id, initiator_nonce, locators);
                 let named = Named { tag: initiator_tag, at: self.validators.latest() };
                 // In I2BIS-SENT the I1 changes nothing: a forged I1 could do more harm than a late R2 does.

@@ -25,6 +25,7 @@ mod preferences;
 mod proofs;
 mod properties;
 mod recovery;
+mod reflection;
 mod refusals;
 mod roaming;
 mod room;

@@ -77,7 +77,11 @@ fn packets_with_the_ulids_do_not_keep_a_tcp_connection_on_a_dead_pair() {
         pause.to.saturating_sub(CUT)
     };
     for seed in 0..8 {
-        let plan = cut(plan(stream, rtt));
+        let mut plan = plan(stream, rtt);
+        let Workload { from, to, .. } = plan.workloads[0];
+        for (uplink, to_uplink) in [(from, to), (to, from)] {
+            plan.changes.push(Change { at: CUT, what: What::CutPath { uplink, to_uplink } });
+        }
         let usual = late(seed, &plan);
         for interval in [Duration::from_millis(20), Duration::from_micros(500)] {
             let attack = Attack { interval, overhears: false, isp: None, pretends: true };

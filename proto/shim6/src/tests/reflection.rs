@@ -1,0 +1,125 @@
+//! Whatever a source sends that has proved nothing, it gets no more back than it has sent: a property over random
+//! sequences of messages. Two things come on top: the validator of each answer that has one, and one R2 for a handshake.
+
+use alloc::vec;
+
+use moorline_wire::{I2bis, Keepalive, fill_checksum};
+use proptest::collection::vec as vec_of;
+use proptest::prelude::*;
+
+use super::*;
+
+/// A message of the attacker, who does not receive the answers and so guesses all tags, nonces and validators.
+#[derive(Clone, Debug)]
+struct Forged {
+    form: u8,
+    /// Type to write over the type of the form.
+    kind: Option<u8>,
+    guess: u32,
+    has_source: bool,
+    /// Whether the source is the ULID of the pair that this host wants.
+    is_ulid: bool,
+    /// Time since the message before.
+    millis: u64,
+}
+
+fn forged() -> impl Strategy<Value = Forged> {
+    let kind = prop_oneof![3 => Just(None), 1 => (0..128_u8).prop_map(Some)];
+    let rest = (any::<bool>(), any::<bool>(), 0..3000_u64);
+    (0..5_u8, kind, any::<u32>(), rest).prop_map(
+        |(form, kind, guess, (has_source, is_ulid, millis))| Forged {
+            form,
+            kind,
+            guess,
+            has_source,
+            is_ulid,
+            millis,
+        },
+    )
+}
+
+impl Forged {
+    fn octets(&self, source: Locator) -> Vec<u8> {
+        let (tag, nonce) = (ContextTag::from_bits(u64::from(self.guess)), self.guess);
+        let mut options = vec![];
+        if self.has_source {
+            options.push(Opt::Source(source));
+        }
+        if !self.is_ulid {
+            let UlidPair { local, peer } = ulids();
+            options.push(Opt::UlidPair { sender: peer, receiver: local });
+        }
+        let validator = Opt::Validator(self.guess.to_be_bytes().repeat(4));
+        let is_offer = matches!(self.form, 1 | 2);
+        let options: Options = options.into_iter().chain(is_offer.then_some(validator)).collect();
+        let message = match self.form {
+            0 => Message::I1(I1 { initiator_tag: tag, initiator_nonce: nonce, options }),
+            1 => Message::I2(I2 {
+                initiator_tag: tag,
+                initiator_nonce: nonce,
+                responder_nonce: nonce,
+                options,
+            }),
+            2 => Message::I2bis(I2bis {
+                initiator_tag: tag,
+                initiator_nonce: nonce,
+                responder_nonce: nonce,
+                packet_tag: tag,
+                options,
+            }),
+            3 => Message::UpdateRequest(UpdateRequest {
+                receiver_tag: tag,
+                request_nonce: nonce,
+                options,
+            }),
+            _ => Message::Keepalive(Keepalive { receiver_tag: tag, options }),
+        };
+        let mut octets = message.octets();
+        if let Some(kind) = self.kind {
+            octets[TYPE_AT] = kind;
+            fill_checksum(&mut octets);
+        }
+        octets
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn who_has_proved_nothing_gets_no_more_than_it_sent(attack in vec_of(forged(), 1..60)) {
+        let mut victim = machine(1);
+        victim.handle_trigger(ulids(), NOW).expect("I1");
+        sent(&mut victim);
+        let (mut now, mut came_in, mut went_out, mut r2s) = (NOW, 0, 0, 0);
+        for forged in &attack {
+            now = now + Duration::from_millis(forged.millis);
+            let ulids = ulids().as_locators();
+            let elsewhere = Locator("2001:db8:bad::1".parse().expect("an address"));
+            let source = if forged.is_ulid { ulids.peer } else { elsewhere };
+            let locators = LocatorPair::new(ulids.local, source);
+            let octets = forged.octets(source);
+            came_in += octets.len();
+            if let Ok(packet) = Packet::parse(&octets, source.0, ulids.local.0) {
+                let came = came(&packet, locators, now);
+                victim.check(&came).and_then(|()| victim.handle_message(&came)).ok();
+            }
+            for Transmit { message, .. } in sent(&mut victim) {
+                match message.kind() {
+                    MessageType::R2 => r2s += 1,
+                    MessageType::R1 | MessageType::R1BIS => {
+                        went_out += message.octets().len() - VALIDATOR_OPTION;
+                    }
+                    _ => went_out += message.octets().len(),
+                }
+            }
+            prop_assert!(went_out <= came_in, "{went_out} for {came_in}");
+            prop_assert!(r2s <= 1);
+        }
+    }
+}
+
+/// Octet of the message type.
+const TYPE_AT: usize = 2;
+/// Option header, validator of 16 octets, padding.
+const VALIDATOR_OPTION: usize = (4_usize + 16).next_multiple_of(8);
