@@ -213,6 +213,17 @@ mod tests {
     }
 
     #[test]
+    fn a_flow_loses_its_place_to_another() {
+        let mut segments = Segments::default();
+        let flow = |port| Flow::new(ContextTag::from_bits(7), port, 2);
+        let other = (2..).find(|&port| flow(port).place() == flow(1).place()).expect("a port");
+        segments.note(flow(1), &segment(0, 0, ACK), 100);
+        assert!(segments.has(flow(1)) && !segments.has(flow(other)));
+        segments.note(flow(other), &segment(0, 0, ACK), 100);
+        assert!(segments.has(flow(other)) && !segments.has(flow(1)));
+    }
+
+    #[test]
     fn acknowledgements_that_the_plane_has_not_seen_do_not_end_the_proof() {
         let flow = Flow::new(ContextTag::from_bits(7), 1, 2);
         let mut segments = Segments::default();
