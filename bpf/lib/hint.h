@@ -172,7 +172,9 @@ static __always_inline void suspect_again(__u32 slot, const struct context *cont
 		live->hints |= HINTS_SUSPECTED;
 }
 
-/* Notes sent payload. `hash`: that of its TCP flow, or 0. `again`: TCP has sent it before. Returns when to look at the timers, or NEVER. */
+/* Notes sent payload. `hash`: that of its TCP flow, or 0. `again`: TCP has sent it before. Returns when to look at the
+ * timers, or NEVER.
+ */
 static __always_inline __u64 wait_begin(__u32 slot, const struct context *context, struct live *live,
 					__u64 hash, bool again, __u64 now)
 {

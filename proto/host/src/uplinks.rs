@@ -53,9 +53,9 @@ impl Host {
     }
 
     /// The uplink of new connections without a source address. `None` if there is none, or if they go by another
-    /// interface, for example of a VPN. New connections take an uplink that carries nothing if its router answers and no
-    /// copy of another default route can come before its own: if that has metric 1, or if no other uplink has one for
-    /// all sources.
+    /// interface, for example of a VPN. New connections take an uplink that carries nothing if its router answers and
+    /// no copy of another default route can come before its own: if that has metric 1, or if no other uplink has one
+    /// for all sources.
     #[must_use]
     pub fn uplink_for_new(&self) -> Option<&Uplink> {
         let view = &self.routing.view;

@@ -319,8 +319,8 @@ impl Session {
         self.asked_at = Some(now);
     }
 
-    /// Whether the last question went by every pair of locators in vain, and the correspondent has shown nothing since. A
-    /// correspondent that acknowledges nothing shows no path.
+    /// Whether the last question went by every pair of locators in vain, and the correspondent has shown nothing since.
+    /// A correspondent that acknowledges nothing shows no path.
     pub(crate) fn stands_still(&self) -> bool {
         let is_unanswered = self.asked_at.is_some_and(|asked_at| asked_at > self.shown_at);
         is_unanswered && self.settled && !self.owes_update && !self.is_mute
@@ -360,8 +360,8 @@ impl Session {
         self.nonce_until = self.nonce_until.max(Some(until));
     }
 
-    /// The locators from which the correspondent may send. A correspondent without the handshake that has begun anew, and has
-    /// named none, also sends from `sockets`, the locator that its sockets have.
+    /// The locators from which the correspondent may send. A correspondent without the handshake that has begun anew,
+    /// and has named none, also sends from `sockets`, the locator that its sockets have.
     fn sources(&self, sockets: L64) -> Arc<[L64]> {
         let named = self.remote.iter().map(|remote| remote.l64);
         let is_source = self.remote.iter().all(|remote| remote.expires.is_none());

@@ -243,8 +243,8 @@ impl Machine {
     ///
     /// If the current pair is not among the locators any more, exploration begins at once. If the peer says that its
     /// locator of the current pair is broken (RFC 5533 s10.4), exploration begins unless the pair answers (decision
-    /// 164). If new pairs turn up during an exploration, the machine tries them first. Only the first [`MAX_LOCATORS`] of
-    /// each side count.
+    /// 164). If new pairs turn up during an exploration, the machine tries them first. Only the first [`MAX_LOCATORS`]
+    /// of each side count.
     //= rfc5534#3.1-1 rfc5534#4.1-1
     pub fn handle_candidates(
         &mut self,

@@ -9,8 +9,8 @@ pub struct Profile {
     pub standby_interval: Duration,
     /// Whether the machine answers checks of the peer.
     pub answers_checks: bool,
-    /// Whether a suspicion of the data plane starts a trial of the current pair, and payload that leaves in Exploring draws
-    /// probes.
+    /// Whether a suspicion of the data plane starts a trial of the current pair, and payload that leaves in Exploring
+    /// draws probes.
     pub suspects: bool,
     /// Whether payload leaves a pair that checks show to be much worse than the standby path (decision 141).
     pub leaves_worse: bool,

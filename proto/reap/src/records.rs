@@ -57,8 +57,8 @@ impl Records {
         self.sent.iter().all(|s| s.nonce != nonce)
     }
 
-    /// Keeps a sent probe. If there is no room, the oldest probe of the pair with the most probes goes: forged probes by
-    /// one pair draw many answers, and must not push out a question by another pair.
+    /// Keeps a sent probe. If there is no room, the oldest probe of the pair with the most probes goes: forged probes
+    /// by one pair draw many answers, and must not push out a question by another pair.
     pub(crate) fn note_sent(&mut self, pair: LocatorPair, nonce: u32, state: State, at: Instant) {
         if self.sent.len() >= MAX_RECORDS {
             let of_pair = |pair| self.sent.iter().filter(|sent| sent.pair == pair).count();
@@ -115,8 +115,9 @@ impl Records {
         self.sent.iter().find(|s| s.pair == pair).map(|s| s.at)
     }
 
-    /// Up to `limit` sent probes: the last one, then those that the peer has not reported. In InboundOk the nonce of a probe by
-    /// another pair stays on that pair, because a host that knows the nonce can answer the probe (decision 153).
+    /// Up to `limit` sent probes: the last one, then those that the peer has not reported. In InboundOk the nonce of a
+    /// probe by another pair stays on that pair, because a host that knows the nonce can answer the probe (decision
+    /// 153).
     pub(crate) fn sent_reports(&self, limit: usize) -> Vec<Report> {
         let Some(last) = self.sent.front() else { return Vec::new() };
         let earlier = self.sent.iter().skip(1);
@@ -131,8 +132,8 @@ impl Records {
         self.received.iter().any(|received| received.is_current)
     }
 
-    /// Up to `limit` received probes, for a probe by `pair`. A check by another pair is left out where there is something else to report,
-    /// because a host that knows the nonce of the check can vouch for a move (decision 153).
+    /// Up to `limit` received probes, for a probe by `pair`. A check by another pair is left out where there is
+    /// something else to report, because a host that knows the nonce of the check can vouch for a move (decision 153).
     pub(crate) fn received_reports(&self, limit: usize, pair: LocatorPair) -> Vec<Report> {
         let all = || self.received.iter().filter(|one| one.is_current).map(|one| one.report);
         let is_elsewhere = |report: &Report| {

@@ -20,8 +20,8 @@ use crate::machine::Machine;
 
 /// The initiator's side: I1, R1, I2 and R2 of the host that wants the context, and I2bis of the host that still has it.
 impl Machine {
-    /// Sends I1. Strangers can have this host begin contexts, by connections to a server here. So once half of the table is
-    /// in use, a site gets no more than its share.
+    /// Sends I1. Strangers can have this host begin contexts, by connections to a server here. So once half of the
+    /// table is in use, a site gets no more than its share.
     pub(crate) fn initiate(&mut self, key: Key, now: Instant) -> Result<ContextId, DropReason> {
         if self.table.is_half_full() && self.table.is_share_taken(key.ulids.peer) {
             return Err(DropReason::TableFull);

@@ -90,8 +90,8 @@ impl Machine {
         }
     }
 
-    /// Takes an answer to a source that has proved nothing from the allowances. Requests beyond the allowance of a prefix
-    /// use up nothing of the common allowance.
+    /// Takes an answer to a source that has proved nothing from the allowances. Requests beyond the allowance of a
+    /// prefix use up nothing of the common allowance.
     pub(crate) fn take_answer(&mut self, to: Locator, now: Instant) -> Result<(), DropReason> {
         self.answers.take(to.prefix(), now)?;
         self.all_answers.take([0; 8], now)
@@ -198,8 +198,8 @@ impl Machine {
         self.events.pop_front()
     }
 
-    /// Notes that traffic needs a context. If the table needs room, a context that the peer has made goes unless this is
-    /// noted.
+    /// Notes that traffic needs a context. If the table needs room, a context that the peer has made goes unless this
+    /// is noted.
     pub fn handle_traffic(&mut self, id: ContextId) {
         if self.table.get(id).is_some_and(|context| !context.has_traffic) {
             self.table.note_traffic(id);

@@ -113,9 +113,9 @@ impl Machine {
         asked.established.as_ref().map(|_| asked.referred)
     }
 
-    /// The peer has answered a message of the context that left after the last R1bis came. So the peer has the context, and
-    /// the R1bis was forged or old. The peer refuses the I2bis, so the machine does not send it again, and the context
-    /// is as before (decision 154).
+    /// The peer has answered a message of the context that left after the last R1bis came. So the peer has the context,
+    /// and the R1bis was forged or old. The peer refuses the I2bis, so the machine does not send it again, and the
+    /// context is as before (decision 154).
     pub fn handle_kept(&mut self, id: ContextId, now: Instant) {
         let Some(asked) = self.table.get(id).and_then(Context::handshake) else { return };
         let (Some(established), took) = (asked.established.clone(), asked.took) else { return };

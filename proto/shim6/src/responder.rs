@@ -31,8 +31,8 @@ impl Machine {
         let initiator_nonce = packet.initiator_nonce().ok_or(DropReason::Truncated)?;
         self.check_ulids(key, locators)?;
         let has_answer = |context: &&Context| match context.established() {
-            // Crossing I1s (s7.4): each side answers with its tag, once in a handshake. Nothing has proved the source of
-            // a further I1, or a source that is not the ULID, so they get an R1 (decisions 120 and 188).
+            // Crossing I1s (s7.4): each side answers with its tag, once in a handshake. Nothing has proved the source
+            // of a further I1, or a source that is not the ULID, so they get an R1 (decisions 120 and 188).
             None => {
                 let is_first = context.handshake().is_some_and(|asked| asked.named().is_none());
                 is_first && locators.peer == key.ulids.peer.as_locator()

@@ -6,8 +6,8 @@ use moorline_term::{TitledRow, titled_table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Formats a table of contexts, by number, and of [`MOST_WITHOUT`] peers without one. Behind the table come the connections without a context: peers that the
-/// configuration excludes, and ILNP sessions.
+/// Formats a table of contexts, by number, and of 20 peers without one. Behind the table come the
+/// connections without a context: peers that the configuration excludes, and ILNP sessions.
 #[must_use]
 pub fn contexts(contexts: &[Context], status: &Status, now_unix_ms: u64) -> String {
     let others = excluded(&status.excluded) + &sessions(status.ilnp.as_ref());

@@ -104,9 +104,9 @@ pub(super) fn peers(facts: &Facts) -> Vec<Finding> {
     findings
 }
 
-/// Returns findings about peers that the configuration excludes. The peer that the user names has findings of its own: the
-/// way to this peer may have no fault, and yet connections to it cannot move. A connection without a context shows that the
-/// peer has begun none. Without a connection the peer may still begin one.
+/// Returns findings about peers that the configuration excludes. The peer that the user names has findings of its own:
+/// the way to this peer may have no fault, and yet connections to it cannot move. A connection without a context shows
+/// that the peer has begun none. Without a connection the peer may still begin one.
 fn excluded(facts: &Facts) -> Vec<Finding> {
     let connected = facts.answers().into_iter().flat_map(|answers| &answers.status.excluded);
     let (named, others): (Vec<_>, Vec<_>) =

@@ -8,8 +8,8 @@
 //! takes the pair of the answering host's own payload, so this answer shows that both directions work. If that is
 //! another pair, the host sends a second answer by the way back, with [`CHECK`] in the Probe Data of the answer.
 //!
-//! A check of the current pair, or of the preferred pair, also holds what the last answer by that pair said of itself, in
-//! a second report of a sent probe (decision 164).
+//! A check of the current pair, or of the preferred pair, also holds what the last answer by that pair said of itself,
+//! in a second report of a sent probe (decision 164).
 
 use alloc::vec;
 use alloc::vec::Vec;

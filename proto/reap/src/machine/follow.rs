@@ -253,8 +253,8 @@ impl Machine {
         Some(self.current())
     }
 
-    /// The question whose answer this probe is, if the answer comes late by the pair that was asked, and payload has left that
-    /// pair.
+    /// The question whose answer this probe is, if the answer comes late by the pair that was asked, and payload has
+    /// left that pair.
     ///
     /// The answer may say that the peer's payload takes another pair. But a peer that explores hears no question. So
     /// the pair works, and the probe that took payload away was not the peer's. If the peer has left the pair as much
@@ -305,8 +305,8 @@ impl Machine {
         sent.any(|(_, nonce)| received.iter().any(|report| is_about(report, pair, nonce)))
     }
 
-    /// Whether this report is about a check of the pair that is asked. An attacker that knows the nonce of a probe can report
-    /// the probe as a check.
+    /// Whether this report is about a check of the pair that is asked. An attacker that knows the nonce of a probe can
+    /// report the probe as a check.
     fn is_check_by(&self, follow: Follow, report: &Report) -> bool {
         let mut checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
         checks.any(|check| {

@@ -1,5 +1,6 @@
 //! Whatever a source sends that has proved nothing, it gets no more back than it has sent: a property over random
-//! sequences of messages. Two things come on top: the validator of each answer that has one, and one R2 for a handshake.
+//! sequences of messages. Two things come on top: the validator of each answer that has one, and one R2 for a
+//! handshake.
 
 use alloc::vec;
 

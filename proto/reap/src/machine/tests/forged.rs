@@ -214,7 +214,8 @@ fn an_answer_by_another_pair_shows_nothing() {
     }
 }
 
-/// A check of the standby path is answered by a pair. Then payload takes the standby path, and the next check goes by it.
+/// A check of the standby path is answered by a pair. Then payload takes the standby path, and the next check goes by
+/// it.
 #[test]
 fn an_answer_is_repeated_only_on_the_pair_that_has_carried_it() {
     for (by, repeated) in [(ab(1, 1), 0), (ab(2, 2), 1)] {
@@ -333,9 +334,9 @@ fn run_without_room(machine: &mut Machine, until: Instant) {
     }
 }
 
-/// A long attack (a live trial): 200 forged messages a second by the current pair to each host. Now and then a forged probe and
-/// a preference come by the standby path. Each 5 s both hosts are busy for 60 ms, which is longer than they wait for an
-/// answer. The late answers take payload back.
+/// A long attack (a live trial): 200 forged messages a second by the current pair to each host. Now and then a forged
+/// probe and a preference come by the standby path. Each 5 s both hosts are busy for 60 ms, which is longer than they
+/// wait for an answer. The late answers take payload back.
 #[test]
 fn a_long_mix_of_forged_messages_takes_payload_for_moments_at_most() {
     for (seed, delay) in (0_u8..8).flat_map(|seed| [0, 2, 10].map(|delay| (seed, delay))) {
@@ -369,7 +370,8 @@ fn a_long_mix_of_forged_messages_takes_payload_for_moments_at_most() {
     }
 }
 
-/// Sends to each host a probe InboundOk by the current pair, with reports of its probes by that pair that ISP 2 has seen.
+/// Sends to each host a probe InboundOk by the current pair, with reports of its probes by that pair that ISP 2 has
+/// seen.
 fn spoof_reports(net: &mut Net, nonce: u32) {
     for (to, by) in [(0, ba(1, 1)), (1, ab(1, 1))] {
         let overheard = net.overheard.as_ref().unwrap().iter();
