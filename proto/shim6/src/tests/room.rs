@@ -207,7 +207,7 @@ fn one_link_does_not_fill_the_table_by_contexts_that_this_host_begins() {
     let mut a = sized(1, 256);
     let agreed = (1..300).filter(|&n| agree(&mut a, neighbor(n), n).is_ok());
     assert_eq!(agreed.count(), 128, "half of the table");
-    for n in 0..100 {
-        agree(&mut a, stranger(n), 1000 + n as u16).expect("hosts of other sites have the rest");
+    for n in 0..100_u16 {
+        agree(&mut a, stranger(n.into()), 1000 + n).expect("hosts of other sites have the rest");
     }
 }
