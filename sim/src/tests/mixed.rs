@@ -1,6 +1,5 @@
 //! Hosts that speak ILNP beside Shim6, in random networks.
 
-use crate::random_plan::plan_of_both_protocols;
 use crate::{HostEvent, random_mixed_plan, run, run_many, trace};
 
 #[test]
@@ -35,7 +34,7 @@ fn there_are_sessions_and_contexts_in_the_same_runs() {
 
 fn sound(seeds: &[u64]) {
     for &seed in seeds {
-        let plan = plan_of_both_protocols(seed);
+        let plan = random_mixed_plan(seed);
         assert_eq!(run(seed, &plan).violations, [], "seed {seed}\n{}", trace(seed, &plan));
     }
 }

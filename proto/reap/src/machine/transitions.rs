@@ -54,7 +54,10 @@ impl Machine {
 
     pub(super) fn on_keepalive_interval(&mut self, now: Instant) {
         let interval = keepalive_interval(self.keepalive_timeout());
+        // The peer may have told a shorter Keepalive Timeout since the first keepalive.
+        let end = now + self.keepalive_timeout();
         let deadlines = &mut self.explore().deadlines;
+        deadlines.keepalive_end = deadlines.keepalive_end.map(|known| known.min(end));
         let next = now + interval;
         deadlines.keepalive = Some(next).filter(|&at| deadlines.keepalive_end >= Some(at));
         if deadlines.keepalive.is_none() {

@@ -77,6 +77,17 @@ fn probe_operational_is_followed_by_keepalives_until_the_timeout() {
     assert!(machine.exploration.is_none());
 }
 
+/// A shorter Keepalive Timeout has shorter intervals. They do not go on until the end of the longer one.
+#[test]
+fn keepalives_end_with_a_keepalive_timeout_that_has_become_shorter() {
+    let mut machine = machine_in(State::Operational);
+    deliver(&mut machine, ba(1, 1), State::Operational, 1, &[], at(0)).unwrap();
+    machine.handle_keepalive_timeout(ms(3_000));
+    let log = run(&mut machine, at(100_000));
+    let times: Vec<_> = log.into_iter().map(|(sent, _)| sent).collect();
+    assert_eq!(times, [5_000, 6_000, 7_000, 8_000].map(at));
+}
+
 #[test]
 fn payload_takes_over_from_our_own_timers() {
     for state in [State::Operational, State::InboundOk] {
