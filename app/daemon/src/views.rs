@@ -105,7 +105,9 @@ impl Daemon {
 /// Number of addresses of peers that have not answered, or do not speak Shim6. The host may have asked one peer from
 /// several addresses of its own.
 fn peers_without(negatives: impl Iterator<Item = NegativeView>) -> u64 {
-    let without = negatives.filter(|one| one.failure != Failure::NotTaken);
+    // The host has hardly asked a peer whose handshake made room for others.
+    let without =
+        negatives.filter(|one| !matches!(one.failure, Failure::NotTaken | Failure::NoRoom));
     let peers: BTreeSet<_> = without.map(|one| one.ulids.peer).collect();
     u64::try_from(peers.len()).unwrap_or(u64::MAX)
 }
@@ -238,6 +240,7 @@ mod tests {
             of(2, 9, Failure::NoSupport),
             of(1, 8, Failure::NoAnswer),
             of(1, 7, Failure::NotTaken),
+            of(1, 6, Failure::NoRoom),
         ];
         assert_eq!(peers_without(all.into_iter()), 2);
     }
