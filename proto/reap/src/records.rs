@@ -83,20 +83,15 @@ impl Records {
         self.sent.iter().map(|sent| (sent.pair, sent.nonce, sent.at))
     }
 
-    /// Pair and nonce of each sent probe that the peer has not reported.
-    pub(crate) fn unreported(&self) -> impl Iterator<Item = (LocatorPair, u32)> + '_ {
-        self.sent.iter().filter(|sent| !sent.is_reported).map(|sent| (sent.pair, sent.nonce))
+    /// Whether [`confirm`](Self::confirm) would find the sent probe that `report` is about, for the first time.
+    pub(crate) fn awaits(&self, report: &Report, now: Instant) -> bool {
+        self.sent.iter().any(|sent| !sent.is_reported && sent.is_meant(report, now))
     }
 
     /// Marks the sent probe that `report` is about. `None` if there is no such probe, or if it is older than
     /// [`REPORT_LIFETIME`].
     pub(crate) fn confirm(&mut self, report: &Report, now: Instant) -> Option<Sent> {
-        let sent = self.sent.iter_mut().find(|s| {
-            s.nonce == report.nonce
-                && s.pair.local == report.src
-                && s.pair.peer == report.dst
-                && now.since(s.at) <= REPORT_LIFETIME
-        })?;
+        let sent = self.sent.iter_mut().find(|sent| sent.is_meant(report, now))?;
         sent.is_reported = true;
         Some(*sent)
     }
@@ -148,6 +143,13 @@ impl Records {
 }
 
 impl Sent {
+    /// Whether the report is about this probe, and not too late.
+    fn is_meant(&self, report: &Report, now: Instant) -> bool {
+        self.nonce == report.nonce
+            && LocatorPair::new(report.src, report.dst) == self.pair
+            && now.since(self.at) <= REPORT_LIFETIME
+    }
+
     fn report(&self) -> Report {
         Report { src: self.pair.local, dst: self.pair.peer, nonce: self.nonce, data: 0 }
     }

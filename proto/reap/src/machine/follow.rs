@@ -242,13 +242,13 @@ impl Machine {
         let is_elsewhere = pair == follow.to && pair != follow.from;
         let says_where = is_answer(probe) && self.is_check_by(follow, &probe.received[0]);
         let is_wish = says_where && !self.is_pinned() && !self.is_home_again(now);
-        match (is_elsewhere, is_wish) {
-            (true, true) => self.end_follow(follow, Stage::Vouched, now),
-            (true, false) if !says_where => {
-                self.ask_again(follow, now);
-                return None;
-            }
-            (_, _) => self.refuse(follow, now),
+        if is_elsewhere && is_wish {
+            self.end_follow(follow, Stage::Vouched, now);
+        } else if is_elsewhere && !says_where {
+            self.ask_again(follow, now);
+            return None;
+        } else {
+            self.refuse(follow, now);
         }
         Some(self.current())
     }
@@ -352,8 +352,7 @@ pub(super) fn left_as_worse(probe: &Probe, current: LocatorPair) -> Option<Locat
     (own.data == LEFT_AS_WORSE).then_some(named.unwrap_or(current))
 }
 
-/// Whether this report is about a probe by this pair with this nonce.
-pub(super) fn is_about(report: &Report, pair: LocatorPair, nonce: u32) -> bool {
+fn is_about(report: &Report, pair: LocatorPair, nonce: u32) -> bool {
     report.nonce == nonce && LocatorPair::new(report.src, report.dst) == pair
 }
 

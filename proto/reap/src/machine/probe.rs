@@ -3,7 +3,7 @@
 use moorline_types::{DropReason, Instant, LocatorPair};
 
 use super::checks::{is_answer, is_way_back};
-use super::follow::{Wish, is_about, left_as_worse};
+use super::follow::{Wish, left_as_worse};
 use super::{CHECK, Machine};
 use crate::bounded::Allowance;
 use crate::event::{Cause, Event};
@@ -284,7 +284,8 @@ impl Machine {
         if exploration.records.is_known(report) {
             return Err(DropReason::Replayed);
         }
-        let is_limited = probe.state != State::Operational && !self.is_first_report(pair, probe);
+        let is_answer = probe.state == State::InboundOk && self.is_first_report(pair, probe, now);
+        let is_limited = probe.state != State::Operational && !is_answer;
         if is_limited && !self.takes_answer(pair, probe, now) {
             return Err(DropReason::RateLimited);
         }
@@ -292,15 +293,17 @@ impl Machine {
     }
 
     /// Whether the probe is the first one that reports a probe or check of ours by this pair. So it answers a message
-    /// of ours, and forged probes, whatever their number, do not keep it out.
-    fn is_first_report(&self, pair: LocatorPair, probe: &Probe) -> bool {
-        let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
-        let checks = checks.map(|check| (check.pair, check.nonce));
-        let records =
-            self.exploration.iter().flat_map(|exploration| exploration.records.unreported());
-        let mut open = checks.chain(records).filter(|(by, _)| *by == pair);
-        !is_way_back(probe)
-            && open.any(|(_, nonce)| probe.received.iter().any(|one| is_about(one, pair, nonce)))
+    /// of ours, and forged probes, whatever their number, do not keep it out. The report is noted at once, so the same
+    /// report counts for one probe.
+    fn is_first_report(&self, pair: LocatorPair, probe: &Probe, now: Instant) -> bool {
+        let by_pair =
+            |one: &&Report| LocatorPair::new(one.src, one.dst) == pair && !is_way_back(probe);
+        probe.received.iter().filter(by_pair).any(|report| {
+            let flight = self.flight_now();
+            let is_check = flight.is_some_and(|flight| flight.find(pair, report, now).is_some());
+            let exploration = self.exploration.as_deref();
+            is_check || exploration.is_some_and(|one| one.records.awaits(report, now))
+        })
     }
 
     /// Whether a probe of the peer by this pair may be a question whether the pair works. An attacker may forge probes

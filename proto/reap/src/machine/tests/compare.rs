@@ -121,7 +121,7 @@ fn a_short_silence_leads_to_no_pair_that_is_known_as_worse() {
         net.run_until(HOUR / 4, is_left).expect("left");
         net.run_for(ms(30_000));
         net.route = only(&[(1, 1)]);
-        // What was under way arrives.
+        // The packets under way arrive.
         net.run_for(ms(50));
         suspect(&mut net, 0, FailureHint::Silence);
         net.run_for(ms(250));

@@ -158,7 +158,7 @@ fn questions_of_the_peer_are_limited_too() {
     assert_eq!(answered.count(), ANSWERS_PER_SECOND as usize);
 }
 
-/// Whoever has read an answer once can repeat it for nine to seventeen minutes.
+/// An attacker that has read an answer once can repeat that answer for nine to seventeen minutes.
 #[test]
 fn an_answer_of_long_ago_shows_nothing() {
     let check = |answer: Option<Report>, nonce| {
@@ -381,5 +381,26 @@ fn spoof_reports(net: &mut Net, nonce: u32) {
         let received = received.into_iter().rev().take(3).collect();
         let own = Report { src: by.local, dst: by.peer, nonce, data: 0 };
         net.inject(to, by, Probe { state: State::InboundOk, sent: [own].into(), received });
+    }
+}
+
+/// The ISP of a standby path reads the nonces of checks there. A report of them is no way around the limit of answers.
+#[test]
+fn a_nonce_that_an_attacker_has_read_draws_no_more_answers_than_the_limit() {
+    for (state, data) in
+        [(State::Exploring, CHECK), (State::InboundOk, CHECK), (State::InboundOk, 7)]
+    {
+        let mut machine = checked();
+        machine.send_check(ab(2, 2), at(5_000));
+        let Report { nonce, .. } = only_probe(&mut machine).1.sent[0];
+        let LocatorPair { local, peer } = ab(2, 2);
+        let report = Report { src: local, dst: peer, nonce, data };
+        let taken = (0..200).filter(|n| {
+            let own = Report { src: peer, dst: local, nonce: 0x0d00_0000 + n, data: 0 };
+            let probe = Probe { state, sent: [own].into(), received: [report].into() };
+            machine.handle_probe(ab(2, 2), &probe, at(5_100)).is_ok()
+        });
+        let most = ANSWERS_PER_SECOND as usize + 1;
+        assert!((1..=most).contains(&taken.count()), "{state:?} {data:x}");
     }
 }
