@@ -61,6 +61,24 @@ fn traffic_goes_back_when_its_first_pair_has_worked_for_a_while() {
     assert_eq!(net.states(), [State::Operational; 2]);
 }
 
+/// Checks by the pair in use find no answer.
+#[test]
+fn a_pair_that_is_asked_in_vain_keeps_no_traffic_from_its_first_pair() {
+    let mut net = away();
+    net.route = Box::new(|_| true);
+    let is_back = |net: &Net| net.pairs() == [ab(1, 1), ba(1, 1)];
+    for _ in 0..60_000 {
+        for host in &mut net.hosts {
+            host.machine.monitor_mut().is_asked_in_vain = true;
+        }
+        net.run_for(ms(10));
+        if is_back(&net) {
+            return;
+        }
+    }
+    panic!("still away: {:?}", net.hosts[0].log);
+}
+
 #[test]
 fn traffic_stays_away_from_a_first_pair_that_answers_and_loses_packets_or_is_slow() {
     for (seed, loss, delay) in [(1, 38, ms(10)), (2, 38, ms(10)), (3, 76, ms(10)), (4, 0, ms(200))]
