@@ -42,6 +42,19 @@ fn a_pair_that_loses_many_packets_is_left_by_both_hosts_and_not_returned_to() {
     }
 }
 
+/// Datagrams both ways do not tell their losses, so the checks of the rounds do.
+#[test]
+fn datagrams_leave_a_lossy_pair_within_a_minute_if_checks_are_five_seconds_apart() {
+    let mut config = config();
+    config.profile.standby_interval = ms(5_000);
+    for seed in 0..40 {
+        let mut net = talking(&config, seed);
+        degrade(&mut net, MANY, ms(10));
+        let after = net.run_until(ms(60_000), |net| net.pairs() == [ab(2, 2), ba(2, 2)]);
+        assert!(after.is_some(), "seed {seed}: {:?}", net.hosts[0].log);
+    }
+}
+
 #[test]
 fn suspicions_in_a_row_lead_to_a_comparison_within_seconds() {
     let config = config();
