@@ -121,22 +121,28 @@ impl Machine {
         let checks = self.flight_now().into_iter().flat_map(|flight| &flight.checks);
         let refused = checks.copied().find(|check| check.nonce == nonce);
         let refused = refused.ok_or(DropReason::BadNonce)?;
-        if refused.pair != self.current() && self.has_current_answered() {
+        let is_current = refused.pair == self.current();
+        if !is_current && self.has_current_answered() {
             // An attacker on the path of another pair can forge the Error. The same attacker can drop the check, and
             // the Error has no more effect than that.
             return Ok(());
         }
         self.on_trial_refused(now);
+        let is_standby = self.standby() == Some(refused.pair);
         let Some(monitor) = &mut self.monitor else { return Ok(()) };
-        let is_round = monitor.round == Round::Checking;
+        // Checks by other pairs wait for their own answers: each shows that the peer knows checks.
         if let Some(flight) = &mut monitor.flight {
-            flight.checks.clear();
-            flight.transmits.clear();
-            (flight.asked, flight.comparison) = (None, None);
+            flight.refuse(refused.pair);
+            flight.asked = flight.asked.filter(|_| !is_current);
         }
-        (monitor.current_rtt, monitor.standby_rtt) = Default::default();
+        if is_current {
+            monitor.current_rtt = Default::default();
+        } else if is_standby {
+            monitor.standby_rtt = Default::default();
+        }
+        let is_round = monitor.round == Round::Checking;
         (monitor.knows_checks, monitor.failed) = (false, monitor.failed.max(u8::from(!is_round)));
-        if is_round {
+        if is_round && is_standby {
             self.on_standby_failed(now);
         }
         if self.state == State::Operational {

@@ -99,6 +99,12 @@ impl Flight {
         found.filter(|found| now.since(found.at) <= CHECK_LIFETIME)
     }
 
+    /// The checks of this pair are refused.
+    pub(crate) fn refuse(&mut self, pair: LocatorPair) {
+        self.checks.retain(|check| check.pair != pair);
+        self.transmits.retain(|transmit| transmit.pair != pair);
+    }
+
     pub(crate) fn tell(&mut self, event: Event) {
         push(&mut self.events, event);
     }

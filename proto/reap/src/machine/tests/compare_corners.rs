@@ -155,14 +155,14 @@ fn a_peer_that_refuses_checks_ends_a_comparison() {
         for one in drain(&mut machine).0 {
             let Message::Probe(probe) = &one.message else { continue };
             checks += 1;
-            // One Error ends all checks.
+            // A comparison without an answer ends after ten checks by each pair.
             let _ = machine.handle_check_refused(probe.sent[0].nonce, now + ms(20));
         }
         let Some((next, _)) = machine.poll_timeout() else { break };
         now = next;
         machine.handle_timeout(now);
     }
-    assert!(checks <= 10, "{checks}");
+    assert!(checks <= 24, "{checks}");
 }
 
 #[test]

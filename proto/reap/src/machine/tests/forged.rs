@@ -117,6 +117,23 @@ fn forged_probes_do_not_keep_payload_from_going_back() {
     }
 }
 
+/// ISP 2 has the payload, and would keep it.
+#[test]
+fn forged_errors_about_checks_do_not_keep_payload_from_going_back() {
+    let mut config = config();
+    config.profile.fail_back = ms(4_000);
+    for seed in 0..8 {
+        let mut net = talking(&config, seed);
+        net.route = only(&[(2, 2)]);
+        net.run_until(ms(60_000), |net| net.pairs() == [ab(2, 2), ba(2, 2)]).expect("both leave");
+        net.route = Box::new(|_| true);
+        net.is_refused_at_isp_2 = true;
+        let is_back = |net: &Net| net.pairs() == [ab(1, 1), ba(1, 1)];
+        let after = net.run_until(ms(60_000), is_back);
+        assert!(after.is_some(), "{seed}: {:?}", net.hosts[0].log);
+    }
+}
+
 /// 200 forged checks a second by the preferred pair.
 #[test]
 fn forged_checks_make_no_comparison_end_against_the_preferred_pair() {

@@ -56,6 +56,8 @@ pub(super) struct Net {
     pub(super) jitter: Duration,
     /// Probes sent by ISP 2, with the index of their sender, if an attacker listens there.
     pub(super) overheard: Option<Vec<(usize, LocatorPair, Probe)>>,
+    /// Whether an attacker at ISP 2 answers each check there by an Error in the name of the receiver.
+    pub(super) is_refused_at_isp_2: bool,
     random: Random,
     serial: u64,
     /// Packets under way, by arrival time: receiver, pair as its sender sees it, packet.
@@ -82,6 +84,7 @@ impl Net {
             delay: ms(10),
             jitter: ms(0),
             overheard: None,
+            is_refused_at_isp_2: false,
             random: Random::new([seed; 32], u64::MAX),
             serial: 0,
             flight: BTreeMap::new(),
@@ -180,10 +183,16 @@ impl Net {
                 Message::Keepalive => self.hosts[from].keepalives_sent += 1,
                 Message::Probe(_) => self.hosts[from].probes_sent += 1,
             }
-            if let (Message::Probe(probe), Some(overheard)) = (&message, &mut self.overheard)
+            if let Message::Probe(probe) = &message
                 && [ab(2, 2), ba(2, 2)].contains(&pair)
             {
-                overheard.push((from, pair, probe.clone()));
+                if let Some(overheard) = &mut self.overheard {
+                    overheard.push((from, pair, probe.clone()));
+                }
+                if self.is_refused_at_isp_2 {
+                    let nonce = probe.sent[0].nonce;
+                    self.send(from, turn(pair), || Packet::Refusal(nonce));
+                }
             }
             self.send(1 - from, pair, || Packet::Reap(message.clone()));
         }
