@@ -31,7 +31,8 @@ pub struct ContextPaths {
     pub spread: Vec<Pair>,
     /// Counters since the context took its current pair; none if the data plane does not count for this context.
     pub counters: Option<PathCounters>,
-    /// Milliseconds since a packet of the context came in; none before the first, and from a daemon without this field.
+    /// Milliseconds since a packet of the context came in; none before the first since the context took its current pair, and
+    /// from a daemon without this field.
     #[serde(default)]
     pub heard_ms_ago: Option<u64>,
     /// All usable pairs: the current pair first, then the others in the order of trial.

@@ -83,9 +83,12 @@ impl Store {
             Err(error) if is_of_process(&error) => return Err(error),
             Err(error) => error,
         };
+        let older = match read(BEFORE) {
+            Err(error) if is_of_process(&error) => return Err(error),
+            older => older.unwrap_or_default(),
+        };
         // The damaged file stays for people. The next save must not keep it as the file before.
         fs::rename(self.place(ADDRESSES), self.place(ASIDE))?;
-        let older = read(BEFORE).unwrap_or_default();
         // This run may end before it saves.
         if older.is_some()
             && let Some(octets) = self.read(BEFORE)?
@@ -170,12 +173,16 @@ impl Store {
     }
 }
 
-/// Whether a file could not be read for a reason that is not in the file, such as permissions or too many open files. A
-/// medium that has lost the file reports `EIO`.
+/// Whether a file could not be read for a reason that is not in the file, such as permissions or too many open files. File
+/// systems report a damaged file by other errors ([`DAMAGED`]).
 fn is_of_process(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<io::Error>();
-    cause.is_some_and(|cause| cause.raw_os_error() != Some(Errno::EIO as i32))
+    let number = cause.map(|cause| cause.raw_os_error());
+    number.is_some_and(|number| DAMAGED.iter().all(|damaged| number != Some(*damaged as i32)))
 }
+
+/// Errors of a medium that has lost the file, and of a file system (ext4, XFS) whose checksums do not fit.
+const DAMAGED: [Errno; 4] = [Errno::EIO, Errno::EUCLEAN, Errno::EBADMSG, Errno::ENODATA];
 
 /// Removes a file that may not be there.
 fn remove_file(place: &Path) -> anyhow::Result<()> {

@@ -21,7 +21,7 @@ impl Daemon {
             pinned: self.host.shim6().pinned(context.id).is_some(),
             spread: spread.into_iter().flatten().map(locator_pair).collect(),
             counters: self.counters_of(context.id),
-            heard_ms_ago: self.heard_ms_ago(context.id),
+            heard_ms_ago: self.heard_ms_ago(context),
             paths: views.iter().map(|view| self.path_info(view, current)).collect(),
         }
     }
@@ -39,8 +39,11 @@ impl Daemon {
         })
     }
 
-    fn heard_ms_ago(&self, id: ContextId) -> Option<u64> {
-        ago(self.datapath.counters(id).unwrap_or_default().last_rx)
+    /// A packet from before the last move says nothing of the current pair.
+    fn heard_ms_ago(&self, context: &ContextView) -> Option<u64> {
+        let since = context.established.as_ref()?.since;
+        let last = self.datapath.counters(context.id).unwrap_or_default().last_rx;
+        ago(last).filter(|_| last >= since)
     }
 
     fn path_info(&self, view: &PathView, current: Option<LocatorPair>) -> PathInfo {

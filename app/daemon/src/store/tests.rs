@@ -99,6 +99,23 @@ fn a_file_of_addresses_with_any_wrong_octet_gives_way_to_the_file_before_it() {
 }
 
 #[test]
+fn a_file_before_that_cannot_be_read_now_is_not_taken_for_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    save(&store, 1);
+    save(&store, 2);
+    fs::write(store.addresses(), "{").unwrap();
+    let (before, away) = (store.place(BEFORE), folder.path().join("away"));
+    fs::rename(&before, &away).unwrap();
+    fs::create_dir(&before).unwrap();
+    let loaded = store.load_addresses(|_| Ok(()));
+    assert!(loaded.is_err(), "the start fails: {loaded:?}");
+    fs::remove_dir(&before).unwrap();
+    fs::rename(&away, &before).unwrap();
+    assert_eq!(load(&store), (Some(1), true), "and the next start finds all as it was");
+}
+
+#[test]
 fn without_a_whole_file_there_are_no_addresses_and_a_removed_one_comes_not_back() {
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(folder.path()).unwrap();
