@@ -153,7 +153,7 @@ unit_under_systemd() {
         return 0
     fi
     make_host
-    # systemd does so.
+    # systemd sets lo up on a host.
     ip -n host link set lo up
     state_of_host >/tmp/before
     ip netns exec host unshare --pid --fork --mount --cgroup --kill-child dash /systemd &

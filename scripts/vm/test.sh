@@ -108,7 +108,7 @@ make_units() {
         printf '[Unit]\nDescription=%s\n' "$name" >"$units/$name.target"
     done
     printf '[Unit]\nWants=moorlined.service\n' >"$units/check.target"
-    # No journal.
+    # There is no journal, so the unit writes its log into a file.
     mkdir "$units/moorlined.service.d"
     printf '[Service]\nStandardOutput=append:/run/unit.log\n' >"$units/moorlined.service.d/log.conf"
 }

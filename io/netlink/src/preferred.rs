@@ -8,7 +8,7 @@ use crate::message::{Route, Target};
 
 impl Netlink {
     /// Sets this default route by this interface in the main table, and removes the one that was set before. The
-    /// kernel ends the route after a minute, even if this process has stopped.
+    /// kernel ends the route after [`DefaultRoute::PREFERRED_LIFETIME`], even if this process has stopped.
     ///
     /// # Errors
     /// The kernel's table cannot be read, or the kernel refuses a route.
@@ -26,12 +26,10 @@ fn preferred(ifindex: u32, route: DefaultRoute) -> Route {
         metric: route.metric,
         preferred_source: route.preferred_source,
         mtu: route.mtu,
-        expires: Some(EXPIRES),
+        expires: Some(DefaultRoute::PREFERRED_LIFETIME),
         ..Route::new(MAIN_TABLE, Route::DEFAULT, Target::Device { ifindex, gateway: route.gateway })
     }
 }
 
 /// The kernel's main table.
 pub(crate) const MAIN_TABLE: u32 = libc::RT_TABLE_MAIN as u32;
-/// Seconds after which the kernel removes the route.
-const EXPIRES: u32 = 60;

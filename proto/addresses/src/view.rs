@@ -334,6 +334,11 @@ pub struct DefaultRoute {
 }
 
 impl DefaultRoute {
+    /// Seconds after which the kernel ends a default route that this host has put before others: 60.
+    pub const PREFERRED_LIFETIME: u32 = 60;
+}
+
+impl DefaultRoute {
     /// Makes a route for all sources with default values.
     #[must_use]
     pub const fn new(metric: u32, gateway: Option<Ipv6Addr>) -> Self {

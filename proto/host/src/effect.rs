@@ -83,7 +83,7 @@ pub enum Effect {
         nonce: u64,
     },
     /// Put this default route by this interface before the default routes of uplinks that carry nothing, and remove
-    /// any other such route. The route lasts for a minute.
+    /// any other such route. The route lasts for [`DefaultRoute::PREFERRED_LIFETIME`].
     PreferRoute(Option<(u32, DefaultRoute)>),
     /// Apply the rules about paths to the present uplinks.
     FollowPathRules,

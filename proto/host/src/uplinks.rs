@@ -132,7 +132,8 @@ impl Host {
     /// Notes that a run before may have left its route of [`Effect::PreferRoute`]. The route stays until this run has
     /// asked whether the uplinks carry anything, or until the kernel ends the route.
     pub fn handle_left_preference(&mut self, now: Instant) {
-        self.let_stay_until(now + LASTS);
+        let lifetime = Duration::from_secs(DefaultRoute::PREFERRED_LIFETIME.into());
+        self.let_stay_until(now + lifetime);
     }
 
     fn let_stay_until(&mut self, until: Instant) {
@@ -305,8 +306,6 @@ fn is_avoided(view: &HostView, failing: &BTreeSet<u32>, ifindex: u32) -> bool {
 
 /// Time after which the preferred route is set again.
 const REFRESHED: Duration = Duration::from_secs(20);
-/// Time after which the kernel ends the preferred route.
-const LASTS: Duration = Duration::from_secs(60);
 /// Time in which a new run finds out which uplinks carry nothing. The shortest time for which a failed uplink has to
 /// answer is as long.
 const SETTLED: Duration = STEADY;

@@ -3,7 +3,7 @@ use moorline_types::ContextId;
 use crate::context::{Context, Stand};
 
 /// The reason to keep a context if the table needs room. The context with the least claim goes, and of several the one
-/// that has had its claim for longest. Other contexts stay.
+/// that came to this claim first. Other contexts stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Claim {
     /// The peer has not answered.
