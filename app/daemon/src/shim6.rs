@@ -1,5 +1,6 @@
 //! Shim6 between core, data plane and network.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -18,13 +19,15 @@ impl Daemon {
     /// Takes over the contexts of the last run, after a crash or a hand-over.
     pub(crate) async fn restore(&mut self) -> anyhow::Result<()> {
         let now = clock::now();
-        let mut restored = 0u32;
+        let (mut restored, mut refused) = (0u32, BTreeMap::new());
         for snapshot in self.store.load_state(CONTEXTS).contexts {
-            let id = snapshot.id;
             match self.host.shim6_mut().restore(snapshot, now) {
                 Ok(()) => restored += 1,
-                Err(reason) => tracing::warn!(context = %id, %reason, "context not taken over"),
+                Err(reason) => *refused.entry(reason).or_insert(0u32) += 1,
             }
+        }
+        for (reason, contexts) in refused {
+            tracing::warn!(contexts, %reason, "contexts not taken over from the run before");
         }
         if restored > 0 {
             tracing::info!(contexts = restored, "took over from the run before");

@@ -1,6 +1,5 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::vec::Vec;
 
 use moorline_index::{FairShares, Segments};
 use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Ulid};
@@ -17,7 +16,7 @@ use crate::key::Key;
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     slots: Segments<Option<Context>>,
-    free: Vec<ContextId>,
+    free: BTreeSet<ContextId>,
     max: u32,
     by_key: Index,
     by_tag: Index,
@@ -46,7 +45,7 @@ impl Table {
         rng.fill_bytes(&mut key);
         Self {
             slots: Segments::new(),
-            free: Vec::new(),
+            free: BTreeSet::new(),
             max,
             by_key: Index::new(rng),
             by_tag: Index::new(rng),
@@ -168,7 +167,7 @@ impl Table {
         stand: Stand,
         has_traffic: bool,
     ) -> Result<ContextId, DropReason> {
-        let id = match self.free.pop() {
+        let id = match self.free.pop_first() {
             Some(id) => id,
             None if self.slots.len() >= self.max => return Err(DropReason::TableFull),
             None => ContextId(self.slots.push(None).ok_or(DropReason::TableFull)?),
@@ -187,13 +186,11 @@ impl Table {
         if self.get(context.id).is_some() || self.by_key(context.key).is_some() {
             return Err(DropReason::Replayed);
         }
-        if self.slots.len() > slot {
-            self.free.retain(|free| *free != context.id);
-        }
+        self.free.remove(&context.id);
         while self.slots.len() <= slot {
             let next = self.slots.push(None).ok_or(DropReason::TableFull)?;
             if next != slot {
-                self.free.push(ContextId(next));
+                self.free.insert(ContextId(next));
             }
         }
         let ways = Ways {
@@ -246,7 +243,7 @@ impl Table {
         self.by_key.remove(self.by_key.digest(&context.key), id);
         self.by_tag.remove(self.by_tag.digest(&context.local_tag), id);
         self.shares.remove(context.key.ulids.peer.0);
-        self.free.push(id);
+        self.free.insert(id);
         Some(context)
     }
 

@@ -27,6 +27,7 @@ mod properties;
 mod recovery;
 mod reflection;
 mod refusals;
+mod restored;
 mod roaming;
 mod room;
 mod table;
