@@ -2,12 +2,11 @@
 /* Failure hints: reasons to doubt the current pair before the Send Timer expires.
  *
  * Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload
- * ends the wait. If a TCP segment began the wait, payload ends it only if its sender knows the tag, or
- * acknowledges what a connection of this host has in flight: anybody can send other payload with the ULIDs as
- * addresses. The usual wait is the longest one of the current stretch of time (4.3 s) and the stretch
- * before. Silence is a wait that exceeds the usual wait by as much again, and by 100 ms at least. A TCP
- * retransmission is a hint too if the wait has been as long as usual. A retransmission before that repairs a
- * loss of which the peer has told TCP.
+ * ends the wait. If a TCP segment began the wait or was sent in it, payload ends it only if its sender knows the
+ * tag, or a connection of this host: anybody can send other payload with the ULIDs as addresses. The usual wait
+ * is the longest one of the current stretch of time (4.3 s) and the stretch before. Silence is a wait that exceeds
+ * the usual wait by as much again, and by 100 ms at least. A TCP retransmission is a hint too if the wait has been
+ * as long as usual. A retransmission before that repairs a loss of which the peer has told TCP.
  *
  * If a hint turns out wrong, both limits double for that context. In the first stretch of a context they do
  * not: if it began amid a burst of answers, no round trip has been measured. Each stretch without a mistake
@@ -179,6 +178,11 @@ static __always_inline __u64 wait_begin(__u32 slot, const struct context *contex
 					__u64 hash, bool again, __u64 now)
 {
 	if (live->asked) {
+		/* Anybody can have this host send other payload, such as an Echo Reply. */
+		if (!live->flow && hash) {
+			live->place = flow_place(hash);
+			live->flow = flow_number(hash);
+		}
 		if (again)
 			suspect_again(slot, context, live, now);
 		return NEVER;

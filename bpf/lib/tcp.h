@@ -79,6 +79,7 @@ static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u3
 
 	if (!known)
 		return false;
+	known->expected = bpf_ntohl(tcp->flags & TCP_ACK ? tcp->acknowledgement : tcp->sequence);
 	if (known->flow != flow) {
 		known->flow = flow;
 		known->acknowledged = begin;
@@ -101,7 +102,8 @@ static __always_inline bool segment_note(__u64 hash, const struct tcp *tcp, __u3
 }
 
 /* Whether a received segment shows that its sender knows the connection: the segment acknowledges what the flow
- * has in flight, or repeats the last acknowledgement.
+ * has in flight, repeats the last acknowledgement, or is the reset that answers what the flow has sent (RFC 9293
+ * s3.5.2: "the reset takes its sequence number from the ACK field of the segment").
  */
 static __always_inline bool segment_acknowledged(__u64 hash, const struct tcp *tcp)
 {
@@ -109,8 +111,10 @@ static __always_inline bool segment_acknowledged(__u64 hash, const struct tcp *t
 	struct segment *known = bpf_map_lookup_elem(&segments, &place);
 	__u32 number = bpf_ntohl(tcp->acknowledgement);
 
-	if (!known || known->flow != flow_number(hash) || !(tcp->flags & TCP_ACK))
+	if (!known || known->flow != flow_number(hash))
 		return false;
+	if (!(tcp->flags & TCP_ACK))
+		return tcp->flags & TCP_RST && bpf_ntohl(tcp->sequence) == known->expected;
 	if (number - known->acknowledged > known->end - known->acknowledged)
 		return false;
 	known->acknowledged = number;

@@ -220,6 +220,10 @@ struct segment {
 	__u32 acknowledged;
 	/* Sequence number behind everything that the flow has sent. */
 	__u32 end;
+	/* Acknowledgement number that the flow has last sent: the peer's next sequence number (RCV.NXT). After a SYN
+	 * without one, the sequence number of the SYN, which nobody guesses either.
+	 */
+	__u32 expected;
 };
 
 /* Counters of a context since it took its current pair. */

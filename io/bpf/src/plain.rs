@@ -49,7 +49,7 @@ plain! {
     types::path: 32,
     types::hop: 64,
     types::congestion: 88,
-    types::segment: 12,
+    types::segment: 16,
     types::flow: 48,
     types::report: 64,
     types::rule: 120,

@@ -33,6 +33,8 @@ pub(crate) struct Comparison {
 pub(crate) enum Purpose {
     /// Is the current pair so much worse that payload leaves it for the other pair?
     Leave,
+    /// A failure has moved payload to a pair that had been left as worse. Is this pair still worse than the other one?
+    LeaveWorse,
     /// Is the other pair, which payload left as worse, as good as the current pair again?
     Return,
     /// Is the other pair, which had failed and answers again, as good as the current pair?
@@ -45,7 +47,16 @@ impl Purpose {
         match self {
             Self::Leave => 4,
             Self::Return => 3,
+            Self::LeaveWorse => 2,
             Self::FailBack => 1,
+        }
+    }
+
+    /// Whether payload goes back to the preferred pair if the comparison ends well.
+    pub(crate) const fn is_before_return(self) -> bool {
+        match self {
+            Self::Return | Self::FailBack => true,
+            Self::Leave | Self::LeaveWorse => false,
         }
     }
 }
@@ -163,6 +174,14 @@ impl Comparison {
                 let outcome = if is_slow { Outcome::Leave(Cause::Slow) } else { Outcome::Stay };
                 (outcome, is_slow || current >= other * 2 + sent / MORE_LOST)
             }
+            Purpose::LeaveWorse => {
+                let is_slow = floor.is_some_and(|floor| is_much_slower(floor, least));
+                let cause = if is_slow { Cause::Slow } else { Cause::Lossy };
+                if is_slow && is_as_good || current >= other + MORE_LOST_AGAIN {
+                    return Some(Outcome::Leave(cause));
+                }
+                (Outcome::Stay, is_as_good)
+            }
             Purpose::Return | Purpose::FailBack => {
                 let is_slow = floor.is_some_and(|floor| is_much_slower(least * 2, floor));
                 let is_good = is_as_good && !is_slow;
@@ -200,6 +219,8 @@ const MAX_PATIENCE: Duration = Duration::from_secs(4);
 const MUCH_MORE_LOST: u32 = 14;
 /// If the difference is at least one check in ten, another part follows.
 const MORE_LOST: u32 = 10;
+/// A pair that was worse before is worse again if it loses this number of checks more than the other one.
+const MORE_LOST_AGAIN: u32 = 3;
 /// The other pair is as good if its losses exceed those of the current pair by at most one check in twenty.
 const AS_GOOD: u32 = 20;
 /// The current pair is much slower if its round trip takes more than four times as long plus 200 ms.

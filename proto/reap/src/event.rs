@@ -132,3 +132,29 @@ named_enum! {
         Slow => "slow",
     }
 }
+
+impl Cause {
+    /// Whether this host has found out by itself, without probes of the peer, that the pair before failed.
+    pub(crate) const fn is_own_failure(self) -> bool {
+        match self {
+            Self::SendTimeout
+            | Self::LocatorGone
+            | Self::LocatorBroken
+            | Self::LocalFailure
+            | Self::Suspicion => true,
+            Self::PayloadReceived
+            | Self::ControlReceived
+            | Self::KeepaliveReceived
+            | Self::ProbeExploring
+            | Self::ProbeInboundOk
+            | Self::ProbeOperational
+            | Self::Deprecated
+            | Self::FailBack
+            | Self::Switch
+            | Self::Preferred
+            | Self::Congested
+            | Self::Lossy
+            | Self::Slow => false,
+        }
+    }
+}

@@ -1,9 +1,8 @@
 //! Failure hints: reasons to doubt the current pair before the Send Timer expires.
 //!
 //! Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload ends
-//! the wait. If a TCP segment began the wait, payload ends it only if its sender knows the tag, or acknowledges what a
-//! connection of this host has in flight: anybody can send other payload with the ULIDs as addresses. The usual wait is
-//! the longest one of the current stretch of time and the stretch before. Silence is a wait that exceeds the usual wait
+//! the wait. If a TCP segment began the wait or was sent in it, payload ends it only if its sender knows the tag, or a
+//! connection of this host: anybody can send other payload with the ULIDs as addresses. The usual wait is the longest one of the current stretch of time and the stretch before. Silence is a wait that exceeds the usual wait
 //! by as much again, and by [`SILENCE_FLOOR`] at least. A TCP retransmission is a hint too if the wait has been as long
 //! as usual. A retransmission before that repairs a loss of which the peer has told TCP.
 //!
@@ -24,7 +23,7 @@ use crate::shim6::tcp::Flow;
 pub(crate) struct Wait {
     /// Time when the first payload without an answer was sent, in units of 2^16 ns; `None`: no answer is awaited.
     asked: Option<u64>,
-    /// The TCP connection of that payload.
+    /// The first TCP connection of which a segment was sent in this wait.
     flow: Option<Flow>,
     /// Longest waits in the current stretch and the stretch before, in units of 2^22 ns; 0: none.
     longest: u8,
@@ -58,6 +57,8 @@ impl Wait {
             self.flow = flow;
             return self.silence_due(look.now);
         }
+        // Anybody can have this host send other payload, such as an Echo Reply.
+        self.flow = self.flow.or(flow);
         if again {
             self.suspect_again(look);
         }

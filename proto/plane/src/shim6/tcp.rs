@@ -115,14 +115,20 @@ struct Segment {
     acknowledged: u32,
     /// Sequence number behind everything that the flow has sent.
     end: u32,
+    /// Acknowledgement number that the flow has last sent: the peer's next sequence number (RCV.NXT). After a SYN
+    /// without one, the sequence number of the SYN, which nobody guesses either.
+    expected: u32,
 }
 
 impl Segments {
     /// Notes a segment. True if some of it had been sent before.
     pub(crate) fn note(&mut self, flow: Flow, tcp: &Tcp, span: u32) -> bool {
         let end = tcp.sequence.wrapping_add(span);
-        let new = Segment { flow: flow.number(), acknowledged: tcp.sequence, end };
+        let acknowledged = tcp.sequence;
+        let expected = if tcp.is_ack() { tcp.acknowledgement } else { tcp.sequence };
+        let new = Segment { flow: flow.number(), acknowledged, end, expected };
         let known = self.0.entry(flow.place()).or_insert(Segment { flow: 0, ..new });
+        known.expected = expected;
         if known.flow != new.flow {
             *known = new;
             return false;
@@ -149,10 +155,14 @@ impl Segments {
     }
 
     /// Whether a received segment shows that its sender knows the connection: the segment acknowledges what the flow
-    /// has in flight, or repeats the last acknowledgement.
+    /// has in flight, repeats the last acknowledgement, or is the reset that answers what the flow has sent (RFC 9293
+    /// s3.5.2: "the reset takes its sequence number from the ACK field of the segment").
     pub(crate) fn is_acknowledged(&mut self, flow: Flow, tcp: &Tcp) -> bool {
         let known = self.0.get_mut(&flow.place()).filter(|known| known.flow == flow.number());
-        let Some(known) = known.filter(|_| tcp.is_ack()) else { return false };
+        let Some(known) = known else { return false };
+        if !tcp.is_ack() {
+            return tcp.is_rst() && tcp.sequence == known.expected;
+        }
         let in_flight = known.end.wrapping_sub(known.acknowledged);
         let is_within = tcp.acknowledgement.wrapping_sub(known.acknowledged) <= in_flight;
         if is_within {
@@ -210,6 +220,22 @@ mod tests {
         assert!(is_acknowledged(100, ACK));
         let other = Flow::new(ContextTag::from_bits(7), 1, 3);
         assert!(!segments.is_acknowledged(other, &segment(0, 100, ACK)), "another connection");
+    }
+
+    /// A peer that knows the connection no more answers its segments by resets without an acknowledgement.
+    #[test]
+    fn a_reset_has_the_sequence_number_that_was_acknowledged() {
+        let flow = Flow::new(ContextTag::from_bits(7), 1, 2);
+        let mut segments = Segments::default();
+        segments.note(flow, &segment(0, 700, ACK), 100);
+        segments.note(flow, &segment(100, 750, ACK), 100);
+        let mut is_answer =
+            |sequence, flags| segments.is_acknowledged(flow, &segment(sequence, 0, flags));
+        assert!(!is_answer(700, RST) && !is_answer(751, RST), "not the last one");
+        assert!(!is_answer(750, 0), "no reset");
+        assert!(is_answer(750, RST));
+        segments.note(flow, &segment(900, 0, SYN), 1);
+        assert!(!segments.is_acknowledged(flow, &segment(0, 0, RST)), "the reset of a SYN has ACK");
     }
 
     #[test]

@@ -260,6 +260,9 @@ impl Machine {
         }
         self.on_other_answered(check, now);
         self.on_home_answered(check, now);
+        if is_answer {
+            self.consider_leaving_worse(check.pair, now);
+        }
         self.leave_deprecated(now);
         self.tidy_monitor(now);
     }

@@ -23,6 +23,19 @@ impl Machine {
         }
     }
 
+    /// This pair has answered a check. If a failure has moved payload to a pair that was left as worse, begins a
+    /// comparison: the failure may be over.
+    pub(super) fn consider_leaving_worse(&mut self, pair: LocatorPair, now: Instant) {
+        let current = self.current();
+        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        let is_better = past.is_some_and(|past| {
+            past.worse.contains(&current) && !past.worse.contains(&pair) && pair != current
+        });
+        if is_better && self.is_of_use(pair) {
+            self.begin_comparison(pair, Purpose::LeaveWorse, now);
+        }
+    }
+
     /// The current pair has answered a check after `rtt`. Begins a comparison if the standby path is much faster.
     pub(super) fn note_floor(&mut self, rtt: Duration, now: Instant) {
         let Some(monitor) = &mut self.monitor else { return };
@@ -68,7 +81,7 @@ impl Machine {
     /// An exploration interrupts the running comparison.
     pub(super) fn interrupt_comparison(&mut self) {
         let comparison = self.flight_mut().and_then(|flight| flight.comparison.take());
-        if comparison.is_some_and(|comparison| comparison.purpose != Purpose::Leave) {
+        if comparison.is_some_and(|comparison| comparison.purpose.is_before_return()) {
             self.note_interrupted();
         }
     }
@@ -93,14 +106,14 @@ impl Machine {
         let is_ready = self.config.profile.leaves_worse
             && self.state == State::Operational
             && self.switch().is_none()
-            && !(purpose == Purpose::Leave && self.is_pinned());
+            && (purpose.is_before_return() || !self.is_pinned());
         let current = self.current();
         let Some(monitor) = self.monitor.as_mut().filter(|_| is_ready) else { return };
         let is_early = monitor.past().is_some_and(|past| match purpose {
             Purpose::Leave => now < past.compare_after || !past.may_leave(now),
             // Payload goes back to a pair left as worse only if payload may leave that pair again.
             Purpose::Return => !past.may_leave(now),
-            Purpose::FailBack => false,
+            Purpose::LeaveWorse | Purpose::FailBack => false,
         });
         let is_in_vain = purpose == Purpose::Leave && monitor.is_asked_in_vain;
         if is_early || is_in_vain || monitor.comparison().is_some() {
@@ -150,7 +163,7 @@ impl Machine {
         };
         let Comparison { other, purpose, .. } = comparison;
         match outcome {
-            Outcome::Stay | Outcome::Unknown if purpose == Purpose::Leave => {}
+            Outcome::Stay | Outcome::Unknown if !purpose.is_before_return() => {}
             Outcome::Unknown => self.note_interrupted(),
             Outcome::Stay => self.monitor_mut().past_mut(current).keep_away_from(other),
             // A switch that began meanwhile decides where payload goes.

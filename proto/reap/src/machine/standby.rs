@@ -185,7 +185,7 @@ impl Machine {
     }
 
     /// Another pair has become current.
-    pub(super) fn after_move(&mut self, from: LocatorPair, now: Instant) {
+    pub(super) fn after_move(&mut self, from: LocatorPair, cause: Cause, now: Instant) {
         let fail_back = self.config.profile.fail_back;
         let current = self.current();
         let is_standby = self.standby() == Some(current);
@@ -199,7 +199,9 @@ impl Machine {
         let past = monitor.past_mut(from);
         (past.home_since, past.is_home_asked, past.interrupted) = (None, false, 0);
         let home_answer = past.home_answer.take().filter(|_| is_home);
-        past.worse.retain(|worse| *worse != current);
+        if !cause.is_own_failure() {
+            past.worse.retain(|worse| *worse != current);
+        }
         if past.home == Some(from) && past.went_home != Instant::ZERO {
             let stayed = now.since(past.went_home);
             let is_mistake = stayed < (fail_back * STEADY).max(STEADY_AT_LEAST);

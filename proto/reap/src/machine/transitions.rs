@@ -249,7 +249,7 @@ impl Machine {
         let cause = self.take_switch(to).unwrap_or(cause);
         if from != to {
             self.tell(Event::Moved { from, to, cause });
-            self.after_move(from, now);
+            self.after_move(from, cause, now);
             self.after_leaving(from, cause, now);
         }
     }

@@ -149,6 +149,36 @@ fn a_short_silence_leads_to_no_pair_that_is_known_as_worse() {
     }
 }
 
+/// The good pair is silent for 1.5 s again and again. Each time payload takes the lossy pair, which is all that works.
+#[test]
+fn a_trial_that_leads_to_the_lossy_pair_is_made_good_within_seconds_however_often() {
+    let mut trials = 0;
+    for seed in 0..10 {
+        let mut net = talking(&config(), seed);
+        degrade(&mut net, MANY, ms(10));
+        let is_left = |net: &Net| net.pairs() == [ab(2, 2), ba(2, 2)];
+        net.run_until(HOUR / 4, is_left).expect("left");
+        net.run_for(ms(30_000));
+        for blip in 0..8 {
+            net.route = only(&[(1, 1)]);
+            net.run_for(ms(50));
+            suspect(&mut net, 0, FailureHint::Silence);
+            net.run_for(ms(1_450));
+            net.route = Box::new(|_| true);
+            // An exploration of either host is another matter.
+            let is_by_trial = causes(&net, 0).last() == Some(&Cause::Suspicion);
+            if is_by_trial && net.hosts[0].machine.current_pair() == ab(1, 1) {
+                trials += 1;
+                let is_off = |net: &Net| net.hosts[0].machine.current_pair() != ab(1, 1);
+                let after = net.run_until(ms(20_000), is_off);
+                assert!(after.is_some(), "seed {seed}, blip {blip}: {:?}", causes(&net, 0));
+            }
+            net.run_for(ms(30_000));
+        }
+    }
+    assert!(trials > 20, "{trials}");
+}
+
 #[test]
 fn a_pair_that_is_good_again_is_returned_to() {
     let config = config();
