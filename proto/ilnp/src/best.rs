@@ -108,7 +108,10 @@ impl Machine {
         let Some(session) = self.ilcc.get(id) else { return };
         let remote = self.best_remote(session, source, Some(source.l64), now);
         let told = self.locators.iter().map(|local| local.l64).collect();
-        let likely = self.has_locator(came_to).then_some(came_to);
+        // A correspondent repeats a Locator Update to our other locators, because a copy may be lost (RFC 6743 s4). So
+        // the locator that it came to says nothing against locators that have just brought an answer.
+        let works = remote == session.wire.1 && session.is_answered(now);
+        let likely = (!works && self.has_locator(came_to)).then_some(came_to);
         self.send_to(id, (likely, remote), &told, now);
     }
 
@@ -180,7 +183,7 @@ impl Machine {
             session.attach_until(nonce_until);
         }
         let silent = is_silent.then(|| session.wire_pair(pair));
-        session.wire = wire;
+        (session.wire, session.answered_at) = (wire, None);
         let wire = session.wire_pair(pair);
         self.events.push_back(Event::Moved { session: id, wire, silent });
         true

@@ -9,8 +9,8 @@ use moorline_types::{IlvPair, Instant, L64, Nonce, Rtt, SessionId, named_enum};
 use moorline_wire::ilnp::{AdmissionFlags, Confirm, L64Entry};
 
 use crate::consts::{
-    CONFIRMATION_TRIES, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION, MAX_REMOTE_LOCATORS,
-    MAX_RETRANSMISSION, MIN_RETRANSMISSION, OFFER_TIMEOUT, RTT_DOUBTED_TRIES,
+    ANSWERED_LATELY, CONFIRMATION_TRIES, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION,
+    MAX_REMOTE_LOCATORS, MAX_RETRANSMISSION, MIN_RETRANSMISSION, OFFER_TIMEOUT, RTT_DOUBTED_TRIES,
 };
 use crate::paths::{Failed, Locators};
 use crate::policy::Why;
@@ -107,6 +107,8 @@ pub(crate) struct Session {
     pub(crate) last_used: Instant,
     /// Time when the correspondent last showed that it knows the session.
     pub(crate) shown_at: Instant,
+    /// Time of the last acknowledgement that has come by the locators in use.
+    pub(crate) answered_at: Option<Instant>,
     /// Time of the last question because of a rival, or of the last question or Locator Update without an answer.
     pub(crate) asked_at: Option<Instant>,
 }
@@ -229,6 +231,7 @@ impl Session {
             nonce_until: None,
             last_used: now,
             shown_at: now,
+            answered_at: None,
             asked_at: None,
         }
     }
@@ -250,6 +253,11 @@ impl Session {
         } else if retry.tries >= RTT_DOUBTED_TRIES {
             self.rtt = Rtt::default();
         }
+    }
+
+    /// Whether the locators in use have just brought an acknowledgement, so that both directions work.
+    pub(crate) fn is_answered(&self, now: Instant) -> bool {
+        self.answered_at.is_some_and(|at| now.since(at) < ANSWERED_LATELY)
     }
 
     pub(crate) fn state(&self) -> State {

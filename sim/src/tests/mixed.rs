@@ -128,4 +128,10 @@ fn a_session_in_use_outlives_a_daemon_that_is_killed_after_its_confirm() {
     sound(&[951_000_006_480]);
 }
 
+/// A Locator Update was repeated to another locator, and its receiver moved there. Nothing left that locator.
+#[test]
+fn a_repeated_locator_update_moves_no_session_to_a_locator_that_is_dead() {
+    sound(&[9_905_921]);
+}
+
 const SEEDS: u64 = 1000;
