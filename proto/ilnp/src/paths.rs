@@ -15,6 +15,7 @@ use crate::consts::{
     CHECK_TRIES, FAIL_BACK_FORGIVEN, FIRST_FAIL_BACK, MAX_FAIL_BACK, MAX_FAILED_PAIRS,
     MAX_TRIED_PAIRS, NONCE_AFTER_CHANGE, SILENT_TRIES,
 };
+use crate::event::MoveCause;
 use crate::machine::Machine;
 use crate::session::{Advertisement, Session};
 
@@ -171,7 +172,8 @@ impl Machine {
             }
             return false;
         }
-        let has_moved = self.change_wire(id, by, now + NONCE_AFTER_CHANGE, is_silent);
+        let cause = if is_silent { MoveCause::Suspicion } else { MoveCause::FailBack };
+        let has_moved = self.send_by(id, by, now + NONCE_AFTER_CHANGE, cause);
         // The correspondent may still send by the pair that the session has left.
         self.advertise(id, now);
         has_moved

@@ -12,6 +12,7 @@ use crate::consts::{
     ANSWERED_LATELY, CONFIRMATION_TRIES, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION,
     MAX_REMOTE_LOCATORS, MAX_RETRANSMISSION, MIN_RETRANSMISSION, OFFER_TIMEOUT, RTT_DOUBTED_TRIES,
 };
+use crate::event::MoveCause;
 use crate::paths::{Failed, Locators};
 use crate::policy::Why;
 
@@ -107,6 +108,8 @@ pub(crate) struct Session {
     pub(crate) last_used: Instant,
     /// Time when the correspondent last showed that it knows the session.
     pub(crate) shown_at: Instant,
+    /// Cause of the last move in this run.
+    pub(crate) moved: Option<MoveCause>,
     /// Time of the last acknowledgement that has come by the locators in use.
     pub(crate) answered_at: Option<Instant>,
     /// Time of the last question because of a rival, or of the last question or Locator Update without an answer.
@@ -231,6 +234,7 @@ impl Session {
             nonce_until: None,
             last_used: now,
             shown_at: now,
+            moved: None,
             answered_at: None,
             asked_at: None,
         }
@@ -413,6 +417,8 @@ pub struct SessionView {
     pub pair: IlvPair,
     /// The addresses of packets that we send.
     pub wire: IlvPair,
+    /// Cause of the last move in this run of the daemon.
+    pub moved: Option<MoveCause>,
     /// Progress of the session.
     pub state: State,
     /// Reason of the admission.
