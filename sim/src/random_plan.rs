@@ -52,9 +52,24 @@ pub fn random_plan(seed: u64) -> Plan {
     }
 }
 
-/// Makes a random plan with ILNP on some hosts, or on all of them.
+/// Makes a random plan with ILNP on some hosts, or on all of them. In a fifth of the plans one host has ILNP by the RFCs
+/// alone.
 #[must_use]
 pub fn random_mixed_plan(seed: u64) -> Plan {
+    let mut plan = plan_of_both_protocols(seed);
+    let mut rng = Rng::new(seed, PLAIN_STREAM);
+    let place = rng.index(plan.hosts.len());
+    if rng.is(Chance::percent(20))
+        && let Some(host) = plan.hosts.get_mut(place)
+    {
+        (host.moorline, host.ilnp, host.plain_ilnp) = (false, false, true);
+        host.addresses = Addresses::OneIdentifier;
+    }
+    plan
+}
+
+/// Makes a random plan with ILNP, without hosts that have ILNP by the RFCs alone.
+pub(crate) fn plan_of_both_protocols(seed: u64) -> Plan {
     let mut rng = Rng::new(seed, ILNP_STREAM);
     let places = if rng.is(Chance::percent(60)) { u64::MAX } else { rng.below(u64::MAX) };
     random_plan(seed).with_ilnp(places)
@@ -320,6 +335,7 @@ fn isp(rng: &mut Rng, hosts: &[HostPlan]) -> usize {
 /// Stream of the seed for plans.
 const PLAN_STREAM: u64 = 3;
 const ILNP_STREAM: u64 = 5;
+const PLAIN_STREAM: u64 = 6;
 /// Longest duration of a run. Most runs end long before, when nothing is left to wait for.
 const LONGEST: Duration = Duration::from_secs(3600);
 /// Longest time for which an uplink has an old and a new prefix.

@@ -28,6 +28,7 @@ mod core;
 mod errors;
 mod expect;
 mod faults;
+mod outdated;
 mod packets;
 
 /// Plays a plan. Equal seeds and plans give equal packets and events, to the octet.
@@ -71,6 +72,8 @@ struct World<'a> {
     has_settled: bool,
     is_looking: bool,
     attacker: Attacker,
+    /// Locator Updates from and to nodes with ILNP by the RFCs alone.
+    told: outdated::Told,
     rules: Rules,
     log: Log,
     rng: Rng,
@@ -192,6 +195,7 @@ impl<'a> World<'a> {
             changed_at: None,
             has_settled: false,
             is_looking: false,
+            told: outdated::Told::default(),
             attacker: Attacker::new(plan.attack, Rng::new(seed, ATTACK_STREAM)),
             log: Log::new(is_tracing),
             rng,

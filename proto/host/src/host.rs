@@ -6,7 +6,7 @@ use moorline_contexts::{Contexts, Incoming, Key, Removal};
 use moorline_datapath as datapath;
 use moorline_datapath::ilnp::{Socket, Sockets};
 use moorline_ilnp::consts::{MAX_PROPOSALS, MAX_SESSIONS};
-use moorline_ilnp::{Event, Machine as Sessions, Question};
+use moorline_ilnp::{Event, Machine as Sessions, MoveCause, Question};
 use moorline_types::{DropReason, Ilv, IlvPair, Instant, Locator, LocatorPair, Retry, UlidPair};
 use moorline_wire::{MessageType, Packet};
 
@@ -279,8 +279,8 @@ impl Host {
             | Event::GivenUp { pair } => {
                 self.on_no_session(pair.ulids(), now);
             }
-            Event::Moved { wire, silent: Some(silent), .. } => {
-                self.on_silent_locators(silent, wire, now);
+            Event::Moved { from, wire, cause: MoveCause::Suspicion, .. } => {
+                self.on_silent_locators(from, wire, now);
             }
             Event::Moved { .. }
             | Event::UpdateAcknowledged { .. }

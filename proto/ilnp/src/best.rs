@@ -9,9 +9,9 @@ use moorline_types::{Ilv, Instant, L64, Locator, SessionId};
 
 use crate::config::LocalLocator;
 use crate::consts::NONCE_AFTER_CHANGE;
-use crate::event::Event;
+use crate::event::{Event, MoveCause};
 use crate::machine::Machine;
-use crate::paths::Failed;
+use crate::paths::{Failed, Locators};
 use crate::session::{RemoteLocator, Session};
 
 impl Machine {
@@ -61,13 +61,15 @@ impl Machine {
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
         let Some(session) = self.ilcc.get(id) else { return false };
         let (local, mut remote) = session.wire;
-        if !self.has_locator(local) || !self.is_reached(pair.remote.at(remote)) {
+        let has_current = self.has_locator(local);
+        let cause = if has_current { MoveCause::Preferred } else { MoveCause::LocatorGone };
+        if !has_current || !self.is_reached(pair.remote.at(remote)) {
             remote = self.best_remote(session, pair.remote, None, now);
         }
         if let Some(session) = self.ilcc.get_mut(id) {
             session.failed = Failed::default();
         }
-        self.send_to(id, (None, remote), told, now)
+        self.send_to(id, (None, remote), told, cause, now)
     }
 
     /// Has a session send to `remote`, from the best of our locators. Of equal locators the best is `likely`, where
@@ -80,6 +82,7 @@ impl Machine {
         id: SessionId,
         (likely, remote): (Option<L64>, L64),
         told: &BTreeSet<L64>,
+        cause: MoveCause,
         now: Instant,
     ) -> bool {
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
@@ -94,7 +97,7 @@ impl Machine {
         let local =
             local.filter(|local| !self.has_locator(current) || is_read(*local)).unwrap_or(current);
         // RFC 6744 s4: the nonce is in all packets for three round trips at least.
-        self.send_by(id, (local, remote), now + NONCE_AFTER_CHANGE)
+        self.send_by(id, (local, remote), now + NONCE_AFTER_CHANGE, cause)
     }
 
     /// Follows a correspondent that has sent an update from `source` to `came_to`, which may not be our locator any
@@ -108,8 +111,11 @@ impl Machine {
         let Some(session) = self.ilcc.get(id) else { return };
         let remote = self.best_remote(session, source, Some(source.l64), now);
         let told = self.locators.iter().map(|local| local.l64).collect();
-        let likely = self.has_locator(came_to).then_some(came_to);
-        self.send_to(id, (likely, remote), &told, now);
+        // A correspondent repeats a Locator Update to our other locators, because a copy may be lost (RFC 6743 s4). So
+        // the locator that it came to says nothing against locators that have just brought an answer.
+        let works = remote == session.wire.1 && session.is_answered(now);
+        let likely = (!works && self.has_locator(came_to)).then_some(came_to);
+        self.send_to(id, (likely, remote), &told, MoveCause::LocatorUpdate, now);
     }
 
     /// Takes our best locator into use, once the correspondent has read all our locators.
@@ -117,7 +123,7 @@ impl Machine {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some((current, remote)) = self.ilcc.get(id).map(|session| session.wire) else { return };
         if let Some(best) = self.best_local(current, pair.remote.at(remote)) {
-            self.send_by(id, (best, remote), nonce_until);
+            self.send_by(id, (best, remote), nonce_until, MoveCause::Preferred);
         }
     }
 
@@ -130,9 +136,8 @@ impl Machine {
         let remote = session.wire.1;
         let (first, to) = (pair.local.l64, pair.remote.at(remote));
         let is_usable = self.has_locator(first) && !self.leads_elsewhere(first, to);
-        session.owes_update
-            && is_usable
-            && self.send_by(id, (first, remote), now + NONCE_AFTER_CHANGE)
+        let (until, cause) = (now + NONCE_AFTER_CHANGE, MoveCause::UpdateUnanswered);
+        session.owes_update && is_usable && self.send_by(id, (first, remote), until, cause)
     }
 
     /// The locator of ours that the `nth` Locator Update goes from, to one of the correspondent's `remotes`: by turns
@@ -156,19 +161,9 @@ impl Machine {
     pub(crate) fn send_by(
         &mut self,
         id: SessionId,
-        wire: (L64, L64),
+        wire: Locators,
         nonce_until: Instant,
-    ) -> bool {
-        self.change_wire(id, wire, nonce_until, false)
-    }
-
-    /// [`send_by`](Self::send_by). If `is_silent`, the locators so far have brought no answer.
-    pub(crate) fn change_wire(
-        &mut self,
-        id: SessionId,
-        wire: (L64, L64),
-        nonce_until: Instant,
-        is_silent: bool,
+        cause: MoveCause,
     ) -> bool {
         let has_current = self.ilcc.get(id).is_some_and(|one| self.has_locator(one.wire.0));
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
@@ -179,10 +174,10 @@ impl Machine {
         if session.wire.0 != wire.0 {
             session.attach_until(nonce_until);
         }
-        let silent = is_silent.then(|| session.wire_pair(pair));
-        session.wire = wire;
+        let from = session.wire_pair(pair);
+        (session.wire, session.answered_at, session.moved) = (wire, None, Some(cause));
         let wire = session.wire_pair(pair);
-        self.events.push_back(Event::Moved { session: id, wire, silent });
+        self.events.push_back(Event::Moved { session: id, from, wire, cause });
         true
     }
 

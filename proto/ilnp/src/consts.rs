@@ -110,6 +110,10 @@ pub const ASK_INTERVAL: Duration = Duration::from_secs(10);
 /// If the correspondent has shown within this time that it knows the session, a rival causes no question: 1 s. Not
 /// configurable.
 pub const SHOWN_LATELY: Duration = Duration::from_secs(1);
+/// Shortest time in which a correspondent can find a pair of locators silent: 350 ms, the first [`SILENT_TRIES`] pauses
+/// of a question. If the locators in use have brought an acknowledgement within this time, a Locator Update that comes
+/// to another locator is only a repetition (decision 179). Not configurable.
+pub const ANSWERED_LATELY: Duration = MIN_RETRANSMISSION.saturating_mul((1 << SILENT_TRIES) - 1);
 /// Smallest number of times that a question is sent before a report of use begins it again: 3. Not configurable.
 pub const CHECK_TRIES: usize = 3;
 /// Quiet time after which the machine forgets a session without sockets: 5 minutes (RFC 6741 s5.2: "several

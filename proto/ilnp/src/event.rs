@@ -44,11 +44,12 @@ pub enum Event {
     Moved {
         /// The session.
         session: SessionId,
+        /// The addresses of packets that we sent before.
+        from: IlvPair,
         /// The addresses of packets that we send.
         wire: IlvPair,
-        /// The addresses of packets that we sent before, if the session has left them because the correspondent has
-        /// answered no question by them.
-        silent: Option<IlvPair>,
+        /// Cause of the move.
+        cause: MoveCause,
     },
     /// The correspondent has read our locators.
     UpdateAcknowledged {
@@ -60,6 +61,27 @@ pub enum Event {
         /// The session.
         session: SessionId,
     },
+}
+
+named_enum! {
+    /// Cause of a move. A cause that Shim6 has as well has the same name there.
+    #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+    pub enum MoveCause {
+        /// The locators before have brought no answer to a question, and other locators have.
+        Suspicion => "suspicion",
+        /// The preferred locators have brought an answer again.
+        FailBack => "fail_back",
+        /// Our locator of the pair before is no longer ours.
+        LocatorGone => "locator_gone",
+        /// Our locators, preferences or routes have changed, and others are better now.
+        Preferred => "preferred",
+        /// The correspondent has named its locators, or sends from another locator.
+        LocatorUpdate => "locator_update",
+        /// The correspondent has not acknowledged the locator in use, so the session is back at its first locator.
+        UpdateUnanswered => "update_unanswered",
+        /// The correspondent has begun anew, at other locators than those of the sockets.
+        BegunAnew => "begun_anew",
+    }
 }
 
 named_enum! {

@@ -80,7 +80,7 @@ mod validator;
 mod tests;
 
 pub use config::{Config, Initiate, LocalLocator, LocalState, NonceLen, NonceMode};
-pub use event::{Cause, Classic, Event, Transmit};
+pub use event::{Cause, Classic, Event, MoveCause, Transmit};
 pub use machine::Machine;
 pub use moorline_datapath::ilnp::Socket;
 pub use policy::{Admit, Candidate, Decision, Open, Policy, Stage, Why, share_of_locator};

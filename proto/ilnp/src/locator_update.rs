@@ -328,6 +328,7 @@ impl Machine {
         if !is_its_number || sent.locators != update.locators {
             return Err(DropReason::Replayed);
         }
+        let by = (control.pair.local.l64, control.pair.remote.l64);
         let retry = sent.retry;
         let round_trips = now.since(retry.begun).saturating_mul(NONCE_ROUND_TRIPS);
         let until = retry.begun + round_trips;
@@ -337,9 +338,11 @@ impl Machine {
         }
         let sent = session.advertisement.take().ok_or(DropReason::Replayed)?;
         (session.has_acknowledged, session.is_mute) = (true, false);
+        if by == session.wire {
+            session.answered_at = Some(now);
+        }
         if session.settled && !session.owes_update {
             self.on_shown(id, now);
-            let by = (control.pair.local.l64, control.pair.remote.l64);
             if !self.on_answer_by(id, by, &sent, now) {
                 self.schedule(id);
             }

@@ -225,6 +225,7 @@ impl Machine {
             id,
             pair,
             wire: session.wire_pair(pair),
+            moved: session.moved,
             state: session.state(),
             why: session.why,
             remote: session

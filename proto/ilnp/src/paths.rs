@@ -15,6 +15,7 @@ use crate::consts::{
     CHECK_TRIES, FAIL_BACK_FORGIVEN, FIRST_FAIL_BACK, MAX_FAIL_BACK, MAX_FAILED_PAIRS,
     MAX_TRIED_PAIRS, NONCE_AFTER_CHANGE, SILENT_TRIES,
 };
+use crate::event::MoveCause;
 use crate::machine::Machine;
 use crate::session::{Advertisement, Session};
 
@@ -26,9 +27,9 @@ pub(crate) type Locators = (L64, L64);
 pub(crate) struct Failed {
     /// The oldest first; at most [`MAX_FAILED_PAIRS`].
     pairs: Vec<FailedPair>,
-    /// Time for which the next pairs that fail are left alone. The time doubles with each failure, and halves with
+    /// Seconds for which the next pairs that fail are left alone. The time doubles with each failure, and halves with
     /// each [`FAIL_BACK_FORGIVEN`] without a failure.
-    pause: Duration,
+    pause: u64,
     /// End of the last pause, or time of the last question by a pair that has failed, whichever is later.
     calm_from: Option<Instant>,
 }
@@ -44,7 +45,7 @@ struct FailedPair {
 
 impl Default for Failed {
     fn default() -> Self {
-        Self { pairs: Vec::new(), pause: FIRST_FAIL_BACK, calm_from: None }
+        Self { pairs: Vec::new(), pause: FIRST_FAIL_BACK.as_secs(), calm_from: None }
     }
 }
 
@@ -63,16 +64,16 @@ impl Failed {
     fn leave(&mut self, used: Locators, asked: &[Locators], now: Instant) {
         let calm = self.calm_from.map_or(Duration::ZERO, |from| now.since(from));
         let halvings = u32::try_from(calm.as_secs() / FAIL_BACK_FORGIVEN.as_secs());
-        let pause = self.pause / 2u32.saturating_pow(halvings.unwrap_or(u32::MAX));
-        let pause = pause.max(FIRST_FAIL_BACK);
-        let ask_at = now + pause;
+        let pause = self.pause / 2u64.saturating_pow(halvings.unwrap_or(u32::MAX));
+        let pause = pause.max(FIRST_FAIL_BACK.as_secs());
+        let ask_at = now + Duration::from_secs(pause);
         for locators in asked.iter().filter(|pair| **pair != used).chain([&used]).copied() {
             let known = self.forget(locators);
             let was_used = locators == used || known.is_some_and(|pair| pair.was_used);
             self.pairs.push(FailedPair { locators, ask_at, was_used });
         }
         self.pairs.drain(..self.pairs.len().saturating_sub(MAX_FAILED_PAIRS));
-        self.pause = (pause * 2).min(MAX_FAIL_BACK);
+        self.pause = (pause * 2).min(MAX_FAIL_BACK.as_secs());
         self.calm_from = Some(ask_at);
     }
 
@@ -89,7 +90,7 @@ impl Failed {
     /// Notes that a question goes by this pair now. The next such question waits for another pause.
     fn on_asked(&mut self, locators: Locators, now: Instant) {
         for pair in self.pairs.iter_mut().filter(|pair| pair.locators == locators) {
-            pair.ask_at = now + self.pause;
+            pair.ask_at = now + Duration::from_secs(self.pause);
             self.calm_from = self.calm_from.max(Some(now));
         }
     }
@@ -171,7 +172,8 @@ impl Machine {
             }
             return false;
         }
-        let has_moved = self.change_wire(id, by, now + NONCE_AFTER_CHANGE, is_silent);
+        let cause = if is_silent { MoveCause::Suspicion } else { MoveCause::FailBack };
+        let has_moved = self.send_by(id, by, now + NONCE_AFTER_CHANGE, cause);
         // The correspondent may still send by the pair that the session has left.
         self.advertise(id, now);
         has_moved

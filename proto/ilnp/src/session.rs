@@ -9,9 +9,10 @@ use moorline_types::{IlvPair, Instant, L64, Nonce, Rtt, SessionId, named_enum};
 use moorline_wire::ilnp::{AdmissionFlags, Confirm, L64Entry};
 
 use crate::consts::{
-    CONFIRMATION_TRIES, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION, MAX_REMOTE_LOCATORS,
-    MAX_RETRANSMISSION, MIN_RETRANSMISSION, OFFER_TIMEOUT, RTT_DOUBTED_TRIES,
+    ANSWERED_LATELY, CONFIRMATION_TRIES, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION,
+    MAX_REMOTE_LOCATORS, MAX_RETRANSMISSION, MIN_RETRANSMISSION, OFFER_TIMEOUT, RTT_DOUBTED_TRIES,
 };
+use crate::event::MoveCause;
 use crate::paths::{Failed, Locators};
 use crate::policy::Why;
 
@@ -107,6 +108,10 @@ pub(crate) struct Session {
     pub(crate) last_used: Instant,
     /// Time when the correspondent last showed that it knows the session.
     pub(crate) shown_at: Instant,
+    /// Cause of the last move in this run.
+    pub(crate) moved: Option<MoveCause>,
+    /// Time of the last acknowledgement that has come by the locators in use.
+    pub(crate) answered_at: Option<Instant>,
     /// Time of the last question because of a rival, or of the last question or Locator Update without an answer.
     pub(crate) asked_at: Option<Instant>,
 }
@@ -229,6 +234,8 @@ impl Session {
             nonce_until: None,
             last_used: now,
             shown_at: now,
+            moved: None,
+            answered_at: None,
             asked_at: None,
         }
     }
@@ -250,6 +257,11 @@ impl Session {
         } else if retry.tries >= RTT_DOUBTED_TRIES {
             self.rtt = Rtt::default();
         }
+    }
+
+    /// Whether the locators in use have just brought an acknowledgement, so that both directions work.
+    pub(crate) fn is_answered(&self, now: Instant) -> bool {
+        self.answered_at.is_some_and(|at| now.since(at) < ANSWERED_LATELY)
     }
 
     pub(crate) fn state(&self) -> State {
@@ -405,6 +417,8 @@ pub struct SessionView {
     pub pair: IlvPair,
     /// The addresses of packets that we send.
     pub wire: IlvPair,
+    /// Cause of the last move in this run of the daemon.
+    pub moved: Option<MoveCause>,
     /// Progress of the session.
     pub state: State,
     /// Reason of the admission.

@@ -11,7 +11,7 @@ use moorline_wire::ilnp::{Control, Echo, Refusal};
 use rand_core::RngCore;
 
 use crate::consts::{MAX_PROPOSALS, NONCE_AFTER_AGREEMENT, SHOWN_LATELY, TRIAL_TRIES};
-use crate::event::{Classic, Event};
+use crate::event::{Classic, Event, MoveCause};
 use crate::machine::Machine;
 use crate::policy::Why;
 use crate::session::{Opening, Retry, Session};
@@ -204,13 +204,15 @@ impl Machine {
         let ours = (trial.nonce, accepted_at);
         let mut session = Session::new(by, trial.why, ours, self.config.checksum, now);
         session.on_answered(trial.retry, now);
+        session.moved = (by != sockets).then_some(MoveCause::BegunAnew);
         // RFC 6744 s6: "the first few packets".
         session.attach_until(now + NONCE_AFTER_AGREEMENT);
         self.negatives.forget(by.remote);
         let id = self.admit(sockets, Some(nonce), Class::Proven, session, now);
         self.events.push_back(Event::Established { session: id, pair: sockets, why: trial.why });
         if by != sockets {
-            self.events.push_back(Event::Moved { session: id, wire: by, silent: None });
+            let cause = MoveCause::BegunAnew;
+            self.events.push_back(Event::Moved { session: id, from: sockets, wire: by, cause });
             // The correspondent knows our locator in use alone.
             self.advertise(id, now);
         }

@@ -1,5 +1,6 @@
 //! Hosts that speak ILNP beside Shim6, in random networks.
 
+use crate::random_plan::plan_of_both_protocols;
 use crate::{HostEvent, random_mixed_plan, run, run_many, trace};
 
 #[test]
@@ -34,7 +35,7 @@ fn there_are_sessions_and_contexts_in_the_same_runs() {
 
 fn sound(seeds: &[u64]) {
     for &seed in seeds {
-        let plan = random_mixed_plan(seed);
+        let plan = plan_of_both_protocols(seed);
         assert_eq!(run(seed, &plan).violations, [], "seed {seed}\n{}", trace(seed, &plan));
     }
 }
@@ -126,6 +127,23 @@ fn a_session_in_use_outlives_a_daemon_that_is_killed_after_its_confirm() {
     sound(&[612_345_029_083]);
     // That data plane had not been told that the peer had the session, and sent classic IPv6.
     sound(&[951_000_006_480]);
+}
+
+/// A Locator Update was repeated to another locator, and its receiver moved there. Nothing left that locator.
+#[test]
+fn a_repeated_locator_update_moves_no_session_to_a_locator_that_is_dead() {
+    sound(&[9_905_921]);
+}
+
+/// Two Locator Updates of a host with ILNP by the RFCs alone came in the wrong order, or one came again much later
+/// (decision 181). A session that had begun anew did not know the locator of its sockets.
+#[test]
+fn an_older_locator_update_of_a_host_without_numbers_is_no_failure_of_the_product() {
+    for seed in [491, 429_394_572_894, 9_203_791] {
+        let plan = random_mixed_plan(seed);
+        assert!(plan.hosts.iter().any(|host| host.plain_ilnp), "seed {seed}");
+        assert_eq!(run(seed, &plan).violations, [], "seed {seed}\n{}", trace(seed, &plan));
+    }
 }
 
 const SEEDS: u64 = 1000;

@@ -34,9 +34,16 @@ impl World<'_> {
         let keeps = |core: &Core| core.kernel.kept().contains(&destination.as_ulid());
         let takes = |node: &Node| is_there || node.core.as_ref().is_some_and(keeps);
         let awake = |node: &&mut Node| !node.is_suspended && takes(node);
+        let Self { nodes, .. } = self;
+        if nodes.get_mut(host).filter(awake).is_none() {
+            return;
+        }
+        if parcel.original.is_none() {
+            self.note_told(&parcel.octets);
+        }
         let Self { nodes, workloads, .. } = self;
         let sockets = HostSockets { host, workloads };
-        let Some(node) = nodes.get_mut(host).filter(awake) else { return };
+        let Some(node) = nodes.get_mut(host) else { return };
         let mut octets = parcel.octets.clone();
         let speaks_plain = node.plain.is_some();
         let Some(core) = &mut node.core else {
@@ -293,6 +300,9 @@ impl World<'_> {
         self.log.packet(&parcel.octets, now);
         let [Some(from), Some(to)] = ends.map(|end| self.network.port_of(end)) else { return };
         let is_control = parcel.original.is_none();
+        if is_control && [from, to].iter().any(|port| self.plan.hosts[port.host].plain_ilnp) {
+            self.told.on_sent(&parcel.octets);
+        }
         let arrivals = self.network.carry(ends, parcel.octets.len(), is_control, now);
         if self.log.is_tracing() {
             let fate = match arrivals.is_empty() {

@@ -53,6 +53,7 @@ fn row(one: &Correspondent) -> TitledRow {
         ("NOW VIA", via),
         ("STATE", state),
         ("FAILOVER", contexts::failover(one.readiness.as_ref())),
+        ("WHY", super::or_dash(one.move_cause.as_ref())),
         ("ADMITTED", one.why.clone()),
         ("THEIR LOCATORS", super::lines(&one.locators, locator)),
         ("NONCES", nonces),

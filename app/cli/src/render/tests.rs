@@ -412,6 +412,7 @@ fn an_ilcc() -> Ilcc {
             remote_nid: "0000:0000:0000:000b".into(),
             via: Pair::new(address("2001:db8:a2::a"), address("2001:db8:b1::b")),
             moved: true,
+            move_cause: Some("suspicion".into()),
             state: SessionState::Established,
             why: "agreed, proposed here".into(),
             locators: vec![
@@ -436,8 +437,15 @@ fn an_ilcc() -> Ilcc {
 #[test]
 fn correspondents_are_a_table_and_nonces_are_hidden_from_who_may_not_know_them() {
     let shown = ilcc(&an_ilcc());
-    let parts =
-        ["policy admit, 1 of 65536", "wwan0", "2001:db8:a2::a", "updating", "8f3a0011", "not yet"];
+    let parts = [
+        "policy admit, 1 of 65536",
+        "wwan0",
+        "2001:db8:a2::a",
+        "updating",
+        "suspicion",
+        "8f3a0011",
+        "not yet",
+    ];
     for part in parts {
         assert!(shown.contains(part), "{part} in\n{shown}");
     }

@@ -55,9 +55,10 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
             let told = told(EventKind::NoSession, "the locator that was asked from has gone");
             (Level::DEBUG, "asked from a locator that has gone", told)
         }
-        Event::Moved { wire, .. } => {
-            let told = told(EventKind::Moved, "locators have changed");
-            (Level::INFO, "session moved", Told { to: Some(pair_of(*wire)), ..told })
+        Event::Moved { from, wire, cause, .. } => {
+            let told = told(EventKind::Moved, cause.as_str());
+            let (from, to) = (Some(pair_of(*from)), Some(pair_of(*wire)));
+            (Level::INFO, "session moved", Told { from, to, ..told })
         }
         Event::UpdateAcknowledged { .. } => {
             let told = Told::new(0, 0, 0, EventKind::LocatorsAcknowledged);

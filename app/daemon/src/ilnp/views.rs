@@ -120,6 +120,7 @@ fn correspondent(session: &SessionView, with_nonces: bool, now: Instant) -> Corr
         remote_nid: session.pair.remote.nid.to_string(),
         via: pair_of(session.wire),
         moved: session.wire != session.pair,
+        move_cause: session.moved.map(|cause| cause.to_string()),
         state: session.state.to_string().into(),
         why: session.why.to_string(),
         locators: remote.collect(),

@@ -12,7 +12,7 @@ use super::ilv;
 use crate::consts::{
     FAIL_BACK_FORGIVEN, FIRST_FAIL_BACK, MAX_FAIL_BACK, PATH_CHECK_INTERVAL, SILENT_TRIES,
 };
-use crate::{Event, LocalLocator};
+use crate::{Event, LocalLocator, MoveCause};
 
 /// Two hosts with two locators each. The hosts know all locators, and prefer none.
 struct Net {
@@ -177,17 +177,19 @@ fn without_preferred() -> Net {
 }
 
 #[test]
-fn it_is_told_which_locators_a_session_has_left_because_they_are_silent() {
+fn a_move_has_its_cause_and_the_locators_before() {
     let mut net = without_preferred();
     net.dead.clear();
     until_back(&mut net);
     let events = core::mem::take(&mut net.duo.events[0]);
     let moved = events.iter().filter_map(|event| {
-        let Event::Moved { wire, silent, .. } = event else { return None };
-        Some((wire.local.l64, silent.map(|left| left.local.l64)))
+        let Event::Moved { from, wire, cause, .. } = *event else { return None };
+        Some((from.local.l64, wire.local.l64, cause))
     });
-    let first = ilv(0).l64;
-    assert_eq!(moved.collect::<Vec<_>>(), [(second(0), Some(first)), (first, None)]);
+    let (first, second) = (ilv(0).l64, second(0));
+    let expected = [(first, second, MoveCause::Suspicion), (second, first, MoveCause::FailBack)];
+    assert_eq!(moved.collect::<Vec<_>>(), expected);
+    assert_eq!(net.duo.session(0).moved, Some(MoveCause::FailBack));
 }
 
 /// Time for which the host uses the session before the session is back at the preferred uplink.

@@ -179,3 +179,21 @@ pub(super) fn update_of(entries: &[(u64, u16)]) -> LocatorUpdate {
         locators: entries.iter().map(entry).collect(),
     }
 }
+
+/// A Locator Update is repeated to all locators of its receiver, and one of these may be dead in one direction.
+#[test]
+fn a_locator_update_to_another_locator_moves_no_session_that_has_just_had_an_answer() {
+    for (since_answer, moves) in [(Duration::ZERO, false), (crate::consts::ANSWERED_LATELY, true)] {
+        let mut duo = Duo::established();
+        let (here, there) = (duo.ilv(0), duo.ilv(1));
+        let other = L64(0x2001_0db8_0007_0000);
+        duo.roam(0, &[here.l64.0, other.0]);
+        duo.play();
+        duo.now = duo.now + since_answer;
+        let update = update_of(&[(there.l64.0, 100)]);
+        let repeated = of_session(&duo.entry(1), there, here.at(other), Some(100), &update);
+        duo.give(0, &[repeated]);
+        let used = duo.session(0).wire.local.l64;
+        assert_eq!(used, if moves { other } else { here.l64 }, "{since_answer:?}");
+    }
+}

@@ -1,5 +1,5 @@
 use moorline_ilnp::{SessionView, State};
-use moorline_types::{Instant, Nonce, Ulid, UlidPair};
+use moorline_types::{IlvPair, Instant, Nonce, Ulid, UlidPair};
 
 use super::World;
 use crate::plain::PlainPath;
@@ -11,7 +11,8 @@ impl World<'_> {
     /// Expectation for traffic to one side if a side has ILNP by the RFCs alone, and the other side has Moorline's ILNP.
     ///
     /// Traffic goes on if both ends have each other's nonces, neither waits for an acknowledgement, and the locators of
-    /// each end carry packets in both directions. Before the session nothing is promised: the session of another
+    /// each end carry packets in both directions. Nothing is promised after a Locator Update that has come after a newer
+    /// one. Before the session nothing is promised: the session of another
     /// socket between the same identifiers may come first, and take its packets (decision 149). Nor is anything promised
     /// to a server of requests at Moorline's end of a session that has moved.
     pub(super) fn plain_expectation(
@@ -43,7 +44,9 @@ impl World<'_> {
         let is_to_server =
             matches!(workload.plan.kind, Kind::Requests { .. }) && side == Side::From;
         let meets_socket = !is_to_server || wires[1] == ulids;
-        let goes_on = is_ready && meets_socket && !is_cut;
+        // An older Locator Update that came after a newer one had no number to show its age.
+        let is_outdated = self.told.is_outdated(IlvPair::of(ulids).nids());
+        let goes_on = is_ready && meets_socket && !is_cut && !is_outdated;
         let promised = goes_on && !self.is_headless(workload) && self.plan.attack.is_none();
         let deadline = promised.then(|| self.now + one_way * 2);
         Some(Expectation {
