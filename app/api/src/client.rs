@@ -2,6 +2,7 @@ use crate::addresses::InterfaceAddresses;
 use crate::error::Error;
 use crate::event::{Event, EventsQuery};
 use crate::ilcc::Ilcc;
+use crate::page::{ContextsQuery, Place};
 use crate::path::{PathAnswer, PathRule, Paths, SpreadRequest, SwitchRequest, UnpinRequest};
 use crate::paths;
 use crate::sse::Decoder;
@@ -49,8 +50,6 @@ macro_rules! requests {
 requests! {
     /// Overview of the daemon.
     status() -> Status = paths::STATUS;
-    /// Every context of the host.
-    contexts() -> Vec<Context> = paths::CONTEXTS;
     /// The correspondent cache of ILNP.
     ilcc() -> Ilcc = paths::ILCC;
     /// The interfaces that lead to an ISP, and their addresses.
@@ -97,6 +96,24 @@ impl Client {
     /// The daemon does not answer or refuses, or its answer cannot be read.
     pub async fn exclusion(&self, query: ExclusionQuery) -> Result<Option<Excluded>, Error> {
         self.answer(&format!("{}?peer={}", paths::EXCLUSION, query.peer), None).await
+    }
+
+    /// Asks for every context of the host, page by page. A context that comes or goes meanwhile may be missing.
+    ///
+    /// # Errors
+    /// The daemon does not answer or refuses, or its answer cannot be read.
+    pub async fn contexts(&self) -> Result<Vec<Context>, Error> {
+        let mut contexts = Vec::new();
+        let mut query = ContextsQuery::default();
+        loop {
+            let page: Vec<Context> = self.answer(&query.to_path(), None).await?;
+            let is_last = page.len() < query.limit();
+            query.after = page.last().map(Place::of);
+            contexts.extend(page);
+            if is_last {
+                return Ok(contexts);
+            }
+        }
     }
 
     /// Opens a stream of events.
@@ -229,6 +246,14 @@ impl BlockingClient {
         self.runtime.block_on(self.client.down())
     }
 
+    /// Blocking form of [`Client::contexts`].
+    ///
+    /// # Errors
+    /// The daemon does not answer or refuses, or its answer cannot be read.
+    pub fn contexts(&self) -> Result<Vec<Context>, Error> {
+        self.runtime.block_on(self.client.contexts())
+    }
+
     /// Blocking form of [`Client::events`], as an iterator.
     ///
     /// # Errors
@@ -275,7 +300,7 @@ fn refusal(request: &str, status: StatusCode, body: &[u8]) -> Error {
 /// Longest wait for an answer; the daemon answers from memory.
 const ANSWER_LIMIT: Duration = Duration::from_secs(5);
 
-/// Largest answer read: 100,000 contexts of about 1 KB.
+/// Largest answer read: the paths of 100,000 contexts, about 1 KB each.
 const MAX_BODY: usize = 128 << 20;
 
 #[cfg(test)]

@@ -6,7 +6,7 @@
 //! | request | answer |
 //! |---|---|
 //! | `GET /v1/status` | [`Status`] |
-//! | `GET /v1/contexts` | list of [`Context`] |
+//! | `GET /v1/contexts?limit=N&after=PLACE` ([`ContextsQuery`]) | list of [`Context`], at most [`MAX_PAGE`] of them |
 //! | `GET /v1/exclusion?peer=ADDRESS` ([`ExclusionQuery`]) | [`Excluded`], or `null` |
 //! | `GET /v1/ilcc` | [`Ilcc`] |
 //! | `GET /v1/addresses` | list of [`InterfaceAddresses`] |
@@ -29,6 +29,7 @@ mod error;
 mod event;
 mod ilcc;
 mod open_enum;
+mod page;
 mod path;
 mod readiness;
 mod sse;
@@ -42,6 +43,7 @@ pub use ilcc::{
     Correspondent, Ilcc, IlnpLocator, IlnpNonces, IlnpPolicy, IlnpStatus, LocatorValidity,
     RemoteLocator, SessionCounts, SessionState,
 };
+pub use page::{ContextsQuery, MAX_PAGE, Place};
 pub use path::{
     ContextPaths, Net, PathAnswer, PathCounters, PathInfo, PathOutcome, PathResult, PathRule,
     PathState, Paths, Preference, Scope, SpreadRequest, SwitchRequest, UnpinRequest,
@@ -78,7 +80,7 @@ pub const NO_RULE: &str = "have no routing rule of their own";
 pub mod paths {
     /// `GET`: [`Status`](crate::Status).
     pub const STATUS: &str = "/v1/status";
-    /// `GET`: list of [`Context`](crate::Context).
+    /// `GET`: list of [`Context`](crate::Context), with [`ContextsQuery`](crate::ContextsQuery).
     pub const CONTEXTS: &str = "/v1/contexts";
     /// `GET`: [`Excluded`](crate::Excluded) or `null`, with [`ExclusionQuery`](crate::ExclusionQuery).
     pub const EXCLUSION: &str = "/v1/exclusion";

@@ -14,7 +14,8 @@ use axum::routing::{MethodRouter, get, post};
 use axum::{Json, Router};
 use futures_util::stream::{self, Stream, StreamExt as _};
 use moorline_api::{
-    Down, ErrorBody, Event, EventKind, EventsQuery, ExclusionQuery, SOCKET_GROUP, paths,
+    ContextsQuery, Down, ErrorBody, Event, EventKind, EventsQuery, ExclusionQuery, SOCKET_GROUP,
+    paths,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -49,7 +50,7 @@ pub(crate) fn start(args: &Args, events: Events) -> anyhow::Result<mpsc::Receive
     let (tasks, waiting) = mpsc::channel(WAITING);
     let router = Router::new()
         .route(paths::STATUS, get(status))
-        .route(paths::CONTEXTS, view(Daemon::contexts))
+        .route(paths::CONTEXTS, get(contexts))
         .route(paths::EXCLUSION, get(exclusion))
         .route(paths::ILCC, get(ilcc))
         .route(paths::ADDRESSES, view(Daemon::interface_addresses))
@@ -113,6 +114,10 @@ fn view<T: Serialize + Send + 'static>(of: fn(&Daemon) -> T) -> MethodRouter<Sha
 
 async fn status(State(shared): State<Shared>) -> Response {
     answer(&shared, Daemon::status).await
+}
+
+async fn contexts(State(shared): State<Shared>, Query(query): Query<ContextsQuery>) -> Response {
+    answer(&shared, move |daemon| daemon.contexts(query)).await
 }
 
 async fn exclusion(State(shared): State<Shared>, Query(query): Query<ExclusionQuery>) -> Response {

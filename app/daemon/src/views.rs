@@ -2,13 +2,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use moorline_api::{
-    Context, ContextCounts, ContextState, DataPlane, InterfaceAddresses, ReapState, Role, Status,
-    TABLE_FULL,
+    Context, ContextCounts, ContextState, ContextsQuery, DataPlane, InterfaceAddresses, Place,
+    ReapState, Role, Status, TABLE_FULL,
 };
 use moorline_contexts::{ContextView, EstablishedView, Failure, NegativeView, Readiness};
 use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::{ContextCounters, ContextPlane as _};
-use moorline_types::{Instant, Locator, Ulid};
+use moorline_types::{ContextId, Instant, Locator, Ulid};
 
 use crate::addresses::AddressViews;
 use crate::clock;
@@ -57,8 +57,10 @@ impl Daemon {
         warnings
     }
 
-    pub(crate) fn contexts(&self) -> Vec<Context> {
-        let live = self.host.shim6().contexts().map(|context| {
+    /// Returns a page of the contexts and of the pairs without one.
+    pub(crate) fn contexts(&self, query: ContextsQuery) -> Vec<Context> {
+        let slot = query.after.map(|after| ContextId(after.id));
+        let live = self.host.shim6().contexts_after(slot).map(|context| {
             let counters = self.datapath.counters(context.id).unwrap_or_default();
             let mut view = live(&context, &counters);
             view.readiness = self.readiness_of(&context);
@@ -67,7 +69,11 @@ impl Daemon {
             }
             view
         });
-        live.chain(self.host.shim6().negatives().map(|negative| dormant(&negative))).collect()
+        let mut page: Vec<_> = live.take(query.limit()).collect();
+        let negatives = self.host.shim6().negatives().collect();
+        let without = without_context(negatives, query.after);
+        page.extend(without.iter().take(query.limit() - page.len()).map(dormant));
+        page
     }
 
     pub(crate) fn interface_addresses(&self) -> Vec<InterfaceAddresses> {
@@ -100,6 +106,16 @@ impl Daemon {
         counts.no_support = peers_without(self.host.shim6().negatives());
         counts
     }
+}
+
+/// Returns the pairs without a context behind this place, in order.
+fn without_context(mut negatives: Vec<NegativeView>, after: Option<Place>) -> Vec<NegativeView> {
+    let after = after.filter(|after| after.id == NO_ID);
+    let after = after.map(|after| (after.ulid_local, after.ulid_peer));
+    let place = |one: &NegativeView| (one.ulids.local.0, one.ulids.peer.0);
+    negatives.retain(|one| Some(place(one)) > after);
+    negatives.sort_by_key(place);
+    negatives
 }
 
 /// Number of addresses of peers that have not answered, or do not speak Shim6. The host may have asked one peer from
@@ -158,6 +174,8 @@ fn table_full(count: usize, max: u32) -> Option<String> {
     })
 }
 
+/// Number of a pair without a context.
+const NO_ID: u32 = u32::MAX;
 /// Warning of `moorline status`.
 const PINS_REMOVED: &str = "somebody has removed the pins of the BPF tables (--pin-dir): moved connections would stop at a \
                             crash or restart of moorlined; restart it when none has moved";
@@ -178,7 +196,7 @@ fn dormant(negative: &NegativeView) -> Context {
         Failure::NoRoom => (ContextState::EFailed, NO_ROOM),
     };
     let context = ContextView {
-        id: moorline_types::ContextId(u32::MAX),
+        id: ContextId(NO_ID),
         ulids: negative.ulids,
         forked_instance: 0,
         state: "",
@@ -227,6 +245,25 @@ mod tests {
     use moorline_types::UlidPair;
 
     use super::*;
+
+    #[test]
+    fn pages_of_pairs_without_a_context_have_each_pair_once() {
+        let address = |node| Ulid(Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, node));
+        let of = |local, peer| NegativeView {
+            ulids: UlidPair::new(address(local), address(peer)),
+            failure: Failure::NoRoom,
+            until: Instant::ZERO,
+        };
+        let all = [of(2, 1), of(1, 9), of(1, 3)];
+        let mut seen = Vec::new();
+        let mut after = Some(Place { id: 7, ulid_local: address(9).0, ulid_peer: address(9).0 });
+        while let Some(next) = without_context(all.to_vec(), after).first() {
+            let (ulid_local, ulid_peer) = (next.ulids.local.0, next.ulids.peer.0);
+            after = Some(Place { id: NO_ID, ulid_local, ulid_peer });
+            seen.push(next.ulids);
+        }
+        assert_eq!(seen, [of(1, 3), of(1, 9), of(2, 1)].map(|one| one.ulids));
+    }
 
     #[test]
     fn a_peer_that_was_asked_from_two_addresses_is_one_peer() {

@@ -108,6 +108,8 @@ impl Contexts {
             }
         } else {
             active.reap.handle_keepalive(now)?;
+            // The peer gets payload of this host.
+            self.shim6.handle_traffic(id);
         }
         // Checks of other pairs say nothing about the pair that payload takes.
         let active = self.active.get(&id).ok_or(DropReason::Gone)?;

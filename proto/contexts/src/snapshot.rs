@@ -28,6 +28,9 @@ pub struct ContextSnapshot {
     /// Whether the peer has shown that it knows checks. Earlier versions did not store this.
     #[serde(default)]
     pub knows_checks: bool,
+    /// Whether traffic has used the context. Earlier versions did not store this.
+    #[serde(default)]
+    pub has_traffic: bool,
     /// Side of this host.
     pub role: Role,
 }
@@ -48,6 +51,7 @@ impl Contexts {
                 peer: established.peer.clone(),
                 told_preferences: self.shim6.has_told_preferences(),
                 knows_checks: active.reap.knows_checks(),
+                has_traffic: context.has_traffic(),
                 role: established.role,
             })
         })
@@ -83,7 +87,7 @@ impl Contexts {
             snapshot.role,
         );
         self.shim6.restore(snapshot.id, snapshot.key, snapshot.local_tag, established)?;
-        if snapshot.locators != ulids.as_locators() {
+        if snapshot.has_traffic || snapshot.locators != ulids.as_locators() {
             self.shim6.handle_traffic(snapshot.id);
         }
         self.note_gone([ulids.local.as_locator(), local]);

@@ -59,6 +59,15 @@ impl Contexts {
         self.shim6.contexts().map(|context| self.view_of(context))
     }
 
+    /// The contexts behind this slot, or all of them, by slot.
+    pub fn contexts_after(
+        &self,
+        slot: Option<ContextId>,
+    ) -> impl Iterator<Item = ContextView> + '_ {
+        let contexts = self.shim6.contexts().filter(move |context| Some(context.id) > slot);
+        contexts.map(|context| self.view_of(context))
+    }
+
     /// The context in this slot.
     #[must_use]
     pub fn context(&self, id: ContextId) -> Option<ContextView> {

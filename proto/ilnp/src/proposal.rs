@@ -22,6 +22,9 @@ pub(crate) struct Proposal {
     /// Nonce of the correspondent that came after the proposal. It shows that its sender speaks ILNP, but not the
     /// handshake.
     nonce: Option<Nonce>,
+    /// Whether a Propose of the correspondent caused this proposal. Then the proposal is repeated for each further
+    /// Propose and by no timer: anybody can send a Propose.
+    is_answer: bool,
     retry: Retry,
 }
 
@@ -57,7 +60,7 @@ impl Machine {
         let policy = self.config.policy.clone();
         match policy.decide(&self.candidate(pair, stage, traffic.socket)) {
             Decision::Admit(why) => self.offer(pair, nonce, traffic.socket, why, now),
-            Decision::Propose => self.propose(traffic, now),
+            Decision::Propose => self.propose(traffic, false, now),
             Decision::Refuse(_) => {}
         }
     }
@@ -102,7 +105,7 @@ impl Machine {
         Session::new(pair, why, (nonce, accepted_at), self.config.checksum, now)
     }
 
-    fn propose(&mut self, traffic: &Traffic, now: Instant) {
+    fn propose(&mut self, traffic: &Traffic, is_answer: bool, now: Instant) {
         if self.proposals.len() >= MAX_PROPOSALS {
             self.drop_counted(DropReason::TableFull);
             return;
@@ -115,7 +118,8 @@ impl Machine {
             flags: self.flags(traffic.socket),
         };
         let retry = Retry::new(now);
-        let proposal = Proposal { flow, socket: traffic.socket, nonce: traffic.nonce, retry };
+        let (socket, nonce) = (traffic.socket, traffic.nonce);
+        let proposal = Proposal { flow, socket, nonce, is_answer, retry };
         self.proposals.insert(traffic.pair, proposal);
         self.proposal_timers.insert((retry.next, traffic.pair));
         self.send_admission(&Admission::Propose(flow), traffic.pair);
@@ -163,9 +167,11 @@ impl Machine {
         let Some(proposal) = self.proposals.get_mut(&pair) else { return };
         if proposal.retry.tries < PROPOSAL_TRIES {
             proposal.retry = proposal.retry.again(now);
-            let (flow, next) = (proposal.flow, proposal.retry.next);
-            self.proposal_timers.insert((next, pair));
-            self.send_admission(&Admission::Propose(flow), pair);
+            let Proposal { flow, is_answer, retry, .. } = *proposal;
+            self.proposal_timers.insert((retry.next, pair));
+            if !is_answer {
+                self.send_admission(&Admission::Propose(flow), pair);
+            }
             return;
         }
         let Some(Proposal { socket, nonce, .. }) = self.proposals.remove(&pair) else { return };
@@ -238,7 +244,7 @@ impl Machine {
         let traffic = self.confirmed_in_vain(pair).ok_or(DropReason::Crossed)?;
         self.answers.take(pair.remote.l64, now)?;
         // The session stays until the Accept: the Propose may have crossed the Confirm.
-        self.propose(&traffic, now);
+        self.propose(&traffic, true, now);
         Ok(())
     }
 

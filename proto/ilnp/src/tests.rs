@@ -12,6 +12,7 @@ mod overlap;
 mod paths;
 mod plain;
 mod question;
+mod reflection;
 mod room;
 mod updates;
 

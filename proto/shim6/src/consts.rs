@@ -35,9 +35,11 @@ pub const VALIDATOR_MIN_LIFETIME: Duration = Duration::from_secs(30);
 /// Keepalive Timeout of a peer that has named none (RFC 5534 s7).
 pub const DEFAULT_SEND_TIMEOUT: Duration = Duration::from_secs(15);
 
-/// Time for which the host does not try a pair again whose handshake made room for another one. Then the I1 would have
-/// gone again. Not configurable.
+/// Time for which the host does not try a pair again that had no room in the table, or whose handshake made room for
+/// another one. Then the I1 would have gone again. Not configurable.
 pub const NO_ROOM_HOLDDOWN_TIME: Duration = I1_TIMEOUT;
+/// Least time between two such pairs that are tried again, 1 ms. Not configurable.
+pub const NO_ROOM_INTERVAL: Duration = Duration::from_millis(1);
 /// Half-open contexts (I1-SENT, I2-SENT) have one part in this number of the table, and push out each other beyond it.
 /// Not configurable.
 pub const HALF_OPEN_SHARE: u32 = 4;
@@ -54,8 +56,12 @@ pub const MAX_PEER_VALIDATOR_LEN: usize = 64;
 pub const MAX_LOCATORS: usize = 32;
 /// Limit of contexts with one CT(peer). Tags are random, so no two peers have the same tag. Not configurable.
 pub const MAX_WITH_PEER_TAG: usize = 16;
-/// Negative answers that the host remembers. If the list is full, the entry that ends first goes.
+/// Negative answers that the host remembers. If the list is full, the entry that ends first goes, and its pair may be
+/// tried again.
 pub const MAX_NEGATIVES: usize = 4096;
+/// Pairs without room in the table that the host remembers, as many as the data plane has flows by default. If the list
+/// is full, the pair that has waited for longest may be tried again at once.
+pub const MAX_WITHOUT_ROOM: usize = 65_536;
 /// RSA verifications for one source prefix: one in this time, 10 ms.
 pub const SIGNATURE_INTERVAL: Duration = Duration::from_millis(10);
 /// RSA verifications for one source prefix at once.

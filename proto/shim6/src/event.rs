@@ -114,6 +114,6 @@ pub enum Failure {
     NoSupport,
     /// The data plane did not take the context.
     NotTaken,
-    /// The handshake made room for another one.
+    /// The table had no room, or the handshake made room for another one.
     NoRoom,
 }

@@ -2,7 +2,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, UlidPair};
 use moorline_wire::{I1, I2, I2bis, Message, Opt, Options};
 use rand_core::RngCore;
 
@@ -174,9 +174,21 @@ impl Machine {
             Failure::NoRoom => NO_ROOM_HOLDDOWN_TIME,
         };
         if context.key == Key::of(ulids) {
-            self.negatives.insert(ulids, failure, now + holddown);
+            self.remember(ulids, failure, now + holddown);
         }
         Some(context)
+    }
+
+    /// Tries a pair no more before this time.
+    fn remember(&mut self, ulids: UlidPair, failure: Failure, until: Instant) {
+        if let Some(ulids) = self.negatives.insert(ulids, failure, until) {
+            self.events.push_back(Event::HolddownOver { ulids });
+        }
+    }
+
+    /// A trigger found no room. The data plane reports a pair only once, so the pair needs another try.
+    pub(crate) fn refuse(&mut self, ulids: UlidPair, now: Instant) {
+        self.remember(ulids, Failure::NoRoom, now + NO_ROOM_HOLDDOWN_TIME);
     }
 
     /// The information that the peer certainly has when an R2 goes out or has come in.

@@ -98,7 +98,7 @@ impl Machine {
     }
 
     /// Traffic between these addresses deserves a context. Sends I1, unless there is a context, or the host still
-    /// remembers a negative answer for these addresses.
+    /// remembers a negative answer for these addresses. If there is no room, [`Event::HolddownOver`] follows later.
     pub fn handle_trigger(&mut self, ulids: UlidPair, now: Instant) -> Result<(), DropReason> {
         if !ulids.is_global_unicast() {
             return Err(DropReason::BadAddress);
@@ -111,7 +111,11 @@ impl Machine {
         if self.negatives.contains(ulids) {
             return Ok(());
         }
-        self.initiate(key, now).map(|_| ())
+        let outcome = self.initiate(key, now);
+        if outcome.is_err() {
+            self.refuse(ulids, now);
+        }
+        outcome.map(|_| ())
     }
 
     /// Makes another context between two ULIDs, with paths of its own (RFC 5533 s4.2). Its Forked Instance Identifier

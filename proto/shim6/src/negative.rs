@@ -4,14 +4,25 @@ use core::time::Duration;
 
 use moorline_types::{Instant, UlidPair};
 
-use crate::consts::{ICMP_HOLDDOWN_TIME, LAPSE_HOLDDOWN_TIME, MAX_NEGATIVES};
+use crate::consts::{
+    ICMP_HOLDDOWN_TIME, LAPSE_HOLDDOWN_TIME, MAX_NEGATIVES, MAX_WITHOUT_ROOM, NO_ROOM_INTERVAL,
+};
 use crate::event::Failure;
 
-/// Pairs that the host does not try for a while (RFC 5533 s7.8), at most [`MAX_NEGATIVES`].
+/// Pairs that the host does not try for a while (RFC 5533 s7.8).
+///
+/// Each pair that [`insert`](Self::insert) takes comes out again as a pair to be tried: by [`pop_over`](Self::pop_over),
+/// or before its time if another pair needs its place. The data plane reports a pair only once, so a pair that vanished
+/// would never be tried again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Negatives {
-    entries: BTreeMap<UlidPair, (Instant, Failure)>,
-    by_end: BTreeSet<(Instant, UlidPair)>,
+    /// Pairs whose handshake has failed. At most [`MAX_NEGATIVES`].
+    failed: Marks,
+    /// Pairs without room in the table. At most [`MAX_WITHOUT_ROOM`]. Made-up sources fill these marks at no cost, so
+    /// they push out no mark of a failure.
+    without_room: Marks,
+    /// Earliest time when the next pair without room may be tried again.
+    turn: Instant,
     /// Pairs whose peer has spoken Shim6 and then refused it, with the last holddown and the end of the entry. At most
     /// [`MAX_NEGATIVES`].
     lapses: BTreeMap<UlidPair, (Duration, Instant)>,
@@ -20,15 +31,21 @@ pub(crate) struct Negatives {
 }
 
 impl Negatives {
-    pub(crate) fn insert(&mut self, ulids: UlidPair, failure: Failure, until: Instant) {
+    /// Remembers a pair. Returns the pair that has lost its place, which may be tried again now.
+    #[must_use]
+    pub(crate) fn insert(
+        &mut self,
+        ulids: UlidPair,
+        failure: Failure,
+        until: Instant,
+    ) -> Option<UlidPair> {
         self.remove(ulids);
-        if self.entries.len() >= MAX_NEGATIVES
-            && let Some((_, first)) = self.by_end.pop_first()
-        {
-            self.entries.remove(&first);
+        match failure {
+            Failure::NoRoom => self.without_room.insert(ulids, failure, until, MAX_WITHOUT_ROOM),
+            Failure::NoAnswer | Failure::NoSupport | Failure::NotTaken => {
+                self.failed.insert(ulids, failure, until, MAX_NEGATIVES)
+            }
         }
-        self.entries.insert(ulids, (until, failure));
-        self.by_end.insert((until, ulids));
     }
 
     /// A peer that has spoken Shim6 refuses it. Returns the holddown, which doubles each time up to the holddown of a
@@ -60,29 +77,80 @@ impl Negatives {
     }
 
     fn remove(&mut self, ulids: UlidPair) {
+        self.failed.remove(ulids);
+        self.without_room.remove(ulids);
+    }
+
+    pub(crate) fn contains(&self, ulids: UlidPair) -> bool {
+        self.failed.entries.contains_key(&ulids) || self.without_room.entries.contains_key(&ulids)
+    }
+
+    /// The pairs, with the failure and the end of the holddown. At most [`MAX_NEGATIVES`] of the pairs without room.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (UlidPair, Failure, Instant)> + '_ {
+        let without_room = self.without_room.entries.iter().take(MAX_NEGATIVES);
+        let entries = self.failed.entries.iter().chain(without_room);
+        entries.map(|(ulids, (until, failure))| (*ulids, *failure, *until))
+    }
+
+    pub(crate) fn next_end(&self) -> Option<Instant> {
+        let without_room = self.without_room.first().map(|(until, _)| until.max(self.turn));
+        self.failed.first().map(|(until, _)| until).into_iter().chain(without_room).min()
+    }
+
+    /// Takes one pair whose time is over. Pairs without room come one in [`NO_ROOM_INTERVAL`], so a host with very many
+    /// silent peers does not ask all of them again and again.
+    pub(crate) fn pop_over(&mut self, now: Instant) -> Option<UlidPair> {
+        if let Some(ulids) = self.failed.pop_over(now) {
+            return Some(ulids);
+        }
+        let (until, _) = self.without_room.first()?;
+        let due = until.max(self.turn);
+        if due > now {
+            return None;
+        }
+        self.turn = due + NO_ROOM_INTERVAL;
+        self.without_room.pop_over(now)
+    }
+}
+
+/// Pairs with the end of a holddown and its cause.
+#[derive(Clone, Debug, Default)]
+struct Marks {
+    entries: BTreeMap<UlidPair, (Instant, Failure)>,
+    by_end: BTreeSet<(Instant, UlidPair)>,
+}
+
+impl Marks {
+    /// Adds a pair. Returns the pair with the first end if there are `max` pairs already.
+    fn insert(
+        &mut self,
+        ulids: UlidPair,
+        failure: Failure,
+        until: Instant,
+        max: usize,
+    ) -> Option<UlidPair> {
+        let is_full = self.entries.len() >= max;
+        let first = if is_full { self.first().map(|(_, first)| first) } else { None };
+        if let Some(first) = first {
+            self.remove(first);
+        }
+        self.entries.insert(ulids, (until, failure));
+        self.by_end.insert((until, ulids));
+        first
+    }
+
+    fn remove(&mut self, ulids: UlidPair) {
         if let Some((until, _)) = self.entries.remove(&ulids) {
             self.by_end.remove(&(until, ulids));
         }
     }
 
-    pub(crate) fn contains(&self, ulids: UlidPair) -> bool {
-        self.entries.contains_key(&ulids)
+    fn first(&self) -> Option<(Instant, UlidPair)> {
+        self.by_end.first().copied()
     }
 
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (UlidPair, Failure, Instant)> + '_ {
-        self.entries.iter().map(|(ulids, (until, failure))| (*ulids, *failure, *until))
-    }
-
-    pub(crate) fn next_end(&self) -> Option<Instant> {
-        self.by_end.first().map(|(until, _)| *until)
-    }
-
-    /// Takes one entry whose time is over.
-    pub(crate) fn pop_over(&mut self, now: Instant) -> Option<UlidPair> {
-        let (until, ulids) = *self.by_end.first()?;
-        if until > now {
-            return None;
-        }
+    fn pop_over(&mut self, now: Instant) -> Option<UlidPair> {
+        let (_, ulids) = self.first().filter(|(until, _)| *until <= now)?;
         self.remove(ulids);
         Some(ulids)
     }

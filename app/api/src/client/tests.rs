@@ -1,5 +1,6 @@
 use super::*;
 use crate::event::EventKind;
+use crate::page::MAX_PAGE;
 use crate::types::{ContextCounts, DataPlane};
 use axum::Router;
 use axum::extract::Query;
@@ -81,6 +82,28 @@ async fn a_client_asks_again_and_again() {
     for _ in 0..3 {
         assert_eq!(fixture.client.contexts().await.unwrap(), []);
     }
+}
+
+#[tokio::test]
+async fn all_contexts_come_page_by_page() {
+    let all: Vec<_> = (0..).map(context).take(2 * MAX_PAGE).collect();
+    let served = all.clone();
+    let answer = async move |Query(query): Query<ContextsQuery>| {
+        let is_left = |one: &&Context| Some(Place::of(one)) > query.after;
+        let page = served.iter().filter(is_left).take(query.limit());
+        axum::Json(page.cloned().collect::<Vec<_>>())
+    };
+    let fixture = serve(Router::new().route(paths::CONTEXTS, get(answer)));
+    assert_eq!(fixture.client.contexts().await.unwrap(), all);
+}
+
+fn context(id: u32) -> Context {
+    let text = format!(
+        r#"{{"id":{id},"ulid_local":"2001:db8::1","ulid_peer":"2001:db8::2","role":"initiator","state":"established",
+        "reap":"operational","locator_local":"2001:db8::1","locator_peer":"2001:db8::2","moved":false,"why":"",
+        "since_unix_ms":0}}"#
+    );
+    serde_json::from_str(&text).unwrap()
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use moorline_term::{TitledRow, titled_table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Formats a table of contexts, by number, and of 20 peers without one. Behind the table come the
+/// Formats a table of the first 1,000 contexts, by number, and of 20 peers without one. Behind the table come the
 /// connections without a context: peers that the configuration excludes, and ILNP sessions.
 #[must_use]
 pub fn contexts(contexts: &[Context], status: &Status, now_unix_ms: u64) -> String {
@@ -19,10 +19,21 @@ pub fn contexts(contexts: &[Context], status: &Status, now_unix_ms: u64) -> Stri
     let first_without = sorted.partition_point(|context| context.id != NO_ID);
     let left_out = (sorted.len() - first_without).saturating_sub(MOST_WITHOUT);
     sorted.truncate(first_without + MOST_WITHOUT);
+    let more = more_contexts(first_without.saturating_sub(MOST_CONTEXTS));
     let all = sorted.iter().filter_map(|context| context.readiness.as_ref());
     let reasons = reasons(all) + &more_without(left_out);
+    sorted.drain(MOST_CONTEXTS.min(first_without)..first_without);
     let rows = sorted.into_iter().map(|context| row(context, now_unix_ms));
-    titled_table(&["ID", "SENT", "RECEIVED"], rows) + &reasons + &others
+    titled_table(&["ID", "SENT", "RECEIVED"], rows) + &more + &reasons + &others
+}
+
+/// Formats a line about contexts that the table leaves out.
+fn more_contexts(count: usize) -> String {
+    if count == 0 {
+        return String::new();
+    }
+    let count = units::counted(count as u64, "context");
+    format!("\n{count} more: `moorline contexts --json` lists all.\n")
 }
 
 /// Formats a line about peers without a context that the table leaves out.
@@ -128,4 +139,5 @@ fn state(context: &Context) -> String {
 /// Number of a pair of addresses without a context.
 const NO_ID: u32 = u32::MAX;
 /// Peers without a context that the table shows: 20.
+const MOST_CONTEXTS: usize = 1000;
 const MOST_WITHOUT: usize = 20;

@@ -240,6 +240,15 @@ fn many_peers_without_a_context_do_not_hide_the_others() {
 }
 
 #[test]
+fn a_table_of_very_many_contexts_says_how_many_more_there_are() {
+    let mut all: Vec<_> = (0..1200).map(|id| Context { id, ..an_unmoved_context() }).collect();
+    all.push(no_context());
+    let text = contexts(&all, &a_status(), NOW);
+    assert!(text.contains("\n200 contexts more: `moorline contexts --json` lists all."), "{text}");
+    assert_eq!(text.matches("peer has no Shim6").count(), 1, "{text}");
+}
+
+#[test]
 fn no_contexts_says_when_there_will_be_some() {
     assert_snapshot!(contexts(&[], &a_status(), NOW));
 }

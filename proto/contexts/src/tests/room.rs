@@ -48,19 +48,38 @@ fn the_data_plane_reports_the_first_payload_and_then_the_context_stays() {
     assert_eq!(pair.hosts[1].drops().of(DropReason::TableFull), 1);
 }
 
+/// Payload goes to the peer alone, whose host answers by keepalives.
 #[test]
-fn a_context_of_the_run_before_needs_traffic_again_unless_it_has_moved() {
+fn a_context_whose_peer_sends_keepalives_stays() {
+    let mut pair = full();
+    let entry = pair.entries[1][0].clone();
+    let context = pair.entries[0][0].id;
+    pair.hosts[0].handle_report(Report::Received { context, at: pair.now }, pair.now);
+    pair.hosts[0].handle_report(Report::KeepaliveDue { context }, pair.now);
+    pair.settle();
+    assert_eq!(pair.heard[1], 1, "a keepalive");
+    assert_eq!(pair.entries[1], [ContextEntry { watch: 0, ..entry }]);
+    trigger_another(&mut pair);
+    assert_eq!(pair.entries[1].len(), 1);
+}
+
+#[test]
+fn a_context_of_the_run_before_stays_if_traffic_has_used_it_or_it_has_moved() {
     let mut pair = full();
     let ulids = pair.ulids(1);
-    let plain = pair.hosts[1].snapshot().next().expect("a context");
+    let unused = pair.hosts[1].snapshot().next().expect("a context");
+    let (context, at) = (ContextId(0), pair.now);
+    pair.hosts[1].handle_report(Report::Received { context, at }, at);
+    let used = pair.hosts[1].snapshot().next().expect("a context");
     let other = LocatorPair::new(pair.locators[1][1], pair.locators[0][1]);
-    for (locators, is_kept) in [(ulids.as_locators(), false), (other, true)] {
+    let moved = crate::ContextSnapshot { locators: other, ..unused.clone() };
+    assert_eq!(unused.locators, ulids.as_locators());
+    for (snapshot, is_kept) in [(unused, false), (used, true), (moved, true)] {
         let mut config = Config::default();
         config.shim6.max_contexts = 1;
         pair.hosts[1] = Contexts::new(config, [9; 32], pair.now);
         pair.entries[1].clear();
         pair.tell(1, &local_state(1));
-        let snapshot = crate::ContextSnapshot { locators, ..plain.clone() };
         pair.hosts[1].restore(snapshot, pair.now).expect("restored");
         pair.drain(1);
         trigger_another(&mut pair);

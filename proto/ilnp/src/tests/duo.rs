@@ -294,7 +294,7 @@ pub(super) fn bare(from: Ilv, to: Ilv, update: &LocatorUpdate) -> Vec<u8> {
     ip6(IlvPair::new(from, to), 58, &update.emit(from.address(), to.address()))
 }
 
-fn ip6(pair: IlvPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
+pub(super) fn ip6(pair: IlvPair, next_header: u8, payload: &[u8]) -> Vec<u8> {
     let mut packet = vec![0x60, 0, 0, 0];
     packet.extend(u16::try_from(payload.len()).expect("small").to_be_bytes());
     packet.extend([next_header, 64]);

@@ -1,6 +1,6 @@
 //! Whatever a source sends that has proved nothing, it gets no more back than it has sent: a property over random
-//! sequences of messages. Two things come on top: the validator of each answer that has one, and one R2 for a
-//! handshake.
+//! sequences of messages, with all timers that they start. Two things come on top: the validator of each answer that has
+//! one, and one R2 for a handshake. The I1s of the handshake go out anyway.
 
 use alloc::vec;
 
@@ -9,6 +9,7 @@ use proptest::collection::vec as vec_of;
 use proptest::prelude::*;
 
 use super::*;
+use crate::consts::I1_RETRIES_MAX;
 
 /// A message of the attacker, who does not receive the answers and so guesses all tags, nonces and validators.
 #[derive(Clone, Debug)]
@@ -84,6 +85,14 @@ impl Forged {
     }
 }
 
+/// Runs the timers up to this time. Returns all messages since the last call.
+fn run(machine: &mut Machine, until: Instant) -> Vec<Transmit> {
+    while let Some(at) = machine.poll_timeout().filter(|at| *at <= until) {
+        machine.handle_timeout(at);
+    }
+    sent(machine)
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -92,21 +101,26 @@ proptest! {
         let mut victim = machine(1);
         victim.handle_trigger(ulids(), NOW).expect("I1");
         sent(&mut victim);
-        let (mut now, mut came_in, mut went_out, mut r2s) = (NOW, 0, 0, 0);
-        for forged in &attack {
-            now = now + Duration::from_millis(forged.millis);
-            let ulids = ulids().as_locators();
-            let elsewhere = Locator("2001:db8:bad::1".parse().expect("an address"));
-            let source = if forged.is_ulid { ulids.peer } else { elsewhere };
-            let locators = LocatorPair::new(ulids.local, source);
-            let octets = forged.octets(source);
-            came_in += octets.len();
-            if let Ok(packet) = Packet::parse(&octets, source.0, ulids.local.0) {
-                let came = came(&packet, locators, now);
-                victim.check(&came).and_then(|()| victim.handle_message(&came)).ok();
+        let (mut now, mut came_in, mut went_out, mut r2s, mut i1s) = (NOW, 0, 0, 0, 0);
+        for forged in attack.iter().map(Some).chain([None]) {
+            now = now + Duration::from_millis(forged.map_or(300_000, |one| one.millis));
+            let mut out = run(&mut victim, now);
+            if let Some(forged) = forged {
+                let ulids = ulids().as_locators();
+                let elsewhere = Locator("2001:db8:bad::1".parse().expect("an address"));
+                let source = if forged.is_ulid { ulids.peer } else { elsewhere };
+                let locators = LocatorPair::new(ulids.local, source);
+                let octets = forged.octets(source);
+                came_in += octets.len();
+                if let Ok(packet) = Packet::parse(&octets, source.0, ulids.local.0) {
+                    let came = came(&packet, locators, now);
+                    victim.check(&came).and_then(|()| victim.handle_message(&came)).ok();
+                }
+                out.extend(run(&mut victim, now));
             }
-            for Transmit { message, .. } in sent(&mut victim) {
+            for Transmit { message, .. } in out {
                 match message.kind() {
+                    MessageType::I1 => i1s += 1,
                     MessageType::R2 => r2s += 1,
                     MessageType::R1 | MessageType::R1BIS => {
                         went_out += message.octets().len() - VALIDATOR_OPTION;
@@ -116,6 +130,7 @@ proptest! {
             }
             prop_assert!(went_out <= came_in, "{went_out} for {came_in}");
             prop_assert!(r2s <= 1);
+            prop_assert!(i1s <= I1_RETRIES_MAX);
         }
     }
 }

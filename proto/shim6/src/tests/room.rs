@@ -4,7 +4,7 @@ use alloc::vec;
 
 use super::*;
 use crate::Key;
-use crate::consts::{HALF_OPEN_SHARE, NO_ROOM_HOLDDOWN_TIME};
+use crate::consts::{HALF_OPEN_SHARE, MAX_NEGATIVES, MAX_WITHOUT_ROOM, NO_ROOM_HOLDDOWN_TIME};
 
 const MAX: u32 = 64;
 const HALF_OPEN: usize = (MAX / HALF_OPEN_SHARE) as usize;
@@ -90,7 +90,7 @@ fn handshakes_that_nobody_answers_push_out_each_other_alone() {
     let kept = a.contexts().find(|context| context.key.ulids == ulids()).expect("kept");
     assert_eq!(kept.state(), State::Established);
     assert_eq!(a.contexts().count(), HALF_OPEN + 1);
-    assert!(a.negatives().count() <= crate::consts::MAX_NEGATIVES);
+    assert!(a.negatives().count() <= MAX_NEGATIVES);
 }
 
 #[test]
@@ -106,6 +106,63 @@ fn a_handshake_that_made_room_may_begin_again_soon() {
     assert!(events(&mut a).contains(&Event::HolddownOver { ulids: stranger(0) }));
     a.handle_trigger(stranger(0), now).expect("room");
     assert!(has(&a, stranger(0)));
+}
+
+/// Pairs that may be tried again.
+fn over(machine: &mut Machine) -> Vec<UlidPair> {
+    sent(machine);
+    let pair = |one| if let Event::HolddownOver { ulids } = one { Some(ulids) } else { None };
+    events(machine).into_iter().filter_map(pair).collect()
+}
+
+#[test]
+fn each_handshake_that_made_room_may_begin_again_and_at_most_1_000_in_a_second() {
+    let mut a = small(1);
+    a.handle_trigger(ulids(), NOW).expect("I1");
+    let mut now = NOW;
+    // 2,000 evictions a second, many more than the marks of failures.
+    flood(&mut a, 0..7_000, &mut now);
+    assert!(now < NOW + NO_ROOM_HOLDDOWN_TIME);
+    let (mut tried, mut most) = (Vec::new(), 0);
+    for _ in 0..20 {
+        now = now + Duration::from_millis(500);
+        a.handle_timeout(now);
+        let again = over(&mut a);
+        most = most.max(again.len());
+        tried.extend(again);
+        if now < NOW + NO_ROOM_HOLDDOWN_TIME {
+            assert!(tried.is_empty(), "4 s at the earliest");
+        }
+    }
+    assert_eq!(tried.first(), Some(&ulids()));
+    let others = (0..).map(stranger).take(7_000 - HALF_OPEN);
+    assert!(tried.iter().skip(1).copied().eq(others), "{} pairs", tried.len());
+    assert_eq!(most, 500);
+}
+
+#[test]
+fn a_pair_without_room_for_its_mark_may_begin_again_at_once() {
+    let mut a = small(1);
+    for n in (0..).take(MAX_WITHOUT_ROOM + HALF_OPEN) {
+        a.handle_trigger(stranger(n), NOW).expect("room");
+        assert_eq!(over(&mut a), []);
+    }
+    a.handle_trigger(ulids(), NOW).expect("room");
+    assert_eq!(over(&mut a), [stranger(0)]);
+    assert!(a.negatives().count() <= MAX_NEGATIVES);
+}
+
+#[test]
+fn a_mark_of_a_failure_that_is_pushed_out_lets_its_pair_begin_again() {
+    let mut a = small(1);
+    let mut fail = |n| {
+        a.handle_trigger(stranger(n), NOW).expect("room");
+        let id = a.contexts().next().expect("made").id;
+        a.give_up(id, Failure::NoAnswer, NOW);
+        over(&mut a)
+    };
+    assert!((0..).take(MAX_NEGATIVES).all(|n| fail(n).is_empty()));
+    assert_eq!(fail(1 << 16), [stranger(0)]);
 }
 
 #[test]
@@ -142,7 +199,11 @@ fn a_table_full_of_traffic_refuses_others() {
     assert_eq!(offer(&mut a, 99, NOW), Err(DropReason::TableFull));
     assert_eq!(a.handle_trigger(ulids(), NOW), Err(DropReason::TableFull));
     a.remove(ContextId(1)).expect("there");
-    a.handle_trigger(ulids(), NOW).expect("the slot is free again");
+    // The data plane does not report the pair again before it is told so.
+    let later = NOW + NO_ROOM_HOLDDOWN_TIME;
+    a.handle_timeout(later);
+    assert_eq!(over(&mut a), [ulids()]);
+    a.handle_trigger(ulids(), later).expect("the slot is free again");
     assert_eq!(a.context(ContextId(1)).expect("reused").state(), State::I1Sent);
 }
 

@@ -255,6 +255,7 @@ fn made_up(pair: LocatorPair) -> ContextSnapshot {
         peer: PeerSet::of_ulid(pair.peer.as_ulid()),
         told_preferences: false,
         knows_checks: false,
+        has_traffic: false,
         role: Role::Responder,
     }
 }

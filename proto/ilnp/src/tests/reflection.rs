@@ -1,0 +1,185 @@
+//! Whatever a source sends that has proved nothing, it gets no more back than it has sent: a property over random
+//! sequences of messages, with all timers that they start. A copy of the machine, which gets no message, shows what the
+//! machine sends anyway.
+
+use moorline_datapath::ilnp::Sockets;
+use moorline_types::Instant;
+use moorline_wire::ilnp::{Accept, Confirm, NonceHeader, PARAMETER_PROBLEM, Refusal};
+use moorline_wire::ip6::DESTINATION_OPTIONS;
+use proptest::collection::vec as vec_of;
+use proptest::prelude::*;
+use std::vec;
+
+use super::duo::{bare, ip6};
+use super::*;
+use crate::{Machine, Transmit};
+
+/// State of the machine when the attack begins.
+#[derive(Clone, Copy, Debug)]
+enum Before {
+    Nothing,
+    /// The machine has proposed a session to the correspondent, and no answer has come.
+    Proposing,
+    /// The correspondent has answered the proposal, and no answer to the Confirm has come.
+    Confirming,
+    Established,
+    /// The correspondent has moved to another locator.
+    Moved,
+}
+
+/// A packet of the attacker, who does not receive the answers and so guesses all nonces and validators.
+#[derive(Clone, Debug)]
+struct Forged {
+    form: u8,
+    guess: u32,
+    /// Whether the source is an address of the correspondent.
+    is_peer: bool,
+    /// Time since the packet before.
+    millis: u64,
+}
+
+fn forged() -> impl Strategy<Value = Forged> {
+    (0..8_u8, any::<u32>(), any::<bool>(), 0..3000_u64)
+        .prop_map(|(form, guess, is_peer, millis)| Forged { form, guess, is_peer, millis })
+}
+
+impl Forged {
+    fn packet(&self, from: Ilv, to: Ilv) -> Vec<u8> {
+        let [a, b, c, d] = self.guess.to_be_bytes();
+        let pair = IlvPair::new(from, to);
+        let nonce = Nonce::Long([a, b, c, d, a, b, c, d, a, b, c, d]);
+        let flow = Flow {
+            protocol: 17,
+            initiator_port: 40_000,
+            responder_port: 7,
+            transaction: self.guess,
+            flags: AdmissionFlags::CONNECTED,
+        };
+        let accept = Accept {
+            flow,
+            flags: flow.flags,
+            number: self.guess % 3,
+            validator: [a; 16],
+            responder_nonce: nonce,
+        };
+        let entry = L64Entry { preference: 1, l64: from.l64, lifetime: 60 };
+        let update = |operation| LocatorUpdate { operation, locators: vec![entry] };
+        let with_nonce = |update: &LocatorUpdate| {
+            let mut payload =
+                NonceHeader { next_header: 58, nonce, sequence: Some(self.guess) }.emit();
+            payload.extend(update.emit(from.address(), to.address()));
+            ip6(pair, 60, &payload)
+        };
+        match self.form {
+            0 | 1 => control(pair, &Admission::Propose(flow)),
+            2 => control(pair, &Admission::Accept(accept)),
+            3 => control(pair, &Admission::Refuse(flow, Refusal::POLICY)),
+            4 => control(pair, &Admission::Confirm(Confirm { accept, initiator_nonce: nonce })),
+            5 => with_nonce(&update(Operation::ADVERTISEMENT)),
+            6 => with_nonce(&update(Operation::ACKNOWLEDGEMENT)),
+            _ => bare(from, to, &update(Operation::ADVERTISEMENT)),
+        }
+    }
+}
+
+/// Sockets of a server: one is connected to the correspondent, and one takes datagrams of everybody.
+struct Server;
+
+impl Sockets for Server {
+    fn kind(&self, pair: IlvPair, _protocol: u8, _ports: (u16, u16)) -> Socket {
+        if pair.remote == ilv(0) { Socket::Connected } else { Socket::Unconnected }
+    }
+
+    fn any_between(&self, pair: IlvPair) -> bool {
+        pair.remote == ilv(0)
+    }
+}
+
+/// Octets that the machine has sent to who has proved nothing, and number of packets to its correspondents.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sent {
+    octets: usize,
+    questions: u64,
+}
+
+impl Sent {
+    /// Runs the timers up to this time.
+    fn run(&mut self, machine: &mut Machine, until: Instant) {
+        self.drain(machine, until);
+        while let Some(at) = machine.poll_timeout().filter(|at| *at <= until) {
+            machine.handle_timeout(at);
+            self.drain(machine, at);
+        }
+    }
+
+    fn drain(&mut self, machine: &mut Machine, now: Instant) {
+        machine.answer_all(&Server, now);
+        while let Some(Transmit { packet, .. }) = machine.poll_transmit() {
+            match (packet[NEXT_HEADER_AT], packet[MESSAGE_AT]) {
+                // A nonce goes to the correspondent of a session alone.
+                (DESTINATION_OPTIONS, _) => self.questions += 1,
+                (_, PARAMETER_PROBLEM) => self.octets += packet.len() - ERROR_HEADERS,
+                _ => self.octets += packet.len(),
+            }
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn who_has_proved_nothing_gets_no_more_than_it_sent(
+        before in prop_oneof![Just(Before::Nothing), Just(Before::Proposing), Just(Before::Confirming), Just(Before::Established), Just(Before::Moved)],
+        attack in vec_of(forged(), 1..60),
+    ) {
+        let mut duo = match before {
+            Before::Nothing | Before::Proposing | Before::Confirming => Duo::new(),
+            Before::Established | Before::Moved => Duo::established(),
+        };
+        match before {
+            Before::Nothing | Before::Established => {}
+            Before::Proposing => duo.traffic_of(1, Socket::Connected),
+            Before::Confirming => {
+                duo.traffic_of(1, Socket::Connected);
+                let propose = duo.take(1);
+                duo.give(0, &propose);
+                let accept = duo.take(0);
+                duo.give(1, &accept);
+            }
+            Before::Moved => {
+                duo.roam(0, &[0x2001_0db8_0005_0000]);
+                duo.play();
+            }
+        }
+        let begun = duo.now;
+        let mut now = begun;
+        let mut victim = duo.machines.remove(1);
+        let mut alone = victim.clone();
+        let (mut came_in, mut sent, mut anyway) = (0, Sent::default(), Sent::default());
+        let elsewhere = Ilv::new(L64(0x2001_0db8_0bad_0000), Nid(0x0a00_0000_0100_0001));
+        for forged in attack.iter().map(Some).chain([None]) {
+            now = now + Duration::from_millis(forged.map_or(120_000, |one| one.millis));
+            sent.run(&mut victim, now);
+            anyway.run(&mut alone, now);
+            if let Some(forged) = forged {
+                let source = if forged.is_peer { ilv(0) } else { elsewhere };
+                let packet = forged.packet(source, ilv(1));
+                came_in += packet.len();
+                victim.handle_control(&packet, now);
+                sent.run(&mut victim, now);
+            }
+            prop_assert!(sent.octets <= came_in + anyway.octets, "{sent:?} for {came_in}, {anyway:?}");
+            let seconds = now.since(begun).as_secs();
+            prop_assert!(sent.questions <= anyway.questions + seconds + QUESTION, "{sent:?}, {anyway:?}");
+        }
+    }
+}
+
+/// Packets of one question at once.
+const QUESTION: u64 = 4;
+/// Octets of the Next Header in an IPv6 header, and of the type of the message behind the header.
+const NEXT_HEADER_AT: usize = 6;
+const MESSAGE_AT: usize = 40;
+/// IPv6 header and ICMPv6 header of an error, which quotes the whole packet (RFC 4443 s2.4).
+const ERROR_HEADERS: usize = 40 + 8;
