@@ -8,6 +8,7 @@
 #define MOORLINE_PATH_H
 
 #include "bound.h"
+#include "budget.h"
 #include "gather.h"
 #include "handled.h"
 #include "icmp.h"
@@ -146,22 +147,21 @@ static __always_inline bool is_known(const struct origin *origin, __u64 tag, con
 	       is_origin_of(origin, found->context);
 }
 
-/* Finds the context of payload with this tag. Returns TC_ACT_OK if there is one, else the action for the
- * packet.
+/* Finds the context of a packet with this tag. Returns TC_ACT_OK if there is one, TC_ACT_UNSPEC if the tag is
+ * unknown, and TC_ACT_SHOT if the locators are wrong.
  */
 static __always_inline int find_origin(struct origin *origin, __u64 tag, const struct ip6 *ip6,
 				       struct found *found)
 {
 	__u32 locals = locals_now();
 
-	/* The tag is unknown: the raw socket gets the packet, and the core answers with R1bis. */
 	if (!find_tag(tag, found))
 		return TC_ACT_UNSPEC;
 	copy_origin(found->context, origin);
 	if (origin->local_tag != tag)
 		return TC_ACT_UNSPEC;
 	if (!is_peer_locator(found->slot, origin, &ip6->source) || !uplink_of(&ip6->destination))
-		return drop(DROP_WRONG_LOCATORS);
+		return TC_ACT_SHOT;
 	origin->slot = found->slot;
 	origin->locators.local = ip6->destination;
 	origin->locators.peer = ip6->source;
@@ -170,6 +170,18 @@ static __always_inline int find_origin(struct origin *origin, __u64 tag, const s
 	if (origin->peer_count <= INLINE_PEERS)
 		origin->locals = locals;
 	return TC_ACT_OK;
+}
+
+/* Like find_origin, for a tag that may be known already. */
+static __always_inline int origin_of(__u64 tag, const struct ip6 *ip6, struct origin **origin,
+				     struct found *found)
+{
+	__u32 place = (tag * MIX >> 32) % ORIGINS;
+
+	*origin = bpf_map_lookup_elem(&origins, &place);
+	if (!*origin)
+		return TC_ACT_UNSPEC;
+	return likely(is_known(*origin, tag, ip6, found)) ? TC_ACT_OK : find_origin(*origin, tag, ip6, found);
 }
 
 /* The uplink of bound.h by which a packet has to come. Not static, so that the verifier checks it once. */
@@ -186,26 +198,20 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 	struct shim6 shim6;
 	struct found found;
 	__u32 octets;
-	__u32 place;
 	int action;
-	__u64 tag;
 
 	if (bpf_ntohs(ip6->payload_len) < sizeof(shim6) || !LOAD(skb, l2 + sizeof(*ip6), &shim6))
 		return drop(DROP_TRUNCATED);
 	if (!(bpf_ntohs(shim6.p_tag_upper) & SHIM6_P))
-		return TC_ACT_UNSPEC;
+		return message_in(skb, l2);
 	if (shim6.len)
 		return drop(DROP_BAD_LENGTH);
-	tag = shim6_tag(&shim6);
-	place = (tag * MIX >> 32) % ORIGINS;
-	origin = bpf_map_lookup_elem(&origins, &place);
-	if (!origin)
-		return TC_ACT_UNSPEC;
-	if (unlikely(!is_known(origin, tag, ip6, &found))) {
-		action = find_origin(origin, tag, ip6, &found);
-		if (action != TC_ACT_OK)
-			return action;
-	}
+	action = origin_of(shim6_tag(&shim6), ip6, &origin, &found);
+	if (unlikely(action == TC_ACT_SHOT))
+		return drop(DROP_WRONG_LOCATORS);
+	/* The tag is unknown: the raw socket gets the packet, and the core answers with R1bis. */
+	if (unlikely(action != TC_ACT_OK))
+		return message_in(skb, l2);
 	octets = ip6_octets(skb, l2, ip6) - sizeof(shim6);
 	if (!shim6_strip(skb, l2, ip6, &shim6, &origin->ulids))
 		return drop(DROP_ADJUST_ROOM);
@@ -247,6 +253,9 @@ static __always_inline int uplink_in(struct __sk_buff *skb, __u32 l2)
 		return TC_ACT_UNSPEC;
 	if (unlikely(ip6.next == NEXT_SHIM6))
 		return receive_shim6(skb, l2, &ip6);
+	if (unlikely(is_extension(ip6.next) && is_message_behind(skb, l2)) &&
+	    message_in(skb, l2) != TC_ACT_UNSPEC)
+		return TC_ACT_SHOT;
 	ulids.local = ip6.destination;
 	ulids.peer = ip6.source;
 	if (unlikely(!find_ulids(&ulids, &found))) {

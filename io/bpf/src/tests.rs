@@ -1,6 +1,7 @@
 //! Tests of the programs under `BPF_PROG_TEST_RUN`, on a clock that the test sets.
 
 pub(crate) mod both;
+mod budget;
 mod cost;
 mod forwarded;
 mod gather;

@@ -124,12 +124,18 @@ impl Upper {
     }
 }
 
+/// Whether this is the number of an extension header that [`Upper::read`] walks through.
+#[must_use]
+pub fn is_extension(protocol: u8) -> bool {
+    EXTENSIONS.contains(&protocol)
+}
+
 /// Reads the extension header `protocol` at the start of `octets`. Returns the number of the next header, and the
 /// offset of that header; the offset is `None` in a later fragment. Returns `None` if `protocol` is no extension
 /// header, or if the octets are too few.
 pub(crate) fn next_header(protocol: u8, octets: &[u8]) -> Option<(u8, Option<usize>)> {
     let &[next, len, offset, flags] = octets.first_chunk()?;
-    if !EXTENSIONS.contains(&protocol) {
+    if !is_extension(protocol) {
         return None;
     }
     if protocol != FRAGMENT {

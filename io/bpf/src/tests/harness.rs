@@ -17,7 +17,7 @@ use rustix::thread::{
 
 use crate::control::{self, Op};
 use crate::skel::types;
-use crate::tables::Table;
+use crate::tables::{self, Table};
 use crate::{Datapath, Result, Settings, load};
 
 pub(crate) const ETHERNET: [u8; 14] = [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x86, 0xdd];
@@ -118,6 +118,11 @@ impl Harness {
             }
         }
         clear_drops(&self.plane.tables.drops);
+        for section in [".data.strangers", ".data.budget"] {
+            let budgets = tables::handle(&self.plane.object, section).unwrap();
+            let zeros = vec![0; usize::try_from(budgets.value_size()).unwrap()];
+            budgets.update(&0_u32.to_ne_bytes(), &zeros, MapFlags::ANY).unwrap();
+        }
         self.reports();
         self.plane.set_triggers(triggers).unwrap();
     }

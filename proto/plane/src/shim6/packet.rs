@@ -4,7 +4,9 @@ use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
 use moorline_types::{ContextTag, Encapsulation, Locator, LocatorPair, Path, Ulid, UlidPair};
-use moorline_wire::ip6::{ICMPV6, IP6_LEN, Ip6, TCP, UDP, Upper, write_addresses, write_lengths};
+use moorline_wire::ip6::{
+    ICMPV6, IP6_LEN, Ip6, TCP, UDP, Upper, is_extension, write_addresses, write_lengths,
+};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader};
 
 /// ULID pair of a packet that the host sends.
@@ -42,6 +44,22 @@ pub(crate) fn is_routed(ip6: &Ip6) -> bool {
 /// Whether the packet is Neighbour Discovery, which belongs to the link whatever its addresses are (RFC 4861 s4).
 pub(crate) fn is_neighbour_discovery(ip6: &Ip6, packet: &[u8]) -> bool {
     ip6.next_header == ICMPV6 && packet.get(IP6_LEN).is_some_and(|kind| ND.contains(kind))
+}
+
+/// Tag in a control message of a type that only contexts have (RFC 5533 s5.3).
+pub(crate) fn control_tag(message: &[u8]) -> Option<ContextTag> {
+    let (head, _) = message.split_first_chunk::<12>()?;
+    let [_, _, kind, _, _, _, tag @ ..] = *head;
+    (64..128).contains(&kind).then(|| ContextTag::from_octets(tag))
+}
+
+/// Whether a packet with extension headers is, or may be, a message for the core: the kernel gives the raw socket
+/// what is behind any number of headers. A later fragment has no header of a message.
+pub(crate) fn is_message_behind(ip6: &Ip6, packet: &[u8]) -> bool {
+    let upper = ip6.upper(packet);
+    is_extension(ip6.next_header)
+        && upper.at.is_some()
+        && (upper.protocol == PROTOCOL || is_extension(upper.protocol))
 }
 
 /// Puts in the payload header and the locators. If the length field cannot hold so many octets more, returns `None`

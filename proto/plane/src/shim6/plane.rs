@@ -10,16 +10,18 @@ use moorline_datapath::shim6::{
     Update,
 };
 use moorline_types::DropCounters;
-use moorline_types::{ContextId, DropReason, Encapsulation, Instant, Locator};
+use moorline_types::{ContextId, ContextTag, DropReason, Encapsulation, Instant, Locator};
 use moorline_wire::{PAYLOAD_HEADER_LEN, PROTOCOL, PayloadHeader};
 
 use crate::reports::Reports;
 use crate::shim6::both_ways::Passage;
+use crate::shim6::budget::Budgets;
 use crate::shim6::contexts::{Contexts, Seen};
 use crate::shim6::flows::Flows;
 use crate::shim6::icmp::{self, Quote};
 use crate::shim6::packet::{
-    has_ce, inbound, insert, is_neighbour_discovery, is_routed, outbound, ports, strip,
+    control_tag, has_ce, inbound, insert, is_message_behind, is_neighbour_discovery, is_routed,
+    outbound, ports, strip,
 };
 use crate::shim6::paths;
 use crate::shim6::settings::{DEFAULT_MTU, Settings};
@@ -36,6 +38,7 @@ pub struct Plane {
     contexts: Contexts,
     flows: Flows,
     reports: Reports,
+    budgets: Budgets,
 }
 
 /// Properties of the sender of a packet.
@@ -58,6 +61,7 @@ impl Plane {
             contexts: Contexts::default(),
             flows: Flows::new(settings.max_flows),
             reports: Reports::default(),
+            budgets: Budgets::default(),
         }
     }
 
@@ -226,6 +230,9 @@ impl Plane {
         if ip6.next_header == PROTOCOL {
             return self.on_shim6(&ip6, packet, now);
         }
+        if is_message_behind(&ip6, packet) {
+            self.take_message(&ip6, None, now)?;
+        }
         let ulids = inbound(&ip6);
         let octets = ip6.octets(packet);
         let Some(slot) = self.contexts.by_ulids(ulids) else {
@@ -282,10 +289,15 @@ impl Plane {
         let header = match PayloadHeader::parse(ip6.payload(packet)) {
             Ok(header) => header,
             // The P bit is clear: a control message.
-            Err(DropReason::BadFormat) => return Ok(Inbound::Up),
+            Err(DropReason::BadFormat) => {
+                let tag = control_tag(ip6.payload(packet));
+                return self.take_message(ip6, tag, now).map(|()| Inbound::Up);
+            }
             Err(reason) => return Err(reason),
         };
-        let Some(slot) = self.contexts.by_tag(header.tag) else { return Ok(Inbound::Up) };
+        let Some(slot) = self.contexts.by_tag(header.tag) else {
+            return self.take_message(ip6, None, now).map(|()| Inbound::Up);
+        };
         let (source, destination) = (Locator(ip6.source), Locator(ip6.destination));
         if !slot.is_peer_locator(source) || !self.locals.contains_key(&destination) {
             return Err(DropReason::WrongLocators);
@@ -297,6 +309,22 @@ impl Plane {
         let seen = Seen { octets, payload, is_tagged: true, has_ce: has_ce(ip6), at: now };
         self.contexts.on_received(id, seen, &mut self.reports);
         Ok(Inbound::Deliver)
+    }
+
+    /// Takes a message for the core from its budget: the budget of the context with this tag, or that of strangers.
+    fn take_message(
+        &mut self,
+        ip6: &Ip6,
+        tag: Option<ContextTag>,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        // Other hosts' messages, which this host forwards, have no budget.
+        if !self.locals.contains_key(&Locator(ip6.destination)) {
+            return Ok(());
+        }
+        let slot = tag.and_then(|tag| self.contexts.by_tag(tag));
+        let known = slot.filter(|slot| slot.is_peer_locator(Locator(ip6.source)));
+        self.budgets.take(known.map(|slot| slot.entry.id), now)
     }
 
     fn count_flow(&mut self, traffic: &Traffic<'_>, packet: (usize, Passage), now: Instant) {

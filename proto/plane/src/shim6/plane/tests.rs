@@ -456,3 +456,80 @@ proptest! {
         }
     }
 }
+
+/// Makes a control message from a peer, with a tag.
+fn control(kind: u8, source: &str, tag: u64) -> Vec<u8> {
+    let mut message = packet(140, source, OURS[0], 16);
+    message[42] = kind;
+    message[46..52].copy_from_slice(&ContextTag::from_bits(tag).octets());
+    message
+}
+
+/// Gives how many of 3,000 such packets pass at once.
+fn passed(plane: &mut Plane, packet: &[u8], now: Instant) -> usize {
+    (0..3000).filter(|_| is_taken(plane, packet, now)).count()
+}
+
+fn is_taken(plane: &mut Plane, packet: &[u8], now: Instant) -> bool {
+    match plane.handle_inbound(&mut packet.to_vec(), now) {
+        Inbound::Drop(reason) => {
+            assert_eq!(reason, DropReason::RateLimited);
+            false
+        }
+        Inbound::Pass | Inbound::Deliver | Inbound::Up => true,
+    }
+}
+
+const KNOWN_TAG: u64 = 0x0123_4567_89ab;
+
+/// Messages that strangers can send: handshakes, unknown types, tags that are not ours, another source, payload, and
+/// messages behind extension headers.
+fn of_strangers() -> Vec<Vec<u8>> {
+    let mut payload = control(0x80, PEERS[0], KNOWN_TAG);
+    payload[41] = 0;
+    let mut behind = control(66, PEERS[0], KNOWN_TAG);
+    behind[6] = 60;
+    behind[40..42].copy_from_slice(&[140, 0]);
+    let mut deep = packet(60, PEERS[0], OURS[0], 48);
+    deep[40..].chunks_mut(8).for_each(|header| header[..2].copy_from_slice(&[60, 0]));
+    let types = [1, 5, 66, 67, 90, 127].map(|kind| control(kind, PEERS[0], KNOWN_TAG + 1));
+    let known = [control(1, PEERS[0], KNOWN_TAG), control(66, "2001:db8:e::1", KNOWN_TAG)];
+    types.into_iter().chain(known).chain([payload, behind, deep]).collect()
+}
+
+#[test]
+fn all_that_strangers_send_is_in_one_budget_and_leaves_contexts_theirs() {
+    for (index, message) in of_strangers().iter().enumerate() {
+        let mut plane = plane(Some(entry(3)));
+        assert_eq!(passed(&mut plane, message, at(10)), 2000, "{index}");
+        assert_eq!(plane.drops().iter().collect::<Vec<_>>(), [(DropReason::RateLimited, 1000)]);
+        for other in of_strangers() {
+            assert!(!is_taken(&mut plane, &other, at(10)), "{index}");
+        }
+        for kind in [64, 66, 68] {
+            assert!(is_taken(&mut plane, &control(kind, PEERS[1], KNOWN_TAG), at(10)), "{index}");
+        }
+        // The budget gives room for 20 more in a millisecond.
+        assert_eq!(passed(&mut plane, message, at(11)), 20, "{index}");
+    }
+}
+
+#[test]
+fn a_peer_that_floods_takes_its_own_budget_and_then_that_of_strangers_and_no_other_context_s() {
+    let mut plane = plane(Some(entry(3)));
+    let other = ContextEntry { local_tag: ContextTag::from_bits(9), ..entry(4) };
+    plane.handle_update(&Update::Upsert(other), at(1));
+    let flood = control(68, PEERS[0], KNOWN_TAG);
+    assert_eq!(passed(&mut plane, &flood, at(10)), 3000);
+    assert_eq!(passed(&mut plane, &flood, at(10)), 0);
+    assert_eq!(passed(&mut plane, &control(68, PEERS[0], 9), at(10)), 1000);
+    assert_eq!(passed(&mut plane, &flood, at(11)), 21);
+}
+
+#[test]
+fn messages_for_other_hosts_have_no_budget() {
+    let mut plane = plane(None);
+    let mut message = control(66, PEERS[0], 5);
+    message[24..40].copy_from_slice(&locator("2001:db8:f::1").octets());
+    assert_eq!(passed(&mut plane, &message, at(10)), 3000);
+}

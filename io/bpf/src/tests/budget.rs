@@ -1,0 +1,179 @@
+//! Messages for the core beyond their budgets: the eBPF programs and `proto/plane` drop the same ones.
+
+use std::net::Ipv6Addr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use moorline_datapath::Plane as _;
+use moorline_datapath::shim6::{ContextEntry, Triggers, Update};
+use moorline_plane::Inbound;
+use moorline_plane::shim6::Plane;
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, Locator, Path, Ulid, UlidPair};
+
+use super::both::Random;
+use super::can_run;
+use super::harness::Harness;
+
+const LOCAL: &str = "2001:db8:a::1";
+const PEER: &str = "2001:db8:c::1";
+const STRANGER: &str = "2001:db8:e::1";
+const TAG: u64 = 0x5a5a_0000_0001;
+const OTHER_TAG: u64 = 0x5a5a_0000_0002;
+
+struct Both {
+    kernel: Harness,
+    user: Plane,
+    now: u64,
+}
+
+impl Both {
+    fn new() -> Self {
+        let mut kernel = Harness::new(&Triggers::default());
+        kernel.clear(&Triggers::default());
+        let mut user = Plane::new(moorline_plane::shim6::Settings::default());
+        kernel.set_local(address(LOCAL));
+        user.set_local(Locator(address(LOCAL)));
+        let mut both = Self { kernel, user, now: 0 };
+        both.pass(1_000_000_000);
+        for (id, tag) in [(0, TAG), (1, OTHER_TAG)] {
+            let update = Update::Upsert(entry(id, tag));
+            both.kernel.apply(&update);
+            both.user.handle_update(&update, Instant::from_nanos(both.now));
+        }
+        both
+    }
+
+    fn pass(&mut self, nanos: u64) {
+        self.now += nanos;
+        self.kernel.set_now(self.now);
+    }
+
+    /// Gives how many of these packets pass at once, in both planes.
+    fn passed(&mut self, packet: &[u8], count: u32) -> u32 {
+        (0..count).map(|_| u32::from(self.is_taken(packet))).sum()
+    }
+
+    fn is_taken(&mut self, packet: &[u8]) -> bool {
+        let now = Instant::from_nanos(self.now);
+        let fate = self.user.handle_inbound(&mut packet.to_vec(), now);
+        let action = self.kernel.run("uplink_ingress", packet, 0).action;
+        let is_dropped = matches!(fate, Inbound::Drop(_));
+        assert_eq!(action, if is_dropped { 2 } else { -1 }, "{fate:?}: {}", hex::encode(packet));
+        fate != Inbound::Drop(DropReason::RateLimited)
+    }
+
+    fn rate_limited(&mut self) -> u64 {
+        let drops = self.kernel.plane.drops().unwrap();
+        let Ok(in_user) = moorline_datapath::Plane::drops(&self.user);
+        assert_eq!(drops, in_user);
+        drops.iter().find(|(reason, _)| *reason == DropReason::RateLimited).map_or(0, |drop| drop.1)
+    }
+}
+
+fn address(text: &str) -> Ipv6Addr {
+    text.parse().unwrap()
+}
+
+fn entry(id: u32, tag: u64) -> ContextEntry {
+    let peer = Ipv6Addr::from_bits(address(PEER).to_bits() + u128::from(id));
+    let ulids = UlidPair::new(Ulid(address(LOCAL)), Ulid(peer));
+    ContextEntry {
+        id: ContextId(id),
+        ulids,
+        local_tag: ContextTag::from_bits(tag),
+        peer_tag: ContextTag::from_bits(tag + 99),
+        current: Path::of(ulids, ulids.as_locators()),
+        peer_locators: [Locator(address(PEER)), Locator(peer)].into(),
+        timers: None,
+        watch: 0,
+        idle: Duration::ZERO,
+        suspects: false,
+        congestion: false,
+        paths: Arc::default(),
+        spread: false,
+    }
+}
+
+/// A message behind such a chain of extension headers.
+fn message(chain: &[u8], source: &str, octet: u8, tag: u64) -> Vec<u8> {
+    let mut message = vec![59, 1, octet, 0, 0, 0];
+    message.extend(ContextTag::from_bits(tag).octets());
+    message.extend([0; 4]);
+    if octet >= 128 {
+        let tag = ContextTag::from_bits(tag).octets();
+        message[..2].copy_from_slice(&[59, 0]);
+        message[2..8].copy_from_slice(&tag);
+        message[2] |= 0x80;
+    }
+    let mut kinds: Vec<u8> = chain.to_vec();
+    kinds.push(140);
+    let headers = kinds[1..].iter().flat_map(|&next| [next, 0, 0, 0, 0, 0, 0, 0]);
+    let payload: Vec<u8> = headers.chain(message).collect();
+    let mut packet = vec![0x60, 0, 0, 0, 0, u8::try_from(payload.len()).unwrap(), kinds[0], 64];
+    packet.extend(address(source).octets());
+    packet.extend(address(LOCAL).octets());
+    packet.extend(payload);
+    packet
+}
+
+#[test]
+fn a_flood_of_strangers_leaves_contexts_their_budgets() {
+    if !can_run("a_flood_of_strangers_leaves_contexts_their_budgets") {
+        return;
+    }
+    let mut both = Both::new();
+    assert_eq!(both.passed(&message(&[], STRANGER, 66, 5), 2500), 2000);
+    assert_eq!(both.rate_limited(), 500);
+    let strangers = [
+        message(&[], PEER, 1, TAG),
+        message(&[], STRANGER, 68, TAG),
+        message(&[], STRANGER, 0x80, 5),
+        message(&[60], PEER, 66, TAG),
+        message(&[0, 60, 43, 60], PEER, 66, TAG),
+        message(&[60; 6], PEER, 66, TAG),
+        message(&[44], PEER, 66, TAG),
+    ];
+    for packet in &strangers {
+        assert!(!both.is_taken(packet), "{}", hex::encode(packet));
+    }
+    // Payload behind an extension header, and payload of the context, are no messages.
+    let mut payload = message(&[60], PEER, 66, TAG);
+    payload[40] = 17;
+    assert!(both.is_taken(&payload));
+    assert!(both.is_taken(&message(&[], PEER, 0x80, TAG)));
+    // A context beyond its budget takes nothing of that of another context.
+    assert_eq!(both.passed(&message(&[], PEER, 68, TAG), 1500), 1000);
+    assert_eq!(both.passed(&message(&[], PEER, 64, OTHER_TAG), 10), 10);
+    both.pass(1_000_000);
+    assert_eq!(both.passed(&message(&[], STRANGER, 66, 5), 100), 20);
+    assert_eq!(both.passed(&message(&[], PEER, 68, TAG), 100), 1);
+}
+
+#[test]
+fn both_planes_take_the_same_of_random_messages() {
+    if !can_run("both_planes_take_the_same_of_random_messages") {
+        return;
+    }
+    let mut both = Both::new();
+    let mut random = Random(5);
+    both.passed(&message(&[], STRANGER, 66, 5), 2000);
+    both.passed(&message(&[], PEER, 66, TAG), 1000);
+    let mut taken = 0;
+    for _ in 0..3000 {
+        let step = random.below(20_000);
+        both.pass(step);
+        let chain: &[u8] = random.of(&[&[][..], &[], &[], &[60], &[0, 44], &[60; 5]]);
+        let source = random.of(&[PEER, STRANGER]);
+        let octet = random.octet();
+        let tag = random.of(&[TAG, TAG, OTHER_TAG, 7]);
+        let mut packet = message(chain, source, octet, tag);
+        if random.one_in(8) {
+            // A message without a whole tag.
+            packet.truncate(40 + 8 * chain.len() + 8);
+            packet[5] -= 8;
+        }
+        taken += u32::from(both.is_taken(&packet));
+    }
+    let limited = both.rate_limited();
+    assert!(taken > 500 && limited > 500, "{taken} taken, {limited} dropped");
+}

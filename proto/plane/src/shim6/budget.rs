@@ -1,0 +1,61 @@
+//! Budgets of messages for the core, so that a flood takes no more than a part of a processor.
+
+use alloc::collections::BTreeMap;
+use core::time::Duration;
+
+use moorline_types::{ContextId, DropReason, Instant};
+
+/// The budgets of contexts, and the budget that all other messages share.
+#[derive(Debug, Default)]
+pub(crate) struct Budgets {
+    strangers: Budget,
+    /// By the lower bits of the id. Contexts whose lower bits are equal share a budget.
+    contexts: BTreeMap<u32, Budget>,
+}
+
+impl Budgets {
+    /// Takes a message: from the budget of its context, if the context is known, else from that of strangers. What is
+    /// beyond the budget of its context counts as a stranger's.
+    pub(crate) fn take(
+        &mut self,
+        context: Option<ContextId>,
+        now: Instant,
+    ) -> Result<(), DropReason> {
+        let of_context = context.is_some_and(|ContextId(id)| {
+            self.contexts.entry(id % CONTEXT_BUDGETS).or_default().take(CONTEXT, now)
+        });
+        if of_context || self.strangers.take(STRANGERS, now) {
+            return Ok(());
+        }
+        Err(DropReason::RateLimited)
+    }
+}
+
+/// Time at which a budget has no debt.
+#[derive(Clone, Copy, Debug, Default)]
+struct Budget(Instant);
+
+impl Budget {
+    /// Takes one message; false: the budget is used up.
+    fn take(&mut self, rate: Rate, now: Instant) -> bool {
+        let owed = self.0.since(now);
+        let is_left = owed <= rate.interval * (rate.burst - 1);
+        if is_left {
+            self.0 = now + owed + rate.interval;
+        }
+        is_left
+    }
+}
+
+/// Number of messages that a budget allows.
+#[derive(Clone, Copy, Debug)]
+struct Rate {
+    interval: Duration,
+    burst: u32,
+}
+
+/// 20,000 messages of strangers a second, and 2,000 at once.
+const STRANGERS: Rate = Rate { interval: Duration::from_micros(50), burst: 2000 };
+/// 1,000 messages of a context a second, and 1,000 at once.
+const CONTEXT: Rate = Rate { interval: Duration::from_millis(1), burst: 1000 };
+const CONTEXT_BUDGETS: u32 = 4096;
