@@ -140,7 +140,7 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: applicat
 mod tests {
     use super::*;
 
-    /// The first three quarters of the descriptors are for netlink, state files, routes and tables.
+    /// Three quarters of the descriptors are for netlink, state files, routes and tables.
     #[test]
     fn the_unit_allows_descriptors_for_all_connections_and_a_reserve() {
         let unit = include_str!("../../../../packaging/moorlined.service");
