@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Times the start of moorlined with many contexts, in a network namespace of its own (as root).
 
-Usage: scripts/start-cost.py [--unmoved] [--shuffled] [--contexts N] [FOLDER OF THE BINARIES]
+Usage: scripts/start-cost.py [--unmoved] [--shuffled] [--forked] [--contexts N] [FOLDER OF THE BINARIES]
 
 Makes up a contexts.json, as a daemon of the same boot leaves it, and prints the seconds from the start of the process to
 READY=1 with empty tables, three times after SIGTERM, and after SIGKILL; and how long SIGTERM and `moorline status` take.
@@ -48,11 +48,11 @@ def host(folder):
 
 
 class Daemon:
-    def __init__(self, folder, binaries, most):
+    def __init__(self, folder, binaries, max_contexts):
         self.inside = ["ip", "netns", "exec", NAMESPACE]
         self.folder, self.binaries = folder, binaries
         with open(os.path.join(folder, "moorlined.toml"), "w", encoding="ascii") as settings:
-            settings.write(f"max-contexts = {most}\n")
+            settings.write(f"max-contexts = {max_contexts}\n")
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -89,16 +89,20 @@ class Daemon:
         return time.monotonic() - began, json.loads(answer)
 
 
-def contexts(count, ours, is_moved):
-    """Contexts with as many peers, from one of our addresses."""
+def contexts(count, ours, options):
+    """Contexts from one of our addresses: with as many peers, or with a quarter of that and three forks for each pair."""
     drawn = random.Random(1)
-    for number in range(count):
-        peers = [f"2001:db8:{isp}{number >> 12:03x}:{number & 0xfff:x}::1" for isp in "cd"]
+    slots = list(range(count))
+    if options.shuffled:
+        drawn.shuffle(slots)
+    for number, slot in enumerate(slots):
+        peer, fork = divmod(number, 4) if options.forked else (number, 0)
+        peers = [f"2001:db8:{isp}{peer >> 12:x}:{peer & 0xfff:x}::1" for isp in "cd"]
         ulids, moved = ({"local": own, "peer": peer} for own, peer in zip(ours, peers))
         tags = [list(drawn.getrandbits(47).to_bytes(6, "big")) for _ in range(2)]
         yield {
-            "id": number, "key": {"ulids": ulids, "forked_instance": 0},
-            "local_tag": tags[0], "peer_tag": tags[1], "locators": moved if is_moved else ulids,
+            "id": slot, "key": {"ulids": ulids, "forked_instance": fork},
+            "local_tag": tags[0], "peer_tag": tags[1], "locators": ulids if options.unmoved else moved,
             "local_locators": ours, "told_preferences": False, "role": "Initiator",
             "peer": {"locators": peers, "listed": 2, "generation": 1, "send_timeout": 15000, "preferences": []},
         }
@@ -118,7 +122,8 @@ def our_addresses(daemon):
 def main():
     options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     options.add_argument("--unmoved", action="store_true", help="no context has moved")
-    options.add_argument("--shuffled", action="store_true", help="the file has the contexts in no order")
+    options.add_argument("--shuffled", action="store_true", help="the slots are in no order")
+    options.add_argument("--forked", action="store_true", help="each pair has four contexts, three of them forked")
     options.add_argument("--contexts", type=int, default=65536, help="how many (default: 65536)")
     options.add_argument("binaries", nargs="?", default="target/release", help="default: target/release")
     options = options.parse_args()
@@ -130,10 +135,7 @@ def main():
             daemon.end(signal.SIGTERM)
             with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
                 boot = file.read().strip()
-            made_up = list(contexts(options.contexts, ours, not options.unmoved))
-            if options.shuffled:
-                random.Random(1).shuffle(made_up)
-            saved = {"boot_id": boot, "contexts": made_up}
+            saved = {"boot_id": boot, "contexts": list(contexts(options.contexts, ours, options))}
             with open(daemon.path("state/contexts.json"), "w", encoding="ascii") as file:
                 json.dump(saved, file)
             print(f"empty tables: ready after {daemon.start():.2f} s")

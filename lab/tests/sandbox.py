@@ -20,7 +20,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 # Directives that describe no sandbox, or that hold for every program a test starts.
 OTHER = """Type ExecStartPre ExecStart ExecReload Restart RestartSec StateDirectory StateDirectoryMode
-    LimitMEMLOCK""".split()
+    LimitMEMLOCK LimitNOFILE""".split()
 # Directives with the only value that the script can apply.
 FIXED = {name: "yes" for name in """NoNewPrivileges ProtectHome PrivateTmp PrivateDevices PrivateMounts ProtectClock
     ProtectControlGroups ProtectHostname ProtectKernelLogs ProtectKernelModules RestrictNamespaces

@@ -68,6 +68,11 @@ impl Contexts {
         contexts.map(|context| self.view_of(context))
     }
 
+    /// The slots of the context between these ULIDs and of the contexts forked from it.
+    pub fn of_pair(&self, ulids: UlidPair) -> impl Iterator<Item = ContextId> + '_ {
+        self.shim6.of_pair(ulids).map(|context| context.id)
+    }
+
     /// The context in this slot.
     #[must_use]
     pub fn context(&self, id: ContextId) -> Option<ContextView> {

@@ -305,8 +305,7 @@ impl Host {
     /// answer to its I1. If the session ends, the traffic counts for Shim6 again.
     fn on_session(&mut self, pair: UlidPair) {
         self.forget_waiting(pair);
-        let begun = self.shim6.contexts().filter(|context| context.ulids == pair);
-        for id in begun.map(|context| context.id).collect::<Vec<_>>() {
+        for id in self.shim6.of_pair(pair).collect::<Vec<_>>() {
             self.shim6.remove(id, Removal::Requested);
         }
         self.updates.push_back(datapath::shim6::Update::Rearm { ulids: pair });

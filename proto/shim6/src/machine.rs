@@ -252,6 +252,11 @@ impl Machine {
         self.table.by_key(key)
     }
 
+    /// The context between these ULIDs and the contexts forked from it.
+    pub fn of_pair(&self, ulids: UlidPair) -> impl Iterator<Item = &Context> + '_ {
+        self.table.of_pair(ulids)
+    }
+
     /// All contexts, by slot.
     pub fn contexts(&self) -> impl Iterator<Item = &Context> + '_ {
         self.table.iter()

@@ -1,8 +1,9 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use core::iter;
 
 use moorline_index::{FairShares, Segments};
-use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Ulid};
+use moorline_types::{ContextId, ContextTag, DropReason, Instant, LocatorPair, Ulid, UlidPair};
 use rand_chacha::ChaCha20Rng;
 use rand_core::RngCore;
 
@@ -16,11 +17,14 @@ use crate::key::Key;
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     slots: Segments<Option<Context>>,
+    /// Slots without a context. A restored context takes its slot out of the middle.
     free: BTreeSet<ContextId>,
     max: u32,
     by_key: Index,
     by_tag: Index,
     by_peer_tag: Index,
+    /// Keys of the forked contexts, which few hosts have.
+    forks: BTreeSet<Key>,
     by_nonce: BTreeSet<(u32, ContextId)>,
     deadlines: BTreeSet<(Instant, ContextId)>,
     /// Contexts that may go when the table needs room, by claim.
@@ -50,6 +54,7 @@ impl Table {
             by_key: Index::new(rng),
             by_tag: Index::new(rng),
             by_peer_tag: Index::new(rng),
+            forks: BTreeSet::new(),
             by_nonce: BTreeSet::new(),
             deadlines: BTreeSet::new(),
             queues: [Queue::default(); 3],
@@ -73,6 +78,13 @@ impl Table {
     fn by_digest(&self, key: Key, digest: Digest) -> Option<&Context> {
         let has_key = |id| self.get(id).is_some_and(|context| context.key == key);
         self.get(self.by_key.find(digest, has_key)?)
+    }
+
+    /// The context between these ULIDs and the contexts forked from it.
+    pub(crate) fn of_pair(&self, ulids: UlidPair) -> impl Iterator<Item = &Context> + '_ {
+        let fork = |forked_instance| Key { ulids, forked_instance };
+        let forks = self.forks.range(fork(1)..=fork(u32::MAX)).copied();
+        iter::once(Key::of(ulids)).chain(forks).filter_map(|key| self.by_key(key))
     }
 
     pub(crate) fn by_tag(&self, tag: ContextTag) -> Option<&Context> {
@@ -186,13 +198,11 @@ impl Table {
         if self.get(context.id).is_some() || self.by_key(context.key).is_some() {
             return Err(DropReason::Replayed);
         }
-        self.free.remove(&context.id);
         while self.slots.len() <= slot {
             let next = self.slots.push(None).ok_or(DropReason::TableFull)?;
-            if next != slot {
-                self.free.insert(ContextId(next));
-            }
+            self.free.insert(ContextId(next));
         }
+        self.free.remove(&context.id);
         let ways = Ways {
             key: self.by_key.digest(&context.key),
             local_tag: context.local_tag,
@@ -243,6 +253,7 @@ impl Table {
         self.by_key.remove(self.by_key.digest(&context.key), id);
         self.by_tag.remove(self.by_tag.digest(&context.local_tag), id);
         self.shares.remove(context.key.ulids.peer.0);
+        self.forks.remove(&context.key);
         self.free.insert(id);
         Some(context)
     }
@@ -278,6 +289,9 @@ impl Table {
         self.by_key.insert(ways.key, context.id);
         self.by_tag.insert(ways.tag, context.id);
         self.shares.add(context.key.ulids.peer.0);
+        if context.key.forked_instance != 0 {
+            self.forks.insert(context.key);
+        }
         self.put(context, ways.peer_tag);
     }
 

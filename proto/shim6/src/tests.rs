@@ -19,6 +19,7 @@ mod confirmed;
 mod confusion;
 mod duo;
 mod forks;
+mod many;
 mod nonces;
 mod plain_lists;
 mod preferences;

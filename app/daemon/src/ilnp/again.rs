@@ -11,6 +11,7 @@ use moorline_host::{SessionAddress, Sessions};
 use crate::args::Args;
 use crate::clock;
 use crate::shell::Daemon;
+use crate::shim6::by_reason;
 use crate::store::SESSIONS;
 
 impl Daemon {
@@ -30,8 +31,9 @@ impl Daemon {
             return IlnpDatapath::remove_left(&args.pin_dir).context("programs of ILNP");
         }
         let stored = self.store.load_state(SESSIONS).sessions;
-        for reason in self.host.restore_sessions(stored, left.collect(), clock::now()) {
-            tracing::warn!(%reason, "session not taken over");
+        let refused = self.host.restore_sessions(stored, left.collect(), clock::now());
+        for (reason, sessions) in by_reason(refused) {
+            tracing::warn!(sessions, %reason, "sessions not taken over");
         }
         self.pump().await;
         let restored = self.host.ilnp().map_or(0, Sessions::session_count);

@@ -140,6 +140,15 @@ const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\ncontent-type: applicat
 mod tests {
     use super::*;
 
+    /// Three quarters of the descriptors are for netlink, state files, routes and tables.
+    #[test]
+    fn the_unit_allows_descriptors_for_all_connections_and_a_reserve() {
+        let unit = include_str!("../../../../packaging/moorlined.service");
+        let limit = unit.lines().find_map(|line| line.strip_prefix("LimitNOFILE="));
+        let limit: usize = limit.expect("a limit").parse().expect("a number");
+        assert!(limit >= 4 * (MAX_CONNECTIONS + REFUSALS), "{limit}");
+    }
+
     #[test]
     fn users_have_a_share_and_root_has_a_reserve() {
         let places = Arc::new(Places::default());
