@@ -160,14 +160,18 @@ impl Table {
         usize::try_from(share).is_ok_and(|share| self.shares.taken(peer.0, 0) >= share)
     }
 
-    /// The context that has to go before another one begins. Half-open contexts have a share of the table. Handshakes
-    /// that nobody answers push out each other first, in a full table also contexts without traffic, and never contexts
-    /// with traffic.
+    /// The context that has to go before another one begins. Half-open contexts have a share of the table, and push out
+    /// each other first, in a full table also contexts without traffic, and never contexts with traffic.
     pub(crate) fn victim(&self, is_half_open: bool) -> Option<ContextId> {
-        let id = self.queues.iter().find_map(|queue| queue.eldest.id())?;
+        let [unanswered, answered, unused] = &self.queues;
+        // A peer that answers all I1s and ends no handshake must not leave the others without time for their answers.
+        let mut queues = [unanswered, answered, unused];
+        if answered.len > unanswered.len {
+            queues.swap(0, 1);
+        }
+        let id = queues.into_iter().find_map(|queue| queue.eldest.id())?;
         let is_full = self.free.is_empty() && self.slots.len() >= self.max;
         let share = (self.max / HALF_OPEN_SHARE).max(1);
-        let [unanswered, answered, _] = &self.queues;
         let half_open = unanswered.len + answered.len;
         (is_full || is_half_open && half_open >= share).then_some(id)
     }

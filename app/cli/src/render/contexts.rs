@@ -6,43 +6,72 @@ use moorline_term::{TitledRow, titled_table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Formats a table of the first 1,000 contexts, by number, and of 20 peers without one. Behind the table come the
-/// connections without a context: peers that the configuration excludes, and ILNP sessions.
+/// Formats a table of contexts, by number, and of peers without one: as many of each [`Kind`] as fit. Behind the table
+/// come the connections without a context: peers that the configuration excludes, and ILNP sessions.
 #[must_use]
 pub fn contexts(contexts: &[Context], status: &Status, now_unix_ms: u64) -> String {
     let others = excluded(&status.excluded) + &sessions(status.ilnp.as_ref());
     if contexts.is_empty() {
         return no_contexts(!status.excluded.is_empty()) + &others;
     }
-    let mut sorted: Vec<&Context> = contexts.iter().collect();
-    sorted.sort_by_key(|context| context.id);
-    let first_without = sorted.partition_point(|context| context.id != NO_ID);
-    let left_out = (sorted.len() - first_without).saturating_sub(MOST_WITHOUT);
-    sorted.truncate(first_without + MOST_WITHOUT);
-    let more = more_contexts(first_without.saturating_sub(MOST_CONTEXTS));
-    let all = sorted.iter().filter_map(|context| context.readiness.as_ref());
-    let reasons = reasons(all) + &more_without(left_out);
-    sorted.drain(MOST_CONTEXTS.min(first_without)..first_without);
-    let rows = sorted.into_iter().map(|context| row(context, now_unix_ms));
+    let mut shown: Vec<&Context> = contexts.iter().collect();
+    shown.sort_by_key(|context| context.id);
+    let mut counts = BTreeMap::new();
+    shown.retain(|context| {
+        let kind = Kind::of(context);
+        let count: &mut usize = counts.entry(kind).or_default();
+        *count += 1;
+        *count <= kind.most()
+    });
+    let more: String = counts.into_iter().map(|(kind, count)| kind.more(count)).collect();
+    let reasons = reasons(shown.iter().filter_map(|context| context.readiness.as_ref()));
+    let rows = shown.into_iter().map(|context| row(context, now_unix_ms));
     titled_table(&["ID", "SENT", "RECEIVED"], rows) + &more + &reasons + &others
 }
 
-/// Formats a line about contexts that the table leaves out.
-fn more_contexts(count: usize) -> String {
-    if count == 0 {
-        return String::new();
-    }
-    let count = units::counted(count as u64, "context");
-    format!("\n{count} more: `moorline contexts --json` lists all.\n")
+/// The kinds of rows, each of which leaves room for the others.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Kind {
+    Established,
+    /// The handshake is not over.
+    Establishing,
+    WithoutContext,
 }
 
-/// Formats a line about peers without a context that the table leaves out.
-fn more_without(count: usize) -> String {
-    if count == 0 {
-        return String::new();
+impl Kind {
+    fn of(context: &Context) -> Self {
+        if context.id == NO_ID {
+            Self::WithoutContext
+        } else if context.state == ContextState::Established {
+            Self::Established
+        } else {
+            Self::Establishing
+        }
     }
-    let count = units::counted(count as u64, "peer");
-    format!("\n{count} more without a context: `moorline contexts --json` lists all.\n")
+
+    /// Number of rows that the table shows.
+    const fn most(self) -> usize {
+        match self {
+            Self::Established => 1000,
+            Self::Establishing | Self::WithoutContext => 20,
+        }
+    }
+
+    /// Formats a line about the rows that the table leaves out, of this many.
+    fn more(self, count: usize) -> String {
+        let count = count.saturating_sub(self.most()) as u64;
+        if count == 0 {
+            return String::new();
+        }
+        let told = match self {
+            Self::Established => format!("{} more", units::counted(count, "context")),
+            Self::Establishing => format!("{} more establishing", units::counted(count, "context")),
+            Self::WithoutContext => {
+                format!("{} more without a context", units::counted(count, "peer"))
+            }
+        };
+        format!("\n{told}: `moorline contexts --json` lists all.\n")
+    }
 }
 
 fn no_contexts(is_any_excluded: bool) -> String {
@@ -138,6 +167,3 @@ fn state(context: &Context) -> String {
 
 /// Number of a pair of addresses without a context.
 const NO_ID: u32 = u32::MAX;
-/// Peers without a context that the table shows: 20.
-const MOST_CONTEXTS: usize = 1000;
-const MOST_WITHOUT: usize = 20;

@@ -74,7 +74,11 @@ fn survival(all: &[Survival]) -> String {
             others.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
         let of_ilnp = format!("{} untested", units::counted(*sessions, "ILNP session"));
         let told = if *contexts == 0 {
-            format!("{of_ilnp}: no context uses {uplink}")
+            // ILNP has no standby path whose answers would tell more.
+            format!(
+                "the loss of {uplink} is untested for {}",
+                units::counted(*sessions, "ILNP session")
+            )
         } else {
             if *sessions > 0 {
                 parts.push(of_ilnp);

@@ -190,8 +190,8 @@ fn one_thing_is_not_told_as_several_and_no_context_is_not_counted() {
         NOW,
     );
     for line in [
-        "failover  1 ILNP session untested: no context uses eth0\n",
-        "          2 ILNP sessions untested: no context uses wwan0\n",
+        "failover  the loss of eth0 is untested for 1 ILNP session\n",
+        "          the loss of wwan0 is untested for 2 ILNP sessions\n",
         "ilnp      1 session with 1 host,",
         ", 1 peer without Shim6\n",
     ] {
@@ -241,10 +241,15 @@ fn many_peers_without_a_context_do_not_hide_the_others() {
 
 #[test]
 fn a_table_of_very_many_contexts_says_how_many_more_there_are() {
-    let mut all: Vec<_> = (0..1200).map(|id| Context { id, ..an_unmoved_context() }).collect();
+    let state = ContextState::Established;
+    let mut all: Vec<_> =
+        (0..1200).map(|id| Context { id, state: state.clone(), ..an_unmoved_context() }).collect();
     all.push(no_context());
+    let state = ContextState::I1Sent;
+    all.extend((1200..1250).map(|id| Context { id, state: state.clone(), ..an_unmoved_context() }));
     let text = contexts(&all, &a_status(), NOW);
     assert!(text.contains("\n200 contexts more: `moorline contexts --json` lists all."), "{text}");
+    assert!(text.contains("\n30 contexts more establishing: "), "{text}");
     assert_eq!(text.matches("peer has no Shim6").count(), 1, "{text}");
 }
 

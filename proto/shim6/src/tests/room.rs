@@ -93,6 +93,29 @@ fn handshakes_that_nobody_answers_push_out_each_other_alone() {
     assert!(a.negatives().count() <= MAX_NEGATIVES);
 }
 
+/// Strangers connect to a server here, answer its I1, and end no handshake.
+#[test]
+fn peers_that_answer_i1_and_nothing_more_leave_others_the_time_to_answer() {
+    let (mut a, mut b) = (small(1), machine(2));
+    let answer = |a: &mut Machine, n| {
+        a.handle_trigger(stranger(n), NOW).expect("room");
+        let Message::I1(i1) = only(a).message else { panic!("I1") };
+        let options = alloc::vec![Opt::Validator(alloc::vec![1; 32])].into();
+        let r1 = R1 { initiator_nonce: i1.initiator_nonce, responder_nonce: n, options };
+        let via = Via::Pair(turned(stranger(n).as_locators()));
+        deliver(a, &Transmit { via, message: Message::R1(r1) }, NOW).expect("R1");
+        sent(a);
+        events(a);
+    };
+    (0..100).for_each(|n| answer(&mut a, n));
+    a.handle_trigger(ulids(), NOW).expect("I1");
+    let i1 = only(&mut a);
+    deliver(&mut b, &i1, NOW).expect("I1");
+    (100..110).for_each(|n| answer(&mut a, n));
+    deliver(&mut a, &only(&mut b), NOW).expect("R1");
+    assert!(has(&a, ulids()));
+}
+
 #[test]
 fn a_handshake_that_made_room_may_begin_again_soon() {
     let mut a = small(1);
