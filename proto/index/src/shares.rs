@@ -13,7 +13,7 @@ use siphasher::sip::SipHasher13;
 /// by /64, /56 and /48. A share is the room of a /64. An address has a quarter of a share, a /56 two shares, and a /48
 /// four: a site fills no more of the table than four links of other sites do.
 ///
-/// Only entries that strangers can make should be counted. A keyed hash chooses two counters of a prefix, and the
+/// A keyed hash chooses two counters of a prefix, and the
 /// lesser one holds. So a count is too high only if both counters are shared with other prefixes, and nobody can choose
 /// whose. There are four counters a place of the table.
 #[derive(Clone)]
