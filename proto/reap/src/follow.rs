@@ -2,9 +2,10 @@
 
 use moorline_types::{Instant, LocatorPair};
 
+use crate::config::TRIES;
 use crate::event::Cause;
 use crate::machine::Wish;
-use crate::message::Report;
+use crate::message::{Report, is_about};
 
 /// A move that probes of the peer ask for. An attacker on the path of another pair can forge such a probe, and cannot
 /// answer a question by the current pair.
@@ -74,11 +75,8 @@ impl Follow {
 
     /// Whether the peer reports a question that was a probe.
     pub(crate) fn is_reported_by(&self, received: &[Report]) -> bool {
-        let is_about = |report: &Report, nonce: u32| {
-            report.nonce == nonce && LocatorPair::new(report.src, report.dst) == self.from
-        };
         let mut asked = self.probes.iter().flatten();
-        asked.any(|nonce| received.iter().any(|report| is_about(report, *nonce)))
+        asked.any(|nonce| received.iter().any(|report| is_about(report, self.from, *nonce)))
     }
 
     /// Takes another probe of the peer into account while this host asks. A pair that has answered is preferred.
@@ -90,7 +88,3 @@ impl Follow {
         Self { to: wish.to, cause: wish.cause, is_ready: wish.is_ready, worse, ..self }
     }
 }
-
-/// Questions before payload moves: 3. If each direction loses one packet in twenty, all three get lost once in a
-/// thousand times.
-pub(crate) const TRIES: u8 = 3;

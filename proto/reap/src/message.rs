@@ -58,3 +58,8 @@ pub struct Transmit {
     /// The message to send.
     pub message: Message,
 }
+
+/// Whether this report is about the probe with this nonce that went by this pair, as its sender sees it.
+pub(crate) fn is_about(report: &Report, pair: LocatorPair, nonce: u32) -> bool {
+    report.nonce == nonce && LocatorPair::new(report.src, report.dst) == pair
+}

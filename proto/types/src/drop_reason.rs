@@ -39,7 +39,7 @@ named_enum! {
         BadValidator = 13 => "bad_validator",
         /// A locator is neither HBA nor CGA of the peer's parameters.
         Unverified = 14 => "unverified",
-        /// An answer belongs to no open request: it is late or repeated, or there was no request.
+        /// An answer has the nonce of no open request: it is late, repeated or forged.
         Unasked = 15 => "unasked",
         /// The addresses are not those of this host.
         NotOurs = 16 => "not_ours",

@@ -14,9 +14,10 @@ use super::checks::{is_answer, is_way_back};
 use super::suspicion::UNKNOWN_DUE;
 use super::{CHECK_CURRENT, LEFT_AS_WORSE, Machine};
 use crate::bounded::push;
+use crate::config::TRIES;
 use crate::event::Cause;
-use crate::follow::{Follow, Stage, TRIES};
-use crate::message::{Message, Probe, Report, Transmit};
+use crate::follow::{Follow, Stage};
+use crate::message::{Message, Probe, Report, Transmit, is_about};
 use crate::monitor::PathMonitor;
 use crate::state::State;
 
@@ -350,10 +351,6 @@ pub(super) fn left_as_worse(probe: &Probe, current: LocatorPair) -> Option<Locat
     let named = others.iter().find(|report| report.data == LEFT_AS_WORSE);
     let named = named.map(|report| LocatorPair::new(report.dst, report.src));
     (own.data == LEFT_AS_WORSE).then_some(named.unwrap_or(current))
-}
-
-fn is_about(report: &Report, pair: LocatorPair, nonce: u32) -> bool {
-    report.nonce == nonce && LocatorPair::new(report.src, report.dst) == pair
 }
 
 /// A move that a probe of the peer asks for.

@@ -5,6 +5,7 @@
 use moorline_types::Instant;
 
 use super::Machine;
+use crate::config::TRIES;
 use crate::event::FailureHint;
 use crate::monitor::{Asked, Question, Suspicion};
 use crate::state::State;
@@ -81,7 +82,3 @@ impl Machine {
         self.send_check(self.current(), now);
     }
 }
-
-/// Checks before the machine doubts the pair: 3. If each direction loses one packet in twenty, all three get lost once
-/// in a thousand times.
-const TRIES: u8 = 3;

@@ -35,7 +35,7 @@ impl Machine {
     /// [`Replayed`](DropReason::Replayed): the same probe came before.
     /// [`RateLimited`](DropReason::RateLimited): there are too many probes to answer.
     /// [`BadNonce`](DropReason::BadNonce): the probe reports only probes that this host has not sent.
-    /// [`Unasked`](DropReason::Unasked): the same, while no probe or check of this host waits for a report.
+    /// [`Unasked`](DropReason::Unasked): the same, in Operational.
     /// [`UnknownCriticalOption`](DropReason::UnknownCriticalOption): the probe is a check, and this host knows no
     /// checks.
     pub fn handle_probe(

@@ -6,6 +6,7 @@ use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
+use crate::config::TRIES;
 use crate::event::Event;
 use crate::monitor::{Check, Round, Suspicion};
 use crate::state::State;
@@ -228,7 +229,5 @@ impl Machine {
 
 /// Time between unanswered checks, and before the machine asks about another context again: 1 s.
 pub(super) const RETRY: Duration = Duration::from_secs(1);
-/// Checks of a pair before the pair counts as failed: 3.
-const TRIES: u8 = 3;
 /// While no pair answers, the interval doubles at most 4 times, to 16 times its length.
 const MAX_DOUBLINGS: usize = 4;

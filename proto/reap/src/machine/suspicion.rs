@@ -345,7 +345,7 @@ const MAX_OTHERS: usize = 2;
 /// Assumed round-trip time of a pair that has never answered, and the time to wait for its answer, as in TCP (RFC 6298
 /// s2.1).
 const UNKNOWN_RTT: Duration = Duration::from_millis(200);
-pub(super) const UNKNOWN_DUE: Duration = Duration::from_secs(1);
+pub(super) const UNKNOWN_DUE: Duration = super::compare::ANSWER_DUE;
 /// The delay of TCP acknowledgements of little data: 40 ms in Linux, 50 ms elsewhere. The usual time of answers
 /// includes this delay; answers to checks have no such delay.
 const DELAYED_ACK: Duration = Duration::from_millis(50);
