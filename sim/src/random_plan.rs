@@ -52,8 +52,8 @@ pub fn random_plan(seed: u64) -> Plan {
     }
 }
 
-/// Makes a random plan with ILNP on some hosts, or on all of them. In a fifth of the plans one host has ILNP by the RFCs
-/// alone.
+/// Makes a random plan with ILNP on some hosts, or on all of them. In a fifth of the plans one host has ILNP by the
+/// RFCs alone.
 #[must_use]
 pub fn random_mixed_plan(seed: u64) -> Plan {
     let mut plan = plan_of_both_protocols(seed);

@@ -92,7 +92,8 @@ pub struct Correspondent {
     pub via: Pair,
     /// Whether `via` differs from `addresses`.
     pub moved: bool,
-    /// Cause of the last move, for a person, as in the events; none if the session has not moved in this run of the daemon.
+    /// Cause of the last move, for a person, as in the events; none if the session has not moved in this run of the
+    /// daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub move_cause: Option<String>,
     /// State of the handshake.

@@ -18,9 +18,9 @@
 //! | `GET /v1/events?since=SEQ&follow=BOOL` ([`EventsQuery`]) | server-sent events, each one [`Event`] |
 //! | anything that goes wrong | [`ErrorBody`] with a 4xx or 5xx status |
 //!
-//! Field names are `snake_case`, values of enumerations are `kebab-case`, and addresses are text. The name of a duration or
-//! time has its unit. Changes of version 1 are additions: a reader ignores unknown fields and keeps unknown values as
-//! text (`Other`), and a new field is an `Option` or has `#[serde(default)]`. Any other change needs `/v2`.
+//! Field names are `snake_case`, values of enumerations are `kebab-case`, and addresses are text. The name of a
+//! duration or time has its unit. Changes of version 1 are additions: a reader ignores unknown fields and keeps unknown
+//! values as text (`Other`), and a new field is an `Option` or has `#[serde(default)]`. Any other change needs `/v2`.
 #![forbid(unsafe_code)]
 
 mod addresses;
@@ -67,7 +67,8 @@ pub const SOCKET_GROUP: &str = "moorline";
 /// Words in the warning of [`Status::warnings`] about a host with fewer than two uplinks.
 pub const ONE_UPLINK: &str = "have nothing to move to";
 
-/// Words in the warning about an interface whose routers the kernel ignores; the interface's name and "is" come before them.
+/// Words in the warning about an interface whose routers the kernel ignores; the interface's name and "is" come before
+/// them.
 pub const DEAF: &str = "no uplink: this host forwards";
 
 /// First words of the warning about a full context table.

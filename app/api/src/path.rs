@@ -25,14 +25,14 @@ pub struct ContextPaths {
     pub ulids: Pair,
     /// Whether the context stays on its current pair while that pair works.
     pub pinned: bool,
-    /// Pairs that payload uses beside the current pair; the packet mark counts them from 1. If a pair does not answer, its
-    /// payload uses the current pair. Empty if the context is not spread.
+    /// Pairs that payload uses beside the current pair; the packet mark counts them from 1. If a pair does not answer,
+    /// its payload uses the current pair. Empty if the context is not spread.
     #[serde(default)]
     pub spread: Vec<Pair>,
     /// Counters since the context took its current pair; none if the data plane does not count for this context.
     pub counters: Option<PathCounters>,
-    /// Milliseconds since a packet of the context came in; none before the first since the context took its current pair, and
-    /// from a daemon without this field.
+    /// Milliseconds since a packet of the context came in; none before the first since the context took its current
+    /// pair, and from a daemon without this field.
     #[serde(default)]
     pub heard_ms_ago: Option<u64>,
     /// All usable pairs: the current pair first, then the others in the order of trial.

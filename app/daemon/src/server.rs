@@ -32,8 +32,8 @@ use crate::shell::Daemon;
 
 mod connections;
 
-/// Request from the control socket to the main loop. The task sends its answer before it returns. If the request ends the run,
-/// the task returns the kind of end.
+/// Request from the control socket to the main loop. The task sends its answer before it returns. If the request ends
+/// the run, the task returns the kind of end.
 pub(crate) type Task = Box<dyn FnOnce(&mut Daemon) -> Option<Ending> + Send>;
 
 #[derive(Clone)]
@@ -89,8 +89,8 @@ fn listen(path: &Path) -> anyhow::Result<UnixListener> {
     Ok(listener)
 }
 
-/// Gives the control socket to a group, unless the set-group-ID bit of its folder has done so. If the daemon has no right
-/// to change groups (docs/decisions/176), the socket stays root's.
+/// Gives the control socket to a group, unless the set-group-ID bit of its folder has done so. If the daemon has no
+/// right to change groups (docs/decisions/176), the socket stays root's.
 fn give_to_group(path: &Path, gid: u32) -> io::Result<()> {
     if fs::metadata(path)?.gid() == gid {
         return Ok(());
@@ -155,8 +155,8 @@ fn change<T: DeserializeOwned + Send + 'static>(
     })
 }
 
-/// Serves the correspondent cache. A user who knows nonces can send as a correspondent, so members of the group do not get
-/// them.
+/// Serves the correspondent cache. A user who knows nonces can send as a correspondent, so members of the group do not
+/// get them.
 async fn ilcc(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response {
     let with_nonces = who.uid == 0;
     answer(&shared, move |daemon| daemon.ilcc(with_nonces)).await
@@ -164,8 +164,8 @@ async fn ilcc(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response
 
 type Asker = ConnectInfo<Who>;
 
-/// Serves the request to end. Only root may end the daemon, because that ends connections of all users; members of the group
-/// may choose paths.
+/// Serves the request to end. Only root may end the daemon, because that ends connections of all users; members of the
+/// group may choose paths.
 async fn down(State(shared): State<Shared>, ConnectInfo(who): Asker) -> Response {
     if !who.is_root() {
         tracing::warn!(uid = who.uid, pid = who.pid, "`down` refused: not root");
@@ -252,8 +252,8 @@ mod tests {
 
     use super::*;
 
-    /// Makes a socket in a folder of group 4242 with this mode, and gives it to that group without CAP_CHOWN. Returns the
-    /// group of the socket.
+    /// Makes a socket in a folder of group 4242 with this mode, and gives it to that group without CAP_CHOWN. Returns
+    /// the group of the socket.
     fn group_without_the_capability(mode: u32) -> u32 {
         const GROUP: u32 = 4242;
         let folder = tempfile::tempdir().unwrap();

@@ -50,8 +50,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Handles a batch of messages of protocol 140; a batch is small, so that other work does not wait long. Messages of
-    /// strangers are limited to [`STRANGERS_PER_SECOND`]; the kernel drops the rest of a flood.
+    /// Handles a batch of messages of protocol 140; a batch is small, so that other work does not wait long. Messages
+    /// of strangers are limited to [`STRANGERS_PER_SECOND`]; the kernel drops the rest of a flood.
     pub(crate) fn take_messages(&mut self, queue: Queue) -> anyhow::Result<()> {
         for _ in 0..BATCH {
             let received = self.shim6.try_receive(queue).context("raw socket of protocol 140")?;
@@ -65,8 +65,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Tells the peers of moved contexts that this host no longer speaks Shim6, with the message that the kernel of this
-    /// host would send. From then on the peers send plain IPv6.
+    /// Tells the peers of moved contexts that this host no longer speaks Shim6, with the message that the kernel of
+    /// this host would send. From then on the peers send plain IPv6.
     pub(crate) fn refuse_payload(&self) {
         let socket = match Icmp6Sender::open() {
             Ok(socket) => socket,
@@ -121,8 +121,8 @@ pub(crate) fn by_reason(
 
 /// Number of messages of protocol 140 in a batch.
 const BATCH: u32 = 64;
-/// Largest number of messages of strangers in a second; these take 10 to 20 % of a core. If a site comes back with 10,000
-/// contexts, the daemon answers all of its messages within two seconds.
+/// Largest number of messages of strangers in a second; these take 10 to 20 % of a core. If a site comes back with
+/// 10,000 contexts, the daemon answers all of its messages within two seconds.
 const STRANGERS_PER_SECOND: u32 = 20_000;
 
 #[cfg(test)]

@@ -56,9 +56,9 @@ impl Store {
         self.place(ADDRESSES)
     }
 
-    /// Reads the addresses of the last run. `take` makes the result of the saved addresses. If the file is damaged or `take`
-    /// fails, the file before it counts, and if that is damaged too, there are no addresses. A person who removes the file
-    /// wants new addresses, so the file before it does not count then.
+    /// Reads the addresses of the last run. `take` makes the result of the saved addresses. If the file is damaged or
+    /// `take` fails, the file before it counts, and if that is damaged too, there are no addresses. A person who
+    /// removes the file wants new addresses, so the file before it does not count then.
     ///
     /// # Errors
     /// The file may be whole, and this process cannot read it.
@@ -103,7 +103,8 @@ impl Store {
         Ok(Loaded { is_older: older.is_some(), value: older, damage: Some(damage) })
     }
 
-    /// Writes the addresses, and keeps the file that they replace: if the new file is damaged, only the last change is lost.
+    /// Writes the addresses, and keeps the file that they replace: if the new file is damaged, only the last change is
+    /// lost.
     pub(crate) fn save_addresses(&self, addresses: &SavedAddresses) -> anyhow::Result<()> {
         if self.addresses().exists() {
             let before = self.place(BEFORE);
@@ -116,8 +117,8 @@ impl Store {
         self.write(ADDRESSES, &seal(addresses)?, Outlives::Machine)
     }
 
-    /// Reads contexts or sessions of the last run, if that run was in this boot. The files are not synced, so a file may be
-    /// incomplete after a boot; the result is empty then.
+    /// Reads contexts or sessions of the last run, if that run was in this boot. The files are not synced, so a file
+    /// may be incomplete after a boot; the result is empty then.
     pub(crate) fn load_state(&self, name: &str) -> SavedState {
         let read = self.read(name).and_then(|octets| {
             let state = octets.map(|octets| unseal::<SavedState>(&octets));
@@ -173,8 +174,8 @@ impl Store {
     }
 }
 
-/// Whether a file could not be read for a reason that is not in the file, such as permissions or too many open files. File
-/// systems report a damaged file by other errors ([`DAMAGED`]).
+/// Whether a file could not be read for a reason that is not in the file, such as permissions or too many open files.
+/// File systems report a damaged file by other errors ([`DAMAGED`]).
 fn is_of_process(error: &anyhow::Error) -> bool {
     let cause = error.downcast_ref::<io::Error>();
     let number = cause.map(|cause| cause.raw_os_error());

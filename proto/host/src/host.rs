@@ -21,8 +21,8 @@ use crate::routing::Routing;
 
 /// The protocols of a host, and the routes and addresses that these need.
 ///
-/// After each input the caller executes the effects until [`poll_effect`](Self::poll_effect) gives none, and sleeps until
-/// [`poll_timeout`](Self::poll_timeout). Equal seeds and inputs give equal effects.
+/// After each input the caller executes the effects until [`poll_effect`](Self::poll_effect) gives none, and sleeps
+/// until [`poll_timeout`](Self::poll_timeout). Equal seeds and inputs give equal effects.
 #[derive(Clone, Debug)]
 pub struct Host {
     pub(crate) shim6: Contexts,

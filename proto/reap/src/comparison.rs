@@ -124,8 +124,8 @@ impl Comparison {
         tally.least = Some(tally.least.map_or(rtt, |least| least.min(rtt)));
     }
 
-    /// Tells what to do at `now`: nothing before [`next`](Self::next). `floor`: the least round-trip time of the current
-    /// pair since it became current.
+    /// Tells what to do at `now`: nothing before [`next`](Self::next). `floor`: the least round-trip time of the
+    /// current pair since it became current.
     pub(crate) fn step(&mut self, floor: Option<Duration>, now: Instant) -> Step {
         if now < self.next {
             return Step::Wait;

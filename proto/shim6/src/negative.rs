@@ -11,9 +11,9 @@ use crate::event::Failure;
 
 /// Pairs that the host does not try for a while (RFC 5533 s7.8).
 ///
-/// Each pair that [`insert`](Self::insert) takes comes out again as a pair to be tried: by [`pop_over`](Self::pop_over),
-/// or before its time if another pair needs its place. The data plane reports a pair only once, so a pair that vanished
-/// would never be tried again.
+/// Each pair that [`insert`](Self::insert) takes comes out again as a pair to be tried: by
+/// [`pop_over`](Self::pop_over), or before its time if another pair needs its place. The data plane reports a pair only
+/// once, so a pair that vanished would never be tried again.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Negatives {
     /// Pairs whose handshake has failed. At most [`MAX_NEGATIVES`].

@@ -64,8 +64,8 @@ fn of_context(context: &ContextPaths) -> String {
     text
 }
 
-/// Makes the row of a pair. `heard_ms_ago`: when a packet of the context last came in since its last move. The peer sends it by
-/// its own pair, which is the pair in use unless one direction has failed.
+/// Makes the row of a pair. `heard_ms_ago`: when a packet of the context last came in since its last move. The peer
+/// sends it by its own pair, which is the pair in use unless one direction has failed.
 fn path(path: &PathInfo, heard_ms_ago: Option<u64>) -> TitledRow {
     let heard = heard_ms_ago.filter(|_| path.state == PathState::Current);
     let heard = [path.answered_ms_ago, heard].into_iter().flatten().min();

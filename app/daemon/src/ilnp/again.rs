@@ -1,7 +1,7 @@
 //! Takes over the sessions of the last run, after a crash or a hand-over.
 //!
-//! The programs of the last run stay on the interfaces and use its tables, until our programs replace them. By then our tables
-//! have the sessions. Addresses of sessions and routes of moved pairs stay.
+//! The programs of the last run stay on the interfaces and use its tables, until our programs replace them. By then our
+//! tables have the sessions. Addresses of sessions and routes of moved pairs stay.
 
 use anyhow::Context as _;
 use moorline_addresses::HostView;
@@ -15,8 +15,8 @@ use crate::shim6::by_reason;
 use crate::store::SESSIONS;
 
 impl Daemon {
-    /// Restores the sessions, before the daemon changes the host. Addresses and routes of the last run stay if a session
-    /// needs them, and are removed otherwise.
+    /// Restores the sessions, before the daemon changes the host. Addresses and routes of the last run stay if a
+    /// session needs them, and are removed otherwise.
     pub(crate) async fn restore_sessions(&mut self, args: &Args) -> anyhow::Result<()> {
         let left = self.netlink.made_hosts().context("addresses for sessions")?.into_iter();
         let left = left.map(|(ifindex, address)| SessionAddress { ifindex, address });

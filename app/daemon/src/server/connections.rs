@@ -113,7 +113,8 @@ impl Drop for Place {
     }
 }
 
-/// Largest number of connections: a quarter of the descriptors that a process has by default. Netlink, raw sockets, state files and maps need the rest.
+/// Largest number of connections: a quarter of the descriptors that a process has by default. Netlink, raw sockets,
+/// state files and maps need the rest.
 const MAX_CONNECTIONS: usize = 256;
 /// Places that only root takes.
 const FOR_ROOT: usize = 64;

@@ -130,8 +130,8 @@ impl Sessions {
         self.by_pair.insert(&convert::pair(entry.pair), &entry.id.0)
     }
 
-    /// Writes the decisions about a session. If the table of sessions or of remotes fails, both are as before. If an old
-    /// nonce cannot be removed, the new decisions stay.
+    /// Writes the decisions about a session. If the table of sessions or of remotes fails, both are as before. If an
+    /// old nonce cannot be removed, the new decisions stay.
     fn write(&mut self, entry: &SessionEntry, known: Known) -> Result<()> {
         let key = entry.receive_nonce.map(|nonce| convert::nonce_key(entry.pair, nonce));
         let before = self.before(entry.id, key)?;

@@ -2,9 +2,10 @@
 //!
 //! Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload ends
 //! the wait. If a TCP segment began the wait or was sent in it, payload ends it only if its sender knows the tag, or a
-//! connection of this host: anybody can send other payload with the ULIDs as addresses. The usual wait is the longest one of the current stretch of time and the stretch before. Silence is a wait that exceeds the usual wait
-//! by as much again, and by [`SILENCE_FLOOR`] at least. A TCP retransmission is a hint too if the wait has been as long
-//! as usual. A retransmission before that repairs a loss of which the peer has told TCP.
+//! connection of this host: anybody can send other payload with the ULIDs as addresses. The usual wait is the longest
+//! one of the current stretch of time and the stretch before. Silence is a wait that exceeds the usual wait by as much
+//! again, and by [`SILENCE_FLOOR`] at least. A TCP retransmission is a hint too if the wait has been as long as usual.
+//! A retransmission before that repairs a loss of which the peer has told TCP.
 //!
 //! If a hint turns out wrong, both limits double for that context. In the first stretch of a context they do not: if
 //! it began amid a burst of answers, no round trip has been measured. Each stretch without a mistake halves the

@@ -68,7 +68,8 @@ impl Machine {
             Question::Checks(_) => self.monitor_mut().is_asked_in_vain = true,
             Question::Request => {}
         }
-        // Damping limits the doubts of the data plane, which cost nothing. This doubt has cost three checks or a request.
+        // Damping limits the doubts of the data plane, which cost nothing. This doubt has cost three checks or a
+        // request.
         let usual = Default::default();
         self.try_pair(Suspicion { hint: FailureHint::Silence, since: now, usual }, now);
         self.tidy_monitor(now);

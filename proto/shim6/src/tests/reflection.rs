@@ -1,6 +1,6 @@
 //! Whatever a source sends that has proved nothing, it gets no more back than it has sent: a property over random
-//! sequences of messages, with all timers that they start. Two things come on top: the validator of each answer that has
-//! one, and one R2 for a handshake. The I1s of the handshake go out anyway.
+//! sequences of messages, with all timers that they start. Two things come on top: the validator of each answer that
+//! has one, and one R2 for a handshake. The I1s of the handshake go out anyway.
 
 use alloc::vec;
 

@@ -8,13 +8,14 @@ use crate::recovery::Expectation;
 use crate::workload::{Running, Side};
 
 impl World<'_> {
-    /// Expectation for traffic to one side if a side has ILNP by the RFCs alone, and the other side has Moorline's ILNP.
+    /// Expectation for traffic to one side if a side has ILNP by the RFCs alone, and the other side has Moorline's
+    /// ILNP.
     ///
     /// Traffic goes on if both ends have each other's nonces, neither waits for an acknowledgement, and the locators of
-    /// each end carry packets in both directions. Nothing is promised after a Locator Update that has come after a newer
-    /// one. Before the session nothing is promised: the session of another
-    /// socket between the same identifiers may come first, and take its packets (decision 149). Nor is anything promised
-    /// to a server of requests at Moorline's end of a session that has moved.
+    /// each end carry packets in both directions. Nothing is promised after a Locator Update that has come after a
+    /// newer one. Before the session nothing is promised: the session of another socket between the same identifiers
+    /// may come first, and take its packets (decision 149). Nor is anything promised to a server of requests at
+    /// Moorline's end of a session that has moved.
     pub(super) fn plain_expectation(
         &self,
         workload: &Running,

@@ -129,9 +129,9 @@ impl Plane {
         Ok(Inbound::Deliver)
     }
 
-    /// Whether a packet that shows a wrong nonce, and has the addresses of no session, claims to be of one. Such a packet
-    /// comes if the session has moved and its correspondent has begun anew. So the use is noted, and the machine asks
-    /// the correspondent.
+    /// Whether a packet that shows a wrong nonce, and has the addresses of no session, claims to be of one. Such a
+    /// packet comes if the session has moved and its correspondent has begun anew. So the use is noted, and the machine
+    /// asks the correspondent.
     fn claims(&mut self, packet: &[u8], pair: IlvPair, upper: &Upper, at: At<'_>) -> bool {
         match self.whence(packet, pair, upper, at.sockets) {
             Whence::Session(slot) => {
