@@ -6,8 +6,9 @@ use moorline_term::{TitledRow, titled_table};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Formats a table of contexts, by number, and of peers without one: as many of each [`Kind`] as fit. Behind the table
-/// come the connections without a context: peers that the configuration excludes, and ILNP sessions.
+/// Formats a table of contexts, by number, and of peers without one: 1,000 established contexts, 20 others, and 20
+/// peers. Behind the table come the connections without a context: peers that the configuration excludes, and ILNP
+/// sessions.
 #[must_use]
 pub fn contexts(contexts: &[Context], status: &Status, now_unix_ms: u64) -> String {
     let others = excluded(&status.excluded) + &sessions(status.ilnp.as_ref());
