@@ -19,7 +19,7 @@
 //! | anything that goes wrong | [`ErrorBody`] with a 4xx or 5xx status |
 //!
 //! Field names are `snake_case`, values of enumerations are `kebab-case`, and addresses are text. The name of a
-//! duration or time has its unit. Changes of version 1 are additions: a reader ignores unknown fields and keeps unknown
+//! duration or time has its unit. From its first release on, changes of version 1 are additions: a reader ignores unknown fields and keeps unknown
 //! values as text (`Other`), and a new field is an `Option` or has `#[serde(default)]`. Any other change needs `/v2`.
 #![forbid(unsafe_code)]
 

@@ -9,7 +9,7 @@ use crate::types::Context;
 /// Query of `GET /v1/contexts`: one page of the list, which is in order of [`Place`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ContextsQuery {
-    /// Largest number of entries; [`MAX_PAGE`] by default and at most.
+    /// Largest number of entries: 1 at least, [`MAX_PAGE`] by default and at most.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub limit: Option<usize>,
     /// Place of the last entry of the page before. None: the first page.
@@ -21,7 +21,7 @@ impl ContextsQuery {
     /// Largest number of entries in the answer.
     #[must_use]
     pub fn limit(&self) -> usize {
-        self.limit.unwrap_or(MAX_PAGE).min(MAX_PAGE)
+        self.limit.unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE)
     }
 
     /// Path and query of the request.

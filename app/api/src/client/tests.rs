@@ -85,6 +85,17 @@ async fn a_client_asks_again_and_again() {
 }
 
 #[tokio::test]
+async fn an_older_daemon_gives_the_whole_list_once() {
+    for count in [MAX_PAGE - 1, MAX_PAGE, MAX_PAGE + 1] {
+        let all: Vec<_> = (0..).map(context).take(count).collect();
+        let served = all.clone();
+        let answer = get(async move || axum::Json(served.clone()));
+        let fixture = serve(Router::new().route(paths::CONTEXTS, answer));
+        assert!(fixture.client.contexts().await.unwrap() == all, "{count}");
+    }
+}
+
+#[tokio::test]
 async fn all_contexts_come_page_by_page() {
     let all: Vec<_> = (0..).map(context).take(2 * MAX_PAGE).collect();
     let served = all.clone();
