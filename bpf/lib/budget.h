@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Budgets of messages for the core, so that a flood takes no more than a part of a processor. A control message
- * with a tag of ours and a locator of that peer is in the budget of its context. What is beyond that budget, and
- * all other messages, share the budget of strangers.
+ * with a tag of ours and a locator of that peer is in the budget of its context. The excess of a context and all
+ * other messages share the budget of strangers.
  */
 #ifndef MOORLINE_BUDGET_H
 #define MOORLINE_BUDGET_H

@@ -70,9 +70,11 @@ impl Daemon {
             view
         });
         let mut page: Vec<_> = live.take(query.limit()).collect();
-        let negatives = self.host.shim6().negatives().collect();
-        let without = without_context(negatives, query.after);
-        page.extend(without.iter().take(query.limit() - page.len()).map(dormant));
+        let left = query.limit() - page.len();
+        if left > 0 {
+            let negatives = self.host.shim6().negatives().collect();
+            page.extend(without_context(negatives, query.after).iter().take(left).map(dormant));
+        }
         page
     }
 

@@ -28,7 +28,6 @@ mod properties;
 mod recovery;
 mod reflection;
 mod refusals;
-mod restored;
 mod roaming;
 mod room;
 mod table;

@@ -72,16 +72,13 @@ fn survival(all: &[Survival]) -> String {
         let Survival { uplink, contexts, survive, others, sessions } = one;
         let mut parts: Vec<String> =
             others.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
-        let of_ilnp = format!("{} untested", units::counted(*sessions, "ILNP session"));
+        let of_ilnp = units::counted(*sessions, "ILNP session");
         let told = if *contexts == 0 {
             // ILNP has no standby path whose answers would tell more.
-            format!(
-                "the loss of {uplink} is untested for {}",
-                units::counted(*sessions, "ILNP session")
-            )
+            format!("the loss of {uplink} is untested for {of_ilnp}")
         } else {
             if *sessions > 0 {
-                parts.push(of_ilnp);
+                parts.push(format!("{of_ilnp} untested"));
             }
             let rest =
                 if parts.is_empty() { String::new() } else { format!(" ({})", parts.join(", ")) };

@@ -14,8 +14,8 @@ pub(crate) struct Budgets {
 }
 
 impl Budgets {
-    /// Takes a message: from the budget of its context, if the context is known, else from that of strangers. What is
-    /// beyond the budget of its context counts as a stranger's.
+    /// Takes a message: from the budget of its context, if the context is known and the budget has room, else from
+    /// that of strangers.
     pub(crate) fn take(
         &mut self,
         context: Option<ContextId>,

@@ -3,7 +3,6 @@
 use moorline_wire::{ErrorCode, LocatorPreference, LocatorPreferences};
 
 use super::duo::{Duo, Flight};
-use super::restored::restore;
 use super::*;
 use crate::{PREFERENCES_RETRIES_MAX, UPDATE_BURST, UPDATE_INTERVAL};
 
@@ -261,7 +260,18 @@ fn another_send_timeout_is_told_by_an_update() {
 fn a_change_with_many_contexts_is_told_at_a_bounded_pace() {
     let mut a = machine(1);
     let count = UPDATE_BURST + 50;
-    (0..count).for_each(|n| restore(&mut a, n));
+    for n in 0..count {
+        let peer = Ipv6Addr::new(0x2001, 0xdb8, 9, 0, 0, 0, 0, u16::try_from(n).expect("fits"));
+        let state = crate::Established::new(
+            ContextTag::from_bits(u64::from(n)),
+            locators(1).into(),
+            crate::PeerSet::of_ulid(peer.into()),
+            Role::Responder,
+        );
+        let key = crate::Key::of(UlidPair::new(ulids().local, peer.into()));
+        let local_tag = ContextTag::from_bits(u64::from(n) + 1000);
+        a.restore(ContextId(n), key, local_tag, state).expect("room");
+    }
     a.set_send_timeout(Duration::from_secs(20), NOW);
     assert_eq!(sent(&mut a).len(), UPDATE_BURST as usize);
     a.handle_timeout(NOW + UPDATE_INTERVAL * 10);
