@@ -163,6 +163,10 @@ impl Machine {
         };
         let Comparison { other, purpose, .. } = comparison;
         match outcome {
+            // The current pair is not worse any more, so further answers begin no such comparison.
+            Outcome::Stay if purpose == Purpose::LeaveWorse => {
+                self.monitor_mut().past_mut(current).worse.retain(|worse| *worse != current);
+            }
             Outcome::Stay | Outcome::Unknown if !purpose.is_before_return() => {}
             Outcome::Unknown => self.note_interrupted(),
             Outcome::Stay => self.monitor_mut().past_mut(current).keep_away_from(other),
