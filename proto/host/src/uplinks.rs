@@ -5,6 +5,7 @@
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
+use core::mem;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
@@ -84,18 +85,19 @@ impl Host {
     }
 
     pub(crate) fn handle_health_timeout(&mut self, now: Instant) {
-        let (requests, is_other) = self.health.handle_timeout(now);
+        let (requests, mut is_changed) = self.health.handle_timeout(now);
         self.effects.extend(requests);
-        self.ask_others(now);
-        let mut is_doubt = self.ask_peers(now);
-        // The watch of an uplink may have found a doubt.
-        if self.doubts.poll_doubt(now).is_some() {
+        for _ in 0..ROUNDS {
             self.ask_others(now);
-            is_doubt |= self.ask_peers(now);
+            is_changed |= self.ask_peers(now);
+            if mem::take(&mut is_changed) {
+                self.on_health(now);
+            }
+            if self.doubts.poll_timeout().is_none_or(|at| at > now) {
+                break;
+            }
         }
-        if is_other || is_doubt {
-            self.on_health(now);
-        } else if self.preferred.is_some_and(|at| at <= now) {
+        if self.preferred.is_some_and(|at| at <= now) {
             self.prefer_route(now);
         }
     }
@@ -304,6 +306,9 @@ fn is_avoided(view: &HostView, failing: &BTreeSet<u32>, ifindex: u32) -> bool {
     failing.contains(&ifindex) || !view.uplink(ifindex).is_none_or(is_new)
 }
 
+/// Most rounds of verdicts and questions at one time: an uplink fails no more after a sleep of the host, then a context
+/// doubts it, and the peers are asked.
+const ROUNDS: usize = 3;
 /// Time after which the preferred route is set again.
 const REFRESHED: Duration = Duration::from_secs(20);
 /// Time in which a new run finds out which uplinks carry nothing. The shortest time for which a failed uplink has to

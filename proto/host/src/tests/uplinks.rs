@@ -28,6 +28,23 @@ fn a_dead_isp_is_not_for_new_connections_once_a_context_has_left_it_and_another_
     assert_eq!((star.failing(), star.routes.last()), (vec![], Some(&None)));
 }
 
+/// The host forgets the failure in its sleep. When it wakes, standby paths that have not answered are doubts.
+#[test]
+fn a_host_that_wakes_asks_at_once_about_an_uplink_that_failed_before() {
+    let mut star = Star::new(&[1, 2]);
+    let cut = star.locals[0][0];
+    star.dead.insert(cut);
+    star.suspect(&[1]);
+    for _ in 0..50 {
+        star.run(Duration::from_millis(1_300));
+        assert_eq!(star.failing(), [1]);
+        let (mut host, now) = (star.hosts[0].clone(), star.now + Duration::from_secs(200));
+        host.handle_timeout(now);
+        let next = host.poll_timeout();
+        assert!(next.is_some_and(|at| at > now), "{next:?} at {now:?}");
+    }
+}
+
 #[test]
 fn a_peer_whose_own_isp_has_failed_changes_nothing() {
     let mut star = Star::new(&[1, 2, 3]);
