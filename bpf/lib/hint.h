@@ -107,6 +107,7 @@ static __always_inline void wait_end(struct live *live, __u64 now)
 /* The core has heard from the peer by other means, at this time. */
 static __always_inline void wait_heard(struct live *live, __u64 at)
 {
+	live->unproven = 0;
 	if (!live->asked || (__s32)((__u32)(at >> ASKED_SHIFT) - live->asked) < 0)
 		return;
 	live->asked = 0;
@@ -128,6 +129,7 @@ static __always_inline void wait_forget(struct live *live)
 	live->hints = 0;
 	live->wait = 0;
 	live->wait_before = 0;
+	live->unproven = 0;
 }
 
 /* Returns when the wait becomes silence, or NEVER. */

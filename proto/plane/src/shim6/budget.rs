@@ -45,7 +45,7 @@ pub(crate) struct Budget(Instant);
 
 impl Budget {
     /// Takes one message; false: the budget is used up.
-    fn take(&mut self, rate: Rate, now: Instant) -> bool {
+    pub(crate) fn take(&mut self, rate: Rate, now: Instant) -> bool {
         let owed = self.0.since(now);
         let is_left = owed <= rate.interval * (rate.burst - 1);
         if is_left {
@@ -57,9 +57,9 @@ impl Budget {
 
 /// Number of messages that a budget allows.
 #[derive(Clone, Copy, Debug)]
-struct Rate {
-    interval: Duration,
-    burst: u32,
+pub(crate) struct Rate {
+    pub(crate) interval: Duration,
+    pub(crate) burst: u32,
 }
 
 /// 20,000 messages of strangers a second, and 2,000 at once.

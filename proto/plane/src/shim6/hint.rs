@@ -163,7 +163,7 @@ impl Wait {
         self.longest.max(self.longest_before)
     }
 
-    fn usual_wait(&self) -> Duration {
+    pub(crate) fn usual_wait(&self) -> Duration {
         Duration::from_nanos(u64::from(self.usual()) << WAIT_SHIFT)
     }
 

@@ -7,7 +7,7 @@ use moorline_types::{Instant, LocatorPair};
 use super::Machine;
 use crate::comparison::{Comparison, Outcome, Purpose, Step, is_much_slower};
 use crate::event::{Cause, Event};
-use crate::monitor::{Check, Rtt};
+use crate::monitor::{Check, Question, Rtt};
 use crate::state::State;
 
 /// Probe Data of a probe by which a host leaves a pair as much worse than another one: "MooW". The peer, like the host
@@ -47,11 +47,14 @@ impl Machine {
         }
     }
 
-    /// Whether the checks to send belong to a comparison, which can wait.
+    /// Whether the checks to send can wait: they belong to a comparison, or nothing but a lack of proof speaks against
+    /// the current pair.
     #[must_use]
-    pub fn compares(&self) -> bool {
-        let flight = self.flight_now();
-        flight.is_some_and(|flight| flight.comparison.is_some() && flight.trial.is_none())
+    pub fn can_wait(&self) -> bool {
+        self.flight_now().is_some_and(|flight| {
+            let asks = flight.asked.is_some_and(|asked| matches!(asked.by, Question::Proof(..)));
+            (flight.comparison.is_some() || asks) && flight.trial.is_none()
+        })
     }
 
     /// Round-trip time of the current pair, measured by checks.

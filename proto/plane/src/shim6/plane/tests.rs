@@ -309,6 +309,7 @@ fn what_passes_while_hints_are_off_teaches_nothing_about_usual_waits() {
     plane.handle_update(&Update::Upsert(off), at(1_003));
     plane.handle_outbound(&mut out.clone(), at(4_000));
     plane.handle_update(&Update::Upsert(on), at(5_000));
+    plane.handle_update(&Update::Heard { context: ContextId(3), at: at(4_000) }, at(5_000));
     talk(&mut plane, 5_002..5_500);
     plane.handle_outbound(&mut out.clone(), at(5_502));
     assert_eq!(reports(&mut plane), []);
