@@ -7,7 +7,7 @@ use moorline_types::{Instant, LocatorPair};
 use super::Machine;
 use crate::comparison::{Comparison, Outcome, Purpose, Step, is_much_slower};
 use crate::event::{Cause, Event};
-use crate::monitor::{Check, Question, Rtt};
+use crate::monitor::{Check, Rtt};
 use crate::state::State;
 
 /// Probe Data of a probe by which a host leaves a pair as much worse than another one: "MooW". The peer, like the host
@@ -52,8 +52,7 @@ impl Machine {
     #[must_use]
     pub fn can_wait(&self) -> bool {
         self.flight_now().is_some_and(|flight| {
-            let asks = flight.asked.is_some_and(|asked| matches!(asked.by, Question::Proof(..)));
-            (flight.comparison.is_some() || asks) && flight.trial.is_none()
+            (flight.comparison.is_some() || self.wants_proof()) && flight.trial.is_none()
         })
     }
 

@@ -82,6 +82,19 @@ fn a_longer_proof_interval_has_the_peer_asked_less_often_and_none_never() {
 }
 
 #[test]
+fn a_question_without_room_is_asked_again_with_the_next_report() {
+    let mut net = busy(&config());
+    let (now, machine) = (net.now, &mut net.hosts[0].machine);
+    machine.handle_suspicion(FailureHint::Unproven, now, Duration::ZERO, now);
+    assert!(machine.has_check() && machine.can_wait());
+    machine.handle_checks_refused(now);
+    assert!(!machine.wants_proof() && machine.poll_transmit().is_none());
+    let sent = checks(&net);
+    suspect(&mut net, 0, FailureHint::Unproven);
+    assert_eq!(checks(&net) - sent, 1);
+}
+
+#[test]
 fn a_peer_that_answers_no_checks_is_not_asked() {
     let mut net = net(&config());
     net.hosts[1].machine.handle_config(Config::default());
