@@ -1,23 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only OR BSD-2-Clause */
 /* Budgets of messages for the core, so that a flood takes no more than a part of a processor. A control message
- * with a tag of ours and a locator of that peer is in the budget of its context. The excess of a context and all
- * other messages share the budget of strangers.
+ * with a tag of ours and a locator of that peer is in the budget of its context. Payload with an unknown tag, which
+ * the core answers with R1bis, has a budget of its own: the payload of a peer whose context this host has lost must
+ * not keep the messages that make the context again from arriving. The excess of a context and all other messages
+ * share the budget of strangers.
  */
 #ifndef MOORLINE_BUDGET_H
 #define MOORLINE_BUDGET_H
 
 #include "bound.h"
+#include "rate.h"
 
 /* 20,000 messages of strangers a second, and 2,000 at once. In nanoseconds. */
 #define STRANGERS_INTERVAL 50000ULL
 #define STRANGERS_BURST 2000ULL
+/* 4,000 packets of payload with an unknown tag a second, and 400 at once. */
+#define UNKNOWN_INTERVAL 250000ULL
+#define UNKNOWN_BURST 400ULL
 /* 1,000 messages of a context a second, and 1,000 at once. */
 #define CONTEXT_INTERVAL 1000000ULL
 #define CONTEXT_BURST 1000ULL
 /* Budgets of contexts. A power of two. */
 #define CONTEXT_BUDGETS 4096
-/* Processors that take from a budget at the same moment make each other try again. */
-#define BUDGET_TRIES 4
 
 /* Types of the messages of contexts (RFC 5533 s5.3). */
 #define CONTEXT_TYPES 64
@@ -25,6 +29,9 @@
 
 /* Time at which the budget of strangers has no debt. */
 volatile __u64 strangers_paid_at SEC(".data.strangers") = 0;
+
+/* The same time of the budget of payload with an unknown tag. */
+volatile __u64 unknown_paid_at SEC(".data.unknown") = 0;
 
 /* The same times of the budgets of contexts, by slot. Slots with the same entry share a budget; up to 4,096
  * contexts have one each.
@@ -40,21 +47,6 @@ struct control {
 	__be16 checksum;
 	__be16 tag[3];
 };
-
-/* Takes one message from a budget; false: the budget is used up. */
-static __always_inline bool budget_take(volatile __u64 *paid_at, __u64 interval, __u64 burst, __u64 now)
-{
-	for (int i = 0; i < BUDGET_TRIES; i++) {
-		__u64 paid = *paid_at;
-		__u64 owed = (__s64)(paid - now) > 0 ? paid - now : 0;
-
-		if (owed > interval * (burst - 1))
-			return false;
-		if (__sync_val_compare_and_swap(paid_at, paid, now + owed + interval) == paid)
-			return true;
-	}
-	return false;
-}
 
 /* Returns TC_ACT_OK if the tag is one of ours, and the locators are right. Defined in path.h. */
 static __always_inline int origin_of(__u64 tag, const struct ip6 *ip6, struct origin **origin,
@@ -90,6 +82,15 @@ __noinline int message_in(struct __sk_buff *skb, __u32 l2)
 	/* Other hosts' messages, which this host forwards, have no budget. */
 	if (!load_ip6(skb, l2, &ip6) || !uplink_of(&ip6.destination) || context_pays(skb, l2, &ip6, now) ||
 	    budget_take(&strangers_paid_at, STRANGERS_INTERVAL, STRANGERS_BURST, now))
+		return TC_ACT_UNSPEC;
+	return drop(DROP_RATE_LIMITED);
+}
+
+/* Takes payload with an unknown tag from its budget. Returns the action for the packet. */
+static __always_inline int unknown_in(const struct ip6 *ip6)
+{
+	if (!uplink_of(&ip6->destination) ||
+	    budget_take(&unknown_paid_at, UNKNOWN_INTERVAL, UNKNOWN_BURST, clock_about()))
 		return TC_ACT_UNSPEC;
 	return drop(DROP_RATE_LIMITED);
 }

@@ -4,7 +4,7 @@
 #define MOORLINE_CONTEXT_H
 
 #include "congestion.h"
-#include "timers.h"
+#include "proof.h"
 
 /* The context of a packet. */
 struct found {
@@ -240,23 +240,48 @@ __noinline int is_acknowledged(struct __sk_buff *skb, __u32 slot, __u32 where)
 				    &tcp);
 }
 
+/* Handles payload that has stopped the Send Timer, if there was no proof for a second. Only here, and so once a
+ * second, the program compares what TCP acknowledges outside of a wait. Not static, so that the verifier checks it
+ * once.
+ */
+__noinline int unproven_received(struct __sk_buff *skb, __u32 slot, __u32 where)
+{
+	struct context *context = bpf_map_lookup_elem(&contexts, &slot);
+	struct live *live = bpf_map_lookup_elem(&lives, &slot);
+
+	if (!context || !live)
+		return 0;
+	if (is_acknowledged(skb, slot, where))
+		live->unproven = 0;
+	else
+		suspect_unproven(slot, context, live, clock_about());
+	return 0;
+}
+
 /* Notes received payload. `tagged`: it came with the context tag. */
 static __always_inline void note_rx(struct __sk_buff *skb, const struct found *found, __u32 l2,
 				    const struct ip6 *ip6, bool tagged, __u32 packets, __u32 octets)
 {
 	__u32 where = (l2 + sizeof(*ip6)) << 8 | ip6->next;
+	__u16 wanted = CONTEXT_SUSPECTS | CONTEXT_TIMERS;
 	struct live *live = found->live;
 	__u64 now = clock_about();
+	bool is_proof = tagged;
 	bool is_answer = true;
 
 	live->last_rx = now;
 	__sync_fetch_and_add(&live->rx_packets, packets);
 	__sync_fetch_and_add(&live->rx_bytes, octets);
 	if (!tagged && wants_proof(live))
-		is_answer = is_acknowledged(skb, found->slot, where);
+		is_answer = is_proof = is_acknowledged(skb, found->slot, where);
 	if (is_answer) {
-		if (live->first_tx)
+		if (live->first_tx) {
 			live->first_tx = 0;
+			if (is_proof)
+				live->unproven = 0;
+			else if ((found->context->flags & wanted) == wanted && is_unproven_due(live, now))
+				unproven_received(skb, found->slot, where);
+		}
 		if (live->asked)
 			wait_end(live, now);
 	}

@@ -2,7 +2,8 @@
 /* Failure hints: reasons to doubt the current pair before the Send Timer expires.
  *
  * Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload
- * ends the wait. If a TCP segment began the wait or was sent in it, payload ends it only if its sender knows the
+ * ends the wait. The first TCP segment that is sent in the wait of other payload begins the wait anew: the
+ * segment's own answer comes a round trip later. Then payload ends the wait only if its sender knows the
  * tag, or a connection of this host: anybody can send other payload with the ULIDs as addresses. The usual wait
  * is the longest one of the current stretch of time (4.3 s) and the stretch before. Silence is a wait that exceeds
  * the usual wait by as much again, and by 100 ms at least. A TCP retransmission is a hint too if the wait has been
@@ -106,6 +107,7 @@ static __always_inline void wait_end(struct live *live, __u64 now)
 /* The core has heard from the peer by other means, at this time. */
 static __always_inline void wait_heard(struct live *live, __u64 at)
 {
+	live->unproven = 0;
 	if (!live->asked || (__s32)((__u32)(at >> ASKED_SHIFT) - live->asked) < 0)
 		return;
 	live->asked = 0;
@@ -127,6 +129,7 @@ static __always_inline void wait_forget(struct live *live)
 	live->hints = 0;
 	live->wait = 0;
 	live->wait_before = 0;
+	live->unproven = 0;
 }
 
 /* Returns when the wait becomes silence, or NEVER. */
@@ -178,13 +181,16 @@ static __always_inline __u64 wait_begin(__u32 slot, const struct context *contex
 					__u64 hash, bool again, __u64 now)
 {
 	if (live->asked) {
-		/* Anybody can have this host send other payload, such as an Echo Reply. */
+		if (again)
+			suspect_again(slot, context, live, now);
+		/* Anybody can have this host send other payload, such as an Echo Reply. So the first segment
+		 * begins the wait anew, once, and no later payload does.
+		 */
 		if (!live->flow && hash) {
 			live->place = flow_place(hash);
 			live->flow = flow_number(hash);
+			live->asked = asked_stamp(now);
 		}
-		if (again)
-			suspect_again(slot, context, live, now);
 		return NEVER;
 	}
 	live->flow = hash ? flow_number(hash) : 0;

@@ -211,7 +211,7 @@ static __always_inline int receive_shim6(struct __sk_buff *skb, __u32 l2, struct
 		return drop(DROP_WRONG_LOCATORS);
 	/* The tag is unknown: the raw socket gets the packet, and the core answers with R1bis. */
 	if (unlikely(action != TC_ACT_OK))
-		return message_in(skb, l2);
+		return unknown_in(ip6);
 	octets = ip6_octets(skb, l2, ip6) - sizeof(shim6);
 	if (!shim6_strip(skb, l2, ip6, &shim6, &origin->ulids))
 		return drop(DROP_ADJUST_ROOM);

@@ -130,7 +130,9 @@ struct live {
 	__u8 hints;
 	/* The TCP flow of the payload of `asked`, and its place in `segments`; `flow` is 0 for other payload. */
 	__u32 flow;
-	__u32 place;
+	__u16 place;
+	/* See proof.h. Time since which no payload was proof; 0: proof came last. */
+	__u16 unproven;
 };
 
 /* The timer of GROUP_SLOTS contexts. It has a map of its own, so that user space can read `lives` in batches.
@@ -349,6 +351,7 @@ enum failure_hint {
 	HINT_RETRANSMISSION = 1,
 	HINT_SILENCE = 2,
 	HINT_UNREACHABLE = 3,
+	HINT_UNPROVEN = 4,
 };
 
 struct report {

@@ -396,8 +396,9 @@ impl Side {
             2 => shim6::Report::Received { context, at: now },
             3 => shim6::Report::Idle { context, since: now },
             4 => {
-                let hint =
-                    [FailureHint::Retransmission, FailureHint::Silence][usize::from(kind >> 4 & 1)];
+                let hints =
+                    [FailureHint::Retransmission, FailureHint::Silence, FailureHint::Unproven];
+                let hint = hints[usize::from(kind >> 4) % hints.len()];
                 let usual = Duration::from_millis(u64::from(kind) * 4);
                 shim6::Report::Suspected { context, hint, since: now, usual }
             }

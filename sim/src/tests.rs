@@ -7,6 +7,7 @@ mod mixed;
 mod outages;
 mod plain_nodes;
 mod plans;
+mod pretended;
 mod protected;
 mod roaming;
 mod scenarios;

@@ -79,6 +79,7 @@ struct File {
     send_timeout: Option<String>,
     profile: ProfileName,
     standby_interval: Option<String>,
+    proof_interval: Option<String>,
     suspicion: Option<bool>,
     leave_worse: Option<bool>,
     fail_back: Option<String>,

@@ -37,6 +37,7 @@ fn hint(number: u16) -> Option<FailureHint> {
         types::failure_hint::HINT_RETRANSMISSION => Some(FailureHint::Retransmission),
         types::failure_hint::HINT_SILENCE => Some(FailureHint::Silence),
         types::failure_hint::HINT_UNREACHABLE => Some(FailureHint::Unreachable),
+        types::failure_hint::HINT_UNPROVEN => Some(FailureHint::Unproven),
         _ => None,
     }
 }

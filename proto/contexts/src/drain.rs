@@ -250,7 +250,7 @@ impl Contexts {
                 }
             }
             if active.reap.has_check() {
-                let has_room = if active.reap.compares() {
+                let has_room = if active.reap.can_wait() {
                     self.pacer.take_comparison(now)
                 } else {
                     self.pacer.take_standby(now)

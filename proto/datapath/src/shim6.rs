@@ -33,7 +33,8 @@
 //! [`FailureHint::Retransmission`] and [`FailureHint::Silence`] come once in a silent period. The period ends with
 //! the next payload received, with [`Update::Heard`], or with an [`Update::Upsert`] that changes the locators. If it
 //! ends without a change of locators, the hint was wrong. The plane then waits twice as long on that context the next
-//! time, up to a bound.
+//! time, up to a bound. [`FailureHint::Unproven`] is told at payload that anybody could have sent, if for a second no
+//! other payload has answered what the context sends, and no [`Update::Heard`] has come.
 //!
 //! **Congestion** is counted for contexts with [`congestion`](ContextEntry::congestion): [`PathCounters`], read on
 //! demand, and [`Report::Congested`].
@@ -119,7 +120,7 @@ pub enum Report {
         /// Reason of the hint.
         hint: FailureHint,
         /// Time when the first payload without an answer was sent (rounded down to 0.1 ms). For
-        /// [`FailureHint::Unreachable`], the present time.
+        /// [`FailureHint::Unreachable`] and [`FailureHint::Unproven`], the present time.
         since: Instant,
         /// Longest wait for an answer in the last 4 to 8 s, rounded up to 4.2 ms; 1.1 s if it was longer; zero if
         /// there was none.
@@ -155,6 +156,9 @@ named_enum! {
         /// An ICMPv6 Destination Unreachable quotes a packet of ours. It is no Port Unreachable. Anyone can forge it.
         /// At most one hint comes in a second.
         Unreachable => "unreachable",
+        /// For a second or longer, no payload that answers sent payload has shown that its sender knows the tag or a
+        /// TCP connection. Anyone can forge such payload. At most one hint comes in a second.
+        Unproven => "unproven",
     }
 }
 

@@ -49,6 +49,7 @@ mod live;
 mod packet;
 mod paths;
 mod plane;
+mod proof;
 mod settings;
 mod tcp;
 

@@ -107,6 +107,10 @@
 //! doubles. If the peer hears this host, and only the peer's way to this host has failed, payload stays, and
 //! exploration tells the peer.
 //!
+//! *Proof*: payload without the context tag may be anybody's. If nothing else has come in for a second while payload
+//! goes out, the data plane says so, and the machine checks the current pair. Only answers to checks end this question,
+//! and the trial that follows three checks without an answer (decision 190).
+//!
 //! *A last trial* begins shortly before the end of the Send Timeout. If the pair does not answer by then, exploration
 //! begins.
 //!
@@ -158,6 +162,6 @@ pub use machine::{
 };
 pub use message::{Message, Probe, Report, Transmit};
 pub use order::Rank;
-pub use profile::{FAIL_BACK, Profile, STANDBY_INTERVAL};
+pub use profile::{FAIL_BACK, PROOF_INTERVAL, Profile, STANDBY_INTERVAL};
 pub use state::State;
 pub use timers::{Timer, Timers};

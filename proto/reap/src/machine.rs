@@ -178,7 +178,9 @@ impl Machine {
             return;
         }
         self.heard = self.heard.max(at);
-        self.on_current_answered(now);
+        if !self.wants_proof() {
+            self.on_current_answered(now);
+        }
         self.on_traffic();
         self.step(Input::PayloadReceived, Cause::PayloadReceived, None, now);
         self.refresh_watch();

@@ -78,7 +78,8 @@ pub(crate) enum Round {
     Checking,
 }
 
-/// A question by the current pair: checks after a keepalive came in, or a request of Shim6.
+/// A question by the current pair: checks after a keepalive or payload of unknown origin came in, or a request of
+/// Shim6.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// When the answer is due.
@@ -91,6 +92,9 @@ pub(crate) struct Asked {
 pub(crate) enum Question {
     /// Number of checks sent.
     Checks(u8),
+    /// Number of checks sent, and when the first of them left. Payload that comes in answers nothing: it may be
+    /// anybody's.
+    Proof(u8, Instant),
     Request,
 }
 

@@ -12,6 +12,10 @@ pub struct Profile {
     /// Whether a suspicion of the data plane starts a trial of the current pair, and payload that leaves in Exploring
     /// draws probes.
     pub suspects: bool,
+    /// Time for which payload that may be anybody's counts as a sign of life. Then the machine checks the current pair,
+    /// if the peer answers checks (decision 190). Zero: such payload counts always. Without
+    /// [`suspects`](Self::suspects) this has no effect.
+    pub proof_interval: Duration,
     /// Whether payload leaves a pair that checks show to be much worse than the standby path (decision 141).
     pub leaves_worse: bool,
     /// Time for which the preferred pair must answer before traffic goes back to it. Zero: traffic goes back only if
@@ -21,6 +25,8 @@ pub struct Profile {
 
 /// Time between checks of the standby path: 60 s. Configurable.
 pub const STANDBY_INTERVAL: Duration = Duration::from_secs(60);
+/// Proof interval: 1 s, the time after which the data plane tells the machine. Configurable.
+pub const PROOF_INTERVAL: Duration = Duration::from_secs(1);
 /// Time for which a preferred pair must have worked again: 30 s. Configurable.
 pub const FAIL_BACK: Duration = Duration::from_secs(30);
 
@@ -30,6 +36,7 @@ impl Profile {
         standby_interval: Duration::ZERO,
         answers_checks: false,
         suspects: false,
+        proof_interval: Duration::ZERO,
         leaves_worse: false,
         fail_back: Duration::ZERO,
     };
@@ -48,6 +55,7 @@ impl Default for Profile {
             standby_interval: STANDBY_INTERVAL,
             answers_checks: true,
             suspects: true,
+            proof_interval: PROOF_INTERVAL,
             leaves_worse: true,
             fail_back: FAIL_BACK,
         }

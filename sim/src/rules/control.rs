@@ -104,8 +104,8 @@ const RETRANSMISSION: f64 = 2.0;
 /// Number of packets of a context that may come together: timers that run out at the same moment.
 const AT_ONCE: f64 = 4.0;
 /// Checks a second beyond RFC 5534. A round has up to 4 pairs, one of them three times, every 10 s. Trials of up to
-/// 14 checks come 16 s apart in the long run.
-const CHECKS: f64 = 1.5;
+/// 14 checks come 16 s apart in the long run. While payload may be anybody's, one check a second asks for proof.
+const CHECKS: f64 = 2.5;
 /// Checks that may come together: two trials shortly after each other, and a round.
 const TRIAL: f64 = 35.0;
 /// A doubt has 64 questions, and a doubt about the same uplink comes 10 s later. While an uplink fails, the host asks four

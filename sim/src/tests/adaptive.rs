@@ -5,8 +5,7 @@ use std::time::Duration;
 use moorline_contexts::{Cause, Event, EventKind};
 
 use crate::plan::{
-    Attack, Chance, Change, Direction, HostPlan, Kind, Link, Pace, Plan, Port, Uplink, What,
-    Workload,
+    Chance, Change, Direction, HostPlan, Kind, Link, Pace, Plan, Port, Uplink, What, Workload,
 };
 use crate::{Outcome, run, trace};
 
@@ -61,33 +60,6 @@ fn a_silent_cut_is_noticed_long_before_the_send_timeout() {
                 assert!(late <= most, "{kind:?} at {rtt:?}, seed {seed}: {late:?}");
                 assert!(causes(&outcome).contains(&Cause::Suspicion), "{:?}", outcome.events);
             }
-        }
-    }
-}
-
-/// A host off the path sends payload in the name of both ends, and so says that the dead pair works.
-#[test]
-fn packets_with_the_ulids_do_not_keep_a_tcp_connection_on_a_dead_pair() {
-    let pace = Pace { octets: 200, interval: Duration::from_millis(20) };
-    let stream = Kind::Stream { bytes: u64::MAX, pace: Some(pace) };
-    let rtt = Duration::from_millis(20);
-    let late = |seed, plan: &Plan| {
-        let outcome = sound(seed, plan);
-        let pause = outcome.workloads[0].longest_pause.expect("a pause");
-        pause.to.saturating_sub(CUT)
-    };
-    for seed in 0..8 {
-        let mut plan = plan(stream, rtt);
-        let Workload { from, to, .. } = plan.workloads[0];
-        for (uplink, to_uplink) in [(from, to), (to, from)] {
-            plan.changes.push(Change { at: CUT, what: What::CutPath { uplink, to_uplink } });
-        }
-        let usual = late(seed, &plan);
-        for interval in [Duration::from_millis(20), Duration::from_micros(500)] {
-            let attack = Attack { interval, overhears: false, isp: None, pretends: true };
-            let attacked = late(seed, &Plan { attack: Some(attack), ..plan.clone() });
-            let most = usual + Duration::from_millis(100);
-            assert!(attacked <= most, "{interval:?}, seed {seed}: {attacked:?}, not {usual:?}");
         }
     }
 }

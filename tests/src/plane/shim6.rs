@@ -197,6 +197,7 @@ pub enum HintText {
     Retransmission,
     Silence,
     Unreachable,
+    Unproven,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -427,6 +428,7 @@ impl From<ReportText> for Report {
                     HintText::Retransmission => FailureHint::Retransmission,
                     HintText::Silence => FailureHint::Silence,
                     HintText::Unreachable => FailureHint::Unreachable,
+                    HintText::Unproven => FailureHint::Unproven,
                 },
                 since: time(since),
                 usual: Duration::from_nanos(usual),

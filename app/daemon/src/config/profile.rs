@@ -28,7 +28,12 @@ pub(super) fn parse(file: &File) -> anyhow::Result<Profile> {
     }
     if let Some(suspicion) = file.suspicion {
         profile.suspects = suspicion;
+        let proof_interval = Profile::default().proof_interval;
+        profile.proof_interval = if suspicion { proof_interval } else { Duration::ZERO };
         profile.answers_checks |= suspicion;
+    }
+    if let Some(text) = &file.proof_interval {
+        profile.proof_interval = span("proof-interval", text, "off", PROOF_INTERVAL)?;
     }
     profile.leaves_worse = file.leave_worse.unwrap_or(profile.leaves_worse);
     if let Some(text) = &file.fail_back {
@@ -61,6 +66,8 @@ fn span(
 /// Limits of the interval of standby checks. Shorter intervals load every path; with longer intervals the answers are outdated.
 const STANDBY_INTERVAL: RangeInclusive<Duration> =
     Duration::from_secs(5)..=Duration::from_secs(3600);
+/// Limits of the proof interval. The data plane tells the core once a second.
+const PROOF_INTERVAL: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(60);
 const FAIL_BACK: RangeInclusive<Duration> = Duration::from_secs(1)..=Duration::from_secs(86_400);
 
 #[cfg(test)]
@@ -83,6 +90,10 @@ mod tests {
         let standby = profile("profile = \"rfc\"\nstandby-interval = \"30s\"");
         let standby_interval = Duration::from_secs(30);
         assert_eq!(standby, Profile { standby_interval, answers_checks: true, ..Profile::RFC });
+        let proven = profile("proof-interval = \"5s\"");
+        let proof_interval = Duration::from_secs(5);
+        assert_eq!(proven, Profile { proof_interval, ..Profile::default() });
+        assert_eq!(profile("proof-interval = \"off\"").proof_interval, Duration::ZERO);
         assert_eq!(profile("fail-back = \"2min\"").fail_back, Duration::from_secs(120));
     }
 }

@@ -128,6 +128,7 @@ fn mistakes_name_the_key() {
         ("profile = \"fast\"", "profile"),
         ("standby-interval = \"never\"", "\"off\" to switch it off"),
         ("standby-interval = \"1s\"", "standby-interval"),
+        ("proof-interval = \"0s\"", "proof-interval"),
         ("fail-back = \"off\"", "\"never\" to switch it off"),
         ("fail-back = \"0s\"", "fail-back"),
         ("leave-worse = \"no\"", "write true or false, without quotes"),

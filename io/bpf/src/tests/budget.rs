@@ -127,7 +127,6 @@ fn a_flood_of_strangers_leaves_contexts_their_budgets() {
     let strangers = [
         message(&[], PEER, 1, TAG),
         message(&[], STRANGER, 68, TAG),
-        message(&[], STRANGER, 0x80, 5),
         message(&[60], PEER, 66, TAG),
         message(&[0, 60, 43, 60], PEER, 66, TAG),
         message(&[60; 6], PEER, 66, TAG),
@@ -136,6 +135,9 @@ fn a_flood_of_strangers_leaves_contexts_their_budgets() {
     for packet in &strangers {
         assert!(!both.is_taken(packet), "{}", hex::encode(packet));
     }
+    // Payload with an unknown tag has a budget of its own.
+    let unknown = message(&[], STRANGER, 0x80, 5);
+    assert_eq!(both.passed(&unknown, 500), 400);
     // Payload behind an extension header, and payload of the context, are no messages.
     let mut payload = message(&[60], PEER, 66, TAG);
     payload[40] = 17;
@@ -147,6 +149,19 @@ fn a_flood_of_strangers_leaves_contexts_their_budgets() {
     both.pass(1_000_000);
     assert_eq!(both.passed(&message(&[], STRANGER, 66, 5), 100), 20);
     assert_eq!(both.passed(&message(&[], PEER, 68, TAG), 100), 1);
+    assert_eq!(both.passed(&unknown, 100), 4);
+}
+
+#[test]
+fn a_flood_of_payload_with_made_up_tags_leaves_strangers_their_budget() {
+    if !can_run("a_flood_of_payload_with_made_up_tags_leaves_strangers_their_budget") {
+        return;
+    }
+    let mut both = Both::new();
+    let payload = message(&[], STRANGER, 0x80, 5);
+    assert_eq!(both.passed(&payload, 2500), 400);
+    let i2bis = message(&[], PEER, 6, 0);
+    assert_eq!(both.passed(&i2bis, 100), 100);
 }
 
 #[test]

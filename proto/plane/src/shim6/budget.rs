@@ -5,10 +5,13 @@ use core::time::Duration;
 
 use moorline_types::{ContextId, DropReason, Instant};
 
-/// The budgets of contexts, and the budget that all other messages share.
+/// The budgets of contexts, that of payload with an unknown tag, and the budget that all other messages share.
 #[derive(Debug, Default)]
 pub(crate) struct Budgets {
     strangers: Budget,
+    /// The payload of a peer whose context this host has lost must not keep the messages that make the context again
+    /// from arriving.
+    unknown: Budget,
     /// By the lower bits of the id. Contexts whose lower bits are equal share a budget.
     contexts: BTreeMap<u32, Budget>,
 }
@@ -29,15 +32,20 @@ impl Budgets {
         }
         Err(DropReason::RateLimited)
     }
+
+    /// Takes payload with an unknown tag, which the core answers with R1bis.
+    pub(crate) fn take_unknown(&mut self, now: Instant) -> Result<(), DropReason> {
+        self.unknown.take(UNKNOWN, now).then_some(()).ok_or(DropReason::RateLimited)
+    }
 }
 
 /// Time at which a budget has no debt.
 #[derive(Clone, Copy, Debug, Default)]
-struct Budget(Instant);
+pub(crate) struct Budget(Instant);
 
 impl Budget {
     /// Takes one message; false: the budget is used up.
-    fn take(&mut self, rate: Rate, now: Instant) -> bool {
+    pub(crate) fn take(&mut self, rate: Rate, now: Instant) -> bool {
         let owed = self.0.since(now);
         let is_left = owed <= rate.interval * (rate.burst - 1);
         if is_left {
@@ -49,13 +57,15 @@ impl Budget {
 
 /// Number of messages that a budget allows.
 #[derive(Clone, Copy, Debug)]
-struct Rate {
-    interval: Duration,
-    burst: u32,
+pub(crate) struct Rate {
+    pub(crate) interval: Duration,
+    pub(crate) burst: u32,
 }
 
 /// 20,000 messages of strangers a second, and 2,000 at once.
 const STRANGERS: Rate = Rate { interval: Duration::from_micros(50), burst: 2000 };
+/// 4,000 packets of payload with an unknown tag a second, and 400 at once.
+const UNKNOWN: Rate = Rate { interval: Duration::from_micros(250), burst: 400 };
 /// 1,000 messages of a context a second, and 1,000 at once.
 const CONTEXT: Rate = Rate { interval: Duration::from_millis(1), burst: 1000 };
 const CONTEXT_BUDGETS: u32 = 4096;

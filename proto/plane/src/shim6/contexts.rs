@@ -6,6 +6,7 @@ use moorline_index::Deadlines;
 use moorline_types::{ContextId, ContextTag, Instant, Locator, LocatorPair, UlidPair};
 
 use crate::reports::Reports;
+use crate::shim6::budget::Budget;
 use crate::shim6::congestion::Congestion;
 use crate::shim6::hint::is_watched;
 use crate::shim6::live::{Live, Look};
@@ -22,6 +23,8 @@ pub(crate) struct Contexts {
     /// Earliest times to look at the timers of a context.
     deadlines: Deadlines,
     segments: Segments,
+    /// Budget of reports that the peer has not shown itself.
+    unproven: Budget,
 }
 
 /// Facts about a packet that is payload of a context.
@@ -98,13 +101,28 @@ impl Slot {
         &mut self,
         seen: Seen,
         segments: &mut Segments,
+        unproven: &mut Budget,
         reports: &mut Reports,
     ) -> Option<Instant> {
         // If another connection has taken the place of the flow, acknowledgements cannot be compared.
         let wants_proof = self.live.wait.of_flow().is_some_and(|flow| segments.has(flow));
-        let is_answer =
-            seen.is_tagged || !wants_proof || seen.is_acknowledged(self.entry.local_tag, segments);
+        let local_tag = self.entry.local_tag;
+        let is_proof = seen.is_tagged || wants_proof && seen.is_acknowledged(local_tag, segments);
+        let is_answer = is_proof || !wants_proof;
         let look = &mut Look { entry: &self.entry, reports, now: seen.at };
+        if is_answer && self.live.is_unanswered() {
+            let Live { unproven: since, wait, .. } = &mut self.live;
+            if is_proof {
+                since.on_proof();
+            } else if is_watched(&self.entry) && since.is_due(seen.at) {
+                // Only now, and so once a second, compare what TCP acknowledges outside of a wait.
+                if seen.is_acknowledged(local_tag, segments) {
+                    since.on_proof();
+                } else {
+                    since.report(wait.usual_wait(), unproven, look);
+                }
+            }
+        }
         if let Some(congestion) = &mut self.congestion {
             congestion.on_received(seen, look);
         }
@@ -150,7 +168,7 @@ impl Contexts {
         };
         let slot = self.slots.entry(id).or_insert(slot);
         if is_other_pair {
-            slot.live.wait.forget();
+            slot.live.forget_pair();
         }
         if !has_timers {
             slot.live.on_timers_taken_away();
@@ -213,7 +231,7 @@ impl Contexts {
 
     pub(crate) fn on_received(&mut self, id: ContextId, seen: Seen, reports: &mut Reports) {
         let Some(slot) = self.slots.get_mut(&id) else { return };
-        let deadline = slot.on_received(seen, &mut self.segments, reports);
+        let deadline = slot.on_received(seen, &mut self.segments, &mut self.unproven, reports);
         self.arm_after_packet(id, deadline, seen.at);
     }
 

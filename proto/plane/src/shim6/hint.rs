@@ -1,7 +1,8 @@
 //! Failure hints: reasons to doubt the current pair before the Send Timer expires.
 //!
 //! Payload that calls for an answer (all but TCP segments without data) begins a wait. The next received payload ends
-//! the wait. If a TCP segment began the wait or was sent in it, payload ends it only if its sender knows the tag, or a
+//! the wait. The first TCP segment that is sent in the wait of other payload begins the wait anew: the segment's own
+//! answer comes a round trip later. Then payload ends the wait only if its sender knows the tag, or a
 //! connection of this host: anybody can send other payload with the ULIDs as addresses. The usual wait is the longest
 //! one of the current stretch of time and the stretch before. Silence is a wait that exceeds the usual wait by as much
 //! again, and by [`SILENCE_FLOOR`] at least. A TCP retransmission is a hint too if the wait has been as long as usual.
@@ -54,14 +55,17 @@ impl Wait {
             return None;
         }
         if self.asked.is_none() {
-            self.asked = Some((look.now.as_nanos() >> ASKED_SHIFT).max(1));
+            self.asked = Some(asked_at(look.now));
             self.flow = flow;
             return self.silence_due(look.now);
         }
-        // Anybody can have this host send other payload, such as an Echo Reply.
-        self.flow = self.flow.or(flow);
         if again {
             self.suspect_again(look);
+        }
+        // Anybody can have this host send other payload, such as an Echo Reply. So the first segment begins the wait
+        // anew, once, and no later payload does.
+        if self.flow.is_none() && flow.is_some() {
+            (self.asked, self.flow) = (Some(asked_at(look.now)), flow);
         }
         None
     }
@@ -159,7 +163,7 @@ impl Wait {
         self.longest.max(self.longest_before)
     }
 
-    fn usual_wait(&self) -> Duration {
+    pub(crate) fn usual_wait(&self) -> Duration {
         Duration::from_nanos(u64::from(self.usual()) << WAIT_SHIFT)
     }
 
@@ -178,6 +182,11 @@ impl Wait {
 
 pub(crate) fn is_watched(entry: &ContextEntry) -> bool {
     entry.suspects && entry.timers.is_some()
+}
+
+/// The time in units of 2^16 ns.
+fn asked_at(now: Instant) -> u64 {
+    (now.as_nanos() >> ASKED_SHIFT).max(1)
 }
 
 /// Time since `asked` in units of 2^16 ns, 0 if `asked` is later than `now`.

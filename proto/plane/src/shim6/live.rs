@@ -4,6 +4,7 @@
 //! | Keepalive | payload received, if nothing was sent since the last such | payload sent, Keepalive Timeout passed, timers taken away | `KeepaliveDue`, again after an interval |
 //! | Silence | payload sent that wants an answer, if none is waited for | payload received (*), `Heard`, hints or timers taken away, other locators | `Suspected` |
 //! | Idle | the context's birth, each packet | removal | `Idle`, once for each last packet |
+//! | proof | payload received that is no proof and stops the Send Timer, if proof came last | proof, `Heard`, other locators | `Suspected`, at the next such payload after a second |
 //!
 //! (*) While the answer to a TCP segment is awaited ([`Wait::of_flow`]), only payload of a sender who knows the tag
 //! or the connection.
@@ -15,6 +16,7 @@ use core::time::Duration;
 
 use crate::reports::Reports;
 use crate::shim6::hint::Wait;
+use crate::shim6::proof::Unproven;
 
 /// Time until a report that found no room is tried again. Not configurable.
 pub(crate) const REPORT_RETRY: Duration = Duration::from_millis(100);
@@ -41,6 +43,7 @@ pub(crate) struct Live {
     idle_seen: Option<Instant>,
     watch_seen: u32,
     pub(crate) wait: Wait,
+    pub(crate) unproven: Unproven,
 }
 
 impl Live {
@@ -54,6 +57,7 @@ impl Live {
             idle_seen: None,
             watch_seen: 0,
             wait: Wait::default(),
+            unproven: Unproven::default(),
         }
     }
 
@@ -104,10 +108,22 @@ impl Live {
         }
     }
 
+    /// Whether payload was sent since payload was last received as an answer.
+    pub(crate) fn is_unanswered(&self) -> bool {
+        self.first_tx.is_some()
+    }
+
+    /// The context has taken another pair, of which nothing is known.
+    pub(crate) fn forget_pair(&mut self) {
+        self.wait.forget();
+        self.unproven.on_proof();
+    }
+
     /// The core has heard from the peer by other means than payload.
     pub(crate) fn on_heard(&mut self, at: Instant) {
         self.first_tx = self.first_tx.filter(|&first| first >= at);
         self.wait.on_heard(at);
+        self.unproven.on_proof();
     }
 
     pub(crate) fn on_timers_taken_away(&mut self) {

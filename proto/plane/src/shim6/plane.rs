@@ -296,7 +296,10 @@ impl Plane {
             Err(reason) => return Err(reason),
         };
         let Some(slot) = self.contexts.by_tag(header.tag) else {
-            return self.take_message(ip6, None, now).map(|()| Inbound::Up);
+            if self.is_for_this_host(ip6) {
+                self.budgets.take_unknown(now)?;
+            }
+            return Ok(Inbound::Up);
         };
         let (source, destination) = (Locator(ip6.source), Locator(ip6.destination));
         if !slot.is_peer_locator(source) || !self.locals.contains_key(&destination) {
@@ -318,13 +321,17 @@ impl Plane {
         tag: Option<ContextTag>,
         now: Instant,
     ) -> Result<(), DropReason> {
-        // Other hosts' messages, which this host forwards, have no budget.
-        if !self.locals.contains_key(&Locator(ip6.destination)) {
+        if !self.is_for_this_host(ip6) {
             return Ok(());
         }
         let slot = tag.and_then(|tag| self.contexts.by_tag(tag));
         let known = slot.filter(|slot| slot.is_peer_locator(Locator(ip6.source)));
         self.budgets.take(known.map(|slot| slot.entry.id), now)
+    }
+
+    /// Whether the packet has a budget. Other hosts' packets, which this host forwards, have none.
+    fn is_for_this_host(&self, ip6: &Ip6) -> bool {
+        self.locals.contains_key(&Locator(ip6.destination))
     }
 
     fn count_flow(&mut self, traffic: &Traffic<'_>, packet: (usize, Passage), now: Instant) {

@@ -21,7 +21,7 @@ use super::{Machine, SeenAnswer};
 use crate::bounded::{Allowance, push};
 use crate::event::Event;
 use crate::message::{Message, Probe, Report, Transmit};
-use crate::monitor::{Check, Flight, PathMonitor, Round};
+use crate::monitor::{Check, Flight, PathMonitor, Round, Trial};
 use crate::random::Random;
 use crate::state::{Act, State, Transition, nothing};
 
@@ -217,7 +217,8 @@ impl Machine {
             if check.data == CHECK_CURRENT {
                 self.heard = now;
                 // A check that left before the trial began says nothing about the failure that the trial examines.
-                if self.trial_started().is_none_or(|started| check.at >= started) {
+                let is_new = |trial: &mut Trial| check.at >= trial.asked_since();
+                if self.trial_mut().is_none_or(is_new) {
                     self.on_current_answered(now);
                 }
             }

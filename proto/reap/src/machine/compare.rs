@@ -47,11 +47,13 @@ impl Machine {
         }
     }
 
-    /// Whether the checks to send belong to a comparison, which can wait.
+    /// Whether the checks to send can wait: they belong to a comparison, or nothing but a lack of proof speaks against
+    /// the current pair.
     #[must_use]
-    pub fn compares(&self) -> bool {
-        let flight = self.flight_now();
-        flight.is_some_and(|flight| flight.comparison.is_some() && flight.trial.is_none())
+    pub fn can_wait(&self) -> bool {
+        self.flight_now().is_some_and(|flight| {
+            (flight.comparison.is_some() || self.wants_proof()) && flight.trial.is_none()
+        })
     }
 
     /// Round-trip time of the current pair, measured by checks.

@@ -1,13 +1,16 @@
 //! Keepalives that come in. A keepalive says that payload has reached the peer within the Keepalive Timeout, which may
 //! have been before a failure. A check says whether payload reaches the peer now (decision 117). A request of Shim6
-//! asks the same question (decision 167).
+//! asks the same question (decision 167), and so does payload that may be anybody's (decision 190).
+
+use core::time::Duration;
 
 use moorline_types::Instant;
 
 use super::Machine;
 use crate::config::TRIES;
 use crate::event::FailureHint;
-use crate::monitor::{Asked, Question, Suspicion};
+use crate::monitor::{Asked, Question, Suspicion, Trial};
+use crate::profile::PROOF_INTERVAL;
 use crate::state::State;
 
 impl Machine {
@@ -32,8 +35,29 @@ impl Machine {
         let Some(monitor) = &self.monitor else { return };
         let is_asked = monitor.flight.as_ref().is_some_and(|flight| flight.asked.is_some());
         if !is_asked && !monitor.is_asked_in_vain && !monitor.current_rtt.is_within(period, now) {
-            self.send_question(1, now);
+            self.send_question(Question::Checks(1), now);
         }
+    }
+
+    /// Payload of this host goes out, and all that has come in lately may be anybody's. If the peer answers checks by
+    /// the current pair, the machine checks the pair, unless it has answered within the proof interval.
+    pub(super) fn ask_for_proof(&mut self, now: Instant) {
+        let interval = self.config.profile.proof_interval;
+        let Some(monitor) = self.monitor.as_ref().filter(|_| !interval.is_zero()) else { return };
+        let is_asked = monitor.flight.as_ref().is_some_and(|flight| flight.asked.is_some());
+        let age = interval.saturating_sub(PROOF_INTERVAL);
+        if !is_asked && self.has_current_answered() && !monitor.current_rtt.is_within(age, now) {
+            self.send_question(Question::Proof(1, now), now);
+        }
+    }
+
+    /// Whether only an answer to a check says that the current pair works.
+    pub(super) fn wants_proof(&self) -> bool {
+        self.flight_now().is_some_and(|flight| {
+            let is_asked = |asked: &Asked| matches!(asked.by, Question::Proof(..));
+            flight.asked.as_ref().is_some_and(is_asked)
+                || flight.trial.as_ref().is_some_and(Trial::wants_proof)
+        })
     }
 
     /// A message of Shim6 that the peer answers at once has left by the current pair. If the machine hears nothing for
@@ -63,23 +87,36 @@ impl Machine {
     pub(super) fn on_answer_timeout(&mut self, now: Instant) {
         let Some(flight) = self.flight_mut() else { return };
         let Some(Asked { by, .. }) = flight.asked.take() else { return };
+        let mut suspicion =
+            Suspicion { hint: FailureHint::Silence, since: now, usual: Duration::ZERO };
         match by {
-            Question::Checks(tries) if tries < TRIES => return self.send_question(tries + 1, now),
+            Question::Checks(tries) if tries < TRIES => {
+                return self.send_question(Question::Checks(tries + 1), now);
+            }
+            Question::Proof(tries, since) if tries < TRIES => {
+                return self.send_question(Question::Proof(tries + 1, since), now);
+            }
             Question::Checks(_) => self.monitor_mut().is_asked_in_vain = true,
+            Question::Proof(_, since) => {
+                suspicion = Suspicion { hint: FailureHint::Unproven, since, ..suspicion };
+            }
             Question::Request => {}
         }
         // Damping limits the doubts of the data plane, which cost nothing. This doubt has cost three checks or a
         // request.
-        let usual = Default::default();
-        self.try_pair(Suspicion { hint: FailureHint::Silence, since: now, usual }, now);
+        self.try_pair(suspicion, now);
         self.tidy_monitor(now);
     }
 
-    fn send_question(&mut self, tries: u8, now: Instant) {
+    fn send_question(&mut self, by: Question, now: Instant) {
         let Some(due) = self.monitor.as_ref().and_then(|monitor| monitor.current_rtt.due()) else {
             return;
         };
-        self.flight().asked = Some(Asked { due: now + due, by: Question::Checks(tries) });
+        let due = if matches!(by, Question::Proof(..)) { due.max(PROOF_DUE) } else { due };
+        self.flight().asked = Some(Asked { due: now + due, by });
         self.send_check(self.current(), now);
     }
 }
+
+/// Time to wait for an answer while payload comes in, at least: 100 ms. Not configurable.
+const PROOF_DUE: Duration = Duration::from_millis(100);

@@ -37,6 +37,9 @@ impl Machine {
         if self.monitor.as_ref().is_some_and(|monitor| monitor.trial().is_some()) {
             return;
         }
+        if hint == FailureHint::Unproven {
+            return self.ask_for_proof(now);
+        }
         self.consider_comparison(now);
         if self.monitor.as_ref().is_some_and(|monitor| now < monitor.quiet_until()) {
             self.flight().deferred.get_or_insert(suspicion);
@@ -50,10 +53,12 @@ impl Machine {
         let hint = suspicion.hint;
         let others = match hint {
             FailureHint::Unreachable => Vec::new(),
-            FailureHint::Retransmission | FailureHint::Silence if self.monitor_mut().is_mute() => {
-                return;
+            FailureHint::Retransmission | FailureHint::Silence | FailureHint::Unproven => {
+                if self.monitor_mut().is_mute() {
+                    return;
+                }
+                self.trial_pairs(now)
             }
-            FailureHint::Retransmission | FailureHint::Silence => self.trial_pairs(now),
         };
         if others.is_empty() && hint != FailureHint::Unreachable {
             return;
@@ -129,12 +134,12 @@ impl Machine {
         let hint = suspicion.hint;
         let usual = suspicion.usual.saturating_sub(DELAYED_ACK);
         let usual = match hint {
-            FailureHint::Silence => usual,
+            FailureHint::Silence | FailureHint::Unproven => usual,
             FailureHint::Retransmission if !rtt.is_fresh(now) => usual,
             FailureHint::Retransmission | FailureHint::Unreachable => Duration::ZERO,
         };
         let most = match hint {
-            FailureHint::Silence => UNSEEN_AFTER_SILENCE,
+            FailureHint::Silence | FailureHint::Unproven => UNSEEN_AFTER_SILENCE,
             FailureHint::Retransmission => UNSEEN_AFTER_RETRANSMISSION,
             FailureHint::Unreachable => Duration::ZERO,
         };
@@ -290,7 +295,8 @@ impl Machine {
     /// Whether a trial or a due check of the standby path needs to know of payload that comes in.
     pub(super) fn watches_traffic(&self) -> bool {
         let is_wanted = |v: &PathMonitor| {
-            v.round == Round::Awaiting || v.trial().is_some() || v.deferred().is_some()
+            let is_in_trial = v.trial().is_some_and(|trial| !trial.wants_proof());
+            v.round == Round::Awaiting || is_in_trial || v.deferred().is_some()
         };
         self.state == State::Operational && self.monitor.as_ref().is_some_and(|v| is_wanted(v))
     }

@@ -26,6 +26,7 @@ mod pair;
 mod paths;
 mod payload;
 mod probes;
+mod proof;
 mod properties;
 mod rfc_peer;
 mod roaming;

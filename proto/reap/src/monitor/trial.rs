@@ -58,6 +58,17 @@ impl Trial {
         }
     }
 
+    /// Whether only an answer to a check ends the trial well. Payload that comes in may be anybody's.
+    pub(crate) fn wants_proof(&self) -> bool {
+        self.suspicion.hint == FailureHint::Unproven
+    }
+
+    /// When the first check left whose answer ends the trial. If there was no sign of a failure but silence of the
+    /// peer's checks, a late answer to the question before the trial clears the doubt.
+    pub(crate) fn asked_since(&self) -> Instant {
+        if self.wants_proof() { self.suspicion.since } else { self.started }
+    }
+
     /// Whether the trial need not wait beyond the answer of the current pair.
     pub(crate) fn knows_better(&self) -> bool {
         self.answered.is_some() || self.is_peer_astray

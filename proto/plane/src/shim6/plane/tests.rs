@@ -309,6 +309,7 @@ fn what_passes_while_hints_are_off_teaches_nothing_about_usual_waits() {
     plane.handle_update(&Update::Upsert(off), at(1_003));
     plane.handle_outbound(&mut out.clone(), at(4_000));
     plane.handle_update(&Update::Upsert(on), at(5_000));
+    plane.handle_update(&Update::Heard { context: ContextId(3), at: at(4_000) }, at(5_000));
     talk(&mut plane, 5_002..5_500);
     plane.handle_outbound(&mut out.clone(), at(5_502));
     assert_eq!(reports(&mut plane), []);
@@ -482,11 +483,9 @@ fn is_taken(plane: &mut Plane, packet: &[u8], now: Instant) -> bool {
 
 const KNOWN_TAG: u64 = 0x0123_4567_89ab;
 
-/// Messages that strangers can send: handshakes, unknown types, tags that are not ours, another source, payload, and
-/// messages behind extension headers.
+/// Messages that strangers can send: handshakes, unknown types, tags that are not ours, another source, and messages
+/// behind extension headers.
 fn of_strangers() -> Vec<Vec<u8>> {
-    let mut payload = control(0x80, PEERS[0], KNOWN_TAG);
-    payload[41] = 0;
     let mut behind = control(66, PEERS[0], KNOWN_TAG);
     behind[6] = 60;
     behind[40..42].copy_from_slice(&[140, 0]);
@@ -494,7 +493,7 @@ fn of_strangers() -> Vec<Vec<u8>> {
     deep[40..].chunks_mut(8).for_each(|header| header[..2].copy_from_slice(&[60, 0]));
     let types = [1, 5, 66, 67, 90, 127].map(|kind| control(kind, PEERS[0], KNOWN_TAG + 1));
     let known = [control(1, PEERS[0], KNOWN_TAG), control(66, "2001:db8:e::1", KNOWN_TAG)];
-    types.into_iter().chain(known).chain([payload, behind, deep]).collect()
+    types.into_iter().chain(known).chain([behind, deep]).collect()
 }
 
 #[test]
@@ -512,6 +511,21 @@ fn all_that_strangers_send_is_in_one_budget_and_leaves_contexts_theirs() {
         // The budget gives room for 20 more in a millisecond.
         assert_eq!(passed(&mut plane, message, at(11)), 20, "{index}");
     }
+}
+
+#[test]
+fn payload_with_unknown_tags_leaves_strangers_their_budget() {
+    let mut plane = plane(Some(entry(3)));
+    let mut payload = control(0x80, PEERS[0], KNOWN_TAG);
+    payload[41] = 0;
+    assert_eq!(passed(&mut plane, &payload, at(10)), 400);
+    for message in of_strangers() {
+        assert!(is_taken(&mut plane, &message, at(10)));
+    }
+    assert_eq!(passed(&mut plane, &payload, at(11)), 4);
+    // Nor does a flood of messages take the budget of payload, which draws R1bis.
+    assert_eq!(passed(&mut plane, &of_strangers()[0], at(12)), 2000);
+    assert_eq!(passed(&mut plane, &payload, at(12)), 4);
 }
 
 #[test]

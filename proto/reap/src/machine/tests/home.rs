@@ -109,7 +109,7 @@ fn traffic_goes_back_to_a_pinned_pair_however_bad_it_is() {
 fn a_host_without_room_goes_back_after_answers_alone() {
     let mut net = away();
     net.route = Box::new(|_| true);
-    let compares = |net: &Net| net.hosts[0].machine.compares();
+    let compares = |net: &Net| net.hosts[0].machine.can_wait();
     net.run_until(ms(100_000), compares).expect("compares before it goes back");
     let mut now = net.now;
     let machine = &mut net.hosts[0].machine;

@@ -89,6 +89,7 @@ fn said_by_host() -> impl Strategy<Value = Op> {
         Just(FailureHint::Retransmission),
         Just(FailureHint::Silence),
         Just(FailureHint::Unreachable),
+        Just(FailureHint::Unproven),
     ];
     prop_oneof![
         (hint, 0u64..2_000, 0u64..2_000).prop_map(|(hint, ago, usual)| Op::Suspicion {

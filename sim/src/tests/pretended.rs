@@ -1,0 +1,91 @@
+//! A host off the path sends payload in the name of both ends, and so says that a dead pair works.
+
+use std::time::Duration;
+
+use super::adaptive::{plan, sound};
+use crate::plan::{Attack, Change, Kind, Pace, Plan, What, Workload};
+use crate::{Outcome, run};
+
+const CUT: Duration = Duration::from_secs(20);
+const RTT: Duration = Duration::from_millis(20);
+const PACE: Pace = Pace { octets: 200, interval: Duration::from_millis(20) };
+/// 50 and 2,000 packets a second.
+const INTERVALS: [Duration; 2] = [Duration::from_millis(20), Duration::from_micros(500)];
+
+/// The pair that payload takes dies in both directions, and the attacker says that it works.
+fn dead_pair(kind: Kind, at: Duration) -> Plan {
+    let mut plan = plan(kind, RTT);
+    let Workload { from, to, .. } = plan.workloads[0];
+    for (uplink, to_uplink) in [(from, to), (to, from)] {
+        plan.changes.push(Change { at, what: What::CutPath { uplink, to_uplink } });
+    }
+    plan
+}
+
+fn with_attack(plan: &Plan, interval: Duration) -> Plan {
+    let attack = Attack { interval, overhears: false, isp: None, pretends: true };
+    Plan { attack: Some(attack), ..plan.clone() }
+}
+
+/// Time from the failure to the next payload that arrives.
+fn late(seed: u64, plan: &Plan) -> Duration {
+    late_of(&sound(seed, plan), plan)
+}
+
+fn late_of(outcome: &Outcome, plan: &Plan) -> Duration {
+    let pause = outcome.workloads[0].longest_pause.expect("a pause");
+    pause.to.saturating_sub(plan.changes[0].at)
+}
+
+#[test]
+fn packets_with_the_ulids_do_not_keep_a_tcp_connection_on_a_dead_pair() {
+    for seed in 0..8 {
+        let plan = dead_pair(Kind::Stream { bytes: u64::MAX, pace: Some(PACE) }, CUT);
+        let usual = late(seed, &plan);
+        for interval in INTERVALS {
+            let attacked = late(seed, &with_attack(&plan, interval));
+            let most = usual + Duration::from_millis(100);
+            assert!(attacked <= most, "{interval:?}, seed {seed}: {attacked:?}, not {usual:?}");
+        }
+    }
+}
+
+/// The peer is asked once in the proof interval, here 1.1 s, and three checks and a trial follow.
+#[test]
+fn packets_with_the_ulids_do_not_keep_datagrams_on_a_dead_pair() {
+    for both_ways in [true, false] {
+        for seed in 0..8 {
+            let kind = Kind::Datagrams { pace: PACE, both_ways };
+            let plan = dead_pair(kind, CUT + Duration::from_millis(seed * 170));
+            for interval in INTERVALS {
+                let attacked = late(seed, &with_attack(&plan, interval));
+                let most = Duration::from_millis(1800);
+                assert!(attacked <= most, "{both_ways}, {interval:?}, seed {seed}: {attacked:?}");
+            }
+        }
+    }
+}
+
+/// Otherwise the tests of datagrams show nothing.
+#[test]
+fn without_a_proof_interval_packets_with_the_ulids_keep_datagrams_on_a_dead_pair() {
+    let mut plan = dead_pair(Kind::Datagrams { pace: PACE, both_ways: true }, CUT);
+    plan.hosts.iter_mut().for_each(|host| host.profile.proof_interval = Duration::ZERO);
+    for interval in INTERVALS {
+        let plan = with_attack(&plan, interval);
+        assert!(late_of(&run(0, &plan), &plan) > Duration::from_secs(15), "{interval:?}");
+    }
+}
+
+/// An attacker who sends now and then only ends the silence by which the Send Timer would run out.
+#[test]
+fn few_packets_with_the_ulids_do_not_keep_datagrams_on_a_dead_pair() {
+    for seed in 0..8 {
+        let plan = dead_pair(Kind::Datagrams { pace: PACE, both_ways: false }, CUT);
+        for interval in [1, 3, 9].map(Duration::from_secs) {
+            let attacked = late(seed, &with_attack(&plan, interval));
+            let most = Duration::from_millis(2800).max(interval + Duration::from_millis(1800));
+            assert!(attacked <= most, "{interval:?}, seed {seed}: {attacked:?}");
+        }
+    }
+}
