@@ -36,7 +36,7 @@ pub(crate) struct Failed {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FailedPair {
+pub(crate) struct FailedPair {
     locators: Locators,
     /// Time from which a question goes by this pair again.
     ask_at: Instant,
@@ -62,7 +62,7 @@ impl Failed {
     }
 
     /// Notes that the session leaves the pair `used`, and that the pairs in `asked` have brought no answer either.
-    fn leave(&mut self, used: Locators, asked: &[Locators], now: Instant) {
+    pub(crate) fn leave(&mut self, used: Locators, asked: &[Locators], now: Instant) {
         let calm = self.calm_from.map_or(Duration::ZERO, |from| now.since(from));
         let halvings = u32::try_from(calm.as_secs() / FAIL_BACK_FORGIVEN.as_secs());
         let pause = self.pause / 2u64.saturating_pow(halvings.unwrap_or(u32::MAX));
@@ -78,7 +78,7 @@ impl Failed {
         self.calm_from = Some(ask_at);
     }
 
-    fn forget(&mut self, locators: Locators) -> Option<FailedPair> {
+    pub(crate) fn forget(&mut self, locators: Locators) -> Option<FailedPair> {
         let at = self.pairs.iter().position(|pair| pair.locators == locators)?;
         Some(self.pairs.remove(at))
     }
@@ -208,12 +208,9 @@ impl Machine {
         let Some(session) = self.ilcc.get(id) else { return false };
         let wire = session.wire;
         let is_silent = session.all_silent() || asked.finds_silent(wire);
-        // In the first round, an answer by a pair that was asked later may be on its way.
-        let has_turns = session.all_silent();
-        let pairs = asked.question.asked(asked.retry.tries);
-        let first = pairs.clone().take_while(|pair| *pair != by).count();
-        let silent = pairs.enumerate().filter(|(at, pair)| *at < first || has_turns && *pair != by);
-        let silent: Vec<_> = silent.map(|(_, pair)| pair).collect();
+        // An answer by a pair that was asked later may be on its way.
+        let silent: Vec<_> =
+            asked.question.asked(asked.retry.tries).take_while(|pair| *pair != by).collect();
         let is_named = session.remote.iter().any(|remote| remote.l64 == by.1);
         let is_back = session.failed.has(by);
         let is_better = is_back && self.is_preferred(session, by);

@@ -274,6 +274,7 @@ impl Session {
     /// Notes an acknowledgement that has come by the locators in use.
     pub(crate) fn on_answered_by_wire(&mut self, now: Instant) {
         self.sign = Sign::Answered(now);
+        self.failed.forget(self.wire);
     }
 
     /// Notes a Locator Update that has come by the locators in use. It shows the direction to us alone.
@@ -378,6 +379,10 @@ impl Session {
     pub(crate) fn on_all_silent(&mut self, goes_on: bool, now: Instant) {
         let question = self.advertisement.take();
         self.on_unanswered(now);
+        if let Some(asked) = question.as_deref().filter(|_| !self.all_silent()) {
+            let pairs: Vec<_> = asked.question.asked(asked.retry.tries).collect();
+            self.failed.leave(self.wire, &pairs, now);
+        }
         self.sign = Sign::AllSilent;
         self.advertisement = question.filter(|_| goes_on && !self.is_mute);
     }
