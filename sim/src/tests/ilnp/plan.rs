@@ -183,6 +183,9 @@ pub(super) struct IlnpOutcome {
     pub(super) longest_pause: Duration,
     /// End of that time, from the beginning on.
     pub(super) longest_pause_at: Duration,
+    /// End of the last pause of a second or more between two packets to a socket, at either host, from the beginning
+    /// on.
+    pub(super) last_pause_at: Duration,
     /// Longest time from the last packet to a socket to the end of the run, at either host.
     pub(super) pause_at_end: Duration,
     /// Data packets that left with a nonce.

@@ -295,6 +295,9 @@ impl<'a> World<'a> {
         self.outcome.received += 1;
         if let Some(last) = self.last_received[host].replace(self.now) {
             let pause = self.now.since(last);
+            if pause >= Duration::from_secs(1) {
+                self.outcome.last_pause_at = self.elapsed();
+            }
             if pause > self.outcome.longest_pause {
                 let at = self.elapsed();
                 (self.outcome.longest_pause, self.outcome.longest_pause_at) = (pause, at);
