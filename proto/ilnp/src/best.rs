@@ -175,7 +175,7 @@ impl Machine {
             session.attach_until(nonce_until);
         }
         let from = session.wire_pair(pair);
-        (session.wire, session.answered_at, session.moved) = (wire, None, Some(cause));
+        session.on_moved(wire, cause);
         let wire = session.wire_pair(pair);
         self.events.push_back(Event::Moved { session: id, from, wire, cause });
         true

@@ -47,6 +47,9 @@ pub const MAX_RETRANSMISSION: Duration = Duration::from_secs(8);
 /// Longest pause between the Locator Updates of a question, each of which may go by another pair of locators: 2 s
 /// (decision 180). Not configurable.
 pub const MAX_QUESTION_PAUSE: Duration = Duration::from_secs(2);
+/// Pause between the Locator Updates of a question that all pairs have had in vain, while the session is in use: 1 s
+/// (decision 178). Not configurable.
+pub const TURN_PAUSE: Duration = Duration::from_secs(1);
 /// Number of times that a proposal is sent: 3. Not configurable.
 pub const PROPOSAL_TRIES: u32 = 3;
 /// Number of times that a correspondent without the handshake is asked whether it reads our nonce: 3 (decision 146).

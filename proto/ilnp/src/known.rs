@@ -16,15 +16,18 @@ use crate::machine::Machine;
 use crate::session::{Opening, Session};
 
 impl Machine {
-    /// Whether a correspondent has not shown for a while that it knows the session.
+    /// Whether a correspondent has not shown for a while that it knows the session and that the locators in use work.
     pub(crate) fn is_in_doubt(&self, session: &Session, now: Instant) -> bool {
         // A correspondent that did no handshake does not say that it has lost the session.
-        let interval = match self.has_other_pairs(session) || !session.agreed {
-            true => PATH_CHECK_INTERVAL,
-            false => CHECK_INTERVAL,
+        let shown = Some(now.since(session.shown_at));
+        let (without_sign, interval) = match (self.has_other_pairs(session), session.agreed) {
+            (true, _) => (session.without_sign(now), PATH_CHECK_INTERVAL),
+            (false, false) => (shown, PATH_CHECK_INTERVAL),
+            (false, true) => (shown, CHECK_INTERVAL),
         };
         let is_done = matches!(session.opening, Opening::Done);
-        is_done && now.since(session.shown_at) >= interval && !is_let_be(session, now)
+        let is_due = session.all_silent() || without_sign.is_none_or(|time| time >= interval);
+        is_done && is_due && !is_let_be(session, now)
     }
 
     /// Asks the correspondent by the last Locator Update once more. The correspondent acknowledges it, and nothing

@@ -53,6 +53,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod advertisement;
 mod best;
 mod config;
 pub mod consts;

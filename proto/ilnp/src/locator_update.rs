@@ -1,20 +1,23 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
+use alloc::vec;
 use alloc::vec::Vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, L64, Rtt, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, Rtt, SessionId};
 use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
+use crate::advertisement::{Advertisement, Question};
 use crate::config::{LocalLocator, LocalState};
 use crate::consts::{
     GO_BACK_TRIES, MAX_QUESTION_PAUSE, MAX_RETRANSMISSION, NONCE_AFTER_AGREEMENT,
-    NONCE_ROUND_TRIPS, SILENT_TRIES, UPDATE_LIFETIME,
+    NONCE_ROUND_TRIPS, SILENT_TRIES, TURN_PAUSE, UPDATE_LIFETIME,
 };
 use crate::event::{Cause, Classic, Event};
 use crate::machine::Machine;
+use crate::paths::Locators;
 use crate::received::Received;
-use crate::session::{Advertisement, Opening, Session};
+use crate::session::{Opening, Session};
 use moorline_index::Class;
 use moorline_wire::ilnp::Control;
 
@@ -120,12 +123,14 @@ impl Machine {
         let Some(session) = self.ilcc.get(id) else { return };
         let locators = self.told_locators(session);
         let is_question = !session.owes_update;
-        let pairs = if is_question { self.begin_question(id, now) } else { Vec::new() };
+        let mut question =
+            if is_question { self.begin_question(id, now) } else { Question::default() };
         let Some(session) = self.ilcc.get_mut(id) else { return };
+        question.on_used(session.last_used);
         let retry = session.retry(now);
         session.advertisement =
-            Some(Box::new(Advertisement { locators, pairs, retry, confirmed_at: None }));
-        self.send_advertisement(id);
+            Some(Box::new(Advertisement { locators, question, retry, confirmed_at: None }));
+        self.send_advertisement(id, now);
         self.schedule(id);
     }
 
@@ -133,15 +138,26 @@ impl Machine {
     //= rfc6743#6-2 rfc6744#7-2
     //= rfc6741#11.1-1 rfc6741#11.1-2 rfc6741#11.1-4 rfc6741#11.1-5 rfc6741#11.1-15
     //= rfc6741#11.1-16
-    pub(crate) fn send_advertisement(&mut self, id: SessionId) {
+    pub(crate) fn send_advertisement(&mut self, id: SessionId, now: Instant) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get(id) else { return };
-        let Some(advertisement) = &session.advertisement else { return };
+        let Some(advertisement) = session.advertisement.as_deref() else { return };
         let nth = advertisement.retry.tries.saturating_sub(1) as usize;
-        let (local, remote) = match session.owes_update {
-            true => self.pair_of_update(session, pair, nth),
-            false => advertisement.pairs.get(nth).copied().unwrap_or(session.wire),
+        let by = match session.owes_update {
+            true => self.pair_of_update((session, pair), nth, now),
+            false => advertisement.question.pair(nth).unwrap_or(session.wire),
         };
+        self.send_advertisement_by(id, by);
+    }
+
+    /// Sends the Locator Update by these locators.
+    pub(crate) fn send_advertisement_by(&mut self, id: SessionId, (local, remote): Locators) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let Some(advertisement) = session.advertisement.as_deref_mut() else { return };
+        if session.owes_update {
+            advertisement.question.note((local, remote));
+        }
         let wire = IlvPair::new(pair.local.at(local), pair.remote.at(remote));
         let update = LocatorUpdate {
             operation: Operation::ADVERTISEMENT,
@@ -154,8 +170,18 @@ impl Machine {
     }
 
     /// The locators that the `nth` Locator Update with news goes by. The correspondent may have moved as well, so
-    /// each repetition tries another of its locators.
-    fn pair_of_update(&self, session: &Session, pair: IlvPair, nth: usize) -> (L64, L64) {
+    /// each repetition tries another of its locators. If the locators in use and the best ones bring no answer, all
+    /// pairs take turns.
+    fn pair_of_update(
+        &self,
+        (session, pair): (&Session, IlvPair),
+        nth: usize,
+        now: Instant,
+    ) -> Locators {
+        if let Some(later) = nth.checked_sub(first_updates(session)).filter(|_| session.settled) {
+            let turns = [vec![session.wire], self.other_pairs(session, pair, now)].concat();
+            return turns.get(later % turns.len()).copied().unwrap_or(session.wire);
+        }
         let mut remotes: Vec<_> = session.remote.iter().map(|remote| remote.l64).collect();
         remotes.sort_by_key(|l64| *l64 != session.wire.1);
         let remote = remotes.get(nth % remotes.len().max(1)).copied().unwrap_or(session.wire.1);
@@ -169,14 +195,23 @@ impl Machine {
         if advertisement.retry.next > now {
             return;
         }
+        if self.ask_out_of_turn(id, now) {
+            return;
+        }
+        let Some(session) = self.ilcc.get(id) else { return };
+        let Some(advertisement) = &session.advertisement else { return };
         let tries = advertisement.retry.tries as usize;
-        let (is_question, is_asked) = (!session.owes_update, tries >= advertisement.pairs.len());
+        let (is_question, question) = (!session.owes_update, &advertisement.question);
+        let is_asked = is_question && tries >= question.round;
+        let in_use_until = question.in_use_until.filter(|until| now < *until);
+        let goes_on = in_use_until.is_some() && self.has_other_pairs(session);
+        let takes_turns = is_asked || !is_question && tries >= first_updates(session);
         // A node that did no handshake and has restarted regards packets with our nonce as forged, except first
         // packets. A Locator Update with news may have the session go back first.
         let silent = SILENT_TRIES.max(if is_question { 0 } else { GO_BACK_TRIES as usize + 1 });
         let is_in_doubt = !session.agreed && tries == silent;
-        if is_question && is_asked {
-            session.on_unanswered(now);
+        if let Some(session) = self.ilcc.get_mut(id).filter(|_| is_asked) {
+            session.on_all_silent(goes_on, now);
         }
         if is_in_doubt {
             self.doubt_session(id, now);
@@ -189,17 +224,27 @@ impl Machine {
             self.remember_classic(pair, Classic::Unread, now);
             return;
         }
-        if advertisement.retry.is_over(UPDATE_LIFETIME, now) {
+        if !is_question && advertisement.retry.is_over(UPDATE_LIFETIME, now) {
             session.on_unanswered(now);
             session.rtt = Rtt::default();
+            let may_answer = goes_on && !session.is_mute;
             self.events.push_back(Event::UpdateUnanswered { session: id });
-            self.tell(id, now);
+            if may_answer {
+                self.advertise(id, now);
+                self.set_use(id, in_use_until);
+            } else {
+                self.tell(id, now);
+            }
             return;
         }
         let awaits_first_answer = session.awaits_first_answer();
         let is_silent = advertisement.retry.tries >= GO_BACK_TRIES;
         if let Some(advertisement) = &mut session.advertisement {
-            let longest = if is_question { MAX_QUESTION_PAUSE } else { MAX_RETRANSMISSION };
+            let longest = match (is_question, takes_turns && goes_on) {
+                (_, true) => TURN_PAUSE,
+                (true, false) => MAX_QUESTION_PAUSE,
+                (false, false) => MAX_RETRANSMISSION,
+            };
             advertisement.retry = advertisement.retry.again_within(longest, now);
         }
         let goes_back = is_silent && self.go_back(id, now);
@@ -210,7 +255,7 @@ impl Machine {
                 sent.locators = locators;
             }
         }
-        self.send_advertisement(id);
+        self.send_advertisement(id, now);
         if awaits_first_answer || goes_back {
             // The data plane watches for the next packet with the right nonce.
             self.tell(id, now);
@@ -312,6 +357,9 @@ impl Machine {
             self.tell(id, now);
             self.schedule(id);
         }
+        if is_here {
+            self.on_reached_by(id, (came_to.l64, control.pair.remote.l64), is_news, now);
+        }
         Ok(())
     }
 
@@ -339,7 +387,7 @@ impl Machine {
         let sent = session.advertisement.take().ok_or(DropReason::Replayed)?;
         (session.has_acknowledged, session.is_mute) = (true, false);
         if by == session.wire {
-            session.answered_at = Some(now);
+            session.on_answered_by_wire(now);
         }
         if session.settled && !session.owes_update {
             self.on_shown(id, now);
@@ -348,6 +396,7 @@ impl Machine {
             }
             return Ok(());
         }
+        let is_silent = session.all_silent() || sent.finds_silent(session.wire);
         session.owes_update = false;
         session.settled = true;
         if session.nonce_until.is_some() {
@@ -356,12 +405,28 @@ impl Machine {
         session.last_used = session.last_used.max(now);
         self.ilcc.promote(id, Class::Unproven);
         self.events.push_back(Event::UpdateAcknowledged { session: id });
-        self.settle_on_best(id, now + round_trips);
+        if !(is_silent && self.on_answer_by(id, by, &sent, now)) {
+            self.settle_on_best(id, now + round_trips);
+        }
         self.on_shown(id, now);
         self.tell(id, now);
         self.schedule(id);
         Ok(())
     }
+
+    /// Notes until when the session counts as in use, for the Locator Update that waits.
+    fn set_use(&mut self, id: SessionId, until: Option<Instant>) {
+        let session = self.ilcc.get_mut(id);
+        if let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) {
+            sent.question.in_use_until = until;
+        }
+    }
+}
+
+/// Number of Locator Updates with news that go by the locators in use and by the best ones, before all pairs take
+/// turns.
+fn first_updates(session: &Session) -> usize {
+    2 * session.remote.len()
 }
 
 impl Session {

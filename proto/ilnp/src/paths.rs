@@ -11,13 +11,14 @@ use core::time::Duration;
 
 use moorline_types::{IlvPair, Instant, L64, SessionId};
 
+use crate::advertisement::{Advertisement, Question};
 use crate::consts::{
-    CHECK_TRIES, FAIL_BACK_FORGIVEN, FIRST_FAIL_BACK, MAX_FAIL_BACK, MAX_FAILED_PAIRS,
-    MAX_TRIED_PAIRS, NONCE_AFTER_CHANGE, SILENT_TRIES,
+    FAIL_BACK_FORGIVEN, FIRST_FAIL_BACK, MAX_FAIL_BACK, MAX_FAILED_PAIRS, MAX_TRIED_PAIRS,
+    NONCE_AFTER_CHANGE, SILENT_TRIES,
 };
 use crate::event::MoveCause;
 use crate::machine::Machine;
-use crate::session::{Advertisement, Session};
+use crate::session::Session;
 
 /// Our locator and the correspondent's.
 pub(crate) type Locators = (L64, L64);
@@ -35,7 +36,7 @@ pub(crate) struct Failed {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct FailedPair {
+pub(crate) struct FailedPair {
     locators: Locators,
     /// Time from which a question goes by this pair again.
     ask_at: Instant,
@@ -61,7 +62,7 @@ impl Failed {
     }
 
     /// Notes that the session leaves the pair `used`, and that the pairs in `asked` have brought no answer either.
-    fn leave(&mut self, used: Locators, asked: &[Locators], now: Instant) {
+    pub(crate) fn leave(&mut self, used: Locators, asked: &[Locators], now: Instant) {
         let calm = self.calm_from.map_or(Duration::ZERO, |from| now.since(from));
         let halvings = u32::try_from(calm.as_secs() / FAIL_BACK_FORGIVEN.as_secs());
         let pause = self.pause / 2u64.saturating_pow(halvings.unwrap_or(u32::MAX));
@@ -77,7 +78,7 @@ impl Failed {
         self.calm_from = Some(ask_at);
     }
 
-    fn forget(&mut self, locators: Locators) -> Option<FailedPair> {
+    pub(crate) fn forget(&mut self, locators: Locators) -> Option<FailedPair> {
         let at = self.pairs.iter().position(|pair| pair.locators == locators)?;
         Some(self.pairs.remove(at))
     }
@@ -104,26 +105,81 @@ impl Machine {
 
     /// The pairs of locators that a question goes by, in order: the best failed pair that is due, the pair in use, the
     /// other pairs.
-    pub(crate) fn begin_question(&mut self, id: SessionId, now: Instant) -> Vec<Locators> {
-        let Some((pair, _)) = self.ilcc.key(id) else { return Vec::new() };
-        let Some(session) = self.ilcc.get(id) else { return Vec::new() };
+    pub(crate) fn begin_question(&mut self, id: SessionId, now: Instant) -> Question {
+        let Some((pair, _)) = self.ilcc.key(id) else { return Question::default() };
+        let Some(session) = self.ilcc.get(id) else { return Question::default() };
         let others = self.other_pairs(session, pair, now);
         let due = session.failed.due(now).filter(|due| others.contains(due));
         let failed = due.min_by_key(|due| self.preferences(session, *due));
-        let Some(session) = self.ilcc.get_mut(id) else { return Vec::new() };
+        let Some(session) = self.ilcc.get_mut(id) else { return Question::default() };
         if let Some(failed) = failed {
             session.failed.on_asked(failed, now);
         }
         let mut pairs: Vec<_> = failed.into_iter().collect();
-        pairs.resize(pairs.len() + SILENT_TRIES, session.wire);
-        pairs.extend(others.into_iter().take(MAX_TRIED_PAIRS));
-        pairs.resize(pairs.len().max(CHECK_TRIES), session.wire);
-        pairs
+        // Silence of the pair in use is no news if the last question has shown it.
+        let tries = if session.all_silent() && !others.is_empty() { 1 } else { SILENT_TRIES };
+        pairs.resize(pairs.len() + tries, session.wire);
+        let (turns_from, round) =
+            (pairs.len() - 1, pairs.len() + others.len().min(MAX_TRIED_PAIRS));
+        pairs.extend(others);
+        Question { pairs, turns_from, round, ..Question::default() }
+    }
+
+    /// Goes on after a Locator Update of the correspondent has come by a pair of locators. The pair works in that
+    /// direction. If the pair in use is silent, a question shows whether this pair works in the other direction, too.
+    /// So does a question about the pair in use, if the correspondent has moved to a pair that has failed.
+    pub(crate) fn on_reached_by(
+        &mut self,
+        id: SessionId,
+        by: Locators,
+        is_news: bool,
+        now: Instant,
+    ) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let Some(session) = self.ilcc.get(id) else { return };
+        let is_wire = by == session.wire;
+        let is_usable = is_wire || self.other_pairs(session, pair, now).contains(&by);
+        let is_silent = session.is_silent();
+        let is_left = is_news && session.failed.has(by) && !session.is_answered(now);
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        if is_wire {
+            session.on_reached_by_wire(now);
+        }
+        if !is_usable {
+            return;
+        }
+        if session.advertisement.is_none() && is_left {
+            self.say_locators(id, now);
+        }
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let Some(sent) = session.advertisement.as_mut() else { return };
+        if sent.question.shown.replace(by).is_none() && is_silent {
+            sent.retry.hasten(now);
+            self.schedule(id);
+        }
+    }
+
+    /// Has a question go by the pair by which the correspondent has just reached us, if there is one and the pair in
+    /// use is silent. Returns whether it does.
+    pub(crate) fn ask_out_of_turn(&mut self, id: SessionId, now: Instant) -> bool {
+        let Some(session) = self.ilcc.get_mut(id).filter(|session| session.is_silent()) else {
+            return false;
+        };
+        let Some(sent) = session.advertisement.as_mut() else { return false };
+        let Some(by) = sent.question.shown.take() else { return false };
+        sent.retry.on_hastened(now);
+        self.send_advertisement_by(id, by);
+        true
     }
 
     /// The other pairs that a question can go by. A locator of the correspondent that has aged may belong to another
     /// node by now.
-    fn other_pairs(&self, session: &Session, pair: IlvPair, now: Instant) -> Vec<Locators> {
+    pub(crate) fn other_pairs(
+        &self,
+        session: &Session,
+        pair: IlvPair,
+        now: Instant,
+    ) -> Vec<Locators> {
         if !self.has_other_pairs(session) {
             return Vec::new();
         }
@@ -146,15 +202,15 @@ impl Machine {
         &mut self,
         id: SessionId,
         by: Locators,
-        question: &Advertisement,
+        asked: &Advertisement,
         now: Instant,
     ) -> bool {
         let Some(session) = self.ilcc.get(id) else { return false };
         let wire = session.wire;
-        let asked = question.pairs.iter().take(question.retry.tries as usize);
-        let is_silent = asked.clone().filter(|pair| **pair == wire).count() >= SILENT_TRIES;
+        let is_silent = session.all_silent() || asked.finds_silent(wire);
         // An answer by a pair that was asked later may be on its way.
-        let silent: Vec<_> = asked.copied().take_while(|pair| *pair != by).collect();
+        let silent: Vec<_> =
+            asked.question.asked(asked.retry.tries).take_while(|pair| *pair != by).collect();
         let is_named = session.remote.iter().any(|remote| remote.l64 == by.1);
         let is_back = session.failed.has(by);
         let is_better = is_back && self.is_preferred(session, by);

@@ -109,7 +109,7 @@ impl Machine {
         match session.and_then(|session| session.advertisement.as_deref_mut()) {
             Some(advertisement) => {
                 advertisement.confirmed_at = Some(now);
-                self.send_advertisement(id);
+                self.send_advertisement(id, now);
             }
             None => self.advertise(id, now),
         }

@@ -8,6 +8,7 @@ use moorline_datapath::ilnp::{ChecksumMode, SessionEntry};
 use moorline_types::{IlvPair, Instant, L64, Nonce, Rtt, SessionId, named_enum};
 use moorline_wire::ilnp::{AdmissionFlags, Confirm, L64Entry};
 
+use crate::advertisement::Advertisement;
 use crate::consts::{
     ANSWERED_LATELY, CONFIRMATION_TRIES, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION,
     MAX_REMOTE_LOCATORS, MAX_RETRANSMISSION, MIN_RETRANSMISSION, OFFER_TIMEOUT, RTT_DOUBTED_TRIES,
@@ -62,6 +63,19 @@ impl RemoteLocator {
     }
 }
 
+/// Signs that the locators in use work.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sign {
+    /// The locators have shown nothing yet.
+    None,
+    /// Time when a Locator Update last came by the locators, or when the session began.
+    Reached(Instant),
+    /// Time when an acknowledgement last came by the locators: both directions work.
+    Answered(Instant),
+    /// The last question went by every pair of locators in vain.
+    AllSilent,
+}
+
 /// All facts about a correspondent, for one pair of addresses (decision 071).
 #[derive(Clone, Debug)]
 pub(crate) struct Session {
@@ -110,8 +124,7 @@ pub(crate) struct Session {
     pub(crate) shown_at: Instant,
     /// Cause of the last move in this run.
     pub(crate) moved: Option<MoveCause>,
-    /// Time of the last acknowledgement that has come by the locators in use.
-    pub(crate) answered_at: Option<Instant>,
+    pub(crate) sign: Sign,
     /// Time of the last question because of a rival, or of the last question or Locator Update without an answer.
     pub(crate) asked_at: Option<Instant>,
 }
@@ -130,18 +143,6 @@ pub(crate) enum Opening {
 pub(crate) struct Confirming {
     pub(crate) message: Confirm,
     pub(crate) retry: Retry,
-}
-
-/// A Locator Update that waits for its acknowledgement.
-#[derive(Clone, Debug)]
-pub(crate) struct Advertisement {
-    pub(crate) locators: Vec<L64Entry>,
-    /// If the Locator Update is a question: the pairs of locators that it goes by, one after another.
-    pub(crate) pairs: Vec<Locators>,
-    pub(crate) retry: Retry,
-    /// Time of the correspondent's last repeated Confirm. The correspondent repeats the Confirm until it reads this
-    /// Locator Update.
-    pub(crate) confirmed_at: Option<Instant>,
 }
 
 /// Times of a message that is sent repeatedly.
@@ -176,6 +177,17 @@ impl Retry {
     pub(crate) fn again_within(self, longest: Duration, now: Instant) -> Self {
         let pause = (self.pause * 2).min(longest);
         Self { tries: self.tries + 1, pause, next: now + pause, ..self }
+    }
+
+    /// Has the message be sent now, or a shortest pause after the last time.
+    pub(crate) fn hasten(&mut self, now: Instant) {
+        let soonest = self.sent_at() + MIN_RETRANSMISSION;
+        self.next = self.next.min(soonest.max(now));
+    }
+
+    /// Goes on after the message was sent out of turn.
+    pub(crate) fn on_hastened(&mut self, now: Instant) {
+        self.next = now + self.pause;
     }
 
     /// Whether a message of a new session, whose nonces have no answer yet, has been sent often enough and for long
@@ -235,7 +247,7 @@ impl Session {
             last_used: now,
             shown_at: now,
             moved: None,
-            answered_at: None,
+            sign: Sign::Reached(now),
             asked_at: None,
         }
     }
@@ -259,9 +271,41 @@ impl Session {
         }
     }
 
+    /// Notes an acknowledgement that has come by the locators in use.
+    pub(crate) fn on_answered_by_wire(&mut self, now: Instant) {
+        self.sign = Sign::Answered(now);
+        self.failed.forget(self.wire);
+    }
+
+    /// Notes a Locator Update that has come by the locators in use. It shows the direction to us alone.
+    pub(crate) fn on_reached_by_wire(&mut self, now: Instant) {
+        if !self.is_answered(now) && self.sign != Sign::AllSilent {
+            self.sign = Sign::Reached(now);
+        }
+    }
+
+    /// Notes that the session uses other locators, which have shown nothing yet.
+    pub(crate) fn on_moved(&mut self, wire: Locators, cause: MoveCause) {
+        (self.wire, self.moved) = (wire, Some(cause));
+        self.sign = Sign::None;
+    }
+
+    /// Time since the last sign that the locators in use work; `None` if there is no sign.
+    pub(crate) fn without_sign(&self, now: Instant) -> Option<Duration> {
+        match self.sign {
+            Sign::Answered(at) | Sign::Reached(at) => Some(now.since(at)),
+            Sign::None | Sign::AllSilent => None,
+        }
+    }
+
+    /// Whether the last question went by every pair of locators in vain.
+    pub(crate) fn all_silent(&self) -> bool {
+        self.sign == Sign::AllSilent
+    }
+
     /// Whether the locators in use have just brought an acknowledgement, so that both directions work.
     pub(crate) fn is_answered(&self, now: Instant) -> bool {
-        self.answered_at.is_some_and(|at| now.since(at) < ANSWERED_LATELY)
+        matches!(self.sign, Sign::Answered(at) if now.since(at) < ANSWERED_LATELY)
     }
 
     pub(crate) fn state(&self) -> State {
@@ -326,16 +370,33 @@ impl Session {
     /// Notes that a Locator Update or question got no answer. From now on the machine tells and asks less often a
     /// correspondent that acknowledges nothing.
     pub(crate) fn on_unanswered(&mut self, now: Instant) {
-        self.advertisement = None;
         self.is_mute = !self.agreed && !self.has_acknowledged;
         self.asked_at = Some(now);
+        self.advertisement = None;
     }
 
-    /// Whether the last question went by every pair of locators in vain, and the correspondent has shown nothing since.
-    /// A correspondent that acknowledges nothing shows no path.
+    /// Notes that a question has gone by all pairs in vain. The question goes on while the session is in use.
+    pub(crate) fn on_all_silent(&mut self, goes_on: bool, now: Instant) {
+        let question = self.advertisement.take();
+        self.on_unanswered(now);
+        if let Some(asked) = question.as_deref().filter(|_| !self.all_silent()) {
+            let pairs: Vec<_> = asked.question.asked(asked.retry.tries).collect();
+            self.failed.leave(self.wire, &pairs, now);
+        }
+        self.sign = Sign::AllSilent;
+        self.advertisement = question.filter(|_| goes_on && !self.is_mute);
+    }
+
+    /// Whether the last question went by every pair of locators in vain. Packets of the correspondent by other locators
+    /// change nothing. A correspondent that acknowledges nothing shows no path.
     pub(crate) fn stands_still(&self) -> bool {
-        let is_unanswered = self.asked_at.is_some_and(|asked_at| asked_at > self.shown_at);
-        is_unanswered && self.settled && !self.owes_update && !self.is_mute
+        self.all_silent() && self.settled && !self.owes_update && !self.is_mute
+    }
+
+    /// Whether the locators in use have brought no answer to a question.
+    pub(crate) fn is_silent(&self) -> bool {
+        let asked = self.advertisement.as_deref();
+        self.all_silent() || asked.is_some_and(|asked| asked.finds_silent(self.wire))
     }
 
     /// Whether the Locator Update that ends the handshake has been sent in vain, because options do not pass. If

@@ -58,13 +58,16 @@ impl Machine {
         self.ilcc.touch(id);
         let Some(session) = self.ilcc.get_mut(id) else { return };
         session.last_used = session.last_used.max(at);
-        let Some(session) = self.ilcc.get(id).filter(|one| one.advertisement.is_none()) else {
-            return;
-        };
-        if session.owes_update && !is_let_be(session, now) {
+        let Some(session) = self.ilcc.get(id) else { return };
+        if session.advertisement.is_some() {
+        } else if session.owes_update && !is_let_be(session, now) {
             self.advertise(id, now);
         } else if self.is_in_doubt(session, now) {
             self.ask_whether_known(id, now);
+        }
+        let session = self.ilcc.get_mut(id);
+        if let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) {
+            sent.question.on_used(at);
         }
     }
 

@@ -207,8 +207,9 @@ fn no_preference_leads_back_to_a_path_that_has_failed_until_the_locators_change(
     let mut net = without_preferred();
     net.send(0, FIRST_FAIL_BACK * 4);
     assert_eq!(net.duo.entry(0).wire.0, second(0), "the path is still dead");
+    moves(&mut net);
     prefer_first(&mut net, 11);
-    assert_eq!(net.duo.entry(0).wire.0, ilv(0).l64);
+    assert_eq!(moves(&mut net), [ilv(0).l64, second(0)], "the session tries it, in vain");
 }
 
 #[test]

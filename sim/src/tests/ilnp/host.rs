@@ -18,6 +18,7 @@ use crate::plain::PlainNode;
 /// A host: its locators, its socket and, with ILNP, its machine and plane.
 pub(crate) struct SimHost {
     number: usize,
+    prefers_none: bool,
     pub(crate) locators: Vec<u8>,
     pub(crate) core: Option<Core>,
     pub(crate) plain: Option<PlainNode>,
@@ -86,6 +87,7 @@ impl SimHost {
     pub(crate) fn new(number: usize, plan: &IlnpHost, seed: [u8; 32], now: Instant) -> Self {
         let mut host = Self {
             number,
+            prefers_none: plan.prefers_none,
             locators: vec![0],
             core: None,
             plain: None,
@@ -117,9 +119,10 @@ impl SimHost {
         Ilv::new(l64(self.number, locator), nid(self.number))
     }
 
-    /// Tells the machine the locators. The newest one is the preferred one.
+    /// Tells the machine the locators. The newest one is the preferred one, if any is.
     pub(crate) fn tell_local(&mut self, now: Instant) {
         let locators = self.locators.iter().rev().zip(10..).map(|(locator, preference)| {
+            let preference = if self.prefers_none { 10 } else { preference };
             LocalLocator { preference, ..LocalLocator::new(l64(self.number, *locator)) }
         });
         let state = LocalState {

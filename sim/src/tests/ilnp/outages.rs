@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use moorline_datapath::ilnp::USED_INTERVAL;
 
-use super::{IlnpChange, IlnpPlan, KINDS, clean, plan};
+use super::{IlnpChange, IlnpHost, IlnpPlan, KINDS, clean, plan};
+use crate::rng::Rng;
 
 #[test]
 fn while_payload_leaves_a_locator_that_works_again_is_found() {
@@ -27,3 +28,58 @@ fn while_payload_leaves_a_locator_that_works_again_is_found() {
 /// Longest time until payload goes both ways again: each host asks at a report of use, goes through its pairs, and may
 /// have to wait for another report because its correspondent has just shown itself.
 const AGAIN: Duration = USED_INTERVAL.saturating_mul(2);
+
+/// All locators of both hosts, or of one, die one after the other for this time. Then one of each host works again.
+/// Returns that time as well.
+fn both_dead(seed: u64, dead: Duration) -> (IlnpPlan, Duration) {
+    let mut rng = Rng::new(seed, 178);
+    let mut plan = plan(seed, 0);
+    plan.traffic = KINDS[rng.index(KINDS.len())];
+    plan.delay = Duration::from_millis(1 + rng.below(40));
+    // Most hosts prefer none of their locators.
+    plan.hosts = [0, 1].map(|_| IlnpHost { prefers_none: rng.below(4) > 0, ..plan.hosts[0] });
+    let gain = |host| (Duration::from_secs(5), IlnpChange::Gain { host, locator: 1 });
+    plan.changes = vec![gain(0), gain(1)];
+    let gone = Duration::from_secs(40) + rng.duration(Duration::from_secs(10));
+    let back = gone + dead;
+    // The same ISP for both hosts, or another for each.
+    let alone = u8::from(rng.below(2) == 0);
+    let is_shared = rng.below(4) > 0;
+    let hosts = [0..2, 0..1, 1..2][rng.index(3)].clone();
+    for host in hosts {
+        let first = u8::from(rng.below(2) == 0);
+        let earlier = rng.duration(Duration::from_secs(20));
+        let alone = if is_shared || host == 0 { alone } else { 1 - alone };
+        plan.changes.push((gone - earlier, IlnpChange::Cut { host, locator: first }));
+        plan.changes.push((gone, IlnpChange::Cut { host, locator: 1 - first }));
+        plan.changes.push((back, IlnpChange::Heal { host, locator: alone }));
+    }
+    plan.duration = back + Duration::from_secs(40);
+    (plan, back)
+}
+
+/// Each end has left pairs that are dead, and one of these pairs is the only one that works again.
+#[test]
+fn both_ends_follow_to_the_one_isp_that_is_back() {
+    for length in [30, 60, 120] {
+        let dead = Duration::from_secs(length);
+        let late = |seed| {
+            let (plan, back) = both_dead(seed, dead);
+            let outcome = clean(&plan);
+            let is_silent = outcome.pause_at_end >= Duration::from_secs(1);
+            let end = if is_silent { plan.duration } else { outcome.last_pause_at };
+            (end.saturating_sub(back), seed)
+        };
+        let all = (first_seed()..first_seed() + BOTH_DEAD_SEEDS).map(late);
+        let late: Vec<_> = all.filter(|(late, _)| *late > BACK).collect();
+        assert!(late.is_empty(), "{length} s: {late:?}");
+    }
+}
+
+fn first_seed() -> u64 {
+    std::env::var("MOORLINE_FIRST_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0)
+}
+
+/// Bound of decision 180 for a context of Shim6 in the same case.
+const BACK: Duration = Duration::from_secs(5);
+const BOTH_DEAD_SEEDS: u64 = 40;

@@ -54,6 +54,8 @@ pub(super) struct IlnpHost {
     pub(super) checksum: ChecksumMode,
     /// Largest number of sessions in the cache.
     pub(super) max_sessions: usize,
+    /// Whether the host prefers none of its locators. Otherwise it prefers the newest one.
+    pub(super) prefers_none: bool,
 }
 
 impl Default for IlnpHost {
@@ -66,6 +68,7 @@ impl Default for IlnpHost {
             nonce_len: NonceLen::default(),
             checksum: ChecksumMode::default(),
             max_sessions: 1000,
+            prefers_none: false,
         }
     }
 }
@@ -180,6 +183,11 @@ pub(super) struct IlnpOutcome {
     pub(super) longest_pause: Duration,
     /// End of that time, from the beginning on.
     pub(super) longest_pause_at: Duration,
+    /// End of the last pause of a second or more between two packets to a socket, at either host, from the beginning
+    /// on.
+    pub(super) last_pause_at: Duration,
+    /// Longest time from the last packet to a socket to the end of the run, at either host.
+    pub(super) pause_at_end: Duration,
     /// Data packets that left with a nonce.
     pub(super) with_nonce: u64,
     /// Entries in each machine at the end.

@@ -55,6 +55,8 @@ struct World<'a> {
     cut: BTreeSet<L64>,
     /// Number of next Locator Updates of each host that are lost.
     lost_updates: [u32; 2],
+    /// Time of the next timer of each host that is in the queue.
+    wakes: [Option<Instant>; 2],
     is_closed: bool,
 }
 
@@ -77,6 +79,7 @@ impl<'a> World<'a> {
             asked: None,
             cut: BTreeSet::new(),
             lost_updates: [0; 2],
+            wakes: [None; 2],
             is_closed: false,
         };
         world.open_sockets();
@@ -292,6 +295,9 @@ impl<'a> World<'a> {
         self.outcome.received += 1;
         if let Some(last) = self.last_received[host].replace(self.now) {
             let pause = self.now.since(last);
+            if pause >= Duration::from_secs(1) {
+                self.outcome.last_pause_at = self.elapsed();
+            }
             if pause > self.outcome.longest_pause {
                 let at = self.elapsed();
                 (self.outcome.longest_pause, self.outcome.longest_pause_at) = (pause, at);
@@ -367,12 +373,21 @@ impl<'a> World<'a> {
         let next = core.as_ref().and_then(|core| core.machine.poll_timeout());
         let next = next.or_else(|| plain.as_ref()?.poll_timeout());
         // An earlier timer fires as well, and finds nothing due.
-        if let Some(next) = next.filter(|next| *next > self.now && *next <= self.end) {
+        let waits = self.wakes[host].is_some_and(|at| at > self.now);
+        let is_first = |next: &Instant| !waits || Some(*next) < self.wakes[host];
+        let is_due_later = |next: &Instant| *next > self.now && *next <= self.end;
+        if let Some(next) = next.filter(is_due_later).filter(is_first) {
+            self.wakes[host] = Some(next);
             self.later(next.since(self.now), What::Wake(host));
         }
     }
 
     fn finish(mut self) -> IlnpOutcome {
+        let pauses = self
+            .last_received
+            .iter()
+            .map(|last| last.map_or(self.plan.duration, |last| self.end.since(last)));
+        self.outcome.pause_at_end = pauses.max().unwrap_or_default();
         let mut drops: BTreeMap<DropReason, u64> = BTreeMap::new();
         for (number, host) in self.hosts.iter().enumerate() {
             for (reason, count) in host.drops() {
