@@ -1,12 +1,12 @@
 //! Random but valid sequences of messages of both protocols, against a whole daemon.
 //!
-//! Host A has a daemon with Shim6 and ILNP, host B too, and a connection between them goes on while uplinks fail. Nodes behind
-//! both ISPs talk to host A: real senders, who read the answers and go on with what they have read, and made-up sources.
+//! Host A has a daemon with Shim6 and ILNP, and host B has one with Shim6, or with both. A connection between them goes on while
+//! uplinks fail. Nodes behind both ISPs talk to host A: real senders, who read the answers and use them, and made-up sources.
 //! All choices follow from a seed. As answers of the daemon decide the next messages, two runs with one seed differ in time
 //! only as far as the daemon's answers differ.
 //!
-//! The grammar is in [`shim6`], [`ilnp`] and [`traffic`]: each gives the next message of an [`actor`], [`wrap`] puts
-//! extension headers around it, [`cast`] has all actors, [`speaker`] sends and receives, [`ledger`] and [`judge`] judge.
+//! The grammar is in `shim6`, `ilnp` and `traffic`: each gives the next message of an `actor`, `wrap` puts
+//! extension headers around it, `cast` has all actors, `speaker` sends and receives, `ledger` and `judge` judge.
 
 mod actor;
 mod cast;
@@ -63,7 +63,9 @@ pub struct Report {
     pub packets: u64,
     /// Messages of the daemon to nodes of the soak, by kind.
     pub heard: BTreeMap<String, u64>,
-    /// Most contexts and ILNP sessions of the daemon at once.
+    /// Messages of the daemon to sources that had proved nothing.
+    pub unproved: u64,
+    /// Most contexts of the daemon at once.
     pub most_contexts: u64,
     /// Most ILNP correspondents of the daemon at once.
     pub most_sessions: u64,

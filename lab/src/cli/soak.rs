@@ -27,7 +27,7 @@ fn line(report: &Report, seconds: u64) -> String {
     let left = Duration::from_secs(seconds.saturating_sub(report.seconds));
     format!(
         "seed {}: {} left; {} packets, {} answers, {} contexts at most, {:.1} MiB, longest turn {:.1} ms, {} cuts survived, \
-         {} broken promises",
+         broken: {:?}",
         report.seed,
         humantime::format_duration(left),
         report.packets,
@@ -36,7 +36,7 @@ fn line(report: &Report, seconds: u64) -> String {
         mib(report.memory_most_octets),
         report.longest_turn_ms,
         report.cuts,
-        report.broken.len()
+        report.broken
     )
 }
 
@@ -48,6 +48,7 @@ fn text(report: &Report) -> String {
     for (kind, count) in &report.heard {
         text += &format!("  {count} times {kind} of the daemon\n");
     }
+    text += &format!("  {} of them to who had proved nothing\n", report.unproved);
     text += &format!(
         "  {} contexts and {} ILNP correspondents at most\n",
         report.most_contexts, report.most_sessions

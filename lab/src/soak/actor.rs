@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::net::Ipv6Addr;
 
-use moorline_types::{ContextTag, Nonce};
+use moorline_types::{ContextTag, Ilv, Nonce};
 use moorline_wire::ilnp::{Accept, Flow, LocatorUpdate};
 use moorline_wire::ip6::{self, Ip6};
 use moorline_wire::{Opt, PROTOCOL, ProbeReport};
@@ -17,6 +17,8 @@ use super::{ilnp, shim6, traffic};
 pub(super) struct Actor {
     /// Addresses of the node, of which the first is its ULID.
     pub(super) own: Vec<Ipv6Addr>,
+    /// All addresses at which the node receives: each identifier of its addresses at each of its locators.
+    pub(super) reached: Vec<Ipv6Addr>,
     /// Locator list, parameters and signature that prove the addresses.
     pub(super) told: Vec<Opt>,
     /// Addresses of the attacked host, one for each ISP.
@@ -97,7 +99,12 @@ impl Actor {
         let ilnp =
             Ilnp { nonce, sequence: 0, accept: None, proposed: None, update: None, echo: None };
         let isp = dice.below(2);
-        Self { own, told, victim, isp, shim6, ilnp, has_proved: false, dice }
+        let at = |place: &Ipv6Addr| {
+            let l64 = Ilv::of(*place).l64;
+            own.iter().map(move |own| Ilv::of(*own).at(l64).address()).collect::<Vec<_>>()
+        };
+        let reached = own.iter().flat_map(at).collect();
+        Self { own, reached, told, victim, isp, shim6, ilnp, has_proved: false, dice }
     }
 
     /// The next packets of the node. `others` are options of another node, which prove nothing here.

@@ -70,6 +70,11 @@ impl Cast {
         self.residents.iter().take(WANTED).map(|actor| actor.own[0])
     }
 
+    /// All addresses of these nodes.
+    pub(super) fn reached_of_wanted(&self) -> impl Iterator<Item = Ipv6Addr> {
+        self.residents.iter().take(WANTED).flat_map(|actor| actor.reached.iter().copied())
+    }
+
     /// The next packets of one of the nodes.
     pub(super) fn say(&mut self) -> anyhow::Result<Turn> {
         let other = self.dice.below(self.residents.len());
@@ -92,7 +97,7 @@ impl Cast {
     pub(super) fn hear(&mut self, to: Ipv6Addr, packet: &[u8]) -> bool {
         let present = self.strangers.iter_mut().filter(|(_, part, _)| *part == Part::Present);
         let mut all = self.residents.iter_mut().chain(present.map(|(actor, ..)| actor));
-        let receiver = all.find(|actor| actor.own.contains(&to));
+        let receiver = all.find(|actor| actor.reached.contains(&to));
         let is_known = receiver.is_some();
         if let Some(actor) = receiver {
             actor.hear(packet);
@@ -120,7 +125,7 @@ fn turn(actor: &mut Actor, others: &[Opt]) -> Turn {
     let had_proved = actor.has_proved;
     let said = actor.say(others);
     let is_news = actor.has_proved && !had_proved;
-    Turn { said, proved: if is_news { actor.own.clone() } else { Vec::new() } }
+    Turn { said, proved: if is_news { actor.reached.clone() } else { Vec::new() } }
 }
 
 const RESIDENTS: u32 = 24;

@@ -31,6 +31,12 @@ impl Dice {
         self.word().to_be_bytes()[0]
     }
 
+    /// A port that is not reserved.
+    pub(super) fn port(&mut self) -> u16 {
+        let [high, low, ..] = self.word().to_be_bytes();
+        u16::from_be_bytes([high, low]) | 1024
+    }
+
     pub(super) fn word(&mut self) -> u32 {
         self.0.next_u32()
     }

@@ -72,12 +72,11 @@ fn due(actor: &mut Actor) -> Kind {
 }
 
 fn flow(dice: &mut Dice) -> Flow {
-    let port = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
-    let responder = if dice.chance(80) { ECHO_PORT } else { dice.below(65_536) };
+    let responder_port = if dice.chance(80) { ECHO_PORT } else { dice.port() };
     Flow {
         protocol: dice.pick(&[17, 17, 17, 6, 33]),
-        initiator_port: port(1024 + dice.below(60_000)),
-        responder_port: port(responder),
+        initiator_port: dice.port(),
+        responder_port,
         transaction: dice.word(),
         flags: AdmissionFlags(dice.octet() & 0xf),
     }
@@ -134,7 +133,7 @@ fn echo(actor: &mut Actor, [from, to]: [Ipv6Addr; 2]) -> Vec<u8> {
 /// A datagram with the nonce of the node.
 fn data(actor: &mut Actor, [from, to]: [Ipv6Addr; 2]) -> Payload {
     let dice = &mut actor.dice;
-    let ports = [1024 + u16::from(dice.octet()), u16::try_from(ECHO_PORT).unwrap_or(u16::MAX)];
+    let ports = [dice.port(), ECHO_PORT];
     let length = dice.below(600);
     let datagram = udp(ports, &dice.octets(length));
     // RFC 6741 s4.2: the checksum does not cover locators.

@@ -53,6 +53,7 @@ impl Judge {
         let report = &mut self.report;
         report.seconds = elapsed.as_secs();
         report.packets = tally.packets;
+        report.unproved = tally.unproved;
         report.heard.clone_from(&tally.heard);
         let counts = status.contexts;
         report.most_contexts = report.most_contexts.max(counts.establishing + counts.established);

@@ -6,6 +6,9 @@
 //! - a bare payload header of 8 octets draws an R1bis of 16 octets without its validator;
 //! - the I1s or proposals of handshakes that programs of this host begin by their own packets, and one R2 for each of these
 //!   handshakes.
+//!
+//! A node of ILNP that has proved itself may name other locators (no defence, see docs/security.md). Nodes of the soak name
+//! locators of their own, and one proof counts for all of them.
 
 use std::collections::HashMap;
 use std::net::Ipv6Addr;
@@ -19,6 +22,8 @@ use moorline_wire::{MessageType, PROTOCOL};
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     sources: HashMap<Ipv6Addr, Account>,
+    /// Messages of the daemon to sources that had proved nothing.
+    pub(super) unproved: u64,
 }
 
 #[derive(Debug)]
@@ -67,6 +72,8 @@ impl Ledger {
         else {
             return Ok(());
         };
+        let has_proved = self.account(to, now).has_proved;
+        self.unproved += u64::from(!has_proved);
         let account = self.account(to, now);
         match share {
             Share::Answer(octets) => account.went += octets,

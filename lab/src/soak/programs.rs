@@ -19,14 +19,14 @@ pub(super) struct Programs {
 impl Programs {
     /// Starts the programs on a host, with these nodes as servers of the clients.
     pub(super) fn start(host: &Namespace, servers: &[Ipv6Addr]) -> anyhow::Result<Self> {
-        let port = u16::try_from(ECHO_PORT)?;
-        let listener =
-            host.enter(|| TcpListener::bind((Ipv6Addr::UNSPECIFIED, port)).context("listener"))?;
+        let listener = host
+            .enter(|| TcpListener::bind((Ipv6Addr::UNSPECIFIED, ECHO_PORT)).context("listener"))?;
         let servers = servers.to_vec();
         let work = move |stop: &AtomicBool| {
-            let echo = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, port)).context("echo server")?;
+            let echo =
+                UdpSocket::bind((Ipv6Addr::UNSPECIFIED, ECHO_PORT)).context("echo server")?;
             echo.set_read_timeout(Some(LOOK_AROUND)).context("read timeout")?;
-            let clients = servers.iter().map(|server| client(*server, port));
+            let clients = servers.iter().map(|server| client(*server));
             let clients: Vec<_> = clients.collect::<anyhow::Result<_>>()?;
             serve(&echo, &clients, stop);
             Ok(())
@@ -39,9 +39,9 @@ impl Programs {
     }
 }
 
-fn client(server: Ipv6Addr, port: u16) -> anyhow::Result<UdpSocket> {
+fn client(server: Ipv6Addr) -> anyhow::Result<UdpSocket> {
     let socket = UdpSocket::bind((Ipv6Addr::UNSPECIFIED, 0)).context("client")?;
-    socket.connect((server, port)).context("connect a client")?;
+    socket.connect((server, ECHO_PORT)).context("connect a client")?;
     Ok(socket)
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Tally {
     pub(super) packets: u64,
     /// Messages of the daemon, by kind.
     pub(super) heard: BTreeMap<String, u64>,
+    /// Messages of the daemon to sources that had proved nothing.
+    pub(super) unproved: u64,
     /// Broken promises, the first ones.
     pub(super) broken: Vec<String>,
 }
@@ -93,7 +95,7 @@ fn speak(
 ) -> anyhow::Result<()> {
     let (mut ledger, mut tally) = (Ledger::default(), Tally::default());
     let begin = Instant::now();
-    for address in cast.wanted() {
+    for address in cast.reached_of_wanted() {
         ledger.prove(address, begin);
     }
     let pacer = Pacer::start(rate);
@@ -110,6 +112,7 @@ fn speak(
         if told.elapsed() > TELL_AGAIN {
             told = Instant::now();
             ledger.age(told);
+            tally.unproved = ledger.unproved;
             shared.lock().unwrap_or_else(PoisonError::into_inner).clone_from(&tally);
         }
         if due == 0 {

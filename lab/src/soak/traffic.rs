@@ -12,9 +12,9 @@ use super::wrap::Payload;
 pub(super) fn say(dice: &mut Dice, [from, to]: [Ipv6Addr; 2]) -> Payload {
     match dice.below(6) {
         0..3 => {
-            let port = if dice.chance(80) { ECHO_PORT } else { dice.below(65_536) };
+            let port = if dice.chance(80) { ECHO_PORT } else { dice.port() };
             let octets = dice.below(1100);
-            let octets = udp(ports(dice, port), &dice.octets(octets));
+            let octets = udp([dice.port(), port], &dice.octets(octets));
             sealed(UDP, 6, octets, [from, to])
         }
         3..5 => sealed(TCP, 16, segment(dice), [from, to]),
@@ -27,12 +27,6 @@ pub(super) fn say(dice: &mut Dice, [from, to]: [Ipv6Addr; 2]) -> Payload {
     }
 }
 
-/// Source and destination ports.
-fn ports(dice: &mut Dice, to: usize) -> [u16; 2] {
-    let port = |number: usize| u16::try_from(number).unwrap_or(u16::MAX);
-    [port(1024 + dice.below(60_000)), port(to)]
-}
-
 /// A UDP header without a checksum, and its data.
 pub(super) fn udp([from, to]: [u16; 2], data: &[u8]) -> Vec<u8> {
     let length = u16::try_from(8 + data.len()).unwrap_or(u16::MAX);
@@ -43,7 +37,7 @@ pub(super) fn udp([from, to]: [u16; 2], data: &[u8]) -> Vec<u8> {
 
 /// A TCP segment with random flags, numbers and data.
 fn segment(dice: &mut Dice) -> Vec<u8> {
-    let mut octets: Vec<u8> = ports(dice, ECHO_PORT.into()).map(u16::to_be_bytes).concat();
+    let mut octets: Vec<u8> = [dice.port(), ECHO_PORT].map(u16::to_be_bytes).concat();
     octets.extend(dice.octets(8));
     let flags = dice.pick(&[0x02, 0x10, 0x18, 0x11, 0x04, 0x12]);
     octets.extend([0x50, flags, 0x20, 0, 0, 0, 0, 0]);
@@ -65,4 +59,4 @@ pub(super) fn sealed(
 }
 
 /// Port at which the attacked host has a listener of TCP, and a server that returns datagrams.
-pub(super) const ECHO_PORT: usize = 7;
+pub(super) const ECHO_PORT: u16 = 7;

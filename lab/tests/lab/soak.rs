@@ -19,6 +19,7 @@ fn a_daemon_lives_through_random_messages_of_both_protocols_and_keeps_its_promis
     let report = report.unwrap_or_else(|error| panic!("seed {seed:?}: {error:#}"));
     assert!(report.broken.is_empty(), "{report:?}");
     assert!(report.cuts > 0, "no cut of an uplink: {report:?}");
+    assert!(report.unproved > 0, "nobody tested the answers: {report:?}");
     // The daemon has taken part in both protocols.
     for kind in ["R1", "R2", "R1bis", "Error", "Probe", "Refuse"] {
         assert!(report.heard.contains_key(kind), "no {kind}: {report:?}");
