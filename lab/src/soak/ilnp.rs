@@ -111,7 +111,7 @@ fn update(actor: &mut Actor) -> LocatorUpdate {
     let own: Vec<L64> = own.collect();
     let count = if dice.chance(5) { 255 } else { 1 + dice.below(4) };
     let entry = |_| L64Entry {
-        l64: if dice.chance(80) { dice.pick(&own) } else { L64(dice.long()) },
+        l64: if dice.chance(80) { dice.pick(&own) } else { L64(ELSEWHERE | dice.long() >> 4) },
         preference: u16::from(dice.octet()),
         lifetime: dice.pick(&[0, 1, 3600, 3600, u16::MAX]),
     };
@@ -186,6 +186,8 @@ pub(super) fn hear(known: &mut Ilnp, packet: &[u8]) {
     }
 }
 
+/// Global unicast locators that no node of the soak has.
+const ELSEWHERE: u64 = 0x3 << 60;
 const KINDS: &[Kind] = &[
     Kind::Data,
     Kind::Propose,

@@ -78,7 +78,7 @@ impl Mouth {
         let router = lab.namespace(ISPS[usize::from(isp) - 1])?;
         // The packet socket gets the answers before this rule. Without the rule, the router would send errors to the host.
         router.nft(
-            "table inet soak { chain received { type filter hook prerouting priority 0; ip6 daddr 2a00::/7 drop; }; }",
+            "table inet soak { chain received { type filter hook prerouting priority 0; ip6 daddr 2a00::/15 drop; }; }",
         )?;
         let (hop, _) = Hop::towards(router, host_address(HOSTS[0], isp))?;
         let open = || FrameSocket::receiver(&hop.interface, WAITING).context("packet socket");
@@ -171,7 +171,7 @@ fn hear(
 
 /// Whether an address is one of a node of the soak, and not of a host of the lab.
 const fn is_of_soak(address: Ipv6Addr) -> bool {
-    address.octets()[0] & 0xfe == 0x2a
+    matches!(address.octets(), [0x2a, 0 | 1, ..])
 }
 
 /// Name of a message of the daemon. `None` for packets of the kernel and of programs.
