@@ -12,7 +12,7 @@ UNITDIR ?= $(shell test -d /etc/systemd/system && echo /etc/systemd/system)
 TARGET := $(or $(CARGO_TARGET_DIR),target)
 export CARGO
 
-.PHONY: help demo test test-vm check conformance build deps install install-lab uninstall clean
+.PHONY: help demo test test-vm soak check conformance build deps install install-lab uninstall clean
 
 help: ## Show this list.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,12 @@ test: deps ## Run every test and say what ran (root for those with namespaces an
 # Not a part of `make test`: it takes long, and downloads a kernel the first time. KERNEL=6.1 or a package.
 test-vm: deps ## Try it on another kernel, in a virtual machine (Debian 12's; KERNEL=... for others).
 	@scripts/vm/test.sh $(KERNEL)
+
+# Not a part of `make test`, which has half a minute of it: its limits are those of a clock. HOURS=8, SEED=... as in a
+# report, SOAK=--ilnp and other options.
+soak: deps ## Send random messages of both protocols to a daemon, for an hour or HOURS=... (root).
+	@$(CARGO) build --release --locked -p moorlined -p moorline-lab
+	@$(TARGET)/release/moorline-lab soak --seconds $$(( $(or $(HOURS),1) * 3600 )) $(addprefix --seed ,$(SEED)) $(SOAK)
 
 check: deps ## Check format, lints, documentation, shell scripts and the list of dependencies.
 	@scripts/check.sh

@@ -7,6 +7,7 @@ mod progress;
 mod render;
 mod sim;
 mod simulated;
+mod soak;
 
 pub use args::{Args, Command};
 
@@ -29,6 +30,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::List(format) => (experiments::list(*format, out), ""),
         Command::Run(run) => (experiments::run(run, out), "nothing was written"),
         Command::Load(load) => (experiments::load(load, out), "sending has ended"),
+        Command::Soak(soak) => (soak::soak(soak, out), "the soak has no result"),
         Command::Report(report) => (experiments::report(report, out), ""),
     };
     match is_success {

@@ -27,13 +27,13 @@ mod peers;
 mod plot;
 mod pool;
 mod programs;
-mod recovery;
+pub(crate) mod recovery;
 mod report;
 mod rough;
 mod state_cost;
 mod statistics;
 mod throughput;
-mod usage;
+pub(crate) mod usage;
 
 #[cfg(test)]
 mod tests;

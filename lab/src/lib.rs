@@ -31,6 +31,7 @@ pub mod process;
 mod processors;
 pub mod rough;
 pub mod router;
+pub mod soak;
 pub mod sweep;
 pub mod timeline;
 pub mod topology;

@@ -41,6 +41,9 @@ pub struct Status {
     /// Peers that sockets are connected to and that earn no context by the configuration, some of them.
     #[serde(default)]
     pub excluded: Vec<Excluded>,
+    /// Longest turn of the event loop since the start, in microseconds: time in which the daemon looked at nothing new.
+    #[serde(default)]
+    pub longest_turn_us: u64,
 }
 
 /// A peer whose traffic earns no context.

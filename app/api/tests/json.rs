@@ -60,6 +60,7 @@ fn status() -> Status {
             peer: address("2001:db8:9::9"),
             why: "trigger-never = true".into(),
         }],
+        longest_turn_us: 900,
     }
 }
 
@@ -80,7 +81,8 @@ fn status_json() -> Value {
         }],
         "drops": {"bad_nonce": 6},
         "warnings": ["one uplink only: plug in another"],
-        "excluded": [{"peer": "2001:db8:9::9", "why": "trigger-never = true"}]
+        "excluded": [{"peer": "2001:db8:9::9", "why": "trigger-never = true"}],
+        "longest_turn_us": 900
     })
 }
 

@@ -30,6 +30,7 @@
 //! | `privileges` | reduction of capabilities after set-up |
 //! | `events`, `tell` | journal of events, and their lines in the log |
 //! | `server`, `views`, `readiness` | control socket and its answers |
+//! | `turns` | lengths of the turns of the event loop |
 //! | `troubles` | failed effects that the host tries again |
 //! | `store` | files that survive a crash: addresses, contexts, sessions |
 #![forbid(unsafe_code)]
@@ -64,6 +65,7 @@ mod store;
 mod tell;
 mod triggers;
 mod troubles;
+mod turns;
 mod unbound;
 mod uplinks;
 mod usage;

@@ -40,6 +40,7 @@ use crate::shim6::shim6_config;
 use crate::signals::Signals;
 use crate::store::Store;
 use crate::troubles::Troubles;
+use crate::turns::Turns;
 use crate::usage::Quiet;
 
 /// All state of the main loop.
@@ -86,6 +87,7 @@ pub(crate) struct Daemon {
     /// Uplinks that carry no packets, as reported in events.
     pub(crate) failing: BTreeSet<u32>,
     pub(crate) last_excluded: LastExcluded,
+    pub(crate) turns: Turns,
 }
 
 /// Sources that wake the main loop, beside the daemon's own timers.
@@ -133,7 +135,8 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
     };
     // Tell systemd; this fails on a host without systemd.
     let _ = sd_notify::notify(&[sd_notify::NotifyState::Ready]);
-    let served = daemon.serve(&mut sources, &mut signals).await;
+    let turns = daemon.turns.clone();
+    let served = turns.time(daemon.serve(&mut sources, &mut signals)).await;
     daemon.events.push(EventKind::DaemonStopping, |_| {});
     match served {
         Ok(Ending::Kept) => daemon.keep(args).await,
@@ -222,6 +225,7 @@ impl Daemon {
             targets: Targets::open(&config.uplink_probes)?,
             failing: BTreeSet::new(),
             last_excluded: LastExcluded::default(),
+            turns: Turns::default(),
             datapath,
             netlink,
             shim6: Shim6Socket::open().context("raw socket of protocol 140")?,

@@ -37,6 +37,7 @@ impl Daemon {
             drops,
             warnings: self.warnings(),
             excluded,
+            longest_turn_us: self.turns.longest_us(),
         }
     }
 

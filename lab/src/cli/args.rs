@@ -6,6 +6,7 @@ mod tests;
 use crate::demo::DemoOptions;
 use crate::experiment::Choice;
 use crate::load::Load;
+use crate::soak::Soak;
 use clap::{Parser, Subcommand};
 use std::path::PathBuf;
 
@@ -42,6 +43,13 @@ pub enum Command {
     /// another identifier, all with a Nonce option and the checksum of ILNP. It goes into network namespaces of
     /// labs and nowhere else; without --from, into one made for it.
     Load(LoadArgs),
+    /// Send random but valid sequences of messages of both protocols to a daemon, and watch what it keeps (as root).
+    ///
+    /// In network namespaces: a daemon with both protocols, a connection to another host whose uplinks fail, and
+    /// nodes that talk to the daemon, real ones and made-up ones. Ends with 1 if the daemon gives more to who has
+    /// proved nothing than came from there, if its memory grows, if its event loop stands still, or if the
+    /// connection does. Watched by the clock, so nothing else should run on the machine.
+    Soak(SoakArgs),
     /// Make one page, report.html, of the results in a folder.
     Report(ReportArgs),
 }
@@ -100,6 +108,17 @@ pub struct LoadArgs {
     #[command(flatten)]
     pub load: Load,
     /// Print what was sent as a JSON object.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// How long to soak, and with which messages.
+#[derive(Clone, Debug, clap::Args)]
+pub struct SoakArgs {
+    #[allow(missing_docs, reason = "the text would take the place of the command's in the help")]
+    #[command(flatten)]
+    pub soak: Soak,
+    /// Print the result as one JSON object.
     #[arg(long)]
     pub json: bool,
 }

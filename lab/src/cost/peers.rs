@@ -99,6 +99,12 @@ impl Peers {
 }
 
 impl Peer {
+    /// Locator list, parameters and signature, as options.
+    #[must_use]
+    pub fn told(&self) -> &[Opt] {
+        &self.told
+    }
+
     /// The I1 of the peer, from the Next Header octet on.
     #[must_use]
     pub fn i1(&self) -> Vec<u8> {

@@ -53,12 +53,7 @@ impl Scene {
         send_timeout: Duration,
         settings: &str,
     ) -> anyhow::Result<Self> {
-        let mut scene = Self::as_it_is(cables, send_timeout, settings)?;
-        scene.protection = EventKind::ContextEstablished;
-        for (end, daemon) in scene.ends.iter_mut().zip(&scene.daemons) {
-            end.address = daemon.verifiable_address(ISPS[0])?;
-        }
-        Ok(scene)
+        Self::as_it_is(cables, send_timeout, settings)?.between_provable_addresses()
     }
 
     /// A scene with a daemon on each host, and sessions between the static addresses of the hosts.
@@ -68,9 +63,37 @@ impl Scene {
         settings: &str,
     ) -> anyhow::Result<Self> {
         let options = DaemonOptions::new(send_timeout, settings)?;
+        Self::between(cables, [&options; 2])
+    }
+
+    /// A scene with these daemons, and sessions between the static addresses of the hosts.
+    fn between(cables: Impairment, options: [&DaemonOptions; 2]) -> anyhow::Result<Self> {
         let scene = Self::plain(cables)?;
-        let daemons = start_both(&scene.lab, [&options; 2])?;
+        let daemons = start_both(&scene.lab, options)?;
         Ok(Self { daemons, protection: EventKind::SessionEstablished, ..scene })
+    }
+
+    /// A scene in which host A speaks both protocols, and host B too if `is_ilnp`. The ends of flows are addresses that the
+    /// daemons made, or static addresses if the flow is a session. Both files have `settings` in addition.
+    pub(crate) fn of_both_protocols(
+        send_timeout: Duration,
+        settings: &str,
+        is_ilnp: bool,
+    ) -> anyhow::Result<Self> {
+        let both = DaemonOptions::new(send_timeout, format!("ilnp = \"on\"\n{settings}"))?;
+        let shim6 = DaemonOptions::new(send_timeout, settings)?;
+        let scene =
+            Self::between(Impairment::default(), [&both, if is_ilnp { &both } else { &shim6 }])?;
+        if is_ilnp { Ok(scene) } else { scene.between_provable_addresses() }
+    }
+
+    /// The same scene with contexts between addresses that the daemons made.
+    fn between_provable_addresses(mut self) -> anyhow::Result<Self> {
+        self.protection = EventKind::ContextEstablished;
+        for (end, daemon) in self.ends.iter_mut().zip(&self.daemons) {
+            end.address = daemon.verifiable_address(ISPS[0])?;
+        }
+        Ok(self)
     }
 
     /// Starts a flow that sends every four milliseconds.
@@ -82,7 +105,7 @@ impl Scene {
     }
 
     /// Starts an endless transfer from the first end, at `rate` octets a second.
-    pub(super) fn transfer(&self, rate: u64, carriage: Carriage) -> anyhow::Result<Flow> {
+    pub(crate) fn transfer(&self, rate: u64, carriage: Carriage) -> anyhow::Result<Flow> {
         let ([client, server], sender) = (self.ends.clone(), Sender::Client);
         let options = TcpOptions { client, server, sender, bytes: 1 << 40, rate };
         TcpTransfer::start_as(&options, carriage).map(Flow::Tcp)
@@ -108,7 +131,7 @@ impl Scene {
 
     /// Waits until a flow is protected, then for [`SETTLING`] so that both hosts know the locators of each other, then
     /// for a moment that follows from the seed.
-    pub(super) fn settle(&mut self, flow: &Flow, seed: u64) -> anyhow::Result<()> {
+    pub(crate) fn settle(&mut self, flow: &Flow, seed: u64) -> anyhow::Result<()> {
         flow.await_arrivals()?;
         self.await_protection()?;
         pause(SETTLING + SPREAD.mul_f64(part(seed, 0)))
@@ -206,14 +229,14 @@ named! {
 }
 
 /// Traffic between the ends.
-pub(super) enum Flow {
+pub(crate) enum Flow {
     Tcp(TcpTransfer),
     Udp(UdpFlow),
 }
 
 impl Flow {
     /// Arrivals by direction.
-    pub(super) fn arrivals(&self) -> Vec<Arrivals> {
+    pub(crate) fn arrivals(&self) -> Vec<Arrivals> {
         match self {
             Self::Tcp(transfer) => vec![transfer.arrivals().clone()],
             Self::Udp(flow) => flow.arrivals().into_iter().cloned().collect(),
@@ -229,7 +252,7 @@ impl Flow {
     }
 
     /// Ends the flow. Gives the number of lost datagrams, or of repeated segments: the caller passes these as `again`.
-    pub(super) fn lost(self, again: u64) -> anyhow::Result<u64> {
+    pub(crate) fn lost(self, again: u64) -> anyhow::Result<u64> {
         match self {
             Self::Tcp(transfer) => transfer.abandon().map(|_| again),
             Self::Udp(flow) => {
@@ -324,7 +347,7 @@ fn counter(host: &Namespace, file: &str, group: &str, wanted: &str) -> anyhow::R
 
 impl Needs {
     /// Gives the missing requirements, in words for people.
-    pub(super) fn obstacles(self) -> Vec<String> {
+    pub(crate) fn obstacles(self) -> Vec<String> {
         let programs = match self {
             Self::Nothing => return Vec::new(),
             Self::Network => return preflight::check(&[]),

@@ -10,7 +10,7 @@ use anyhow::Context as _;
 ///
 /// # Errors
 /// There is no such process.
-pub(super) fn resident(process: impl Display) -> anyhow::Result<u64> {
+pub(crate) fn resident(process: impl Display) -> anyhow::Result<u64> {
     let status = read(process, "status")?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
     let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<u64>().ok());

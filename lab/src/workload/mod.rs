@@ -52,18 +52,18 @@ impl Endpoint {
 
 /// Spreads octets evenly over time. After a stall, the pacer catches up.
 #[derive(Clone, Copy, Debug)]
-struct Pacer {
+pub(crate) struct Pacer {
     start: Instant,
     per_second: u64,
 }
 
 impl Pacer {
-    fn start(per_second: u64) -> Self {
+    pub(crate) fn start(per_second: u64) -> Self {
         Self { start: Instant::now(), per_second }
     }
 
     /// Number of further units that may be sent now, after `sent`.
-    fn due(&self, sent: u64) -> u64 {
+    pub(crate) fn due(&self, sent: u64) -> u64 {
         let nanos = self.start.elapsed().as_nanos() * u128::from(self.per_second);
         let due = u64::try_from(nanos / NANOS_PER_SECOND).unwrap_or(u64::MAX);
         due.saturating_sub(sent)

@@ -35,6 +35,7 @@ mod rough;
 mod sessions;
 mod sessions_again;
 mod single;
+mod soak;
 mod stopped;
 mod survival;
 mod temporary;

@@ -40,6 +40,7 @@ fn status() -> Status {
         drops: BTreeMap::from([("bad_checksum".into(), 7)]),
         warnings: vec![],
         excluded: vec![],
+        longest_turn_us: 800,
     }
 }
 

@@ -76,6 +76,7 @@ fn a_status() -> Status {
         ]),
         warnings: vec!["wwan0 has no carrier: nothing can move there".into()],
         excluded: Vec::new(),
+        longest_turn_us: 0,
     }
 }
 

@@ -73,6 +73,7 @@ fn good() -> Facts {
         drops: BTreeMap::new(),
         warnings: Vec::new(),
         excluded: Vec::new(),
+        longest_turn_us: 0,
     };
     Facts {
         version: "1.0".into(),

@@ -33,6 +33,31 @@ fn an_experiment_is_called_on_the_command_line_as_in_its_results() {
     }
 }
 
+#[test]
+fn a_soak_takes_what_its_reports_and_the_makefile_say() {
+    let soak = |line: &str| {
+        let Command::Soak(soak) = Args::try_parse_from(line.split(' ')).unwrap().command else {
+            panic!("{line}");
+        };
+        soak
+    };
+    let SoakArgs { soak: plain, json } = soak("moorline-lab soak");
+    assert_eq!(
+        (plain.seconds, plain.seed, plain.rate, plain.ilnp, json),
+        (60, None, 1000, false, false)
+    );
+    let SoakArgs { soak: full, json } =
+        soak("moorline-lab soak --seconds 3600 --seed 7 --ilnp --rate 50 --json");
+    assert_eq!(
+        (full.seconds, full.seed, full.rate, full.ilnp, json),
+        (3600, Some(7), 50, true, true)
+    );
+    assert!(
+        Args::try_parse_from(["moorline-lab", "soak", "--seconds", "9"]).is_err(),
+        "no time for a cut"
+    );
+}
+
 /// The defaults are those of the papers, as far as a small machine can follow.
 #[test]
 fn the_defaults_are_those_of_the_experiment() {

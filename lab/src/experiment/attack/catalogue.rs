@@ -27,6 +27,10 @@ named! {
         I2 = "i2",
         /// Control messages of types 64 to 127 with made-up tags, from made-up sources.
         Types = "types-64-127",
+        /// The same messages behind Destination Options.
+        BehindOptions = "types-behind-options",
+        /// R1bis with made-up tags, from made-up sources.
+        R1bis = "r1bis",
         /// Packets of 8 octets with the ULIDs of the connection as addresses, to both hosts.
         Ulids = "ulids",
         /// No attack, between hosts with ILNP.
@@ -47,7 +51,7 @@ impl Attack {
         match self {
             Self::Nothing | Self::NothingIlnp => 0,
             Self::Triggers => 1_100,
-            Self::I1 | Self::Types | Self::Nonces => 50_000,
+            Self::I1 | Self::Types | Self::BehindOptions | Self::R1bis | Self::Nonces => 50_000,
             Self::I2 => 3_000,
             Self::Ulids => 50,
         }
@@ -75,6 +79,11 @@ impl Attack {
             Self::I1 => Some((packets::SHIM6, packets::i1(0), next_i1)),
             Self::I2 => Some((packets::SHIM6, packets::i1(0), next_i1_of_64_prefixes)),
             Self::Types => Some((packets::SHIM6, types(), next_type)),
+            Self::BehindOptions => {
+                let packet = [&packets::PADDING_TO_SHIM6[..], &types()].concat();
+                Some((packets::DESTINATION_OPTIONS, packet, next_type_behind_options))
+            }
+            Self::R1bis => Some((packets::SHIM6, packets::r1bis(0), next_r1bis)),
             Self::Nonces => {
                 Some((packets::DESTINATION_OPTIONS, packets::nonce_header(0).into(), next_nonce))
             }
@@ -217,7 +226,21 @@ fn next_i1_of_64_prefixes(frame: &mut [u8], number: u32) {
 
 fn next_type(frame: &mut [u8], number: u32) {
     make_up_source(frame, number.into());
-    let message = &mut frame[PAYLOAD_AT..];
+    make_up_type(&mut frame[PAYLOAD_AT..], number);
+}
+
+fn next_type_behind_options(frame: &mut [u8], number: u32) {
+    make_up_source(frame, number.into());
+    make_up_type(&mut frame[PAYLOAD_AT + packets::PADDING_TO_SHIM6.len()..], number);
+}
+
+fn next_r1bis(frame: &mut [u8], number: u32) {
+    make_up_source(frame, number.into());
+    frame[PAYLOAD_AT..].copy_from_slice(&packets::r1bis(number));
+}
+
+/// Writes another type of 64 to 127, and another tag, into a message.
+fn make_up_type(message: &mut [u8], number: u32) {
     message[packets::TYPE_AT] = packets::FIRST_OF_CONTEXTS + (number % 64) as u8;
     let tag = packets::tag_of(number);
     message[packets::TAG_AT..packets::TAG_AT + tag.len()].copy_from_slice(&tag);
@@ -269,6 +292,21 @@ mod tests {
         assert!(types.into_iter().eq(64..128));
         assert_eq!(count(made.iter().map(|packet| &packet[46..52])), made.len(), "tags");
         assert_eq!(count(made.iter().map(|packet| &packet[8..24])), made.len(), "sources");
+    }
+
+    #[test]
+    fn behind_options_and_as_r1bis_each_message_has_its_own_tag_and_source() {
+        let types = packets::control(packets::FIRST_OF_CONTEXTS, &[0; 10]);
+        let bare = packets_of(next_type, &types);
+        let first = [&packets::PADDING_TO_SHIM6[..], &types].concat();
+        let behind = packets_of(next_type_behind_options, &first);
+        for (bare, behind) in bare.iter().zip(&behind) {
+            assert_eq!(behind[40..48], packets::PADDING_TO_SHIM6);
+            assert_eq!((&behind[48..], &behind[8..24]), (&bare[40..], &bare[8..24]));
+        }
+        let answers = packets_of(next_r1bis, &packets::r1bis(0));
+        assert_eq!(count(answers.iter().map(|packet| &packet[46..52])), answers.len(), "tags");
+        assert_eq!(count(answers.iter().map(|packet| &packet[8..24])), answers.len(), "sources");
     }
 
     #[test]

@@ -37,6 +37,12 @@ pub(super) fn i2(r1: &R1) -> Vec<u8> {
     control(I2, &[&tag[..], &nonce, &responder_nonce, &[0; 4], &r1.validator].concat())
 }
 
+/// An R1bis (RFC 5533 s5.8) with a made-up validator.
+pub(super) fn r1bis(nonce: u32) -> Vec<u8> {
+    let validator = [&[0, RESPONDER_VALIDATOR_AND_CRITICAL, 0, 16][..], &[7; 16], &[0; 4]].concat();
+    control(R1BIS, &[&tag_of(nonce)[..], &nonce.to_be_bytes(), &validator].concat())
+}
+
 /// The fields of an R1 (RFC 5533 s5.5) that its I2 needs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct R1 {
@@ -90,10 +96,15 @@ pub(super) const FIRST_OF_CONTEXTS: u8 = 64;
 /// Offset of the context tag in messages of these types (RFC 5533 s5.10 to s5.12).
 pub(super) const TAG_AT: usize = 6;
 pub(super) const TYPE_AT: usize = 2;
+/// A Destination Options header with padding alone, in front of a message of Shim6.
+pub(super) const PADDING_TO_SHIM6: [u8; 8] = [SHIM6, 0, 1, 4, 0, 0, 0, 0];
 const I1: u8 = 1;
 const R1: u8 = 2;
 const I2: u8 = 3;
+const R1BIS: u8 = 5;
 const RESPONDER_VALIDATOR: u16 = 1;
+/// Second octet of the option's type field: the type, and a critical bit of zero.
+const RESPONDER_VALIDATOR_AND_CRITICAL: u8 = 2;
 const NONCE: u8 = 0x8b;
 const CHECKSUM_AT: usize = 4;
 
@@ -115,6 +126,10 @@ mod tests {
         let parsed = Packet::parse(&i2, from, to).unwrap();
         assert_eq!((parsed.initiator_nonce(), parsed.responder_nonce()), (Some(7), Some(9)));
         assert!(matches!(parsed.message(), Ok(Message::I2(_))));
+        let r1bis = r1bis(7);
+        let parsed = Packet::parse(&r1bis, from, to).unwrap();
+        let Ok(Message::R1bis(r1bis)) = parsed.message() else { panic!("{parsed:?}") };
+        assert_eq!((r1bis.responder_nonce, r1bis.options.validator()), (7, Some(&[7; 16][..])));
         let options =
             moorline_wire::ilnp::OptionsHeader::parse(&nonce_header(0x0102_0304)).unwrap();
         assert_eq!(options.nonce, Some(moorline_types::Nonce::Short([1, 2, 3, 4])));
