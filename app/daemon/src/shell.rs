@@ -39,7 +39,7 @@ use crate::server::{self, Task};
 use crate::shim6::shim6_config;
 use crate::signals::Signals;
 use crate::store::Store;
-use crate::takeover::Takeover;
+use crate::takeover::{Flushes, Takeover};
 use crate::troubles::Troubles;
 use crate::usage::Quiet;
 
@@ -89,6 +89,7 @@ pub(crate) struct Daemon {
     pub(crate) last_excluded: LastExcluded,
     /// Takeover of the contexts of the last run.
     pub(crate) takeover: Takeover,
+    pub(crate) flushes: Flushes,
 }
 
 /// Sources that wake the main loop, beside the daemon's own timers.
@@ -226,6 +227,7 @@ impl Daemon {
             failing: BTreeSet::new(),
             last_excluded: LastExcluded::default(),
             takeover: Takeover::default(),
+            flushes: Flushes::default(),
             datapath,
             netlink,
             shim6: Shim6Socket::open().context("raw socket of protocol 140")?,

@@ -9,12 +9,16 @@
 
 use std::collections::BTreeMap;
 use std::future;
+use std::mem;
 use std::thread;
 
 use anyhow::Context as _;
+use moorline_addresses::RouteStep;
 use moorline_contexts::Waiting;
 use moorline_types::DropReason;
 use tokio::sync::oneshot;
+use tokio::task;
+use tokio::time::Instant;
 
 use crate::clock;
 use crate::shell::{Daemon, seed};
@@ -60,6 +64,30 @@ impl Takeover {
     }
 }
 
+/// Flushes of the routes that sockets have cached, after slices that have added routes. The kernel walks over all of its
+/// routes at each flush, so one flush serves many slices. Routes are missing only if somebody has removed those of the last
+/// run; and a move of a context that is taken over flushes at once, as ever.
+#[derive(Debug, Default)]
+pub(crate) struct Flushes {
+    is_in_slice: bool,
+    is_missing: bool,
+    next: Option<Instant>,
+}
+
+impl Flushes {
+    /// Whether the flush of this step comes later, after some slices.
+    pub(crate) fn is_put_off(&mut self, step: &RouteStep) -> bool {
+        let is_put_off = self.is_in_slice && matches!(step, RouteStep::Add(_));
+        self.is_missing |= is_put_off;
+        is_put_off
+    }
+
+    fn is_due(&mut self, is_last: bool) -> bool {
+        let is_due = is_last || self.next.is_none_or(|next| next <= Instant::now());
+        is_due && mem::take(&mut self.is_missing)
+    }
+}
+
 impl Daemon {
     /// Takes over the contexts of the last run. If there are many of them, the main loop does so later.
     pub(crate) async fn begin_takeover(&mut self) -> anyhow::Result<()> {
@@ -87,10 +115,21 @@ impl Daemon {
         self.takeover = Takeover::Slices;
     }
 
-    /// Takes over the next slice.
+    /// Takes over the next slice. The main loop does not sleep between two slices, so the runtime looks for messages,
+    /// reports and requests here.
     pub(crate) async fn take_over_slice(&mut self) -> anyhow::Result<()> {
+        task::yield_now().await;
         self.host.shim6_mut().take_over(SLICE, clock::now());
-        if self.host.shim6().waiting().is_empty() { self.end_takeover().await } else { Ok(()) }
+        self.flushes.is_in_slice = true;
+        self.pump().await;
+        self.flushes.is_in_slice = false;
+        let is_last = self.host.shim6().waiting().is_empty();
+        if self.flushes.is_due(is_last) {
+            let began = Instant::now();
+            self.netlink.flush_cached_routes().await.context("cached routes")?;
+            self.flushes.next = Some(Instant::now() + began.elapsed() * REST);
+        }
+        if is_last { self.end_takeover().await } else { Ok(()) }
     }
 
     /// Ends the takeover: all contexts are there. Removes what else the last run has left.
@@ -134,6 +173,8 @@ pub(crate) fn by_reason(
 const SMALL_FILE: u64 = 6 << 20;
 /// Number of contexts in a slice. A slice takes a few milliseconds.
 const SLICE: usize = 256;
+/// Length of the pause after a flush, in lengths of the flush.
+const REST: u32 = 10;
 /// Progress while the number of contexts is not known.
 const READING: &str =
     "the contexts of the run before are being read; their traffic goes on meanwhile";
