@@ -46,7 +46,7 @@ impl Waiting {
         }
         let contexts = &waiting.contexts;
         waiting.turns = contexts.keys().rev().copied().collect();
-        waiting.turns.sort_by_key(|id| contexts.get(id).map(ContextSnapshot::urgency));
+        waiting.turns.sort_by_cached_key(|id| contexts.get(id).map(ContextSnapshot::urgency));
         waiting.total = contexts.len();
         waiting
     }
@@ -140,9 +140,12 @@ impl Waiting {
     }
 
     /// The hashes of the names of a context, each once: both ends may have chosen the same tag.
-    fn hashes_of(&self, snapshot: &ContextSnapshot) -> BTreeSet<u32> {
-        let tags = [snapshot.local_tag, snapshot.peer_tag].map(|tag| self.hash(&tag));
-        tags.into_iter().chain([self.hash(&snapshot.key.ulids)]).collect()
+    fn hashes_of(&self, snapshot: &ContextSnapshot) -> impl Iterator<Item = u32> + use<> {
+        let [local, peer] = [snapshot.local_tag, snapshot.peer_tag].map(|tag| self.hash(&tag));
+        let hashes = [local, peer, self.hash(&snapshot.key.ulids)];
+        (0..hashes.len())
+            .filter(move |at| !hashes[..*at].contains(&hashes[*at]))
+            .map(move |at| hashes[at])
     }
 
     fn hash(&self, name: &impl Hash) -> u32 {
