@@ -3,9 +3,7 @@ mod sockets;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use moorline_contexts::{
-    self as shim6, ContextSnapshot, Contexts, EstablishedView, Question, Waiting,
-};
+use moorline_contexts::{self as shim6, ContextSnapshot, Contexts, EstablishedView, Question};
 use moorline_datapath::shim6::TriggerPolicy;
 use moorline_host::model::Kernel;
 use moorline_host::{Effect, Host, SessionAddress, Sessions};
@@ -42,10 +40,8 @@ pub(crate) struct Core {
     settings: Settings,
     /// State that a killed core has stored; `None` if the core is alive.
     stored: Option<Stored>,
-    /// Stored contexts that a restarted core has not read yet.
+    /// Stored contexts that a restarted core does not have yet.
     to_restore: Option<Vec<ContextSnapshot>>,
-    /// Time of the next slice of stored contexts that a restarted core takes over.
-    slice_at: Option<Instant>,
     /// The addresses that the data plane of Shim6 takes for the host's own.
     locals: BTreeSet<Locator>,
     /// State of the kernel, as the executor has made it.
@@ -89,7 +85,6 @@ impl Node {
                 settings,
                 stored: None,
                 to_restore: None,
-                slice_at: None,
                 locals: BTreeSet::new(),
                 kernel: Kernel::default(),
                 dies_after: None,
@@ -125,7 +120,7 @@ impl Node {
     /// Kills the core: only the data planes are left.
     pub(crate) fn kill(&mut self) {
         if let Some(core) = &mut self.core {
-            (core.dies_after, core.slice_at) = (None, None);
+            core.dies_after = None;
             let mut stored = core.snapshot();
             stored.contexts.extend(core.to_restore.take().into_iter().flatten());
             core.stored.get_or_insert(stored);
@@ -157,12 +152,15 @@ impl Node {
         refused.is_empty()
     }
 
-    /// Gives the stored contexts to a restarted core, which takes them over in slices.
+    /// Gives the stored contexts to a restarted core. Returns false if the core refuses some.
     pub(crate) fn restore_contexts(&mut self, now: Instant) -> bool {
         let Some(core) = self.living_core() else { return true };
         let Some(stored) = core.to_restore.take() else { return true };
-        core.host.handle_waiting(Waiting::new(stored, [0; 16]));
-        core.take_over_slice(now)
+        let mut contexts = stored.into_iter();
+        let has_contexts = contexts.all(|one| core.host.shim6_mut().restore(one, now).is_ok());
+        core.host.handle_left_contexts(core.planes.shim6.contexts().map(|entry| entry.id));
+        core.host.handle_restored(core.kernel.kept().clone(), now);
+        has_contexts
     }
 
     /// Restarts core and data planes without any earlier state.
@@ -197,24 +195,6 @@ impl Core {
         let is_guest = self.host.is_session_address(address.0);
         self.is_dead()
             && (self.locals.contains(&address) || is_guest && self.locals.iter().any(has_prefix))
-    }
-
-    /// Takes over the next slice of stored contexts, if it is due. Returns false if the core refuses some.
-    pub(crate) fn handle_slice(&mut self, now: Instant) -> bool {
-        let is_due = self.slice_at.is_some_and(|at| at <= now) && !self.is_dead();
-        !is_due || self.take_over_slice(now)
-    }
-
-    fn take_over_slice(&mut self, now: Instant) -> bool {
-        self.host.shim6_mut().take_over(1, now);
-        let waiting = self.host.shim6().waiting();
-        let has_all = waiting.refused().is_empty();
-        self.slice_at = (!waiting.is_empty()).then(|| now + SLICE_INTERVAL);
-        if self.slice_at.is_none() {
-            self.host.handle_left_contexts(self.planes.shim6.contexts().map(|entry| entry.id));
-            self.host.handle_restored(self.kernel.kept().clone(), now);
-        }
-        has_all
     }
 
     /// Executes an effect on data planes or kernel, or answers the host. Returns false if the effect is for others.
@@ -258,7 +238,6 @@ impl Core {
     /// Replaces the host by a new one. The data plane of Shim6 stays, like the programs of Linux.
     fn begin_anew(&mut self, seed: [u8; 32], now: Instant) {
         self.failing.clear();
-        self.slice_at = None;
         let has_ilnp = self.planes.ilnp.is_some();
         self.host = new_host(&self.config, has_ilnp, seed, now);
         self.planes.ilnp = new_planes(self.settings, has_ilnp).ilnp;
@@ -277,8 +256,7 @@ impl Core {
 
     /// Time of the next look at timers.
     pub(crate) fn next_timeout(&self) -> Option<Instant> {
-        let host = self.host.poll_timeout().into_iter().chain(self.slice_at).min();
-        let host = host.filter(|_| !self.is_dead());
+        let host = self.host.poll_timeout().filter(|_| !self.is_dead());
         [host, self.planes.shim6.poll_timeout()].into_iter().flatten().min()
     }
 
@@ -311,9 +289,6 @@ fn new_planes(settings: Settings, has_ilnp: bool) -> Planes {
     });
     Planes { shim6: Plane::new(settings), ilnp }
 }
-
-/// Time between two contexts that a restarted core takes over.
-const SLICE_INTERVAL: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests;

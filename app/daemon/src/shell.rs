@@ -153,8 +153,8 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
 }
 
 /// Returns random octets of the kernel.
-pub(crate) fn seed() -> anyhow::Result<[u8; 32]> {
-    let mut seed = [0; 32];
+pub(crate) fn seed<const N: usize>() -> anyhow::Result<[u8; N]> {
+    let mut seed = [0; N];
     getrandom::fill(&mut seed).context("randomness of the kernel")?;
     Ok(seed)
 }

@@ -91,7 +91,7 @@ impl Flushes {
 impl Daemon {
     /// Takes over the contexts of the last run. If there are many of them, the main loop does so later.
     pub(crate) async fn begin_takeover(&mut self) -> anyhow::Result<()> {
-        let [key, _] = *seed()?.as_chunks::<16>().0 else { unreachable!() };
+        let key = seed()?;
         if self.store.len(CONTEXTS) > SMALL_FILE {
             let store = self.store.clone();
             let (sender, reader) = oneshot::channel();
@@ -126,7 +126,9 @@ impl Daemon {
         let is_last = self.host.shim6().waiting().is_empty();
         if self.flushes.is_due(is_last) {
             let began = Instant::now();
-            self.netlink.flush_cached_routes().await.context("cached routes")?;
+            if let Err(error) = self.netlink.flush_cached_routes().await {
+                tracing::warn!(%error, "cached routes");
+            }
             self.flushes.next = Some(Instant::now() + began.elapsed() * REST);
         }
         if is_last { self.end_takeover().await } else { Ok(()) }

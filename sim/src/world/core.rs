@@ -109,9 +109,7 @@ impl World<'_> {
         if !core.is_dead() && serves && core.host.poll_timeout().is_some_and(|at| at <= now) {
             core.host.handle_timeout(now);
         }
-        let has_restored = core.handle_slice(now);
         let next = core.next_timeout();
-        self.check(has_restored, Rule::Restored, || format!("{}", host_name(host)));
         self.check(next.is_none_or(|at| at > now), Rule::TimersAdvance, || {
             format!("{} asks for {next:?}", host_name(host))
         });
@@ -311,14 +309,14 @@ impl World<'_> {
     }
 
     /// Checks that no pair has two owners. If nothing has failed recently, it also checks that kernel and data planes
-    /// have what contexts and sessions need, once all contexts of a run before are taken over.
+    /// have what contexts and sessions need.
     fn check_core(&mut self, host: usize) {
         let Some(Core { host: core, kernel, planes, .. }) = living_core(&mut self.nodes, host)
         else {
             return;
         };
         let mut found = vec![(Rule::OneOwner, contested(core).map(|pair| pair.to_string()))];
-        if !core.awaits_retry() && core.shim6().waiting().is_empty() {
+        if !core.awaits_retry() {
             let sessions = planes.ilnp.iter().flat_map(|plane| plane.sessions());
             let told = difference(core, planes.shim6.contexts(), sessions, self.now);
             found.push((Rule::KernelInStep, kernel.difference(core, self.now)));
