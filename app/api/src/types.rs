@@ -112,6 +112,8 @@ pub struct ContextCounts {
     pub exploring: u64,
     /// Established contexts whose locators differ from the ULIDs.
     pub moved: u64,
+    /// Contexts of the daemon before that this one has not taken over yet. No other number counts these.
+    pub waiting: u64,
     /// Addresses of peers that did not answer, or do not speak Shim6 (E-FAILED, NO-SUPPORT).
     pub no_support: u64,
 }

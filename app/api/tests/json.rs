@@ -44,6 +44,7 @@ fn status() -> Status {
             established: 2,
             exploring: 3,
             moved: 4,
+            waiting: 6,
             no_support: 5,
         },
         survival: vec![Survival {
@@ -75,7 +76,7 @@ fn status_json() -> Value {
             ]
         }],
         "contexts":
-            {"establishing": 1, "established": 2, "exploring": 3, "moved": 4, "no_support": 5},
+            {"establishing": 1, "established": 2, "exploring": 3, "moved": 4, "waiting": 6, "no_support": 5},
         "survival": [{
             "uplink": "eth0", "contexts": 3, "survive": 2, "others": {"unanswered": 1}, "sessions": 0
         }],

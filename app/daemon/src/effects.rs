@@ -114,9 +114,11 @@ impl Daemon {
     }
 
     async fn change_routes(&mut self, step: &RouteStep) -> anyhow::Result<()> {
+        let is_in_slice = self.flushes.is_put_off(step);
         let netlink = &self.netlink;
         let done = match step {
             RouteStep::RemoveTcp(routes) => netlink.remove_moved_tcp(routes).await.map(drop),
+            RouteStep::Add(routes) if is_in_slice => netlink.add_all_moved_unseen(routes).await,
             RouteStep::Add(routes) => netlink.add_all_moved(routes).await,
             RouteStep::LeadDirectly(routes) => netlink.lead_directly(routes).await,
             RouteStep::LeadByMoor(routes) => netlink.lead_by_moor(routes).await.map(drop),

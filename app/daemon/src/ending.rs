@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use crate::args::Args;
 use crate::claims::Claims;
+use crate::clock;
 use crate::shell::Daemon;
 use crate::store::{CONTEXTS, SESSIONS, Store};
 
@@ -56,7 +57,7 @@ impl Daemon {
         self.save_at = None;
         let began = Instant::now();
         let contexts = match self.contexts_changed {
-            true => self.store.save_contexts(self.host.shim6().snapshot()),
+            true => self.save_contexts(),
             false => Ok(()),
         };
         self.contexts_changed = contexts.is_err();
@@ -70,14 +71,26 @@ impl Daemon {
         self.save_delay = save_delay(began.elapsed()).max(least);
     }
 
+    /// Writes the contexts, with those that wait. As long as a thread reads the contexts of the last run, there are no
+    /// others, and the file stays.
+    fn save_contexts(&self) -> anyhow::Result<()> {
+        match self.takeover.is_reading() {
+            true => Ok(()),
+            false => self.store.save_contexts(self.host.shim6().snapshot()),
+        }
+    }
+
     /// Ends the run and leaves everything in place for the next run. Traffic continues meanwhile, and the store has the
     /// state for the next run.
     pub(crate) async fn keep(mut self, args: &Args) -> anyhow::Result<()> {
-        // Handle all reports of the programs before the contexts are saved.
-        let told = self.take_reports().and_then(|()| self.take_last_ilnp_reports());
+        // Handle all reports of the programs before the contexts are saved, if the contexts are known.
+        let told = match self.takeover.is_reading() {
+            true => Ok(()),
+            false => self.take_reports().and_then(|()| self.take_last_ilnp_reports()),
+        };
         self.pump().await;
         self.leave_routing().await;
-        let contexts = self.store.save_contexts(self.host.shim6().snapshot());
+        let contexts = self.save_contexts();
         let sessions = self.save_sessions();
         let count = self.host.ilnp().map_or(0, Sessions::session_count);
         tracing::info!(
@@ -105,6 +118,7 @@ impl Daemon {
     pub(crate) async fn stop(mut self, args: &Args) -> anyhow::Result<()> {
         tracing::info!("stopping and restoring the host");
         self.end_sessions().await;
+        self.host.shim6_mut().take_over(usize::MAX, clock::now());
         self.refuse_payload();
         // Remove the routes before the programs: while a route leads moved traffic to an uplink, the program there must
         // insert the header.

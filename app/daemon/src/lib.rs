@@ -10,6 +10,7 @@
 //! | `effects` | execution of the host's effects: data plane entries, routes, addresses, messages |
 //! | `shim6` | Shim6 between core, data plane and network |
 //! | `ilnp` | ILNPv6 between core, data plane and network |
+//! | `takeover` | takeover of the contexts of the last run, before the daemon is ready or in slices |
 //! | `signals` | signals of the service manager |
 //! | `claims` | locks: one daemon per state directory, network namespace and pin folder |
 //! | `ending` | end of a run: keep everything for the next run, or restore the host |
@@ -62,6 +63,7 @@ mod shell;
 mod shim6;
 mod signals;
 mod store;
+mod takeover;
 mod tell;
 mod triggers;
 mod troubles;

@@ -39,6 +39,7 @@ use crate::server::{self, Task};
 use crate::shim6::shim6_config;
 use crate::signals::Signals;
 use crate::store::Store;
+use crate::takeover::{Flushes, Takeover};
 use crate::troubles::Troubles;
 use crate::turns::Turns;
 use crate::usage::Quiet;
@@ -88,6 +89,9 @@ pub(crate) struct Daemon {
     pub(crate) failing: BTreeSet<u32>,
     pub(crate) last_excluded: LastExcluded,
     pub(crate) turns: Turns,
+    /// Takeover of the contexts of the last run.
+    pub(crate) takeover: Takeover,
+    pub(crate) flushes: Flushes,
 }
 
 /// Sources that wake the main loop, beside the daemon's own timers.
@@ -152,8 +156,8 @@ pub async fn run(args: &Args, config: Config) -> anyhow::Result<()> {
 }
 
 /// Returns random octets of the kernel.
-pub(crate) fn seed() -> anyhow::Result<[u8; 32]> {
-    let mut seed = [0; 32];
+pub(crate) fn seed<const N: usize>() -> anyhow::Result<[u8; N]> {
+    let mut seed = [0; N];
     getrandom::fill(&mut seed).context("randomness of the kernel")?;
     Ok(seed)
 }
@@ -226,6 +230,8 @@ impl Daemon {
             failing: BTreeSet::new(),
             last_excluded: LastExcluded::default(),
             turns: Turns::default(),
+            takeover: Takeover::default(),
+            flushes: Flushes::default(),
             datapath,
             netlink,
             shim6: Shim6Socket::open().context("raw socket of protocol 140")?,
@@ -299,10 +305,10 @@ impl Daemon {
         if !goes_on && let Some(trouble) = self.troubles.fatal(is_partial) {
             anyhow::bail!("{trouble}");
         }
-        self.restore().await?;
         let icmp6 = Icmp6Socket::open().context("raw socket of ICMPv6")?;
         let reachability = self.netlink.reachability()?;
         privileges::reduce()?;
+        self.begin_takeover().await?;
         Ok((icmp6, reachability))
     }
 
@@ -321,25 +327,29 @@ impl Daemon {
             let moor_at = self.moor.poll_timeout();
             let (answer_at, reply_at) = (self.quiet.answer_at(), self.steer.answer_at());
             let notices_at = self.notices.poll_timeout();
+            let (is_reading, is_in_slices) =
+                (self.takeover.is_reading(), self.takeover.is_in_slices());
             tokio::select! {
                 _ = signals.terminate.recv() => return Ok(Ending::Kept),
                 _ = signals.interrupt.recv() => return Ok(Ending::Restored),
                 _ = signals.hangup.recv() => self.reload(),
                 _ = cgroups.tick(), if self.config.triggers.has_cgroups() => self.apply_triggers(),
-                ready = sources.reports.ready() => ready.map(|()| self.take_reports())??,
-                ready = ready(sources.sessions.as_ref()), if sources.sessions.is_some() => {
+                waiting = self.takeover.read(), if is_reading => self.handle_waiting(waiting?),
+                () = future::ready(()), if is_in_slices => self.take_over_slice().await?,
+                ready = sources.reports.ready(), if !is_reading => ready.map(|()| self.take_reports())??,
+                ready = ready(sources.sessions.as_ref()), if !is_reading && sources.sessions.is_some() => {
                     ready.map(|()| self.take_ilnp_reports())??;
                 }
-                () = future::ready(()), if self.ilnp_waits => self.take_ilnp_reports()?,
-                known = sources.peers.next() => self.on_known_peer(&known),
-                ready = self.shim6.ready(Queue::Established) => {
+                () = future::ready(()), if !is_reading && self.ilnp_waits => self.take_ilnp_reports()?,
+                known = sources.peers.next(), if !is_reading => self.on_known_peer(&known),
+                ready = self.shim6.ready(Queue::Established), if !is_reading => {
                     ready.map(|()| self.take_messages(Queue::Established))??;
                 }
-                ready = self.shim6.ready(Queue::Strangers), if self.strangers_at.is_none() => {
+                ready = self.shim6.ready(Queue::Strangers), if !is_reading && self.strangers_at.is_none() => {
                     ready.map(|()| self.take_messages(Queue::Strangers))??;
                 }
                 () = until(self.strangers_at), if self.strangers_at.is_some() => self.strangers_at = None,
-                received = sources.icmp6.receive() => self.on_icmp6(received)?,
+                received = sources.icmp6.receive(), if !is_reading => self.on_icmp6(received)?,
                 notice = sources.monitor.next() => self.on_notice(notice),
                 said = self.routers.next() => {
                     self.host.handle_advertisement(&said.context("listening to routers")?, clock::now());

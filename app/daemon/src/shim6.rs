@@ -1,6 +1,5 @@
 //! Shim6 between core, data plane and network.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -8,48 +7,13 @@ use moorline_addresses::Mover;
 use moorline_datapath::Plane as _;
 use moorline_datapath::shim6::Report;
 use moorline_link::{Icmp6Sender, Queue};
-use moorline_types::DropReason;
 use tokio::time;
 
 use crate::clock;
 use crate::config::Config;
 use crate::shell::Daemon;
-use crate::store::CONTEXTS;
 
 impl Daemon {
-    /// Takes over the contexts of the last run, after a crash or a hand-over.
-    pub(crate) async fn restore(&mut self) -> anyhow::Result<()> {
-        let now = clock::now();
-        let mut restored = 0u32;
-        let mut refused = Vec::new();
-        for snapshot in self.store.load_state(CONTEXTS).contexts {
-            let id = snapshot.id;
-            match self.host.shim6_mut().restore(snapshot, now) {
-                Ok(()) => restored += 1,
-                Err(reason) => {
-                    tracing::debug!(context = %id, %reason, "context not taken over");
-                    refused.push(reason);
-                }
-            }
-        }
-        for (reason, contexts) in by_reason(refused) {
-            tracing::warn!(contexts, %reason, "contexts not taken over");
-        }
-        if restored > 0 {
-            tracing::info!(contexts = restored, "took over from the run before");
-        }
-        let left = self.datapath.contexts()?.into_iter().map(|context| context.id);
-        self.host.handle_left_contexts(left);
-        // Make the data plane report again pairs that the last run has a report of, and no context.
-        self.datapath.forget_traffic()?;
-        self.pump().await;
-        // Remove routes and ULIDs of contexts and sessions that are not taken over.
-        let kept = self.netlink.kept_ulids().await?.into_iter().collect();
-        self.host.handle_restored(kept, clock::now());
-        self.pump().await;
-        Ok(())
-    }
-
     /// Handles a batch of messages of protocol 140; a batch is small, so that other work does not wait long. Messages
     /// of strangers are limited to [`STRANGERS_PER_SECOND`]; the kernel drops the rest of a flood.
     pub(crate) fn take_messages(&mut self, queue: Queue) -> anyhow::Result<()> {
@@ -108,32 +72,8 @@ pub(crate) fn shim6_config(config: &Config) -> moorline_contexts::Config {
     host
 }
 
-/// Counts reasons for a log with one line for each reason. A line for each context or session would be a flood.
-pub(crate) fn by_reason(
-    reasons: impl IntoIterator<Item = DropReason>,
-) -> BTreeMap<DropReason, u32> {
-    let mut counts = BTreeMap::new();
-    for reason in reasons {
-        *counts.entry(reason).or_default() += 1;
-    }
-    counts
-}
-
 /// Number of messages of protocol 140 in a batch.
 const BATCH: u32 = 64;
 /// Largest number of messages of strangers in a second; these take 10 to 20 % of a core. If a site comes back with
 /// 10,000 contexts, the daemon answers all of its messages within two seconds.
 const STRANGERS_PER_SECOND: u32 = 20_000;
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_million_that_are_not_taken_over_give_a_line_for_each_reason() {
-        let reasons = [DropReason::WrongLocators, DropReason::TableFull, DropReason::WrongLocators];
-        let counts = by_reason(reasons.into_iter().cycle().take(999_999));
-        let expected = [(DropReason::TableFull, 333_333), (DropReason::WrongLocators, 666_666)];
-        assert_eq!(counts, BTreeMap::from(expected));
-    }
-}

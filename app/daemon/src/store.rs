@@ -17,7 +17,7 @@ use crate::addresses::{SavedAddresses, moment};
 mod sealed;
 
 /// Files in the state directory. Only the daemon can read them, because tags and nonces are secrets.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Store {
     directory: PathBuf,
 }
@@ -155,6 +155,11 @@ impl Store {
     /// Removes the file of contexts or sessions.
     pub(crate) fn remove(&self, name: &str) -> anyhow::Result<()> {
         remove_file(&self.place(name))
+    }
+
+    /// Length of a file, octets; zero if there is none.
+    pub(crate) fn len(&self, name: &str) -> u64 {
+        fs::metadata(self.place(name)).map_or(0, |file| file.len())
     }
 
     fn place(&self, name: &str) -> PathBuf {

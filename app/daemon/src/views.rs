@@ -44,6 +44,7 @@ impl Daemon {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.address_views().warnings(&self.ulids_in_use());
         warnings.extend(self.troubles.texts());
+        warnings.extend(self.takeover.progress(self.host.shim6().waiting()));
         let view = self.host.view();
         let is_none = |name: &&String| view.uplinks.iter().all(|uplink| uplink.name != **name);
         warnings.extend(self.config.uplinks.iter().filter(is_none).map(|name| {
@@ -52,7 +53,7 @@ impl Daemon {
         if !self.datapath.is_pinned() {
             warnings.push(PINS_REMOVED.to_owned());
         }
-        let count = self.host.shim6().contexts().count();
+        let count = self.host.shim6().contexts().count() + self.host.shim6().waiting().len();
         warnings.extend(table_full(count, self.config.max_contexts));
         warnings.extend(self.unsaved.clone());
         warnings
@@ -95,7 +96,9 @@ impl Daemon {
     }
 
     fn counts(&self) -> ContextCounts {
-        let mut counts = ContextCounts::default();
+        let waiting = self.host.shim6().waiting().len();
+        let waiting = u64::try_from(waiting).unwrap_or(u64::MAX);
+        let mut counts = ContextCounts { waiting, ..ContextCounts::default() };
         for context in self.host.shim6().contexts() {
             let Some(established) = context.established else {
                 counts.establishing += 1;

@@ -61,6 +61,11 @@ impl Contexts {
         Ok(found)
     }
 
+    /// Contexts of the earlier process that no update has taken over or removed.
+    pub(crate) fn left(&self) -> impl Iterator<Item = ContextId> + '_ {
+        self.inherited.iter().copied().map(ContextId)
+    }
+
     /// Whether a report with this generation is about the context that has the slot now.
     pub(crate) fn is_current(&self, slot: u32, generation: u32) -> Result<bool> {
         Ok(self.find(slot)?.is_some_and(|context| context.generation == generation))

@@ -220,6 +220,11 @@ impl Datapath {
         self.contexts.entries()
     }
 
+    /// Contexts of the earlier process that no update has taken over or removed.
+    pub fn contexts_left(&self) -> impl Iterator<Item = ContextId> + '_ {
+        self.contexts.left()
+    }
+
     /// Descriptor that is readable when there are reports.
     #[must_use]
     pub fn poll_fd(&self) -> BorrowedFd<'_> {

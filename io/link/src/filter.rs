@@ -1,13 +1,16 @@
-//! Filters in the kernel that choose the packets of a socket by the types of Shim6 messages.
+//! Filters in the kernel that choose the packets of a socket, such as by the types of Shim6 messages.
 
 use std::io;
-use std::os::fd::OwnedFd;
+use std::os::fd::AsFd;
 
 use crate::shim6::Queue;
 use crate::socket::set_option;
 
 /// Attaches a program of the classic packet filter, which decides which packets a socket gets.
-pub(crate) fn attach(fd: &OwnedFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
+///
+/// # Errors
+/// The kernel refuses the program.
+pub fn attach(fd: &impl AsFd, program: &mut [libc::sock_filter]) -> io::Result<()> {
     let filter = libc::sock_fprog {
         len: libc::c_ushort::try_from(program.len()).map_err(io::Error::other)?,
         filter: program.as_mut_ptr(),
@@ -33,16 +36,20 @@ pub(crate) const fn program(queue: Queue) -> [libc::sock_filter; 5] {
     ]
 }
 
+/// Makes an instruction: `code` is a sum of `BPF_*`, and `jt` and `jf` are the instructions to skip if a comparison with `k`
+/// is true or false.
 #[allow(clippy::cast_possible_truncation, reason = "codes of instructions have 16 bits")]
-pub(crate) const fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
+#[must_use]
+pub const fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> libc::sock_filter {
     libc::sock_filter { code: code as u16, jt, jf, k }
 }
 
 /// Offset of the octet with the type in a Shim6 header (RFC 5533 s5.1).
 const TYPE_AT: u32 = 2;
 /// Number of octets of the packet to pass.
-pub(crate) const ALL: u32 = u32::MAX;
-pub(crate) const NONE: u32 = 0;
+pub const ALL: u32 = u32::MAX;
+/// Result of a program that drops the packet.
+pub const NONE: u32 = 0;
 
 #[cfg(test)]
 mod tests {

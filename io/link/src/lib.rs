@@ -11,7 +11,7 @@
 //! [`FrameSocket`] send and receive the frames of an interface, many at a time.
 
 mod echo;
-mod filter;
+pub mod filter;
 mod frames;
 mod hardware;
 mod icmp6;

@@ -1,7 +1,7 @@
 use std::io;
 use std::net::{Ipv6Addr, SocketAddrV6};
 use std::num::NonZeroU32;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
 use moorline_wire::ip6::ICMPV6;
 use nix::sys::socket::sockopt::{Ipv6RecvHopLimit, Ipv6RecvPacketInfo, RcvBufForce};
@@ -116,7 +116,7 @@ pub(crate) fn pass_only(fd: &OwnedFd, kinds: &[u8]) -> io::Result<()> {
 
 /// Sets an option for which `nix` has no name.
 pub(crate) fn set_option<T: Copy>(
-    fd: &OwnedFd,
+    fd: &impl AsFd,
     level: libc::c_int,
     name: libc::c_int,
     value: &T,
@@ -124,7 +124,13 @@ pub(crate) fn set_option<T: Copy>(
     let len = libc::socklen_t::try_from(size_of::<T>()).map_err(io::Error::other)?;
     // SAFETY: `value` is live and of the length that is passed; the kernel only reads it.
     let outcome = unsafe {
-        libc::setsockopt(fd.as_raw_fd(), level, name, core::ptr::from_ref(value).cast(), len)
+        libc::setsockopt(
+            fd.as_fd().as_raw_fd(),
+            level,
+            name,
+            core::ptr::from_ref(value).cast(),
+            len,
+        )
     };
     if outcome == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }

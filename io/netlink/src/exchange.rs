@@ -2,6 +2,8 @@
 
 use crate::error::Error;
 use crate::row::{Row, align, read_text, read_u32};
+use crate::settings::PROTOCOL;
+use moorline_link::filter;
 use netlink_packet_core::{
     Emitable, NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_DUMP, NLM_F_DUMP_INTR, NLM_F_REQUEST, NLMSG_DONE,
     NLMSG_ERROR, NetlinkBuffer, NetlinkHeader,
@@ -118,7 +120,8 @@ pub(crate) struct Bulletin {
 }
 
 impl Bulletin {
-    /// Subscribes to these groups (`RTNLGRP_*`). Must be called inside a tokio runtime.
+    /// Subscribes to these groups (`RTNLGRP_*`), except to notices of routes that this program changes in tables of its
+    /// own. Must be called inside a tokio runtime.
     pub(crate) fn of(groups: &[u32]) -> Result<Self, Error> {
         let open = || {
             let mut socket = TokioSocket::new(NETLINK_ROUTE)?;
@@ -126,6 +129,7 @@ impl Bulletin {
             for group in groups {
                 socket.socket_mut().add_membership(*group)?;
             }
+            filter::attach(socket.socket_ref(), &mut without_own_routes())?;
             Ok(Self { socket, waiting: VecDeque::new() })
         };
         open().map_err(Error::refused("open a netlink socket"))
@@ -148,6 +152,39 @@ impl Bulletin {
         }
     }
 }
+
+/// Program of a packet filter that drops notices of the routes that this program sets and removes, outside the main table.
+/// Thousands of them would fill the socket, and other notices would be lost. Notices of the kernel's own removals pass.
+const fn without_own_routes() -> [libc::sock_filter; 11] {
+    const fn load(size: u32, at: u32) -> libc::sock_filter {
+        filter::instruction(libc::BPF_LD | size | libc::BPF_ABS, at, 0, 0)
+    }
+    const fn is(value: u32, jt: u8, jf: u8) -> libc::sock_filter {
+        filter::instruction(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, value, jt, jf)
+    }
+    // Loads read the network's order of octets, and the header of a notice has the host's.
+    const NEW: u32 = u16::from_be_bytes(libc::RTM_NEWROUTE.to_ne_bytes()) as u32;
+    const GONE: u32 = u16::from_be_bytes(libc::RTM_DELROUTE.to_ne_bytes()) as u32;
+    [
+        load(libc::BPF_H, TYPE_AT),
+        is(NEW, 1, 0),
+        is(GONE, 0, 7),
+        load(libc::BPF_B, ROUTE_PROTOCOL_AT),
+        is(PROTOCOL as u32, 0, 5),
+        load(libc::BPF_B, ROUTE_TABLE_AT),
+        is(libc::RT_TABLE_MAIN as u32, 3, 0),
+        load(libc::BPF_W, PORT_AT),
+        is(0, 1, 0),
+        filter::instruction(libc::BPF_RET | libc::BPF_K, filter::NONE, 0, 0),
+        filter::instruction(libc::BPF_RET | libc::BPF_K, filter::ALL, 0, 0),
+    ]
+}
+
+/// Offsets in a notice of a route: in its `nlmsghdr`, and in the `rtmsg` behind it.
+const TYPE_AT: u32 = 4;
+const PORT_AT: u32 = 12;
+const ROUTE_TABLE_AT: u32 = 20;
+const ROUTE_PROTOCOL_AT: u32 = 21;
 
 /// Appends a request to the others in the datagram.
 fn append(octets: &mut Vec<u8>, request: &Row, flags: u16, sequence: u32) -> io::Result<()> {

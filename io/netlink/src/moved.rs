@@ -18,12 +18,21 @@ impl Netlink {
     /// # Errors
     /// There is no `moor0` yet, or the kernel refuses a route; the others are set.
     pub async fn add_all_moved(&self, moved: &[MovedRoute]) -> Result<(), Error> {
+        self.add_all_moved_unseen(moved).await?;
+        self.flush_cached_routes().await
+    }
+
+    /// As [`Self::add_all_moved`], but cached routes stay: [`Self::flush_cached_routes`] must follow.
+    ///
+    /// # Errors
+    /// There is no `moor0` yet, or the kernel refuses a route; the others are set.
+    pub async fn add_all_moved_unseen(&self, moved: &[MovedRoute]) -> Result<(), Error> {
         let moor = (moor_ifindex()?, None);
         let routes: Vec<_> =
             moved.iter().flat_map(|one| routes(one, Route::METRIC, moor)).collect();
         self.replace_routes(&routes).await?;
         self.lead_bound(moved).await;
-        self.flush_cached_routes().await
+        Ok(())
     }
 
     async fn lead_bound(&self, moved: &[MovedRoute]) {

@@ -155,7 +155,8 @@ fn contexts_file(count: u32, sends_by: u16) -> String {
     format!(r#"{{"boot_id":"{}","contexts":[{}]}}"#, boot.trim(), contexts.join(","))
 }
 
-/// If each pair of contexts cost a step, the start would take longer than the lab waits.
+/// A file of up to 6 MiB is taken over before READY=1. If each pair of contexts cost a step, the start would take longer
+/// than the lab waits.
 #[test]
 fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
     let Some(lab) = two_by_two("a file of contexts", &[]) else { return };
@@ -174,6 +175,39 @@ fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
         assert_eq!(known, u64::from(count), "{}", daemon.log());
         daemon.hand_over().unwrap();
     }
+}
+
+/// A larger file is taken over after READY=1, in slices.
+#[test]
+fn many_contexts_of_the_run_before_come_while_the_daemon_answers_and_none_is_lost() {
+    let Some(lab) = two_by_two("a large file of contexts", &[]) else { return };
+    if is_skipped("a large file of contexts", &preflight::check_bpf()) {
+        return;
+    }
+    let settings = "addresses = \"off\"\n".to_owned();
+    let options = DaemonOptions::new(MINUTE, settings).unwrap();
+    Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
+    let state = state_directory(&lab, "a").unwrap();
+    let count = 16_384;
+    fs::write(state.join("contexts.json"), contexts_file(count, 2)).unwrap();
+    // The first daemons end in the middle: while a thread reads the file, and between slices.
+    Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
+    Daemon::start(&lab, "a", &options).unwrap().kill().unwrap();
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    eventually("the first slice", || daemon.status().unwrap().contexts.established > 0);
+    daemon.hand_over().unwrap();
+    let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    eventually("all contexts", || {
+        let status = daemon.status().unwrap();
+        let is_told = status.warnings.iter().any(|warning| warning.contains("run before"));
+        let there = status.contexts.established;
+        let is_all = there == u64::from(count);
+        assert!(is_all || is_told, "{there} contexts, and none is to come\n{}", daemon.log());
+        is_all
+    });
+    eventually("no warning", || daemon.status().unwrap().warnings.is_empty());
+    assert_eq!(daemon.status().unwrap().contexts.moved, u64::from(count), "{}", daemon.log());
+    daemon.hand_over().unwrap();
 }
 
 /// Each change of a route makes every socket of the host look up its route again, and the daemon does not answer

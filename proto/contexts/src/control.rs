@@ -14,6 +14,7 @@ impl Contexts {
     /// Takes a packet of protocol 140 from its Next Header octet on: a control message, or payload with a tag that the
     /// data plane does not know. `locators` holds our address and the peer's address in the IPv6 header.
     pub fn handle_control(&mut self, octets: &[u8], locators: LocatorPair, now: Instant) {
+        self.wake_for(octets, locators, now);
         let outcome = self.on_control(octets, locators, now);
         self.count(outcome);
         self.drain_shim6(now);
@@ -28,6 +29,7 @@ impl Contexts {
         source: Locator,
         now: Instant,
     ) {
+        self.wake_for(quoted, locators, now);
         let outcome = if PayloadHeader::is_payload(quoted) {
             self.on_payload_refused(quoted, locators, source, now)
         } else {

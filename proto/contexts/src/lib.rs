@@ -47,6 +47,7 @@ mod spread;
 mod standby;
 mod steer;
 mod view;
+mod waiting;
 
 #[cfg(test)]
 mod tests;
@@ -64,3 +65,4 @@ pub use rules::{PathRule, Preference, Scope};
 pub use snapshot::ContextSnapshot;
 pub use steer::{PathView, Placed, Refusal};
 pub use view::{ContextView, EstablishedView, NegativeView};
+pub use waiting::Waiting;

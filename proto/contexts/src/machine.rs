@@ -26,6 +26,7 @@ use crate::reply::Reply;
 use crate::slots::Slots;
 use crate::standby::StandbyPaths;
 use crate::steer::Steering;
+use crate::waiting::Waiting;
 use moorline_datapath::shim6::Update;
 use moorline_types::DropCounters;
 
@@ -40,6 +41,8 @@ pub struct Contexts {
     pub(crate) rng: ChaCha20Rng,
     pub(crate) shim6: shim6::Machine,
     pub(crate) active: Slots,
+    /// Contexts of an earlier run that this one has not restored yet.
+    pub(crate) waiting: Waiting,
     pub(crate) notes: BTreeMap<ContextId, Notes>,
     /// Keyed hash for [`Active::told`].
     pub(crate) digest: SipHasher13,
@@ -103,6 +106,7 @@ impl Contexts {
             config,
             rng,
             active: Slots::default(),
+            waiting: Waiting::default(),
             notes: BTreeMap::new(),
             digest,
             usable: Vec::new(),
@@ -148,6 +152,7 @@ impl Contexts {
         let peers = self.shim6.contexts().filter_map(shim6::Context::established);
         let mut locators = peers.flat_map(|established| &*established.peer.locators);
         locators.any(|peer| prefixes.iter().any(|prefix| prefix.contains(peer.0)))
+            || self.waiting.has_peers_in(prefixes)
     }
 
     /// Sets our addresses, at the start and whenever an address comes, goes, or its uplink fails. If the current
@@ -284,6 +289,7 @@ impl Contexts {
     /// # Errors
     /// The addresses cannot have a context, or there is no room.
     pub fn fork(&mut self, ulids: UlidPair, now: Instant) -> Result<ContextId, DropReason> {
+        self.wake_pair(ulids, now);
         let id = self.shim6.fork(ulids, now)?;
         self.drain_shim6(now);
         Ok(id)

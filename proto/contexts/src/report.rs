@@ -6,6 +6,7 @@ use crate::machine::Contexts;
 impl Contexts {
     /// Takes a report of the data plane.
     pub fn handle_report(&mut self, report: Report, now: Instant) {
+        self.wake_for_report(report, now);
         let outcome = self.on_report(report, now);
         self.count(outcome);
         self.drain_shim6(now);

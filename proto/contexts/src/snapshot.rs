@@ -36,9 +36,9 @@ pub struct ContextSnapshot {
 }
 
 impl Contexts {
-    /// The established contexts in their present state.
+    /// The established contexts in their present state, and those that still wait to be restored.
     pub fn snapshot(&self) -> impl Iterator<Item = ContextSnapshot> + '_ {
-        self.shim6.contexts().filter_map(|context| {
+        let there = self.shim6.contexts().filter_map(|context| {
             let established = context.established()?;
             let active = self.active.get(&context.id)?;
             Some(ContextSnapshot {
@@ -54,7 +54,8 @@ impl Contexts {
                 has_traffic: context.has_traffic(),
                 role: established.role,
             })
-        })
+        });
+        there.chain(self.waiting.iter().cloned())
     }
 
     /// Continues a context of an earlier run. The caller must have set the addresses by

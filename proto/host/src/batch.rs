@@ -253,11 +253,12 @@ impl Host {
         let movers: Vec<_> = movers.into_iter().collect();
         movers.iter().for_each(|mover| self.routing.path_mtus.forget(*mover));
         // A route that a session leaves to a moved context belongs to the context.
-        let moved = &self.moved;
+        let Self { moved, shim6, routing, .. } = self;
+        let has_moved = |pair| moved.contains(pair) || shim6.waiting().has_moved(pair);
         let is_left = |(mover, route): &(Mover, MovedRoute)| {
-            matches!(mover, Mover::Context(_)) || !moved.contains(route.ulids)
+            matches!(mover, Mover::Context(_)) || !has_moved(route.ulids)
         };
-        let step = self.routing.routes.remove(movers, is_left);
+        let step = routing.routes.remove(movers, is_left);
         self.push_routes(step);
     }
 }

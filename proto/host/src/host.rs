@@ -104,10 +104,11 @@ impl Host {
         self.ilnp.as_mut()
     }
 
-    /// Whether Shim6 has moved the payload of this pair, so that ILNP leaves it alone.
+    /// Whether Shim6 has moved the payload of this pair, so that ILNP leaves it alone. A context of a run before that
+    /// waits to be taken over counts.
     #[must_use]
     pub fn has_moved(&self, pair: UlidPair) -> bool {
-        self.moved.contains(pair)
+        self.moved.contains(pair) || self.shim6.waiting().has_moved(pair)
     }
 
     /// Takes a control packet of protocol 140, from its Next Header octet on.
@@ -174,7 +175,7 @@ impl Host {
     pub fn handle_ilnp_report(&mut self, report: datapath::ilnp::Report, now: Instant) {
         let is_of_shim6 = matches!(
             report,
-            datapath::ilnp::Report::Candidate { pair, .. } if self.moved.contains(pair.ulids())
+            datapath::ilnp::Report::Candidate { pair, .. } if self.has_moved(pair.ulids())
         );
         if let Some(ilnp) = self.ilnp.as_mut().filter(|_| !is_of_shim6) {
             ilnp.handle_report(report, now);
@@ -290,14 +291,13 @@ impl Host {
 
     /// The next question to the sockets. For a pair that Shim6 has moved, the answer to ILNP is "no socket".
     fn poll_question(&mut self, now: Instant) -> Option<Question> {
-        let ilnp = self.ilnp.as_mut()?;
         loop {
-            let question = ilnp.poll_question()?;
+            let question = self.ilnp.as_mut()?.poll_question()?;
             let Question::Socket { id, pair, .. } = question else { return Some(question) };
-            if !self.moved.contains(pair.ulids()) {
+            if !self.has_moved(pair.ulids()) {
                 return Some(question);
             }
-            ilnp.handle_socket(id, Socket::None, now);
+            self.ilnp.as_mut()?.handle_socket(id, Socket::None, now);
         }
     }
 

@@ -6,6 +6,7 @@ use core::mem;
 use core::net::Ipv6Addr;
 
 use moorline_addresses::{FoundRoute, HostView, MovedRoute, Mover, RouteStep, Routes, Uplink};
+use moorline_contexts::Waiting;
 use moorline_datapath::ilnp::Update as SessionUpdate;
 use moorline_datapath::shim6::Update as ContextUpdate;
 use moorline_ilnp::SessionSnapshot;
@@ -273,6 +274,17 @@ impl Host {
             sessions.map(|(id, known)| (Mover::Session(id), known.pair.ulids())).collect();
         self.routing.routes.leave(routes);
         self.routing.routes.take_over(routed);
+    }
+
+    /// Takes the contexts of a run before that [`Contexts::take_over`](moorline_contexts::Contexts::take_over) restores
+    /// later. Until they are restored, the host keeps the addresses and ULIDs that they use.
+    pub fn handle_waiting(&mut self, waiting: Waiting) {
+        self.shim6.handle_waiting(waiting);
+        self.note_in_use();
+        self.follow_ulids();
+        if self.routing.view.bare_in_use().next().is_some() {
+            self.begin_following();
+        }
     }
 
     /// Takes the contexts that a run before has left in the data plane. The data plane forgets those that were not

@@ -114,7 +114,8 @@ impl Routing {
         deprecated.map(|own| Locator(own.address)).collect()
     }
 
-    /// Addresses of ours that are ULIDs or locators of contexts and sessions.
+    /// Addresses of ours that are ULIDs or locators of contexts and sessions, also of contexts that wait to be taken
+    /// over.
     pub(crate) fn in_use(&self, shim6: &Contexts) -> BTreeSet<Ipv6Addr> {
         let established = shim6.contexts().filter_map(|context| {
             let established = context.established?;
@@ -123,14 +124,21 @@ impl Routing {
         let of_session = |(_, known): (_, &KnownSession)| {
             [known.pair.local.address(), known.wire.local.address()]
         };
-        established.flatten().chain(self.sessions.iter().flat_map(of_session)).collect()
+        let waiting = shim6.waiting();
+        let of_waiting = waiting.ulids().map(|ulid| ulid.0);
+        let of_waiting = of_waiting.chain(waiting.locators().map(|locator| locator.0));
+        established
+            .flatten()
+            .chain(of_waiting)
+            .chain(self.sessions.iter().flat_map(of_session))
+            .collect()
     }
 
     /// ULIDs that contexts and sessions need and no uplink has.
     pub(crate) fn ulids_to_keep(&self, shim6: &Contexts) -> BTreeSet<Ulid> {
         let contexts = shim6.contexts().filter(|context| context.established.is_some());
         let of_contexts = contexts.map(|context| context.ulids.local);
-        let all = of_contexts.chain(self.session_ulids());
+        let all = of_contexts.chain(shim6.waiting().ulids()).chain(self.session_ulids());
         all.filter(|ulid| !self.is_on_uplink(ulid.0)).collect()
     }
 

@@ -6,7 +6,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use core::time::Duration;
 
-use moorline_contexts::{self as shim6, Contexts, LocalState, Removal};
+use moorline_contexts::{self as shim6, Contexts, LocalState, Removal, Waiting};
 use moorline_datapath::ilnp::{Report, Socket, Update as SessionUpdate};
 use moorline_datapath::shim6::{Report as TrafficReport, Update};
 use moorline_ilnp as ilnp;
@@ -139,6 +139,13 @@ impl Duo {
 
     /// Restores a context of the first host that was stored when its payload used the second addresses.
     fn restore_moved(&mut self) {
+        self.restart_moved();
+        self.hosts[0].shim6_mut().take_over(1, self.now);
+        self.settle();
+    }
+
+    /// Restarts the first host with such a context, which waits to be taken over.
+    fn restart_moved(&mut self) {
         self.carries_ilnp = false;
         self.traffic(0);
         self.run(GIVES_UP);
@@ -146,8 +153,7 @@ impl Duo {
         let second = |side: usize| self.locals[side].usable[1];
         stored[0].locators = LocatorPair::new(second(0), second(1));
         self.hosts[0] = host(0, &self.locals[0], self.now);
-        let restored = self.hosts[0].shim6_mut().restore(stored.remove(0), self.now);
-        restored.expect("restored");
+        self.hosts[0].handle_waiting(Waiting::new(stored, [0; 16]));
         self.settle();
         self.carries_ilnp = true;
     }
@@ -357,4 +363,25 @@ fn a_pair_that_shim6_has_moved_has_neither_traffic_nor_sockets_for_ilnp() {
     duo.hosts[0].shim6_mut().remove(id, Removal::Requested);
     duo.settle();
     assert!(!duo.hosts[0].has_moved(pair));
+}
+
+#[test]
+fn a_pair_that_waits_as_moved_is_left_alone_by_ilnp() {
+    let mut duo = Duo::new();
+    duo.restart_moved();
+    let sent = |duo: &Duo| {
+        let is_ilnp = |effect: &&Effect| matches!(effect, Effect::SendIlnp { .. });
+        duo.effects[0].iter().filter(is_ilnp).count()
+    };
+    let before = sent(&duo);
+    duo.now = duo.now + Duration::from_secs(3600);
+    duo.traffic(1);
+    duo.settle();
+    assert_eq!(sent(&duo), before + 1, "a refusal");
+    assert!(duo.hosts[0].has_moved(duo.pair(0)) && !duo.has_context(0), "it still waits");
+    duo.traffic(0);
+    duo.settle();
+    assert_eq!(sent(&duo), before + 1, "the host asks nobody");
+    assert!(!duo.has_session(0) && !duo.has_session(1));
+    assert!(duo.has_context(0), "the trigger has taken it over");
 }

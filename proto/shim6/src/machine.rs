@@ -215,6 +215,16 @@ impl Machine {
         self.table.remove(id)
     }
 
+    /// Keeps these slots, in ascending order, for contexts that the caller will [`restore`](Self::restore) later.
+    pub fn reserve(&mut self, slots: impl Iterator<Item = ContextId>) {
+        self.table.reserve(slots);
+    }
+
+    /// Frees a reserved slot whose context is not restored.
+    pub fn release(&mut self, id: ContextId) {
+        self.table.release(id);
+    }
+
     /// Takes over a context that an earlier run of this host had established. [`tell_restored`](Self::tell_restored)
     /// tells its peer what has changed since.
     pub fn restore(

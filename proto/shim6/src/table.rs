@@ -17,7 +17,7 @@ use crate::key::Key;
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     slots: Segments<Option<Context>>,
-    /// Slots without a context. A restored context takes its slot out of the middle.
+    /// Slots without a context, and not reserved. A restored context may take its slot out of the middle.
     free: BTreeSet<ContextId>,
     max: u32,
     by_key: Index,
@@ -193,19 +193,43 @@ impl Table {
         Ok(id)
     }
 
-    /// Puts a context of an earlier run into the slot that it names, which must be free.
+    /// Keeps these slots for contexts of an earlier run. The slots must be in ascending order.
+    pub(crate) fn reserve(&mut self, slots: impl Iterator<Item = ContextId>) {
+        let max = self.max;
+        for id in slots.take_while(|id| id.0 < max) {
+            self.grow_to(id);
+            self.free.remove(&id);
+        }
+    }
+
+    /// Frees a slot that was reserved, unless a context has the slot.
+    pub(crate) fn release(&mut self, id: ContextId) {
+        if self.slots.get(id.0).is_some_and(Option::is_none) {
+            self.free.insert(id);
+        }
+    }
+
+    /// Adds free slots up to this one.
+    fn grow_to(&mut self, id: ContextId) {
+        while self.slots.len() <= id.0
+            && let Some(next) = self.slots.push(None)
+        {
+            self.free.insert(ContextId(next));
+        }
+    }
+
+    /// Puts a context of an earlier run into the slot that it names, which must be reserved or free. Since the slot was
+    /// reserved, the host may have drawn the tag of the context for another one.
     pub(crate) fn restore(&mut self, context: Context) -> Result<(), DropReason> {
         let ContextId(slot) = context.id;
         if slot >= self.max {
             return Err(DropReason::TableFull);
         }
-        if self.get(context.id).is_some() || self.by_key(context.key).is_some() {
+        let has_key = self.by_key(context.key).is_some();
+        if self.get(context.id).is_some() || has_key || self.by_tag(context.local_tag).is_some() {
             return Err(DropReason::Replayed);
         }
-        while self.slots.len() <= slot {
-            let next = self.slots.push(None).ok_or(DropReason::TableFull)?;
-            self.free.insert(ContextId(next));
-        }
+        self.grow_to(context.id);
         self.free.remove(&context.id);
         let ways = Ways {
             key: self.by_key.digest(&context.key),

@@ -56,6 +56,7 @@ fn a_status() -> Status {
             established: 12,
             exploring: 1,
             moved: 2,
+            waiting: 0,
             no_support: 40,
         },
         survival: vec![

@@ -11,8 +11,8 @@ use moorline_host::{SessionAddress, Sessions};
 use crate::args::Args;
 use crate::clock;
 use crate::shell::Daemon;
-use crate::shim6::by_reason;
 use crate::store::SESSIONS;
+use crate::takeover::by_reason;
 
 impl Daemon {
     /// Restores the sessions, before the daemon changes the host. Addresses and routes of the last run stay if a

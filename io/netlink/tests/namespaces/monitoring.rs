@@ -152,6 +152,34 @@ fn a_burst_larger_than_the_socket_ends_in_the_right_view() {
 }
 
 #[test]
+fn no_notice_is_lost_to_thousands_of_routes_of_our_own() {
+    on_host(async |host: Host| {
+        let netlink = host.netlink();
+        netlink.ensure_moor().await.unwrap();
+        let mut monitor = netlink.monitor().await.unwrap();
+        let ifindex = index(monitor.view(), "up1");
+        let ours = Ulid(address("2001:db8:1::1"));
+        let moved = |number: u16| MovedRoute {
+            ulids: UlidPair::new(ours, Ulid(address(&format!("2001:db8:ffff::{number:x}")))),
+            mtu: 1400,
+            bare_tcp_mtu: None,
+            direct: None,
+            own: None,
+        };
+        // On this runtime the monitor cannot run in the meantime.
+        let routes: Vec<_> = (1..4000).map(moved).collect();
+        netlink.add_all_moved(&routes).await.unwrap();
+        netlink.remove_moved(&routes).await.unwrap();
+        ip("-6 addr del 2001:db8:1::1/64 dev up1");
+        let notice = next(&mut monitor).await;
+        assert!(!notice.resynced);
+        let removed =
+            Change { ifindex, kind: ChangeKind::AddressRemoved(address("2001:db8:1::1")) };
+        assert!(notice.changes.contains(&removed), "{:?}", notice.changes);
+    });
+}
+
+#[test]
 fn our_own_routes_and_links_are_not_told_but_our_addresses_are() {
     on_host(async |host: Host| {
         let netlink = host.netlink();
