@@ -42,9 +42,9 @@ static __always_inline bool is_unproven_due(struct live *live, __u64 now)
 static __always_inline void suspect_unproven(__u32 slot, const struct context *context, struct live *live,
 					     __u64 now)
 {
-	if (budget_take(&unproven_paid_at, UNPROVEN_INTERVAL, UNPROVEN_BURST, now) &&
-	    report_hint(slot, context->generation, HINT_UNPROVEN, usual_wait(live) << WAIT_SHIFT, now))
-		live->unproven = unproven_stamp(now);
+	live->unproven = unproven_stamp(now);
+	if (budget_take(&unproven_paid_at, UNPROVEN_INTERVAL, UNPROVEN_BURST, now))
+		report_hint(slot, context->generation, HINT_UNPROVEN, usual_wait(live) << WAIT_SHIFT, now);
 }
 
 #endif

@@ -54,6 +54,7 @@ fn status() -> Status {
         pid: 4242,
         started_unix_ms: 0,
         send_timeout_ms: 2000,
+        longest_turn_us: 0,
         data_plane: DataPlane::User,
         uplinks: vec![],
         contexts: moorline_api::ContextCounts::default(),

@@ -120,6 +120,10 @@ impl Waiting {
         for hash in self.hashes_of(&snapshot) {
             self.by_name.remove(hash, id.0);
         }
+        if self.is_empty() {
+            (self.ulids, self.locators) = Default::default();
+            (self.turns, self.by_name) = Default::default();
+        }
         Some(snapshot)
     }
 

@@ -6,7 +6,7 @@ use moorline_datapath::ilnp::USED_INTERVAL;
 use moorline_types::Instant;
 use moorline_wire::ilnp::L64Entry;
 
-use crate::consts::{MAX_QUESTION_PAUSE, MAX_TRIED_PAIRS, SILENT_TRIES};
+use crate::consts::{MAX_QUESTION_PAUSE, MAX_TRIED_PAIRS, MIN_RETRANSMISSION, SILENT_TRIES};
 use crate::paths::Locators;
 use crate::session::Retry;
 
@@ -33,8 +33,11 @@ pub(crate) struct Question {
     pub(crate) round: usize,
     /// Time until which the question goes on: the session was in use shortly before.
     pub(crate) in_use_until: Option<Instant>,
-    /// The pair by which the correspondent has just reached us. This pair is next once the pair in use is silent.
-    pub(crate) shown: Option<Locators>,
+    /// The pair by which the correspondent has just reached us. If the pair in use is silent, a Locator Update goes by
+    /// this pair at this time, out of turn.
+    pub(crate) shown: Option<(Locators, Instant)>,
+    /// When a Locator Update last went out of turn.
+    pub(crate) out_of_turn_at: Option<Instant>,
 }
 
 impl Advertisement {
@@ -42,6 +45,27 @@ impl Advertisement {
     pub(crate) fn finds_silent(&self, locators: Locators) -> bool {
         let asked = self.question.asked(self.retry.tries);
         asked.filter(|pair| *pair == locators).count() >= SILENT_TRIES
+    }
+
+    /// When the next Locator Update goes. `is_silent`: the pair in use is silent.
+    pub(crate) fn next(&self, is_silent: bool) -> Instant {
+        let shown = self.question.shown.filter(|_| is_silent);
+        shown.map_or(self.retry.next, |(_, at)| at.min(self.retry.next))
+    }
+
+    /// The correspondent has reached us by this pair.
+    pub(crate) fn on_reached_by(&mut self, by: Locators, now: Instant) {
+        let last = self.question.out_of_turn_at.max(Some(self.retry.sent_at()));
+        let soonest = last.map_or(now, |last| now.max(last + MIN_RETRANSMISSION));
+        let at = self.question.shown.map_or(soonest, |(_, at)| at);
+        self.question.shown = Some((by, at));
+    }
+
+    /// Takes the pair for a Locator Update out of turn, if its time has come.
+    pub(crate) fn take_out_of_turn(&mut self, now: Instant) -> Option<Locators> {
+        let (by, _) = self.question.shown.take_if(|(_, at)| *at <= now)?;
+        self.question.out_of_turn_at = Some(now);
+        Some(by)
     }
 }
 

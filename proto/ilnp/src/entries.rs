@@ -110,7 +110,8 @@ impl Machine {
             Opening::Offered { until } => *until,
             Opening::Done => None,
         };
-        let advertisement = session.advertisement.as_ref().map(|sent| sent.retry.next);
+        let is_silent = session.is_silent();
+        let advertisement = session.advertisement.as_ref().map(|sent| sent.next(is_silent));
         let quiet = answer.max(Some(session.last_used + idle));
         let next = [opening, advertisement, session.nonce_until, quiet];
         self.session_timers.set(id.0, next.into_iter().flatten().min());

@@ -190,16 +190,12 @@ impl Machine {
     }
 
     pub(crate) fn repeat_advertisement(&mut self, id: SessionId, pair: IlvPair, now: Instant) {
-        let Some(session) = self.ilcc.get_mut(id) else { return };
+        self.ask_out_of_turn(id, now);
+        let Some(session) = self.ilcc.get(id) else { return };
         let Some(advertisement) = &session.advertisement else { return };
         if advertisement.retry.next > now {
             return;
         }
-        if self.ask_out_of_turn(id, now) {
-            return;
-        }
-        let Some(session) = self.ilcc.get(id) else { return };
-        let Some(advertisement) = &session.advertisement else { return };
         let tries = advertisement.retry.tries as usize;
         let (is_question, question) = (!session.owes_update, &advertisement.question);
         let is_asked = is_question && tries >= question.round;

@@ -153,23 +153,20 @@ impl Machine {
         }
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(sent) = session.advertisement.as_mut() else { return };
-        if sent.question.shown.replace(by).is_none() && is_silent {
-            sent.retry.hasten(now);
+        sent.on_reached_by(by, now);
+        if is_silent {
             self.schedule(id);
         }
     }
 
-    /// Has a question go by the pair by which the correspondent has just reached us, if there is one and the pair in
-    /// use is silent. Returns whether it does.
-    pub(crate) fn ask_out_of_turn(&mut self, id: SessionId, now: Instant) -> bool {
-        let Some(session) = self.ilcc.get_mut(id).filter(|session| session.is_silent()) else {
-            return false;
-        };
-        let Some(sent) = session.advertisement.as_mut() else { return false };
-        let Some(by) = sent.question.shown.take() else { return false };
-        sent.retry.on_hastened(now);
-        self.send_advertisement_by(id, by);
-        true
+    /// Has a Locator Update go by the pair by which the correspondent has just reached us, if the pair in use is
+    /// silent. The pairs that have their turns keep them.
+    pub(crate) fn ask_out_of_turn(&mut self, id: SessionId, now: Instant) {
+        let session = self.ilcc.get_mut(id).filter(|session| session.is_silent());
+        let sent = session.and_then(|session| session.advertisement.as_mut());
+        if let Some(by) = sent.and_then(|sent| sent.take_out_of_turn(now)) {
+            self.send_advertisement_by(id, by);
+        }
     }
 
     /// The other pairs that a question can go by. A locator of the correspondent that has aged may belong to another

@@ -179,17 +179,6 @@ impl Retry {
         Self { tries: self.tries + 1, pause, next: now + pause, ..self }
     }
 
-    /// Has the message be sent now, or a shortest pause after the last time.
-    pub(crate) fn hasten(&mut self, now: Instant) {
-        let soonest = self.sent_at() + MIN_RETRANSMISSION;
-        self.next = self.next.min(soonest.max(now));
-    }
-
-    /// Goes on after the message was sent out of turn.
-    pub(crate) fn on_hastened(&mut self, now: Instant) {
-        self.next = now + self.pause;
-    }
-
     /// Whether a message of a new session, whose nonces have no answer yet, has been sent often enough and for long
     /// enough.
     pub(crate) fn is_in_vain(&self, now: Instant) -> bool {
@@ -197,7 +186,7 @@ impl Retry {
     }
 
     /// When the message was last sent by this timer.
-    fn sent_at(&self) -> Instant {
+    pub(crate) fn sent_at(&self) -> Instant {
         self.next - self.pause
     }
 

@@ -115,6 +115,11 @@ impl Comparison {
         }
     }
 
+    /// When the last checks of the comparison were sent.
+    pub(crate) fn last_sent(&self) -> Option<Instant> {
+        self.sent.last().copied()
+    }
+
     /// Notes the answer to a check: it left at `at`, took `rtt`, and went by the current pair or by the other one.
     pub(crate) fn note(&mut self, is_current: bool, at: Instant, rtt: Duration) {
         // Checks of other origin by these pairs do not count.

@@ -31,11 +31,10 @@ impl Unproven {
     /// Tells the core, if the budget of these reports has room.
     pub(crate) fn report(&mut self, usual: Duration, budget: &mut Budget, look: &mut Look<'_>) {
         let (context, hint, since) = (look.entry.id, FailureHint::Unproven, look.now);
-        if budget.take(REPORTS, look.now)
-            && look.reports.push(Report::Suspected { context, hint, since, usual })
-        {
-            self.0 = Some(stamp(look.now));
+        if budget.take(REPORTS, look.now) {
+            look.reports.push(Report::Suspected { context, hint, since, usual });
         }
+        self.0 = Some(stamp(look.now));
     }
 }
 

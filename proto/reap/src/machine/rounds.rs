@@ -6,6 +6,7 @@ use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
+use crate::comparison::Comparison;
 use crate::config::TRIES;
 use crate::event::Event;
 use crate::monitor::{Check, Round, Suspicion};
@@ -137,12 +138,16 @@ impl Machine {
     pub fn handle_checks_refused(&mut self, now: Instant) {
         let (interval, current) = (self.round_interval(), self.current());
         let Some(monitor) = &mut self.monitor else { return };
+        let mut compares = false;
         if let Some(flight) = &mut monitor.flight {
             // Earlier checks have left, and their answers count.
-            let refused: Vec<_> = flight.transmits.drain(..).collect();
-            let has_left =
-                |check: &Check| !refused.iter().any(|one| one.nonce() == Some(check.nonce));
-            flight.checks.retain(has_left);
+            let transmits: Vec<_> = flight.transmits.drain(..).collect();
+            let is_refused =
+                |check: &&Check| transmits.iter().any(|one| one.nonce() == Some(check.nonce));
+            let compared = flight.comparison.as_ref().and_then(Comparison::last_sent);
+            let mut refused = flight.checks.iter().filter(is_refused);
+            compares = refused.any(|check| Some(check.at) == compared);
+            flight.checks.retain(|check| !is_refused(&check));
             flight.asked = None;
             if let Some(trial) = flight.trial.as_mut().filter(|trial| trial.expires.is_some()) {
                 trial.give_up_checks();
@@ -154,7 +159,9 @@ impl Machine {
         if monitor.round == Round::Checking {
             monitor.rest(now + interval / 8);
         }
-        self.postpone_comparison(now);
+        if compares {
+            self.postpone_comparison(now);
+        }
         self.tidy_monitor(now);
         self.refresh_watch();
     }

@@ -106,6 +106,20 @@ fn traffic_goes_back_to_a_pinned_pair_however_bad_it_is() {
 }
 
 #[test]
+fn a_comparison_goes_on_if_checks_of_another_kind_find_no_room() {
+    let mut net = away();
+    net.route = Box::new(|_| true);
+    let compares = |net: &Net| net.hosts[0].machine.can_wait();
+    net.run_until(ms(100_000), compares).expect("compares before it goes back");
+    let now = net.now;
+    let machine = &mut net.hosts[0].machine;
+    for _ in 0..10 {
+        machine.handle_checks_refused(now);
+    }
+    assert!(machine.can_wait(), "its own checks have left");
+}
+
+#[test]
 fn a_host_without_room_goes_back_after_answers_alone() {
     let mut net = away();
     net.route = Box::new(|_| true);
