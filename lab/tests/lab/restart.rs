@@ -197,15 +197,16 @@ fn many_contexts_of_the_run_before_come_while_the_daemon_answers_and_none_is_los
     eventually("the first slice", || daemon.status().unwrap().contexts.established > 0);
     daemon.hand_over().unwrap();
     let daemon = Daemon::start(&lab, "a", &options).unwrap();
+    let is_told = |told: &[String]| told.iter().any(|warning| warning.contains("run before"));
     eventually("all contexts", || {
         let status = daemon.status().unwrap();
-        let is_told = status.warnings.iter().any(|warning| warning.contains("run before"));
+        let is_told = is_told(&status.warnings);
         let there = status.contexts.established;
         let is_all = there == u64::from(count);
         assert!(is_all || is_told, "{there} contexts, and none is to come\n{}", daemon.log());
         is_all
     });
-    eventually("no warning", || daemon.status().unwrap().warnings.is_empty());
+    eventually("the end of the takeover", || !is_told(&daemon.status().unwrap().warnings));
     assert_eq!(daemon.status().unwrap().contexts.moved, u64::from(count), "{}", daemon.log());
     daemon.hand_over().unwrap();
 }
