@@ -1,14 +1,21 @@
 //! Locator Updates that wait for their acknowledgement, and the pairs of locators that questions go by.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use moorline_datapath::ilnp::USED_INTERVAL;
-use moorline_types::Instant;
-use moorline_wire::ilnp::L64Entry;
+use moorline_types::{IlvPair, Instant, Rtt, SessionId};
+use moorline_wire::ilnp::{L64Entry, LocatorUpdate, Operation};
 
-use crate::consts::{MAX_QUESTION_PAUSE, MAX_TRIED_PAIRS, MIN_RETRANSMISSION, SILENT_TRIES};
+use crate::consts::{
+    GO_BACK_TRIES, MAX_QUESTION_PAUSE, MAX_RETRANSMISSION, MAX_TRIED_PAIRS, MIN_RETRANSMISSION,
+    SILENT_TRIES, TURN_PAUSE, UPDATE_LIFETIME,
+};
+use crate::event::{Cause, Classic, Event};
+use crate::machine::Machine;
 use crate::paths::Locators;
-use crate::session::Retry;
+use crate::retry::Retry;
+use crate::session::Session;
 
 /// A Locator Update that waits for its acknowledgement.
 #[derive(Clone, Debug)]
@@ -98,5 +105,179 @@ impl Question {
     }
 }
 
+impl Machine {
+    //= rfc6743#1.2-1 rfc6743#2-1 rfc6743#2-2 rfc6743#2-8 rfc6743#2-11 rfc6743#6-1
+    //= rfc6743#6-2 rfc6744#7-2
+    //= rfc6741#11.1-1 rfc6741#11.1-2 rfc6741#11.1-4 rfc6741#11.1-5 rfc6741#11.1-15
+    //= rfc6741#11.1-16
+    pub(crate) fn send_advertisement(&mut self, id: SessionId, now: Instant) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let Some(session) = self.ilcc.get(id) else { return };
+        let Some(advertisement) = session.advertisement.as_deref() else { return };
+        let nth = advertisement.retry.tries.saturating_sub(1) as usize;
+        let by = match session.owes_update {
+            true => self.pair_of_update((session, pair), nth, now),
+            false => advertisement.question.pair(nth).unwrap_or(session.wire),
+        };
+        self.send_advertisement_by(id, by);
+    }
+
+    /// Sends the Locator Update by these locators.
+    pub(crate) fn send_advertisement_by(&mut self, id: SessionId, (local, remote): Locators) {
+        let Some((pair, _)) = self.ilcc.key(id) else { return };
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let Some(advertisement) = session.advertisement.as_deref_mut() else { return };
+        if session.owes_update {
+            advertisement.question.note((local, remote));
+        }
+        let wire = IlvPair::new(pair.local.at(local), pair.remote.at(remote));
+        let update = LocatorUpdate {
+            operation: Operation::ADVERTISEMENT,
+            locators: advertisement.locators.clone(),
+        };
+        let sequence = session.numbers().then_some(session.sent);
+        let nonce = (session.send_nonce, sequence);
+        let message = update.emit(wire.local.address(), wire.remote.address());
+        self.send(wire, &message, Some(nonce));
+    }
+
+    /// The locators that the `nth` Locator Update with news goes by. The correspondent may have moved as well, so
+    /// each repetition tries another of its locators. If the locators in use and the best ones bring no answer, all
+    /// pairs take turns.
+    fn pair_of_update(
+        &self,
+        (session, pair): (&Session, IlvPair),
+        nth: usize,
+        now: Instant,
+    ) -> Locators {
+        if let Some(later) = nth.checked_sub(first_updates(session)).filter(|_| session.settled) {
+            let turns = [vec![session.wire], self.other_pairs(session, pair, now)].concat();
+            return turns.get(later % turns.len()).copied().unwrap_or(session.wire);
+        }
+        let mut remotes: Vec<_> = session.remote.iter().map(|remote| remote.l64).collect();
+        remotes.sort_by_key(|l64| *l64 != session.wire.1);
+        let remote = remotes.get(nth % remotes.len().max(1)).copied().unwrap_or(session.wire.1);
+        let to = pair.remote.at(remote);
+        (self.source_of_update((session.wire.0, to), nth, remotes.len()), remote)
+    }
+
+    pub(crate) fn repeat_advertisement(&mut self, id: SessionId, pair: IlvPair, now: Instant) {
+        self.ask_out_of_turn(id, now);
+        let Some(session) = self.ilcc.get(id) else { return };
+        let Some(advertisement) = &session.advertisement else { return };
+        if advertisement.retry.next > now {
+            return;
+        }
+        let tries = advertisement.retry.tries as usize;
+        let (is_question, question) = (!session.owes_update, &advertisement.question);
+        let is_asked = is_question && tries >= question.round;
+        let in_use_until = question.in_use_until.filter(|until| now < *until);
+        let goes_on = in_use_until.is_some() && self.has_other_pairs(session);
+        let takes_turns = is_asked || !is_question && tries >= first_updates(session);
+        // A node that did no handshake and has restarted regards packets with our nonce as forged, except first
+        // packets. A Locator Update with news may have the session go back first.
+        let silent = SILENT_TRIES.max(if is_question { 0 } else { GO_BACK_TRIES as usize + 1 });
+        let is_in_doubt = !session.agreed && tries == silent;
+        if let Some(session) = self.ilcc.get_mut(id).filter(|_| is_asked) {
+            session.on_all_silent(goes_on, now);
+        }
+        if is_in_doubt {
+            self.doubt_session(id, now);
+        }
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        let Some(advertisement) = &session.advertisement else { return };
+        if session.is_in_vain(advertisement, now) {
+            // A path that lets no options pass would let no packet of the session pass.
+            self.forget(id, Cause::Unanswered);
+            self.remember_classic(pair, Classic::Unread, now);
+            return;
+        }
+        if !is_question && advertisement.retry.is_over(UPDATE_LIFETIME, now) {
+            return self.give_up_update(id, in_use_until.filter(|_| goes_on), now);
+        }
+        let awaits_first_answer = session.awaits_first_answer();
+        let is_silent = advertisement.retry.tries >= GO_BACK_TRIES;
+        if let Some(advertisement) = &mut session.advertisement {
+            let longest = match (is_question, takes_turns && goes_on) {
+                (_, true) => TURN_PAUSE,
+                (true, false) => MAX_QUESTION_PAUSE,
+                (false, false) => MAX_RETRANSMISSION,
+            };
+            advertisement.retry = advertisement.retry.again_within(longest, now);
+        }
+        let goes_back = is_silent && self.go_back(id, now);
+        if goes_back {
+            self.tell_locators_anew(id);
+        }
+        self.send_advertisement(id, now);
+        if awaits_first_answer || goes_back {
+            // The data plane watches for the next packet with the right nonce.
+            self.tell(id, now);
+        }
+    }
+
+    /// The correspondent has acknowledged no Locator Update with news for its lifetime. `goes_on`: time until which the
+    /// session counts as in use, if it can use other pairs. Until then the machine begins anew.
+    fn give_up_update(&mut self, id: SessionId, goes_on: Option<Instant>, now: Instant) {
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        session.on_unanswered(now);
+        session.rtt = Rtt::default();
+        let begins_anew = goes_on.is_some() && !session.is_mute;
+        self.events.push_back(Event::UpdateUnanswered { session: id });
+        if !begins_anew {
+            return self.tell(id, now);
+        }
+        self.advertise(id, now);
+        let session = self.ilcc.get_mut(id);
+        if let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) {
+            sent.question.in_use_until = goes_on;
+        }
+    }
+
+    /// The session uses another locator, so the Locator Update that waits has other preferences.
+    fn tell_locators_anew(&mut self, id: SessionId) {
+        let locators = self.ilcc.get(id).map(|session| self.told_locators(session));
+        let sent = self.ilcc.get_mut(id).and_then(|session| session.advertisement.as_mut());
+        if let Some((sent, locators)) = sent.zip(locators) {
+            sent.locators = locators;
+        }
+    }
+}
+
+/// Number of Locator Updates with news that go by the locators in use and by the best ones, before all pairs take
+/// turns.
+fn first_updates(session: &Session) -> usize {
+    2 * session.remote.len()
+}
+
 /// Largest number of noted pairs: as many as a question goes by in its first round.
 const MAX_NOTED: usize = SILENT_TRIES + MAX_TRIED_PAIRS;
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use moorline_types::L64;
+
+    use super::*;
+
+    /// Whoever repeats a Locator Update keeps no pair from its turn, and draws 20 Locator Updates a second at most.
+    #[test]
+    fn a_locator_update_out_of_turn_takes_no_turn_away() {
+        let mut now = Instant::from_nanos(1_000_000_000);
+        let retry = Retry::new(now);
+        let (locators, question, confirmed_at) = (Vec::new(), Question::default(), None);
+        let mut sent = Advertisement { locators, question, retry, confirmed_at };
+        let mut out_of_turn = 0;
+        for _ in 0..1000 {
+            now = now + Duration::from_millis(1);
+            sent.on_reached_by((L64(1), L64(2)), now);
+            assert_eq!(sent.next(false), retry.next, "the pair in use is not silent");
+            if sent.next(true) <= now && sent.take_out_of_turn(now).is_some() {
+                out_of_turn += 1;
+            }
+            assert_eq!(sent.retry, retry);
+        }
+        assert_eq!(out_of_turn, 20);
+    }
+}

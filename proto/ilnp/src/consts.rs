@@ -117,8 +117,6 @@ pub const SHOWN_LATELY: Duration = Duration::from_secs(1);
 /// of a question. If the locators in use have brought an acknowledgement within this time, a Locator Update that comes
 /// to another locator is only a repetition (decision 179). Not configurable.
 pub const ANSWERED_LATELY: Duration = MIN_RETRANSMISSION.saturating_mul((1 << SILENT_TRIES) - 1);
-/// Smallest number of times that a question is sent before a report of use begins it again: 3. Not configurable.
-pub const CHECK_TRIES: usize = 3;
 /// Quiet time after which the machine forgets a session without sockets: 5 minutes (RFC 6741 s5.2: "several
 /// minutes"). Configurable.
 pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);

@@ -70,6 +70,7 @@ mod proposal;
 mod question;
 mod received;
 mod responder;
+mod retry;
 mod session;
 mod sibling;
 mod snapshot;

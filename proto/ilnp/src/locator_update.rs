@@ -1,21 +1,16 @@
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
-use alloc::vec;
 use alloc::vec::Vec;
 
-use moorline_types::{DropReason, IlvPair, Instant, Rtt, SessionId};
+use moorline_types::{DropReason, IlvPair, Instant, SessionId};
 use moorline_wire::ilnp::consts::MAX_SENT_LOCATORS;
 use moorline_wire::ilnp::{AdmissionFlags, L64Entry, LocatorUpdate, Operation};
 
 use crate::advertisement::{Advertisement, Question};
 use crate::config::{LocalLocator, LocalState};
-use crate::consts::{
-    GO_BACK_TRIES, MAX_QUESTION_PAUSE, MAX_RETRANSMISSION, NONCE_AFTER_AGREEMENT,
-    NONCE_ROUND_TRIPS, SILENT_TRIES, TURN_PAUSE, UPDATE_LIFETIME,
-};
-use crate::event::{Cause, Classic, Event};
+use crate::consts::{NONCE_AFTER_AGREEMENT, NONCE_ROUND_TRIPS};
+use crate::event::Event;
 use crate::machine::Machine;
-use crate::paths::Locators;
 use crate::received::Received;
 use crate::session::{Opening, Session};
 use moorline_index::Class;
@@ -100,7 +95,7 @@ impl Machine {
     /// Our locators, as a Locator Update of this session names them. A correspondent that did no handshake goes by
     /// preferences alone, whatever source our packets have, and a locator that the session does not use may have
     /// failed. So the locator in use is better than others with the same preference.
-    fn told_locators(&self, session: &Session) -> Vec<L64Entry> {
+    pub(crate) fn told_locators(&self, session: &Session) -> Vec<L64Entry> {
         let used = session.wire.0;
         let preferred = self.locators.iter().find(|local| local.l64 == used);
         let preferred = preferred.map(|local| local.preference);
@@ -132,130 +127,6 @@ impl Machine {
             Some(Box::new(Advertisement { locators, question, retry, confirmed_at: None }));
         self.send_advertisement(id, now);
         self.schedule(id);
-    }
-
-    //= rfc6743#1.2-1 rfc6743#2-1 rfc6743#2-2 rfc6743#2-8 rfc6743#2-11 rfc6743#6-1
-    //= rfc6743#6-2 rfc6744#7-2
-    //= rfc6741#11.1-1 rfc6741#11.1-2 rfc6741#11.1-4 rfc6741#11.1-5 rfc6741#11.1-15
-    //= rfc6741#11.1-16
-    pub(crate) fn send_advertisement(&mut self, id: SessionId, now: Instant) {
-        let Some((pair, _)) = self.ilcc.key(id) else { return };
-        let Some(session) = self.ilcc.get(id) else { return };
-        let Some(advertisement) = session.advertisement.as_deref() else { return };
-        let nth = advertisement.retry.tries.saturating_sub(1) as usize;
-        let by = match session.owes_update {
-            true => self.pair_of_update((session, pair), nth, now),
-            false => advertisement.question.pair(nth).unwrap_or(session.wire),
-        };
-        self.send_advertisement_by(id, by);
-    }
-
-    /// Sends the Locator Update by these locators.
-    pub(crate) fn send_advertisement_by(&mut self, id: SessionId, (local, remote): Locators) {
-        let Some((pair, _)) = self.ilcc.key(id) else { return };
-        let Some(session) = self.ilcc.get_mut(id) else { return };
-        let Some(advertisement) = session.advertisement.as_deref_mut() else { return };
-        if session.owes_update {
-            advertisement.question.note((local, remote));
-        }
-        let wire = IlvPair::new(pair.local.at(local), pair.remote.at(remote));
-        let update = LocatorUpdate {
-            operation: Operation::ADVERTISEMENT,
-            locators: advertisement.locators.clone(),
-        };
-        let sequence = session.numbers().then_some(session.sent);
-        let nonce = (session.send_nonce, sequence);
-        let message = update.emit(wire.local.address(), wire.remote.address());
-        self.send(wire, &message, Some(nonce));
-    }
-
-    /// The locators that the `nth` Locator Update with news goes by. The correspondent may have moved as well, so
-    /// each repetition tries another of its locators. If the locators in use and the best ones bring no answer, all
-    /// pairs take turns.
-    fn pair_of_update(
-        &self,
-        (session, pair): (&Session, IlvPair),
-        nth: usize,
-        now: Instant,
-    ) -> Locators {
-        if let Some(later) = nth.checked_sub(first_updates(session)).filter(|_| session.settled) {
-            let turns = [vec![session.wire], self.other_pairs(session, pair, now)].concat();
-            return turns.get(later % turns.len()).copied().unwrap_or(session.wire);
-        }
-        let mut remotes: Vec<_> = session.remote.iter().map(|remote| remote.l64).collect();
-        remotes.sort_by_key(|l64| *l64 != session.wire.1);
-        let remote = remotes.get(nth % remotes.len().max(1)).copied().unwrap_or(session.wire.1);
-        let to = pair.remote.at(remote);
-        (self.source_of_update((session.wire.0, to), nth, remotes.len()), remote)
-    }
-
-    pub(crate) fn repeat_advertisement(&mut self, id: SessionId, pair: IlvPair, now: Instant) {
-        self.ask_out_of_turn(id, now);
-        let Some(session) = self.ilcc.get(id) else { return };
-        let Some(advertisement) = &session.advertisement else { return };
-        if advertisement.retry.next > now {
-            return;
-        }
-        let tries = advertisement.retry.tries as usize;
-        let (is_question, question) = (!session.owes_update, &advertisement.question);
-        let is_asked = is_question && tries >= question.round;
-        let in_use_until = question.in_use_until.filter(|until| now < *until);
-        let goes_on = in_use_until.is_some() && self.has_other_pairs(session);
-        let takes_turns = is_asked || !is_question && tries >= first_updates(session);
-        // A node that did no handshake and has restarted regards packets with our nonce as forged, except first
-        // packets. A Locator Update with news may have the session go back first.
-        let silent = SILENT_TRIES.max(if is_question { 0 } else { GO_BACK_TRIES as usize + 1 });
-        let is_in_doubt = !session.agreed && tries == silent;
-        if let Some(session) = self.ilcc.get_mut(id).filter(|_| is_asked) {
-            session.on_all_silent(goes_on, now);
-        }
-        if is_in_doubt {
-            self.doubt_session(id, now);
-        }
-        let Some(session) = self.ilcc.get_mut(id) else { return };
-        let Some(advertisement) = &session.advertisement else { return };
-        if session.is_in_vain(advertisement, now) {
-            // A path that lets no options pass would let no packet of the session pass.
-            self.forget(id, Cause::Unanswered);
-            self.remember_classic(pair, Classic::Unread, now);
-            return;
-        }
-        if !is_question && advertisement.retry.is_over(UPDATE_LIFETIME, now) {
-            session.on_unanswered(now);
-            session.rtt = Rtt::default();
-            let may_answer = goes_on && !session.is_mute;
-            self.events.push_back(Event::UpdateUnanswered { session: id });
-            if may_answer {
-                self.advertise(id, now);
-                self.set_use(id, in_use_until);
-            } else {
-                self.tell(id, now);
-            }
-            return;
-        }
-        let awaits_first_answer = session.awaits_first_answer();
-        let is_silent = advertisement.retry.tries >= GO_BACK_TRIES;
-        if let Some(advertisement) = &mut session.advertisement {
-            let longest = match (is_question, takes_turns && goes_on) {
-                (_, true) => TURN_PAUSE,
-                (true, false) => MAX_QUESTION_PAUSE,
-                (false, false) => MAX_RETRANSMISSION,
-            };
-            advertisement.retry = advertisement.retry.again_within(longest, now);
-        }
-        let goes_back = is_silent && self.go_back(id, now);
-        if goes_back {
-            let locators = self.ilcc.get(id).map(|session| self.told_locators(session));
-            let sent = self.ilcc.get_mut(id).and_then(|session| session.advertisement.as_mut());
-            if let Some((sent, locators)) = sent.zip(locators) {
-                sent.locators = locators;
-            }
-        }
-        self.send_advertisement(id, now);
-        if awaits_first_answer || goes_back {
-            // The data plane watches for the next packet with the right nonce.
-            self.tell(id, now);
-        }
     }
 
     /// Handles a Locator Update. Without the right nonce it changes nothing (RFC 6743 s6).
@@ -409,25 +280,11 @@ impl Machine {
         self.schedule(id);
         Ok(())
     }
-
-    /// Notes until when the session counts as in use, for the Locator Update that waits.
-    fn set_use(&mut self, id: SessionId, until: Option<Instant>) {
-        let session = self.ilcc.get_mut(id);
-        if let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) {
-            sent.question.in_use_until = until;
-        }
-    }
-}
-
-/// Number of Locator Updates with news that go by the locators in use and by the best ones, before all pairs take
-/// turns.
-fn first_updates(session: &Session) -> usize {
-    2 * session.remote.len()
 }
 
 impl Session {
     /// Whether both ends number their Locator Updates (decision 072).
-    fn numbers(&self) -> bool {
+    pub(crate) fn numbers(&self) -> bool {
         self.agreed && self.peer.has(AdmissionFlags::SEQUENCE)
     }
 

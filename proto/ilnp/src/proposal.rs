@@ -10,7 +10,8 @@ use crate::event::{Cause, Classic};
 use crate::machine::{Machine, Traffic};
 use crate::policy::{Decision, Stage, Why};
 use crate::question::Waiting;
-use crate::session::{Confirming, Opening, Retry, Session};
+use crate::retry::Retry;
+use crate::session::{Confirming, Opening, Session};
 use moorline_datapath::ilnp::{CANDIDATE_INTERVAL, ChecksumMode, Socket};
 use moorline_index::Class;
 

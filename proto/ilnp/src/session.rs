@@ -10,12 +10,13 @@ use moorline_wire::ilnp::{AdmissionFlags, Confirm, L64Entry};
 
 use crate::advertisement::Advertisement;
 use crate::consts::{
-    ANSWERED_LATELY, CONFIRMATION_TRIES, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION,
-    MAX_REMOTE_LOCATORS, MAX_RETRANSMISSION, MIN_RETRANSMISSION, OFFER_TIMEOUT, RTT_DOUBTED_TRIES,
+    ANSWERED_LATELY, FIRST_RETRANSMISSION, MAX_FIRST_RETRANSMISSION, MAX_REMOTE_LOCATORS,
+    MIN_RETRANSMISSION, RTT_DOUBTED_TRIES,
 };
 use crate::event::MoveCause;
 use crate::paths::{Failed, Locators};
 use crate::policy::Why;
+use crate::retry::Retry;
 
 named_enum! {
     /// Progress of a session.
@@ -143,57 +144,6 @@ pub(crate) enum Opening {
 pub(crate) struct Confirming {
     pub(crate) message: Confirm,
     pub(crate) retry: Retry,
-}
-
-/// Times of a message that is sent repeatedly.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Retry {
-    /// Number of times that the message was sent.
-    pub(crate) tries: u32,
-    /// Time when the message was sent for the first time.
-    pub(crate) begun: Instant,
-    /// Time from the last transmission to the next.
-    pause: Duration,
-    pub(crate) next: Instant,
-}
-
-impl Retry {
-    /// Begins for a message that was just sent for the first time, to a correspondent whose round-trip time is not
-    /// known.
-    pub(crate) fn new(now: Instant) -> Self {
-        Self::after(FIRST_RETRANSMISSION, now)
-    }
-
-    fn after(pause: Duration, now: Instant) -> Self {
-        Self { tries: 1, begun: now, pause, next: now + pause }
-    }
-
-    /// Goes on after the message was sent again.
-    pub(crate) fn again(self, now: Instant) -> Self {
-        self.again_within(MAX_RETRANSMISSION, now)
-    }
-
-    /// Like [`again`](Self::again), with this longest pause.
-    pub(crate) fn again_within(self, longest: Duration, now: Instant) -> Self {
-        let pause = (self.pause * 2).min(longest);
-        Self { tries: self.tries + 1, pause, next: now + pause, ..self }
-    }
-
-    /// Whether a message of a new session, whose nonces have no answer yet, has been sent often enough and for long
-    /// enough.
-    pub(crate) fn is_in_vain(&self, now: Instant) -> bool {
-        self.tries >= CONFIRMATION_TRIES && self.is_over(OFFER_TIMEOUT, now)
-    }
-
-    /// When the message was last sent by this timer.
-    pub(crate) fn sent_at(&self) -> Instant {
-        self.next - self.pause
-    }
-
-    /// Whether the message has been repeated for this lifetime.
-    pub(crate) fn is_over(&self, lifetime: Duration, now: Instant) -> bool {
-        now.since(self.begun) >= lifetime
-    }
 }
 
 impl Session {

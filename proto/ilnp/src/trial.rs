@@ -14,7 +14,8 @@ use crate::consts::{MAX_PROPOSALS, NONCE_AFTER_AGREEMENT, SHOWN_LATELY, TRIAL_TR
 use crate::event::{Classic, Event, MoveCause};
 use crate::machine::Machine;
 use crate::policy::Why;
-use crate::session::{Opening, Retry, Session};
+use crate::retry::Retry;
+use crate::session::{Opening, Session};
 use moorline_index::Class;
 
 /// An Echo Request that waits for its answer.

@@ -59,10 +59,10 @@ impl Machine {
         let Some(session) = self.ilcc.get_mut(id) else { return };
         session.last_used = session.last_used.max(at);
         let Some(session) = self.ilcc.get(id) else { return };
-        if session.advertisement.is_some() {
-        } else if session.owes_update && !is_let_be(session, now) {
+        let is_quiet = session.advertisement.is_none();
+        if is_quiet && session.owes_update && !is_let_be(session, now) {
             self.advertise(id, now);
-        } else if self.is_in_doubt(session, now) {
+        } else if is_quiet && self.is_in_doubt(session, now) {
             self.ask_whether_known(id, now);
         }
         let session = self.ilcc.get_mut(id);

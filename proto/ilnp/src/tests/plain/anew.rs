@@ -10,7 +10,7 @@ use moorline_types::{IlvPair, L64, Nonce};
 
 use super::second::{both, name, sessions};
 use super::{Plain, is_echo};
-use crate::consts::CHECK_TRIES;
+use crate::consts::SILENT_TRIES;
 use crate::tests::duo::Duo;
 use crate::tests::ilv;
 use crate::{Event, Socket};
@@ -102,7 +102,7 @@ fn a_session_that_has_moved_is_asked_about_by_the_locators_in_use_alone() {
     duo.now = duo.now + Duration::from_secs(5);
     let session = duo.entry(0).id;
     duo.report(0, Report::Used { session, at: duo.now });
-    for _ in 0..CHECK_TRIES + 2 {
+    for _ in 0..SILENT_TRIES + 2 {
         duo.fire(0);
     }
     let asked: Vec<_> = duo.take(0).into_iter().filter(|packet| is_echo(packet)).collect();
