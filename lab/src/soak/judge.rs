@@ -1,4 +1,4 @@
-//! What the daemon and the honest connection must keep while the soak goes on.
+//! Judge of a soak: the daemon and the honest connection have promises to keep meanwhile.
 
 use std::time::{Duration, Instant};
 
