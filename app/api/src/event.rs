@@ -87,7 +87,7 @@ open_enum! {
         Exploring = "exploring",
         /// Probes or payload arrive again.
         InboundOk = "inbound-ok",
-        /// A pair works in both directions.
+        /// A pair works in both directions. ILNP: the locators in use answer again, after no locators did.
         Operational = "operational",
         /// Payload of a context or session uses another locator pair from now on.
         Moved = "moved",

@@ -216,7 +216,8 @@ impl Host {
     }
 
     fn order_session_event(&mut self, event: ilnp::Event) {
-        if let ilnp::Event::Moved { session, .. } = event
+        // TCP has backed off while no locators brought anything.
+        if let ilnp::Event::Moved { session, .. } | ilnp::Event::Regained { session } = event
             && let Some(known) = self.routing.sessions.get(session)
         {
             let route = self.routing.routes.get(Mover::Session(session));

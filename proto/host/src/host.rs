@@ -284,6 +284,7 @@ impl Host {
                 self.on_silent_locators(from, wire, now);
             }
             Event::Moved { .. }
+            | Event::Regained { .. }
             | Event::UpdateAcknowledged { .. }
             | Event::UpdateUnanswered { .. } => {}
         }

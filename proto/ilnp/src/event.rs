@@ -51,6 +51,11 @@ pub enum Event {
         /// Cause of the move.
         cause: MoveCause,
     },
+    /// The locators in use have brought an answer again, after no pair of locators had.
+    Regained {
+        /// The session.
+        session: SessionId,
+    },
     /// The correspondent has read our locators.
     UpdateAcknowledged {
         /// The session.

@@ -254,6 +254,9 @@ impl Machine {
         let sent = session.advertisement.take().ok_or(DropReason::Replayed)?;
         (session.has_acknowledged, session.is_mute) = (true, false);
         if by == session.wire {
+            if session.all_silent() {
+                self.events.push_back(Event::Regained { session: id });
+            }
             session.on_answered_by_wire(now);
         }
         if session.settled && !session.owes_update {

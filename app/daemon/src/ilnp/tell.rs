@@ -27,6 +27,7 @@ fn session_of(event: &Event) -> (Option<SessionId>, Option<IlvPair>) {
         }
         Event::Classic { pair, .. } | Event::GivenUp { pair } => (None, Some(pair)),
         Event::Moved { session, .. }
+        | Event::Regained { session }
         | Event::UpdateAcknowledged { session }
         | Event::UpdateUnanswered { session } => (Some(session), None),
     }
@@ -59,6 +60,10 @@ fn describe(event: &Event) -> (Level, &'static str, Told) {
             let told = told(EventKind::Moved, cause.as_str());
             let (from, to) = (Some(pair_of(*from)), Some(pair_of(*wire)));
             (Level::INFO, "session moved", Told { from, to, ..told })
+        }
+        Event::Regained { .. } => {
+            let told = told(EventKind::Operational, "the locators in use answer again");
+            (Level::INFO, "locators in use answer again", told)
         }
         Event::UpdateAcknowledged { .. } => {
             let told = Told::new(0, 0, 0, EventKind::LocatorsAcknowledged);

@@ -112,6 +112,27 @@ fn a_session_without_any_path_stands_still_until_a_path_is_back() {
     assert!(net.works(0) && !net.duo.session(0).stands_still);
 }
 
+/// Without this event, the TCP of the host would wait for its timer, which has doubled meanwhile.
+#[test]
+fn a_session_that_stood_still_tells_that_its_own_locators_answer_again() {
+    let mut net = Net::new();
+    let wire = net.duo.entry(0).wire;
+    for locator in [ilv(0).l64, second(0)] {
+        net.kill(locator);
+    }
+    net.run(PATH_CHECK_INTERVAL);
+    net.send(0, USED_INTERVAL);
+    let session = net.duo.entry(0).id;
+    let is_regained = |event: &Event| *event == Event::Regained { session };
+    assert!(net.duo.session(0).stands_still && !net.duo.has_event(0, is_regained));
+    let (local, remote) = net.duo.entry(0).wire;
+    net.dead.retain(|dead| ![(local, remote), (remote, local)].contains(dead));
+    net.send(0, USED_INTERVAL * 3);
+    assert!(net.works(0) && !net.duo.session(0).stands_still);
+    assert_eq!(net.duo.entry(0).wire, wire, "no other pair works, so the session has not moved");
+    assert!(net.duo.has_event(0, is_regained));
+}
+
 /// Nobody has doubted the session when its path fails. It is on another path after one report of its use.
 #[test]
 fn a_session_leaves_a_path_that_fails_without_a_word_in_both_directions() {
