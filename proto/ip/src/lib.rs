@@ -34,7 +34,7 @@ pub mod nd;
 mod reader;
 pub mod udp;
 
-pub use buffer::PacketBuf;
+pub use buffer::{HEADROOM, PacketBuf};
 pub use checksum::{checksum, fill, fill_icmp_checksum, fold, upper_layer_checksum};
 pub use ethernet::Mac;
 pub use header::Header;

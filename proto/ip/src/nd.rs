@@ -118,27 +118,24 @@ impl<'a> Message<'a> {
     /// The link-layer address of the sender.
     #[must_use]
     pub fn source_link_layer(&self) -> Option<Mac> {
-        self.options.iter().find_map(|option| match option {
-            NdOption::SourceLinkLayer(mac) => Some(*mac),
-            _ => None,
+        self.options.iter().find_map(|option| {
+            if let NdOption::SourceLinkLayer(mac) = option { Some(*mac) } else { None }
         })
     }
 
     /// The link-layer address of the target.
     #[must_use]
     pub fn target_link_layer(&self) -> Option<Mac> {
-        self.options.iter().find_map(|option| match option {
-            NdOption::TargetLinkLayer(mac) => Some(*mac),
-            _ => None,
+        self.options.iter().find_map(|option| {
+            if let NdOption::TargetLinkLayer(mac) = option { Some(*mac) } else { None }
         })
     }
 
     /// The nonce (RFC 3971 s5.3.2, RFC 7527).
     #[must_use]
     pub fn nonce(&self) -> Option<&'a [u8]> {
-        self.options.iter().find_map(|option| match option {
-            NdOption::Nonce(nonce) => Some(*nonce),
-            _ => None,
+        self.options.iter().find_map(|option| {
+            if let NdOption::Nonce(nonce) = option { Some(*nonce) } else { None }
         })
     }
 
@@ -159,8 +156,8 @@ impl<'a> Message<'a> {
             // RFC 4861 s7.1.2.
             Body::NeighborAdvertisement(advertisement) => {
                 let is_sent_to_all = header.destination.is_multicast();
-                !advertisement.target.is_multicast()
-                    && !(is_sent_to_all && advertisement.is_solicited)
+                let is_answer_to_all = is_sent_to_all && advertisement.is_solicited;
+                !(advertisement.target.is_multicast() || is_answer_to_all)
             }
             // RFC 4861 s8.1.
             Body::Redirect { target, destination } => {

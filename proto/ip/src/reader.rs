@@ -23,10 +23,6 @@ impl<'a> Reader<'a> {
         Ok(head)
     }
 
-    pub(crate) fn u8(&mut self) -> Result<u8, Malformed> {
-        self.array().map(u8::from_be_bytes)
-    }
-
     pub(crate) fn u16(&mut self) -> Result<u16, Malformed> {
         self.array().map(u16::from_be_bytes)
     }
