@@ -44,6 +44,8 @@ named_enum! {
         NeighborLimit => "neighbor-limit",
         /// The queue of packets for an unresolved neighbor is full.
         NeighborQueue => "neighbor-queue",
+        /// An advertisement is about a neighbor with which the host has no business.
+        UnknownNeighbor => "unknown-neighbor",
         /// A neighbor did not answer.
         NeighborUnreachable => "neighbor-unreachable",
         /// There are too many routers.
