@@ -56,6 +56,8 @@ named_enum! {
         AdvertisementValue => "advertisement-value",
         /// A redirect is not from the first hop, or not about a destination in use.
         Redirect => "redirect",
+        /// What was known about a destination had to go to make room.
+        DestinationLimit => "destination-limit",
         /// A Packet Too Big message is not about a packet of ours, or its MTU is out of range.
         PacketTooBig => "packet-too-big",
         /// An ICMPv6 error quotes no packet of ours.
