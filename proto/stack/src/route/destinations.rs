@@ -2,6 +2,7 @@ use core::net::Ipv6Addr;
 use core::time::Duration;
 
 use moorline_types::Instant;
+use rand_chacha::ChaCha20Rng;
 
 use super::fair::{FairMap, Grouped};
 use crate::{Drop, Drops};
@@ -57,7 +58,7 @@ pub struct PathMtu {
 
 /// A destination by way of a wire. RFC 8201 s5.2: "For nodes with multiple interfaces, Path MTU information should be
 /// maintained for each IPv6 link."
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct PathKey {
     destination: Ipv6Addr,
     wire: u32,
@@ -70,7 +71,7 @@ struct Path {
 }
 
 /// Packets that a redirect is about. The source is unspecified if the redirect holds for all sources.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 struct Pair {
     destination: Ipv6Addr,
     source: Ipv6Addr,
@@ -79,10 +80,10 @@ struct Pair {
 impl Destinations {
     /// Creates an empty cache.
     #[must_use]
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: Limits, mut random: ChaCha20Rng) -> Self {
         Self {
-            paths: FairMap::new(limits.paths),
-            redirects: FairMap::new(limits.redirects),
+            paths: FairMap::new(limits.paths, &mut random),
+            redirects: FairMap::new(limits.redirects, &mut random),
             pmtu_age: limits.pmtu_age.max(MIN_PMTU_AGE),
             drops: Drops::default(),
         }
@@ -179,7 +180,7 @@ impl Destinations {
         self.paths.remove_all(|key, _| key.wire == wire);
     }
 
-    /// The path MTUs in force, by destination.
+    /// The path MTUs in force: those of a site together, and the oldest first.
     pub fn paths(&self, now: Instant) -> impl Iterator<Item = PathMtu> + '_ {
         self.paths.iter().filter(move |(_, path)| now < path.until).map(|(key, path)| {
             let PathKey { wire, destination } = key;
