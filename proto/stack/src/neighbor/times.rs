@@ -51,8 +51,7 @@ impl Times {
     pub(super) fn backoff(&mut self, sent: u32) -> Duration {
         let factor = BACKOFF_MULTIPLE.saturating_pow(sent);
         let longer = self.retrans.saturating_mul(factor).min(MAX_RETRANS_TIMER);
-        // RFC 4861 s7.3.3: a node must not solicit "more frequently than once every RetransTimer milliseconds".
-        self.randomized(longer).max(self.retrans)
+        self.randomized(longer)
     }
 
     /// A duration between `MIN_RANDOM_FACTOR` and `MAX_RANDOM_FACTOR` times the argument, uniformly distributed.

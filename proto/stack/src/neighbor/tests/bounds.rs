@@ -55,13 +55,17 @@ fn solicitations_of_invented_sources_do_not_push_out_entries_in_use() {
     for n in 0..100 {
         assert_eq!(neighbors.is_reachable(peer(n), at(50)), Some(true), "{n}");
     }
-    // A newcomer is found while the flood goes on.
-    neighbors.send(PEER, packet(1), at(51)).expect("room");
-    for n in 0..1_000 {
-        neighbors.handle_solicitation(peer(50_000 + n), OTHER_MAC, at(51)).expect("room");
+    // A newcomer has the time of some thousand strangers to answer, whatever its address is.
+    let now = at(50) + millis(30);
+    neighbors.send(PEER, packet(1), now).expect("room");
+    for n in 0..3_000 {
+        let source = peer(50_000 + n);
+        neighbors.handle_solicitation(source, OTHER_MAC, now + millis(1)).expect("room");
+        neighbors.send(source, packet(1), now + millis(1)).expect("room");
     }
-    befriend(&mut neighbors, PEER, at(51));
-    assert_eq!(state(&neighbors, at(51)), Some(State::Reachable));
+    assert_eq!(state(&neighbors, now), Some(State::Incomplete));
+    befriend(&mut neighbors, PEER, now + millis(2));
+    assert_eq!(state(&neighbors, now + millis(2)), Some(State::Reachable));
     neighbors.table.check();
 }
 
