@@ -33,7 +33,6 @@ mod cga;
 mod checksum;
 pub mod consts;
 pub mod ilnp;
-pub mod ip6;
 mod locators;
 mod message;
 mod numbers;
@@ -46,12 +45,13 @@ mod reader;
 mod writer;
 
 pub use cga::{CgaExtension, CgaParameters, MultiPrefix};
-pub use checksum::{checksum, fill_checksum, fill_icmp_checksum, upper_layer_checksum};
+pub use checksum::fill_checksum;
 pub use consts::{NEXT_HEADER_NONE, PAYLOAD_HEADER_LEN, PROTOCOL};
 pub use locators::{LocatorEntry, LocatorList, LocatorPreference, LocatorPreferences};
 pub use message::{
     ErrorMessage, I1, I2, I2bis, Keepalive, Message, R1, R1bis, R2, UpdateAck, UpdateRequest,
 };
+pub use moorline_ip::{checksum, fill_icmp_checksum, ip6, upper_layer_checksum};
 pub use numbers::{ErrorCode, MessageType, OptionType, VerificationMethod};
 pub use option::{OptionIter, RawOption};
 pub use options::{Opt, Options};

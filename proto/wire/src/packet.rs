@@ -1,10 +1,10 @@
-use crate::checksum::checksum;
 use crate::consts::{CONTROL_HEADER_LEN, MAX_MESSAGE_LEN};
 use crate::locators::LocatorList;
 use crate::option::{OPTION_HEADER_LEN, OptionIter, RawOption};
 use crate::probe::{COUNTS_AT, Probe};
 use crate::{Message, MessageType, OptionType};
 use core::net::Ipv6Addr;
+use moorline_ip::checksum;
 use moorline_types::{ContextTag, DropReason};
 
 /// A control message with right lengths, addresses and checksum. Its options are not checked yet.

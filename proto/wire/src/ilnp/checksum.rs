@@ -1,7 +1,7 @@
 use moorline_types::{Ilv, L64, Nid};
 
-use crate::checksum::{fold, upper_layer_checksum};
 use crate::ip6::{DCCP, TCP, UDP, UDP_LITE};
+use moorline_ip::{fold, upper_layer_checksum};
 
 /// Difference between the checksums of a transport over two sets of locators. It changes a checksum without a look at
 /// the packet (RFC 1624 eqn. 3).

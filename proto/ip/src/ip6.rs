@@ -133,7 +133,8 @@ pub fn is_extension(protocol: u8) -> bool {
 /// Reads the extension header `protocol` at the start of `octets`. Returns the number of the next header, and the
 /// offset of that header; the offset is `None` in a later fragment. Returns `None` if `protocol` is no extension
 /// header, or if the octets are too few.
-pub(crate) fn next_header(protocol: u8, octets: &[u8]) -> Option<(u8, Option<usize>)> {
+#[must_use]
+pub fn next_header(protocol: u8, octets: &[u8]) -> Option<(u8, Option<usize>)> {
     let &[next, len, offset, flags] = octets.first_chunk()?;
     if !is_extension(protocol) {
         return None;
@@ -203,9 +204,12 @@ pub const UDP_LITE: u8 = 136;
 pub const ICMPV6: u8 = 58;
 /// Next Header value of Destination Options.
 pub const DESTINATION_OPTIONS: u8 = 60;
-const HOP_BY_HOP: u8 = 0;
-const ROUTING: u8 = 43;
-const FRAGMENT: u8 = 44;
+/// Next Header value of the Hop-by-Hop Options header.
+pub const HOP_BY_HOP: u8 = 0;
+/// Next Header value of the Routing header.
+pub const ROUTING: u8 = 43;
+/// Next Header value of the Fragment header.
+pub const FRAGMENT: u8 = 44;
 const EXTENSIONS: [u8; 4] = [HOP_BY_HOP, ROUTING, FRAGMENT, DESTINATION_OPTIONS];
 const HOP_LIMIT: u8 = 64;
 const TCP_FLAGS_AT: usize = 13;

@@ -1,0 +1,89 @@
+use core::net::Ipv6Addr;
+
+use moorline_ip::nd::RouterPreference;
+use moorline_types::Prefix;
+
+/// A route by way of a router.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Candidate {
+    /// The wire.
+    pub wire: u32,
+    /// Address of the router.
+    pub router: Ipv6Addr,
+    /// The destinations; [`Prefix::ALL`] for a default route, and for a router that has only advertised the source's prefix
+    /// (RFC 8028 s3.1).
+    pub prefix: Prefix,
+    /// Preference of the route.
+    pub preference: RouterPreference,
+    /// Whether the router is reachable. A router that the host knows nothing about counts as reachable (RFC 4191 s3.2).
+    pub is_reachable: bool,
+    /// Whether the router has advertised the prefix of the packet's source.
+    pub advertises_source: bool,
+}
+
+/// Chooses routers.
+#[derive(Clone, Debug, Default)]
+pub struct RouterChoice {
+    turn: usize,
+}
+
+/// Order of candidates, the best last.
+type Rank = (bool, bool, u8, RouterPreference);
+
+impl RouterChoice {
+    /// The route for packets to a destination.
+    ///
+    /// Routers that have advertised the prefix of the source come first: a router of another provider would discard the
+    /// packet (RFC 8028 s3.2). Then reachable routers come before others, and among them the longest prefix and
+    /// the highest preference (RFC 4191 s3.2). Routes that are equal and unreachable get their turns (RFC 4861 s6.3.6).
+    /// `None` means that the host has no route: the sender gets Destination Unreachable with code 0.
+    pub fn choose<'a>(
+        &mut self,
+        destination: Ipv6Addr,
+        candidates: &'a [Candidate],
+    ) -> Option<&'a Candidate> {
+        let matching = || candidates.iter().filter(|route| route.prefix.contains(destination));
+        let best = matching().map(Candidate::rank).max()?;
+        let mut equal = matching().filter(|route| route.rank() == best);
+        let (_, is_reachable, ..) = best;
+        if is_reachable {
+            return equal.next();
+        }
+        // RFC 4861 s6.3.6: the same router does not come again "until all other routers have been selected".
+        let turn = self.turn % equal.clone().count().max(1);
+        self.turn = turn + 1;
+        equal.nth(turn)
+    }
+
+    /// The unreachable routers that the host would have chosen before `chosen` if they were reachable. The host probes each
+    /// of them, because it has a packet for them (RFC 4191 s3.5).
+    pub fn probes<'a>(
+        destination: Ipv6Addr,
+        candidates: &'a [Candidate],
+        chosen: &'a Candidate,
+    ) -> impl Iterator<Item = &'a Candidate> {
+        candidates.iter().filter(move |route| {
+            let if_reachable = Candidate { is_reachable: true, ..**route };
+            !route.is_reachable
+                && *route != chosen
+                && route.prefix.contains(destination)
+                && if_reachable.rank() > chosen.rank()
+        })
+    }
+}
+
+impl Candidate {
+    const fn rank(&self) -> Rank {
+        let preference = match self.preference {
+            // RFC 4191 s2.2: a receiver treats the reserved value as Medium.
+            RouterPreference::Reserved => RouterPreference::Medium,
+            known @ (RouterPreference::Low | RouterPreference::Medium | RouterPreference::High) => {
+                known
+            }
+        };
+        (self.advertises_source, self.is_reachable, self.prefix.length(), preference)
+    }
+}
+
+#[cfg(test)]
+mod tests;
