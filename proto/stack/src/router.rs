@@ -13,12 +13,12 @@
 mod advertisement;
 mod parameters;
 mod repository;
+mod route;
 mod solicitation;
 
 use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::string::String;
 use alloc::vec::Vec;
-use core::cmp::Reverse;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
@@ -29,6 +29,8 @@ use rand_chacha::ChaCha20Rng;
 use crate::Drops;
 pub use parameters::Parameters;
 use repository::Repository;
+use route::RouteKey;
+pub use route::{Candidate, Route};
 use solicitation::Solicitation;
 
 /// An output of [`Routers`].
@@ -48,33 +50,6 @@ pub enum Output {
     Solicit,
 }
 
-/// A route.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Route {
-    /// The destinations; `::/0` for a default router.
-    pub prefix: Prefix,
-    /// The next hop, a link-local address.
-    pub router: Ipv6Addr,
-    /// Preference; never [`RouterPreference::Reserved`].
-    pub preference: RouterPreference,
-    /// End of the route; `None` if it has no end.
-    pub until: Option<Instant>,
-}
-
-/// A route to a destination, as a candidate for a packet.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Candidate {
-    /// The next hop.
-    pub router: Ipv6Addr,
-    /// The destinations of the route.
-    pub prefix: Prefix,
-    /// Preference of the route.
-    pub preference: RouterPreference,
-    /// Whether the router has advertised a prefix with the source of the packet. RFC 8028 s3.2 prefers such a router
-    /// whatever its preference.
-    pub advertises_source: bool,
-}
-
 /// What an interface knows of the routers of its link.
 #[derive(Clone, Debug)]
 pub struct Routers {
@@ -92,14 +67,6 @@ pub struct Routers {
     /// A set, so a flood brings no more outputs than there are things.
     outputs: BTreeSet<Output>,
     next: Option<Instant>,
-}
-
-/// Orders routes by the length of their prefixes, longest first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct RouteKey {
-    length: Reverse<u8>,
-    address: Ipv6Addr,
-    router: Ipv6Addr,
 }
 
 impl Routers {

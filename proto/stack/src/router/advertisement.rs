@@ -1,7 +1,6 @@
 //! Router Advertisements (RFC 4861 s6.3.4).
 
 use alloc::collections::BTreeMap;
-use core::cmp::Reverse;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
@@ -228,12 +227,6 @@ impl Routers {
         if let Err(reason) = result {
             self.drops.count(reason);
         }
-    }
-}
-
-impl RouteKey {
-    pub(super) const fn new(prefix: Prefix, router: Ipv6Addr) -> Self {
-        Self { length: Reverse(prefix.length()), address: prefix.address(), router }
     }
 }
 
