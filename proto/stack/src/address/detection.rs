@@ -101,7 +101,6 @@ impl Addresses {
         let is_on = self.is_up && !self.is_disabled;
         let Some(entry) = self.entries.get_mut(&address).filter(|_| is_on) else { return };
         entry.is_optimistic = is_optimistic && entry.origin != Origin::Manual;
-        entry.nonces.clear();
         // RFC 4429 s3.3: "The host SHOULD NOT delay before sending Neighbor Solicitation messages."
         let is_at_once = entry.is_optimistic || self.config.dad_transmits == 0;
         let delay = if is_at_once { Duration::ZERO } else { delay };

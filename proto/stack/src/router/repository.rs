@@ -34,7 +34,6 @@ impl<T: PartialEq> Repository<T> {
                 // RFC 8106 s6.2, step b.
                 Some(known) if lifetime.is_zero() => {
                     self.0.remove(known);
-                    at -= usize::from(known < at);
                     is_changed = true;
                 }
                 // Step c.
