@@ -95,13 +95,37 @@ impl RecordType {
     pub const CHANGE_TO_EXCLUDE: Self = Self(4);
 }
 
-/// A Multicast Address Record without sources, the kind that hosts without source filters send.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// A Multicast Address Record (RFC 3810 s5.2.5 to s5.2.11) without auxiliary data.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Record Type.
     pub kind: RecordType,
     /// The group.
     pub group: Ipv6Addr,
+    /// The listed sources. A host without source filters has some only in its answer to a query about sources.
+    pub sources: Vec<Ipv6Addr>,
+}
+
+impl Record {
+    /// Creates a record without sources.
+    #[must_use]
+    pub const fn new(kind: RecordType, group: Ipv6Addr) -> Self {
+        Self { kind, group, sources: Vec::new() }
+    }
+
+    /// Length on the wire in octets.
+    #[must_use]
+    pub const fn wire_len(&self) -> usize {
+        20 + 16 * self.sources.len()
+    }
+
+    fn emit(&self, out: &mut Vec<u8>) {
+        let count = u16::try_from(self.sources.len()).unwrap_or(u16::MAX);
+        out.extend([self.kind.0, 0]);
+        out.extend(count.to_be_bytes());
+        out.extend(self.group.octets());
+        out.extend(self.sources.iter().take(count.into()).flat_map(Ipv6Addr::octets));
+    }
 }
 
 /// A message of a listener.
@@ -116,7 +140,7 @@ pub enum Report {
 }
 
 impl Report {
-    /// Reads a report; `None` if the message is no report. Sources of records are left out.
+    /// Reads a report; `None` if the message is no report. Auxiliary data of records is left out.
     ///
     /// # Errors
     /// [`Malformed::Truncated`].
@@ -152,8 +176,7 @@ impl Report {
                 out.extend([Kind::MLDV2_REPORT.0, 0, 0, 0, 0, 0]);
                 out.extend(u16::try_from(records.len()).unwrap_or(u16::MAX).to_be_bytes());
                 for record in records.iter().take(u16::MAX.into()) {
-                    out.extend([record.kind.0, 0, 0, 0]);
-                    out.extend(record.group.octets());
+                    record.emit(out);
                 }
             }
             Self::Version1(group) => version1(Kind::MLD_REPORT, *group, out),
@@ -170,10 +193,11 @@ fn version1(kind: Kind, group: Ipv6Addr, out: &mut Vec<u8>) {
 
 fn read_record(reader: &mut Reader<'_>) -> Result<Record, Malformed> {
     let [kind, auxiliary] = reader.array()?;
-    let sources = reader.u16()?;
+    let count = reader.u16()?;
     let group = reader.address()?;
-    reader.octets(16 * usize::from(sources) + 4 * usize::from(auxiliary))?;
-    Ok(Record { kind: RecordType(kind), group })
+    let sources = (0..count).map(|_| reader.address()).collect::<Result<_, _>>()?;
+    reader.octets(4 * usize::from(auxiliary))?;
+    Ok(Record { kind: RecordType(kind), group, sources })
 }
 
 /// Maximum Response Delay in milliseconds (RFC 3810 s5.1.3).

@@ -52,6 +52,8 @@ named_enum! {
         RouterLimit => "router-limit",
         /// There are too many prefixes, routes or addresses.
         PrefixLimit => "prefix-limit",
+        /// There are too many multicast groups.
+        GroupLimit => "group-limit",
         /// An advertisement has a value that a host must ignore.
         AdvertisementValue => "advertisement-value",
         /// A redirect is not from the first hop, or not about a destination in use.

@@ -30,6 +30,7 @@ pub mod fragment;
 pub mod mld;
 pub mod neighbor;
 pub mod port;
+mod random;
 pub mod reassembly;
 pub mod route;
 pub mod router;

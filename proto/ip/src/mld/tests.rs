@@ -51,8 +51,9 @@ fn a_listener_ignores_queries_that_are_not_from_the_link() {
 #[test]
 fn reports_round_trip() {
     let records = vec![
-        Record { kind: RecordType::CHANGE_TO_EXCLUDE, group: GROUP },
-        Record { kind: RecordType::MODE_IS_EXCLUDE, group: ALL },
+        Record::new(RecordType::CHANGE_TO_EXCLUDE, GROUP),
+        Record { kind: RecordType::MODE_IS_INCLUDE, group: GROUP, sources: vec![ROUTER, ALL] },
+        Record::new(RecordType::MODE_IS_EXCLUDE, ALL),
     ];
     for report in [Report::Version2(records), Report::Version1(GROUP), Report::Done(GROUP)] {
         let mut out = vec![];
@@ -62,6 +63,11 @@ fn reports_round_trip() {
         let cut = Icmp { body: &message.body[..message.body.len() - 1], ..message };
         assert_eq!(Report::parse(&cut), Err(Malformed::Truncated));
     }
+    // RFC 3810 s5.2: 8 octets in front of the records.
+    let record = Record { kind: RecordType::MODE_IS_INCLUDE, group: GROUP, sources: vec![ROUTER] };
+    let mut out = vec![];
+    Report::Version2(vec![record.clone()]).emit(ROUTER, ALL, &mut out);
+    assert_eq!((out.len(), &out[8..12]), (8 + record.wire_len(), &[1, 0, 0, 1][..]));
     let echo = Icmp { kind: Kind::ECHO_REPLY, code: 0, body: &[] };
     assert_eq!(Report::parse(&echo), Ok(None));
     assert_eq!(Query::parse(&Header::new(ROUTER, ALL, 0, 1, 0), true, &echo), Ok(None));
