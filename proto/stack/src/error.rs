@@ -8,10 +8,10 @@
 //! Errors have a rate as a whole, and each /64 of sources has a rate within it; echo replies have two rates of their
 //! own. A rate that many share can tell one of them what the others do. For example, somebody off the path sends
 //! packets with the source address of a resolver to many ports of a host, and then asks the host for errors about
-//! packets of his own: the errors that are missing show how many of the ports were closed. So each error here takes a
-//! random part of the rate, and the limit is random each time: between half of the burst and the whole burst, the
-//! chance of an error falls from one to zero. Prefixes share a fixed number of allowances. A keyed hash chooses the
-//! allowance of a prefix, and the key changes at random times.
+//! packets of his own: the errors that are missing show how many of the ports were closed. So an error takes a random
+//! part of the rates, by the whole rate nothing or four errors' worth. The limits are random each time: from half of the
+//! burst to the whole burst, the chance of an error falls from one to zero. Prefixes share a fixed number of
+//! allowances. A keyed hash chooses the allowance of a prefix, and the key changes at random times.
 
 mod meter;
 mod quote;
@@ -58,8 +58,8 @@ pub struct Limits {
 pub struct Rate {
     /// Mean time between two messages.
     pub interval: Duration,
-    /// Messages that may be sent at once. The host always sends half of them, and each of the others with a chance
-    /// that falls.
+    /// Messages that may be sent at once, on average at most. Half of them are sent if each takes its mean part of the
+    /// rate, and each of the others with a chance that falls.
     pub burst: u32,
 }
 

@@ -52,8 +52,8 @@ impl Meter {
         if share.has(self.rate_of_prefix, limit_of_prefix, now)
             && self.whole.has(self.rate, limit, now)
         {
-            share.pay(self.rate_of_prefix, cost_of_prefix, now);
-            self.whole.pay(self.rate, cost, now);
+            share.pay(even(self.rate_of_prefix, cost_of_prefix), now);
+            self.whole.pay(uneven(self.rate, cost), now);
             return Ok(());
         }
         Err(Drop::ErrorRate)
@@ -83,12 +83,21 @@ impl Allowance {
         self.0.since(now) < rate.interval * limit
     }
 
-    /// Takes a message out. It costs between a half and one and a half of the interval, as `random` chooses.
-    fn pay(&mut self, rate: Rate, random: u32, now: Instant) {
-        let nanos = u32::try_from(rate.interval.as_nanos()).unwrap_or(u32::MAX);
-        let cost = rate.interval / 2 + Duration::from_nanos(scale(random, nanos).into());
+    fn pay(&mut self, cost: Duration, now: Instant) {
         self.0 = now + self.0.since(now) + cost;
     }
+}
+
+/// Cost of a message for a whole rate: nothing, or [`UNEVEN`] intervals for one message of [`UNEVEN`]. So the messages that
+/// somebody gets tell little about how many others got.
+fn uneven(rate: Rate, random: u32) -> Duration {
+    if scale(random, UNEVEN) == 0 { rate.interval * UNEVEN } else { Duration::ZERO }
+}
+
+/// Cost of a message for the rate of a prefix: between a half and one and a half of an interval.
+fn even(rate: Rate, random: u32) -> Duration {
+    let nanos = u32::try_from(rate.interval.as_nanos()).unwrap_or(u32::MAX);
+    rate.interval / 2 + Duration::from_nanos(scale(random, nanos).into())
 }
 
 /// Shows nothing of the keys.
@@ -103,6 +112,8 @@ fn scale(random: u32, below: u32) -> u32 {
     u32::try_from((u64::from(random) * u64::from(below)) >> 32).unwrap_or_default()
 }
 
+/// Largest cost of a message, in intervals.
+const UNEVEN: u32 = 4;
 /// Number of allowances of prefixes; they take 8 KB.
 const SHARES: usize = 1024;
 /// Least time for which prefixes share an allowance. Up to 4.3 s are added at random.

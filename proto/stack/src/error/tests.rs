@@ -140,7 +140,7 @@ const PREFIXES: u64 = 0x2001_0db8_0000_0000;
 fn errors_have_a_burst_and_a_mean_rate() {
     let mut errors = errors(1);
     let burst = count(&mut errors, PREFIXES..PREFIXES + 1000, START);
-    assert!((25..=75).contains(&burst), "{burst} at once");
+    assert!((10..=100).contains(&burst), "{burst} at once");
     // 20,000 packets a second come in for 5 s.
     let mut sent = 0;
     for step in 1..=100_000 {
@@ -189,8 +189,8 @@ fn round(seed: u64, probes: usize) -> u32 {
     count(&mut errors, PREFIXES + 1..PREFIXES + 100, START)
 }
 
-/// One of ten ports is open or not; without randomness, the number of errors would show it each time. The test compares
-/// the distributions of the numbers.
+/// One of ten ports is open or not. Without randomness, the number of errors would show it each time. The test
+/// compares how often the numbers occur, in groups of five.
 #[test]
 fn a_shared_rate_does_not_tell_who_has_used_it() {
     const ROUNDS: u32 = 1500;
@@ -198,13 +198,12 @@ fn a_shared_rate_does_not_tell_who_has_used_it() {
     for seed in 0..ROUNDS {
         for (index, probes) in [9, 10].into_iter().enumerate() {
             let seed = u64::from(2 * seed) + u64::from(index == 1);
-            counts.entry(round(seed, probes)).or_default()[index] += 1;
+            counts.entry(round(seed, probes) / 5).or_default()[index] += 1;
         }
     }
     let distance: u32 = counts.values().map(|[open, closed]| open.abs_diff(*closed)).sum();
     let share = distance * 100 / (2 * ROUNDS);
-    assert!(counts.len() > 8, "{counts:?}");
-    assert!(share < 20, "a guess is better than chance by {share} %: {counts:?}");
+    assert!(share < 8, "a guess is better than chance by {share} / 2 %: {counts:?}");
 }
 
 /// Two prefixes that share an allowance do so for some seconds only.

@@ -146,11 +146,11 @@ impl<W: Copy> Parts<W> {
         if reaches_in || next.is_some_and(|range| range.start < fragment.end()) {
             return Err(Drop::FragmentOverlap);
         }
+        // A second fragment without the M flag ends in front of the first one, or behind it.
         let last = self.ranges.last().map_or(0, Range::end);
         let is_beyond = self.total.is_some_and(|total| fragment.end() > total);
-        let is_second_last = !fragment.fields.has_more && self.total.is_some();
         let is_short = !fragment.fields.has_more && last > fragment.end();
-        if fragment.data.is_empty() || is_beyond || is_second_last || is_short {
+        if fragment.data.is_empty() || is_beyond || is_short {
             return Err(Drop::FragmentLength);
         }
         Ok(())

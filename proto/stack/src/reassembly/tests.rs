@@ -273,6 +273,21 @@ fn lengths_that_are_not_possible_are_reported() {
     assert_eq!(reassembly.len(), 1);
 }
 
+/// The Payload Length counts the headers in front of the Fragment header.
+#[test]
+fn headers_count_for_the_length_of_a_packet() {
+    let at = |offset: usize, more, octets: &[u8]| {
+        let offset = u16::try_from(offset).expect("offset");
+        let fields = Fragment { next_header: UDP, offset, has_more: more, identification: ID };
+        let options = [FRAGMENT, 0, 1, 4, 0, 0, 0, 0];
+        packet(HOP_BY_HOP, source(), us(), &[&options, &fields.octets()[..], octets].concat())
+    };
+    let mut reassembly = Reassembly::default();
+    let long = report(Drop::FragmentLength, 0, 50);
+    assert_eq!(take(&mut reassembly, &at(65_520, false, &[0; 8])), long);
+    assert_eq!(take(&mut reassembly, &at(65_520, false, &[0; 7])), Ok(None));
+}
+
 #[test]
 fn headers_of_a_first_fragment_that_make_the_packet_too_long_refuse_it() {
     let mut reassembly = Reassembly::default();
@@ -413,6 +428,29 @@ fn a_source_has_64_datagrams() {
     let last = |id| fragment(source(), id, 8, false, &data(8..16));
     whole(take(&mut reassembly, &last(1)));
     assert_eq!(take(&mut reassembly, &last(0)), Ok(None));
+}
+
+/// Incomplete datagrams of a /64 that takes more than its share, and an older one of another /64.
+#[test]
+fn the_oldest_datagram_of_the_greediest_prefix_goes_first() {
+    let mut reassembly = Reassembly::default();
+    let first = |from, id| fragment(from, id, 0, true, &data(0..1440));
+    let last = |from, id| fragment(from, id, 1440, false, &data(1440..1441));
+    assert_eq!(take(&mut reassembly, &first(source(), 0)), Ok(None));
+    let greedy = |n: u32| Ipv6Addr::from_bits(0x2a00 << 112 | u128::from(n / 64));
+    let mut sent = 0;
+    while reassembly.drops().of(Drop::FragmentLimit) < 3 {
+        assert_eq!(take(&mut reassembly, &first(greedy(sent), sent)), Ok(None));
+        sent += 1;
+    }
+    assert!(reassembly.memory() <= MAX_MEMORY && reassembly.memory() > MAX_MEMORY - 10_000);
+    for id in [3, sent - 1] {
+        whole(take(&mut reassembly, &last(greedy(id), id)));
+    }
+    whole(take(&mut reassembly, &last(source(), 0)));
+    for id in 0..3 {
+        assert_eq!(take(&mut reassembly, &last(greedy(id), id)), Ok(None));
+    }
 }
 
 /// A fragment that touches the end of a range becomes part of it, in amortized constant time. Any other one is a
