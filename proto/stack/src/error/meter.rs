@@ -88,8 +88,8 @@ impl Allowance {
     }
 }
 
-/// Cost of a message for a whole rate: nothing, or [`UNEVEN`] intervals for one message of [`UNEVEN`]. So the messages that
-/// somebody gets tell little about how many others got.
+/// Cost of a message for a whole rate: nothing, or [`UNEVEN`] intervals for one message of [`UNEVEN`]. So the messages
+/// that somebody gets tell little about how many others got.
 fn uneven(rate: Rate, random: u32) -> Duration {
     if scale(random, UNEVEN) == 0 { rate.interval * UNEVEN } else { Duration::ZERO }
 }
