@@ -20,6 +20,7 @@ mod ilnp;
 mod input;
 mod plane;
 mod shared;
+mod stack;
 mod text;
 mod wire;
 
@@ -30,6 +31,7 @@ use host::host;
 use icmp::{router_advertisement, unrecognized};
 use ilnp::{dns_rdata, ilnp_control, ilnp_options};
 use plane::plane;
+use stack::stack;
 use text::{api_stream, sim_plan};
 use wire::{payload_header, wire_cga_parameters, wire_message_roundtrip, wire_packet};
 
@@ -63,4 +65,5 @@ pub const TARGETS: &[Target] = &[
     Target { name: "daemon_config", run: daemon_config },
     Target { name: "daemon_state", run: daemon_state },
     Target { name: "trace", run: trace },
+    Target { name: "stack", run: stack },
 ];

@@ -66,6 +66,8 @@ named_enum! {
         ForeignError => "foreign-error",
         /// The rate of errors is exhausted.
         ErrorRate => "error-rate",
+        /// RFC 4443 s2.4, or a setting, forbids an answer to the packet.
+        NoAnswer => "no-answer",
         /// The host has no route to the destination.
         NoRoute => "no-route",
         /// The host has no source address for the destination.
