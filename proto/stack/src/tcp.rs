@@ -112,8 +112,7 @@ impl Outgoing {
 
 /// All TCP connections of a host.
 pub trait Engine {
-    /// Accepts connections to an address, or to all addresses. Up to `backlog` connections wait for [`Self::accept`],
-    /// and up to `backlog` more are half open.
+    /// Accepts connections to an address, or to all addresses. Up to `backlog` connections wait for [`Self::accept`].
     ///
     /// # Errors
     /// [`Error::AddrInUse`], [`Error::Invalid`], [`Error::NoBuffers`].

@@ -264,8 +264,7 @@ pub fn reset_for(header: &Header, segment: &[u8]) -> Option<PacketBuf> {
     }
     let is_ack = segment.flags.has(Flags::ACK);
     let sequence = if is_ack { segment.acknowledgment } else { Seq(0) };
-    let acknowledgment =
-        if is_ack { Seq(0) } else { segment.sequence + segment.sequence_len() };
+    let acknowledgment = if is_ack { Seq(0) } else { segment.sequence + segment.sequence_len() };
     let reset = Segment {
         source_port: segment.destination_port,
         destination_port: segment.source_port,

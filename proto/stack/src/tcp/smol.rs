@@ -29,7 +29,7 @@ use moorline_types::Instant;
 use rand_chacha::ChaCha20Rng;
 use smoltcp::iface::Interface;
 
-use super::{Event, Flags, Flow, ListenerId, Outgoing, Segment, Seq, State, TcpId};
+use super::{Flags, Flow, ListenerId, Outgoing, Segment, Seq, TcpId};
 use crate::socket::Error;
 use crate::{Drop, Drops};
 use connection::{Connection, Ending};
@@ -41,7 +41,8 @@ use time_wait::TimeWaits;
 /// Sizes of an engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Octets of the receive buffer of a connection; at most 1 GiB.
+    /// Octets of the receive buffer of a connection. From 65,536 octets on, the engine takes the next lower power of two, less
+    /// one octet, up to 1 GiB.
     pub receive_buffer: usize,
     /// Octets of the send buffer of a connection.
     pub send_buffer: usize,
@@ -89,7 +90,7 @@ impl SmolEngine {
     #[must_use]
     pub fn new(config: Config, rng: ChaCha20Rng) -> Self {
         Self {
-            config,
+            config: Config { receive_buffer: receive_buffer(config.receive_buffer), ..config },
             mss: DEFAULT_MSS,
             interface: device::interface(0),
             isn: Isn::new(rng),
@@ -243,13 +244,12 @@ impl SmolEngine {
         now: Instant,
     ) -> Result<(), Drop> {
         let listener = self.listeners.find(flow.local).ok_or(Drop::NoSocket)?;
-        let backlog = self.listeners.backlog(listener);
         // A listener whose program does not accept has no room for more.
         if !self.listeners.has_room(listener) {
             return Err(Drop::SocketFull);
         }
         // RFC 4987 s3.3: under a flood of SYNs the oldest half-open connection makes room.
-        if self.half_open.count(listener) >= backlog {
+        if self.half_open.count(listener) >= MAX_HALF_OPEN {
             self.half_open.remove_oldest(listener);
             self.drops.count(Drop::HalfOpen);
         }
@@ -381,7 +381,10 @@ impl SmolEngine {
 
     /// A connection whose program has not closed it.
     fn owned(&mut self, id: TcpId) -> Result<&mut Connection, Error> {
-        self.connections.get_mut(&id).filter(|connection| connection.is_owned).ok_or(Error::BadHandle)
+        self.connections
+            .get_mut(&id)
+            .filter(|connection| connection.is_owned)
+            .ok_or(Error::BadHandle)
     }
 
     fn owned_ref(&self, id: TcpId) -> Result<&Connection, Error> {
@@ -389,8 +392,20 @@ impl SmolEngine {
     }
 }
 
+/// A size at which the window of a SYN, shifted, is no larger than the buffer. smoltcp 0.14 takes the window of its SYN for a
+/// shifted one until it has sent another segment: with a larger one, it would take octets for which it has no room.
+fn receive_buffer(octets: usize) -> usize {
+    if octets < 1 << 16 {
+        return octets.max(1);
+    }
+    let bits = (octets + 1).min(1 << 30).ilog2();
+    (1 << bits) - 1
+}
+
 /// MSS of a link with an MTU of 1,500 octets.
 pub const DEFAULT_MSS: u16 = 1_440;
+/// Largest number of half-open connections of one listener. Each takes about 200 octets. Above, the oldest one goes.
+pub const MAX_HALF_OPEN: usize = 4_096;
 /// Largest backlog of a listener.
 pub const MAX_BACKLOG: usize = 4_096;
 /// Largest number of listeners.

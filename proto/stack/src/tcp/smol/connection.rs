@@ -1,5 +1,7 @@
+mod life;
+mod program;
+
 use alloc::vec;
-use core::time::Duration;
 
 use moorline_ip::ip6::{IP6_LEN, TCP};
 use moorline_ip::{Header, PacketBuf};
@@ -9,13 +11,11 @@ use smoltcp::socket::tcp;
 use smoltcp::time;
 use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
-use super::super::{Event, Flags, Flow, Outgoing, Segment, Seq, State, SynOptions, TcpId, clamp_mss};
+use super::super::segment::SEQUENCE_AT;
+use super::super::{Flags, Flow, Outgoing, Segment, Seq, State, SynOptions, clamp_mss};
+use super::Config;
 use super::device::Port;
 use super::half_open::{HalfOpen, peer_mss};
-use super::time_wait::TimeWait;
-use super::{
-    CONNECT_TIMEOUT, Config, FIN_WAIT_2_TIMEOUT, KEEP_ALIVE_PROBES, TIME_WAIT, USER_TIMEOUT,
-};
 use crate::Drop;
 use crate::socket::Error;
 
@@ -46,6 +46,8 @@ pub(super) struct Connection {
     outcome: Option<Option<Error>>,
     /// Last error of the network that did not end the connection (RFC 5927 s5.2).
     soft: Option<Error>,
+    /// The program has opened the connection.
+    is_active: bool,
     /// The end of the connection is not for the peer.
     is_silent: bool,
     /// The program wants to send more.
@@ -101,6 +103,7 @@ impl Connection {
         let socket = connection.sockets.get_mut::<tcp::Socket<'_>>(connection.handle);
         socket.connect(interface.context(), peer, local).map_err(|_| Error::Invalid)?;
         connection.seen = State::SynSent;
+        connection.is_active = true;
         Ok(connection)
     }
 
@@ -112,6 +115,18 @@ impl Connection {
         mss: u16,
         interface: &mut Interface,
     ) -> Option<Self> {
+        // The SYN-ACK has been sent already.
+        Self::accepted_with_syn_ack(flow, half, config, mss, interface)
+            .map(|(connection, _)| connection)
+    }
+
+    pub(super) fn accepted_with_syn_ack(
+        flow: Flow,
+        half: &HalfOpen,
+        config: &Config,
+        mss: u16,
+        interface: &mut Interface,
+    ) -> Option<(Self, PacketBuf)> {
         let mut connection = Self::new(flow, config, half.isn, half.sent);
         let (address, port) = flow.local;
         let end = IpListenEndpoint { addr: Some(address.into()), port };
@@ -120,10 +135,9 @@ impl Connection {
         connection.window = half.window;
         connection.received = half.received;
         connection.ingest(interface, &mut half.syn(flow, mss), half.sent);
-        // The SYN-ACK has been sent already.
-        connection.poll(interface, mss, half.sent)?;
+        let syn_ack = connection.poll(interface, mss, half.sent)?.segment;
         connection.seen = State::SynReceived;
-        (connection.state() == State::SynReceived).then_some(connection)
+        (connection.state() == State::SynReceived).then_some((connection, syn_ack))
     }
 
     fn new(flow: Flow, config: &Config, isn: Seq, now: Instant) -> Self {
@@ -146,6 +160,7 @@ impl Connection {
             waiting: None,
             outcome: None,
             soft: None,
+            is_active: false,
             is_silent: false,
             wants_room: false,
             is_owned: true,
@@ -176,82 +191,6 @@ impl Connection {
         matches!(self.state(), State::Established | State::CloseWait)
     }
 
-    pub(super) fn send(&mut self, octets: &[u8]) -> Result<usize, Error> {
-        match self.state() {
-            State::Established | State::CloseWait => {}
-            State::SynSent | State::SynReceived => {
-                self.wants_room = true;
-                return Err(Error::WouldBlock);
-            }
-            State::Closed => return Err(self.outcome.flatten().unwrap_or(Error::Closed)),
-            State::FinWait1
-            | State::FinWait2
-            | State::Closing
-            | State::LastAck
-            | State::TimeWait => return Err(Error::Closed),
-        }
-        let queued = self.socket_mut().send_slice(octets).map_err(|_| Error::Closed)?;
-        self.wants_room = queued < octets.len();
-        if queued == 0 && !octets.is_empty() { Err(Error::WouldBlock) } else { Ok(queued) }
-    }
-
-    pub(super) fn recv(&mut self, octets: &mut [u8]) -> Result<usize, Error> {
-        let is_empty = octets.is_empty();
-        match self.socket_mut().recv_slice(octets) {
-            Ok(0) if !is_empty => Err(Error::WouldBlock),
-            Ok(taken) => Ok(taken),
-            Err(tcp::RecvError::Finished) => Ok(0),
-            Err(tcp::RecvError::InvalidState) => match self.outcome {
-                None => Err(Error::WouldBlock),
-                Some(None) => Ok(0),
-                Some(Some(reason)) => Err(reason),
-            },
-        }
-    }
-
-    /// Octets that the program has not read.
-    pub(super) fn unread(&self) -> usize {
-        self.socket().recv_queue()
-    }
-
-    pub(super) fn shutdown(&mut self) -> Result<(), Error> {
-        match self.state() {
-            State::SynSent | State::SynReceived | State::Closed => Err(Error::NotConnected),
-            State::Established
-            | State::FinWait1
-            | State::FinWait2
-            | State::CloseWait
-            | State::Closing
-            | State::LastAck
-            | State::TimeWait => {
-                self.socket_mut().close();
-                Ok(())
-            }
-        }
-    }
-
-    /// Ends the connection with an RST. In SYN-SENT, no peer knows of it yet (RFC 9293 s3.10.5).
-    pub(super) fn abort(&mut self, reason: Option<Error>) {
-        let state = self.state();
-        if state == State::Closed {
-            return;
-        }
-        self.is_silent |= matches!(state, State::SynSent | State::TimeWait);
-        self.socket_mut().abort();
-        self.seen = State::Closed;
-        self.end(reason);
-    }
-
-    pub(super) fn set_nagle(&mut self, is_on: bool) {
-        self.socket_mut().set_nagle_enabled(is_on);
-    }
-
-    pub(super) fn set_keep_alive(&mut self, interval: Option<Duration>) {
-        let interval = interval.map(time::Duration::from);
-        self.socket_mut().set_timeout(interval.map(|interval| interval * KEEP_ALIVE_PROBES));
-        self.socket_mut().set_keep_alive(interval);
-    }
-
     /// Handles a segment of the peer. `mss` bounds the MSS that the peer announces in a SYN.
     pub(super) fn handle(
         &mut self,
@@ -270,7 +209,10 @@ impl Connection {
         if is_syn {
             clamp_mss(segment, mss);
         }
-        debug_assert_eq!((header.source, header.destination), (self.flow.peer.0, self.flow.local.0));
+        debug_assert_eq!(
+            (header.source, header.destination),
+            (self.flow.peer.0, self.flow.local.0)
+        );
         let reply = self.ingest(interface, segment, now);
         let state = self.state();
         if is_syn && self.seen == State::SynSent && state != State::SynSent {
@@ -365,156 +307,6 @@ impl Connection {
         !matches!(self.state(), State::Closed | State::SynSent | State::SynReceived)
     }
 
-    /// Handles that the timer is due. The connection then has to be polled.
-    pub(super) fn handle_timeout(&mut self, now: Instant) {
-        let Some(deadline) = self.deadline().filter(|deadline| *deadline <= now) else { return };
-        debug_assert!(deadline >= self.since);
-        if self.state() == State::FinWait2 {
-            self.is_silent = true;
-            self.abort(None);
-        } else {
-            self.abort(Some(self.soft.unwrap_or(Error::TimedOut)));
-        }
-    }
-
-    /// When the connection wants to be polled next.
-    pub(super) fn poll_timeout(&mut self, interface: &mut Interface, now: Instant) -> Option<Instant> {
-        if self.is_over() || self.lingers() && self.unread() > 0 {
-            return None;
-        }
-        let poll_at = interface.poll_at(to_smoltcp(now), &self.sockets).map(from_smoltcp);
-        // The connection has just been polled: a time that has passed must not make the caller spin.
-        let poll_at = poll_at.map(|at| if at > now { at } else { now + POLL_AGAIN });
-        poll_at.into_iter().chain(self.deadline()).min()
-    }
-
-    /// When the connection is given up.
-    fn deadline(&self) -> Option<Instant> {
-        let waits = self.unacknowledged != self.next;
-        match self.state() {
-            State::Closed | State::TimeWait => None,
-            State::SynSent => Some(self.since + CONNECT_TIMEOUT),
-            State::FinWait2 if !self.is_owned => Some(self.since + FIN_WAIT_2_TIMEOUT),
-            State::SynReceived
-            | State::Established
-            | State::FinWait1
-            | State::FinWait2
-            | State::CloseWait
-            | State::Closing
-            | State::LastAck => waits.then(|| self.since + USER_TIMEOUT),
-        }
-    }
-
-    /// Takes note of a new state.
-    pub(super) fn observe(&mut self, ending: Ending, now: Instant) {
-        let state = self.state();
-        if state != self.seen {
-            let before = core::mem::replace(&mut self.seen, state);
-            self.since = now;
-            self.on_state(before, state, ending, now);
-        }
-        // RFC 9293 s3.6.1: octets that nobody will read are answered with an RST.
-        if !self.is_owned && self.unread() > 0 && state != State::Closed {
-            self.abort(None);
-        }
-    }
-
-    fn on_state(&mut self, before: State, state: State, ending: Ending, now: Instant) {
-        let has_opened = matches!(before, State::SynSent | State::SynReceived);
-        if has_opened && self.is_synchronized() {
-            self.notices.established = before == State::SynSent;
-            self.notices.writable |= core::mem::take(&mut self.wants_room);
-        }
-        let has_fin = |state| {
-            matches!(state, State::CloseWait | State::Closing | State::LastAck | State::TimeWait)
-        };
-        if has_fin(state) && !has_fin(before) {
-            self.received = self.received + 1;
-            self.notices.readable = true;
-        }
-        match state {
-            State::Closed => self.end(reason(before, ending)),
-            State::TimeWait => {
-                self.waiting = Some(now);
-                self.end(None);
-            }
-            State::SynSent
-            | State::SynReceived
-            | State::Established
-            | State::FinWait1
-            | State::FinWait2
-            | State::CloseWait
-            | State::Closing
-            | State::LastAck => {}
-        }
-    }
-
-    fn end(&mut self, reason: Option<Error>) {
-        if self.outcome.is_none() {
-            self.outcome = Some(reason);
-            self.notices.closed = true;
-        }
-    }
-
-    /// Whether nothing more comes from this connection, and its flow may be used again.
-    pub(super) fn is_over(&self) -> bool {
-        let is_done = self.is_silent || self.socket().remote_endpoint().is_none();
-        match self.state() {
-            State::Closed => is_done,
-            // A few octets of state do what is left to do.
-            State::TimeWait => !self.is_owned && self.lingers(),
-            State::SynSent
-            | State::SynReceived
-            | State::Established
-            | State::FinWait1
-            | State::FinWait2
-            | State::CloseWait
-            | State::Closing
-            | State::LastAck => false,
-        }
-    }
-
-    /// Whether the connection is in TIME-WAIT, and the peer has its acknowledgment.
-    fn lingers(&self) -> bool {
-        self.state() == State::TimeWait && self.acknowledged == self.received
-    }
-
-    /// What is left for TIME-WAIT, if the connection was or is in it.
-    pub(super) fn time_wait(&self) -> Option<TimeWait> {
-        let until = self.waiting? + TIME_WAIT;
-        Some(TimeWait { sent: self.next, received: self.received, until })
-    }
-
-    pub(super) const fn has_notice(&self) -> bool {
-        let Notices { established, readable, writable, reachable, closed } = self.notices;
-        reachable || self.is_owned && (established || readable || writable || closed)
-    }
-
-    /// Takes the next event for the program or the stack.
-    pub(super) fn take_event(&mut self, id: TcpId) -> Option<Event> {
-        let reason = self.outcome.flatten();
-        let notices = &mut self.notices;
-        let take = core::mem::take::<bool>;
-        if take(&mut notices.reachable) {
-            return Some(Event::Reachable(self.flow));
-        }
-        if !self.is_owned {
-            return None;
-        }
-        let [established, readable, writable, closed] =
-            [Event::Established(id), Event::Readable(id), Event::Writable(id), Event::Closed(id, reason)];
-        if take(&mut notices.established) {
-            return Some(established);
-        }
-        if take(&mut notices.readable) {
-            return Some(readable);
-        }
-        if take(&mut notices.writable) {
-            return Some(writable);
-        }
-        take(&mut notices.closed).then_some(closed)
-    }
-
     /// Gives smoltcp a segment of the peer. Returns its immediate answer.
     fn ingest(
         &mut self,
@@ -542,11 +334,25 @@ impl Connection {
             }
             self.next = end;
         }
-        if parsed.flags.has(Flags::ACK) {
+        let is_ack = parsed.flags.has(Flags::ACK);
+        if is_ack {
             self.acknowledged = parsed.acknowledgment;
+        }
+        if is_ack && parsed.sequence_len() == 0 && parsed.sequence.is_before(self.next) {
+            self.renumber(&mut segment);
         }
         let (source, destination) = (self.flow.local.0, self.flow.peer.0);
         Some(Outgoing { source, destination, segment, mss: self.peer_mss })
+    }
+
+    /// Gives a segment without octets the number that comes next (SND.NXT), as RFC 9293 s3.10.7.4 demands. smoltcp forgets what
+    /// it has sent when a retransmission is due. The peer would drop the segment for its old number, and with it the
+    /// acknowledgment: two ends that retransmit at once would never end. A probe of a zero window is no reason to count on: the peer
+    /// has dropped it.
+    fn renumber(&self, segment: &mut PacketBuf) {
+        if self.window > 0 {
+            segment[SEQUENCE_AT..SEQUENCE_AT + 4].copy_from_slice(&self.next.0.to_be_bytes());
+        }
     }
 
     fn socket(&self) -> &tcp::Socket<'static> {
@@ -555,16 +361,6 @@ impl Connection {
 
     fn socket_mut(&mut self) -> &mut tcp::Socket<'static> {
         self.sockets.get_mut(self.handle)
-    }
-}
-
-/// Why a connection went from this state to CLOSED.
-const fn reason(before: State, ending: Ending) -> Option<Error> {
-    match (before, ending) {
-        (State::SynSent | State::SynReceived, Ending::Reset) => Some(Error::ConnectionRefused),
-        (State::TimeWait, _) | (State::LastAck, Ending::Other) => None,
-        (_, Ending::Reset) => Some(Error::ConnectionReset),
-        (_, Ending::Other) => Some(Error::TimedOut),
     }
 }
 
@@ -578,7 +374,5 @@ fn from_smoltcp(at: time::Instant) -> Instant {
     Instant::from_nanos(micros.saturating_mul(1_000))
 }
 
-/// Time after which a connection that should have had something to send is asked again.
-const POLL_AGAIN: Duration = Duration::from_millis(10);
 /// Hop limit of the packets that smoltcp sees.
 const HOP_LIMIT: u8 = 64;

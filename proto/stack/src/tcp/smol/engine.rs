@@ -52,8 +52,7 @@ impl Engine for SmolEngine {
         }
         let isn = self.isn.of(flow, now);
         self.interface = device::interface(self.isn.seed(isn));
-        let connection =
-            Connection::connecting(flow, isn, &self.config, &mut self.interface, now)?;
+        let connection = Connection::connecting(flow, isn, &self.config, &mut self.interface, now)?;
         let id = self.insert(flow, connection);
         self.wake(id);
         Ok(id)

@@ -59,10 +59,6 @@ impl Listeners {
         bound.or_else(|| self.ends.get(&(port, None))).copied()
     }
 
-    pub(super) fn backlog(&self, id: ListenerId) -> usize {
-        self.listeners.get(&id).map_or(0, |listener| listener.backlog)
-    }
-
     /// Whether one more connection may wait.
     pub(super) fn has_room(&self, id: ListenerId) -> bool {
         self.listeners.get(&id).is_some_and(|listener| listener.waiting.len() < listener.backlog)
