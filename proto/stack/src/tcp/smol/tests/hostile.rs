@@ -1,4 +1,5 @@
 use super::*;
+use crate::tcp::SynOptions;
 use proptest::prelude::*;
 
 fn source(n: u32) -> Ipv6Addr {
@@ -176,6 +177,43 @@ fn time_wait_and_listeners_have_limits() {
     }
     assert!(!waits.contains(&flow(0)), "the one with the least time left is gone");
     assert!((1..=limit).all(|n| waits.contains(&flow(n))));
+}
+
+#[test]
+fn octets_beyond_the_receive_buffer_are_not_taken() {
+    // smoltcp takes the window of its SYN for a shifted one (see `receive_buffer`).
+    for buffer in [1, 1_000, 65_535, 65_536, 100_000, 262_144, 1_000_000] {
+        let config = Config { receive_buffer: buffer, ..Config::default() };
+        let b = SmolEngine::new(config, ChaCha20Rng::seed_from_u64(11));
+        let taken = b.config.receive_buffer;
+        assert!(taken <= buffer && taken >= buffer / 2);
+        let mut net = Net::with(engine(10), b, 10);
+        net.b().listen(None, 80, 1).unwrap();
+        net.cut = Some(0);
+        let options = SynOptions { window_scale: Some(7), ..SynOptions::default() }.octets();
+        let syn = Segment { options: &options, ..segment(Flags::SYN, Seq(0), Seq(0)) };
+        net.inject(syn).unwrap();
+        net.flush();
+        let next = net.log[0].segment().sequence + 1;
+        // The last octet of the buffer and one more, then all octets before.
+        let offset = u32::try_from(taken).unwrap();
+        let late = Segment { payload: b"yz", ..segment(Flags::ACK, Seq(offset), next) };
+        let _ = net.inject(late);
+        let payload = vec![b'x'; 1_000];
+        for at in (0..taken).step_by(1_000) {
+            let payload = &payload[..1_000.min(taken - at)];
+            let sequence = Seq(u32::try_from(at).unwrap() + 1);
+            let _ = net.inject(Segment { payload, ..segment(Flags::ACK, sequence, next) });
+        }
+        let id = *net.b().connections.keys().next().unwrap();
+        let (read, _) = net.read(1, id);
+        let end = read.iter().position(|octet| *octet != b'x').unwrap_or(read.len());
+        assert!(
+            read.len() - end <= 1 && end >= (taken - taken / 100).saturating_sub(4),
+            "{buffer}: {end}"
+        );
+        assert!(read[end..].iter().all(|octet| *octet == b'y'));
+    }
 }
 
 /// A segment near the numbers of the connection, as an attacker on the path makes it.

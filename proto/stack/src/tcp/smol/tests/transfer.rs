@@ -219,3 +219,22 @@ fn a_move_of_an_idle_connection_sends_nothing() {
     net.run(Duration::from_secs(1));
     assert_eq!(net.log.len(), before);
 }
+
+#[test]
+fn two_ends_that_retransmit_at_once_come_to_an_end() {
+    // Both have what the other one sends again, and only the acknowledgments are lost (see `Connection::renumber`).
+    let mut net = Net::new(10);
+    let (a, b) = net.connected();
+    net.run(Duration::from_secs(1));
+    for host in 0..2 {
+        let id = [a, b][host];
+        net.hosts[host].engine.send(id, &pattern(100_000, host as u64)).unwrap();
+    }
+    net.flush();
+    net.faults.loss = 1_000;
+    net.run(Duration::from_millis(900));
+    net.faults.loss = 0;
+    net.run(Duration::from_secs(10));
+    assert!(net.read(0, a).0 == pattern(100_000, 1));
+    assert!(net.read(1, b).0 == pattern(100_000, 0));
+}
