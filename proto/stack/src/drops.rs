@@ -28,6 +28,10 @@ named_enum! {
         NoSocket => "no-socket",
         /// The queue of the socket is full.
         SocketFull => "socket-full",
+        /// A TCP segment has numbers that no segment of its connection has.
+        Sequence => "sequence",
+        /// A half-open connection got no answer, or made room for another one.
+        HalfOpen => "half-open",
         /// A fragment overlaps another one (RFC 5722).
         FragmentOverlap => "fragment-overlap",
         /// A fragment is not valid by its lengths.

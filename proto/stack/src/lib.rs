@@ -15,7 +15,7 @@
 //! | `reassembly`, `fragment` | fragments (RFC 8200 s4.5, 5722, 6946, 7739) |
 //! | `chain` | extension headers of a packet that came in, and their options (RFC 8200 s4, 8504 s5.3) |
 //! | `error` | errors that this host sends, and their rate (RFC 4443 s2.4) |
-//! | `udp`, `tcp`, `port` | sockets |
+//! | `udp`, `tcp`, `port`, `socket` | sockets, their ports and errors |
 #![no_std]
 #![forbid(unsafe_code)]
 extern crate alloc;
@@ -35,6 +35,7 @@ pub mod reassembly;
 pub mod route;
 pub mod router;
 pub mod select;
+pub mod socket;
 pub mod stack;
 pub mod tcp;
 pub mod udp;

@@ -1,0 +1,88 @@
+use core::net::Ipv6Addr;
+
+use moorline_ip::PacketBuf;
+
+use super::segment::{FLAGS_AT, Flags, SEQUENCE_AT, Segment, Seq, fill_checksum};
+
+/// Cuts a super-segment into segments of at most `mss` octets of options and payload (RFC 6691 s2), each with its
+/// sequence number and checksum. FIN and PSH stay on the last segment, CWR on the first one (RFC 3168 s6.1.2). The other
+/// fields and the options are the same in all of them. Octets that are no segment yield nothing.
+///
+/// A segment that is short enough comes out in the buffer in which it came in.
+#[must_use]
+pub fn cut(segment: PacketBuf, mss: u16, source: Ipv6Addr, destination: Ipv6Addr) -> Segments {
+    let Ok(parsed) = Segment::parse(&segment) else { return Segments::empty(source, destination) };
+    let header_len = segment.len() - parsed.payload.len();
+    // A header with more options than the MSS has room for leaves one octet a segment.
+    let step = usize::from(mss).saturating_sub(parsed.options.len()).max(1);
+    let (sequence, flags) = (parsed.sequence, parsed.flags);
+    let rest = Some(segment);
+    Segments { rest, at: header_len, header_len, step, sequence, flags, source, destination }
+}
+
+/// Iterator over the segments of a super-segment.
+#[derive(Debug)]
+pub struct Segments {
+    /// The super-segment; `None` at the end.
+    rest: Option<PacketBuf>,
+    /// Where the payload of the next segment starts.
+    at: usize,
+    header_len: usize,
+    /// Octets of payload in a segment.
+    step: usize,
+    sequence: Seq,
+    flags: Flags,
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+}
+
+impl Iterator for Segments {
+    type Item = PacketBuf;
+
+    fn next(&mut self) -> Option<PacketBuf> {
+        let whole = self.rest.take()?;
+        let is_first = self.at == self.header_len;
+        if is_first && whole.len() - self.at <= self.step {
+            return Some(self.finish(whole));
+        }
+        let end = whole.len().min(self.at + self.step);
+        let mut segment = PacketBuf::with_capacity(self.header_len + end - self.at);
+        segment.extend(&whole[..self.header_len]);
+        segment.extend(&whole[self.at..end]);
+        self.number(&mut segment, is_first, end == whole.len());
+        self.at = end;
+        if end < whole.len() {
+            self.rest = Some(whole);
+        }
+        Some(self.finish(segment))
+    }
+}
+
+impl Segments {
+    const fn empty(source: Ipv6Addr, destination: Ipv6Addr) -> Self {
+        let (sequence, flags) = (Seq(0), Flags(0));
+        Self { rest: None, at: 0, header_len: 0, step: 1, sequence, flags, source, destination }
+    }
+
+    fn number(&self, segment: &mut PacketBuf, is_first: bool, is_last: bool) {
+        let offset = u32::try_from(self.at - self.header_len).unwrap_or(u32::MAX);
+        let sequence = (self.sequence + offset).0.to_be_bytes();
+        segment[SEQUENCE_AT..SEQUENCE_AT + 4].copy_from_slice(&sequence);
+        let mut flags = self.flags;
+        if !is_last {
+            flags = flags.without(Flags::FIN.with(Flags::PSH));
+        }
+        if !is_first {
+            flags = flags.without(Flags::CWR);
+        }
+        segment[FLAGS_AT] = flags.0;
+    }
+
+    fn finish(&self, mut segment: PacketBuf) -> PacketBuf {
+        fill_checksum(&mut segment, self.source, self.destination);
+        segment
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,240 @@
+use super::*;
+
+/// Sends `octets` each way at once, and checks both streams.
+fn both_ways(net: &mut Net, octets: usize) {
+    let (a, b) = net.connected();
+    let streams = [pattern(octets, 1), pattern(octets, 2)];
+    let mut sent = [0, 0];
+    let mut read = [0, 0];
+    let ids = [a, b];
+    let mut buffer = vec![0; 65_536];
+    net.until(|net| {
+        for host in 0..2 {
+            let engine = &mut net.hosts[host].engine;
+            while sent[host] < octets
+                && let Ok(queued) = engine.send(ids[host], &streams[host][sent[host]..])
+            {
+                sent[host] += queued;
+            }
+            while let Ok(taken) = engine.recv(ids[host], &mut buffer) {
+                let end = read[host] + taken;
+                assert!(taken > 0 && buffer[..taken] == streams[1 - host][read[host]..end]);
+                read[host] = end;
+            }
+        }
+        read == [octets; 2]
+    });
+}
+
+#[test]
+fn ten_megabytes_go_both_ways() {
+    let mut net = Net::new(1);
+    net.is_logged = false;
+    both_ways(&mut net, 10_000_000);
+    assert_eq!(net.hosts[0].drops, Drops::default());
+}
+
+#[test]
+fn ten_megabytes_go_both_ways_over_a_wire_that_loses_copies_and_reorders() {
+    for seed in 0..2 {
+        let mut net = Net::new(seed);
+        net.is_logged = false;
+        net.faults = Faults { loss: 10, copy: 10, delay: 50 };
+        both_ways(&mut net, 10_000_000);
+    }
+}
+
+#[test]
+fn streams_survive_many_seeds_of_worse_wires() {
+    for seed in 0..20 {
+        let mut net = Net::new(seed);
+        net.is_logged = false;
+        net.faults = Faults { loss: 150, copy: 100, delay: 300 };
+        both_ways(&mut net, 100_000);
+    }
+}
+
+#[test]
+fn octets_leave_in_super_segments_and_the_path_of_the_moment_cuts_them() {
+    let mut net = Net::new(2);
+    let (a, b) = net.connected();
+    let stream = pattern(1_000_000, 3);
+    let (mut sent, mut read) = (0, Vec::new());
+    let mut largest = [0; 2];
+    net.until(|net| {
+        // The path's MTU falls to 1,280 in the middle.
+        let half = usize::from(read.len() > 500_000);
+        if half == 1 && net.mss == 1_440 {
+            (net.mss, net.largest) = (1_220, 0);
+            net.log.clear();
+        }
+        largest[half] = net.largest;
+        if let Ok(queued) = net.a().send(a, &stream[sent..]) {
+            sent += queued;
+        }
+        read.extend(net.read(1, b).0);
+        read.len() == stream.len()
+    });
+    assert!(read == stream);
+    assert!(largest.iter().all(|octets| *octets > 20_000), "{largest:?}");
+    let on_wire = net.log.iter().map(|sent| sent.octets.len()).max();
+    assert_eq!(on_wire, Some(20 + 1_220));
+}
+
+#[test]
+fn a_fast_retransmission_is_one_segment() {
+    // host_stack.md s5.8, 5: a super-segment must not be sent again for one lost segment.
+    let mut net = Net::new(3);
+    let (a, _) = net.connected();
+    net.run(Duration::from_secs(1));
+    net.a().send(a, &pattern(200_000, 1)).unwrap();
+    net.run(Duration::from_millis(60));
+    // One segment is lost, and its followers arrive.
+    net.flush();
+    let first = net.log.len();
+    let keys: Vec<_> = net.wire.iter().filter(|(_, (host, _))| *host == 1).collect();
+    let key = keys.first().map(|(key, _)| **key);
+    let lost = key.and_then(|key| net.wire.remove(&key)).map(|(_, sent)| sent);
+    let lost = lost.expect("a segment is under way");
+    let number = lost.segment().sequence;
+    net.run(Duration::from_millis(40));
+    let again: Vec<usize> = net.log[first..]
+        .iter()
+        .filter(|sent| sent.header.source == A && sent.segment().sequence == number)
+        .map(|sent| sent.segment().payload.len())
+        .collect();
+    assert_eq!(again, [lost.segment().payload.len()]);
+}
+
+#[test]
+fn small_writes_wait_for_the_acknowledgment_unless_nagle_is_off() {
+    let segments = |is_on| {
+        let mut net = Net::new(4);
+        let (a, _) = net.connected();
+        net.run(Duration::from_secs(1));
+        net.a().set_nagle(a, is_on).unwrap();
+        let before = net.log.len();
+        for _ in 0..5 {
+            net.a().send(a, b"x").unwrap();
+            net.flush();
+        }
+        net.log.len() - before
+    };
+    assert_eq!([segments(true), segments(false)], [1, 5]);
+}
+
+#[test]
+fn a_full_buffer_tells_when_there_is_room_and_a_read_opens_the_window() {
+    let mut net = Net::new(5);
+    let (a, b) = net.connected();
+    let stream = pattern(2_000_000, 1);
+    let mut sent = 0;
+    // B does not read: both buffers fill, and the connection stays.
+    for _ in 0..400 {
+        if let Ok(queued) = net.a().send(a, &stream[sent..]) {
+            sent += queued;
+        }
+        net.run(Duration::from_secs(1));
+    }
+    assert_eq!(net.a().send(a, b"x"), Err(Error::WouldBlock));
+    // The window counts in units of four octets.
+    assert_eq!(sent, 262_140 + 262_144);
+    assert_eq!(net.a().state(a), Ok(State::Established), "400 s with a window of zero");
+    net.hosts[0].events.clear();
+    let (read, end) = net.read(1, b);
+    assert_eq!((read.len(), end), (262_140, Err(Error::WouldBlock)));
+    assert!(read == stream[..262_140]);
+    net.run(Duration::from_secs(5));
+    assert!(net.hosts[0].events.contains(&Event::Writable(a)));
+    assert!(net.hosts[0].events.contains(&Event::Reachable(FLOW)));
+    assert!(net.hosts[1].events.contains(&Event::Readable(b)));
+}
+
+#[test]
+fn a_thousand_connections_work_at_once() {
+    let buffers = Config { receive_buffer: 16_384, send_buffer: 16_384, ..Config::default() };
+    let engine = |seed| SmolEngine::new(buffers, ChaCha20Rng::seed_from_u64(seed));
+    let mut net = Net::with(engine(6), engine(7), 6);
+    let listener = net.b().listen(None, 80, 1_000).unwrap();
+    let now = net.now;
+    let ids: Vec<TcpId> =
+        (0..1_000).map(|n| net.a().connect((A, 50_000 + n), (B, 80), now).unwrap()).collect();
+    net.run(Duration::from_secs(1));
+    let mut accepted = Vec::new();
+    while let Some(id) = net.b().accept(listener).unwrap() {
+        accepted.push(id);
+    }
+    assert_eq!(accepted.len(), 1_000);
+    for (n, &id) in ids.iter().enumerate() {
+        assert_eq!(net.a().send(id, &pattern(10_000, n as u64)), Ok(10_000));
+    }
+    net.run(Duration::from_secs(2));
+    for id in accepted {
+        let n = usize::from(net.b().flow(id).unwrap().peer.1) - 50_000;
+        assert!(net.read(1, id).0 == pattern(10_000, n as u64), "{n}");
+        net.b().close(id).unwrap();
+    }
+    for id in ids {
+        net.a().close(id).unwrap();
+    }
+    net.run(Duration::from_secs(61));
+    assert_eq!([net.a().connections(), net.b().connections()], [0, 0]);
+    assert!(net.a().is_free(FLOW) && net.a().poll_timeout().is_none());
+}
+
+#[test]
+fn a_move_sends_the_first_unacknowledged_segment_at_once() {
+    let mut net = Net::new(8);
+    let (a, b) = net.connected();
+    net.a().send(a, &pattern(5_000, 1)).unwrap();
+    net.run(Duration::from_secs(1));
+    let _ = net.read(1, b);
+    // The path is gone for 20 s: the next retransmission is seconds away.
+    net.cut = Some(1);
+    net.a().send(a, &pattern(5_000, 2)).unwrap();
+    net.run(Duration::from_secs(20));
+    net.cut = None;
+    let next = net.a().poll_timeout().unwrap();
+    assert!(next.since(net.now) > Duration::from_secs(5), "{next:?}");
+    let (now, before) = (net.now, net.log.len());
+    net.a().handle_move(FLOW, now).unwrap();
+    net.flush();
+    let first = &net.log[before];
+    assert_eq!((first.at, first.segment().payload.len()), (now, 1_440));
+    net.run(Duration::from_millis(100));
+    assert!(net.read(1, b).0.len() >= 1_440);
+    net.run(Duration::from_secs(1));
+    let other = Flow { local: (A, 1), ..FLOW };
+    let now = net.now;
+    assert_eq!(net.a().handle_move(other, now), Err(Error::NotConnected));
+}
+
+#[test]
+fn a_move_of_an_idle_connection_sends_nothing() {
+    let mut net = Net::new(9);
+    net.connected();
+    net.run(Duration::from_secs(1));
+    let (now, before) = (net.now, net.log.len());
+    net.a().handle_move(FLOW, now).unwrap();
+    net.run(Duration::from_secs(1));
+    assert_eq!(net.log.len(), before);
+}
+
+#[test]
+fn two_ends_that_retransmit_at_once_come_to_an_end() {
+    // Both have what the other one sends again, and only the acknowledgments are lost (see `Connection::renumber`).
+    let mut net = Net::new(10);
+    let (a, b) = net.connected();
+    net.run(Duration::from_secs(1));
+    for host in 0..2 {
+        let id = [a, b][host];
+        net.hosts[host].engine.send(id, &pattern(100_000, host as u64)).unwrap();
+    }
+    net.flush();
+    net.faults.loss = 1_000;
+    net.run(Duration::from_millis(900));
+    net.faults.loss = 0;
+    net.run(Duration::from_secs(10));
+    assert!(net.read(0, a).0 == pattern(100_000, 1));
+    assert!(net.read(1, b).0 == pattern(100_000, 0));
+}

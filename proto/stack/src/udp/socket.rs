@@ -1,0 +1,118 @@
+use alloc::collections::{BTreeSet, VecDeque};
+use core::net::Ipv6Addr;
+
+use moorline_ip::{Header, udp};
+
+use super::table::{Bound, Connected};
+use super::{DATAGRAM_OVERHEAD, Options, Outgoing, Received};
+use crate::Drop;
+use crate::socket::Error;
+
+/// One socket: its names, its queue, and the error that waits for the next call.
+pub(super) struct Socket {
+    pub(super) bound: Bound,
+    pub(super) connected: Option<Connected>,
+    pub(super) is_shared: bool,
+    /// Groups, each with its wire.
+    pub(super) groups: BTreeSet<(Ipv6Addr, u32)>,
+    pub(super) error: Option<Error>,
+    queue: VecDeque<Received>,
+    /// Octets in the queue, with overhead.
+    queued: usize,
+    limit: usize,
+}
+
+impl Socket {
+    pub(super) fn new(bound: Bound, limit: usize) -> Self {
+        Self {
+            bound,
+            connected: None,
+            is_shared: false,
+            groups: BTreeSet::new(),
+            error: None,
+            queue: VecDeque::new(),
+            queued: 0,
+            limit,
+        }
+    }
+
+    /// Whether a datagram to a group is for this member of the group.
+    pub(super) fn accepts_group(&self, header: &Header, source_port: u16) -> bool {
+        let is_from_peer = self.connected.is_none_or(|connected| {
+            (connected.peer, connected.peer_port) == (header.source, source_port)
+        });
+        is_from_peer && self.bound.local.is_none_or(|local| local == header.destination)
+    }
+
+    pub(super) fn deliver(
+        &mut self,
+        header: &Header,
+        wire: u32,
+        datagram: udp::Datagram<'_>,
+    ) -> Result<(), Drop> {
+        let octets = datagram.payload.len() + DATAGRAM_OVERHEAD;
+        if self.queued + octets > self.limit {
+            return Err(Drop::SocketFull);
+        }
+        self.queued += octets;
+        self.queue.push_back(Received {
+            payload: datagram.payload.to_vec(),
+            source: header.source,
+            source_port: datagram.source_port,
+            destination: header.destination,
+            wire,
+            hop_limit: header.hop_limit,
+            traffic_class: header.traffic_class,
+        });
+        Ok(())
+    }
+
+    pub(super) fn recv(&mut self) -> Result<Received, Error> {
+        let received = self.queue.pop_front().ok_or(Error::WouldBlock)?;
+        self.queued -= received.payload.len() + DATAGRAM_OVERHEAD;
+        Ok(received)
+    }
+
+    /// Drops datagrams from others than the new peer: the program must not take them for datagrams of the peer.
+    pub(super) fn keep_only(&mut self, peer: (Ipv6Addr, u16)) {
+        self.queue.retain(|received| (received.source, received.source_port) == peer);
+        let octets = |received: &Received| received.payload.len() + DATAGRAM_OVERHEAD;
+        self.queued = self.queue.iter().map(octets).sum();
+    }
+
+    pub(super) fn prepare<'a>(
+        &self,
+        payload: &'a [u8],
+        destination: Option<(Ipv6Addr, u16)>,
+        mut options: Options,
+    ) -> Result<Outgoing<'a>, Error> {
+        let peer = self.connected.map(|connected| (connected.peer, connected.peer_port));
+        let (destination, destination_port) = match (destination, peer) {
+            (None, None) => return Err(Error::NotConnected),
+            (Some(chosen), Some(peer)) if chosen != peer => return Err(Error::AlreadyConnected),
+            (Some(end), _) | (None, Some(end)) => end,
+        };
+        if destination.is_unspecified() || destination_port == 0 {
+            return Err(Error::Invalid);
+        }
+        if payload.len() > udp::MAX_PAYLOAD {
+            return Err(Error::MessageSize(udp::MAX_PAYLOAD));
+        }
+        let own = self.connected.map(|connected| connected.local).or(self.bound.local);
+        // A socket may be bound to a group to receive only the datagrams to it. A group is no source (RFC 4291 s2.7).
+        options.source = options.source.or(own).filter(|source| !source.is_multicast());
+        let datagram = udp::Datagram { source_port: self.bound.port, destination_port, payload };
+        Ok(Outgoing { destination, datagram, options })
+    }
+
+    pub(super) const fn take_error(&mut self) -> Result<(), Error> {
+        match self.error.take() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    pub(super) fn is_readable(&self) -> bool {
+        self.error.is_some() || !self.queue.is_empty()
+    }
+}
