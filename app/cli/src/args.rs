@@ -2,6 +2,7 @@ mod addr;
 #[cfg(feature = "dns")]
 mod ilnp;
 mod path;
+mod stack;
 
 pub(crate) use addr::{
     AddrCommand, BenchArgs, ConvertArgs, Form, GenerateArgs, KeyCommand, KeyGenerateArgs,
@@ -10,6 +11,7 @@ pub(crate) use addr::{
 #[cfg(feature = "dns")]
 pub(crate) use ilnp::{DnsRecordsArgs, IlnpCommand, IlnpRecordsArgs, LookupArgs};
 pub(crate) use path::{PathCommand, RuleArgs};
+pub(crate) use stack::{AddressForm, StackCommand, WireArgs};
 
 use clap::{Parser, Subcommand};
 use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};
@@ -75,6 +77,9 @@ pub enum Command {
     /// Make, show and import the keys of such addresses.
     #[command(subcommand)]
     Key(KeyCommand),
+    /// Run an IPv6 host in a process (docs/stack.md).
+    #[command(subcommand)]
+    Stack(StackCommand),
     /// Carry out experiments that measure Moorline, and plot them (a part of moorline-lab).
     Lab(LabArgs),
 }

@@ -9,6 +9,7 @@ mod key;
 mod lab;
 mod path;
 mod programs;
+mod stack;
 
 #[cfg(test)]
 pub(crate) use addr::GeneratedAddress;
@@ -22,6 +23,7 @@ pub(crate) use ilnp::ilnp;
 pub(crate) use key::key;
 pub(crate) use lab::lab;
 pub(crate) use path::path;
+pub(crate) use stack::stack;
 
 use crate::args::{Args, EventsArgs};
 use crate::render;

@@ -48,6 +48,7 @@ pub fn run(args: &Args, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
         Command::Sim(lab) => commands::lab(Some("sim"), lab),
         Command::Addr(command) => commands::addr(args, command, out),
         Command::Key(command) => commands::key(command, out),
+        Command::Stack(command) => commands::stack(command, out),
         Command::Lab(lab) => commands::lab(None, lab),
     }
 }

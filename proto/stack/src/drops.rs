@@ -99,6 +99,13 @@ impl Drops {
         }
     }
 
+    /// Adds the counters of another machine.
+    pub fn add(&mut self, other: &Self) {
+        for (counter, more) in self.0.iter_mut().zip(other.0) {
+            *counter += more;
+        }
+    }
+
     /// Number of drops with this reason.
     #[must_use]
     pub fn of(&self, reason: Drop) -> u64 {

@@ -70,13 +70,14 @@ pub struct Routers {
 }
 
 impl Routers {
-    /// Creates the state for an interface whose link is down, and has this MTU in octets.
+    /// Creates the state for an interface whose link is down, and has this MTU in octets. Packets have this hop limit until a router says
+    /// another one.
     #[must_use]
-    pub fn new(link_mtu: u32, random: ChaCha20Rng) -> Self {
+    pub fn new(link_mtu: u32, hop_limit: u8, random: ChaCha20Rng) -> Self {
         Self {
             random,
             is_up: false,
-            parameters: Parameters::new(link_mtu),
+            parameters: Parameters::new(link_mtu, hop_limit),
             routers: BTreeMap::new(),
             routes: BTreeMap::new(),
             on_link: BTreeMap::new(),
@@ -115,7 +116,7 @@ impl Routers {
         self.on_link.clear();
         self.servers = Repository::default();
         self.domains = Repository::default();
-        self.parameters = Parameters::new(self.parameters.link_mtu());
+        self.parameters = self.parameters.at_first();
         self.retire();
         self.outputs.extend([Output::RoutesChanged, Output::ParametersChanged, Output::DnsChanged]);
         self.rearm();

@@ -9,7 +9,7 @@
 mod socket;
 mod table;
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -87,6 +87,8 @@ pub struct Quote {
 pub struct Sockets {
     sockets: BTreeMap<UdpId, Socket>,
     table: Table,
+    /// Sockets that have become readable.
+    readable: VecDeque<UdpId>,
     ports: Ports,
     limit: usize,
     next: u64,
@@ -99,6 +101,7 @@ impl Sockets {
         Self {
             sockets: BTreeMap::new(),
             table: Table::default(),
+            readable: VecDeque::new(),
             ports: Ports::new(rng),
             limit: RECEIVE_LIMIT,
             next: 0,
@@ -244,6 +247,7 @@ impl Sockets {
         };
         let id = self.table.find(connected).ok_or(Drop::NoSocket)?;
         let socket = self.sockets.get_mut(&id).ok_or(Drop::NoSocket)?;
+        note(&mut self.readable, id, socket);
         socket.deliver(header, wire, datagram)
     }
 
@@ -258,6 +262,7 @@ impl Sockets {
         for id in self.table.members(header.destination, wire, port) {
             let Some(socket) = self.sockets.get_mut(id) else { continue };
             if socket.accepts_group(header, datagram.source_port) {
+                note(&mut self.readable, *id, socket);
                 let delivered = socket.deliver(header, wire, datagram);
                 result = if result.is_ok() { result } else { delivered };
             }
@@ -272,16 +277,23 @@ impl Sockets {
     /// [`Drop::ForeignError`] if no connected socket has sent the datagram. A socket that is not connected learns of no
     /// errors, as it could not tell by which of its datagrams they came (RFC 1122 s4.1.3.3, 8085 s5.2).
     pub fn handle_error(&mut self, quote: Quote, cause: Cause) -> Result<(), Drop> {
-        let connected = Connected {
-            port: quote.source_port,
-            local: quote.source,
-            peer: quote.destination,
-            peer_port: quote.destination_port,
-        };
-        let id = self.table.connected(connected).ok_or(Drop::ForeignError)?;
+        let id = self.table.connected(quote.connected()).ok_or(Drop::ForeignError)?;
         let socket = self.sockets.get_mut(&id).ok_or(Drop::ForeignError)?;
+        note(&mut self.readable, id, socket);
         socket.error = Error::of_cause(cause).or(socket.error);
         Ok(())
+    }
+
+    /// Whether a socket may have sent a datagram: it is connected to the destination, or bound to the source.
+    #[must_use]
+    pub fn has_sent(&self, quote: Quote) -> bool {
+        self.table.find(quote.connected()).is_some()
+    }
+
+    /// The next socket that has got a datagram since its queue was empty.
+    #[must_use]
+    pub fn poll_readable(&mut self) -> Option<UdpId> {
+        self.readable.pop_front()
     }
 
     /// Takes the oldest datagram off the queue of a socket.
@@ -362,6 +374,25 @@ impl Sockets {
 
     fn socket(&mut self, id: UdpId) -> Result<&mut Socket, Error> {
         self.sockets.get_mut(&id).ok_or(Error::BadHandle)
+    }
+}
+
+impl Quote {
+    /// The ends of the datagram, as a connected socket has them.
+    const fn connected(self) -> Connected {
+        Connected {
+            port: self.source_port,
+            local: self.source,
+            peer: self.destination,
+            peer_port: self.destination_port,
+        }
+    }
+}
+
+/// Notes a socket that becomes readable. Each socket is noted once until it has been read.
+fn note(readable: &mut VecDeque<UdpId>, id: UdpId, socket: &Socket) {
+    if !socket.is_readable() {
+        readable.push_back(id);
     }
 }
 

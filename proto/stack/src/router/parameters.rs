@@ -17,24 +17,26 @@ pub struct Parameters {
     /// `LinkMTU` in octets.
     pub mtu: u32,
     link_mtu: u32,
+    default_hop_limit: u8,
 }
 
 impl Parameters {
-    /// The default values for a link with this MTU in octets.
+    /// The values for a link with this MTU in octets, and with this hop limit, before a router says others.
     #[must_use]
-    pub const fn new(link_mtu: u32) -> Self {
+    pub const fn new(link_mtu: u32, hop_limit: u8) -> Self {
         Self {
-            hop_limit: HOP_LIMIT,
+            hop_limit,
             base_reachable_time: REACHABLE_TIME,
             retrans_timer: RETRANS_TIMER,
             mtu: link_mtu,
             link_mtu,
+            default_hop_limit: hop_limit,
         }
     }
 
-    /// The MTU that the link has by its kind.
-    pub(super) const fn link_mtu(&self) -> u32 {
-        self.link_mtu
+    /// The values before a router has said others.
+    pub(super) const fn at_first(&self) -> Self {
+        Self::new(self.link_mtu, self.default_hop_limit)
     }
 
     /// Takes the fields of an advertisement. Zero says nothing (RFC 4861 s6.3.4).
@@ -72,8 +74,6 @@ fn accept(time: Duration, range: RangeInclusive<Duration>) -> Result<Option<Dura
     if range.contains(&time) { Ok(Some(time)) } else { Err(Drop::AdvertisementValue) }
 }
 
-/// Hop limit until a router states another one: the "Assigned Numbers" value.
-const HOP_LIMIT: u8 = 64;
 /// `REACHABLE_TIME` (RFC 4861 s10).
 const REACHABLE_TIME: Duration = Duration::from_secs(30);
 /// `RETRANS_TIMER` (RFC 4861 s10).

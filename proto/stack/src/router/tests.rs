@@ -19,7 +19,7 @@ fn start() -> Instant {
 }
 
 fn seeded(seed: u64) -> Routers {
-    Routers::new(LINK_MTU, ChaCha20Rng::seed_from_u64(seed))
+    Routers::new(LINK_MTU, 64, ChaCha20Rng::seed_from_u64(seed))
 }
 
 fn header(lifetime: u64) -> RouterAdvertisement {

@@ -1,0 +1,59 @@
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand, ValueEnum};
+use moorline_ip::Mac;
+
+/// What `moorline stack` can do.
+#[derive(Clone, Debug, Subcommand)]
+pub enum StackCommand {
+    /// Run a host whose link is standard input and output, in virtual time.
+    ///
+    /// Each line of input is a JSON object with the time in microseconds as `at`: `{"at":T,"rx":"HEX"}` is a frame for the host,
+    /// `{"at":T}` lets time pass, `{"at":T,"do":"ping","to":"ADDRESS"}` is something that the host does. Each line of output is
+    /// a frame of the host (`tx`), an `event`, or `idle_until`: the end of the answer to a line, with the time of the host's next timer.
+    /// docs/stack.md lists all of them.
+    Wire(WireArgs),
+}
+
+/// Settings of a host on standard input and output.
+#[derive(Clone, Debug, Args)]
+pub struct WireArgs {
+    /// Use standard input and output as the link (the only link that there is now).
+    #[arg(long, required = true)]
+    pub stdio: bool,
+    /// Seed of all that is random: equal seeds and input give equal output.
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub seed: u64,
+    /// Link-layer address of the interface.
+    #[arg(long, default_value = "02:00:00:00:00:01", value_name = "M")]
+    pub mac: Mac,
+    /// How the host makes its addresses.
+    #[arg(long, default_value = "stable")]
+    pub addresses: AddressForm,
+    /// Leave the nonce out of the solicitations for duplicate addresses (RFC 7527).
+    #[arg(long)]
+    pub no_dad_nonce: bool,
+    /// Use addresses before it is sure that no other node has them (RFC 4429).
+    #[arg(long)]
+    pub optimistic: bool,
+    /// Hop limit of packets, until a router says another one.
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub hop_limit: u8,
+    /// MTU of the link, in octets.
+    #[arg(long, default_value_t = 1500, value_name = "N", value_parser = clap::value_parser!(u32).range(1280..=65_535))]
+    pub mtu: u32,
+    /// Write all frames to this file, in the pcap format.
+    #[arg(long, value_name = "FILE")]
+    pub pcap: Option<PathBuf>,
+}
+
+/// How a host makes its addresses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum AddressForm {
+    /// With the link-layer address in them (RFC 4291 appendix A).
+    Eui64,
+    /// Opaque, and the same each time in the same network (RFC 7217).
+    Stable,
+    /// Stable ones, and temporary ones for new connections (RFC 8981).
+    Temporary,
+}

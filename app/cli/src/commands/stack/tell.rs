@@ -1,0 +1,135 @@
+//! The host's events and state as JSON.
+
+use moorline_ip::icmp::Cause;
+use moorline_ip::nd::RouterPreference;
+use moorline_stack::address;
+use moorline_stack::stack::{EchoReply, Event, Netstat};
+use serde_json::{Value, json};
+
+/// An event that no socket takes part in; `None` for events of sockets.
+pub(super) fn event(event: &Event, rtt_us: Option<u64>) -> Option<Value> {
+    Some(match event {
+        Event::AddressReady(_, address) => {
+            json!({ "kind": "address", "address": address, "state": "ready" })
+        }
+        Event::AddressDuplicate(_, address) => {
+            json!({ "kind": "address", "address": address, "state": "duplicate" })
+        }
+        Event::AddressDeprecated(_, address) => {
+            json!({ "kind": "address", "address": address, "state": "deprecated" })
+        }
+        Event::AddressRemoved(_, address) => {
+            json!({ "kind": "address", "address": address, "state": "removed" })
+        }
+        Event::RouterFound(_, router) => json!({ "kind": "router_found", "router": router }),
+        Event::DnsChanged(_) => json!({ "kind": "dns_changed" }),
+        Event::Disabled(_) => json!({ "kind": "disabled" }),
+        Event::RouterLost(_, router) => json!({ "kind": "router_lost", "router": router }),
+        Event::PathMtu(destination, mtu) => {
+            json!({ "kind": "path_mtu", "destination": destination, "mtu": mtu })
+        }
+        Event::EchoReply(reply) => echo_reply(*reply, rtt_us),
+        Event::EchoError { destination, identifier, sequence, from, cause } => json!({
+            "kind": "echo_error",
+            "to": destination,
+            "from": from,
+            "id": identifier,
+            "seq": sequence,
+            "error": cause_text(*cause),
+        }),
+        Event::Udp(_) | Event::Tcp(_) => return None,
+    })
+}
+
+fn echo_reply(reply: EchoReply, rtt_us: Option<u64>) -> Value {
+    json!({
+        "kind": "echo_reply",
+        "from": reply.from,
+        "id": reply.identifier,
+        "seq": reply.sequence,
+        "size": reply.size,
+        "hop_limit": reply.hop_limit,
+        "rtt_us": rtt_us,
+    })
+}
+
+/// The state of the host.
+pub(super) fn netstat(state: &Netstat) -> Value {
+    let addresses = state.addresses.iter().map(|row| {
+        json!({
+            "address": format!("{}/{}", row.address, row.prefix_len),
+            "state": state_name(row.state),
+            "temporary": row.is_temporary,
+        })
+    });
+    let neighbors = state.neighbors.iter().map(|row| {
+        json!({
+            "address": row.address,
+            "mac": row.mac.map(|mac| mac.to_string()),
+            "state": row.state.to_string(),
+            "router": row.is_router,
+        })
+    });
+    let routes = state.routes.iter().map(|row| {
+        let preference = preference(row.preference);
+        json!({ "prefix": row.prefix.to_string(), "router": row.router, "preference": preference })
+    });
+    let counters = state.counters;
+    let drops: serde_json::Map<_, _> =
+        state.drops.iter().map(|(drop, count)| (drop.to_string(), json!(count))).collect();
+    json!({
+        "kind": "netstat",
+        "addresses": addresses.collect::<Vec<_>>(),
+        "neighbors": neighbors.collect::<Vec<_>>(),
+        "routes": routes.collect::<Vec<_>>(),
+        "prefixes": state.prefixes.iter().map(|row| row.prefix.to_string()).collect::<Vec<_>>(),
+        "counters": {
+            "frames_in": counters.frames_in,
+            "packets_in": counters.packets_in,
+            "icmp_in": counters.icmp_in,
+            "packets_out": counters.packets_out,
+            "fragmented": counters.fragmented,
+            "errors_out": counters.errors_out,
+        },
+        "drops": drops,
+    })
+}
+
+const fn state_name(state: address::State) -> &'static str {
+    match state {
+        address::State::Tentative => "tentative",
+        address::State::Optimistic => "optimistic",
+        address::State::Preferred => "preferred",
+        address::State::Deprecated => "deprecated",
+    }
+}
+
+const fn preference(preference: RouterPreference) -> &'static str {
+    match preference {
+        RouterPreference::Reserved => "reserved",
+        RouterPreference::Low => "low",
+        RouterPreference::Medium => "medium",
+        RouterPreference::High => "high",
+    }
+}
+
+/// The meaning of an ICMPv6 error, in words of RFC 4443.
+pub(super) fn cause_text(cause: Cause) -> String {
+    match cause {
+        Cause::Unreachable(0) => "no route to destination".into(),
+        Cause::Unreachable(1) => "communication administratively prohibited".into(),
+        Cause::Unreachable(2) => "beyond scope of source address".into(),
+        Cause::Unreachable(3) => "address unreachable".into(),
+        Cause::Unreachable(4) => "port unreachable".into(),
+        Cause::Unreachable(5) => "source address failed ingress/egress policy".into(),
+        Cause::Unreachable(6) => "reject route to destination".into(),
+        Cause::Unreachable(code) => format!("destination unreachable, code {code}"),
+        Cause::PacketTooBig(mtu) => format!("packet too big, MTU {mtu}"),
+        Cause::TimeExceeded(0) => "hop limit exceeded".into(),
+        Cause::TimeExceeded(_) => "fragment reassembly time exceeded".into(),
+        Cause::ParameterProblem(code, pointer) => {
+            format!("parameter problem, code {code}, at octet {pointer}")
+        }
+        Cause::Unknown(kind, code) => format!("error of type {}, code {code}", kind.0),
+    }
+}

@@ -1,0 +1,361 @@
+use alloc::vec;
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use moorline_ip::address::{ALL_NODES, ALL_ROUTERS, solicited_node};
+use moorline_ip::icmp::Icmp;
+use moorline_ip::ip6::ICMPV6;
+use moorline_ip::mld::{HOP_BY_HOP_ROUTER_ALERT, Query, Report};
+use moorline_ip::nd::{Body, Message, NdOption, NeighborAdvertisement};
+use moorline_ip::{Header, Mac, PacketBuf, ip6};
+use moorline_types::Instant;
+
+use super::input::Arrival;
+use super::output::framed;
+use super::wire::Wire;
+use super::{Event, Stack, WireId};
+use crate::address::{self, Cause, Reply, State};
+use crate::chain::Position;
+use crate::mld::Transmit;
+use crate::{Drop, neighbor, router};
+
+impl Stack {
+    /// Takes a message of Neighbor Discovery or MLD.
+    pub(super) fn discovery_in(
+        &mut self,
+        arrival: Arrival,
+        header: &Header,
+        position: Position,
+        message: &Icmp<'_>,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        let Some(wire) = self.wires.iter_mut().find(|wire| wire.id == arrival.wire) else {
+            return Err(Drop::OtherStation);
+        };
+        if let Some(query) = Query::parse(header, position.has_router_alert, message)? {
+            return wire.listener.handle_query(&query, now);
+        }
+        if let Some(report) = Report::parse(message)? {
+            if let Report::Version1(group) = report {
+                wire.listener.handle_report(group);
+            }
+            return Ok(());
+        }
+        let Some(message) = Message::parse(header, message)? else { return Ok(()) };
+        match message.body {
+            // RFC 4861 s6.2.6: a host discards Router Solicitations silently.
+            Body::RouterSolicitation => Ok(()),
+            Body::RouterAdvertisement(_) => wire.advertisement_in(header, &message, now),
+            Body::NeighborSolicitation { target } => {
+                wire.solicitation_in(header, target, &message, now)
+            }
+            Body::NeighborAdvertisement(advertisement) => {
+                wire.neighbor_in(&advertisement, message.target_link_layer(), now)
+            }
+            Body::Redirect { target, destination } => self.redirect_in(
+                arrival.wire,
+                header.source,
+                (target, destination),
+                message.target_link_layer(),
+                now,
+            ),
+        }
+    }
+
+    fn redirect_in(
+        &mut self,
+        id: WireId,
+        router: Ipv6Addr,
+        (target, destination): (Ipv6Addr, Ipv6Addr),
+        mac: Option<Mac>,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        // RFC 4861 s8.1: the source is the first-hop router for the destination at this moment.
+        let source = self.source_for(destination, None, now).unwrap_or(Ipv6Addr::UNSPECIFIED);
+        let is_first_hop = self
+            .way(destination, source, None, now)
+            .is_some_and(|way| (way.wire, way.next_hop) == (id, router));
+        if !is_first_hop || self.is_ours(target) || self.is_ours(destination) {
+            return Err(Drop::Redirect);
+        }
+        self.destinations.redirect(source, destination, id.0, target, now)?;
+        if let Some(wire) = self.wires.iter_mut().find(|wire| wire.id == id) {
+            wire.neighbors.handle_redirect(target, mac, target != destination, now)?;
+        }
+        Ok(())
+    }
+
+    /// Carries out what the machines of the wires want, until none wants anything.
+    pub(super) fn settle_wires(&mut self, now: Instant) {
+        for index in 0..self.wires.len() {
+            while self.settle_addresses(index, now)
+                | self.settle_routers(index, now)
+                | self.settle_listener(index, now)
+                | self.settle_neighbors(index, now)
+            {}
+        }
+    }
+
+    fn settle_addresses(&mut self, index: usize, now: Instant) -> bool {
+        let Some(wire) = self.wires.get_mut(index) else { return false };
+        let Some(output) = wire.addresses.poll_output() else { return false };
+        let id = wire.id;
+        match output {
+            address::Output::Probe { target, nonce } => {
+                let frame = wire.probe(target, nonce.as_ref());
+                self.frames.push_back((id, frame));
+            }
+            address::Output::Join(group) => {
+                let result = wire.listener.join(group, now);
+                self.count(result);
+            }
+            address::Output::Leave(group) => wire.listener.leave(group, now),
+            address::Output::Optimistic(address) | address::Output::Ready(address) => {
+                if address.is_unicast_link_local() {
+                    wire.listener.handle_link_local(now);
+                }
+                self.events.push_back(Event::AddressReady(id, address));
+            }
+            address::Output::Duplicate(address) => {
+                self.events.push_back(Event::AddressDuplicate(id, address));
+            }
+            address::Output::Deprecated(address) => {
+                self.events.push_back(Event::AddressDeprecated(id, address));
+            }
+            address::Output::Preferred(address) => {
+                self.events.push_back(Event::AddressReady(id, address));
+            }
+            address::Output::Removed(address) => {
+                self.events.push_back(Event::AddressRemoved(id, address));
+            }
+            address::Output::Failed(_) => {}
+            address::Output::Disabled => self.events.push_back(Event::Disabled(id)),
+        }
+        true
+    }
+
+    fn settle_routers(&mut self, index: usize, now: Instant) -> bool {
+        let Some(wire) = self.wires.get_mut(index) else { return false };
+        let Some(output) = wire.routers.poll_output() else { return false };
+        let id = wire.id;
+        match output {
+            router::Output::Solicit => {
+                let (source, options) = wire.with_option(wire.link_local());
+                let message = Message { body: Body::RouterSolicitation, options };
+                let frame = wire.discovery(source, ALL_ROUTERS, &message, None);
+                self.frames.push_back((id, frame));
+            }
+            router::Output::RouterFound(router) => {
+                self.events.push_back(Event::RouterFound(id, router));
+            }
+            router::Output::RouterLost(router) => {
+                self.destinations.forget_router(id.0, router);
+                // RFC 4861 s6.3.7: a host without a router asks for one.
+                if wire.routers.routers().next().is_none() {
+                    wire.routers.solicit(now);
+                }
+                self.events.push_back(Event::RouterLost(id, router));
+            }
+            router::Output::ParametersChanged => {
+                wire.follow_parameters();
+                self.follow_mtus();
+            }
+            router::Output::DnsChanged => self.events.push_back(Event::DnsChanged(id)),
+            // The host determines each next hop when it sends.
+            router::Output::RoutesChanged => {}
+        }
+        true
+    }
+
+    fn settle_listener(&mut self, index: usize, _now: Instant) -> bool {
+        let Some(wire) = self.wires.get_mut(index) else { return false };
+        let Some(Transmit { report, destination }) = wire.listener.poll_output() else {
+            return false;
+        };
+        let frame = wire.report(&report, destination);
+        self.frames.push_back((wire.id, frame));
+        true
+    }
+
+    fn settle_neighbors(&mut self, index: usize, now: Instant) -> bool {
+        let Some(wire) = self.wires.get_mut(index) else { return false };
+        let Some(output) = wire.neighbors.poll_output() else { return false };
+        let id = wire.id;
+        match output {
+            neighbor::Output::Send { mac, packet } => {
+                let frame = framed(wire, mac, packet);
+                self.frames.push_back((wire.id, frame));
+            }
+            neighbor::Output::Solicit { target, source_hint, to } => {
+                let frame = wire.solicit(target, source_hint, to);
+                self.frames.push_back((wire.id, frame));
+            }
+            neighbor::Output::Unreachable { neighbor, packets } => {
+                self.unreachable(id, neighbor, &packets, now)
+            }
+            neighbor::Output::RouterLost(router) => {
+                wire.routers.remove_router(router);
+                self.destinations.forget_router(id.0, router);
+            }
+        }
+        true
+    }
+
+    /// Tells the senders of these packets that the next hop does not answer.
+    fn unreachable(&mut self, id: WireId, neighbor: Ipv6Addr, packets: &[PacketBuf], now: Instant) {
+        self.destinations.forget_router(id.0, neighbor);
+        for packet in packets {
+            self.tell_unreachable(packet, now);
+        }
+    }
+}
+
+impl Wire {
+    fn advertisement_in(
+        &mut self,
+        header: &Header,
+        message: &Message<'_>,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        let source = header.source;
+        self.routers.handle_advertisement(source, message, now)?;
+        let mac = message.source_link_layer();
+        let mut result = self.neighbors.handle_router(source, mac, now);
+        let cause = Cause {
+            is_multicast: header.destination.is_multicast(),
+            knows_link_layer: mac.is_some(),
+        };
+        for option in &message.options {
+            if let NdOption::Prefix(prefix) = option {
+                result = result.and(self.addresses.handle_prefix(prefix, cause, now));
+            }
+        }
+        result
+    }
+
+    /// Takes the parameters of the link that routers have said.
+    fn follow_parameters(&mut self) {
+        let parameters = *self.routers.parameters();
+        self.neighbors.set_times(parameters.base_reachable_time, parameters.retrans_timer);
+        self.addresses.set_retrans_timer(parameters.retrans_timer);
+    }
+
+    /// The frame of a solicitation for an address that the interface wants (RFC 4862 s5.4.2).
+    fn probe(&self, target: Ipv6Addr, nonce: Option<&[u8; 6]>) -> PacketBuf {
+        let options = nonce.map(|nonce| NdOption::Nonce(nonce));
+        let body = Body::NeighborSolicitation { target };
+        let message = Message { body, options: options.into_iter().collect() };
+        self.discovery(Ipv6Addr::UNSPECIFIED, solicited_node(target), &message, None)
+    }
+
+    fn solicitation_in(
+        &mut self,
+        header: &Header,
+        target: Ipv6Addr,
+        message: &Message<'_>,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        let is_probe = header.source.is_unspecified();
+        let reply = self.addresses.handle_solicitation(target, is_probe, message.nonce(), now)?;
+        let Reply::Answer { overrides } = reply else { return Ok(()) };
+        if let Some(mac) = message.source_link_layer() {
+            self.neighbors.handle_solicitation(header.source, mac, now)?;
+        }
+        let advertisement =
+            NeighborAdvertisement { target, is_router: false, is_solicited: !is_probe, overrides };
+        let message = Message {
+            body: Body::NeighborAdvertisement(advertisement),
+            options: vec![NdOption::TargetLinkLayer(self.mac)],
+        };
+        // RFC 4861 s7.2.4: the answer to an unspecified source goes to all nodes.
+        let destination = if is_probe { ALL_NODES } else { header.source };
+        let packet = discovery_packet(target, destination, &message);
+        self.neighbors.send(destination, packet, now)
+    }
+
+    fn neighbor_in(
+        &mut self,
+        advertisement: &NeighborAdvertisement,
+        mac: Option<Mac>,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        if self.addresses.handle_advertisement(advertisement.target, now) {
+            return Ok(());
+        }
+        self.neighbors.handle_advertisement(advertisement, mac, now)
+    }
+
+    /// The frame of a Neighbor Solicitation for another node's address.
+    fn solicit(
+        &self,
+        target: Ipv6Addr,
+        source_hint: Option<Ipv6Addr>,
+        to: Option<Mac>,
+    ) -> PacketBuf {
+        // RFC 4861 s7.2.2: the source of the packet that waits, if it is an address of this interface.
+        let is_usable = |address: &Ipv6Addr| {
+            self.addresses
+                .state(*address)
+                .is_some_and(|state| state.is_assigned() && state != State::Optimistic)
+        };
+        let source = source_hint.filter(is_usable).or_else(|| self.link_local());
+        let (source, options) = self.with_option(source);
+        let message = Message { body: Body::NeighborSolicitation { target }, options };
+        let destination = if to.is_some() { target } else { solicited_node(target) };
+        self.discovery(source, destination, &message, to)
+    }
+
+    /// The link-local address of the interface, if it is sure that it is unique.
+    fn link_local(&self) -> Option<Ipv6Addr> {
+        self.addresses.link_local()
+    }
+
+    /// A source for messages, and the option that a message from this source has.
+    fn with_option(&self, source: Option<Ipv6Addr>) -> (Ipv6Addr, Vec<NdOption<'static>>) {
+        match source {
+            Some(source) => (source, vec![NdOption::SourceLinkLayer(self.mac)]),
+            None => (Ipv6Addr::UNSPECIFIED, vec![]),
+        }
+    }
+
+    /// The frame of a message of Neighbor Discovery: to this station, or to the group.
+    fn discovery(
+        &self,
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        message: &Message<'_>,
+        to: Option<Mac>,
+    ) -> PacketBuf {
+        let packet = discovery_packet(source, destination, message);
+        framed(self, to.unwrap_or_else(|| Mac::of_group(destination)), packet)
+    }
+
+    /// The frame of a report to routers (RFC 3810 s5.2.13, RFC 3590).
+    fn report(&self, report: &Report, destination: Ipv6Addr) -> PacketBuf {
+        let source = self.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);
+        let mut packet = PacketBuf::with_capacity(128);
+        packet.extend(&HOP_BY_HOP_ROUTER_ALERT);
+        packet.append_with(|out| report.emit(source, destination, out));
+        with_header(source, destination, ip6::HOP_BY_HOP, 1, &mut packet);
+        framed(self, Mac::of_group(destination), packet)
+    }
+}
+
+fn discovery_packet(source: Ipv6Addr, destination: Ipv6Addr, message: &Message<'_>) -> PacketBuf {
+    let mut packet = PacketBuf::with_capacity(128);
+    packet.append_with(|out| message.emit(source, destination, out));
+    with_header(source, destination, ICMPV6, u8::MAX, &mut packet);
+    packet
+}
+
+fn with_header(
+    source: Ipv6Addr,
+    destination: Ipv6Addr,
+    protocol: u8,
+    hop_limit: u8,
+    packet: &mut PacketBuf,
+) {
+    // Messages of these protocols fit into the least MTU.
+    let len = u16::try_from(packet.len()).unwrap_or(u16::MAX);
+    packet.prepend(&Header::new(source, destination, protocol, hop_limit, len).octets());
+}

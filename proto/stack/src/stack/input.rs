@@ -1,0 +1,208 @@
+use moorline_ip::Header;
+use moorline_ip::address::is_unicast;
+use moorline_ip::ethernet::{self, Ethernet};
+use moorline_ip::icmp::{Cause, PORT_UNREACHABLE};
+use moorline_ip::ip6::{ICMPV6, TCP, UDP};
+use moorline_ip::udp::Datagram;
+use moorline_ip::{Malformed, PacketBuf};
+use moorline_types::Instant;
+
+use super::{Stack, WireId};
+use crate::chain::{self, Position, Step, Verdict};
+use crate::tcp::{self, Engine as _};
+use crate::{Drop, reassembly};
+
+/// How a packet has come in.
+pub type Arrival = reassembly::Arrival<WireId>;
+
+impl Stack {
+    /// Takes a frame of a wire.
+    pub fn handle_frame(&mut self, wire: WireId, frame: PacketBuf, now: Instant) {
+        self.counters.frames_in += 1;
+        let result = self.take_frame(wire, frame, now);
+        self.count(result);
+        self.settle(now);
+    }
+
+    fn take_frame(&mut self, id: WireId, mut frame: PacketBuf, now: Instant) -> Result<(), Drop> {
+        let Some(wire) = self.wire(id).filter(|wire| wire.is_up) else {
+            return Err(Drop::OtherStation);
+        };
+        let link = Ethernet::parse(&frame).map_err(|_| Drop::Truncated)?;
+        if !link.destination.is_group() && link.destination != wire.mac {
+            return Err(Drop::OtherStation);
+        }
+        if link.ether_type != ethernet::IPV6 {
+            return Err(Drop::UnknownProtocol);
+        }
+        frame.strip(ethernet::LEN);
+        let is_link_multicast = link.destination.is_group();
+        let arrival = Arrival { wire: id, is_link_multicast };
+        self.take_packet(arrival, frame, now)
+    }
+
+    fn take_packet(
+        &mut self,
+        arrival: Arrival,
+        mut packet: PacketBuf,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        let header = Header::parse(&packet)?;
+        packet.truncate(header.packet_len());
+        self.check_addresses(arrival, &header)?;
+        self.counters.packets_in += 1;
+        if self.config.intercepts && !header.destination.is_multicast() {
+            self.inbound.push_back((arrival, packet));
+            return Ok(());
+        }
+        self.deliver(arrival, packet, now)
+    }
+
+    fn check_addresses(&self, arrival: Arrival, header: &Header) -> Result<(), Drop> {
+        let Header { source, destination, .. } = *header;
+        // RFC 4291 s2.5.3 and s2.7: packets from these addresses are not on a wire.
+        if source.is_multicast() || source.is_loopback() || destination.is_loopback() {
+            return Err(Drop::BadSource);
+        }
+        let is_ours = if destination.is_multicast() {
+            self.wire(arrival.wire).is_some_and(|wire| wire.listener.is_member(destination))
+        } else if destination.is_unicast_link_local() {
+            self.wire(arrival.wire).is_some_and(|wire| wire.addresses.is_ours(destination))
+        } else {
+            self.is_ours(destination)
+        };
+        if is_ours { Ok(()) } else { Err(Drop::NotOurs) }
+    }
+
+    /// Hands a packet to its upper layer.
+    pub(super) fn deliver(
+        &mut self,
+        arrival: Arrival,
+        packet: PacketBuf,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        let header = Header::parse(&packet)?;
+        let position = Position::start(&header);
+        // The fast path: no header between IPv6 and the upper layer.
+        if matches!(header.next_header, TCP | UDP) {
+            return self.upper(arrival, &header, position, packet, now);
+        }
+        self.walk(arrival, &header, position, packet, now)
+    }
+
+    /// Processes the extension headers of a packet from this position on.
+    fn walk(
+        &mut self,
+        arrival: Arrival,
+        header: &Header,
+        position: Position,
+        packet: PacketBuf,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        match chain::walk(&packet, header, position) {
+            Ok(Step::Upper(position)) => self.upper(arrival, header, position, packet, now),
+            Ok(Step::Fragment(position)) => self.fragment(arrival, header, position, &packet, now),
+            Ok(Step::NoNextHeader) => Ok(()),
+            Err(verdict) => Err(self.judge(verdict, arrival, &packet, now)),
+        }
+    }
+
+    /// Sends the error about a packet, if there is one, and returns the reason of the drop.
+    fn judge(&mut self, verdict: Verdict, arrival: Arrival, packet: &[u8], now: Instant) -> Drop {
+        if let Verdict::Report(_, cause) = verdict {
+            self.report(cause, arrival, packet, now);
+        }
+        verdict.reason()
+    }
+
+    fn upper(
+        &mut self,
+        arrival: Arrival,
+        header: &Header,
+        position: Position,
+        packet: PacketBuf,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        // RFC 4291 s2.5.2: only messages of a node without an address come from the unspecified address.
+        if header.source.is_unspecified() && position.protocol != ICMPV6 {
+            return Err(Drop::BadSource);
+        }
+        match position.protocol {
+            UDP => self.udp_in(arrival, header, position, &packet, now),
+            TCP => self.tcp_in(header, position, packet, now),
+            ICMPV6 => self.icmp_in(arrival, header, position, &packet, now),
+            _ => Err(self.judge(position.unrecognized(), arrival, &packet, now)),
+        }
+    }
+
+    fn fragment(
+        &mut self,
+        arrival: Arrival,
+        header: &Header,
+        position: Position,
+        packet: &[u8],
+        now: Instant,
+    ) -> Result<(), Drop> {
+        match self.reassembly.handle_fragment(packet, header, position, arrival, now) {
+            Ok(Some(whole)) => self.walk(arrival, &whole.header, whole.position, whole.packet, now),
+            Ok(None) => Ok(()),
+            Err(verdict) => Err(self.judge(verdict, arrival, packet, now)),
+        }
+    }
+
+    fn udp_in(
+        &mut self,
+        arrival: Arrival,
+        header: &Header,
+        position: Position,
+        packet: &[u8],
+        now: Instant,
+    ) -> Result<(), Drop> {
+        let octets = packet.get(position.at..).unwrap_or_default();
+        let datagram = Datagram::parse(header.source, header.destination, octets)?;
+        let result = self.udp.handle_datagram(header, arrival.wire.0, datagram);
+        // RFC 4443 s3.1: no error about a datagram to a group.
+        if result == Err(Drop::NoSocket) && is_unicast(header.destination) {
+            self.report(Cause::Unreachable(PORT_UNREACHABLE), arrival, packet, now);
+        }
+        result
+    }
+
+    fn tcp_in(
+        &mut self,
+        header: &Header,
+        position: Position,
+        mut packet: PacketBuf,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        packet.strip(position.at);
+        // RFC 9293 s3.9.2.3: a segment to a multicast address is discarded silently.
+        if !is_unicast(header.destination) {
+            return Err(Drop::NotOurs);
+        }
+        if !tcp::is_checksum_right(header, &packet) {
+            return Err(Drop::BadChecksum);
+        }
+        let result = self.tcp.handle_segment(header, &mut packet, now);
+        if result == Err(Drop::NoSocket)
+            && let Some(reset) = tcp::reset_for(header, &packet)
+        {
+            self.send_segment(header.destination, header.source, reset, now)?;
+        }
+        result
+    }
+}
+
+impl From<Malformed> for Drop {
+    fn from(malformed: Malformed) -> Self {
+        match malformed {
+            Malformed::Truncated | Malformed::Length => Self::Truncated,
+            Malformed::Checksum => Self::BadChecksum,
+            Malformed::Version
+            | Malformed::HopLimit
+            | Malformed::Code
+            | Malformed::Address
+            | Malformed::Option => Self::Malformed,
+        }
+    }
+}

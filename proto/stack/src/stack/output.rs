@@ -1,0 +1,296 @@
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
+
+use moorline_ip::ethernet::{self, Ethernet};
+use moorline_ip::header::{self, Header};
+use moorline_ip::{Mac, PacketBuf};
+use moorline_types::Instant;
+
+use super::input::Arrival;
+use super::wire::Wire;
+use super::{Stack, WireId};
+use crate::address::{Origin, State};
+use crate::route::{Candidate, NextHop, RouterChoice};
+use crate::select::{self, SourceCandidate};
+use crate::{Drop, fragment};
+
+/// A packet that an upper layer wants to send.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Outgoing {
+    /// The source; `None` if the host chooses it.
+    pub(super) source: Option<Ipv6Addr>,
+    pub(super) destination: Ipv6Addr,
+    pub(super) protocol: u8,
+    /// The hop limit; `None` for the one of the host.
+    pub(super) hop_limit: Option<u8>,
+    pub(super) traffic_class: u8,
+    /// Ports of the flow, or zero.
+    pub(super) ports: (u16, u16),
+    /// The wire of a link-local destination or a group, if a socket has said one.
+    pub(super) wire: Option<u32>,
+}
+
+impl Outgoing {
+    pub(super) const fn new(destination: Ipv6Addr, protocol: u8) -> Self {
+        Self {
+            source: None,
+            destination,
+            protocol,
+            hop_limit: None,
+            traffic_class: 0,
+            ports: (0, 0),
+            wire: None,
+        }
+    }
+}
+
+/// The way of a packet out of the host.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Way {
+    pub(super) wire: WireId,
+    /// The neighbor that takes the packet next.
+    pub(super) next_hop: Ipv6Addr,
+}
+
+impl Stack {
+    /// Builds a packet and sends it, in fragments if the path demands it. `write` gets the source address, and
+    /// appends the upper layer.
+    pub(super) fn send(
+        &mut self,
+        outgoing: Outgoing,
+        now: Instant,
+        write: impl FnOnce(Ipv6Addr, &mut Vec<u8>),
+    ) -> Result<(), Drop> {
+        let destination = outgoing.destination;
+        let source = match outgoing.source {
+            Some(source) => source,
+            None => {
+                let source = self.source_for(destination, outgoing.wire, now);
+                source.ok_or(Drop::NoSource)?
+            }
+        };
+        let mut packet = PacketBuf::with_capacity(TYPICAL_LEN);
+        packet.append_with(|out| write(source, out));
+        let packet = self.with_header(source, outgoing, packet)?;
+        let mtu = self.path_mtu(destination, source, outgoing.wire, now).ok_or(Drop::NoRoute)?;
+        self.send_packet(packet, mtu, now)
+    }
+
+    pub(super) fn with_header(
+        &self,
+        source: Ipv6Addr,
+        outgoing: Outgoing,
+        mut packet: PacketBuf,
+    ) -> Result<PacketBuf, Drop> {
+        let Outgoing { destination, protocol, hop_limit, traffic_class, ports, .. } = outgoing;
+        let payload_len = u16::try_from(packet.len()).map_err(|_| Drop::Truncated)?;
+        let hop_limit = hop_limit.unwrap_or_else(|| self.hop_limit(destination));
+        let header = Header {
+            traffic_class,
+            flow_label: self.labels.label(source, destination, protocol, ports),
+            ..Header::new(source, destination, protocol, hop_limit, payload_len)
+        };
+        packet.prepend(&header.octets());
+        Ok(packet)
+    }
+
+    /// Sends a packet, in fragments if it is larger than the path's MTU.
+    fn send_packet(&mut self, packet: PacketBuf, mtu: u32, now: Instant) -> Result<(), Drop> {
+        if u32::try_from(packet.len()).is_ok_and(|len| len <= mtu) {
+            return self.emit(packet, now);
+        }
+        let header = Header::parse(&packet)?;
+        let identification = self.identifications.next(header.source, header.destination);
+        self.counters.fragmented += 1;
+        for fragment in
+            fragment::fragments(&packet, mtu, identification).map_err(|_| Drop::Truncated)?
+        {
+            self.emit(fragment, now)?;
+        }
+        Ok(())
+    }
+
+    /// Hands a packet to the layer below the upper layers.
+    pub(super) fn emit(&mut self, packet: PacketBuf, now: Instant) -> Result<(), Drop> {
+        self.counters.packets_out += 1;
+        if self.config.intercepts {
+            self.outbound.push_back(packet);
+            return Ok(());
+        }
+        self.transmit(packet, now)
+    }
+
+    /// Sends a packet to its next hop.
+    pub(super) fn transmit(&mut self, packet: PacketBuf, now: Instant) -> Result<(), Drop> {
+        let header = Header::parse(&packet)?;
+        if self.is_own(header.destination) {
+            if self.local.len() == MAX_LOCAL {
+                return Err(Drop::SocketFull);
+            }
+            self.local.push_back(packet);
+            return Ok(());
+        }
+        let way = self.way(header.destination, header.source, None, now).ok_or(Drop::NoRoute)?;
+        let wire = self.wires.iter_mut().find(|wire| wire.id == way.wire).ok_or(Drop::NoRoute)?;
+        wire.neighbors.send(way.next_hop, packet, now)
+    }
+
+    /// The source address for a destination (RFC 6724 s5), if the host has one. `wire` is the one that a socket has said.
+    pub(super) fn source_for(
+        &mut self,
+        destination: Ipv6Addr,
+        wire: Option<u32>,
+        now: Instant,
+    ) -> Option<Ipv6Addr> {
+        if self.is_own(destination) {
+            return Some(destination);
+        }
+        let way = self.way(destination, Ipv6Addr::UNSPECIFIED, wire, now)?;
+        // RFC 6724 s4: for a multicast or link-local destination, only addresses of the outgoing interface count.
+        let is_of_link = destination.is_multicast() || destination.is_unicast_link_local();
+        let all = self.wires.iter().flat_map(|wire| source_candidates(wire, way));
+        let candidates: Vec<_> = all.filter(|one| !is_of_link || one.is_on_outgoing_wire).collect();
+        let privacy = self.config.privacy;
+        select::source(&candidates, destination, &self.policy, privacy).map(|one| one.address)
+    }
+
+    /// The way of a packet with these addresses. The source may be unspecified.
+    pub(super) fn way(
+        &mut self,
+        destination: Ipv6Addr,
+        source: Ipv6Addr,
+        wire: Option<u32>,
+        now: Instant,
+    ) -> Option<Way> {
+        if destination.is_multicast() || destination.is_unicast_link_local() {
+            let wire = self.wire_of_link(source, wire)?;
+            return Some(Way { wire, next_hop: destination });
+        }
+        if let Some(NextHop { wire, address }) = self.destinations.next_hop(source, destination)
+            && self.wire(WireId(wire)).is_some_and(|wire| wire.is_up)
+        {
+            return Some(Way { wire: WireId(wire), next_hop: address });
+        }
+        if let Some(wire) = self.wire_on_link(destination, source) {
+            return Some(Way { wire, next_hop: destination });
+        }
+        let up = self.wires.iter().filter(|wire| wire.is_up);
+        let routes = up.flat_map(|wire| router_candidates(wire, destination, source, now));
+        let candidates: Vec<_> = routes.collect();
+        let chosen = *self.choice.choose(destination, &candidates)?;
+        for probe in RouterChoice::probes(destination, &candidates, &chosen) {
+            if let Some(wire) = self.wires.iter_mut().find(|wire| wire.id.0 == probe.wire) {
+                wire.neighbors.probe(probe.router, now);
+            }
+        }
+        Some(Way { wire: WireId(chosen.wire), next_hop: chosen.router })
+    }
+
+    /// The wire of packets that stay on their link: the one that a socket has said, or the one of the source, or the first one.
+    fn wire_of_link(&self, source: Ipv6Addr, wire: Option<u32>) -> Option<WireId> {
+        let mut up = self.wires.iter().filter(|wire| wire.is_up);
+        let said = self.wires.iter().find(|known| Some(known.id.0) == wire);
+        let own = || self.wires.iter().find(|wire| wire.addresses.state(source).is_some());
+        said.or_else(own).or_else(|| up.next()).map(|wire| wire.id)
+    }
+
+    /// The wire on whose link the destination is. RFC 8028 s3.2: the source decides, so its own wire comes first.
+    fn wire_on_link(&self, destination: Ipv6Addr, source: Ipv6Addr) -> Option<WireId> {
+        let mut on_link = None;
+        for wire in
+            self.wires.iter().filter(|wire| wire.is_up && wire.routers.is_on_link(destination))
+        {
+            if wire.addresses.is_ours(source) {
+                return Some(wire.id);
+            }
+            on_link = on_link.or(Some(wire.id));
+        }
+        on_link
+    }
+
+    /// MTU of the path to a destination: the one that is known, up to the one of the link.
+    pub(super) fn path_mtu(
+        &mut self,
+        destination: Ipv6Addr,
+        source: Ipv6Addr,
+        wire: Option<u32>,
+        now: Instant,
+    ) -> Option<u32> {
+        if self.is_own(destination) {
+            return Some(LOCAL_MTU);
+        }
+        let way = self.way(destination, source, wire, now)?;
+        let link_mtu = self.wire(way.wire)?.routers.mtu();
+        Some(self.destinations.pmtu(way.wire.0, destination, link_mtu, now))
+    }
+
+    fn hop_limit(&self, destination: Ipv6Addr) -> u8 {
+        // RFC 3493 s5.2: a packet to a group has a hop limit of 1 unless a socket says another one.
+        if destination.is_multicast() {
+            return 1;
+        }
+        let up = self.wires.iter().filter(|wire| wire.is_up);
+        up.map(|wire| wire.routers.hop_limit()).max().unwrap_or(self.config.hop_limit)
+    }
+
+    /// Whether packets to this address stay in the host.
+    fn is_own(&self, destination: Ipv6Addr) -> bool {
+        self.is_ours(destination) || destination.is_loopback()
+    }
+
+    /// Delivers the packets of the host to itself.
+    pub(super) fn deliver_local(&mut self, now: Instant) {
+        for _ in 0..self.local.len() {
+            let Some(packet) = self.local.pop_front() else { return };
+            let wire = self.wires.first().map_or(WireId(0), |wire| wire.id);
+            let arrival = Arrival { wire, is_link_multicast: false };
+            let result = self.deliver(arrival, packet, now);
+            self.count(result);
+        }
+    }
+}
+
+/// The addresses of a wire that may be sources, for packets of this way.
+fn source_candidates(wire: &Wire, way: Way) -> impl Iterator<Item = SourceCandidate> + '_ {
+    let is_on_outgoing_wire = wire.id == way.wire;
+    let assigned = wire.addresses.iter().filter(|row| row.state.is_assigned());
+    assigned.map(move |row| SourceCandidate {
+        address: row.address,
+        wire: wire.id.0,
+        is_deprecated: row.state == State::Deprecated,
+        is_temporary: row.origin == Origin::Temporary,
+        prefix_len: row.prefix_len,
+        is_on_outgoing_wire,
+        is_from_next_hop: is_on_outgoing_wire && wire.routers.advertises(way.next_hop, row.address),
+    })
+}
+
+/// The routers of a wire that lead to a destination.
+fn router_candidates(
+    wire: &Wire,
+    destination: Ipv6Addr,
+    source: Ipv6Addr,
+    now: Instant,
+) -> impl Iterator<Item = Candidate> + '_ {
+    wire.routers.candidates(destination, source).map(move |row| Candidate {
+        wire: wire.id.0,
+        router: row.router,
+        prefix: row.prefix,
+        preference: row.preference,
+        is_reachable: wire.neighbors.is_reachable(row.router, now).unwrap_or(true),
+        advertises_source: row.advertises_source,
+    })
+}
+
+/// The frame of a packet to a station.
+pub(super) fn framed(wire: &Wire, destination: Mac, mut packet: PacketBuf) -> PacketBuf {
+    let header = Ethernet { destination, source: wire.mac, ether_type: ethernet::IPV6 };
+    packet.prepend(&header.octets());
+    packet
+}
+
+const TYPICAL_LEN: usize = 1500;
+/// MTU of packets of the host to itself: the largest packet without a jumbo payload.
+const LOCAL_MTU: u32 = header::LEN as u32 + u16::MAX as u32;
+/// Largest number of packets of the host to itself that wait.
+const MAX_LOCAL: usize = 1024;
