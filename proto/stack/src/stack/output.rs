@@ -1,8 +1,8 @@
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
+use moorline_ip::Header;
 use moorline_ip::ethernet::{self, Ethernet};
-use moorline_ip::header::{self, Header};
 use moorline_ip::{Mac, PacketBuf};
 use moorline_types::Instant;
 
@@ -291,6 +291,6 @@ pub(super) fn framed(wire: &Wire, destination: Mac, mut packet: PacketBuf) -> Pa
 
 const TYPICAL_LEN: usize = 1500;
 /// MTU of packets of the host to itself: the largest packet without a jumbo payload.
-const LOCAL_MTU: u32 = header::LEN as u32 + u16::MAX as u32;
+const LOCAL_MTU: u32 = 40 + 65_535;
 /// Largest number of packets of the host to itself that wait.
 const MAX_LOCAL: usize = 1024;

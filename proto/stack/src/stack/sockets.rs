@@ -2,9 +2,9 @@
 
 use core::net::Ipv6Addr;
 
+use moorline_ip::PacketBuf;
 use moorline_ip::icmp::{ADDRESS_UNREACHABLE, Cause, REASSEMBLY};
 use moorline_ip::ip6::{TCP, UDP};
-use moorline_ip::{PacketBuf, header};
 use moorline_types::Instant;
 
 use super::output::Outgoing;
@@ -324,4 +324,4 @@ fn mss_of(mtu: u32) -> u16 {
 /// Largest number of rounds in which the host answers itself.
 const MAX_ROUNDS: usize = 64;
 /// Octets of the headers of IPv6 and TCP.
-const MTU_LESS_MSS: u32 = header::LEN as u32 + 20;
+const MTU_LESS_MSS: u32 = 40 + 20;

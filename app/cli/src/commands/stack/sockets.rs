@@ -165,16 +165,19 @@ impl Sockets {
 
     /// What an event of the host means, as JSON.
     pub(super) fn tell(&mut self, stack: &mut Stack, event: Event, now: u64) -> Vec<Value> {
-        match event {
-            Event::Tcp(event) => self.tell_tcp(stack, event, now),
-            Event::Udp(socket) => self.tell_udp(stack, socket, now),
-            Event::EchoReply(reply) => {
-                let sent = self.pinged.get(&reply.sequence);
-                let rtt = sent.map(|sent| now.saturating_sub(*sent));
-                tell::event(&event, rtt).into_iter().collect()
-            }
-            event => tell::event(&event, None).into_iter().collect(),
+        if let Event::Tcp(event) = event {
+            return self.tell_tcp(stack, event, now);
         }
+        if let Event::Udp(socket) = event {
+            return self.tell_udp(stack, socket, now);
+        }
+        let sent = if let Event::EchoReply(reply) = &event {
+            self.pinged.get(&reply.sequence)
+        } else {
+            None
+        };
+        let rtt = sent.map(|sent| now.saturating_sub(*sent));
+        tell::event(&event, rtt).into_iter().collect()
     }
 
     fn tell_udp(&mut self, stack: &mut Stack, socket: UdpId, now: u64) -> Vec<Value> {
