@@ -17,7 +17,7 @@ pub enum Mode {
     Temporary,
 }
 
-/// Configuration of [`Addresses`].
+/// Configuration of [`Addresses`](super::Addresses).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// How interface identifiers are made.

@@ -1,4 +1,4 @@
-//! An [`Engine`] that runs the state machine of `smoltcp`.
+//! An [`Engine`](super::Engine) that runs the state machine of `smoltcp`.
 //!
 //! `smoltcp` polls all sockets of a set. So each connection has a set of its own, and one interface serves them all: it has no
 //! addresses and takes all of them as its own (`any_ip`). Connections are found by their flow, and polled if something happened
