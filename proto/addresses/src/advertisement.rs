@@ -1,10 +1,13 @@
 //! Router Advertisements (RFC 4861 s4.2).
 
-use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_types::Prefix;
+use moorline_ip::Header;
+use moorline_ip::address::ALL_NODES;
+use moorline_ip::icmp::{self, Icmp};
+use moorline_ip::ip6::ICMPV6;
+use moorline_ip::nd::{self, Body, Message, NdOption};
 
 use crate::advertised::{Advertisement, Origin, PrefixInformation};
 use crate::view::Lifetimes;
@@ -25,40 +28,33 @@ pub struct Envelope {
 #[must_use]
 pub fn read_advertisement(envelope: Envelope, message: &[u8]) -> Option<Advertisement> {
     let Envelope { ifindex, source, hop_limit } = envelope;
-    // A hop limit of 255 shows that no router has forwarded the message: its sender is on this link.
-    if hop_limit != u8::MAX || !source.is_unicast_link_local() {
-        return None;
-    }
-    let (header, mut options) = message.split_first_chunk::<16>()?;
-    if header[0] != ADVERTISEMENT || header[1] != 0 {
-        return None;
-    }
-    let lifetime = Duration::from_secs(u16::from_be_bytes([header[6], header[7]]).into());
-    let mut prefixes = Vec::new();
-    while let [kind, units, ..] = *options {
-        let (option, rest) = options.split_at_checked(8 * usize::from(units))?;
-        // With an option of length zero the loop would never end.
-        if option.is_empty() {
-            return None;
-        }
-        if kind == PREFIX_INFORMATION {
-            prefixes.extend(option.first_chunk().map(read_prefix));
-        }
-        options = rest;
-    }
-    let origin = Origin::Router { address: source, lifetime };
-    options.is_empty().then_some(Advertisement { ifindex, origin, prefixes, honors_zero: false })
+    let (&[kind, code, _, _], body) = message.split_first_chunk()?;
+    let icmp = Icmp { kind: icmp::Kind(kind), code, body };
+    let header = Header::new(source, ALL_NODES, ICMPV6, hop_limit, 0);
+    let message = Message::parse(&header, &icmp).ok()??;
+    let Body::RouterAdvertisement(advertisement) = message.body else { return None };
+    let prefixes = message.options.iter().filter_map(|option| match option {
+        NdOption::Prefix(prefix) => Some(read_prefix(prefix)),
+        NdOption::SourceLinkLayer(_)
+        | NdOption::TargetLinkLayer(_)
+        | NdOption::RedirectedHeader(_)
+        | NdOption::Mtu(_)
+        | NdOption::Nonce(_)
+        | NdOption::Route(_)
+        | NdOption::RecursiveDns(..)
+        | NdOption::DnsSearchList(..) => None,
+    });
+    let origin = Origin::Router { address: source, lifetime: advertisement.lifetime };
+    Some(Advertisement { ifindex, origin, prefixes: prefixes.collect(), honors_zero: false })
 }
 
-/// Reads a Prefix Information option (RFC 4861 s4.6.2).
-fn read_prefix(option: &[u8; 32]) -> PrefixInformation {
-    let word = |at: usize| u32::from_be_bytes([0, 1, 2, 3].map(|i| option[at + i]));
-    let address: [u8; 16] = core::array::from_fn(|i| option[16 + i]);
+fn read_prefix(option: &nd::PrefixInformation) -> PrefixInformation {
+    let seconds = |time: Duration| u32::try_from(time.as_secs()).unwrap_or(u32::MAX);
     PrefixInformation {
-        prefix: Prefix::new(address.into(), option[2]),
-        on_link: option[3] & ON_LINK != 0,
-        autonomous: option[3] & AUTONOMOUS != 0,
-        lifetimes: Lifetimes { valid: word(4), preferred: word(8) },
+        prefix: option.prefix,
+        on_link: option.on_link,
+        autonomous: option.autonomous,
+        lifetimes: Lifetimes { valid: seconds(option.valid), preferred: seconds(option.preferred) },
     }
 }
 

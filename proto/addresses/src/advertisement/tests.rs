@@ -1,3 +1,7 @@
+use alloc::vec::Vec;
+
+use moorline_types::Prefix;
+
 use super::*;
 use alloc::vec;
 
