@@ -12,6 +12,7 @@ mod protected;
 mod roaming;
 mod scenarios;
 mod schedules;
+mod silences;
 mod standby_isp;
 mod suspend;
 mod unseen;

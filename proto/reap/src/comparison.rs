@@ -24,6 +24,8 @@ pub(crate) struct Comparison {
     postponed: u8,
     /// Whether the comparison waits for the answers of this part.
     is_waiting: bool,
+    /// One bit for each check that does not count, by its place in `sent`: the machine has forgotten it.
+    forgotten: u128,
     by_current: Tally,
     by_other: Tally,
 }
@@ -33,8 +35,8 @@ pub(crate) struct Comparison {
 pub(crate) enum Purpose {
     /// Is the current pair so much worse that payload leaves it for the other pair?
     Leave,
-    /// A failure has moved payload to a pair that had been left as worse. Is this pair still worse than the other one?
-    LeaveWorse,
+    /// A failure has moved payload. Is the current pair worse than the other one, which answers again?
+    AfterFailure,
     /// Is the other pair, which payload left as worse, as good as the current pair again?
     Return,
     /// Is the other pair, which had failed and answers again, as good as the current pair?
@@ -46,8 +48,8 @@ impl Purpose {
     const fn parts(self) -> usize {
         match self {
             Self::Leave => 4,
+            Self::AfterFailure => 5,
             Self::Return => 3,
-            Self::LeaveWorse => 2,
             Self::FailBack => 1,
         }
     }
@@ -56,7 +58,7 @@ impl Purpose {
     pub(crate) const fn is_before_return(self) -> bool {
         match self {
             Self::Return | Self::FailBack => true,
-            Self::Leave | Self::LeaveWorse => false,
+            Self::Leave | Self::AfterFailure => false,
         }
     }
 }
@@ -110,6 +112,7 @@ impl Comparison {
             sent: Vec::new(),
             postponed: 0,
             is_waiting: false,
+            forgotten: 0,
             by_current: Tally::default(),
             by_other: Tally::default(),
         }
@@ -127,6 +130,13 @@ impl Comparison {
         let tally = if is_current { &mut self.by_current } else { &mut self.by_other };
         tally.answered |= 1 << place;
         tally.least = Some(tally.least.map_or(rtt, |least| least.min(rtt)));
+    }
+
+    /// The machine waits no longer for the answer to a check that left at `at`, so the checks of this moment do not count.
+    pub(crate) fn forget(&mut self, at: Instant) {
+        if let Some(place) = self.sent.iter().position(|sent| *sent == at) {
+            self.forgotten |= 1 << place;
+        }
     }
 
     /// Tells what to do at `now`: nothing before [`next`](Self::next). `floor`: the least round-trip time of the
@@ -161,10 +171,34 @@ impl Comparison {
         self.postponed < MOST_POSTPONED
     }
 
+    /// The checks that count, one bit for each. If the question is whether payload leaves the current pair, checks do not
+    /// count that left while the other pair was silent: a silence is a failure, and no loss at random. A pair that is
+    /// silent for most of the time has no such silence.
+    fn counted(&self) -> u128 {
+        let all = u128::MAX.checked_shr(u128::BITS - bits(self.sent.len())).unwrap_or(0);
+        let all = all & !self.forgotten;
+        let lost = all & !self.by_other.answered;
+        // Each bit is the beginning of SILENCE lost checks in a row.
+        let begins = (1..SILENCE).fold(lost, |begins, place| begins & lost >> place);
+        let silent = (0..SILENCE).fold(0, |silent, place| silent | begins << place);
+        let silent = silent | self.last_silent(lost);
+        let is_most = silent.count_ones() * 2 > all.count_ones();
+        if self.purpose.is_before_return() || is_most { all } else { all & !silent }
+    }
+
+    /// After a failure: the last checks in a row that are `lost`. Another silence may have begun.
+    fn last_silent(&self, lost: u128) -> u128 {
+        let unused = u128::BITS - bits(self.sent.len());
+        let last = lost.checked_shl(unused).unwrap_or(0).leading_ones();
+        let before = u128::MAX.checked_shr(unused + last).unwrap_or(0);
+        if self.purpose == Purpose::AfterFailure { lost & !before } else { 0 }
+    }
+
     /// Decides at the end of a part. `None`: another part follows.
     fn judge(&self, floor: Option<Duration>) -> Option<Outcome> {
-        let sent = u32::try_from(self.sent.len()).unwrap_or(u32::MAX);
-        let lost = |tally: Tally| sent - tally.answered.count_ones();
+        let counted = self.counted();
+        let sent = counted.count_ones();
+        let lost = |tally: Tally| (counted & !tally.answered).count_ones();
         let (current, other) = (lost(self.by_current), lost(self.by_other));
         let floor = [floor, self.by_current.least].into_iter().flatten().min();
         // A pair without an answer is no better, however bad the current pair is.
@@ -179,13 +213,16 @@ impl Comparison {
                 let outcome = if is_slow { Outcome::Leave(Cause::Slow) } else { Outcome::Stay };
                 (outcome, is_slow || current >= other * 2 + sent / MORE_LOST)
             }
-            Purpose::LeaveWorse => {
+            Purpose::AfterFailure => {
                 let is_slow = floor.is_some_and(|floor| is_much_slower(floor, least));
                 let cause = if is_slow { Cause::Slow } else { Cause::Lossy };
-                if is_slow && is_as_good || current >= other + MORE_LOST_AGAIN {
+                if is_slow && is_as_good
+                    || current >= other + MORE_LOST_AFTER_FAILURE + sent / AS_GOOD
+                {
                     return Some(Outcome::Leave(cause));
                 }
-                (Outcome::Stay, is_as_good)
+                // A pair that loses 15 % one way loses no check of 20 in one comparison of 26, and none of 40 in one of 700.
+                (Outcome::Stay, sent < COUNTED || current > other)
             }
             Purpose::Return | Purpose::FailBack => {
                 let is_slow = floor.is_some_and(|floor| is_much_slower(least * 2, floor));
@@ -196,6 +233,11 @@ impl Comparison {
         let is_final = self.sent.len() >= self.purpose.parts() * PART;
         (is_final || !is_open).then_some(outcome)
     }
+}
+
+/// A number of checks, at most 128.
+fn bits(checks: usize) -> u32 {
+    u32::try_from(checks).unwrap_or(u32::MAX).min(u128::BITS)
 }
 
 /// Whether a pair with the least round-trip time `floor` is so much slower than one with `other` that a comparison is
@@ -224,8 +266,13 @@ const MAX_PATIENCE: Duration = Duration::from_secs(4);
 const MUCH_MORE_LOST: u32 = 14;
 /// If the difference is at least one check in ten, another part follows.
 const MORE_LOST: u32 = 10;
-/// A pair that was worse before is worse again if it loses this number of checks more than the other one.
-const MORE_LOST_AGAIN: u32 = 3;
+/// A pair that a failure has led to is worse if its losses exceed those of the other pair by this number of checks, and
+/// one check in twenty.
+const MORE_LOST_AFTER_FAILURE: u32 = 3;
+/// Checks that have to count before a pair that a failure has led to is no worse: 40.
+const COUNTED: u32 = 40;
+/// Lost checks in a row that are a silence: 4, in 800 ms.
+const SILENCE: usize = 4;
 /// The other pair is as good if its losses exceed those of the current pair by at most one check in twenty.
 const AS_GOOD: u32 = 20;
 /// The current pair is much slower if its round trip takes more than four times as long plus 200 ms.

@@ -134,27 +134,28 @@ named_enum! {
 }
 
 impl Cause {
-    /// Whether this host has found out by itself, without probes of the peer, that the pair before failed.
-    pub(crate) const fn is_own_failure(self) -> bool {
+    /// Whether this host has chosen the new pair. Otherwise the pair before has failed, as this host or a probe of the
+    /// peer says.
+    pub(crate) const fn is_choice(self) -> bool {
         match self {
             Self::SendTimeout
-            | Self::LocatorGone
-            | Self::LocatorBroken
-            | Self::LocalFailure
-            | Self::Suspicion => true,
-            Self::PayloadReceived
+            | Self::PayloadReceived
             | Self::ControlReceived
             | Self::KeepaliveReceived
             | Self::ProbeExploring
             | Self::ProbeInboundOk
             | Self::ProbeOperational
-            | Self::Deprecated
+            | Self::LocatorGone
+            | Self::LocatorBroken
+            | Self::LocalFailure
+            | Self::Suspicion => false,
+            Self::Deprecated
             | Self::FailBack
             | Self::Switch
             | Self::Preferred
             | Self::Congested
             | Self::Lossy
-            | Self::Slow => false,
+            | Self::Slow => true,
         }
     }
 }

@@ -80,7 +80,6 @@ impl Exploration {
 
     /// Begins an exploration: earlier results do not count.
     pub(crate) fn begin(&mut self, sets: Sets<'_>, failed: LocatorPair, hint: Option<LocatorPair>) {
-        self.records.forget_sent();
         self.keepalives = 0;
         self.left = None;
         self.is_own = false;

@@ -38,9 +38,11 @@ pub(crate) struct Records {
 }
 
 impl Records {
-    /// Another exploration begins: earlier reports of the peer say nothing about the paths now.
-    pub(crate) fn forget_sent(&mut self) {
-        self.sent.clear();
+    /// Another exploration begins: earlier reports of the peer say nothing about the paths now. If a switch runs, its
+    /// probes stay: those by this pair that have left since this time.
+    pub(crate) fn forget_sent(&mut self, switch: Option<(LocatorPair, Instant)>) {
+        self.sent
+            .retain(|sent| switch.is_some_and(|(pair, at)| sent.pair == pair && sent.at >= at));
     }
 
     /// From now on a report of a probe by `pair` proves nothing.

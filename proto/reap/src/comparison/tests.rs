@@ -101,3 +101,50 @@ fn answers_to_other_checks_do_not_count() {
     comparison.note(true, NOW + ms(1), ms(20));
     assert_eq!((comparison.by_current.answered, comparison.by_current.least), (0, None));
 }
+
+#[test]
+fn after_a_failure_four_more_of_twenty_are_worse_and_nothing_is_decided_before_forty_count() {
+    let (purpose, rtts, left) = (Purpose::AfterFailure, (20, 20), Outcome::Leave(Cause::Lossy));
+    assert_eq!(outcome(purpose, (FOUR, &[]), rtts), (left, 20));
+    assert_eq!(outcome(purpose, (&FOUR[..3], &[]), rtts), (Outcome::Stay, 100), "in doubt");
+    assert_eq!(outcome(purpose, (&[], &[]), rtts), (Outcome::Stay, 40));
+    assert_eq!(outcome(purpose, (FOUR, FOUR), rtts), (Outcome::Stay, 40), "alike");
+    assert_eq!(outcome(purpose, (&FOURTEEN[..5], &[]), rtts), (left, 20));
+    assert_eq!(outcome(purpose, (&[2, 7, 11, 22, 27], &[]), rtts), (left, 40));
+}
+
+/// A silence of the other pair is a failure. A comparison in which it falls says as much as one without it.
+#[test]
+fn checks_that_leave_while_the_other_pair_is_silent_do_not_count() {
+    let silence: Vec<u16> = (3..=9).collect();
+    let (rtts, left) = ((20, 20), Outcome::Leave(Cause::Lossy));
+    let lossy = [1, 11, 13, 18];
+    assert_eq!(outcome(Purpose::AfterFailure, (&lossy, &silence), rtts), (left, 20));
+    let with_silence = [&silence[..], &lossy].concat();
+    assert_eq!(outcome(Purpose::AfterFailure, (&with_silence, &silence), rtts), (left, 20), "both");
+    assert_eq!(outcome(Purpose::AfterFailure, (&[], &silence), rtts), (Outcome::Stay, 60));
+    let three = [3, 4, 5, 9];
+    assert_eq!(outcome(Purpose::AfterFailure, (&lossy, &three), rtts), (Outcome::Stay, 40));
+    let most: Vec<u16> = (1..=14).collect();
+    assert_eq!(outcome(Purpose::Leave, (FOURTEEN, &most), rtts), (Outcome::Stay, 20), "no pair");
+    assert_eq!(outcome(Purpose::Return, (&[], &silence), rtts), (Outcome::Stay, 20), "it counts");
+}
+
+#[test]
+fn checks_that_the_machine_has_forgotten_do_not_count_as_lost() {
+    let address = |host| Locator::from(Ipv6Addr::new(0x2001, 0xdb8, host, 0, 0, 0, 0, 1));
+    let pair = LocatorPair::new(address(2), address(4));
+    let mut comparison = Comparison::new(pair, Purpose::AfterFailure, ms(1000), NOW);
+    let mut now = NOW;
+    let outcome = loop {
+        match comparison.step(None, now) {
+            Step::Wait => now = comparison.next,
+            Step::Check => {
+                comparison.note(false, now, ms(20));
+                comparison.forget(now);
+            }
+            Step::End(outcome) => break outcome,
+        }
+    };
+    assert_eq!(outcome, Outcome::Stay);
+}

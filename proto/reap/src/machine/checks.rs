@@ -262,7 +262,7 @@ impl Machine {
         self.on_other_answered(check, now);
         self.on_home_answered(check, now);
         if is_answer {
-            self.consider_leaving_worse(check.pair, now);
+            self.consider_going_back(check.pair, now);
         }
         self.leave_deprecated(now);
         self.tidy_monitor(now);

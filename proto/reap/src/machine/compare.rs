@@ -5,6 +5,7 @@ use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
 use super::Machine;
+use super::rounds::RETRY;
 use crate::comparison::{Comparison, Outcome, Purpose, Step, is_much_slower};
 use crate::event::{Cause, Event};
 use crate::monitor::{Check, Rtt};
@@ -18,21 +19,51 @@ impl Machine {
     /// The data plane doubts the current pair, or the pair did not answer a check: begins a comparison with the standby
     /// path.
     pub(super) fn consider_comparison(&mut self, now: Instant) {
+        self.doubt_after_failure(now);
         if let Some(standby) = self.fresh_standby(now).filter(|pair| self.is_of_use(*pair)) {
             self.begin_comparison(standby, Purpose::Leave, now);
         }
     }
 
-    /// This pair has answered a check. If a failure has moved payload to a pair that was left as worse, begins a
-    /// comparison: the failure may be over.
-    pub(super) fn consider_leaving_worse(&mut self, pair: LocatorPair, now: Instant) {
+    /// This pair has answered a check. If a failure took payload from this pair, or to a pair that is known as worse,
+    /// begins a comparison: the failure may be over (decision 177).
+    pub(super) fn consider_going_back(&mut self, pair: LocatorPair, now: Instant) {
         let current = self.current();
         let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
-        let is_better = past.is_some_and(|past| {
-            past.worse.contains(&current) && !past.worse.contains(&pair) && pair != current
-        });
-        if is_better && self.is_of_use(pair) {
-            self.begin_comparison(pair, Purpose::LeaveWorse, now);
+        let is_worthwhile = past.is_some_and(|past| past.is_worth_comparing(current, pair));
+        if is_worthwhile && self.is_of_use(pair) {
+            self.begin_comparison(pair, Purpose::AfterFailure, now);
+        }
+    }
+
+    /// The pair that payload took before a failure, if payload may take it.
+    pub(super) fn failed(&self) -> Option<LocatorPair> {
+        let past = self.monitor.as_ref().and_then(|monitor| monitor.past());
+        let failed = past.and_then(|past| past.failed);
+        failed.filter(|pair| self.is_candidate(*pair) && self.is_of_use(*pair))
+    }
+
+    /// A failure has moved payload, and there is a hint that the new pair loses packets: checks the pair that payload took
+    /// before, at most once in [`RETRY`].
+    fn doubt_after_failure(&mut self, now: Instant) {
+        let Some(failed) = self.failed() else { return };
+        let current = self.current();
+        self.monitor_mut().past_mut(current).is_doubted = true;
+        let checks = self.flight_now().map_or(&[][..], |flight| &flight.checks);
+        let is_asked = |pair: LocatorPair| {
+            checks.iter().any(|check| check.pair == pair && now.since(check.at) < RETRY)
+        };
+        if !is_asked(failed) {
+            self.send_check(failed, now);
+        }
+    }
+
+    /// An exploration is over. The pair that payload took before may work again.
+    pub(super) fn ask_failed_soon(&mut self) {
+        if self.failed().is_some()
+            && let Some(monitor) = &mut self.monitor
+        {
+            monitor.end_rest();
         }
     }
 
@@ -96,11 +127,11 @@ impl Machine {
         past.interrupted = past.interrupted.saturating_add(1);
     }
 
-    /// The peer or this host has left this pair as much worse than another one.
-    pub(super) fn note_worse(&mut self, pair: LocatorPair, now: Instant) {
+    /// The peer has left this pair as much worse than `to`.
+    pub(super) fn note_worse(&mut self, pair: LocatorPair, to: LocatorPair, now: Instant) {
         let current = self.current();
         if self.config.profile.leaves_worse && self.is_candidate(pair) {
-            self.monitor_mut().past_mut(current).note_left(pair, now);
+            self.monitor_mut().past_mut(current).note_told(pair, to, now);
         }
     }
 
@@ -115,10 +146,13 @@ impl Machine {
             Purpose::Leave => now < past.compare_after || !past.may_leave(now),
             // Payload goes back to a pair left as worse only if payload may leave that pair again.
             Purpose::Return => !past.may_leave(now),
-            Purpose::LeaveWorse | Purpose::FailBack => false,
+            Purpose::AfterFailure | Purpose::FailBack => false,
         });
         let is_in_vain = purpose == Purpose::Leave && monitor.is_asked_in_vain;
-        if is_early || is_in_vain || monitor.comparison().is_some() {
+        let failed = monitor.past().and_then(|past| past.failed);
+        // A comparison with the pair that had failed comes before others.
+        let is_first = |running: &Comparison| failed == Some(other) && running.other != other;
+        if is_early || is_in_vain || monitor.comparison().is_some_and(|one| !is_first(one)) {
             return;
         }
         let due = |rtt: Rtt| rtt.due().unwrap_or(ANSWER_DUE);
@@ -165,9 +199,11 @@ impl Machine {
         };
         let Comparison { other, purpose, .. } = comparison;
         match outcome {
-            // The current pair is not worse any more, so further answers begin no such comparison.
-            Outcome::Stay if purpose == Purpose::LeaveWorse => {
-                self.monitor_mut().past_mut(current).worse.retain(|worse| *worse != current);
+            // The current pair is no worse, so further answers begin no such comparison.
+            Outcome::Stay if purpose == Purpose::AfterFailure => {
+                let past = self.monitor_mut().past_mut(current);
+                past.acquit(current);
+                past.failed = past.failed.filter(|failed| *failed != other);
             }
             Outcome::Stay | Outcome::Unknown if !purpose.is_before_return() => {}
             Outcome::Unknown => self.note_interrupted(),
@@ -201,7 +237,8 @@ impl Machine {
     /// If `cause` says so, records that payload left `from` as much worse than the current pair.
     pub(super) fn after_leaving(&mut self, from: LocatorPair, cause: Cause, now: Instant) {
         if matches!(cause, Cause::Lossy | Cause::Slow) {
-            self.monitor_mut().past_mut(from).note_left(from, now);
+            let to = self.current();
+            self.monitor_mut().past_mut(from).note_left(from, to, now);
         }
     }
 

@@ -42,7 +42,7 @@ impl Machine {
             return self.ask_current_pair(wish, trial, now);
         }
         if let Some(worse) = wish.worse {
-            self.note_worse(worse, now);
+            self.note_worse(worse, wish.to, now);
         }
         if self.is_guarded() {
             let from = self.current();
@@ -62,7 +62,7 @@ impl Machine {
             let from = self.current();
             let asked = self.follow_now().filter(|asked| (asked.from, asked.to) == (from, to));
             if let Some(worse) = asked.and_then(|asked| asked.worse) {
-                self.note_worse(worse, now);
+                self.note_worse(worse, to, now);
             }
             self.move_to(to, cause, now);
         } else {
@@ -213,7 +213,7 @@ impl Machine {
             self.on_path_broken(now);
         } else if follow.is_ready && self.is_candidate(follow.to) && !self.is_broken(follow.to) {
             if let Some(worse) = follow.worse {
-                self.note_worse(worse, now);
+                self.note_worse(worse, follow.to, now);
             }
             self.move_to(follow.to, follow.cause, now);
         }

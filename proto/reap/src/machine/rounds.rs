@@ -118,7 +118,8 @@ impl Machine {
                 monitor.due = now + wait * u32::from(monitor.tries);
                 // One lost check of the current pair must not class the peer as one that knows no checks.
                 let current = (!monitor.knows_checks && suspects).then_some(current);
-                for pair in [self.standby(), current].into_iter().flatten() {
+                let failed = self.failed().filter(|pair| Some(*pair) != self.standby());
+                for pair in [self.standby(), current, failed].into_iter().flatten() {
                     self.send_check(pair, now);
                 }
             }
@@ -170,7 +171,7 @@ impl Machine {
     #[must_use]
     pub fn round_interval(&self) -> Duration {
         let standby = self.config.profile.standby_interval;
-        if self.home_to_check().is_none() {
+        if self.home_to_check().or(self.failed()).is_none() {
             return standby;
         }
         let home = (self.hold() / 3).max(RETRY);
@@ -180,7 +181,7 @@ impl Machine {
     /// Sends the checks of a round. `known`: when another context sent its check of the standby path.
     fn begin_round(&mut self, known: Option<Instant>, now: Instant) {
         let interval = self.round_interval();
-        let home = self.home_to_check();
+        let (home, failed) = (self.home_to_check(), self.failed());
         let (current, suspects) = (self.current(), self.config.profile.suspects);
         let standby = self.standby().filter(|_| known.is_none());
         let Some(monitor) = &mut self.monitor else { return };
@@ -203,7 +204,8 @@ impl Machine {
         monitor.is_round_open = current.is_some() && monitor.round == Round::Checking;
         let home = home.filter(|pair| Some(*pair) != standby);
         let better = self.better_standby().filter(|pair| Some(*pair) != home);
-        for pair in [standby, home, better, current].into_iter().flatten() {
+        let failed = failed.filter(|pair| ![standby, home, better].contains(&Some(*pair)));
+        for pair in [standby, home, better, failed, current].into_iter().flatten() {
             self.send_check(pair, now);
         }
     }

@@ -199,9 +199,7 @@ impl Machine {
         let past = monitor.past_mut(from);
         (past.home_since, past.is_home_asked, past.interrupted) = (None, false, 0);
         let home_answer = past.home_answer.take().filter(|_| is_home);
-        if !cause.is_own_failure() {
-            past.worse.retain(|worse| *worse != current);
-        }
+        past.note_move(from, current, cause, now);
         if past.home == Some(from) && past.went_home != Instant::ZERO {
             let stayed = now.since(past.went_home);
             let is_mistake = stayed < (fail_back * STEADY).max(STEADY_AT_LEAST);

@@ -18,6 +18,7 @@ pub(super) struct Switch {
     pub(super) pair: LocatorPair,
     cause: Cause,
     probes: u8,
+    pub(super) began: Instant,
     /// When the next probe or the end of the switch is due.
     pub(super) next: Instant,
     /// A probe that says Exploring while this host is in Operational.
@@ -46,7 +47,7 @@ impl Machine {
         if pair == self.current() && self.state == State::Operational {
             return Ok(true);
         }
-        let switch = Switch { pair, cause, probes: 0, next: now, transmit: None };
+        let switch = Switch { pair, cause, probes: 0, began: now, next: now, transmit: None };
         self.change_extra(|extra| extra.switch = Some(switch));
         self.on_switch_timeout(now);
         Ok(false)

@@ -152,7 +152,10 @@ impl Machine {
         self.drop_trial();
         let voucher = self.voucher();
         let worked = [self.home(), self.fresh_standby(now)];
+        // The peer may want the same pair at the same moment. Then its answer to the switch comes during the exploration.
+        let switch = self.switch().map(|switch| (switch.pair, switch.began));
         let (exploration, sets) = self.explore_with_sets();
+        exploration.records.forget_sent(switch);
         exploration.begin(sets, current, hint);
         exploration.worked = worked;
         exploration.voucher = voucher;
@@ -165,6 +168,7 @@ impl Machine {
         match to {
             State::Operational => {
                 exploration.deadlines.retransmission = None;
+                self.ask_failed_soon();
             }
             State::Exploring => {
                 exploration.records.retire_received();
@@ -249,8 +253,8 @@ impl Machine {
         let cause = self.take_switch(to).unwrap_or(cause);
         if from != to {
             self.tell(Event::Moved { from, to, cause });
-            self.after_move(from, cause, now);
             self.after_leaving(from, cause, now);
+            self.after_move(from, cause, now);
         }
     }
 

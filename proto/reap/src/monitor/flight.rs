@@ -66,10 +66,23 @@ impl Flight {
     pub(crate) fn note_check(&mut self, pair: LocatorPair, data: u32, now: Instant) -> u32 {
         let nonce = self.random.nonce();
         if self.checks.len() >= MAX_CHECKS {
-            self.checks.remove(0);
+            self.forget_one();
         }
         self.checks.push(Check { pair, nonce, data, at: now });
         nonce
+    }
+
+    /// Forgets the oldest check that is no question whether a pair works. The check does not count as lost.
+    fn forget_one(&mut self) {
+        let asked = [self.follow, self.left].into_iter().flatten();
+        let is_question = |check: &Check| {
+            asked.clone().any(|one| one.from == check.pair && one.began <= check.at)
+        };
+        let place = self.checks.iter().position(|check| !is_question(check)).unwrap_or(0);
+        let forgotten = self.checks.remove(place);
+        if let Some(comparison) = &mut self.comparison {
+            comparison.forget(forgotten.at);
+        }
     }
 
     /// Takes out the check that this report is about, and the earlier checks by the same pair.

@@ -4,6 +4,7 @@ use alloc::vec::Vec;
 use core::time::Duration;
 use moorline_types::{Instant, LocatorPair};
 
+use crate::event::Cause;
 use crate::machine::SeenAnswer;
 
 /// State of contexts that have moved, prefer another pair, or have had a suspicion.
@@ -29,6 +30,13 @@ pub(crate) struct Past {
     /// Pairs that payload left as much worse than others, at most [`MAX_WORSE`]. Traffic goes back to them only after a
     /// comparison.
     pub(crate) worse: Vec<LocatorPair>,
+    /// The pair that payload took before a failure moved it. Once this pair answers again, the current pair is compared
+    /// with it.
+    pub(crate) failed: Option<LocatorPair>,
+    /// Whether there has been a hint that the current pair loses packets, since a failure moved payload.
+    pub(crate) is_doubted: bool,
+    /// The pair for which the peer last said that it leaves a worse one, and when it said so.
+    told: Option<(LocatorPair, Instant)>,
     /// No comparison that may end in a move away from the current pair begins before this time.
     pub(crate) compare_after: Instant,
     /// When the moves away from worse pairs so far will be paid for ([`Past::may_leave`]).
@@ -48,15 +56,19 @@ impl Past {
             quiet_until: Instant::ZERO,
             doublings: 0,
             worse: Vec::new(),
+            failed: None,
+            is_doubted: false,
+            told: None,
             compare_after: Instant::ZERO,
             leaves_paid_at: Instant::ZERO,
         }
     }
 
-    /// Records that payload left this pair as much worse than another one. The words of both hosts about the same move
-    /// count once.
-    pub(crate) fn note_left(&mut self, pair: LocatorPair, now: Instant) {
-        if self.note_worse(pair) {
+    /// Records that payload leaves this pair as much worse than `to`. The words of both hosts about the same move count
+    /// once. A move that makes a failure good does not count: it leaves a pair known as worse, or goes back to the pair
+    /// that had failed.
+    pub(crate) fn note_left(&mut self, pair: LocatorPair, to: LocatorPair, now: Instant) {
+        if self.note_worse(pair) && self.failed != Some(to) {
             let paid_at = self.leaves_paid_at.max(now) + BETWEEN_LEAVES;
             // A peer that moves more often than its share puts off the moves of this host no further.
             self.leaves_paid_at = paid_at.min(now + BETWEEN_LEAVES * LEAVES_AT_ONCE);
@@ -73,7 +85,49 @@ impl Past {
             }
             self.worse.push(pair);
         }
+        self.failed = self.failed.filter(|failed| *failed != pair);
         is_new
+    }
+
+    /// The peer says that it leaves this pair as worse than `to`.
+    pub(crate) fn note_told(&mut self, pair: LocatorPair, to: LocatorPair, now: Instant) {
+        self.note_left(pair, to, now);
+        self.told = Some((to, now));
+    }
+
+    /// Payload has moved. If a host has chosen the new pair, the pair is not known as worse any more. After a failure
+    /// the machine keeps what it knows about both pairs.
+    pub(crate) fn note_move(
+        &mut self,
+        from: LocatorPair,
+        to: LocatorPair,
+        cause: Cause,
+        now: Instant,
+    ) {
+        let is_told = self.told.take().is_some_and(|(told, at)| told == to && is_lately(at, now));
+        if cause.is_choice() || is_told {
+            self.acquit(to);
+            let is_comparison = is_told || matches!(cause, Cause::Lossy | Cause::Slow);
+            self.failed = self.failed.filter(|_| is_comparison);
+        } else if !self.worse.contains(&from) {
+            self.failed.get_or_insert(from);
+        }
+        self.failed = self.failed.filter(|failed| *failed != to);
+        self.is_doubted = false;
+    }
+
+    /// This pair is not known as worse any more.
+    pub(crate) fn acquit(&mut self, pair: LocatorPair) {
+        self.worse.retain(|worse| *worse != pair);
+    }
+
+    /// Whether `current` should be compared with `other`, which has answered: a failure took payload from `other` to a
+    /// pair that is in doubt, or to a pair that is known as worse.
+    pub(crate) fn is_worth_comparing(&self, current: LocatorPair, other: LocatorPair) -> bool {
+        let is_in_doubt = self.is_doubted && self.failed == Some(other);
+        (is_in_doubt || self.worse.contains(&current))
+            && other != current
+            && !self.worse.contains(&other)
     }
 
     /// Whether payload may leave another pair as worse: [`LEAVES_AT_ONCE`] times in short succession, and then once in
@@ -104,7 +158,12 @@ impl Past {
                 *time = Instant::ZERO;
             }
         }
+        self.told = self.told.filter(|(_, at)| is_lately(*at, now));
     }
+}
+
+fn is_lately(told: Instant, now: Instant) -> bool {
+    now.since(told) <= TOLD_LATELY
 }
 
 /// Time without a trial after which the quiet time is short again: 60 s.
@@ -119,5 +178,7 @@ const BETWEEN_LEAVES: Duration = Duration::from_secs(20 * 60);
 /// Comparisons that keep payload away from its preferred pair double the hold time at most 3 times: to 4 min by
 /// default.
 const MAX_MISTAKES_BY_COMPARISON: u8 = 3;
+/// Time within which payload follows a peer that leaves a pair as worse: 10 s. A switch has at most four probes.
+const TOLD_LATELY: Duration = Duration::from_secs(10);
 /// Pairs kept as left for a better one: 4, enough for a host with four uplinks.
 const MAX_WORSE: usize = 4;

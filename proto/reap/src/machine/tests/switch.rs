@@ -141,3 +141,20 @@ fn after_a_switch_the_pair_is_guarded_like_any_other() {
     assert_eq!(net.pairs(), [ab(1, 1), ba(1, 1)]);
     assert!(net.is_connected());
 }
+
+/// Each host hears the probe of the other one, and begins an exploration. The answer to its own probe comes then.
+#[test]
+fn switches_of_both_hosts_to_one_pair_at_the_same_moment_both_succeed() {
+    for later in [0, 5, 9] {
+        let mut net = busy();
+        switch(&mut net, ab(2, 2)).unwrap();
+        net.flush(0);
+        net.run_for(ms(later));
+        let now = net.now;
+        net.hosts[1].machine.handle_switch(ba(2, 2), Cause::Lossy, now).unwrap();
+        net.flush(1);
+        net.run_for(ms(300));
+        assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)], "{later} ms");
+        assert_eq!(net.states(), [State::Operational; 2], "{later} ms");
+    }
+}
