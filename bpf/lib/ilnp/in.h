@@ -383,8 +383,15 @@ static __always_inline int ilnp_in(struct __sk_buff *skb, __u32 l2)
 	slot = recent_of_nonce(&arrival);
 	if (unlikely(slot < 0))
 		slot = session_of_nonce(&arrival);
-	if (likely(slot >= 0))
+	if (likely(slot >= 0)) {
+		/* The core answers a question at this locator, whatever a firewall does to Echo Requests. */
+		if (unlikely(options->next == NEXT_ICMPV6) &&
+		    is_echo_of_core(skb, l2, &arrival.ip6, message, ICMP_ECHO_REQUEST)) {
+			note_control_came(&arrival);
+			return punt(skb, l2, &arrival.ip6);
+		}
 		return deliver(skb, l2, &arrival, sibling_of(skb, l2, &arrival, slot));
+	}
 	return receive_strange(skb, l2, &arrival, slot != NO_NODE && is_forged(skb, l2, &arrival));
 }
 

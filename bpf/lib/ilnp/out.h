@@ -391,6 +391,7 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 			return send_in_session(skb, l2, &departure, known, place);
 	} else {
 		struct ilnp_options options = {};
+		__u32 message;
 
 		find_upper(skb, l2, ip6->next, sizeof(*ip6), upper);
 		if (is_discovery(upper))
@@ -398,8 +399,12 @@ static __always_inline int ilnp_out(struct __sk_buff *skb, __u32 l2, enum place 
 		if (is_extension(ip6->next) &&
 		    find_options(skb, l2, bpf_ntohs(ip6->payload_len), ip6->next, &options))
 			options.icmp_at = 0;
-		/* A message of the core has everything that it needs. */
-		if (is_control(skb, l2, ip6, message_at(skb, l2, ip6, &options), ICMP_ECHO_REQUEST)) {
+		message = message_at(skb, l2, ip6, &options);
+		/* A message of the core has everything that it needs. An Echo Reply with a nonce is one: the stack
+		 * knows no nonces.
+		 */
+		if (is_control(skb, l2, ip6, message, ICMP_ECHO_REQUEST) ||
+		    (options.nonce.len && is_echo_of_core(skb, l2, ip6, message, ICMP_ECHO_REPLY))) {
 			if (options.nonce.len && has_sessions())
 				note_control_sent(&departure.pair, &options.nonce);
 			return TC_ACT_UNSPEC;

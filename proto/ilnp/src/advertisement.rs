@@ -119,11 +119,16 @@ impl Machine {
             true => self.pair_of_update((session, pair), nth, now),
             false => advertisement.question.pair(nth).unwrap_or(session.wire),
         };
-        self.send_advertisement_by(id, by);
+        self.send_advertisement_by(id, by, now);
     }
 
     /// Sends the Locator Update by these locators.
-    pub(crate) fn send_advertisement_by(&mut self, id: SessionId, (local, remote): Locators) {
+    pub(crate) fn send_advertisement_by(
+        &mut self,
+        id: SessionId,
+        (local, remote): Locators,
+        now: Instant,
+    ) {
         let Some((pair, _)) = self.ilcc.key(id) else { return };
         let Some(session) = self.ilcc.get_mut(id) else { return };
         let Some(advertisement) = session.advertisement.as_deref_mut() else { return };
@@ -136,9 +141,8 @@ impl Machine {
             locators: advertisement.locators.clone(),
         };
         let sequence = session.numbers().then_some(session.sent);
-        let nonce = (session.send_nonce, sequence);
         let message = update.emit(wire.local.address(), wire.remote.address());
-        self.send(wire, &message, Some(nonce));
+        self.send_of(id, wire, &message, sequence, now);
     }
 
     /// The locators that the `nth` Locator Update with news goes by. The correspondent may have moved as well, so

@@ -14,31 +14,40 @@ use crate::machine::Machine;
 use crate::paths::{Failed, Locators};
 use crate::session::{RemoteLocator, Session};
 
+/// Place of a locator among the locators of a correspondent; less is better.
+pub(crate) type Rank = (bool, bool, u16, bool, bool, bool);
+
 impl Machine {
-    /// The locator of a correspondent to send to. The criteria are, in this order: the locator has not aged, one of
-    /// ours reaches it, it is preferred, a specific route leads to it, it is `likely`, it is in use.
+    /// The locator of a correspondent to send to: the best one that has a proof. `None` if no locator that the
+    /// correspondent names has one.
     fn best_remote(
         &self,
         session: &Session,
         correspondent: Ilv,
         likely: Option<L64>,
         now: Instant,
-    ) -> L64 {
-        let rank = |remote: &&RemoteLocator| {
-            let at = correspondent.at(remote.l64);
-            let is_led = self.routes.are_specific_to(Locator(at.address()));
-            let is_likely = Some(remote.l64) == likely;
-            let is_used = remote.l64 == session.wire.1;
-            (
-                remote.is_aged(now),
-                !self.is_reached(at),
-                remote.preference,
-                !is_led,
-                !is_likely,
-                !is_used,
-            )
-        };
-        session.remote.iter().min_by_key(rank).map_or(session.wire.1, |remote| remote.l64)
+    ) -> Option<L64> {
+        let proven = session.remote.iter().filter(|remote| session.is_proven(remote.l64));
+        let rank = |remote: &&RemoteLocator| self.rank(session, correspondent, likely, remote, now);
+        proven.min_by_key(rank).map(|remote| remote.l64)
+    }
+
+    /// The criteria for a locator of a correspondent; less is better. The locator has not aged, one of ours reaches
+    /// it, it is preferred, a specific route leads to it, it is `likely`, it is in use.
+    pub(crate) fn rank(
+        &self,
+        session: &Session,
+        correspondent: Ilv,
+        likely: Option<L64>,
+        remote: &RemoteLocator,
+        now: Instant,
+    ) -> Rank {
+        let at = correspondent.at(remote.l64);
+        let is_led = self.routes.are_specific_to(Locator(at.address()));
+        let is_likely = Some(remote.l64) == likely;
+        let is_used = remote.l64 == session.wire.1;
+        let is_aged = remote.is_aged(now);
+        (is_aged, !self.is_reached(at), remote.preference, !is_led, !is_likely, !is_used)
     }
 
     /// The locator of ours to send to `remote` from, for a session that uses `current`.
@@ -64,7 +73,7 @@ impl Machine {
         let has_current = self.has_locator(local);
         let cause = if has_current { MoveCause::Preferred } else { MoveCause::LocatorGone };
         if !has_current || !self.is_reached(pair.remote.at(remote)) {
-            remote = self.best_remote(session, pair.remote, None, now);
+            remote = self.best_remote(session, pair.remote, None, now).unwrap_or(remote);
         }
         if let Some(session) = self.ilcc.get_mut(id) {
             session.failed = Failed::default();
@@ -101,7 +110,7 @@ impl Machine {
     }
 
     /// Follows a correspondent that has sent an update from `source` to `came_to`, which may not be our locator any
-    /// more.
+    /// more. If no locator that the correspondent names has a proof, payload stays where it is.
     pub(crate) fn follow_correspondent(
         &mut self,
         id: SessionId,
@@ -109,7 +118,7 @@ impl Machine {
         now: Instant,
     ) {
         let Some(session) = self.ilcc.get(id) else { return };
-        let remote = self.best_remote(session, source, Some(source.l64), now);
+        let Some(remote) = self.best_remote(session, source, Some(source.l64), now) else { return };
         let told = self.locators.iter().map(|local| local.l64).collect();
         // A correspondent repeats a Locator Update to our other locators, because a copy may be lost (RFC 6743 s4). So
         // the locator that it came to says nothing against locators that have just brought an answer.
@@ -156,8 +165,8 @@ impl Machine {
         }
     }
 
-    /// Has a session send by these locators. If our locator changes, all packets have the nonce until `nonce_until`.
-    /// Returns whether the session has moved.
+    /// Has a session send by these locators, if the correspondent's has a proof. If our locator changes, all packets
+    /// have the nonce until `nonce_until`. Returns whether the session has moved.
     pub(crate) fn send_by(
         &mut self,
         id: SessionId,
@@ -168,7 +177,8 @@ impl Machine {
         let has_current = self.ilcc.get(id).is_some_and(|one| self.has_locator(one.wire.0));
         let Some((pair, _)) = self.ilcc.key(id) else { return false };
         let Some(session) = self.ilcc.get_mut(id) else { return false };
-        if session.wire == wire || has_current && session.failed.has(wire) {
+        let is_out = has_current && session.failed.has(wire) || !session.is_proven(wire.1);
+        if session.wire == wire || is_out {
             return false;
         }
         if session.wire.0 != wire.0 {

@@ -124,3 +124,21 @@ pub const IDLE_TIMEOUT: Duration = Duration::from_secs(300);
 pub const VALIDATOR_MIN_LIFETIME: Duration = Duration::from_secs(30);
 /// Lifetime of our locators in Locator Updates, if no shorter lifetime is known: an hour. Not configurable.
 pub const LOCATOR_LIFETIME: u16 = 3600;
+
+/// Octets that a session may send to locators without proof, for each octet that the correspondent has sent to the
+/// machine: 3 (RFC 9000 s8; decision 192). Not configurable.
+pub const UNPROVEN_FACTOR: u32 = 3;
+/// Largest credit of a session for locators without proof: 1,500 octets. Not configurable.
+pub const MAX_CREDIT: u32 = 1500;
+/// Octets that each second adds to the credit of a session for locators without proof: 8, so that a question goes there
+/// each 8 s at most. Not configurable.
+pub const CREDIT_PER_SECOND: u32 = 8;
+/// Credit up to which time alone adds to it: 480 octets, enough for a Locator Update with 32 locators. Not
+/// configurable.
+pub const MAX_CREDIT_BY_TIME: u32 = 480;
+/// Number of times that a question goes to locators without proof, if the correspondent sends nothing meanwhile: 8.
+/// Not configurable.
+pub const PROOF_TRIES: u32 = 8;
+/// Step of the time in the token of a question at a locator without proof: 64 s. A token is good for 64 to 128 s. Not
+/// configurable.
+pub const TOKEN_STEP: Duration = Duration::from_secs(64);

@@ -1,8 +1,8 @@
 use moorline_types::{DropReason, Ilv, IlvPair, Instant, SessionId};
 use moorline_wire::ilnp::consts::LOCATOR_UPDATE;
 use moorline_wire::ilnp::{
-    Admission, Control, ECHO_REPLY, ERROR_HEADER_LEN, NONCE_AT, NONCE_OPTION, PARAMETER_PROBLEM,
-    UNRECOGNIZED_OPTION,
+    Admission, Control, ECHO_REPLY, ECHO_REQUEST, ERROR_HEADER_LEN, NONCE_AT, NONCE_OPTION,
+    PARAMETER_PROBLEM, UNRECOGNIZED_OPTION,
 };
 
 use crate::event::{Cause, Classic};
@@ -33,6 +33,9 @@ impl Machine {
         if kind == ECHO_REPLY {
             return self.on_echo_reply(control, now);
         }
+        if kind == ECHO_REQUEST {
+            return self.on_echo_request(control, now);
+        }
         if control.message.starts_with(&[PARAMETER_PROBLEM, UNRECOGNIZED_OPTION]) {
             return self.on_parameter_problem(control, now);
         }
@@ -59,7 +62,9 @@ impl Machine {
         let (pair, _) = self.ilcc.key(id).ok_or(DropReason::Gone)?;
         let session = self.ilcc.get(id).ok_or(DropReason::Gone)?;
         let has_known = matches!(session.opening, Opening::Done);
-        if control.pair.remote.nid != pair.remote.nid {
+        // A node at a locator without proof may be anybody, and no correspondent (decision 192).
+        let is_strange = !session.is_proven(control.pair.remote.l64);
+        if control.pair.remote.nid != pair.remote.nid || is_strange {
             return Err(DropReason::Disbelieved);
         }
         let pointer = control.message.get(4..8).ok_or(DropReason::Truncated)?;

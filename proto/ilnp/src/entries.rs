@@ -113,7 +113,8 @@ impl Machine {
         let is_silent = session.is_silent();
         let advertisement = session.advertisement.as_ref().map(|sent| sent.next(is_silent));
         let quiet = answer.max(Some(session.last_used + idle));
-        let next = [opening, advertisement, session.nonce_until, quiet];
+        let proof = session.proofs.as_ref().and_then(|proofs| proofs.next());
+        let next = [opening, advertisement, session.nonce_until, quiet, proof];
         self.session_timers.set(id.0, next.into_iter().flatten().min());
     }
 }

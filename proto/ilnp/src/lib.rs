@@ -41,6 +41,10 @@
 //! **Paths that fail.** If the locators in use bring no answer to the question, the question goes by other pairs of
 //! locators, and the session moves to the pair that brings the answer (decision 148).
 //!
+//! **Locators without proof.** A nonce shows that the correspondent names a locator, and not that it is there. So
+//! payload goes to a locator of the correspondent after the correspondent has answered an Echo Request that went there
+//! (decision 192).
+//!
 //! **Falling back.** If a host answers a nonce with "unrecognized option", or does not answer a proposal, the machine
 //! remembers the host for a while, and its traffic is classic IPv6.
 //!
@@ -66,6 +70,7 @@ mod machine;
 mod negative;
 mod paths;
 mod policy;
+mod proof;
 mod proposal;
 mod question;
 mod received;

@@ -46,6 +46,7 @@ impl Machine {
         let sessions: Vec<_> = self.ilcc.iter().map(|(id, _, _)| id).collect();
         for id in sessions {
             let is_moved = self.follow_routes(id, &told, now);
+            self.prove(id, now);
             let is_plain = self.ilcc.get(id).is_some_and(|session| !session.agreed);
             if is_news || is_moved && is_plain {
                 self.tell_locators(id, now);
@@ -177,13 +178,15 @@ impl Machine {
         control: &Control<'_>,
         now: Instant,
     ) -> Result<bool, DropReason> {
+        let proven = self.proven_locators(id);
         let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
         let is_news = session.is_news(control.sequence)?;
         if is_news {
-            if !session.set_remote(&update.locators, now) {
+            if !session.set_remote(&update.locators, &proven, now) {
                 return Err(DropReason::BadAddress);
             }
             session.taken = control.sequence.or(session.taken);
+            session.note_update((control.pair.local.l64, control.pair.remote.l64), now);
             self.follow_correspondent(id, (control.pair.remote, control.pair.local.l64), now);
         }
         Ok(is_news)
@@ -201,6 +204,7 @@ impl Machine {
         let came_to = control.pair.local;
         let is_here = self.has_locator(came_to.l64);
         let is_news = self.take_locators(id, &received.update, control, now)?;
+        self.earn(id, control, now);
         let session = self.ilcc.get_mut(id).ok_or(DropReason::Gone)?;
         if let Opening::Confirming(confirming) = &session.opening {
             let retry = confirming.retry;
@@ -212,13 +216,13 @@ impl Machine {
             session.attach_until(now + NONCE_AFTER_AGREEMENT);
         }
         let wire = session.wire_pair(pair);
-        let nonce = (session.send_nonce, control.sequence);
         session.last_used = session.last_used.max(now);
         // A locator that is not ours is no source. It may have been ours before.
         let local = if is_here { came_to } else { wire.local };
         let back = IlvPair::new(local, control.pair.remote);
         let message = received.acknowledgement(local.address(), back.remote.address());
-        self.send(back, &message, Some(nonce));
+        self.send_of(id, back, &message, control.sequence, now);
+        self.prove(id, now);
         self.on_shown(id, now);
         if is_news || !was_settled {
             self.tell(id, now);
@@ -244,6 +248,12 @@ impl Machine {
             return Err(DropReason::Replayed);
         }
         let by = (control.pair.local.l64, control.pair.remote.l64);
+        // An optimistic correspondent acknowledges what it has not seen (RFC 9000 s21.4 has the attack).
+        if session.needs_proof(by.1) && (!session.owes_update || session.is_silent()) {
+            self.earn(id, control, now);
+            self.ask_at(id, by, now);
+            return Err(DropReason::Disbelieved);
+        }
         let retry = sent.retry;
         let round_trips = now.since(retry.begun).saturating_mul(NONCE_ROUND_TRIPS);
         let until = retry.begun + round_trips;

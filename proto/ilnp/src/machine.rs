@@ -44,6 +44,8 @@ pub struct Machine {
     /// Limits of answers to proposals, and of denials.
     pub(crate) answers: Answers,
     pub(crate) validators: Validators,
+    /// Key of the tokens in questions at locators without proof.
+    pub(crate) proof_key: [u8; 16],
     pub(crate) questions: Questions,
     /// Timers of sessions; each session has one.
     pub(crate) session_timers: Deadlines,
@@ -81,6 +83,8 @@ impl Machine {
         let validators = Validators::new(VALIDATOR_MIN_LIFETIME, &mut rng, now);
         let mut key = [0; 16];
         rng.fill_bytes(&mut key);
+        let mut proof_key = [0; 16];
+        rng.fill_bytes(&mut proof_key);
         Self {
             ilcc,
             validators,
@@ -93,6 +97,7 @@ impl Machine {
             negatives: Negatives::default(),
             hints: Hints::default(),
             answers: Answers::new(key),
+            proof_key,
             questions: Questions::default(),
             session_timers: Deadlines::new(),
             proposal_timers: BTreeSet::new(),
@@ -296,8 +301,41 @@ impl Machine {
         message: &[u8],
         nonce: Option<(Nonce, Option<u32>)>,
     ) {
-        if !self.has_locator(pair.local.l64) {
+        if let Some(transmit) = self.packet(pair, message, nonce) {
+            self.transmits.push_back(transmit);
+        }
+    }
+
+    /// Sends a message of a session, with its nonce and this number. If the destination is a locator without proof and
+    /// the session has no credit for the message, it sends nothing (decision 192).
+    pub(crate) fn send_of(
+        &mut self,
+        id: SessionId,
+        pair: IlvPair,
+        message: &[u8],
+        number: Option<u32>,
+        now: Instant,
+    ) {
+        let Some(session) = self.ilcc.get(id) else { return };
+        let Some(transmit) = self.packet(pair, message, Some((session.send_nonce, number))) else {
             return;
+        };
+        let Some(session) = self.ilcc.get_mut(id) else { return };
+        if session.may_send(pair.remote.l64, transmit.packet.len(), now) {
+            self.transmits.push_back(transmit);
+        } else {
+            self.drop_counted(DropReason::RateLimited);
+        }
+    }
+
+    fn packet(
+        &self,
+        pair: IlvPair,
+        message: &[u8],
+        nonce: Option<(Nonce, Option<u32>)>,
+    ) -> Option<Transmit> {
+        if !self.has_locator(pair.local.l64) {
+            return None;
         }
         let options = nonce.map_or_else(Vec::new, |(nonce, sequence)| {
             NonceHeader { next_header: ICMPV6, nonce, sequence }.emit()
@@ -305,7 +343,7 @@ impl Machine {
         let next_header = if options.is_empty() { ICMPV6 } else { DESTINATION_OPTIONS };
         let (source, destination) = (pair.local.address(), pair.remote.address());
         let packet = ip6::packet(next_header, source, destination, &[&options, message].concat());
-        self.transmits.push_back(Transmit { source, packet });
+        Some(Transmit { source, packet })
     }
 
     //= rfc6744#6-8 rfc6744#7-10

@@ -6,6 +6,7 @@
 //! pair work. The session moves to that pair, and the correspondent is told. The machine at times also asks by the
 //! pair that has failed. If the pair is preferred, the session goes back when the pair brings an answer.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::time::Duration;
 
@@ -23,9 +24,12 @@ use crate::session::Session;
 /// Our locator and the correspondent's.
 pub(crate) type Locators = (L64, L64);
 
-/// The pairs of locators that have brought a session no answer.
+/// The pairs of locators that have brought a session no answer; `None` as long as none has failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Failed(Option<Box<Failures>>);
+
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Failed {
+struct Failures {
     /// The oldest first; at most [`MAX_FAILED_PAIRS`].
     pairs: Vec<FailedPair>,
     /// Seconds for which the next pairs that fail are left alone. The time doubles with each failure, and halves with
@@ -44,25 +48,51 @@ pub(crate) struct FailedPair {
     was_used: bool,
 }
 
-impl Default for Failed {
+impl Default for Failures {
     fn default() -> Self {
         Self { pairs: Vec::new(), pause: FIRST_FAIL_BACK.as_secs(), calm_from: None }
     }
 }
 
 impl Failed {
+    fn pairs(&self) -> impl Iterator<Item = &FailedPair> {
+        self.0.iter().flat_map(|failures| &failures.pairs)
+    }
+
     pub(crate) fn has(&self, locators: Locators) -> bool {
-        self.pairs.iter().any(|pair| pair.locators == locators)
+        self.pairs().any(|pair| pair.locators == locators)
     }
 
     /// Whether the session has left this locator of ours, and does not use it with another locator of the
     /// correspondent.
     pub(crate) fn has_left(&self, local: L64, used: L64) -> bool {
-        local != used && self.pairs.iter().any(|pair| pair.was_used && pair.locators.0 == local)
+        local != used && self.pairs().any(|pair| pair.was_used && pair.locators.0 == local)
     }
 
     /// Notes that the session leaves the pair `used`, and that the pairs in `asked` have brought no answer either.
     pub(crate) fn leave(&mut self, used: Locators, asked: &[Locators], now: Instant) {
+        self.0.get_or_insert_default().leave(used, asked, now);
+    }
+
+    pub(crate) fn forget(&mut self, locators: Locators) -> Option<FailedPair> {
+        self.0.as_mut()?.forget(locators)
+    }
+
+    /// The pairs that a question is to go by.
+    fn due(&self, now: Instant) -> impl Iterator<Item = Locators> {
+        self.pairs().filter(move |pair| pair.ask_at <= now).map(|pair| pair.locators)
+    }
+
+    /// Notes that a question goes by this pair now. The next such question waits for another pause.
+    fn on_asked(&mut self, locators: Locators, now: Instant) {
+        if let Some(failures) = &mut self.0 {
+            failures.on_asked(locators, now);
+        }
+    }
+}
+
+impl Failures {
+    fn leave(&mut self, used: Locators, asked: &[Locators], now: Instant) {
         let calm = self.calm_from.map_or(Duration::ZERO, |from| now.since(from));
         let halvings = u32::try_from(calm.as_secs() / FAIL_BACK_FORGIVEN.as_secs());
         let pause = self.pause / 2u64.saturating_pow(halvings.unwrap_or(u32::MAX));
@@ -78,17 +108,11 @@ impl Failed {
         self.calm_from = Some(ask_at);
     }
 
-    pub(crate) fn forget(&mut self, locators: Locators) -> Option<FailedPair> {
+    fn forget(&mut self, locators: Locators) -> Option<FailedPair> {
         let at = self.pairs.iter().position(|pair| pair.locators == locators)?;
         Some(self.pairs.remove(at))
     }
 
-    /// The pairs that a question is to go by.
-    fn due(&self, now: Instant) -> impl Iterator<Item = Locators> {
-        self.pairs.iter().filter(move |pair| pair.ask_at <= now).map(|pair| pair.locators)
-    }
-
-    /// Notes that a question goes by this pair now. The next such question waits for another pause.
     fn on_asked(&mut self, locators: Locators, now: Instant) {
         for pair in self.pairs.iter_mut().filter(|pair| pair.locators == locators) {
             pair.ask_at = now + Duration::from_secs(self.pause);
@@ -165,7 +189,7 @@ impl Machine {
         let session = self.ilcc.get_mut(id).filter(|session| session.is_silent());
         let sent = session.and_then(|session| session.advertisement.as_mut());
         if let Some(by) = sent.and_then(|sent| sent.take_out_of_turn(now)) {
-            self.send_advertisement_by(id, by);
+            self.send_advertisement_by(id, by, now);
         }
     }
 

@@ -16,6 +16,7 @@ use crate::consts::{
 use crate::event::MoveCause;
 use crate::paths::{Failed, Locators};
 use crate::policy::Why;
+use crate::proof::Proofs;
 use crate::retry::Retry;
 
 named_enum! {
@@ -56,6 +57,10 @@ pub struct RemoteLocator {
     pub preference: u16,
     /// Time when the locator ages; `None` if the correspondent has said no lifetime.
     pub expires: Option<Instant>,
+    /// Whether the correspondent has shown that it is at this locator: it has answered a question that went there
+    /// (decision 192).
+    #[serde(default)]
+    pub proven: bool,
 }
 
 impl RemoteLocator {
@@ -128,6 +133,8 @@ pub(crate) struct Session {
     pub(crate) sign: Sign,
     /// Time of the last question because of a rival, or of the last question or Locator Update without an answer.
     pub(crate) asked_at: Option<Instant>,
+    /// `None` while the correspondent has named no locator that needs a proof.
+    pub(crate) proofs: Option<Box<Proofs>>,
 }
 
 #[derive(Clone, Debug)]
@@ -172,7 +179,12 @@ impl Session {
             agreed: false,
             settled: true,
             accepted_at,
-            remote: vec![RemoteLocator { l64: pair.remote.l64, preference: 0, expires: None }],
+            remote: vec![RemoteLocator {
+                l64: pair.remote.l64,
+                preference: 0,
+                expires: None,
+                proven: true,
+            }],
             wire: (pair.local.l64, pair.remote.l64),
             failed: Failed::default(),
             taken: None,
@@ -188,6 +200,7 @@ impl Session {
             moved: None,
             sign: Sign::Reached(now),
             asked_at: None,
+            proofs: None,
         }
     }
 
@@ -266,8 +279,14 @@ impl Session {
     }
 
     /// Replaces the correspondent's locators (RFC 6743 s4), and skips entries that cannot be the locator of a host.
-    /// Returns whether any locator is left; if none is, the session is unchanged.
-    pub(crate) fn set_remote(&mut self, entries: &[L64Entry], now: Instant) -> bool {
+    /// Returns whether any locator is left; if none is, the session is unchanged. `proven`: the locators that the
+    /// correspondent has shown to be its own.
+    pub(crate) fn set_remote(
+        &mut self,
+        entries: &[L64Entry],
+        proven: &[L64],
+        now: Instant,
+    ) -> bool {
         let mut remote: Vec<RemoteLocator> = Vec::new();
         let mut entries: Vec<_> =
             entries.iter().filter(|entry| entry.l64.is_global_unicast()).collect();
@@ -280,6 +299,7 @@ impl Session {
                     l64: entry.l64,
                     preference: entry.preference,
                     expires: Some(expires),
+                    proven: proven.contains(&entry.l64),
                 });
             }
         }

@@ -14,6 +14,7 @@ mod plain;
 mod question;
 mod reflection;
 mod room;
+mod third;
 mod updates;
 
 use alloc::sync::Arc;

@@ -153,6 +153,9 @@ impl Machine {
         let pair = control.pair;
         let (src, dst) = (pair.remote.address(), pair.local.address());
         let echo = Echo::parse_reply(control.message, src, dst)?;
+        if self.on_proof(control, echo, now) {
+            return Ok(());
+        }
         let trial = self.trials.get(&pair).ok_or(DropReason::Unasked)?;
         if trial.echo != echo {
             return Err(DropReason::BadNonce);

@@ -69,6 +69,7 @@ impl Machine {
         if let Some(sent) = session.and_then(|session| session.advertisement.as_mut()) {
             sent.question.on_used(at);
         }
+        self.prove_anew(id, now);
     }
 
     pub(crate) fn on_session_timer(&mut self, id: SessionId, now: Instant) {
@@ -90,6 +91,7 @@ impl Machine {
             self.tell(id, now);
         }
         if self.repeat_confirmation(id, pair, now) {
+            self.repeat_proof(id, now);
             self.repeat_advertisement(id, pair, now);
             self.schedule(id);
         }

@@ -83,6 +83,8 @@ pub(crate) struct Handshake {
     /// Whether an I2 of this establishment was sent again in vain before the last I1.
     pub is_late: bool,
     pub crossing: Crossing,
+    /// Whether an I1 of the peer has drawn R2 in I2BIS-SENT. Further ones draw R1 (decision 188).
+    pub has_answered_i1: bool,
     /// Whether I2 or I2bis has been sent early because the peer used the context. The next one waits for its time.
     pub is_hastened: bool,
     /// Whether I2bis has been sent early because of another R1bis. The next one waits for its time.
@@ -129,6 +131,7 @@ impl Handshake {
             retries: 0,
             is_late: false,
             crossing: Crossing::No,
+            has_answered_i1: false,
             is_hastened: false,
             is_referred: false,
             sent: now,

@@ -37,10 +37,12 @@ impl Machine {
                 let is_first = context.handshake().is_some_and(|asked| asked.named().is_none());
                 is_first && locators.peer == key.ulids.peer.as_locator()
             }
-            // The R2 was lost. If the tag is another one, the peer has lost the context and makes it again.
+            // The R2 was lost. If the tag is another one, the peer has lost the context and makes it again. In
+            // I2BIS-SENT one I1 with another tag draws R2.
             Some(known) => {
+                let is_first = context.handshake().is_some_and(|asked| !asked.has_answered_i1);
                 known.peer.locators.contains(&locators.peer)
-                    && (context.handshake().is_some() || known.peer_tag == initiator_tag)
+                    && (is_first || known.peer_tag == initiator_tag)
             }
         };
         let answer_with = self.table.by_key(key).filter(has_answer).map(|context| context.id);
@@ -50,10 +52,13 @@ impl Machine {
                 self.take_answer(locators.peer, now)?;
                 self.send_r2(id, initiator_nonce, locators);
                 let named = Named { tag: initiator_tag, at: self.validators.latest() };
-                // In I2BIS-SENT the I1 changes nothing: a forged I1 could do more harm than a late R2 does.
                 let asked = self.table.get(id).and_then(Context::handshake).cloned();
-                if let Some(mut asked) = asked.filter(|asked| asked.established.is_none()) {
-                    asked.cross(named);
+                if let Some(mut asked) = asked {
+                    // In I2BIS-SENT the tag changes nothing: a forged I1 could do more harm than a late R2 does.
+                    match asked.established {
+                        None => asked.cross(named),
+                        Some(_) => asked.has_answered_i1 = true,
+                    }
                     self.table.ask(id, asked);
                 }
             }

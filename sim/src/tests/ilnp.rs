@@ -26,9 +26,9 @@ use plan::{IlnpChange, IlnpHost, IlnpOutcome, IlnpPlan, IlnpTraffic};
 use world::run;
 
 const RTT: Duration = Duration::from_millis(40);
-/// Longest pause of a hard hand-off: a round trip until the Locator Update arrives and data comes back, and two
-/// intervals between packets.
-const HARD_PAUSE: Duration = Duration::from_millis(61);
+/// Longest pause of a hard hand-off: a round trip from the Locator Update to the question at the new locator, a round
+/// trip from the answer to data, and two intervals between packets.
+const HARD_PAUSE: Duration = Duration::from_millis(101);
 
 fn plan(seed: u64, seconds: u64) -> IlnpPlan {
     IlnpPlan { duration: Duration::from_secs(seconds), ..IlnpPlan::new(seed) }
@@ -146,7 +146,7 @@ fn a_soft_hand_off_loses_no_packet() {
 }
 
 #[test]
-fn a_hard_hand_off_takes_a_round_trip() {
+fn a_hard_hand_off_takes_two_round_trips() {
     for traffic in KINDS {
         for host in [0, 1] {
             let changes = hard(5000, host, 0, 1).into();

@@ -89,7 +89,12 @@ mod tests {
             peer: AdmissionFlags::default(),
             agreed: true,
             settled: true,
-            remote: vec![RemoteLocator { l64: remote, preference: 10, expires: None }],
+            remote: vec![RemoteLocator {
+                l64: remote,
+                preference: 10,
+                expires: None,
+                proven: true,
+            }],
             taken: None,
             sent: 0,
             is_guest: false,

@@ -4,7 +4,9 @@ use std::vec::Vec;
 
 use moorline_datapath::ilnp::{Report, SessionEntry, Sockets, Update};
 use moorline_types::{DropReason, Ilv, IlvPair, Instant, L64};
-use moorline_wire::ilnp::{Admission, AdmissionTypes, LocatorUpdate, NonceHeader};
+use moorline_wire::ilnp::{
+    Admission, AdmissionTypes, Control, ECHO_REQUEST, Echo, LocatorUpdate, NonceHeader,
+};
 
 use super::ilv;
 use crate::{Config, Event, LocalLocator, LocalState, Machine, Question, SessionView, Socket};
@@ -287,6 +289,23 @@ pub(super) fn of_session(
     let mut payload = header.emit();
     payload.extend(update.emit(from.address(), to.address()));
     ip6(IlvPair::new(from, to), 60, &payload)
+}
+
+/// Whether a packet is an Echo Request: a question at a locator.
+pub(super) fn is_question(packet: &[u8]) -> bool {
+    let control = Control::read(packet).expect("ours");
+    control.message.first() == Some(&ECHO_REQUEST)
+}
+
+/// The answer to an Echo Request, with the nonce that the owner of `entry` sends.
+pub(super) fn answer(entry: &SessionEntry, question: &[u8]) -> Vec<u8> {
+    let Control { pair, message, .. } = Control::read(question).expect("ours");
+    let (src, dst) = (pair.remote.address(), pair.local.address());
+    let echo = Echo::parse_request(message, src, dst).expect("a question");
+    let mut payload =
+        NonceHeader { next_header: 58, nonce: entry.send_nonce, sequence: None }.emit();
+    payload.extend(echo.emit_reply(dst, src));
+    ip6(pair, 60, &payload)
 }
 
 /// A Locator Update without a nonce.

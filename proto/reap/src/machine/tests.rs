@@ -32,6 +32,7 @@ mod rfc_peer;
 mod roaming;
 mod switch;
 mod table;
+mod third;
 mod trials;
 
 /// Locator of a host by one of its ISPs.

@@ -55,6 +55,26 @@ fn a_flood_of_i1s_that_cross_ours_draws_one_r2() {
     assert_eq!(duo.kinds(), expected);
 }
 
+/// A host in I2BIS-SENT asks a peer that may have lost the context, and whoever knows the ULIDs can forge that peer's I1.
+#[test]
+fn a_flood_of_i1s_in_i2bis_sent_draws_one_r2() {
+    let mut duo = Duo::established();
+    let packet_tag = duo.of_side(0).peer_tag;
+    let options = Options::from(alloc::vec![Opt::Validator(alloc::vec![0; 16])]);
+    let r1bis = Message::R1bis(moorline_wire::R1bis { packet_tag, responder_nonce: 0, options });
+    let pair = turned(ulids().as_locators());
+    duo.hand(&Flight { from: 1, pair, message: r1bis }).expect("looks like one");
+    assert_eq!(duo.context(0).state().as_str(), "i2bis-sent");
+    duo.under_way.clear();
+    duo.log.clear();
+    for n in 0..100 {
+        duo.hand(&i1_of(n)).expect("answered");
+    }
+    let mut expected = alloc::vec![MessageType::R1; 100];
+    expected[0] = MessageType::R2;
+    assert_eq!(duo.kinds(), expected);
+}
+
 /// The peer whose R2 was lost asks again, and proves by I2 that it is there.
 #[test]
 fn a_second_i1_that_crosses_ours_makes_the_context_by_four_messages() {

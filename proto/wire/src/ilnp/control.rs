@@ -46,10 +46,21 @@ impl<'a> Control<'a> {
         Self::read(packet).is_ok_and(|control| control.is_control(types, ECHO_REPLY))
     }
 
-    /// Whether a packet that this host sends is a message of its sessions.
+    /// Whether a packet from the network is an [`Echo`](super::Echo) of a correspondent. If its nonce is that of a
+    /// session, the packet is for the sessions of the host, and otherwise for the stack.
+    #[must_use]
+    pub fn is_echo_request(packet: &'a [u8]) -> bool {
+        Self::read(packet).is_ok_and(|control| is_echo(control.message, ECHO_REQUEST))
+    }
+
+    /// Whether a packet that this host sends is a message of its sessions. An answer to an [`Echo`](super::Echo) is
+    /// one if it has a nonce: the stack knows no nonces.
     #[must_use]
     pub fn is_of_sessions(packet: &'a [u8], types: AdmissionTypes) -> bool {
-        Self::read(packet).is_ok_and(|control| control.is_control(types, ECHO_REQUEST))
+        Self::read(packet).is_ok_and(|control| {
+            let is_reply = control.nonce.is_some() && is_echo(control.message, ECHO_REPLY);
+            is_reply || control.is_control(types, ECHO_REQUEST)
+        })
     }
 
     fn is_control(&self, types: AdmissionTypes, echo: u8) -> bool {

@@ -5,7 +5,7 @@ use moorline_ilnp::{
     Admit, Config, Event, LocalLocator, LocalState, Machine, NonceMode, Open, Policy, State,
 };
 use moorline_plane::ilnp::{Inbound, Outbound, Plane, Settings};
-use moorline_types::{DropReason, Ilv, Instant, L64, Nid};
+use moorline_types::{DropReason, Ilv, Instant, L64, Nid, Nonce};
 use moorline_wire::fill_icmp_checksum;
 use moorline_wire::ilnp::OptionsHeader;
 
@@ -263,12 +263,20 @@ impl SimHost {
 
     /// Whether a packet has the nonce that the host sends on the session of its socket.
     pub(crate) fn shows_nonce(&self, packet: &[u8], now: Instant) -> bool {
-        let (Some(core), Some(socket)) = (&self.core, &self.socket) else { return false };
-        let mut ours = core.machine.sessions(now).filter(|one| one.pair == socket.pair);
-        let options = OptionsHeader::parse(packet.get(40..).unwrap_or_default());
-        let nonce = options.ok().filter(|_| packet.get(6) == Some(&DESTINATION_OPTIONS));
-        let nonce = nonce.and_then(|options| options.nonce);
-        ours.any(|session| nonce == Some(session.nonces.0))
+        let nonce = nonce_in(packet);
+        nonce.is_some() && self.nonces(now).any(|nonces| nonce == Some(nonces.0))
+    }
+
+    /// Whether a packet has the nonce that the host expects on the session of its socket.
+    pub(crate) fn takes(&self, packet: &[u8], now: Instant) -> bool {
+        let nonce = nonce_in(packet);
+        nonce.is_some() && self.nonces(now).any(|nonces| nonce == nonces.1)
+    }
+
+    fn nonces(&self, now: Instant) -> impl Iterator<Item = (Nonce, Option<Nonce>)> {
+        let pair = self.socket.as_ref().map(|socket| socket.pair);
+        let all = self.core.iter().flat_map(move |core| core.machine.sessions(now));
+        all.filter(move |one| Some(one.pair) == pair).map(|session| session.nonces)
     }
 
     pub(crate) fn drops(&self) -> BTreeMap<DropReason, u64> {
@@ -280,6 +288,11 @@ impl SimHost {
         }
         all
     }
+}
+
+fn nonce_in(packet: &[u8]) -> Option<Nonce> {
+    let options = OptionsHeader::parse(packet.get(40..).unwrap_or_default());
+    options.ok().filter(|_| packet.get(6) == Some(&DESTINATION_OPTIONS))?.nonce
 }
 
 /// The kernel's answer to an Echo Request (RFC 4443 s4.2).

@@ -52,10 +52,13 @@ fn a_peer_that_sends_the_older_form_is_followed_and_answered_in_it() {
         let (mut duo, peer) = in_session(&[listed]);
         let update = older(peer.at, NEW, peer.nonce);
         duo.give(0, core::slice::from_ref(&update));
+        let answers = duo.take(0);
+        let [ref answer, ref asked] = answers[..] else {
+            panic!("an acknowledgement: {answers:?}")
+        };
+        duo.give(0, &[peer.answer(asked).expect("an answer from there")]);
         assert_eq!(duo.session(0).wire.remote.l64, NEW);
         assert_eq!(duo.session(0).remote.len(), 1);
-        let answers = duo.take(0);
-        let [ref answer] = answers[..] else { panic!("an acknowledgement: {answers:?}") };
         let mut expected = message(&update).to_vec();
         expected[5] = 2;
         let sum = sum_over_identifiers(peer.at.address(), &expected);
@@ -64,6 +67,7 @@ fn a_peer_that_sends_the_older_form_is_followed_and_answered_in_it() {
         assert_eq!(answer.len(), update.len(), "no answer is longer than its question");
         // The peer has moved, and moves again: the form depends on its identity and not on its locator.
         duo.give(0, &[older(peer.at.at(NEW), peer.at.l64, peer.nonce)]);
+        peer.play(&mut duo);
         assert_eq!(duo.session(0).wire.remote, peer.at);
     }
 }

@@ -38,7 +38,7 @@ fn connect_to(duo: &mut Duo, l64: L64) {
     duo.report(0, report);
 }
 
-/// Sends a Locator Update of the peer with its nonce.
+/// Sends a Locator Update of the peer with its nonce. The peer answers at the locators that it names.
 pub(super) fn name(duo: &mut Duo, peer: &Plain, locators: &[L64]) {
     let mut update = [156, 0, 0, 0, 1, 1, 0, 0].to_vec();
     update[4] = locators.len().try_into().unwrap();
@@ -48,7 +48,11 @@ pub(super) fn name(duo: &mut Duo, peer: &Plain, locators: &[L64]) {
     }
     let (from, to) = (octets(ilv(1).at(locators[0]).address()), octets(ilv(0).address()));
     duo.give(0, &[with_nonce(&from, &to, peer.nonce, &update)]);
-    assert_eq!(duo.take(0).len(), 1, "one acknowledgement");
+    let (asked, acknowledged): (Vec<_>, Vec<_>) =
+        duo.take(0).into_iter().partition(|packet| is_echo(packet));
+    assert_eq!(acknowledged.len(), 1, "one acknowledgement");
+    let answers: Vec<_> = asked.iter().filter_map(|packet| peer.answer(packet)).collect();
+    duo.give(0, &answers);
 }
 
 pub(super) fn sessions(duo: &Duo) -> Vec<SessionView> {

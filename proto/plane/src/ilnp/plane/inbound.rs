@@ -98,6 +98,15 @@ impl Plane {
         (options, options_at, nonce): (OptionsHeader, usize, Nonce),
         at: At<'_>,
     ) -> Result<Inbound, DropReason> {
+        let (local, remote) = pair.nids();
+        // The machine answers a question at this locator, whatever a firewall does to Echo Requests (decision 192).
+        if ip6.may_be_control()
+            && self.sessions.find_nonce(local, remote, nonce).is_some()
+            && Control::is_echo_request(packet)
+        {
+            self.note_nonce_came(pair, nonce);
+            return Ok(Inbound::Up);
+        }
         let mut upper = Ip6::upper_behind(packet, &options, options_at);
         let (local, remote) = pair.nids();
         let found = self.sessions.find_nonce(local, remote, nonce);
