@@ -54,6 +54,14 @@ impl Device {
         self.fd.writable().await.map(drop)
     }
 
+    /// Waits until there may be a frame, or room for one. Cancel safe.
+    pub(crate) async fn ready(&self) -> io::Result<()> {
+        if self.cutter.is_some() {
+            return Ok(());
+        }
+        self.fd.ready(Interest::READABLE | Interest::WRITABLE).await.map(drop)
+    }
+
     pub(crate) fn try_recv(&mut self, counts: &mut Counts) -> io::Result<Option<PacketBuf>> {
         loop {
             if let Some(segment) = self.cutter.as_mut().and_then(Cutter::next_segment) {

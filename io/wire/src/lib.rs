@@ -6,7 +6,7 @@
 //! | text | device |
 //! |---|---|
 //! | `tap:NAME` | a TAP interface: this host is at one end, Linux at the other. The interface is made if it does not exist |
-//! | `packet:IFACE` | an interface of Linux, by a socket of the family AF_PACKET. Linux must have no IPv6 address on that interface, or both hosts answer |
+//! | `packet:IFACE` | an interface of Linux, by a socket of the family AF_PACKET. Linux must not have IPv6 on that interface (`disable_ipv6`): otherwise both hosts answer, and a Linux that is a router sends the packets of this host on |
 //! | `unix:PATH`, `unix-listen:PATH` | a Unix stream with the length of each frame in front, as QEMU (`-netdev stream`) and passt have it |
 //!
 //! Linux leaves checksums and the cutting of large TCP segments to its network adapters. So TAP and AF_PACKET have notes in front of

@@ -89,6 +89,14 @@ impl Stream {
         self.stream.writable().await
     }
 
+    /// Waits until there may be a frame, or room for one. Cancel safe.
+    pub(crate) async fn ready(&self) -> io::Result<()> {
+        if self.incoming.has_frame() {
+            return Ok(());
+        }
+        self.stream.ready(Interest::READABLE | Interest::WRITABLE).await.map(drop)
+    }
+
     pub(crate) fn try_recv(&mut self, counts: &mut Counts) -> io::Result<Option<PacketBuf>> {
         loop {
             if let Some(frame) = self.incoming.take()? {

@@ -11,7 +11,7 @@ use crate::{MAX_FRAME, WireSpec, packet, tap};
 /// An open wire. Frames begin with the Ethernet header.
 ///
 /// A program that must not stand still receives with [`Wire::try_recv`] until there is nothing, sends with [`Wire::try_send`], and waits for
-/// [`Wire::readable`] or its next timer. If two programs on one wire both wait in [`Wire::send`] and do not receive, each waits for
+/// [`Wire::readable`], or for [`Wire::ready`] if frames wait for room, or for its next timer. If two programs on one wire both wait in [`Wire::send`] and do not receive, each waits for
 /// the other.
 #[derive(Debug)]
 pub struct Wire {
@@ -156,6 +156,18 @@ impl Wire {
         match &self.link {
             Link::Tap(device) | Link::Packet(device, _) => device.writable().await,
             Link::Stream(stream) => stream.writable().await,
+        }
+    }
+
+    /// Waits until there may be a frame, or room for one: for a program with frames for which [`Wire::try_send`] had no room. If it
+    /// waited for room alone, two such programs on one wire would wait for each other. Cancel safe.
+    ///
+    /// # Errors
+    /// The wire has ended.
+    pub async fn ready(&self) -> io::Result<()> {
+        match &self.link {
+            Link::Tap(device) | Link::Packet(device, _) => device.ready().await,
+            Link::Stream(stream) => stream.ready().await,
         }
     }
 

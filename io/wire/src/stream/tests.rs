@@ -110,6 +110,20 @@ fn a_full_stream_takes_no_frame_and_loses_none() {
 }
 
 #[test]
+fn a_program_with_frames_to_send_still_receives() {
+    block_on(async {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut wire, mut peer, _listener) = wire_and_peer(&folder).await;
+        wire.writable().await.unwrap();
+        while wire.try_send(&frame(9000)).unwrap() {}
+        // The peer reads nothing.
+        peer.write_all(&framed(20)).await.unwrap();
+        wire.ready().await.unwrap();
+        assert_eq!(*wire.try_recv().unwrap().unwrap(), frame(20));
+    });
+}
+
+#[test]
 fn another_program_can_follow_one_that_has_left() {
     block_on(async {
         let folder = tempfile::tempdir().unwrap();
