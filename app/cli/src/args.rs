@@ -3,6 +3,7 @@ mod addr;
 mod ilnp;
 mod path;
 mod stack;
+mod stack_control;
 
 pub(crate) use addr::{
     AddrCommand, BenchArgs, ConvertArgs, Form, GenerateArgs, KeyCommand, KeyGenerateArgs,
@@ -12,6 +13,9 @@ pub(crate) use addr::{
 pub(crate) use ilnp::{DnsRecordsArgs, IlnpCommand, IlnpRecordsArgs, LookupArgs};
 pub(crate) use path::{PathCommand, RuleArgs};
 pub(crate) use stack::{AddressForm, StackCommand, WireArgs};
+pub(crate) use stack_control::{
+    EchoArgs, FetchArgs, HttpdArgs, NcArgs, NetstatArgs, PingArgs, ShowStackArgs, UpArgs,
+};
 
 use clap::{Parser, Subcommand};
 use moorline_api::{DEFAULT_SOCKET, SOCKET_ENV};

@@ -3,6 +3,10 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand, ValueEnum};
 use moorline_ip::Mac;
 
+use super::stack_control::{
+    EchoArgs, FetchArgs, HttpdArgs, NcArgs, NetstatArgs, PingArgs, ShowStackArgs, UpArgs,
+};
+
 /// What `moorline stack` can do.
 #[derive(Clone, Debug, Subcommand)]
 pub enum StackCommand {
@@ -13,6 +17,24 @@ pub enum StackCommand {
     /// a frame of the host (`tx`), an `event`, or `idle_until`: the end of the answer to a line, with the time of the host's next timer.
     /// docs/stack.md lists all of them.
     Wire(WireArgs),
+    /// Run a host on a real link, with a control socket for the other commands, until SIGINT or SIGTERM.
+    Up(UpArgs),
+    /// Send Echo Requests from a host.
+    Ping(PingArgs),
+    /// Send back what comes to a port of a host, by TCP and UDP (RFC 862).
+    Echo(EchoArgs),
+    /// Connect standard input and output to a port, from a host or at it.
+    Nc(NcArgs),
+    /// Fetch a document by HTTP, from a host.
+    Fetch(FetchArgs),
+    /// Serve the files of a directory by HTTP, at a host.
+    Httpd(HttpdArgs),
+    /// Show the connections of a host, or its counters, routes or interface.
+    Netstat(NetstatArgs),
+    /// Show the interface of a host and its addresses.
+    Ifconfig(ShowStackArgs),
+    /// Show the routes of a host: routers, prefixes and neighbors.
+    Route(ShowStackArgs),
 }
 
 /// Settings of a host on standard input and output.

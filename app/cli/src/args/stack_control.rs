@@ -1,0 +1,147 @@
+use std::net::Ipv6Addr;
+use std::path::PathBuf;
+
+use clap::Args;
+use moorline_ip::Mac;
+use moorline_wires::WireSpec;
+
+use super::stack::AddressForm;
+
+/// Settings of a host on a real wire.
+#[derive(Clone, Debug, Args)]
+pub struct UpArgs {
+    /// The link: tap:NAME, packet:IFACE, unix:PATH or unix-listen:PATH (docs/stack.md).
+    #[arg(long, value_name = "SPEC")]
+    pub wire: WireSpec,
+    #[command(flatten)]
+    pub control: ControlArgs,
+    /// Link-layer address of the host: for packet: the one of the interface, otherwise a random one.
+    #[arg(long, value_name = "M")]
+    pub mac: Option<Mac>,
+    /// Octets of the largest packet: that of the interface, or 1500.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1280..=65_535))]
+    pub mtu: Option<u32>,
+    /// How the host makes its addresses.
+    #[arg(long, default_value = "stable")]
+    pub addresses: AddressForm,
+    /// Use addresses before it is sure that no other node has them (RFC 4429).
+    #[arg(long)]
+    pub optimistic: bool,
+    /// Hop limit of packets, until a router says another one.
+    #[arg(long, default_value_t = 64, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
+    pub hop_limit: u8,
+}
+
+/// Where the control socket of a host is.
+#[derive(Clone, Debug, Args)]
+pub struct ControlArgs {
+    /// Control socket of the host.
+    #[arg(long, value_name = "PATH", env = "MOORLINE_STACK", default_value_os_t = default_control())]
+    pub control: PathBuf,
+}
+
+/// A host, and how to show it.
+#[derive(Clone, Debug, Args)]
+pub struct ShowStackArgs {
+    #[command(flatten)]
+    pub control: ControlArgs,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Which parts of the state to show.
+#[derive(Clone, Debug, Args)]
+pub struct NetstatArgs {
+    #[command(flatten)]
+    pub show: ShowStackArgs,
+    /// Show the counters, and the reasons of drops.
+    #[arg(short = 's', long)]
+    pub statistics: bool,
+    /// Show the routes: routers, prefixes, neighbors.
+    #[arg(short = 'r', long)]
+    pub routes: bool,
+    /// Show the interface.
+    #[arg(short = 'i', long)]
+    pub interfaces: bool,
+}
+
+/// Whom to ping, and how.
+#[derive(Clone, Debug, Args)]
+pub struct PingArgs {
+    /// Address to ping.
+    pub to: Ipv6Addr,
+    #[command(flatten)]
+    pub show: ShowStackArgs,
+    /// Number of requests.
+    #[arg(short = 'c', long, default_value_t = 4, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub count: u16,
+    /// Time between requests.
+    #[arg(short = 'i', long, default_value = "1s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub interval: std::time::Duration,
+    /// Time to wait for the last answers.
+    #[arg(short = 'W', long, default_value = "2s", value_name = "TIME", value_parser = humantime::parse_duration)]
+    pub wait: std::time::Duration,
+    /// Octets of data.
+    #[arg(short = 's', long, default_value_t = 56, value_name = "N", value_parser = clap::value_parser!(u16).range(..=65_000))]
+    pub size: u16,
+}
+
+/// A port of this host.
+#[derive(Clone, Debug, Args)]
+pub struct EchoArgs {
+    #[command(flatten)]
+    pub control: ControlArgs,
+    /// Port of TCP and UDP.
+    #[arg(long, default_value_t = 7, value_name = "P")]
+    pub port: u16,
+}
+
+/// The ends of a connection.
+#[derive(Clone, Debug, Args)]
+pub struct NcArgs {
+    #[command(flatten)]
+    pub control: ControlArgs,
+    /// Wait for one connection to this port, instead of connecting.
+    #[arg(short, long, value_name = "P", conflicts_with_all = ["to", "port"])]
+    pub listen: Option<u16>,
+    /// Use UDP: each line is a datagram.
+    #[arg(short, long)]
+    pub udp: bool,
+    /// Address to connect to.
+    #[arg(required_unless_present = "listen", requires = "port")]
+    pub to: Option<Ipv6Addr>,
+    /// Port to connect to.
+    pub port: Option<u16>,
+}
+
+/// What to fetch, and where to put it.
+#[derive(Clone, Debug, Args)]
+pub struct FetchArgs {
+    #[command(flatten)]
+    pub control: ControlArgs,
+    /// Address of the document: http://[2001:db8::1]:8080/path. There is no DNS yet.
+    pub url: String,
+    /// Write to this file instead of standard output.
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+}
+
+/// What to serve.
+#[derive(Clone, Debug, Args)]
+pub struct HttpdArgs {
+    #[command(flatten)]
+    pub control: ControlArgs,
+    /// Port to listen at.
+    #[arg(long, default_value_t = 80, value_name = "P")]
+    pub port: u16,
+    /// Serve the files of this directory.
+    #[arg(long, default_value = ".", value_name = "DIR")]
+    pub root: PathBuf,
+}
+
+/// A user's own runtime directory if there is one.
+fn default_control() -> PathBuf {
+    let folder = std::env::var_os("XDG_RUNTIME_DIR").filter(|folder| !folder.is_empty());
+    folder.map_or_else(|| PathBuf::from("/run"), PathBuf::from).join("moorline-stack.sock")
+}
