@@ -46,7 +46,7 @@ impl Machine {
         let sessions: Vec<_> = self.ilcc.iter().map(|(id, _, _)| id).collect();
         for id in sessions {
             let is_moved = self.follow_routes(id, &told, now);
-            self.prove_anew(id, now);
+            self.prove(id, now);
             let is_plain = self.ilcc.get(id).is_some_and(|session| !session.agreed);
             if is_news || is_moved && is_plain {
                 self.tell_locators(id, now);

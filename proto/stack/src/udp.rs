@@ -259,7 +259,10 @@ impl Sockets {
     ) -> Result<(), Drop> {
         let mut result = Err(Drop::NoSocket);
         let port = datagram.destination_port;
-        for id in self.table.members(header.destination, wire, port) {
+        let members = self.table.members(header.destination, wire, port);
+        // A group of which the host is a member without a socket, such as all nodes: the sockets of all addresses get the datagram.
+        let open = if members.is_empty() { self.table.of_all(port) } else { &[] };
+        for id in members.iter().chain(open) {
             let Some(socket) = self.sockets.get_mut(id) else { continue };
             if socket.accepts_group(header, datagram.source_port) {
                 note(&mut self.readable, *id, socket);

@@ -47,7 +47,7 @@ pub struct WireArgs {
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub seed: u64,
     /// Link-layer address of the interface.
-    #[arg(long, default_value = "02:00:00:00:00:01", value_name = "M")]
+    #[arg(long, default_value = "02:00:00:00:00:01", value_name = "M", value_parser = station)]
     pub mac: Mac,
     /// How the host makes its addresses.
     #[arg(long, default_value = "stable")]
@@ -78,4 +78,14 @@ pub enum AddressForm {
     Stable,
     /// Stable ones, and temporary ones for new connections (RFC 8981).
     Temporary,
+}
+
+/// Reads the link-layer address of one station.
+pub(crate) fn station(text: &str) -> Result<Mac, String> {
+    let mac: Mac =
+        text.parse().map_err(|error| format!("{error}: six octets with colons are needed"))?;
+    if mac.is_group() || mac == Mac([0; 6]) {
+        return Err("the address of one station is needed, not of a group or of none".into());
+    }
+    Ok(mac)
 }

@@ -16,7 +16,7 @@ pub struct UpArgs {
     #[command(flatten)]
     pub control: ControlArgs,
     /// Link-layer address of the host: for packet: the one of the interface, otherwise a random one.
-    #[arg(long, value_name = "M")]
+    #[arg(long, value_name = "M", value_parser = super::stack::station)]
     pub mac: Option<Mac>,
     /// Octets of the largest packet: that of the interface, or 1500.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1280..=65_535))]

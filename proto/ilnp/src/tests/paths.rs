@@ -271,6 +271,8 @@ fn lost_questions_move_nothing_unless_all_are_lost_and_then_not_for_good() {
     for lost in 1..=SILENT_TRIES {
         let mut net = Net::new();
         prefer_first(&mut net, 10);
+        // The first use after a change of links asks at standby locators as well.
+        net.send(0, USED_INTERVAL);
         net.run(PATH_CHECK_INTERVAL);
         let session = net.duo.entry(0).id;
         let report = Report::Used { session, at: net.duo.now };

@@ -42,6 +42,15 @@ pub enum Event {
     },
     /// The path MTU of a destination is another one (RFC 8201).
     PathMtu(Ipv6Addr, u32),
+    /// An error about a datagram of a UDP socket without a peer.
+    UdpError {
+        /// Addresses and ports of the datagram.
+        quote: udp::Quote,
+        /// Node that sent the error.
+        from: Ipv6Addr,
+        /// The error.
+        cause: Cause,
+    },
     /// A datagram or an error waits at a socket.
     Udp(udp::UdpId),
     /// Something happened to a TCP connection or listener.

@@ -3,7 +3,7 @@ use core::net::Ipv6Addr;
 use moorline_ip::Header;
 use moorline_ip::address::is_unicast;
 use moorline_ip::icmp::{Cause, Echo, Error, Icmp, Kind};
-use moorline_ip::ip6::{ICMPV6, TCP, UDP};
+use moorline_ip::ip6::{ICMPV6, MIN_MTU, TCP, UDP};
 use moorline_types::Instant;
 
 use super::input::Arrival;
@@ -84,17 +84,16 @@ impl Stack {
         if !self.is_ours(quote.source) {
             return Err(Drop::ForeignError);
         }
-        let told = self.tell(header.source, &quote, error.cause, now);
-        // A UDP socket without a peer hears of no errors, but has sent the packet all the same.
-        let is_of_socket = || udp_of(&quote).is_some_and(|quote| self.udp.has_sent(quote));
-        if told.is_err() && !is_of_socket() {
-            return told;
+        if let Cause::PacketTooBig(mtu) = error.cause
+            && mtu < MIN_MTU.into()
+        {
+            return Err(Drop::PacketTooBig);
         }
+        self.tell(header.source, &quote, error.cause, now)?;
         if let Cause::PacketTooBig(mtu) = error.cause {
-            self.path_mtu_in(&quote, mtu, now)
-        } else {
-            Ok(())
+            return self.path_mtu_in(&quote, mtu, now);
         }
+        Ok(())
     }
 
     /// Takes the path MTU of a Packet Too Big message that quotes a packet of this host.
@@ -125,7 +124,7 @@ impl Stack {
                 let sequence = quote.tcp_sequence().ok_or(Drop::ForeignError)?;
                 self.tcp.handle_error(flow, cause, Seq(sequence), now)
             }
-            UDP => self.udp.handle_error(udp_of(quote).ok_or(Drop::ForeignError)?, cause),
+            UDP => self.tell_udp(from, udp_of(quote).ok_or(Drop::ForeignError)?, cause),
             _ => {
                 let ping = ping_of(quote).filter(|ping| self.pings.is_sent(*ping));
                 let Ping { destination, identifier, sequence } = ping.ok_or(Drop::ForeignError)?;
@@ -139,6 +138,17 @@ impl Stack {
                 Ok(())
             }
         }
+    }
+
+    /// Tells the socket that sent a datagram of an error. A socket without a peer could not tell by which of its datagrams the error came
+    /// (RFC 1122 s4.1.3.3), so an event has the whole story.
+    fn tell_udp(&mut self, from: Ipv6Addr, quote: udp::Quote, cause: Cause) -> Result<(), Drop> {
+        let told = self.udp.handle_error(quote, cause);
+        if told.is_ok() || !self.udp.has_sent(quote) {
+            return told;
+        }
+        self.events.push_back(Event::UdpError { quote, from, cause });
+        Ok(())
     }
 
     /// Sends an error about a packet that has come in, if the rules and the rate allow it.

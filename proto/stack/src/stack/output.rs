@@ -162,6 +162,10 @@ impl Stack {
         wire: Option<u32>,
         now: Instant,
     ) -> Option<Way> {
+        // RFC 4291 s2.5.2: the unspecified address must not be a destination.
+        if destination.is_unspecified() {
+            return None;
+        }
         if destination.is_multicast() || destination.is_unicast_link_local() {
             let wire = self.wire_of_link(source, wire)?;
             return Some(Way { wire, next_hop: destination });

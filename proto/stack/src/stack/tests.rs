@@ -165,6 +165,44 @@ fn a_datagram_to_a_closed_port_draws_an_error_and_one_to_a_socket_is_received() 
 }
 
 #[test]
+fn a_datagram_to_all_nodes_is_for_the_sockets_of_all_addresses() {
+    let mut link = configured();
+    let socket = link.stack.udp_bind(None, Some(5353)).expect("socket");
+    link.datagram(ROUTER, address("ff02::1"), (5353, 5353), b"all");
+    assert_eq!(link.stack.udp_recv(socket).expect("datagram").payload, b"all");
+}
+
+#[test]
+fn an_error_about_a_datagram_is_told_and_one_with_an_mtu_below_the_least_is_not() {
+    let mut link = configured();
+    let socket = link.stack.udp_bind(None, Some(2000)).expect("socket");
+    let to = Some((ROUTER, 9));
+    link.frames.clear();
+    let options = crate::udp::Options { source: Some(host()), ..crate::udp::Options::default() };
+    link.stack.udp_send_to(socket, b"x", to, options, link.now).expect("sent");
+    let (header, datagram) = link.packets(UDP).pop().expect("a datagram");
+    let mut quote = Vec::from(header.octets());
+    quote.extend(datagram);
+    link.events();
+    for cause in [Cause::Unreachable(icmp::PORT_UNREACHABLE), Cause::PacketTooBig(1279)] {
+        let mut error = vec![];
+        Error { cause, quote: &quote }.emit(ROUTER, host(), &mut error);
+        link.give(ROUTER, host(), ICMPV6, &error);
+    }
+    let told = link.events();
+    assert_eq!(told.len(), 1, "{told:?}");
+    assert!(matches!(told[0], Event::UdpError { quote, .. } if quote.source_port == 2000));
+}
+
+#[test]
+fn nothing_goes_to_the_unspecified_address() {
+    let mut link = configured();
+    link.frames.clear();
+    assert!(link.stack.ping(Ipv6Addr::UNSPECIFIED, (1, 1), &[], link.now).is_err());
+    assert!(link.packets(ICMPV6).is_empty());
+}
+
+#[test]
 fn an_unknown_neighbor_is_solicited_and_its_packets_wait() {
     let mut link = configured();
     let neighbor = address("2001:db8:1::77");

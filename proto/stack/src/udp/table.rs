@@ -128,6 +128,12 @@ impl Table {
         ports.and_then(|ports| ports.get(&port)).map_or(&[], Vec::as_slice)
     }
 
+    /// The sockets without a peer that are bound to the port at all addresses.
+    pub(super) fn of_all(&self, port: u16) -> &[UdpId] {
+        let sharers = self.bound.get(&Bound { port, local: None });
+        sharers.map_or(&[], |sharers| &sharers.unconnected)
+    }
+
     fn unconnected(&self, bound: Bound) -> Option<UdpId> {
         self.bound.get(&bound)?.unconnected.last().copied()
     }

@@ -100,8 +100,8 @@ impl Line {
     /// Reads a line.
     pub(super) fn parse(line: &str) -> anyhow::Result<Self> {
         let value: Value = serde_json::from_str(line).context("the line is no JSON")?;
-        let at = value.get("at").and_then(Value::as_u64);
-        let at = at.context("`at` is missing: the time in microseconds, a whole number")?;
+        let at = value.get("at").context("`at` is missing: the time in microseconds")?;
+        let at = at.as_u64().context("`at` is no whole number of microseconds")?;
         let input = match (value.get("rx"), value.get("do")) {
             (Some(_), Some(_)) => bail!("a line has `rx` or `do`, not both"),
             (Some(frame), None) => {
@@ -122,15 +122,18 @@ impl Payload {
     pub(super) fn octets(&self) -> anyhow::Result<Vec<u8>> {
         match (&self.data, self.size) {
             (Some(data), None) => hex::decode(data).context("`data` is not hexadecimal"),
-            (None, size) => Ok(pattern(size.unwrap_or(0).min(MAX_SIZE))),
+            (None, size) => octets_of(size.unwrap_or(0)),
             (Some(_), Some(_)) => bail!("the line has `data` or `size`, not both"),
         }
     }
 }
 
-/// Octets that count up, so that a receiver can check them.
-fn pattern(size: usize) -> Vec<u8> {
-    (0..=u8::MAX).cycle().take(size).collect()
+/// So many octets, which count up, so that a receiver can check them.
+pub(super) fn octets_of(size: usize) -> anyhow::Result<Vec<u8>> {
+    if size > MAX_SIZE {
+        bail!("`size` is {size}, and {MAX_SIZE} is the largest");
+    }
+    Ok((0..=u8::MAX).cycle().take(size).collect())
 }
 
 const fn ping_size() -> usize {
@@ -173,7 +176,7 @@ mod tests {
         for (line, words) in [
             ("{", "no JSON"),
             ("{}", "`at` is missing"),
-            (r#"{"at":-1}"#, "`at` is missing"),
+            (r#"{"at":-1}"#, "no whole number"),
             (r#"{"at":1,"rx":"0"}"#, "`rx` is not hexadecimal"),
             (r#"{"at":1,"rx":"","do":"reboot"}"#, "not both"),
             (r#"{"at":1,"do":"fly"}"#, "`do` is not valid"),

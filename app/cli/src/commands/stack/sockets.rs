@@ -10,7 +10,7 @@ use moorline_stack::tcp::{self, ListenerId, TcpId};
 use moorline_stack::udp::{self, UdpId};
 use serde_json::{Value, json};
 
-use super::script::Action;
+use super::script::{Action, octets_of};
 use super::tell;
 use super::wire::instant;
 
@@ -104,7 +104,7 @@ impl Sockets {
         now: u64,
     ) -> anyhow::Result<()> {
         self.pings = self.pings.wrapping_add(1);
-        let data: Vec<u8> = (0..=u8::MAX).cycle().take(size).collect();
+        let data = octets_of(size)?;
         let sent = stack.ping(to, (IDENTIFIER, self.pings), &data, instant(now));
         sent.map_err(|drop| anyhow::anyhow!("the host cannot send to {to}: {drop}"))?;
         self.pinged.insert(self.pings, now);

@@ -37,6 +37,14 @@ pub(super) fn event(event: &Event, rtt_us: Option<u64>) -> Option<Value> {
             "seq": sequence,
             "error": cause_text(*cause),
         }),
+        Event::UdpError { quote, from, cause } => json!({
+            "kind": "udp_error",
+            "port": quote.source_port,
+            "to": quote.destination,
+            "to_port": quote.destination_port,
+            "from": from,
+            "error": cause_text(*cause),
+        }),
         Event::Udp(_) | Event::Tcp(_) => return None,
     })
 }

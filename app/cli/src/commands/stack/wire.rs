@@ -23,7 +23,7 @@ pub(super) fn wire(
     out: &mut dyn Write,
 ) -> anyhow::Result<ExitCode> {
     let mut runner = Runner::new(args, out)?;
-    for line in input.lines() {
+    for line in input.split(b'\n') {
         runner.line(&line.context("cannot read standard input")?)?;
     }
     runner.pcap.as_mut().map_or(Ok(()), Pcap::flush)?;
@@ -55,11 +55,12 @@ impl<'a> Runner<'a> {
     }
 
     /// Handles a line of input. A line that is wrong is told as an event.
-    fn line(&mut self, text: &str) -> anyhow::Result<()> {
-        if text.trim().is_empty() {
-            return Ok(());
-        }
-        if let Err(error) = self.try_line(text)? {
+    fn line(&mut self, octets: &[u8]) -> anyhow::Result<()> {
+        let told = match std::str::from_utf8(octets) {
+            Ok(text) => self.try_line(text)?,
+            Err(_) => Err(anyhow::anyhow!("the line is no JSON: it is no UTF-8")),
+        };
+        if let Err(error) = told {
             self.event(&json!({ "kind": "error", "message": format!("{error:#}") }))?;
         }
         self.flush()?;
@@ -176,11 +177,20 @@ fn boot(args: &WireArgs, boots: u64, now: u64) -> (Stack, WireId) {
         },
         dad_nonce: !args.no_dad_nonce,
         optimistic: args.optimistic,
+        // RFC 7217 s5: the key outlives a reboot.
+        secret: Some(secret(args.seed)),
         ..address::Config::new(args.mac)
     };
     let wire = WireConfig { mtu: args.mtu, addressing };
     let wire = stack.add_wire(wire, instant(now));
     (stack, wire)
+}
+
+/// The `secret_key` of RFC 7217 that belongs to a seed.
+fn secret(seed: u64) -> [u8; 16] {
+    let mut secret = [0; 16];
+    secret[..8].copy_from_slice(&seed.to_le_bytes());
+    secret
 }
 
 pub(super) const fn instant(micros: u64) -> Instant {

@@ -159,6 +159,7 @@ fn line(event: &Event) -> Option<String> {
         Event::DnsChanged(_)
         | Event::EchoReply(_)
         | Event::EchoError { .. }
+        | Event::UdpError { .. }
         | Event::Udp(_)
         | Event::Tcp(_) => return None,
     })

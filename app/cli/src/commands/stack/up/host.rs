@@ -289,6 +289,7 @@ impl Waiting {
             | Event::RouterFound(..)
             | Event::RouterLost(..)
             | Event::DnsChanged(_)
+            | Event::UdpError { .. }
             | Event::PathMtu(..) => {}
         }
     }

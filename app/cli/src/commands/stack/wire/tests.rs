@@ -125,13 +125,36 @@ fn a_link_that_is_down_carries_nothing() {
 
 #[test]
 fn a_wrong_line_is_an_event_and_the_host_goes_on() {
-    let lines = ["{", r#"{"at":5}"#, r#"{"at":4}"#, r#"{"at":6,"do":"tcp_send","id":9}"#];
+    let lines = [
+        "{",
+        "",
+        r#"{"at":5}"#,
+        r#"{"at":4}"#,
+        r#"{"at":6,"do":"tcp_send","id":9}"#,
+        r#"{"at":6,"do":"ping","to":"fe80::1","size":99999999999}"#,
+        r#"{"at":6,"do":"ping","to":"::"}"#,
+    ];
     let told = answers(&args(1), &lines.map(String::from));
     let messages: Vec<_> =
         told.iter().filter_map(|line| line["event"]["message"].as_str()).collect();
-    assert_eq!(messages.len(), 3, "{messages:?}");
-    assert!(messages[1].contains("the time goes back") && messages[2].contains("id 9"));
-    assert_eq!(told.iter().filter(|line| line.get("idle_until").is_some()).count(), 4);
+    assert_eq!(messages.len(), 6, "{messages:?}");
+    assert!(messages[2].contains("the time goes back") && messages[3].contains("id 9"));
+    assert!(messages[4].contains("is the largest") && messages[5].contains("cannot send"));
+    assert_eq!(told.iter().filter(|line| line.get("idle_until").is_some()).count(), 7);
+    let mut out = Vec::new();
+    wire(&args(1), &b"\xff\xfe\n{\"at\":1}"[..], &mut out).expect("output");
+    assert!(String::from_utf8(out).expect("text").contains("no UTF-8"));
+}
+
+#[test]
+fn stable_addresses_outlive_a_reboot() {
+    let args = WireArgs { addresses: AddressForm::Stable, ..args(1) };
+    let lines = [r#"{"at":5000000}"#, r#"{"at":5000000,"do":"reboot"}"#, r#"{"at":10000000}"#];
+    let told = answers(&args, &lines.map(String::from));
+    let ready = told.iter().filter(|line| line["event"]["state"] == "ready");
+    let addresses: Vec<_> = ready.map(|line| line["event"]["address"].clone()).collect();
+    assert_eq!(addresses.len(), 2);
+    assert_eq!(addresses[0], addresses[1]);
 }
 
 #[test]
