@@ -310,6 +310,7 @@ fn note(event: Event, host: usize, outcome: &mut IlnpOutcome) {
         Event::Classic { .. } => outcome.classic += 1,
         Event::Forgotten { .. }
         | Event::Moved { .. }
+        | Event::Regained { .. }
         | Event::UpdateAcknowledged { .. }
         | Event::UpdateUnanswered { .. }
         | Event::GivenUp { .. } => {}
