@@ -213,7 +213,8 @@ pub trait Engine {
     /// segment and the room in front of it.
     ///
     /// # Errors
-    /// [`Drop::NoSocket`] if nothing takes the segment: the host sends [`reset_for`] it. Other reasons have no answer.
+    /// [`Drop::NoSocket`] if nothing takes the segment, which is unchanged then: the host sends [`reset_for`] it. Other reasons have no
+    /// answer.
     fn handle_segment(
         &mut self,
         header: &Header,

@@ -13,6 +13,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
+use moorline_ip::address::ALL_NODES;
 use moorline_ip::icmp::Cause;
 use moorline_ip::{Header, udp};
 use rand_chacha::ChaCha20Rng;
@@ -260,8 +261,9 @@ impl Sockets {
         let mut result = Err(Drop::NoSocket);
         let port = datagram.destination_port;
         let members = self.table.members(header.destination, wire, port);
-        // A group of which the host is a member without a socket, such as all nodes: the sockets of all addresses get the datagram.
-        let open = if members.is_empty() { self.table.of_all(port) } else { &[] };
+        // Each host is a member of the group of all nodes (RFC 4291 s2.8), so no socket needs to join it.
+        let is_for_all = header.destination == ALL_NODES && members.is_empty();
+        let open = if is_for_all { self.table.of_all(port) } else { &[] };
         for id in members.iter().chain(open) {
             let Some(socket) = self.sockets.get_mut(id) else { continue };
             if socket.accepts_group(header, datagram.source_port) {

@@ -82,7 +82,15 @@ pub(super) enum Ending {
     Other,
 }
 
-/// What a segment has caused.
+/// Result of the check of an RST or SYN.
+enum Checked {
+    /// smoltcp may have the segment.
+    Fine,
+    /// The segment is not for smoltcp. The peer gets this answer, unless it has had one a moment ago.
+    Challenged(Option<Outgoing>),
+}
+
+/// Effects of a segment.
 pub(super) struct Handled {
     pub(super) reply: Option<Outgoing>,
     pub(super) ending: Ending,
@@ -201,6 +209,9 @@ impl Connection {
         now: Instant,
     ) -> Result<Handled, Drop> {
         let parsed = Segment::parse(segment)?;
+        if let Checked::Challenged(reply) = self.check_control(interface, &parsed, now)? {
+            return Ok(Handled { reply, ending: Ending::Other });
+        }
         let (flags, acknowledgment) = (parsed.flags, parsed.acknowledgment);
         let (sequence, window) = (parsed.sequence, parsed.window);
         let options = SynOptions::parse(parsed.options);
@@ -288,19 +299,51 @@ impl Connection {
         if self.unacknowledged == self.next || !self.is_synchronized() {
             return;
         }
-        let duplicate = Segment {
+        for _ in 0..4 {
+            self.ingest(interface, &mut self.from_peer(self.received), now);
+        }
+    }
+
+    /// Checks an RST or SYN of an established connection (RFC 5961 s3.2, s4.2). Only an RST with the number that comes next is the peer's.
+    /// Another one in the window, and each SYN, may be that of a peer that has begun anew, or of an attacker. The
+    /// answer is a challenge ACK: a peer that has begun anew answers it with an RST that is right.
+    fn check_control(
+        &mut self,
+        interface: &mut Interface,
+        segment: &Segment<'_>,
+        now: Instant,
+    ) -> Result<Checked, Drop> {
+        let is_reset = segment.flags.has(Flags::RST);
+        if !self.is_synchronized() || !is_reset && !segment.flags.has(Flags::SYN) {
+            return Ok(Checked::Fine);
+        }
+        let next = self.received;
+        if is_reset && segment.sequence == next {
+            return Ok(Checked::Fine);
+        }
+        let room = self.socket().recv_capacity() - self.socket().recv_queue();
+        let ahead = usize::try_from(segment.sequence.since(next)).unwrap_or(usize::MAX);
+        if is_reset && ahead >= room {
+            return Err(Drop::Sequence);
+        }
+        // smoltcp makes a challenge ACK, one a second at most (RFC 5961 s7), for a segment in front of the window.
+        let repeated = Seq(next.0.wrapping_sub(1));
+        Ok(Checked::Challenged(self.ingest(interface, &mut self.from_peer(repeated), now)))
+    }
+
+    /// An acknowledgment without octets, as the peer would send it.
+    fn from_peer(&self, sequence: Seq) -> PacketBuf {
+        let segment = Segment {
             source_port: self.flow.peer.1,
             destination_port: self.flow.local.1,
-            sequence: self.received,
+            sequence,
             acknowledgment: self.unacknowledged,
             flags: Flags::ACK,
             window: self.window,
             options: &[],
             payload: &[],
         };
-        for _ in 0..4 {
-            self.ingest(interface, &mut duplicate.to_packet(), now);
-        }
+        segment.to_packet()
     }
 
     fn is_synchronized(&self) -> bool {

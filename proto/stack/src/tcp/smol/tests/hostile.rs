@@ -143,6 +143,49 @@ fn a_reset_outside_the_window_changes_nothing() {
     assert_eq!(net.b().state(b), Ok(State::Closed));
 }
 
+/// RFC 5961 s3.2: an attacker has to guess the exact number.
+#[test]
+fn a_reset_in_the_window_draws_a_challenge_and_ends_nothing() {
+    let mut net = Net::new(6);
+    let (_, b) = net.connected();
+    net.run(Duration::from_secs(2));
+    let next = net.log[0].segment().sequence + 1;
+    for ahead in [1, 100, 30_000] {
+        net.log.clear();
+        net.inject(segment(Flags::RST, next + ahead, Seq(0))).unwrap();
+        net.flush();
+        assert_eq!(net.b().state(b), Ok(State::Established), "{ahead}");
+        let challenge = net.log.pop().expect("a challenge ACK");
+        let challenge = challenge.segment();
+        assert_eq!((challenge.flags, challenge.acknowledgment), (Flags::ACK, next), "{ahead}");
+        assert!(challenge.payload.is_empty());
+        net.run(Duration::from_secs(2));
+    }
+    assert_eq!(net.inject(segment(Flags::RST, next + 300_000, Seq(0))), Err(Drop::Sequence));
+}
+
+/// RFC 9293 s3.5.1: the peer has lost the connection and opens it anew. Its RST ends the old one.
+#[test]
+fn a_peer_that_begins_anew_learns_of_the_old_connection_and_resets_it() {
+    let mut net = Net::new(6);
+    let (_, b) = net.connected();
+    net.run(Duration::from_secs(2));
+    for sequence in [Seq(5), net.log[0].segment().sequence + 1 + 50_000_000] {
+        net.log.clear();
+        net.inject(segment(Flags::SYN, sequence, Seq(0))).unwrap();
+        net.flush();
+        let sent = net.log.pop().expect("a challenge ACK");
+        assert_eq!(sent.segment().flags, Flags::ACK);
+        assert_eq!(net.b().state(b), Ok(State::Established));
+        net.run(Duration::from_secs(2));
+        if sequence != Seq(5) {
+            let number = sent.segment().acknowledgment;
+            net.inject(segment(Flags::RST, number, Seq(0))).unwrap();
+        }
+    }
+    assert_eq!(net.b().state(b), Ok(State::Closed));
+}
+
 #[test]
 fn octets_that_are_no_segment_are_dropped() {
     let mut net = Net::new(7);
