@@ -138,6 +138,10 @@ impl Stack {
     /// The time of the next [`Stack::handle_timeout`]. The answer can change with each input.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
+        // The host has more to tell itself than one input may cause.
+        if !self.local.is_empty() {
+            return Some(Instant::ZERO);
+        }
         let wires = self.wires.iter().filter_map(Wire::poll_timeout);
         wires.chain(self.reassembly.poll_timeout()).chain(self.tcp.poll_timeout()).min()
     }
@@ -162,7 +166,7 @@ impl Stack {
 
     /// Sends a packet by the wire that its addresses lead to, whatever layer it comes from.
     pub fn handle_outbound(&mut self, packet: PacketBuf, now: Instant) {
-        let result = self.transmit(packet, now);
+        let result = self.route(packet, now);
         self.count(result);
         self.settle(now);
     }

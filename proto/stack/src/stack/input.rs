@@ -187,7 +187,9 @@ impl Stack {
         if result == Err(Drop::NoSocket)
             && let Some(reset) = tcp::reset_for(header, &packet)
         {
-            self.send_segment(header.destination, header.source, reset, now)?;
+            let (source, destination) = (header.destination, header.source);
+            let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
+            self.send_segment((source, destination), reset, path, now)?;
         }
         result
     }

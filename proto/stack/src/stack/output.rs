@@ -52,6 +52,15 @@ pub(super) struct Way {
     pub(super) next_hop: Ipv6Addr,
 }
 
+/// The way of a packet, and the MTU of the path: the one that is known, up to the one of the link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Path {
+    /// `None` for packets of the host to itself.
+    way: Option<Way>,
+    /// Octets of the largest packet.
+    pub(super) mtu: u32,
+}
+
 impl Stack {
     /// Builds a packet and sends it, in fragments if the path demands it. `write` gets the source address, and
     /// appends the upper layer.
@@ -72,8 +81,8 @@ impl Stack {
         let mut packet = PacketBuf::with_capacity(TYPICAL_LEN);
         packet.append_with(|out| write(source, out));
         let packet = self.with_header(source, outgoing, packet)?;
-        let mtu = self.path_mtu(destination, source, outgoing.wire, now).ok_or(Drop::NoRoute)?;
-        self.send_packet(packet, mtu, now)
+        let path = self.path(destination, source, outgoing.wire, now).ok_or(Drop::NoRoute)?;
+        self.send_packet(packet, path, now)
     }
 
     pub(super) fn with_header(
@@ -95,42 +104,46 @@ impl Stack {
     }
 
     /// Sends a packet, in fragments if it is larger than the path's MTU.
-    fn send_packet(&mut self, packet: PacketBuf, mtu: u32, now: Instant) -> Result<(), Drop> {
-        if u32::try_from(packet.len()).is_ok_and(|len| len <= mtu) {
-            return self.emit(packet, now);
+    fn send_packet(&mut self, packet: PacketBuf, path: Path, now: Instant) -> Result<(), Drop> {
+        if u32::try_from(packet.len()).is_ok_and(|len| len <= path.mtu) {
+            return self.emit(packet, path, now);
         }
         let header = Header::parse(&packet)?;
         let identification = self.identifications.next(header.source, header.destination);
         self.counters.fragmented += 1;
-        for fragment in
-            fragment::fragments(&packet, mtu, identification).map_err(|_| Drop::Truncated)?
-        {
-            self.emit(fragment, now)?;
+        let fragments = fragment::fragments(&packet, path.mtu, identification);
+        for fragment in fragments.map_err(|_| Drop::Truncated)? {
+            self.emit(fragment, path, now)?;
         }
         Ok(())
     }
 
     /// Hands a packet to the layer below the upper layers.
-    pub(super) fn emit(&mut self, packet: PacketBuf, now: Instant) -> Result<(), Drop> {
+    pub(super) fn emit(&mut self, packet: PacketBuf, path: Path, now: Instant) -> Result<(), Drop> {
         self.counters.packets_out += 1;
         if self.config.intercepts {
             self.outbound.push_back(packet);
             return Ok(());
         }
-        self.transmit(packet, now)
+        self.transmit(packet, path.way, now)
     }
 
-    /// Sends a packet to its next hop.
-    pub(super) fn transmit(&mut self, packet: PacketBuf, now: Instant) -> Result<(), Drop> {
-        let header = Header::parse(&packet)?;
-        if self.is_own(header.destination) {
+    /// Sends a packet by the way that its addresses have now.
+    pub(super) fn route(&mut self, packet: PacketBuf, now: Instant) -> Result<(), Drop> {
+        let Header { source, destination, .. } = Header::parse(&packet)?;
+        let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
+        self.transmit(packet, path.way, now)
+    }
+
+    /// Sends a packet to its next hop, or to the host itself.
+    fn transmit(&mut self, packet: PacketBuf, way: Option<Way>, now: Instant) -> Result<(), Drop> {
+        let Some(way) = way else {
             if self.local.len() == MAX_LOCAL {
                 return Err(Drop::SocketFull);
             }
             self.local.push_back(packet);
             return Ok(());
-        }
-        let way = self.way(header.destination, header.source, None, now).ok_or(Drop::NoRoute)?;
+        };
         let wire = self.wires.iter_mut().find(|wire| wire.id == way.wire).ok_or(Drop::NoRoute)?;
         wire.neighbors.send(way.next_hop, packet, now)
     }
@@ -212,20 +225,21 @@ impl Stack {
         on_link
     }
 
-    /// MTU of the path to a destination: the one that is known, up to the one of the link.
-    pub(super) fn path_mtu(
+    /// The path of packets with these addresses.
+    pub(super) fn path(
         &mut self,
         destination: Ipv6Addr,
         source: Ipv6Addr,
         wire: Option<u32>,
         now: Instant,
-    ) -> Option<u32> {
+    ) -> Option<Path> {
         if self.is_own(destination) {
-            return Some(LOCAL_MTU);
+            return Some(Path { way: None, mtu: LOCAL_MTU });
         }
         let way = self.way(destination, source, wire, now)?;
         let link_mtu = self.wire(way.wire)?.routers.mtu();
-        Some(self.destinations.pmtu(way.wire.0, destination, link_mtu, now))
+        let mtu = self.destinations.pmtu(way.wire.0, destination, link_mtu, now);
+        Some(Path { way: Some(way), mtu })
     }
 
     fn hop_limit(&self, destination: Ipv6Addr) -> u8 {

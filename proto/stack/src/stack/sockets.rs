@@ -7,7 +7,7 @@ use moorline_ip::icmp::{ADDRESS_UNREACHABLE, Cause, REASSEMBLY};
 use moorline_ip::ip6::{TCP, UDP};
 use moorline_types::Instant;
 
-use super::output::Outgoing;
+use super::output::{Outgoing, Path};
 use super::{Event, Stack};
 use crate::error::Quote;
 use crate::socket::Error;
@@ -261,9 +261,9 @@ impl Stack {
     /// Sends a segment, or the segments of a super-segment, with the MSS that the path has at this moment.
     fn send_tcp(&mut self, segment: tcp::Outgoing, now: Instant) -> Result<(), Drop> {
         let tcp::Outgoing { source, destination, .. } = segment;
-        let mtu = self.path_mtu(destination, source, None, now).ok_or(Drop::NoRoute)?;
-        for segment in segment.into_segments(mss_of(mtu)) {
-            self.send_segment(source, destination, segment, now)?;
+        let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
+        for segment in segment.into_segments(mss_of(path.mtu)) {
+            self.send_segment((source, destination), segment, path, now)?;
         }
         Ok(())
     }
@@ -271,9 +271,9 @@ impl Stack {
     /// Sends a TCP segment as it is.
     pub(super) fn send_segment(
         &mut self,
-        source: Ipv6Addr,
-        destination: Ipv6Addr,
+        (source, destination): (Ipv6Addr, Ipv6Addr),
         segment: PacketBuf,
+        path: Path,
         now: Instant,
     ) -> Result<(), Drop> {
         let mut outgoing = Outgoing { source: Some(source), ..Outgoing::new(destination, TCP) };
@@ -281,7 +281,7 @@ impl Stack {
             outgoing.ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         }
         let packet = self.with_header(source, outgoing, segment)?;
-        self.emit(packet, now)
+        self.emit(packet, path, now)
     }
 
     /// TCP knows that packets reach the peer, so they reach the neighbor on the way (RFC 4861 s7.3.1).
@@ -309,7 +309,9 @@ impl Stack {
     pub(super) fn all_drops(&self) -> Drops {
         let of_wires = self.wires.iter().flat_map(super::wire::Wire::drops);
         let mut all = self.drops.clone();
-        for drops in of_wires.chain([self.reassembly.drops(), self.tcp.drops()]) {
+        for drops in
+            of_wires.chain([self.reassembly.drops(), self.tcp.drops(), self.destinations.drops()])
+        {
             all.add(drops);
         }
         all

@@ -195,6 +195,46 @@ fn an_error_about_a_datagram_is_told_and_one_with_an_mtu_below_the_least_is_not(
 }
 
 #[test]
+fn a_host_talks_to_itself_without_a_frame() {
+    let mut link = configured();
+    let listener = link.stack.tcp_listen(None, 80, 8).expect("listener");
+    link.frames.clear();
+    let client = link.stack.tcp_connect((host(), 80), link.now).expect("connection");
+    let server = link.stack.tcp_accept(listener).expect("listener").expect("connection");
+    let (mut unsent, mut received) = (2_000_000, 0);
+    let mut octets = vec![0; 65_536];
+    for _ in 0..10_000 {
+        let len = octets.len().min(unsent);
+        unsent -= link.stack.tcp_send(client, &octets[..len], link.now).unwrap_or(0);
+        received += link.stack.tcp_recv(server, &mut octets, link.now).unwrap_or(0);
+        link.run(Duration::from_micros(10));
+        if received == 2_000_000 {
+            break;
+        }
+    }
+    assert_eq!(received, 2_000_000);
+    assert!(link.packets(moorline_ip::ip6::TCP).is_empty());
+}
+
+#[test]
+fn packets_stop_between_the_upper_layers_and_the_wires_if_the_settings_say_so() {
+    let mut link = Link::new(Config { intercepts: true, ..Config::default() });
+    link.run(Duration::from_secs(3));
+    link.advertise(Duration::from_secs(1800));
+    link.run(Duration::from_secs(3));
+    link.frames.clear();
+    link.ping(ROUTER, host(), 8);
+    assert!(link.packets(ICMPV6).is_empty());
+    let (arrival, request) = link.stack.poll_inbound().expect("the request");
+    link.stack.handle_inbound(arrival, request, link.now);
+    assert!(link.packets(ICMPV6).is_empty());
+    let reply = link.stack.poll_outbound().expect("the reply");
+    link.stack.handle_outbound(reply, link.now);
+    let (header, _) = link.packets(ICMPV6).pop().expect("a packet");
+    assert_eq!((header.source, header.destination), (host(), ROUTER));
+}
+
+#[test]
 fn nothing_goes_to_the_unspecified_address() {
     let mut link = configured();
     link.frames.clear();

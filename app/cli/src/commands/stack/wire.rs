@@ -64,7 +64,7 @@ impl<'a> Runner<'a> {
             self.event(&json!({ "kind": "error", "message": format!("{error:#}") }))?;
         }
         self.flush()?;
-        let idle_until = self.stack.poll_timeout().map(micros);
+        let idle_until = self.stack.poll_timeout().map(|due| micros(due).max(self.now));
         writeln!(self.out, "{}", json!({ "at": self.now, "idle_until": idle_until }))?;
         self.out.flush()?;
         Ok(())
