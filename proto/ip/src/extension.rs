@@ -53,7 +53,7 @@ pub struct RawOption<'a> {
 }
 
 impl RawOption<'_> {
-    /// What a node does that does not know the option (RFC 8200 s4.2).
+    /// Reaction of a node that does not know the option (RFC 8200 s4.2).
     #[must_use]
     pub const fn action(&self) -> UnknownAction {
         match self.kind >> 6 {
@@ -65,7 +65,7 @@ impl RawOption<'_> {
     }
 }
 
-/// What a node does with a packet with an option that the node does not know: the two highest bits of the Option Type
+/// Reaction of a node to a packet with an option that the node does not know: the two highest bits of the Option Type
 /// (RFC 8200 s4.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnknownAction {

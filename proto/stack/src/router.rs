@@ -50,7 +50,7 @@ pub enum Output {
     Solicit,
 }
 
-/// What an interface knows of the routers of its link.
+/// Knowledge of an interface about the routers of its link.
 #[derive(Clone, Debug)]
 pub struct Routers {
     random: ChaCha20Rng,

@@ -7,7 +7,7 @@ use super::stack_control::{
     EchoArgs, FetchArgs, HttpdArgs, NcArgs, NetstatArgs, PingArgs, ShowStackArgs, UpArgs,
 };
 
-/// What `moorline stack` can do.
+/// Commands of `moorline stack`.
 #[derive(Clone, Debug, Subcommand)]
 pub enum StackCommand {
     /// Run a host whose link is standard input and output, in virtual time.
@@ -40,7 +40,7 @@ pub enum StackCommand {
 /// Settings of a host on standard input and output.
 #[derive(Clone, Debug, Args)]
 pub struct WireArgs {
-    /// Use standard input and output as the link (the only link that there is now).
+    /// Use standard input and output as the link. For other links there is `moorline stack up`.
     #[arg(long, required = true)]
     pub stdio: bool,
     /// Seed of all that is random: equal seeds and input give equal output.

@@ -115,7 +115,7 @@ pub struct NcArgs {
     pub port: Option<u16>,
 }
 
-/// What to fetch, and where to put it.
+/// A document to fetch, and the place for it.
 #[derive(Clone, Debug, Args)]
 pub struct FetchArgs {
     #[command(flatten)]
@@ -127,7 +127,7 @@ pub struct FetchArgs {
     pub output: Option<PathBuf>,
 }
 
-/// What to serve.
+/// A directory to serve, and the port.
 #[derive(Clone, Debug, Args)]
 pub struct HttpdArgs {
     #[command(flatten)]

@@ -32,7 +32,7 @@ pub(super) enum Detection {
     Unique,
 }
 
-/// What to do with a Neighbor Solicitation for an address of the interface.
+/// Reaction to a Neighbor Solicitation for an address of the interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reply {
     /// Answer, with this value of the O flag.

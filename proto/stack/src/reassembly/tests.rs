@@ -500,7 +500,7 @@ fn a_fragment_that_is_truncated_is_discarded() {
     assert_eq!(take(&mut reassembly, &packet), discard(Drop::Truncated));
 }
 
-/// What a datagram is by the rules, without any care for time and memory.
+/// Model of a datagram by the rules, without any care for time and memory.
 #[derive(Default)]
 struct Model {
     fragments: BTreeMap<usize, (Vec<u8>, bool)>,

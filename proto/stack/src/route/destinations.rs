@@ -7,7 +7,7 @@ use rand_chacha::ChaCha20Rng;
 use super::fair::{FairMap, Grouped};
 use crate::{Drop, Drops};
 
-/// What the host has learned about single destinations.
+/// Cache of the facts that the host has learned about single destinations.
 #[derive(Debug)]
 pub struct Destinations {
     paths: FairMap<PathKey, Path>,

@@ -1,6 +1,6 @@
-//! What passes over the control socket of a host.
+//! Messages on the control socket of a host.
 //!
-//! A client sends one line of JSON, a [`Request`], and gets one line, an [`Answer`]. What follows depends on the request:
+//! A client sends one line of JSON, a [`Request`], and gets one line, an [`Answer`]. The rest depends on the request:
 //!
 //! | request | follows |
 //! |---|---|
@@ -60,7 +60,7 @@ pub(super) struct Echo {
     pub(super) size: u16,
 }
 
-/// What came of an Echo Request.
+/// Result of an Echo Request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub(super) enum EchoOutcome {

@@ -14,7 +14,7 @@ pub(super) struct Line {
     pub(super) input: Input,
 }
 
-/// What a line gives to the host.
+/// Input of the host from a line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Input {
     /// A frame comes in.
@@ -128,7 +128,7 @@ impl Payload {
     }
 }
 
-/// So many octets, which count up, so that a receiver can check them.
+/// Octets that count up, so that a receiver can check them. `size` is their number.
 pub(super) fn octets_of(size: usize) -> anyhow::Result<Vec<u8>> {
     if size > MAX_SIZE {
         bail!("`size` is {size}, and {MAX_SIZE} is the largest");

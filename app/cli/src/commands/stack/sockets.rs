@@ -163,7 +163,7 @@ impl Sockets {
         self.next
     }
 
-    /// What an event of the host means, as JSON.
+    /// Meaning of an event of the host, as JSON.
     pub(super) fn tell(&mut self, stack: &mut Stack, event: Event, now: u64) -> Vec<Value> {
         if let Event::Tcp(event) = event {
             return self.tell_tcp(stack, event, now);

@@ -44,7 +44,7 @@ fn modes() -> impl Strategy<Value = Config> {
     )
 }
 
-/// What a host that reads all outputs believes.
+/// Belief of a host that reads all outputs.
 #[derive(Default)]
 struct Model {
     groups: Map<Ipv6Addr, usize>,

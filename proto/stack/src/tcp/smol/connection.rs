@@ -73,7 +73,7 @@ struct Notices {
     closed: bool,
 }
 
-/// What may have ended a connection.
+/// Cause for which a connection may have ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Ending {
     /// An RST of the peer.

@@ -34,7 +34,7 @@ impl Sent {
     }
 }
 
-/// What the wire does to segments, each in thousandths.
+/// Faults of the wire, each in thousandths of the segments.
 #[derive(Clone, Copy, Default)]
 struct Faults {
     loss: u32,

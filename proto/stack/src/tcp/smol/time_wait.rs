@@ -6,7 +6,7 @@ use moorline_types::Instant;
 use super::super::{Flags, Flow, Segment, Seq};
 use super::{MAX_TIME_WAIT, TIME_WAIT};
 
-/// What is left of a connection in TIME-WAIT.
+/// Rest of a connection in TIME-WAIT.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TimeWait {
     /// Next sequence number of the host.
@@ -17,7 +17,7 @@ pub(super) struct TimeWait {
     pub(super) until: Instant,
 }
 
-/// What a segment for a flow in TIME-WAIT calls for.
+/// Answer to a segment for a flow in TIME-WAIT.
 pub(super) enum Answer {
     /// Nothing.
     Nothing,

@@ -141,7 +141,7 @@ fn is_end_of_stream(error: &anyhow::Error) -> bool {
     error.is_some_and(|error| error.kind() == io::ErrorKind::UnexpectedEof)
 }
 
-/// What a person at the terminal wants to know.
+/// Line for the person at the terminal about an event.
 fn line(event: &Event) -> Option<String> {
     Some(match event {
         Event::AddressReady(_, address) => format!("address {address} ready"),
