@@ -300,7 +300,7 @@ impl Connection {
             return;
         }
         for _ in 0..4 {
-            self.ingest(interface, &mut self.from_peer(self.received), now);
+            self.ingest(interface, &mut self.segment_of_peer(self.received), now);
         }
     }
 
@@ -328,11 +328,11 @@ impl Connection {
         }
         // smoltcp makes a challenge ACK, one a second at most (RFC 5961 s7), for a segment in front of the window.
         let repeated = Seq(next.0.wrapping_sub(1));
-        Ok(Checked::Challenged(self.ingest(interface, &mut self.from_peer(repeated), now)))
+        Ok(Checked::Challenged(self.ingest(interface, &mut self.segment_of_peer(repeated), now)))
     }
 
     /// An acknowledgment without octets, as the peer would send it.
-    fn from_peer(&self, sequence: Seq) -> PacketBuf {
+    fn segment_of_peer(&self, sequence: Seq) -> PacketBuf {
         let segment = Segment {
             source_port: self.flow.peer.1,
             destination_port: self.flow.local.1,
