@@ -16,6 +16,7 @@ mod event;
 mod flow;
 mod icmp;
 mod input;
+mod names;
 mod netstat;
 mod output;
 mod ping;
