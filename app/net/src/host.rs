@@ -112,7 +112,8 @@ impl Host {
     /// The interfaces.
     #[must_use]
     pub fn interfaces(&self) -> Vec<Interface> {
-        self.shared().look(|state, _| state.ports.iter().map(|port| port.interface.clone()).collect())
+        self.shared()
+            .look(|state, _| state.ports.iter().map(|port| port.interface.clone()).collect())
     }
 
     /// The TCP connections of this program, with their states.

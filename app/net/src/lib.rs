@@ -46,7 +46,10 @@ pub use builder::Builder;
 pub use host::{Event, Host, Interface};
 pub use moorline_ip::Mac;
 pub use moorline_stack::address::Mode as AddressMode;
-pub use moorline_stack::{socket, stack, tcp as tcp_state, udp as udp_options};
+pub use moorline_stack::socket::Error;
+pub use moorline_stack::stack::{EchoReply, Event as StackEvent, Netstat, WireId};
+pub use moorline_stack::tcp::{Flow, State as TcpState};
+pub use moorline_stack::udp::{Options as SendOptions, Received};
 pub use moorline_wires::{Wire, WireSpec};
 pub use ping::{Outcome, Pinger};
 #[cfg(feature = "dns")]

@@ -33,9 +33,9 @@ impl Resolver {
     /// # Errors
     /// [`io::ErrorKind::NotFound`]: no router has advertised a server.
     pub fn new(host: &Host) -> io::Result<Self> {
-        let (servers, domains) = host.shared().look(|state, now| {
-            (state.stack.dns_servers(now), state.stack.search_domains(now))
-        });
+        let (servers, domains) = host
+            .shared()
+            .look(|state, now| (state.stack.dns_servers(now), state.stack.search_domains(now)));
         if servers.is_empty() {
             let text = "no router advertises a DNS server: use Resolver::with_servers";
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
@@ -97,7 +97,11 @@ impl Resolver {
             }
             let is_last = addresses.as_slice().is_empty();
             let next = async {
-                if is_last { std::future::pending().await } else { tokio::time::sleep(STAGGER).await }
+                if is_last {
+                    std::future::pending().await
+                } else {
+                    tokio::time::sleep(STAGGER).await
+                }
             };
             tokio::select! {
                 Some(result) = attempts.next() => match result {

@@ -50,12 +50,15 @@ impl TcpStream {
     }
 
     fn poll_established(&self, context: &Context<'_>) -> Poll<io::Result<()>> {
-        self.poll(context, |directions| &mut directions.writable, |stack, now| {
-            match stack.tcp_state(self.id)? {
+        self.poll(
+            context,
+            |directions| &mut directions.writable,
+            |stack, now| match stack.tcp_state(self.id)? {
                 State::SynSent | State::SynReceived => Err(Error::WouldBlock),
-                State::Closed => {
-                    Err(stack.tcp_recv(self.id, &mut [0], now).err().unwrap_or(Error::ConnectionAborted))
-                }
+                State::Closed => Err(stack
+                    .tcp_recv(self.id, &mut [0], now)
+                    .err()
+                    .unwrap_or(Error::ConnectionAborted)),
                 State::Established
                 | State::FinWait1
                 | State::FinWait2
@@ -63,8 +66,14 @@ impl TcpStream {
                 | State::Closing
                 | State::LastAck
                 | State::TimeWait => Ok(()),
-            }
-        })
+            },
+        )
+    }
+
+    /// Addresses and ports of both ends.
+    #[must_use]
+    pub const fn flow(&self) -> Flow {
+        self.flow
     }
 
     /// Address and port of the host.
@@ -94,7 +103,10 @@ impl TcpStream {
         &self,
         context: &Context<'_>,
         tasks: impl FnOnce(&mut Directions) -> &mut crate::waiting::Tasks,
-        call: impl FnOnce(&mut moorline_stack::stack::Stack, moorline_types::Instant) -> Result<T, Error>,
+        call: impl FnOnce(
+            &mut moorline_stack::stack::Stack,
+            moorline_types::Instant,
+        ) -> Result<T, Error>,
     ) -> Poll<io::Result<T>> {
         self.host.shared().with(|state, now| match call(&mut state.stack, now) {
             Err(Error::WouldBlock) => {
@@ -113,9 +125,11 @@ impl AsyncRead for TcpStream {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         let octets = buffer.initialize_unfilled();
-        let received = self.poll(context, |directions| &mut directions.readable, |stack, now| {
-            stack.tcp_recv(self.id, octets, now)
-        });
+        let received = self.poll(
+            context,
+            |directions| &mut directions.readable,
+            |stack, now| stack.tcp_recv(self.id, octets, now),
+        );
         received.map_ok(|len| buffer.advance(len))
     }
 }
@@ -129,9 +143,11 @@ impl AsyncWrite for TcpStream {
         if octets.is_empty() {
             return Poll::Ready(Ok(0));
         }
-        self.poll(context, |directions| &mut directions.writable, |stack, now| {
-            stack.tcp_send(self.id, octets, now)
-        })
+        self.poll(
+            context,
+            |directions| &mut directions.writable,
+            |stack, now| stack.tcp_send(self.id, octets, now),
+        )
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -51,9 +51,10 @@ impl UdpSocket {
         options: Options,
     ) -> io::Result<usize> {
         let to = v6(to.into())?;
-        let sent = self.host.shared().with(|state, now| {
-            state.stack.udp_send_to(self.id, payload, Some(to), options, now)
-        });
+        let sent = self
+            .host
+            .shared()
+            .with(|state, now| state.stack.udp_send_to(self.id, payload, Some(to), options, now));
         sent.map(|()| payload.len()).map_err(to_io)
     }
 

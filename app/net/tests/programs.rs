@@ -83,7 +83,8 @@ async fn answer(socket: UdpSocket) {
             message.metadata.response_code = ResponseCode::NXDomain;
         } else if query.query_type() == RecordType::AAAA {
             for address in [FAR, address(9), address(0)] {
-                let record = Record::from_rdata(query.name().clone(), 60, RData::AAAA(AAAA(address)));
+                let record =
+                    Record::from_rdata(query.name().clone(), 60, RData::AAAA(AAAA(address)));
                 message.add_answer(record);
             }
         }

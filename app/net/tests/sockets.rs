@@ -7,7 +7,9 @@ use std::io::ErrorKind;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
 use common::{address, hosts};
-use moorline_net::{Builder, Event, Outcome, Pinger, TcpListener, TcpStream, UdpSocket, Wire, stack};
+use moorline_net::{
+    Builder, Event, Outcome, Pinger, StackEvent, TcpListener, TcpStream, UdpSocket, Wire,
+};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 const ANY: Ipv6Addr = Ipv6Addr::UNSPECIFIED;
@@ -117,7 +119,7 @@ async fn a_program_hears_that_the_other_end_of_a_wire_has_gone() {
                 break;
             }
             Event::Link { is_up, .. } => heard.push(is_up),
-            Event::Stack(stack::Event::AddressReady(..)) => panic!("without a link"),
+            Event::Stack(StackEvent::AddressReady(..)) => panic!("without a link"),
             Event::Stack(_) => {}
         }
     }

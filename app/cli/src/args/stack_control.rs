@@ -3,7 +3,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use moorline_ip::Mac;
-use moorline_wires::WireSpec;
+use moorline_net::WireSpec;
 
 use super::stack::AddressForm;
 

@@ -17,7 +17,11 @@ impl Stack {
     /// The search domains that routers advertise, the best of each wire first, without a dot at their ends (RFC 8106).
     #[must_use]
     pub fn search_domains(&self, now: Instant) -> Vec<String> {
-        self.wires.iter().flat_map(|wire| wire.routers.search_domains(now)).map(Into::into).collect()
+        self.wires
+            .iter()
+            .flat_map(|wire| wire.routers.search_domains(now))
+            .map(Into::into)
+            .collect()
     }
 
     /// Sorts the addresses of a name, the best first (RFC 6724 s6).
