@@ -22,7 +22,11 @@ const fn kind(error: Error) -> ErrorKind {
         Error::PermissionDenied => ErrorKind::PermissionDenied,
         Error::Closed => ErrorKind::BrokenPipe,
         Error::AlreadyConnected | Error::Invalid => ErrorKind::InvalidInput,
-        // `Error` may get more variants.
-        _ => ErrorKind::Other,
+        // The enumeration is not exhaustive.
+        Error::ProtocolUnreachable
+        | Error::MessageSize(_)
+        | Error::NoBuffers
+        | Error::BadHandle
+        | _ => ErrorKind::Other,
     }
 }

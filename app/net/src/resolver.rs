@@ -37,7 +37,7 @@ impl Resolver {
             .shared()
             .look(|state, now| (state.stack.dns_servers(now), state.stack.search_domains(now)));
         if servers.is_empty() {
-            let text = "no router advertises a DNS server: use Resolver::with_servers";
+            let text = "no router advertises a DNS server, so give an address instead of a name";
             return Err(io::Error::new(io::ErrorKind::NotFound, text));
         }
         let domains = domains.iter().filter_map(|domain| Name::from_utf8(domain).ok());

@@ -1,6 +1,10 @@
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
+use std::io;
+use std::net::Ipv6Addr;
 
+#[cfg(feature = "dns")]
+use moorline_net::Resolver;
 use moorline_net::{Host, TcpStream};
 use serde_json::{Value, json};
 
@@ -16,6 +20,31 @@ pub(super) struct Server {
 impl Server {
     pub(super) fn new(host: Host) -> Self {
         Self { host, accepted: RefCell::default(), next: Cell::new(1) }
+    }
+
+    /// The addresses of a name, the best first.
+    #[cfg(feature = "dns")]
+    pub(super) async fn lookup(&self, name: &str) -> io::Result<Vec<Ipv6Addr>> {
+        Resolver::new(&self.host)?.lookup(name).await
+    }
+
+    /// Connects to an address or a name.
+    #[cfg(feature = "dns")]
+    pub(super) async fn connect(&self, to: &str, port: u16) -> io::Result<TcpStream> {
+        match to.parse::<Ipv6Addr>() {
+            Ok(address) => TcpStream::connect(&self.host, (address, port)).await,
+            Err(_) => Resolver::new(&self.host)?.connect(to, port).await,
+        }
+    }
+
+    #[cfg(not(feature = "dns"))]
+    pub(super) async fn lookup(&self, name: &str) -> io::Result<Vec<Ipv6Addr>> {
+        Ok(vec![address(name)?])
+    }
+
+    #[cfg(not(feature = "dns"))]
+    pub(super) async fn connect(&self, to: &str, port: u16) -> io::Result<TcpStream> {
+        TcpStream::connect(&self.host, (address(to)?, port)).await
     }
 
     /// Keeps an accepted connection until a client takes it. Returns its number.
@@ -55,4 +84,12 @@ impl Server {
             sockets.map(|(address, port)| json!({ "address": address, "port": port })).collect();
         shown
     }
+}
+
+#[cfg(not(feature = "dns"))]
+fn address(name: &str) -> io::Result<Ipv6Addr> {
+    name.parse().map_err(|_| {
+        let text = format!("{name} is no IPv6 address, and this moorline was built without DNS");
+        io::Error::new(io::ErrorKind::Unsupported, text)
+    })
 }

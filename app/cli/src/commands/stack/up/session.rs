@@ -40,8 +40,12 @@ impl Client {
     async fn act(&mut self, server: &Rc<Server>, request: Request) -> io::Result<()> {
         match request {
             Request::Show => self.accept(server.show()).await,
+            Request::Lookup { name } => match server.lookup(&name).await {
+                Ok(addresses) => self.accept(json!({ "addresses": addresses })).await,
+                Err(error) => self.refuse(&error).await,
+            },
             Request::Ping => self.ping(&server.host).await,
-            Request::TcpConnect { to, port } => tcp::connect(self, server, (to, port)).await,
+            Request::TcpConnect { to, port } => tcp::connect(self, server, (&to, port)).await,
             Request::TcpTake { id } => tcp::take(self, server, id).await,
             Request::TcpListen { port } => self.listen(server, port).await,
             Request::UdpOpen { port } => self.udp(&server.host, port).await,

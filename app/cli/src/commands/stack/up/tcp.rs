@@ -1,7 +1,6 @@
 //! TCP connections of clients: octets pass between the control connection and the host.
 
 use std::io;
-use std::net::Ipv6Addr;
 use std::pin::pin;
 use std::rc::Rc;
 
@@ -18,9 +17,9 @@ use super::session::Client;
 pub(super) async fn connect(
     client: &mut Client,
     server: &Rc<Server>,
-    peer: (Ipv6Addr, u16),
+    (to, port): (&str, u16),
 ) -> io::Result<()> {
-    match TcpStream::connect(&server.host, peer).await {
+    match server.connect(to, port).await {
         Ok(stream) => relay(client, stream).await,
         Err(error) => client.refuse(&error).await,
     }
