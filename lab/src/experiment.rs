@@ -30,6 +30,7 @@ mod programs;
 pub(crate) mod recovery;
 mod report;
 mod rough;
+mod stack;
 mod state_cost;
 mod statistics;
 mod throughput;
@@ -64,6 +65,7 @@ pub use plot::Chart;
 pub(crate) use recovery::{Scene, pause};
 pub use report::{Report, report};
 pub use rough::Rough;
+pub use stack::{Protocol as StackProtocol, StackLatency, StackThroughput, System as StackSystem};
 pub use state_cost::StateCost;
 pub use throughput::Throughput;
 
@@ -295,6 +297,8 @@ experiments! {
     I1Flood(FloodCost),
     Ilcc(IlccStudy),
     IlnpFlood(IlnpFlood),
+    StackLatency(StackLatency),
+    StackThroughput(StackThroughput),
 }
 
 /// Runs an experiment.
