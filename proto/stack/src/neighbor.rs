@@ -188,8 +188,14 @@ impl Neighbors {
     /// it is not reachable (RFC 4861 s6.3.6).
     #[must_use]
     pub fn is_reachable(&self, neighbor: Ipv6Addr, now: Instant) -> Option<bool> {
-        let state = self.table.get(neighbor)?.state(now);
+        let state = self.state(neighbor, now)?;
         Some(!matches!(state, State::Incomplete | State::Unreachable))
+    }
+
+    /// State of a neighbor; `None` if it has no entry.
+    #[must_use]
+    pub fn state(&self, neighbor: Ipv6Addr, now: Instant) -> Option<State> {
+        self.table.get(neighbor).map(|entry| entry.state(now))
     }
 
     /// Removes a neighbor. Packets that wait for its link-layer address go with it.

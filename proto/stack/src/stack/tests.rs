@@ -1,6 +1,7 @@
 //! A host beside a router that is made of octets.
 
 mod link;
+mod routers;
 
 use alloc::vec;
 use alloc::vec::Vec;
