@@ -27,8 +27,8 @@
 //! | backoff in UNREACHABLE | PROBE, packet | confirmation, new link-layer address | solicits again if the entry is in use |
 //!
 //! Strangers can make the host create entries. So the table is bounded, and entries in use stay: the host has sent a
-//! packet to the neighbor in the last [`IN_USE`], and the neighbor has proven that it exists (RFC 6583 s7.1). A newcomer
-//! pushes out, in this order: the oldest entry that the host has never used, the oldest that has been idle for longer
+//! packet to the neighbor in the last [`IN_USE`], and the neighbor has proven that it exists (RFC 6583 s7.1) or is one of the
+//! few routers of the host. An answer to a solicitation is no use. A newcomer pushes out, in this order: the oldest entry that the host has never used, the oldest that has been idle for longer
 //! than [`IN_USE`], and the oldest that has not proven that its neighbor exists. If there is none of these, the newcomer is
 //! refused with [`Drop::NeighborLimit`].
 
@@ -38,7 +38,7 @@ mod solicit;
 mod table;
 mod times;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
@@ -64,6 +64,8 @@ pub use times::{MAX_RETRANS_TIMER, REACHABLE_TIME, RETRANS_TIMER};
 #[derive(Debug)]
 pub struct Neighbors {
     table: Table,
+    /// The routers of the host on this wire. The caller bounds their number.
+    routers: BTreeSet<Ipv6Addr>,
     times: Times,
     outputs: VecDeque<Output>,
     drops: Drops,
@@ -75,6 +77,7 @@ impl Neighbors {
     pub fn new(random: ChaCha20Rng) -> Self {
         Self {
             table: Table::default(),
+            routers: BTreeSet::new(),
             times: Times::new(random),
             outputs: VecDeque::new(),
             drops: Drops::default(),
@@ -105,11 +108,37 @@ impl Neighbors {
         let mut send = |entry: &mut Entry, context: &mut Context<'_>| {
             entry.on_packet(core::mem::take(&mut packet), context);
         };
-        if self.update(next_hop, now, &mut send).is_none() {
-            self.insert(next_hop, Entry::incomplete(now), now)?;
-            self.update(next_hop, now, send);
+        self.update_or_insert(next_hop, now, &mut send)
+    }
+
+    /// Sends the answer to a solicitation to the neighbor that asked. As [`Self::send`], but the answer does not count as a use of
+    /// the entry: otherwise everybody could make entries that the host keeps.
+    ///
+    /// # Errors
+    /// [`Drop::NeighborLimit`].
+    pub fn answer(
+        &mut self,
+        neighbor: Ipv6Addr,
+        mut packet: PacketBuf,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        if neighbor.is_multicast() {
+            return self.send(neighbor, packet, now);
         }
-        Ok(())
+        let mut answer = |entry: &mut Entry, context: &mut Context<'_>| {
+            entry.on_answer(core::mem::take(&mut packet), context);
+        };
+        self.update_or_insert(neighbor, now, &mut answer)
+    }
+
+    /// Takes note of whether the host has this neighbor as a router. While the host uses a router, its entry stays.
+    pub fn keep_router(&mut self, router: Ipv6Addr, is_kept: bool, now: Instant) {
+        if is_kept {
+            self.routers.insert(router);
+        } else {
+            self.routers.remove(&router);
+        }
+        self.update(router, now, |entry, _| entry.is_kept = is_kept);
     }
 
     /// Takes the source and the Source Link-Layer Address option of a Neighbor Solicitation for one of our addresses.
@@ -301,7 +330,21 @@ impl Neighbors {
         self.table.update(neighbor, |entry| change(entry, &mut context))
     }
 
-    fn insert(&mut self, neighbor: Ipv6Addr, entry: Entry, now: Instant) -> Result<(), Drop> {
+    fn update_or_insert(
+        &mut self,
+        neighbor: Ipv6Addr,
+        now: Instant,
+        change: &mut impl FnMut(&mut Entry, &mut Context<'_>),
+    ) -> Result<(), Drop> {
+        if self.update(neighbor, now, &mut *change).is_none() {
+            self.insert(neighbor, Entry::incomplete(now), now)?;
+            self.update(neighbor, now, change);
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, neighbor: Ipv6Addr, mut entry: Entry, now: Instant) -> Result<(), Drop> {
+        entry.is_kept = self.routers.contains(&neighbor);
         let evicted = self.table.insert(neighbor, entry, now)?;
         for _ in 0..evicted {
             self.drops.count(Drop::NeighborLimit);

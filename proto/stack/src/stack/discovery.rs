@@ -146,9 +146,11 @@ impl Stack {
                 self.frames.push_back((id, frame));
             }
             router::Output::RouterFound(router) => {
+                wire.neighbors.keep_router(router, true, now);
                 self.events.push_back(Event::RouterFound(id, router));
             }
             router::Output::RouterLost(router) => {
+                wire.neighbors.keep_router(router, false, now);
                 self.destinations.forget_router(id.0, router);
                 // RFC 4861 s6.3.7: a host without a router asks for one.
                 if wire.routers.routers().next().is_none() {
@@ -270,7 +272,7 @@ impl Wire {
         // RFC 4861 s7.2.4: the answer to an unspecified source goes to all nodes.
         let destination = if is_probe { ALL_NODES } else { header.source };
         let packet = discovery_packet(target, destination, &message);
-        self.neighbors.send(destination, packet, now)
+        self.neighbors.answer(destination, packet, now)
     }
 
     fn neighbor_in(

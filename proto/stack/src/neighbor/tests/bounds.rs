@@ -113,3 +113,38 @@ fn a_newcomer_takes_the_place_of_the_least_worth() {
     neighbors.send(PEER, packet(0), later).expect("the oldest has been idle for a minute");
     neighbors.table.check();
 }
+
+/// RFC 6583 s7.1.
+#[test]
+fn solicitations_that_the_host_answers_do_not_push_out_a_neighbor_that_it_has_just_begun_to_use() {
+    let mut neighbors = neighbors();
+    neighbors.handle_solicitation(PEER, MAC, at(0)).expect("room");
+    neighbors.send(PEER, packet(1), at(0)).expect("room");
+    for n in 0..5_000 {
+        let (source, now) = (peer(n), at(1) + Duration::from_micros(n as u64));
+        neighbors.handle_solicitation(source, OTHER_MAC, now).expect("room");
+        neighbors.answer(source, packet(1), now).expect("room");
+        outputs(&mut neighbors);
+    }
+    assert_eq!(state(&neighbors, at(2)), Some(State::Delay));
+    assert_eq!(neighbors.iter(at(2)).count(), MAX_NEIGHBORS);
+    neighbors.table.check();
+}
+
+/// RFC 6583 s7.1. The made-up neighbors send datagrams too, so the host uses their entries.
+#[test]
+fn a_router_in_use_stays_before_it_has_proven_that_it_exists() {
+    for is_kept in [true, false] {
+        let mut neighbors = neighbors();
+        neighbors.handle_router(PEER, Some(MAC), at(0)).expect("room");
+        neighbors.keep_router(PEER, is_kept, at(0));
+        neighbors.send(PEER, packet(1), at(0)).expect("room");
+        for n in 0..5_000 {
+            neighbors.handle_solicitation(peer(n), OTHER_MAC, at(1)).expect("room");
+            neighbors.send(peer(n), packet(1), at(1)).expect("room");
+            outputs(&mut neighbors);
+        }
+        assert_eq!(state(&neighbors, at(2)).is_some(), is_kept);
+        neighbors.table.check();
+    }
+}
