@@ -30,8 +30,9 @@
 //! packet to the neighbor in the last [`IN_USE`], and the neighbor has proven that it exists (RFC 6583 s7.1) or is one of the
 //! few routers of the host. An answer to a solicitation is no use. A newcomer pushes out, in this order: the oldest entry that the host has never used, the oldest that has been idle for longer
 //! than [`IN_USE`], and the oldest that has not proven that its neighbor exists. If there is none of these, the newcomer is
-//! refused with [`Drop::NeighborLimit`].
+//! refused with [`Drop::NeighborLimit`]. Solicitations for unknown neighbors have a rate ([`SOLICIT_RATE`]).
 
+mod budget;
 mod entry;
 mod output;
 mod solicit;
@@ -49,11 +50,13 @@ use moorline_types::Instant;
 use rand_chacha::ChaCha20Rng;
 
 use crate::{Drop, Drops};
+use budget::Budget;
 use entry::{Context, Entry};
 use solicit::Fate;
 use table::Table;
 use times::Times;
 
+pub use budget::{SOLICIT_BURST, SOLICIT_RATE};
 pub use output::{Neighbor, Output, State};
 pub use table::IN_USE;
 pub use times::{MAX_RETRANS_TIMER, REACHABLE_TIME, RETRANS_TIMER};
@@ -67,6 +70,7 @@ pub struct Neighbors {
     /// The routers of the host on this wire. The caller bounds their number.
     routers: BTreeSet<Ipv6Addr>,
     times: Times,
+    budget: Budget,
     outputs: VecDeque<Output>,
     drops: Drops,
 }
@@ -78,6 +82,7 @@ impl Neighbors {
         Self {
             table: Table::default(),
             routers: BTreeSet::new(),
+            budget: Budget::new(),
             times: Times::new(random),
             outputs: VecDeque::new(),
             drops: Drops::default(),
@@ -324,6 +329,7 @@ impl Neighbors {
             neighbor,
             now,
             times: &mut self.times,
+            budget: &mut self.budget,
             outputs: &mut self.outputs,
             drops: &mut self.drops,
         };

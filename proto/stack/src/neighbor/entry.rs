@@ -6,6 +6,7 @@ use moorline_ip::nd::NeighborAdvertisement;
 use moorline_ip::{Mac, PacketBuf};
 use moorline_types::Instant;
 
+use super::budget::Budget;
 use super::table::Keys;
 use super::times::Times;
 use super::{DELAY_FIRST_PROBE_TIME, MAX_MULTICAST_SOLICIT, MAX_QUEUE, Neighbor, Output, State};
@@ -70,6 +71,7 @@ pub(super) struct Context<'a> {
     pub(super) neighbor: Ipv6Addr,
     pub(super) now: Instant,
     pub(super) times: &'a mut Times,
+    pub(super) budget: &'a mut Budget,
     pub(super) outputs: &'a mut VecDeque<Output>,
     pub(super) drops: &'a mut Drops,
 }
@@ -132,7 +134,7 @@ impl Entry {
         .into_iter()
     }
 
-    /// Sends or queues a packet.
+    /// Sends or queues a packet that shows that the host uses the neighbor.
     pub(super) fn on_packet(&mut self, packet: PacketBuf, context: &mut Context<'_>) {
         self.used = Some(context.now);
         self.on_answer(packet, context);

@@ -148,3 +148,26 @@ fn a_router_in_use_stays_before_it_has_proven_that_it_exists() {
         neighbors.table.check();
     }
 }
+
+/// RFC 4861 s7.2.2, RFC 6583 s7.1.
+#[test]
+fn a_scan_from_inside_sends_no_more_solicitations_than_its_rate() {
+    let mut neighbors = neighbors();
+    befriend(&mut neighbors, PEER, at(0));
+    let mut sent = 0;
+    for n in 0..100_000 {
+        let now = at(60) + Duration::from_micros(n as u64 * 100);
+        neighbors.send(peer(n), packet(1), now).expect("room");
+        sent += outputs(&mut neighbors).len();
+        sent += run(&mut neighbors, now)
+            .iter()
+            .filter(|(_, output)| matches!(output, Output::Solicit { .. }))
+            .count();
+    }
+    let allowed = usize::try_from(10 * SOLICIT_RATE + SOLICIT_BURST).expect("small");
+    assert!((allowed - 10..=allowed + 1).contains(&sent), "{sent}");
+    assert!(neighbors.drops().of(Drop::SolicitationRate) >= 100_000 - allowed as u64);
+    // Afterwards, and for a neighbor that the host knows, all is as ever.
+    neighbors.send(PEER, packet(1), at(70)).expect("room");
+    assert_eq!(run(&mut neighbors, at(75)).last(), Some(&(millis(75_000), solicit(Some(MAC)))));
+}
