@@ -71,6 +71,14 @@ pub enum State {
     TimeWait,
 }
 
+impl State {
+    /// Whether the peer has sent its FIN.
+    #[must_use]
+    pub const fn has_fin(self) -> bool {
+        matches!(self, Self::CloseWait | Self::Closing | Self::LastAck | Self::TimeWait)
+    }
+}
+
 /// Something that the owner of a connection or the stack wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -213,8 +221,8 @@ pub trait Engine {
     /// segment and the room in front of it.
     ///
     /// # Errors
-    /// [`Drop::NoSocket`] if nothing takes the segment, which is unchanged then: the host sends [`reset_for`] it. Other reasons have no
-    /// answer.
+    /// [`Drop::NoSocket`] if nothing takes the segment, which is unchanged then: the host sends [`reset_for`] it. For another reason,
+    /// the engine has queued the answer itself, if there is one.
     fn handle_segment(
         &mut self,
         header: &Header,

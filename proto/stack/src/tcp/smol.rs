@@ -7,6 +7,7 @@
 //! What `smoltcp` does not do is done here:
 //! - Listeners keep half-open connections in a few octets each, until the last segment of the handshake (RFC 4987 s3.4).
 //! - Initial sequence numbers follow RFC 9293 s3.4.1 (see the module `isn`).
+//! - Segments that `smoltcp` would discard are checked first, answered and counted (RFC 9293 s3.10.7.4, RFC 5961).
 //! - Reasons for which connections end, ICMPv6 errors (RFC 5927), and the time after which a silent peer counts as lost.
 //! - TIME-WAIT in a few octets, for twice the MSL.
 //!
@@ -24,7 +25,9 @@ mod time_wait;
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::time::Duration;
 
-use moorline_ip::{Header, PacketBuf};
+use moorline_index::FairShares;
+use moorline_ip::PacketBuf;
+use moorline_ip::icmp::Cause;
 use moorline_types::Instant;
 use rand_chacha::ChaCha20Rng;
 use smoltcp::iface::Interface;
@@ -123,24 +126,23 @@ impl SmolEngine {
     fn on_connection_segment(
         &mut self,
         id: TcpId,
-        header: &Header,
         segment: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
         let connection = self.connections.get_mut(&id).ok_or(Drop::NoSocket)?;
-        let handled = connection.handle(&mut self.interface, header, segment, self.mss, now)?;
+        let Self { interface, config, mss, .. } = self;
+        let handled = connection.handle(interface, segment, config, *mss, now)?;
         if let Some(reply) = handled.reply {
             self.reply(reply);
         }
         self.settle(id, handled.ending, now);
-        Ok(())
+        handled.dropped.map_or(Ok(()), Err)
     }
 
     /// A segment for a half-open connection.
     fn on_half_open_segment(
         &mut self,
         flow: Flow,
-        header: &Header,
         segment: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
@@ -167,7 +169,23 @@ impl SmolEngine {
         if parsed.sequence.since(half.received) > u16::MAX.into() {
             return Err(Drop::Sequence);
         }
-        self.complete(flow, half, header, segment, now)
+        self.complete(flow, half, segment, now)
+    }
+
+    /// An ICMPv6 error about the SYN-ACK of a half-open connection.
+    fn on_half_open_error(&mut self, flow: Flow, cause: Cause, sequence: Seq) -> Result<(), Drop> {
+        let half = self.half_open.of(&flow).ok_or(Drop::ForeignError)?;
+        // RFC 5927 s4.1: the quoted number is that of a segment in flight, here of the SYN alone.
+        if sequence != half.isn {
+            return Err(Drop::ForeignError);
+        }
+        // RFC 9293 s3.9.2.2: a hard error SHOULD abort, a soft error MUST NOT (MUST-56).
+        let is_hard = Error::of_cause(cause).is_some_and(Error::is_hard);
+        if is_hard {
+            self.half_open.remove(&flow);
+            self.drops.count(Drop::HalfOpen);
+        }
+        Ok(())
     }
 
     /// A SYN for a half-open connection: a copy gets the SYN-ACK again, another SYN begins anew (RFC 9293 s3.10.7.4).
@@ -194,7 +212,6 @@ impl SmolEngine {
         &mut self,
         flow: Flow,
         half: HalfOpen,
-        header: &Header,
         segment: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
@@ -210,13 +227,20 @@ impl SmolEngine {
             Connection::accepted(flow, &half, &self.config, self.mss, &mut self.interface)
                 .ok_or(Drop::Malformed)?;
         let id = self.insert(flow, connection);
-        self.on_connection_segment(id, header, segment, now)?;
+        let result = self.on_connection_segment(id, segment, now);
         if self.connections.get(&id).is_some_and(Connection::is_established)
             && self.listeners.push(half.listener, id)
         {
             self.noticed.push_back(Noticed::Listener(half.listener));
         }
-        Ok(())
+        result
+    }
+
+    /// Whether a listener may accept one more connection of a peer. The room of each is what is free: so the peers that take
+    /// the most leave as much as one of them has to a newcomer.
+    fn has_share(&self, peer: Ipv6Addr) -> bool {
+        let free = self.config.max_connections.saturating_sub(self.connections.len());
+        self.shares.taken(peer, 0) < free
     }
 
     /// A segment for no connection: a listener takes SYNs.

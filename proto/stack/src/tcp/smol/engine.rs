@@ -147,10 +147,10 @@ impl Engine for SmolEngine {
             peer: (header.source, parsed.source_port),
         };
         if let Some(&id) = self.flows.get(&flow) {
-            return self.on_connection_segment(id, header, segment, now);
+            return self.on_connection_segment(id, segment, now);
         }
         if self.half_open.of(&flow).is_some() {
-            return self.on_half_open_segment(flow, header, segment, now);
+            return self.on_half_open_segment(flow, segment, now);
         }
         match self.time_wait.handle(flow, &parsed, now) {
             None => self.on_new_flow(flow, &parsed, None, now),
