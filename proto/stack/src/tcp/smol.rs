@@ -23,6 +23,7 @@ mod listener;
 mod time_wait;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::net::Ipv6Addr;
 use core::time::Duration;
 
 use moorline_index::FairShares;
@@ -30,6 +31,7 @@ use moorline_ip::PacketBuf;
 use moorline_ip::icmp::Cause;
 use moorline_types::Instant;
 use rand_chacha::ChaCha20Rng;
+use rand_core::RngCore as _;
 use smoltcp::iface::Interface;
 
 use super::{Flags, Flow, ListenerId, Outgoing, Segment, Seq, TcpId};
@@ -49,7 +51,9 @@ pub struct Config {
     pub receive_buffer: usize,
     /// Octets of the send buffer of a connection.
     pub send_buffer: usize,
-    /// Largest number of connections, without half-open ones and those in TIME-WAIT.
+    /// Largest number of connections, without half-open ones and those in TIME-WAIT. Peers share them: listeners accept as many
+    /// connections of one /64 as are free, of one address a quarter of that, and of a /48 four times as many. So one link
+    /// gets a half of them, one address a fifth, and a site leaves a fifth free.
     pub max_connections: usize,
 }
 
@@ -67,6 +71,8 @@ pub struct SmolEngine {
     interface: Interface,
     isn: Isn,
     connections: BTreeMap<TcpId, Connection>,
+    /// Accepted connections by peer.
+    shares: FairShares,
     flows: BTreeMap<Flow, TcpId>,
     listeners: Listeners,
     half_open: HalfOpens,
@@ -91,13 +97,16 @@ enum Noticed {
 impl SmolEngine {
     /// Creates an engine without connections.
     #[must_use]
-    pub fn new(config: Config, rng: ChaCha20Rng) -> Self {
+    pub fn new(config: Config, mut rng: ChaCha20Rng) -> Self {
+        let mut key = [0; 16];
+        rng.fill_bytes(&mut key);
         Self {
             config: Config { receive_buffer: receive_buffer(config.receive_buffer), ..config },
             mss: DEFAULT_MSS,
             interface: device::interface(0),
             isn: Isn::new(rng),
             connections: BTreeMap::new(),
+            shares: FairShares::new(config.max_connections, key),
             flows: BTreeMap::new(),
             listeners: Listeners::default(),
             half_open: HalfOpens::default(),
@@ -216,9 +225,7 @@ impl SmolEngine {
         now: Instant,
     ) -> Result<(), Drop> {
         // A listener whose program does not accept leaves the connection half open; the peer sends its octets again.
-        if self.connections.len() >= self.config.max_connections
-            || !self.listeners.has_room(half.listener)
-        {
+        if !self.has_share(flow.peer.0) || !self.listeners.has_room(half.listener) {
             return Err(Drop::SocketFull);
         }
         self.half_open.remove(&flow);
@@ -226,6 +233,7 @@ impl SmolEngine {
         let connection =
             Connection::accepted(flow, &half, &self.config, self.mss, &mut self.interface)
                 .ok_or(Drop::Malformed)?;
+        self.shares.add(flow.peer.0);
         let id = self.insert(flow, connection);
         let result = self.on_connection_segment(id, segment, now);
         if self.connections.get(&id).is_some_and(Connection::is_established)
@@ -383,6 +391,9 @@ impl SmolEngine {
 
     fn remove(&mut self, id: TcpId) {
         let Some(connection) = self.connections.remove(&id) else { return };
+        if !connection.is_active {
+            self.shares.remove(connection.flow.peer.0);
+        }
         if let Some(at) = connection.timer {
             self.timers.remove(&(at, id));
         }

@@ -372,6 +372,48 @@ fn an_answer_to_a_syn_that_is_none_is_counted() {
     }
 }
 
+/// Connections that B has after many handshakes of these peers.
+fn accept_all(net: &mut Net, listener: ListenerId, peers: impl Iterator<Item = Ipv6Addr>) -> usize {
+    let before = net.b().connections();
+    for (n, peer) in peers.enumerate() {
+        let port = u16::try_from(1 + n % 60_000).unwrap();
+        let syn = Segment { source_port: port, ..segment(Flags::SYN, Seq(0), Seq(0)) };
+        net.inject_from(peer, syn).unwrap();
+        let answer = net.hosts[1].engine.poll_segment(net.now).expect("a SYN-ACK").segment;
+        let isn = Segment::parse(&answer).unwrap().sequence;
+        let ack = Segment { source_port: port, ..segment(Flags::ACK, Seq(1), isn + 1) };
+        let result = net.inject_from(peer, ack);
+        assert!(matches!(result, Ok(()) | Err(Drop::SocketFull)), "{result:?}");
+        let _ = net.b().accept(listener).unwrap();
+        while net.hosts[1].engine.poll_segment(net.now).is_some() {}
+    }
+    net.b().connections() - before
+}
+
+#[test]
+fn one_peer_holds_a_fifth_of_the_connections_and_its_link_a_half() {
+    let config = Config { receive_buffer: 1_000, send_buffer: 1_000, max_connections: 1_000 };
+    let b = SmolEngine::new(config, ChaCha20Rng::seed_from_u64(18));
+    let mut net = Net::with(engine(17), b, 17);
+    let listener = net.b().listen(None, 80, 4_096).unwrap();
+    let at = |site: u32, host: u32| {
+        Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(site) << 80 | u128::from(host))
+    };
+    assert_eq!(accept_all(&mut net, listener, (0..1_500).map(|_| at(1, 1))), 200);
+    assert_eq!(accept_all(&mut net, listener, (2..1_500).map(|host| at(1, host))), 300);
+    // Others find room still, each as much as is free.
+    assert_eq!(accept_all(&mut net, listener, (0..1_500).map(|_| at(2, 1))), 100);
+    assert_eq!(accept_all(&mut net, listener, (10..110).map(|site| at(site, 1))), 100);
+    let ids: Vec<TcpId> = net.b().connections.keys().copied().collect();
+    for id in ids {
+        net.b().abort(id).unwrap();
+        net.b().close(id).unwrap();
+    }
+    while net.hosts[1].engine.poll_segment(net.now).is_some() {}
+    assert_eq!(net.b().connections(), 0);
+    assert_eq!(accept_all(&mut net, listener, (2_000..3_000).map(|host| at(1, host))), 500);
+}
+
 /// A segment near the numbers of the connection, as an attacker on the path makes it.
 fn any_segment() -> impl Strategy<Value = (u8, u32, u32, u16, Vec<u8>, Vec<u8>)> {
     let near = || {
