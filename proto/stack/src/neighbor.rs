@@ -218,6 +218,22 @@ impl Neighbors {
         self.update(router, now, Entry::on_probe);
     }
 
+    /// Asks a neighbor that has never answered whether it exists, without a packet for it. Only a neighbor whose link-layer
+    /// address is known is asked, and within the rate of solicitations.
+    pub fn verify(&mut self, neighbor: Ipv6Addr, now: Instant) {
+        self.update(neighbor, now, Entry::on_verify);
+    }
+
+    /// Whether the neighbor has shown that it exists, or carries traffic of the host, and is not known as unreachable.
+    #[must_use]
+    pub fn is_trusted(&self, neighbor: Ipv6Addr, now: Instant) -> bool {
+        self.table.get(neighbor).is_some_and(|entry| {
+            let is_used = entry.used.is_some_and(|at| now.since(at) < IN_USE);
+            (entry.is_proven || is_used && !entry.is_incomplete())
+                && entry.state(now) != State::Unreachable
+        })
+    }
+
     /// Whether the neighbor is reachable; `None` if it has no entry. A neighbor without link-layer address is suspect, so
     /// it is not reachable (RFC 4861 s6.3.6).
     #[must_use]

@@ -29,6 +29,15 @@ impl Entry {
         }
     }
 
+    /// Asks a neighbor that has never answered whether it exists.
+    pub(super) fn on_verify(&mut self, context: &mut Context<'_>) {
+        let Link::Known { mac, reach: Reach::Stale | Reach::Delay } = self.link else { return };
+        let is_early = self.next_solicitation(context).is_some_and(|at| context.now < at);
+        if !self.is_proven && !is_early && context.budget.take(context.now) {
+            self.probe(mac, 1, context);
+        }
+    }
+
     /// Does what is due at the time of the timer.
     pub(super) fn on_timer(&mut self, context: &mut Context<'_>) -> Fate {
         self.timer = self.next_solicitation(context).filter(|earliest| context.now < *earliest);

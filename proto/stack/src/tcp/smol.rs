@@ -132,6 +132,13 @@ impl SmolEngine {
         self.connections.len()
     }
 
+    /// Whether a connection has this address at this host.
+    #[must_use]
+    pub fn has_address(&self, local: Ipv6Addr) -> bool {
+        let first = Flow { local: (local, 0), peer: (Ipv6Addr::UNSPECIFIED, 0) };
+        self.flows.range(first..).next().is_some_and(|(flow, _)| flow.local.0 == local)
+    }
+
     fn on_connection_segment(
         &mut self,
         id: TcpId,

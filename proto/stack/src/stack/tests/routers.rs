@@ -49,3 +49,59 @@ fn a_router_that_is_dead_gives_way_to_a_live_one_and_its_prefix() {
     link.run_beside((ROUTER, ROUTER_MAC), SECOND);
     assert_eq!(send(&mut link)[0], (ROUTER_MAC, host(), UDP), "the router is back");
 }
+
+/// RFC 4861 s6.3.4 leaves it to the host which routers it keeps; RFC 6583 s7.1 has the order: what is in use, then what exists.
+#[test]
+fn a_router_that_comes_after_a_flood_of_made_up_ones_is_taken() {
+    let mut link = Link::new(Config::default());
+    link.run(3 * SECOND);
+    let flood = |link: &mut Link, numbers: core::ops::Range<u16>| {
+        for n in numbers {
+            let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 9, n);
+            let mac = Mac([2, 0, 9, 0, n.to_be_bytes()[0], n.to_be_bytes()[1]]);
+            link.advertise_as((router, mac), &std::format!("2001:db8:{n:x}::"), 1800 * SECOND);
+        }
+    };
+    flood(&mut link, 0x100..0x300);
+    let netstat = link.stack.netstat(link.now);
+    assert_eq!((netstat.routes.len(), netstat.prefixes.len()), (16, 32));
+    link.frames.clear();
+    link.advertise(1800 * SECOND);
+    link.run_beside((ROUTER, ROUTER_MAC), SECOND);
+    // The host has asked for an advertisement once it knew that the router exists. The flood goes on.
+    flood(&mut link, 0x300..0x310);
+    link.advertise(1800 * SECOND);
+    flood(&mut link, 0x310..0x600);
+    link.run_beside((ROUTER, ROUTER_MAC), 3 * SECOND);
+    let netstat = link.stack.netstat(link.now);
+    assert!(netstat.routes.iter().any(|row| row.router == ROUTER));
+    let own = moorline_types::Prefix::new(address("2001:db8:1::"), 64);
+    assert!(netstat.prefixes.iter().any(|row| row.prefix == own));
+    assert!(netstat.addresses.iter().any(|row| row.address == host()));
+    assert_eq!((netstat.routes.len(), netstat.prefixes.len()), (16, 32));
+    assert!(link.stack.all_drops().of(crate::Drop::RouterLimit) > 100);
+    // Packets go by way of the router that answers, and have its prefix.
+    let far = address("2001:db8:ffff::9");
+    link.frames.clear();
+    link.stack.tcp_connect((far, 79), link.now).expect("connection");
+    link.run(Duration::ZERO);
+    let last = link.packets_to(far).pop().expect("a packet");
+    assert_eq!(last, (ROUTER_MAC, host(), TCP));
+}
+
+#[test]
+fn a_flood_of_advertisements_takes_nothing_from_a_router_in_use() {
+    let mut link = configured();
+    let far = address("2001:db8:ffff::9");
+    link.stack.tcp_connect((far, 80), link.now).expect("connection");
+    for n in 0..1_000_u16 {
+        let router = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 9, n);
+        let mac = Mac([2, 0, 9, 0, n.to_be_bytes()[0], n.to_be_bytes()[1]]);
+        link.advertise_as((router, mac), &std::format!("2001:db8:{:x}::", n + 9), 1800 * SECOND);
+    }
+    let netstat = link.stack.netstat(link.now);
+    assert!(netstat.routes.iter().any(|row| row.router == ROUTER));
+    assert!(netstat.addresses.iter().any(|row| row.address == host()));
+    let own = moorline_types::Prefix::new(address("2001:db8:1::"), 64);
+    assert!(netstat.prefixes.iter().any(|row| row.prefix == own));
+}
