@@ -64,6 +64,7 @@ pub const fn with_interface_id(prefix: Ipv6Addr, interface_id: [u8; 8]) -> Ipv6A
 /// Whether packets may have the address as their destination on the wire, and a host as its own: not unspecified,
 /// loopback, or multicast.
 #[must_use]
+#[inline]
 pub const fn is_unicast(address: Ipv6Addr) -> bool {
     !(address.is_multicast() || address.is_unspecified() || address.is_loopback())
 }

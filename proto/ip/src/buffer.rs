@@ -13,6 +13,7 @@ pub struct PacketBuf {
 
 impl PacketBuf {
     /// Creates an empty packet with [`HEADROOM`] octets of room in front, and room for `capacity` octets.
+    #[inline]
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Self {
         let mut octets = Vec::with_capacity(HEADROOM + capacity);
@@ -28,17 +29,33 @@ impl PacketBuf {
         buffer
     }
 
+    /// Makes a packet of `len` octets in the memory of this one, with [`HEADROOM`] octets of room in front. The octets are those that the
+    /// memory has, or zero.
+    pub fn reset(&mut self, len: usize) {
+        self.start = HEADROOM;
+        self.octets.resize(HEADROOM + len, 0);
+    }
+
+    /// Octets that the packet can hold without more memory, beside the room in front.
+    #[must_use]
+    pub const fn capacity(&self) -> usize {
+        self.octets.capacity().saturating_sub(HEADROOM)
+    }
+
     /// Appends octets.
+    #[inline]
     pub fn extend(&mut self, octets: &[u8]) {
         self.octets.extend_from_slice(octets);
     }
 
     /// Appends what `write` appends to the octets of the buffer.
+    #[inline]
     pub fn append_with(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         write(&mut self.octets);
     }
 
     /// Puts a header in front of the packet. If the room in front is too small, the packet moves.
+    #[inline]
     pub fn prepend(&mut self, header: &[u8]) {
         if self.start < header.len() {
             let more = header.len() - self.start + HEADROOM;
@@ -50,11 +67,13 @@ impl PacketBuf {
     }
 
     /// Takes up to `len` octets off the front; they become room.
+    #[inline]
     pub fn strip(&mut self, len: usize) {
         self.start = (self.start + len).min(self.octets.len());
     }
 
     /// Cuts the packet to its first `len` octets. A shorter packet stays as it is.
+    #[inline]
     pub fn truncate(&mut self, len: usize) {
         self.octets.truncate(self.start + len);
     }
@@ -70,12 +89,14 @@ impl PacketBuf {
 impl Deref for PacketBuf {
     type Target = [u8];
 
+    #[inline]
     fn deref(&self) -> &[u8] {
         &self.octets[self.start..]
     }
 }
 
 impl DerefMut for PacketBuf {
+    #[inline]
     fn deref_mut(&mut self) -> &mut [u8] {
         &mut self.octets[self.start..]
     }
@@ -118,6 +139,18 @@ mod tests {
         packet.strip(4);
         packet.truncate(6);
         assert_eq!(packet.into_vec(), b"udp da");
+    }
+
+    #[test]
+    fn a_packet_in_old_memory_has_its_length_and_room() {
+        let mut packet = PacketBuf::copy_of(b"octets of before");
+        packet.strip(3);
+        packet.reset(4);
+        assert_eq!((&*packet, packet.start), (&b"octe"[..], HEADROOM));
+        packet.reset(20);
+        assert_eq!((packet[..4].len(), &packet[4..]), (4, &[0; 16][..]));
+        assert!(packet.capacity() >= 20);
+        assert_eq!(PacketBuf::default().capacity(), 0);
     }
 
     #[test]

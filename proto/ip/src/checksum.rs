@@ -7,12 +7,7 @@ use crate::ip6::ICMPV6;
 /// Over octets that hold their own checksum the result is zero.
 #[must_use]
 pub fn checksum(octets: &[u8]) -> u16 {
-    let (words, odd) = octets.as_chunks::<2>();
-    let mut sum: u64 = words.iter().map(|&word| u64::from(u16::from_be_bytes(word))).sum();
-    if let [last] = odd {
-        sum += u64::from(u16::from_be_bytes([*last, 0]));
-    }
-    !fold(sum)
+    !u16::from_be(fold(sum(octets)))
 }
 
 /// Internet checksum of an upper layer's `packet` with its pseudo-header (RFC 8200 s8.1). Over a packet that
@@ -24,9 +19,29 @@ pub fn upper_layer_checksum(
     next_header: u8,
     packet: &[u8],
 ) -> u16 {
-    let addresses = [source, destination].map(|address| !checksum(&address.octets()));
-    let parts = [addresses[0], addresses[1], !checksum(packet), next_header.into()];
-    !fold(packet.len() as u64 + parts.map(u64::from).iter().sum::<u64>())
+    let len = u32::try_from(packet.len()).unwrap_or(u32::MAX);
+    let words = [len, next_header.into()].map(|word| u64::from(word.to_be()));
+    let addresses = [source, destination].map(|address| sum(&address.octets()));
+    !u16::from_be(fold(words[0] + words[1] + addresses[0] + addresses[1] + sum(packet)))
+}
+
+/// Sum of the octets as words of the processor. RFC 1071 s2 (B): the order of octets in a word does not matter to a one's
+/// complement sum, if the result is swapped; s2 (C): nor does the length of the words. A last word is padded with zeros.
+/// Eight sums side by side keep the units of a processor busy. They do not overflow below 2^37 octets.
+fn sum(octets: &[u8]) -> u64 {
+    let (blocks, rest) = octets.as_chunks::<32>();
+    let mut lanes = [0_u64; 8];
+    for block in blocks {
+        let (words, _) = block.as_chunks::<4>();
+        for (lane, word) in lanes.iter_mut().zip(words) {
+            *lane += u64::from(u32::from_ne_bytes(*word));
+        }
+    }
+    let (words, last) = rest.as_chunks::<4>();
+    let mut padded = [0; 4];
+    padded[..last.len()].copy_from_slice(last);
+    let tail = words.iter().chain([&padded]).map(|word| u64::from(u32::from_ne_bytes(*word)));
+    lanes.iter().sum::<u64>() + tail.sum::<u64>()
 }
 
 /// Writes the checksum of an ICMPv6 message into it. This is the checksum of classic IPv6, whichever checksum the
@@ -68,6 +83,33 @@ mod tests {
     #[test]
     fn sum_of_rfc1071_example() {
         assert_eq!(checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
+    }
+
+    /// The sum by RFC 1071 s1, word for word.
+    fn plain(octets: &[u8]) -> u16 {
+        let words = octets.chunks(2).map(|word| [word[0], word.get(1).copied().unwrap_or(0)]);
+        !fold(words.map(|word| u64::from(u16::from_be_bytes(word))).sum())
+    }
+
+    #[test]
+    fn each_length_and_alignment_has_the_plain_sum() {
+        let octets: alloc::vec::Vec<u8> =
+            (0_u32..400).map(|n| n.wrapping_mul(0x9e37_79b9).to_be_bytes()[0]).collect();
+        let ones = [0xff; 400];
+        for start in 0..9 {
+            for end in start..400 {
+                assert_eq!(checksum(&octets[start..end]), plain(&octets[start..end]));
+                assert_eq!(checksum(&ones[start..end]), plain(&ones[start..end]));
+            }
+        }
+        let [source, destination] = [1, 2].map(|n| Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 9, n));
+        for len in [0_u8, 1, 8, 255] {
+            let packet = &octets[..len.into()];
+            let mut pseudo = [source.octets(), destination.octets()].concat();
+            pseudo.extend([0, 0, 0, len, 0, 0, 0, 17]);
+            pseudo.extend(packet);
+            assert_eq!(upper_layer_checksum(source, destination, 17, packet), plain(&pseudo));
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ impl Mac {
     pub const BROADCAST: Self = Self([0xff; 6]);
 
     /// The address of a multicast group of IPv6 (RFC 2464 s7).
+    #[inline]
     #[must_use]
     pub const fn of_group(group: Ipv6Addr) -> Self {
         let [.., a, b, c, d] = group.octets();
@@ -21,6 +22,7 @@ impl Mac {
     }
 
     /// Whether more than one station may have the address.
+    #[inline]
     #[must_use]
     pub const fn is_group(self) -> bool {
         self.0[0] & 1 != 0
@@ -82,6 +84,7 @@ impl Ethernet {
     ///
     /// # Errors
     /// [`Malformed::Truncated`].
+    #[inline]
     pub fn parse(frame: &[u8]) -> Result<Self, Malformed> {
         let &[a, b, c, d, e, f, g, h, i, j, k, l, m, n] =
             frame.first_chunk::<LEN>().ok_or(Malformed::Truncated)?;
@@ -93,6 +96,7 @@ impl Ethernet {
     }
 
     /// The octets of the header.
+    #[inline]
     #[must_use]
     pub const fn octets(&self) -> [u8; LEN] {
         let [a, b, c, d, e, f] = self.destination.0;

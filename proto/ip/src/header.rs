@@ -26,6 +26,7 @@ pub struct Header {
 
 impl Header {
     /// Creates a header without traffic class and flow label.
+    #[inline]
     #[must_use]
     pub const fn new(
         source: Ipv6Addr,
@@ -49,6 +50,7 @@ impl Header {
     ///
     /// # Errors
     /// [`Malformed::Truncated`], also if the payload is shorter than its length; [`Malformed::Version`].
+    #[inline]
     pub fn parse(packet: &[u8]) -> Result<Self, Malformed> {
         let mut reader = Reader::new(packet);
         let word = reader.u32()?;
@@ -71,6 +73,7 @@ impl Header {
     }
 
     /// The octets of the header.
+    #[inline]
     #[must_use]
     pub fn octets(&self) -> [u8; LEN] {
         let word = 6 << 28 | u32::from(self.traffic_class) << 20 | self.flow_label & FLOW_LABEL;
@@ -85,6 +88,7 @@ impl Header {
     }
 
     /// Octets of the packet: header and payload.
+    #[inline]
     #[must_use]
     pub fn packet_len(&self) -> usize {
         LEN + usize::from(self.payload_len)

@@ -24,6 +24,7 @@ impl<'a> Datagram<'a> {
     /// # Errors
     /// [`Malformed::Length`] if the length is shorter than the header or longer than the octets;
     /// [`Malformed::Checksum`] if the checksum is wrong or zero (RFC 8200 s8.1).
+    #[inline]
     pub fn parse(
         source: Ipv6Addr,
         destination: Ipv6Addr,

@@ -48,6 +48,8 @@ named_enum! {
         NeighborLimit => "neighbor-limit",
         /// The queue of packets for an unresolved neighbor is full.
         NeighborQueue => "neighbor-queue",
+        /// The rate of solicitations for unknown neighbors is exhausted.
+        SolicitationRate => "solicitation-rate",
         /// An advertisement is about a neighbor with which the host has no business.
         UnknownNeighbor => "unknown-neighbor",
         /// A neighbor did not answer.

@@ -27,18 +27,19 @@
 //! | backoff in UNREACHABLE | PROBE, packet | confirmation, new link-layer address | solicits again if the entry is in use |
 //!
 //! Strangers can make the host create entries. So the table is bounded, and entries in use stay: the host has sent a
-//! packet to the neighbor in the last [`IN_USE`], and the neighbor has proven that it exists (RFC 6583 s7.1). A newcomer
-//! pushes out, in this order: the oldest entry that the host has never used, the oldest that has been idle for longer
+//! packet to the neighbor in the last [`IN_USE`], and the neighbor has proven that it exists (RFC 6583 s7.1) or is one of the
+//! few routers of the host. An answer to a solicitation is no use. A newcomer pushes out, in this order: the oldest entry that the host has never used, the oldest that has been idle for longer
 //! than [`IN_USE`], and the oldest that has not proven that its neighbor exists. If there is none of these, the newcomer is
-//! refused with [`Drop::NeighborLimit`].
+//! refused with [`Drop::NeighborLimit`]. Solicitations for unknown neighbors have a rate ([`SOLICIT_RATE`]).
 
+mod budget;
 mod entry;
 mod output;
 mod solicit;
 mod table;
 mod times;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeSet, VecDeque};
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
@@ -49,11 +50,13 @@ use moorline_types::Instant;
 use rand_chacha::ChaCha20Rng;
 
 use crate::{Drop, Drops};
+use budget::Budget;
 use entry::{Context, Entry};
 use solicit::Fate;
 use table::Table;
 use times::Times;
 
+pub use budget::{SOLICIT_BURST, SOLICIT_RATE};
 pub use output::{Neighbor, Output, State};
 pub use table::IN_USE;
 pub use times::{MAX_RETRANS_TIMER, REACHABLE_TIME, RETRANS_TIMER};
@@ -64,7 +67,10 @@ pub use times::{MAX_RETRANS_TIMER, REACHABLE_TIME, RETRANS_TIMER};
 #[derive(Debug)]
 pub struct Neighbors {
     table: Table,
+    /// The routers of the host on this wire. The caller bounds their number.
+    routers: BTreeSet<Ipv6Addr>,
     times: Times,
+    budget: Budget,
     outputs: VecDeque<Output>,
     drops: Drops,
 }
@@ -75,6 +81,8 @@ impl Neighbors {
     pub fn new(random: ChaCha20Rng) -> Self {
         Self {
             table: Table::default(),
+            routers: BTreeSet::new(),
+            budget: Budget::new(),
             times: Times::new(random),
             outputs: VecDeque::new(),
             drops: Drops::default(),
@@ -105,11 +113,37 @@ impl Neighbors {
         let mut send = |entry: &mut Entry, context: &mut Context<'_>| {
             entry.on_packet(core::mem::take(&mut packet), context);
         };
-        if self.update(next_hop, now, &mut send).is_none() {
-            self.insert(next_hop, Entry::incomplete(now), now)?;
-            self.update(next_hop, now, send);
+        self.update_or_insert(next_hop, now, &mut send)
+    }
+
+    /// Sends the answer to a solicitation to the neighbor that asked. As [`Self::send`], but the answer does not count as a use of
+    /// the entry: otherwise everybody could make entries that the host keeps.
+    ///
+    /// # Errors
+    /// [`Drop::NeighborLimit`].
+    pub fn answer(
+        &mut self,
+        neighbor: Ipv6Addr,
+        mut packet: PacketBuf,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        if neighbor.is_multicast() {
+            return self.send(neighbor, packet, now);
         }
-        Ok(())
+        let mut answer = |entry: &mut Entry, context: &mut Context<'_>| {
+            entry.on_answer(core::mem::take(&mut packet), context);
+        };
+        self.update_or_insert(neighbor, now, &mut answer)
+    }
+
+    /// Takes note of whether the host has this neighbor as a router. While the host uses a router, its entry stays.
+    pub fn keep_router(&mut self, router: Ipv6Addr, is_kept: bool, now: Instant) {
+        if is_kept {
+            self.routers.insert(router);
+        } else {
+            self.routers.remove(&router);
+        }
+        self.update(router, now, |entry, _| entry.is_kept = is_kept);
     }
 
     /// Takes the source and the Source Link-Layer Address option of a Neighbor Solicitation for one of our addresses.
@@ -184,12 +218,34 @@ impl Neighbors {
         self.update(router, now, Entry::on_probe);
     }
 
+    /// Asks a neighbor that has never answered whether it exists, without a packet for it. Only a neighbor whose link-layer
+    /// address is known is asked, and within the rate of solicitations.
+    pub fn verify(&mut self, neighbor: Ipv6Addr, now: Instant) {
+        self.update(neighbor, now, Entry::on_verify);
+    }
+
+    /// Whether the neighbor has shown that it exists, or carries traffic of the host, and is not known as unreachable.
+    #[must_use]
+    pub fn is_trusted(&self, neighbor: Ipv6Addr, now: Instant) -> bool {
+        self.table.get(neighbor).is_some_and(|entry| {
+            let is_used = entry.used.is_some_and(|at| now.since(at) < IN_USE);
+            (entry.is_proven || is_used && !entry.is_incomplete())
+                && entry.state(now) != State::Unreachable
+        })
+    }
+
     /// Whether the neighbor is reachable; `None` if it has no entry. A neighbor without link-layer address is suspect, so
     /// it is not reachable (RFC 4861 s6.3.6).
     #[must_use]
     pub fn is_reachable(&self, neighbor: Ipv6Addr, now: Instant) -> Option<bool> {
-        let state = self.table.get(neighbor)?.state(now);
+        let state = self.state(neighbor, now)?;
         Some(!matches!(state, State::Incomplete | State::Unreachable))
+    }
+
+    /// State of a neighbor; `None` if it has no entry.
+    #[must_use]
+    pub fn state(&self, neighbor: Ipv6Addr, now: Instant) -> Option<State> {
+        self.table.get(neighbor).map(|entry| entry.state(now))
     }
 
     /// Removes a neighbor. Packets that wait for its link-layer address go with it.
@@ -289,13 +345,28 @@ impl Neighbors {
             neighbor,
             now,
             times: &mut self.times,
+            budget: &mut self.budget,
             outputs: &mut self.outputs,
             drops: &mut self.drops,
         };
         self.table.update(neighbor, |entry| change(entry, &mut context))
     }
 
-    fn insert(&mut self, neighbor: Ipv6Addr, entry: Entry, now: Instant) -> Result<(), Drop> {
+    fn update_or_insert(
+        &mut self,
+        neighbor: Ipv6Addr,
+        now: Instant,
+        change: &mut impl FnMut(&mut Entry, &mut Context<'_>),
+    ) -> Result<(), Drop> {
+        if self.update(neighbor, now, &mut *change).is_none() {
+            self.insert(neighbor, Entry::incomplete(now), now)?;
+            self.update(neighbor, now, change);
+        }
+        Ok(())
+    }
+
+    fn insert(&mut self, neighbor: Ipv6Addr, mut entry: Entry, now: Instant) -> Result<(), Drop> {
+        entry.is_kept = self.routers.contains(&neighbor);
         let evicted = self.table.insert(neighbor, entry, now)?;
         for _ in 0..evicted {
             self.drops.count(Drop::NeighborLimit);

@@ -1,4 +1,4 @@
-//! Random times.
+//! Random times and choices.
 
 use core::time::Duration;
 
@@ -9,6 +9,12 @@ use rand_core::RngCore as _;
 pub(crate) fn up_to(random: &mut ChaCha20Rng, most: Duration) -> Duration {
     let nanos = u64::try_from(most.as_nanos()).unwrap_or(u64::MAX - 1);
     Duration::from_nanos(random.next_u64() % nanos.saturating_add(1).max(1))
+}
+
+/// An index below `len`, or zero if there is none.
+pub(crate) fn up_to_index(random: &mut ChaCha20Rng, len: usize) -> usize {
+    let product = u128::from(random.next_u64()) * len as u128;
+    usize::try_from(product >> 64).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -28,5 +34,13 @@ mod tests {
         assert!(seen.iter().all(|count| *count > 20), "{seen:?}");
         assert_eq!(up_to(&mut random, Duration::ZERO), Duration::ZERO);
         assert!(up_to(&mut random, Duration::MAX) > Duration::ZERO);
+    }
+    #[test]
+    fn each_index_is_chosen_as_often_as_the_others() {
+        let mut random = ChaCha20Rng::seed_from_u64(2);
+        let mut seen = [0; 5];
+        (0..1_000).for_each(|_| seen[up_to_index(&mut random, 5)] += 1);
+        assert!(seen.iter().all(|count| (150..250).contains(count)), "{seen:?}");
+        assert_eq!(up_to_index(&mut random, 0), 0);
     }
 }

@@ -11,7 +11,7 @@ mod choice;
 mod destinations;
 mod fair;
 
-pub use choice::{Candidate, RouterChoice};
+pub use choice::{Candidate, Reach, RouterChoice};
 pub use destinations::{
     Destinations, Limits, MAX_PATHS, MAX_REDIRECTS, MIN_LINK_MTU, MIN_PMTU_AGE, NextHop, PMTU_AGE,
     PathMtu,

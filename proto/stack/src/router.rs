@@ -3,7 +3,8 @@
 //! The host is one of type C (RFC 4191 s3): a default router is a route to `::/0`. Each router has the prefixes that it has
 //! advertised (RFC 8028). Router Solicitations follow RFC 7559.
 //!
-//! A flood of advertisements does not remove what is there: at a limit the new thing is refused and counted.
+//! A flood of advertisements does not remove what is there: at a limit the new thing is refused and counted. If the caller
+//! knows which routers it can trust, as they have answered or carry traffic, [`Routers::make_room`] lets the others go first.
 //!
 //! | timer | armed by | does |
 //! |---|---|---|
@@ -13,6 +14,7 @@
 mod advertisement;
 mod parameters;
 mod repository;
+mod room;
 mod route;
 mod solicitation;
 

@@ -82,6 +82,13 @@ impl Error {
             | Cause::Unknown(..) => None,
         }
     }
+
+    /// Whether the error says that the peer does not want the connection, so that another try is in vain (RFC 9293
+    /// s3.9.2.2: a port or protocol that is unreachable, or what is administratively prohibited).
+    #[must_use]
+    pub const fn is_hard(self) -> bool {
+        matches!(self, Self::ConnectionRefused | Self::PermissionDenied | Self::ProtocolUnreachable)
+    }
 }
 
 // Codes of RFC 4443 s3.1 without a name in `moorline_ip`.

@@ -71,6 +71,14 @@ pub enum State {
     TimeWait,
 }
 
+impl State {
+    /// Whether the peer has sent its FIN.
+    #[must_use]
+    pub const fn has_fin(self) -> bool {
+        matches!(self, Self::CloseWait | Self::Closing | Self::LastAck | Self::TimeWait)
+    }
+}
+
 /// Something that the owner of a connection or the stack wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -213,8 +221,8 @@ pub trait Engine {
     /// segment and the room in front of it.
     ///
     /// # Errors
-    /// [`Drop::NoSocket`] if nothing takes the segment, which is unchanged then: the host sends [`reset_for`] it. Other reasons have no
-    /// answer.
+    /// [`Drop::NoSocket`] if nothing takes the segment, which is unchanged then: the host sends [`reset_for`] it. For another reason,
+    /// the engine has queued the answer itself, if there is one.
     fn handle_segment(
         &mut self,
         header: &Header,
@@ -222,7 +230,10 @@ pub trait Engine {
         now: Instant,
     ) -> Result<(), Drop>;
 
-    /// Handles an ICMPv6 error that quotes a segment of the host with this sequence number.
+    /// Handles an ICMPv6 error that quotes a segment of the host with this sequence number. Errors are soft for a synchronized
+    /// connection (RFC 5927 s5.2). Any error ends a connection in SYN-SENT: a program waits, and may have another address to try
+    /// (RFC 5461 s4.2). A hard error ends a half-open connection of a listener (RFC 9293 s3.9.2.2); nobody waits for
+    /// it, so after a soft one the SYN-ACK is sent again.
     ///
     /// # Errors
     /// [`Drop::ForeignError`] if the segment is not one that waits for its acknowledgment (RFC 5927 s4.1).
@@ -234,7 +245,8 @@ pub trait Engine {
         now: Instant,
     ) -> Result<(), Drop>;
 
-    /// Tells that the packets of a flow take another path now. The engine retransmits what is unacknowledged at once.
+    /// Tells that the packets of a flow take another path now. The engine retransmits the first segment that is not acknowledged at
+    /// once: also a SYN, a SYN-ACK or a FIN.
     ///
     /// # Errors
     /// [`Error::NotConnected`] if the flow does not exist.

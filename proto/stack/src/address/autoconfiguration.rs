@@ -8,7 +8,9 @@ use moorline_ip::nd::PrefixInformation;
 use moorline_types::{Instant, Prefix};
 
 use super::entry::{Entry, in_prefix};
-use super::{Addresses, LINK_LOCAL, Lifetimes, Mode, Origin, Output, interface_id};
+use super::{
+    Addresses, LINK_LOCAL, Lifetimes, MAX_AUTOCONFIGURED, Mode, Origin, Output, interface_id,
+};
 use crate::Drop;
 use crate::random::up_to;
 
@@ -94,6 +96,30 @@ impl Addresses {
         let result = self.on_prefix(information, delay, now);
         self.prune(now);
         result
+    }
+
+    /// Makes room for the addresses of a new prefix, if there is none: the addresses of one prefix go that `is_kept` does not
+    /// keep. Returns whether there was no room.
+    pub fn make_room(&mut self, prefix: Prefix, is_kept: impl Fn(Prefix) -> bool) -> bool {
+        let count = self.prefixes.keys().filter(|one| **one != LINK_LOCAL).count();
+        let made = self.entries.values().filter(|entry| entry.origin.is_autoconfigured()).count();
+        let has_room = count < MAX_PREFIXES && made < MAX_AUTOCONFIGURED;
+        if has_room || self.prefixes.contains_key(&prefix) {
+            return false;
+        }
+        let mut known = self.prefixes.keys().copied();
+        let Some(victim) = known.find(|one| *one != LINK_LOCAL && !is_kept(*one)) else {
+            return true;
+        };
+        let addresses: alloc::vec::Vec<_> = self
+            .in_prefix(victim)
+            .filter(|(_, entry)| entry.origin.is_autoconfigured())
+            .map(|(address, _)| address)
+            .collect();
+        addresses.into_iter().for_each(|address| self.take_out(address));
+        self.prefixes.remove(&victim);
+        self.drops.count(Drop::PrefixLimit);
+        true
     }
 
     fn on_prefix(

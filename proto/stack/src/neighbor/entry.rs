@@ -6,6 +6,7 @@ use moorline_ip::nd::NeighborAdvertisement;
 use moorline_ip::{Mac, PacketBuf};
 use moorline_types::Instant;
 
+use super::budget::Budget;
 use super::table::Keys;
 use super::times::Times;
 use super::{DELAY_FIRST_PROBE_TIME, MAX_MULTICAST_SOLICIT, MAX_QUEUE, Neighbor, Output, State};
@@ -18,9 +19,11 @@ pub(super) struct Entry {
     pub(super) is_router: bool,
     /// Whether the neighbor has ever answered a solicitation, or an upper layer has confirmed that packets reach it.
     pub(super) is_proven: bool,
+    /// Whether the host has the neighbor as a router.
+    pub(super) is_kept: bool,
     /// Time at which the entry was made.
     pub(super) created: Instant,
-    /// Time of the last packet to the neighbor.
+    /// Time of the last packet to the neighbor, without answers to solicitations.
     pub(super) used: Option<Instant>,
     pub(super) timer: Option<Instant>,
     /// Keys by which the table has indexed the entry.
@@ -68,6 +71,7 @@ pub(super) struct Context<'a> {
     pub(super) neighbor: Ipv6Addr,
     pub(super) now: Instant,
     pub(super) times: &'a mut Times,
+    pub(super) budget: &'a mut Budget,
     pub(super) outputs: &'a mut VecDeque<Output>,
     pub(super) drops: &'a mut Drops,
 }
@@ -86,6 +90,7 @@ impl Entry {
             link,
             is_router,
             is_proven: false,
+            is_kept: false,
             created,
             used: None,
             timer: None,
@@ -129,9 +134,14 @@ impl Entry {
         .into_iter()
     }
 
-    /// Sends or queues a packet.
+    /// Sends or queues a packet that shows that the host uses the neighbor.
     pub(super) fn on_packet(&mut self, packet: PacketBuf, context: &mut Context<'_>) {
         self.used = Some(context.now);
+        self.on_answer(packet, context);
+    }
+
+    /// Sends or queues a packet. An answer to a solicitation shows no use: everybody can ask for one.
+    pub(super) fn on_answer(&mut self, packet: PacketBuf, context: &mut Context<'_>) {
         match &mut self.link {
             Link::Incomplete { queue, sent } => {
                 // RFC 4861 s7.2.2: "When a queue overflows, the new arrival SHOULD replace the oldest entry."
@@ -268,7 +278,7 @@ impl Entry {
         self.link = Link::Known { mac, reach };
         self.timer = None;
         for packet in queue {
-            self.on_packet(packet, context);
+            self.on_answer(packet, context);
         }
     }
 

@@ -7,6 +7,7 @@ use moorline_types::Instant;
 
 use super::entry::{Context, Entry, Link, Reach};
 use super::{MAX_MULTICAST_SOLICIT, MAX_UNICAST_SOLICIT, Output, PROBE_INTERVAL, State};
+use crate::Drop;
 
 /// Future of an entry after a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,15 @@ impl Entry {
             let timer = self.timer;
             self.solicit(None, context);
             self.timer = timer;
+        }
+    }
+
+    /// Asks a neighbor that has never answered whether it exists.
+    pub(super) fn on_verify(&mut self, context: &mut Context<'_>) {
+        let Link::Known { mac, reach: Reach::Stale | Reach::Delay } = self.link else { return };
+        let is_early = self.next_solicitation(context).is_some_and(|at| context.now < at);
+        if !self.is_proven && !is_early && context.budget.take(context.now) {
+            self.probe(mac, 1, context);
         }
     }
 
@@ -82,6 +92,12 @@ impl Entry {
     }
 
     pub(super) fn solicit(&mut self, to: Option<Mac>, context: &mut Context<'_>) {
+        // Neighbors that have answered before are as many as entries, and ask rarely: only the unknown ones have a budget.
+        if self.is_incomplete() && !context.budget.take(context.now) {
+            context.drops.count(Drop::SolicitationRate);
+            self.timer = Some(context.now + context.times.retrans());
+            return;
+        }
         let (target, source_hint) = (context.neighbor, self.source_hint);
         context.outputs.push_back(Output::Solicit { target, source_hint, to });
         self.solicited = Some(context.now);

@@ -33,7 +33,7 @@ enum Worth {
     Unused,
     /// The host has sent packets, and nothing proves that the neighbor exists.
     Unproven,
-    /// The neighbor exists.
+    /// The neighbor exists, or the host has it as a router.
     Proven,
 }
 
@@ -153,7 +153,7 @@ impl Worth {
     /// neighbor exists, and the creation of others.
     fn of(entry: &Entry) -> (Self, Instant) {
         match entry.used {
-            Some(used) if entry.is_proven => (Self::Proven, end_of_second(used)),
+            Some(used) if entry.is_proven || entry.is_kept => (Self::Proven, end_of_second(used)),
             Some(_) => (Self::Unproven, entry.created),
             None if entry.is_incomplete() => (Self::Unproven, entry.created),
             None => (Self::Unused, entry.created),

@@ -15,10 +15,22 @@ pub struct Candidate {
     pub prefix: Prefix,
     /// Preference of the route.
     pub preference: RouterPreference,
-    /// Whether the router is reachable. A router that the host knows nothing about counts as reachable (RFC 4191 s3.2).
-    pub is_reachable: bool,
+    /// Knowledge of whether the router is reachable.
+    pub reach: Reach,
     /// Whether the router has advertised the prefix of the packet's source.
     pub advertises_source: bool,
+}
+
+/// Knowledge of whether a router is reachable, the worst first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Reach {
+    /// Neighbor Unreachability Detection has found that the router does not answer.
+    Unreachable,
+    /// The host does not know yet: it waits for the link-layer address of the router.
+    Suspect,
+    /// The router is reachable or probably reachable. A router that the host knows nothing about counts as reachable
+    /// (RFC 4191 s3.2).
+    Reachable,
 }
 
 /// Chooses routers.
@@ -28,14 +40,21 @@ pub struct RouterChoice {
 }
 
 /// Order of candidates, the best last.
-type Rank = (bool, bool, u8, RouterPreference);
+type Rank = (bool, bool, bool, u8, RouterPreference);
 
 impl RouterChoice {
     /// The route for packets to a destination.
     ///
-    /// Routers that have advertised the prefix of the source come first: a router of another provider would discard the
-    /// packet (RFC 8028 s3.2). Then reachable routers come before others, and among them the longest prefix and
-    /// the highest preference (RFC 4191 s3.2). Routes that are equal and unreachable get their turns (RFC 4861 s6.3.6).
+    /// Routers that are known as unreachable come last (RFC 4861 s6.3.6). RFC 8028 s3.2 chooses by source among the default
+    /// routers, and does not say that a host keeps sending to a router that is dead. A router of another provider may
+    /// discard a packet with this source, but a dead router discards it for certain. So the packets of existing
+    /// connections take the other router too: they are lost if its provider filters by source, and arrive if not. New
+    /// connections have a source that the other router has advertised, by rule 5.5 of RFC 6724.
+    ///
+    /// Among the others, routers that have advertised the prefix of the source come first (RFC 8028 s3.2). A router
+    /// without link-layer address is among them: one second of resolution does not send packets to another provider.
+    /// Then come reachable routers before suspect ones, the longest prefix, and the highest preference (RFC 4191 s3.2).
+    /// Routes that are equal and not reachable get their turns (RFC 4861 s6.3.6).
     /// `None` means that the host has no route: the sender gets Destination Unreachable with code 0.
     pub fn choose<'a>(
         &mut self,
@@ -45,7 +64,7 @@ impl RouterChoice {
         let matching = || candidates.iter().filter(|route| route.prefix.contains(destination));
         let best = matching().map(Candidate::rank).max()?;
         let mut equal = matching().filter(|route| route.rank() == best);
-        let (_, is_reachable, ..) = best;
+        let (_, _, is_reachable, ..) = best;
         if is_reachable {
             return equal.next();
         }
@@ -63,8 +82,8 @@ impl RouterChoice {
         chosen: &'a Candidate,
     ) -> impl Iterator<Item = &'a Candidate> {
         candidates.iter().filter(move |route| {
-            let if_reachable = Candidate { is_reachable: true, ..**route };
-            !route.is_reachable
+            let if_reachable = Candidate { reach: Reach::Reachable, ..**route };
+            route.reach != Reach::Reachable
                 && *route != chosen
                 && route.prefix.contains(destination)
                 && if_reachable.rank() > chosen.rank()
@@ -81,7 +100,9 @@ impl Candidate {
                 known
             }
         };
-        (self.advertises_source, self.is_reachable, self.prefix.length(), preference)
+        let [is_alive, is_reachable] =
+            [!matches!(self.reach, Reach::Unreachable), matches!(self.reach, Reach::Reachable)];
+        (is_alive, self.advertises_source, is_reachable, self.prefix.length(), preference)
     }
 }
 

@@ -160,8 +160,7 @@ impl Routers {
         let RouteInformation { prefix, preference, lifetime } = *information;
         let key = RouteKey::new(prefix, source);
         let is_new = !self.routes.contains_key(&key) && !lifetime.is_zero();
-        let others = self.routes.keys().filter(|key| key.length.0 > 0);
-        if is_new && prefix != Prefix::ALL && others.count() >= MAX_ROUTES {
+        if is_new && prefix != Prefix::ALL && self.other_routes() >= MAX_ROUTES {
             return Err(Drop::PrefixLimit);
         }
         let until = end_of(lifetime, now);

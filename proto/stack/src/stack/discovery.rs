@@ -8,7 +8,7 @@ use moorline_ip::ip6::ICMPV6;
 use moorline_ip::mld::{HOP_BY_HOP_ROUTER_ALERT, Query, Report};
 use moorline_ip::nd::{Body, Message, NdOption, NeighborAdvertisement};
 use moorline_ip::{Header, Mac, PacketBuf, ip6};
-use moorline_types::Instant;
+use moorline_types::{Instant, Prefix};
 
 use super::input::Arrival;
 use super::output::framed;
@@ -29,7 +29,8 @@ impl Stack {
         message: &Icmp<'_>,
         now: Instant,
     ) -> Result<(), Drop> {
-        let Some(wire) = self.wires.iter_mut().find(|wire| wire.id == arrival.wire) else {
+        let Self { wires, tcp, .. } = self;
+        let Some(wire) = wires.iter_mut().find(|wire| wire.id == arrival.wire) else {
             return Err(Drop::OtherStation);
         };
         if let Some(query) = Query::parse(header, position.has_router_alert, message)? {
@@ -45,7 +46,10 @@ impl Stack {
         match message.body {
             // RFC 4861 s6.2.6: a host discards Router Solicitations silently.
             Body::RouterSolicitation => Ok(()),
-            Body::RouterAdvertisement(_) => wire.advertisement_in(header, &message, now),
+            Body::RouterAdvertisement(_) => {
+                let has_connections = |address| tcp.has_address(address);
+                wire.advertisement_in(header, &message, has_connections, now)
+            }
             Body::NeighborSolicitation { target } => {
                 wire.solicitation_in(header, target, &message, now)
             }
@@ -146,9 +150,11 @@ impl Stack {
                 self.frames.push_back((id, frame));
             }
             router::Output::RouterFound(router) => {
+                wire.neighbors.keep_router(router, true, now);
                 self.events.push_back(Event::RouterFound(id, router));
             }
             router::Output::RouterLost(router) => {
+                wire.neighbors.keep_router(router, false, now);
                 self.destinations.forget_router(id.0, router);
                 // RFC 4861 s6.3.7: a host without a router asks for one.
                 if wire.routers.routers().next().is_none() {
@@ -215,12 +221,17 @@ impl Wire {
         &mut self,
         header: &Header,
         message: &Message<'_>,
+        has_connections: impl Fn(Ipv6Addr) -> bool,
         now: Instant,
     ) -> Result<(), Drop> {
         let source = header.source;
+        let is_late = self.make_room(source, message, has_connections, now);
         self.routers.handle_advertisement(source, message, now)?;
         let mac = message.source_link_layer();
         let mut result = self.neighbors.handle_router(source, mac, now);
+        if is_late {
+            self.on_latecomer(source, now);
+        }
         let cause = Cause {
             is_multicast: header.destination.is_multicast(),
             knows_link_layer: mac.is_some(),
@@ -270,7 +281,7 @@ impl Wire {
         // RFC 4861 s7.2.4: the answer to an unspecified source goes to all nodes.
         let destination = if is_probe { ALL_NODES } else { header.source };
         let packet = discovery_packet(target, destination, &message);
-        self.neighbors.send(destination, packet, now)
+        self.neighbors.answer(destination, packet, now)
     }
 
     fn neighbor_in(
@@ -282,7 +293,52 @@ impl Wire {
         if self.addresses.handle_advertisement(advertisement.target, now) {
             return Ok(());
         }
-        self.neighbors.handle_advertisement(advertisement, mac, now)
+        self.neighbors.handle_advertisement(advertisement, mac, now)?;
+        // A router that came late exists: with its next advertisement it gets what made-up routers have.
+        let router = advertisement.target;
+        if self.neighbors.is_trusted(router, now) && self.latecomers.remove(&router) {
+            self.routers.solicit(now);
+        }
+        Ok(())
+    }
+
+    /// Asks a router that came late whether it exists.
+    fn on_latecomer(&mut self, router: Ipv6Addr, now: Instant) {
+        self.latecomers.insert(router);
+        let Self { routers, latecomers, .. } = self;
+        latecomers.retain(|known| routers.routers().any(|router| router == *known));
+        self.neighbors.verify(router, now);
+    }
+
+    /// Makes room for an advertisement, if a table is full. Routers that have answered or carry traffic, their prefixes,
+    /// and the addresses of connections stay. Returns whether there was too little room and the router is not trusted.
+    fn make_room(
+        &mut self,
+        source: Ipv6Addr,
+        message: &Message<'_>,
+        has_connections: impl Fn(Ipv6Addr) -> bool,
+        now: Instant,
+    ) -> bool {
+        let Self { neighbors, routers, addresses, .. } = self;
+        let is_trusted = |router| neighbors.is_trusted(router, now);
+        if !source.is_unicast_link_local() {
+            return false;
+        }
+        let mut is_full = routers.make_room(source, message, is_trusted);
+        let connected: Vec<_> =
+            addresses.iter().map(|row| row.address).filter(|one| has_connections(*one)).collect();
+        let is_kept = |prefix: Prefix| {
+            routers.is_advertised(prefix, is_trusted)
+                || connected.iter().any(|address| prefix.contains(*address))
+        };
+        for option in &message.options {
+            if let NdOption::Prefix(information) = option {
+                let prefix = information.prefix;
+                // An address costs the link some messages, so only a router that exists gets it in place of another one.
+                is_full |= addresses.make_room(prefix, |one| !is_trusted(source) || is_kept(one));
+            }
+        }
+        is_full && !is_trusted(source)
     }
 
     /// The frame of a Neighbor Solicitation for another node's address.

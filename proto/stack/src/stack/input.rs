@@ -64,6 +64,10 @@ impl Stack {
         if source.is_multicast() || source.is_loopback() || destination.is_loopback() {
             return Err(Drop::BadSource);
         }
+        // RFC 6890 s2.2.3: IPv4-mapped addresses are for programs. A packet on the wire with one would pass for IPv4.
+        if source.to_ipv4_mapped().is_some() || destination.to_ipv4_mapped().is_some() {
+            return Err(Drop::BadSource);
+        }
         let is_ours = if destination.is_multicast() {
             self.wire(arrival.wire).is_some_and(|wire| wire.listener.is_member(destination))
         } else if destination.is_unicast_link_local() {

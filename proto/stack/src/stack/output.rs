@@ -10,9 +10,9 @@ use super::input::Arrival;
 use super::wire::Wire;
 use super::{Stack, WireId};
 use crate::address::{Origin, State};
-use crate::route::{Candidate, NextHop, RouterChoice};
+use crate::route::{Candidate, NextHop, Reach, RouterChoice};
 use crate::select::{self, SourceCandidate};
-use crate::{Drop, fragment};
+use crate::{Drop, fragment, neighbor};
 
 /// A packet that an upper layer wants to send.
 #[derive(Clone, Copy, Debug)]
@@ -305,9 +305,20 @@ fn router_candidates(
         router: row.router,
         prefix: row.prefix,
         preference: row.preference,
-        is_reachable: wire.neighbors.is_reachable(row.router, now).unwrap_or(true),
+        reach: reach_of(wire.neighbors.state(row.router, now)),
         advertises_source: row.advertises_source,
     })
+}
+
+const fn reach_of(router: Option<neighbor::State>) -> Reach {
+    use neighbor::State;
+    match router {
+        Some(State::Incomplete) => Reach::Suspect,
+        Some(State::Unreachable) => Reach::Unreachable,
+        Some(State::Reachable | State::Stale | State::Delay | State::Probe) | None => {
+            Reach::Reachable
+        }
+    }
 }
 
 /// The frame of a packet to a station.

@@ -1,6 +1,7 @@
 //! A host beside a router that is made of octets.
 
 mod link;
+mod routers;
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -287,4 +288,22 @@ fn a_frame_for_another_station_or_address_is_nothing_for_the_host() {
     assert!(link.frames.is_empty());
     let header = Header::new(ROUTER, host(), ICMPV6, 64, 0);
     assert_eq!(header.packet_len(), 40);
+}
+
+/// RFC 6890 s2.2.3: ::ffff:0:0/96 is neither source nor destination on a wire.
+#[test]
+fn a_packet_with_an_ipv4_mapped_address_is_refused_and_counted() {
+    let mut link = configured();
+    link.frames.clear();
+    let refused = |link: &Link| link.stack.all_drops().of(crate::Drop::BadSource);
+    let before = refused(&link);
+    link.ping(address("::ffff:192.0.2.1"), host(), 8);
+    link.ping(ROUTER, address("::ffff:192.0.2.1"), 8);
+    let socket = link.stack.udp_bind(None, Some(2000)).expect("socket");
+    link.datagram(address("::ffff:192.0.2.1"), host(), (1000, 2000), b"hello");
+    assert!(link.frames.is_empty());
+    assert!(link.stack.udp_recv(socket).is_err());
+    assert_eq!(refused(&link), before + 3);
+    link.ping(ROUTER, host(), 8);
+    assert_eq!(link.frames.len(), 1);
 }

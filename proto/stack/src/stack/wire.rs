@@ -1,3 +1,6 @@
+use alloc::collections::BTreeSet;
+use core::net::Ipv6Addr;
+
 use moorline_ip::Mac;
 use moorline_types::Instant;
 use rand_chacha::ChaCha20Rng;
@@ -24,6 +27,9 @@ pub(super) struct Wire {
     pub(super) routers: Routers,
     pub(super) addresses: Addresses,
     pub(super) listener: Listener,
+    /// Routers that came when the tables of routers, prefixes or addresses were full, and have not answered yet. Each was one of
+    /// `routers` when the last one came, so there are few.
+    pub(super) latecomers: BTreeSet<Ipv6Addr>,
 }
 
 impl Wire {
@@ -42,6 +48,7 @@ impl Wire {
             routers: Routers::new(mtu, hop_limit, fork(&mut random)),
             addresses: Addresses::new(addressing, fork(&mut random)),
             listener: Listener::new(fork(&mut random)),
+            latecomers: BTreeSet::new(),
         }
     }
 

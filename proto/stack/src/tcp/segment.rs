@@ -286,6 +286,8 @@ pub(super) const HEADER_LEN: usize = 20;
 pub(super) const CHECKSUM_AT: usize = 16;
 /// Offset of the control bits in the header.
 pub(super) const FLAGS_AT: usize = 13;
+/// Offset of the acknowledgment number in the header.
+pub(super) const ACKNOWLEDGMENT_AT: usize = 8;
 /// Offset of the sequence number in the header.
 pub(super) const SEQUENCE_AT: usize = 4;
 

@@ -7,6 +7,7 @@
 //! What `smoltcp` does not do is done here:
 //! - Listeners keep half-open connections in a few octets each, until the last segment of the handshake (RFC 4987 s3.4).
 //! - Initial sequence numbers follow RFC 9293 s3.4.1 (see the module `isn`).
+//! - Segments that `smoltcp` would discard are checked first, answered and counted (RFC 9293 s3.10.7.4, RFC 5961).
 //! - Reasons for which connections end, ICMPv6 errors (RFC 5927), and the time after which a silent peer counts as lost.
 //! - TIME-WAIT in a few octets, for twice the MSL.
 //!
@@ -22,11 +23,15 @@ mod listener;
 mod time_wait;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use core::net::Ipv6Addr;
 use core::time::Duration;
 
-use moorline_ip::{Header, PacketBuf};
+use moorline_index::FairShares;
+use moorline_ip::PacketBuf;
+use moorline_ip::icmp::Cause;
 use moorline_types::Instant;
 use rand_chacha::ChaCha20Rng;
+use rand_core::RngCore as _;
 use smoltcp::iface::Interface;
 
 use super::{Flags, Flow, ListenerId, Outgoing, Segment, Seq, TcpId};
@@ -46,7 +51,9 @@ pub struct Config {
     pub receive_buffer: usize,
     /// Octets of the send buffer of a connection.
     pub send_buffer: usize,
-    /// Largest number of connections, without half-open ones and those in TIME-WAIT.
+    /// Largest number of connections, without half-open ones and those in TIME-WAIT. Peers share them: listeners accept as many
+    /// connections of one /64 as are free, of one address a quarter of that, and of a /48 four times as many. So one link
+    /// gets a half of them, one address a fifth, and a site leaves a fifth free.
     pub max_connections: usize,
 }
 
@@ -64,6 +71,8 @@ pub struct SmolEngine {
     interface: Interface,
     isn: Isn,
     connections: BTreeMap<TcpId, Connection>,
+    /// Accepted connections by peer.
+    shares: FairShares,
     flows: BTreeMap<Flow, TcpId>,
     listeners: Listeners,
     half_open: HalfOpens,
@@ -88,13 +97,16 @@ enum Noticed {
 impl SmolEngine {
     /// Creates an engine without connections.
     #[must_use]
-    pub fn new(config: Config, rng: ChaCha20Rng) -> Self {
+    pub fn new(config: Config, mut rng: ChaCha20Rng) -> Self {
+        let mut key = [0; 16];
+        rng.fill_bytes(&mut key);
         Self {
             config: Config { receive_buffer: receive_buffer(config.receive_buffer), ..config },
             mss: DEFAULT_MSS,
             interface: device::interface(0),
             isn: Isn::new(rng),
             connections: BTreeMap::new(),
+            shares: FairShares::new(config.max_connections, key),
             flows: BTreeMap::new(),
             listeners: Listeners::default(),
             half_open: HalfOpens::default(),
@@ -120,27 +132,33 @@ impl SmolEngine {
         self.connections.len()
     }
 
+    /// Whether a connection has this address at this host.
+    #[must_use]
+    pub fn has_address(&self, local: Ipv6Addr) -> bool {
+        let first = Flow { local: (local, 0), peer: (Ipv6Addr::UNSPECIFIED, 0) };
+        self.flows.range(first..).next().is_some_and(|(flow, _)| flow.local.0 == local)
+    }
+
     fn on_connection_segment(
         &mut self,
         id: TcpId,
-        header: &Header,
         segment: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
         let connection = self.connections.get_mut(&id).ok_or(Drop::NoSocket)?;
-        let handled = connection.handle(&mut self.interface, header, segment, self.mss, now)?;
+        let Self { interface, config, mss, .. } = self;
+        let handled = connection.handle(interface, segment, config, *mss, now)?;
         if let Some(reply) = handled.reply {
             self.reply(reply);
         }
         self.settle(id, handled.ending, now);
-        Ok(())
+        handled.dropped.map_or(Ok(()), Err)
     }
 
     /// A segment for a half-open connection.
     fn on_half_open_segment(
         &mut self,
         flow: Flow,
-        header: &Header,
         segment: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
@@ -167,7 +185,23 @@ impl SmolEngine {
         if parsed.sequence.since(half.received) > u16::MAX.into() {
             return Err(Drop::Sequence);
         }
-        self.complete(flow, half, header, segment, now)
+        self.complete(flow, half, segment, now)
+    }
+
+    /// An ICMPv6 error about the SYN-ACK of a half-open connection.
+    fn on_half_open_error(&mut self, flow: Flow, cause: Cause, sequence: Seq) -> Result<(), Drop> {
+        let half = self.half_open.of(&flow).ok_or(Drop::ForeignError)?;
+        // RFC 5927 s4.1: the quoted number is that of a segment in flight, here of the SYN alone.
+        if sequence != half.isn {
+            return Err(Drop::ForeignError);
+        }
+        // RFC 9293 s3.9.2.2: a hard error SHOULD abort, a soft error MUST NOT (MUST-56).
+        let is_hard = Error::of_cause(cause).is_some_and(Error::is_hard);
+        if is_hard {
+            self.half_open.remove(&flow);
+            self.drops.count(Drop::HalfOpen);
+        }
+        Ok(())
     }
 
     /// A SYN for a half-open connection: a copy gets the SYN-ACK again, another SYN begins anew (RFC 9293 s3.10.7.4).
@@ -194,14 +228,11 @@ impl SmolEngine {
         &mut self,
         flow: Flow,
         half: HalfOpen,
-        header: &Header,
         segment: &mut PacketBuf,
         now: Instant,
     ) -> Result<(), Drop> {
         // A listener whose program does not accept leaves the connection half open; the peer sends its octets again.
-        if self.connections.len() >= self.config.max_connections
-            || !self.listeners.has_room(half.listener)
-        {
+        if !self.has_share(flow.peer.0) || !self.listeners.has_room(half.listener) {
             return Err(Drop::SocketFull);
         }
         self.half_open.remove(&flow);
@@ -209,14 +240,22 @@ impl SmolEngine {
         let connection =
             Connection::accepted(flow, &half, &self.config, self.mss, &mut self.interface)
                 .ok_or(Drop::Malformed)?;
+        self.shares.add(flow.peer.0);
         let id = self.insert(flow, connection);
-        self.on_connection_segment(id, header, segment, now)?;
+        let result = self.on_connection_segment(id, segment, now);
         if self.connections.get(&id).is_some_and(Connection::is_established)
             && self.listeners.push(half.listener, id)
         {
             self.noticed.push_back(Noticed::Listener(half.listener));
         }
-        Ok(())
+        result
+    }
+
+    /// Whether a listener may accept one more connection of a peer. The room of each is what is free: so the peers that take
+    /// the most leave as much as one of them has to a newcomer.
+    fn has_share(&self, peer: Ipv6Addr) -> bool {
+        let free = self.config.max_connections.saturating_sub(self.connections.len());
+        self.shares.taken(peer, 0) < free
     }
 
     /// A segment for no connection: a listener takes SYNs.
@@ -359,6 +398,9 @@ impl SmolEngine {
 
     fn remove(&mut self, id: TcpId) {
         let Some(connection) = self.connections.remove(&id) else { return };
+        if !connection.is_active {
+            self.shares.remove(connection.flow.peer.0);
+        }
         if let Some(at) = connection.timer {
             self.timers.remove(&(at, id));
         }

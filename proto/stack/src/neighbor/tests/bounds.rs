@@ -113,3 +113,61 @@ fn a_newcomer_takes_the_place_of_the_least_worth() {
     neighbors.send(PEER, packet(0), later).expect("the oldest has been idle for a minute");
     neighbors.table.check();
 }
+
+/// RFC 6583 s7.1.
+#[test]
+fn solicitations_that_the_host_answers_do_not_push_out_a_neighbor_that_it_has_just_begun_to_use() {
+    let mut neighbors = neighbors();
+    neighbors.handle_solicitation(PEER, MAC, at(0)).expect("room");
+    neighbors.send(PEER, packet(1), at(0)).expect("room");
+    for n in 0..5_000 {
+        let (source, now) = (peer(n), at(1) + Duration::from_micros(n as u64));
+        neighbors.handle_solicitation(source, OTHER_MAC, now).expect("room");
+        neighbors.answer(source, packet(1), now).expect("room");
+        outputs(&mut neighbors);
+    }
+    assert_eq!(state(&neighbors, at(2)), Some(State::Delay));
+    assert_eq!(neighbors.iter(at(2)).count(), MAX_NEIGHBORS);
+    neighbors.table.check();
+}
+
+/// RFC 6583 s7.1. The made-up neighbors send datagrams too, so the host uses their entries.
+#[test]
+fn a_router_in_use_stays_before_it_has_proven_that_it_exists() {
+    for is_kept in [true, false] {
+        let mut neighbors = neighbors();
+        neighbors.handle_router(PEER, Some(MAC), at(0)).expect("room");
+        neighbors.keep_router(PEER, is_kept, at(0));
+        neighbors.send(PEER, packet(1), at(0)).expect("room");
+        for n in 0..5_000 {
+            neighbors.handle_solicitation(peer(n), OTHER_MAC, at(1)).expect("room");
+            neighbors.send(peer(n), packet(1), at(1)).expect("room");
+            outputs(&mut neighbors);
+        }
+        assert_eq!(state(&neighbors, at(2)).is_some(), is_kept);
+        neighbors.table.check();
+    }
+}
+
+/// RFC 4861 s7.2.2, RFC 6583 s7.1.
+#[test]
+fn a_scan_from_inside_sends_no_more_solicitations_than_its_rate() {
+    let mut neighbors = neighbors();
+    befriend(&mut neighbors, PEER, at(0));
+    let mut sent = 0;
+    for n in 0..100_000 {
+        let now = at(60) + Duration::from_micros(n as u64 * 100);
+        neighbors.send(peer(n), packet(1), now).expect("room");
+        sent += outputs(&mut neighbors).len();
+        sent += run(&mut neighbors, now)
+            .iter()
+            .filter(|(_, output)| matches!(output, Output::Solicit { .. }))
+            .count();
+    }
+    let allowed = usize::try_from(10 * SOLICIT_RATE + SOLICIT_BURST).expect("small");
+    assert!((allowed - 10..=allowed + 1).contains(&sent), "{sent}");
+    assert!(neighbors.drops().of(Drop::SolicitationRate) >= 100_000 - allowed as u64);
+    // Afterwards, and for a neighbor that the host knows, all is as ever.
+    neighbors.send(PEER, packet(1), at(70)).expect("room");
+    assert_eq!(run(&mut neighbors, at(75)).last(), Some(&(millis(75_000), solicit(Some(MAC)))));
+}

@@ -11,15 +11,8 @@ fn router(letter: char) -> Ipv6Addr {
 fn candidate(letter: char, prefix: &str, preference: RouterPreference) -> Candidate {
     let (address, length) = prefix.split_once('/').expect("prefix");
     let prefix = Prefix::new(address.parse().expect("address"), length.parse().expect("length"));
-    let (is_reachable, advertises_source) = (true, false);
-    Candidate {
-        wire: 0,
-        router: router(letter),
-        prefix,
-        preference,
-        is_reachable,
-        advertises_source,
-    }
+    let (reach, advertises_source) = (Reach::Reachable, false);
+    Candidate { wire: 0, router: router(letter), prefix, preference, reach, advertises_source }
 }
 
 fn letter(candidate: &Candidate) -> char {
@@ -31,7 +24,9 @@ fn letter(candidate: &Candidate) -> char {
 fn choose(candidates: &[Candidate], unreachable: &str) -> (Option<char>, Vec<char>) {
     let mut candidates = candidates.to_vec();
     for candidate in &mut candidates {
-        candidate.is_reachable = !unreachable.contains(letter(candidate));
+        if unreachable.contains(letter(candidate)) {
+            candidate.reach = Reach::Unreachable;
+        }
     }
     let chosen = RouterChoice::default().choose(DESTINATION, &candidates);
     let probes = |chosen| RouterChoice::probes(DESTINATION, &candidates, chosen);
@@ -67,7 +62,12 @@ fn a_router_that_advertised_the_source_comes_before_all_others() {
     assert_eq!(choose(&routes, "").0, Some('b'));
     routes[0].advertises_source = true;
     assert_eq!(choose(&routes, ""), (Some('a'), Vec::new()));
-    assert_eq!(choose(&routes, "a").0, Some('a'), "no other router forwards the source");
+    assert_eq!(
+        choose(&routes, "a"),
+        (Some('b'), Vec::from(['a'])),
+        "a dead router forwards nothing"
+    );
+    assert_eq!(choose(&routes, "abc").0, Some('a'), "if all are dead, the source decides");
     assert_eq!(choose(&routes, "b"), (Some('a'), Vec::new()), "b is not for this source");
     routes[2].advertises_source = true;
     assert_eq!(choose(&routes, "").0, Some('c'), "among those, by RFC 4191");
@@ -86,12 +86,23 @@ fn equal_routers_that_are_unreachable_get_their_turns() {
     };
     assert_eq!(turns(&routes), "aaaaaa", "a reachable one is kept");
     for route in &mut routes {
-        route.is_reachable = false;
+        route.reach = Reach::Unreachable;
     }
     routes[3].preference = RouterPreference::Low;
     assert_eq!(turns(&routes), "abcabc");
-    routes[1].is_reachable = true;
+    routes[1].reach = Reach::Reachable;
     assert_eq!(turns(&routes), "bbbbbb");
+}
+
+#[test]
+fn a_router_whose_link_layer_address_is_not_known_yet_keeps_its_source() {
+    let mut routes = ['a', 'b'].map(|letter| candidate(letter, "::/0", RouterPreference::Medium));
+    routes[0].advertises_source = true;
+    routes[0].reach = Reach::Suspect;
+    assert_eq!(choose(&routes, ""), (Some('a'), Vec::new()));
+    // A source that neither has advertised: RFC 4191 s3.2.
+    routes[0].advertises_source = false;
+    assert_eq!(choose(&routes, ""), (Some('b'), Vec::new()));
 }
 
 #[test]

@@ -84,6 +84,16 @@ impl Link {
 
     /// The router advertises itself and a prefix.
     pub(super) fn advertise(&mut self, lifetime: Duration) {
+        self.advertise_as((ROUTER, ROUTER_MAC), "2001:db8:1::", lifetime);
+    }
+
+    /// A router advertises itself and a prefix of 64 bits.
+    pub(super) fn advertise_as(
+        &mut self,
+        (router, mac): (Ipv6Addr, Mac),
+        prefix: &str,
+        lifetime: Duration,
+    ) {
         let body = Body::RouterAdvertisement(RouterAdvertisement {
             hop_limit: 64,
             managed: false,
@@ -94,14 +104,46 @@ impl Link {
             retrans_timer: Duration::ZERO,
         });
         let prefix = PrefixInformation {
-            prefix: Prefix::new(address("2001:db8:1::"), 64),
+            prefix: Prefix::new(address(prefix), 64),
             on_link: true,
             autonomous: true,
             valid: Duration::from_secs(7200),
             preferred: Duration::from_secs(3600),
         };
-        let options = vec![NdOption::SourceLinkLayer(ROUTER_MAC), NdOption::Prefix(prefix)];
-        self.discover(ROUTER, ALL_NODES, &Message { body, options });
+        let options = vec![NdOption::SourceLinkLayer(mac), NdOption::Prefix(prefix)];
+        self.discover(router, ALL_NODES, &Message { body, options });
+    }
+
+    /// Lets time pass, in which a router answers solicitations and all others are silent.
+    pub(super) fn run_beside(&mut self, (router, mac): (Ipv6Addr, Mac), time: Duration) {
+        let end = self.now + time;
+        while self.now < end {
+            let asked = Body::NeighborSolicitation { target: router };
+            let sent = self.sent_discovery();
+            for (header, _) in sent.iter().filter(|(_, message)| message.body == asked) {
+                let body = Body::NeighborAdvertisement(NeighborAdvertisement {
+                    target: router,
+                    is_router: true,
+                    is_solicited: true,
+                    overrides: true,
+                });
+                let options = vec![NdOption::TargetLinkLayer(mac)];
+                self.discover(router, header.source, &Message { body, options });
+            }
+            self.frames.clear();
+            self.run(Duration::from_millis(100));
+        }
+    }
+
+    /// The station, source and protocol of each packet to a destination.
+    pub(super) fn packets_to(&self, destination: Ipv6Addr) -> Vec<(Mac, Ipv6Addr, u8)> {
+        let read = self.frames.iter().filter_map(|frame| {
+            let header = Header::parse(&frame[ethernet::LEN..]).expect("packet");
+            let station = Ethernet::parse(frame).expect("frame").destination;
+            let row = (station, header.source, header.next_header);
+            (header.destination == destination).then_some(row)
+        });
+        read.collect()
     }
 
     /// A node at the router's station says that it has the address.

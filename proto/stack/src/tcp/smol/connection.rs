@@ -1,3 +1,4 @@
+mod check;
 mod life;
 mod program;
 
@@ -11,13 +12,14 @@ use smoltcp::socket::tcp;
 use smoltcp::time;
 use smoltcp::wire::{IpEndpoint, IpListenEndpoint};
 
-use super::super::segment::SEQUENCE_AT;
+use super::super::segment::{ACKNOWLEDGMENT_AT, SEQUENCE_AT};
 use super::super::{Flags, Flow, Outgoing, Segment, Seq, State, SynOptions, clamp_mss};
 use super::Config;
 use super::device::Port;
-use super::half_open::{HalfOpen, peer_mss};
+use super::half_open::{HalfOpen, peer_mss, window_shift};
 use crate::Drop;
 use crate::socket::Error;
+use check::Checked;
 
 /// One connection: a socket of smoltcp, and what smoltcp does not tell.
 pub(super) struct Connection {
@@ -34,8 +36,20 @@ pub(super) struct Connection {
     received: Seq,
     /// Number that the last segment to the peer acknowledged.
     acknowledged: Seq,
+    /// Window of the last segment to the peer, as its header had it.
+    announced: u16,
+    /// Shift of the windows to the peer (RFC 7323 s2).
+    shift: u8,
     /// Last window of the peer, as its header had it.
     window: u16,
+    /// Shift of the windows of the peer.
+    peer_shift: u8,
+    /// Largest window of the peer, in octets (MAX.SND.WND of RFC 5961 s5).
+    largest_window: u32,
+    /// When all challenge ACKs are allowed again.
+    challenged: Instant,
+    /// The SYN, until the connection is synchronized.
+    syn: Option<PacketBuf>,
     /// State at the last look.
     seen: State,
     /// Since when the peer is silent, or the connection in its state.
@@ -47,7 +61,7 @@ pub(super) struct Connection {
     /// Last error of the network that did not end the connection (RFC 5927 s5.2).
     soft: Option<Error>,
     /// The program has opened the connection.
-    is_active: bool,
+    pub(super) is_active: bool,
     /// The end of the connection is not for the peer.
     is_silent: bool,
     /// The program wants to send more.
@@ -82,18 +96,12 @@ pub(super) enum Ending {
     Other,
 }
 
-/// Result of the check of an RST or SYN.
-enum Checked {
-    /// smoltcp may have the segment.
-    Fine,
-    /// The segment is not for smoltcp. The peer gets this answer, unless it has had one a moment ago.
-    Challenged(Option<Outgoing>),
-}
-
 /// Effects of a segment.
 pub(super) struct Handled {
     pub(super) reply: Option<Outgoing>,
     pub(super) ending: Ending,
+    /// Reason for which the segment was dropped.
+    pub(super) dropped: Option<Drop>,
 }
 
 impl Connection {
@@ -141,7 +149,9 @@ impl Connection {
         connection.socket_mut().listen(end).ok()?;
         connection.peer_mss = half.peer_mss(flow);
         connection.window = half.window;
+        connection.largest_window = half.window.into();
         connection.received = half.received;
+        connection.take_scale(half.options, config);
         connection.ingest(interface, &mut half.syn(flow, mss), half.sent);
         let syn_ack = connection.poll(interface, mss, half.sent)?.segment;
         connection.seen = State::SynReceived;
@@ -162,7 +172,13 @@ impl Connection {
             next: isn,
             received: Seq(0),
             acknowledged: Seq(0),
+            announced: 0,
+            shift: 0,
             window: 0,
+            peer_shift: 0,
+            largest_window: 0,
+            challenged: Instant::ZERO,
+            syn: None,
             seen: State::Closed,
             since: now,
             waiting: None,
@@ -203,43 +219,63 @@ impl Connection {
     pub(super) fn handle(
         &mut self,
         interface: &mut Interface,
-        header: &Header,
         segment: &mut PacketBuf,
+        config: &Config,
         mss: u16,
         now: Instant,
     ) -> Result<Handled, Drop> {
         let parsed = Segment::parse(segment)?;
-        if let Checked::Challenged(reply) = self.check_control(interface, &parsed, now)? {
-            return Ok(Handled { reply, ending: Ending::Other });
+        if let Checked::Refused(reply) = self.check(&parsed, now) {
+            return Ok(Handled { reply, ending: Ending::Other, dropped: Some(Drop::Sequence) });
         }
-        let (flags, acknowledgment) = (parsed.flags, parsed.acknowledgment);
-        let (sequence, window) = (parsed.sequence, parsed.window);
+        let Segment { flags, mut acknowledgment, sequence, window, .. } = parsed;
         let options = SynOptions::parse(parsed.options);
+        let has_octets = !parsed.payload.is_empty();
         let [unread, unsent] = [self.socket().recv_queue(), self.socket().send_queue()];
         let is_syn = flags.has(Flags::SYN);
         if is_syn {
             clamp_mss(segment, mss);
+        } else if self.is_synchronized() && acknowledgment.is_before(self.unacknowledged) {
+            // RFC 9293 s3.10.7.4: an old acknowledgment "can be ignored", and the octets are taken. smoltcp would drop both.
+            acknowledgment = self.unacknowledged;
+            segment[ACKNOWLEDGMENT_AT..ACKNOWLEDGMENT_AT + 4]
+                .copy_from_slice(&acknowledgment.0.to_be_bytes());
         }
-        debug_assert_eq!(
-            (header.source, header.destination),
-            (self.flow.peer.0, self.flow.local.0)
-        );
+        let before = self.state();
         let reply = self.ingest(interface, segment, now);
         let state = self.state();
         if is_syn && self.seen == State::SynSent && state != State::SynSent {
             self.peer_mss = peer_mss(options.mss, self.flow.peer.0);
             self.received = sequence + 1;
+            // smoltcp counts its window from the SYN until it has sent another segment.
+            self.acknowledged = sequence;
+            self.take_scale(options, config);
         }
         let read = u32::try_from(self.socket().recv_queue().saturating_sub(unread));
         self.received = self.received + read.unwrap_or_default();
-        self.notices.readable |= self.socket().recv_queue() > unread;
+        let has_read = self.socket().recv_queue() > unread;
+        self.notices.readable |= has_read;
         let has_taken = state != self.seen || self.socket().send_queue() < unsent;
+        let dropped = if before == state && !is_synchronized(before) {
+            Some(Drop::Sequence)
+        } else {
+            // smoltcp acknowledges at once what it keeps behind a hole. If it does not, it keeps too many holes.
+            (has_octets && !has_read && reply.is_none()).then_some(Drop::SocketFull)
+        };
         if flags.has(Flags::ACK) && !flags.has(Flags::RST) {
             let scale = if is_syn { options.window_scale.unwrap_or(0) } else { 0 };
             self.on_acknowledgment(acknowledgment, window >> scale, has_taken, now);
         }
         let ending = if flags.has(Flags::RST) { Ending::Reset } else { Ending::Other };
-        Ok(Handled { reply, ending })
+        Ok(Handled { reply, ending, dropped })
+    }
+
+    /// Takes the shifts of the windows of both ends from the options of the peer's SYN (RFC 7323 s2.2).
+    fn take_scale(&mut self, options: SynOptions, config: &Config) {
+        if let Some(shift) = options.window_scale {
+            self.peer_shift = shift;
+            self.shift = window_shift(config.receive_buffer);
+        }
     }
 
     /// The peer has answered. `has_taken` says that smoltcp took the acknowledgment for a new one.
@@ -250,6 +286,7 @@ impl Connection {
         // RFC 9293 s3.8.6.1 (MUST-36): a peer that answers is there, also while its window is zero.
         self.since = now;
         self.window = window;
+        self.largest_window = self.largest_window.max(u32::from(window) << self.peer_shift);
         if has_taken && number != self.unacknowledged {
             self.unacknowledged = number;
             self.soft = None;
@@ -293,42 +330,47 @@ impl Connection {
         Ok(())
     }
 
-    /// Makes smoltcp retransmit the first unacknowledged segment now. smoltcp has no call for this, so it gets what means the same to
-    /// it: three duplicate acknowledgments, behind one that they duplicate.
-    pub(super) fn handle_move(&mut self, interface: &mut Interface, now: Instant) {
-        if self.unacknowledged == self.next || !self.is_synchronized() {
-            return;
+    /// Retransmits the first unacknowledged segment now. Returns a SYN or a FIN without octets: smoltcp sends those by its timer
+    /// alone. smoltcp has no call for other segments, so it gets what means the same to it: three duplicate acknowledgments,
+    /// behind one that they duplicate.
+    pub(super) fn handle_move(
+        &mut self,
+        interface: &mut Interface,
+        now: Instant,
+    ) -> Option<Outgoing> {
+        if self.unacknowledged == self.next {
+            return None;
+        }
+        if !self.is_synchronized() {
+            return self.syn.clone().map(|syn| self.to_peer(syn));
+        }
+        if self.socket().send_queue() == 0 {
+            return Some(self.to_peer(self.fin()));
         }
         for _ in 0..4 {
             self.ingest(interface, &mut self.segment_of_peer(self.received), now);
         }
+        None
     }
 
-    /// Checks an RST or SYN of an established connection (RFC 5961 s3.2, s4.2). Only an RST with the number that comes next is the peer's.
-    /// Another one in the window, and each SYN, may be that of a peer that has begun anew, or of an attacker. The
-    /// answer is a challenge ACK: a peer that has begun anew answers it with an RST that is right.
-    fn check_control(
-        &mut self,
-        interface: &mut Interface,
-        segment: &Segment<'_>,
-        now: Instant,
-    ) -> Result<Checked, Drop> {
-        let is_reset = segment.flags.has(Flags::RST);
-        if !self.is_synchronized() || !is_reset && !segment.flags.has(Flags::SYN) {
-            return Ok(Checked::Fine);
-        }
-        let next = self.received;
-        if is_reset && segment.sequence == next {
-            return Ok(Checked::Fine);
-        }
-        let room = self.socket().recv_capacity() - self.socket().recv_queue();
-        let ahead = usize::try_from(segment.sequence.since(next)).unwrap_or(usize::MAX);
-        if is_reset && ahead >= room {
-            return Err(Drop::Sequence);
-        }
-        // smoltcp makes a challenge ACK, one a second at most (RFC 5961 s7), for a segment in front of the window.
-        let repeated = Seq(next.0.wrapping_sub(1));
-        Ok(Checked::Challenged(self.ingest(interface, &mut self.segment_of_peer(repeated), now)))
+    /// The FIN again. All octets before it are acknowledged.
+    fn fin(&self) -> PacketBuf {
+        let segment = Segment {
+            source_port: self.flow.local.1,
+            destination_port: self.flow.peer.1,
+            sequence: self.unacknowledged,
+            acknowledgment: self.acknowledged,
+            flags: Flags::FIN.with(Flags::ACK),
+            window: self.announced,
+            options: &[],
+            payload: &[],
+        };
+        segment.to_packet()
+    }
+
+    fn to_peer(&self, segment: PacketBuf) -> Outgoing {
+        let (source, destination) = (self.flow.local.0, self.flow.peer.0);
+        Outgoing { source, destination, segment, mss: self.peer_mss }
     }
 
     /// An acknowledgment without octets, as the peer would send it.
@@ -347,7 +389,7 @@ impl Connection {
     }
 
     fn is_synchronized(&self) -> bool {
-        !matches!(self.state(), State::Closed | State::SynSent | State::SynReceived)
+        is_synchronized(self.state())
     }
 
     /// Gives smoltcp a segment of the peer. Returns its immediate answer.
@@ -381,11 +423,13 @@ impl Connection {
         if is_ack {
             self.acknowledged = parsed.acknowledgment;
         }
+        self.announced = parsed.window;
+        let is_syn = parsed.flags.has(Flags::SYN);
         if is_ack && parsed.sequence_len() == 0 && parsed.sequence.is_before(self.next) {
             self.renumber(&mut segment);
         }
-        let (source, destination) = (self.flow.local.0, self.flow.peer.0);
-        Some(Outgoing { source, destination, segment, mss: self.peer_mss })
+        self.syn = is_syn.then(|| segment.clone());
+        Some(self.to_peer(segment))
     }
 
     /// Gives a segment without octets the number that comes next (SND.NXT), as RFC 9293 s3.10.7.4 demands. smoltcp forgets what
@@ -405,6 +449,10 @@ impl Connection {
     fn socket_mut(&mut self) -> &mut tcp::Socket<'static> {
         self.sockets.get_mut(self.handle)
     }
+}
+
+const fn is_synchronized(state: State) -> bool {
+    !matches!(state, State::Closed | State::SynSent | State::SynReceived)
 }
 
 /// The time of smoltcp, in whole microseconds.

@@ -147,10 +147,10 @@ impl Engine for SmolEngine {
             peer: (header.source, parsed.source_port),
         };
         if let Some(&id) = self.flows.get(&flow) {
-            return self.on_connection_segment(id, header, segment, now);
+            return self.on_connection_segment(id, segment, now);
         }
         if self.half_open.of(&flow).is_some() {
-            return self.on_half_open_segment(flow, header, segment, now);
+            return self.on_half_open_segment(flow, segment, now);
         }
         match self.time_wait.handle(flow, &parsed, now) {
             None => self.on_new_flow(flow, &parsed, None, now),
@@ -171,7 +171,9 @@ impl Engine for SmolEngine {
         sequence: Seq,
         now: Instant,
     ) -> Result<(), Drop> {
-        let id = *self.flows.get(&flow).ok_or(Drop::ForeignError)?;
+        let Some(&id) = self.flows.get(&flow) else {
+            return self.on_half_open_error(flow, cause, sequence);
+        };
         let connection = self.connections.get_mut(&id).ok_or(Drop::ForeignError)?;
         connection.handle_error(Error::of_cause(cause), sequence)?;
         self.settle(id, Ending::Other, now);
@@ -179,9 +181,15 @@ impl Engine for SmolEngine {
     }
 
     fn handle_move(&mut self, flow: Flow, now: Instant) -> Result<(), Error> {
-        let id = *self.flows.get(&flow).ok_or(Error::NotConnected)?;
+        let Some(&id) = self.flows.get(&flow) else {
+            let half = *self.half_open.of(&flow).ok_or(Error::NotConnected)?;
+            self.send_syn_ack(flow, &half);
+            return Ok(());
+        };
         let connection = self.connections.get_mut(&id).ok_or(Error::NotConnected)?;
-        connection.handle_move(&mut self.interface, now);
+        if let Some(again) = connection.handle_move(&mut self.interface, now) {
+            self.reply(again);
+        }
         self.settle(id, Ending::Other, now);
         Ok(())
     }

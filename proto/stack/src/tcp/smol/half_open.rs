@@ -92,7 +92,7 @@ pub(super) fn peer_mss(announced: Option<u16>, peer: Ipv6Addr) -> u16 {
 }
 
 /// The window shift that smoltcp chooses for a receive buffer.
-fn window_shift(receive_buffer: usize) -> u8 {
+pub(super) fn window_shift(receive_buffer: usize) -> u8 {
     let bits = usize::BITS - receive_buffer.leading_zeros();
     u8::try_from(bits.saturating_sub(16)).unwrap_or_default()
 }

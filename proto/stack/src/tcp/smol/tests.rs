@@ -10,9 +10,9 @@ use super::*;
 use crate::tcp::{Engine, is_checksum_right, reset_for};
 use alloc::vec;
 use alloc::vec::Vec;
-use core::net::Ipv6Addr;
+use moorline_ip::Header;
 use moorline_ip::ip6::TCP;
-use rand_core::{RngCore as _, SeedableRng as _};
+use rand_core::SeedableRng as _;
 
 use super::super::{Event, State};
 

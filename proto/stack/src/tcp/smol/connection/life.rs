@@ -88,10 +88,7 @@ impl Connection {
             self.notices.established = self.is_active;
             self.notices.writable |= core::mem::take(&mut self.wants_room);
         }
-        let has_fin = |state| {
-            matches!(state, State::CloseWait | State::Closing | State::LastAck | State::TimeWait)
-        };
-        if has_fin(state) && !has_fin(before) {
+        if state.has_fin() && !before.has_fin() {
             self.received = self.received + 1;
             self.notices.readable = true;
         }

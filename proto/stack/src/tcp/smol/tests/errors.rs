@@ -154,3 +154,23 @@ fn an_acknowledgment_clears_a_soft_error() {
     net.run(Duration::from_secs(301));
     assert_eq!(last_event(&net, 0), Some(Event::Closed(a, Some(Error::TimedOut))));
 }
+
+#[test]
+fn a_hard_error_ends_a_half_open_connection_and_a_soft_one_does_not() {
+    // RFC 9293 s3.9.2.2 (MUST-56), RFC 5927 s4.1.
+    let mut net = Net::new(9);
+    net.b().listen(None, 80, 1).unwrap();
+    net.cut = Some(0);
+    net.inject(segment(Flags::SYN, Seq(1), Seq(0))).unwrap();
+    net.flush();
+    let (isn, now) = (net.log[0].segment().sequence, net.now);
+    let flow = Flow { local: FLOW.peer, peer: FLOW.local };
+    let engine = net.b();
+    assert_eq!(engine.handle_error(flow, REFUSED, isn + 1, now), Err(Drop::ForeignError));
+    assert_eq!(engine.handle_error(flow, NO_ROUTE, isn, now), Ok(()));
+    assert_eq!(engine.half_open(), 1);
+    assert_eq!(engine.handle_error(flow, REFUSED, isn, now), Ok(()));
+    assert_eq!((engine.half_open(), engine.drops().of(Drop::HalfOpen)), (0, 1));
+    net.run(Duration::from_secs(60));
+    assert_eq!(net.log.len(), 1, "no SYN-ACK any more");
+}

@@ -152,7 +152,7 @@ fn a_reset_in_the_window_draws_a_challenge_and_ends_nothing() {
     let next = net.log[0].segment().sequence + 1;
     for ahead in [1, 100, 30_000] {
         net.log.clear();
-        net.inject(segment(Flags::RST, next + ahead, Seq(0))).unwrap();
+        assert_eq!(net.inject(segment(Flags::RST, next + ahead, Seq(0))), Err(Drop::Sequence));
         net.flush();
         assert_eq!(net.b().state(b), Ok(State::Established), "{ahead}");
         let challenge = net.log.pop().expect("a challenge ACK");
@@ -172,7 +172,7 @@ fn a_peer_that_begins_anew_learns_of_the_old_connection_and_resets_it() {
     net.run(Duration::from_secs(2));
     for sequence in [Seq(5), net.log[0].segment().sequence + 1 + 50_000_000] {
         net.log.clear();
-        net.inject(segment(Flags::SYN, sequence, Seq(0))).unwrap();
+        assert_eq!(net.inject(segment(Flags::SYN, sequence, Seq(0))), Err(Drop::Sequence));
         net.flush();
         let sent = net.log.pop().expect("a challenge ACK");
         assert_eq!(sent.segment().flags, Flags::ACK);
@@ -257,6 +257,161 @@ fn octets_beyond_the_receive_buffer_are_not_taken() {
         );
         assert!(read[end..].iter().all(|octet| *octet == b'y'));
     }
+}
+
+/// RFC 9293 s3.10.7.4, RFC 5961 s3 to s5.
+#[test]
+fn each_segment_that_changes_nothing_is_counted_and_answered_as_the_rfc_says() {
+    let (ack, fin) = (Flags::ACK, Flags::ACK.with(Flags::FIN));
+    // Flags, sequence number behind RCV.NXT, acknowledgment behind SND.NXT, octets, and whether an answer comes.
+    let cases: [(Flags, u32, u32, &[u8], bool); 12] = [
+        (ack, 300_000, 0, b"", true),
+        (ack, 0_u32.wrapping_sub(1), 0, b"", true),
+        (ack, 0_u32.wrapping_sub(70_000), 0, b"", true),
+        (ack, 300_000, 0, b"beyond", true),
+        (ack, 0_u32.wrapping_sub(5), 0, b"again", true),
+        (fin, 0_u32.wrapping_sub(5), 0, b"", true),
+        (Flags(0), 0, 0, b"no ACK", false),
+        (ack, 0, 1, b"not sent", true),
+        (ack, 0, 0x8000_0000, b"old", true),
+        (ack, 0, 0_u32.wrapping_sub(1_000_000), b"old", true),
+        (Flags::RST, 300_000, 0, b"", false),
+        (Flags::SYN, 9, 0, b"", true),
+    ];
+    for (flags, ahead, number, payload, is_answered) in cases {
+        let mut net = Net::new(12);
+        let (_, b) = net.connected();
+        net.run(Duration::from_secs(2));
+        let [next, sent] = [0, 1].map(|at: usize| net.log[at].segment().sequence + 1);
+        net.log.clear();
+        let refused = Segment { payload, ..segment(flags, next + ahead, sent + number) };
+        assert_eq!(net.inject(refused), Err(Drop::Sequence), "{flags:?} {ahead} {number}");
+        net.flush();
+        let answer = net.log.pop();
+        assert_eq!(answer.is_some(), is_answered, "{flags:?} {ahead} {number}");
+        if let Some(answer) = answer {
+            let answer = answer.segment();
+            assert_eq!((answer.flags, answer.sequence), (Flags::ACK, sent));
+            assert_eq!(answer.acknowledgment, next);
+        }
+        assert_eq!(net.b().state(b), Ok(State::Established));
+        assert_eq!(net.read(1, b).0, b"");
+    }
+}
+
+#[test]
+fn a_connection_sends_ten_challenges_at_once_and_two_a_second_after_them() {
+    // RFC 5961 s7.
+    let mut net = Net::new(13);
+    net.connected();
+    net.run(Duration::from_secs(2));
+    let [next, sent] = [0, 1].map(|at: usize| net.log[at].segment().sequence + 1);
+    net.cut = Some(0);
+    net.log.clear();
+    for _ in 0..200 {
+        let _ = net.inject(segment(Flags::ACK, next + 300_000, sent));
+        net.run(Duration::from_millis(50));
+    }
+    assert!((28..=30).contains(&net.log.len()), "{}", net.log.len());
+    // A retransmission always has its answer.
+    let _ = net.inject(Segment { payload: b"again", ..segment(Flags::ACK, Seq(next.0 - 5), sent) });
+    let before = net.log.len();
+    net.flush();
+    assert_eq!(net.log.len(), before + 1);
+}
+
+#[test]
+fn octets_with_an_old_acknowledgment_are_taken() {
+    // RFC 9293 s3.10.7.4: two segments of the peer have changed places.
+    let mut net = Net::new(14);
+    let (_, b) = net.connected();
+    net.run(Duration::from_secs(1));
+    let [next, sent] = [0, 1].map(|at: usize| net.log[at].segment().sequence + 1);
+    net.b().send(b, b"hello").unwrap();
+    net.flush();
+    net.inject(segment(Flags::ACK, next, sent + 5)).unwrap();
+    net.inject(Segment { payload: b"late", ..segment(Flags::ACK, next, sent) }).unwrap();
+    assert_eq!(net.read(1, b).0, b"late");
+    assert_eq!(net.inject(segment(Flags::ACK, next + 4, sent)), Err(Drop::Sequence));
+}
+
+#[test]
+fn segments_with_more_holes_than_the_engine_keeps_are_counted() {
+    let mut net = Net::new(15);
+    net.connected();
+    net.run(Duration::from_secs(1));
+    let [next, sent] = [0, 1].map(|at: usize| net.log[at].segment().sequence + 1);
+    let results: Vec<_> = (1..=40)
+        .map(|n| net.inject(Segment { payload: b"x", ..segment(Flags::ACK, next + 2 * n, sent) }))
+        .collect();
+    assert_eq!(results[..31], [Ok(()); 31]);
+    assert_eq!(results[39], Err(Drop::SocketFull));
+}
+
+#[test]
+fn an_answer_to_a_syn_that_is_none_is_counted() {
+    let mut net = Net::new(16);
+    net.cut = Some(1);
+    let now = net.now;
+    let a = net.a().connect(FLOW.local, FLOW.peer, now).unwrap();
+    net.flush();
+    let isn = net.log[0].segment().sequence;
+    for (flags, acknowledgment) in [
+        (Flags::RST, Seq(0)),
+        (Flags::RST.with(Flags::ACK), isn),
+        (Flags::SYN.with(Flags::ACK), isn),
+        (Flags::ACK, isn + 1),
+        (Flags::FIN, isn + 1),
+    ] {
+        let mut refused = segment(flags, Seq(7), acknowledgment);
+        (refused.source_port, refused.destination_port) = (FLOW.peer.1, FLOW.local.1);
+        let header = Header::new(B, A, TCP, 64, 0);
+        let handled = net.a().handle_segment(&header, &mut refused.to_packet(), now);
+        assert_eq!(handled, Err(Drop::Sequence), "{flags:?}");
+        assert_eq!(net.a().state(a), Ok(State::SynSent));
+    }
+}
+
+/// Connections that B has after many handshakes of these peers.
+fn accept_all(net: &mut Net, listener: ListenerId, peers: impl Iterator<Item = Ipv6Addr>) -> usize {
+    let before = net.b().connections();
+    for (n, peer) in peers.enumerate() {
+        let port = u16::try_from(1 + n % 60_000).unwrap();
+        let syn = Segment { source_port: port, ..segment(Flags::SYN, Seq(0), Seq(0)) };
+        net.inject_from(peer, syn).unwrap();
+        let answer = net.hosts[1].engine.poll_segment(net.now).expect("a SYN-ACK").segment;
+        let isn = Segment::parse(&answer).unwrap().sequence;
+        let ack = Segment { source_port: port, ..segment(Flags::ACK, Seq(1), isn + 1) };
+        let result = net.inject_from(peer, ack);
+        assert!(matches!(result, Ok(()) | Err(Drop::SocketFull)), "{result:?}");
+        let _ = net.b().accept(listener).unwrap();
+        while net.hosts[1].engine.poll_segment(net.now).is_some() {}
+    }
+    net.b().connections() - before
+}
+
+#[test]
+fn one_peer_holds_a_fifth_of_the_connections_and_its_link_a_half() {
+    let config = Config { receive_buffer: 1_000, send_buffer: 1_000, max_connections: 1_000 };
+    let b = SmolEngine::new(config, ChaCha20Rng::seed_from_u64(18));
+    let mut net = Net::with(engine(17), b, 17);
+    let listener = net.b().listen(None, 80, 4_096).unwrap();
+    let at = |site: u32, host: u32| {
+        Ipv6Addr::from_bits(0x2001_0db8 << 96 | u128::from(site) << 80 | u128::from(host))
+    };
+    assert_eq!(accept_all(&mut net, listener, (0..1_500).map(|_| at(1, 1))), 200);
+    assert_eq!(accept_all(&mut net, listener, (2..1_500).map(|host| at(1, host))), 300);
+    // Others find room still, each as much as is free.
+    assert_eq!(accept_all(&mut net, listener, (0..1_500).map(|_| at(2, 1))), 100);
+    assert_eq!(accept_all(&mut net, listener, (10..110).map(|site| at(site, 1))), 100);
+    let ids: Vec<TcpId> = net.b().connections.keys().copied().collect();
+    for id in ids {
+        net.b().abort(id).unwrap();
+        net.b().close(id).unwrap();
+    }
+    while net.hosts[1].engine.poll_segment(net.now).is_some() {}
+    assert_eq!(net.b().connections(), 0);
+    assert_eq!(accept_all(&mut net, listener, (2_000..3_000).map(|host| at(1, host))), 500);
 }
 
 /// A segment near the numbers of the connection, as an attacker on the path makes it.

@@ -221,6 +221,38 @@ fn a_move_of_an_idle_connection_sends_nothing() {
 }
 
 #[test]
+fn a_move_sends_a_syn_a_syn_ack_or_a_fin_at_once() {
+    let mut net = Net::new(11);
+    let listener = net.b().listen(None, 80, 16).unwrap();
+    let reverse = Flow { local: FLOW.peer, peer: FLOW.local };
+    // The wire is cut until the move. Returns what the host has sent at the time of the move.
+    let moved = |net: &mut Net, host: usize, flow| {
+        net.run(Duration::from_secs(30));
+        net.cut = None;
+        let (now, before) = (net.now, net.log.len());
+        net.hosts[host].engine.handle_move(flow, now).unwrap();
+        net.flush();
+        let sent: Vec<_> = net.log[before..].iter().map(|sent| sent.segment().flags).collect();
+        sent
+    };
+    net.cut = Some(1);
+    let now = net.now;
+    let a = net.a().connect(FLOW.local, FLOW.peer, now).unwrap();
+    assert_eq!(moved(&mut net, 0, FLOW), [Flags::SYN]);
+    net.cut = Some(0);
+    assert_eq!(moved(&mut net, 1, reverse), [Flags::SYN.with(Flags::ACK)]);
+    net.run(Duration::from_millis(100));
+    assert_eq!(net.a().state(a), Ok(State::Established));
+    let b = net.b().accept(listener).unwrap().unwrap();
+    net.cut = Some(1);
+    net.a().shutdown(a).unwrap();
+    assert_eq!(moved(&mut net, 0, FLOW), [Flags::FIN.with(Flags::ACK)]);
+    net.run(Duration::from_millis(20));
+    assert_eq!(net.a().state(a), Ok(State::FinWait2));
+    assert_eq!(net.b().state(b), Ok(State::CloseWait));
+}
+
+#[test]
 fn two_ends_that_retransmit_at_once_come_to_an_end() {
     // Both have what the other one sends again, and only the acknowledgments are lost (see `Connection::renumber`).
     let mut net = Net::new(10);
