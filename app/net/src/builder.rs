@@ -130,7 +130,7 @@ impl Builder {
                 optimistic: self.is_optimistic,
                 ..address::Config::new(wire.mac())
             };
-            add_wire(&shared, WireConfig { mtu, addressing }, name, wire);
+            add_wire(&shared, WireConfig { mtu, addressing }, name, wire)?;
         }
         let timers = Arc::clone(&shared);
         tokio::spawn(async move { timers.keep_time().await });
@@ -138,11 +138,18 @@ impl Builder {
     }
 }
 
-fn add_wire(shared: &Arc<Shared>, config: WireConfig, name: String, wire: Wire) {
+fn add_wire(
+    shared: &Arc<Shared>,
+    config: WireConfig,
+    name: String,
+    mut wire: Wire,
+) -> io::Result<()> {
+    wire.set_super_segments(true)?;
     let ready = Arc::default();
     let id = shared.with(|state, now| {
         let mtu = config.mtu;
         let id = state.stack.add_wire(config, now);
+        state.stack.set_cuts_segments(id, true);
         let interface = Interface {
             wire: id,
             name,
@@ -156,6 +163,7 @@ fn add_wire(shared: &Arc<Shared>, config: WireConfig, name: String, wire: Wire) 
         id
     });
     tokio::spawn(Carrier::new(Arc::clone(shared), id, wire, ready).run());
+    Ok(())
 }
 
 /// Octets of the smallest MTU of an IPv6 link (RFC 8200 s5).

@@ -75,8 +75,12 @@ impl Carrier {
 
     fn send(&mut self) -> io::Result<()> {
         loop {
-            while let Some(frame) = self.outgoing.front() {
-                if !self.wire.try_send(frame)? {
+            while let Some(frame) = self.outgoing.front_mut() {
+                let is_sent = match frame.segment_size() {
+                    Some(size) => self.wire.try_send_super(frame, size.get())?,
+                    None => self.wire.try_send(frame)?,
+                };
+                if !is_sent {
                     return Ok(());
                 }
                 self.outgoing.pop_front();

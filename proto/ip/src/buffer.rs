@@ -1,5 +1,6 @@
 use alloc::vec::Vec;
 use core::fmt;
+use core::num::NonZeroU16;
 use core::ops::{Deref, DerefMut};
 
 /// A packet with room in front of it, so that headers are put in front without moving the rest.
@@ -9,6 +10,7 @@ use core::ops::{Deref, DerefMut};
 pub struct PacketBuf {
     octets: Vec<u8>,
     start: usize,
+    segment_size: Option<NonZeroU16>,
 }
 
 impl PacketBuf {
@@ -18,7 +20,21 @@ impl PacketBuf {
     pub fn with_capacity(capacity: usize) -> Self {
         let mut octets = Vec::with_capacity(HEADROOM + capacity);
         octets.resize(HEADROOM, 0);
-        Self { octets, start: HEADROOM }
+        Self { octets, start: HEADROOM, segment_size: None }
+    }
+
+    /// Octets of payload of each TCP segment but the last into which the wire is to cut this packet, whose TCP checksum is not there yet. `None`
+    /// for a packet that goes as it is.
+    #[inline]
+    #[must_use]
+    pub const fn segment_size(&self) -> Option<NonZeroU16> {
+        self.segment_size
+    }
+
+    /// Leaves the cutting of the packet to the wire: see [`Self::segment_size`].
+    #[inline]
+    pub const fn set_segment_size(&mut self, size: Option<NonZeroU16>) {
+        self.segment_size = size;
     }
 
     /// Creates a packet with these octets.
@@ -33,6 +49,7 @@ impl PacketBuf {
     /// memory has, or zero.
     pub fn reset(&mut self, len: usize) {
         self.start = HEADROOM;
+        self.segment_size = None;
         self.octets.resize(HEADROOM + len, 0);
     }
 
@@ -105,7 +122,7 @@ impl DerefMut for PacketBuf {
 /// A buffer that holds the octets as they are, without room in front.
 impl From<Vec<u8>> for PacketBuf {
     fn from(octets: Vec<u8>) -> Self {
-        Self { octets, start: 0 }
+        Self { octets, start: 0, segment_size: None }
     }
 }
 

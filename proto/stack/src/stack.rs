@@ -119,6 +119,14 @@ impl Stack {
         id
     }
 
+    /// Says whether the caller cuts TCP super-segments, or lets an adapter do so. Then a frame of [`Self::poll_frame`] can be longer than the
+    /// MTU: see [`PacketBuf::segment_size`]. At first all frames go as they are. Without effect with [`Config::intercepts`].
+    pub fn set_cuts_segments(&mut self, wire: WireId, cuts: bool) {
+        if let Some(wire) = self.wires.iter_mut().find(|known| known.id == wire) {
+            wire.cuts_segments = cuts;
+        }
+    }
+
     /// Takes the state of a link: up or down.
     pub fn handle_link(&mut self, wire: WireId, is_up: bool, now: Instant) {
         let Some(wire) = self.wires.iter_mut().find(|known| known.id == wire) else { return };

@@ -15,6 +15,7 @@ mod segment;
 pub mod smol;
 
 use core::net::Ipv6Addr;
+use core::num::NonZeroU16;
 use core::time::Duration;
 
 use moorline_ip::icmp::Cause;
@@ -111,6 +112,16 @@ pub struct Outgoing {
 }
 
 impl Outgoing {
+    /// Octets of payload of each segment but the last, if the super-segment is cut for this MSS of the path. `None` for a segment that is short
+    /// enough.
+    #[must_use]
+    pub fn segment_size(&self, mss: u16) -> Option<NonZeroU16> {
+        let parsed = Segment::parse(&self.segment).ok()?;
+        let options = u16::try_from(parsed.options.len()).ok()?;
+        let size = NonZeroU16::new(mss.min(self.mss).saturating_sub(options))?;
+        (parsed.payload.len() > usize::from(size.get())).then_some(size)
+    }
+
     /// The segments of at most `mss` octets of options and payload, and of at most what the peer takes.
     #[must_use]
     pub fn into_segments(self, mss: u16) -> Segments {

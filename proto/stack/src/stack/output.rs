@@ -252,6 +252,12 @@ impl Stack {
         Some(Path { way: Some(way), mtu })
     }
 
+    /// Whether the wire of the path cuts TCP super-segments. Layers between the host and its wires get packets of the path's MTU.
+    pub(super) fn is_cut_by_wire(&self, path: Path) -> bool {
+        let wire = path.way.and_then(|way| self.wire(way.wire));
+        !self.config.intercepts && wire.is_some_and(|wire| wire.cuts_segments)
+    }
+
     fn hop_limit(&self, destination: Ipv6Addr) -> u8 {
         // RFC 3493 s5.2: a packet to a group has a hop limit of 1 unless a socket says another one.
         if destination.is_multicast() {

@@ -258,10 +258,18 @@ impl Stack {
         }
     }
 
-    /// Sends a segment, or the segments of a super-segment, with the MSS that the path has at this moment.
+    /// Sends a segment, or the segments of a super-segment, with the MSS that the path has at this moment. A wire that cuts super-segments gets
+    /// them whole.
     fn send_tcp(&mut self, segment: tcp::Outgoing, now: Instant) -> Result<(), Drop> {
         let tcp::Outgoing { source, destination, .. } = segment;
         let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
+        if self.is_cut_by_wire(path)
+            && let Some(size) = segment.segment_size(mss_of(path.mtu))
+        {
+            let mut whole = segment.segment;
+            whole.set_segment_size(Some(size));
+            return self.send_segment((source, destination), whole, path, now);
+        }
         for segment in segment.into_segments(mss_of(path.mtu)) {
             self.send_segment((source, destination), segment, path, now)?;
         }

@@ -23,6 +23,8 @@ pub(super) struct Wire {
     pub(super) id: WireId,
     pub(super) mac: Mac,
     pub(super) is_up: bool,
+    /// Whether the wire cuts TCP super-segments.
+    pub(super) cuts_segments: bool,
     pub(super) neighbors: Neighbors,
     pub(super) routers: Routers,
     pub(super) addresses: Addresses,
@@ -44,6 +46,7 @@ impl Wire {
             id,
             mac: addressing.mac,
             is_up: false,
+            cuts_segments: false,
             neighbors: Neighbors::new(fork(&mut random)),
             routers: Routers::new(mtu, hop_limit, fork(&mut random)),
             addresses: Addresses::new(addressing, fork(&mut random)),
