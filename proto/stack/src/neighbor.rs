@@ -116,6 +116,15 @@ impl Neighbors {
         self.update_or_insert(next_hop, now, &mut send)
     }
 
+    /// The station of a reachable neighbor to which a packet can go at once, because no output waits; `None` if
+    /// [`Self::send`] has to do it. The packet counts as a use.
+    pub fn station(&mut self, next_hop: Ipv6Addr, now: Instant) -> Option<Mac> {
+        if !self.outputs.is_empty() {
+            return None;
+        }
+        self.table.use_reachable(next_hop, now)
+    }
+
     /// Sends the answer to a solicitation to the neighbor that asked. As [`Self::send`], but the answer does not count as a use of
     /// the entry: otherwise everybody could make entries that the host keeps.
     ///

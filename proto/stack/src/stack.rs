@@ -14,6 +14,7 @@ mod config;
 mod discovery;
 mod event;
 mod flow;
+mod gather;
 mod icmp;
 mod input;
 mod names;
@@ -42,11 +43,12 @@ use crate::error::Errors;
 use crate::fragment::Identifications;
 use crate::port::Ports;
 use crate::reassembly::Reassembly;
-use crate::route::{Destinations, RouterChoice};
+use crate::route::{Candidate, Destinations, RouterChoice};
 use crate::tcp::Engine as _;
 use crate::tcp::smol::SmolEngine;
 use crate::{Drops, select, udp};
 use flow::FlowLabels;
+use gather::Gathered;
 use ping::Pings;
 use wire::Wire;
 
@@ -54,6 +56,10 @@ use wire::Wire;
 ///
 /// Each input may cause outputs. After an input, poll [`Stack::poll_frame`] and [`Stack::poll_event`] until they return
 /// `None`; then wait for the next input, or until [`Stack::poll_timeout`].
+///
+/// Frames and packets that wait at the caller come best in one go, and the polls after them: the machines are asked what they want once
+/// for all of them, and TCP segments in a row are one for the engine. So one acknowledgment answers many segments, as with the
+/// offloads of a network adapter. What the functions tell that only read is true after the polls.
 pub struct Stack {
     config: Config,
     wires: Vec<Wire>,
@@ -77,6 +83,14 @@ pub struct Stack {
     local: VecDeque<PacketBuf>,
     outbound: VecDeque<PacketBuf>,
     inbound: VecDeque<(Arrival, PacketBuf)>,
+    /// Routes to the destination at hand. Between packets, it only keeps its memory.
+    candidates: Vec<Candidate>,
+    /// The TCP segment that waits for its continuation.
+    gathered: Option<Gathered>,
+    /// Memory for a segment that is made of others.
+    memory: Option<PacketBuf>,
+    /// Time of the last packet since the machines were asked what they want; `None` if they want nothing.
+    unsettled: Option<Instant>,
 }
 
 impl Stack {
@@ -106,6 +120,10 @@ impl Stack {
             local: VecDeque::new(),
             outbound: VecDeque::new(),
             inbound: VecDeque::new(),
+            candidates: Vec::new(),
+            gathered: None,
+            memory: None,
+            unsettled: None,
         }
     }
 
@@ -129,6 +147,7 @@ impl Stack {
 
     /// Takes the state of a link: up or down.
     pub fn handle_link(&mut self, wire: WireId, is_up: bool, now: Instant) {
+        self.catch_up();
         let Some(wire) = self.wires.iter_mut().find(|known| known.id == wire) else { return };
         wire.handle_link(is_up, now);
         self.settle(now);
@@ -136,6 +155,7 @@ impl Stack {
 
     /// Does what is due. Call it when [`Stack::poll_timeout`] says so.
     pub fn handle_timeout(&mut self, now: Instant) {
+        self.catch_up();
         for wire in &mut self.wires {
             wire.handle_timeout(now);
         }
@@ -147,6 +167,9 @@ impl Stack {
     /// The time of the next [`Stack::handle_timeout`]. The answer can change with each input.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Instant> {
+        if let Some(at) = self.unsettled {
+            return Some(at);
+        }
         // The host has more to tell itself than one input may cause.
         if !self.local.is_empty() {
             return Some(Instant::ZERO);
@@ -158,18 +181,21 @@ impl Stack {
     /// The next frame to send, with its Ethernet header.
     #[must_use]
     pub fn poll_frame(&mut self) -> Option<(WireId, PacketBuf)> {
+        self.catch_up();
         self.frames.pop_front()
     }
 
     /// The next event.
     #[must_use]
     pub fn poll_event(&mut self) -> Option<Event> {
+        self.catch_up();
         self.events.pop_front()
     }
 
     /// The next packet between the upper layers and the wires, if the settings say that packets stop there.
     #[must_use]
     pub fn poll_outbound(&mut self) -> Option<PacketBuf> {
+        self.catch_up();
         self.outbound.pop_front()
     }
 
@@ -177,13 +203,14 @@ impl Stack {
     pub fn handle_outbound(&mut self, packet: PacketBuf, now: Instant) {
         let result = self.route(packet, now);
         self.count(result);
-        self.settle(now);
+        self.unsettled = Some(now);
     }
 
     /// The next packet for one of the host's addresses, if the settings say that packets stop between the wires and the upper
     /// layers.
     #[must_use]
     pub fn poll_inbound(&mut self) -> Option<(Arrival, PacketBuf)> {
+        self.catch_up();
         self.inbound.pop_front()
     }
 
@@ -191,7 +218,7 @@ impl Stack {
     pub fn handle_inbound(&mut self, arrival: Arrival, packet: PacketBuf, now: Instant) {
         let result = self.deliver(arrival, packet, now);
         self.count(result);
-        self.settle(now);
+        self.unsettled = Some(now);
     }
 }
 

@@ -107,6 +107,14 @@ impl Entry {
         }
     }
 
+    /// The link-layer address, if the neighbor is reachable.
+    pub(super) fn reachable_station(&self, now: Instant) -> Option<Mac> {
+        match self.link {
+            Link::Known { mac, reach: Reach::Reachable { until } } if now < until => Some(mac),
+            Link::Known { .. } | Link::Incomplete { .. } => None,
+        }
+    }
+
     pub(super) const fn is_incomplete(&self) -> bool {
         matches!(self.link, Link::Incomplete { .. })
     }

@@ -2,6 +2,7 @@ use alloc::collections::{BTreeMap, BTreeSet};
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
+use moorline_ip::Mac;
 use moorline_types::Instant;
 
 use super::entry::Entry;
@@ -62,6 +63,19 @@ impl Table {
         entry.keys = new;
         self.reindex(neighbor, old, new);
         Some(result)
+    }
+
+    /// The link-layer address of a reachable neighbor that gets a packet.
+    pub(super) fn use_reachable(&mut self, neighbor: Ipv6Addr, now: Instant) -> Option<Mac> {
+        let entry = self.entries.get_mut(&neighbor)?;
+        let mac = entry.reachable_station(now)?;
+        // Uses count in whole seconds: seldom the entry has another place in the index.
+        let is_same = entry.used.is_some_and(|used| end_of_second(used) == end_of_second(now));
+        entry.used = Some(now);
+        if !is_same {
+            self.update(neighbor, |_| {});
+        }
+        Some(mac)
     }
 
     /// Adds an entry, and returns the number of entries that had to go. The table must have no entry with the address.

@@ -9,7 +9,7 @@ use moorline_types::Instant;
 
 use super::{Stack, WireId};
 use crate::chain::{self, Position, Step, Verdict};
-use crate::tcp::{self, Engine as _};
+use crate::tcp;
 use crate::{Drop, reassembly};
 
 /// How a packet has come in.
@@ -21,7 +21,7 @@ impl Stack {
         self.counters.frames_in += 1;
         let result = self.take_frame(wire, frame, now);
         self.count(result);
-        self.settle(now);
+        self.unsettled = Some(now);
     }
 
     fn take_frame(&mut self, id: WireId, mut frame: PacketBuf, now: Instant) -> Result<(), Drop> {
@@ -187,15 +187,7 @@ impl Stack {
         if !tcp::is_checksum_right(header, &packet) {
             return Err(Drop::BadChecksum);
         }
-        let result = self.tcp.handle_segment(header, &mut packet, now);
-        if result == Err(Drop::NoSocket)
-            && let Some(reset) = tcp::reset_for(header, &packet)
-        {
-            let (source, destination) = (header.destination, header.source);
-            let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
-            self.send_segment((source, destination), reset, path, now)?;
-        }
-        result
+        self.gather(header, packet, now)
     }
 }
 

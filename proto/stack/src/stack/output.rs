@@ -80,27 +80,20 @@ impl Stack {
         };
         let mut packet = PacketBuf::with_capacity(TYPICAL_LEN);
         packet.append_with(|out| write(source, out));
-        let packet = self.with_header(source, outgoing, packet)?;
+        let packet = with_header(self.header(source, outgoing), packet)?;
         let path = self.path(destination, source, outgoing.wire, now).ok_or(Drop::NoRoute)?;
         self.send_packet(packet, path, now)
     }
 
-    pub(super) fn with_header(
-        &self,
-        source: Ipv6Addr,
-        outgoing: Outgoing,
-        mut packet: PacketBuf,
-    ) -> Result<PacketBuf, Drop> {
+    /// The header of a packet, without the length of its payload.
+    pub(super) fn header(&self, source: Ipv6Addr, outgoing: Outgoing) -> Header {
         let Outgoing { destination, protocol, hop_limit, traffic_class, ports, .. } = outgoing;
-        let payload_len = u16::try_from(packet.len()).map_err(|_| Drop::Truncated)?;
         let hop_limit = hop_limit.unwrap_or_else(|| self.hop_limit(destination));
-        let header = Header {
+        Header {
             traffic_class,
             flow_label: self.labels.label(source, destination, protocol, ports),
-            ..Header::new(source, destination, protocol, hop_limit, payload_len)
-        };
-        packet.prepend(&header.octets());
-        Ok(packet)
+            ..Header::new(source, destination, protocol, hop_limit, 0)
+        }
     }
 
     /// Sends a packet, in fragments if it is larger than the path's MTU.
@@ -145,6 +138,12 @@ impl Stack {
             return Ok(());
         };
         let wire = self.wires.iter_mut().find(|wire| wire.id == way.wire).ok_or(Drop::NoRoute)?;
+        // Most neighbors are reachable, and nothing waits in front of the packet.
+        if let Some(mac) = wire.neighbors.station(way.next_hop, now) {
+            let frame = framed(wire, mac, packet);
+            self.frames.push_back((way.wire, frame));
+            return Ok(());
+        }
         wire.neighbors.send(way.next_hop, packet, now)
     }
 
@@ -201,12 +200,24 @@ impl Stack {
         if let Some(wire) = self.wire_on_link(destination, source) {
             return Some(Way { wire, next_hop: destination });
         }
-        let up = self.wires.iter().filter(|wire| wire.is_up);
-        let routes = up.flat_map(|wire| router_candidates(wire, destination, source, now));
-        let candidates: Vec<_> = routes.collect();
-        let chosen = *self.choice.choose(destination, &candidates)?;
-        for probe in RouterChoice::probes(destination, &candidates, &chosen) {
-            if let Some(wire) = self.wires.iter_mut().find(|wire| wire.id.0 == probe.wire) {
+        self.way_by_router(destination, source, now)
+    }
+
+    /// The way by a router. Each packet asks, so the list of routes keeps its memory.
+    fn way_by_router(
+        &mut self,
+        destination: Ipv6Addr,
+        source: Ipv6Addr,
+        now: Instant,
+    ) -> Option<Way> {
+        let Self { wires, candidates, choice, .. } = self;
+        candidates.clear();
+        for wire in wires.iter().filter(|wire| wire.is_up) {
+            candidates.extend(router_candidates(wire, destination, source, now));
+        }
+        let chosen = *choice.choose(destination, candidates)?;
+        for probe in RouterChoice::probes(destination, candidates, &chosen) {
+            if let Some(wire) = wires.iter_mut().find(|wire| wire.id.0 == probe.wire) {
                 wire.neighbors.probe(probe.router, now);
             }
         }
@@ -282,6 +293,13 @@ impl Stack {
             self.count(result);
         }
     }
+}
+
+/// Puts a header in front of its payload.
+pub(super) fn with_header(header: Header, mut packet: PacketBuf) -> Result<PacketBuf, Drop> {
+    let payload_len = u16::try_from(packet.len()).map_err(|_| Drop::Truncated)?;
+    packet.prepend(&Header { payload_len, ..header }.octets());
+    Ok(packet)
 }
 
 /// The addresses of a wire that may be sources, for packets of this way.

@@ -2,12 +2,12 @@
 
 use core::net::Ipv6Addr;
 
-use moorline_ip::PacketBuf;
 use moorline_ip::icmp::{ADDRESS_UNREACHABLE, Cause, REASSEMBLY};
 use moorline_ip::ip6::{TCP, UDP};
+use moorline_ip::{Header, PacketBuf};
 use moorline_types::Instant;
 
-use super::output::{Outgoing, Path};
+use super::output::{Outgoing, Path, with_header};
 use super::{Event, Stack};
 use crate::error::Quote;
 use crate::socket::Error;
@@ -106,6 +106,7 @@ impl Stack {
     /// # Errors
     /// [`Error::BadHandle`].
     pub fn tcp_accept(&mut self, listener: ListenerId) -> Result<Option<TcpId>, Error> {
+        self.catch_up();
         self.tcp.accept(listener)
     }
 
@@ -115,6 +116,7 @@ impl Stack {
     /// [`Error::NetworkUnreachable`] if the host has no route or no address for the peer; [`Error::AddrNotAvailable`] if no
     /// port is free; as [`tcp::Engine::connect`].
     pub fn tcp_connect(&mut self, peer: (Ipv6Addr, u16), now: Instant) -> Result<TcpId, Error> {
+        self.catch_up();
         let source = self.source_for(peer.0, None, now).ok_or(Error::NetworkUnreachable)?;
         let tcp = &self.tcp;
         let is_free = |port| tcp.is_free(Flow { local: (source, port), peer });
@@ -130,6 +132,7 @@ impl Stack {
     /// # Errors
     /// As [`tcp::Engine::send`].
     pub fn tcp_send(&mut self, id: TcpId, octets: &[u8], now: Instant) -> Result<usize, Error> {
+        self.catch_up();
         let result = self.tcp.send(id, octets);
         self.settle(now);
         result
@@ -140,6 +143,7 @@ impl Stack {
     /// # Errors
     /// As [`tcp::Engine::recv`].
     pub fn tcp_recv(&mut self, id: TcpId, octets: &mut [u8], now: Instant) -> Result<usize, Error> {
+        self.catch_up();
         let result = self.tcp.recv(id, octets);
         self.settle(now);
         result
@@ -150,6 +154,7 @@ impl Stack {
     /// # Errors
     /// As [`tcp::Engine::shutdown`].
     pub fn tcp_shutdown(&mut self, id: TcpId, now: Instant) -> Result<(), Error> {
+        self.catch_up();
         let result = self.tcp.shutdown(id);
         self.settle(now);
         result
@@ -160,6 +165,7 @@ impl Stack {
     /// # Errors
     /// [`Error::BadHandle`].
     pub fn tcp_abort(&mut self, id: TcpId, now: Instant) -> Result<(), Error> {
+        self.catch_up();
         let result = self.tcp.abort(id);
         self.settle(now);
         result
@@ -170,6 +176,7 @@ impl Stack {
     /// # Errors
     /// [`Error::BadHandle`].
     pub fn tcp_close(&mut self, id: TcpId, now: Instant) -> Result<(), Error> {
+        self.catch_up();
         let result = self.tcp.close(id);
         self.settle(now);
         result
@@ -180,6 +187,7 @@ impl Stack {
     /// # Errors
     /// [`Error::BadHandle`].
     pub fn tcp_unlisten(&mut self, id: ListenerId, now: Instant) -> Result<(), Error> {
+        self.catch_up();
         let result = self.tcp.unlisten(id);
         self.settle(now);
         result
@@ -218,8 +226,17 @@ impl Stack {
         }
     }
 
-    /// Carries out all that the machines want. Each input ends with it.
+    /// Carries out what packets have caused since the last time.
+    pub(super) fn catch_up(&mut self) {
+        if let Some(now) = self.unsettled {
+            self.settle(now);
+        }
+    }
+
+    /// Carries out all that the machines want. Each input but a packet ends with it.
     pub(super) fn settle(&mut self, now: Instant) {
+        self.unsettled = None;
+        self.release(now);
         for _ in 0..MAX_ROUNDS {
             self.settle_tcp(now);
             self.settle_wires(now);
@@ -233,6 +250,7 @@ impl Stack {
                 return;
             }
             self.deliver_local(now);
+            self.release(now);
         }
     }
 
@@ -263,15 +281,20 @@ impl Stack {
     fn send_tcp(&mut self, segment: tcp::Outgoing, now: Instant) -> Result<(), Drop> {
         let tcp::Outgoing { source, destination, .. } = segment;
         let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
+        let header = self.header_of(source, destination, &segment.segment);
         if self.is_cut_by_wire(path)
             && let Some(size) = segment.segment_size(mss_of(path.mtu))
         {
             let mut whole = segment.segment;
             whole.set_segment_size(Some(size));
-            return self.send_segment((source, destination), whole, path, now);
+            return self.emit(with_header(header, whole)?, path, now);
         }
-        for segment in segment.into_segments(mss_of(path.mtu)) {
-            self.send_segment((source, destination), segment, path, now)?;
+        let mut segments = segment.into_segments(mss_of(path.mtu));
+        for segment in segments.by_ref() {
+            self.emit(with_header(header, segment)?, path, now)?;
+        }
+        if let Some(spent) = segments.into_spent() {
+            self.tcp.recycle(spent);
         }
         Ok(())
     }
@@ -284,12 +307,17 @@ impl Stack {
         path: Path,
         now: Instant,
     ) -> Result<(), Drop> {
+        let header = self.header_of(source, destination, &segment);
+        self.emit(with_header(header, segment)?, path, now)
+    }
+
+    /// The header of packets with the flow of a TCP segment.
+    fn header_of(&self, source: Ipv6Addr, destination: Ipv6Addr, segment: &[u8]) -> Header {
         let mut outgoing = Outgoing { source: Some(source), ..Outgoing::new(destination, TCP) };
         if let Some(&[a, b, c, d]) = segment.first_chunk() {
             outgoing.ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
         }
-        let packet = self.with_header(source, outgoing, segment)?;
-        self.emit(packet, path, now)
+        self.header(source, outgoing)
     }
 
     /// TCP knows that packets reach the peer, so they reach the neighbor on the way (RFC 4861 s7.3.1).

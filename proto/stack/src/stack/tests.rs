@@ -1,5 +1,6 @@
 //! A host beside a router that is made of octets.
 
+mod gather;
 mod link;
 mod routers;
 
@@ -325,7 +326,7 @@ fn bulk(cuts: bool) -> Vec<(usize, Option<u16>)> {
         options: &[],
         payload: &[],
     };
-    let mut give = |link: &mut Link, segment: &tcp::Segment<'_>| {
+    let give = |link: &mut Link, segment: &tcp::Segment<'_>| {
         let mut octets = segment.to_packet().into_vec();
         tcp::fill_checksum(&mut octets, far, host());
         link.give(far, host(), moorline_ip::ip6::TCP, &octets);

@@ -16,8 +16,8 @@ pub fn cut(segment: PacketBuf, mss: u16, source: Ipv6Addr, destination: Ipv6Addr
     // A header with more options than the MSS has room for leaves one octet a segment.
     let step = usize::from(mss).saturating_sub(parsed.options.len()).max(1);
     let (sequence, flags) = (parsed.sequence, parsed.flags);
-    let rest = Some(segment);
-    Segments { rest, at: header_len, header_len, step, sequence, flags, source, destination }
+    let (rest, spent) = (Some(segment), None);
+    Segments { rest, spent, at: header_len, header_len, step, sequence, flags, source, destination }
 }
 
 /// Iterator over the segments of a super-segment.
@@ -25,6 +25,8 @@ pub fn cut(segment: PacketBuf, mss: u16, source: Ipv6Addr, destination: Ipv6Addr
 pub struct Segments {
     /// The super-segment; `None` at the end.
     rest: Option<PacketBuf>,
+    /// The memory of the super-segment, at the end.
+    spent: Option<PacketBuf>,
     /// Where the payload of the next segment starts.
     at: usize,
     header_len: usize,
@@ -53,15 +55,33 @@ impl Iterator for Segments {
         self.at = end;
         if end < whole.len() {
             self.rest = Some(whole);
+        } else {
+            self.spent = Some(whole);
         }
         Some(self.finish(segment))
     }
 }
 
 impl Segments {
+    /// The memory of the super-segment, if it has been cut to its end. Another super-segment can use it.
+    #[must_use]
+    pub fn into_spent(self) -> Option<PacketBuf> {
+        self.spent
+    }
+
     const fn empty(source: Ipv6Addr, destination: Ipv6Addr) -> Self {
         let (sequence, flags) = (Seq(0), Flags(0));
-        Self { rest: None, at: 0, header_len: 0, step: 1, sequence, flags, source, destination }
+        Self {
+            rest: None,
+            spent: None,
+            at: 0,
+            header_len: 0,
+            step: 1,
+            sequence,
+            flags,
+            source,
+            destination,
+        }
     }
 
     fn number(&self, segment: &mut PacketBuf, is_first: bool, is_last: bool) {

@@ -85,6 +85,8 @@ pub struct SmolEngine {
     noticed: VecDeque<Noticed>,
     timers: BTreeSet<(Instant, TcpId)>,
     drops: Drops,
+    /// Memory for the next super-segment.
+    spare: Option<PacketBuf>,
     next: u64,
 }
 
@@ -116,6 +118,7 @@ impl SmolEngine {
             noticed: VecDeque::new(),
             timers: BTreeSet::new(),
             drops: Drops::default(),
+            spare: None,
             next: 0,
         }
     }
@@ -130,6 +133,13 @@ impl SmolEngine {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.len()
+    }
+
+    /// Takes the memory of a super-segment that has been cut. The engine keeps one of them, at most 64 kB.
+    pub fn recycle(&mut self, spent: PacketBuf) {
+        if spent.capacity() > device::LARGE {
+            self.spare = Some(spent);
+        }
     }
 
     /// Whether a connection has this address at this host.
@@ -356,7 +366,7 @@ impl SmolEngine {
     fn poll_connection(&mut self, id: TcpId, now: Instant) -> Option<Outgoing> {
         let connection = self.connections.get_mut(&id)?;
         connection.is_ready = false;
-        let outgoing = connection.poll(&mut self.interface, self.mss, now);
+        let outgoing = connection.poll(&mut self.interface, &mut self.spare, self.mss, now);
         connection.observe(Ending::Other, now);
         match outgoing {
             Some(_) => self.wake(id),

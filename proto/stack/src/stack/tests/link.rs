@@ -57,8 +57,20 @@ impl Link {
         core::iter::from_fn(|| self.stack.poll_event()).collect()
     }
 
-    /// Gives the host a packet from the router's station.
+    /// Gives the host a packet from the router's station, and takes what it sends.
     pub(super) fn give(
+        &mut self,
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        protocol: u8,
+        payload: &[u8],
+    ) {
+        self.put(source, destination, protocol, payload);
+        self.collect();
+    }
+
+    /// Gives the host a packet from the router's station, and polls nothing.
+    pub(super) fn put(
         &mut self,
         source: Ipv6Addr,
         destination: Ipv6Addr,
@@ -73,7 +85,6 @@ impl Link {
         frame.prepend(&Header::new(source, destination, protocol, hop_limit, len).octets());
         frame.prepend(&ethernet.octets());
         self.stack.handle_frame(WireId(0), frame, self.now);
-        self.collect();
     }
 
     fn discover(&mut self, source: Ipv6Addr, destination: Ipv6Addr, message: &Message<'_>) {

@@ -153,7 +153,7 @@ impl Connection {
         connection.received = half.received;
         connection.take_scale(half.options, config);
         connection.ingest(interface, &mut half.syn(flow, mss), half.sent);
-        let syn_ack = connection.poll(interface, mss, half.sent)?.segment;
+        let syn_ack = connection.poll(interface, &mut None, mss, half.sent)?.segment;
         connection.seen = State::SynReceived;
         (connection.state() == State::SynReceived).then_some((connection, syn_ack))
     }
@@ -302,6 +302,7 @@ impl Connection {
     pub(super) fn poll(
         &mut self,
         interface: &mut Interface,
+        spare: &mut Option<PacketBuf>,
         mss: u16,
         now: Instant,
     ) -> Option<Outgoing> {
@@ -309,8 +310,9 @@ impl Connection {
         if self.is_silent || self.lingers() && self.unread() > 0 {
             return None;
         }
-        let mut port = Port::default();
+        let mut port = Port { spare: spare.take(), ..Port::default() };
         interface.poll_egress(to_smoltcp(now), &mut port, &mut self.sockets);
+        *spare = port.spare;
         let mut outgoing = self.outgoing(port.outgoing?, now)?;
         clamp_mss(&mut outgoing.segment, mss);
         Some(outgoing)
@@ -402,7 +404,7 @@ impl Connection {
         let len = u16::try_from(segment.len()).ok()?;
         let header = Header::new(self.flow.peer.0, self.flow.local.0, TCP, HOP_LIMIT, len);
         segment.prepend(&header.octets());
-        let mut port = Port { incoming: Some(segment), outgoing: None };
+        let mut port = Port { incoming: Some(segment), ..Port::default() };
         interface.poll_ingress_single(to_smoltcp(now), &mut port, &mut self.sockets);
         self.outgoing(port.outgoing?, now)
     }

@@ -11,6 +11,8 @@ use smoltcp::wire::HardwareAddress;
 pub(super) struct Port<'a> {
     pub(super) incoming: Option<&'a [u8]>,
     pub(super) outgoing: Option<PacketBuf>,
+    /// Memory for a large packet that goes out.
+    pub(super) spare: Option<PacketBuf>,
 }
 
 /// An interface for packets of all addresses. The first random number that a socket draws from it depends on `seed` alone.
@@ -33,11 +35,12 @@ impl Device for Port<'_> {
         Self: 'b;
 
     fn receive(&mut self, _: Instant) -> Option<(In<'_>, Out<'_>)> {
-        Some((In(self.incoming.take()?), Out(&mut self.outgoing)))
+        let incoming = In(self.incoming.take()?);
+        Some((incoming, Out(&mut self.outgoing, &mut self.spare)))
     }
 
     fn transmit(&mut self, _: Instant) -> Option<Out<'_>> {
-        self.outgoing.is_none().then_some(Out(&mut self.outgoing))
+        self.outgoing.is_none().then_some(Out(&mut self.outgoing, &mut self.spare))
     }
 
     fn capabilities(&self) -> DeviceCapabilities {
@@ -59,17 +62,24 @@ impl RxToken for In<'_> {
     }
 }
 
-pub(super) struct Out<'a>(&'a mut Option<PacketBuf>);
+pub(super) struct Out<'a>(&'a mut Option<PacketBuf>, &'a mut Option<PacketBuf>);
 
 impl TxToken for Out<'_> {
     fn consume<R, F: FnOnce(&mut [u8]) -> R>(self, len: usize, f: F) -> R {
-        let mut packet = PacketBuf::with_capacity(len);
-        packet.append_with(|out| out.resize(out.len() + len, 0));
+        // To fill 64 kB with zeros takes as long as to copy them. smoltcp writes each octet behind the headers.
+        let spare = if len > LARGE { self.1.take() } else { None };
+        let mut packet = spare.unwrap_or_else(|| PacketBuf::with_capacity(len));
+        packet.reset(len);
+        packet.iter_mut().take(HEADERS).for_each(|octet| *octet = 0);
         let result = f(&mut packet);
         *self.0 = Some(packet);
         result
     }
 }
 
+/// Packets with more octets are cut, as a rule: their memory comes back.
+pub(super) const LARGE: usize = 4_096;
+/// Octets of the headers of IPv6 and TCP at most.
+const HEADERS: usize = 40 + 60;
 /// Largest packet, with the IPv6 header.
 const MTU: usize = 65_535;
