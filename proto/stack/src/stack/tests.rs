@@ -1,5 +1,6 @@
 //! A host beside a router that is made of octets.
 
+mod connection;
 mod gather;
 mod link;
 mod routers;
@@ -14,10 +15,9 @@ use moorline_ip::extension::Fragment;
 use moorline_ip::icmp::{Cause, Echo, Error, Kind};
 use moorline_ip::ip6::{FRAGMENT, ICMPV6, UDP};
 use moorline_ip::nd::{Body, NdOption};
-use moorline_ip::{Header, ethernet, icmp, udp};
+use moorline_ip::{Header, icmp, udp};
 
 use super::*;
-use crate::tcp;
 
 /// The host's address in the prefix of the router (EUI-64).
 fn host() -> Ipv6Addr {
@@ -308,58 +308,4 @@ fn a_packet_with_an_ipv4_mapped_address_is_refused_and_counted() {
     assert_eq!(refused(&link), before + 3);
     link.ping(ROUTER, host(), 8);
     assert_eq!(link.frames.len(), 1);
-}
-
-/// Frames of a host that sends 20,000 octets to a peer behind the router, with the sizes to which the wire is to cut them.
-fn bulk(cuts: bool) -> Vec<(usize, Option<u16>)> {
-    let mut link = configured();
-    link.stack.set_cuts_segments(WireId(0), cuts);
-    let far = address("2001:db8:ffff::9");
-    let listener = link.stack.tcp_listen(None, 80, 1).expect("port");
-    let mut segment = tcp::Segment {
-        source_port: 4000,
-        destination_port: 80,
-        sequence: tcp::Seq(100),
-        acknowledgment: tcp::Seq(0),
-        flags: tcp::Flags::SYN,
-        window: 60_000,
-        options: &[],
-        payload: &[],
-    };
-    let give = |link: &mut Link, segment: &tcp::Segment<'_>| {
-        let mut octets = segment.to_packet().into_vec();
-        tcp::fill_checksum(&mut octets, far, host());
-        link.give(far, host(), moorline_ip::ip6::TCP, &octets);
-    };
-    link.frames.clear();
-    give(&mut link, &segment);
-    let (_, syn_ack) = link.packets(moorline_ip::ip6::TCP).pop().expect("SYN-ACK");
-    let syn_ack = tcp::Segment::parse(&syn_ack).expect("segment");
-    segment.flags = tcp::Flags::ACK;
-    segment.sequence = tcp::Seq(101);
-    segment.acknowledgment = syn_ack.sequence + 1;
-    give(&mut link, &segment);
-    let id = link.stack.tcp_accept(listener).expect("listener").expect("connection");
-    link.stack.tcp_send(id, &[7; 20_000], link.now).expect("room");
-    let frames = core::iter::from_fn(|| link.stack.poll_frame());
-    frames.map(|(_, frame)| (frame.len(), frame.segment_size().map(Into::into))).collect()
-}
-
-#[test]
-fn a_wire_that_cuts_segments_gets_them_whole() {
-    // Without options of its SYN the peer takes segments of 1220 octets (RFC 9293 s3.7.1, RFC 8200 s5).
-    let whole = ethernet::LEN + 40 + 20 + 1220;
-    let frames = bulk(false);
-    assert!(
-        frames.len() > 1 && frames.iter().all(|(len, cut)| *len <= whole && cut.is_none()),
-        "{frames:?}"
-    );
-    let whole_frames = bulk(true);
-    let octets = |frames: &[(usize, Option<u16>)], header| {
-        frames.iter().map(|(len, _)| len - header).sum::<usize>()
-    };
-    let header = whole - 1220;
-    assert_eq!(octets(&frames, header), octets(&whole_frames, header));
-    let longest = whole_frames.iter().max().expect("frames");
-    assert!(longest.0 > whole && longest.1 == Some(1220), "{whole_frames:?}");
 }

@@ -1,50 +1,10 @@
 //! Segments that come in a row, and polls between them.
 
-use super::link::{Link, address};
+use super::connection::{connected, put, segments};
+use super::link::Link;
 use super::*;
-use crate::tcp::{Flags, Segment, Seq, TcpId, fill_checksum};
-use moorline_ip::ip6::TCP;
+use crate::tcp::{Flags, Seq, State, TcpId};
 use proptest::prelude::*;
-
-fn peer() -> Ipv6Addr {
-    address("2001:db8:ffff::9")
-}
-
-/// A connection of the peer to port 80, and the next number of the host.
-fn connected() -> (Link, TcpId, Seq) {
-    let mut link = configured();
-    let listener = link.stack.tcp_listen(None, 80, 8).expect("listener");
-    link.frames.clear();
-    put(&mut link, Flags::SYN, Seq(999), Seq(0), b"");
-    let isn = segments(&mut link)[0].1;
-    put(&mut link, Flags::ACK, Seq(1000), isn + 1, b"");
-    let id = link.stack.tcp_accept(listener).expect("listener").expect("connection");
-    link.frames.clear();
-    (link, id, isn + 1)
-}
-
-fn put(link: &mut Link, flags: Flags, sequence: Seq, acknowledgment: Seq, payload: &[u8]) {
-    let segment = Segment {
-        source_port: 5000,
-        destination_port: 80,
-        sequence,
-        acknowledgment,
-        flags,
-        window: 60_000,
-        options: &[],
-        payload,
-    };
-    let mut octets = segment.to_packet();
-    fill_checksum(&mut octets, peer(), host());
-    link.put(peer(), host(), TCP, &octets);
-}
-
-/// Flags, sequence and acknowledgment number of each segment that the host has sent.
-fn segments(link: &mut Link) -> Vec<(Flags, Seq, Seq)> {
-    let sent = link.packets(TCP);
-    let parsed = sent.iter().map(|(_, octets)| Segment::parse(octets).expect("segment"));
-    parsed.map(|one| (one.flags, one.sequence, one.acknowledgment)).collect()
-}
 
 fn stream(octets: usize) -> Vec<u8> {
     (0..octets).map(|n| u8::try_from(n % 251).expect("small")).collect()
@@ -80,7 +40,7 @@ fn a_program_that_reads_before_the_poll_gets_the_octets() {
     put(&mut link, Flags::ACK, Seq(1005), next, b"bye");
     put(&mut link, Flags::ACK.with(Flags::FIN), Seq(1008), next, b"!");
     assert_eq!(read(&mut link, id), b"bye!");
-    assert_eq!(link.stack.tcp_state(id), Ok(tcp::State::CloseWait));
+    assert_eq!(link.stack.tcp_state(id), Ok(State::CloseWait));
 }
 
 #[test]
