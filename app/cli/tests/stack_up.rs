@@ -73,7 +73,7 @@ impl Host {
         let config = self.path("radvd.conf");
         let text = format!(
             "interface {} {{ AdvSendAdvert on; MinRtrAdvInterval 3; MaxRtrAdvInterval 4; \
-             AdvLinkMTU 1400; prefix 2001:db8:5::/64 {{ AdvOnLink on; AdvAutonomous on; }}; }};\n",
+             AdvLinkMTU 1400; prefix 2001:db8:5::/64 {{ AdvOnLink on; AdvAutonomous on; }}; RDNSS {LINUX} {{ }}; }};\n",
             self.interface
         );
         std::fs::write(&config, text).unwrap();
@@ -260,6 +260,46 @@ fn carry_files(mut host: Host) {
     let url = format!("http://[{address}]/file");
     run("curl", &["-sS", "-g", "-f", "-o", curled.to_str().unwrap(), &url]);
     assert!(std::fs::read(&curled).unwrap() == sent, "the octets differ");
+}
+
+#[test]
+fn names_lead_to_addresses() {
+    on_wire(TAP, |mut host| {
+        let unknown = host.stack(&["ping", "www.example."]);
+        let error = String::from_utf8(unknown.stderr).unwrap();
+        assert!(
+            !unknown.status.success() && error.contains("no router advertises a DNS"),
+            "{error}"
+        );
+
+        host.advertise();
+        let server = UdpSocket::bind((LINUX, 53)).unwrap();
+        thread::spawn(move || answer_questions(&server));
+        let pinged = host.text(&["ping", "www.example.", "-c", "1"]);
+        assert!(pinged.contains(&format!("octets from {LINUX}: ")), "{pinged}");
+        let listener = TcpListener::bind((LINUX, 8080)).unwrap();
+        let server = thread::spawn(move || answer(&listener, b"body"));
+        assert_eq!(host.text(&["fetch", "http://www.example.:8080/file"]), "body");
+        assert!(server.join().unwrap().contains("www.example.:8080"));
+    });
+}
+
+/// A DNS server of one question and one answer in each message (RFC 1035 s4): each name has Linux's address.
+fn answer_questions(socket: &UdpSocket) {
+    let mut message = [0; 512];
+    while let Ok((_, from)) = socket.recv_from(&mut message) {
+        let name = message[12..].iter().position(|octet| *octet == 0).unwrap();
+        let question = &message[12..12 + name + 5];
+        let is_aaaa = question.ends_with(&[0, 28, 0, 1]);
+        let mut answer =
+            vec![message[0], message[1], 0x81, 0x80, 0, 1, 0, u8::from(is_aaaa), 0, 0, 0, 0];
+        answer.extend(question);
+        if is_aaaa {
+            answer.extend([0xc0, 12, 0, 28, 0, 1, 0, 0, 0, 60, 0, 16]);
+            answer.extend(LINUX.parse::<Ipv6Addr>().unwrap().octets());
+        }
+        socket.send_to(&answer, from).unwrap();
+    }
 }
 
 /// Answers one request. Returns its head.

@@ -26,6 +26,8 @@ pub(crate) struct Stream {
 #[derive(Debug)]
 enum Place {
     Connect(PathBuf),
+    /// The other end is in this process, and there is no second one.
+    Pair,
     Listen(Listener),
 }
 
@@ -58,7 +60,17 @@ impl Stream {
 
     async fn at(place: Place) -> io::Result<Self> {
         let stream = place.open().await?;
-        Ok(Self { stream, place, incoming: Incoming::new(), outgoing: VecDeque::new() })
+        Ok(Self::new(stream, place))
+    }
+
+    fn new(stream: UnixStream, place: Place) -> Self {
+        Self { stream, place, incoming: Incoming::new(), outgoing: VecDeque::new() }
+    }
+
+    /// Makes both ends of a stream.
+    pub(crate) fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = UnixStream::pair()?;
+        Ok((Self::new(one, Place::Pair), Self::new(other, Place::Pair)))
     }
 
     /// Begins anew with another stream, when the stream has ended.
@@ -169,6 +181,7 @@ impl Place {
                 io::Error::new(error.kind(), text)
             }),
             Self::Listen(Listener { listener, .. }) => Ok(listener.accept().await?.0),
+            Self::Pair => Err(ended()),
         }
     }
 }

@@ -60,6 +60,15 @@ impl Wire {
         }
     }
 
+    /// Makes a wire with both ends in this process. It has the form of a Unix stream.
+    ///
+    /// # Errors
+    /// The kernel gives no socket, or no random numbers.
+    pub fn pair() -> io::Result<(Self, Self)> {
+        let (one, other) = Stream::pair()?;
+        Ok((Self::of_stream(one)?, Self::of_stream(other)?))
+    }
+
     fn open_tap(name: &str) -> io::Result<Self> {
         let device = Device::new(tap::open_tap(name)?)?;
         let mtu = Interface::new(name)?.mtu()?;

@@ -17,6 +17,7 @@ mod flow;
 mod gather;
 mod icmp;
 mod input;
+mod names;
 mod netstat;
 mod output;
 mod ping;

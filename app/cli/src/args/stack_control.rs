@@ -1,9 +1,8 @@
-use std::net::Ipv6Addr;
 use std::path::PathBuf;
 
 use clap::Args;
 use moorline_ip::Mac;
-use moorline_wires::WireSpec;
+use moorline_net::WireSpec;
 
 use super::stack::AddressForm;
 
@@ -69,8 +68,8 @@ pub struct NetstatArgs {
 /// Whom to ping, and how.
 #[derive(Clone, Debug, Args)]
 pub struct PingArgs {
-    /// Address to ping.
-    pub to: Ipv6Addr,
+    /// Address or name to ping.
+    pub to: String,
     #[command(flatten)]
     pub show: ShowStackArgs,
     /// Number of requests.
@@ -108,9 +107,9 @@ pub struct NcArgs {
     /// Use UDP: each line is a datagram.
     #[arg(short, long)]
     pub udp: bool,
-    /// Address to connect to.
+    /// Address or name to connect to.
     #[arg(required_unless_present = "listen", requires = "port")]
-    pub to: Option<Ipv6Addr>,
+    pub to: Option<String>,
     /// Port to connect to.
     pub port: Option<u16>,
 }
@@ -120,7 +119,7 @@ pub struct NcArgs {
 pub struct FetchArgs {
     #[command(flatten)]
     pub control: ControlArgs,
-    /// Address of the document: http://[2001:db8::1]:8080/path. There is no DNS yet.
+    /// Address of the document: http://[2001:db8::1]:8080/path, or with a name instead of the address.
     pub url: String,
     /// Write to this file instead of standard output.
     #[arg(short, long, value_name = "FILE")]

@@ -157,13 +157,23 @@ impl Stack {
         if self.is_own(destination) {
             return Some(destination);
         }
+        self.source_candidate(destination, wire, now).map(|one| one.address)
+    }
+
+    /// The source address for a destination that is not the host itself, and what is known of the address.
+    pub(super) fn source_candidate(
+        &mut self,
+        destination: Ipv6Addr,
+        wire: Option<u32>,
+        now: Instant,
+    ) -> Option<SourceCandidate> {
         let way = self.way(destination, Ipv6Addr::UNSPECIFIED, wire, now)?;
         // RFC 6724 s4: for a multicast or link-local destination, only addresses of the outgoing interface count.
         let is_of_link = destination.is_multicast() || destination.is_unicast_link_local();
         let all = self.wires.iter().flat_map(|wire| source_candidates(wire, way));
         let candidates: Vec<_> = all.filter(|one| !is_of_link || one.is_on_outgoing_wire).collect();
         let privacy = self.config.privacy;
-        select::source(&candidates, destination, &self.policy, privacy).map(|one| one.address)
+        select::source(&candidates, destination, &self.policy, privacy).copied()
     }
 
     /// The way of a packet with these addresses. The source may be unspecified.

@@ -73,11 +73,23 @@ impl Control {
     }
 }
 
+/// The best address of a name, which the host looks up, or the address that it is.
+async fn address(path: &Path, name: &str) -> anyhow::Result<Ipv6Addr> {
+    if let Ok(address) = name.parse() {
+        return Ok(address);
+    }
+    let request = Request::Lookup { name: name.to_owned() };
+    let (_, answer) = Control::request(path, &request).await?;
+    let address = answer.pointer("/addresses/0").and_then(Value::as_str);
+    Ok(address.with_context(|| format!("{name} has no address"))?.parse()?)
+}
+
 impl Tcp {
-    async fn connect(path: &Path, to: Ipv6Addr, port: u16) -> anyhow::Result<Self> {
-        let request = Request::TcpConnect { to, port };
+    /// Connects to an address or a name.
+    async fn connect(path: &Path, to: &str, port: u16) -> anyhow::Result<Self> {
+        let request = Request::TcpConnect { to: to.to_owned(), port };
         let answer = Control::request(path, &request).await;
-        let (control, _) = answer.with_context(|| format!("cannot connect to [{to}]:{port}"))?;
+        let (control, _) = answer.with_context(|| format!("cannot connect to {to} port {port}"))?;
         Ok(Self::over(control))
     }
 

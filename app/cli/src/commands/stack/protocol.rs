@@ -4,7 +4,7 @@
 //!
 //! | request | follows |
 //! |---|---|
-//! | `show` | the end |
+//! | `show`, `lookup` | the end |
 //! | `ping` | the client sends [`Echo`] lines, the host [`EchoOutcome`] lines |
 //! | `tcp_connect`, `tcp_take` | chunks both ways: four octets of length, most significant first, and the octets. A length of zero ends a direction; `ffffffff` says that the connection failed, and a line with the reason follows |
 //! | `tcp_listen` | an [`Accepted`] line for each connection; another client takes it with `tcp_take` |
@@ -31,8 +31,10 @@ pub(super) enum Request {
     Show,
     /// Echo Requests.
     Ping,
-    /// Connect to a TCP port.
-    TcpConnect { to: Ipv6Addr, port: u16 },
+    /// Addresses of a name.
+    Lookup { name: String },
+    /// Connect to a TCP port at an address or a name.
+    TcpConnect { to: String, port: u16 },
     /// Accept connections to a TCP port.
     TcpListen { port: u16 },
     /// Take an accepted connection over.
@@ -242,7 +244,7 @@ mod tests {
             (r#"{"do":"show"}"#, Request::Show),
             (
                 r#"{"do":"tcp_connect","to":"::1","port":7}"#,
-                Request::TcpConnect { to: Ipv6Addr::LOCALHOST, port: 7 },
+                Request::TcpConnect { to: "::1".into(), port: 7 },
             ),
             (r#"{"do":"udp_open","port":null}"#, Request::UdpOpen { port: None }),
         ] {

@@ -2,6 +2,7 @@
 
 use moorline_ip::icmp::Cause;
 use moorline_ip::nd::RouterPreference;
+use moorline_net::Interface;
 use moorline_stack::address;
 use moorline_stack::stack::{EchoReply, Event, Netstat};
 use serde_json::{Value, json};
@@ -100,6 +101,21 @@ pub(super) fn netstat(state: &Netstat) -> Value {
             "errors_out": counters.errors_out,
         },
         "drops": drops,
+    })
+}
+
+/// An interface of a host, with its counts of frames.
+pub(super) fn interface(interface: &Interface) -> Value {
+    let counts = interface.counts;
+    json!({
+        "wire": interface.name,
+        "mac": interface.mac.to_string(),
+        "mtu": interface.mtu,
+        "state": if interface.is_up { "up" } else { "down" },
+        "received": counts.received,
+        "sent": counts.sent,
+        "refused": counts.too_short + counts.too_long + counts.not_understood,
+        "lost": counts.lost + interface.lost,
     })
 }
 

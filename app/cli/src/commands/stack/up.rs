@@ -1,8 +1,7 @@
 //! `moorline stack up`: a host on a real wire, with a control socket.
 
 mod control;
-mod driver;
-mod host;
+mod server;
 mod session;
 mod tcp;
 
@@ -11,19 +10,17 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use anyhow::Context as _;
-use moorline_stack::address;
-use moorline_stack::stack::{Config, Stack, WireConfig};
-use moorline_types::Instant;
-use moorline_wires::{Wire, WireSpec};
+use anyhow::{Context as _, bail};
+use moorline_net::{AddressMode, Builder, Event, StackEvent, WireSpec};
 use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::task::LocalSet;
 
 use crate::args::{AddressForm, UpArgs};
 use crate::commands::block_on;
 use control::Control;
-use driver::Driver;
-use host::Host;
+use server::Server;
 
 pub(super) fn up(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     block_on(LocalSet::new().run_until(run(args, out)))?;
@@ -34,22 +31,24 @@ async fn run(args: &UpArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut stop = pin!(stop()?);
     // The control socket comes first: if another host has it, the wire is not touched.
     let control = Control::bind(&args.control.control).await?;
-    let wire = tokio::select! {
-        wire = open(args) => wire?,
+    let builder = tokio::select! {
+        builder = open(args) => builder?,
         () = &mut stop => return Ok(()),
     };
-    let host = boot(args, &wire)?;
+    let host = builder.up()?;
+    let events = host.events();
     let path = args.control.control.display();
-    writeln!(out, "up on {} as {}, control socket {path}", args.wire, wire.mac())?;
+    for interface in host.interfaces() {
+        writeln!(out, "up on {} as {}, control socket {path}", interface.name, interface.mac)?;
+    }
     out.flush()?;
-    let serving = tokio::task::spawn_local(control.serve(Rc::clone(&host)));
-    let mut driver = Driver::new(host, wire);
+    let serving = tokio::task::spawn_local(control.serve(Rc::new(Server::new(host.clone()))));
     let result = tokio::select! {
-        result = driver.run(out) => result,
+        result = tell(events, out) => result,
         () = &mut stop => Ok(()),
     };
     serving.abort();
-    driver.finish();
+    host.shut_down().await;
     result
 }
 
@@ -65,13 +64,23 @@ fn stop() -> anyhow::Result<impl Future<Output = ()>> {
     })
 }
 
-async fn open(args: &UpArgs) -> anyhow::Result<Wire> {
-    let mut wire = Wire::open(&args.wire).await.with_context(|| format!("wire {}", args.wire))?;
+async fn open(args: &UpArgs) -> anyhow::Result<Builder> {
+    let mode = match args.addresses {
+        AddressForm::Eui64 => AddressMode::Eui64,
+        AddressForm::Stable => AddressMode::Stable,
+        AddressForm::Temporary => AddressMode::Temporary,
+    };
+    let mut builder = Builder::new();
+    builder = builder.addresses(mode).optimistic(args.optimistic).hop_limit(args.hop_limit);
     if let Some(mac) = args.mac {
-        wire.set_mac(mac).with_context(|| format!("address {mac} on wire {}", args.wire))?;
+        builder = builder.mac(mac);
     }
+    if let Some(mtu) = args.mtu {
+        builder = builder.mtu(mtu);
+    }
+    let builder = builder.open(&args.wire).await.with_context(|| format!("wire {}", args.wire))?;
     warn_of_linux(&args.wire);
-    Ok(wire)
+    Ok(builder)
 }
 
 /// Says so if Linux has IPv6 on the interface of the host, too.
@@ -86,20 +95,46 @@ fn warn_of_linux(wire: &WireSpec) {
     }
 }
 
-/// Makes the host, with randomness of the operating system.
-fn boot(args: &UpArgs, wire: &Wire) -> anyhow::Result<Rc<Host>> {
-    let mut seed = [0; 32];
-    getrandom::fill(&mut seed).context("no random numbers")?;
-    let config = Config { hop_limit: args.hop_limit, ..Config::default() };
-    let mut stack = Stack::new(config, seed, Instant::ZERO);
-    let mode = match args.addresses {
-        AddressForm::Eui64 => address::Mode::Eui64,
-        AddressForm::Stable => address::Mode::Stable,
-        AddressForm::Temporary => address::Mode::Temporary,
-    };
-    let addressing =
-        address::Config { mode, optimistic: args.optimistic, ..address::Config::new(wire.mac()) };
-    let mtu = args.mtu.unwrap_or_else(|| wire.mtu());
-    let id = stack.add_wire(WireConfig { mtu, addressing }, Instant::ZERO);
-    Ok(Rc::new(Host::new(stack, id, (args.wire.to_string(), wire.mac(), mtu))))
+/// Tells of addresses, routers and links until a wire fails.
+async fn tell(mut events: Receiver<Event>, out: &mut dyn Write) -> anyhow::Result<()> {
+    loop {
+        let line = match events.recv().await {
+            Ok(Event::Stack(event)) => line(&event),
+            Ok(Event::Link { is_up: true, .. }) => Some("link up".into()),
+            Ok(Event::Link { is_up: false, .. }) => {
+                Some("link down: the other end has closed the wire".into())
+            }
+            Ok(Event::Failed { error, .. }) => bail!("the wire has ended: {error}"),
+            Err(RecvError::Lagged(count)) => Some(format!("{count} events are left out")),
+            Err(RecvError::Closed) => return Ok(()),
+        };
+        if let Some(line) = line {
+            writeln!(out, "{line}")?;
+            out.flush()?;
+        }
+    }
+}
+
+/// Line for the person at the terminal about an event.
+fn line(event: &StackEvent) -> Option<String> {
+    Some(match event {
+        StackEvent::AddressReady(_, address) => format!("address {address} ready"),
+        StackEvent::AddressDuplicate(_, address) => {
+            format!("address {address} duplicate: another node has it")
+        }
+        StackEvent::AddressDeprecated(_, address) => format!("address {address} deprecated"),
+        StackEvent::AddressRemoved(_, address) => format!("address {address} removed"),
+        StackEvent::RouterFound(_, router) => format!("router {router} found"),
+        StackEvent::RouterLost(_, router) => format!("router {router} lost"),
+        StackEvent::Disabled(_) => {
+            "IPv6 disabled: another node has the link-local address of this MAC address".into()
+        }
+        StackEvent::PathMtu(destination, mtu) => format!("path MTU of {destination} is {mtu}"),
+        StackEvent::DnsChanged(_)
+        | StackEvent::EchoReply(_)
+        | StackEvent::EchoError { .. }
+        | StackEvent::UdpError { .. }
+        | StackEvent::Udp(_)
+        | StackEvent::Tcp(_) => return None,
+    })
 }

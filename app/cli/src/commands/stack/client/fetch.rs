@@ -1,6 +1,6 @@
 use std::fs::File;
 use std::io::Write;
-use std::net::Ipv6Addr;
+use std::net::Ipv4Addr;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -18,7 +18,7 @@ use crate::commands::block_on;
 pub(in super::super) fn fetch(args: &FetchArgs, out: &mut dyn Write) -> anyhow::Result<ExitCode> {
     let (uri, to, port) = parse(&args.url)?;
     let is_success = block_on(async {
-        let tcp = Tcp::connect(&args.control.control, to, port).await?;
+        let tcp = Tcp::connect(&args.control.control, &to, port).await?;
         match &args.output {
             None => get(tcp, &uri, out).await,
             Some(path) => {
@@ -31,15 +31,17 @@ pub(in super::super) fn fetch(args: &FetchArgs, out: &mut dyn Write) -> anyhow::
     Ok(if is_success { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn parse(url: &str) -> anyhow::Result<(Uri, Ipv6Addr, u16)> {
+fn parse(url: &str) -> anyhow::Result<(Uri, String, u16)> {
     let uri: Uri = url.parse().with_context(|| format!("{url} is no URL"))?;
     if uri.scheme_str() != Some("http") {
         bail!("{url}: give a URL that begins with http://");
     }
-    let host = uri.host().unwrap_or_default().trim_matches(['[', ']']);
-    let to = host.parse().with_context(|| {
-        format!("{url}: the host must be an IPv6 address in brackets, as in http://[2001:db8::1]/")
-    })?;
+    let to = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
+    if to.parse::<Ipv4Addr>().is_ok() {
+        bail!(
+            "{url}: the host has IPv6 only; give a name, or an IPv6 address in brackets as in http://[2001:db8::1]/"
+        );
+    }
     let port = uri.port_u16().unwrap_or(80);
     Ok((uri, to, port))
 }
@@ -83,12 +85,13 @@ mod tests {
     #[test]
     fn a_url_has_an_address_a_port_and_a_path() {
         let (uri, to, port) = parse("http://[2001:db8::1]:8080/a?b").expect("URL");
-        assert_eq!((to, port), ("2001:db8::1".parse().expect("address"), 8080));
+        assert_eq!((&*to, port), ("2001:db8::1", 8080));
         assert_eq!(uri.path_and_query().map(ToString::to_string).as_deref(), Some("/a?b"));
-        assert_eq!(parse("http://[::1]").expect("URL").2, 80);
+        let (_, to, port) = parse("http://example.org/").expect("URL");
+        assert_eq!((&*to, port), ("example.org", 80));
         for (url, words) in [
             ("https://[::1]/", "http://"),
-            ("http://example.org/", "IPv6 address"),
+            ("http://192.0.2.1/", "IPv6 only"),
             ("", "no URL"),
             ("/x", "http://"),
         ] {

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, stdin};
 
-use super::{Control, Listener, Tcp};
+use super::{Control, Listener, Tcp, address};
 use crate::args::NcArgs;
 use crate::commands::stack::protocol::{Datagram, MAX_CHUNK, Request, write_line};
 
@@ -20,7 +20,7 @@ pub(in super::super) fn nc(args: &NcArgs, out: &mut dyn Write) -> anyhow::Result
 
 async fn tcp(args: &NcArgs, out: &mut dyn Write) -> anyhow::Result<()> {
     let path = &args.control.control;
-    let mut tcp = match (args.listen, args.to.zip(args.port)) {
+    let mut tcp = match (args.listen, args.to.as_ref().zip(args.port)) {
         (Some(port), _) => {
             let (tcp, accepted) = Listener::open(path, port).await?.accept().await?;
             if std::io::stderr().is_terminal() {
@@ -58,10 +58,13 @@ async fn tcp(args: &NcArgs, out: &mut dyn Write) -> anyhow::Result<()> {
 
 /// Each line is a datagram.
 async fn udp(args: &NcArgs, out: &mut dyn Write) -> anyhow::Result<()> {
-    let request = Request::UdpOpen { port: args.listen };
-    let (control, _) = Control::request(&args.control.control, &request).await?;
+    let path = &args.control.control;
+    let (control, _) = Control::request(path, &Request::UdpOpen { port: args.listen }).await?;
     let Control { mut reader, mut writer } = control;
-    let mut peer = args.to.zip(args.port);
+    let mut peer = match args.to.as_ref().zip(args.port) {
+        Some((to, port)) => Some((address(path, to).await?, port)),
+        None => None,
+    };
     let mut lines = BufReader::new(stdin()).lines();
     let mut is_open = true;
     let (send, mut received) = tokio::sync::mpsc::channel(1);

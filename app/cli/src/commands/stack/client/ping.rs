@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use serde_json::json;
 
-use super::Control;
+use super::{Control, address};
 use crate::args::PingArgs;
 use crate::commands::block_on;
 use crate::commands::stack::protocol::{Echo, EchoOutcome, Request, read_line, write_line};
@@ -22,11 +22,13 @@ pub(in super::super) fn ping(args: &PingArgs, out: &mut dyn Write) -> anyhow::Re
 
 /// Returns the number of requests with an answer.
 async fn run(args: &PingArgs, out: &mut dyn Write) -> anyhow::Result<usize> {
-    let (control, _) = Control::request(&args.show.control.control, &Request::Ping).await?;
+    let path = &args.show.control.control;
+    let to = address(path, &args.to).await?;
+    let (control, _) = Control::request(path, &Request::Ping).await?;
     let Control { mut reader, mut writer } = control;
     let send = async {
         for seq in 1..=args.count {
-            write_line(&mut writer, &Echo { to: args.to, seq, size: args.size }).await?;
+            write_line(&mut writer, &Echo { to, seq, size: args.size }).await?;
             let last = seq == args.count;
             tokio::time::sleep(if last { args.wait } else { args.interval }).await;
         }
@@ -39,7 +41,7 @@ async fn run(args: &PingArgs, out: &mut dyn Write) -> anyhow::Result<usize> {
             let outcome: EchoOutcome =
                 read_line(&mut reader).await?.context("the host has ended")?;
             let is_new = note(&mut answered, &outcome);
-            left -= usize::from(is_new && !args.to.is_multicast());
+            left -= usize::from(is_new && !to.is_multicast());
             tell(args, &outcome, out)?;
         }
         anyhow::Ok(())

@@ -9,7 +9,7 @@ use rustix::process::umask;
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
-use super::host::Host;
+use super::server::Server;
 use super::session;
 
 /// The control socket, for the user of this process alone. It is removed at the end.
@@ -35,15 +35,15 @@ impl Control {
     }
 
     /// Serves clients, each with a task of its own, at most [`MAX_CLIENTS`] at a time.
-    pub(super) async fn serve(self, host: Rc<Host>) {
+    pub(super) async fn serve(self, server: Rc<Server>) {
         let room = Arc::new(Semaphore::new(MAX_CLIENTS));
         loop {
             let Ok(permit) = Arc::clone(&room).acquire_owned().await else { return };
             // A client that has left before its turn is no reason to end.
             let Ok((stream, _)) = self.listener.accept().await else { continue };
-            let host = Rc::clone(&host);
+            let server = Rc::clone(&server);
             tokio::task::spawn_local(async move {
-                session::serve(&host, stream).await;
+                session::serve(&server, stream).await;
                 drop(permit);
             });
         }

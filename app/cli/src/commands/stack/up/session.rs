@@ -1,18 +1,19 @@
 use std::io;
+use std::net::Ipv6Addr;
 use std::rc::Rc;
 
-use moorline_stack::socket::Error;
-use moorline_stack::tcp::ListenerId;
-use moorline_stack::udp::{self, UdpId};
+use moorline_net::{EchoReply, Host, Outcome, Pinger, SendOptions, TcpListener, UdpSocket};
 use serde_json::{Value, json};
-use tokio::io::{AsyncWriteExt as _, BufReader};
+use tokio::io::{AsyncWrite, AsyncWriteExt as _, BufReader};
 use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::Mutex;
 
 use super::super::protocol::{
     Accepted, Answer, Datagram, Echo, EchoOutcome, Request, read_line, until_end, write_line,
 };
-use super::host::Host;
+use super::super::tell;
+use super::server::Server;
 use super::tcp;
 
 /// A client of the control socket.
@@ -22,11 +23,11 @@ pub(super) struct Client {
 }
 
 /// Serves a client until it leaves. A client that sends nonsense is told once, and cut off.
-pub(super) async fn serve(host: &Rc<Host>, stream: UnixStream) {
+pub(super) async fn serve(server: &Rc<Server>, stream: UnixStream) {
     let (reader, writer) = stream.into_split();
     let mut client = Client { reader: BufReader::new(reader), writer };
     let outcome = match read_line(&mut client.reader).await {
-        Ok(Some(request)) => client.act(host, request).await,
+        Ok(Some(request)) => client.act(server, request).await,
         Ok(None) => Ok(()),
         Err(error) => client.refuse(&error).await,
     };
@@ -36,14 +37,18 @@ pub(super) async fn serve(host: &Rc<Host>, stream: UnixStream) {
 }
 
 impl Client {
-    async fn act(&mut self, host: &Rc<Host>, request: Request) -> io::Result<()> {
+    async fn act(&mut self, server: &Rc<Server>, request: Request) -> io::Result<()> {
         match request {
-            Request::Show => self.accept(host.show()).await,
-            Request::Ping => self.ping(host).await,
-            Request::TcpConnect { to, port } => tcp::connect(self, host, (to, port)).await,
-            Request::TcpTake { id } => tcp::take(self, host, id).await,
-            Request::TcpListen { port } => self.listen(host, port).await,
-            Request::UdpOpen { port } => self.udp(host, port).await,
+            Request::Show => self.accept(server.show()).await,
+            Request::Lookup { name } => match server.lookup(&name).await {
+                Ok(addresses) => self.accept(json!({ "addresses": addresses })).await,
+                Err(error) => self.refuse(&error).await,
+            },
+            Request::Ping => self.ping(&server.host).await,
+            Request::TcpConnect { to, port } => tcp::connect(self, server, (&to, port)).await,
+            Request::TcpTake { id } => tcp::take(self, server, id).await,
+            Request::TcpListen { port } => self.listen(server, port).await,
+            Request::UdpOpen { port } => self.udp(&server.host, port).await,
         }
     }
 
@@ -56,134 +61,100 @@ impl Client {
     }
 
     async fn ping(&mut self, host: &Host) -> io::Result<()> {
-        let Some((identifier, mut outcomes)) = host.begin_pings() else {
-            return self.refuse(&"too many programs ping").await;
+        let pinger = match Pinger::new(host) {
+            Ok(pinger) => pinger,
+            Err(_) => return self.refuse(&"too many programs ping").await,
         };
-        let result = async {
-            self.accept(json!({ "identifier": identifier })).await?;
-            let tell = async {
-                while let Some(outcome) = outcomes.recv().await {
-                    write_line(&mut self.writer, &outcome).await?;
-                }
-                Ok(())
-            };
-            tokio::select! {
-                result = tell => result,
-                result = send_echoes(&mut self.reader, host, identifier) => result,
+        self.accept(json!({ "identifier": pinger.identifier() })).await?;
+        let writer = Mutex::new(&mut self.writer);
+        let tell = async {
+            loop {
+                let outcome = outcome(pinger.recv().await);
+                write_line(&mut **writer.lock().await, &outcome).await?;
             }
         };
-        let result = result.await;
-        host.end_pings(identifier);
-        result
+        tokio::select! {
+            result = tell => result,
+            result = send_echoes(&mut self.reader, &pinger, &writer) => result,
+        }
     }
 
-    async fn listen(&mut self, host: &Rc<Host>, port: u16) -> io::Result<()> {
-        let listener = host.stack().tcp_listen(None, port, BACKLOG);
-        let listener = match listener {
+    async fn listen(&mut self, server: &Rc<Server>, port: u16) -> io::Result<()> {
+        let listener = match TcpListener::bind(&server.host, (Ipv6Addr::UNSPECIFIED, port)) {
             Ok(listener) => listener,
             Err(error) => return self.refuse(&error).await,
         };
-        let result = tokio::select! {
-            result = announce(&mut self.writer, host, listener, port) => result,
+        tokio::select! {
+            result = announce(&mut self.writer, server, &listener) => result,
             () = until_end(&mut self.reader) => Ok(()),
-        };
-        host.close_listener(listener);
-        result
+        }
     }
 
-    async fn udp(&mut self, host: &Rc<Host>, port: Option<u16>) -> io::Result<()> {
-        let socket = host.stack().udp_bind(None, port);
-        let socket = match socket {
+    async fn udp(&mut self, host: &Host, port: Option<u16>) -> io::Result<()> {
+        let socket = match UdpSocket::bind(host, (Ipv6Addr::UNSPECIFIED, port.unwrap_or(0))) {
             Ok(socket) => socket,
             Err(error) => return self.refuse(&error).await,
         };
-        let port = host.stack().udp_local(socket).map_or(0, |(_, port)| port);
-        let result = async {
-            self.accept(json!({ "port": port })).await?;
-            tokio::select! {
-                result = receive(&mut self.writer, host, socket) => result,
-                result = transmit(&mut self.reader, host, socket) => result,
-            }
-        };
-        let result = result.await;
-        host.close_udp(socket);
-        result
+        self.accept(json!({ "port": socket.local_addr()?.port() })).await?;
+        tokio::select! {
+            result = receive(&mut self.writer, &socket) => result,
+            result = transmit(&mut self.reader, &socket) => result,
+        }
     }
 }
 
 /// Tells the client of each connection. A connection that no client takes stays until the listener ends.
 async fn announce(
     writer: &mut OwnedWriteHalf,
-    host: &Rc<Host>,
-    listener: ListenerId,
-    port: u16,
+    server: &Rc<Server>,
+    listener: &TcpListener,
 ) -> io::Result<()> {
-    let ready = host.watch_listener(listener);
+    let port = listener.local_addr()?.port();
     write_line(writer, &Answer::Ok(json!({ "port": port }))).await?;
-    let mut kept = Kept { host: Rc::clone(host), numbers: Vec::new() };
+    let mut kept = Kept { server: Rc::clone(server), numbers: Vec::new() };
     loop {
-        let accepted = host.stack().tcp_accept(listener);
-        let Some(id) = accepted.map_err(io::Error::other)? else {
-            ready.readable.notified().await;
-            continue;
-        };
-        let flow = host.stack().tcp_flow(id);
-        let Ok(flow) = flow else { continue };
-        let number = host.keep(id);
-        kept.note(number);
-        let (peer, peer_port) = flow.peer;
-        write_line(writer, &Accepted { id: number, peer, peer_port }).await?;
+        let (stream, _) = listener.accept().await?;
+        let (peer, peer_port) = stream.flow().peer;
+        let id = server.keep(stream);
+        kept.note(id);
+        write_line(writer, &Accepted { id, peer, peer_port }).await?;
     }
 }
 
 /// Connections of a listener that a client may still take. The others end with the listener.
 struct Kept {
-    host: Rc<Host>,
+    server: Rc<Server>,
     numbers: Vec<u64>,
 }
 
 impl Kept {
     /// Notes a connection. If there are [`BACKLOG`] already, the oldest one ends.
     fn note(&mut self, number: u64) {
-        self.numbers.retain(|number| self.host.is_kept(*number));
+        self.numbers.retain(|number| self.server.is_kept(*number));
         if self.numbers.len() == BACKLOG {
-            let oldest = self.numbers.remove(0);
-            self.end(oldest);
+            drop(self.server.take(self.numbers.remove(0)));
         }
         self.numbers.push(number);
-    }
-
-    fn end(&self, number: u64) {
-        if let Some(id) = self.host.take(number) {
-            self.host.close_tcp(id);
-        }
     }
 }
 
 impl Drop for Kept {
     fn drop(&mut self) {
         for number in &self.numbers {
-            self.end(*number);
+            drop(self.server.take(*number));
         }
     }
 }
 
-async fn receive(writer: &mut OwnedWriteHalf, host: &Host, socket: UdpId) -> io::Result<()> {
-    let ready = host.watch_udp(socket);
+async fn receive(writer: &mut OwnedWriteHalf, socket: &UdpSocket) -> io::Result<()> {
     loop {
-        let received = host.stack().udp_recv(socket);
-        let line = match received {
+        let line = match socket.recv().await {
             Ok(received) => Datagram::Payload {
                 peer: received.source,
                 port: received.source_port,
                 data: hex::encode(received.payload),
                 source: (!received.destination.is_multicast()).then_some(received.destination),
             },
-            Err(Error::WouldBlock) => {
-                ready.readable.notified().await;
-                continue;
-            }
-            Err(Error::BadHandle) => return Ok(()),
             Err(error) => Datagram::Error { error: error.to_string() },
         };
         write_line(writer, &line).await?;
@@ -191,17 +162,12 @@ async fn receive(writer: &mut OwnedWriteHalf, host: &Host, socket: UdpId) -> io:
 }
 
 /// Sends the datagrams of the client. A datagram that cannot be sent is lost, as any datagram can be.
-async fn transmit(
-    reader: &mut BufReader<OwnedReadHalf>,
-    host: &Host,
-    socket: UdpId,
-) -> io::Result<()> {
+async fn transmit(reader: &mut BufReader<OwnedReadHalf>, socket: &UdpSocket) -> io::Result<()> {
     while let Some(line) = read_line(reader).await? {
         let Datagram::Payload { peer, port, data, source } = line else { continue };
         let payload = hex::decode(data).map_err(io::Error::other)?;
-        let options = udp::Options { source, ..udp::Options::default() };
-        let now = host.now();
-        let _ = host.stack().udp_send_to(socket, &payload, Some((peer, port)), options, now);
+        let options = SendOptions { source, ..SendOptions::default() };
+        let _ = socket.send_with(&payload, (peer, port), options);
     }
     Ok(())
 }
@@ -209,19 +175,29 @@ async fn transmit(
 /// Sends the Echo Requests of the client until it leaves.
 async fn send_echoes(
     reader: &mut BufReader<OwnedReadHalf>,
-    host: &Host,
-    identifier: u16,
+    pinger: &Pinger,
+    writer: &Mutex<&mut (impl AsyncWrite + Unpin)>,
 ) -> io::Result<()> {
     while let Some(Echo { to, seq, size }) = read_line(reader).await? {
         let data: Vec<u8> = (0..=u8::MAX).cycle().take(size.into()).collect();
-        host.note_ping(identifier, seq);
-        let now = host.now();
-        let sent = host.stack().ping(to, (identifier, seq), &data, now);
-        if let Err(drop) = sent {
-            host.tell_ping(identifier, EchoOutcome::Unsent { seq, error: drop.to_string() });
+        if let Err(error) = pinger.send(to, seq, &data) {
+            let unsent = EchoOutcome::Unsent { seq, error: error.to_string() };
+            write_line(&mut **writer.lock().await, &unsent).await?;
         }
     }
     Ok(())
+}
+
+fn outcome(outcome: Outcome) -> EchoOutcome {
+    match outcome {
+        Outcome::Reply { reply: EchoReply { from, sequence, size, hop_limit, .. }, rtt } => {
+            let rtt_us = u64::try_from(rtt.as_micros()).unwrap_or(u64::MAX);
+            EchoOutcome::Reply { from, seq: sequence, size, hop_limit, rtt_us }
+        }
+        Outcome::Error { sequence, from, cause } => {
+            EchoOutcome::Error { from, seq: sequence, error: tell::cause_text(cause) }
+        }
+    }
 }
 
 /// Connections of a listener that may wait.

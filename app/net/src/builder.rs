@@ -1,0 +1,162 @@
+use std::io;
+use std::sync::Arc;
+use std::time::Instant as Clock;
+
+use moorline_ip::Mac;
+use moorline_stack::address;
+use moorline_stack::stack::{Config, Stack, WireConfig};
+use moorline_types::Instant;
+use moorline_wires::{Wire, WireSpec};
+
+use crate::carrier::Carrier;
+use crate::shared::{Port, Shared};
+use crate::{Host, Interface};
+
+/// Settings of a host that is to come up.
+///
+/// ```no_run
+/// # async fn example() -> std::io::Result<()> {
+/// let wire = "unix:/run/user/1000/passt.sock".parse().expect("a wire");
+/// let host = moorline_net::Builder::new().open(&wire).await?.up()?;
+/// println!("my address is {}", host.address().await);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct Builder {
+    wires: Vec<(String, Wire)>,
+    mac: Option<Mac>,
+    mtu: Option<u32>,
+    mode: address::Mode,
+    is_optimistic: bool,
+    config: Config,
+}
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// Begins with no wire.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            wires: Vec::new(),
+            mac: None,
+            mtu: None,
+            mode: address::Mode::Stable,
+            is_optimistic: false,
+            config: Config::default(),
+        }
+    }
+
+    /// Opens a wire of this network namespace: see [`WireSpec`]. `unix-listen:` waits here for the other program.
+    ///
+    /// # Errors
+    /// As [`Wire::open`].
+    pub async fn open(mut self, spec: &WireSpec) -> io::Result<Self> {
+        let mut wire = Wire::open(spec).await?;
+        if let Some(mac) = self.mac.take() {
+            wire.set_mac(mac)?;
+        }
+        Ok(self.wire(&spec.to_string(), wire))
+    }
+
+    /// Adds an open wire. `name` is for people.
+    #[must_use]
+    pub fn wire(mut self, name: &str, wire: Wire) -> Self {
+        self.wires.push((name.to_owned(), wire));
+        self
+    }
+
+    /// Sets the link-layer address of the next wire that [`Self::open`] opens. Without it a wire chooses: see [`Wire::mac`].
+    #[must_use]
+    pub const fn mac(mut self, mac: Mac) -> Self {
+        self.mac = Some(mac);
+        self
+    }
+
+    /// Sets the octets of the largest packet, at least 1280. Without it each wire has its own.
+    #[must_use]
+    pub const fn mtu(mut self, mtu: u32) -> Self {
+        self.mtu = Some(mtu);
+        self
+    }
+
+    /// Sets how the host makes its addresses. Without it they are opaque, and the same each time in the same network
+    /// for as long as the host is up (RFC 7217).
+    #[must_use]
+    pub const fn addresses(mut self, mode: address::Mode) -> Self {
+        self.mode = mode;
+        self
+    }
+
+    /// Uses addresses before it is sure that no other node has them (RFC 4429): the first packet can leave a second earlier.
+    #[must_use]
+    pub const fn optimistic(mut self, is_optimistic: bool) -> Self {
+        self.is_optimistic = is_optimistic;
+        self
+    }
+
+    /// Sets the hop limit of packets, until a router says another one.
+    #[must_use]
+    pub const fn hop_limit(mut self, hop_limit: u8) -> Self {
+        self.config.hop_limit = hop_limit;
+        self
+    }
+
+    /// Brings the host up. Must be called in a tokio runtime with time and I/O: the host runs in tasks of it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidInput`]: there is no wire, or the MTU is less than 1280. Others: the system has no random numbers.
+    pub fn up(self) -> io::Result<Host> {
+        let invalid = |text: &str| Err(io::Error::new(io::ErrorKind::InvalidInput, text));
+        if self.wires.is_empty() {
+            return invalid("a host needs a wire: call Builder::open");
+        }
+        if self.mtu.is_some_and(|mtu| mtu < MIN_MTU) {
+            return invalid("the MTU of an IPv6 link is 1280 at least (RFC 8200 s5)");
+        }
+        let mut seed = [0; 32];
+        getrandom::fill(&mut seed)?;
+        let stack = Stack::new(self.config, seed, Instant::ZERO);
+        let shared = Arc::new(Shared::new(stack, Clock::now()));
+        for (name, wire) in self.wires {
+            let mtu = self.mtu.unwrap_or_else(|| wire.mtu());
+            let addressing = address::Config {
+                mode: self.mode,
+                optimistic: self.is_optimistic,
+                ..address::Config::new(wire.mac())
+            };
+            add_wire(&shared, WireConfig { mtu, addressing }, name, wire);
+        }
+        let timers = Arc::clone(&shared);
+        tokio::spawn(async move { timers.keep_time().await });
+        Ok(Host::new(shared))
+    }
+}
+
+fn add_wire(shared: &Arc<Shared>, config: WireConfig, name: String, wire: Wire) {
+    let ready = Arc::default();
+    let id = shared.with(|state, now| {
+        let mtu = config.mtu;
+        let id = state.stack.add_wire(config, now);
+        let interface = Interface {
+            wire: id,
+            name,
+            mac: wire.mac(),
+            mtu,
+            is_up: true,
+            counts: wire.counts(),
+            lost: 0,
+        };
+        state.ports.push(Port { interface, frames: Default::default(), ready: Arc::clone(&ready) });
+        id
+    });
+    tokio::spawn(Carrier::new(Arc::clone(shared), id, wire, ready).run());
+}
+
+/// Octets of the smallest MTU of an IPv6 link (RFC 8200 s5).
+const MIN_MTU: u32 = 1280;

@@ -1,0 +1,58 @@
+//! An IPv6 host inside a program.
+//!
+//! The program has sockets of its own host: its own addresses, neighbors, routes and TCP connections, apart from those of the kernel. It
+//! needs no privilege if its wire is a Unix stream, as QEMU and passt have it. See [`WireSpec`] for all wires.
+//!
+//! ```no_run
+//! use moorline_net::{Builder, TcpListener, TcpStream};
+//! use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+//!
+//! # async fn example() -> std::io::Result<()> {
+//! let wire = "tap:moor0".parse().expect("a wire");
+//! let host = Builder::new().open(&wire).await?.up()?;
+//! println!("my address is {}", host.address().await);
+//!
+//! let mut stream = TcpStream::connect(&host, ("2001:db8::1".parse::<std::net::Ipv6Addr>().expect("an address"), 80)).await?;
+//! stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+//! let mut answer = Vec::new();
+//! stream.read_to_end(&mut answer).await?;
+//!
+//! let listener = TcpListener::bind(&host, (std::net::Ipv6Addr::UNSPECIFIED, 8080))?;
+//! let (mut client, peer) = listener.accept().await?;
+//! println!("{peer} is here");
+//! client.write_all(b"hello\n").await?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! [`TcpStream`] has tokio's `AsyncRead` and `AsyncWrite`, so that what works with tokio's own streams works here: `tokio::io::copy`,
+//! `tokio::io::split`, hyper by `hyper_util::rt::TokioIo`. `axum::serve` takes a [`TcpListener`]. [`Resolver`] looks names up by the DNS
+//! servers that routers advertise. docs/stack.md says what the host does, and with which limits.
+#![forbid(unsafe_code)]
+
+mod builder;
+mod carrier;
+mod error;
+mod host;
+mod ping;
+#[cfg(feature = "dns")]
+mod resolver;
+mod shared;
+mod tcp;
+mod udp;
+mod waiting;
+
+pub use builder::Builder;
+pub use host::{Event, Host, Interface};
+pub use moorline_ip::Mac;
+pub use moorline_stack::address::Mode as AddressMode;
+pub use moorline_stack::socket::Error;
+pub use moorline_stack::stack::{EchoReply, Event as StackEvent, Netstat, WireId};
+pub use moorline_stack::tcp::{Flow, State as TcpState};
+pub use moorline_stack::udp::{Options as SendOptions, Received};
+pub use moorline_wires::{Wire, WireSpec};
+pub use ping::{Outcome, Pinger};
+#[cfg(feature = "dns")]
+pub use resolver::Resolver;
+pub use tcp::{TcpListener, TcpStream};
+pub use udp::UdpSocket;
