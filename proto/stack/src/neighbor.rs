@@ -39,7 +39,7 @@ mod solicit;
 mod table;
 mod times;
 
-use alloc::collections::{BTreeSet, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
@@ -69,6 +69,8 @@ pub struct Neighbors {
     table: Table,
     /// The routers of the host on this wire. The caller bounds their number.
     routers: BTreeSet<Ipv6Addr>,
+    /// Those of `routers` whose address resolution has failed, with the time of the failure or of the last question.
+    silent: BTreeMap<Ipv6Addr, Instant>,
     times: Times,
     budget: Budget,
     outputs: VecDeque<Output>,
@@ -82,6 +84,7 @@ impl Neighbors {
         Self {
             table: Table::default(),
             routers: BTreeSet::new(),
+            silent: BTreeMap::new(),
             budget: Budget::new(),
             times: Times::new(random),
             outputs: VecDeque::new(),
@@ -151,6 +154,7 @@ impl Neighbors {
             self.routers.insert(router);
         } else {
             self.routers.remove(&router);
+            self.silent.remove(&router);
         }
         self.update(router, now, |entry, _| entry.is_kept = is_kept);
     }
@@ -184,7 +188,9 @@ impl Neighbors {
             entry.on_advertisement(advertisement, mac, context)
         };
         // RFC 4861 s7.2.5: "If no entry exists, the advertisement SHOULD be silently discarded."
-        self.update(advertisement.target, now, handle).unwrap_or(Err(Drop::UnknownNeighbor))
+        self.update(advertisement.target, now, handle).unwrap_or(Err(Drop::UnknownNeighbor))?;
+        self.silent.remove(&advertisement.target);
+        Ok(())
     }
 
     /// Takes the source and the Source Link-Layer Address option of a Router Advertisement (RFC 4861 s6.3.4).
@@ -224,7 +230,14 @@ impl Neighbors {
     /// Asks an unreachable router whether it is back, because the host would use it if it were reachable. The host asks at
     /// most once in [`PROBE_INTERVAL`] (RFC 4191 s3.5).
     pub fn probe(&mut self, router: Ipv6Addr, now: Instant) {
-        self.update(router, now, Entry::on_probe);
+        let asked = self.silent.get_mut(&router).filter(|at| now.since(**at) >= PROBE_INTERVAL);
+        let Some(asked) = asked else {
+            self.update(router, now, Entry::on_probe);
+            return;
+        };
+        *asked = now;
+        // A full table refuses the question; the next one comes in a minute.
+        let _ = self.update_or_insert(router, now, &mut Entry::on_question);
     }
 
     /// Asks a neighbor that has never answered whether it exists, without a packet for it. Only a neighbor whose link-layer
@@ -251,9 +264,13 @@ impl Neighbors {
         Some(!matches!(state, State::Incomplete | State::Unreachable))
     }
 
-    /// State of a neighbor; `None` if it has no entry.
+    /// State of a neighbor; `None` if it has no entry. A router of the host without link-layer address that did not answer stays
+    /// [`State::Unreachable`] until it answers or sends a message: otherwise the host would take it for one that it has never tried.
     #[must_use]
     pub fn state(&self, neighbor: Ipv6Addr, now: Instant) -> Option<State> {
+        if self.silent.contains_key(&neighbor) {
+            return Some(State::Unreachable);
+        }
         self.table.get(neighbor).map(|entry| entry.state(now))
     }
 
@@ -271,6 +288,7 @@ impl Neighbors {
             self.drops.count(Drop::NeighborUnreachable);
         }
         self.outputs.clear();
+        self.silent.clear();
     }
 
     /// The neighbors, by address.
@@ -294,7 +312,7 @@ impl Neighbors {
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some(neighbor) = self.table.due(now) {
             if self.update(neighbor, now, Entry::on_timer) == Some(Fate::Failed) {
-                self.on_failure(neighbor);
+                self.on_failure(neighbor, now);
             }
         }
     }
@@ -306,7 +324,10 @@ impl Neighbors {
     }
 
     /// Removes a neighbor whose address resolution has failed.
-    fn on_failure(&mut self, neighbor: Ipv6Addr) {
+    fn on_failure(&mut self, neighbor: Ipv6Addr, now: Instant) {
+        if self.routers.contains(&neighbor) {
+            self.silent.insert(neighbor, now);
+        }
         let packets: alloc::vec::Vec<_> = self
             .table
             .remove(neighbor)
@@ -331,6 +352,9 @@ impl Neighbors {
             return Err(Drop::BadSource);
         }
         check_link_layer(mac)?;
+        if mac.is_some() {
+            self.silent.remove(&neighbor);
+        }
         let learn = |entry: &mut Entry, context: &mut Context<'_>| {
             // RFC 4861 s7.2.3, s8.3: other messages leave the IsRouter flag of an existing entry as it is.
             entry.is_router |= is_router;

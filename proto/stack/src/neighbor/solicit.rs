@@ -29,6 +29,14 @@ impl Entry {
         }
     }
 
+    /// Asks for the link-layer address of a router without a packet for it.
+    pub(super) fn on_question(&mut self, context: &mut Context<'_>) {
+        if let Link::Incomplete { sent: sent @ 0, .. } = &mut self.link {
+            *sent = 1;
+            self.solicit(None, context);
+        }
+    }
+
     /// Asks a neighbor that has never answered whether it exists.
     pub(super) fn on_verify(&mut self, context: &mut Context<'_>) {
         let Link::Known { mac, reach: Reach::Stale | Reach::Delay } = self.link else { return };

@@ -125,6 +125,40 @@ fn resolution_solicits_three_times_and_then_gives_the_packets_back() {
     assert_eq!(outputs(&mut neighbors), [solicit(None)], "begins anew");
 }
 
+/// RFC 4861 s6.3.6: a host does not go back to a router that does not answer, because its entry is gone.
+#[test]
+fn a_router_that_does_not_tell_its_address_stays_known_as_unreachable() {
+    let mut neighbors = neighbors();
+    neighbors.keep_router(PEER, true, at(0));
+    neighbors.send(PEER, packet(1), at(0)).expect("room");
+    assert_eq!(neighbors.state(PEER, at(0)), Some(State::Incomplete));
+    run(&mut neighbors, at(4));
+    assert_eq!(neighbors.iter(at(4)).count(), 0, "the entry is gone");
+    assert_eq!(neighbors.state(PEER, at(4)), Some(State::Unreachable));
+    neighbors.probe(PEER, at(62));
+    assert_eq!(outputs(&mut neighbors), [], "once a minute");
+    neighbors.probe(PEER, at(63));
+    let question = Output::Solicit { target: PEER, source_hint: None, to: None };
+    assert_eq!(outputs(&mut neighbors), [question]);
+    assert_eq!(neighbors.state(PEER, at(63)), Some(State::Unreachable), "until it answers");
+    neighbors.handle_advertisement(&advertisement(PEER, "RSO"), Some(MAC), at(63)).expect("taken");
+    assert_eq!(neighbors.state(PEER, at(63)), Some(State::Reachable));
+
+    // A message of the router, another link, and a router that is none any more end it too.
+    for end in 0..3 {
+        let mut neighbors = tests::neighbors();
+        neighbors.keep_router(PEER, true, at(0));
+        neighbors.send(PEER, packet(1), at(0)).expect("room");
+        run(&mut neighbors, at(4));
+        match end {
+            0 => neighbors.handle_router(PEER, Some(MAC), at(4)).expect("room"),
+            1 => neighbors.clear(),
+            _ => neighbors.keep_router(PEER, false, at(4)),
+        }
+        assert_ne!(neighbors.state(PEER, at(4)), Some(State::Unreachable), "{end}");
+    }
+}
+
 #[test]
 fn three_packets_wait_and_the_oldest_goes_first() {
     let mut neighbors = neighbors();

@@ -55,7 +55,7 @@ impl Stack {
             self.inbound.push_back((arrival, packet));
             return Ok(());
         }
-        self.deliver(arrival, packet, now)
+        self.deliver_with(arrival, &header, packet, now)
     }
 
     fn check_addresses(&self, arrival: Arrival, header: &Header) -> Result<(), Drop> {
@@ -86,12 +86,22 @@ impl Stack {
         now: Instant,
     ) -> Result<(), Drop> {
         let header = Header::parse(&packet)?;
-        let position = Position::start(&header);
+        self.deliver_with(arrival, &header, packet, now)
+    }
+
+    fn deliver_with(
+        &mut self,
+        arrival: Arrival,
+        header: &Header,
+        packet: PacketBuf,
+        now: Instant,
+    ) -> Result<(), Drop> {
+        let position = Position::start(header);
         // The fast path: no header between IPv6 and the upper layer.
         if matches!(header.next_header, TCP | UDP) {
-            return self.upper(arrival, &header, position, packet, now);
+            return self.upper(arrival, header, position, packet, now);
         }
-        self.walk(arrival, &header, position, packet, now)
+        self.walk(arrival, header, position, packet, now)
     }
 
     /// Processes the extension headers of a packet from this position on.

@@ -50,6 +50,30 @@ fn a_router_that_is_dead_gives_way_to_a_live_one_and_its_prefix() {
     assert_eq!(send(&mut link)[0], (ROUTER_MAC, host(), UDP), "the router is back");
 }
 
+/// RFC 4861 s6.3.6. The link was down, so the host knows no link-layer address.
+#[test]
+fn a_router_that_is_dead_when_the_link_comes_back_gives_way_too() {
+    let mut link = multihomed();
+    let far = address("2001:db8:ffff::9");
+    link.stack.handle_link(WireId(0), false, link.now);
+    link.stack.handle_link(WireId(0), true, link.now);
+    link.run_beside((OTHER_ROUTER, OTHER_MAC), 3 * SECOND);
+    link.stack.tcp_connect((far, 80), link.now).expect("connection");
+    link.run_beside((OTHER_ROUTER, OTHER_MAC), 5 * SECOND);
+    link.stack.tcp_connect((far, 80), link.now).expect("connection");
+    link.run_beside((OTHER_ROUTER, OTHER_MAC), SECOND / 10);
+    link.frames.clear();
+    for port in 81..85 {
+        link.stack.tcp_connect((far, port), link.now).expect("connection");
+    }
+    link.run(Duration::ZERO);
+    let other_host = address("2001:db8:2:0:0:ff:fe00:2");
+    let sent = link.packets_to(far);
+    let new = sent.iter().filter(|one| **one == (OTHER_MAC, other_host, TCP)).count();
+    assert!(new >= 4, "{sent:?}");
+    assert!(sent.iter().all(|(station, ..)| *station == OTHER_MAC), "{sent:?}");
+}
+
 /// RFC 4861 s6.3.4 leaves it to the host which routers it keeps; RFC 6583 s7.1 has the order: what is in use, then what exists.
 #[test]
 fn a_router_that_comes_after_a_flood_of_made_up_ones_is_taken() {
