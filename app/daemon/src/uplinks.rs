@@ -94,15 +94,7 @@ impl Daemon {
     pub(crate) fn tell_changes(&self, changes: &[(ChangeKind, String)]) {
         for (change, name) in changes {
             let (kind, what) = uplink_event(*change);
-            let where_to = match change {
-                ChangeKind::CarrierLost | ChangeKind::CarrierBack => self.where_new_go(),
-                ChangeKind::UplinkAdded
-                | ChangeKind::UplinkLost
-                | ChangeKind::AddressRemoved(_)
-                | ChangeKind::AddressAdded(_)
-                | ChangeKind::DefaultRouteLost
-                | ChangeKind::DefaultRouteBack => String::new(),
-            };
+            let where_to = if is_of_routes(*change) { self.where_new_go() } else { String::new() };
             self.tell_uplink(kind, name, &format!("{what}{where_to}"));
         }
     }
@@ -146,6 +138,21 @@ pub(crate) fn stay(view: &HostView, name: &str) -> String {
     format!("new connections take {name} all the same: {why}")
 }
 
+/// Whether new connections may take another uplink after this change. With its carrier an uplink loses its default route,
+/// and gets it back later than the carrier, with the next Router Advertisement. So the last of these events names the
+/// uplink.
+const fn is_of_routes(change: ChangeKind) -> bool {
+    match change {
+        ChangeKind::UplinkAdded
+        | ChangeKind::UplinkLost
+        | ChangeKind::CarrierLost
+        | ChangeKind::CarrierBack
+        | ChangeKind::DefaultRouteLost
+        | ChangeKind::DefaultRouteBack => true,
+        ChangeKind::AddressRemoved(_) | ChangeKind::AddressAdded(_) => false,
+    }
+}
+
 /// Returns event kind and text of a change of an uplink.
 const fn uplink_event(change: ChangeKind) -> (EventKind, &'static str) {
     match change {
@@ -162,9 +169,29 @@ const fn uplink_event(change: ChangeKind) -> (EventKind, &'static str) {
 
 #[cfg(test)]
 mod tests {
-    use moorline_addresses::Uplink;
+    use moorline_addresses::{AddressFlags, Lifetimes, Uplink, UplinkAddress};
 
     use super::*;
+
+    /// An address says nothing about the uplink of new connections, and hosts get many.
+    #[test]
+    fn the_uplink_of_new_connections_is_said_with_each_carrier_and_each_default_route() {
+        let own = UplinkAddress::new(
+            Ipv6Addr::LOCALHOST,
+            128,
+            AddressFlags::PERMANENT,
+            Lifetimes::FOREVER,
+        );
+        let routes = [
+            ChangeKind::CarrierLost,
+            ChangeKind::CarrierBack,
+            ChangeKind::DefaultRouteLost,
+            ChangeKind::DefaultRouteBack,
+        ];
+        assert!(routes.into_iter().all(is_of_routes));
+        let addresses = [ChangeKind::AddressAdded(own), ChangeKind::AddressRemoved(own)];
+        assert!(!addresses.into_iter().any(is_of_routes));
+    }
 
     #[test]
     fn it_is_said_why_new_connections_take_an_uplink_that_carries_nothing() {

@@ -4,11 +4,12 @@
 //! correspondent leave by the link of that locator, and no node on another link answers for it (decision 136).
 
 use alloc::collections::BTreeSet;
+use alloc::vec::Vec;
 
 use moorline_types::{Ilv, Instant, L64, Locator, SessionId};
 
 use crate::config::LocalLocator;
-use crate::consts::NONCE_AFTER_CHANGE;
+use crate::consts::{MAX_FAILED_PAIRS, NONCE_AFTER_CHANGE};
 use crate::event::{Event, MoveCause};
 use crate::machine::Machine;
 use crate::paths::{Failed, Locators};
@@ -75,10 +76,26 @@ impl Machine {
         if !has_current || !self.is_reached(pair.remote.at(remote)) {
             remote = self.best_remote(session, pair.remote, None, now).unwrap_or(remote);
         }
+        let is_restored = told.is_empty() && has_current && remote == session.wire.1;
+        let left = if is_restored { self.left_before((local, remote)) } else { Vec::new() };
         if let Some(session) = self.ilcc.get_mut(id) {
             session.failed = Failed::default();
+            if let [best, others @ ..] = &left[..] {
+                session.failed.leave(*best, others, now);
+            }
         }
         self.send_to(id, (None, remote), told, cause, now)
+    }
+
+    /// The pairs with better locators of ours than a session uses that an earlier run has left in `used`; the best first.
+    /// They may have failed, and nothing else tells this run. If they answer, the session goes back to them (decision
+    /// 156).
+    fn left_before(&self, (used, remote): Locators) -> Vec<Locators> {
+        let preferred = self.locators.iter().take_while(|local| local.l64 != used);
+        let of_used = self.locators.iter().find(|local| local.l64 == used);
+        let better = preferred
+            .filter(|local| of_used.is_some_and(|used| local.preference < used.preference));
+        better.map(|local| (local.l64, remote)).take(MAX_FAILED_PAIRS).collect()
     }
 
     /// Has a session send to `remote`, from the best of our locators. Of equal locators the best is `likely`, where

@@ -276,7 +276,8 @@ impl Machine {
             }
             return Ok(());
         }
-        let is_silent = session.all_silent() || sent.finds_silent(session.wire);
+        let is_silent =
+            session.all_silent() || session.is_guess() || sent.finds_silent(session.wire);
         session.owes_update = false;
         session.settled = true;
         if session.nonce_until.is_some() {

@@ -228,7 +228,7 @@ impl Machine {
     ) -> bool {
         let Some(session) = self.ilcc.get(id) else { return false };
         let wire = session.wire;
-        let is_silent = session.all_silent() || asked.finds_silent(wire);
+        let is_silent = session.all_silent() || session.is_guess() || asked.finds_silent(wire);
         // An answer by a pair that was asked later may be on its way.
         let silent: Vec<_> =
             asked.question.asked(asked.retry.tries).take_while(|pair| *pair != by).collect();

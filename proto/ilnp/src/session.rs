@@ -250,6 +250,12 @@ impl Session {
         }
     }
 
+    /// Whether the session is at its first locator only because no Locator Update was acknowledged, and that locator has
+    /// shown nothing yet. A pair that brings an answer is better.
+    pub(crate) fn is_guess(&self) -> bool {
+        self.moved == Some(MoveCause::UpdateUnanswered) && self.sign == Sign::None
+    }
+
     /// Whether the last question went by every pair of locators in vain.
     pub(crate) fn all_silent(&self) -> bool {
         self.sign == Sign::AllSilent

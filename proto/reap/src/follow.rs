@@ -73,6 +73,12 @@ impl Follow {
         Self { stage: Stage::Vouched, ..asking }
     }
 
+    /// The pair that the peer has left as much worse, if the peer has shown that the probe is its own. Whoever knows the
+    /// context tag can write these words.
+    pub(crate) fn shown_worse(&self) -> Option<LocatorPair> {
+        self.worse.filter(|_| self.stage == Stage::Vouched)
+    }
+
     /// Whether the peer reports a question that was a probe.
     pub(crate) fn is_reported_by(&self, received: &[Report]) -> bool {
         let mut asked = self.probes.iter().flatten();

@@ -12,7 +12,7 @@ use super::ilv;
 use crate::consts::{
     FAIL_BACK_FORGIVEN, FIRST_FAIL_BACK, MAX_FAIL_BACK, PATH_CHECK_INTERVAL, SILENT_TRIES,
 };
-use crate::{Event, LocalLocator, MoveCause};
+use crate::{Config, Event, LocalLocator, Machine, MoveCause};
 
 /// Two hosts with two locators each. The hosts know all locators, and prefer none.
 struct Net {
@@ -419,6 +419,94 @@ fn a_failure_is_forgiven_after_hours_without_another() {
     let back = failure(FAIL_BACK_FORGIVEN * 2);
     assert!(back <= FIRST_FAIL_BACK * 4 + USED_INTERVAL, "{back:?}");
     assert!(failure(FAIL_BACK_FORGIVEN * 13) <= FIRST_FAIL_BACK + USED_INTERVAL);
+}
+
+/// Replaces the first host's machine by one that restores its session, with the locators that it had.
+fn restart(net: &mut Net, locators: &[LocalLocator]) {
+    let snapshots: Vec<_> = net.duo.machines[0].snapshot().collect();
+    let mut machine = Machine::new(Config::default(), [77; 32], net.duo.now);
+    for snapshot in snapshots {
+        machine.restore(snapshot, net.duo.now).expect("a session");
+    }
+    net.duo.machines[0] = machine;
+    net.duo.place(0, locators.into());
+}
+
+/// Seconds until packets of the first host arrive, while both hosts send.
+fn until_works(net: &mut Net) -> u64 {
+    let is_back = |net: &mut Net, _: &u64| {
+        net.run(Duration::from_secs(1));
+        net.works(0)
+    };
+    let reports = |net: &mut Net| {
+        for host in 0..2 {
+            let (session, at) = (net.duo.entry(host).id, net.duo.now);
+            net.duo.report(host, Report::Used { session, at });
+        }
+    };
+    (1..120)
+        .find(|second| {
+            if second % USED_INTERVAL.as_secs() == 1 {
+                reports(net);
+            }
+            is_back(net, second)
+        })
+        .expect("the session works")
+}
+
+/// The first ISP has failed, the session has moved to the second one, and all paths fail for a while. The daemon starts
+/// again in that time.
+#[test]
+fn a_host_that_restarts_in_an_outage_uses_the_path_that_answers_as_soon_as_it_is_back() {
+    let equal = [ilv(0).l64, second(0)].map(LocalLocator::new);
+    let mut preferred = equal;
+    preferred[1].preference = 20;
+    preferred[0].preference = 10;
+    for (locators, name) in [(equal, "equal"), (preferred, "preferred")] {
+        for outage in [2, 5, 10, 20, 45, 70] {
+            let mut net = Net::new();
+            net.duo.place(0, locators.into());
+            net.run(Duration::from_secs(5));
+            net.kill(ilv(0).l64);
+            net.send(0, USED_INTERVAL * 3);
+            assert!(net.works(0) && net.duo.entry(0).wire.0 == second(0));
+            let one_dead = net.dead.clone();
+            net.kill(second(0));
+            restart(&mut net, &locators);
+            net.send(0, Duration::from_secs(outage));
+            net.dead = one_dead;
+            let after = until_works(&mut net);
+            assert!(after <= 3, "{name}, {outage} s: {after} s");
+            net.run(Duration::from_secs(1));
+            for _ in 0..20 {
+                net.send(0, USED_INTERVAL);
+                assert!(net.works(0), "{name}, {outage} s: back on the path that fails");
+            }
+        }
+    }
+}
+
+/// The second host names a locator while a question of the first one goes by pairs that all fail.
+#[test]
+fn a_locator_that_is_named_while_a_question_is_out_gets_its_turn() {
+    for preference in [0, 10, 50] {
+        let mut net = Net::new();
+        for locator in [ilv(1).l64, second(1)] {
+            net.kill(locator);
+        }
+        net.run(PATH_CHECK_INTERVAL);
+        let (session, at) = (net.duo.entry(0).id, net.duo.now);
+        net.duo.report(0, Report::Used { session, at });
+        net.run(Duration::from_millis(100));
+        let all = [(ilv(1).l64, 10), (second(1), 10), (AWAY, preference)];
+        let named = |(l64, preference)| LocalLocator { preference, ..LocalLocator::new(l64) };
+        net.duo.place(1, all.map(named).into());
+        let update = net.duo.take(1);
+        net.duo.give(0, &update);
+        let after = until_works(&mut net);
+        assert!(after <= 6, "preference {preference}: {after} s");
+        assert_eq!(net.duo.entry(0).wire.1, AWAY);
+    }
 }
 
 /// A third locator of the first host.

@@ -127,11 +127,11 @@ impl Machine {
         past.interrupted = past.interrupted.saturating_add(1);
     }
 
-    /// The peer has left this pair as much worse than `to`.
+    /// The peer has left this pair as much worse than `to`, and has shown that these words are its own.
     pub(super) fn note_worse(&mut self, pair: LocatorPair, to: LocatorPair, now: Instant) {
         let current = self.current();
         if self.config.profile.leaves_worse && self.is_candidate(pair) {
-            self.monitor_mut().past_mut(current).note_told(pair, to, now);
+            self.monitor_mut().past_mut(current).note_told(pair, (current, to), now);
         }
     }
 

@@ -41,7 +41,7 @@ impl Machine {
         if self.is_guarded() && !wish.is_vouched {
             return self.ask_current_pair(wish, trial, now);
         }
-        if let Some(worse) = wish.worse {
+        if let Some(worse) = wish.worse.filter(|_| wish.is_vouched) {
             self.note_worse(worse, wish.to, now);
         }
         if self.is_guarded() {
@@ -61,7 +61,7 @@ impl Machine {
         if may_move {
             let from = self.current();
             let asked = self.follow_now().filter(|asked| (asked.from, asked.to) == (from, to));
-            if let Some(worse) = asked.and_then(|asked| asked.worse) {
+            if let Some(worse) = asked.and_then(Follow::shown_worse) {
                 self.note_worse(worse, to, now);
             }
             self.move_to(to, cause, now);
@@ -124,7 +124,9 @@ impl Machine {
             before => {
                 let next = before.map_or(now, |before| now.max(before.began + APART));
                 let began = trial.unwrap_or(next);
-                let worse = wish.worse.or(before.and_then(|before| before.worse));
+                // The peer tells why in the probes of its switch alone, and moves afterwards.
+                let same = before.filter(|before| before.to == wish.to);
+                let worse = wish.worse.or(same.and_then(|before| before.worse));
                 let wish = Wish { worse, ..wish };
                 Follow::asking(from, wish, began, next, began + patience)
             }
@@ -208,11 +210,12 @@ impl Machine {
     /// The peer has answered by the pair that it wants, or the current pair has not answered in time: payload moves. A
     /// late answer takes payload back.
     fn end_follow(&mut self, follow: Follow, stage: Stage, now: Instant) {
-        self.flight().follow = Some(Follow { stage, next: now + LATE, ..follow });
+        let follow = Follow { stage, next: now + LATE, ..follow };
+        self.flight().follow = Some(follow);
         if follow.cause == Cause::LocatorBroken && stage == Stage::Unanswered {
             self.on_path_broken(now);
         } else if follow.is_ready && self.is_candidate(follow.to) && !self.is_broken(follow.to) {
-            if let Some(worse) = follow.worse {
+            if let Some(worse) = follow.shown_worse() {
                 self.note_worse(worse, follow.to, now);
             }
             self.move_to(follow.to, follow.cause, now);
@@ -258,8 +261,7 @@ impl Machine {
     /// left that pair.
     ///
     /// The answer may say that the peer's payload takes another pair. But a peer that explores hears no question. So
-    /// the pair works, and the probe that took payload away was not the peer's. If the peer has left the pair as much
-    /// worse, payload stays.
+    /// the pair works, and the probe that took payload away was not the peer's, whatever it says of the pair.
     fn late_answer(&self, pair: LocatorPair, probe: &Probe, now: Instant) -> Option<Follow> {
         let flight = self.flight_now()?;
         let mut asked = [flight.follow, flight.left].into_iter().flatten();
@@ -268,7 +270,6 @@ impl Machine {
                 && one.from == pair
                 && now < one.next
                 && self.has_followed(*one)
-                && (one.worse.is_none() || !is_way_back(probe))
                 && self.is_answered(*one, probe)
         })
     }

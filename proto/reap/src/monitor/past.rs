@@ -89,9 +89,20 @@ impl Past {
         is_new
     }
 
-    /// The peer says that it leaves this pair as worse than `to`.
-    pub(crate) fn note_told(&mut self, pair: LocatorPair, to: LocatorPair, now: Instant) {
-        self.note_left(pair, to, now);
+    /// The peer says that it leaves this pair as worse than `to`. If payload of this host takes another pair than
+    /// `pair`, the move does not count: whoever sees the current pair could forge such words for each pair, and so put
+    /// off this host's own moves.
+    pub(crate) fn note_told(
+        &mut self,
+        pair: LocatorPair,
+        (current, to): (LocatorPair, LocatorPair),
+        now: Instant,
+    ) {
+        if pair == current {
+            self.note_left(pair, to, now);
+        } else {
+            self.note_worse(pair);
+        }
         self.told = Some((to, now));
     }
 
@@ -134,6 +145,12 @@ impl Past {
     /// [`BETWEEN_LEAVES`]. So payload does this 7 times in an hour at most, whatever the paths do.
     pub(crate) fn may_leave(&self, now: Instant) -> bool {
         self.leaves_paid_at <= now + BETWEEN_LEAVES * (LEAVES_AT_ONCE - 1)
+    }
+
+    /// Whether a move away from a worse pair still counts.
+    #[cfg(test)]
+    pub(crate) fn is_unpaid(&self, now: Instant) -> bool {
+        self.leaves_paid_at > now
     }
 
     /// A comparison begins that may end in a move away from the current pair.

@@ -287,22 +287,52 @@ fn a_pin_holds_while_the_peer_goes_elsewhere_and_ends_with_the_pair() {
     assert_eq!(net.pairs(), [ab(2, 2), ba(2, 2)]);
 }
 
-/// The peer's current pair is another pair than ours.
-#[test]
-fn the_pair_that_the_peer_has_left_as_worse_is_the_one_it_names() {
-    let mut machine = checked();
+/// A Probe Exploring by the second ISPs that says that the peer leaves `named`, a pair as seen from here, as much worse.
+fn left_as_worse(named: LocatorPair, received: Vec<Report>) -> Probe {
     let by = ba(2, 2);
     let own = Report { src: by.local, dst: by.peer, nonce: 1, data: LEFT_AS_WORSE };
-    let named = Report { src: locator(B, 1), dst: locator(A, 2), ..own };
-    let probe = Probe { state: State::Exploring, sent: [own, named].into(), received: Vec::new() };
-    machine.handle_probe(turn(by), &probe, at(1_000)).unwrap();
-    let worse = |machine: &Machine| {
-        let past = machine.monitor.as_ref().unwrap().past();
-        past.map(|past| past.worse.clone()).unwrap_or_default()
-    };
-    assert_eq!(worse(&machine), [], "nothing has shown that the probe is the peer's");
-    run(&mut machine, at(1_050));
-    assert_eq!((machine.current_pair(), worse(&machine)), (ab(2, 2), [ab(2, 1)].into()));
+    let named = Report { src: named.peer, dst: named.local, ..own };
+    Probe { state: State::Exploring, sent: [own, named].into(), received }
+}
+
+fn worse(machine: &Machine) -> Vec<LocatorPair> {
+    let past = machine.monitor.as_ref().unwrap().past();
+    past.map(|past| past.worse.clone()).unwrap_or_default()
+}
+
+/// The peer's current pair may be another pair than ours. Such words are no move of this host.
+#[test]
+fn the_pair_that_the_peer_has_left_as_worse_is_the_one_it_names() {
+    for (named, is_move) in [(ab(2, 1), false), (ab(1, 1), true)] {
+        let mut machine = checked();
+        machine.send_check(ab(1, 1), at(1_000));
+        let (sent, _) = drain(&mut machine);
+        let Message::Probe(check) = &sent[0].message else { panic!("no probe") };
+        let probe = left_as_worse(named, [check.sent[0]].into());
+        machine.handle_probe(ab(2, 2), &probe, at(1_010)).unwrap();
+        assert_eq!(worse(&machine), [named], "the report of a check shows that the peer wrote it");
+        let past = machine.monitor.as_ref().unwrap().past().unwrap();
+        assert_eq!(past.is_unpaid(at(1_010)), is_move, "{named:?}");
+    }
+}
+
+/// Whoever knows the context tag, as the ISP of a standby path does from checks, can write these words. They would keep
+/// payload from the preferred pair for longer, or have a pair that works counted as worse.
+#[test]
+fn forged_words_about_a_worse_pair_change_nothing_unless_their_sender_sees_the_current_pair() {
+    for named in [ab(1, 1), ab(1, 2), ab(2, 1)] {
+        // The current pair does not answer the question.
+        let mut machine = checked();
+        machine.handle_probe(ab(2, 2), &left_as_worse(named, Vec::new()), at(1_000)).unwrap();
+        run(&mut machine, at(1_050));
+        assert_eq!((machine.current_pair(), worse(&machine)), (ab(2, 2), [].into()), "{named:?}");
+        // This host explores itself, as the current pair has failed.
+        let mut machine = checked();
+        machine.handle_local_failure(at(1_000));
+        machine.handle_probe(ab(2, 2), &left_as_worse(named, Vec::new()), at(1_010)).unwrap();
+        run(&mut machine, at(1_050));
+        assert_eq!(worse(&machine), [], "{named:?}");
+    }
 }
 
 /// An Error that quotes a check of a standby path comes from there, or from an attacker there.
