@@ -43,6 +43,27 @@ fn every_test_that_the_security_page_names_is_there() {
     assert!(links > 40);
 }
 
+/// In each table of the page, the last column names the tests.
+#[test]
+fn every_row_of_the_security_page_names_a_test() {
+    let page = fs::read_to_string(repository().join("docs/security.md")).unwrap();
+    let without: Vec<_> = rows_without_a_test(&page).collect();
+    assert!(without.is_empty(), "rows of docs/security.md without a test:\n{}", without.join("\n"));
+    assert_eq!(rows_without_a_test("| threat | defence | [`elsewhere`](a.rs) | |").count(), 1);
+    assert_eq!(rows_without_a_test("| threat | defence | [`a_test`](a.rs) (in both) |").count(), 0);
+}
+
+fn rows_without_a_test(page: &str) -> impl Iterator<Item = &str> {
+    let rows = page.lines().filter(|line| {
+        let is_head = line.ends_with("| tests |") || line.starts_with("|---");
+        line.starts_with('|') && !is_head
+    });
+    rows.filter(|row| {
+        let cells = row.trim_end().trim_end_matches('|');
+        !cells.rsplit('|').next().is_some_and(|last| last.contains("[`"))
+    })
+}
+
 #[test]
 fn the_page_of_drops_names_each_reason_once() {
     let page = fs::read_to_string(repository().join("docs/drops.md")).unwrap();
