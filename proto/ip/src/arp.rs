@@ -103,9 +103,12 @@ mod tests {
         for len in 0..LEN {
             assert_eq!(Arp::parse(&octets[..len]), Err(Malformed::Truncated), "{len}");
         }
-        for (at, error) in
-            [(1, Malformed::Code), (3, Malformed::Code), (4, Malformed::Length), (5, Malformed::Length)]
-        {
+        for (at, error) in [
+            (1, Malformed::Code),
+            (3, Malformed::Code),
+            (4, Malformed::Length),
+            (5, Malformed::Length),
+        ] {
             let mut octets = octets.clone();
             octets[at] += 1;
             assert_eq!(Arp::parse(&octets), Err(error), "{at}");

@@ -192,6 +192,12 @@ impl Neighbors {
         Some(!matches!(state, State::Incomplete | State::Unreachable))
     }
 
+    /// State of a neighbor; `None` if it has no entry.
+    #[must_use]
+    pub fn state(&self, neighbor: Ipv6Addr, now: Instant) -> Option<State> {
+        self.table.get(neighbor).map(|entry| entry.state(now))
+    }
+
     /// Removes a neighbor. Packets that wait for its link-layer address go with it.
     pub fn remove(&mut self, neighbor: Ipv6Addr) {
         for _ in self.table.remove(neighbor).into_iter().flat_map(Entry::into_packets) {

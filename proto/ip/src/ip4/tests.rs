@@ -50,8 +50,7 @@ fn a_header_round_trips() {
 
 #[test]
 fn fields_of_fragments_are_in_units_of_eight_octets() {
-    let fragment =
-        Ip4 { dont_fragment: false, more_fragments: true, offset: 1480, ..header() };
+    let fragment = Ip4 { dont_fragment: false, more_fragments: true, offset: 1480, ..header() };
     let mut packet = Vec::from(fragment.octets());
     assert_eq!(packet[6..8], [0x20, 185]);
     packet.extend([0; 4]);

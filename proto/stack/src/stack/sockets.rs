@@ -10,8 +10,9 @@ use moorline_types::Instant;
 use super::output::{Outgoing, Path};
 use super::{Event, Stack};
 use crate::error::Quote;
+use crate::ip4::is_ip4;
 use crate::socket::Error;
-use crate::tcp::{self, Engine as _, Flow, ListenerId, TcpId};
+use crate::tcp::{self, Engine as _, Flow, ListenerId, TcpId, mss_to};
 use crate::udp::{self, UdpId};
 use crate::{Drop, Drops};
 
@@ -202,7 +203,7 @@ impl Stack {
     }
 
     fn check_local(&self, local: Option<Ipv6Addr>) -> Result<(), Error> {
-        if local.is_none_or(|local| self.is_ours(local) || local.is_loopback()) {
+        if local.is_none_or(|local| self.is_own(local)) {
             return Ok(());
         }
         Err(Error::AddrNotAvailable)
@@ -221,13 +222,13 @@ impl Stack {
     /// Carries out all that the machines want. Each input ends with it.
     pub(super) fn settle(&mut self, now: Instant) {
         for _ in 0..MAX_ROUNDS {
+            while let Some(expired) = self.reassembly.poll_output() {
+                self.report(Cause::TimeExceeded(REASSEMBLY), expired.arrival, &expired.quote, now);
+            }
             self.settle_tcp(now);
             self.settle_wires(now);
             while let Some(socket) = self.udp.poll_readable() {
                 self.events.push_back(Event::Udp(socket));
-            }
-            while let Some(expired) = self.reassembly.poll_output() {
-                self.report(Cause::TimeExceeded(REASSEMBLY), expired.arrival, &expired.quote, now);
             }
             if self.local.is_empty() {
                 return;
@@ -262,7 +263,7 @@ impl Stack {
     fn send_tcp(&mut self, segment: tcp::Outgoing, now: Instant) -> Result<(), Drop> {
         let tcp::Outgoing { source, destination, .. } = segment;
         let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
-        for segment in segment.into_segments(mss_of(path.mtu)) {
+        for segment in segment.into_segments(mss_to(destination, mss_of(path.mtu))) {
             self.send_segment((source, destination), segment, path, now)?;
         }
         Ok(())
@@ -288,13 +289,14 @@ impl Stack {
     fn confirm(&mut self, flow: Flow, now: Instant) {
         let Some(way) = self.way(flow.peer.0, flow.local.0, None, now) else { return };
         if let Some(wire) = self.wires.iter_mut().find(|wire| wire.id == way.wire) {
-            wire.neighbors.confirm(way.next_hop, now);
+            wire.confirm(way.next_hop, now);
         }
     }
 
     /// Tells the socket that sent a packet that its next hop does not answer.
     pub(super) fn tell_unreachable(&mut self, packet: &PacketBuf, now: Instant) {
-        let Some(quote) = Quote::parse(packet) else { return };
+        let read = if is_ip4(packet) { Quote::parse_ip4 } else { Quote::parse };
+        let Some(quote) = read(packet) else { return };
         // If no socket has sent the packet, nobody needs to hear of it.
         let _ = self.tell(quote.source, &quote, Cause::Unreachable(ADDRESS_UNREACHABLE), now);
     }

@@ -1,5 +1,6 @@
 //! A host beside a router that is made of octets.
 
+mod ip4;
 mod link;
 
 use alloc::vec;

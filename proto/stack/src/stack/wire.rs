@@ -1,14 +1,16 @@
+use alloc::boxed::Box;
+
 use moorline_ip::Mac;
 use moorline_types::Instant;
 use rand_chacha::ChaCha20Rng;
 
 use super::config::WireConfig;
 use super::fork;
-use crate::Drops;
 use crate::address::Addresses;
 use crate::mld::Listener;
 use crate::neighbor::Neighbors;
 use crate::router::Routers;
+use crate::{Drops, ip4};
 
 /// Number of a wire of a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -24,6 +26,8 @@ pub(super) struct Wire {
     pub(super) routers: Routers,
     pub(super) addresses: Addresses,
     pub(super) listener: Listener,
+    /// IPv4. Most hosts have none, and the others read it seldom.
+    pub(super) ip4: Option<Box<ip4::Interface>>,
 }
 
 impl Wire {
@@ -33,15 +37,18 @@ impl Wire {
         hop_limit: u8,
         mut random: ChaCha20Rng,
     ) -> Self {
-        let WireConfig { mtu, addressing } = config;
+        let WireConfig { mtu, addressing, ip4 } = config;
+        let mac = addressing.mac;
         Self {
             id,
-            mac: addressing.mac,
+            mac,
             is_up: false,
             neighbors: Neighbors::new(fork(&mut random)),
             routers: Routers::new(mtu, hop_limit, fork(&mut random)),
             addresses: Addresses::new(addressing, fork(&mut random)),
             listener: Listener::new(fork(&mut random)),
+            ip4: ip4
+                .map(|config| Box::new(ip4::Interface::new(config, mac, mtu, fork(&mut random)))),
         }
     }
 
@@ -52,6 +59,7 @@ impl Wire {
         self.is_up = is_up;
         if !is_up {
             self.neighbors.clear();
+            self.ip4.iter_mut().for_each(|ip4| ip4.clear());
         }
         self.listener.handle_link(is_up, now);
         self.addresses.handle_link(is_up, now);
@@ -63,6 +71,7 @@ impl Wire {
         self.listener.handle_timeout(now);
         self.addresses.handle_timeout(now);
         self.routers.handle_timeout(now);
+        self.ip4.iter_mut().for_each(|ip4| ip4.handle_timeout(now));
     }
 
     pub(super) fn poll_timeout(&self) -> Option<Instant> {
@@ -71,12 +80,20 @@ impl Wire {
             self.listener.poll_timeout(),
             self.addresses.poll_timeout(),
             self.routers.poll_timeout(),
+            self.ip4().and_then(ip4::Interface::poll_timeout),
         ];
         timeouts.into_iter().flatten().min()
     }
 
+    pub(super) fn ip4(&self) -> Option<&ip4::Interface> {
+        self.ip4.as_deref()
+    }
+
     /// The drops that the machines have counted themselves.
     pub(super) fn drops(&self) -> impl Iterator<Item = &Drops> {
-        [self.neighbors.drops(), self.routers.drops(), self.addresses.drops()].into_iter()
+        let of_ip4 = self.ip4().into_iter().flat_map(ip4::Interface::drops);
+        [self.neighbors.drops(), self.routers.drops(), self.addresses.drops()]
+            .into_iter()
+            .chain(of_ip4)
     }
 }

@@ -29,7 +29,7 @@ use moorline_types::Instant;
 use rand_chacha::ChaCha20Rng;
 use smoltcp::iface::Interface;
 
-use super::{Flags, Flow, ListenerId, Outgoing, Segment, Seq, TcpId};
+use super::{Flags, Flow, ListenerId, Outgoing, Segment, Seq, TcpId, mss_to};
 use crate::socket::Error;
 use crate::{Drop, Drops};
 use connection::{Connection, Ending};
@@ -128,7 +128,8 @@ impl SmolEngine {
         now: Instant,
     ) -> Result<(), Drop> {
         let connection = self.connections.get_mut(&id).ok_or(Drop::NoSocket)?;
-        let handled = connection.handle(&mut self.interface, header, segment, self.mss, now)?;
+        let mss = mss_to(header.source, self.mss);
+        let handled = connection.handle(&mut self.interface, header, segment, mss, now)?;
         if let Some(reply) = handled.reply {
             self.reply(reply);
         }
@@ -206,9 +207,9 @@ impl SmolEngine {
         }
         self.half_open.remove(&flow);
         self.interface = device::interface(self.isn.seed(half.isn));
-        let connection =
-            Connection::accepted(flow, &half, &self.config, self.mss, &mut self.interface)
-                .ok_or(Drop::Malformed)?;
+        let mss = mss_to(flow.peer.0, self.mss);
+        let connection = Connection::accepted(flow, &half, &self.config, mss, &mut self.interface)
+            .ok_or(Drop::Malformed)?;
         let id = self.insert(flow, connection);
         self.on_connection_segment(id, header, segment, now)?;
         if self.connections.get(&id).is_some_and(Connection::is_established)
@@ -261,7 +262,7 @@ impl SmolEngine {
     }
 
     fn send_syn_ack(&mut self, flow: Flow, half: &HalfOpen) {
-        let segment = half.syn_ack(flow, self.mss, self.config.receive_buffer);
+        let segment = half.syn_ack(flow, mss_to(flow.peer.0, self.mss), self.config.receive_buffer);
         self.reply(Outgoing {
             source: flow.local.0,
             destination: flow.peer.0,
@@ -317,7 +318,8 @@ impl SmolEngine {
     fn poll_connection(&mut self, id: TcpId, now: Instant) -> Option<Outgoing> {
         let connection = self.connections.get_mut(&id)?;
         connection.is_ready = false;
-        let outgoing = connection.poll(&mut self.interface, self.mss, now);
+        let mss = mss_to(connection.flow.peer.0, self.mss);
+        let outgoing = connection.poll(&mut self.interface, mss, now);
         connection.observe(Ending::Other, now);
         match outgoing {
             Some(_) => self.wake(id),
