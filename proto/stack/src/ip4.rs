@@ -27,7 +27,7 @@ use moorline_ip::Header;
 use moorline_ip::ip4::{Ip4, MIN_REASSEMBLY};
 
 pub(crate) use check::{check_options, check_source};
-pub use config::Config;
+pub use config::{Config, NotConfig};
 pub(crate) use fragment::{as_ip6, fragments};
 pub use interface::Interface;
 pub(crate) use original::original;

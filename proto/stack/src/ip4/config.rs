@@ -1,6 +1,9 @@
 use core::net::{Ipv4Addr, Ipv6Addr};
+use core::str::FromStr;
 
 use moorline_types::Prefix;
+
+use super::is_host;
 
 /// The IPv4 address of a wire, which a person has chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +58,61 @@ impl Config {
     fn mask(&self) -> u32 {
         u32::MAX.checked_shl(u32::from(32 - self.prefix_len.min(32))).unwrap_or(0)
     }
+}
+
+/// Reads an address with the length of its prefix, and the gateway behind a comma: `192.0.2.2/24,gateway 192.0.2.1`. An equals
+/// sign may stand for the space.
+impl FromStr for Config {
+    type Err = NotConfig;
+
+    fn from_str(text: &str) -> Result<Self, NotConfig> {
+        let (address, gateway) = match text.split_once(',') {
+            Some((address, gateway)) => (address, Some(read_gateway(gateway)?)),
+            None => (text, None),
+        };
+        let (address, prefix_len) = address.split_once('/').ok_or(NotConfig::Form)?;
+        let config = Self {
+            address: address.parse().map_err(|_| NotConfig::Form)?,
+            prefix_len: prefix_len.parse().map_err(|_| NotConfig::Form)?,
+            gateway,
+        };
+        config.check().map(|()| config)
+    }
+}
+
+impl Config {
+    fn check(&self) -> Result<(), NotConfig> {
+        let is_host = |address| is_host(address) && !self.is_no_host(address);
+        if self.prefix_len > 32 {
+            return Err(NotConfig::Form);
+        }
+        if !is_host(self.address) {
+            return Err(NotConfig::Address);
+        }
+        let is_neighbor = |it| self.is_on_link(it) && is_host(it) && it != self.address;
+        if self.gateway.is_none_or(is_neighbor) { Ok(()) } else { Err(NotConfig::Gateway) }
+    }
+}
+
+fn read_gateway(text: &str) -> Result<Ipv4Addr, NotConfig> {
+    let address = text.trim().strip_prefix("gateway").ok_or(NotConfig::Form)?;
+    address.trim_start_matches(['=', ' ']).parse().map_err(|_| NotConfig::Form)
+}
+
+/// Reason for which a text is no [`Config`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NotConfig {
+    /// The text has another form.
+    #[error("ADDRESS/LENGTH or ADDRESS/LENGTH,gateway ADDRESS is needed")]
+    Form,
+    /// No host can have the address.
+    #[error(
+        "no host can have this address: it is a group, a broadcast address, reserved, or the prefix itself"
+    )]
+    Address,
+    /// The gateway is no other host of the prefix.
+    #[error("the gateway is no other host of the prefix")]
+    Gateway,
 }
 
 /// Bits in front of the IPv4 address in a v4-mapped address.

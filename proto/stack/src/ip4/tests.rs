@@ -100,7 +100,7 @@ impl Host {
         match state {
             State::Probe => drop(host.run(Duration::from_millis(5_500))),
             State::Unreachable => drop(host.run(Duration::from_millis(8_500))),
-            _ => {}
+            State::Incomplete | State::Reachable | State::Stale | State::Delay => {}
         }
         host.outputs();
         assert_eq!(host.neighbor(PEER).expect("an entry").0, state);
@@ -128,6 +128,25 @@ fn a_prefix_has_two_addresses_that_no_host_has_unless_it_is_too_long() {
     assert!(everywhere.is_on_link(Ipv4Addr::new(8, 8, 8, 8)));
     assert!(!Config { prefix_len: 99, ..config() }.is_on_link(OTHER));
     assert_eq!(config().prefix().length(), 96 + 24);
+}
+
+#[test]
+fn a_text_is_an_address_with_its_prefix_and_a_gateway_in_it() {
+    let read = |text: &str| text.parse::<Config>();
+    assert_eq!(read("192.0.2.2/24,gateway 192.0.2.1"), Ok(config()));
+    assert_eq!(read("192.0.2.2/24,gateway=192.0.2.1"), Ok(config()));
+    assert_eq!(read("192.0.2.2/24"), Ok(Config { gateway: None, ..config() }));
+    for text in ["192.0.2.2", "192.0.2/24", "192.0.2.2/33", "192.0.2.2/24,192.0.2.1", "::1/128", ""]
+    {
+        assert_eq!(read(text), Err(NotConfig::Form), "{text}");
+    }
+    for text in ["192.0.2.255/24", "192.0.2.0/24", "224.0.0.1/4", "127.0.0.1/8", "0.0.0.0/0"] {
+        assert_eq!(read(text), Err(NotConfig::Address), "{text}");
+    }
+    for gateway in ["192.0.3.1", "192.0.2.2", "192.0.2.255"] {
+        let text = std::format!("192.0.2.2/24,gateway {gateway}");
+        assert_eq!(read(&text), Err(NotConfig::Gateway), "{text}");
+    }
 }
 
 #[test]

@@ -159,26 +159,29 @@ impl Stack {
 
     /// Sends an error about a packet that has come in, if the rules and the rate allow it.
     pub(super) fn report(&mut self, cause: Cause, arrival: Arrival, packet: &[u8], now: Instant) {
-        if let Some(quote) = original(packet) {
-            let result = self.report_ip4(cause, arrival, &quote, now);
-            // As below.
-            return self.count(result.or_else(|drop| match drop {
-                Drop::NoAnswer => Ok(()),
-                drop => Err(drop),
-            }));
-        }
-        let result = match self.errors.report(cause, packet, arrival.is_link_multicast, now) {
-            Ok(Report { destination, source, error }) => {
-                let source = source.filter(|source| is_unicast(*source) && self.is_ours(*source));
-                let outgoing = Outgoing { source, ..Outgoing::new(destination, ICMPV6) };
-                self.counters.errors_out += 1;
-                self.send(outgoing, now, |source, out| error.emit(source, destination, out))
-            }
-            // The rules of RFC 4443 s2.4 (e) forbid most errors, so that is not worth a count.
-            Err(Drop::NoAnswer) => Ok(()),
-            Err(drop) => Err(drop),
+        let result = match original(packet) {
+            Some(quote) => self.report_ip4(cause, arrival, &quote, now),
+            None => self.report_ip6(cause, arrival, packet, now),
         };
-        self.count(result);
+        // The rules of RFC 4443 s2.4 (e) and RFC 1122 s3.2.2 forbid most errors, so that is not worth a count.
+        if result != Err(Drop::NoAnswer) {
+            self.count(result);
+        }
+    }
+
+    fn report_ip6(
+        &mut self,
+        cause: Cause,
+        arrival: Arrival,
+        packet: &[u8],
+        now: Instant,
+    ) -> Result<(), Drop> {
+        let report = self.errors.report(cause, packet, arrival.is_link_multicast, now)?;
+        let Report { destination, source, error } = report;
+        let source = source.filter(|source| is_unicast(*source) && self.is_ours(*source));
+        let outgoing = Outgoing { source, ..Outgoing::new(destination, ICMPV6) };
+        self.counters.errors_out += 1;
+        self.send(outgoing, now, |source, out| error.emit(source, destination, out))
     }
 
     /// Sends an Echo Request with `size` octets of data. The answer is an [`Event::EchoReply`], or an [`Event::EchoError`].

@@ -143,7 +143,9 @@ impl Stack {
         now: Instant,
     ) -> Result<(), Drop> {
         // RFC 4291 s2.5.2: only messages of a node without an address come from the unspecified address.
-        if header.source.is_unspecified() && position.protocol != ICMPV6 {
+        let is_unspecified = header.source.is_unspecified() && position.protocol != ICMPV6;
+        // A layer below may have taken the packet out of another one, so nobody has checked this address.
+        if is_unspecified || header.source.to_ipv4_mapped().is_some() {
             return Err(Drop::BadSource);
         }
         match position.protocol {

@@ -22,10 +22,10 @@ impl Stack {
             return Err(Drop::OtherStation);
         };
         let ip4 = wire.ip4.as_mut().ok_or(Drop::UnknownProtocol)?;
-        let message = Arp::parse(octets).map_err(|malformed| match malformed {
-            Malformed::Code => Drop::UnknownProtocol,
-            other => other.into(),
-        })?;
+        let message = match Arp::parse(octets) {
+            Err(Malformed::Code) => return Err(Drop::UnknownProtocol),
+            parsed => parsed?,
+        };
         if let Some(reply) = ip4.handle_arp(&message, now)? {
             let frame = wire.arp(message.sender_mac, &reply);
             self.frames.push_back((id, frame));

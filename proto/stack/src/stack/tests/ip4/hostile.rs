@@ -72,7 +72,7 @@ fn with_options(options: &[u8]) -> Vec<u8> {
     let len = u8::try_from(20 + options.len()).expect("short");
     let ip = Ip4 { total_len: u16::from(len) + 8, ..header(1, 8) };
     let mut packet = Vec::from(ip.octets());
-    packet[0] = 0x40 | len / 4;
+    packet[0] = 0x40 | (len / 4);
     packet.extend(options);
     moorline_ip::fill(&mut packet, 10, moorline_ip::checksum);
     packet.extend(request);
@@ -205,6 +205,12 @@ fn mapped_addresses_are_on_no_wire_of_ipv6() {
     assert_eq!(give(mapped(A), mapped(B)), 1);
     assert_eq!(give(ROUTER, mapped(B)), 1);
     assert_eq!(give(ROUTER, own), 0);
+    // The same out of another packet.
+    let arrival = Arrival { wire: WireId(0), is_link_multicast: false };
+    let before = link.drops(Drop::BadSource);
+    let inner = PacketBuf::from(packet(UDP, mapped(A), own, &datagram((1, 2), b"")));
+    link.stack.handle_inbound(arrival, inner, link.now);
+    assert_eq!(link.drops(Drop::BadSource) - before, 1);
 }
 
 #[test]
