@@ -17,6 +17,7 @@ mod flow;
 mod gather;
 mod icmp;
 mod input;
+mod ip4;
 mod names;
 mod netstat;
 mod output;
@@ -52,7 +53,7 @@ use gather::Gathered;
 use ping::Pings;
 use wire::Wire;
 
-/// An IPv6 host.
+/// An IPv6 host, with IPv4 beside it if a wire has an address of IPv4.
 ///
 /// Each input may cause outputs. After an input, poll [`Stack::poll_frame`] and [`Stack::poll_event`] until they return
 /// `None`; then wait for the next input, or until [`Stack::poll_timeout`].
@@ -227,9 +228,10 @@ impl Stack {
         self.wires.iter().find(|wire| wire.id == id)
     }
 
-    /// Whether the host has the address, on any wire.
+    /// Whether the host has the address, on any wire. An IPv4 address is v4-mapped.
     fn is_ours(&self, address: Ipv6Addr) -> bool {
-        self.wires.iter().any(|wire| wire.addresses.is_ours(address))
+        let is_ip4 = |wire: &Wire| wire.ip4().is_some_and(|ip4| ip4.config().mapped() == address);
+        self.wires.iter().any(|wire| wire.addresses.is_ours(address) || is_ip4(wire))
     }
 }
 

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use moorline_ip::Mac;
+use moorline_net::Ipv4Config;
 
 use super::stack_control::{
     EchoArgs, FetchArgs, HttpdArgs, NcArgs, NetstatArgs, PingArgs, ShowStackArgs, UpArgs,
@@ -64,6 +65,10 @@ pub struct WireArgs {
     /// MTU of the link, in octets.
     #[arg(long, default_value_t = 1500, value_name = "N", value_parser = clap::value_parser!(u32).range(1280..=65_535))]
     pub mtu: u32,
+    /// IPv4 address of the host with the length of its prefix, and the router for other networks: `192.0.2.2/24,gateway 192.0.2.1`.
+    /// Commands name IPv4 addresses as ::ffff:192.0.2.1.
+    #[arg(long, value_name = "ADDRESS/LEN[,gateway ADDRESS]")]
+    pub ipv4: Option<Ipv4Config>,
     /// Write all frames to this file, in the pcap format.
     #[arg(long, value_name = "FILE")]
     pub pcap: Option<PathBuf>,

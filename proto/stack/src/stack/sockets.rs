@@ -2,16 +2,17 @@
 
 use core::net::Ipv6Addr;
 
+use moorline_ip::PacketBuf;
 use moorline_ip::icmp::{ADDRESS_UNREACHABLE, Cause, REASSEMBLY};
 use moorline_ip::ip6::{TCP, UDP};
-use moorline_ip::{Header, PacketBuf};
 use moorline_types::Instant;
 
-use super::output::{Outgoing, Path, with_header};
+use super::output::{AnyHeader, Outgoing, Path, with_header};
 use super::{Event, Stack};
 use crate::error::Quote;
+use crate::ip4::is_ip4;
 use crate::socket::Error;
-use crate::tcp::{self, Engine as _, Flow, ListenerId, TcpId};
+use crate::tcp::{self, Engine as _, Flow, ListenerId, TcpId, mss_to};
 use crate::udp::{self, UdpId};
 use crate::{Drop, Drops};
 
@@ -210,7 +211,7 @@ impl Stack {
     }
 
     fn check_local(&self, local: Option<Ipv6Addr>) -> Result<(), Error> {
-        if local.is_none_or(|local| self.is_ours(local) || local.is_loopback()) {
+        if local.is_none_or(|local| self.is_own(local)) {
             return Ok(());
         }
         Err(Error::AddrNotAvailable)
@@ -238,13 +239,13 @@ impl Stack {
         self.unsettled = None;
         self.release(now);
         for _ in 0..MAX_ROUNDS {
+            while let Some(expired) = self.reassembly.poll_output() {
+                self.report(Cause::TimeExceeded(REASSEMBLY), expired.arrival, &expired.quote, now);
+            }
             self.settle_tcp(now);
             self.settle_wires(now);
             while let Some(socket) = self.udp.poll_readable() {
                 self.events.push_back(Event::Udp(socket));
-            }
-            while let Some(expired) = self.reassembly.poll_output() {
-                self.report(Cause::TimeExceeded(REASSEMBLY), expired.arrival, &expired.quote, now);
             }
             if self.local.is_empty() {
                 return;
@@ -281,15 +282,16 @@ impl Stack {
     fn send_tcp(&mut self, segment: tcp::Outgoing, now: Instant) -> Result<(), Drop> {
         let tcp::Outgoing { source, destination, .. } = segment;
         let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
-        let header = self.header_of(source, destination, &segment.segment);
+        let header = self.header_of(source, destination, &segment.segment)?;
+        let mss = mss_to(destination, mss_of(path.mtu));
         if self.is_cut_by_wire(path)
-            && let Some(size) = segment.segment_size(mss_of(path.mtu))
+            && let Some(size) = segment.segment_size(mss)
         {
             let mut whole = segment.segment;
             whole.set_segment_size(Some(size));
             return self.emit(with_header(header, whole)?, path, now);
         }
-        let mut segments = segment.into_segments(mss_of(path.mtu));
+        let mut segments = segment.into_segments(mss);
         for segment in segments.by_ref() {
             self.emit(with_header(header, segment)?, path, now)?;
         }
@@ -307,12 +309,17 @@ impl Stack {
         path: Path,
         now: Instant,
     ) -> Result<(), Drop> {
-        let header = self.header_of(source, destination, &segment);
+        let header = self.header_of(source, destination, &segment)?;
         self.emit(with_header(header, segment)?, path, now)
     }
 
     /// The header of packets with the flow of a TCP segment.
-    fn header_of(&self, source: Ipv6Addr, destination: Ipv6Addr, segment: &[u8]) -> Header {
+    fn header_of(
+        &self,
+        source: Ipv6Addr,
+        destination: Ipv6Addr,
+        segment: &[u8],
+    ) -> Result<AnyHeader, Drop> {
         let mut outgoing = Outgoing { source: Some(source), ..Outgoing::new(destination, TCP) };
         if let Some(&[a, b, c, d]) = segment.first_chunk() {
             outgoing.ports = (u16::from_be_bytes([a, b]), u16::from_be_bytes([c, d]));
@@ -324,13 +331,14 @@ impl Stack {
     fn confirm(&mut self, flow: Flow, now: Instant) {
         let Some(way) = self.way(flow.peer.0, flow.local.0, None, now) else { return };
         if let Some(wire) = self.wires.iter_mut().find(|wire| wire.id == way.wire) {
-            wire.neighbors.confirm(way.next_hop, now);
+            wire.confirm(way.next_hop, now);
         }
     }
 
     /// Tells the socket that sent a packet that its next hop does not answer.
     pub(super) fn tell_unreachable(&mut self, packet: &PacketBuf, now: Instant) {
-        let Some(quote) = Quote::parse(packet) else { return };
+        let read = if is_ip4(packet) { Quote::parse_ip4 } else { Quote::parse };
+        let Some(quote) = read(packet) else { return };
         // If no socket has sent the packet, nobody needs to hear of it.
         let _ = self.tell(quote.source, &quote, Cause::Unreachable(ADDRESS_UNREACHABLE), now);
     }

@@ -2,6 +2,7 @@
 
 mod connection;
 mod gather;
+mod ip4;
 mod link;
 mod routers;
 
