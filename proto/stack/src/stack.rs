@@ -10,6 +10,7 @@
 //!        frames of the wires
 //! ```
 
+mod beneath;
 mod config;
 mod discovery;
 mod event;
@@ -22,13 +23,14 @@ mod ping;
 mod sockets;
 mod wire;
 
+pub use beneath::{Carried, WireView};
 pub use config::{Config, WireConfig};
 pub use event::{EchoReply, Event};
 pub use input::Arrival;
 pub use netstat::{AddressRow, NeighborRow, Netstat, PrefixRow, RouteRow};
 pub use wire::WireId;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -76,6 +78,8 @@ pub struct Stack {
     local: VecDeque<PacketBuf>,
     outbound: VecDeque<PacketBuf>,
     inbound: VecDeque<(Arrival, PacketBuf)>,
+    /// Pairs of addresses (source, destination) whose packets leave with other addresses.
+    carried: BTreeMap<(Ipv6Addr, Ipv6Addr), Carried>,
 }
 
 impl Stack {
@@ -105,6 +109,7 @@ impl Stack {
             local: VecDeque::new(),
             outbound: VecDeque::new(),
             inbound: VecDeque::new(),
+            carried: BTreeMap::new(),
         }
     }
 

@@ -81,11 +81,11 @@ impl Stack {
     fn error_in(&mut self, header: &Header, message: &Icmp<'_>, now: Instant) -> Result<(), Drop> {
         let Some(error) = Error::parse(message)? else { return Err(Drop::Malformed) };
         let quote = Quote::parse(error.quote).ok_or(Drop::ForeignError)?;
-        if !self.is_ours(quote.source) {
+        if !self.is_ours(quote.source) && !self.is_carried(quote.source, quote.destination) {
             return Err(Drop::ForeignError);
         }
         if let Cause::PacketTooBig(mtu) = error.cause
-            && mtu < MIN_MTU.into()
+            && self.on_wire(quote.source, quote.destination, mtu).2 < MIN_MTU.into()
         {
             return Err(Drop::PacketTooBig);
         }
@@ -98,14 +98,15 @@ impl Stack {
 
     /// Takes the path MTU of a Packet Too Big message that quotes a packet of this host.
     fn path_mtu_in(&mut self, quote: &Quote<'_>, mtu: u32, now: Instant) -> Result<(), Drop> {
-        let (source, destination) = (quote.source, quote.destination);
+        // RFC 5533 s8: the quote has the addresses that sockets see. The path is that of the addresses on the wire.
+        let (source, destination, bare) = self.on_wire(quote.source, quote.destination, mtu);
         let way = self.way(destination, source, None, now).ok_or(Drop::PacketTooBig)?;
         let link_mtu = self.wire(way.wire).map_or(0, |wire| wire.routers.mtu());
         let wire = way.wire.0;
         let lower =
-            self.destinations.handle_packet_too_big(wire, destination, mtu, link_mtu, now)?;
-        if let Some(mtu) = lower {
-            self.events.push_back(Event::PathMtu(destination, mtu));
+            self.destinations.handle_packet_too_big(wire, destination, bare, link_mtu, now)?;
+        if lower.is_some() {
+            self.events.push_back(Event::PathMtu(quote.destination, mtu));
         }
         Ok(())
     }

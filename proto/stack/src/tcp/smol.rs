@@ -22,6 +22,8 @@ mod listener;
 mod time_wait;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
+use core::net::Ipv6Addr;
 use core::time::Duration;
 
 use moorline_ip::{Header, PacketBuf};
@@ -118,6 +120,14 @@ impl SmolEngine {
     #[must_use]
     pub fn connections(&self) -> usize {
         self.connections.len()
+    }
+
+    /// The open connections between two addresses.
+    pub(crate) fn flows_between(&self, local: Ipv6Addr, peer: Ipv6Addr) -> Vec<Flow> {
+        let from = Flow { local: (local, 0), peer: (Ipv6Addr::UNSPECIFIED, 0) };
+        let all = self.flows.range(from..).map(|(flow, _)| *flow);
+        let of_local = all.take_while(|flow| flow.local.0 == local);
+        of_local.filter(|flow| flow.peer.0 == peer).collect()
     }
 
     fn on_connection_segment(
