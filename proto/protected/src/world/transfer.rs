@@ -178,6 +178,13 @@ impl Transfer {
         self.failure
     }
 
+    /// The states of the connection at sender and receiver; `None` before the receiver has it.
+    #[must_use]
+    pub fn states(&self, world: &World) -> [Option<tcp::State>; 2] {
+        let state = |host: usize, id| world.host(host).stack().tcp_state(id).ok();
+        [state(self.from, self.out), self.accepted.and_then(|id| state(self.to, id))]
+    }
+
     /// The longest time in which no octets came to the receiver.
     #[must_use]
     pub const fn pause(&self) -> Pause {

@@ -181,7 +181,9 @@ impl Engine for SmolEngine {
     fn handle_move(&mut self, flow: Flow, now: Instant) -> Result<(), Error> {
         let id = *self.flows.get(&flow).ok_or(Error::NotConnected)?;
         let connection = self.connections.get_mut(&id).ok_or(Error::NotConnected)?;
-        connection.handle_move(&mut self.interface, now);
+        if let Some(first) = connection.handle_move(&mut self.interface, self.mss, now) {
+            self.reply(first);
+        }
         self.settle(id, Ending::Other, now);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::net::Ipv6Addr;
 use std::time::Duration;
 
 use moorline_addresses::Note;
-use moorline_contexts::EventKind;
+use moorline_contexts::{EventKind, Failure};
 use moorline_protected::News;
 use moorline_protected::world::World;
 use moorline_stack::socket::Error;
@@ -166,7 +166,7 @@ impl<'a> Story<'a> {
                 ("context", text)
             }
             EventKind::Failed { failure } => {
-                ("no_context", format!("Shim6: no context: {failure}"))
+                ("no_context", format!("Shim6: there is no context: {}", why(failure)))
             }
             EventKind::Suspected { locators, hint } => {
                 if std::mem::replace(&mut self.doubted[host], true) {
@@ -235,6 +235,15 @@ fn way(world: &World, host: usize, pair: LocatorPair) -> String {
     let by = |address: Ipv6Addr| world.isp_of(address).map_or_else(String::new, isp_name);
     let (here, there) = (by(pair.local.0), by(pair.peer.0));
     format!("the path by {here} at {} and {there} at {}", host_name(host), host_name(1 - host))
+}
+
+const fn why(failure: Failure) -> &'static str {
+    match failure {
+        Failure::NoAnswer => "the peer does not answer",
+        Failure::NoSupport => "the peer has no Shim6",
+        Failure::NotTaken => "the data plane did not take it",
+        Failure::NoRoom => "there is no room",
+    }
 }
 
 const fn host_name(host: usize) -> &'static str {

@@ -1,25 +1,31 @@
 //! A world with a transfer in it.
 
+use std::cell::RefCell;
+use std::net::Ipv6Addr;
+use std::rc::Rc;
 use std::time::Duration;
 
 use moorline_cga::Sec;
-use moorline_contexts::{Contexts, EstablishedView};
+use moorline_contexts::{Contexts, EstablishedView, EventKind};
 use moorline_protected::world::{Plan, Seen, Transfer, World, fill};
 use moorline_protected::{Config, News};
-use moorline_sim::{Conditions, recovery_bound};
-use moorline_stack::stack::Event;
+use moorline_stack::stack::{Event, WireId};
 use moorline_types::Instant;
 
 /// A world, and what its hosts have told.
 pub(crate) struct Lab {
     pub(crate) world: World,
     pub(crate) events: [Vec<Event>; 2],
-    pub(crate) news: [Vec<News>; 2],
+    pub(crate) news: [Vec<(Instant, News)>; 2],
     transfer: Option<Transfer>,
+    pair: Option<(Ipv6Addr, Ipv6Addr)>,
     seed: u64,
     sent: u64,
     received: u64,
 }
+
+/// Frames, each with its time.
+pub(crate) type Frames = Rc<RefCell<Vec<(Instant, Vec<u8>)>>>;
 
 /// The settings of the daemon, with addresses that take one try.
 pub(crate) fn config() -> Config {
@@ -33,6 +39,7 @@ impl Lab {
             events: Default::default(),
             news: Default::default(),
             transfer: None,
+            pair: None,
             seed,
             sent: 0,
             received: 0,
@@ -52,7 +59,7 @@ impl Lab {
                 self.events[host].push(event);
             }
             while let Some(news) = self.world.host_mut(host).poll_news() {
-                self.news[host].push(news);
+                self.news[host].push((self.world.now(), news));
             }
         }
         has_happened
@@ -98,8 +105,9 @@ impl Lab {
         let peer = (peer.expect("an address of ISP 0"), 5001);
         let begun = Transfer::begin(&mut self.world, (0, 1), peer, total, self.seed);
         self.transfer = Some(begun.expect("a connection"));
-        let (local, _) = self.transfer().addresses(&self.world).expect("a flow");
-        assert_eq!(self.world.isp_of(local), Some(0), "RFC 6724 rule 8");
+        let pair = self.transfer().addresses(&self.world).expect("a flow");
+        assert_eq!(self.world.isp_of(pair.0), Some(0), "RFC 6724 rule 8");
+        self.pair = Some(pair);
     }
 
     pub(crate) fn run_until_received(&mut self, octets: u64) {
@@ -119,33 +127,59 @@ impl Lab {
         self.contexts(host).contexts().filter_map(|context| context.established).collect()
     }
 
+    /// Local and peer address of the transfer.
+    pub(crate) fn transfer_pair(&self) -> (Ipv6Addr, Ipv6Addr) {
+        self.pair.expect("a transfer")
+    }
+
+    /// Time of the first move of a host.
+    pub(crate) fn moved_at(&self, host: usize) -> Option<Instant> {
+        let is_move = |news: &News| matches!(news, News::Context(event) if matches!(event.kind, EventKind::Moved { .. }));
+        self.news[host].iter().find(|(_, news)| is_move(news)).map(|(at, _)| *at)
+    }
+
+    /// Records the frames of the links of host 0 from now on.
+    pub(crate) fn record(&mut self) -> Frames {
+        let frames = Frames::default();
+        let seen = Rc::clone(&frames);
+        self.world
+            .set_tap(0, Box::new(move |at, frame| seen.borrow_mut().push((at, frame.to_vec()))));
+        frames
+    }
+
+    /// Takes the link of a wire down.
+    pub(crate) fn lose_link(&mut self, host: usize, wire: u32) {
+        let now = self.world.now();
+        self.world.host_mut(host).handle_link(WireId(wire), false, now);
+        self.world.settle();
+    }
+
     pub(crate) fn is_protected(&self) -> bool {
         (0..2).all(|host| !self.established(host).is_empty())
     }
 
-    /// The longest time that the RFCs leave for a recovery: one pair of four is left.
+    /// The longest time that the RFCs' timers leave for a recovery if one pair of four is left. It is `recovery_bound` of the simulator, which
+    /// says why: detection by both ends and InboundOk, a walk of four probes, and the exchange after it.
     pub(crate) fn bound(&self) -> Duration {
-        recovery_bound(&Conditions {
-            send_timeout: Duration::from_secs(10),
-            one_way: Duration::from_millis(150),
-            gap: Duration::from_secs(1),
-            report_delay: Duration::ZERO,
-            pairs: 4,
-            both_ways: 1,
-            one_direction: 1,
-            exploring: Duration::ZERO,
-            losses: 0,
-        })
+        let (one_way, gap) = (Duration::from_millis(200), Duration::from_secs(1));
+        let detection = SEND_TIMEOUT * 3 + gap + one_way * 2;
+        // RFC 5534 s7: Initial Probe Timeout 0.5 s, and the fourth interval is twice as long.
+        let (walk, probe) = (Duration::from_millis(2500), Duration::from_millis(500));
+        detection + walk + one_way * 4 + probe
     }
 
     pub(crate) fn describe(&self) -> String {
         let received = self.transfer.as_ref().map(Transfer::received);
+        let states = self.transfer.as_ref().map(|transfer| transfer.states(&self.world));
         let contexts = [0, 1].map(|host| self.contexts(host).contexts().count());
         let drops = [0, 1].map(|host| self.world.host(host).netstat(self.world.now()).drops);
         let addresses = [0, 1].map(|host| self.world.addresses(host));
         format!(
-            "received {received:?}, contexts {contexts:?}, drops {drops:?}, addresses {addresses:?}, news {:?}",
+            "received {received:?}, states {states:?}, contexts {contexts:?}, drops {drops:?}, addresses {addresses:?}, news {:?}",
             self.news[0]
         )
     }
 }
+
+/// Send Timeout of the daemon (decision 003).
+pub(crate) const SEND_TIMEOUT: Duration = Duration::from_secs(10);
