@@ -25,6 +25,9 @@ pub(super) struct Story<'a> {
     doubted: [bool; 2],
 }
 
+/// Kind and text of a line.
+type Told = (&'static str, String);
+
 /// How a run has ended.
 #[derive(Debug)]
 pub(super) struct Ending {
@@ -34,7 +37,7 @@ pub(super) struct Ending {
     /// Whether the hash of the received octets is that of the sent ones.
     pub(super) is_equal: bool,
     pub(super) sha256: String,
-    /// Time from the death of the ISP to the first octet after the longest pause.
+    /// Time from the death of the ISP to the end of the longest pause.
     pub(super) silence: Duration,
     /// Packets that went into the dead ISP.
     pub(super) lost: u64,
@@ -98,45 +101,39 @@ impl<'a> Story<'a> {
         host: usize,
         event: &Event,
     ) -> anyhow::Result<()> {
-        let by = |address: Ipv6Addr| world.isp_of(address).map_or_else(String::new, isp_name);
-        let (kind, text) = match *event {
+        let told = match *event {
             Event::RouterFound(_, router) => {
-                ("router_found", format!("router {router} is there, by its advertisement"))
+                Some(("router_found", format!("router {router} is there, by its advertisement")))
             }
-            Event::RouterLost(_, router) => ("router_lost", format!("router {router} is gone")),
+            Event::RouterLost(_, router) => {
+                Some(("router_lost", format!("router {router} is gone")))
+            }
             Event::AddressReady(_, address) if !address.is_unicast_link_local() => {
-                let text = format!("{address} ({}) is ready: no other node has it", by(address));
-                ("address_ready", text)
+                let by = by(world, address);
+                Some(("address_ready", format!("{address} ({by}) is ready: no other node has it")))
             }
             Event::AddressDuplicate(_, address) => {
-                ("address_duplicate", format!("{address}: another node has it"))
+                Some(("address_duplicate", format!("{address}: another node has it")))
             }
-            Event::EchoReply(reply) => {
-                let took = self.ping.take().map_or(Duration::ZERO, |sent| world.now().since(sent));
-                let text = format!(
-                    "ping: {} answers by {} after {:.1} ms",
-                    host_name(1 - host),
-                    by(reply.from),
-                    took.as_secs_f64() * 1e3
-                );
-                ("echo_reply", text)
-            }
-            Event::Tcp(tcp::Event::Established(id)) => {
-                let Ok(flow) = world.host(host).stack().tcp_flow(id) else { return Ok(()) };
-                let text = format!(
-                    "TCP: connected to {} port {} by {}, and begins to send",
-                    host_name(1 - host),
-                    flow.peer.1,
-                    by(flow.peer.0)
-                );
-                ("tcp_connected", text)
-            }
-            Event::Tcp(tcp::Event::Closed(_, Some(error))) => {
-                ("tcp_failed", format!("TCP: the connection is over: {error}"))
-            }
-            _ => return Ok(()),
+            Event::EchoReply(reply) => Some(("echo_reply", self.answer(world, host, reply.from))),
+            Event::Tcp(event) => of_tcp(world, host, event),
+            Event::AddressReady(..)
+            | Event::AddressDeprecated(..)
+            | Event::AddressRemoved(..)
+            | Event::Disabled(_)
+            | Event::DnsChanged(_)
+            | Event::EchoError { .. }
+            | Event::PathMtu(..)
+            | Event::UdpError { .. }
+            | Event::Udp(_) => None,
         };
-        self.say(world.now(), Some(host), kind, &text)
+        told.map_or(Ok(()), |(kind, text)| self.say(world.now(), Some(host), kind, &text))
+    }
+
+    fn answer(&mut self, world: &World, host: usize, from: Ipv6Addr) -> String {
+        let took = self.ping.take().map_or(Duration::ZERO, |sent| world.now().since(sent));
+        let (other, by) = (host_name(1 - host), by(world, from));
+        format!("ping: {other} answers by {by} after {:.1} ms", took.as_secs_f64() * 1e3)
     }
 
     /// Tells news of contexts and addresses, if people want to know them.
@@ -146,42 +143,47 @@ impl<'a> Story<'a> {
         host: usize,
         news: &News,
     ) -> anyhow::Result<()> {
-        let event = match news {
-            News::Address(Note::News(text)) => {
-                return self.say(world.now(), Some(host), "addresses", text);
-            }
+        let told = match news {
+            News::Address(Note::News(text)) => Some(("addresses", text.clone())),
             News::Address(Note::Duplicate { text, address }) => {
-                let text = format!("{address}: {text}");
-                return self.say(world.now(), Some(host), "addresses", &text);
+                Some(("addresses", format!("{address}: {text}")))
             }
-            News::Context(event) => event,
+            News::Context(event) => self.of_context(world, host, event.kind),
         };
+        told.map_or(Ok(()), |(kind, text)| self.say(world.now(), Some(host), kind, &text))
+    }
+
+    fn of_context(&mut self, world: &World, host: usize, kind: EventKind) -> Option<Told> {
         let way = |pair: LocatorPair| way(world, host, pair);
-        let (kind, text) = match event.kind {
+        let other = host_name(1 - host);
+        match kind {
             EventKind::Established { .. } => {
                 let text = format!(
-                    "Shim6: the context with {} is there; each host knows the addresses of the other",
-                    host_name(1 - host)
+                    "Shim6: the context with {other} is there; each host knows the addresses of the other"
                 );
-                ("context", text)
+                Some(("context", text))
             }
             EventKind::Failed { failure } => {
-                ("no_context", format!("Shim6: there is no context: {}", why(failure)))
+                Some(("no_context", format!("Shim6: there is no context: {}", why(failure))))
             }
             EventKind::Suspected { locators, hint } => {
-                if std::mem::replace(&mut self.doubted[host], true) {
-                    return Ok(());
-                }
-                let text = format!("REAP: doubts {}: {hint}", way(locators));
-                ("suspected", text)
+                let is_first = !std::mem::replace(&mut self.doubted[host], true);
+                is_first.then(|| ("suspected", format!("REAP: doubts {}: {hint}", way(locators))))
             }
             EventKind::Moved { to, cause, .. } => {
                 self.doubted[host] = false;
-                ("moved", format!("REAP: its packets take {} from now on: {cause}", way(to)))
+                let text = format!("REAP: its packets take {} from now on: {cause}", way(to));
+                Some(("moved", text))
             }
-            _ => return Ok(()),
-        };
-        self.say(world.now(), Some(host), kind, &text)
+            EventKind::Initiated
+            | EventKind::Renewed
+            | EventKind::StateChanged { .. }
+            | EventKind::Cleared { .. }
+            | EventKind::Unanswered { .. }
+            | EventKind::Congested { .. }
+            | EventKind::Unreachable { .. }
+            | EventKind::Removed { .. } => None,
+        }
     }
 
     /// Tells how the run has ended.
@@ -204,7 +206,7 @@ impl<'a> Story<'a> {
         writeln!(
             self.out,
             "\nSHA-256 of the octets at B: {sha256}\n  This is {verdict}.\n\
-             B got octets again {:.3} s after the death of ISP 1, which swallowed {lost} packets.\n\
+             The longest pause at B ended {:.3} s after the death of ISP 1, which swallowed {lost} packets.\n\
              Packets that a host sent to the router of the wrong ISP: {filtered}.",
             ending.silence.as_secs_f64()
         )?;
@@ -230,11 +232,34 @@ impl<'a> Story<'a> {
     }
 }
 
+fn of_tcp(world: &World, host: usize, event: tcp::Event) -> Option<Told> {
+    match event {
+        tcp::Event::Established(id) => {
+            let (peer, port) = world.host(host).stack().tcp_flow(id).ok()?.peer;
+            let (other, by) = (host_name(1 - host), by(world, peer));
+            let text = format!("TCP: connected to {other} port {port} by {by}, and begins to send");
+            Some(("tcp_connected", text))
+        }
+        tcp::Event::Closed(_, Some(error)) => {
+            Some(("tcp_failed", format!("TCP: the connection is over: {error}")))
+        }
+        tcp::Event::Acceptable(_)
+        | tcp::Event::Readable(_)
+        | tcp::Event::Writable(_)
+        | tcp::Event::Reachable(_)
+        | tcp::Event::Closed(_, None) => None,
+    }
+}
+
 /// The ISPs of a pair of locators of a host.
 fn way(world: &World, host: usize, pair: LocatorPair) -> String {
-    let by = |address: Ipv6Addr| world.isp_of(address).map_or_else(String::new, isp_name);
-    let (here, there) = (by(pair.local.0), by(pair.peer.0));
+    let [here, there] = [pair.local.0, pair.peer.0].map(|address| by(world, address));
     format!("the path by {here} at {} and {there} at {}", host_name(host), host_name(1 - host))
+}
+
+/// The ISP of an address.
+fn by(world: &World, address: Ipv6Addr) -> String {
+    world.isp_of(address).map_or_else(|| "no ISP".to_owned(), isp_name)
 }
 
 const fn why(failure: Failure) -> &'static str {
