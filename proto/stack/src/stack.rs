@@ -10,6 +10,7 @@
 //!        frames of the wires
 //! ```
 
+mod beneath;
 mod config;
 mod discovery;
 mod event;
@@ -25,13 +26,14 @@ mod ping;
 mod sockets;
 mod wire;
 
+pub use beneath::{Carried, WireView};
 pub use config::{Config, WireConfig};
 pub use event::{EchoReply, Event};
 pub use input::Arrival;
 pub use netstat::{AddressRow, NeighborRow, Netstat, PrefixRow, RouteRow};
 pub use wire::WireId;
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 
@@ -92,6 +94,8 @@ pub struct Stack {
     memory: Option<PacketBuf>,
     /// Time of the last packet since the machines were asked what they want; `None` if they want nothing.
     unsettled: Option<Instant>,
+    /// Pairs of addresses (source, destination) whose packets leave with other addresses.
+    carried: BTreeMap<(Ipv6Addr, Ipv6Addr), Carried>,
 }
 
 impl Stack {
@@ -125,6 +129,7 @@ impl Stack {
             gathered: None,
             memory: None,
             unsettled: None,
+            carried: BTreeMap::new(),
         }
     }
 

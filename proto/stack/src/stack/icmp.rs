@@ -82,11 +82,13 @@ impl Stack {
     fn error_in(&mut self, header: &Header, message: &Icmp<'_>, now: Instant) -> Result<(), Drop> {
         let Some(error) = Error::parse(message)? else { return Err(Drop::Malformed) };
         let quote = Quote::parse(error.quote).ok_or(Drop::ForeignError)?;
-        if !self.is_ours(quote.source) || quote.source.to_ipv4_mapped().is_some() {
+        let is_ours =
+            self.is_ours(quote.source) || self.is_carried(quote.source, quote.destination);
+        if !is_ours || quote.source.to_ipv4_mapped().is_some() {
             return Err(Drop::ForeignError);
         }
         if let Cause::PacketTooBig(mtu) = error.cause
-            && mtu < MIN_MTU.into()
+            && self.on_wire(quote.source, quote.destination, mtu).2 < MIN_MTU.into()
         {
             return Err(Drop::PacketTooBig);
         }
@@ -104,14 +106,15 @@ impl Stack {
         mtu: u32,
         now: Instant,
     ) -> Result<(), Drop> {
-        let (source, destination) = (quote.source, quote.destination);
+        // RFC 5533 s8: the quote has the addresses that sockets see. The path is that of the addresses on the wire.
+        let (source, destination, bare) = self.on_wire(quote.source, quote.destination, mtu);
         let way = self.way(destination, source, None, now).ok_or(Drop::PacketTooBig)?;
         let link_mtu = self.wire(way.wire).map_or(0, |wire| wire.mtu_to(way.next_hop));
         let wire = way.wire.0;
         let lower =
-            self.destinations.handle_packet_too_big(wire, destination, mtu, link_mtu, now)?;
-        if let Some(mtu) = lower {
-            self.events.push_back(Event::PathMtu(destination, mtu));
+            self.destinations.handle_packet_too_big(wire, destination, bare, link_mtu, now)?;
+        if lower.is_some() {
+            self.events.push_back(Event::PathMtu(quote.destination, mtu));
         }
         Ok(())
     }

@@ -147,7 +147,7 @@ impl Stack {
         if destination.to_ipv4_mapped().is_some() {
             return Err(Drop::NoRoute);
         }
-        let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;
+        let path = self.bare_path(destination, source, None, now).ok_or(Drop::NoRoute)?;
         self.transmit(packet, path.way, now)
     }
 
@@ -277,8 +277,24 @@ impl Stack {
         on_link
     }
 
-    /// The path of packets with these addresses.
+    /// The path of packets between these addresses, as the upper layers see it: if a layer beneath carries the packets with other
+    /// addresses, it is the path of those, less the octets that the layer puts in.
     pub(super) fn path(
+        &mut self,
+        destination: Ipv6Addr,
+        source: Ipv6Addr,
+        wire: Option<u32>,
+        now: Instant,
+    ) -> Option<Path> {
+        let Some(carried) = self.carried.get(&(source, destination)).copied() else {
+            return self.bare_path(destination, source, wire, now);
+        };
+        let path = self.bare_path(carried.destination, carried.source, None, now)?;
+        Some(Path { mtu: path.mtu.saturating_sub(carried.overhead.into()), ..path })
+    }
+
+    /// The path of packets that leave with these addresses.
+    fn bare_path(
         &mut self,
         destination: Ipv6Addr,
         source: Ipv6Addr,

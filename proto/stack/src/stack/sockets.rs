@@ -329,7 +329,8 @@ impl Stack {
 
     /// TCP knows that packets reach the peer, so they reach the neighbor on the way (RFC 4861 s7.3.1).
     fn confirm(&mut self, flow: Flow, now: Instant) {
-        let Some(way) = self.way(flow.peer.0, flow.local.0, None, now) else { return };
+        let path = self.path(flow.peer.0, flow.local.0, None, now);
+        let Some(way) = path.and_then(|path| path.way) else { return };
         if let Some(wire) = self.wires.iter_mut().find(|wire| wire.id == way.wire) {
             wire.confirm(way.next_hop, now);
         }

@@ -23,6 +23,7 @@ mod listener;
 mod time_wait;
 
 use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use core::net::Ipv6Addr;
 use core::time::Duration;
 
@@ -147,6 +148,14 @@ impl SmolEngine {
     pub fn has_address(&self, local: Ipv6Addr) -> bool {
         let first = Flow { local: (local, 0), peer: (Ipv6Addr::UNSPECIFIED, 0) };
         self.flows.range(first..).next().is_some_and(|(flow, _)| flow.local.0 == local)
+    }
+
+    /// The open connections between two addresses.
+    pub(crate) fn flows_between(&self, local: Ipv6Addr, peer: Ipv6Addr) -> Vec<Flow> {
+        let from = Flow { local: (local, 0), peer: (Ipv6Addr::UNSPECIFIED, 0) };
+        let all = self.flows.range(from..).map(|(flow, _)| *flow);
+        let of_local = all.take_while(|flow| flow.local.0 == local);
+        of_local.filter(|flow| flow.peer.0 == peer).collect()
     }
 
     fn on_connection_segment(
