@@ -41,7 +41,7 @@ impl Host {
             }
             Effect::ChangeAddress(action) => return self.change_address(action, now),
             Effect::SetLocals(locals) => {
-                self.set_locals(locals.iter().map(|(address, _)| Locator(*address)).collect());
+                self.set_locals(locals.keys().map(|address| Locator(*address)).collect());
             }
             Effect::Sign(addresses) => {
                 let generation = self.protocols.proof().generation().wrapping_add(1);

@@ -23,8 +23,7 @@ use moorline_types::{Instant, Prefix};
 use crate::host::Host;
 
 impl Host {
-    /// Takes a Router Advertisement that the stack has taken: as one of a router, and as what the kernel of this host
-    /// has accepted.
+    /// Takes a valid Router Advertisement: as one of a router, and as one that the kernel of this host, the stack, has accepted.
     pub(crate) fn on_advertisement(&mut self, said: Advertisement, now: Instant) {
         let accepted = Advertisement { origin: Origin::Kernel, ..said.clone() };
         self.protocols.handle_advertisement(&said, now);

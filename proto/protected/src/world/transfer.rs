@@ -203,12 +203,10 @@ impl Transfer {
 
 /// Fills in the octets of a stream from this offset on.
 pub fn fill(seed: u64, offset: u64, octets: &mut [u8]) {
-    let mut at = offset;
-    for octet in octets {
+    for (at, octet) in (offset..).zip(octets) {
         let word = (at / 8).wrapping_add(seed).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let word = (word ^ word >> 29).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         *octet = word.to_le_bytes()[(at % 8) as usize];
-        at += 1;
     }
 }
 

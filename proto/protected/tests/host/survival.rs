@@ -96,8 +96,7 @@ fn equal_seeds_give_equal_frames() {
         let mut lab = Lab::new(&Plan::default(), &config(), seed);
         let frames = lab.record();
         recover(&mut lab, 400_000);
-        let frames = frames.borrow().clone();
-        frames
+        frames.take()
     };
     let (first, second, other) = (run(5), run(5), run(6));
     assert!(first.len() > 1000 && first == second);
