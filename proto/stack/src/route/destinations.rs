@@ -102,6 +102,7 @@ impl Destinations {
     ///
     /// # Errors
     /// [`Drop::PacketTooBig`] if the MTU is below [`MIN_LINK_MTU`]. Then the path MTU is unchanged.
+    //= rfc8200#5-5
     pub fn handle_packet_too_big(
         &mut self,
         wire: u32,

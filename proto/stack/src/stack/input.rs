@@ -41,6 +41,7 @@ impl Stack {
         self.take_packet(arrival, frame, now)
     }
 
+    //= rfc8200#3-1 rfc8200#3-2 rfc8200#5-4
     fn take_packet(
         &mut self,
         arrival: Arrival,
@@ -122,6 +123,7 @@ impl Stack {
     }
 
     /// Sends the error about a packet, if there is one, and returns the reason of the drop.
+    //= rfc4443#3.4-1
     fn judge(&mut self, verdict: Verdict, arrival: Arrival, packet: &[u8], now: Instant) -> Drop {
         if let Verdict::Report(_, cause) = verdict {
             self.report(cause, arrival, packet, now);
@@ -129,6 +131,7 @@ impl Stack {
         verdict.reason()
     }
 
+    //= rfc8200#4-4
     fn upper(
         &mut self,
         arrival: Arrival,
@@ -164,6 +167,8 @@ impl Stack {
         }
     }
 
+    //= rfc4443#3.1-2 rfc4443#3.1-4
+    //= rfc8200#8.1-5
     fn udp_in(
         &mut self,
         arrival: Arrival,
