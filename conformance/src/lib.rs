@@ -1,8 +1,9 @@
 //! Record of the requirements of the RFCs, with the code that fulfils each and the test that shows it.
 //!
 //! `rfc5533.toml` and the files beside it list the requirements of an RFC in our words. There is one entry for each
-//! upper-case key word (MUST, SHOULD, MAY and the like), named by section and ordinal. Comments in code and tests refer
-//! to these entries:
+//! upper-case key word (MUST, SHOULD, MAY and the like), named by section and ordinal. RFC 8200 and RFC 8201 have none:
+//! there it is each lower-case word that binds a host. `left-out` names the sections that bind somebody else, such as
+//! routers. Comments in code and tests refer to the entries:
 //!
 //! ```text
 //! //= rfc5533#7.13-3                    the item below, or the function around it, does this
@@ -25,7 +26,7 @@ mod record;
 
 use std::path::{Path, PathBuf};
 
-pub use list::{Requirement, RequirementList};
+pub use list::{LeftOut, Requirement, RequirementList};
 pub use marker::{Marker, Place};
 pub use record::{Entry, Record, Rfc};
 

@@ -16,11 +16,24 @@ pub struct RequirementList {
     pub title: String,
     /// Number of upper-case key words in the text of each section that has any.
     keywords: BTreeMap<String, usize>,
+    /// Sections whose key words have no entries, because they bind somebody else, such as routers.
+    #[serde(default)]
+    pub left_out: BTreeMap<String, LeftOut>,
     /// Heading of each section.
     pub sections: BTreeMap<String, String>,
     /// Requirements in the order of the text.
     #[serde(rename = "requirement")]
     pub requirements: Vec<Requirement>,
+}
+
+/// A section whose key words have no entries.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct LeftOut {
+    /// Number of key words in the text of the section.
+    pub keywords: usize,
+    /// Reason why they have no entries.
+    pub reason: String,
 }
 
 /// A requirement: a key word of an RFC and its subject.
@@ -100,6 +113,10 @@ impl RequirementList {
             ensure!(listed == count, "section {section} has {count} key words, {listed} listed");
         }
         ensure!(seen.is_empty(), "no key words are counted in {:?}", seen.keys());
+        for section in self.left_out.keys() {
+            ensure!(self.sections.contains_key(section), "{section}: no such section");
+            ensure!(!self.keywords.contains_key(section), "{section} is left out and has entries");
+        }
         Ok(())
     }
 }
@@ -153,6 +170,19 @@ mod tests {
     fn ordinals_leave_no_hole() {
         let text = LIST.replace("1.2-2", "1.2-3");
         assert_eq!(error(&text), "1.2-3 stands where 1.2-2 should");
+    }
+
+    #[test]
+    fn a_section_is_left_out_or_has_entries() {
+        let left_out = |section: &str| {
+            let line =
+                format!(r#"left-out."{section}" = {{ keywords = 4, reason = "For routers." }}"#);
+            LIST.replace("requirement =", &format!("{line}\n        requirement ="))
+        };
+        let list = RequirementList::parse(&left_out("1.10")).unwrap();
+        assert_eq!(list.left_out["1.10"].keywords, 4);
+        assert_eq!(error(&left_out("1.2")), "1.2 is left out and has entries");
+        assert_eq!(error(&left_out("1.3")), "1.3: no such section");
     }
 
     #[test]

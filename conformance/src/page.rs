@@ -1,6 +1,6 @@
 use std::collections::BTreeSet;
 
-use crate::list::{Requirement, RequirementList};
+use crate::list::{LeftOut, Requirement, RequirementList};
 use crate::marker::Place;
 use crate::record::{Entry, Record, Rfc};
 
@@ -10,7 +10,8 @@ const HEAD: &str = "\
 Every MUST, SHOULD and MAY of the RFCs that Moorline implements, with the code that does it and the
 tests that show it, or the reason why not. Made by `cargo run -p moorline-conformance` from the lists in
 `conformance/` and from markers such as `//= rfc5533#7.13-3` in code and tests: change those, not this
-page. The tests fail when a MUST has neither code and test nor a reason, when anything else has neither code
+page. Key words of sections that bind somebody else, such as routers, are left out, which the section then says. RFC 8200 and
+RFC 8201 have no upper-case key words; their lists have the lower-case ones that bind a host. The tests fail when a MUST has neither code and test nor a reason, when anything else has neither code
 nor a reason, when a marker names nothing, and when this page is not what the markers say. The wording is
 ours; the RFCs decide.
 ";
@@ -62,14 +63,18 @@ fn render_rfc(page: &mut String, rfc: &Rfc) {
         let requirements: Vec<_> =
             list.requirements.iter().filter(|one| one.section() == number).collect();
         let whole = rfc.entries.get(number);
-        if requirements.is_empty() && whole.is_none() {
+        let left_out = list.left_out.get(number);
+        if requirements.is_empty() && whole.is_none() && left_out.is_none() {
             continue;
         }
         *page += &format!(
             "\n### {} s{number} {heading}\n\n| | level | what | code | tests |\n|---|---|---|---|---|\n",
             list.rfc
         );
-        if whole.is_some() {
+        if let Some(LeftOut { keywords, reason }) = left_out {
+            let text = format!("{keywords} key words. **Left out:** {reason}");
+            *page += &row(number, "", &text, whole);
+        } else if whole.is_some() {
             *page += &row(number, "", "The section", whole);
         }
         for requirement in requirements {

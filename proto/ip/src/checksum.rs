@@ -12,6 +12,7 @@ pub fn checksum(octets: &[u8]) -> u16 {
 
 /// Internet checksum of an upper layer's `packet` with its pseudo-header (RFC 8200 s8.1). Over a packet that
 /// holds its own checksum the result is zero.
+//= rfc8200#8.1-1
 #[must_use]
 pub fn upper_layer_checksum(
     source: Ipv6Addr,

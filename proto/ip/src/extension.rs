@@ -54,6 +54,7 @@ pub struct RawOption<'a> {
 
 impl RawOption<'_> {
     /// Reaction of a node that does not know the option (RFC 8200 s4.2).
+    //= rfc8200#4.2-3
     #[must_use]
     pub const fn action(&self) -> UnknownAction {
         match self.kind >> 6 {
@@ -214,6 +215,7 @@ mod tests {
     use super::*;
     use alloc::vec::Vec;
 
+    //= rfc8200#4.2-6 (test)
     #[test]
     fn options_are_read_without_their_padding() {
         let octets = [17, 1, 5, 2, 0, 0, 0, 0xc2, 1, 9, 1, 3, 0, 0, 0, 0];

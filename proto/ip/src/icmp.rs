@@ -141,6 +141,7 @@ impl<'a> Error<'a> {
 
     /// Appends the message to `out`, with its checksum. The quote is cut so that the packet has [`crate::ip6::MIN_MTU`] octets
     /// at most (RFC 4443 s2.4 (c)).
+    //= rfc4443#2.4-4
     pub fn emit(&self, source: Ipv6Addr, destination: Ipv6Addr, out: &mut Vec<u8>) {
         let start = out.len();
         let (kind, code, word) = self.cause.fields();

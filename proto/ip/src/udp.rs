@@ -26,6 +26,7 @@ impl<'a> Datagram<'a> {
     /// # Errors
     /// [`Malformed::Length`] if the length is shorter than the header or longer than the octets;
     /// [`Malformed::Checksum`] if the checksum is wrong, or zero over IPv6 (RFC 8200 s8.1).
+    //= rfc8200#8.1-4
     #[inline]
     pub fn parse(
         source: Ipv6Addr,
@@ -51,6 +52,7 @@ impl<'a> Datagram<'a> {
     ///
     /// # Errors
     /// [`Malformed::Length`] if the payload has more than [`MAX_PAYLOAD`] octets; then nothing is appended.
+    //= rfc8200#8.1-2 rfc8200#8.1-3
     pub fn emit(
         &self,
         source: Ipv6Addr,
@@ -95,6 +97,7 @@ mod tests {
         out
     }
 
+    //= rfc8200#8.1-2 (test)
     #[test]
     fn a_datagram_round_trips_and_padding_is_ignored() {
         let mut octets = datagram();
@@ -103,6 +106,7 @@ mod tests {
         assert_eq!((read.source_port, read.destination_port, read.payload), (1, 2, &b"abc"[..]));
     }
 
+    //= rfc8200#8.1-1 rfc8200#8.1-4 (test)
     #[test]
     fn wrong_lengths_and_checksums_are_refused() {
         let mut octets = datagram();
@@ -136,6 +140,7 @@ mod tests {
         assert_eq!(Datagram::parse(a, b, &out), Err(Malformed::Checksum));
     }
 
+    //= rfc8200#8.1-3 (test)
     #[test]
     fn a_sum_of_zero_is_sent_as_ones() {
         let mut out = Vec::new();

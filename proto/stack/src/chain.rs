@@ -62,6 +62,7 @@ pub enum Verdict {
 ///
 /// # Errors
 /// A [`Verdict`] about the packet.
+//= rfc8200#4-1 rfc8200#4-2 rfc8200#4-3 rfc8200#4-5 rfc8200#4.1-4 rfc8200#4.7-1
 pub fn walk(packet: &[u8], header: &Header, mut position: Position) -> Result<Step, Verdict> {
     let packet = packet.get(..header.packet_len()).ok_or(Verdict::Discard(Drop::Truncated))?;
     loop {
@@ -92,6 +93,7 @@ impl Position {
     }
 
     /// The verdict about a packet whose header at this position is known to nobody.
+    //= rfc8200#4-4
     #[must_use]
     pub fn unrecognized(&self) -> Verdict {
         // RFC 8200 s4: code 1, and the offset of the unrecognized value within the original packet.
@@ -109,6 +111,7 @@ impl Position {
     }
 
     /// No type of routing header is known to a host: type 0 counts as unknown (RFC 5095 s3).
+    //= rfc8200#4.4-1 rfc8200#4.4-2
     fn on_routing(&mut self, packet: &[u8]) -> Result<(), Verdict> {
         self.check_count()?;
         let routing = Routing::parse(rest(packet, self.at)).map_err(|_| TRUNCATED)?;
@@ -157,6 +160,7 @@ impl Verdict {
 }
 
 /// A Parameter Problem about the octet at `pointer`.
+//= rfc4443#3.4-2
 pub(crate) fn problem(reason: Drop, code: u8, pointer: usize) -> Verdict {
     let pointer = u32::try_from(pointer).unwrap_or(u32::MAX);
     Verdict::Report(reason, Cause::ParameterProblem(code, pointer))

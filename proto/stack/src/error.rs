@@ -39,6 +39,7 @@ pub struct Errors {
 }
 
 /// Limits of the errors and echo replies that a host sends.
+//= rfc4443#2.4-7 rfc4443#3.1-5
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Errors of the host.
@@ -93,6 +94,7 @@ impl Errors {
     ///
     /// # Errors
     /// [`Drop::Truncated`], [`Drop::BadSource`], [`Drop::NoAnswer`], [`Drop::ErrorRate`]: the host sends no error.
+    //= rfc4443#2.2-1 rfc4443#2.2-2 rfc4443#2.4-5
     pub fn report<'a>(
         &mut self,
         cause: Cause,
@@ -126,6 +128,7 @@ impl Errors {
     ///
     /// # Errors
     /// [`Drop::BadSource`], [`Drop::NoAnswer`], [`Drop::ErrorRate`]: the host does not.
+    //= rfc4443#4.2-4
     pub fn allow_echo(
         &mut self,
         source: Ipv6Addr,

@@ -17,6 +17,7 @@ pub use identification::Identifications;
 ///
 /// # Errors
 /// [`Unfit`].
+//= rfc8200#4.1-2 rfc8200#4.1-3
 pub fn fragments(packet: &[u8], mtu: u32, identification: u32) -> Result<Fragments<'_>, Unfit> {
     let header = Header::parse(packet).map_err(|_| Unfit::Malformed)?;
     let packet = &packet[..header.packet_len()];
@@ -51,6 +52,7 @@ pub struct Fragments<'a> {
 
 impl Fragments<'_> {
     /// RFC 7112 s5: a host includes the entire chain of headers in the first fragment.
+    //= rfc8200#4.5-6
     fn is_chain_in_first(&self) -> bool {
         let PerFragment { len, next_header, .. } = self.per_fragment;
         let chain = skim(self.packet, next_header, len).end(self.packet);
@@ -59,10 +61,12 @@ impl Fragments<'_> {
     }
 
     /// Octets of one fragment behind its Fragment header, at most.
+    //= rfc8200#4.5-5
     const fn room(&self) -> usize {
         self.mtu.saturating_sub(self.per_fragment.len + FRAGMENT_LEN)
     }
 
+    //= rfc8200#4.1-1
     fn fragment(&self, data: &[u8], has_more: bool) -> Option<PacketBuf> {
         let PerFragment { len, field, next_header } = self.per_fragment;
         let offset = u16::try_from(self.sent).ok()?;
@@ -81,6 +85,7 @@ impl Fragments<'_> {
 impl Iterator for Fragments<'_> {
     type Item = PacketBuf;
 
+    //= rfc8200#4.5-7
     fn next(&mut self) -> Option<PacketBuf> {
         let rest = self.packet.get(self.per_fragment.len + self.sent..)?;
         if self.sent == 0 && self.packet.len() <= self.mtu {
@@ -97,6 +102,7 @@ impl Iterator for Fragments<'_> {
 
 /// The headers that are in each fragment: all up to the Routing header if there is one, or else the Hop-by-Hop Options
 /// header if there is one, or else the IPv6 header alone (RFC 8200 s4.5).
+//= rfc8200#4.5-3 rfc8200#4.5-4
 #[derive(Clone, Copy, Debug)]
 struct PerFragment {
     len: usize,

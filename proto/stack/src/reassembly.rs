@@ -82,6 +82,7 @@ impl<W: Copy + Ord> Reassembly<W> {
     ///
     /// # Errors
     /// A [`Verdict`] about the fragment.
+    //= rfc8200#4.5-8 rfc8200#4.5-9 rfc8200#5-8
     pub fn handle_fragment(
         &mut self,
         packet: &[u8],
@@ -149,6 +150,7 @@ impl<W: Copy + Ord> Reassembly<W> {
     }
 
     /// Gives up the datagrams whose time is over.
+    //= rfc8200#4.5-10 rfc8200#4.5-11
     pub fn handle_timeout(&mut self, now: Instant) {
         while let Some((serial, deadline)) = self.table.oldest()
             && deadline <= now
@@ -160,6 +162,7 @@ impl<W: Copy + Ord> Reassembly<W> {
     }
 
     /// A refused datagram has been counted before, and nobody hears of it.
+    //= rfc8200#4.5-12
     fn on_expired(&mut self, datagram: &Datagram<W>) {
         if datagram.is_refused() {
             return;
@@ -222,6 +225,7 @@ impl<W: Copy> Key<W> {
 }
 
 /// Time for which a datagram waits for its fragments, from the first one that arrives (RFC 8200 s4.5).
+//= rfc8200#4.5-10
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 /// Octets that all datagrams take at most: octets of fragments, allocations, and entries of tables.
 pub const MAX_MEMORY: usize = 4 << 20;

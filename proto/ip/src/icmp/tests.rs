@@ -4,6 +4,8 @@ use alloc::vec;
 const A: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 1);
 const B: Ipv6Addr = Ipv6Addr::new(0x2001, 0xdb8, 0, 0, 0, 0, 0, 2);
 
+//= rfc4443#2-1 (test)
+//= rfc8200#8.1-1 (test)
 #[test]
 fn an_echo_round_trips() {
     let echo = Echo { identifier: 0x1234, sequence: 7, data: b"ping" };
@@ -21,6 +23,7 @@ fn an_echo_round_trips() {
     assert_eq!(again, out[1..]);
 }
 
+//= rfc4443#2-1 rfc4443#2.4-4 (test)
 #[test]
 fn errors_round_trip_and_their_quote_is_cut_to_the_least_mtu() {
     let quote = vec![0x60; 2000];

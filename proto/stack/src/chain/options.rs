@@ -8,6 +8,7 @@ use crate::Drop;
 
 /// Checks the options of a header. `octets` are those of the header, and `at` is its offset in the packet. Returns
 /// whether one of the options is a Router Alert.
+//= rfc8200#4.2-1 rfc8200#4.2-2 rfc8200#4.2-6
 pub(super) fn check(octets: &[u8], at: usize, is_multicast: bool) -> Result<bool, Verdict> {
     let (mut options, mut pads) = (0, 0);
     let mut has_alert = false;
@@ -59,6 +60,7 @@ const fn is_router_alert(option: &RawOption<'_>) -> bool {
 }
 
 /// Does what the two highest bits of an unknown option demand. Such an option is no Router Alert: returns `false`.
+//= rfc8200#4.2-3
 fn check_unknown(option: &RawOption<'_>, is_multicast: bool) -> Result<bool, Verdict> {
     let report = || Err(problem(Drop::UnknownOption, UNKNOWN_OPTION, option.at));
     match option.action() {

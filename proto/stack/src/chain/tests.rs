@@ -56,6 +56,7 @@ fn options(destination: &str, contents: &[u8]) -> Result<Step, Verdict> {
 }
 
 // RFC 8200 s4.1: extension headers are accepted in any order, but for the Hop-by-Hop Options header.
+//= rfc8200#4-2 rfc8200#4.1-4 (test)
 #[test]
 fn the_walk_ends_at_the_upper_layer() {
     let pad: &[u8] = &[0, 1, 4, 0, 0, 0, 0];
@@ -69,6 +70,7 @@ fn the_walk_ends_at_the_upper_layer() {
 }
 
 // RFC 8200 s4, s4.7.
+//= rfc8200#4-4 rfc8200#4.7-1 (test)
 #[test]
 fn an_unknown_next_header_is_reported_and_no_next_header_is_not() {
     let pad: &[u8] = &[0, 1, 4, 0, 0, 0, 0];
@@ -81,6 +83,7 @@ fn an_unknown_next_header_is_reported_and_no_next_header_is_not() {
 }
 
 // RFC 8200 s4: "if a node encounters a Next Header value of zero in any header other than an IPv6 header".
+//= rfc8200#4-1 rfc8200#4-5 (test)
 #[test]
 fn hop_by_hop_options_are_behind_the_ipv6_header_only() {
     let pad: &[u8] = &[0, 1, 4, 0, 0, 0, 0];
@@ -96,6 +99,7 @@ fn hop_by_hop_options_are_behind_the_ipv6_header_only() {
 }
 
 // RFC 8200 s4.2: the two highest bits of the Option Type.
+//= rfc8200#4.2-3 (test)
 #[test]
 fn unknown_options_do_what_their_highest_bits_say() {
     for (kind, to_us, to_group) in [
@@ -116,6 +120,7 @@ fn unknown_options_do_what_their_highest_bits_say() {
 }
 
 // RFC 8200 s4.2: options are processed strictly in their order.
+//= rfc8200#4.2-1 rfc8200#4.2-2 (test)
 #[test]
 fn the_first_option_with_a_verdict_decides() {
     let result = options(US, &[0, 0x5e, 0, 0x9e, 0, 0, 0]);
@@ -124,6 +129,19 @@ fn the_first_option_with_a_verdict_decides() {
     assert_eq!(result, report(Drop::UnknownOption, 2, 42));
 }
 
+// RFC 8200 s4: headers are processed strictly in their order.
+//= rfc8200#4-3 (test)
+#[test]
+fn the_first_header_with_a_verdict_decides() {
+    let unknown: (u8, &[u8]) = (DEST, &[0, 0x9e, 4, 0, 0, 0, 0]);
+    let routing: (u8, &[u8]) = (ROUTING, &[0, 0, 1, 0, 0, 0, 0]);
+    let options_first = walked(&built(US, &[unknown, routing], UDP, &[0; 8]));
+    assert_eq!(options_first, report(Drop::UnknownOption, 2, 42));
+    let routing_first = walked(&built(US, &[routing, unknown], UDP, &[0; 8]));
+    assert_eq!(routing_first, report(Drop::RoutingHeader, 0, 42));
+}
+
+//= rfc4443#3.4-1 rfc4443#3.4-2 (test)
 #[test]
 fn an_option_that_leaves_its_header_is_an_erroneous_field() {
     assert_eq!(options(US, &[0, 0x1e, 5, 0, 0, 0, 0]), report(Drop::Malformed, 0, 43));
@@ -132,6 +150,7 @@ fn an_option_that_leaves_its_header_is_an_erroneous_field() {
 }
 
 // RFC 8504 s5.3.
+//= rfc8200#4.2-6 (test)
 #[test]
 fn options_and_their_padding_have_limits() {
     let contents = |octets: &[u8], units: u8| {
@@ -176,6 +195,8 @@ fn options_and_their_padding_have_limits() {
 }
 
 // RFC 5095 s3, RFC 8200 s4.4.
+//= rfc4443#3.4-1 (test)
+//= rfc8200#4.4-1 rfc8200#4.4-2 (test)
 #[test]
 fn routing_headers_that_are_not_at_their_end_are_refused() {
     for kind in [0, 2, 3, 4, 253] {
@@ -185,6 +206,7 @@ fn routing_headers_that_are_not_at_their_end_are_refused() {
     }
 }
 
+//= rfc8200#4.1-4 (test)
 #[test]
 fn a_packet_has_eight_extension_headers_at_most() {
     let pad: (u8, &[u8]) = (DEST, &[0, 1, 4, 0, 0, 0, 0]);

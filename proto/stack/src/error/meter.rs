@@ -44,6 +44,7 @@ impl Meter {
     }
 
     /// Takes a message to this address out of both rates. If one of them refuses, neither changes.
+    //= rfc4443#2.4-6
     pub(super) fn take(&mut self, to: Ipv6Addr, now: Instant) -> Result<(), Drop> {
         let index = self.share_of(to, now);
         // The same draws are made in any case, so the time that this takes tells nothing.

@@ -36,6 +36,7 @@ fn udp(source: Ipv6Addr, destination: Ipv6Addr) -> Vec<u8> {
 }
 
 // RFC 4443 s2.2, s2.4 (c).
+//= rfc4443#2.2-1 rfc4443#2.2-2 (test)
 #[test]
 fn an_error_goes_to_the_source_and_quotes_the_packet() {
     let mut octets = packet(UDP, peer(), us(), &[7; 2000]);
@@ -56,6 +57,7 @@ fn an_error_goes_to_the_source_and_quotes_the_packet() {
 }
 
 // RFC 4443 s2.4 (e.1), (e.2).
+//= rfc4443#2.4-5 (test)
 #[test]
 fn errors_and_redirects_draw_no_error() {
     for kind in 0..=255 {
@@ -76,6 +78,7 @@ fn errors_and_redirects_draw_no_error() {
 }
 
 // RFC 4443 s2.4 (e.3) to (e.5).
+//= rfc4443#2.4-5 (test)
 #[test]
 fn multicast_packets_draw_two_errors_only() {
     let causes = |kind| {
@@ -107,6 +110,7 @@ fn multicast_packets_draw_two_errors_only() {
 }
 
 // RFC 4443 s2.4 (e.6).
+//= rfc4443#2.4-5 (test)
 #[test]
 fn sources_that_are_not_one_node_get_nothing() {
     for source in ["::", "ff02::1"] {
@@ -116,6 +120,7 @@ fn sources_that_are_not_one_node_get_nothing() {
     }
 }
 
+//= rfc4443#4.2-4 (test)
 #[test]
 fn echo_requests_to_a_group_are_not_answered_unless_a_setting_says_so() {
     let group = address("ff02::1");
@@ -135,7 +140,19 @@ fn count(errors: &mut Errors, to: impl Iterator<Item = u64>, now: Instant) -> u3
 
 const PREFIXES: u64 = 0x2001_0db8_0000_0000;
 
+//= rfc4443#2.4-7 rfc4443#3.1-5 (test)
+#[test]
+fn a_burst_of_zero_turns_errors_off() {
+    let mut limits = Limits::default();
+    limits.errors.burst = 0;
+    let mut errors = Errors::new(limits, ChaCha20Rng::seed_from_u64(1), START);
+    let result = errors.report(UNREACHABLE, &udp(peer(), us()), false, START).map(|_| ());
+    assert_eq!(result, Err(Drop::ErrorRate));
+    assert_eq!(errors.allow_echo(peer(), us(), START), Ok(()));
+}
+
 // RFC 4443 s2.4 (f).
+//= rfc4443#2.4-6 (test)
 #[test]
 fn errors_have_a_burst_and_a_mean_rate() {
     let mut errors = errors(1);

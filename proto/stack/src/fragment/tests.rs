@@ -58,6 +58,7 @@ fn a_packet_is_cut_in_multiples_of_eight() {
 }
 
 // RFC 8200 s4.5: the per-fragment headers are all up to the Routing header, else the Hop-by-Hop Options header.
+//= rfc8200#4.1-1 rfc8200#4.1-2 rfc8200#4.1-3 rfc8200#4.5-3 rfc8200#4.5-4 (test)
 #[test]
 fn the_headers_that_routers_process_are_in_each_fragment() {
     for (extensions, kept) in [
@@ -100,6 +101,7 @@ fn a_packet_that_fits_has_no_fragment_header() {
 }
 
 // RFC 7112 s5.
+//= rfc8200#4.5-6 (test)
 #[test]
 fn the_first_fragment_has_the_whole_chain_or_there_is_none() {
     let chain = [HOP_BY_HOP, DESTINATION_OPTIONS, DESTINATION_OPTIONS];
@@ -125,6 +127,7 @@ fn the_longest_packet_is_cut() {
 }
 
 // RFC 7739 s5.3.
+//= rfc8200#4.5-2 (test)
 #[test]
 fn a_pair_of_addresses_uses_no_identification_twice() {
     let mut numbers = Identifications::new(ChaCha20Rng::seed_from_u64(1));
@@ -153,6 +156,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Fragments fit, do not overlap, leave no gap, and hold the packet.
+    //= rfc8200#4.5-5 rfc8200#4.5-7 (test)
     #[test]
     fn fragments_hold_the_packet(len in 1233_usize..20_000, mtu in 1280_u32..4000) {
         let whole = packet(&[HOP_BY_HOP], UDP, len);

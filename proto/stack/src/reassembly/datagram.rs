@@ -50,6 +50,7 @@ struct Range {
 }
 
 /// Facts of the fragment with offset zero.
+//= rfc8200#4.5-23
 #[derive(Clone, Debug)]
 struct First<W> {
     /// Headers up to and with the Fragment header.
@@ -71,6 +72,7 @@ impl<W: Copy> Datagram<W> {
     }
 
     /// Adds a fragment. Returns whether the datagram is complete. After an error the datagram is refused.
+    //= rfc8200#4.5-20
     pub(super) fn add(
         &mut self,
         fragment: &Incoming<'_>,
@@ -95,6 +97,7 @@ impl<W: Copy> Datagram<W> {
     }
 
     /// The first fragment, if it came.
+    //= rfc8200#4.5-21
     pub(super) fn expired(&self) -> Option<Expired<W>> {
         match &self.state {
             State::Refused(_) => None,
@@ -132,6 +135,7 @@ impl<W: Copy> Parts<W> {
 
     /// RFC 8200 s4.5: exact duplicates may be dropped. `behind`: number of ranges that begin at or in front of the
     /// fragment.
+    //= rfc8200#4.5-22
     fn is_duplicate(&self, fragment: &Incoming<'_>, behind: usize) -> bool {
         let range = behind.checked_sub(1).and_then(|index| self.ranges.get(index));
         let is_last = self.total == Some(fragment.end());
@@ -139,6 +143,7 @@ impl<W: Copy> Parts<W> {
             && range.is_some_and(|range| range.has_fragment(fragment.start(), fragment.data))
     }
 
+    //= rfc8200#4.5-19
     fn check(&self, fragment: &Incoming<'_>, behind: usize) -> Result<(), Drop> {
         let before = behind.checked_sub(1).and_then(|index| self.ranges.get(index));
         let reaches_in = before.is_some_and(|range| range.end() > fragment.start());
@@ -185,6 +190,7 @@ impl<W: Copy> Parts<W> {
     }
 
     /// RFC 3168 s5.3: if a fragment has CE, then the packet has CE. It is dropped if another one has Not-ECT.
+    //= rfc8200#4.5-25
     const fn traffic_class(&self, of_first: u8) -> Result<u8, Drop> {
         match (self.ecn & 1 << CE > 0, self.ecn & 1 << NOT_ECT > 0) {
             (true, true) => Err(Drop::Malformed),

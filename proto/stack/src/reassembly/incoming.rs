@@ -37,6 +37,7 @@ impl<'a> Incoming<'a> {
         Ok(fragment)
     }
 
+    //= rfc8200#4.5-13 rfc8200#4.5-14 rfc8200#4.5-15 rfc8200#4.5-16
     fn check_length(&self) -> Result<(), Verdict> {
         // RFC 8200 s4.5: the length is not a multiple of 8 octets and the M flag is 1.
         if self.fields.has_more && !self.data.len().is_multiple_of(8) {
@@ -52,6 +53,7 @@ impl<'a> Incoming<'a> {
 
     /// RFC 8200 s4.5, RFC 7112 s5: a first fragment includes all headers through an upper-layer header, or the host
     /// discards the fragment and sends a Parameter Problem with code 3 and pointer zero.
+    //= rfc8200#4.5-17 rfc8200#4.5-18
     fn check_chain(&self, packet: &[u8]) -> Result<(), Verdict> {
         if self.fields.offset > 0 || self.fields.is_atomic() {
             return Ok(());
@@ -74,6 +76,7 @@ impl<'a> Incoming<'a> {
     }
 
     /// The packet of an atomic fragment.
+    //= rfc8200#4.5-8
     pub(super) fn alone(&self) -> Option<Whole> {
         assemble(self.headers, self.position, None, &[self.data])
     }
@@ -81,6 +84,7 @@ impl<'a> Incoming<'a> {
 
 /// The packet with the headers of a first fragment, without its Fragment header, and with this data. `None` if the
 /// packet would be too long.
+//= rfc8200#4.5-24
 pub(super) fn assemble(
     headers: &[u8],
     position: Position,

@@ -103,6 +103,7 @@ fn fragments_in_any_order_make_the_packet() {
 }
 
 // RFC 8200 s4.5: the headers of the first fragment are kept, and the Next Header of its Fragment header.
+//= rfc8200#4.5-23 rfc8200#4.5-24 (test)
 #[test]
 fn the_first_fragment_gives_the_headers() {
     let options = |next, fields: Fragment, data: &[u8]| {
@@ -163,6 +164,7 @@ fn link_local_sources_belong_to_their_link() {
 }
 
 // RFC 5722 s4, RFC 8200 s4.5.
+//= rfc8200#4.5-19 rfc8200#4.5-20 rfc8200#4.5-21 (test)
 #[test]
 fn an_overlap_refuses_the_datagram_and_what_follows() {
     for (kept, overlapping) in [
@@ -200,6 +202,7 @@ fn an_overlap_refuses_the_datagram_and_what_follows() {
 }
 
 // RFC 8200 s4.5: "an implementation may choose to detect this case and drop exact duplicate fragments".
+//= rfc8200#4.5-22 (test)
 #[test]
 fn exact_duplicates_are_ignored_and_others_are_overlaps() {
     let mut reassembly = Reassembly::default();
@@ -219,6 +222,7 @@ fn exact_duplicates_are_ignored_and_others_are_overlaps() {
 }
 
 // RFC 6946 s4.
+//= rfc8200#4.5-8 rfc8200#4.5-9 (test)
 #[test]
 fn an_atomic_fragment_is_a_packet_and_touches_no_datagram() {
     let mut reassembly = Reassembly::default();
@@ -259,6 +263,7 @@ fn atomic_fragments_within_one_another_end_at_the_limit_of_headers() {
 }
 
 // RFC 8200 s4.5: the two Parameter Problems, for which that fragment alone is discarded.
+//= rfc8200#4.5-13 rfc8200#4.5-14 rfc8200#4.5-15 rfc8200#4.5-16 (test)
 #[test]
 fn lengths_that_are_not_possible_are_reported() {
     let mut reassembly = Reassembly::default();
@@ -274,6 +279,7 @@ fn lengths_that_are_not_possible_are_reported() {
 }
 
 /// The Payload Length counts the headers in front of the Fragment header.
+//= rfc8200#4.5-15 (test)
 #[test]
 fn headers_count_for_the_length_of_a_packet() {
     let at = |offset: usize, more, octets: &[u8]| {
@@ -325,6 +331,7 @@ fn ends_that_contradict_each_other_refuse_the_datagram() {
 }
 
 // RFC 7112 s5, RFC 8200 s4.5.
+//= rfc8200#4.5-17 rfc8200#4.5-18 (test)
 #[test]
 fn a_first_fragment_without_the_whole_chain_is_reported() {
     let first = |next_header, data: &[u8]| {
@@ -348,6 +355,7 @@ fn a_first_fragment_without_the_whole_chain_is_reported() {
 }
 
 // RFC 3168 s5.3.
+//= rfc8200#4.5-25 (test)
 #[test]
 fn congestion_that_one_fragment_met_is_kept() {
     let marked = |mut packet: Vec<u8>, ecn: u8| {
@@ -376,6 +384,7 @@ fn congestion_that_one_fragment_met_is_kept() {
 }
 
 // RFC 8200 s4.5: 60 s after the first-arriving fragment; Time Exceeded if the first fragment was received.
+//= rfc8200#4.5-10 rfc8200#4.5-11 rfc8200#4.5-12 (test)
 #[test]
 fn a_datagram_that_is_not_complete_is_given_up_after_60_seconds() {
     let mut reassembly = Reassembly::default();
@@ -481,6 +490,7 @@ fn tiny_fragments_take_no_quadratic_time() {
     assert!(results[taken..].iter().all(|result| *result == discard(Drop::FragmentLimit)));
 }
 
+//= rfc8200#5-8 (test)
 #[test]
 fn the_longest_datagram_completes_in_the_worst_order() {
     let ends: Vec<usize> = (0..65_535).step_by(1232).skip(1).chain([65_535]).collect();

@@ -105,6 +105,7 @@ impl Destinations {
     /// # Errors
     /// [`Drop::PacketTooBig`] if the MTU is below [`MIN_LINK_MTU`], or [`MIN_PATH_MTU`] for a v4-mapped destination. Then
     /// the path MTU is unchanged.
+    //= rfc8200#5-5
     pub fn handle_packet_too_big(
         &mut self,
         wire: u32,

@@ -22,8 +22,12 @@ pub struct Parameters {
 
 impl Parameters {
     /// The values for a link with this MTU in octets, and with this hop limit, before a router says others.
+    /// An MTU under 1,280 counts as 1,280.
+    //= rfc8200#5-2
     #[must_use]
     pub const fn new(link_mtu: u32, hop_limit: u8) -> Self {
+        // RFC 8200 s5: links "must be configured to have an MTU of at least 1280 octets".
+        let link_mtu = if link_mtu < MIN_MTU { MIN_MTU } else { link_mtu };
         Self {
             hop_limit,
             base_reachable_time: REACHABLE_TIME,

@@ -388,6 +388,7 @@ impl Wire {
     }
 
     /// The frame of a report to routers (RFC 3810 s5.2.13, RFC 3590).
+    //= rfc8200#4-1
     fn report(&self, report: &Report, destination: Ipv6Addr) -> PacketBuf {
         let source = self.link_local().unwrap_or(Ipv6Addr::UNSPECIFIED);
         let mut packet = PacketBuf::with_capacity(128);

@@ -17,6 +17,7 @@ impl FlowLabels {
     }
 
     /// Label of a flow: 20 bits, not zero (RFC 6437 s3).
+    //= rfc8200#6
     pub(super) fn label(
         &self,
         source: Ipv6Addr,
@@ -43,6 +44,7 @@ mod tests {
     use super::*;
     use rand_core::SeedableRng as _;
 
+    //= rfc8200#6 (test)
     #[test]
     fn a_flow_has_one_label_and_other_flows_others() {
         let labels = FlowLabels::new(&mut ChaCha20Rng::from_seed([1; 32]));

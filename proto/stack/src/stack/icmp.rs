@@ -18,6 +18,7 @@ use crate::tcp::{Engine as _, Flow, Seq};
 use crate::udp;
 
 impl Stack {
+    //= rfc4443#2-1 rfc4443#2.4-1 rfc4443#2.4-3
     pub(super) fn icmp_in(
         &mut self,
         arrival: Arrival,
@@ -47,6 +48,7 @@ impl Stack {
         }
     }
 
+    //= rfc4443#2.2-2 rfc4443#4.1-1 rfc4443#4.2-1 rfc4443#4.2-3 rfc4443#4.2-5 rfc4443#4.2-6
     fn echo_request_in(
         &mut self,
         header: &Header,
@@ -64,6 +66,7 @@ impl Stack {
         })
     }
 
+    //= rfc4443#4.2-7
     pub(super) fn echo_reply_in(&mut self, header: &Header, echo: Echo<'_>) -> Result<(), Drop> {
         let Echo { identifier, sequence, data } = echo;
         if !self.pings.answer(header.source, identifier, sequence) {
@@ -79,6 +82,7 @@ impl Stack {
         Ok(())
     }
 
+    //= rfc4443#2.4-1 rfc4443#3.2-2
     fn error_in(&mut self, header: &Header, message: &Icmp<'_>, now: Instant) -> Result<(), Drop> {
         let Some(error) = Error::parse(message)? else { return Err(Drop::Malformed) };
         let quote = Quote::parse(error.quote).ok_or(Drop::ForeignError)?;
@@ -120,6 +124,7 @@ impl Stack {
     }
 
     /// Tells the socket that sent the quoted packet of an error.
+    //= rfc4443#2.4-2 rfc4443#3.1-6 rfc4443#3.2-2 rfc4443#3.3-2 rfc4443#3.4-3
     pub(super) fn tell(
         &mut self,
         from: Ipv6Addr,
@@ -161,6 +166,7 @@ impl Stack {
     }
 
     /// Sends an error about a packet that has come in, if the rules and the rate allow it.
+    //= rfc4443#2.2-3 rfc4443#2.2-4
     pub(super) fn report(&mut self, cause: Cause, arrival: Arrival, packet: &[u8], now: Instant) {
         let result = match original(packet) {
             Some(quote) => self.report_ip4(cause, arrival, &quote, now),
@@ -191,6 +197,7 @@ impl Stack {
     ///
     /// # Errors
     /// A [`Drop`] if the host has no route or no address for the destination.
+    //= rfc4443#4.1-2 rfc4443#4.2-2
     pub fn ping(
         &mut self,
         destination: Ipv6Addr,

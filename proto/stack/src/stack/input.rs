@@ -46,6 +46,7 @@ impl Stack {
         }
     }
 
+    //= rfc8200#3-1 rfc8200#3-2 rfc8200#5-4
     fn take_packet(
         &mut self,
         arrival: Arrival,
@@ -131,6 +132,7 @@ impl Stack {
     }
 
     /// Sends the error about a packet, if there is one, and returns the reason of the drop.
+    //= rfc4443#3.4-1
     pub(super) fn judge(
         &mut self,
         verdict: Verdict,
@@ -144,6 +146,7 @@ impl Stack {
         verdict.reason()
     }
 
+    //= rfc8200#4-4
     fn upper(
         &mut self,
         arrival: Arrival,
@@ -181,6 +184,8 @@ impl Stack {
         }
     }
 
+    //= rfc4443#3.1-2 rfc4443#3.1-4
+    //= rfc8200#8.1-5
     pub(super) fn udp_in(
         &mut self,
         arrival: Arrival,

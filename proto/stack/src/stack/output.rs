@@ -73,6 +73,7 @@ pub(super) struct Path {
 impl Stack {
     /// Builds a packet and sends it, in fragments if the path demands it. `write` gets the source address, and
     /// appends the upper layer.
+    //= rfc8200#8.4-1
     pub(super) fn send(
         &mut self,
         outgoing: Outgoing,
@@ -113,6 +114,7 @@ impl Stack {
     }
 
     /// Sends a packet, in fragments if it is larger than the path's MTU.
+    //= rfc8200#4.5-1 rfc8200#5-7
     fn send_packet(&mut self, packet: PacketBuf, path: Path, now: Instant) -> Result<(), Drop> {
         if is_ip4(&packet) || u32::try_from(packet.len()).is_ok_and(|len| len <= path.mtu) {
             return self.emit(packet, path, now);

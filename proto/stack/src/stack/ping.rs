@@ -55,6 +55,7 @@ mod tests {
     const A: Ipv6Addr = Ipv6Addr::LOCALHOST;
     const ALL: Ipv6Addr = moorline_ip::address::ALL_NODES;
 
+    //= rfc4443#4.2-7 (test)
     #[test]
     fn a_request_has_one_answer_and_one_to_a_group_has_many() {
         let mut pings = Pings::default();

@@ -239,6 +239,7 @@ impl Stack {
         self.unsettled = None;
         self.release(now);
         for _ in 0..MAX_ROUNDS {
+            // Errors come first: one may wait for its neighbor, which is for `settle_wires` to send.
             while let Some(expired) = self.reassembly.poll_output() {
                 self.report(Cause::TimeExceeded(REASSEMBLY), expired.arrival, &expired.quote, now);
             }
@@ -337,6 +338,7 @@ impl Stack {
     }
 
     /// Tells the socket that sent a packet that its next hop does not answer.
+    //= rfc4443#3.1-1
     pub(super) fn tell_unreachable(&mut self, packet: &PacketBuf, now: Instant) {
         let read = if is_ip4(packet) { Quote::parse_ip4 } else { Quote::parse };
         let Some(quote) = read(packet) else { return };
@@ -364,6 +366,7 @@ impl Stack {
 }
 
 /// Octets of options and payload of a TCP segment in a packet of this size.
+//= rfc8200#8.3-1 rfc8200#8.3-2
 fn mss_of(mtu: u32) -> u16 {
     u16::try_from(mtu.saturating_sub(MTU_LESS_MSS)).unwrap_or(u16::MAX)
 }

@@ -1,5 +1,6 @@
 //! A host beside a router that is made of octets.
 
+mod conformance;
 mod connection;
 mod gather;
 mod ip4;
@@ -76,6 +77,7 @@ fn another_node_at_the_address_keeps_the_host_from_it() {
     assert!(link.events().contains(&duplicate));
 }
 
+//= rfc4443#4.1-2 rfc4443#4.2-2 rfc4443#4.2-7 (test)
 #[test]
 fn a_ping_to_another_network_goes_to_the_router() {
     let mut link = configured();
@@ -97,6 +99,7 @@ fn a_ping_to_another_network_goes_to_the_router() {
     assert!(link.events().is_empty());
 }
 
+//= rfc8200#4.5-1 rfc8200#4.5-5 rfc8200#5-7 (test)
 #[test]
 fn a_large_ping_goes_in_fragments_and_a_smaller_path_makes_smaller_ones() {
     let mut link = configured();
@@ -121,6 +124,7 @@ fn a_large_ping_goes_in_fragments_and_a_smaller_path_makes_smaller_ones() {
     assert!(lens.iter().all(|len| *len <= 1280), "{lens:?}");
 }
 
+//= rfc8200#5-8 (test)
 #[test]
 fn fragments_that_come_in_are_one_packet() {
     let mut link = configured();
@@ -143,6 +147,7 @@ fn fragments_that_come_in_are_one_packet() {
     assert_eq!(reply, request.len());
 }
 
+//= rfc4443#3.1-4 (test)
 #[test]
 fn a_datagram_to_a_closed_port_draws_an_error_and_one_to_a_socket_is_received() {
     let mut link = configured();

@@ -35,6 +35,7 @@ fn pmtu(all: &Destinations, to: Ipv6Addr, now: Instant) -> u32 {
     all.pmtu(WIRE, to, LINK_MTU, now)
 }
 
+//= rfc8200#5-5 (test)
 #[test]
 fn the_path_mtu_only_falls_and_never_below_1280() {
     // RFC 8201 s4.

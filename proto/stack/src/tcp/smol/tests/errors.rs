@@ -66,6 +66,7 @@ fn a_probed_connection_times_out_without_answers_and_stays_with_them() {
     assert_eq!(last_event(&net, 0), Some(Event::Closed(a, Some(Error::TimedOut))));
 }
 
+//= rfc4443#3.1-6 (test)
 #[test]
 fn an_icmp_error_ends_a_connection_that_is_not_established() {
     // RFC 5461 s4.2: the program should try another address at once.
