@@ -108,7 +108,8 @@ fn the_source_of_a_first_fragment_hears_that_the_time_is_over() {
 #[test]
 fn the_mtu_of_a_wire_is_1280_at_least() {
     let mut stack = Stack::new(Config::default(), [7; 32], Instant::ZERO);
-    let wire = WireConfig { mtu: 576, addressing: crate::address::Config::new(HOST_MAC) };
+    let addressing = crate::address::Config::new(HOST_MAC);
+    let wire = WireConfig { mtu: 576, addressing, ip4: None };
     stack.add_wire(wire, Instant::ZERO);
     assert_eq!(stack.wires[0].routers.mtu(), 1280);
 }
