@@ -188,6 +188,7 @@ impl Daemon {
         tasks: mpsc::Receiver<Task>,
         goes_on: bool,
     ) -> anyhow::Result<(Self, Sources)> {
+        let takeover = Takeover::begin(&store)?;
         // Report errors of keys before any change to the host.
         let (addresses, addressing, proof) = Addresses::open(config.addresses.clone(), &store)?;
         let netlink = Netlink::connect()?;
@@ -230,7 +231,7 @@ impl Daemon {
             failing: BTreeSet::new(),
             last_excluded: LastExcluded::default(),
             turns: Turns::default(),
-            takeover: Takeover::default(),
+            takeover,
             flushes: Flushes::default(),
             datapath,
             netlink,
