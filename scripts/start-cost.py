@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Times the start of moorlined with many contexts, in a network namespace of its own (as root).
 
-Usage: scripts/start-cost.py [--unmoved] [--shuffled] [--forked] [--contexts N] [--restarts N] [FOLDER OF THE BINARIES]
+Usage: scripts/start-cost.py [--unmoved] [--shuffled] [--forked] [--alone] [--contexts N] [--restarts N] [--cli PATH]
+       [FOLDER OF THE BINARIES]
 
 Makes up a contexts.json, as a daemon of the same boot leaves it, and prints the seconds from the start of the process to
-READY=1, and until all contexts are taken over, with empty tables, some times after SIGTERM, and after SIGKILL; how long
-SIGTERM takes; and the longest time that `moorline status` takes until all contexts are there. The processor time of the
-daemon until READY=1, and until all contexts are there, in brackets, depends less on what else the machine does.
+READY=1, and until the daemon logs that it has taken over all contexts, with empty tables, some times after SIGTERM, and
+after SIGKILL; how long SIGTERM takes; the longest time that `moorline status` takes until all contexts are there; and the
+size of the file. With --alone nobody asks for the status meanwhile. The processor time of the daemon until READY=1, and
+until all contexts are there, in brackets, depends less on what else the machine does.
 """
 import argparse
 import contextlib
@@ -17,6 +19,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import threading
 import time
 
 NAMESPACE = "moorline-start-cost"
@@ -50,9 +53,9 @@ def host(folder):
 
 
 class Daemon:
-    def __init__(self, folder, binaries, max_contexts):
+    def __init__(self, folder, binaries, cli, max_contexts):
         self.inside = ["ip", "netns", "exec", NAMESPACE]
-        self.folder, self.binaries = folder, binaries
+        self.folder, self.binaries, self.cli = folder, binaries, cli
         with open(os.path.join(folder, "moorlined.toml"), "w", encoding="ascii") as settings:
             settings.write(f"max-contexts = {max_contexts}\n")
 
@@ -67,6 +70,7 @@ class Daemon:
             options = ["--config", "moorlined.toml", "--state-dir", "state", "--pin-dir", "bpf/moorline", "--socket", "socket"]
             options = [self.path(word) if at % 2 else word for at, word in enumerate(options)]
             with open(self.path("log"), "a", encoding="utf-8") as log:
+                self.log_before = log.tell()
                 began = time.monotonic()
                 command = [*self.inside, os.path.join(self.binaries, "moorlined"), *options]
                 environment = {**os.environ, "NOTIFY_SOCKET": self.path("notify")}
@@ -83,19 +87,37 @@ class Daemon:
             times = stat.read().rpartition(")")[2].split()[11:13]
         return sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
 
-    def take_over(self, contexts):
-        """Seconds from the start until the daemon has so many contexts, and the longest time of an answer meanwhile."""
-        longest = 0
-        while True:
-            answered, status = self.status()
-            longest = max(longest, answered)
-            there = status["contexts"]["established"]
-            if there == contexts:
-                return time.monotonic() - self.began, longest
-            is_under_way = any("run before" in warning for warning in status["warnings"])
-            if not is_under_way:
-                raise SystemExit(f"{there} contexts of {contexts} are there")
-            time.sleep(max(0.3, 5 * answered))  # `moorline status` looks at all contexts
+    def take_over(self, contexts, is_asked):
+        """Seconds and processor seconds from the start until the daemon has so many contexts, and the longest time of an
+        answer meanwhile."""
+        longest, is_over = [0], threading.Event()
+
+        def ask():
+            while not is_over.is_set():
+                longest.append(self.status()[0])
+                is_over.wait(max(0.3, 5 * longest[-1]))  # `moorline status` looks at all contexts
+
+        asker = threading.Thread(target=ask)
+        if is_asked:
+            asker.start()
+        while not self.has_logged("took over from the run before"):
+            if self.process.poll() is not None:
+                raise SystemExit("the daemon has ended")
+            time.sleep(0.01)
+        there, used = time.monotonic() - self.began, self.processor()
+        is_over.set()
+        if is_asked:
+            asker.join()
+        established = self.status()[1]["contexts"]["established"]
+        if established != contexts:
+            raise SystemExit(f"{established} contexts of {contexts} are there")
+        return there, used, max(longest)
+
+    def has_logged(self, text):
+        """Whether this run has logged a line with this text."""
+        with open(self.path("log"), encoding="utf-8") as log:
+            log.seek(self.log_before)
+            return text in log.read()
 
     def end(self, number):
         """Seconds until the process has ended."""
@@ -107,7 +129,7 @@ class Daemon:
     def status(self):
         """Seconds that the answer takes, and the answer."""
         began = time.monotonic()
-        command = [*self.inside, os.path.join(self.binaries, "moorline"), "--socket", self.path("socket"), "status", "--json"]
+        command = [*self.inside, self.cli, "--socket", self.path("socket"), "status", "--json"]
         answer = subprocess.run(command, check=True, capture_output=True).stdout
         return time.monotonic() - began, json.loads(answer)
 
@@ -147,12 +169,16 @@ def main():
     options.add_argument("--unmoved", action="store_true", help="no context has moved")
     options.add_argument("--shuffled", action="store_true", help="the slots are in no order")
     options.add_argument("--forked", action="store_true", help="each pair has four contexts, three of them forked")
+    options.add_argument("--alone", action="store_true", help="nobody asks for the status meanwhile")
     options.add_argument("--contexts", type=int, default=65536, help="how many (default: 65536)")
     options.add_argument("--restarts", type=int, default=3, help="how often after SIGTERM (default: 3)")
+    options.add_argument("--cli", help="the moorline to ask with (default: that of the binaries)")
     options.add_argument("binaries", nargs="?", default="target/release", help="default: target/release")
     options = options.parse_args()
     with tempfile.TemporaryDirectory() as folder, host(folder):
-        daemon = Daemon(folder, os.path.abspath(options.binaries), max(options.contexts, 65536))
+        binaries = os.path.abspath(options.binaries)
+        cli = os.path.abspath(options.cli or os.path.join(binaries, "moorline"))
+        daemon = Daemon(folder, binaries, cli, max(options.contexts, 65536))
         daemon.start()
         try:
             ours = our_addresses(daemon)
@@ -166,9 +192,11 @@ def main():
             for end in ends:
                 before = end if end == "empty tables" else f"{end.name} {daemon.end(end):.2f} s"
                 ready, at_ready = daemon.start(), daemon.processor()
-                there, answered = daemon.take_over(options.contexts)
-                ready, there = f"{ready:.2f} s ({at_ready:.2f} s)", f"{there:.2f} s ({daemon.processor():.2f} s)"
-                print(f"{before}: ready after {ready}, all after {there}, status within {answered:.3f} s", flush=True)
+                there, used, answered = daemon.take_over(options.contexts, not options.alone)
+                ready, there = f"{ready:.2f} s ({at_ready:.2f} s)", f"{there:.2f} s ({used:.2f} s)"
+                size = os.path.getsize(daemon.path("state/contexts.json")) / 2**20
+                asked = "" if options.alone else f", status within {answered:.3f} s"
+                print(f"{before}: ready after {ready}, all after {there}{asked}, file {size:.1f} MiB", flush=True)
         finally:
             if daemon.process.poll() is None:
                 daemon.end(signal.SIGINT)

@@ -190,6 +190,7 @@ impl Daemon {
         tasks: mpsc::Receiver<Task>,
         goes_on: bool,
     ) -> anyhow::Result<(Self, Sources)> {
+        let takeover = Takeover::begin(&store)?;
         // Report errors of keys before any change to the host.
         let (addresses, addressing, proof) = Addresses::open(config.addresses.clone(), &store)?;
         let netlink = Netlink::connect()?;
@@ -233,7 +234,7 @@ impl Daemon {
             unsteady: BTreeSet::new(),
             last_excluded: LastExcluded::default(),
             turns: Turns::default(),
-            takeover: Takeover::default(),
+            takeover,
             flushes: Flushes::default(),
             datapath,
             netlink,

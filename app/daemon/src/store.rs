@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use self::sealed::{seal, unseal};
 use crate::addresses::{SavedAddresses, moment};
 
+mod dense;
 mod sealed;
 
 /// Files in the state directory. Only the daemon can read them, because tags and nonces are secrets.
@@ -226,7 +227,7 @@ pub struct SavedState {
     /// Id of the boot.
     pub boot_id: String,
     /// Contexts.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "dense")]
     pub contexts: Vec<ContextSnapshot>,
     /// ILNP sessions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

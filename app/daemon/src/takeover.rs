@@ -1,9 +1,10 @@
 //! Takes over the contexts of the last run, after a crash or a hand-over.
 //!
-//! The daemon takes over the contexts of a file of up to [`SMALL_FILE`] octets before it is ready. For a larger file it is
-//! ready first. Then a thread reads the file, and meanwhile the main loop leaves reports of the programs and messages of
-//! peers where they wait: nobody knows yet which of them are about a context of the last run. After that the main loop
-//! takes over the contexts in slices, and a report or message about a context takes it over at once.
+//! A thread reads the file of contexts, from the first moment of the start. The daemon takes over the contexts of a file of up
+//! to [`SMALL_FILE`] octets before it is ready. For a larger file it is ready first. While the thread still reads, the main
+//! loop leaves reports of the programs and messages of peers where they wait: nobody knows yet which of them are about a
+//! context of the last run. After that the main loop takes over the contexts in slices, and a report or message about a
+//! context takes it over at once.
 //!
 //! The programs of the last run, with all contexts in their tables, are at work all the time.
 
@@ -21,8 +22,9 @@ use tokio::task;
 use tokio::time::Instant;
 
 use crate::clock;
+use crate::privileges;
 use crate::shell::{Daemon, seed};
-use crate::store::CONTEXTS;
+use crate::store::{CONTEXTS, Store};
 
 /// State of the takeover of contexts.
 #[derive(Debug, Default)]
@@ -42,6 +44,27 @@ impl Takeover {
 
     pub(crate) const fn is_in_slices(&self) -> bool {
         matches!(self, Self::Slices)
+    }
+
+    /// Begins to read the contexts of the last run, in a thread: a start has other work for as long.
+    ///
+    /// # Errors
+    /// The system has no thread or no randomness.
+    pub(crate) fn begin(store: &Store) -> anyhow::Result<Self> {
+        let (key, store) = (seed()?, store.clone());
+        let (sender, reader) = oneshot::channel();
+        let read = move || {
+            // Capabilities belong to a thread, and those of the daemon go later.
+            if let Err(error) = privileges::reduce() {
+                tracing::warn!("the thread that reads contexts: {error:#}");
+                return;
+            }
+            let waiting = Waiting::new(store.load_state(CONTEXTS).contexts, key);
+            // The receiver is gone if the daemon ends.
+            let _ = sender.send(waiting);
+        };
+        thread::Builder::new().name("contexts".to_owned()).spawn(read).context("a thread")?;
+        Ok(Self::Reading(reader))
     }
 
     /// Waits for the thread that reads the contexts; without a thread, waits for ever.
@@ -91,20 +114,11 @@ impl Flushes {
 impl Daemon {
     /// Takes over the contexts of the last run. If there are many of them, the main loop does so later.
     pub(crate) async fn begin_takeover(&mut self) -> anyhow::Result<()> {
-        let key = seed()?;
         if self.store.len(CONTEXTS) > SMALL_FILE {
-            let store = self.store.clone();
-            let (sender, reader) = oneshot::channel();
-            let read = move || {
-                let waiting = Waiting::new(store.load_state(CONTEXTS).contexts, key);
-                // The receiver is gone if the daemon ends.
-                let _ = sender.send(waiting);
-            };
-            thread::Builder::new().name("contexts".to_owned()).spawn(read).context("a thread")?;
-            self.takeover = Takeover::Reading(reader);
             return Ok(());
         }
-        self.handle_waiting(Waiting::new(self.store.load_state(CONTEXTS).contexts, key));
+        let waiting = self.takeover.read().await?;
+        self.handle_waiting(waiting);
         self.host.shim6_mut().take_over(usize::MAX, clock::now());
         self.end_takeover().await
     }
@@ -171,8 +185,8 @@ pub(crate) fn by_reason(
 }
 
 /// Largest file whose contexts are taken over before the daemon is ready, octets: some 10,000 contexts, which take a
-/// quarter of a second.
-const SMALL_FILE: u64 = 6 << 20;
+/// quarter of a second. A file of an earlier version has a third of that.
+const SMALL_FILE: u64 = 2 << 20;
 /// Number of contexts in a slice. A slice takes a few milliseconds.
 const SLICE: usize = 256;
 /// Length of the pause after a flush, in lengths of the flush.

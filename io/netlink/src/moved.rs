@@ -5,7 +5,6 @@ use crate::handle::Netlink;
 use crate::message::{Route, Target};
 use crate::moor::moor_ifindex;
 use crate::settings::{MOVED_TABLE, MOVED_TCP_TABLE};
-use std::collections::{BTreeMap, BTreeSet};
 use std::net::Ipv6Addr;
 
 use moorline_addresses::{FoundRoute, MovedRoute, NextHop};
@@ -106,37 +105,47 @@ impl Netlink {
     /// # Errors
     /// The kernel's table cannot be read.
     pub async fn moved(&self) -> Result<Vec<FoundRoute>, Error> {
-        let of_tcp = self.our_routes_in(MOVED_TCP_TABLE)?;
-        let routes = self.our_routes_in(MOVED_TABLE)?;
-        let [by_moor, direct, own] =
-            [Route::METRIC, DIRECT_METRIC, OWN_METRIC].map(|metric| by_pair(&routes, metric));
-        let [tcp_by_moor, tcp_direct] =
-            [Route::METRIC, DIRECT_METRIC].map(|metric| by_pair(&of_tcp, metric));
-        let bare: BTreeSet<_> = of_tcp.iter().filter_map(pair_of).collect();
-        let read = |ulids: &UlidPair| {
-            let mtu = by_moor.get(ulids).and_then(|route| route.mtu);
-            let tcp_mtu = tcp_by_moor.get(ulids).and_then(|route| route.mtu);
-            let bare_tcp_mtu = bare.contains(ulids).then_some(tcp_mtu.unwrap_or(0));
-            // The kernel adapts the MTU of a route to that of its uplink. Such a route must be set again.
-            let hop_of = |route: &&Route| next_hop(route).filter(|_| route.mtu == mtu);
-            let of_tcp = tcp_direct.get(ulids);
-            let is_led_alike = |hop: &NextHop| {
-                let is_right =
-                    |tcp: &&Route| next_hop(tcp).as_ref() == Some(hop) && tcp.mtu == bare_tcp_mtu;
-                bare_tcp_mtu.is_none() || of_tcp.is_some_and(is_right)
-            };
-            let route = MovedRoute {
-                ulids: *ulids,
-                mtu: mtu.unwrap_or(0),
-                bare_tcp_mtu,
-                direct: direct.get(ulids).and_then(hop_of).filter(is_led_alike),
-                own: own.get(ulids).and_then(hop_of),
-            };
-            FoundRoute { route, has_direct: direct.contains_key(ulids) || of_tcp.is_some() }
-        };
-        let pairs: BTreeSet<_> = routes.iter().chain(&of_tcp).filter_map(pair_of).collect();
-        Ok(pairs.iter().map(read).collect())
+        let mut found: Vec<_> = [MOVED_TCP_TABLE, MOVED_TABLE]
+            .into_iter()
+            .map(|table| self.our_routes_in(table))
+            .collect::<Result<Vec<_>, _>>()?
+            .into_iter()
+            .flatten()
+            .filter_map(|route| Some((pair_of(&route)?, route)))
+            .collect();
+        // The kernel returns the routes of a table in order, so this takes little more than one pass.
+        found.sort_by_key(|(ulids, _)| *ulids);
+        let of_pairs = found.chunk_by(|(one, _), (other, _)| one == other);
+        Ok(of_pairs.filter_map(found_route).collect())
     }
+}
+
+/// The routes of one pair, in both tables.
+fn found_route(of_pair: &[(UlidPair, Route)]) -> Option<FoundRoute> {
+    let (ulids, _) = of_pair.first()?;
+    let at = |table, metric| {
+        let mut routes = of_pair.iter().map(|(_, route)| route);
+        routes.find(|route| (route.table, route.metric) == (table, metric))
+    };
+    let mtu = at(MOVED_TABLE, Route::METRIC).and_then(|route| route.mtu);
+    let tcp_mtu = at(MOVED_TCP_TABLE, Route::METRIC).and_then(|route| route.mtu);
+    let is_bare = of_pair.iter().any(|(_, route)| route.table == MOVED_TCP_TABLE);
+    let bare_tcp_mtu = is_bare.then_some(tcp_mtu.unwrap_or(0));
+    // The kernel adapts the MTU of a route to that of its uplink. Such a route must be set again.
+    let hop_of = |route: &Route| next_hop(route).filter(|_| route.mtu == mtu);
+    let (direct, of_tcp) = (at(MOVED_TABLE, DIRECT_METRIC), at(MOVED_TCP_TABLE, DIRECT_METRIC));
+    let is_led_alike = |hop: &NextHop| {
+        let is_right = |tcp: &Route| next_hop(tcp).as_ref() == Some(hop) && tcp.mtu == bare_tcp_mtu;
+        !is_bare || of_tcp.is_some_and(is_right)
+    };
+    let route = MovedRoute {
+        ulids: *ulids,
+        mtu: mtu.unwrap_or(0),
+        bare_tcp_mtu,
+        direct: direct.and_then(hop_of).filter(is_led_alike),
+        own: at(MOVED_TABLE, OWN_METRIC).and_then(hop_of),
+    };
+    Some(FoundRoute { route, has_direct: direct.is_some() || of_tcp.is_some() })
 }
 
 /// Routes of a pair with this metric, by an interface and a router. If TCP goes without a header, its route comes
@@ -170,12 +179,6 @@ fn by_uplinks(
 fn pair_of(route: &Route) -> Option<UlidPair> {
     let local = Ulid(route.source?.address());
     Some(UlidPair::new(local, Ulid(route.destination.address())))
-}
-
-/// Routes of this metric, by their pair.
-fn by_pair(routes: &[Route], metric: u32) -> BTreeMap<UlidPair, &Route> {
-    let routes = routes.iter().filter(|route| route.metric == metric);
-    routes.filter_map(|route| Some((pair_of(route)?, route))).collect()
 }
 
 const fn next_hop(route: &Route) -> Option<NextHop> {

@@ -155,7 +155,7 @@ fn contexts_file(count: u32, sends_by: u16) -> String {
     format!(r#"{{"boot_id":"{}","contexts":[{}]}}"#, boot.trim(), contexts.join(","))
 }
 
-/// A file of up to 6 MiB is taken over before READY=1. If each pair of contexts cost a step, the start would take longer
+/// A file of up to 2 MiB is taken over before READY=1. If each pair of contexts cost a step, the start would take longer
 /// than the lab waits.
 #[test]
 fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
@@ -168,7 +168,7 @@ fn thousands_of_contexts_of_the_run_before_are_there_when_the_daemon_answers() {
     Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
     let file = state_directory(&lab, "a").unwrap().join("contexts.json");
     // In the second run, the tables have more contexts than the file.
-    for count in [8192, 4096] {
+    for count in [4096, 2048] {
         fs::write(&file, contexts_file(count, 1)).unwrap();
         let daemon = Daemon::start(&lab, "a", &options).unwrap();
         let known = daemon.status().unwrap().contexts.established;
@@ -188,7 +188,7 @@ fn many_contexts_of_the_run_before_come_while_the_daemon_answers_and_none_is_los
     let options = DaemonOptions::new(MINUTE, settings).unwrap();
     Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();
     let state = state_directory(&lab, "a").unwrap();
-    let count = 16_384;
+    let count = 24_576;
     fs::write(state.join("contexts.json"), contexts_file(count, 2)).unwrap();
     // The first daemons end in the middle: while a thread reads the file, and between slices.
     Daemon::start(&lab, "a", &options).unwrap().hand_over().unwrap();

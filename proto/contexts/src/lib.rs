@@ -57,7 +57,10 @@ pub use congestion::{CONGESTED_EVERY, CongestionPolicy, MAX_HOLD};
 pub use event::{Cause, Event, EventKind, FailureHint, Removal, TimerKind, Transmit};
 pub use machine::{Contexts, LocalState};
 pub use moorline_reap::{FAIL_BACK, Profile, STANDBY_INTERVAL, State as ReapState};
-pub use moorline_shim6::{Failure, HALF_OPEN_SHARE, Incoming, Key, PeerSet, Preferences, Role};
+pub use moorline_shim6::{
+    DEFAULT_SEND_TIMEOUT, Failure, HALF_OPEN_SHARE, Incoming, Key, Millis, PeerSet, Preferences,
+    Role,
+};
 pub use question::Question;
 pub use readiness::{Readiness, Reason};
 pub use reply::{Reply, Witness};

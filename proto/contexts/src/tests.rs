@@ -26,6 +26,7 @@ mod roaming;
 mod room;
 mod standby;
 mod steer;
+mod third;
 mod waiting;
 
 /// Two hosts, the entries of their data planes, and a network whose paths are perfect or cut.

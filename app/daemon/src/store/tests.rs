@@ -1,5 +1,7 @@
+use std::net::Ipv6Addr;
+
 use moorline_contexts::Preferences;
-use moorline_types::ContextId;
+use moorline_types::{ContextId, ContextTag, Locator, LocatorPair, Locators, UlidPair};
 use moorline_wire::LocatorPreference;
 
 use super::*;
@@ -28,6 +30,75 @@ fn what_is_kept_of_a_context_is_read_as_it_was_written() {
     let state = SavedState { contexts: vec![context.clone()], ..SavedState::default() };
     let written = serde_json::to_vec(&state).expect("JSON");
     assert_eq!(contexts(&written), [context]);
+}
+
+/// Contexts of a host with two addresses, with peers that have two. Every other context has moved.
+fn many(count: u32) -> Vec<ContextSnapshot> {
+    let [one] = <[_; 1]>::try_from(contexts(KEPT.as_bytes())).expect("one context");
+    let at = |isp: u16, high: u16, low: u16| {
+        Locator::from(Ipv6Addr::new(0x2001, 0xdb8, isp, high, 0x3c1d, 0x82f7, 0x91ab, low))
+    };
+    let own = Locators::from([at(0xa1, 0, 1), at(0xa2, 0, 2)]);
+    let context = |number: u32| {
+        let [high, low] = [number >> 16, number & 0xffff].map(|part| u16::try_from(part).unwrap());
+        let peers = [at(0xc, high, low), at(0xd, high, low)];
+        let ulids = LocatorPair::new(own[0], peers[0]);
+        let tag = |salt: u64| ContextTag::from_bits(u64::from(number + 1) * salt);
+        let mut context = one.clone();
+        context.id = ContextId(number);
+        context.key.ulids = UlidPair::new(ulids.local.as_ulid(), ulids.peer.as_ulid());
+        (context.local_tag, context.peer_tag) = (tag(0x6a09_e667_f3bc), tag(0x3c6e_f372_fe94));
+        context.locators =
+            if number.is_multiple_of(2) { ulids } else { LocatorPair::new(own[1], peers[1]) };
+        context.local_locators = own.clone();
+        (context.peer.locators, context.peer.listed) = (peers.into(), 2);
+        context.knows_checks = true;
+        context
+    };
+    (0..count).map(context).collect()
+}
+
+/// Decision 203: a flood of contexts must not write tens of megabytes.
+#[test]
+fn a_context_takes_less_than_two_hundred_octets_of_the_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::open(folder.path()).unwrap();
+    let all = many(1000);
+    store.save_contexts(all.iter().cloned()).unwrap();
+    assert_eq!(store.load_state(CONTEXTS).contexts, all);
+    assert!(store.len(CONTEXTS) < 200 * 1000, "{} octets", store.len(CONTEXTS));
+}
+
+/// A peer may have withdrawn the current locator or the ULID, and so may this host.
+#[test]
+fn addresses_outside_of_the_lists_are_kept() {
+    let [other, strange] =
+        [7, 8].map(|last| Locator::from(Ipv6Addr::new(0xfc00, 0, 0, 0, 0, 0, 0, last)));
+    let mut all = many(3);
+    all[0].locators = LocatorPair::new(other, strange);
+    all[1].key.ulids = UlidPair::new(strange.as_ulid(), other.as_ulid());
+    all[1].key.forked_instance = 9;
+    all[2].local_locators = Locators::default();
+    all[2].role = moorline_contexts::Role::Responder;
+    all[2].peer.send_timeout = std::time::Duration::from_secs(3).into();
+    let state = SavedState { contexts: all, ..SavedState::default() };
+    let written = serde_json::to_vec(&state).expect("JSON");
+    assert_eq!(contexts(&written), state.contexts);
+}
+
+#[test]
+fn a_place_outside_of_its_list_is_no_context() {
+    let state = SavedState { contexts: many(2), ..SavedState::default() };
+    let written = serde_json::to_string(&state).expect("JSON");
+    for (good, bad) in [
+        ("\"from\":1", "\"from\":2"),
+        ("\"to\":1", "\"to\":9"),
+        ("\"id\":1,", "\"id\":1,\"own\":1,"),
+    ] {
+        assert!(written.contains(good), "{written}");
+        let broken = written.replace(good, bad);
+        assert!(serde_json::from_str::<SavedState>(&broken).is_err(), "{bad}");
+    }
 }
 
 #[test]
@@ -168,7 +239,9 @@ fn contexts_with_a_wrong_octet_are_none() {
     let store = Store::open(folder.path()).unwrap();
     store.save_contexts(contexts(KEPT.as_bytes()).into_iter()).unwrap();
     let text = fs::read_to_string(store.place(CONTEXTS)).unwrap();
-    fs::write(store.place(CONTEXTS), text.replace("[0,0,0,0,0,5]", "[0,0,0,0,0,4]")).unwrap();
+    let (tag, other) = ("\"tags\":\"000000000005", "\"tags\":\"000000000004");
+    assert!(text.contains(tag), "{text}");
+    fs::write(store.place(CONTEXTS), text.replace(tag, other)).unwrap();
     assert_eq!(store.load_state(CONTEXTS).contexts, []);
 }
 
