@@ -98,6 +98,17 @@ mod tests {
         assert_eq!(scope("2001:db8::1"), Scope::GLOBAL);
     }
 
+    // RFC 4291 s2.7, RFC 7371 s2: flags are in front of the scope.
+    #[test]
+    fn the_flags_of_a_group_leave_its_scope() {
+        for flags in 0..16 {
+            for (scope, expected) in [(2, Scope::LINK), (0xe, Scope::GLOBAL)] {
+                let group = Ipv6Addr::new(0xff00 | flags << 4 | scope, 0, 0, 0, 0, 0, 0, 1);
+                assert_eq!(Scope::of(group), expected, "{group}");
+            }
+        }
+    }
+
     #[test]
     fn the_solicited_node_group_has_the_last_24_bits() {
         // The example of RFC 4291 s2.7.1.

@@ -208,6 +208,12 @@ impl Addresses {
         self.state(address).is_some_and(State::is_assigned)
     }
 
+    /// Whether the group is the solicited-node group of an address of the interface, also before the interface joins it.
+    #[must_use]
+    pub fn has_group(&self, group: Ipv6Addr) -> bool {
+        self.entries.keys().any(|address| solicited_node(*address) == group)
+    }
+
     /// State of an address; `None` if the interface has not this address.
     #[must_use]
     pub fn state(&self, address: Ipv6Addr) -> Option<State> {
@@ -220,12 +226,14 @@ impl Addresses {
         entries.map(|(address, entry)| entry.describe(*address))
     }
 
-    /// An assigned link-local address.
+    /// An assigned link-local address whose detection has ended. RFC 4429 s3.2: an optimistic address is no source of
+    /// messages with a link-layer address.
     #[must_use]
     pub fn link_local(&self) -> Option<Ipv6Addr> {
         let all = self.entries.range(LINK_LOCAL.address()..).take_while(|_| !self.is_disabled);
         let mut link_local = all.take_while(|(address, _)| LINK_LOCAL.contains(**address));
-        link_local.find(|(_, entry)| entry.state().is_assigned()).map(|(address, _)| *address)
+        let is_sure = |entry: &Entry| matches!(entry.state(), State::Preferred | State::Deprecated);
+        link_local.find(|(_, entry)| is_sure(entry)).map(|(address, _)| *address)
     }
 
     /// Whether IPv6 is stopped on this interface (RFC 4862 s5.4.5).

@@ -205,3 +205,48 @@ fn a_route_needs_the_octets_of_its_prefix() {
         assert_eq!(!message.options.is_empty(), is_read, "{units} {length}");
     }
 }
+
+#[test]
+fn reserved_fields_are_sent_as_zero_and_ignored() {
+    let link_layer = || vec![NdOption::TargetLinkLayer(MAC)];
+    let neighbor = NeighborAdvertisement {
+        target: HOST,
+        is_router: false,
+        is_solicited: true,
+        overrides: false,
+    };
+    let packet = header(HOST, HOST).octets();
+    let redirected = vec![NdOption::RedirectedHeader(&packet)];
+    let redirect = Body::Redirect { target: ROUTER_ADDRESS, destination: HOST };
+    // Bits that are reserved: those of each message, then those of its options.
+    let cases: [(Message<'_>, &[(usize, u8)]); 6] = [
+        (Message { body: Body::RouterSolicitation, options: vec![] }, &[(4, 0xff), (7, 0xff)]),
+        (advertisement(), &[(5, 0x07), (26, 0xff), (27, 0xff), (35, 0x3f), (44, 0xff), (67, 0xe7)]),
+        (
+            Message { body: Body::NeighborSolicitation { target: HOST }, options: vec![] },
+            &[(4, 0xff), (7, 0xff)],
+        ),
+        (
+            Message { body: Body::NeighborAdvertisement(neighbor), options: link_layer() },
+            &[(4, 0x1f), (5, 0xff), (7, 0xff)],
+        ),
+        (Message { body: redirect, options: link_layer() }, &[(4, 0xff), (7, 0xff)]),
+        (Message { body: redirect, options: redirected }, &[(42, 0xff), (47, 0xff)]),
+    ];
+    for (message, reserved) in cases {
+        let mut octets = emitted(&message, ROUTER_ADDRESS, HOST);
+        for (at, bits) in reserved {
+            assert_eq!(octets[*at] & bits, 0, "{message:?} at {at}");
+            octets[*at] |= bits;
+        }
+        octets[2..4].fill(0);
+        fill_icmp_checksum(&mut octets, ROUTER_ADDRESS, HOST);
+        assert_eq!(parse(&octets, ROUTER_ADDRESS, HOST), Ok(Some(message)));
+    }
+    // The bits of a prefix behind its length.
+    let mut octets = emitted(&advertisement(), ROUTER_ADDRESS, HOST);
+    octets[56..64].fill(0xff);
+    octets[2..4].fill(0);
+    fill_icmp_checksum(&mut octets, ROUTER_ADDRESS, HOST);
+    assert_eq!(parse(&octets, ROUTER_ADDRESS, HOST), Ok(Some(advertisement())));
+}

@@ -102,15 +102,17 @@ impl Addresses {
     }
 
     /// The ends that an address made now never outlives. RFC 8981 s3.4, step 4: `DESYNC_FACTOR` is computed for each address.
-    fn draw_bounds(&mut self, now: Instant) -> Lifetimes {
+    pub(super) fn draw_bounds(&mut self, now: Instant) -> Lifetimes {
         let TemporaryLifetimes { preferred, valid } = self.config.temporary;
+        // RFC 8981 s3.8: "TEMP_PREFERRED_LIFETIME value MUST be smaller than the TEMP_VALID_LIFETIME value".
+        let preferred = preferred.min(valid.saturating_sub(Duration::from_secs(1)));
         // RFC 8981 s3.8: DESYNC_FACTOR "MUST be smaller than (TEMP_PREFERRED_LIFETIME - REGEN_ADVANCE)".
         let most = preferred.saturating_sub(self.regen_advance() + Duration::from_secs(1));
         let desync = up_to(&mut self.random, (preferred / 5 * 2).min(most));
         Lifetimes::from_now(preferred.saturating_sub(desync), valid, now)
     }
 
-    fn draw_address(&mut self, prefix: Prefix) -> Option<Ipv6Addr> {
+    pub(super) fn draw_address(&mut self, prefix: Prefix) -> Option<Ipv6Addr> {
         let Self { random, entries, .. } = self;
         (0..DRAWS).find_map(|_| {
             let id = random.next_u64().to_be_bytes();

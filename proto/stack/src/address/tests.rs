@@ -6,6 +6,7 @@ mod temporary;
 use super::*;
 use alloc::vec;
 use moorline_ip::Mac;
+use moorline_ip::address::with_interface_id;
 use moorline_ip::nd::PrefixInformation;
 use rand_core::SeedableRng as _;
 
@@ -257,7 +258,7 @@ fn addresses_are_bounded_in_a_prefix_and_in_all() {
 }
 
 fn with_id(n: u16, id: u8) -> Ipv6Addr {
-    moorline_ip::address::with_interface_id(net(n).address(), [0, 0, 0, 0, 0, 0, 0, id])
+    with_interface_id(net(n).address(), [0, 0, 0, 0, 0, 0, 0, id])
 }
 
 #[test]
@@ -302,4 +303,23 @@ fn on_another_link_only_the_addresses_of_the_caller_stay() {
     assert_eq!(origins, [Origin::Manual, Origin::LinkLocal]);
     advertise(&mut addresses, 1, 24 * HOUR, 48 * HOUR, after(10));
     assert_ne!(of(&addresses, Origin::Temporary)[0].address, temporary);
+}
+
+// RFC 7217 s5: an identifier that is in use is handled "in the same way as the case of duplicate addresses".
+#[test]
+fn an_identifier_that_is_in_use_counts_as_a_duplicate() {
+    let with_key = Config { secret: Some([7; 16]), ..config(Mode::Stable) };
+    let made = |taken: Option<Ipv6Addr>| {
+        let mut addresses = ready(with_key);
+        if let Some(address) = taken {
+            addresses.add(&given(address), start()).expect("room");
+        }
+        advertise(&mut addresses, 1, HOUR, HOUR, after(3));
+        of(&addresses, Origin::Autoconfigured)[0].address
+    };
+    let first = made(None);
+    let second = made(Some(first));
+    let id = interface_id::stable(net(1), with_key.mac, 1, &[7; 16]);
+    assert_eq!(second, with_interface_id(net(1).address(), id));
+    assert_ne!(first, second);
 }

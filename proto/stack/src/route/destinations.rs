@@ -175,6 +175,11 @@ impl Destinations {
         self.redirects.remove_all(|_, next_hop| *next_hop == NextHop { wire, address });
     }
 
+    /// Forgets all redirects, because routes have changed: RFC 4191 s3.3 demands that next hops are determined anew.
+    pub fn forget_redirects(&mut self) {
+        self.redirects.remove_all(|_, _| true);
+    }
+
     /// Forgets all about a wire, because it leads to another link now.
     pub fn forget_wire(&mut self, wire: u32) {
         self.redirects.remove_all(|_, next_hop| next_hop.wire == wire);

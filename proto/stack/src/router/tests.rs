@@ -459,6 +459,25 @@ fn search_domains_are_names_of_hosts() {
     assert_eq!(outputs(&mut routers), [Output::DnsChanged]);
 }
 
+// RFC 8106 s5.1.
+#[test]
+fn a_server_may_be_a_link_local_address() {
+    let mut routers = seeded(1);
+    advertise(&mut routers, R1, 0, &[NdOption::RecursiveDns(FOREVER, vec![R2])]);
+    assert_eq!(known(&routers, start()), [R2]);
+}
+
+// RFC 8106 s5.2.
+#[test]
+fn a_lifetime_of_zero_removes_search_domains() {
+    let mut routers = seeded(1);
+    let names = b"\x03net\0\x03org\0\0\0\0\0\0\0";
+    advertise(&mut routers, R1, 0, &[NdOption::DnsSearchList(FOREVER, names)]);
+    assert_eq!(routers.search_domains(start()).collect::<Vec<_>>(), ["net", "org"]);
+    advertise(&mut routers, R1, 0, &[NdOption::DnsSearchList(Duration::ZERO, b"\x03net\0")]);
+    assert_eq!(routers.search_domains(start()).collect::<Vec<_>>(), ["org"]);
+}
+
 // The bounds of each table; host_stack.md s5.6: "refusal counted, existing kept".
 #[test]
 fn a_flood_of_advertisements_removes_nothing() {

@@ -167,8 +167,8 @@ impl Stack {
                 self.follow_mtus();
             }
             router::Output::DnsChanged => self.events.push_back(Event::DnsChanged(id)),
-            // The host determines each next hop when it sends.
-            router::Output::RoutesChanged => {}
+            // The host determines each next hop when it sends, unless a redirect says it.
+            router::Output::RoutesChanged => self.destinations.forget_redirects(),
         }
         true
     }

@@ -7,6 +7,7 @@ use moorline_ip::udp::Datagram;
 use moorline_ip::{Malformed, PacketBuf};
 use moorline_types::Instant;
 
+use super::wire::Wire;
 use super::{Stack, WireId};
 use crate::chain::{self, Position, Step, Verdict};
 use crate::tcp;
@@ -70,7 +71,11 @@ impl Stack {
             return Err(Drop::BadSource);
         }
         let is_ours = if destination.is_multicast() {
-            self.wire(arrival.wire).is_some_and(|wire| wire.listener.is_member(destination))
+            // RFC 4862 s5.4.2: the solicited-node group of a tentative address counts before the interface joins it.
+            let is_member = |wire: &Wire| {
+                wire.listener.is_member(destination) || wire.addresses.has_group(destination)
+            };
+            self.wire(arrival.wire).is_some_and(is_member)
         } else if destination.is_unicast_link_local() {
             self.wire(arrival.wire).is_some_and(|wire| wire.addresses.is_ours(destination))
         } else {

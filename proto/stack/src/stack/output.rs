@@ -192,6 +192,11 @@ impl Stack {
         }
         if destination.is_multicast() || destination.is_unicast_link_local() {
             let wire = self.wire_of_link(source, wire)?;
+            // RFC 6724 s4: a source of another link is an error.
+            let is_of_wire = |wire: &Wire| wire.addresses.is_ours(source);
+            if self.is_ours(source) && !self.wire(wire).is_some_and(is_of_wire) {
+                return None;
+            }
             return Some(Way { wire, next_hop: destination });
         }
         if let Some(NextHop { wire, address }) = self.destinations.next_hop(source, destination)

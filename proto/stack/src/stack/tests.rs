@@ -2,8 +2,10 @@
 
 mod conformance;
 mod connection;
+mod discovery;
 mod gather;
 mod link;
+mod path_mtu;
 mod routers;
 
 use alloc::vec;

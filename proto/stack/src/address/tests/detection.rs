@@ -355,3 +355,20 @@ fn an_optimistic_address_that_is_a_duplicate_is_removed() {
     let expected = [Output::Duplicate(host(1)), Output::Leave(group), Output::Removed(host(1))];
     assert_eq!(outputs(&mut addresses), expected);
 }
+
+// RFC 4429 s3.2.
+#[test]
+fn an_optimistic_link_local_address_is_no_source_of_messages() {
+    let mut addresses = ready(Config { optimistic: true, ..config(Mode::Stable) });
+    let first = addresses.link_local().expect("assigned");
+    addresses
+        .handle_prefix(&information(net(1), HOUR, HOUR), ROUTER_KNOWN, start())
+        .expect("valid");
+    addresses.remove(first, start());
+    let other = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 9);
+    addresses.add(&Given { is_generated: true, ..given(other) }, start()).expect("room");
+    assert_eq!(addresses.state(other), Some(State::Optimistic));
+    assert_eq!(addresses.link_local(), None);
+    run(&mut addresses, after(3));
+    assert_eq!(addresses.link_local(), Some(other));
+}

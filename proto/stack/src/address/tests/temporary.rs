@@ -208,3 +208,42 @@ fn a_temporary_address_that_finds_no_room_is_counted_and_tried_later() {
     run(&mut addresses, due + 11 * POSTPONED);
     assert_eq!(temporaries(&addresses).len(), 2);
 }
+
+// RFC 8981 s3.3.1.
+#[test]
+fn drawn_identifiers_are_neither_reserved_nor_in_use() {
+    let mut addresses = ready(config(Mode::Temporary));
+    let prefix = net(1);
+    let mut twin = addresses.clone();
+    let [first, second] = [(); 2].map(|()| twin.draw_address(prefix).expect("an address"));
+    assert_ne!(first, second);
+    let taken = Entry::new(64, Origin::Manual, Lifetimes::FOREVER, start());
+    addresses.entries.insert(first, taken);
+    assert_eq!(addresses.draw_address(prefix), Some(second));
+}
+
+// RFC 8981 s3.6, s3.8.
+#[test]
+fn the_preferred_lifetime_is_smaller_than_the_valid_one() {
+    for (preferred, valid) in [(HOUR, 2 * HOUR), (9 * HOUR, 2 * HOUR), (2 * HOUR, 2 * HOUR)] {
+        let temporary = TemporaryLifetimes { preferred, valid };
+        let mut addresses = ready(Config { temporary, ..config(Mode::Temporary) });
+        advertise(&mut addresses, 1, 30 * DAY, 30 * DAY, after(2));
+        let made = temporaries(&addresses)[0].lifetimes;
+        assert_eq!(made.valid, Some(after(2) + valid));
+        assert!(made.preferred < made.valid);
+        assert!(made.preferred <= Some(after(2) + preferred));
+    }
+}
+
+// RFC 8981 s3.8: DESYNC_FACTOR is "smaller than (TEMP_PREFERRED_LIFETIME - REGEN_ADVANCE)".
+#[test]
+fn short_lifetimes_leave_room_for_the_next_address() {
+    for seed in 0..50 {
+        let temporary = TemporaryLifetimes { preferred: 7 * SECOND, valid: HOUR };
+        let config = Config { temporary, ..config(Mode::Temporary) };
+        let mut addresses = Addresses::new(config, ChaCha20Rng::seed_from_u64(seed));
+        let bounds = addresses.draw_bounds(after(0));
+        assert!(bounds.preferred > Some(after(0) + addresses.regen_advance()));
+    }
+}

@@ -163,3 +163,16 @@ fn an_advertisement_that_is_ignored_leaves_the_router_flag() {
         assert_eq!(outputs(&mut neighbors), []);
     }
 }
+
+#[test]
+fn a_solicitation_leaves_the_router_flag() {
+    let mut neighbors = in_state(State::Stale);
+    for is_router in [false, true] {
+        if is_router {
+            neighbors.handle_router(PEER, None, at(0)).expect("taken");
+        }
+        neighbors.handle_solicitation(PEER, OTHER_MAC, at(0)).expect("taken");
+        let found = neighbors.iter(at(0)).next().expect("an entry");
+        assert_eq!(found.is_router, is_router);
+    }
+}
