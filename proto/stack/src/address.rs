@@ -270,6 +270,7 @@ impl Addresses {
     }
 
     /// Takes an address out.
+    //= rfc4861#7.2.1-2
     fn take_out(&mut self, address: Ipv6Addr) {
         let Some(entry) = self.entries.remove(&address) else { return };
         if entry.is_joined {

@@ -112,6 +112,7 @@ impl Listener {
     }
 
     /// Takes back one [`Listener::join`]. A group that nobody has joined stays as it is.
+    //= rfc4861#7.2.1-3
     pub fn leave(&mut self, group: Ipv6Addr, now: Instant) {
         let Some(entry) = self.groups.get_mut(&group).filter(|entry| entry.listeners > 0) else {
             return;
@@ -129,6 +130,7 @@ impl Listener {
     }
 
     /// Whether the interface takes packets to this group. All interfaces listen to all nodes (RFC 4291 s2.8).
+    //= rfc4861#7.2.1-1
     #[must_use]
     pub fn is_member(&self, group: Ipv6Addr) -> bool {
         group == ALL_NODES

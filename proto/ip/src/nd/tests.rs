@@ -70,6 +70,7 @@ fn advertisement() -> Message<'static> {
     Message { body, options }
 }
 
+//= rfc4861#9-2 (test)
 #[test]
 fn all_messages_round_trip() {
     let group = "ff02::1".parse().expect("address");
@@ -101,6 +102,7 @@ fn all_messages_round_trip() {
     assert_eq!(round_trip(&redirect, ROUTER_ADDRESS, HOST), 40 + 8 + 48);
 }
 
+//= rfc4861#4.3-1 (test)
 #[test]
 fn the_octets_of_a_solicitation_are_those_of_the_rfc() {
     let solicitation = Message {
@@ -114,6 +116,7 @@ fn the_octets_of_a_solicitation_are_those_of_the_rfc() {
     assert_eq!(octets[24..], [1, 1, 2, 0, 0, 0, 0, 1]);
 }
 
+//= rfc4861#6.1.2-1 rfc4861#7.1.1-1 rfc4861#7.1.2-1 (test)
 #[test]
 fn a_message_that_a_router_has_forwarded_is_refused() {
     let octets = emitted(&advertisement(), ROUTER_ADDRESS, HOST);
@@ -125,6 +128,8 @@ fn a_message_that_a_router_has_forwarded_is_refused() {
     assert_eq!(Message::parse(&header, &icmp), Err(Malformed::Code));
 }
 
+//= rfc4861#4.2-1 rfc4861#4.3-3 rfc4861#4.4-6 rfc4861#4.5-1 rfc4861#4.5-4 rfc4861#4.5-5 (test)
+//= rfc4861#6.1.2-1 rfc4861#7.1.1-1 rfc4861#7.1.2-1 rfc4861#8.1-1 (test)
 #[test]
 fn messages_with_addresses_that_they_must_not_have_are_refused() {
     let group = "ff02::1:ff00:2".parse().expect("address");
@@ -167,6 +172,8 @@ fn messages_with_addresses_that_they_must_not_have_are_refused() {
     );
 }
 
+//= rfc4861#4.1-5 rfc4861#4.2-9 rfc4861#4.3-7 rfc4861#4.4-10 rfc4861#4.6-1 rfc4861#9-1 (test)
+//= rfc4861#9-3 rfc4861#9-11 (test)
 #[test]
 fn options_that_are_unknown_or_too_short_are_left_out_and_an_empty_one_ends_the_message() {
     let mut octets = vec![133, 0, 0, 0, 0, 0, 0, 0];
@@ -206,6 +213,9 @@ fn a_route_needs_the_octets_of_its_prefix() {
     }
 }
 
+//= rfc4861#4.1-1 rfc4861#4.1-2 rfc4861#4.2-3 rfc4861#4.3-2 rfc4861#4.4-4 rfc4861#4.4-5 (test)
+//= rfc4861#4.5-3 rfc4861#4.6.2-4 rfc4861#4.6.2-7 rfc4861#4.6.2-8 rfc4861#4.6.3-2 (test)
+//= rfc4861#4.6.4-2 rfc4861#6.1.2-2 rfc4861#7.1.1-2 rfc4861#7.1.2-2 rfc4861#8.1-2 (test)
 #[test]
 fn reserved_fields_are_sent_as_zero_and_ignored() {
     let link_layer = || vec![NdOption::TargetLinkLayer(MAC)];

@@ -280,6 +280,7 @@ impl Addresses {
 }
 
 /// RFC 4862 s5.5.3, steps b to d.
+//= rfc4861#4.6.2-5 rfc4861#4.6.2-10
 fn check(information: &PrefixInformation) -> Result<(), Drop> {
     let PrefixInformation { prefix, preferred, valid, .. } = *information;
     let address = prefix.address();

@@ -58,6 +58,7 @@ impl Addresses {
     ///
     /// # Errors
     /// [`Drop::NotOurs`] if the interface has not this address.
+    //= rfc4861#7.2.3-1
     pub fn handle_solicitation(
         &mut self,
         target: Ipv6Addr,
@@ -149,6 +150,7 @@ impl Addresses {
     }
 
     /// RFC 4862 s5.4.2: the interface joins the group of the address before its first probe.
+    //= rfc4861#7.2.1-1 rfc4861#7.2.1-2 rfc4861#7.2.1-3
     fn join(&mut self, address: Ipv6Addr) {
         let entry = self.entries.get_mut(&address).filter(|entry| !entry.is_joined);
         if let Some(entry) = entry {

@@ -113,6 +113,7 @@ fn a_new_change_ends_the_reports_of_the_change_before() {
     assert_eq!(sent, [version2(vec![last])]);
 }
 
+//= rfc4861#7.2.1-3 (test)
 #[test]
 fn joins_are_counted() {
     let mut listener = quiet(&[group(1)]);

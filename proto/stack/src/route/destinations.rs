@@ -142,6 +142,7 @@ impl Destinations {
     ///
     /// # Errors
     /// [`Drop::Redirect`] for a destination that is on the link anyway.
+    //= rfc4861#8.3-2 rfc4861#8.3-5
     pub fn redirect(
         &mut self,
         source: Ipv6Addr,
@@ -171,6 +172,7 @@ impl Destinations {
     }
 
     /// Forgets the redirects to a neighbor, because it is no router any more or does not answer (RFC 4861 s7.3.3).
+    //= rfc4861#6.3.5-1
     pub fn forget_router(&mut self, wire: u32, address: Ipv6Addr) {
         self.redirects.remove_all(|_, next_hop| *next_hop == NextHop { wire, address });
     }

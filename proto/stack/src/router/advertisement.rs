@@ -24,6 +24,7 @@ impl Routers {
     /// The message has changed nothing: [`Drop::Malformed`] if it is no Router Advertisement, [`Drop::BadSource`] if the source is not
     /// link-local, [`Drop::RouterLimit`] if there are [`MAX_ROUTERS`] others. A single option that is refused is counted in
     /// [`Routers::drops`].
+    //= rfc4861#4.2-1 rfc4861#6.3.4-1 rfc4861#9-7 rfc4861#9-8
     pub fn handle_advertisement(
         &mut self,
         source: Ipv6Addr,
@@ -57,6 +58,7 @@ impl Routers {
     }
 
     /// Makes room for the router, if the advertisement has a route.
+    //= rfc4861#6.3.4-3
     fn admit(
         &mut self,
         source: Ipv6Addr,
@@ -88,6 +90,7 @@ impl Routers {
         self.note_parameters(before != self.parameters);
     }
 
+    //= rfc4861#4.2-4
     fn on_default_route(
         &mut self,
         source: Ipv6Addr,
@@ -105,6 +108,7 @@ impl Routers {
         self.set_route(Route { prefix: Prefix::ALL, router: source, preference, until }, now);
     }
 
+    //= rfc4861#6.1.2-3
     fn on_option(
         &mut self,
         source: Ipv6Addr,
@@ -124,6 +128,7 @@ impl Routers {
         }
     }
 
+    //= rfc4861#4.6.2-1 rfc4861#4.6.2-2 rfc4861#4.6.2-10 rfc4861#6.3.4-17
     fn on_prefix(
         &mut self,
         source: Ipv6Addr,

@@ -87,6 +87,7 @@ fn next_hops(routers: &Routers, destination: Ipv6Addr) -> Vec<Ipv6Addr> {
 }
 
 // RFC 4861 s6.3.7, RFC 7559 s2, RFC 3315 s14.
+//= rfc4861#6.3.7-1 rfc4861#6.3.7-3 (test)
 #[test]
 fn solicitations_go_on_with_intervals_that_double_up_to_an_hour() {
     let mut firsts = vec![];
@@ -113,6 +114,7 @@ fn solicitations_go_on_with_intervals_that_double_up_to_an_hour() {
     assert!(firsts.iter().min() < Some(&(start() + SECOND / 2)));
 }
 
+//= rfc4861#6.3.7-6 (test)
 #[test]
 fn an_advertisement_with_a_lifetime_ends_solicitation_and_no_other_does() {
     for (lifetime, option, goes_on) in [
@@ -131,6 +133,7 @@ fn an_advertisement_with_a_lifetime_ends_solicitation_and_no_other_does() {
 }
 
 // RFC 4861 s6.3.7: one solicitation goes out nonetheless.
+//= rfc4861#6.3.7-7 (test)
 #[test]
 fn an_advertisement_before_the_first_solicitation_leaves_one() {
     let mut routers = seeded(1);
@@ -139,6 +142,7 @@ fn an_advertisement_before_the_first_solicitation_leaves_one() {
     assert_eq!(solicitations(&mut routers, start() + 8000 * SECOND).len(), 1);
 }
 
+//= rfc4861#6.3.7-4 (test)
 #[test]
 fn the_link_and_the_caller_start_solicitation_anew() {
     let mut routers = seeded(1);
@@ -175,6 +179,7 @@ fn a_default_router_stays_for_its_lifetime() {
     assert_eq!((next_hops(&routers, FAR), routers.routers().count()), (vec![], 0));
 }
 
+//= rfc4861#4.2-4 rfc4861#7.2.5-9 rfc4861#7.3.3-6 (test)
 #[test]
 fn a_router_goes_with_a_lifetime_of_zero_or_when_it_becomes_a_host() {
     let mut routers = seeded(1);
@@ -281,6 +286,7 @@ fn a_route_option_for_all_destinations_overrides_the_header() {
 }
 
 // RFC 4861 s6.3.4.
+//= rfc4861#4.6.2-1 rfc4861#4.6.2-2 rfc4861#6.3.4-1 rfc4861#6.3.4-17 (test)
 #[test]
 fn a_prefix_with_the_l_flag_is_on_link_for_its_lifetime() {
     let mut routers = seeded(1);
@@ -306,6 +312,7 @@ fn a_prefix_with_the_l_flag_is_on_link_for_its_lifetime() {
     assert_eq!(outputs(&mut routers), [Output::RoutesChanged]);
 }
 
+//= rfc4861#4.6.2-10 rfc4861#5.1-1 (test)
 #[test]
 fn link_local_and_multicast_prefixes_are_ignored() {
     let mut routers = seeded(1);
@@ -338,6 +345,8 @@ fn a_router_is_known_by_the_prefixes_that_it_advertises() {
 }
 
 // RFC 4861 s6.3.4: unspecified values change nothing.
+//= rfc4861#6.3.4-1 rfc4861#6.3.4-2 rfc4861#6.3.4-6 rfc4861#6.3.4-7 rfc4861#6.3.4-10 (test)
+//= rfc4861#9-7 (test)
 #[test]
 fn parameters_are_those_of_the_last_advertisement_that_has_them() {
     let mut routers = seeded(1);
@@ -365,6 +374,7 @@ fn parameters_are_those_of_the_last_advertisement_that_has_them() {
     assert_eq!(*routers.parameters(), defaults);
 }
 
+//= rfc4861#6.3.4-16 (test)
 #[test]
 fn values_that_are_out_of_range_are_ignored_and_counted() {
     let mut routers = seeded(1);
@@ -479,6 +489,7 @@ fn a_lifetime_of_zero_removes_search_domains() {
 }
 
 // The bounds of each table; host_stack.md s5.6: "refusal counted, existing kept".
+//= rfc4861#6.3.4-3 rfc4861#6.3.4-4 rfc4861#6.3.4-5 (test)
 #[test]
 fn a_flood_of_advertisements_removes_nothing() {
     let mut routers = seeded(1);

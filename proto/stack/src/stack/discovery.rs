@@ -21,6 +21,7 @@ use crate::{Drop, neighbor, router};
 
 impl Stack {
     /// Takes a message of Neighbor Discovery or MLD.
+    //= rfc4861#4.6.2-11 rfc4861#4.6.3-3 rfc4861#4.6.4-3 rfc4861#6.1.1-1
     pub(super) fn discovery_in(
         &mut self,
         arrival: Arrival,
@@ -66,6 +67,7 @@ impl Stack {
         }
     }
 
+    //= rfc4861#8.1-1 rfc4861#8.1-4 rfc4861#8.3-1
     fn redirect_in(
         &mut self,
         id: WireId,
@@ -138,6 +140,7 @@ impl Stack {
         true
     }
 
+    //= rfc4861#6.3.5-1
     fn settle_routers(&mut self, index: usize, now: Instant) -> bool {
         let Some(wire) = self.wires.get_mut(index) else { return false };
         let Some(output) = wire.routers.poll_output() else { return false };
@@ -183,6 +186,7 @@ impl Stack {
         true
     }
 
+    //= rfc4861#7.2.5-9 rfc4861#7.3.3-6
     fn settle_neighbors(&mut self, index: usize, now: Instant) -> bool {
         let Some(wire) = self.wires.get_mut(index) else { return false };
         let Some(output) = wire.neighbors.poll_output() else { return false };
@@ -208,6 +212,7 @@ impl Stack {
     }
 
     /// Tells the senders of these packets that the next hop does not answer.
+    //= rfc4861#7.2.2-12
     fn unreachable(&mut self, id: WireId, neighbor: Ipv6Addr, packets: &[PacketBuf], now: Instant) {
         self.destinations.forget_router(id.0, neighbor);
         for packet in packets {
@@ -252,6 +257,7 @@ impl Wire {
     }
 
     /// The frame of a solicitation for an address that the interface wants (RFC 4862 s5.4.2).
+    //= rfc4861#4.3-4
     fn probe(&self, target: Ipv6Addr, nonce: Option<&[u8; 6]>) -> PacketBuf {
         let options = nonce.map(|nonce| NdOption::Nonce(nonce));
         let body = Body::NeighborSolicitation { target };
@@ -259,6 +265,9 @@ impl Wire {
         self.discovery(Ipv6Addr::UNSPECIFIED, solicited_node(target), &message, None)
     }
 
+    //= rfc4861#4.4-1 rfc4861#4.4-3 rfc4861#4.4-7 rfc4861#4.4-8 rfc4861#4.4-9 rfc4861#7.1.1-3
+    //= rfc4861#7.2.3-2 rfc4861#7.2.4-2 rfc4861#7.2.4-4 rfc4861#7.2.4-6 rfc4861#7.2.4-7
+    //= rfc4861#7.2.4-8
     fn solicitation_in(
         &mut self,
         header: &Header,
@@ -342,6 +351,7 @@ impl Wire {
     }
 
     /// The frame of a Neighbor Solicitation for another node's address.
+    //= rfc4861#7.2.2-1
     fn solicit(
         &self,
         target: Ipv6Addr,
@@ -367,6 +377,8 @@ impl Wire {
     }
 
     /// A source for messages, and the option that a message from this source has.
+    //= rfc4861#4.1-3 rfc4861#4.1-4 rfc4861#4.3-5 rfc4861#4.3-6 rfc4861#6.3.7-2 rfc4861#7.2.2-2
+    //= rfc4861#7.2.2-3
     fn with_option(&self, source: Option<Ipv6Addr>) -> (Ipv6Addr, Vec<NdOption<'static>>) {
         match source {
             Some(source) => (source, vec![NdOption::SourceLinkLayer(self.mac)]),

@@ -179,6 +179,7 @@ impl Stack {
     }
 
     /// The way of a packet with these addresses. The source may be unspecified.
+    //= rfc4861#8.3-5
     pub(super) fn way(
         &mut self,
         destination: Ipv6Addr,

@@ -322,6 +322,7 @@ impl Stack {
     }
 
     /// TCP knows that packets reach the peer, so they reach the neighbor on the way (RFC 4861 s7.3.1).
+    //= rfc4861#7.3.1-1
     fn confirm(&mut self, flow: Flow, now: Instant) {
         let Some(way) = self.way(flow.peer.0, flow.local.0, None, now) else { return };
         if let Some(wire) = self.wires.iter_mut().find(|wire| wire.id == way.wire) {

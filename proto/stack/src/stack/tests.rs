@@ -36,6 +36,7 @@ fn configured() -> Link {
     link
 }
 
+//= rfc4861#4.3-4 rfc4861#7.2.1-1 (test)
 #[test]
 fn a_host_asks_whether_its_address_is_taken_and_for_routers() {
     let mut link = Link::new(Config::default());
@@ -174,6 +175,7 @@ fn a_datagram_to_a_closed_port_draws_an_error_and_one_to_a_socket_is_received() 
     assert_eq!((datagram.source_port, datagram.payload), (2000, &b"back"[..]));
 }
 
+//= rfc4861#7.2.1-1 (test)
 #[test]
 fn a_datagram_to_all_nodes_is_for_the_sockets_of_all_addresses() {
     let mut link = configured();
@@ -252,6 +254,7 @@ fn nothing_goes_to_the_unspecified_address() {
     assert!(link.packets(ICMPV6).is_empty());
 }
 
+//= rfc4861#4.3-5 (test)
 #[test]
 fn an_unknown_neighbor_is_solicited_and_its_packets_wait() {
     let mut link = configured();

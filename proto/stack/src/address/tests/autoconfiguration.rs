@@ -45,6 +45,7 @@ fn an_advertised_prefix_gets_an_address_with_its_lifetimes() {
 }
 
 // RFC 4862 s5.5.3 a to d: options that are ignored.
+//= rfc4861#4.6.2-5 (test)
 #[test]
 fn options_that_have_no_address_in_them_are_ignored() {
     let prefix = |text: &str, length| Prefix::new(text.parse().expect("prefix"), length);

@@ -63,6 +63,7 @@ fn the_number_of_probes_and_their_time_are_configurable() {
 }
 
 // RFC 4862 s5.4.3, s5.4.4, RFC 7527 s4.2: each state and each message.
+//= rfc4861#7.2.3-1 (test)
 #[test]
 fn each_message_in_each_state_has_its_effect() {
     #[derive(Clone, Copy, Debug, PartialEq)]
@@ -132,6 +133,7 @@ fn each_message_in_each_state_has_its_effect() {
     }
 }
 
+//= rfc4861#7.2.3-1 (test)
 #[test]
 fn messages_about_other_addresses_are_not_ours() {
     let mut addresses = probing(config(Mode::Stable));

@@ -146,6 +146,7 @@ fn a_redirect_to_a_router_is_for_its_source_and_one_to_the_destination_for_all()
     }
 }
 
+//= rfc4861#6.3.5-1 rfc4861#7.2.5-9 rfc4861#7.3.3-6 (test)
 #[test]
 fn redirects_to_a_router_go_with_it() {
     let mut all = destinations();

@@ -263,6 +263,7 @@ fn a_full_queue_draws_no_error() {
     assert!(link.packets(ICMPV6).is_empty());
 }
 
+//= rfc4861#7.2.2-12 (test)
 //= rfc4443#3.1-1 (test)
 #[test]
 fn a_datagram_to_a_neighbor_that_is_not_there_is_told_as_unreachable() {

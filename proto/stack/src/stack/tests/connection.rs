@@ -92,6 +92,7 @@ fn solicitations(progress: u32) -> usize {
     solicited
 }
 
+//= rfc4861#7.3.1-1 (test)
 #[test]
 fn acknowledgments_of_tcp_confirm_the_router_instead_of_solicitations() {
     // RFC 4861 s7.3.1: "forward progress" of a connection shows that packets reach the neighbor.

@@ -51,6 +51,7 @@ fn redirect(link: &mut Link, from: Ipv6Addr, target: Ipv6Addr, mac: Mac) {
     give(link, (from, host()), &Message { body, options });
 }
 
+//= rfc4861#4.1-3 rfc4861#4.1-4 rfc4861#6.3.7-2 (test)
 #[test]
 fn the_first_solicitation_has_an_address_or_no_option() {
     let mut from_nobody = 0;
@@ -74,6 +75,7 @@ fn the_first_solicitation_has_an_address_or_no_option() {
     assert!(from_nobody > 0 && from_nobody <= 20, "{from_nobody}");
 }
 
+//= rfc4861#4.3-6 rfc4861#7.2.2-1 rfc4861#7.2.2-2 rfc4861#7.2.2-3 (test)
 #[test]
 fn solicitations_of_all_kinds_have_the_source_of_the_packet_and_the_option() {
     let mut link = configured();
@@ -94,6 +96,8 @@ fn solicitations_of_all_kinds_have_the_source_of_the_packet_and_the_option() {
     assert_eq!(destinations, [solicited_node(neighbor), neighbor, neighbor]);
 }
 
+//= rfc4861#4.4-1 rfc4861#4.4-3 rfc4861#4.4-7 rfc4861#4.4-8 rfc4861#4.4-9 rfc4861#7.2.4-2 (test)
+//= rfc4861#7.2.4-4 rfc4861#7.2.4-6 rfc4861#7.2.4-7 rfc4861#7.2.4-8 (test)
 #[test]
 fn the_answer_to_a_solicitation_is_the_one_of_rfc_4861_s7_2_4() {
     let mut link = configured();
@@ -114,6 +118,7 @@ fn the_answer_to_a_solicitation_is_the_one_of_rfc_4861_s7_2_4() {
     }
 }
 
+//= rfc4861#7.2.3-7 (test)
 #[test]
 fn a_probe_of_another_node_leaves_the_neighbor_cache() {
     let mut link = configured();
@@ -124,6 +129,7 @@ fn a_probe_of_another_node_leaves_the_neighbor_cache() {
     assert_eq!(link.stack.netstat(link.now).neighbors.len(), before.len() + 1);
 }
 
+//= rfc4861#6.1.1-1 (test)
 #[test]
 fn a_solicitation_for_routers_draws_nothing() {
     let mut link = configured();
@@ -137,6 +143,8 @@ fn a_solicitation_for_routers_draws_nothing() {
     assert_eq!((after.neighbors, after.drops), (before.neighbors, before.drops));
 }
 
+//= rfc4861#4.6.1-1 rfc4861#4.6.2-11 rfc4861#4.6.3-3 rfc4861#4.6.4-3 rfc4861#7.1.1-3 (test)
+//= rfc4861#7.1.2-3 rfc4861#8.1-3 (test)
 #[test]
 fn options_of_other_messages_are_ignored() {
     let mut link = configured();
@@ -180,6 +188,7 @@ fn options_of_other_messages_are_ignored() {
     assert_eq!((mac(ROUTER), mac(OTHER_ROUTER)), (Some(ROUTER_MAC), Some(OTHER_MAC)));
 }
 
+//= rfc4861#6.1.2-3 rfc4861#9-8 (test)
 #[test]
 fn options_of_an_advertisement_have_any_order_and_others_are_ignored() {
     let mut link = configured();
@@ -210,6 +219,7 @@ fn options_of_an_advertisement_have_any_order_and_others_are_ignored() {
     }
 }
 
+//= rfc4861#8.1-1 rfc4861#8.1-4 rfc4861#8.3-1 rfc4861#8.3-2 (test)
 #[test]
 fn a_redirect_counts_only_if_it_comes_from_the_first_hop() {
     let mut link = configured();
@@ -226,6 +236,7 @@ fn a_redirect_counts_only_if_it_comes_from_the_first_hop() {
     assert_eq!(stations(&mut link, far()), [OTHER_MAC]);
 }
 
+//= rfc4861#8.3-5 (test)
 #[test]
 fn a_redirect_to_the_destination_makes_it_on_link() {
     let mut link = configured();

@@ -21,6 +21,7 @@ fn multihomed() -> Link {
 }
 
 /// RFC 4861 s6.3.6, RFC 8028 s3.2, RFC 6724 s5 rule 5.5.
+//= rfc4861#6.3.5-1 (test)
 #[test]
 fn a_router_that_is_dead_gives_way_to_a_live_one_and_its_prefix() {
     let mut link = multihomed();
