@@ -86,6 +86,7 @@ impl<'a> Message<'a> {
     ///
     /// # Errors
     /// A [`Malformed`] if the message is not valid; then it must be discarded silently.
+    //= rfc4862#5.4.1-1
     //= rfc4861#6.1.2-1 rfc4861#7.1.1-1 rfc4861#7.1.2-1
     pub fn parse(header: &Header, message: &Icmp<'a>) -> Result<Option<Self>, Malformed> {
         if !message.kind.is_neighbor_discovery() {

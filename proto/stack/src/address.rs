@@ -209,6 +209,7 @@ impl Addresses {
     }
 
     /// Whether the group is the solicited-node group of an address of the interface, also before the interface joins it.
+    //= rfc4862#5.4.2-4
     #[must_use]
     pub fn has_group(&self, group: Ipv6Addr) -> bool {
         self.entries.keys().any(|address| solicited_node(*address) == group)
@@ -249,6 +250,7 @@ impl Addresses {
     }
 
     /// Puts an address in whose detection begins after a random time up to `delay`.
+    //= rfc4862#5.4-1 rfc4862#5.4-3 rfc4862#5.4-4 rfc4862#5.4-5
     fn put_in(
         &mut self,
         address: Ipv6Addr,
@@ -282,6 +284,7 @@ impl Addresses {
     }
 
     /// Removes and deprecates addresses whose time is over.
+    //= rfc4862#5.5.4-7 rfc4862#5.5.4-8
     fn expire(&mut self, now: Instant) {
         let over = self.entries.iter().filter(|(_, entry)| !entry.lifetimes.is_valid(now));
         let over: Vec<_> = over.map(|(address, _)| *address).collect();

@@ -116,6 +116,7 @@ fn the_octets_of_a_solicitation_are_those_of_the_rfc() {
     assert_eq!(octets[24..], [1, 1, 2, 0, 0, 0, 0, 1]);
 }
 
+//= rfc4862#5.4.1-1 (test)
 //= rfc4861#6.1.2-1 rfc4861#7.1.1-1 rfc4861#7.1.2-1 (test)
 #[test]
 fn a_message_that_a_router_has_forwarded_is_refused() {
@@ -128,6 +129,7 @@ fn a_message_that_a_router_has_forwarded_is_refused() {
     assert_eq!(Message::parse(&header, &icmp), Err(Malformed::Code));
 }
 
+//= rfc4862#5.4.1-1 (test)
 //= rfc4861#4.2-1 rfc4861#4.3-3 rfc4861#4.4-6 rfc4861#4.5-1 rfc4861#4.5-4 rfc4861#4.5-5 (test)
 //= rfc4861#6.1.2-1 rfc4861#7.1.1-1 rfc4861#7.1.2-1 rfc4861#8.1-1 (test)
 #[test]

@@ -80,6 +80,7 @@ impl Addresses {
     /// # Errors
     /// [`Drop::AdvertisementValue`] if RFC 4862 s5.5.3 ignores the option: the prefix is link-local, multicast, or has not 64 bits,
     /// or the preferred lifetime is greater than the valid lifetime. [`Drop::PrefixLimit`] at a limit.
+    //= rfc4862#5.5-2
     pub fn handle_prefix(
         &mut self,
         information: &PrefixInformation,
@@ -122,6 +123,7 @@ impl Addresses {
         true
     }
 
+    //= rfc4862#5.4.2-3
     fn on_prefix(
         &mut self,
         information: &PrefixInformation,
@@ -197,6 +199,7 @@ impl Addresses {
         None
     }
 
+    //= rfc4862#5.4.5-4
     pub(super) fn on_stable_duplicate(&mut self, address: Ipv6Addr, now: Instant) {
         let prefix = Prefix::new(address, 64);
         if self.config.mode == Mode::Eui64 {
@@ -280,6 +283,7 @@ impl Addresses {
 }
 
 /// RFC 4862 s5.5.3, steps b to d.
+//= rfc4862#5.5.3-1 rfc4862#5.5.3-2 rfc4862#5.5.3-3
 //= rfc4861#4.6.2-5 rfc4861#4.6.2-10
 fn check(information: &PrefixInformation) -> Result<(), Drop> {
     let PrefixInformation { prefix, preferred, valid, .. } = *information;

@@ -18,6 +18,7 @@ pub enum Mode {
 }
 
 /// Configuration of [`Addresses`](super::Addresses).
+//= rfc4862#5.1-1
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {
     /// How interface identifiers are made.

@@ -58,6 +58,7 @@ impl Addresses {
     ///
     /// # Errors
     /// [`Drop::NotOurs`] if the interface has not this address.
+    //= rfc4862#5.4.3-1
     //= rfc4861#7.2.3-1
     pub fn handle_solicitation(
         &mut self,
@@ -97,6 +98,7 @@ impl Addresses {
     }
 
     /// Begins detection after a random time up to `delay`.
+    //= rfc4862#5.4.2-2
     pub(super) fn detect(&mut self, address: Ipv6Addr, delay: Duration, now: Instant) {
         let is_optimistic = self.config.optimistic && self.knows_router;
         let is_on = self.is_up && !self.is_disabled;
@@ -129,6 +131,7 @@ impl Addresses {
         due.into_iter().for_each(|address| self.on_detection_timeout(address, now));
     }
 
+    //= rfc4862#5.4.2-1
     fn on_detection_timeout(&mut self, address: Ipv6Addr, now: Instant) {
         let Some(entry) = self.entries.get_mut(&address) else { return };
         match entry.detection {
@@ -150,6 +153,7 @@ impl Addresses {
     }
 
     /// RFC 4862 s5.4.2: the interface joins the group of the address before its first probe.
+    //= rfc4862#5.4.2-1
     //= rfc4861#7.2.1-1 rfc4861#7.2.1-2 rfc4861#7.2.1-3
     fn join(&mut self, address: Ipv6Addr) {
         let entry = self.entries.get_mut(&address).filter(|entry| !entry.is_joined);
@@ -204,6 +208,7 @@ impl Addresses {
     }
 
     /// Another node has the address (RFC 4862 s5.4.5).
+    //= rfc4862#5.4.5-1
     fn on_duplicate(&mut self, address: Ipv6Addr, now: Instant) {
         let Some(entry) = self.entries.get(&address) else { return };
         // RFC 4862 s5.4 is for addresses whose detection goes on. While the link is down, no message can come.
@@ -222,6 +227,7 @@ impl Addresses {
     }
 
     /// Stops IPv6 on the interface. Addresses of the caller stay for the next time that the link goes up.
+    //= rfc4862#5.4.5-3
     pub(super) fn disable(&mut self) {
         self.is_disabled = true;
         for (address, entry) in &mut self.entries {

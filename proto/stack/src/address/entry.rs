@@ -86,6 +86,7 @@ impl Origin {
 
 impl State {
     /// Whether packets to and from the address are in order.
+    //= rfc4862#5.5.4-1
     #[must_use]
     pub const fn is_assigned(self) -> bool {
         !matches!(self, Self::Tentative)

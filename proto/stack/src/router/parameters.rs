@@ -47,6 +47,7 @@ impl Parameters {
     ///
     /// # Errors
     /// [`Drop::AdvertisementValue`] if a time is out of range. The other fields are taken.
+    //= rfc4862#5.6-1
     //= rfc4861#6.3.4-2 rfc4861#6.3.4-6 rfc4861#6.3.4-7 rfc4861#6.3.4-10
     pub(super) fn update(&mut self, advertisement: &RouterAdvertisement) -> Result<(), Drop> {
         if advertisement.hop_limit != 0 {

@@ -345,6 +345,7 @@ fn a_router_is_known_by_the_prefixes_that_it_advertises() {
 }
 
 // RFC 4861 s6.3.4: unspecified values change nothing.
+//= rfc4862#5.6-1 (test)
 //= rfc4861#6.3.4-1 rfc4861#6.3.4-2 rfc4861#6.3.4-6 rfc4861#6.3.4-7 rfc4861#6.3.4-10 (test)
 //= rfc4861#9-7 (test)
 #[test]

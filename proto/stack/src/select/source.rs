@@ -36,6 +36,7 @@ type Rank = (bool, u8, bool, bool, bool, bool, bool, u8);
 
 /// The source for packets to a destination (RFC 6724 s5). Among equal candidates, the first is chosen. `None` means that no
 /// candidate can be the source.
+//= rfc4862#5.5.4-2
 #[must_use]
 pub fn source<'a>(
     candidates: &'a [SourceCandidate],

@@ -102,6 +102,7 @@ impl Stack {
         }
     }
 
+    //= rfc4862#5.4.5-2
     fn settle_addresses(&mut self, index: usize, now: Instant) -> bool {
         let Some(wire) = self.wires.get_mut(index) else { return false };
         let Some(output) = wire.addresses.poll_output() else { return false };

@@ -60,6 +60,7 @@ impl Stack {
         self.deliver_with(arrival, &header, packet, now)
     }
 
+    //= rfc4862#5.4.2-4 rfc4862#5.5.4-3
     fn check_addresses(&self, arrival: Arrival, header: &Header) -> Result<(), Drop> {
         let Header { source, destination, .. } = *header;
         // RFC 4291 s2.5.3 and s2.7: packets from these addresses are not on a wire.

@@ -311,6 +311,7 @@ pub(super) fn with_header(header: Header, mut packet: PacketBuf) -> Result<Packe
 }
 
 /// The addresses of a wire that may be sources, for packets of this way.
+//= rfc4862#5.5.4-2
 fn source_candidates(wire: &Wire, way: Way) -> impl Iterator<Item = SourceCandidate> + '_ {
     let is_on_outgoing_wire = wire.id == way.wire;
     let assigned = wire.addresses.iter().filter(|row| row.state.is_assigned());

@@ -70,6 +70,7 @@ fn a_host_makes_an_address_of_an_advertised_prefix_and_answers_at_it() {
     assert_eq!((message.kind, message.body.len()), (Kind::ECHO_REPLY, 4 + 64));
 }
 
+//= rfc4862#5.4.5-1 rfc4862#5.4.5-2 (test)
 #[test]
 fn another_node_at_the_address_keeps_the_host_from_it() {
     let mut link = Link::new(Config::default());

@@ -22,6 +22,7 @@ fn stable() -> Addresses {
 }
 
 // RFC 4862 s5.5.3 d.
+//= rfc4862#5.4-1 rfc4862#5.4-4 rfc4862#5.4-5 rfc4862#5.5-2 (test)
 #[test]
 fn an_advertised_prefix_gets_an_address_with_its_lifetimes() {
     for mode in [Mode::Eui64, Mode::Stable] {
@@ -45,6 +46,7 @@ fn an_advertised_prefix_gets_an_address_with_its_lifetimes() {
 }
 
 // RFC 4862 s5.5.3 a to d: options that are ignored.
+//= rfc4862#5.5.3-1 rfc4862#5.5.3-2 rfc4862#5.5.3-3 (test)
 //= rfc4861#4.6.2-5 (test)
 #[test]
 fn options_that_have_no_address_in_them_are_ignored() {
@@ -82,6 +84,7 @@ fn options_that_have_no_address_in_them_are_ignored() {
 }
 
 // RFC 4862 s5.4.2: the delay is for advertisements that other hosts may have got too.
+//= rfc4862#5.4.2-3 (test)
 #[test]
 fn a_multicast_advertisement_draws_a_delayed_probe_and_a_unicast_one_does_not() {
     for is_multicast in [false, true] {

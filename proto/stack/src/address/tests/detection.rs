@@ -18,6 +18,7 @@ fn solicit(
 }
 
 // RFC 4862 s5.4.2: the delay before the first message of an interface.
+//= rfc4862#5.4.2-1 rfc4862#5.4.2-2 (test)
 #[test]
 fn the_first_probe_has_a_random_delay_up_to_a_second() {
     let mut delays = vec![];
@@ -42,6 +43,7 @@ fn the_first_probe_has_a_random_delay_up_to_a_second() {
 }
 
 // RFC 4862 s5.4.2: DupAddrDetectTransmits probes, RetransTimer apart; zero turns detection off (s5.1).
+//= rfc4862#5.1-1 (test)
 #[test]
 fn the_number_of_probes_and_their_time_are_configurable() {
     for (transmits, expected) in [(0, vec![]), (1, vec![0]), (3, vec![0, 5, 10])] {
@@ -63,6 +65,7 @@ fn the_number_of_probes_and_their_time_are_configurable() {
 }
 
 // RFC 4862 s5.4.3, s5.4.4, RFC 7527 s4.2: each state and each message.
+//= rfc4862#5.4.3-1 rfc4862#5.4.5-1 (test)
 //= rfc4861#7.2.3-1 (test)
 #[test]
 fn each_message_in_each_state_has_its_effect() {
@@ -143,6 +146,7 @@ fn messages_about_other_addresses_are_not_ours() {
 }
 
 // RFC 4862 s5.4.3: a solicitation before the first own one.
+//= rfc4862#5.4.2-4 (test)
 #[test]
 fn an_address_can_be_a_duplicate_before_its_first_probe() {
     for is_advertisement in [false, true] {
@@ -231,6 +235,7 @@ fn an_address_of_the_caller_that_is_a_duplicate_is_not_replaced() {
 }
 
 // RFC 4862 s5.4.5.
+//= rfc4862#5.4.5-3 (test)
 #[test]
 fn a_duplicate_of_the_link_local_address_from_the_mac_address_stops_ipv6() {
     let mut addresses = addresses(config(Mode::Eui64));
@@ -265,6 +270,7 @@ fn a_duplicate_of_the_link_local_address_from_the_mac_address_stops_ipv6() {
 }
 
 // RFC 7217 s6: IDGEN_RETRIES, IDGEN_DELAY.
+//= rfc4862#5.4.5-4 (test)
 #[test]
 fn stable_addresses_that_are_duplicates_are_followed_by_three_others() {
     let mut addresses = addresses(config(Mode::Stable));

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 
+//= rfc4862#5.5.4-2 (test)
 #[test]
 fn each_rule_for_sources_comes_before_the_next() {
     // RFC 6724 s5. The first of both wins by the rule of its line, and the second by the next rule.

@@ -281,6 +281,7 @@ fn a_datagram_to_a_neighbor_that_is_not_there_is_told_as_unreachable() {
     assert!(link.events().iter().any(is_told));
 }
 
+//= rfc4862#5.4.2-4 (test)
 #[test]
 fn a_probe_of_another_node_counts_before_the_first_own_one() {
     let mut link = Link::new(Config::default());
@@ -295,6 +296,7 @@ fn a_probe_of_another_node_counts_before_the_first_own_one() {
     assert!(link.events().contains(&Event::AddressDuplicate(WireId(0), target)));
 }
 
+//= rfc4862#5.5.4-1 rfc4862#5.5.4-3 rfc4862#5.5.4-7 rfc4862#5.5.4-8 (test)
 #[test]
 fn a_deprecated_address_answers_and_an_invalid_one_does_not() {
     let mut link = configured();
