@@ -81,6 +81,7 @@ impl Stack {
         Ok(())
     }
 
+    //= rfc8201#4-1 rfc8201#4-2
     //= rfc4443#2.4-1 rfc4443#3.2-2
     fn error_in(&mut self, header: &Header, message: &Icmp<'_>, now: Instant) -> Result<(), Drop> {
         let Some(error) = Error::parse(message)? else { return Err(Drop::Malformed) };
@@ -101,6 +102,7 @@ impl Stack {
     }
 
     /// Takes the path MTU of a Packet Too Big message that quotes a packet of this host.
+    //= rfc8201#4-7 rfc8201#5.2-5
     fn path_mtu_in(&mut self, quote: &Quote<'_>, mtu: u32, now: Instant) -> Result<(), Drop> {
         let (source, destination) = (quote.source, quote.destination);
         let way = self.way(destination, source, None, now).ok_or(Drop::PacketTooBig)?;
@@ -115,6 +117,7 @@ impl Stack {
     }
 
     /// Tells the socket that sent the quoted packet of an error.
+    //= rfc8201#4-1 rfc8201#5.2-8
     //= rfc4443#2.4-2 rfc4443#3.1-6 rfc4443#3.2-2 rfc4443#3.3-2 rfc4443#3.4-3
     pub(super) fn tell(
         &mut self,

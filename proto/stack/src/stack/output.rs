@@ -98,6 +98,7 @@ impl Stack {
     }
 
     /// Sends a packet, in fragments if it is larger than the path's MTU.
+    //= rfc8201#4-6
     //= rfc8200#4.5-1 rfc8200#5-7
     fn send_packet(&mut self, packet: PacketBuf, path: Path, now: Instant) -> Result<(), Drop> {
         if u32::try_from(packet.len()).is_ok_and(|len| len <= path.mtu) {
@@ -255,6 +256,7 @@ impl Stack {
     }
 
     /// The path of packets with these addresses.
+    //= rfc8201#4-5
     pub(super) fn path(
         &mut self,
         destination: Ipv6Addr,

@@ -279,6 +279,8 @@ impl Stack {
 
     /// Sends a segment, or the segments of a super-segment, with the MSS that the path has at this moment. A wire that cuts super-segments gets
     /// them whole.
+    //= rfc8201#4-6 rfc8201#5.1-1 rfc8201#5.2-6 rfc8201#5.2-7 rfc8201#5.4-1 rfc8201#5.4-3
+    //= rfc8201#5.4-6
     fn send_tcp(&mut self, segment: tcp::Outgoing, now: Instant) -> Result<(), Drop> {
         let tcp::Outgoing { source, destination, .. } = segment;
         let path = self.path(destination, source, None, now).ok_or(Drop::NoRoute)?;

@@ -102,6 +102,7 @@ fn a_ping_to_another_network_goes_to_the_router() {
     assert!(link.events().is_empty());
 }
 
+//= rfc8201#4-5 rfc8201#4-6 rfc8201#4-7 rfc8201#5.2-5 (test)
 //= rfc8200#4.5-1 rfc8200#4.5-5 rfc8200#5-7 (test)
 #[test]
 fn a_large_ping_goes_in_fragments_and_a_smaller_path_makes_smaller_ones() {
@@ -185,6 +186,7 @@ fn a_datagram_to_all_nodes_is_for_the_sockets_of_all_addresses() {
     assert_eq!(link.stack.udp_recv(socket).expect("datagram").payload, b"all");
 }
 
+//= rfc8201#4-2 (test)
 #[test]
 fn an_error_about_a_datagram_is_told_and_one_with_an_mtu_below_the_least_is_not() {
     let mut link = configured();

@@ -211,6 +211,7 @@ fn an_error_about_a_packet_to_a_group_comes_from_an_address_of_the_host() {
     assert_eq!((header.source, header.destination), (address("fe80::ff:fe00:2"), ROUTER));
 }
 
+//= rfc8201#5.2-8 (test)
 //= rfc4443#2.4-1 rfc4443#2.4-2 rfc4443#3.1-6 rfc4443#3.2-2 rfc4443#3.3-2 rfc4443#3.4-3 (test)
 #[test]
 fn errors_of_all_kinds_are_told_to_the_socket_that_sent_the_packet() {

@@ -66,6 +66,7 @@ fn longest_segment(link: &mut Link) -> usize {
     lens.max().expect("segments")
 }
 
+//= rfc8201#5.2-6 rfc8201#5.2-7 rfc8201#5.4-3 rfc8201#5.4-6 (test)
 #[test]
 fn a_message_about_udp_makes_the_segments_of_tcp_smaller() {
     let (mut link, id) = connected();
@@ -80,6 +81,7 @@ fn a_message_about_udp_makes_the_segments_of_tcp_smaller() {
     assert_eq!(longest_segment(&mut link), 1300);
 }
 
+//= rfc8201#4-1 (test)
 #[test]
 fn a_packet_too_big_about_a_packet_that_was_never_sent_changes_nothing() {
     let mut link = configured();
@@ -93,6 +95,7 @@ fn a_packet_too_big_about_a_packet_that_was_never_sent_changes_nothing() {
     assert_eq!(datagram(&mut link, far(), 1400).len(), 2);
 }
 
+//= rfc8201#5.2-3 (test)
 #[test]
 fn a_router_on_the_way_of_a_group_lowers_its_path_mtu() {
     let mut link = configured();
