@@ -18,6 +18,7 @@ impl Scope {
 
     /// The scope of an address. Unicast addresses have the scopes of RFC 6724 s3.1: the loopback address has link-local
     /// scope, and unique local addresses have global scope.
+    //= rfc6724#3.4-1 rfc6724#3.4-2
     #[must_use]
     pub const fn of(address: Ipv6Addr) -> Self {
         let octets = address.octets();
@@ -85,6 +86,7 @@ mod tests {
         text.parse().expect("address")
     }
 
+    //= rfc6724#3.4-1 rfc6724#3.4-2 (test)
     #[test]
     fn groups_have_the_scope_of_their_field_and_unicast_addresses_that_of_their_prefix() {
         let scope = |text| Scope::of(address(text));

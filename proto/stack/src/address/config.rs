@@ -6,6 +6,7 @@ use moorline_ip::Mac;
 use super::{Lifetimes, TemporaryLifetimes};
 
 /// How interface identifiers are made.
+//= rfc6724#5-8
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
     /// From the MAC address (RFC 4291 appendix A).

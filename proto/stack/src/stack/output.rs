@@ -64,6 +64,7 @@ pub(super) struct Path {
 impl Stack {
     /// Builds a packet and sends it, in fragments if the path demands it. `write` gets the source address, and
     /// appends the upper layer.
+    //= rfc6724#4-9
     //= rfc8200#8.4-1
     pub(super) fn send(
         &mut self,
@@ -164,6 +165,7 @@ impl Stack {
     }
 
     /// The source address for a destination that is not the host itself, and what is known of the address.
+    //= rfc6724#4-4 rfc6724#5-4 rfc6724#5-5
     pub(super) fn source_candidate(
         &mut self,
         destination: Ipv6Addr,

@@ -20,6 +20,7 @@ impl Stack {
     ///
     /// # Errors
     /// As [`udp::Sockets::bind`]; [`Error::AddrNotAvailable`] if the host does not have the address.
+    //= rfc6724#4-8
     pub fn udp_bind(&mut self, local: Option<Ipv6Addr>, port: Option<u16>) -> Result<UdpId, Error> {
         self.check_local(local)?;
         self.udp.bind(local, port)
@@ -38,6 +39,7 @@ impl Stack {
     /// # Errors
     /// As [`udp::Sockets::send_to`]; [`Error::NetworkUnreachable`] if the host has no route or no address for the
     /// destination; [`Error::AddrNotAvailable`] if the host does not have the source address.
+    //= rfc6724#4-8
     pub fn udp_send_to(
         &mut self,
         socket: UdpId,

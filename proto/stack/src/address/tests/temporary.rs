@@ -41,6 +41,7 @@ fn a_prefix_gets_a_stable_and_a_temporary_address() {
     assert!(ends[0] < DAY / 10 * 7 && ends[49] > DAY / 10 * 9);
 }
 
+//= rfc6724#5-8 (test)
 #[test]
 fn other_modes_make_no_temporary_address() {
     for mode in [Mode::Eui64, Mode::Stable] {

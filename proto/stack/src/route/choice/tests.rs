@@ -52,6 +52,7 @@ fn the_example_of_rfc_4191_s3_6() {
     assert_eq!(choose(&[], ""), (None, Vec::new()));
 }
 
+//= rfc6724#7-1 (test)
 #[test]
 fn a_router_that_advertised_the_source_comes_before_all_others() {
     // RFC 8028 s3.1: Bob answers with an address of provider A. Router B has the more specific route to Alice.

@@ -364,6 +364,7 @@ fn send_from(
 }
 
 // RFC 6724 s4.
+//= rfc6724#4-8 (test)
 #[test]
 fn a_source_that_the_host_does_not_have_is_an_error() {
     let mut link = configured();
@@ -385,6 +386,7 @@ fn a_source_that_the_host_does_not_have_is_an_error() {
 }
 
 // RFC 6724 s4.
+//= rfc6724#4-9 (test)
 #[test]
 fn a_source_that_a_program_states_is_used() {
     let mut link = configured();
@@ -400,6 +402,7 @@ fn a_source_that_a_program_states_is_used() {
 }
 
 // RFC 6724 s8.
+//= rfc6724#8-2 (test)
 #[test]
 fn the_order_of_destinations_follows_the_addresses_at_once() {
     let mut link = Link::new(Config::default());
