@@ -85,6 +85,7 @@ impl Fragments<'_> {
 impl Iterator for Fragments<'_> {
     type Item = PacketBuf;
 
+    //= rfc5722#4-1
     //= rfc8200#4.5-7
     fn next(&mut self) -> Option<PacketBuf> {
         let rest = self.packet.get(self.per_fragment.len + self.sent..)?;

@@ -156,6 +156,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     /// Fragments fit, do not overlap, leave no gap, and hold the packet.
+    //= rfc5722#4-1 (test)
     //= rfc8200#4.5-5 rfc8200#4.5-7 (test)
     #[test]
     fn fragments_hold_the_packet(len in 1233_usize..20_000, mtu in 1280_u32..4000) {

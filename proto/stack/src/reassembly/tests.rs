@@ -164,6 +164,7 @@ fn link_local_sources_belong_to_their_link() {
 }
 
 // RFC 5722 s4, RFC 8200 s4.5.
+//= rfc5722#4-2 rfc5722#4-3 (test)
 //= rfc8200#4.5-19 rfc8200#4.5-20 rfc8200#4.5-21 (test)
 #[test]
 fn an_overlap_refuses_the_datagram_and_what_follows() {
