@@ -223,6 +223,7 @@ fn exact_duplicates_are_ignored_and_others_are_overlaps() {
 }
 
 // RFC 6946 s4.
+//= rfc6946#4-1 rfc6946#4-2 rfc6946#4-3 (test)
 //= rfc8200#4.5-8 rfc8200#4.5-9 (test)
 #[test]
 fn an_atomic_fragment_is_a_packet_and_touches_no_datagram() {
