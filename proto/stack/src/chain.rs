@@ -124,6 +124,7 @@ impl Position {
     }
 
     /// RFC 6980 s5: a node silently ignores these messages if their packet has a Fragment header.
+    //= rfc6980#5-3
     fn on_upper(&self, packet: &[u8]) -> Result<(), Verdict> {
         let kind = rest(packet, self.at).first().copied().map(icmp::Kind);
         let is_discovery = kind.is_some_and(|kind| {

@@ -244,6 +244,7 @@ fn a_router_alert_counts_in_hop_by_hop_options() {
 }
 
 // RFC 6980 s5.
+//= rfc6980#5-3 (test)
 #[test]
 fn neighbor_discovery_in_fragments_is_ignored() {
     for kind in 0..=255 {

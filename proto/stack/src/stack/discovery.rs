@@ -388,6 +388,7 @@ impl Wire {
     }
 
     /// The frame of a message of Neighbor Discovery: to this station, or to the group.
+    //= rfc6980#5-1
     fn discovery(
         &self,
         source: Ipv6Addr,

@@ -325,6 +325,7 @@ fn a_deprecated_address_answers_and_an_invalid_one_does_not() {
     assert!(!send(&mut link), "nothing is sent from an address that is gone");
 }
 
+//= rfc6980#5-1 (test)
 #[test]
 fn no_message_of_discovery_is_sent_in_fragments() {
     let mut link = Link::new(Config::default());
