@@ -52,6 +52,7 @@ pub struct Fragments<'a> {
 
 impl Fragments<'_> {
     /// RFC 7112 s5: a host includes the entire chain of headers in the first fragment.
+    //= rfc7112#5-1
     //= rfc8200#4.5-6
     fn is_chain_in_first(&self) -> bool {
         let PerFragment { len, next_header, .. } = self.per_fragment;

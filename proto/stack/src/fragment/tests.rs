@@ -101,6 +101,7 @@ fn a_packet_that_fits_has_no_fragment_header() {
 }
 
 // RFC 7112 s5.
+//= rfc7112#5-1 (test)
 //= rfc8200#4.5-6 (test)
 #[test]
 fn the_first_fragment_has_the_whole_chain_or_there_is_none() {

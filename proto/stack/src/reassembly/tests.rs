@@ -333,6 +333,7 @@ fn ends_that_contradict_each_other_refuse_the_datagram() {
 }
 
 // RFC 7112 s5, RFC 8200 s4.5.
+//= rfc7112#5-2 rfc7112#5-3 rfc7112#5-8 rfc7112#5-9 rfc7112#5-10 (test)
 //= rfc8200#4.5-17 rfc8200#4.5-18 (test)
 #[test]
 fn a_first_fragment_without_the_whole_chain_is_reported() {
