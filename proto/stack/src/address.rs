@@ -101,6 +101,7 @@ pub struct Addresses {
 
 impl Addresses {
     /// Creates an interface without addresses, whose link is down.
+    //= rfc7217#5-14
     #[must_use]
     pub fn new(config: Config, mut random: ChaCha20Rng) -> Self {
         let mut drawn = [0; 16];

@@ -155,6 +155,7 @@ impl Addresses {
     }
 
     /// Makes a stable address in the prefix, unless there is one, or the next try has its time, or the tries are over.
+    //= rfc7217#5-3
     fn make_stable(
         &mut self,
         prefix: Prefix,
@@ -181,6 +182,7 @@ impl Addresses {
 
     /// The next stable address that can be tried. RFC 7217 s5: a reserved identifier, or one that is in use, counts as a
     /// duplicate.
+    //= rfc7217#5-1 rfc7217#5-16 rfc7217#5-17 rfc7217#6-7
     fn find_stable(&mut self, prefix: Prefix) -> Option<Ipv6Addr> {
         let Self { config, secret, entries, prefixes, .. } = self;
         let state = prefixes.get_mut(&prefix)?;
@@ -199,6 +201,7 @@ impl Addresses {
         None
     }
 
+    //= rfc7217#5-11 rfc7217#6-1 rfc7217#6-2 rfc7217#6-4
     //= rfc4862#5.4.5-4
     pub(super) fn on_stable_duplicate(&mut self, address: Ipv6Addr, now: Instant) {
         let prefix = Prefix::new(address, 64);
@@ -319,6 +322,7 @@ pub const TWO_HOURS: Duration = Duration::from_secs(2 * 60 * 60);
 /// Largest number of prefixes in which the interface makes addresses, besides the link-local one. Not configurable.
 pub const MAX_PREFIXES: usize = 32;
 /// RFC 7217 s7. Not configurable.
+//= rfc7217#6-3
 pub(super) const IDGEN_RETRIES: u8 = 3;
 /// RFC 7217 s7. Not configurable.
 pub(super) const IDGEN_DELAY: Duration = Duration::from_secs(1);

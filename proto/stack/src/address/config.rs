@@ -6,6 +6,7 @@ use moorline_ip::Mac;
 use super::{Lifetimes, TemporaryLifetimes};
 
 /// How interface identifiers are made.
+//= rfc7217#5-4
 //= rfc6724#5-8
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Mode {
@@ -19,6 +20,7 @@ pub enum Mode {
 }
 
 /// Configuration of [`Addresses`](super::Addresses).
+//= rfc7217#5-13 rfc7217#5-15
 //= rfc4862#5.1-1
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Config {

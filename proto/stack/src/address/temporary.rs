@@ -28,6 +28,7 @@ impl TemporaryLifetimes {
 
 impl Addresses {
     /// Makes a temporary address in the prefix, unless there is one for a while yet.
+    //= rfc7217#5-2
     pub(super) fn make_temporary(&mut self, prefix: Prefix, delay: Duration, now: Instant) {
         let Some(state) = self.prefixes.get(&prefix) else { return };
         let is_wanted = self.config.mode == Mode::Temporary

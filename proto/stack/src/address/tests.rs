@@ -110,6 +110,7 @@ fn last_nonce(addresses: &Addresses, address: Ipv6Addr) -> [u8; 6] {
 }
 
 // RFC 4862 s5.3: the link-local address is the first one.
+//= rfc7217#5-1 rfc7217#5-3 rfc7217#5-4 (test)
 #[test]
 fn the_link_local_address_comes_first_and_has_the_identifier_of_the_mode() {
     let mut seen = vec![];
@@ -128,6 +129,7 @@ fn the_link_local_address_comes_first_and_has_the_identifier_of_the_mode() {
 }
 
 // RFC 7217 s5.
+//= rfc7217#5-3 rfc7217#5-5 rfc7217#5-8 rfc7217#5-19 (test)
 #[test]
 fn stable_identifiers_depend_on_prefix_interface_counter_and_key() {
     let id =
@@ -140,6 +142,7 @@ fn stable_identifiers_depend_on_prefix_interface_counter_and_key() {
 }
 
 // With a configured key, addresses do not depend on the seed; without one they do.
+//= rfc7217#5-6 rfc7217#5-7 rfc7217#5-13 rfc7217#5-14 rfc7217#5-15 rfc7217#5-18 (test)
 #[test]
 fn the_key_is_the_configured_one_or_drawn() {
     let link_local = |secret, seed| {
@@ -154,6 +157,7 @@ fn the_key_is_the_configured_one_or_drawn() {
 }
 
 // RFC 5453.
+//= rfc7217#5-16 (test)
 #[test]
 fn reserved_identifiers_are_known() {
     let is_reserved = |id: u64| interface_id::is_reserved(id.to_be_bytes());
@@ -308,6 +312,7 @@ fn on_another_link_only_the_addresses_of_the_caller_stay() {
 }
 
 // RFC 7217 s5: an identifier that is in use is handled "in the same way as the case of duplicate addresses".
+//= rfc7217#5-17 (test)
 #[test]
 fn an_identifier_that_is_in_use_counts_as_a_duplicate() {
     let with_key = Config { secret: Some([7; 16]), ..config(Mode::Stable) };

@@ -180,6 +180,7 @@ fn a_prefix_is_deprecated_preferred_again_and_removed() {
 }
 
 // RFC 7217 s6, and the limit of its tries through advertisements that come again and again.
+//= rfc7217#6-4 (test)
 #[test]
 fn duplicates_in_a_prefix_end_its_tries() {
     for (mode, tries) in [(Mode::Eui64, 1), (Mode::Stable, 1 + usize::from(IDGEN_RETRIES))] {

@@ -270,6 +270,7 @@ fn a_duplicate_of_the_link_local_address_from_the_mac_address_stops_ipv6() {
 }
 
 // RFC 7217 s6: IDGEN_RETRIES, IDGEN_DELAY.
+//= rfc7217#5-11 rfc7217#6-1 rfc7217#6-2 rfc7217#6-3 rfc7217#6-4 rfc7217#6-7 (test)
 //= rfc4862#5.4.5-4 (test)
 #[test]
 fn stable_addresses_that_are_duplicates_are_followed_by_three_others() {
@@ -305,6 +306,7 @@ fn stable_addresses_that_are_duplicates_are_followed_by_three_others() {
     assert!(addresses.link_local().is_some_and(|address| tried.contains(&address)));
 }
 
+//= rfc7217#5-18 (test)
 #[test]
 fn the_address_after_a_duplicate_is_used_when_the_link_comes_back() {
     let mut addresses = addresses(config(Mode::Stable));

@@ -16,6 +16,7 @@ fn with_prefix(seed: u64) -> Addresses {
 }
 
 // RFC 8981 s3.4, s3.8.
+//= rfc7217#5-2 (test)
 #[test]
 fn a_prefix_gets_a_stable_and_a_temporary_address() {
     let mut ends = vec![];
