@@ -251,6 +251,7 @@ impl Addresses {
     }
 
     /// Puts an address in whose detection begins after a random time up to `delay`.
+    //= rfc8981#3.4-7
     //= rfc4862#5.4-1 rfc4862#5.4-3 rfc4862#5.4-4 rfc4862#5.4-5
     fn put_in(
         &mut self,

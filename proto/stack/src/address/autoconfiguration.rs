@@ -123,6 +123,7 @@ impl Addresses {
         true
     }
 
+    //= rfc8981#3.4-1
     //= rfc4862#5.4.2-3
     fn on_prefix(
         &mut self,

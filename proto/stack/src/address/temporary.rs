@@ -13,6 +13,7 @@ use super::{Addresses, LINK_LOCAL, Lifetimes, Mode, Origin, Output, interface_id
 use crate::random::up_to;
 
 /// Lifetimes of temporary addresses (RFC 8981 s3.8).
+//= rfc8981#3.6-3 rfc8981#3.6-4
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TemporaryLifetimes {
     /// `TEMP_PREFERRED_LIFETIME`; smaller than the other one.
@@ -28,6 +29,7 @@ impl TemporaryLifetimes {
 
 impl Addresses {
     /// Makes a temporary address in the prefix, unless there is one for a while yet.
+    //= rfc8981#3.4-2 rfc8981#3.4-4 rfc8981#3.4-5 rfc8981#3.4-10 rfc8981#3.5-2
     //= rfc7217#5-2
     pub(super) fn make_temporary(&mut self, prefix: Prefix, delay: Duration, now: Instant) {
         let Some(state) = self.prefixes.get(&prefix) else { return };
@@ -58,6 +60,7 @@ impl Addresses {
     }
 
     /// Makes the temporary addresses that are due (RFC 8981 s3.5).
+    //= rfc8981#3.5-1 rfc8981#3.6-1 rfc8981#3.6-2
     pub(super) fn regenerate(&mut self, now: Instant) {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= now);
         let prefixes = self.prefixes.iter();
@@ -67,6 +70,7 @@ impl Addresses {
     }
 
     /// When the next temporary address of the prefix is due.
+    //= rfc8981#3.5-3
     pub(super) fn regeneration(&self, prefix: Prefix, state: &Autoconfigured) -> Option<Instant> {
         let due = self.newest(prefix)?? - self.regen_advance();
         let due = state.temporary_after.map_or(due, |after| due.max(after));
@@ -77,6 +81,7 @@ impl Addresses {
     }
 
     /// RFC 8981 s3.4, step 7: another identifier, up to `TEMP_IDGEN_RETRIES` times.
+    //= rfc8981#3.4-8 rfc8981#3.4-9
     pub(super) fn on_temporary_duplicate(&mut self, address: Ipv6Addr, now: Instant) {
         let prefix = Prefix::new(address, 64);
         let Some(state) = self.prefixes.get_mut(&prefix) else { return };
@@ -103,6 +108,7 @@ impl Addresses {
     }
 
     /// The ends that an address made now never outlives. RFC 8981 s3.4, step 4: `DESYNC_FACTOR` is computed for each address.
+    //= rfc8981#3.4-3 rfc8981#3.8-1 rfc8981#3.8-2
     pub(super) fn draw_bounds(&mut self, now: Instant) -> Lifetimes {
         let TemporaryLifetimes { preferred, valid } = self.config.temporary;
         // RFC 8981 s3.8: "TEMP_PREFERRED_LIFETIME value MUST be smaller than the TEMP_VALID_LIFETIME value".
@@ -113,6 +119,7 @@ impl Addresses {
         Lifetimes::from_now(preferred.saturating_sub(desync), valid, now)
     }
 
+    //= rfc8981#3.3.1-1 rfc8981#3.4-6
     pub(super) fn draw_address(&mut self, prefix: Prefix) -> Option<Ipv6Addr> {
         let Self { random, entries, .. } = self;
         (0..DRAWS).find_map(|_| {
@@ -131,6 +138,7 @@ impl Addresses {
     }
 
     /// RFC 8981 s3.8: 2 + (`TEMP_IDGEN_RETRIES` * `DupAddrDetectTransmits` * `RetransTimer` / 1000) seconds.
+    //= rfc8981#3.5-4
     pub(super) fn regen_advance(&self) -> Duration {
         let probes = u32::from(TEMP_IDGEN_RETRIES) * u32::from(self.config.dad_transmits);
         Duration::from_secs(2) + self.retrans_timer * probes

@@ -157,6 +157,7 @@ fn the_key_is_the_configured_one_or_drawn() {
 }
 
 // RFC 5453.
+//= rfc8981#3.3.1-1 (test)
 //= rfc7217#5-16 (test)
 #[test]
 fn reserved_identifiers_are_known() {

@@ -16,6 +16,7 @@ fn with_prefix(seed: u64) -> Addresses {
 }
 
 // RFC 8981 s3.4, s3.8.
+//= rfc8981#3.4-1 rfc8981#3.4-2 rfc8981#3.4-3 rfc8981#3.4-6 rfc8981#3.4-7 (test)
 //= rfc7217#5-2 (test)
 #[test]
 fn a_prefix_gets_a_stable_and_a_temporary_address() {
@@ -42,6 +43,7 @@ fn a_prefix_gets_a_stable_and_a_temporary_address() {
     assert!(ends[0] < DAY / 10 * 7 && ends[49] > DAY / 10 * 9);
 }
 
+//= rfc8981#3.7-1 rfc8981#3.7-2 (test)
 //= rfc6724#5-8 (test)
 #[test]
 fn other_modes_make_no_temporary_address() {
@@ -53,6 +55,7 @@ fn other_modes_make_no_temporary_address() {
 }
 
 // RFC 8981 s3.4, steps 4 and 5.
+//= rfc8981#3.4-4 rfc8981#3.4-5 (test)
 #[test]
 fn the_lifetimes_of_the_prefix_bound_those_of_the_address() {
     // 2 + 3 * 1 * 1 seconds.
@@ -76,6 +79,7 @@ fn the_lifetimes_of_the_prefix_bound_those_of_the_address() {
 }
 
 // RFC 8981 s3.4, steps 1 and 2.
+//= rfc8981#3.4-1 (test)
 #[test]
 fn advertisements_never_prolong_a_temporary_address_beyond_its_bounds() {
     let mut addresses = with_prefix(1);
@@ -95,6 +99,7 @@ fn advertisements_never_prolong_a_temporary_address_beyond_its_bounds() {
 }
 
 // RFC 8981 s3.5, s3.6, s3.8: "a maximum of three concurrent temporary addresses", and one that is preferred.
+//= rfc8981#3.5-1 rfc8981#3.5-3 rfc8981#3.6-1 rfc8981#3.6-2 (test)
 #[test]
 fn a_new_address_comes_before_the_old_one_is_deprecated() {
     for seed in 0..5 {
@@ -114,6 +119,7 @@ fn a_new_address_comes_before_the_old_one_is_deprecated() {
     }
 }
 
+//= rfc8981#3.5-4 (test)
 #[test]
 fn a_new_address_begins_regen_advance_before_the_end_of_the_old_one() {
     let mut addresses = with_prefix(1);
@@ -128,6 +134,7 @@ fn a_new_address_begins_regen_advance_before_the_end_of_the_old_one() {
 }
 
 // RFC 8981 s3.5: none in response to an option with a preferred lifetime of zero; and none if the prefix ends too.
+//= rfc8981#3.5-2 (test)
 #[test]
 fn a_prefix_that_ends_gets_no_new_address() {
     let mut addresses = with_prefix(1);
@@ -150,6 +157,7 @@ fn a_prefix_that_ends_gets_no_new_address() {
 }
 
 // RFC 8981 s3.4, step 7.
+//= rfc8981#3.4-8 rfc8981#3.4-9 rfc8981#3.4-10 (test)
 #[test]
 fn temporary_addresses_that_are_duplicates_are_followed_by_three_others() {
     let mut addresses = with_prefix(1);
@@ -212,6 +220,7 @@ fn a_temporary_address_that_finds_no_room_is_counted_and_tried_later() {
 }
 
 // RFC 8981 s3.3.1.
+//= rfc8981#3.3.1-1 (test)
 #[test]
 fn drawn_identifiers_are_neither_reserved_nor_in_use() {
     let mut addresses = ready(config(Mode::Temporary));
@@ -225,6 +234,7 @@ fn drawn_identifiers_are_neither_reserved_nor_in_use() {
 }
 
 // RFC 8981 s3.6, s3.8.
+//= rfc8981#3.6-3 rfc8981#3.6-4 rfc8981#3.8-1 (test)
 #[test]
 fn the_preferred_lifetime_is_smaller_than_the_valid_one() {
     for (preferred, valid) in [(HOUR, 2 * HOUR), (9 * HOUR, 2 * HOUR), (2 * HOUR, 2 * HOUR)] {
@@ -239,6 +249,7 @@ fn the_preferred_lifetime_is_smaller_than_the_valid_one() {
 }
 
 // RFC 8981 s3.8: DESYNC_FACTOR is "smaller than (TEMP_PREFERRED_LIFETIME - REGEN_ADVANCE)".
+//= rfc8981#3.8-2 (test)
 #[test]
 fn short_lifetimes_leave_room_for_the_next_address() {
     for seed in 0..50 {
